@@ -1,0 +1,165 @@
+"""The small models that the tests use: how each is built, its inputs, and the variants that are exported.
+
+Needs torch and transformers; the tests themselves do not, they read the files that export.py and reference.py wrote.
+Everything is seeded, so that running the scripts again with the same versions gives the same files.
+"""
+import copy
+import dataclasses
+
+import numpy as np
+import torch
+from torch import nn
+
+BATCH, SEQ, VOCAB = 4, 32, 160
+
+
+def randomise(module, seed):
+    """Gives every parameter distinct random values (norm weights around 1), so that no two tensors are equal and an
+    error in any of them shows."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, parameter in module.named_parameters():
+            noise = torch.randn(parameter.shape, generator=generator)
+            norm_weight = parameter.dim() == 1 and name.endswith("weight")
+            parameter.copy_(1 + 0.1 * noise if norm_weight else 0.12 * noise)
+    return module
+
+
+class Mlp(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.fc1, self.fc2, self.norm = nn.Linear(24, 48), nn.Linear(48, 36), nn.LayerNorm(36)
+        self.head = nn.Linear(36, 10)
+
+    def forward(self, x):
+        x = torch.nn.functional.gelu(self.fc2(torch.relu(self.fc1(x))))
+        return self.head(self.norm(x))
+
+
+def gpt2(attention):
+    from transformers import GPT2Config, GPT2LMHeadModel
+
+    # 160 positions: dynamo folds the look-up in a table of at most 8192 elements into a constant.
+    config = GPT2Config(vocab_size=VOCAB, n_positions=160, n_embd=64, n_layer=2, n_head=4, n_inner=128, resid_pdrop=0.0,
+                        embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation=attention)
+    return GPT2LMHeadModel(config)
+
+
+def llama(attention):
+    from transformers import LlamaConfig, LlamaForCausalLM
+
+    config = LlamaConfig(vocab_size=VOCAB, hidden_size=64, intermediate_size=112, num_hidden_layers=2,
+                         num_attention_heads=4, num_key_value_heads=2, max_position_embeddings=160, use_cache=False,
+                         tie_word_embeddings=False, attn_implementation=attention)
+    return LlamaForCausalLM(config)
+
+
+def bert(attention):
+    from transformers import BertConfig, BertForMaskedLM
+
+    config = BertConfig(vocab_size=VOCAB, hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
+                        intermediate_size=128, max_position_embeddings=160, type_vocab_size=2,
+                        hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0, attn_implementation=attention)
+    return BertForMaskedLM(config)
+
+
+def vit(attention):
+    from transformers import ViTConfig, ViTForImageClassification
+
+    config = ViTConfig(image_size=32, patch_size=8, num_channels=3, hidden_size=64, num_hidden_layers=2,
+                       num_attention_heads=4, intermediate_size=128, num_labels=10, hidden_dropout_prob=0.0,
+                       attention_probs_dropout_prob=0.0, attn_implementation=attention)
+    return ViTForImageClassification(config)
+
+
+def token_inputs(batch=BATCH, seq=SEQ):
+    rng = np.random.default_rng(1)
+    return {"input_ids": rng.integers(0, VOCAB, (batch, seq), dtype=np.int64)}
+
+
+def bert_inputs():
+    rng = np.random.default_rng(2)
+    mask = np.ones((BATCH, SEQ), np.int64)
+    for row, length in enumerate([SEQ, SEQ - 5, SEQ // 2, SEQ - 1]):  # ragged, no empty row
+        mask[row, length:] = 0
+    types = rng.integers(0, 2, (BATCH, SEQ), dtype=np.int64)
+    return {**token_inputs(), "attention_mask": mask, "token_type_ids": types}
+
+
+def bert_nomask_inputs():
+    return {k: v for k, v in bert_inputs().items() if k != "attention_mask"}
+
+
+def image_inputs():
+    return {"pixel_values": np.random.default_rng(3).standard_normal((BATCH, 3, 32, 32)).astype(np.float32)}
+
+
+def mlp_inputs():
+    return {"x": np.random.default_rng(4).standard_normal((12, 24)).astype(np.float32)}
+
+
+# model -> (builder, inputs, seed of its weights or None: as the library initialises them)
+MODELS = {
+    "mlp": (lambda attention: Mlp(), mlp_inputs, 10),
+    "gpt2": (gpt2, token_inputs, 11),
+    "gpt2_fresh": (gpt2, token_inputs, None),
+    "llama": (llama, token_inputs, 12),
+    "llama_fresh": (llama, token_inputs, None),
+    "bert": (bert, bert_inputs, 13),
+    "bert_nomask": (bert, bert_nomask_inputs, 13),
+    "vit": (vit, image_inputs, 14),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Variant:
+    """One exported file. `name` is the file's; `model` says which reference it is compared with."""
+
+    name: str
+    model: str
+    dynamo: bool = True
+    dynamic: bool = False
+    attention: str = "sdpa"
+    opset: int = 20
+    optimize: bool = True
+
+
+def variants():
+    yield Variant("mlp", "mlp")
+    yield Variant("mlp_ts", "mlp", dynamo=False)
+    yield Variant("mlp_dyn", "mlp", dynamic=True)
+    for model in ("gpt2", "llama", "bert", "vit"):
+        yield Variant(model, model)
+        yield Variant(f"{model}_eager", model, attention="eager")
+        yield Variant(f"{model}_dyn", model, dynamic=True)
+        yield Variant(f"{model}_dyn_eager", model, dynamic=True, attention="eager")
+        yield Variant(f"{model}_ts", model, dynamo=False)
+        yield Variant(f"{model}_ts_eager", model, dynamo=False, attention="eager")
+        yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True)
+    for model in ("gpt2_fresh", "llama_fresh", "bert_nomask"):
+        yield Variant(model, model)
+    yield Variant("gpt2_raw", "gpt2", optimize=False)
+    yield Variant("llama_opset23", "llama", opset=23)
+
+
+def build(model, attention="sdpa"):
+    """The module of `model` in evaluation mode, on the CPU, with its parameters in f32."""
+    builder, _, seed = MODELS[model]
+    torch.manual_seed(0)
+    module = builder(attention)
+    if seed is not None:
+        randomise(module, seed)
+    return module.eval()
+
+
+def inputs(model):
+    return MODELS[model][1]()
+
+
+def dynamic_dims(model):
+    """Input name -> {dimension: symbol} of the dynamic variants."""
+    if model == "mlp":
+        return {"x": {0: "batch"}}
+    if model == "vit":
+        return {"pixel_values": {0: "batch"}}
+    return {name: {0: "batch", 1: "seq"} for name in inputs(model)}
