@@ -10,13 +10,24 @@ import zoo
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+class Traced(torch.nn.Module):
+    """What users hand to the TorchScript exporter: positional inputs by name, one tensor out."""
+
+    def __init__(self, model, names):
+        super().__init__()
+        self.model, self.names = model, names
+
+    def forward(self, *arrays):
+        out = self.model(**dict(zip(self.names, arrays)))
+        return out if isinstance(out, torch.Tensor) else out.logits
+
+
 def export(variant):
     module = zoo.build(variant.model, variant.attention)
-    arrays = {name: torch.from_numpy(array) for name, array in zoo.inputs(variant.model).items()}
+    arrays = {name: torch.from_numpy(array) for name, array in zoo.inputs(variant.model, variant.mask).items()}
     path = HERE / f"{variant.name}.onnx"
     common = dict(input_names=list(arrays), output_names=["logits"], opset_version=variant.opset)
-    dims = zoo.dynamic_dims(variant.model) if variant.dynamic else None
-    # torch.onnx.export passes keyword inputs; names in the file are those of the module's arguments.
+    dims = zoo.dynamic_dims(variant) if variant.dynamic else None
     if variant.dynamo:
         if dims:
             symbols = {s: torch.export.Dim(s, min=1, max=4096 if s == "batch" else 160)
@@ -25,7 +36,8 @@ def export(variant):
         torch.onnx.export(module, (), str(path), kwargs=arrays, dynamo=True, dynamic_shapes=dims, external_data=False,
                           optimize=variant.optimize, verbose=False, **common)
     else:
-        torch.onnx.export(module, (), str(path), kwargs=arrays, dynamo=False, dynamic_axes=dims, **common)
+        module = Traced(module, list(arrays))
+        torch.onnx.export(module, tuple(arrays.values()), str(path), dynamo=False, dynamic_axes=dims, **common)
     strip_paths(path)
     return path
 

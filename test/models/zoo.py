@@ -3,7 +3,6 @@
 Needs torch and transformers; the tests themselves do not, they read the files that export.py and reference.py wrote.
 Everything is seeded, so that running the scripts again with the same versions gives the same files.
 """
-import copy
 import dataclasses
 
 import numpy as np
@@ -113,7 +112,8 @@ MODELS = {
 
 @dataclasses.dataclass(frozen=True)
 class Variant:
-    """One exported file. `name` is the file's; `model` says which reference it is compared with."""
+    """One exported file. `name` is the file's; `model` says which reference it is compared with. `mask` adds an attention
+    mask, of ones in the reference, to a model whose reference has none."""
 
     name: str
     model: str
@@ -122,6 +122,7 @@ class Variant:
     attention: str = "sdpa"
     opset: int = 20
     optimize: bool = True
+    mask: bool = False
 
 
 def variants():
@@ -129,15 +130,20 @@ def variants():
     yield Variant("mlp_ts", "mlp", dynamo=False)
     yield Variant("mlp_dyn", "mlp", dynamic=True)
     for model in ("gpt2", "llama", "bert", "vit"):
+        mask = model in ("gpt2", "llama")  # without one, transformers' detection of packed sequences cannot be traced
         yield Variant(model, model)
         yield Variant(f"{model}_eager", model, attention="eager")
-        yield Variant(f"{model}_dyn", model, dynamic=True)
-        yield Variant(f"{model}_dyn_eager", model, dynamic=True, attention="eager")
-        yield Variant(f"{model}_ts", model, dynamo=False)
-        yield Variant(f"{model}_ts_eager", model, dynamo=False, attention="eager")
-        yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True)
+        yield Variant(f"{model}_dyn", model, dynamic=True, mask=mask)
+        yield Variant(f"{model}_dyn_eager", model, dynamic=True, attention="eager", mask=mask)
+        yield Variant(f"{model}_ts", model, dynamo=False, mask=mask)
+        yield Variant(f"{model}_ts_eager", model, dynamo=False, attention="eager", mask=mask)
+        yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True, mask=mask)
     for model in ("gpt2_fresh", "llama_fresh", "bert_nomask"):
         yield Variant(model, model)
+    yield Variant("gpt2_mask", "gpt2", mask=True)
+    yield Variant("llama_mask", "llama", mask=True)
+    yield Variant("gpt2_dyn_nomask", "gpt2", dynamic=True)
+    yield Variant("llama_dyn_nomask", "llama", dynamic=True)
     yield Variant("gpt2_raw", "gpt2", optimize=False)
     yield Variant("llama_opset23", "llama", opset=23)
 
@@ -152,14 +158,18 @@ def build(model, attention="sdpa"):
     return module.eval()
 
 
-def inputs(model):
-    return MODELS[model][1]()
+def inputs(model, mask=False):
+    """Name -> array of the inputs of `model`; `mask` adds an attention mask of ones."""
+    arrays = MODELS[model][1]()
+    if mask:
+        arrays["attention_mask"] = np.ones((BATCH, SEQ), np.int64)
+    return arrays
 
 
-def dynamic_dims(model):
-    """Input name -> {dimension: symbol} of the dynamic variants."""
-    if model == "mlp":
+def dynamic_dims(variant):
+    """Input name -> {dimension: symbol} of a dynamic variant."""
+    if variant.model == "mlp":
         return {"x": {0: "batch"}}
-    if model == "vit":
+    if variant.model == "vit":
         return {"pixel_values": {0: "batch"}}
-    return {name: {0: "batch", 1: "seq"} for name in inputs(model)}
+    return {name: {0: "batch", 1: "seq"} for name in inputs(variant.model, variant.mask)}
