@@ -1,0 +1,77 @@
+// The builders that operators' interface methods emit through: GradBuilder for gradients, LocalBuilder for per-rank programs;
+// and the plain data they answer with.
+#ifndef TESSERA_DIALECTS_NN_BUILDERS_H
+#define TESSERA_DIALECTS_NN_BUILDERS_H
+
+#include "dialects/nn/FactorRule.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/DenseMap.h"
+
+namespace tessera::nn {
+
+/// How an operator may share a generated kernel. Elementwise: any iteration shape, broadcasts allowed. Row: everything along the
+/// last dimension, independent along the others (softmax, layer norm). Alone: a kernel of its own.
+enum class FusionKind { Elementwise, Row, Alone };
+
+/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. Buffers are passed operands first, then results, then the
+/// workspace when `workspace` > 0; i64 operands become `scalars` in order.
+struct LibraryCall {
+  std::string function;
+  mlir::DictionaryAttr attrs;
+  int64_t workspace = 0; // bytes
+  /// Result r may (and then does) reuse the buffer of operand `inPlace[r]` when that operand dies here; -1: never.
+  llvm::SmallVector<int> inPlace;
+  double flops = 0;
+};
+
+/// Emits gradient operators of one forward operator and derives, for each, its factor map: every value's dimensions are
+/// known as factors of the forward operator (operands, results and cotangents from its rule, others from the rules of what was emitted).
+class GradBuilder : public mlir::OpBuilder, public mlir::OpBuilder::Listener {
+public:
+  /// Emits at the end of `block`. `wanted[i]`: operand i needs a cotangent.
+  GradBuilder(mlir::Operation *forward, llvm::ArrayRef<bool> wanted, mlir::ValueRange cotangents);
+  mlir::Operation *forward() const { return op; }
+  mlir::Location loc() const { return op->getLoc(); }
+  bool wants(unsigned operand) const { return wanted[operand]; }
+  /// Hands over the cotangent of operand `operand`: same shape and element type as the operand.
+  void add(unsigned operand, mlir::Value cotangent);
+  /// Attaches `nn.grad_of` to everything emitted. Call once, after buildVjp.
+  void finish();
+  llvm::ArrayRef<mlir::Value> results() const { return grads; }
+
+private:
+  void notifyOperationInserted(mlir::Operation *inserted, mlir::OpBuilder::InsertPoint previous) override;
+  void learn(mlir::Value value, llvm::ArrayRef<int> dims);
+
+  mlir::Operation *op;
+  llvm::SmallVector<bool> wanted;
+  llvm::SmallVector<mlir::Value> grads;
+  llvm::SmallVector<mlir::Operation *> emitted;
+  llvm::DenseMap<mlir::Value, DimFactors> known; // dimension -> forward factor
+};
+
+/// What an operator may ask while its per-rank form is built. Implemented by the partition pass.
+class LocalBuilder : public mlir::OpBuilder {
+public:
+  using OpBuilder::OpBuilder;
+  virtual ~LocalBuilder() = default;
+  virtual mlir::Location loc() const = 0;
+  /// The local type of result `result` (no encoding).
+  virtual mlir::RankedTensorType resultType(unsigned result) const = 0;
+  /// Whether any axis splits `factor`.
+  virtual bool isSplit(int factor) const = 0;
+  /// First logical position of this rank's block of `factor`: an i64.
+  virtual mlir::Value blockStart(int factor) = 0;
+  /// All-reduce over the axes that split `factor`; kind is "sum" or "max". The value itself when nothing splits it.
+  virtual mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) = 0;
+  /// The logical position along dimension `dim` of result `result` of each local position: tensor<n x i64>.
+  virtual mlir::Value logicalIndex(unsigned result, unsigned dim) = 0;
+};
+
+/// The default of `expandLocal`: the same operator on local operands, with the local result types.
+llvm::LogicalResult cloneLocal(mlir::Operation *op, LocalBuilder &builder, mlir::ValueRange operands,
+                               llvm::SmallVectorImpl<mlir::Value> &results);
+
+} // namespace tessera::nn
+#endif

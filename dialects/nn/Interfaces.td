@@ -1,0 +1,60 @@
+//===- Interfaces.td - everything passes ask of an operator ---------------===//
+#ifndef TESSERA_NN_INTERFACES
+#define TESSERA_NN_INTERFACES
+
+include "mlir/IR/OpBase.td"
+
+def FactorOpInterface : OpInterface<"FactorOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{
+    An operator that states how it may be split: its factors, which dimension of which operand or result runs along which,
+    and what padding must look like.
+  }];
+  let methods = [
+    InterfaceMethod<"The factor rule, for global or local types alike.", "::tessera::nn::FactorRule", "getFactorRule">,
+    InterfaceMethod<[{
+      What positions of operand `operand` that are padding along `factor` must hold for the operator to be right on the rest; none when
+      they may hold anything, NaN included.}],
+      "std::optional<double>", "getNeutral", (ins "unsigned":$operand, "unsigned":$factor), "", [{ return std::nullopt; }]>,
+    InterfaceMethod<[{
+      Builds the per-rank computation on local operands and appends the local results (of the raw layout). The default clones the
+      operator with the local types; operators with a cooperative factor, a block start or sizes in attributes override it.}],
+      "::llvm::LogicalResult", "expandLocal",
+      (ins "::tessera::nn::LocalBuilder &":$builder, "::mlir::ValueRange":$operands, "::llvm::SmallVectorImpl<::mlir::Value> &":$results),
+      "", [{ return ::tessera::nn::cloneLocal($_op, builder, operands, results); }]>,
+  ];
+}
+
+def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let methods = [
+    InterfaceMethod<[{
+      Emits, through `grad`, operators that compute the cotangents of the operands from those of the results (null: the result has
+      none), and hands each over with `grad.add(operand, value)`. Operands that `grad.wants` does not ask for may be left out.}],
+      "::llvm::LogicalResult", "buildVjp", (ins "::tessera::nn::GradBuilder &":$grad, "::mlir::ValueRange":$cotangents)>,
+  ];
+}
+
+def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let methods = [
+    InterfaceMethod<[{
+      The plain lowering: linalg on tensors, in any floating type. `operands` are tensors (or i64) of the operand types without
+      encodings; returns the results. The oracle of library kernels, and the source of generated ones.}],
+      "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "lowerToLinalg",
+      (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands)>,
+    InterfaceMethod<"How the operator may share a generated kernel with its neighbours.", "::tessera::nn::FusionKind", "getFusionKind",
+      (ins), "", [{ return ::tessera::nn::FusionKind::Alone; }]>,
+  ];
+}
+
+def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{ An operator that the runtime's library computes (`runtime/device/cpu/library.h`) where it can. }];
+  let methods = [
+    InterfaceMethod<"The call for the operator's (local) types, or none when the library does not serve them.",
+      "std::optional<::tessera::nn::LibraryCall>", "getLibraryCall", (ins "int":$threads)>,
+  ];
+}
+
+#endif

@@ -1,0 +1,56 @@
+//===- NNDialect.td - what is computed, no devices ------------------------===//
+#ifndef TESSERA_NN_DIALECT
+#define TESSERA_NN_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+include "mlir/Interfaces/InferTypeOpInterface.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "dialects/nn/Interfaces.td"
+
+def NN_Dialect : Dialect {
+  let name = "nn";
+  let cppNamespace = "::tessera::nn";
+  let summary = "Tensor operators of a model: what is computed, no devices";
+  let description = [{
+    Functional operators on global, statically shaped tensors. Element types are free; operators whose results have another
+    type than their operands say so. A tensor type may carry a layout (`#dist.layout`) as its encoding; the operators ignore it.
+
+    Discardable attributes: `nn.id`, a string that names a forward operator for its gradient operators;
+    `nn.grad_of`, on those, with the factor map (see `GradBuilder`).
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let hasConstantMaterializer = 1;
+}
+
+def NN_GradOfAttr : AttrDef<NN_Dialect, "GradOf"> {
+  let mnemonic = "grad_of";
+  let summary = "the forward operator of a gradient operator, and its factors in the forward operator's";
+  let description = [{
+    `#nn.grad_of<"matmul_3", [0, 2, -1]>`: factor i of this operator is factor `map[i]` of the forward operator
+    whose `nn.id` is `matmul_3`; -1: of none.
+  }];
+  let parameters = (ins StringRefParameter<>:$id, OptionalArrayRefParameter<"int64_t">:$map);
+  let assemblyFormat = "`<` $id `,` `[` (`]`) : ($map^ `]`)? `>`";
+}
+
+def NN_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger, AnyInteger]>;
+def NN_FloatTensor : RankedTensorOf<[AnyFloat]>;
+def NN_IntTensor : RankedTensorOf<[AnySignlessInteger]>;
+def NN_BoolTensor : RankedTensorOf<[I1]>;
+
+// Every operator of the dialect that computes something.
+// `factor` names the methods of FactorOpInterface that it overrides beside the factor rule.
+class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
+    : Op<NN_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<FactorOpInterface, factor>], traits)> {
+  let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+}
+// Result types follow from operands and attributes; the layout encodings are not compared.
+defvar NN_Infer = [DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes", "isCompatibleReturnTypes"]>];
+defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
+defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
+defvar NN_Library = [DeclareOpInterfaceMethods<LibraryOpInterface>];
+
+#endif

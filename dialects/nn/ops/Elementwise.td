@@ -1,0 +1,75 @@
+// The elementwise family. Operands broadcast as in numpy: aligned at the right, dimensions of size 1 or missing ones stretch.
+// Factor rule: one factor a result dimension; operands have those that they do not stretch.
+class NN_Elementwise<string mnemonic, list<Trait> traits = []>
+    : NN_Op<mnemonic, !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], traits)>;
+
+class NN_Unary<string mnemonic, string text, list<Trait> traits = NN_Vjp> : NN_Elementwise<mnemonic, traits> {
+  let summary = text;
+  let arguments = (ins NN_Tensor:$operand);
+  let results = (outs NN_Tensor:$result);
+}
+class NN_Binary<string mnemonic, string text, list<Trait> traits = NN_Vjp> : NN_Elementwise<mnemonic, traits> {
+  let summary = text;
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
+  let results = (outs NN_Tensor:$result);
+}
+
+def NN_NegOp : NN_Unary<"neg", "-x">;
+def NN_AbsOp : NN_Unary<"abs", "|x|">;
+def NN_ExpOp : NN_Unary<"exp", "e to the x">;
+def NN_LogOp : NN_Unary<"log", "natural logarithm">;
+def NN_SqrtOp : NN_Unary<"sqrt", "square root">;
+def NN_RsqrtOp : NN_Unary<"rsqrt", "1/sqrt(x)">;
+def NN_ReciprocalOp : NN_Unary<"reciprocal", "1/x">;
+def NN_TanhOp : NN_Unary<"tanh", "hyperbolic tangent">;
+def NN_SigmoidOp : NN_Unary<"sigmoid", "1/(1+e^-x)">;
+def NN_ReluOp : NN_Unary<"relu", "max(x, 0)">;
+def NN_SiluOp : NN_Unary<"silu", "x sigmoid(x)">;
+def NN_ErfOp : NN_Unary<"erf", "error function">;
+def NN_SinOp : NN_Unary<"sin", "sine">;
+def NN_CosOp : NN_Unary<"cos", "cosine">;
+def NN_FloorOp : NN_Unary<"floor", "largest integer not above x", []>;
+def NN_NotOp : NN_Unary<"not", "logical not of i1", []>;
+def NN_IsNanOp : NN_Unary<"is_nan", "whether x is not a number (i1)", []>;
+def NN_GeluOp : NN_Unary<"gelu", "Gaussian error linear unit"> {
+  let description = [{ `tanh` false: x (1 + erf(x/sqrt 2))/2. `tanh` true: the form with tanh(sqrt(2/pi)(x + 0.044715 x^3)). }];
+  let arguments = (ins NN_FloatTensor:$operand, DefaultValuedAttr<BoolAttr, "false">:$tanh);
+}
+def NN_GeluGradOp : NN_Binary<"gelu_grad", "cotangent of gelu's operand: (x, dy) -> dx", []> {
+  let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, DefaultValuedAttr<BoolAttr, "false">:$tanh);
+}
+def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy) -> dx", []>;
+// The result's element type is the attribute `to`.
+def NN_CastOp : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero"> {
+  let arguments = (ins NN_Tensor:$operand, TypeAttr:$to);
+}
+
+def NN_AddOp : NN_Binary<"add", "x + y">;
+def NN_SubOp : NN_Binary<"sub", "x - y">;
+def NN_MulOp : NN_Binary<"mul", "x y">;
+def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)">;
+def NN_PowOp : NN_Binary<"pow", "x to the y">;
+def NN_MaxOp : NN_Binary<"max", "the larger; NaN wins">;
+def NN_MinOp : NN_Binary<"min", "the smaller; NaN wins">;
+def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)", []>;
+def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", []>;
+def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", []>;
+def NN_XorOp : NN_Binary<"xor", "bitwise exclusive or", []>;
+def NN_CompareOp : NN_Binary<"compare", "eq ne lt le gt ge, as i1", []> {
+  let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, StrAttr:$predicate);
+  let hasVerifier = 1;
+}
+def NN_SelectOp : NN_Elementwise<"select", NN_Vjp> {
+  let summary = "condition ? x : y, all three broadcast";
+  let arguments = (ins NN_BoolTensor:$condition, NN_Tensor:$x, NN_Tensor:$y);
+  let results = (outs NN_Tensor:$result);
+}
+def NN_AccOp : NN_Op<"acc", !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+  let summary = "the sum of the cotangents of one value, or of like terms of a scalar";
+  let description = [{
+    Operands of one shape. Where a value's cotangents meet and are reduced: before propagation one `acc` a value with consumers, even if it has one
+    operand. Operands of equal raw layout are added locally, each group is resharded once.
+  }];
+  let arguments = (ins Variadic<NN_Tensor>:$terms);
+  let results = (outs NN_Tensor:$result);
+}

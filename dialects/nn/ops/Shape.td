@@ -1,0 +1,43 @@
+// Operators that move or regroup elements.
+def NN_ReshapeOp : NN_Op<"reshape", !listconcat(NN_Vjp, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+  let summary = "regroups dimensions, row-major order kept; never moves data, whatever the layout";
+  let arguments = (ins NN_Tensor:$operand);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+def NN_TransposeOp : NN_Op<"transpose", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+  let summary = "result dimension i is operand dimension perm[i]";
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$perm);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+def NN_BroadcastOp : NN_Op<"broadcast", !listconcat([DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], NN_Vjp)> {
+  let summary = "operand dimension i becomes result dimension dims[i]; the others are new";
+  let description = "Sizes of the dimensions named agree. Rule: new dimensions are factors of the result only.";
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$dims);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
+def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+  let summary = "elements starts[d] + i steps[d], i < sizes[d] (steps positive)";
+  let description = "Rule: dimensions taken whole pass through, the others are unsplit.";
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+  let hasFolder = 1;
+}
+def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+  let summary = "low[d] and high[d] (not negative) elements of `value` around, and interior[d] between neighbours";
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
+                   DefaultValuedAttr<F64Attr, "0.0">:$value);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
+def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+  let summary = "operands one after another along `dim`";
+  let arguments = (ins Variadic<NN_Tensor>:$operands, I64Attr:$dim);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
