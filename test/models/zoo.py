@@ -35,11 +35,11 @@ class Mlp(nn.Module):
         return self.head(self.norm(x))
 
 
-def gpt2(attention):
+def gpt2(attention, layers=2):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     # 160 positions: dynamo folds the look-up in a table of at most 8192 elements into a constant.
-    config = GPT2Config(vocab_size=VOCAB, n_positions=160, n_embd=64, n_layer=2, n_head=4, n_inner=128, resid_pdrop=0.0,
+    config = GPT2Config(vocab_size=VOCAB, n_positions=160, n_embd=64, n_layer=layers, n_head=4, n_inner=128, resid_pdrop=0.0,
                         embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation=attention)
     return GPT2LMHeadModel(config)
 
@@ -102,6 +102,7 @@ MODELS = {
     "mlp": (lambda attention: Mlp(), mlp_inputs, 10),
     "gpt2": (gpt2, token_inputs, 11),
     "gpt2_fresh": (gpt2, token_inputs, None),
+    "gpt2_1layer": (lambda attention: gpt2(attention, layers=1), token_inputs, 15),
     "llama": (llama, token_inputs, 12),
     "llama_fresh": (llama, token_inputs, None),
     "bert": (bert, bert_inputs, 13),
@@ -138,7 +139,7 @@ def variants():
         yield Variant(f"{model}_ts", model, dynamo=False, mask=mask)
         yield Variant(f"{model}_ts_eager", model, dynamo=False, attention="eager", mask=mask)
         yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True, mask=mask)
-    for model in ("gpt2_fresh", "llama_fresh", "bert_nomask"):
+    for model in ("gpt2_fresh", "gpt2_1layer", "llama_fresh", "bert_nomask"):
         yield Variant(model, model)
     yield Variant("gpt2_mask", "gpt2", mask=True)
     yield Variant("llama_mask", "llama", mask=True)
