@@ -49,6 +49,7 @@ struct AxisRef {
 using AxisList = llvm::SmallVector<AxisRef, 2>;
 
 llvm::hash_code hash_value(const AxisRef &axis);
+llvm::hash_code hash_value(const AxisList &axes);
 /// Prints `"x"=4`, `"x":(2)2` or, of unknown size, `"x"`.
 llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const AxisRef &axis);
 /// Prints the axes separated by blanks.

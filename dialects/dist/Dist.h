@@ -1,0 +1,29 @@
+// The dist dialect: the one header that others include.
+#ifndef TESSERA_DIALECTS_DIST_DIST_H
+#define TESSERA_DIALECTS_DIST_DIST_H
+
+#include "dialects/dist/Axis.h"
+#include "dialects/dist/Layout.h"
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/PatternMatch.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/IR/TensorEncoding.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/dist/DistDialect.h.inc"
+#include "dialects/dist/DistEnums.h.inc"
+#define GET_ATTRDEF_CLASSES
+#include "dialects/dist/DistAttrs.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/dist/DistTypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/dist/DistOps.h.inc"
+
+#endif

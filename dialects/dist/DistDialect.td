@@ -1,0 +1,98 @@
+//===- DistDialect.td - where things are: attributes and types -------------===//
+#ifndef TESSERA_DIST_DIALECT
+#define TESSERA_DIST_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/BuiltinAttributeInterfaces.td"
+include "mlir/IR/EnumAttr.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/IR/TensorEncoding.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Dist_Dialect : Dialect {
+  let name = "dist";
+  let cppNamespace = "::tessera::dist";
+  let summary = "Layouts of values over a mesh, and the movements between them";
+  let description = [{
+    Before partition a value is a global tensor whose type carries a layout as its encoding, and the only operator of
+    this dialect on values is `dist.reshard`. After partition a value is what one rank holds, a tensor without encoding, and
+    the others move it: collectives, slices, masks of padding.
+  }];
+  let useDefaultAttributePrinterParser = 1;
+  let useDefaultTypePrinterParser = 1;
+  let extraClassDeclaration = "void registerAttributes();";
+}
+
+class Dist_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<Dist_Dialect, name, traits> {
+  let mnemonic = attrMnemonic;
+  let hasCustomAssemblyFormat = 1;
+  let genVerifyDecl = 1;
+}
+
+def Dist_AxesAttr : Dist_Attr<"Axes", "axes"> {
+  let summary = "axes from major to minor";
+  let description = [{
+    `#dist.axes<"data"=2 "tensor":(2)2>`: the whole axis `data` of size 2, then the sub-axis of `tensor` with 2 more
+    major blocks, of size 2. The index of a rank in them is the mixed-radix number of its coordinates.
+  }];
+  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
+}
+
+def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
+  let summary = "named axes of devices, slowest varying first";
+  let description = [{`#dist.mesh<["data"=2, "tensor"=4]>`. A rank is its row-major coordinates.}];
+  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Mesh", "", "const ::tessera::dist::Mesh &">:$mesh);
+}
+
+def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
+  let summary = "where a tensor is";
+  let description = [{
+    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], tier = host>`: per dimension
+    its atoms, major to minor; an atom has a size, the size it is padded to if another, and the axes that split it. `partial`
+    names the axes over which the ranks' values must be summed. The encoding of a tensor type, whose extents are the products of
+    the sizes.
+  }];
+  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);
+}
+
+def Dist_PatternAttr : Dist_Attr<"Pattern", "pattern"> {
+  let summary = "the parallel algorithm of an operator, and the axes it runs over";
+  let description = [{`#dist.pattern<"column", ["tensor"]>`. Axes may leave out their size: then they are whole axes.}];
+  let parameters = (ins StringRefParameter<>:$name,
+                        AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
+}
+
+def Dist_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
+    I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllGather", 1, "all_gather">,
+    I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
+    I32EnumAttrCase<"Broadcast", 4, "broadcast">, I32EnumAttrCase<"Reduce", 5, "reduce">,
+    I32EnumAttrCase<"Permute", 6, "permute">]> {
+  let cppNamespace = "::tessera::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_CollectiveKindAttr : EnumAttr<Dist_Dialect, Dist_CollectiveKind, "kind">;
+
+def Dist_ReduceKind : I32EnumAttr<"ReduceKind", "how values of ranks combine", [
+    I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">]> {
+  let cppNamespace = "::tessera::dist";
+  let genSpecializedAttr = 0;
+}
+def Dist_ReduceKindAttr : EnumAttr<Dist_Dialect, Dist_ReduceKind, "reduce">;
+
+def Dist_TokenType : TypeDef<Dist_Dialect, "Token"> {
+  let mnemonic = "token";
+  let summary = "a collective under way, and the type of what it will yield";
+  let parameters = (ins "::mlir::RankedTensorType":$tensor);
+  let assemblyFormat = "`<` $tensor `>`";
+}
+
+def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;
+// What one rank holds: static, no encoding.
+def Dist_LocalTensor : Type<
+    And<[Dist_Tensor.predicate, CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>,
+    "tensor of static shape without layout", "::mlir::RankedTensorType">;
+
+class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
+
+#endif

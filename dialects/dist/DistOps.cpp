@@ -1,0 +1,292 @@
+// Verification, folding and text of the dialect's operators.
+#include "dialects/dist/Dist.h"
+
+#include "llvm/ADT/BitVector.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+
+namespace tessera::dist {
+
+//===--- reshard --------------------------------------------------------------------===//
+
+LogicalResult ReshardOp::verify() {
+  auto source = getSource().getType(), result = getResult().getType();
+  if (!hasLayout(source) || !hasLayout(result))
+    return emitOpError("needs a layout on both types; got ") << source << " and " << result;
+  if (source.getShape() != result.getShape() || source.getElementType() != result.getElementType())
+    return emitOpError("changes the tensor from ") << source << " to " << result
+                                                   << "; only the layout may change";
+  Layout from = getLayout(source), to = getLayout(result);
+  if (!from.sameAtoms(to))
+    return emitOpError("has layouts of different atoms or padding; both belong to the dimension and cannot be resharded");
+  AxisList had = from.partial, wanted = to.partial;
+  if (!refine({&had, &wanted}))
+    return emitOpError("has partial axes that do not nest: ") << toString(from.partial) << " and "
+                                                              << toString(to.partial);
+  if (AxisList extra = without(wanted, had); !extra.empty())
+    return emitOpError("would make a value partial over ") << toString(extra) << ", which it is not";
+  return success();
+}
+
+OpFoldResult ReshardOp::fold(FoldAdaptor) {
+  return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
+}
+
+// Skips an inner reshard that nothing else reads. One that changes the tier is kept: the copy in the other tier is its purpose.
+LogicalResult ReshardOp::canonicalize(ReshardOp op, PatternRewriter &rewriter) {
+  auto inner = op.getSource().getDefiningOp<ReshardOp>();
+  if (!inner || !inner->hasOneUse())
+    return failure();
+  Tier tier = getLayout(op.getType()).tier;
+  if (getLayout(inner.getType()).tier != tier || getLayout(inner.getSource().getType()).tier != tier)
+    return failure();
+  rewriter.modifyOpInPlace(op, [&] { op.getSourceMutable().assign(inner.getSource()); });
+  return success();
+}
+
+//===--- shapes by atoms ---------------------------------------------------------------===//
+
+/// Whether consecutive groups of atoms make up the dimensions: the same groups of `before` those of `source` and of
+/// `after` those of `result`. Atoms of one position may belong to either neighbour, so all cuts are kept.
+static bool groupsInto(ArrayRef<int64_t> before, ArrayRef<int64_t> after, ArrayRef<int64_t> source,
+                       ArrayRef<int64_t> result) {
+  size_t n = before.size();
+  llvm::BitVector starts(n + 1);
+  starts.set(0);
+  for (auto [inExtent, outExtent] : llvm::zip(source, result)) {
+    llvm::BitVector ends(n + 1);
+    for (size_t start : starts.set_bits()) {
+      int64_t in = 1, out = 1;
+      for (size_t end = start;; ++end) {
+        if (in == inExtent && out == outExtent)
+          ends.set(end);
+        if (end == n || llvm::MulOverflow(in, before[end], in) || llvm::MulOverflow(out, after[end], out) ||
+            in > inExtent || out > outExtent)
+          break;
+      }
+    }
+    starts = std::move(ends);
+  }
+  return starts.test(n);
+}
+
+/// Checks that `shape` describes `source` by atoms, and `after` the result in the same dimensions.
+static LogicalResult verifyShapes(Operation *op, ArrayRef<int64_t> shape, ArrayRef<int64_t> after,
+                                  RankedTensorType source, RankedTensorType result) {
+  for (int64_t extent : shape)
+    if (extent < 1)
+      return op->emitOpError("has an atom of extent ") << extent << " in its shape; expected at least 1";
+  if (source.getElementType() != result.getElementType())
+    return op->emitOpError("changes the element type from ") << source.getElementType() << " to "
+                                                             << result.getElementType();
+  if (!groupsInto(shape, shape, source.getShape(), source.getShape()))
+    return op->emitOpError("has a shape [") << shape << "] that does not factor the source " << source;
+  if (source.getRank() != result.getRank() ||
+      !groupsInto(shape, after, source.getShape(), result.getShape()))
+    return op->emitOpError("yields atoms [") << after << "], which do not make up the result " << result;
+  return success();
+}
+
+/// Divides atom `split` by the number of ranks.
+static LogicalResult shorten(Operation *op, int64_t split, int64_t ranks, SmallVectorImpl<int64_t> &shape) {
+  if (split < 0 || split >= int64_t(shape.size()))
+    return op->emitOpError("splits atom ") << split << " of a shape of " << shape.size() << " atoms";
+  if (shape[split] % ranks != 0)
+    return op->emitOpError("cannot split an atom of ") << shape[split] << " into " << ranks << " blocks";
+  shape[split] /= ranks;
+  return success();
+}
+
+//===--- local operators ---------------------------------------------------------------===//
+
+LogicalResult SliceOp::verify() {
+  SmallVector<int64_t> after(getShape());
+  if (failed(shorten(*this, getSplit(), product(getAxes().getAxes()), after)))
+    return failure();
+  return verifyShapes(*this, getShape(), after, getSource().getType(), getResult().getType());
+}
+
+LogicalResult MaskPaddingOp::verify() {
+  if (getShape().size() != 3)
+    return emitOpError("has a shape of ") << getShape().size() << " extents; expected [outer, n, inner]";
+  auto source = getSource().getType();
+  if (failed(verifyShapes(*this, getShape(), getShape(), source, source)))
+    return failure();
+  int64_t padded = getShape()[1] * product(getAxes().getAxes());
+  if (int64_t(getSize()) < 0 || int64_t(getSize()) > padded)
+    return emitOpError("has size ") << int64_t(getSize()) << ", but the blocks hold " << padded << " positions";
+  if (getValue().getType() != source.getElementType())
+    return emitOpError("writes a ") << getValue().getType() << " into " << source;
+  return success();
+}
+
+LogicalResult BlockStartOp::verify() {
+  if (int64_t(getBlock()) < 1)
+    return emitOpError("has a block of ") << int64_t(getBlock()) << "; expected at least 1";
+  return success();
+}
+
+LogicalResult LogicalIndexOp::verify() {
+  int64_t size = getSize(), padded = getPadded(), blocks = product(getAxes().getAxes());
+  if (size < 0 || padded < size || padded % blocks != 0)
+    return emitOpError("has size ") << size << " and padded " << padded << "; expected size <= padded, a multiple of "
+                                    << blocks;
+  if (int64_t local = padded / blocks; getType().getDimSize(0) != local)
+    return emitOpError("has ") << getType().getDimSize(0) << " results; a rank holds " << local << " positions";
+  return success();
+}
+
+//===--- collectives ---------------------------------------------------------------------===//
+
+static LogicalResult verifyPermute(Operation *op, ArrayRef<int64_t> shape, LayoutAttr from, LayoutAttr to,
+                                   RankedTensorType source, RankedTensorType result) {
+  if (!from || !to)
+    return op->emitOpError("permute needs the layouts 'from' and 'to'");
+  const Layout &before = from.getLayout(), &after = to.getLayout();
+  if (!before.sameAtoms(after) || before.localElements() != after.localElements())
+    return op->emitOpError("permute must keep the atoms and the number of elements that a rank holds");
+  if (ArrayRef<int64_t>(before.localAtoms()) != shape)
+    return op->emitOpError("has a shape [") << shape << "], but the layout 'from' has local atoms ["
+                                            << before.localAtoms() << "]";
+  if (ArrayRef<int64_t>(before.localShape()) != source.getShape() ||
+      ArrayRef<int64_t>(after.localShape()) != result.getShape())
+    return op->emitOpError("has types whose shapes are not the local shapes of its layouts");
+  if (source.getElementType() != result.getElementType())
+    return op->emitOpError("changes the element type from ") << source.getElementType() << " to "
+                                                             << result.getElementType();
+  return success();
+}
+
+/// What dist.collective and dist.collective_start share; `result` is what the collective yields.
+template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensorType result) {
+  CollectiveKind kind = op.getKind();
+  StringRef name = stringifyCollectiveKind(kind);
+  ArrayRef<AxisRef> axes = op.getAxes().getAxes();
+  int64_t ranks = product(axes);
+  if (axes.empty())
+    return op.emitOpError("needs at least one axis to run over");
+  for (const AxisRef &axis : axes)
+    if (axis.name == kMicroAxis)
+      return op.emitOpError("cannot run over \"micro\": microbatches are iterations of a loop, not ranks");
+
+  bool splits = kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
+  bool joins = kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
+  bool rooted = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce;
+  bool reduces = kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter ||
+                 kind == CollectiveKind::Reduce;
+  bool permutes = kind == CollectiveKind::Permute;
+  auto check = [&](StringRef property, bool present, bool wanted) -> LogicalResult {
+    if (present == wanted)
+      return success();
+    return op.emitOpError() << name << (wanted ? " needs '" : " has no '") << property << "'";
+  };
+  if (failed(check("split", op.getSplit().has_value(), splits)) ||
+      failed(check("concat", op.getConcat().has_value(), joins)) ||
+      failed(check("root", op.getRoot().has_value(), rooted)) ||
+      failed(check("from", op.getFrom().has_value(), permutes)) ||
+      failed(check("to", op.getTo().has_value(), permutes)) ||
+      (op.getReduce() && failed(check("reduce", true, reduces))))
+    return failure();
+  if (rooted && (int64_t(*op.getRoot()) < 0 || int64_t(*op.getRoot()) >= ranks))
+    return op.emitOpError("has root ") << int64_t(*op.getRoot()) << " in a group of " << ranks << " ranks";
+  if (permutes)
+    return verifyPermute(op, op.getShape(), op.getFromAttr(), op.getToAttr(), op.getSource().getType(), result);
+
+  SmallVector<int64_t> after(op.getShape());
+  if (splits && failed(shorten(op, *op.getSplit(), ranks, after)))
+    return failure();
+  if (joins) {
+    int64_t concat = *op.getConcat();
+    if (concat < 0 || concat >= int64_t(after.size()))
+      return op.emitOpError("joins along atom ") << concat << " of a shape of " << after.size() << " atoms";
+    if (splits && concat == int64_t(*op.getSplit()))
+      return op.emitOpError("splits and joins the same atom ") << concat << "; use permute to reorder its blocks";
+    if (llvm::MulOverflow(after[concat], ranks, after[concat]))
+      return op.emitOpError("yields more than 2^63 elements");
+  }
+  return verifyShapes(op, op.getShape(), after, op.getSource().getType(), result);
+}
+
+LogicalResult CollectiveOp::verify() { return verifyCollective(*this, getResult().getType()); }
+
+LogicalResult CollectiveStartOp::verify() {
+  if (failed(verifyCollective(*this, getToken().getType().getTensor())))
+    return failure();
+  if (!getToken().hasOneUse() || !isa<CollectiveWaitOp>(*getToken().user_begin()))
+    return emitOpError("needs exactly one dist.collective_wait of its token");
+  return success();
+}
+
+/// Stages and channels are numbers from 0.
+template <typename Op> static LogicalResult verifyChannel(Op op) {
+  if (int64_t(op.getStage()) < 0 || int64_t(op.getChannel()) < 0)
+    return op.emitOpError("has stage ") << int64_t(op.getStage()) << " and channel " << int64_t(op.getChannel())
+                                        << "; both count from 0";
+  return success();
+}
+
+LogicalResult SendOp::verify() { return verifyChannel(*this); }
+LogicalResult RecvOp::verify() { return verifyChannel(*this); }
+
+//===--- loop ------------------------------------------------------------------------------===//
+
+void LoopOp::build(OpBuilder &builder, OperationState &state, int64_t times, ValueRange inits) {
+  state.addAttribute(getTimesAttrName(state.name), builder.getI64IntegerAttr(times));
+  state.addOperands(inits);
+  state.addTypes(inits.getTypes());
+  Block &body = state.addRegion()->emplaceBlock();
+  for (Value init : inits)
+    body.addArgument(init.getType(), init.getLoc());
+}
+
+void LoopOp::print(OpAsmPrinter &printer) {
+  printer << " times " << getTimes();
+  if (!getInits().empty()) {
+    printer << " iter_args(";
+    llvm::interleaveComma(llvm::zip(getCarried(), getInits()), printer, [&](auto pair) {
+      auto [carried, init] = pair;
+      printer << carried << " = " << init << " : " << init.getType();
+    });
+    printer << ')';
+  }
+  printer << ' ';
+  printer.printRegion(getRegion(), /*printEntryBlockArgs=*/false);
+  printer.printOptionalAttrDict((*this)->getAttrs(), {getTimesAttrName()});
+}
+
+ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &state) {
+  int64_t times;
+  if (parser.parseKeyword("times") || parser.parseInteger(times))
+    return failure();
+  state.addAttribute(getTimesAttrName(state.name), parser.getBuilder().getI64IntegerAttr(times));
+  SmallVector<OpAsmParser::Argument> carried;
+  if (succeeded(parser.parseOptionalKeyword("iter_args"))) {
+    auto parseOne = [&]() -> ParseResult {
+      OpAsmParser::Argument &argument = carried.emplace_back();
+      OpAsmParser::UnresolvedOperand init;
+      return failure(parser.parseArgument(argument) || parser.parseEqual() || parser.parseOperand(init) ||
+                     parser.parseColonType(argument.type) ||
+                     parser.resolveOperand(init, argument.type, state.operands));
+    };
+    if (parser.parseCommaSeparatedList(AsmParser::Delimiter::Paren, parseOne))
+      return failure();
+  }
+  for (const OpAsmParser::Argument &argument : carried)
+    state.addTypes(argument.type);
+  return failure(parser.parseRegion(*state.addRegion(), carried) || parser.parseOptionalAttrDict(state.attributes));
+}
+
+LogicalResult LoopOp::verify() {
+  if (int64_t(getTimes()) < 1)
+    return emitOpError("runs ") << int64_t(getTimes()) << " times; expected at least 1";
+  TypeRange results = getResultTypes();
+  if (getInits().getTypes() != results || getBody()->getArgumentTypes() != results)
+    return emitOpError("has initial values, carried values and results of different types");
+  auto yield = dyn_cast_or_null<YieldOp>(getBody()->empty() ? nullptr : &getBody()->back());
+  if (!yield || yield.getValues().getTypes() != results)
+    return emitOpError("must end in a dist.yield of ") << results.size() << " values of the types it carries";
+  return success();
+}
+
+} // namespace tessera::dist

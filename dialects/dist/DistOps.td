@@ -1,0 +1,178 @@
+//===- DistOps.td - meshes, reshards, and what ranks do together ------------===//
+#ifndef TESSERA_DIST_OPS
+#define TESSERA_DIST_OPS
+include "dialects/dist/DistDialect.td"
+
+//===--- Before partition ----------------------------------------------------===//
+
+def Dist_MeshOp : Dist_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
+  let summary = "declares the mesh of the program";
+  let description = [{`dist.mesh @mesh = <["data"=2, "tensor"=4]>`}];
+  let arguments = (ins SymbolNameAttr:$sym_name, OptionalAttr<StrAttr>:$sym_visibility, Dist_MeshAttr:$mesh);
+  let assemblyFormat = "$sym_name `=` $mesh attr-dict";
+}
+
+def Dist_ReshardOp : Dist_Op<"reshard", [Pure]> {
+  let summary = "the same global value in another layout";
+  let description = [{
+    Inserted by propagation wherever a value is needed in another layout than it has, and replaced by local slices and
+    collectives in partition. Both types have the same shape and the same atoms: padding belongs to the atom, so no reshard changes it. A value
+    that is whole cannot become partial.
+  }];
+  let arguments = (ins Dist_Tensor:$source);
+  let results = (outs Dist_Tensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+  let hasFolder = 1;
+  let hasCanonicalizeMethod = 1;
+}
+
+//===--- After partition: local operators -------------------------------------===//
+
+def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
+  let summary = "the rank's own block of a value that all ranks hold";
+  let description = [{
+    No communication. `shape` is the source by atoms, row-major; atom `split` is cut into as many blocks as the axes have
+    ranks, and the rank keeps the block of its index.
+  }];
+  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$split);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = [{
+    $source `over` $axes `shape` $shape `split` $split attr-dict `:` type($source) `->` type($result)
+  }];
+  let hasVerifier = 1;
+}
+
+def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source", "result"]>]> {
+  let summary = "writes a value into the padding of one atom";
+  let description = [{
+    `shape` = `[outer, n, inner]` describes the source with the atom in the middle. Position j of the rank with index i is
+    position i * n + j of the atom; where that is not below `size` the result is `value`, else the source's element.
+  }];
+  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$size,
+                       TypedAttrInterface:$value);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = [{
+    $source `over` $axes `shape` $shape `size` $size `value` $value attr-dict `:` type($source)
+  }];
+  let hasVerifier = 1;
+}
+
+def Dist_BlockStartOp : Dist_Op<"block_start", [Pure]> {
+  let summary = "where the rank's block begins: index in the axes times `block`";
+  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block);
+  let results = (outs 0DTensorOf<[I64]>:$result);
+  let assemblyFormat = "`over` $axes `block` $block attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
+  let summary = "the positions of an atom that the rank holds";
+  let description = [{
+    Element j is i * n + j for the rank with index i, n = padded / number of blocks. Positions from `size` on are padding.
+  }];
+  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$size, I64Attr:$padded);
+  let results = (outs 1DTensorOf<[I64]>:$result);
+  let assemblyFormat = "`over` $axes `size` $size `padded` $padded attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+//===--- After partition: collectives ------------------------------------------===//
+
+defvar Dist_CollectiveArguments = (ins
+    Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape,
+    OptionalAttr<I64Attr>:$split, OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root,
+    OptionalAttr<Dist_ReduceKindAttr>:$reduce, OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to);
+defvar Dist_CollectiveFormat = [{
+    $kind $source `over` $axes `shape` $shape (`split` $split^)? (`concat` $concat^)? (`root` $root^)?
+    (`reduce` $reduce^)? (`from` $from^ `to` $to)? attr-dict `:` type($source) `->` }];
+
+def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
+  let summary = "moves or combines local values among the ranks that differ only in `axes`";
+  let description = [{
+    `shape` is the local source by atoms, row-major; `split` and `concat` are atoms. With n ranks in the group:
+
+    | kind | result |
+    |---|---|
+    | `all_reduce` | the combination of all sources, everywhere |
+    | `all_gather` | sources joined along `concat` in order of index: n times as long |
+    | `reduce_scatter` | the combination, of which each rank keeps the block of its index along `split` |
+    | `all_to_all` | the source is cut along `split`; block j goes to rank j; what arrives is joined along `concat` |
+    | `broadcast` | the source of the rank with index `root` |
+    | `reduce` | the combination, on the rank with index `root`; undefined elsewhere |
+    | `permute` | the value, which is laid out `from`, laid out `to`: every rank sends and receives one block |
+
+    Reductions add in order of index, and every rank gets the same bits. `reduce` is `sum` or `max`.
+    Example: `dist.collective all_gather %x over <"tensor"=4> shape [2, 8] concat 1 : tensor<2x8xf32> -> tensor<2x32xf32>`
+  }];
+  let arguments = Dist_CollectiveArguments;
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = Dist_CollectiveFormat # "type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_CollectiveStartOp : Dist_Op<"collective_start"> {
+  let summary = "the first half of a collective";
+  let description = [{
+    As `dist.collective`, but yields a token. The source is live until the one `dist.collective_wait` of the token.
+  }];
+  let arguments = Dist_CollectiveArguments;
+  let results = (outs Dist_TokenType:$token);
+  let assemblyFormat = Dist_CollectiveFormat # "qualified(type($token))";
+  let hasVerifier = 1;
+}
+
+def Dist_CollectiveWaitOp : Dist_Op<"collective_wait", [
+    TypesMatchWith<"the result has the token's type", "token", "result",
+                   "::llvm::cast<TokenType>($_self).getTensor()">]> {
+  let summary = "waits until a collective is complete and yields its result";
+  let arguments = (ins Dist_TokenType:$token);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$token attr-dict `:` qualified(type($token))";
+}
+
+def Dist_SendOp : Dist_Op<"send"> {
+  let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
+  let description = [{Values of one channel arrive in the order they were sent.}];
+  let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
+  let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source)";
+  let hasVerifier = 1;
+}
+
+def Dist_RecvOp : Dist_Op<"recv"> {
+  let summary = "receives what the rank of the same coordinates in another pipeline stage sent";
+  let arguments = (ins I64Attr:$stage, I64Attr:$channel);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "`from` $stage `channel` $channel attr-dict `:` type($result)";
+  let hasVerifier = 1;
+}
+
+//===--- Microbatches -----------------------------------------------------------===//
+
+def Dist_LoopOp : Dist_Op<"loop", [SingleBlock, RecursiveMemoryEffects, RecursivelySpeculatable]> {
+  let summary = "runs its body once per microbatch, carrying values";
+  let description = [{
+    In the body the coordinate of the axis `"micro"` is the iteration. The body may use values from above.
+    `%sum = dist.loop times 4 iter_args(%acc = %zero : tensor<8xf32>) { ... dist.yield %next : tensor<8xf32> }`
+  }];
+  let arguments = (ins I64Attr:$times, Variadic<AnyType>:$inits);
+  let results = (outs Variadic<AnyType>:$results);
+  let regions = (region SizedRegion<1>:$region);
+  let hasCustomAssemblyFormat = 1;
+  let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  let builders = [OpBuilder<(ins "int64_t":$times, "::mlir::ValueRange":$inits)>];
+  let extraClassDeclaration = [{
+    /// The carried values inside the body.
+    ::mlir::Block::BlockArgListType getCarried() { return getBody()->getArguments(); }
+  }];
+}
+
+def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"LoopOp">]> {
+  let summary = "hands the carried values to the next iteration, or out of the loop";
+  let arguments = (ins Variadic<AnyType>:$values);
+  let assemblyFormat = "($values^ `:` type($values))? attr-dict";
+  let builders = [OpBuilder<(ins), [{}]>];
+}
+
+#endif
