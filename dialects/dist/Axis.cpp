@@ -56,7 +56,8 @@ bool contains(const AxisRef &outer, const AxisRef &inner) {
 std::optional<std::pair<AxisRef, AxisRef>> split(const AxisRef &axis, int64_t major) {
   if (major <= 1 || major >= axis.size || axis.size % major != 0)
     return std::nullopt;
-  return std::pair(AxisRef{axis.name, axis.pre, major}, AxisRef{axis.name, axis.pre * major, axis.size / major});
+  return std::pair(AxisRef{axis.name, axis.pre, major},
+                   AxisRef{axis.name, axis.pre * major, axis.size / major});
 }
 
 AxisList mergeNeighbours(ArrayRef<AxisRef> axes) {
@@ -167,7 +168,8 @@ std::optional<AxisList> Mesh::resolve(ArrayRef<AxisRef> wanted, std::string &why
     if (filled.size == 0)
       filled.size = *whole / std::max<int64_t>(filled.pre, 1);
     // Division instead of pre * size: the numbers come from outside and may overflow.
-    if (filled.pre < 1 || filled.size < 1 || *whole % filled.pre != 0 || *whole / filled.pre % filled.size != 0) {
+    if (filled.pre < 1 || filled.size < 1 || *whole % filled.pre != 0 ||
+        *whole / filled.pre % filled.size != 0) {
       why = "sub-axis " + toString(axis) + " does not divide axis \"" + axis.name + "\" of size " +
             std::to_string(*whole);
       return std::nullopt;

@@ -1,19 +1,21 @@
 // The algebra of mesh axes and sub-axes.
 //
-// A mesh is an ordered list of named axes; a rank is its row-major coordinates. A layout never needs more of the mesh
-// than the axes it names, so an axis reference carries its own size and layouts can be compared without the mesh.
+// A mesh is an ordered list of named axes; a rank is its row-major coordinates. A layout never needs more of
+// the mesh than the axes it names, so an axis reference carries its own size and layouts can be compared
+// without the mesh.
 //
-// A sub-axis "x":(k)m of an axis "x" of size X reads the coordinate c of x as digits: k ranks of digits are more major,
-// then m, then the X / (k * m) minor rest. So the whole axis is "x":(1)X, and with X = 8
+// A sub-axis "x":(k)m of an axis "x" of size X reads the coordinate c of x as digits: k ranks of digits are
+// more major, then m, then the X / (k * m) minor rest. So the whole axis is "x":(1)X, and with X = 8
 //
 //   "x":(1)2   the half the rank is in            c / 4
 //   "x":(2)2   which half of that half            c / 2 % 2
 //   "x":(4)2   the last digit                     c % 2
 //   "x":(2)4   everything but the first digit     c % 4
 //
-// Two references of one name overlap when their digit ranges [pre, pre * size) meet. All algorithms on layouts first
-// *refine*: they cut references at each other's ends, so that afterwards two references are equal or disjoint. From
-// then on a sub-axis is just an axis, and a mesh of 4 used by halves is a mesh of 2x2.
+// Two references of one name overlap when their digit ranges [pre, pre * size) meet. All algorithms on
+// layouts first *refine*: they cut references at each other's ends, so that afterwards two references are
+// equal or disjoint. From then on a sub-axis is just an axis, and a mesh of 4 used by halves is a mesh of
+// 2x2.
 #pragma once
 
 #include "llvm/ADT/ArrayRef.h"
@@ -30,8 +32,8 @@ class raw_ostream;
 
 namespace tessera::dist {
 
-/// The pseudo axis of microbatches: its coordinate is the iteration of the enclosing dist.loop. Only local operations
-/// (slice, accumulation) run over it, never a collective.
+/// The pseudo axis of microbatches: its coordinate is the iteration of the enclosing dist.loop. Only local
+/// operations (slice, accumulation) run over it, never a collective.
 inline constexpr llvm::StringLiteral kMicroAxis = "micro";
 
 /// The sub-axis "name":(pre)size. A whole axis has pre = 1 and the axis' size.
@@ -73,9 +75,9 @@ std::optional<std::pair<AxisRef, AxisRef>> split(const AxisRef &axis, int64_t ma
 /// x:(1)2 x:(2)2 y=3 -> x=4 y=3; x:(2)2 x:(1)2 stays.
 AxisList mergeNeighbours(llvm::ArrayRef<AxisRef> axes);
 
-/// Cuts the members of all lists at each other's ends, so that any two references are equal or disjoint. The blocks the
-/// lists describe do not change. False, and nothing changed, when digits do not nest: x:(1)2 with x:(1)3.
-/// [x=4], [x:(1)2] -> [x:(1)2 x:(2)2], [x:(1)2].
+/// Cuts the members of all lists at each other's ends, so that any two references are equal or disjoint. The
+/// blocks the lists describe do not change. False, and nothing changed, when digits do not nest: x:(1)2 with
+/// x:(1)3. [x=4], [x:(1)2] -> [x:(1)2 x:(2)2], [x:(1)2].
 [[nodiscard]] bool refine(llvm::ArrayRef<AxisList *> lists);
 
 /// `axes` without those that are members of `drop`, order kept. Both refined against each other.
@@ -83,8 +85,8 @@ AxisList without(llvm::ArrayRef<AxisRef> axes, llvm::ArrayRef<AxisRef> drop);
 /// Length of the common major prefix.
 size_t commonPrefix(llvm::ArrayRef<AxisRef> a, llvm::ArrayRef<AxisRef> b);
 
-/// The devices: named axes, slowest varying first. Axes of size 1 may be declared and named by a plan; they resolve to
-/// no axis at all.
+/// The devices: named axes, slowest varying first. Axes of size 1 may be declared and named by a plan; they
+/// resolve to no axis at all.
 class Mesh {
 public:
   /// Axes with pre = 1. Use verify() on input from outside.
@@ -99,8 +101,8 @@ public:
   /// Size of the axis, or nothing when it is not declared.
   std::optional<int64_t> sizeOf(llvm::StringRef name) const;
 
-  /// A sentence naming what is wrong with the declaration (a name twice or empty, a size below 1, more than 2^31 ranks),
-  /// or the empty string.
+  /// A sentence naming what is wrong with the declaration (a name twice or empty, a size below 1, more than
+  /// 2^31 ranks), or the empty string.
   std::string verify() const;
 
   /// Fills in sizes, checks that the axes exist and that sub-axes divide them, and drops those of one rank.
@@ -111,8 +113,8 @@ public:
   int64_t index(int64_t rank, llvm::ArrayRef<AxisRef> axes) const;
   /// The ranks that differ from `rank` only in these (sub-)coordinates, ordered by index.
   llvm::SmallVector<int64_t> group(int64_t rank, llvm::ArrayRef<AxisRef> axes) const;
-  /// The mesh's axes cut so that `axes` are members or absent, without `axes`: those that replicate a value split
-  /// over `axes`. Neighbours are merged.
+  /// The mesh's axes cut so that `axes` are members or absent, without `axes`: those that replicate a value
+  /// split over `axes`. Neighbours are merged.
   AxisList rest(llvm::ArrayRef<AxisRef> axes) const;
 
   bool operator==(const Mesh &) const = default;

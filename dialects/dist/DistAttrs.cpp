@@ -72,7 +72,9 @@ static LogicalResult verifyAxes(ArrayRef<AxisRef> axes, EmitError emitError, boo
 
 //===--- axes ---------------------------------------------------------------------===//
 
-LogicalResult AxesAttr::verify(EmitError emitError, AxisList axes) { return verifyAxes(axes, emitError, false); }
+LogicalResult AxesAttr::verify(EmitError emitError, AxisList axes) {
+  return verifyAxes(axes, emitError, false);
+}
 
 Attribute AxesAttr::parse(AsmParser &parser, Type) {
   AxisList axes;
@@ -113,7 +115,8 @@ LogicalResult LayoutAttr::verify(EmitError emitError, Layout layout) { return la
 LogicalResult LayoutAttr::verifyEncoding(ArrayRef<int64_t> shape, Type, EmitError emitError) const {
   const Layout &layout = getLayout();
   if (layout.dims.size() != shape.size())
-    return emitError() << "the layout has " << layout.dims.size() << " dimensions, the tensor " << shape.size();
+    return emitError() << "the layout has " << layout.dims.size() << " dimensions, the tensor "
+                       << shape.size();
   for (auto [i, extents] : llvm::enumerate(llvm::zip(layout.globalShape(), shape))) {
     auto [inLayout, inShape] = extents;
     if (inLayout != inShape)
@@ -141,8 +144,8 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
   auto square = AsmParser::Delimiter::Square;
   auto parseDim = [&]() {
     auto &dim = layout.dims.emplace_back();
-    return parser.parseCommaSeparatedList(
-        square, [&]() { return parseAtom(parser, dim.emplace_back(/*size=*/1)); });
+    return parser.parseCommaSeparatedList(square,
+                                          [&]() { return parseAtom(parser, dim.emplace_back(/*size=*/1)); });
   };
   if (parser.parseLess() || parser.parseCommaSeparatedList(square, parseDim))
     return {};
@@ -188,7 +191,8 @@ Layout getLayout(Type type) {
 }
 
 RankedTensorType withLayout(RankedTensorType type, const Layout &layout) {
-  return RankedTensorType::get(type.getShape(), type.getElementType(), LayoutAttr::get(type.getContext(), layout));
+  return RankedTensorType::get(type.getShape(), type.getElementType(),
+                               LayoutAttr::get(type.getContext(), layout));
 }
 
 RankedTensorType localType(RankedTensorType type) {

@@ -15,15 +15,16 @@ LogicalResult ReshardOp::verify() {
   if (!hasLayout(source) || !hasLayout(result))
     return emitOpError("needs a layout on both types; got ") << source << " and " << result;
   if (source.getShape() != result.getShape() || source.getElementType() != result.getElementType())
-    return emitOpError("changes the tensor from ") << source << " to " << result
-                                                   << "; only the layout may change";
+    return emitOpError("changes the tensor from ")
+           << source << " to " << result << "; only the layout may change";
   Layout from = getLayout(source), to = getLayout(result);
   if (!from.sameAtoms(to))
-    return emitOpError("has layouts of different atoms or padding; both belong to the dimension and cannot be resharded");
+    return emitOpError(
+        "has layouts of different atoms or padding; both belong to the dimension and cannot be resharded");
   AxisList had = from.partial, wanted = to.partial;
   if (!refine({&had, &wanted}))
-    return emitOpError("has partial axes that do not nest: ") << toString(from.partial) << " and "
-                                                              << toString(to.partial);
+    return emitOpError("has partial axes that do not nest: ")
+           << toString(from.partial) << " and " << toString(to.partial);
   if (AxisList extra = without(wanted, had); !extra.empty())
     return emitOpError("would make a value partial over ") << toString(extra) << ", which it is not";
   return success();
@@ -33,7 +34,8 @@ OpFoldResult ReshardOp::fold(FoldAdaptor) {
   return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
-// Skips an inner reshard that nothing else reads. One that changes the tier is kept: the copy in the other tier is its purpose.
+// Skips an inner reshard that nothing else reads. One that changes the tier is kept: the copy in the other
+// tier is its purpose.
 LogicalResult ReshardOp::canonicalize(ReshardOp op, PatternRewriter &rewriter) {
   auto inner = op.getSource().getDefiningOp<ReshardOp>();
   if (!inner || !inner->hasOneUse())
@@ -47,8 +49,9 @@ LogicalResult ReshardOp::canonicalize(ReshardOp op, PatternRewriter &rewriter) {
 
 //===--- shapes by atoms ---------------------------------------------------------------===//
 
-/// Whether consecutive groups of atoms make up the dimensions: the same groups of `before` those of `source` and of
-/// `after` those of `result`. Atoms of one position may belong to either neighbour, so all cuts are kept.
+/// Whether consecutive groups of atoms make up the dimensions: the same groups of `before` those of `source`
+/// and of `after` those of `result`. Atoms of one position may belong to either neighbour, so all cuts are
+/// kept.
 static bool groupsInto(ArrayRef<int64_t> before, ArrayRef<int64_t> after, ArrayRef<int64_t> source,
                        ArrayRef<int64_t> result) {
   size_t n = before.size();
@@ -78,12 +81,11 @@ static LogicalResult verifyShapes(Operation *op, ArrayRef<int64_t> shape, ArrayR
     if (extent < 1)
       return op->emitOpError("has an atom of extent ") << extent << " in its shape; expected at least 1";
   if (source.getElementType() != result.getElementType())
-    return op->emitOpError("changes the element type from ") << source.getElementType() << " to "
-                                                             << result.getElementType();
+    return op->emitOpError("changes the element type from ")
+           << source.getElementType() << " to " << result.getElementType();
   if (!groupsInto(shape, shape, source.getShape(), source.getShape()))
     return op->emitOpError("has a shape [") << shape << "] that does not factor the source " << source;
-  if (source.getRank() != result.getRank() ||
-      !groupsInto(shape, after, source.getShape(), result.getShape()))
+  if (source.getRank() != result.getRank() || !groupsInto(shape, after, source.getShape(), result.getShape()))
     return op->emitOpError("yields atoms [") << after << "], which do not make up the result " << result;
   return success();
 }
@@ -115,7 +117,8 @@ LogicalResult MaskPaddingOp::verify() {
     return failure();
   int64_t padded = getShape()[1] * product(getAxes().getAxes());
   if (int64_t(getSize()) < 0 || int64_t(getSize()) > padded)
-    return emitOpError("has size ") << int64_t(getSize()) << ", but the blocks hold " << padded << " positions";
+    return emitOpError("has size ") << int64_t(getSize()) << ", but the blocks hold " << padded
+                                    << " positions";
   if (getValue().getType() != source.getElementType())
     return emitOpError("writes a ") << getValue().getType() << " into " << source;
   return success();
@@ -130,10 +133,11 @@ LogicalResult BlockStartOp::verify() {
 LogicalResult LogicalIndexOp::verify() {
   int64_t size = getSize(), padded = getPadded(), blocks = product(getAxes().getAxes());
   if (size < 0 || padded < size || padded % blocks != 0)
-    return emitOpError("has size ") << size << " and padded " << padded << "; expected size <= padded, a multiple of "
-                                    << blocks;
+    return emitOpError("has size ") << size << " and padded " << padded
+                                    << "; expected size <= padded, a multiple of " << blocks;
   if (int64_t local = padded / blocks; getType().getDimSize(0) != local)
-    return emitOpError("has ") << getType().getDimSize(0) << " results; a rank holds " << local << " positions";
+    return emitOpError("has ") << getType().getDimSize(0) << " results; a rank holds " << local
+                               << " positions";
   return success();
 }
 
@@ -147,14 +151,14 @@ static LogicalResult verifyPermute(Operation *op, ArrayRef<int64_t> shape, Layou
   if (!before.sameAtoms(after) || before.localElements() != after.localElements())
     return op->emitOpError("permute must keep the atoms and the number of elements that a rank holds");
   if (ArrayRef<int64_t>(before.localAtoms()) != shape)
-    return op->emitOpError("has a shape [") << shape << "], but the layout 'from' has local atoms ["
-                                            << before.localAtoms() << "]";
+    return op->emitOpError("has a shape [")
+           << shape << "], but the layout 'from' has local atoms [" << before.localAtoms() << "]";
   if (ArrayRef<int64_t>(before.localShape()) != source.getShape() ||
       ArrayRef<int64_t>(after.localShape()) != result.getShape())
     return op->emitOpError("has types whose shapes are not the local shapes of its layouts");
   if (source.getElementType() != result.getElementType())
-    return op->emitOpError("changes the element type from ") << source.getElementType() << " to "
-                                                             << result.getElementType();
+    return op->emitOpError("changes the element type from ")
+           << source.getElementType() << " to " << result.getElementType();
   return success();
 }
 
@@ -191,7 +195,8 @@ template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensor
   if (rooted && (int64_t(*op.getRoot()) < 0 || int64_t(*op.getRoot()) >= ranks))
     return op.emitOpError("has root ") << int64_t(*op.getRoot()) << " in a group of " << ranks << " ranks";
   if (permutes)
-    return verifyPermute(op, op.getShape(), op.getFromAttr(), op.getToAttr(), op.getSource().getType(), result);
+    return verifyPermute(op, op.getShape(), op.getFromAttr(), op.getToAttr(), op.getSource().getType(),
+                         result);
 
   SmallVector<int64_t> after(op.getShape());
   if (splits && failed(shorten(op, *op.getSplit(), ranks, after)))
@@ -201,7 +206,8 @@ template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensor
     if (concat < 0 || concat >= int64_t(after.size()))
       return op.emitOpError("joins along atom ") << concat << " of a shape of " << after.size() << " atoms";
     if (splits && concat == int64_t(*op.getSplit()))
-      return op.emitOpError("splits and joins the same atom ") << concat << "; use permute to reorder its blocks";
+      return op.emitOpError("splits and joins the same atom ")
+             << concat << "; use permute to reorder its blocks";
     if (llvm::MulOverflow(after[concat], ranks, after[concat]))
       return op.emitOpError("yields more than 2^63 elements");
   }
@@ -221,8 +227,8 @@ LogicalResult CollectiveStartOp::verify() {
 /// Stages and channels are numbers from 0.
 template <typename Op> static LogicalResult verifyChannel(Op op) {
   if (int64_t(op.getStage()) < 0 || int64_t(op.getChannel()) < 0)
-    return op.emitOpError("has stage ") << int64_t(op.getStage()) << " and channel " << int64_t(op.getChannel())
-                                        << "; both count from 0";
+    return op.emitOpError("has stage ")
+           << int64_t(op.getStage()) << " and channel " << int64_t(op.getChannel()) << "; both count from 0";
   return success();
 }
 
@@ -274,7 +280,8 @@ ParseResult LoopOp::parse(OpAsmParser &parser, OperationState &state) {
   }
   for (const OpAsmParser::Argument &argument : carried)
     state.addTypes(argument.type);
-  return failure(parser.parseRegion(*state.addRegion(), carried) || parser.parseOptionalAttrDict(state.attributes));
+  return failure(parser.parseRegion(*state.addRegion(), carried) ||
+                 parser.parseOptionalAttrDict(state.attributes));
 }
 
 LogicalResult LoopOp::verify() {

@@ -172,7 +172,6 @@ def Dist_YieldOp : Dist_Op<"yield", [Pure, Terminator, HasParent<"LoopOp">]> {
   let summary = "hands the carried values to the next iteration, or out of the loop";
   let arguments = (ins Variadic<AnyType>:$values);
   let assemblyFormat = "($values^ `:` type($values))? attr-dict";
-  let builders = [OpBuilder<(ins), [{}]>];
 }
 
 #endif

@@ -165,14 +165,15 @@ static LogicalResult verifyAxis(const AxisRef &axis, AxisList &seen, EmitError e
   if (axis.name.empty())
     return emitError() << "an axis of the layout has an empty name";
   if (axis.size < 2 || axis.pre < 1)
-    return emitError() << "axis " << toString(axis) << " of the layout must have a size of at least 2 and start at 1 "
+    return emitError() << "axis " << toString(axis)
+                       << " of the layout must have a size of at least 2 and start at 1 "
                        << "or more; axes of one rank are left out";
   if (MulOverflow(axis.pre, axis.size, end) || end > (int64_t(1) << 31))
     return emitError() << "axis " << toString(axis) << " of the layout has more than 2^31 ranks";
   for (const AxisRef &other : seen)
     if (overlaps(axis, other))
-      return emitError() << "axis " << toString(axis) << " occurs twice in the layout (also as " << toString(other)
-                         << "); an axis splits one atom or is partial";
+      return emitError() << "axis " << toString(axis) << " occurs twice in the layout (also as "
+                         << toString(other) << "); an axis splits one atom or is partial";
   seen.push_back(axis);
   return success();
 }
@@ -212,8 +213,8 @@ hash_code hash_value(const Layout &layout) {
   for (const auto &dim : layout.dims) {
     hash = hash_combine(hash, dim.size());
     for (const Atom &atom : dim)
-      hash = hash_combine(hash, atom.size, atom.padded,
-                          hash_combine_range(atom.axes.begin(), atom.axes.end()));
+      hash =
+          hash_combine(hash, atom.size, atom.padded, hash_combine_range(atom.axes.begin(), atom.axes.end()));
   }
   return hash_combine(hash, hash_combine_range(layout.partial.begin(), layout.partial.end()));
 }

@@ -1,16 +1,17 @@
 // Where a tensor is: the layout of a value over the mesh.
 //
-// Each dimension of a tensor is a product of *atoms*, major to minor: reshapes of the program refine dimensions, and
-// after that a reshape is the identity on the flat list of atoms. An atom of `size` positions is stored with `padded`
-// positions (a multiple of every product of axes that splits this atom anywhere in the program; the contents of padding
-// are undefined) and is cut into equal blocks by its list of axes, major to minor: the rank with index i in them holds
-// positions [i * padded / n, (i + 1) * padded / n). Axes that a layout does not mention replicate the value.
+// Each dimension of a tensor is a product of *atoms*, major to minor: reshapes of the program refine
+// dimensions, and after that a reshape is the identity on the flat list of atoms. An atom of `size` positions
+// is stored with `padded` positions (a multiple of every product of axes that splits this atom anywhere in
+// the program; the contents of padding are undefined) and is cut into equal blocks by its list of axes, major
+// to minor: the rank with index i in them holds positions [i * padded / n, (i + 1) * padded / n). Axes that a
+// layout does not mention replicate the value.
 //
 // A value may be *partial* over axes: the true value is the sum over these axes of what the ranks hold.
 //
-// Example: packed q, k, v of 12 heads of 64, the heads split over 8 ranks of "tensor" (and padded to 16), the batch over
-// "data":  #dist.layout<[[32 : "data"=2], [128], [3, 12 pad 16 : "tensor"=8, 64]]> on tensor<32x128x2304xf32>. A rank
-// holds 16 x 128 x (3 x 2 x 64). A dimension of extent 1 has no atoms.
+// Example: packed q, k, v of 12 heads of 64, the heads split over 8 ranks of "tensor" (and padded to 16), the
+// batch over "data":  #dist.layout<[[32 : "data"=2], [128], [3, 12 pad 16 : "tensor"=8, 64]]> on
+// tensor<32x128x2304xf32>. A rank holds 16 x 128 x (3 x 2 x 64). A dimension of extent 1 has no atoms.
 #pragma once
 
 #include "dialects/dist/Axis.h"
@@ -91,8 +92,8 @@ llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const Layout &layout);
 
 /// Whether the type is a ranked tensor with a layout as its encoding.
 bool hasLayout(mlir::Type type);
-/// The layout of a ranked tensor; without one in its encoding the replicated layout. The type must be a ranked tensor
-/// of static shape.
+/// The layout of a ranked tensor; without one in its encoding the replicated layout. The type must be a
+/// ranked tensor of static shape.
 Layout getLayout(mlir::Type type);
 /// The type with this layout as encoding. The layout must verify and have the type's shape.
 mlir::RankedTensorType withLayout(mlir::RankedTensorType type, const Layout &layout);

@@ -1,0 +1,92 @@
+// RUN: tessera-opt %s | tessera-opt | FileCheck %s
+
+// CHECK: dist.mesh @mesh = <["data"=2, "tensor"=4]>
+dist.mesh @mesh = <["data"=2, "tensor"=4]>
+
+// CHECK-LABEL: func.func @reshard
+// CHECK-SAME: tensor<4x2304xf32, #dist.layout<{{\[\[}}4 : "data"=2], [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>
+func.func @reshard(%x: tensor<4x2304xf32, #dist.layout<[[4 : "data"=2],
+                       [3, 12 pad 16 : "tensor":(1)2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>)
+    -> tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>> {
+  // CHECK: dist.reshard %{{.*}} : tensor<{{.*}}> -> tensor<4x2304xf32, #dist.layout<{{\[\[}}4], [3, 12 pad 16, 64]]>>
+  %0 = dist.reshard %x : tensor<4x2304xf32, #dist.layout<[[4 : "data"=2],
+         [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>
+       -> tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>>
+  return %0 : tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>>
+}
+
+// CHECK-LABEL: func.func @unit_dimension_and_scalar
+// CHECK-SAME: tensor<1x5xf32, #dist.layout<{{\[\[}}], [5]]>>
+// CHECK-SAME: tensor<f32, #dist.layout<[], partial = ["data"=2]>>
+func.func @unit_dimension_and_scalar(%x: tensor<1x5xf32, #dist.layout<[[], [5]]>>,
+                                     %s: tensor<f32, #dist.layout<[], partial = ["data"=2]>>) {
+  return
+}
+
+// CHECK-LABEL: func.func @collectives
+func.func @collectives(%x: tensor<2x24xf32>, %flat: tensor<48xf32>) {
+  // CHECK: dist.collective all_reduce %{{.*}} over <"data"=2 "tensor":(2)2> shape [2, 3, 8] reduce max : tensor<2x24xf32> -> tensor<2x24xf32>
+  %0 = dist.collective all_reduce %x over <"data"=2 "tensor":(2)2> shape [2, 3, 8] reduce max
+     : tensor<2x24xf32> -> tensor<2x24xf32>
+  // CHECK: dist.collective all_gather %{{.*}} over <"tensor"=4> shape [2, 3, 8] concat 1 : tensor<2x24xf32> -> tensor<2x96xf32>
+  %1 = dist.collective all_gather %x over <"tensor"=4> shape [2, 3, 8] concat 1 : tensor<2x24xf32> -> tensor<2x96xf32>
+  // CHECK: dist.collective reduce_scatter %{{.*}} shape [2, 3, 8] split 2 : tensor<2x24xf32> -> tensor<2x6xf32>
+  %2 = dist.collective reduce_scatter %x over <"tensor"=4> shape [2, 3, 8] split 2 : tensor<2x24xf32> -> tensor<2x6xf32>
+  // CHECK: dist.collective all_to_all %{{.*}} shape [2, 3, 8] split 2 concat 0 : tensor<2x24xf32> -> tensor<8x6xf32>
+  %3 = dist.collective all_to_all %x over <"tensor"=4> shape [2, 3, 8] split 2 concat 0
+     : tensor<2x24xf32> -> tensor<8x6xf32>
+  // CHECK: dist.collective broadcast %{{.*}} shape [48] root 3
+  %4 = dist.collective broadcast %flat over <"tensor"=4> shape [48] root 3 : tensor<48xf32> -> tensor<48xf32>
+  // CHECK: dist.collective permute %{{.*}} from <{{\[\[}}4 : "a"=2], [48 : "b"=2]]> to <{{\[\[}}4 : "b"=2], [48 : "a"=2]]>
+  %5 = dist.collective permute %x over <"a"=2 "b"=2> shape [2, 24] from <[[4 : "a"=2], [48 : "b"=2]]>
+       to <[[4 : "b"=2], [48 : "a"=2]]> : tensor<2x24xf32> -> tensor<2x24xf32>
+  %6 = dist.recv from 1 channel 2 : tensor<48xf32>
+  // CHECK: dist.recv from 1 channel 2 : tensor<48xf32>
+  // CHECK: dist.send %{{.*}} to 0 channel 2 : tensor<2x24xf32>
+  dist.send %x to 0 channel 2 : tensor<2x24xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @halves
+func.func @halves(%x: tensor<2x8xf32>) -> tensor<2x32xf32> {
+  // CHECK: dist.collective_start all_gather %{{.*}} over <"t"=4> shape [2, 8] concat 1 : tensor<2x8xf32> -> !dist.token<tensor<2x32xf32>>
+  %t = dist.collective_start all_gather %x over <"t"=4> shape [2, 8] concat 1
+     : tensor<2x8xf32> -> !dist.token<tensor<2x32xf32>>
+  // CHECK: dist.collective_wait %{{.*}} : !dist.token<tensor<2x32xf32>>
+  %r = dist.collective_wait %t : !dist.token<tensor<2x32xf32>>
+  return %r : tensor<2x32xf32>
+}
+
+// CHECK-LABEL: func.func @local
+func.func @local(%x: tensor<4x6xf32>, %y: tensor<1x3xf32>) {
+  // CHECK: dist.slice %{{.*}} over <"t"=2> shape [4, 3, 2] split 2 : tensor<4x6xf32> -> tensor<4x3xf32>
+  %0 = dist.slice %x over <"t"=2> shape [4, 3, 2] split 2 : tensor<4x6xf32> -> tensor<4x3xf32>
+  // CHECK: dist.mask_padding %{{.*}} over <"t"=2> shape [4, 3, 2] size 5 value 0xFF800000 : f32 : tensor<4x6xf32>
+  %1 = dist.mask_padding %x over <"t"=2> shape [4, 3, 2] size 5 value 0xFF800000 : f32 : tensor<4x6xf32>
+  // CHECK: dist.block_start over <"t"=2> block 3 : tensor<i64>
+  %2 = dist.block_start over <"t"=2> block 3 : tensor<i64>
+  // CHECK: dist.logical_index over <"t"=2> size 5 padded 6 : tensor<3xi64>
+  %3 = dist.logical_index over <"t"=2> size 5 padded 6 : tensor<3xi64>
+  // An atom of one position in a dimension of extent 1.
+  %4 = dist.collective all_gather %y over <"t"=2> shape [1, 3] concat 0 : tensor<1x3xf32> -> tensor<2x3xf32>
+  return
+}
+
+// CHECK-LABEL: func.func @loop
+func.func @loop(%x: tensor<8xf32>) -> tensor<8xf32> {
+  // CHECK: dist.loop times 4 iter_args(%[[A:.*]] = %{{.*}} : tensor<8xf32>) {
+  %0 = dist.loop times 4 iter_args(%a = %x : tensor<8xf32>) {
+    // CHECK: dist.yield %[[A]] : tensor<8xf32>
+    dist.yield %a : tensor<8xf32>
+  }
+  // CHECK: dist.loop times 1 {
+  dist.loop times 1 {
+    // CHECK: dist.yield
+    dist.yield
+  }
+  return %0 : tensor<8xf32>
+}
+
+// CHECK: func.func private @pattern() attributes {axes = #dist.axes<"a"=2 "b":(2)3>, pattern = #dist.pattern<"2d", ["row", "col"=2]>}
+func.func private @pattern() attributes {
+  axes = #dist.axes<"a"=2 "b":(2)3>, pattern = #dist.pattern<"2d", ["row", "col":(1)2]>}
