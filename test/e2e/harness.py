@@ -1,0 +1,215 @@
+"""Runs the compiler and the executables that it writes; the tables of models and meshes that all end-to-end tests share."""
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import time
+
+import numpy as np
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+BUILD = pathlib.Path(os.environ.get("TESSERA_BUILD", ROOT / "build"))
+TESSERA = BUILD / "bin" / "tessera"
+MODELS = ROOT / "test" / "models"
+ALL = os.environ.get("TESSERA_TEST_ALL") == "1"
+TIMEOUT = 120
+
+# mesh -> (options, ranks)
+MESHES = {
+    "1": ((), 1),
+    "dp2": (("--dp", "2"), 2),
+    "tp2": (("--tp", "2"), 2),
+    "tp4": (("--tp", "4"), 4),
+    "dp2tp2": (("--dp", "2", "--tp", "2"), 4),
+}
+MICRO = {"micro2": (("--microbatches", "2"), 1), "dp2micro2": (("--dp", "2", "--microbatches", "2"), 2)}
+
+# The variants in files of their own; test/models/zoo.py says how each was exported. The first of each is the model's own.
+FAMILIES = {
+    "mlp": ("mlp", "mlp_ts", "mlp_dyn"),
+    "gpt2": ("gpt2", "gpt2_eager", "gpt2_mask", "gpt2_raw", "gpt2_dyn", "gpt2_dyn_eager", "gpt2_dyn_nomask", "gpt2_ts",
+             "gpt2_ts_eager", "gpt2_ts_dyn"),
+    "gpt2_fresh": ("gpt2_fresh",),
+    "llama": ("llama", "llama_eager", "llama_mask", "llama_dyn", "llama_dyn_eager", "llama_dyn_nomask", "llama_ts",
+              "llama_ts_eager", "llama_ts_dyn", "llama_opset23"),
+    "llama_fresh": ("llama_fresh",),
+    "bert": ("bert", "bert_eager", "bert_dyn", "bert_dyn_eager", "bert_ts", "bert_ts_eager", "bert_ts_dyn"),
+    "bert_nomask": ("bert_nomask",),
+    "vit": ("vit", "vit_eager", "vit_dyn", "vit_dyn_eager", "vit_ts", "vit_ts_eager", "vit_ts_dyn"),
+}
+VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
+
+
+def bindings(variant):
+    """The `--bind` options that a dynamic variant needs."""
+    if "_dyn" not in variant:
+        return ()
+    batch = ("--bind", "batch=12") if variant.startswith("mlp") else ("--bind", "batch=4")
+    return batch if variant.startswith(("mlp", "vit")) else (*batch, "--bind", "seq=32")
+
+
+class Result(subprocess.CompletedProcess):
+    """A finished process with text output."""
+
+    @property
+    def first_error(self):
+        return self.stderr.splitlines()[0] if self.stderr.strip() else ""
+
+
+def run(*command, timeout=TIMEOUT, cwd=None, env=None):
+    """Runs a command to its end; a run beyond the limit fails the test, with every process of it killed."""
+    process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                               cwd=cwd, env=env, start_new_session=True)
+    try:
+        out, err = process.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, err = process.communicate()
+        raise AssertionError(f"still running after {timeout} s: {' '.join(map(str, command))}\n{out[-2000:]}\n{err[-2000:]}")
+    return Result(process.args, process.returncode, out, err)
+
+
+def checked(*command, **options):
+    result = run(*command, **options)
+    assert result.returncode == 0, (
+        f"status {result.returncode}: {' '.join(map(str, command))}\n{result.stdout[-2000:]}\n{result.stderr[-4000:]}")
+    return result
+
+
+def tessera(*arguments, **options):
+    return run(TESSERA, *arguments, **options)
+
+
+def mpirun(ranks):
+    return ("mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n", str(ranks))
+
+
+class Program:
+    """A compiled executable. Its methods run it in threads, or under mpirun where `mpi` is set."""
+
+    def __init__(self, path, ranks):
+        self.path, self.ranks = path, ranks
+
+    def command(self, *arguments, mpi=False):
+        return (*(mpirun(self.ranks) if mpi else ()), self.path, *arguments)
+
+    def info(self, program=None):
+        extra = ("--program", program) if program else ()
+        return json.loads(checked(self.path, "info", "--json", *extra).stdout)
+
+    def infer(self, folder, inputs, *options, mpi=False):
+        """Runs on arrays by name; returns the outputs by name."""
+        folder.mkdir(parents=True, exist_ok=True)
+        given = []
+        for name, array in inputs.items():
+            np.save(folder / f"{name}.npy", array)
+            given += ["--input", f"{name}={folder / name}.npy"]
+        out = folder / "out"
+        checked(*self.command("infer", *given, "--output", out, *options, mpi=mpi))
+        return {p.stem: np.load(p) for p in out.glob("*.npy")}
+
+    def train_arguments(self, folder, data, steps, *options):
+        folder.mkdir(parents=True, exist_ok=True)
+        given = []
+        for name, array in data.items():
+            np.save(folder / f"train.{name}.npy", array)
+            given += ["--data", f"{name}={folder}/train.{name}.npy"]
+        return ("train", *given, "--steps", str(steps), *options)
+
+    def train(self, folder, data, steps, *options, mpi=False):
+        """Trains on arrays by name; returns the log's entries."""
+        log = folder / "log.jsonl"
+        arguments = self.train_arguments(folder, data, steps, "--log", log, *options)
+        checked(*self.command(*arguments, mpi=mpi))
+        entries = [json.loads(line) for line in log.read_text().splitlines()]
+        assert [e["step"] for e in entries] == list(range(1, steps + 1))
+        return entries
+
+
+class Compiler:
+    """Compiles every combination of model and options once in a session."""
+
+    def __init__(self, folder):
+        self.folder, self.programs = folder, {}
+
+    def __call__(self, variant, mesh="1", options=(), model=None):
+        flags, ranks = {**MESHES, **MICRO}[mesh]
+        key = (variant, mesh, tuple(options), model)
+        if key not in self.programs:
+            path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"
+            path.parent.mkdir(parents=True)
+            checked(TESSERA, "compile", model or MODELS / f"{variant}.onnx", "-o", path, *bindings(variant), *flags,
+                    *options)
+            self.programs[key] = Program(path, ranks)
+        return self.programs[key]
+
+
+def reference(variant):
+    """torch's arrays for the model that a variant is an export of, test/models/reference.py lists them."""
+    return np.load(MODELS / f"{VARIANTS.get(variant, variant)}.reference.npz")
+
+
+def part(arrays, prefix):
+    return {k[len(prefix):]: arrays[k] for k in arrays if k.startswith(prefix)}
+
+
+def model_inputs(variant, names):
+    """The reference's batch for these inputs; a mask that the model's reference lacks is ones, as in its export."""
+    arrays = part(reference(variant), "in.")
+    return {n: arrays[n] if n in arrays else np.ones((4, 32), np.int64) for n in names}
+
+
+def training_data(variant, names):
+    """The reference's three batches for these names."""
+    arrays = part(reference(variant), "train.")
+    return {n: arrays[n] if n in arrays else np.ones((12, 32), np.int64) for n in names}
+
+
+def input_names(variant):
+    import onnx
+
+    return [i.name for i in onnx.load(MODELS / f"{variant}.onnx", load_external_data=False).graph.input]
+
+
+def onnxruntime_outputs(path, inputs):
+    import onnxruntime
+
+    onnxruntime.set_default_logger_severity(3)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in session.get_outputs()], session.run(None, inputs)))
+
+
+def file_name(output):
+    return re.sub(r"[^A-Za-z0-9._-]", "_", output)
+
+
+def assert_outputs_close(ours, theirs):
+    assert ours.keys() == {file_name(n) for n in theirs}
+    for name, expected in theirs.items():
+        got = ours[file_name(name)]
+        assert got.shape == expected.shape and got.dtype == expected.dtype
+        bound = 2e-5 + 1e-5 * np.abs(expected).max()
+        worst = np.abs(got.astype(np.float64) - expected).max()
+        assert worst <= bound, f"{name}: off by {worst:.3g}, at most {bound:.3g} is allowed"
+
+
+def assert_error(result, *words, status=1, notes=""):
+    """One clear `error:` line first on stderr that has all `words`; `notes`: text somewhere in the lines after it."""
+    assert result.returncode == status, f"status {result.returncode}, {status} expected\n{result.stderr[-3000:]}"
+    assert result.first_error.startswith("error: "), f"first line of stderr: {result.first_error!r}"
+    for word in words:
+        assert word in result.first_error, f"{word!r} is not in {result.first_error!r}"
+    assert notes in result.stderr
+    assert "Traceback" not in result.stderr and "Assertion" not in result.stderr
+
+
+def wait_until(condition, seconds):
+    """Whether `condition` came true within the time."""
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if condition():
+            return True
+        time.sleep(0.05)
+    return False

@@ -1,0 +1,145 @@
+"""The compiler's other commands and options: plan, explain, verify, dumps and resuming from them, reports."""
+import json
+import tomllib
+
+import pytest
+
+import harness as h
+
+TRAIN = ("--train", "adamw")
+GPT2 = h.MODELS / "gpt2.onnx"
+
+
+def test_plan_can_be_given_back(tmp_path, program):
+    text = h.checked(h.TESSERA, "plan", GPT2, "--dp", "2", "--tp", "2", *TRAIN).stdout
+    plan = tomllib.loads(text)
+    assert plan["mesh"] == {"data": 2, "tensor": 2} and list(plan["mesh"]) == ["data", "tensor"]
+    assert {"column", "row", "heads"} <= {op["pattern"] for op in plan["op"]}
+    assert "#" in text
+    (tmp_path / "plan.toml").write_text(text)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--plan", tmp_path / "plan.toml", *TRAIN)
+    by_plan, by_recipe = h.Program(tmp_path / "p", 4).info(), program("gpt2", "dp2tp2", TRAIN).info()
+    for key in ("mesh", "memory", "sent"):
+        assert by_plan[key] == by_recipe[key]
+
+
+def test_plan_by_hand(tmp_path):
+    """Patterns by module path and a value's layout, on a mesh whose axes have other names."""
+    (tmp_path / "plan.toml").write_text("""
+[mesh]
+batch = 2
+model = 2
+[[input]]
+match = "*"
+dim = 0
+axes = ["batch"]
+[[op]]
+match = "fc1*"
+pattern = "column"
+axes = ["model"]
+[[op]]
+match = "fc2*"
+pattern = "row"
+axes = ["model"]
+[[value]]
+match = "logits"
+split = { 0 = ["batch"] }
+""")
+    h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "-o", tmp_path / "p", "--plan", tmp_path / "plan.toml", *TRAIN)
+    compiled = h.Program(tmp_path / "p", 4)
+    inputs = h.model_inputs("mlp", ["x"])
+    expected = h.onnxruntime_outputs(h.MODELS / "mlp.onnx", inputs)
+    h.assert_outputs_close(compiled.infer(tmp_path / "run", inputs), expected)
+    sent = compiled.info("infer")["sent"]
+    assert sent["model"]["all_reduce"]["count"] == 1
+
+
+def test_explain_names_operators_patterns_and_parameters():
+    text = h.checked(h.TESSERA, "explain", GPT2, "--tp", "2", *TRAIN).stdout
+    for word in ("column", "row", "heads", "all_reduce", "transformer.h.0.mlp.c_fc", "lm_head.weight"):
+        assert word in text
+    one = h.checked(h.TESSERA, "explain", GPT2, "--tp", "2", *TRAIN, "--op", "transformer.h.1.mlp*").stdout
+    assert "transformer.h.1.mlp.c_fc" in one and "transformer.h.0.mlp.c_fc" not in one
+
+
+@pytest.mark.parametrize("variant,mesh", [
+    ("gpt2", "dp2tp2"), ("bert", "tp2"),
+    pytest.param("llama", "tp4", marks=pytest.mark.whole), pytest.param("vit", "dp2tp2", marks=pytest.mark.whole),
+    pytest.param("gpt2", "tp4", marks=pytest.mark.whole)])
+def test_verify(variant, mesh):
+    h.checked(h.TESSERA, "verify", h.MODELS / f"{variant}.onnx", *h.MESHES[mesh][0], *TRAIN)
+
+
+def test_verify_reports_the_worst_value():
+    result = h.tessera("verify", GPT2, "--tp", "2", *TRAIN, "--tolerance", "1e-12")
+    assert result.returncode == 1
+
+
+def test_phases_can_be_dumped_and_resumed(tmp_path, program):
+    dumps = tmp_path / "dumps"
+    options = ("--dp", "2", "--tp", "2", *TRAIN)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", *options, "--dump-phases", dumps)
+    phases = ["import", "normalize", "differentiate", "assign", "propagate", "partition", "schedule", "memory"]
+    files = sorted(p.name for p in dumps.glob("*.mlir"))
+    for phase in phases:
+        assert any(f.split("-", 1)[1].startswith(phase) for f in files), f"{phase} is not in {files}"
+    size = sum(p.stat().st_size for p in dumps.glob("*.mlir"))
+    assert size < 20 * 2**20, "constants are written into the dumps"
+    inputs = h.model_inputs("gpt2", ["input_ids"])
+    expected = h.Program(tmp_path / "p", 4).infer(tmp_path / "i", inputs)
+    for phase in ("import", "propagate", "partition"):
+        stopped = tmp_path / f"{phase}.mlir"
+        h.checked(h.TESSERA, "compile", GPT2, *options, "--to", phase, "-o", stopped)
+        resumed = tmp_path / f"from-{phase}"
+        h.checked(h.TESSERA, "compile", stopped, "--from", phase, *options, "-o", resumed, "--weights",
+                  tmp_path / "p.safetensors")
+        h.assert_outputs_close(h.Program(resumed, 4).infer(tmp_path / f"i-{phase}", inputs), expected)
+
+
+def test_report_and_timing(tmp_path):
+    result = h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *TRAIN, "--report",
+                       tmp_path / "report.json", "--timing")
+    assert json.loads((tmp_path / "report.json").read_text())
+    assert "import" in result.stdout + result.stderr
+
+
+def test_loss_is_printed(tmp_path):
+    result = h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", *TRAIN)
+    assert "cross_entropy" in result.stdout + result.stderr and "logits" in result.stdout + result.stderr
+
+
+def test_list_patterns():
+    text = h.checked(h.TESSERA, "compile", "--list-patterns").stdout
+    for pattern in ("data", "column", "row", "heads", "vocab"):
+        assert pattern in text
+
+
+def test_info_describes_the_program(program):
+    compiled = program("llama", "dp2tp2", TRAIN)
+    info = compiled.info()
+    assert info["mesh"] == {"data": 2, "tensor": 2} and info["ranks"] == 4
+    assert info["target"] == "cpu" and info["dtype"] == "f32"
+    assert info["inputs"][0] == {"name": "input_ids", "type": "int64", "shape": [4, 32]}
+    parameters = {p["name"]: p for p in info["parameters"]["list"]}
+    assert info["parameters"]["count"] == sum(_product(p["shape"]) for p in parameters.values())
+    query = [p for p in parameters.values() if p.get("source") == "model.layers.0.self_attn.q_proj.weight"]
+    assert len(query) == 1 and query[0]["transposed"] and query[0]["trained"]
+    text = h.checked(*compiled.command("--help")).stdout
+    for word in ("input_ids", "logits", "tensor", "train", "infer"):
+        assert word in text
+    assert "model.layers.0.self_attn.q_proj.weight" in h.checked(*compiled.command("info")).stdout
+
+
+def _product(shape):
+    result = 1
+    for size in shape:
+        result *= size
+    return result
+
+
+def test_one_kind_of_program_for_the_same_input(tmp_path):
+    """Compiling twice gives the same bytes."""
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+        h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / name / "p", "--tp", "2", *TRAIN)
+    assert (tmp_path / "a" / "p").read_bytes() == (tmp_path / "b" / "p").read_bytes()

@@ -1,0 +1,116 @@
+"""Promised against measured: memory and bytes sent equal to the byte, collectives per transformer block, resident memory."""
+import json
+import subprocess
+import time
+
+import pytest
+
+import harness as h
+
+TRAIN = ("--train", "adamw")
+SAMPLE = {("gpt2", m) for m in (*h.MESHES, "micro2")} | {("llama", "tp4"), ("bert", "dp2tp2"), ("vit", "dp2tp2")}
+
+
+def cases():
+    for variant in ("gpt2", "llama", "bert", "vit"):
+        for mesh in (*h.MESHES, *h.MICRO):
+            yield pytest.param(variant, mesh, marks=() if (variant, mesh) in SAMPLE else pytest.mark.whole)
+
+
+def stats_of(compiled, variant, folder, kind, mpi, *options):
+    stats = folder / "stats.json"
+    names = h.input_names(variant)
+    if kind == "train":
+        compiled.train(folder, h.training_data(variant, [*names, "labels"]), 3, "--stats", stats, *options, mpi=mpi)
+    else:
+        compiled.infer(folder, h.model_inputs(variant, names), "--stats", stats, "--repeat", "2", *options, mpi=mpi)
+    return json.loads(stats.read_text())
+
+
+def assert_promise_kept(promised, measured):
+    assert promised["ranks"] == measured["ranks"] == len(promised["memory"]) == len(measured["memory"])
+    for ours, theirs in zip(promised["memory"], measured["memory"]):
+        assert ours["device"]["peak"] == theirs["device"]["peak"], f"rank {ours['rank']}"
+        parts = [v for k, v in ours["device"].items() if k not in ("peak", "capacity")]
+        assert sum(parts) == ours["device"]["peak"], "the categories do not add up to the peak"
+        assert ours["device"]["peak"] > 0
+    assert promised["sent"] == measured["sent"]
+
+
+@pytest.mark.parametrize("kind", ["train", "infer"])
+@pytest.mark.parametrize("variant,mesh", list(cases()))
+def test_memory_and_bytes_sent(program, tmp_path, variant, mesh, kind):
+    compiled = program(variant, mesh, TRAIN)
+    promised = compiled.info(kind)
+    measured = stats_of(compiled, variant, tmp_path, kind, mpi=variant == "gpt2" and mesh == "dp2tp2")
+    assert_promise_kept(promised, measured)
+    assert measured["step_seconds"] > 0
+    if compiled.ranks == 1:
+        assert not any(entry["bytes"] for axis in promised["sent"].values() for entry in axis.values())
+
+
+def all_reduces(info):
+    """(count, bytes) of the tensor axis's all-reduces; any other collective over it is a failure."""
+    sent = info["sent"].get("tensor", {})
+    others = {kind: entry for kind, entry in sent.items() if kind != "all_reduce" and entry["count"]}
+    return sent["all_reduce"]["count"], sent["all_reduce"]["bytes"], others
+
+
+@pytest.mark.parametrize("kind,expected", [("infer", 2), ("train", 4)])
+def test_collectives_per_block(program, kind, expected):
+    """A second transformer block adds, under tp=2, two all-reduces of the activations forward and two backward."""
+    count1, bytes1, others1 = all_reduces(program("gpt2_1layer", "tp2", TRAIN).info(kind))
+    count2, bytes2, others2 = all_reduces(program("gpt2", "tp2", TRAIN).info(kind))
+    activation = 4 * 32 * 64 * 4  # bytes of [batch, sequence, hidden] in f32; 2(n-1)/n of it leaves each of two ranks
+    assert count2 - count1 == expected
+    assert bytes2 - bytes1 == expected * activation
+    assert others1 == others2
+
+
+def test_logits_are_never_whole(program):
+    """Under tp=4 the training program's activations are smaller than with one rank by most of the logits' size."""
+    one, four = (program("gpt2", mesh, TRAIN).info("train")["memory"][0]["device"] for mesh in ("1", "tp4"))
+    assert four["peak"] < one["peak"] / 2
+
+
+def anonymous_bytes(pid):
+    with open(f"/proc/{pid}/smaps_rollup") as rollup:
+        return next(int(line.split()[1]) for line in rollup if line.startswith("Anonymous:")) * 1024
+
+
+def test_resident_memory(program, tmp_path):
+    compiled = program("gpt2", "tp2", TRAIN)
+    promised = sum(m["device"]["peak"] + m["host"]["peak"] for m in compiled.info("train")["memory"])
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+    arguments = compiled.train_arguments(tmp_path, data, 100000)
+    process = subprocess.Popen([str(compiled.path), *map(str, arguments)], stdout=subprocess.DEVNULL)
+    try:
+        highest, end = 0, time.monotonic() + 4
+        while time.monotonic() < end:
+            assert process.poll() is None
+            highest = max(highest, anonymous_bytes(process.pid))
+            time.sleep(0.1)
+    finally:
+        process.kill()
+        process.wait()
+    assert highest < promised + 64 * 2**20, f"{highest} bytes anonymous, {promised} promised"
+
+
+def test_device_memory_lowers_the_cap(program, tmp_path):
+    compiled = program("gpt2", "1", TRAIN)
+    peak = compiled.info("train")["memory"][0]["device"]["peak"]
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+    result = h.run(*compiled.command(*compiled.train_arguments(tmp_path, data, 1, "--device-memory", "64KiB")))
+    h.assert_error(result, str(peak))
+    h.checked(*compiled.command(*compiled.train_arguments(tmp_path, data, 1, "--device-memory", "1GiB")))
+
+
+def test_trace(program, tmp_path):
+    compiled = program("gpt2", "dp2tp2", TRAIN)
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+    compiled.train(tmp_path, data, 2, "--trace", tmp_path / "trace.json")
+    trace = json.loads((tmp_path / "trace.json").read_text())
+    events = trace["traceEvents"] if isinstance(trace, dict) else trace
+    spans = [e for e in events if e.get("ph") == "X"]
+    assert len({e["pid"] for e in spans} | {e["tid"] for e in spans}) >= 4, "one row per rank"
+    assert all(e["dur"] >= 0 for e in spans) and len(spans) > 100

@@ -1,0 +1,217 @@
+"""Training against torch's losses, on every mesh, in threads and under mpirun, and the options of `train`."""
+import json
+
+import numpy as np
+import pytest
+
+import harness as h
+
+STEPS = 10
+MODELS = ("gpt2", "gpt2_fresh", "llama", "llama_fresh", "bert", "bert_nomask", "vit", "mlp")
+# The variants whose training is tried too: by default only those of GPT-2 and BERT.
+OTHERS = [v for v, f in h.VARIANTS.items() if v != f]
+
+
+def losses(entries):
+    return np.array([e["loss"] for e in entries])
+
+
+def run_name(program, variant):
+    """Static exports fold ViT's class token into a constant: then torch's run without training it is the reference."""
+    if h.VARIANTS[variant] != "vit":
+        return "adamw"
+    trained = [p for p in program.info()["parameters"]["list"] if p["trained"]]
+    return "adamw" if any("cls_token" in (p["name"] + str(p.get("source"))) for p in trained) else "adamw-no-cls"
+
+
+def assert_losses_close(got, variant, run):
+    reference = h.reference(variant)
+    f32, f64 = reference[f"loss.{run}.f32"], reference[f"loss.{run}.f64"]
+    allowed = np.maximum(1e-5, 4 * np.abs(f32 / f64 - 1))
+    off = np.abs(got / f32 - 1)
+    assert np.all(off <= allowed), f"relative differences {off}\nours  {got}\ntorch {f32}"
+
+
+def train(program, variant, folder, *options, mpi=False, steps=STEPS):
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    return program.train(folder, data, steps, *options, mpi=mpi)
+
+
+def mesh_cases():
+    sample = {(m, "1", False) for m in MODELS}
+    sample |= {("gpt2", mesh, False) for mesh in (*h.MESHES, *h.MICRO)} | {("gpt2", "dp2tp2", True)}
+    sample |= {(m, "dp2tp2", True) for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "tp2", False)}
+    for variant in MODELS:
+        for mesh, (_, ranks) in {**h.MESHES, **h.MICRO}.items():
+            if variant == "mlp" and "tp" in mesh:
+                continue
+            for mpi in (False, True) if ranks > 1 else (False,):
+                marks = () if (variant, mesh, mpi) in sample else pytest.mark.whole
+                yield pytest.param(variant, mesh, mpi, id=f"{variant}-{mesh}-{'mpi' if mpi else 'threads'}", marks=marks)
+
+
+@pytest.mark.parametrize("variant,mesh,mpi", list(mesh_cases()))
+def test_losses_match_torch_and_one_rank(program, tmp_path, variant, mesh, mpi):
+    options = ("--train", "adamw")
+    compiled = program(variant, mesh, options)
+    got = losses(train(compiled, variant, tmp_path / "run", mpi=mpi))
+    assert_losses_close(got, variant, run_name(compiled, variant))
+    one = losses(train(program(variant, "1", options), variant, tmp_path / "one"))
+    np.testing.assert_allclose(got, one, rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant", [
+    pytest.param(v, marks=() if v in ("gpt2_dyn", "gpt2_ts", "gpt2_raw", "bert_dyn", "vit_dyn") else pytest.mark.whole)
+    for v in OTHERS])
+def test_variants_train_alike(program, tmp_path, variant):
+    # TorchScript keeps no tie between the embedding and the head but in the values.
+    compiled = program(variant, "1", ("--train", "adamw"))
+    assert_losses_close(losses(train(compiled, variant, tmp_path)), variant, run_name(compiled, variant))
+
+
+@pytest.mark.parametrize("variant", ["mlp", "gpt2"])
+@pytest.mark.parametrize("optimizer", ["adam", "sgd", "sgd-momentum"])
+def test_optimizers(program, tmp_path, variant, optimizer):
+    compiled = program(variant, "1", ("--train", optimizer))
+    assert_losses_close(losses(train(compiled, variant, tmp_path)), variant, optimizer)
+
+
+@pytest.mark.parametrize("mesh", ["1", "tp2"])
+def test_schedule_and_clipping(program, tmp_path, mesh):
+    compiled = program("gpt2", mesh, ("--train", "adamw"))
+    entries = train(compiled, "gpt2", tmp_path, "--lr", "2e-3", "--min-lr", "1e-4", "--warmup", "3", "--schedule", "cosine",
+                    "--clip-norm", "0.5")
+    assert_losses_close(losses(entries), "gpt2", "cosine-clip")
+    norms = [e["grad_norm"] for e in entries]
+    np.testing.assert_allclose(norms, h.reference("gpt2")["norm.cosine-clip.f64"], rtol=1e-4)
+    rates = [e["lr"] for e in entries]
+    np.testing.assert_allclose(rates[:3], [2e-3 / 3, 4e-3 / 3, 2e-3], rtol=1e-6)
+    assert rates[-1] == pytest.approx(1e-4, rel=1e-6) and entries[0]["tokens"] == 4 * 32
+
+
+def test_mean_square_error(program, tmp_path):
+    compiled = program("mlp", "1", ("--train", "adamw", "--loss", "mse:logits"))
+    entries = compiled.train(tmp_path, h.training_data("mlp", ["x", "target"]), STEPS)
+    assert_losses_close(losses(entries), "mlp", "mse")
+
+
+def test_scalar_output_as_loss(tmp_path):
+    """A model whose own output is the loss: mean square error written in ONNX."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    model = onnx.load(h.MODELS / "mlp.onnx")
+    graph = model.graph
+    graph.input.append(helper.make_tensor_value_info("wanted", TensorProto.FLOAT, [12, 10]))
+    graph.node.append(helper.make_node("Sub", ["logits", "wanted"], ["difference"], name="difference"))
+    graph.node.append(helper.make_node("Mul", ["difference", "difference"], ["square"], name="square"))
+    graph.node.append(helper.make_node("ReduceMean", ["square"], ["my_loss"], keepdims=0, name="mean"))
+    graph.output.append(helper.make_tensor_value_info("my_loss", TensorProto.FLOAT, []))
+    onnx.save(model, tmp_path / "m.onnx")
+    h.checked(h.TESSERA, "compile", tmp_path / "m.onnx", "-o", tmp_path / "p", "--train", "adamw", "--loss", "my_loss")
+    data = h.training_data("mlp", ["x", "target"])
+    data["wanted"] = data.pop("target")
+    assert_losses_close(losses(h.Program(tmp_path / "p", 1).train(tmp_path / "run", data, STEPS)), "mlp", "mse")
+
+
+def test_same_bits_again_and_under_mpirun(program, tmp_path):
+    compiled = program("gpt2", "dp2tp2", ("--train", "adamw"))
+    texts = []
+    for name, mpi in (("a", False), ("b", False), ("c", True)):
+        folder = tmp_path / name
+        entries = train(compiled, "gpt2", folder, "--threads", "1", "--save", folder / "s.safetensors", mpi=mpi, steps=3)
+        texts.append((losses(entries).tobytes(), (folder / "s.safetensors").read_bytes()))
+    assert texts[0] == texts[1], "two runs in threads differ"
+    assert texts[0] == texts[2], "threads and mpirun differ"
+
+
+@pytest.mark.parametrize("variant", ["gpt2", "gpt2_fresh", "llama", "bert", "vit"])
+def test_saved_weights(program, tmp_path, variant):
+    """The same names, shapes and (to rounding) values whatever the mesh; they load into programs of another mesh."""
+    from safetensors.numpy import load_file
+
+    options = ("--train", "adamw")
+    one, many = program(variant, "1", options), program(variant, "dp2tp2", options)
+    saved = {}
+    for name, compiled in (("one", one), ("many", many)):
+        train(compiled, variant, tmp_path / name, "--save", tmp_path / f"{name}.safetensors", steps=3)
+        saved[name] = load_file(tmp_path / f"{name}.safetensors")
+    initial = load_file(f"{one.path}.safetensors")
+    shapes = lambda arrays: {k: (v.shape, v.dtype) for k, v in arrays.items()}
+    assert shapes(saved["one"]) == shapes(saved["many"]) == shapes(initial)
+    listed = {p["name"]: tuple(p["shape"]) for p in one.info()["parameters"]["list"]}
+    assert {k: v.shape for k, v in saved["one"].items()} == listed
+    inputs = h.model_inputs(variant, h.input_names(variant))
+    first = many.infer(tmp_path / "i1", inputs, "--weights", tmp_path / "one.safetensors")
+    second = one.infer(tmp_path / "i2", inputs, "--weights", tmp_path / "one.safetensors")
+    h.assert_outputs_close(first, second)
+    before = one.infer(tmp_path / "i3", inputs)
+    assert np.abs(before["logits"] - second["logits"]).max() > 1e-2, "training changed nothing"
+
+
+def test_saved_weights_are_torchs(program, tmp_path):
+    from safetensors.numpy import load_file
+
+    compiled = program("mlp", "1", ("--train", "adamw"))
+    train(compiled, "mlp", tmp_path, "--save", tmp_path / "s.safetensors")
+    expected = h.part(h.reference("mlp"), "param.")
+    saved = load_file(tmp_path / "s.safetensors")
+    assert saved.keys() == expected.keys()
+    for name, array in expected.items():
+        np.testing.assert_allclose(saved[name], array, rtol=1e-4, atol=2e-6, err_msg=name)
+
+
+def test_trainable_and_frozen(program, tmp_path):
+    from safetensors.numpy import load_file
+
+    compiled = program("gpt2", "tp2", ("--train", "sgd", "--frozen", "*", "--trainable", "*.mlp.*", "--frozen", "*.bias"))
+    train(compiled, "gpt2", tmp_path, "--save", tmp_path / "s.safetensors", steps=2)
+    before, after = load_file(f"{compiled.path}.safetensors"), load_file(tmp_path / "s.safetensors")
+    changed = {name for name in before if not np.array_equal(before[name], after[name])}
+    assert changed == {n for n in before if ".mlp." in n and not n.endswith(".bias")}
+    trained = {p["name"] for p in compiled.info()["parameters"]["list"] if p["trained"]}
+    assert trained == changed
+
+
+def test_as_written_leaves_merged_parameters_merged(program):
+    restored = program("gpt2_fresh", "1", ("--train", "adamw")).info()["parameters"]
+    written = program("gpt2_fresh", "1", ("--train", "adamw", "--as-written")).info()["parameters"]
+    assert restored["tensors"] == 28 and written["tensors"] == 12
+    assert "transformer.ln_f.weight" in {p["name"] for p in restored["list"]}
+
+
+def test_weights_saved_as_written_load_into_all_copies(program, tmp_path):
+    written = program("gpt2_fresh", "1", ("--train", "adamw", "--as-written"))
+    train(written, "gpt2_fresh", tmp_path, "--save", tmp_path / "s.safetensors", steps=2)
+    inputs = h.model_inputs("gpt2_fresh", ["input_ids"])
+    weights = ("--weights", tmp_path / "s.safetensors")
+    a = written.infer(tmp_path / "a", inputs, *weights)
+    b = program("gpt2_fresh", "tp2", ("--train", "adamw")).infer(tmp_path / "b", inputs, *weights)
+    h.assert_outputs_close(b, a)
+
+
+def test_tokens_file(program, tmp_path):
+    """`--tokens` gives inputs and labels shifted by one, as the same arrays by `--data` do."""
+    tokens = np.random.default_rng(5).integers(0, 160, 12 * 32 + 1 + 20).astype("<u2")
+    tokens.tofile(tmp_path / "tokens.bin")
+    log = tmp_path / "log.jsonl"
+    compiled = program("gpt2_mask", "1", ("--train", "adamw"))
+    h.checked(*compiled.command("train", "--tokens", tmp_path / "tokens.bin", "--steps", "4", "--log", log))
+    got = losses([json.loads(line) for line in log.read_text().splitlines()])
+    samples = 12
+    ids = np.stack([tokens[i * 32:i * 32 + 32] for i in range(samples)]).astype(np.int64)
+    labels = np.stack([tokens[i * 32 + 1:i * 32 + 33] for i in range(samples)]).astype(np.int64)
+    data = {"input_ids": ids, "labels": labels, "attention_mask": np.ones_like(ids)}
+    np.testing.assert_array_equal(got, losses(compiled.train(tmp_path / "run", data, 4)))
+    tokens.astype("<u4").tofile(tmp_path / "tokens32.bin")
+    h.checked(*compiled.command("train", "--tokens", tmp_path / "tokens32.bin", "--token-type", "u32", "--steps", "4", "--log",
+                                log))
+    np.testing.assert_array_equal(got, losses([json.loads(line) for line in log.read_text().splitlines()]))
+
+
+def test_shuffle_depends_on_the_seed_alone(program, tmp_path):
+    compiled = program("gpt2", "1", ("--train", "adamw"))
+    runs = {key: losses(train(compiled, "gpt2", tmp_path / str(i), "--shuffle", "--seed", key, steps=3))
+            for i, key in enumerate(("1", "2"))}
+    again = losses(train(compiled, "gpt2", tmp_path / "again", "--shuffle", "--seed", "1", steps=3))
+    assert np.array_equal(runs["1"], again) and not np.array_equal(runs["1"], runs["2"])

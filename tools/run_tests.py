@@ -1,0 +1,107 @@
+"""Runs lit, every GoogleTest binary and the end-to-end tests of a build, and sums up; tools/test is the way in."""
+import argparse
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import time
+import xml.etree.ElementTree as ET
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+
+
+class Tally:
+    def __init__(self):
+        self.passed, self.failed, self.skipped = 0, [], []
+
+    def add_junit(self, path, kind, returncode, output):
+        """Counts a JUnit report; a runner that failed without a failed test in its report counts as one failure."""
+        failed_before = len(self.failed)
+        try:
+            cases = list(ET.parse(path).getroot().iter("testcase"))
+        except (OSError, ET.ParseError):
+            cases = []
+        for case in cases:
+            name = f"{kind}: {case.get('classname', '')}.{case.get('name', '')}"
+            skipped = case.find("skipped")
+            if case.find("failure") is not None or case.find("error") is not None:
+                self.failed.append(name)
+            elif skipped is not None or case.get("result") == "skipped" or case.get("status") == "notrun":
+                reason = skipped.get("message", "") if skipped is not None else ""
+                self.skipped.append((name, " ".join(reason.split())[:200]))
+            else:
+                self.passed += 1
+        if returncode != 0 and len(self.failed) == failed_before:
+            self.failed.append(f"{kind}: ended with status {returncode} {output}".strip())
+
+
+def run_reporting(tally, kind, command, report, env=None, quiet=False, passing=(0,)):
+    """Runs one test runner that writes a JUnit report; its output is shown, for a quiet one only if it fails."""
+    start = time.monotonic()
+    output = ""
+    try:
+        result = subprocess.run(command, env=env, cwd=ROOT, timeout=3600, text=True,
+                                **(dict(stdout=subprocess.PIPE, stderr=subprocess.STDOUT) if quiet else {}))
+        status, output = result.returncode, result.stdout or ""
+    except OSError as error:
+        status, output = 127, str(error)
+    if quiet and status not in passing:
+        print(output[-20000:])
+    passed, failed = tally.passed, len(tally.failed)
+    tally.add_junit(report, kind, 0 if status in passing else status, output.strip().splitlines()[-1] if output.strip() else "")
+    print(f"{kind}: {tally.passed - passed} passed, {len(tally.failed) - failed} failed, "
+          f"{time.monotonic() - start:.1f} s", flush=True)
+
+
+def run_lit(tally, build, folder):
+    if not any((ROOT / "test").rglob("*.mlir")):
+        return
+    # The interpreter's first path is lit's own folder; Debian's lit belongs to /usr/bin/python3.
+    run_reporting(tally, "lit", ["/usr/bin/lit-22", "-sv", "-j2", "--xunit-xml-output", str(folder / "lit.xml"),
+                                 str(build / "test")], folder / "lit.xml")
+
+
+def run_gtests(tally, build, folder):
+    binaries = [line for line in (build / "gtests.txt").read_text().splitlines() if line]
+    for binary in binaries:
+        name = pathlib.Path(binary).name
+        report = folder / f"{name}.xml"
+        run_reporting(tally, f"gtest {name}", [binary, f"--gtest_output=xml:{report}"], report, quiet=True)
+
+
+def run_e2e(tally, build, folder, whole):
+    env = {**os.environ, "TESSERA_BUILD": str(build), "TESSERA_TEST_ALL": "1" if whole else "0",
+           "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "--maxfail=60", "-rs",
+               f"--junitxml={folder / 'e2e.xml'}", f"--basetemp={folder / 'tmp'}", "test/e2e"]
+    run_reporting(tally, "e2e", command, folder / "e2e.xml", env=env)
+
+
+def main():
+    parser = argparse.ArgumentParser(description="Runs the tests of a build.")
+    parser.add_argument("--all", action="store_true", help="run the large families whole")
+    parser.add_argument("--only", choices=["lit", "gtest", "e2e"], help="run one kind")
+    parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
+    options = parser.parse_args()
+
+    tally = Tally()
+    with tempfile.TemporaryDirectory(prefix="tessera-test-") as folder:
+        folder = pathlib.Path(folder)
+        if options.only in (None, "lit"):
+            run_lit(tally, options.build, folder)
+        if options.only in (None, "gtest"):
+            run_gtests(tally, options.build, folder)
+        if options.only in (None, "e2e"):
+            run_e2e(tally, options.build, folder, options.all)
+
+    for name, reason in tally.skipped:
+        print(f"skipped {name}: {reason or 'no reason given'}")
+    for name in tally.failed:
+        print(f"FAILED {name}")
+    print(f"{tally.passed} passed, {len(tally.failed)} failed, {len(tally.skipped)} skipped")
+    sys.exit(1 if tally.failed or not tally.passed else 0)
+
+
+if __name__ == "__main__":
+    main()
