@@ -61,7 +61,7 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source",
 def Dist_BlockStartOp : Dist_Op<"block_start", [Pure]> {
   let summary = "where the rank's block begins: index in the axes times `block`";
   let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block);
-  let results = (outs 0DTensorOf<[I64]>:$result);
+  let results = (outs I64:$result);
   let assemblyFormat = "`over` $axes `block` $block attr-dict `:` type($result)";
   let hasVerifier = 1;
 }
