@@ -1,0 +1,232 @@
+// Compiles the kernels of a module in parallel, identical ones once.
+
+#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Cpu/LowerLoops.h"
+#include "lib/Target/Cpu/MachineCode.h"
+#include "mlir/IR/Verifier.h"
+#include "mlir/Parser/Parser.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/Passes.h"
+#include "llvm/Linker/Linker.h"
+#include "llvm/Support/SHA1.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+#include <chrono>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+/// The name kernels have while they are compiled, whatever they are called in the program.
+static constexpr llvm::StringLiteral anonymous = "kernel";
+
+std::string kernelText(func::FuncOp func) {
+  OwningOpRef<func::FuncOp> copy = func.clone();
+  copy->setName(anonymous);
+  copy->setPrivate();
+  std::string text;
+  llvm::raw_string_ostream stream(text);
+  copy->print(stream, OpPrintingFlags().useLocalScope());
+  return text;
+}
+
+llvm::StringMap<std::string> dedupe(ModuleOp module) {
+  llvm::StringMap<std::string> names, firstWithText;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (!func.isExternal())
+      names[func.getName()] = firstWithText.try_emplace(kernelText(func), func.getName().str()).first->second;
+  return names;
+}
+
+/// Simplifies a kernel so that equal things are one value, which the statement reader relies on for sharing.
+static LogicalResult simplify(ModuleOp module) {
+  PassManager pm(module.getContext());
+  pm.addPass(createCanonicalizerPass());
+  pm.addPass(createCSEPass());
+  return pm.run(module);
+}
+
+/// A module that holds a copy of `func` alone.
+static OwningOpRef<ModuleOp> isolate(func::FuncOp func) {
+  OwningOpRef<ModuleOp> module = ModuleOp::create(func.getLoc());
+  module->push_back(func.clone());
+  return module;
+}
+
+FailureOr<KernelInfo> analyse(func::FuncOp func) {
+  OwningOpRef<ModuleOp> module = isolate(func);
+  if (failed(simplify(*module)))
+    return failure();
+  FailureOr<Kernel> kernel = readKernel(*module->getOps<func::FuncOp>().begin());
+  if (failed(kernel) || failed(schedule(*kernel)))
+    return failure();
+  return kernel->info;
+}
+
+namespace {
+struct Job {
+  std::string name, text, symbol;
+  KernelInfo info;
+  std::shared_ptr<const std::string> object;
+  std::string error;
+};
+
+/// The kernels this process has compiled, by levels and text.
+struct Cache {
+  std::mutex mutex;
+  std::unordered_map<std::string, std::pair<KernelInfo, std::shared_ptr<const std::string>>> entries;
+};
+} // namespace
+
+static Cache &cache() {
+  static Cache instance;
+  return instance;
+}
+
+/// Compiles one kernel for all levels into one object file.
+static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLevel> levels) {
+  ParserConfig config(&context);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(job.text, config);
+  if (!module || failed(simplify(*module)))
+    return failure();
+  auto func = *module->getOps<func::FuncOp>().begin();
+  FailureOr<Kernel> kernel = readKernel(func);
+  if (failed(kernel) || failed(schedule(*kernel)))
+    return failure();
+  std::string implementation = job.symbol + "_body";
+  FailureOr<func::FuncOp> loops = emitLoops(*kernel, implementation);
+  if (failed(loops))
+    return failure();
+  job.info = kernel->info;
+  func.erase();
+  bool exact = false;
+  module->walk([&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
+  if (failed(verify(*module)) || failed(expandMath(*module)))
+    return failure();
+  llvm::LLVMContext llvmContext;
+  std::unique_ptr<llvm::Module> base = lowerToLlvm(*module, llvmContext);
+  if (!base) {
+    job.error = "it could not be lowered to LLVM IR";
+    return failure();
+  }
+  // One object for all levels: the levels' functions are optimised apart, each with the CPU in its attributes, then linked.
+  auto combined = std::make_unique<llvm::Module>(job.symbol, llvmContext);
+  llvm::Linker linker(*combined);
+  for (CpuLevel level : levels) {
+    std::unique_ptr<llvm::Module> variant = llvm::CloneModule(*base);
+    std::string symbol = job.symbol + levelSuffix(level).str();
+    wrapKernel(*variant, implementation, symbol);
+    if (llvm::Error error = optimise(*variant, level)) {
+      job.error = llvm::toString(std::move(error));
+      return failure();
+    }
+    for (const std::string &callee : externalCalls(*variant))
+      if (!exact && callee != "memcpy" && callee != "memset" && callee != "memmove") {
+        job.error = "it calls the function '" + callee + "', which is not vectorised; the compiler should have expanded it";
+        return failure();
+      }
+    combined->setTargetTriple(variant->getTargetTriple());
+    combined->setDataLayout(variant->getDataLayout());
+    if (linker.linkInModule(std::move(variant))) {
+      job.error = "its variants could not be linked";
+      return failure();
+    }
+  }
+  llvm::Expected<std::string> object = emitObjectCode(*combined, levels.back());
+  if (!object) {
+    job.error = llvm::toString(object.takeError());
+    return failure();
+  }
+  job.object = std::make_shared<const std::string>(std::move(*object));
+  return success();
+}
+
+static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, ArrayRef<CpuLevel> levels) {
+  DialectRegistry registry;
+  registerKernelDialects(registry);
+  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
+  context.loadAllAvailableDialects();
+  for (size_t i; (i = next++) < jobs.size();) {
+    Job &job = *jobs[i];
+    std::string messages;
+    ScopedDiagnosticHandler handler(&context, [&](Diagnostic &diagnostic) {
+      messages += (messages.empty() ? "" : "; ") + diagnostic.str();
+      return success();
+    });
+    if (failed(compileOne(context, job, levels))) {
+      if (job.error.empty())
+        job.error = messages.empty() ? "unknown error" : messages;
+      else if (!messages.empty())
+        job.error += ": " + messages;
+    }
+  }
+}
+
+FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
+  auto start = std::chrono::steady_clock::now();
+  CompiledKernels result;
+  result.levels = options.levels;
+  if (options.levels.empty())
+    return module.emitError("no CPU level to compile kernels for");
+  std::vector<Job> jobs;
+  std::string levelKey;
+  for (CpuLevel level : options.levels)
+    levelKey += levelSuffix(level);
+  llvm::StringMap<unsigned> byText;
+  for (auto func : module.getOps<func::FuncOp>()) {
+    if (func.isExternal())
+      continue;
+    std::string text = kernelText(func);
+    auto [it, isNew] = byText.try_emplace(text, jobs.size());
+    if (isNew) {
+      Job job;
+      job.name = func.getName().str();
+      auto digest = llvm::SHA1::hash(llvm::arrayRefFromStringRef(text));
+      job.symbol = "kernel_" + llvm::toHex(ArrayRef<uint8_t>(digest).take_front(8), /*LowerCase=*/true);
+      job.text = std::move(text);
+      jobs.push_back(std::move(job));
+    }
+    result.byName[func.getName()] = it->second;
+  }
+  std::vector<Job *> pending;
+  {
+    std::lock_guard lock(cache().mutex);
+    for (Job &job : jobs) {
+      auto it = cache().entries.find(levelKey + job.text);
+      if (it == cache().entries.end()) {
+        pending.push_back(&job);
+        continue;
+      }
+      std::tie(job.info, job.object) = it->second;
+      ++result.reused;
+    }
+  }
+  std::atomic<size_t> next = 0;
+  std::vector<std::thread> threads;
+  for (size_t i = 1; i < std::min<size_t>(std::max(1u, options.threads), pending.size()); ++i)
+    threads.emplace_back([&] { compileJobs(pending, next, options.levels); });
+  if (!pending.empty())
+    compileJobs(pending, next, options.levels);
+  for (std::thread &thread : threads)
+    thread.join();
+  bool failedAny = false;
+  for (Job &job : jobs) {
+    if (!job.object) {
+      module.emitError("kernel '") << job.name << "' cannot be compiled: " << job.error;
+      failedAny = true;
+      continue;
+    }
+    std::lock_guard lock(cache().mutex);
+    cache().entries.try_emplace(levelKey + job.text, job.info, job.object);
+    result.kernels.push_back({job.symbol, job.info, job.object});
+  }
+  if (failedAny)
+    return failure();
+  result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+} // namespace tessera::cpu

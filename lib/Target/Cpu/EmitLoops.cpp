@@ -1,0 +1,475 @@
+// Emits a scheduled kernel as scf loops with loads and stores on flat memrefs.
+
+#include "lib/Target/Cpu/LoopDimensions.h"
+#include "mlir/Dialect/Affine/Utils.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/MemRef/IR/MemRef.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/IRMapping.h"
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+namespace {
+/// Accumulators of reductions that are under way: (statement, number of the write) -> value.
+using Accumulators = llvm::MapVector<std::pair<unsigned, unsigned>, Value>;
+
+class Emitter {
+public:
+  explicit Emitter(Kernel &kernel) : k(kernel), b(kernel.func.getContext()), loc(kernel.func.getLoc()) {}
+  FailureOr<func::FuncOp> emit(StringRef name);
+
+private:
+  Type storageType(Type element) {
+    return element.isInteger(1) ? b.getIntegerType(8) : element;
+  }
+  Value constantIndex(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
+  void createFunction(StringRef name);
+  LogicalResult cloneScalars();
+  Value topLevel(Value value) { return scalars.lookupOrDefault(value); }
+  Value position(AffineExpr expr, ArrayRef<Value> variables);
+  Value load(int slot, Value at);
+  void store(int slot, Value at, Value value);
+  /// Position of `access` in the memory of its slot, at the current point of `statement`.
+  Value address(const Access &access, unsigned statement);
+  Value read(const Access &access, unsigned statement);
+  void emitSegment(Segment &segment);
+  void collapseLoops(Segment &segment);
+  void initialiseMemory(Segment &segment);
+  void emitLevel(Segment &segment, unsigned level, Accumulators &acc);
+  void emitStatement(unsigned number, Segment &segment, Accumulators &acc);
+  void finish(unsigned number, unsigned write, Value value);
+  void cloneOp(Operation &op, IRMapping &map, unsigned number);
+  unsigned accumulateFrom(const Segment &segment, const Statement &s);
+  bool inMemory(const Segment &segment, const Statement &s);
+
+  Kernel &k;
+  OpBuilder b;
+  Location loc;
+  func::FuncOp target;
+  IRMapping scalars;                       ///< top-level scalars of the kernel -> their values in the new function
+  std::vector<Value> memory;               ///< by slot
+  std::vector<SmallVector<Value>> variables; ///< by statement: its loop variables at the current point
+  std::vector<SmallVector<Value>> local;     ///< the same as positions in temporaries
+  llvm::DenseMap<int, Value> forwarded;    ///< slot -> value at the current point of the current segment
+  llvm::DenseMap<int, Value> unitScalars;  ///< slot -> its only value in this range unit
+  Value begin, end, base;
+  Value zero;
+};
+} // namespace
+
+void Emitter::createFunction(StringRef name) {
+  SmallVector<Type> inputs;
+  SmallVector<int> bufferSlots;
+  for (auto [number, slot] : llvm::enumerate(k.slots))
+    if (slot.kind == Slot::Argument || (slot.kind == Slot::Result && slot.inPlaceOf < 0))
+      bufferSlots.push_back(number);
+  llvm::stable_sort(bufferSlots, [&](int a, int b) {
+    const Slot &x = k.slots[a], &y = k.slots[b];
+    if (x.kind != y.kind)
+      return x.kind == Slot::Argument;
+    return x.kind == Slot::Argument ? x.argument < y.argument : x.result < y.result;
+  });
+  for (int slot : bufferSlots)
+    inputs.push_back(MemRefType::get({k.slots[slot].elements()}, storageType(k.slots[slot].element)));
+  if (k.info.workspace)
+    inputs.push_back(MemRefType::get({k.info.workspace}, b.getIntegerType(8)));
+  SmallVector<Value> scalarArguments;
+  for (BlockArgument argument : k.func.getArguments())
+    if (!isa<RankedTensorType>(argument.getType())) {
+      scalarArguments.push_back(argument);
+      inputs.push_back(argument.getType());
+    }
+  inputs.append(2, b.getIndexType());
+  b.setInsertionPoint(k.func);
+  target = func::FuncOp::create(b, loc, name, b.getFunctionType(inputs, {}));
+  Block *entry = target.addEntryBlock();
+  memory.assign(k.slots.size(), Value());
+  unsigned next = 0;
+  for (int slot : bufferSlots)
+    memory[slot] = entry->getArgument(next++);
+  for (auto [number, slot] : llvm::enumerate(k.slots))
+    if (slot.inPlaceOf >= 0)
+      memory[number] = memory[slot.inPlaceOf];
+  Value workspace = k.info.workspace ? entry->getArgument(next++) : Value();
+  for (Value argument : scalarArguments)
+    scalars.map(argument, entry->getArgument(next++));
+  begin = entry->getArgument(next++);
+  end = entry->getArgument(next);
+  b.setInsertionPointToStart(entry);
+  zero = constantIndex(0);
+  // Temporaries and constants.
+  int64_t used = 0;
+  for (auto [number, slot] : llvm::enumerate(k.slots)) {
+    if (slot.kind == Slot::Constant) {
+      std::string symbol = ("constant_" + Twine(number)).str();
+      OpBuilder outside(target);
+      auto type = MemRefType::get({slot.elements()}, storageType(slot.element));
+      auto flat = cast<DenseElementsAttr>(slot.constant)
+                      .reshape(RankedTensorType::get({slot.elements()}, slot.element));
+      if (slot.element.isInteger(1))
+        flat = flat.mapValues(b.getIntegerType(8), [](const APInt &v) { return v.zext(8); });
+      memref::GlobalOp::create(outside, loc, symbol, outside.getStringAttr("private"), type, flat, /*constant=*/true,
+                               outside.getI64IntegerAttr(64));
+      memory[number] = memref::GetGlobalOp::create(b, loc, type, symbol);
+    }
+    if (slot.kind != Slot::Temporary || !slot.stored)
+      continue;
+    int64_t elements = 1;
+    for (int64_t extent : k.storageShape(number))
+      elements *= extent;
+    auto type = MemRefType::get({elements}, storageType(slot.element));
+    if (workspace)
+      memory[number] = memref::ViewOp::create(b, loc, type, workspace, constantIndex(used), ValueRange());
+    else
+      memory[number] = memref::AllocaOp::create(b, loc, type, b.getI64IntegerAttr(64));
+    used += llvm::alignTo(elements * ((slot.element.getIntOrFloatBitWidth() + 7) / 8), 64);
+  }
+}
+
+/// Clones the scalar operations of the kernel's top level; all are pure.
+LogicalResult Emitter::cloneScalars() {
+  for (Operation &op : k.func.getBody().front().without_terminator()) {
+    if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+      SmallVector<AffineExpr> dims;
+      SmallVector<Value> indices;
+      for (auto [i, index] : llvm::enumerate(extract.getIndices())) {
+        dims.push_back(b.getAffineDimExpr(i));
+        indices.push_back(topLevel(index));
+      }
+      FailureOr<Access> access = k.resolve(extract.getTensor(), dims);
+      if (failed(access))
+        return failure();
+      Value value = access->slot >= 0 ? load(access->slot, position(access->linear, indices)) : read(*access, 0);
+      scalars.map(extract.getResult(), value);
+      continue;
+    }
+    if (op.getNumResults() == 0 || op.getNumRegions() != 0 ||
+        llvm::any_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>))
+      continue;
+    b.clone(op, scalars);
+  }
+  return success();
+}
+
+Value Emitter::position(AffineExpr expr, ArrayRef<Value> vars) {
+  SmallVector<Value> symbols;
+  for (Value symbol : k.symbols)
+    symbols.push_back(topLevel(symbol));
+  return affine::expandAffineExpr(b, loc, simplifyAffineExpr(expr, vars.size(), symbols.size()), vars, symbols);
+}
+
+Value Emitter::load(int slot, Value at) {
+  Value value = memref::LoadOp::create(b, loc, memory[slot], ValueRange{at});
+  if (!k.slots[slot].element.isInteger(1))
+    return value;
+  Value none = arith::ConstantIntOp::create(b, loc, 0, 8);
+  return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::ne, value, none);
+}
+
+void Emitter::store(int slot, Value at, Value value) {
+  if (k.slots[slot].element.isInteger(1))
+    value = arith::ExtUIOp::create(b, loc, b.getIntegerType(8), value);
+  memref::StoreOp::create(b, loc, value, memory[slot], ValueRange{at});
+}
+
+Value Emitter::address(const Access &access, unsigned statement) {
+  if (k.slots[access.slot].kind != Slot::Temporary)
+    return position(access.linear, variables[statement]);
+  SmallVector<int64_t> shape = k.storageShape(access.slot);
+  return position(linearise(access.index, shape, b.getContext()), local[statement]);
+}
+
+Value Emitter::read(const Access &access, unsigned statement) {
+  if (access.scalar)
+    return topLevel(access.scalar);
+  if (access.constant)
+    return arith::ConstantOp::create(b, loc, access.constant);
+  if (Value value = forwarded.lookup(access.slot))
+    return value;
+  if (Value value = unitScalars.lookup(access.slot))
+    return value;
+  return load(access.slot, address(access, statement));
+}
+
+bool Emitter::inMemory(const Segment &segment, const Statement &s) {
+  bool seen = false;
+  for (int loop : s.loops) {
+    if (seen && !s.reduction[loop])
+      return true;
+    seen |= s.reduction[loop];
+  }
+  return false;
+}
+
+/// The first loop of the segment that `s` reduces over; all after it are reductions too.
+unsigned Emitter::accumulateFrom(const Segment &segment, const Statement &s) {
+  unsigned level = s.loops.size();
+  while (level > 0 && s.reduction[s.loops[level - 1]])
+    --level;
+  return level;
+}
+
+/// Makes one loop of two adjacent ones where every access runs through memory in their order.
+void Emitter::collapseLoops(Segment &segment) {
+  auto strides = [&](const Access &access, const Statement &s, unsigned level) -> bool {
+    if (access.slot < 0)
+      return true;
+    AffineExpr linear = access.linear;
+    if (k.slots[access.slot].kind == Slot::Temporary)
+      linear = linearise(access.index, k.storageShape(access.slot), b.getContext());
+    std::optional<SmallVector<int64_t>> found = coefficients(linear, s.extents.size());
+    int outer = s.loops[level], inner = s.loops[level + 1];
+    return found && (*found)[outer] == (*found)[inner] * segment.extents[level + 1];
+  };
+  for (int level = static_cast<int>(segment.extents.size()) - 2; level >= 0; --level) {
+    if (level == segment.rangeLoop || level + 1 == segment.rangeLoop)
+      continue;
+    bool possible = true;
+    for (unsigned number : segment.statements) {
+      const Statement &s = k.statements[number];
+      possible &= !s.usesIndex && s.reduction[s.loops[level]] == s.reduction[s.loops[level + 1]];
+      for (const Access &access : s.reads)
+        possible = possible && strides(access, s, level);
+      for (const Write &write : s.writes)
+        possible = possible && strides(write.to, s, level) && strides(write.init, s, level);
+    }
+    if (!possible)
+      continue;
+    segment.extents[level + 1] *= segment.extents[level];
+    segment.extents.erase(segment.extents.begin() + level);
+    if (segment.rangeLoop > level)
+      --segment.rangeLoop;
+    for (unsigned number : segment.statements)
+      k.statements[number].loops.erase(k.statements[number].loops.begin() + level);
+  }
+}
+
+/// Reductions whose inner loops are parallel accumulate in memory: writes their first values.
+void Emitter::initialiseMemory(Segment &segment) {
+  for (unsigned number : segment.statements) {
+    Statement &s = k.statements[number];
+    if (!inMemory(segment, s))
+      continue;
+    OpBuilder::InsertionGuard guard(b);
+    for (auto [level, loop] : llvm::enumerate(s.loops)) {
+      if (s.reduction[loop])
+        continue;
+      bool range = static_cast<int>(level) == segment.rangeLoop;
+      Value upper = range ? arith::SubIOp::create(b, loc, end, base).getResult() : constantIndex(segment.extents[level]);
+      if (range)
+        upper = arith::MinSIOp::create(b, loc, upper, constantIndex(k.block));
+      auto forOp = scf::ForOp::create(b, loc, zero, upper, constantIndex(1));
+      b.setInsertionPointToStart(forOp.getBody());
+      local[number][loop] = forOp.getInductionVar();
+      variables[number][loop] = range ? arith::AddIOp::create(b, loc, base, forOp.getInductionVar()).getResult()
+                                      : forOp.getInductionVar();
+    }
+    for (Write &write : s.writes)
+      store(write.to.slot, address(write.to, number), read(write.init, number));
+  }
+}
+
+void Emitter::finish(unsigned number, unsigned writeNumber, Value value) {
+  const Statement &s = k.statements[number];
+  const Access &to = s.writes[writeNumber].to;
+  const Slot &slot = k.slots[to.slot];
+  if (slot.kind == Slot::Result || slot.stored)
+    store(to.slot, address(to, number), value);
+  bool unit = slot.writers == 1 && llvm::all_of(s.loops, [&](int loop) { return s.reduction[loop]; });
+  if (unit)
+    unitScalars[to.slot] = value;
+}
+
+void Emitter::cloneOp(Operation &op, IRMapping &map, unsigned number) {
+  if (auto index = dyn_cast<linalg::IndexOp>(op)) {
+    map.map(index.getResult(), variables[number][index.getDim()]);
+    return;
+  }
+  if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {
+    SmallVector<AffineExpr> dims;
+    SmallVector<Value> indices;
+    for (auto [i, index] : llvm::enumerate(extract.getIndices())) {
+      dims.push_back(b.getAffineDimExpr(i));
+      indices.push_back(map.lookupOrDefault(topLevel(index)));
+    }
+    Access access = *k.resolve(extract.getTensor(), dims); // resolved once before, so it succeeds
+    Value value;
+    if (access.slot >= 0)
+      value = load(access.slot, position(access.linear, indices));
+    else
+      value = read(access, number);
+    map.map(extract.getResult(), value);
+    return;
+  }
+  Operation *copy = b.cloneWithoutRegions(op, map);
+  for (auto [from, to] : llvm::zip(op.getRegions(), copy->getRegions())) {
+    for (Block &block : from) {
+      Block *created = new Block;
+      to.push_back(created);
+      map.map(&block, created);
+      for (BlockArgument argument : block.getArguments())
+        map.map(argument, created->addArgument(argument.getType(), argument.getLoc()));
+    }
+    OpBuilder::InsertionGuard guard(b);
+    for (Block &block : from) {
+      b.setInsertionPointToEnd(map.lookup(&block));
+      for (Operation &inner : block)
+        cloneOp(inner, map, number);
+    }
+  }
+}
+
+void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc) {
+  Statement &s = k.statements[number];
+  bool reduces = accumulateFrom(segment, s) < s.loops.size(), memoryReduction = inMemory(segment, s);
+  SmallVector<Value> results;
+  if (!s.body) {
+    results.push_back(read(s.reads[0], number));
+  } else {
+    IRMapping map = scalars;
+    for (auto [i, access] : llvm::enumerate(s.reads))
+      if (!s.body->getArgument(i).use_empty())
+        map.map(s.body->getArgument(i), read(access, number));
+    for (auto [i, write] : llvm::enumerate(s.writes)) {
+      unsigned argument = s.reads.size() + i;
+      if (argument >= s.body->getNumArguments() || s.body->getArgument(argument).use_empty())
+        continue;
+      Value current;
+      if (memoryReduction)
+        current = load(write.to.slot, address(write.to, number));
+      else if (auto it = acc.find({number, static_cast<unsigned>(i)}); it != acc.end())
+        current = it->second;
+      else if (!write.init.isUndefined())
+        current = read(write.init, number);
+      else
+        current = arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element));
+      map.map(s.body->getArgument(argument), current);
+    }
+    for (Operation &op : s.body->without_terminator())
+      cloneOp(op, map, number);
+    for (Value yielded : s.body->getTerminator()->getOperands())
+      results.push_back(map.lookupOrDefault(yielded));
+  }
+  for (auto [i, value] : llvm::enumerate(results)) {
+    unsigned writeNumber = i;
+    if (memoryReduction) {
+      store(s.writes[i].to.slot, address(s.writes[i].to, number), value);
+    } else if (reduces) {
+      acc[{number, writeNumber}] = value;
+    } else {
+      forwarded[s.writes[i].to.slot] = value;
+      finish(number, i, value);
+    }
+  }
+}
+
+void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
+  SmallVector<std::pair<unsigned, unsigned>> started;
+  unsigned depth = segment.extents.size();
+  for (unsigned number : segment.statements) {
+    Statement &s = k.statements[number];
+    if (level == depth || inMemory(segment, s) || accumulateFrom(segment, s) != level)
+      continue;
+    for (auto [i, write] : llvm::enumerate(s.writes)) {
+      std::pair<unsigned, unsigned> key(number, i);
+      acc[key] = write.init.isUndefined()
+                     ? arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element)).getResult()
+                     : read(write.init, number);
+      started.push_back(key);
+    }
+  }
+  if (level == depth) {
+    for (unsigned number : segment.statements)
+      emitStatement(number, segment, acc);
+    return;
+  }
+  bool range = static_cast<int>(level) == segment.rangeLoop;
+  Value upper = range ? arith::SubIOp::create(b, loc, end, base).getResult() : constantIndex(segment.extents[level]);
+  if (range)
+    upper = arith::MinSIOp::create(b, loc, upper, constantIndex(k.block));
+  SmallVector<Value> initial;
+  for (auto &entry : acc)
+    initial.push_back(entry.second);
+  auto forOp = scf::ForOp::create(b, loc, zero, upper, constantIndex(1), initial);
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(forOp.getBody());
+    Value iv = forOp.getInductionVar();
+    Value global = range ? arith::AddIOp::create(b, loc, base, iv).getResult() : iv;
+    for (unsigned number : segment.statements) {
+      int loop = k.statements[number].loops[level];
+      variables[number][loop] = global;
+      local[number][loop] = iv;
+    }
+    for (auto [entry, argument] : llvm::zip(acc, forOp.getRegionIterArgs()))
+      entry.second = argument;
+    emitLevel(segment, level + 1, acc);
+    SmallVector<Value> next;
+    for (auto &entry : acc)
+      next.push_back(entry.second);
+    if (!next.empty())
+      scf::YieldOp::create(b, loc, next);
+  }
+  for (auto [entry, result] : llvm::zip(acc, forOp.getResults()))
+    entry.second = result;
+  for (auto key : started) {
+    Value value = acc[key];
+    acc.erase(key);
+    finish(key.first, key.second, value);
+  }
+}
+
+void Emitter::emitSegment(Segment &segment) {
+  collapseLoops(segment);
+  forwarded.clear();
+  initialiseMemory(segment);
+  Accumulators acc;
+  emitLevel(segment, 0, acc);
+  forwarded.clear();
+}
+
+FailureOr<func::FuncOp> Emitter::emit(StringRef name) {
+  createFunction(name);
+  for (const Statement &s : k.statements) {
+    variables.emplace_back(s.extents.size(), zero);
+    local.emplace_back(s.extents.size(), zero);
+  }
+  if (failed(cloneScalars()))
+    return failure();
+  for (Segment &segment : k.segments)
+    if (segment.invariant)
+      emitSegment(segment);
+  bool inner = k.info.strategy == Strategy::Flat || k.info.strategy == Strategy::Columns;
+  auto units = scf::ForOp::create(b, loc, begin, end, constantIndex(inner ? k.block : 1));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(units.getBody());
+    base = units.getInductionVar();
+    if (k.info.strategy == Strategy::Rows) {
+      Value rest = base;
+      SmallVector<Value> index(k.rangeExtents.size());
+      for (int64_t i = k.rangeExtents.size() - 1; i >= 0; --i) {
+        Value extent = constantIndex(k.rangeExtents[i]);
+        index[i] = i == 0 ? rest : arith::RemUIOp::create(b, loc, rest, extent).getResult();
+        if (i > 0)
+          rest = arith::DivUIOp::create(b, loc, rest, extent);
+      }
+      for (auto [number, s] : llvm::enumerate(k.statements))
+        for (auto [i, loop] : llvm::enumerate(s.ranges))
+          variables[number][loop] = index[i];
+    }
+    for (Segment &segment : k.segments)
+      if (!segment.invariant)
+        emitSegment(segment);
+  }
+  func::ReturnOp::create(b, loc);
+  return target;
+}
+
+FailureOr<func::FuncOp> emitLoops(Kernel &kernel, StringRef name) { return Emitter(kernel).emit(name); }
+
+} // namespace tessera::cpu

@@ -1,0 +1,123 @@
+// Math functions as polynomials and rationals on scalars, which LLVM's loop vectoriser takes as they are.
+
+#include "lib/Target/Cpu/LowerLoops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Arith/Transforms/Passes.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+namespace {
+/// erf(x) = z P(z^2) / Q(z^2) with z = x clamped to [-4, 4]: the rational of Eigen's float erf; at most 5.5 ulp. One
+/// expression without branches, 1.7 times as fast as the piecewise one of MLIR.
+struct ExpandErf : OpRewritePattern<math::ErfOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::ErfOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return failure();
+    Location loc = op.getLoc();
+    auto constant = [&](float v) -> Value {
+      return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
+    };
+    // As select(x < limit, x, limit) a NaN would become the limit; in this order it stays.
+    Value x = op.getOperand(), high = constant(4), low = constant(-4);
+    Value above = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, high, x);
+    x = arith::SelectOp::create(rewriter, loc, above, high, x);
+    Value below = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, low, x);
+    x = arith::SelectOp::create(rewriter, loc, below, low, x);
+    Value square = arith::MulFOp::create(rewriter, loc, x, x);
+    auto horner = [&](ArrayRef<float> coefficients) {
+      Value sum = constant(coefficients.front());
+      for (float c : coefficients.drop_front())
+        sum = math::FmaOp::create(rewriter, loc, sum, square, constant(c));
+      return sum;
+    };
+    Value p = horner({-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+                      -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f});
+    Value q = horner({-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f,
+                      -1.42647390514189e-02f});
+    Value numerator = arith::MulFOp::create(rewriter, loc, x, p);
+    rewriter.replaceOpWithNewOp<arith::DivFOp>(op, numerator, q);
+    return success();
+  }
+};
+} // namespace
+
+/// `x / y` inside a loop that does not change y becomes `x * (1 / y)` with the reciprocal taken once. LLVM does not do this
+/// by itself, and a division costs as much as ten multiplications.
+static void hoistReciprocals(ModuleOp module) {
+  module.walk([](arith::DivFOp op) {
+    if (!op.getType().isF32())
+      return;
+    auto loop = op->getParentOfType<scf::ForOp>();
+    if (!loop || !loop.isDefinedOutsideOfLoop(op.getRhs()) || loop.isDefinedOutsideOfLoop(op.getLhs()))
+      return;
+    OpBuilder b(loop);
+    Value one = arith::ConstantOp::create(b, op.getLoc(), b.getF32FloatAttr(1));
+    Value reciprocal = arith::DivFOp::create(b, op.getLoc(), one, op.getRhs());
+    b.setInsertionPoint(op);
+    Value product = arith::MulFOp::create(b, op.getLoc(), op.getLhs(), reciprocal);
+    op.replaceAllUsesWith(product);
+    op.erase();
+  });
+}
+
+/// Reductions need `reassoc` to be vectorised. Not `nnan` and `ninf`: masked rows hold -infinity.
+static void setFastMath(ModuleOp module) {
+  auto flags = arith::FastMathFlagsAttr::get(module.getContext(),
+                                             arith::FastMathFlags::reassoc | arith::FastMathFlags::contract |
+                                                 arith::FastMathFlags::nsz | arith::FastMathFlags::arcp |
+                                                 arith::FastMathFlags::afn);
+  module.walk([&](arith::ArithFastMathInterface op) {
+    if (op->getNumResults() == 1 && !op->getResult(0).getType().isF64() && !op->getOperand(0).getType().isF64())
+      op->setAttr(op.getFastMathAttrName(), flags);
+  });
+}
+
+LogicalResult expandMath(ModuleOp module) {
+  MLIRContext *context = module.getContext();
+  {
+    // Before the expansions, so that loop-invariant divisors are seen outside.
+    PassManager pm(context);
+    pm.addPass(createCanonicalizerPass());
+    pm.addPass(createCSEPass());
+    pm.addPass(createLoopInvariantCodeMotionPass());
+    if (failed(pm.run(module)))
+      return failure();
+  }
+  hoistReciprocals(module);
+  // The expansions must come after: `reassoc` on them would undo their two-step range reductions.
+  setFastMath(module);
+  PassManager pm(context);
+  pm.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
+  if (failed(pm.run(module)))
+    return failure();
+  // Two rounds: functions written in terms of others (sinh by exp, pow by log) first.
+  static const StringRef rewritten[] = {"sinh",  "cosh", "tan",  "asinh", "acosh",    "atanh",
+                                        "powf",  "exp2", "fpowi", "ceil", "roundeven", "clampf"};
+  bool hasF64 = false;
+  module.walk([&](Operation *op) {
+    if (isa_and_nonnull<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1)
+      hasF64 |= op->getResult(0).getType().isF64();
+  });
+  if (!hasF64) {
+    RewritePatternSet patterns(context);
+    math::populateExpansionPatterns(patterns, rewritten);
+    if (failed(applyPatternsGreedily(module, std::move(patterns))))
+      return failure();
+  }
+  RewritePatternSet patterns(context);
+  patterns.add<ExpandErf>(context, /*benefit=*/10);
+  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf"; });
+  arith::populateExpandBFloat16Patterns(patterns);
+  return applyPatternsGreedily(module, std::move(patterns));
+}
+
+} // namespace tessera::cpu

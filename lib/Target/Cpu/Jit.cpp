@@ -1,0 +1,62 @@
+// Loads compiled kernels into this process.
+
+#include "lib/Target/Cpu/Jit.h"
+#include "llvm/ExecutionEngine/Orc/ExecutionUtils.h"
+#include "llvm/ExecutionEngine/Orc/LLJIT.h"
+#include "llvm/Support/TargetSelect.h"
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+JitKernels::JitKernels() = default;
+JitKernels::~JitKernels() = default;
+
+FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, unsigned threads) {
+  FailureOr<CpuLevel> level = hostLevel();
+  if (failed(level))
+    return module.emitError("this machine's CPU is below x86-64-v3 (AVX2 and FMA), which kernels need");
+  FailureOr<CompiledKernels> compiled = compileKernels(module, {{*level}, threads});
+  if (failed(compiled))
+    return failure();
+  std::unique_ptr<JitKernels> result(new JitKernels);
+  result->kernels = std::move(*compiled);
+  auto fail = [&](llvm::Error error) {
+    return module.emitError("kernels cannot be loaded: ") << llvm::toString(std::move(error));
+  };
+  llvm::InitializeNativeTarget();
+  llvm::InitializeNativeTargetAsmPrinter();
+  llvm::Expected<std::unique_ptr<llvm::orc::LLJIT>> jit = llvm::orc::LLJITBuilder().create();
+  if (!jit)
+    return fail(jit.takeError());
+  result->jit = std::move(*jit);
+  // memcpy and memset, and for f64 kernels the C library's math functions.
+  auto generator = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
+      result->jit->getDataLayout().getGlobalPrefix());
+  if (!generator)
+    return fail(generator.takeError());
+  result->jit->getMainJITDylib().addGenerator(std::move(*generator));
+  for (const CompiledKernel &kernel : result->kernels.kernels)
+    if (llvm::Error error = result->jit->addObjectFile(
+            llvm::MemoryBuffer::getMemBuffer(*kernel.object, kernel.symbol, /*RequiresNullTerminator=*/false)))
+      return fail(std::move(error));
+  for (const CompiledKernel &kernel : result->kernels.kernels) {
+    auto address = result->jit->lookup(kernel.symbol + levelSuffix(*level).str());
+    if (!address)
+      return fail(address.takeError());
+    result->functions.push_back(address->toPtr<KernelFunction>());
+  }
+  return result;
+}
+
+KernelFunction JitKernels::lookup(StringRef name) const {
+  auto it = kernels.byName.find(name);
+  return it == kernels.byName.end() ? nullptr : functions[it->second];
+}
+
+const KernelInfo *JitKernels::info(StringRef name) const {
+  auto it = kernels.byName.find(name);
+  return it == kernels.byName.end() ? nullptr : &kernels.kernels[it->second].info;
+}
+
+} // namespace tessera::cpu

@@ -1,0 +1,95 @@
+// Compiles kernels (functions on tensors whose bodies are linalg, arith, math and tensor operations) to x86-64 object
+// code: the public interface of the CPU target. docs/kernels.md says what a kernel may contain and how it is scheduled.
+
+#ifndef TESSERA_LIB_TARGET_CPU_KERNELS_H
+#define TESSERA_LIB_TARGET_CPU_KERNELS_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/ADT/StringMap.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace tessera::cpu {
+
+/// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit vectors).
+enum class CpuLevel { V3, V4 };
+
+/// The suffix of a kernel's symbol for `level`: "_v3" or "_v4".
+llvm::StringRef levelSuffix(CpuLevel level);
+
+/// The highest level this machine executes, or failure when it is below x86-64-v3.
+mlir::FailureOr<CpuLevel> hostLevel();
+
+struct CpuOptions {
+  std::vector<CpuLevel> levels = {CpuLevel::V3, CpuLevel::V4};
+  /// Threads that compile kernels; each has an MLIR and an LLVM context of its own.
+  unsigned threads = 2;
+};
+
+/// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's buffer.
+inline constexpr llvm::StringLiteral inPlaceAttribute = "tessera.result";
+
+/// How the iteration space of a kernel is cut into ranges.
+enum class Strategy {
+  Flat,      ///< one loop over all elements; a unit is an element
+  Rows,      ///< a unit is a row: one position of the leading (or any shared) parallel dimensions
+  Columns,   ///< a unit is a position of the innermost dimension; rows are streamed inside
+  Sequential ///< one unit
+};
+
+/// What the program description needs to know about a kernel.
+struct KernelInfo {
+  Strategy strategy = Strategy::Sequential;
+  int64_t extent = 1; ///< units of work: the kernel is called on disjoint ranges of [0, extent)
+  int64_t grain = 1;  ///< least units worth a call of their own
+  /// Bytes of scratch the kernel takes as a last buffer argument (0: no such argument). Only sequential kernels with
+  /// large intermediate values have it; it needs 64-byte alignment.
+  int64_t workspace = 0;
+  /// Pairs (tensor argument, result) that may share a buffer, if `inPlaceAttribute` says so on the argument. Arguments are
+  /// counted as arguments of the function.
+  std::vector<std::pair<unsigned, unsigned>> inPlace;
+  /// Why the kernel is sequential, empty otherwise.
+  std::string reason;
+};
+
+/// Chooses the schedule of the kernel `func` without changing it. Fails, with a diagnostic naming the kernel, where it has
+/// something that cannot be compiled.
+mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func);
+
+/// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed function without
+/// its name and locations.
+std::string kernelText(mlir::func::FuncOp func);
+
+/// For each kernel of `module`, by name, the name of the first kernel with the same text.
+llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
+
+/// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each level
+/// as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor arguments in order,
+/// the results that have no argument of their own (`inPlaceAttribute`) in order, the workspace if any; contiguous row-major,
+/// 64-byte aligned, not overlapping (but arguments that are only read may be the same); i1 is a byte that is 0 or 1.
+/// `scalars`: the i64 and index arguments in order.
+struct CompiledKernel {
+  std::string symbol;
+  KernelInfo info;
+  std::shared_ptr<const std::string> object;
+};
+
+/// The kernels of one module.
+struct CompiledKernels {
+  std::vector<CpuLevel> levels;
+  std::vector<CompiledKernel> kernels; ///< the distinct ones, in order of first appearance
+  llvm::StringMap<unsigned> byName;    ///< name of a kernel's function -> index in `kernels`
+  double seconds = 0;                  ///< wall time
+  unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
+};
+
+/// Compiles every function of `module` that has a body, identical ones once, on `options.threads` threads. Results are
+/// kept for the life of the process, so that a second program with the same kernel does not compile it again. Fails,
+/// with diagnostics that name the kernels, where a kernel cannot be compiled.
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const CpuOptions &options = {});
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_KERNELS_H

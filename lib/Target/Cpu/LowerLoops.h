@@ -1,0 +1,24 @@
+// From a kernel as loops on memrefs to LLVM IR.
+
+#ifndef TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H
+#define TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H
+
+#include "lib/Target/Cpu/Kernels.h"
+#include "llvm/IR/Module.h"
+
+namespace tessera::cpu {
+
+/// Replaces divisions by what an inner loop does not change by multiplications, sets fast-math flags and expands math
+/// functions of f32, f16 and bf16 values into arithmetic that LLVM vectorises. f64 values keep exact semantics and the C
+/// library's functions: they are for checking.
+mlir::LogicalResult expandMath(mlir::ModuleOp module);
+
+/// Lowers the loop functions of `module` to LLVM IR in `context`. The module must hold them alone.
+std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);
+
+/// Registers the dialects kernels are made of and the translations to LLVM IR.
+void registerKernelDialects(mlir::DialectRegistry &registry);
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H

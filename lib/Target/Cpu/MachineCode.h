@@ -1,0 +1,27 @@
+// From LLVM IR to x86-64 object code.
+
+#ifndef TESSERA_LIB_TARGET_CPU_MACHINECODE_H
+#define TESSERA_LIB_TARGET_CPU_MACHINECODE_H
+
+#include "lib/Target/Cpu/Kernels.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+
+namespace tessera::cpu {
+
+/// Makes `implementation`, a function of bare pointers, scalars and the range, callable as `symbol` through the kernels'
+/// binary interface, and keeps the two apart so that what is known about the pointers survives.
+void wrapKernel(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol);
+
+/// Sets triple, data layout and, on every function, CPU and vector width of `level`, then optimises.
+llvm::Error optimise(llvm::Module &module, CpuLevel level);
+
+/// Relocatable object code of an optimised module.
+llvm::Expected<std::string> emitObjectCode(llvm::Module &module, CpuLevel level);
+
+/// Names of the functions that `module` calls and does not define, LLVM's intrinsics apart.
+std::vector<std::string> externalCalls(const llvm::Module &module);
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_MACHINECODE_H

@@ -1,0 +1,442 @@
+// Reads a function on tensors into loop statements: every operand becomes an affine function of the loop variables into an
+// argument, a result, a temporary or a constant, through whatever slices and reshapes lie between.
+
+#include "lib/Target/Cpu/Loops.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/IR/AffineMap.h"
+#include "mlir/IR/Matchers.h"
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+int64_t Slot::elements() const {
+  int64_t n = 1;
+  for (int64_t extent : shape)
+    n *= extent;
+  return n;
+}
+
+AffineExpr linearise(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape, MLIRContext *context) {
+  AffineExpr position = getAffineConstantExpr(0, context);
+  for (auto [expr, extent] : llvm::zip(index, shape))
+    position = extent == 1 ? position + expr : position * extent + expr;
+  return position;
+}
+
+static SmallVector<AffineExpr> delinearise(AffineExpr position, ArrayRef<int64_t> shape) {
+  SmallVector<AffineExpr> index(shape.size());
+  for (int64_t i = shape.size() - 1; i >= 0; --i) {
+    index[i] = i == 0 ? position : position % shape[i];
+    position = position.floorDiv(shape[i]);
+  }
+  return index;
+}
+
+static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
+
+/// An affine expression for a static or dynamic (top-level index value) offset.
+static AffineExpr offsetExpr(Kernel &kernel, OpFoldResult offset, MLIRContext *context) {
+  if (std::optional<int64_t> constant = getConstantIntValue(offset))
+    return getAffineConstantExpr(*constant, context);
+  Value value = cast<Value>(offset);
+  auto *it = llvm::find(kernel.symbols, value);
+  if (it == kernel.symbols.end()) {
+    kernel.symbols.push_back(value);
+    return getAffineSymbolExpr(kernel.symbols.size() - 1, context);
+  }
+  return getAffineSymbolExpr(it - kernel.symbols.begin(), context);
+}
+
+FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
+  MLIRContext *context = func.getContext();
+  AffineExpr linear = linearise(index, shapeOf(value), context);
+  while (true) {
+    Access access;
+    if (auto fill = value.getDefiningOp<linalg::FillOp>();
+        fill && fill.value().getType() == cast<RankedTensorType>(value.getType()).getElementType()) {
+      access.scalar = fill.value();
+      return access;
+    }
+    if (auto it = slotOf.find(value); it != slotOf.end()) {
+      access.slot = it->second;
+      access.index = index;
+      access.linear = linear;
+      return access;
+    }
+    Operation *op = value.getDefiningOp();
+    if (!op)
+      return func.emitError("kernel '") << func.getName() << "': unexpected tensor block argument";
+    if (isa<tensor::EmptyOp>(op))
+      return access;
+    if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+      access.scalar = splat.getInput();
+      return access;
+    }
+    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
+      auto elements = dyn_cast<ElementsAttr>(constant.getValue());
+      if (!elements)
+        return op->emitError("kernel '") << func.getName() << "': a tensor constant must be a dense constant";
+      if (elements.isSplat()) {
+        access.constant = cast<TypedAttr>(elements.getSplatValue<Attribute>());
+        return access;
+      }
+      Slot slot;
+      slot.kind = Slot::Constant;
+      slot.element = elements.getElementType();
+      slot.shape = llvm::to_vector(shapeOf(value));
+      slot.constant = elements;
+      slotOf[value] = slots.size();
+      slots.push_back(slot);
+      continue;
+    }
+    if (auto castOp = dyn_cast<tensor::CastOp>(op)) {
+      value = castOp.getSource();
+      continue;
+    }
+    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+      llvm::SmallBitVector dropped = slice.getDroppedDims();
+      SmallVector<AffineExpr> source;
+      unsigned next = 0;
+      for (auto [dim, offset, stride] : llvm::enumerate(slice.getMixedOffsets(), slice.getMixedStrides())) {
+        AffineExpr expr = offsetExpr(*this, offset, context);
+        if (!dropped.test(dim))
+          expr = expr + index[next++] * offsetExpr(*this, stride, context);
+        source.push_back(expr);
+      }
+      value = slice.getSource();
+      index = source;
+      linear = linearise(index, shapeOf(value), context);
+      continue;
+    }
+    if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      SmallVector<AffineExpr> source;
+      ArrayRef<int64_t> shape = shapeOf(value);
+      for (const ReassociationIndices &group : expand.getReassociationIndices()) {
+        SmallVector<AffineExpr> parts;
+        SmallVector<int64_t> extents;
+        for (int64_t dim : group) {
+          parts.push_back(index[dim]);
+          extents.push_back(shape[dim]);
+        }
+        source.push_back(linearise(parts, extents, context));
+      }
+      value = expand.getSrc();
+      index = source;
+      continue;
+    }
+    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      SmallVector<AffineExpr> source;
+      ArrayRef<int64_t> shape = shapeOf(collapse.getSrc());
+      SmallVector<ReassociationIndices> groups = collapse.getReassociationIndices();
+      if (groups.empty())
+        source.assign(shape.size(), getAffineConstantExpr(0, context));
+      for (auto [dim, group] : llvm::enumerate(groups)) {
+        // Extents of 1 take no part, so that a group with one real dimension stays a plain loop variable.
+        SmallVector<int64_t> extents;
+        for (int64_t d : group)
+          if (shape[d] != 1)
+            extents.push_back(shape[d]);
+        SmallVector<AffineExpr> parts = delinearise(index[dim], extents);
+        unsigned next = 0;
+        for (int64_t d : group)
+          source.push_back(shape[d] == 1 ? getAffineConstantExpr(0, context) : parts[next++]);
+      }
+      value = collapse.getSrc();
+      index = source;
+      continue;
+    }
+    return op->emitError("kernel '") << func.getName() << "': operation '" << op->getName()
+                                     << "' cannot be compiled inside a kernel";
+  }
+}
+
+namespace {
+/// Appends the statements of one operation after another.
+class Reader {
+public:
+  explicit Reader(Kernel &kernel) : k(kernel), context(kernel.func.getContext()) {}
+
+  LogicalResult read();
+
+private:
+  SmallVector<AffineExpr> dims(unsigned n) {
+    SmallVector<AffineExpr> result;
+    for (unsigned i = 0; i < n; ++i)
+      result.push_back(getAffineDimExpr(i, context));
+    return result;
+  }
+  int newSlot(Slot::Kind kind, RankedTensorType type) {
+    Slot slot;
+    slot.kind = kind;
+    slot.element = type.getElementType();
+    slot.shape = llvm::to_vector(type.getShape());
+    k.slots.push_back(slot);
+    return k.slots.size() - 1;
+  }
+  Access position(int slot, SmallVector<AffineExpr> index) {
+    Access access;
+    access.slot = slot;
+    access.linear = linearise(index, k.slots[slot].shape, context);
+    access.index = std::move(index);
+    return access;
+  }
+  LogicalResult readArguments();
+  void readReturns(func::ReturnOp op);
+  LogicalResult readLinalg(linalg::LinalgOp op);
+  LogicalResult addCopy(Operation *op, Value source, SmallVector<AffineExpr> from, int slot,
+                        SmallVector<AffineExpr> to, ArrayRef<int64_t> extents);
+  LogicalResult readInsert(tensor::InsertSliceOp op);
+  LogicalResult readConcat(tensor::ConcatOp op);
+  LogicalResult readPad(tensor::PadOp op);
+  /// The slot that results of `op` are written to: a result's if it is returned (perhaps reshaped), else a temporary.
+  int outputSlot(Value result) {
+    if (auto it = k.slotOf.find(result); it != k.slotOf.end())
+      return it->second;
+    return k.slotOf[result] = newSlot(Slot::Temporary, cast<RankedTensorType>(result.getType()));
+  }
+
+  Kernel &k;
+  MLIRContext *context;
+  SmallVector<std::pair<Value, int>> copiedResults; ///< returned values that no statement writes in place
+};
+} // namespace
+
+LogicalResult Reader::readArguments() {
+  for (BlockArgument argument : k.func.getArguments()) {
+    auto type = dyn_cast<RankedTensorType>(argument.getType());
+    if (!type) {
+      if (!argument.getType().isInteger(64) && !argument.getType().isIndex())
+        return k.func.emitError("kernel '") << k.func.getName() << "': argument " << argument.getArgNumber()
+                                            << " has type " << argument.getType() << "; expected a tensor, i64 or index";
+      continue;
+    }
+    if (!type.hasStaticShape())
+      return k.func.emitError("kernel '") << k.func.getName() << "': argument " << argument.getArgNumber()
+                                          << " has the dynamic type " << type << "; shapes must be static";
+    int slot = newSlot(Slot::Argument, type);
+    k.slots[slot].argument = argument.getArgNumber();
+    k.slotOf[argument] = slot;
+  }
+  return success();
+}
+
+/// Gives each returned value its slot. A value reached only through reshapes from the operation that makes it is written by that
+/// operation; anything else (an argument, a slice, a value returned twice) is copied at the end.
+void Reader::readReturns(func::ReturnOp op) {
+  for (auto [number, returned] : llvm::enumerate(op.getOperands())) {
+    Value maker = returned;
+    while (Operation *def = maker.getDefiningOp()) {
+      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(def))
+        break;
+      maker = def->getOperand(0);
+    }
+    Operation *def = maker.getDefiningOp();
+    bool direct = isa_and_nonnull<linalg::LinalgOp, tensor::InsertSliceOp, tensor::ConcatOp, tensor::PadOp>(def) &&
+                  !k.slotOf.count(maker);
+    int slot = newSlot(Slot::Result, cast<RankedTensorType>((direct ? maker : returned).getType()));
+    k.slots[slot].result = number;
+    if (direct)
+      k.slotOf[maker] = slot;
+    else
+      copiedResults.push_back({returned, slot});
+  }
+}
+
+LogicalResult Reader::readLinalg(linalg::LinalgOp op) {
+  if (auto fill = dyn_cast<linalg::FillOp>(op.getOperation()))
+    if (!k.slotOf.count(fill.result()) &&
+        fill.value().getType() == cast<RankedTensorType>(fill.result().getType()).getElementType())
+      return success(); // readers see the scalar
+  Statement statement;
+  statement.op = op;
+  statement.body = op.getBlock();
+  statement.extents = op.getStaticLoopRanges();
+  for (utils::IteratorType type : op.getIteratorTypesArray())
+    statement.reduction.push_back(type != utils::IteratorType::parallel);
+  auto access = [&](OpOperand &operand) -> FailureOr<Access> {
+    if (!isa<RankedTensorType>(operand.get().getType())) {
+      Access scalar;
+      scalar.scalar = operand.get();
+      return scalar;
+    }
+    return k.resolve(operand.get(), llvm::to_vector(op.getMatchingIndexingMap(&operand).getResults()));
+  };
+  for (OpOperand *operand : op.getDpsInputOperands()) {
+    FailureOr<Access> read = access(*operand);
+    if (failed(read))
+      return failure();
+    statement.reads.push_back(*read);
+  }
+  for (OpOperand &operand : op.getDpsInitsMutable()) {
+    FailureOr<Access> init = access(operand);
+    if (failed(init))
+      return failure();
+    int slot = outputSlot(op.getTiedOpResult(&operand));
+    ++k.slots[slot].writers;
+    statement.writes.push_back(
+        {position(slot, llvm::to_vector(op.getMatchingIndexingMap(&operand).getResults())), *init});
+  }
+  WalkResult walked = op->walk([&](Operation *inner) {
+    if (isa<linalg::IndexOp>(inner))
+      statement.usesIndex = true;
+    if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      auto type = cast<RankedTensorType>(extract.getTensor().getType());
+      FailureOr<Access> read = k.resolve(extract.getTensor(), dims(type.getRank()));
+      if (failed(read))
+        return WalkResult::interrupt();
+      if (read->slot >= 0)
+        statement.captured.push_back(read->slot);
+    } else if (inner != op.getOperation() && llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>)) {
+      inner->emitError("kernel '") << k.func.getName() << "': operation '" << inner->getName()
+                                   << "' on a tensor cannot be compiled inside the body of a linalg operation";
+      return WalkResult::interrupt();
+    }
+    return WalkResult::advance();
+  });
+  if (walked.wasInterrupted())
+    return failure();
+  k.statements.push_back(std::move(statement));
+  return success();
+}
+
+LogicalResult Reader::addCopy(Operation *op, Value source, SmallVector<AffineExpr> from, int slot,
+                              SmallVector<AffineExpr> to, ArrayRef<int64_t> extents) {
+  FailureOr<Access> read = k.resolve(source, std::move(from));
+  if (failed(read))
+    return failure();
+  if (read->isUndefined())
+    return success();
+  Statement statement;
+  statement.op = op;
+  statement.extents = llvm::to_vector(extents);
+  statement.reduction.assign(extents.size(), false);
+  statement.reads.push_back(*read);
+  statement.writes.push_back({position(slot, std::move(to)), Access()});
+  ++k.slots[slot].writers;
+  k.statements.push_back(std::move(statement));
+  return success();
+}
+
+LogicalResult Reader::readInsert(tensor::InsertSliceOp op) {
+  int slot = outputSlot(op.getResult());
+  unsigned rank = op.getDestType().getRank();
+  if (failed(addCopy(op, op.getDest(), dims(rank), slot, dims(rank), op.getDestType().getShape())))
+    return failure();
+  SmallVector<AffineExpr> from, to;
+  SmallVector<int64_t> extents;
+  llvm::SmallBitVector dropped = op.getDroppedDims();
+  for (auto [dim, size, offset, stride] :
+       llvm::enumerate(op.getMixedSizes(), op.getMixedOffsets(), op.getMixedStrides())) {
+    std::optional<int64_t> extent = getConstantIntValue(size), step = getConstantIntValue(stride);
+    if (!extent || !step)
+      return op.emitError("kernel '") << k.func.getName() << "': tensor.insert_slice needs static sizes and strides";
+    AffineExpr variable = getAffineDimExpr(dim, context);
+    extents.push_back(*extent);
+    if (!dropped.test(dim))
+      from.push_back(variable);
+    AffineExpr base = getConstantIntValue(offset) ? getAffineConstantExpr(*getConstantIntValue(offset), context)
+                                                  : AffineExpr();
+    if (!base) {
+      k.symbols.push_back(cast<Value>(offset));
+      base = getAffineSymbolExpr(k.symbols.size() - 1, context);
+    }
+    to.push_back(base + variable * *step);
+  }
+  return addCopy(op, op.getSource(), from, slot, to, extents);
+}
+
+LogicalResult Reader::readConcat(tensor::ConcatOp op) {
+  int slot = outputSlot(op.getResult());
+  int64_t offset = 0;
+  for (Value input : op.getInputs()) {
+    ArrayRef<int64_t> shape = shapeOf(input);
+    SmallVector<AffineExpr> to = dims(shape.size());
+    to[op.getDim()] = to[op.getDim()] + offset;
+    if (failed(addCopy(op, input, dims(shape.size()), slot, to, shape)))
+      return failure();
+    offset += shape[op.getDim()];
+  }
+  return success();
+}
+
+LogicalResult Reader::readPad(tensor::PadOp op) {
+  Value padding = op.getConstantPaddingValue();
+  if (!padding)
+    return op.emitError("kernel '") << k.func.getName() << "': tensor.pad needs one value for all of its padding";
+  int slot = outputSlot(op.getResult());
+  ArrayRef<int64_t> shape = op.getResultType().getShape(), inner = op.getSourceType().getShape();
+  Statement fill;
+  fill.op = op;
+  fill.extents = llvm::to_vector(shape);
+  fill.reduction.assign(shape.size(), false);
+  Access value;
+  value.scalar = padding;
+  Attribute constant;
+  if (matchPattern(padding, m_Constant(&constant)))
+    value = Access{-1, Value(), cast<TypedAttr>(constant), {}, AffineExpr()};
+  fill.reads.push_back(value);
+  fill.writes.push_back({position(slot, dims(shape.size())), Access()});
+  ++k.slots[slot].writers;
+  k.statements.push_back(std::move(fill));
+  SmallVector<AffineExpr> to = dims(shape.size());
+  for (auto [expr, low] : llvm::zip(to, op.getMixedLowPad())) {
+    std::optional<int64_t> constantLow = getConstantIntValue(low);
+    if (!constantLow)
+      return op.emitError("kernel '") << k.func.getName() << "': tensor.pad needs static padding";
+    expr = expr + *constantLow;
+  }
+  return addCopy(op, op.getSource(), dims(shape.size()), slot, to, inner);
+}
+
+LogicalResult Reader::read() {
+  if (!k.func.getBody().hasOneBlock())
+    return k.func.emitError("kernel '") << k.func.getName() << "': expected one block";
+  if (failed(readArguments()))
+    return failure();
+  auto returnOp = cast<func::ReturnOp>(k.func.getBody().front().getTerminator());
+  readReturns(returnOp);
+  for (Operation &op : k.func.getBody().front().without_terminator()) {
+    LogicalResult done = success();
+    if (auto linalgOp = dyn_cast<linalg::LinalgOp>(op))
+      done = readLinalg(linalgOp);
+    else if (auto insert = dyn_cast<tensor::InsertSliceOp>(op))
+      done = readInsert(insert);
+    else if (auto concat = dyn_cast<tensor::ConcatOp>(op))
+      done = readConcat(concat);
+    else if (auto pad = dyn_cast<tensor::PadOp>(op))
+      done = readPad(pad);
+    else if (isa<tensor::ExtractOp>(op)) {
+      FailureOr<Access> read = k.resolve(op.getOperand(0), dims(shapeOf(op.getOperand(0)).size()));
+      if (failed(read))
+        return failure();
+      if (read->slot >= 0 && k.slots[read->slot].kind != Slot::Argument)
+        return op.emitError("kernel '") << k.func.getName() << "': tensor.extract outside a linalg body can only read "
+                                        << "an argument; make the value an operand of the linalg operation";
+    } else if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>)) {
+      if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0)
+        return op.emitError("kernel '") << k.func.getName() << "': operation '" << op.getName()
+                                        << "' cannot be compiled inside a kernel";
+    }
+    if (failed(done))
+      return failure();
+  }
+  for (auto [value, slot] : copiedResults) {
+    ArrayRef<int64_t> shape = shapeOf(value);
+    if (failed(addCopy(returnOp, value, dims(shape.size()), slot, dims(shape.size()), shape)))
+      return failure();
+  }
+  return success();
+}
+
+FailureOr<Kernel> readKernel(func::FuncOp func) {
+  Kernel kernel;
+  kernel.func = func;
+  if (failed(Reader(kernel).read()))
+    return failure();
+  return kernel;
+}
+
+} // namespace tessera::cpu

@@ -1,0 +1,483 @@
+// Chooses how a kernel is cut into ranges, which statements share a loop nest, and which values need memory.
+
+#include "lib/Target/Cpu/LoopDimensions.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+
+using namespace mlir;
+
+namespace tessera::cpu {
+
+/// Temporaries live on the stack of the worker up to this; beyond it the kernel is sequential and takes a workspace.
+static constexpr int64_t maxStackBytes = 512 * 1024;
+/// Units per step of the loop over a Flat or Columns range. Large enough to stream, small enough for accumulators in L1.
+static constexpr int64_t columnBlock = 256, flatBlock = 1024;
+/// Work (roughly: vectorised element operations) below which a call of its own costs more than it saves.
+static constexpr int64_t leastWork = 128 * 1024;
+
+static int64_t byteWidth(Type type) { return (type.getIntOrFloatBitWidth() + 7) / 8; }
+
+SmallVector<int64_t> Kernel::storageShape(int slot) const {
+  SmallVector<int64_t> shape = slots[slot].shape;
+  for (auto [extent, range] : llvm::zip(shape, slotRanges[slot]))
+    if (range >= 0)
+      extent = std::min(extent, block);
+  return shape;
+}
+
+namespace {
+struct Candidate {
+  Strategy strategy;
+  SmallVector<int> dimensions; ///< classes of LoopDimensions
+};
+
+class Scheduler {
+public:
+  explicit Scheduler(Kernel &kernel) : k(kernel) {}
+  LogicalResult run();
+
+private:
+  bool flatten();
+  std::vector<Candidate> candidates(const LoopDimensions &dims);
+  bool assign(const Candidate &candidate, const LoopDimensions &dims);
+  void makeSegments();
+  bool canForward(const Access &read, const Statement &reader, int segment);
+  SmallVector<AffineExpr> canonical(const Statement &statement, ArrayRef<AffineExpr> index);
+  void chooseStorage();
+  int64_t temporaryBytes();
+  bool inPlaceSafe(int argument, int result);
+  LogicalResult applyInPlace();
+  void chooseGrain();
+
+  Kernel &k;
+  std::vector<int> segmentOf, writerOf;
+};
+} // namespace
+
+/// Turns a kernel whose every access runs through memory in the order of its loops into one with one loop per statement.
+bool Scheduler::flatten() {
+  if (k.statements.empty())
+    return false;
+  auto product = [](ArrayRef<int64_t> extents) {
+    int64_t n = 1;
+    for (int64_t e : extents)
+      n *= e;
+    return n;
+  };
+  int64_t total = product(k.statements.front().extents);
+  if (total <= 1)
+    return false;
+  auto isFlat = [&](const Statement &s, const Access &access, bool written) {
+    if (access.slot < 0)
+      return !written;
+    if (k.slots[access.slot].elements() == 1 && !written)
+      return true;
+    std::optional<SmallVector<int64_t>> found = coefficients(access.linear, s.extents.size());
+    if (!found || found->back() != 0 || k.slots[access.slot].elements() != total)
+      return false;
+    int64_t stride = 1;
+    for (int64_t loop = s.extents.size() - 1; loop >= 0; stride *= s.extents[loop--])
+      if (s.extents[loop] != 1 && (*found)[loop] != stride)
+        return false;
+    return true;
+  };
+  for (const Statement &s : k.statements) {
+    if (s.usesIndex || !s.captured.empty() || product(s.extents) != total || llvm::is_contained(s.reduction, true))
+      return false;
+    for (const Access &read : s.reads)
+      if (!isFlat(s, read, false))
+        return false;
+    for (const Write &write : s.writes)
+      if (!isFlat(s, write.to, true) || !isFlat(s, write.init, false))
+        return false;
+  }
+  MLIRContext *context = k.func.getContext();
+  auto rewrite = [&](Access &access) {
+    if (access.slot < 0)
+      return;
+    bool one = k.slots[access.slot].elements() == 1;
+    access.linear = one ? getAffineConstantExpr(0, context) : getAffineDimExpr(0, context);
+    access.index = {access.linear};
+    k.slots[access.slot].shape = {one ? 1 : total};
+  };
+  for (Statement &s : k.statements) {
+    s.extents = {total};
+    s.reduction = {false};
+    llvm::for_each(s.reads, rewrite);
+    for (Write &write : s.writes) {
+      rewrite(write.to);
+      rewrite(write.init);
+    }
+  }
+  return true;
+}
+
+std::vector<Candidate> Scheduler::candidates(const LoopDimensions &dims) {
+  std::vector<Candidate> result;
+  unsigned anchor = 0;
+  int64_t largest = -1;
+  for (auto [number, s] : llvm::enumerate(k.statements)) {
+    int64_t points = 1;
+    for (int64_t e : s.extents)
+      points *= e;
+    if (points >= largest) {
+      largest = points;
+      anchor = number;
+    }
+  }
+  const Statement &s = k.statements[anchor];
+  SmallVector<int> loops;
+  for (auto [loop, extent] : llvm::enumerate(s.extents))
+    if (extent != 1)
+      loops.push_back(loop);
+  if (loops.empty())
+    return result;
+  // Leading loops as rows: as many as leave a row of decent length, then the others.
+  SmallVector<Candidate> shortRows;
+  int64_t rowLength = 1, rows = largest;
+  for (int count = loops.size() - 1; count > 0; --count) {
+    rowLength *= s.extents[loops[count]];
+    rows /= s.extents[loops[count]];
+    Candidate candidate{Strategy::Rows, {}};
+    for (int i = 0; i < count; ++i)
+      candidate.dimensions.push_back(dims.ofLoop(anchor, loops[i]));
+    if (rowLength < 128 || rows < 16)
+      shortRows.push_back(candidate);
+    else
+      result.push_back(candidate);
+  }
+  std::vector<Candidate> single;
+  for (int loop : llvm::reverse(loops))
+    single.push_back({loop == loops.back() ? Strategy::Columns : Strategy::Rows, {dims.ofLoop(anchor, loop)}});
+  // Few long rows are cut by columns; few short ones stay rows.
+  bool longRows = s.extents[loops.back()] >= 4096;
+  if (longRows)
+    result.push_back(single.front());
+  llvm::append_range(result, shortRows);
+  llvm::append_range(result, single);
+  return result;
+}
+
+/// Sets the range loops of each statement, or returns false if the candidate does not fit the kernel.
+bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
+  k.rangeExtents.clear();
+  k.info.strategy = candidate.strategy;
+  k.block = candidate.strategy == Strategy::Flat ? flatBlock : candidate.strategy == Strategy::Columns ? columnBlock : 1;
+  for (int dimension : candidate.dimensions)
+    if (dims.isBlocked(dimension))
+      return false;
+  for (auto [number, s] : llvm::enumerate(k.statements)) {
+    s.ranges.clear();
+    for (int dimension : candidate.dimensions) {
+      SmallVector<int> loops = dims.loopsIn(number, dimension);
+      if (loops.size() > 1 || (loops.size() == 1 && s.reduction[loops[0]]))
+        return false;
+      if (loops.size() == 1)
+        s.ranges.push_back(loops[0]);
+    }
+    s.invariant = s.ranges.empty() && !candidate.dimensions.empty();
+    if (!s.invariant && s.ranges.size() != candidate.dimensions.size())
+      return false;
+    for (const Write &write : s.writes) {
+      if (s.invariant && k.slots[write.to.slot].kind == Slot::Result)
+        return false;
+      for (int loop : s.ranges)
+        if (!llvm::is_contained(write.to.index, getAffineDimExpr(loop, k.func.getContext())))
+          return false;
+    }
+    if (!s.invariant && k.rangeExtents.empty())
+      for (int loop : s.ranges)
+        k.rangeExtents.push_back(s.extents[loop]);
+  }
+  k.slotRanges.assign(k.slots.size(), {});
+  for (auto [number, slot] : llvm::enumerate(k.slots))
+    for (unsigned dim = 0; dim < slot.shape.size(); ++dim) {
+      int range = -1;
+      if (slot.kind == Slot::Temporary)
+        for (auto [i, dimension] : llvm::enumerate(candidate.dimensions))
+          if (dims.ofSlot(number, dim) == dimension)
+            range = i;
+      k.slotRanges[number].push_back(range);
+    }
+  return true;
+}
+
+/// `index` in terms of the loops of the segment (first) and the ranges (after them), so that two statements compare.
+SmallVector<AffineExpr> Scheduler::canonical(const Statement &s, ArrayRef<AffineExpr> index) {
+  MLIRContext *context = k.func.getContext();
+  SmallVector<AffineExpr> replacement(s.extents.size(), getAffineConstantExpr(0, context));
+  for (auto [i, loop] : llvm::enumerate(s.ranges))
+    replacement[loop] = getAffineDimExpr(1000 + i, context);
+  for (auto [i, loop] : llvm::enumerate(s.loops))
+    replacement[loop] = getAffineDimExpr(i, context);
+  SmallVector<AffineExpr> result;
+  for (AffineExpr expr : index)
+    result.push_back(expr.replaceDims(replacement));
+  return result;
+}
+
+static bool hasReduction(const Statement &s) {
+  for (auto [extent, reduction] : llvm::zip(s.extents, s.reduction))
+    if (reduction && extent != 1)
+      return true;
+  return false;
+}
+
+bool Scheduler::canForward(const Access &read, const Statement &reader, int segment) {
+  const Slot &slot = k.slots[read.slot];
+  if (slot.writers != 1 || segmentOf[writerOf[read.slot]] != segment)
+    return false;
+  const Statement &writer = k.statements[writerOf[read.slot]];
+  if (hasReduction(writer) || writer.loops.size() != reader.loops.size())
+    return false;
+  for (const Write &write : writer.writes)
+    if (write.to.slot == read.slot) {
+      SmallVector<AffineExpr> written = canonical(writer, write.to.index), wanted = canonical(reader, read.index);
+      for (auto [extent, a, b] : llvm::zip(slot.shape, written, wanted))
+        if (extent != 1 && a != b)
+          return false;
+      return true;
+    }
+  return false;
+}
+
+void Scheduler::makeSegments() {
+  std::vector<Segment> all;
+  segmentOf.assign(k.statements.size(), -1);
+  writerOf.assign(k.slots.size(), -1);
+  std::vector<int> lastWrite(k.slots.size(), -1); // segment
+  bool inner = k.info.strategy == Strategy::Flat || k.info.strategy == Strategy::Columns;
+  for (auto [number, s] : llvm::enumerate(k.statements)) {
+    Segment wanted;
+    wanted.invariant = s.invariant;
+    s.loops.clear();
+    for (auto [loop, extent] : llvm::enumerate(s.extents)) {
+      bool isRange = llvm::is_contained(s.ranges, static_cast<int>(loop));
+      if (extent == 1 || (isRange && !inner))
+        continue;
+      if (isRange)
+        wanted.rangeLoop = s.loops.size();
+      s.loops.push_back(loop);
+      wanted.extents.push_back(extent);
+    }
+    int first = 0;
+    for (const Access &read : s.reads)
+      if (read.slot >= 0 && lastWrite[read.slot] >= 0) {
+        int made = lastWrite[read.slot];
+        first = std::max(first, canForward(read, s, made) ? made : made + 1);
+      }
+    for (int slot : s.captured)
+      first = std::max(first, lastWrite[slot] + 1);
+    for (const Write &write : s.writes) {
+      first = std::max(first, lastWrite[write.to.slot] + 1);
+      if (write.init.slot >= 0)
+        first = std::max(first, lastWrite[write.init.slot] + 1);
+    }
+    int segment = first;
+    while (segment < static_cast<int>(all.size()) &&
+           (all[segment].extents != wanted.extents || all[segment].rangeLoop != wanted.rangeLoop ||
+            all[segment].invariant != wanted.invariant))
+      ++segment;
+    if (segment == static_cast<int>(all.size()))
+      all.push_back(wanted);
+    all[segment].statements.push_back(number);
+    segmentOf[number] = segment;
+    for (const Write &write : s.writes) {
+      lastWrite[write.to.slot] = segment;
+      writerOf[write.to.slot] = number;
+    }
+  }
+  k.segments = std::move(all);
+}
+
+/// A value that is one scalar per range unit stays in a register.
+static bool isUnitScalar(const Statement &writer) {
+  for (int loop : writer.loops)
+    if (!writer.reduction[loop])
+      return false;
+  return true;
+}
+
+/// Whether the reduction loops of `s` are the last of its segment, so that it accumulates in a register.
+static bool accumulatesInRegister(const Statement &s) {
+  bool seen = false;
+  for (int loop : s.loops) {
+    if (seen && !s.reduction[loop])
+      return false;
+    seen |= s.reduction[loop];
+  }
+  return true;
+}
+
+void Scheduler::chooseStorage() {
+  for (Slot &slot : k.slots)
+    slot.stored = false;
+  auto use = [&](const Access &access, unsigned reader, bool isInit) {
+    if (access.slot < 0 || writerOf[access.slot] < 0)
+      return;
+    const Statement &writer = k.statements[writerOf[access.slot]];
+    bool same = segmentOf[writerOf[access.slot]] == segmentOf[reader];
+    if (k.slots[access.slot].writers != 1 || isInit || (!same && !isUnitScalar(writer)))
+      k.slots[access.slot].stored = true;
+  };
+  for (auto [number, s] : llvm::enumerate(k.statements)) {
+    for (const Access &read : s.reads)
+      use(read, number, false);
+    for (int slot : s.captured)
+      k.slots[slot].stored = true;
+    for (const Write &write : s.writes) {
+      use(write.init, number, true);
+      if (!accumulatesInRegister(s))
+        k.slots[write.to.slot].stored = true;
+    }
+  }
+}
+
+int64_t Scheduler::temporaryBytes() {
+  int64_t bytes = 0;
+  for (auto [number, slot] : llvm::enumerate(k.slots))
+    if (slot.kind == Slot::Temporary && slot.stored) {
+      int64_t size = byteWidth(slot.element);
+      for (int64_t extent : k.storageShape(number))
+        size *= extent;
+      bytes += llvm::alignTo(size, 64);
+    }
+  return bytes;
+}
+
+/// Whether result slot `result` may be written where argument slot `argument` is read from.
+bool Scheduler::inPlaceSafe(int argument, int result) {
+  const Slot &source = k.slots[argument], &target = k.slots[result];
+  if (source.element != target.element || source.elements() != target.elements() || target.writers != 1)
+    return false;
+  unsigned writerNumber = writerOf[result];
+  const Statement &writer = k.statements[writerNumber];
+  const Access *to = nullptr;
+  for (const Write &write : writer.writes)
+    if (write.to.slot == result)
+      to = &write.to;
+  if (hasReduction(writer))
+    return false;
+  auto safe = [&](const Access &read, unsigned number) {
+    if (read.slot != argument)
+      return true;
+    const Statement &reader = k.statements[number];
+    if (segmentOf[number] > segmentOf[writerNumber])
+      return false;
+    bool sameOrder = llvm::equal(source.shape, target.shape);
+    if (segmentOf[number] == segmentOf[writerNumber]) {
+      if (canonical(reader, {read.linear}) == canonical(writer, {to->linear}))
+        return true;
+      return sameOrder && canonical(reader, read.index) == canonical(writer, to->index);
+    }
+    if (k.info.strategy == Strategy::Sequential)
+      return true;
+    if (reader.invariant || !sameOrder)
+      return false;
+    for (auto [r, w] : llvm::zip(canonical(reader, read.index), canonical(writer, to->index)))
+      for (auto [i, loop] : llvm::enumerate(writer.ranges)) {
+        AffineExpr range = k.info.strategy == Strategy::Rows ? getAffineDimExpr(1000 + i, k.func.getContext())
+                                                             : AffineExpr();
+        // Columns: the range loop is among the segment's loops, whose order may differ; only rows are proved.
+        if (!range || (w == range && r != range))
+          return false;
+      }
+    return true;
+  };
+  for (auto [number, s] : llvm::enumerate(k.statements)) {
+    if (llvm::is_contained(s.captured, argument))
+      return false;
+    for (const Access &read : s.reads)
+      if (!safe(read, number))
+        return false;
+    for (const Write &write : s.writes)
+      if (!safe(write.init, number))
+        return false;
+  }
+  return true;
+}
+
+LogicalResult Scheduler::applyInPlace() {
+  k.info.inPlace.clear();
+  for (auto [a, argument] : llvm::enumerate(k.slots)) {
+    if (argument.kind != Slot::Argument)
+      continue;
+    auto wanted = k.func.getArgAttrOfType<IntegerAttr>(argument.argument, inPlaceAttribute);
+    for (auto [r, result] : llvm::enumerate(k.slots)) {
+      if (result.kind != Slot::Result)
+        continue;
+      bool safe = writerOf[r] >= 0 && inPlaceSafe(a, r);
+      if (safe)
+        k.info.inPlace.push_back({argument.argument, result.result});
+      if (wanted && wanted.getInt() == result.result) {
+        if (!safe)
+          return failure();
+        result.inPlaceOf = a;
+      }
+    }
+  }
+  return success();
+}
+
+void Scheduler::chooseGrain() {
+  k.info.extent = 1;
+  for (int64_t extent : k.rangeExtents)
+    k.info.extent *= extent;
+  int64_t work = 0;
+  for (const Statement &s : k.statements) {
+    int64_t points = 1, cost = 1;
+    for (int64_t e : s.extents)
+      points *= e;
+    if (s.body)
+      for (Operation &op : *s.body)
+        cost += isa_and_nonnull<math::MathDialect>(op.getDialect()) && !isa<math::SqrtOp, math::AbsFOp>(op) ? 8 : 1;
+    work += points * cost;
+  }
+  int64_t perUnit = std::max<int64_t>(1, work / k.info.extent);
+  int64_t least = k.info.strategy == Strategy::Rows         ? 1
+                  : k.info.strategy == Strategy::Columns    ? 64
+                  : k.info.strategy == Strategy::Flat       ? flatBlock
+                                                            : 1;
+  k.info.grain = std::min(k.info.extent, std::max(least, leastWork / perUnit));
+}
+
+LogicalResult Scheduler::run() {
+  bool flat = flatten();
+  LoopDimensions dims(k);
+  std::vector<Candidate> all;
+  if (flat)
+    all.push_back({Strategy::Flat, {dims.ofLoop(0, 0)}});
+  else if (!k.statements.empty())
+    all = candidates(dims);
+  all.push_back({Strategy::Sequential, {}});
+  bool tooLarge = false, inPlaceRefused = false;
+  for (const Candidate &candidate : all) {
+    if (!assign(candidate, dims))
+      continue;
+    makeSegments();
+    chooseStorage();
+    int64_t bytes = temporaryBytes();
+    if (candidate.strategy != Strategy::Sequential && bytes > maxStackBytes) {
+      tooLarge = true;
+      continue;
+    }
+    if (failed(applyInPlace())) {
+      inPlaceRefused = true;
+      continue;
+    }
+    k.info.workspace = bytes > maxStackBytes ? bytes : 0;
+    if (candidate.strategy == Strategy::Sequential)
+      k.info.reason = tooLarge         ? "its temporaries do not fit the stack"
+                      : inPlaceRefused ? "a result is to be written in place of an argument that other ranges read"
+                                       : "its statements have no common parallel dimension";
+    chooseGrain();
+    return success();
+  }
+  return k.func.emitError("kernel '") << k.func.getName() << "': a result cannot be written in place of its argument ('"
+                                      << inPlaceAttribute << "'): the argument is read after the result is written";
+}
+
+LogicalResult schedule(Kernel &kernel) { return Scheduler(kernel).run(); }
+
+} // namespace tessera::cpu
