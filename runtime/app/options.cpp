@@ -1,0 +1,240 @@
+// See options.h. One table holds every option: which commands have it, and what it does.
+#include "runtime/app/options.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <functional>
+
+namespace tessera::rt {
+namespace {
+
+using Command = Options::Command;
+
+double parseNumber(const std::string &text, const std::string &option, double low, double high, bool highAllowed) {
+  double value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
+    throw UsageError(option + " needs a number, not '" + text + "'");
+  if (value < low || value > high || (value == high && !highAllowed))
+    throw UsageError(option + " is " + text + ", outside of what is possible");
+  return value;
+}
+
+double parseNonNegative(const std::string &text, const std::string &option) {
+  return parseNumber(text, option, 0, HUGE_VAL, true);
+}
+
+int64_t parseInteger(const std::string &text, const std::string &option, int64_t low) {
+  int64_t value = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw UsageError(option + " needs an integer, not '" + text + "'");
+  if (value < low)
+    throw UsageError(option + " is " + text + ", at least " + std::to_string(low) + " is expected");
+  return value;
+}
+
+std::pair<std::string, std::string> parseAssignment(const std::string &text, const std::string &option) {
+  // The first `=`: names of inputs hold none, paths may.
+  size_t at = text.find('=');
+  if (at == std::string::npos || at == 0 || at + 1 == text.size())
+    throw UsageError(option + " needs NAME=FILE, not '" + text + "'");
+  return {text.substr(0, at), text.substr(at + 1)};
+}
+
+void parseBetas(const std::string &text, Options &options) {
+  size_t comma = text.find(',');
+  if (comma == std::string::npos)
+    throw UsageError("--betas needs two numbers, such as 0.9,0.95, not '" + text + "'");
+  options.beta1 = parseNumber(text.substr(0, comma), "--betas", 0, 1, false);
+  options.beta2 = parseNumber(text.substr(comma + 1), "--betas", 0, 1, false);
+}
+
+LearningRate::Shape parseShape(const std::string &text) {
+  if (text == "constant")
+    return LearningRate::Shape::Constant;
+  if (text == "linear")
+    return LearningRate::Shape::Linear;
+  if (text == "cosine")
+    return LearningRate::Shape::Cosine;
+  throw UsageError("--schedule is constant, linear or cosine, not '" + text + "'");
+}
+
+struct Option {
+  const char *name;
+  std::vector<Command> commands;
+  bool hasValue;
+  std::function<void(Options &, const std::string &)> apply;
+};
+
+const std::vector<Option> &optionTable() {
+  using O = Options &;
+  using S = const std::string &;
+  const std::vector<Command> train{Command::Train}, infer{Command::Infer}, info{Command::Info},
+      run{Command::Train, Command::Infer}, all{Command::Train, Command::Infer, Command::Info};
+  static const std::vector<Option> table = {
+      {"weights", run, true, [](O o, S v) { o.weights = v; }},
+      {"threads", all, true, [](O o, S v) { o.threads = int(std::min<int64_t>(parseInteger(v, "--threads", 1), 1 << 16)); }},
+      {"stats", run, true, [](O o, S v) { o.stats = v; }},
+      {"trace", run, true, [](O o, S v) { o.trace = v; }},
+      {"device-memory", run, true, [](O o, S v) { o.deviceMemory = parseSize(v, "--device-memory"); }},
+      {"json", info, false, [](O o, S) { o.json = true; }},
+      {"program", info, true, [](O o, S v) { o.program = v; }},
+      {"input", infer, true, [](O o, S v) { o.inputs.push_back(parseAssignment(v, "--input")); }},
+      {"output", infer, true, [](O o, S v) { o.output = v; }},
+      {"repeat", infer, true, [](O o, S v) { o.repeat = parseInteger(v, "--repeat", 0); }},
+      {"tokens", train, true, [](O o, S v) { o.tokens = v; }},
+      {"token-type", train, true,
+       [](O o, S v) {
+         if (v != "u16" && v != "u32")
+           throw UsageError("--token-type is u16 or u32, not '" + v + "'");
+         o.tokenBytes = v == "u16" ? 2 : 4;
+       }},
+      {"data", train, true, [](O o, S v) { o.data.push_back(parseAssignment(v, "--data")); }},
+      {"shuffle", train, false, [](O o, S) { o.shuffle = true; }},
+      {"steps", train, true, [](O o, S v) { o.steps = parseInteger(v, "--steps", 0); }},
+      {"lr", train, true, [](O o, S v) { o.rate.peak = parseNonNegative(v, "--lr"); }},
+      {"min-lr", train, true, [](O o, S v) { o.rate.minimum = parseNonNegative(v, "--min-lr"); }},
+      {"warmup", train, true, [](O o, S v) { o.rate.warmup = parseInteger(v, "--warmup", 0); }},
+      {"schedule", train, true, [](O o, S v) { o.rate.shape = parseShape(v); }},
+      {"weight-decay", train, true, [](O o, S v) { o.weightDecay = parseNonNegative(v, "--weight-decay"); }},
+      {"no-decay", train, true, [](O o, S v) { o.noDecay.push_back(v); }},
+      {"betas", train, true, [](O o, S v) { parseBetas(v, o); }},
+      {"eps", train, true, [](O o, S v) { o.eps = parseNonNegative(v, "--eps"); }},
+      {"momentum", train, true, [](O o, S v) { o.momentum = parseNumber(v, "--momentum", 0, 1, false); }},
+      {"clip-norm", train, true,
+       [](O o, S v) {
+         o.clipNorm = parseNonNegative(v, "--clip-norm");
+         if (o.clipNorm == 0)
+           throw UsageError("--clip-norm 0 would remove every gradient; leave the option off for no clipping");
+       }},
+      {"seed", train, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
+      {"save", train, true, [](O o, S v) { o.save = v; }},
+      {"log", train, true, [](O o, S v) { o.log = v; }},
+      {"checkpoint", train, true, [](O o, S v) { o.checkpoint = v; }},
+      {"every", train, true, [](O o, S v) { o.every = parseInteger(v, "--every", 1); }},
+      {"resume", train, true, [](O o, S v) { o.resume = v; }},
+  };
+  return table;
+}
+
+/// The known option that differs least from a misspelt one, by edit distance; empty when none is near.
+std::string nearest(const std::string &wrong, Command command) {
+  std::string best;
+  size_t bestDistance = 3;
+  for (const Option &option : optionTable()) {
+    if (std::find(option.commands.begin(), option.commands.end(), command) == option.commands.end())
+      continue;
+    std::string name = option.name;
+    std::vector<size_t> row(name.size() + 1);
+    for (size_t j = 0; j <= name.size(); ++j)
+      row[j] = j;
+    for (size_t i = 1; i <= wrong.size(); ++i) {
+      size_t diagonal = row[0];
+      row[0] = i;
+      for (size_t j = 1; j <= name.size(); ++j) {
+        size_t up = row[j];
+        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (wrong[i - 1] != name[j - 1])});
+        diagonal = up;
+      }
+    }
+    if (row[name.size()] < bestDistance) {
+      bestDistance = row[name.size()];
+      best = name;
+    }
+  }
+  return best;
+}
+
+Command parseCommand(const std::string &text) {
+  if (text == "train")
+    return Command::Train;
+  if (text == "infer")
+    return Command::Infer;
+  if (text == "info")
+    return Command::Info;
+  throw UsageError("unknown command '" + text + "'; the commands are train, infer and info (see --help)");
+}
+
+const char *commandName(Command command) {
+  return command == Command::Train ? "train" : command == Command::Infer ? "infer" : "info";
+}
+
+void checkTogether(const Options &options) {
+  if (options.command == Command::Infer && options.output.empty())
+    throw UsageError("infer needs --output DIR");
+  if (options.command != Command::Train)
+    return;
+  if (!options.given.count("steps"))
+    throw UsageError("train needs --steps N");
+  if (options.tokens.empty() && options.data.empty())
+    throw UsageError("train needs data: --tokens FILE.bin or --data NAME=FILE.npy");
+  if (options.given.count("token-type") && options.tokens.empty())
+    throw UsageError("--token-type says how to read --tokens, which is not given");
+  if (options.rate.warmup > options.steps)
+    throw UsageError("--warmup " + std::to_string(options.rate.warmup) + " is more than --steps " +
+                     std::to_string(options.steps));
+  if (options.given.count("every") != options.given.count("checkpoint"))
+    throw UsageError("--checkpoint DIR and --every N go together");
+}
+
+} // namespace
+
+int64_t parseSize(const std::string &text, const std::string &what) {
+  static const std::pair<const char *, double> units[] = {
+      {"", 1},    {"B", 1},    {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.},
+      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},    {"TB", 1e12}};
+  double number = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  std::string unit(end, text.data() + text.size());
+  for (const auto &[name, factor] : units)
+    if (error == std::errc() && unit == name && number >= 0 && number * factor < 9e18)
+      return static_cast<int64_t>(number * factor);
+  throw UsageError(what + " needs a size such as 16GiB or 500MiB, not '" + text + "'");
+}
+
+Options parseOptions(const std::vector<std::string> &arguments) {
+  Options options;
+  for (const std::string &argument : arguments)
+    if (argument == "--help" || argument == "-h")
+      return options;
+  if (arguments.empty())
+    throw UsageError("no command; the commands are train, infer and info (see --help)");
+  options.command = parseCommand(arguments[0]);
+  for (size_t i = 1; i < arguments.size(); ++i) {
+    const std::string &argument = arguments[i];
+    if (argument.size() < 3 || argument.compare(0, 2, "--") != 0)
+      throw UsageError("unexpected argument '" + argument + "'");
+    size_t equals = argument.find('=');
+    std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    const Option *found = nullptr;
+    for (const Option &option : optionTable())
+      if (name == option.name)
+        found = &option;
+    if (!found) {
+      std::string near = nearest(name, options.command);
+      throw UsageError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
+    }
+    if (std::find(found->commands.begin(), found->commands.end(), options.command) == found->commands.end())
+      throw UsageError("'--" + name + "' is no option of " + commandName(options.command));
+    std::string value;
+    if (found->hasValue) {
+      if (equals != std::string::npos)
+        value = argument.substr(equals + 1);
+      else if (i + 1 < arguments.size())
+        value = arguments[++i];
+      else
+        throw UsageError("'--" + name + "' needs a value");
+    } else if (equals != std::string::npos) {
+      throw UsageError("'--" + name + "' takes no value");
+    }
+    found->apply(options, value);
+    options.given.insert(name);
+  }
+  options.rate.steps = options.steps;
+  checkTogether(options);
+  return options;
+}
+
+} // namespace tessera::rt

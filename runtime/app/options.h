@@ -1,0 +1,65 @@
+// The command line of a produced executable.
+#pragma once
+
+#include "runtime/app/schedule.h"
+#include "runtime/core/error.h"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::rt {
+
+/// A wrong command line: exit status 2.
+class UsageError : public Error {
+public:
+  using Error::Error;
+};
+
+/// Everything a command line can say; the defaults are the documented ones.
+struct Options {
+  enum class Command { Help, Info, Infer, Train };
+  Command command = Command::Help;
+  /// Names of the options given, without dashes.
+  std::set<std::string> given;
+
+  // Common.
+  std::string weights, stats, trace;
+  int threads = 0;
+  std::optional<int64_t> deviceMemory;
+
+  // info
+  bool json = false;
+  std::string program;
+
+  // infer
+  std::vector<std::pair<std::string, std::string>> inputs;
+  std::string output;
+  int64_t repeat = 0;
+
+  // train
+  std::string tokens;
+  int tokenBytes = 2;
+  std::vector<std::pair<std::string, std::string>> data;
+  bool shuffle = false;
+  int64_t steps = 0;
+  LearningRate rate;
+  double weightDecay = 0.1;
+  std::vector<std::string> noDecay;
+  double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9;
+  double clipNorm = 0;
+  uint64_t seed = 0;
+  std::string save, log, checkpoint, resume;
+  int64_t every = 0;
+};
+
+/// Parses the arguments after the program's name. Throws UsageError that names the argument and what would be right.
+Options parseOptions(const std::vector<std::string> &arguments);
+
+/// Parses `16GiB`, `500MB`, `1024`; `what` names the option in errors.
+int64_t parseSize(const std::string &text, const std::string &what);
+
+} // namespace tessera::rt

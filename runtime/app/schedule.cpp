@@ -1,0 +1,19 @@
+// See schedule.h.
+#include "runtime/app/schedule.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace tessera::rt {
+
+double LearningRate::at(int64_t step) const {
+  if (step <= warmup)
+    return peak * double(step) / double(warmup);
+  if (shape == Shape::Constant)
+    return peak;
+  double progress = step >= steps ? 1.0 : double(step - warmup) / double(steps - warmup);
+  double share = shape == Shape::Linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  return minimum + (peak - minimum) * share;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,145 @@
+// The program description that the compiler hands over (docs/program-format.md), parsed and checked.
+#pragma once
+
+#include "runtime/core/dtype.h"
+#include "runtime/storage/layout.h"
+
+#include <array>
+#include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace tessera::rt {
+
+/// What device memory is used for; the order of `MemoryFigures::by`.
+enum class Category { Parameters, Gradients, Optimizer, Activations, Workspace, Communication };
+constexpr size_t numCategories = 6;
+extern const std::array<const char *, numCategories> categoryNames;
+
+/// A high-water mark and what it is made of at that moment.
+struct MemoryFigures {
+  int64_t peak = 0;
+  std::array<int64_t, numCategories> by{};
+};
+
+/// Collectives of one kind over one set of axes, per step.
+struct SentFigures {
+  int64_t count = 0;
+  int64_t bytes = 0;
+};
+/// Axes (`data,tensor`) -> collective -> figures.
+using SentTable = std::map<std::string, std::map<std::string, SentFigures>>;
+
+/// A persistent array: a parameter, a buffer of the model, optimizer state, a counter.
+struct Variable {
+  std::string name, source, role, of, slot, init;
+  bool transposed = false, trained = false;
+  DType dtype;
+  std::vector<int64_t> shape;
+  Layout layout;
+  std::optional<Flat> flat;
+  Axes replicas;
+  std::vector<std::string> aliases;
+};
+
+struct ProgramInput {
+  std::string name, kind;
+  DType dtype;
+  std::vector<int64_t> shape;
+  Layout layout;
+  int64_t buffer = 0;
+  std::optional<std::pair<int64_t, int64_t>> range;
+};
+
+struct ProgramOutput {
+  std::string name;
+  DType dtype;
+  std::vector<int64_t> shape;
+  Layout layout;
+  Axes replicas;
+  int64_t buffer = 0;
+};
+
+/// A range of the arena.
+struct BufferRange {
+  int64_t offset = 0, bytes = 0;
+  Category category = Category::Activations;
+  std::optional<int64_t> variable;
+};
+
+/// A number that depends on the rank's coordinates (and on `micro`).
+struct Expression {
+  enum class Kind { Number, Start, Valid };
+  Kind kind = Kind::Number;
+  int64_t number = 0;
+  Axes axes;
+  int64_t block = 0, size = 0;
+};
+
+struct CollectiveSpec {
+  std::string kind, reduce = "sum";
+  Axes axes;
+  int64_t in = 0, out = 0, scratch = -1;
+  DType dtype;
+  std::vector<int64_t> shape;
+  int64_t split = 0, concat = 0, token = -1;
+  /// Of `permute`: the value before and after.
+  Layout source, target;
+};
+
+struct Operation {
+  enum class Kind { Kernel, Call, Collective, Wait, Loop, End };
+  Kind kind;
+  /// The ONNX node, and the class of operation, for traces and errors.
+  std::string name, profile;
+  /// Kernel: the symbol. Call: the library function.
+  std::string symbol;
+  std::vector<int64_t> args;
+  std::vector<Expression> scalars;
+  int64_t extent = 0, grain = 1;
+  nlohmann::json attrs;
+  CollectiveSpec collective;
+  int64_t token = -1;
+  int64_t times = 0;
+};
+
+struct Program {
+  std::string name;
+  std::vector<ProgramInput> inputs;
+  std::vector<ProgramOutput> outputs;
+  std::vector<std::string> scalars;
+  std::vector<BufferRange> buffers;
+  std::vector<Operation> operations;
+  MemoryFigures memory;
+  SentTable sent;
+  double flops = 0, stepSeconds = 0;
+  /// Threads a rank for which workspaces were reserved; 0 when the description does not say.
+  int64_t threads = 0;
+
+  const ProgramInput *findInput(std::string_view kind) const;
+};
+
+struct Description {
+  std::string target, dtype, model, plan;
+  Mesh mesh;
+  std::vector<std::pair<std::string, int64_t>> axes;
+  int64_t micro = 1;
+  std::vector<Variable> variables;
+  std::vector<Program> programs;
+  nlohmann::json pipeline;
+  /// Bytes of device memory a rank may use, as compiled in.
+  std::optional<int64_t> deviceCapacity;
+
+  /// Null when there is none of that name.
+  const Program *findProgram(std::string_view name) const;
+};
+
+/// Parses the JSON text. Everything that the runtime relies on is checked: types of fields, indices, ranges of buffers inside
+/// the arena, layouts that fit their shapes, loops that end. Throws Error that names the place (`programs[0].ops[12].args`).
+Description parseDescription(std::string_view text);
+
+} // namespace tessera::rt

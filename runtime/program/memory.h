@@ -1,0 +1,42 @@
+// The one allocator for tensors and communication. It counts by itself what is held, so that measured figures do not rest on the plan's.
+#pragma once
+
+#include "runtime/program/description.h"
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <unordered_map>
+
+namespace tessera::rt {
+
+/// Counts and hands out one rank's device memory, page-aligned and zeroed. Safe for several threads.
+class CountingAllocator {
+public:
+  CountingAllocator() = default;
+  CountingAllocator(const CountingAllocator &) = delete;
+  CountingAllocator &operator=(const CountingAllocator &) = delete;
+  ~CountingAllocator();
+
+  /// Throws Error when the system has no such memory.
+  void *allocate(int64_t bytes, Category category);
+  /// An arena: one piece of memory whose categories at its peak are given; what they leave over counts as activations.
+  void *allocateArena(const MemoryFigures &figures);
+  void release(void *pointer) noexcept;
+
+  /// The high-water mark so far, and what it was made of.
+  MemoryFigures figures() const;
+
+private:
+  struct Piece {
+    int64_t bytes;
+    std::array<int64_t, numCategories> by;
+  };
+  void *allocate(const Piece &piece);
+
+  mutable std::mutex mutex;
+  std::unordered_map<void *, Piece> pieces;
+  MemoryFigures now, high;
+};
+
+} // namespace tessera::rt

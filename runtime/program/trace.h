@@ -1,0 +1,37 @@
+// What a rank did when: events for a Chrome trace (one row per rank and stream).
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Seconds on a clock that all processes of one host share.
+double traceSeconds();
+
+/// Collects one rank's events. Names are kept by pointer: they must outlive the recorder.
+class TraceRecorder {
+public:
+  enum class Stream { Compute, Communication, Input };
+  explicit TraceRecorder(int rank) : rank(rank) {}
+
+  void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);
+  /// The events as the elements of a JSON list, without brackets; times in microseconds after `origin`.
+  std::string json(double origin) const;
+
+private:
+  struct Event {
+    const std::string *name, *kind;
+    Stream stream;
+    double begin, end;
+  };
+  /// A run of any length stays within memory: later events are dropped, and the trace says so.
+  static constexpr size_t maxEvents = size_t(1) << 19;
+  int rank;
+  size_t dropped = 0;
+  std::vector<Event> events;
+};
+
+} // namespace tessera::rt

@@ -1,0 +1,57 @@
+// Files by byte range: nothing is ever mapped or read whole, and a new file has its final name only once it is complete.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tessera::rt {
+
+/// An open file. Reads and writes are positional, so that threads may share one File. All errors are `Error`
+/// and name the path.
+class File {
+public:
+  /// Opens an existing regular file for reading.
+  static File openRead(const std::string &path);
+  /// Opens an existing file for reading and writing (a file that another rank has created).
+  static File openWrite(const std::string &path);
+  /// Creates the file, or empties it.
+  static File create(const std::string &path);
+
+  File(File &&other) noexcept;
+  File &operator=(File &&other) noexcept;
+  ~File();
+
+  /// Bytes in the file now.
+  uint64_t size() const;
+  /// Reads exactly `bytes` bytes; a file that is too short is an error.
+  void read(uint64_t offset, void *into, size_t bytes) const;
+  /// Writes all of `bytes`.
+  void write(uint64_t offset, const void *from, size_t bytes) const;
+  /// Sets the size; new bytes are zero.
+  void resize(uint64_t bytes) const;
+  /// Brings everything written to the disk.
+  void sync() const;
+  const std::string &path() const { return name; }
+
+private:
+  File(int descriptor, std::string path) : fd(descriptor), name(std::move(path)) {}
+  int fd = -1;
+  std::string name;
+};
+
+/// The temporary name under which `path` is written, in the same folder and equal on all ranks.
+std::string temporaryName(const std::string &path);
+
+/// Gives the finished temporary file its final name.
+void commitFile(const std::string &path);
+
+/// Registers the temporary file of `path` for removal if the process ends before `commitFile`: at
+/// `removeUnfinishedFiles`, which the handlers of fatal signals call (it is async-signal-safe).
+void registerUnfinished(const std::string &path);
+void removeUnfinishedFiles() noexcept;
+
+/// Creates the folder and the missing ones above it.
+void createFolders(const std::string &path);
+
+} // namespace tessera::rt
