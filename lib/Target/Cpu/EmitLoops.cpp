@@ -67,7 +67,7 @@ void Emitter::createFunction(StringRef name) {
   for (auto [number, slot] : llvm::enumerate(k.slots))
     if (slot.kind == Slot::Argument || (slot.kind == Slot::Result && slot.inPlaceOf < 0))
       bufferSlots.push_back(number);
-  llvm::stable_sort(bufferSlots, [&](int a, int b) {
+  llvm::sort(bufferSlots, [&](int a, int b) {
     const Slot &x = k.slots[a], &y = k.slots[b];
     if (x.kind != y.kind)
       return x.kind == Slot::Argument;

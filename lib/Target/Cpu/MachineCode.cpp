@@ -50,7 +50,7 @@ void wrapKernel(Module &module, StringRef implementation, StringRef symbol) {
   b.CreateRetVoid();
 }
 
-static Expected<std::unique_ptr<TargetMachine>> createMachine(CpuLevel level) {
+static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
   static std::once_flag once;
   std::call_once(once, [] {
     InitializeNativeTarget();
@@ -64,13 +64,14 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(CpuLevel level) {
     return createStringError("no LLVM back end for '" + triple.str() + "': " + message);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Fast;
-  StringRef cpu = level == CpuLevel::V4 ? "x86-64-v4" : "x86-64-v3";
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
                                                                     std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
+static StringRef cpuName(CpuLevel level) { return level == CpuLevel::V4 ? "x86-64-v4" : "x86-64-v3"; }
+
 Error optimise(Module &module, CpuLevel level) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(level);
+  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(cpuName(level));
   if (!machine)
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());
@@ -102,17 +103,30 @@ Error optimise(Module &module, CpuLevel level) {
   return Error::success();
 }
 
-Expected<std::string> emitObjectCode(Module &module, CpuLevel level) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(level);
-  if (!machine)
-    return machine.takeError();
+static Expected<std::string> emitWith(TargetMachine &machine, Module &module) {
   SmallString<0> bytes;
   raw_svector_ostream stream(bytes);
   legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
     return createStringError("LLVM cannot emit object files for this target");
   passes.run(module);
   return bytes.str().str();
+}
+
+Expected<std::string> emitObjectCode(Module &module, CpuLevel level) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(cpuName(level));
+  if (!machine)
+    return machine.takeError();
+  return emitWith(**machine, module);
+}
+
+Expected<std::string> emitPortableObject(Module &module) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createMachine("x86-64");
+  if (!machine)
+    return machine.takeError();
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  return emitWith(**machine, module);
 }
 
 std::vector<std::string> externalCalls(const Module &module) {

@@ -19,6 +19,9 @@ llvm::Error optimise(llvm::Module &module, CpuLevel level);
 /// Relocatable object code of an optimised module.
 llvm::Expected<std::string> emitObjectCode(llvm::Module &module, CpuLevel level);
 
+/// Relocatable object code of `module` for any x86-64 CPU, not optimised.
+llvm::Expected<std::string> emitPortableObject(llvm::Module &module);
+
 /// Names of the functions that `module` calls and does not define, LLVM's intrinsics apart.
 std::vector<std::string> externalCalls(const llvm::Module &module);
 

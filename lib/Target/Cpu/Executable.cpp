@@ -1,0 +1,163 @@
+// Makes an executable of a program description and its kernels.
+
+#include "lib/Target/Cpu/Executable.h"
+#include "lib/Target/Cpu/MachineCode.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+
+using namespace llvm;
+
+namespace tessera::cpu {
+
+Expected<std::string> emitMainObject(StringRef description, const CompiledKernels &kernels) {
+  LLVMContext context;
+  Module module("program", context);
+  IRBuilder<> b(context);
+  PointerType *pointer = b.getPtrTy();
+  auto constantData = [&](Constant *value, const Twine &name) {
+    return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage, value, name);
+  };
+  auto *entry = StructType::get(context, {pointer, pointer, pointer}); // tsr_kernel
+  std::vector<Constant *> table;
+  std::vector<std::pair<StringRef, unsigned>> names;
+  for (const auto &item : kernels.byName)
+    names.push_back({item.getKey(), item.getValue()});
+  llvm::sort(names); // the same program gives the same file
+  for (auto [name, index] : names) {
+    Constant *code[2] = {ConstantPointerNull::get(pointer), ConstantPointerNull::get(pointer)};
+    for (CpuLevel level : kernels.levels)
+      code[level == CpuLevel::V4] = cast<Constant>(
+          module
+              .getOrInsertFunction((kernels.kernels[index].symbol + levelSuffix(level)).str(), b.getVoidTy(), pointer,
+                                   pointer, b.getInt64Ty(), b.getInt64Ty())
+              .getCallee());
+    Constant *text = constantData(ConstantDataArray::getString(context, name), "name");
+    table.push_back(ConstantStruct::get(entry, {text, code[0], code[1]}));
+  }
+  Constant *tableData = constantData(ConstantArray::get(ArrayType::get(entry, table.size()), table), "kernels");
+  Constant *text = constantData(ConstantDataArray::getString(context, description), "description");
+  FunctionCallee runtime = module.getOrInsertFunction("tsr_main", b.getInt32Ty(), b.getInt32Ty(), pointer, pointer,
+                                                      b.getInt64Ty(), pointer, b.getInt64Ty());
+  Function *mainFunction = Function::Create(FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), pointer}, false),
+                                            GlobalValue::ExternalLinkage, "main", module);
+  b.SetInsertPoint(BasicBlock::Create(context, "", mainFunction));
+  b.CreateRet(b.CreateCall(runtime, {mainFunction->getArg(0), mainFunction->getArg(1), text,
+                                     b.getInt64(description.size()), tableData, b.getInt64(table.size())}));
+  // The check of the CPU's level is in the runtime, so nothing before it may need one.
+  return emitPortableObject(module);
+}
+
+namespace {
+/// A directory that goes away with its files.
+struct TemporaryDirectory {
+  SmallString<128> path;
+  ~TemporaryDirectory() {
+    if (!path.empty())
+      sys::fs::remove_directories(path);
+  }
+};
+} // namespace
+
+static Error writeFile(StringRef path, StringRef contents) {
+  std::error_code code;
+  raw_fd_ostream stream(path, code);
+  if (!code) {
+    stream << contents;
+    stream.close();
+    code = stream.error();
+    stream.clear_error();
+  }
+  if (code)
+    return createStringError(code, "cannot write '" + path + "': " + code.message());
+  return Error::success();
+}
+
+static Expected<std::string> findDriver(const LinkOptions &options) {
+  if (!options.driver.empty()) {
+    if (ErrorOr<std::string> found = sys::findProgramByName(options.driver))
+      return *found;
+    return createStringError("the linker driver '" + options.driver + "' does not exist");
+  }
+  for (StringRef name : {"c++", "g++", "clang++"})
+    if (ErrorOr<std::string> found = sys::findProgramByName(name))
+      return *found;
+  return createStringError("no C++ compiler driver found to link the executable: looked for c++, g++ and clang++ in PATH; "
+                           "install one (Debian: apt install g++)");
+}
+
+static Expected<std::string> findRuntime(const LinkOptions &options) {
+  std::string path = options.runtimeLibrary;
+  if (path.empty()) {
+    static int anchor;
+    SmallString<128> beside(sys::path::parent_path(
+        sys::path::parent_path(sys::fs::getMainExecutable(nullptr, static_cast<void *>(&anchor)))));
+    sys::path::append(beside, "lib", "libtessera-rt.a");
+    path = beside.str().str();
+  }
+  if (!sys::fs::exists(path))
+    return createStringError("the runtime library '" + path + "' does not exist; it is installed with the compiler");
+  return path;
+}
+
+Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOptions &options) {
+  Expected<std::string> driver = findDriver(options);
+  if (!driver)
+    return driver.takeError();
+  Expected<std::string> runtime = findRuntime(options);
+  if (!runtime)
+    return runtime.takeError();
+  TemporaryDirectory directory;
+  if (std::error_code code = sys::fs::createUniqueDirectory("tessera-link", directory.path))
+    return createStringError(code, "cannot create a temporary directory: " + code.message());
+  auto inDirectory = [&](const Twine &name) { return (directory.path + "/" + name).str(); };
+  // The object files go through a response file: there may be more than a command line holds.
+  std::string response;
+  for (auto [i, object] : enumerate(objects)) {
+    std::string file = inDirectory(Twine(i) + ".o");
+    if (Error error = writeFile(file, object))
+      return error;
+    response += "\"" + file + "\"\n";
+  }
+  if (Error error = writeFile(inDirectory("objects"), response))
+    return error;
+  // Linked beside its final place, so that the rename is atomic.
+  SmallString<128> partial;
+  int descriptor;
+  if (std::error_code code = sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, partial))
+    return createStringError(code, "cannot write '" + path + "': " + code.message());
+  sys::fs::closeFile(descriptor);
+  std::string list = "@" + inDirectory("objects"), messages = inDirectory("messages");
+  SmallVector<StringRef> arguments = {*driver, "-o", partial, list, *runtime};
+  append_range(arguments, options.libraries);
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(messages), StringRef(messages)};
+  std::string problem;
+  int status = sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &problem);
+  if (status != 0) {
+    sys::fs::remove(partial);
+    if (auto text = MemoryBuffer::getFile(messages))
+      problem += (*text)->getBuffer();
+    return createStringError("linking '" + path + "' with " + *driver + " failed: " + StringRef(problem).trim());
+  }
+  sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
+  if (std::error_code code = sys::fs::rename(partial, path)) {
+    sys::fs::remove(partial);
+    return createStringError(code, "cannot write '" + path + "': " + code.message());
+  }
+  return Error::success();
+}
+
+Error writeExecutable(StringRef description, const CompiledKernels &kernels, StringRef path,
+                      const LinkOptions &options) {
+  Expected<std::string> main = emitMainObject(description, kernels);
+  if (!main)
+    return main.takeError();
+  SmallVector<StringRef> objects = {*main};
+  for (const CompiledKernel &kernel : kernels.kernels)
+    objects.push_back(*kernel.object);
+  return linkExecutable(objects, path, options);
+}
+
+} // namespace tessera::cpu

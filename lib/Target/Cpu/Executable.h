@@ -1,0 +1,33 @@
+// Makes an executable of a program description and its kernels.
+
+#ifndef TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
+#define TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
+
+#include "lib/Target/Cpu/Kernels.h"
+#include "llvm/Support/Error.h"
+
+namespace tessera::cpu {
+
+struct LinkOptions {
+  /// The static runtime library; empty: ../lib/libtessera-rt.a beside the running program.
+  std::string runtimeLibrary;
+  /// The C++ compiler driver that links; empty: the first of c++, g++, clang++ in PATH.
+  std::string driver;
+  /// Further arguments of the driver after the runtime library.
+  std::vector<std::string> libraries = {"-ldnnl", "-lz", "-lpthread", "-ldl"};
+};
+
+/// Object code that holds `description`, the table of `kernels` by their names (`tsr_kernel`) and a `main` that hands both to
+/// the runtime's `tsr_main`.
+llvm::Expected<std::string> emitMainObject(llvm::StringRef description, const CompiledKernels &kernels);
+
+/// Links object files (their contents) with the runtime into the executable `path`. The file appears complete or not at all.
+llvm::Error linkExecutable(llvm::ArrayRef<llvm::StringRef> objects, llvm::StringRef path, const LinkOptions &options = {});
+
+/// emitMainObject and linkExecutable on its result and the kernels' objects.
+llvm::Error writeExecutable(llvm::StringRef description, const CompiledKernels &kernels, llvm::StringRef path,
+                            const LinkOptions &options = {});
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
