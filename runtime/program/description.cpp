@@ -26,7 +26,8 @@ public:
     result.dtype = root.at("dtype").text();
     result.model = root.text("model", "");
     result.plan = root.text("plan", "");
-    parseMesh();
+    result.micro = root.integer("micro", 1, 1, 1 << 20);
+    result.mesh = parseMesh(root.at("mesh").json(), result.micro);
     if (root.has("pipeline"))
       result.pipeline = root.at("pipeline").json();
     if (root.has("device_capacity") && !root.at("device_capacity").isNull())
@@ -43,27 +44,6 @@ public:
   }
 
 private:
-  void parseMesh() {
-    int64_t ranks = 1;
-    for (const JsonReader &item : root.at("mesh").list()) {
-      auto pair = item.list();
-      if (pair.size() != 2)
-        item.fail("is not [name, size]");
-      std::string name = pair[0].text();
-      int64_t size = pair[1].integer(1, 1 << 20);
-      if (name.empty() || name == microAxis || axisSizes.count(name))
-        item.fail("has the axis name '" + name + "', which is empty, reserved or used twice");
-      axisSizes[name] = size;
-      result.axes.emplace_back(name, size);
-      ranks *= size;
-      if (ranks > 1 << 20)
-        item.fail("makes the mesh larger than 1048576 ranks");
-    }
-    result.micro = root.integer("micro", 1, 1, 1 << 20);
-    axisSizes[microAxis] = result.micro;
-    result.mesh = Mesh(result.axes);
-  }
-
   DType dtype(const JsonReader &item) const {
     std::string name = item.text();
     std::optional<DType> type = parseDType(name);
@@ -74,28 +54,15 @@ private:
 
   /// `micro` says whether the microbatch counter may occur; the blocks of arrays may not depend on it.
   Axes axes(const JsonReader &item, bool micro) const {
-    Axes result;
-    for (const JsonReader &entry : item.list()) {
-      auto parts = entry.list();
-      if (parts.size() != 3)
-        entry.fail("is not [axis, pre, size]");
-      std::string name = parts[0].text();
-      auto axis = axisSizes.find(name);
-      if (axis == axisSizes.end() || (!micro && name == microAxis))
-        entry.fail("names the axis '" + name + "', which the mesh does not have");
-      int64_t pre = parts[1].integer(1, axis->second), size = parts[2].integer(1, axis->second);
-      if (axis->second % (pre * size) != 0)
-        entry.fail("does not divide axis '" + name + "' of size " + std::to_string(axis->second));
-      result.push_back({name, pre, size});
+    try {
+      Axes axes = parseAxes(item.json(), result.mesh);
+      for (const SubAxis &axis : axes)
+        if (axis.name == microAxisName && !micro)
+          throw Error("the microbatch counter splits no array");
+      return axes;
+    } catch (const Error &error) {
+      item.fail(std::string("is wrong: ") + error.what());
     }
-    return result;
-  }
-
-  int64_t countOf(const Axes &list) const {
-    int64_t count = 1;
-    for (const auto &axis : list)
-      count *= axis.size;
-    return count;
   }
 
   Atom atom(const JsonReader &item) const {
@@ -104,7 +71,7 @@ private:
     atom.padded = item.integer("padded", atom.size, atom.size, maxElements);
     if (item.has("axes"))
       atom.axes = axes(item.at("axes"), false);
-    if (atom.padded % countOf(atom.axes) != 0)
+    if (atom.padded % result.mesh.count(atom.axes) != 0)
       item.fail("is padded to " + std::to_string(atom.padded) + ", which its axes do not divide");
     if (!item.has("order"))
       return atom;
@@ -173,7 +140,7 @@ private:
       JsonReader flat = item.at("flat");
       variable.flat = Flat{flat.at("padded").integer(0, maxElements), axes(flat.at("axes"), false)};
       int64_t local = localElements(variable.layout, std::nullopt, result.mesh);
-      if (variable.flat->padded < local || variable.flat->padded % countOf(variable.flat->axes) != 0)
+      if (variable.flat->padded < local || variable.flat->padded % result.mesh.count(variable.flat->axes) != 0)
         flat.fail("is no padding of " + std::to_string(local) + " elements that its axes divide");
     }
     if (item.has("replicas"))
@@ -373,10 +340,8 @@ private:
     return spec;
   }
 
-  static constexpr const char *microAxis = "micro";
   const JsonReader &root;
   Description result;
-  std::map<std::string, int64_t> axisSizes;
 };
 
 } // namespace

@@ -126,7 +126,6 @@ struct Program {
 struct Description {
   std::string target, dtype, model, plan;
   Mesh mesh;
-  std::vector<std::pair<std::string, int64_t>> axes;
   int64_t micro = 1;
   std::vector<Variable> variables;
   std::vector<Program> programs;

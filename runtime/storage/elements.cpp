@@ -110,6 +110,14 @@ void convertElements(DType fromType, const void *from, DType toType, void *into,
     std::memcpy(static_cast<char *>(into) + bytes * size_t(i * stride), static_cast<const char *>(from) + bytes * size_t(i), bytes);
 }
 
+void storeInteger(DType type, void *into, int64_t index, int64_t value) {
+  if (isFloating(type))
+    return storeFloating(type, into, index, double(value));
+  // Little-endian two's complement: the low bytes are the number in every width.
+  auto bytes = size_t(dtypeBytes(type));
+  std::memcpy(static_cast<char *>(into) + size_t(index) * bytes, &value, bytes);
+}
+
 int64_t findNaN(DType type, const void *data, int64_t count) {
   if (!isFloating(type))
     return -1;

@@ -13,6 +13,9 @@ bool convertible(DType from, DType to);
 /// Converts `count` elements, consecutive in `from`, `stride` elements apart in `into`. bf16 and f16 round to nearest even.
 void convertElements(DType fromType, const void *from, DType toType, void *into, int64_t count, int64_t stride);
 
+/// Stores an integer as element `index` of an array of any type.
+void storeInteger(DType type, void *into, int64_t index, int64_t value);
+
 /// Index of the first NaN among `count` consecutive floating elements, or -1. Infinities pass.
 int64_t findNaN(DType type, const void *data, int64_t count);
 
