@@ -240,4 +240,11 @@ raw_ostream &operator<<(raw_ostream &os, const Layout &layout) {
   return os;
 }
 
+std::string toString(const Layout &layout) {
+  std::string text;
+  raw_string_ostream os(text);
+  os << layout;
+  return text;
+}
+
 } // namespace tessera::dist

@@ -87,6 +87,7 @@ struct Layout {
 };
 
 llvm::hash_code hash_value(const Layout &layout);
+std::string toString(const Layout &layout);
 /// Prints the text between `#dist.layout<` and `>`.
 llvm::raw_ostream &operator<<(llvm::raw_ostream &os, const Layout &layout);
 

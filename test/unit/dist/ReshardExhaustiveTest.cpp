@@ -1,0 +1,128 @@
+// Every pair of layouts on small meshes, moved element by element. A fixed sample by default;
+// TESSERA_TEST_ALL=1 runs all.
+#include "Simulator.h"
+
+#include <cstdlib>
+#include <gtest/gtest.h>
+
+namespace tessera::dist {
+namespace {
+
+struct Case {
+  const char *name;
+  Mesh mesh;
+  /// The axes that layouts use: those of the mesh or parts of them.
+  AxisList axes;
+  /// Pairs of layouts on 1, 2, 3 dimensions; 0: not run.
+  size_t pairs[3];
+};
+
+/// Extents that no mesh here divides, padded by what every layout on the mesh needs.
+Layout unsplit(const Case &c, size_t dims) {
+  const int64_t sizes[] = {5, 7, 3};
+  int64_t blocks = product(c.axes);
+  Layout layout;
+  for (size_t d = 0; d < dims; ++d)
+    layout.dims.push_back({Atom(sizes[d], (sizes[d] + blocks - 1) / blocks * blocks, {})});
+  return layout;
+}
+
+/// Puts each axis from `next` on everywhere it can be: nowhere, partial, or at any place of any atom.
+void enumerate(const Case &c, size_t next, const Layout &layout, std::vector<Layout> &layouts) {
+  if (next == c.axes.size()) {
+    layouts.push_back(layout);
+    return;
+  }
+  enumerate(c, next + 1, layout, layouts);
+  Layout partial = layout;
+  partial.partial.push_back(c.axes[next]);
+  enumerate(c, next + 1, partial, layouts);
+  for (size_t d = 0; d < layout.dims.size(); ++d)
+    for (size_t at = 0; at <= layout.dims[d][0].axes.size(); ++at) {
+      Layout split = layout;
+      AxisList &axes = split.dims[d][0].axes;
+      axes.insert(axes.begin() + at, c.axes[next]);
+      enumerate(c, next + 1, split, layouts);
+    }
+}
+
+bool mayBecome(const Layout &from, const Layout &to) {
+  return llvm::all_of(to.partial,
+                      [&](const AxisRef &axis) { return llvm::is_contained(from.partial, axis); });
+}
+
+std::vector<Case> cases() {
+  AxisRef x2{"x", 1, 2}, y2{"y", 1, 2}, z2{"z", 1, 2};
+  AxisRef x3{"x", 1, 3}, x4{"x", 1, 4}, y3{"y", 1, 3}, y4{"y", 1, 4};
+  return {
+      {"2", Mesh({x2}), {x2}, {7, 13, 21}},
+      {"3", Mesh({x3}), {x3}, {7, 13, 21}},
+      {"4", Mesh({x4}), {x4}, {7, 13, 21}},
+      {"4 as 2,2", Mesh({x4}), {{"x", 1, 2}, {"x", 2, 2}}, {63, 223, 573}},
+      {"2x2", Mesh({x2, y2}), {x2, y2}, {63, 223, 573}},
+      {"2x3", Mesh({x2, y3}), {x2, y3}, {63, 223, 573}},
+      {"2x4", Mesh({x2, y4}), {x2, y4}, {63, 223, 573}},
+      {"2x4 as 2,2,2", Mesh({x2, y4}), {x2, {"y", 1, 2}, {"y", 2, 2}}, {777, 5139, 0}},
+      {"2x2x2", Mesh({x2, y2, z2}), {x2, y2, z2}, {777, 5139, 20313}},
+  };
+}
+
+class Exhaustive : public testing::TestWithParam<size_t> {};
+
+TEST_P(Exhaustive, MovesEveryElement) {
+  Case c = cases()[GetParam()];
+  bool all = std::getenv("TESSERA_TEST_ALL") != nullptr;
+  for (size_t dims = 1; dims <= 3; ++dims) {
+    if (c.pairs[dims - 1] == 0)
+      continue;
+    std::vector<Layout> layouts;
+    enumerate(c, 0, unsplit(c, dims), layouts);
+    // A prime stride, so that the sample does not follow the order of enumeration.
+    size_t stride = all ? 1 : c.pairs[dims - 1] < 1000 ? 3 : 61;
+    size_t pairs = 0, longest = 0;
+    int64_t expanded = 0, planned = 0;
+    ReshardPlanner planner;
+    for (const Layout &from : layouts)
+      for (const Layout &to : layouts) {
+        if (!mayBecome(from, to) || pairs++ % stride != 0)
+          continue;
+        SCOPED_TRACE(toString(from) + "  ->  " + toString(to));
+        auto plan = planner.plan(4, from.canonical(), to.canonical());
+        ASSERT_TRUE(mlir::succeeded(plan));
+        ASSERT_FALSE(plan->exceedsMemory);
+        int64_t limit = std::max(from.localElements(), to.localElements());
+        test::Ranks ranks = test::place(c.mesh, from);
+        Layout reached = from.canonical();
+        for (const ReshardStep &step : plan->steps) {
+          ASSERT_EQ(step.before, reached);
+          ASSERT_TRUE(step.after.sameAtoms(from));
+          ASSERT_LE(step.after.localElements(), limit);
+          std::string error;
+          ranks = test::run(c.mesh, step, ranks, error);
+          ASSERT_EQ(error, "");
+          reached = step.after;
+        }
+        ASSERT_EQ(reached, to.canonical());
+        ASSERT_EQ(test::check(c.mesh, to, ranks), "");
+        longest = std::max(longest, size_t(plan->numCollectives()));
+        expanded += plan->expanded;
+        ++planned;
+      }
+    EXPECT_EQ(pairs, c.pairs[dims - 1]);
+    EXPECT_LE(longest, c.axes.size() == 1 ? 1u : c.axes.size() == 2 ? 3u : 4u);
+    RecordProperty("longest_" + std::to_string(dims), int(longest));
+    RecordProperty("expanded_mean_" + std::to_string(dims),
+                   std::to_string(double(expanded) / double(planned)));
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Meshes, Exhaustive, testing::Range<size_t>(0, cases().size()), [](const auto &info) {
+  std::string name = cases()[info.param].name;
+  for (char &ch : name)
+    if (!isalnum(ch))
+      ch = '_';
+  return name;
+});
+
+} // namespace
+} // namespace tessera::dist
