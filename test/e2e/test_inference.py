@@ -7,12 +7,12 @@ import harness as h
 def cases():
     """(variant, mesh, mpi): with every model one rank and two meshes, with every other variant one rank; --all: everything."""
     for variant, family in h.VARIANTS.items():
-        for mesh, (_, ranks) in h.MESHES.items():
+        for mesh, (_, ranks) in {**h.MESHES, **h.UNEVEN}.items():
             if family == "mlp" and "tp" in mesh:
                 continue  # no transformer block that the recipe could find
             for mpi in (False, True) if ranks > 1 else (False,):
                 sample = variant == family and (
-                    (not mpi and mesh in ("1", "tp2")) or (mesh == "dp2tp2" and mpi) or (variant == "gpt2" and mesh == "tp4"))
+                    (not mpi and mesh in ("1", "tp2")) or (mesh == "dp2tp2" and mpi) or (variant in ("gpt2", "bert") and mesh in ("tp4", "tp3", "dp3") and not mpi))
                 marks = () if sample or mesh == "1" else pytest.mark.whole
                 how = "mpi" if mpi else "threads"
                 yield pytest.param(variant, mesh, mpi, id=f"{variant}-{mesh}-{how}", marks=marks)

@@ -41,8 +41,9 @@ def mesh_cases():
     sample = {(m, "1", False) for m in MODELS}
     sample |= {("gpt2", mesh, False) for mesh in (*h.MESHES, *h.MICRO)} | {("gpt2", "dp2tp2", True)}
     sample |= {(m, "dp2tp2", True) for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "tp2", False)}
+    sample |= {("gpt2", mesh, False) for mesh in h.UNEVEN} | {("llama", "tp3", False), ("vit", "dp3", False)}
     for variant in MODELS:
-        for mesh, (_, ranks) in {**h.MESHES, **h.MICRO}.items():
+        for mesh, (_, ranks) in {**h.MESHES, **h.UNEVEN, **h.MICRO}.items():
             if variant == "mlp" and "tp" in mesh:
                 continue
             for mpi in (False, True) if ranks > 1 else (False,):
