@@ -198,7 +198,8 @@ def test_wrong_arrays_on_every_rank(program, tmp_path):
     np.save(tmp_path / "x.npy", bad)
     compiled = program("gpt2", "dp2tp2", TRAIN)
     for mpi in (False, True):
-        result = h.run(*compiled.command("infer", "--input", f"input_ids={tmp_path}/x.npy", "--output", tmp_path / "out", mpi=mpi))
+        arguments = ("infer", "--input", f"input_ids={tmp_path}/x.npy", "--output", tmp_path / "out")
+        result = h.run(*compiled.command(*arguments, mpi=mpi))
         assert result.returncode == 1
         assert "error: " in result.stderr and "200" in result.stderr and "[3, 31]" in result.stderr
 
