@@ -235,6 +235,24 @@ FailureOr<ReshardPlan> ReshardPlanner::plan(mlir::RankedTensorType from, mlir::R
   return plan(dist::elementBytes(from.getElementType()), getLayout(from), getLayout(to), emitError);
 }
 
+mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
+                      const ReshardStep &step) {
+  mlir::MLIRContext *context = builder.getContext();
+  auto source = mlir::cast<mlir::RankedTensorType>(local.getType());
+  auto result = mlir::RankedTensorType::get(step.after.localShape(), source.getElementType());
+  AxesAttr axes = AxesAttr::get(context, step.axes);
+  SmallVector<int64_t> shape = step.before.localAtoms();
+  if (!step.kind)
+    return SliceOp::create(builder, loc, result, local, axes, shape, step.split);
+  auto position = [&](int64_t atom) { return atom < 0 ? nullptr : builder.getI64IntegerAttr(atom); };
+  bool permutes = step.kind == CollectiveKind::Permute;
+  return CollectiveOp::create(
+      builder, loc, result, local, CollectiveKindAttr::get(context, *step.kind), axes,
+      builder.getDenseI64ArrayAttr(shape), position(step.split), position(step.concat),
+      /*root=*/nullptr, /*reduce=*/nullptr, permutes ? LayoutAttr::get(context, step.before) : nullptr,
+      permutes ? LayoutAttr::get(context, step.after) : nullptr);
+}
+
 double elementBytes(mlir::Type type) {
   if (type.isIndex())
     return 8;

@@ -65,6 +65,9 @@ private:
   std::unique_ptr<Memo> memo;
 };
 
+/// Emits the operator of one step on what a rank holds: dist.slice or dist.collective.
+mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local, const ReshardStep &step);
+
 /// Bytes of one element in memory.
 double elementBytes(mlir::Type type);
 
