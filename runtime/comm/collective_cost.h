@@ -1,0 +1,144 @@
+// What a collective costs, as formulas without dependencies: the bytes its ranks send and the scratch memory it needs. The
+// compiler promises by them, the runtime's transport counts by itself and its collectives use no more scratch.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <vector>
+
+namespace tessera::rt {
+
+enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, Permute };
+
+/// The measures of one collective over a group of `ranks` ranks. `shape` is the local source array by atoms.
+struct CollectiveSize {
+  CollectiveKind kind = CollectiveKind::AllReduce;
+  int64_t ranks = 1;
+  int64_t elementBytes = 4;
+  std::vector<int64_t> shape;
+  /// Positions in `shape`: what reduce_scatter and all_to_all cut, what all_gather and all_to_all lengthen.
+  int64_t split = 0, concat = 0;
+  /// Of permute: how many ranks receive their block from another one (see permuteSources).
+  int64_t moved = 0;
+
+  int64_t elements() const { return product(0, int64_t(shape.size())); }
+  int64_t bytes() const { return elements() * elementBytes; }
+  /// Product of the dimensions in [begin, end).
+  int64_t product(int64_t begin, int64_t end) const {
+    int64_t result = 1;
+    for (int64_t i = begin; i < end; ++i)
+      result *= shape[i];
+    return result;
+  }
+};
+
+/// Payload bytes sent, summed over the ranks of the group; the mean rank sends this over `ranks`. Exact, whatever the
+/// counts: all_reduce of B bytes is a reduce-scatter and an all-gather of n chunks, 2(n-1)B in all.
+inline int64_t collectiveSentBytes(const CollectiveSize &size) {
+  int64_t others = size.ranks - 1, bytes = size.bytes();
+  switch (size.kind) {
+  case CollectiveKind::AllReduce:
+    return 2 * others * bytes;
+  case CollectiveKind::AllGather:
+    return size.ranks * others * bytes;
+  case CollectiveKind::Permute:
+    return size.ranks == 1 ? 0 : size.moved * bytes;
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Reduce:
+    break;
+  }
+  return others * bytes;
+}
+
+/// Messages that pass through scratch memory are cut so that those of all peers together have about this many bytes.
+constexpr int64_t collectiveStageBytes = int64_t(1) << 20;
+/// ... but not below this, since a message costs as much as some thousand bytes.
+constexpr int64_t collectiveMinSegmentBytes = int64_t(1) << 14;
+
+/// Elements per message to each of `peers` ranks when `block` elements for each go through scratch memory.
+inline int64_t collectiveSegment(int64_t block, int64_t peers, int64_t elementBytes) {
+  int64_t bytes = std::max(collectiveStageBytes / std::max<int64_t>(peers, 1), collectiveMinSegmentBytes);
+  return std::max<int64_t>(1, std::min(block, bytes / elementBytes));
+}
+
+/// How blocks travel: elements of the largest block, elements per message, and which ends pass through scratch memory.
+struct CollectiveStaging {
+  int64_t block = 0, segment = 0;
+  bool send = false, receive = false;
+};
+
+inline CollectiveStaging collectiveStaging(const CollectiveSize &size) {
+  int64_t n = size.ranks, elements = size.elements();
+  CollectiveStaging staging;
+  // A block is contiguous when nothing is to the left of the dimension that is cut or joined.
+  bool splitStrided = size.product(0, std::min<int64_t>(size.split, int64_t(size.shape.size()))) > 1;
+  bool concatStrided = size.product(0, std::min<int64_t>(size.concat, int64_t(size.shape.size()))) > 1;
+  switch (size.kind) {
+  case CollectiveKind::AllReduce:
+    staging = {(elements + n - 1) / n, 0, false, true};
+    break;
+  case CollectiveKind::ReduceScatter:
+    staging = {elements / n, 0, splitStrided, true};
+    break;
+  case CollectiveKind::AllGather:
+    staging = {elements, 0, false, concatStrided};
+    break;
+  case CollectiveKind::AllToAll: {
+    // The dimension left of `concat` that is cut may shrink to 1.
+    int64_t left = size.product(0, std::min<int64_t>(size.concat, int64_t(size.shape.size())));
+    staging = {elements / n, 0, splitStrided, (size.split < size.concat ? left / n : left) > 1};
+    break;
+  }
+  case CollectiveKind::Reduce:
+    staging = {elements, 0, false, true};
+    break;
+  case CollectiveKind::Broadcast:
+  case CollectiveKind::Permute:
+    staging = {elements, 0, false, false};
+    break;
+  }
+  staging.segment = staging.send || staging.receive ? collectiveSegment(staging.block, n - 1, size.elementBytes)
+                                                    : std::max<int64_t>(1, staging.block);
+  return staging;
+}
+
+/// Scratch memory that a rank needs, in bytes, to be aligned to 64. Bounded by 2 MiB up to 65 ranks.
+inline int64_t collectiveScratchBytes(const CollectiveSize &size) {
+  if (size.ranks == 1)
+    return 0;
+  CollectiveStaging staging = collectiveStaging(size);
+  return (int64_t(staging.send) + int64_t(staging.receive)) * (size.ranks - 1) * staging.segment * size.elementBytes;
+}
+
+/// For permute: the member of the group from which each member receives its block. `before` and `after` number the
+/// blocks that the members hold before and after; equal numbers are equal contents. A member that holds its block already
+/// keeps it; the k-th other member that needs a block takes it from the k-th other member that holds it.
+/// An entry is -1 when no member holds the block.
+inline std::vector<int64_t> permuteSources(const std::vector<int64_t> &before, const std::vector<int64_t> &after) {
+  std::vector<int64_t> sources(after.size(), -1);
+  for (size_t i = 0; i < after.size(); ++i) {
+    if (before[i] == after[i]) {
+      sources[i] = int64_t(i);
+      continue;
+    }
+    int64_t earlier = 0;
+    for (size_t j = 0; j < i; ++j)
+      earlier += after[j] == after[i] && before[j] != after[j];
+    std::vector<int64_t> holders, freeHolders;
+    for (size_t j = 0; j < before.size(); ++j) {
+      if (before[j] != after[i])
+        continue;
+      holders.push_back(int64_t(j));
+      if (after[j] != before[j])
+        freeHolders.push_back(int64_t(j));
+    }
+    const std::vector<int64_t> &from = freeHolders.empty() ? holders : freeHolders;
+    if (!from.empty())
+      sources[i] = from[earlier % int64_t(from.size())];
+  }
+  return sources;
+}
+
+} // namespace tessera::rt
