@@ -6,10 +6,20 @@
 #include "lib/Target/Cpu/Jit.h"
 #include "lib/Target/Cpu/LowerLoops.h"
 #include "mlir/Parser/Parser.h"
+#include <chrono>
 #include <cmath>
+#include <cstring>
 #include <gtest/gtest.h>
 
 namespace tessera::cpu {
+
+/// `text` with each `$NAME` replaced by its number; names of one letter.
+inline std::string fill(std::string text, std::vector<std::pair<char, int64_t>> values) {
+  for (auto [name, value] : values)
+    for (size_t at; (at = text.find(std::string("$") + name)) != std::string::npos;)
+      text.replace(at, 2, std::to_string(value));
+  return text;
+}
 
 /// Storage of a buffer argument, 64-byte aligned.
 template <typename T> struct Buffer {

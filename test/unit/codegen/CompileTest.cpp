@@ -1,0 +1,147 @@
+// What surrounds code generation: equal kernels, both CPU levels, errors, executables.
+
+#include "lib/Target/Cpu/Executable.h"
+#include "test/unit/codegen/KernelTest.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Path.h"
+#include "llvm/Support/Program.h"
+#include <fstream>
+
+using namespace tessera::cpu;
+
+static std::string scale(const std::string &name, const std::string &factor) {
+  return "func.func @" + name + R"((%x: tensor<100xf32>) -> tensor<100xf32> {
+  %f = arith.constant )" + factor + R"( : f32
+  %e = tensor.empty() : tensor<100xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+    ins(%x : tensor<100xf32>) outs(%e : tensor<100xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.mulf %a, %f : f32
+    linalg.yield %v : f32
+  } -> tensor<100xf32>
+  return %y : tensor<100xf32>
+})";
+}
+
+TEST(Compile, EqualKernelsOnce) {
+  TestKernel kernels(scale("a", "2.5") + scale("b", "3.5") + scale("c", "2.5"));
+  ASSERT_TRUE(kernels.ok());
+  const CompiledKernels &compiled = kernels.jit->compiled();
+  EXPECT_EQ(compiled.kernels.size(), 2u);
+  EXPECT_EQ(kernels.jit->lookup("a"), kernels.jit->lookup("c"));
+  EXPECT_NE(kernels.jit->lookup("a"), kernels.jit->lookup("b"));
+  auto names = dedupe(*kernels.module);
+  EXPECT_EQ(names["a"], "a");
+  EXPECT_EQ(names["b"], "b");
+  EXPECT_EQ(names["c"], "a");
+  // A second program finds both in the cache.
+  TestKernel again(scale("other", "3.5"));
+  ASSERT_TRUE(again.ok());
+  EXPECT_EQ(again.jit->compiled().reused, 1u);
+}
+
+/// Compiles `text`, which must fail, and returns the messages.
+static std::string errorOf(const std::string &text) {
+  mlir::DialectRegistry registry;
+  registerKernelDialects(registry);
+  mlir::MLIRContext context(registry);
+  std::string messages;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &d) {
+    messages += d.str() + "\n";
+    return mlir::success();
+  });
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  EXPECT_TRUE(module);
+  if (module)
+    EXPECT_TRUE(failed(compileKernels(*module)));
+  return messages;
+}
+
+TEST(Compile, ErrorsNameTheKernelAndTheOperation) {
+  std::string unsupported = errorOf(R"(func.func @gather_7(%x: tensor<4x3xf32>, %i: tensor<2x1xindex>) -> tensor<2x3xf32> {
+    %y = tensor.gather %x[%i] gather_dims([0]) : (tensor<4x3xf32>, tensor<2x1xindex>) -> tensor<2x3xf32>
+    return %y : tensor<2x3xf32>
+  })");
+  EXPECT_NE(unsupported.find("gather_7"), std::string::npos) << unsupported;
+  EXPECT_NE(unsupported.find("tensor.gather"), std::string::npos) << unsupported;
+  std::string dynamic = errorOf("func.func @dyn(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }");
+  EXPECT_NE(dynamic.find("shapes must be static"), std::string::npos) << dynamic;
+}
+
+TEST(Compile, RefusesAnUnsafeInPlaceResult) {
+  // y = x - x^T cannot be written over x.
+  std::string message = errorOf(R"(
+func.func @skew(%x: tensor<9x9xf32> {tessera.result = 0 : i64}) -> tensor<9x9xf32> {
+  %e = tensor.empty() : tensor<9x9xf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
+                       iterator_types = ["parallel", "parallel"]}
+    ins(%x, %x : tensor<9x9xf32>, tensor<9x9xf32>) outs(%e : tensor<9x9xf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.subf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<9x9xf32>
+  return %y : tensor<9x9xf32>
+})");
+  EXPECT_NE(message.find("in place"), std::string::npos) << message;
+}
+
+TEST(Compile, AnalyseAgreesWithTheCompiler) {
+  TestKernel kernel(scale("k", "1.5"));
+  ASSERT_TRUE(kernel.ok());
+  auto info = analyse(*kernel.module->getOps<mlir::func::FuncOp>().begin());
+  ASSERT_TRUE(succeeded(info));
+  EXPECT_EQ(info->extent, kernel.info().extent);
+  EXPECT_EQ(info->grain, kernel.info().grain);
+  EXPECT_EQ(info->inPlace, (std::vector<std::pair<unsigned, unsigned>>{{0, 0}}));
+}
+
+/// A stand-in for the runtime: prints the description and runs every kernel of the machine's level.
+static const char *const runtimeSource = R"(
+#include "tessera-rt/kernel.h"
+#include <cstddef>
+#include <cstdio>
+extern "C" int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels, size_t n) {
+  printf("%.*s %zu", (int)length, description, n);
+  alignas(64) static float x[128], y[128];
+  x[99] = 2;
+  for (size_t i = 0; i < n; ++i) {
+    void *args[] = {x, y};
+    void *code = __builtin_cpu_supports("avx512vl") ? kernels[i].v4 : kernels[i].v3;
+    ((tsr_kernel_function)code)(args, nullptr, 0, 100);
+    ((tsr_kernel_function)kernels[i].v3)(args, nullptr, 0, 100);
+    printf(" %s %g", kernels[i].name, y[99]);
+  }
+  return argc == 3 ? 0 : 5;
+}
+)";
+
+TEST(Compile, ExecutableHoldsDescriptionAndBothLevels) {
+  llvm::SmallString<128> folder;
+  ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("codegen-test", folder));
+  std::string base = folder.str().str();
+  std::ofstream(base + "/rt.cpp") << runtimeSource;
+  ASSERT_EQ(std::system(("c++ -c -I" TESSERA_INCLUDE_DIR " -o " + base + "/rt.o " + base + "/rt.cpp && ar rcs " + base +
+                         "/librt.a " + base + "/rt.o").c_str()), 0);
+  TestKernel source(scale("b", "3.5") + scale("a", "2.5") + scale("c", "2.5"));
+  auto compiled = compileKernels(*source.module);
+  ASSERT_TRUE(succeeded(compiled));
+  LinkOptions options;
+  options.runtimeLibrary = base + "/librt.a";
+  options.libraries.clear();
+  llvm::Error error = writeExecutable("{\"format\": 1}", *compiled, base + "/program", options);
+  ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+  ASSERT_EQ(std::system((base + "/program x y > " + base + "/out").c_str()), 0);
+  std::ifstream out(base + "/out");
+  std::string text((std::istreambuf_iterator<char>(out)), {});
+  EXPECT_EQ(text, "{\"format\": 1} 3 a 5 b 7 c 5");
+
+  options.runtimeLibrary = base + "/missing.a";
+  std::string missing = llvm::toString(writeExecutable("{}", *compiled, base + "/program2", options));
+  EXPECT_NE(missing.find("missing.a' does not exist"), std::string::npos) << missing;
+  options.runtimeLibrary = base + "/librt.a";
+  options.libraries = {"-lno_such_library"};
+  std::string failed = llvm::toString(writeExecutable("{}", *compiled, base + "/program2", options));
+  EXPECT_NE(failed.find("no_such_library"), std::string::npos) << failed;
+  EXPECT_FALSE(llvm::sys::fs::exists(base + "/program2"));
+  llvm::sys::fs::remove_directories(folder);
+}
