@@ -24,7 +24,7 @@ Traffic CostModel::collective(CollectiveKind kind, double bytes, int64_t ranks, 
     share *= 2;
     break;
   case CollectiveKind::Permute:
-    // One message to one rank, however many ranks take part.
+    // One message to one rank, however many ranks take part; some may keep their block.
     return {bytes, launch + link.alpha + link.beta * bytes};
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll:

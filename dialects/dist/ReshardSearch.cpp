@@ -223,6 +223,28 @@ private:
     }
   }
 
+  /// The share of the ranks of a permute that hold another block after than before.
+  double movedShare(const SearchState &before, const Move &move) const {
+    int64_t n = size(move.axes), moved = 0;
+    for (int64_t rank = 0; rank < n; ++rank) {
+      auto block = [&](const AxisIds &atom) {
+        int64_t index = 0;
+        for (uint8_t id : atom) {
+          // Axes outside the group keep their place, and what they count for.
+          const auto *digit = llvm::find(move.axes, id);
+          if (digit == move.axes.end())
+            continue;
+          int64_t minor = size(ArrayRef<uint8_t>(digit + 1, move.axes.end()));
+          index = index * problem.axes[id].size + rank / minor % problem.axes[id].size;
+        }
+        return index;
+      };
+      moved += any_of(llvm::zip(before.atoms, move.after.atoms),
+                      [&](const auto &pair) { return block(std::get<0>(pair)) != block(std::get<1>(pair)); });
+    }
+    return static_cast<double>(moved) / static_cast<double>(n);
+  }
+
   std::vector<Move> movesFrom(const SearchState &state) const {
     std::vector<Move> moves;
     slices(state, moves);
@@ -277,8 +299,11 @@ private:
     }
     if (!result.found)
       return result;
-    for (std::string key = goal; key != start; key = nodes[key].parent)
-      result.moves.push_back(nodes[key].move);
+    for (std::string key = goal; key != start; key = nodes[key].parent) {
+      Move &move = result.moves.emplace_back(nodes[key].move);
+      if (move.kind == CollectiveKind::Permute)
+        move.cost.bytes *= movedShare(nodes[nodes[key].parent].move.after, move);
+    }
     std::reverse(result.moves.begin(), result.moves.end());
     return result;
   }

@@ -181,7 +181,7 @@ func.func @f(%x: tensor<4xf32>) {
 // -----
 func.func @f() {
   // expected-error@+1 {{has a block of 0; expected at least 1}}
-  %0 = dist.block_start over <"a"=2> block 0 : tensor<i64>
+  %0 = dist.block_start over <"a"=2> block 0 : i64
   return
 }
 // -----

@@ -63,8 +63,8 @@ func.func @local(%x: tensor<4x6xf32>, %y: tensor<1x3xf32>) {
   %0 = dist.slice %x over <"t"=2> shape [4, 3, 2] split 2 : tensor<4x6xf32> -> tensor<4x3xf32>
   // CHECK: dist.mask_padding %{{.*}} over <"t"=2> shape [4, 3, 2] size 5 value 0xFF800000 : f32 : tensor<4x6xf32>
   %1 = dist.mask_padding %x over <"t"=2> shape [4, 3, 2] size 5 value 0xFF800000 : f32 : tensor<4x6xf32>
-  // CHECK: dist.block_start over <"t"=2> block 3 : tensor<i64>
-  %2 = dist.block_start over <"t"=2> block 3 : tensor<i64>
+  // CHECK: dist.block_start over <"t"=2> block 3 : i64
+  %2 = dist.block_start over <"t"=2> block 3 : i64
   // CHECK: dist.logical_index over <"t"=2> size 5 padded 6 : tensor<3xi64>
   %3 = dist.logical_index over <"t"=2> size 5 padded 6 : tensor<3xi64>
   // An atom of one position in a dimension of extent 1.

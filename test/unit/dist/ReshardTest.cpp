@@ -66,7 +66,7 @@ TEST(Reshard, SingleCollectivesSendTheOptimum) {
   expectPlan(make({{64, {}}, {64, {}}}, {a4}), make({{64, {}}, {64, {a4}}}),
              {{K::ReduceScatter, {a4}, 0.75 * 16384}});
   expectPlan(make({{64, {a4}}, {64, {}}}), make({{64, {}}, {64, {a4}}}), {{K::AllToAll, {a4}, 0.75 * 4096}});
-  expectPlan(make({{64, {a2}}, {64, {}}}), make({{64, {b2}}, {64, {}}}), {{K::Permute, {a2, b2}, 8192}});
+  expectPlan(make({{64, {a2}}, {64, {}}}), make({{64, {b2}}, {64, {}}}), {{K::Permute, {a2, b2}, 4096}});
 }
 
 TEST(Reshard, ZeroReducesOverFewElements) {

@@ -1,6 +1,6 @@
 #include "Simulator.h"
+#include "runtime/comm/collective_cost.h"
 
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -76,24 +76,43 @@ std::vector<double> sum(const std::vector<std::vector<double>> &parts) {
   return out;
 }
 
-/// The rank of the group that holds, laid out `before`, what `rank` shall hold laid out `after`: the same
-/// blocks, and of the ranks with these blocks the one with the index that `rank` has among its own.
-int64_t permuteSource(const Mesh &mesh, const ReshardStep &step, int64_t rank) {
-  auto replicas = [&](const Layout &layout) {
-    AxisList group = step.axes, used = layout.splittingAxes();
-    (void)refine({&group, &used});
-    return without(group, used);
-  };
-  AxisList replicasBefore = replicas(step.before), replicasAfter = replicas(step.after);
-  for (int64_t candidate : mesh.group(rank, step.axes)) {
-    bool holds = mesh.index(candidate, replicasBefore) == mesh.index(rank, replicasAfter);
-    auto before = std::as_const(step.before).atoms(), after = std::as_const(step.after).atoms();
-    for (size_t i = 0; i < before.size() && holds; ++i)
-      holds = mesh.index(candidate, before[i]->axes) == mesh.index(rank, after[i]->axes);
-    if (holds)
-      return candidate;
+/// A number that is equal for ranks that hold the same blocks.
+int64_t blockNumber(const Mesh &mesh, const Layout &layout, int64_t rank) {
+  int64_t number = 0;
+  for (const Atom *atom : layout.atoms())
+    number = number * product(atom->axes) + mesh.index(rank, atom->axes);
+  return number;
+}
+
+/// The collective as the runtime's formulas know it.
+rt::CollectiveSize runtimeSize(const ReshardStep &step) {
+  rt::CollectiveSize size;
+  switch (*step.kind) {
+  case CollectiveKind::AllReduce:
+    size.kind = rt::CollectiveKind::AllReduce;
+    break;
+  case CollectiveKind::AllGather:
+    size.kind = rt::CollectiveKind::AllGather;
+    break;
+  case CollectiveKind::ReduceScatter:
+    size.kind = rt::CollectiveKind::ReduceScatter;
+    break;
+  case CollectiveKind::AllToAll:
+    size.kind = rt::CollectiveKind::AllToAll;
+    break;
+  case CollectiveKind::Broadcast:
+    size.kind = rt::CollectiveKind::Broadcast;
+    break;
+  case CollectiveKind::Reduce:
+    size.kind = rt::CollectiveKind::Reduce;
+    break;
+  case CollectiveKind::Permute:
+    size.kind = rt::CollectiveKind::Permute;
+    break;
   }
-  return -1;
+  size.ranks = product(step.axes);
+  size.shape = localShape(step.before);
+  return size;
 }
 
 } // namespace
@@ -123,7 +142,7 @@ Ranks run(const Mesh &mesh, const ReshardStep &step, const Ranks &before, std::s
   Shape shape = localShape(step.before);
   Ranks after(before.size());
   int64_t n = product(step.axes);
-  std::vector<int> sent(before.size(), 0);
+  int64_t moved = 0;
   for (int64_t rank = 0; rank < int64_t(before.size()); ++rank) {
     int64_t index = mesh.index(rank, step.axes);
     std::vector<std::vector<double>> sources;
@@ -155,11 +174,18 @@ Ranks run(const Mesh &mesh, const ReshardStep &step, const Ranks &before, std::s
       break;
     }
     case CollectiveKind::Permute: {
-      int64_t source = permuteSource(mesh, step, rank);
-      if (source < 0 || sent[source]++)
-        error = "permute is not one to one";
-      else
-        after[rank] = before[source];
+      std::vector<int64_t> blocksBefore, blocksAfter;
+      for (int64_t member : mesh.group(rank, step.axes)) {
+        blocksBefore.push_back(blockNumber(mesh, step.before, member));
+        blocksAfter.push_back(blockNumber(mesh, step.after, member));
+      }
+      int64_t source = rt::permuteSources(blocksBefore, blocksAfter)[index];
+      if (source < 0) {
+        error = "permute needs a block that no rank of the group holds";
+        return after;
+      }
+      moved += source != index;
+      after[rank] = sources[source];
       break;
     }
     case CollectiveKind::Broadcast:
@@ -168,6 +194,13 @@ Ranks run(const Mesh &mesh, const ReshardStep &step, const Ranks &before, std::s
     }
     if (after[rank].size() != size_t(step.after.localElements()))
       error = "local size is not that of the layout after the step";
+  }
+  if (step.kind) {
+    rt::CollectiveSize size = runtimeSize(step);
+    // All groups move alike.
+    size.moved = moved * size.ranks / mesh.numRanks();
+    if (step.cost.bytes * double(size.ranks) != double(rt::collectiveSentBytes(size)))
+      error = "the plan promises other bytes than the runtime sends";
   }
   return after;
 }
