@@ -6,6 +6,7 @@
 #pragma once
 
 #include "runtime/comm/collective_cost.h"
+#include "runtime/comm/combine.h"
 #include "runtime/comm/transport.h"
 #include "runtime/core/dtype.h"
 #include "runtime/core/mesh.h"
@@ -15,8 +16,6 @@
 #include <vector>
 
 namespace tessera::rt {
-
-enum class Reduction { Sum, Max };
 
 /// A collective as the program description has it.
 struct CollectiveRequest {

@@ -2,8 +2,8 @@
 // computation; and uncounted exchanges of small texts, by which ranks agree at the start.
 #pragma once
 
+#include "runtime/comm/agreed_error.h"
 #include "runtime/comm/collectives.h"
-#include "runtime/core/error.h"
 
 #include <chrono>
 #include <condition_variable>
@@ -17,12 +17,6 @@
 #include <vector>
 
 namespace tessera::rt {
-
-/// An error that every rank knows of and ends with, so that it is said once.
-class AgreedError : public Error {
-public:
-  using Error::Error;
-};
 
 /// Owns the communication thread of a rank. All functions are called by one thread, the rank's. The transport outlives it.
 class Engine {

@@ -5,16 +5,15 @@
 
 #include <cstdint>
 #include <functional>
-#include <optional>
 
 namespace tessera::rt {
 
-/// Number of processes that an MPI launcher started this program with; nothing when it was started without one.
-std::optional<int64_t> launchedRanks();
+/// Whether an MPI launcher (mpirun, or a batch system through PMI) started this process.
+bool underMpi();
 
 /// Runs `body` once for each of `ranks` ranks: in this process' rank under an MPI launcher, otherwise in one thread each.
-/// Prints one line `error: ...` when a rank throws and returns the exit status, 0 or 1. Under MPI a single rank's error ends
-/// the process by MPI_Abort instead. Number of ranks other than the launcher's are an error.
+/// When a rank throws, one line `error: ...` is printed and every rank ends: under MPI by MPI_Abort, else the result is 1.
+/// A number of ranks other than the launcher's is an error. Returns the exit status of the process, 0 or 1.
 int launch(int64_t ranks, const std::function<void(Transport &)> &body);
 
 } // namespace tessera::rt

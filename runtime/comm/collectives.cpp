@@ -1,0 +1,387 @@
+// See collectives.h.
+#include "runtime/comm/collectives.h"
+
+#include "runtime/core/error.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+
+namespace tessera::rt {
+namespace {
+
+struct KindName {
+  const char *name;
+  CollectiveKind kind;
+};
+constexpr KindName kindNames[] = {
+    {"all_reduce", CollectiveKind::AllReduce}, {"reduce_scatter", CollectiveKind::ReduceScatter},
+    {"all_gather", CollectiveKind::AllGather}, {"all_to_all", CollectiveKind::AllToAll},
+    {"broadcast", CollectiveKind::Broadcast},  {"reduce", CollectiveKind::Reduce},
+    {"permute", CollectiveKind::Permute}};
+
+/// Bytes in memory, `run` of them together every `stride`: one block of an array cut along a dimension.
+struct View {
+  char *base = nullptr;
+  int64_t bytes = 0;
+  int64_t run = 0, stride = 0;
+
+  /// The part from byte `begin` on, of a view without gaps.
+  char *at(int64_t begin) const { return base + begin; }
+};
+
+View contiguous(const void *base, int64_t bytes) {
+  return {static_cast<char *>(const_cast<void *>(base)), bytes, std::max<int64_t>(bytes, 1), 0};
+}
+
+/// Copies bytes [fromBegin, fromBegin + count) of one view to those from `toBegin` on of another.
+void copy(const View &from, int64_t fromBegin, const View &to, int64_t toBegin, int64_t count) {
+  while (count > 0) {
+    int64_t fromOffset = fromBegin % from.run, toOffset = toBegin % to.run;
+    int64_t piece = std::min({count, from.run - fromOffset, to.run - toOffset});
+    std::memcpy(to.base + toBegin / to.run * to.stride + toOffset,
+                from.base + fromBegin / from.run * from.stride + fromOffset, piece);
+    fromBegin += piece;
+    toBegin += piece;
+    count -= piece;
+  }
+}
+
+/// One execution of a collective by one rank.
+class Execution {
+public:
+  Execution(Transport &transport, const Collective &collective, const void *in, void *out, void *scratch)
+      : transport(transport), collective(collective), size(collective.size), staging(collectiveStaging(size)),
+        n(size.ranks), me(collective.group.index), in(in), out(out), scratch(static_cast<char *>(scratch)),
+        segment(staging.segment * size.elementBytes) {}
+
+  void run() {
+    switch (size.kind) {
+    case CollectiveKind::AllReduce:
+      return allReduce();
+    case CollectiveKind::ReduceScatter:
+      return reduceScatter();
+    case CollectiveKind::AllGather:
+      return allGather();
+    case CollectiveKind::AllToAll:
+      return allToAll();
+    case CollectiveKind::Broadcast:
+      return broadcast();
+    case CollectiveKind::Reduce:
+      return reduce();
+    case CollectiveKind::Permute:
+      return permute();
+    }
+  }
+
+private:
+  int rankOf(int64_t member) const { return collective.group.ranks[member]; }
+
+  int64_t dim(int64_t i) const { return size.shape[i]; }
+  int64_t numDims() const { return int64_t(size.shape.size()); }
+
+  /// Elements [first(i), first(i + 1)) are chunk i of an array that n need not divide.
+  int64_t first(int64_t chunk) const {
+    int64_t elements = size.elements();
+    return elements / n * chunk + std::min(chunk, elements % n);
+  }
+  View chunk(const void *base, int64_t i) const {
+    return contiguous(static_cast<const char *>(base) + first(i) * size.elementBytes,
+                      (first(i + 1) - first(i)) * size.elementBytes);
+  }
+
+  /// Block i of `in` cut along `split`.
+  View cut(int64_t i) const {
+    int64_t run = size.product(size.split, numDims()) / n * size.elementBytes;
+    return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n, std::max<int64_t>(run, 1), n * run};
+  }
+  /// Block i of `out`, joined along `concat`; every block has the extents of `in` with `split` divided by `parts`.
+  View joined(int64_t i, int64_t parts) const {
+    int64_t run = size.product(size.concat, numDims()) * size.elementBytes;
+    if (size.split >= size.concat)
+      run /= parts;
+    return {static_cast<char *>(out) + i * run, size.bytes() / parts, std::max<int64_t>(run, 1), n * run};
+  }
+
+  /// Scratch memory of the s-th message of this segment, counted from 0.
+  View receiveStage(int64_t s, int64_t bytes) const { return contiguous(scratch + s * segment, bytes); }
+  View sendStage(int64_t s, int64_t bytes) const {
+    return contiguous(scratch + (staging.receive ? (n - 1) * segment : 0) + s * segment, bytes);
+  }
+
+  /// Sends bytes [begin, begin + segment) of block i to member i, for all others, and receives from all; `from(i)` and `to(i)` are
+  /// the blocks. What is staged on receipt stays in the stages, in order of distance.
+  template <typename From, typename To> void swap(int64_t begin, From &&from, To &&to) {
+    std::vector<Transport::Request> requests;
+    requests.reserve(2 * (n - 1));
+    for (int64_t s = 0; s + 1 < n; ++s) {
+      int64_t peer = (me + n - 1 - s) % n;
+      View block = to(peer);
+      int64_t bytes = std::min(segment, block.bytes - begin);
+      if (bytes > 0)
+        requests.push_back(transport.receive(
+            rankOf(peer), staging.receive ? receiveStage(s, bytes).base : block.at(begin), bytes));
+    }
+    for (int64_t s = 0; s + 1 < n; ++s) {
+      int64_t peer = (me + 1 + s) % n;
+      View block = from(peer);
+      int64_t bytes = std::min(segment, block.bytes - begin);
+      if (bytes <= 0)
+        continue;
+      const char *data = block.at(begin);
+      if (staging.send) {
+        View stage = sendStage(s, bytes);
+        copy(block, begin, stage, 0, bytes);
+        data = stage.base;
+      }
+      requests.push_back(transport.send(rankOf(peer), data, bytes));
+    }
+    for (Transport::Request request : requests)
+      transport.wait(request);
+  }
+
+  /// All blocks travel to where they belong.
+  template <typename From, typename To> void exchange(From &&from, To &&to) {
+    View mine = to(me);
+    copy(from(me), 0, mine, 0, mine.bytes);
+    for (int64_t begin = 0; begin < mine.bytes; begin += segment) {
+      swap(begin, from, to);
+      for (int64_t s = 0; staging.receive && s + 1 < n; ++s) {
+        View block = to((me + n - 1 - s) % n);
+        int64_t bytes = std::min(segment, block.bytes - begin);
+        copy(receiveStage(s, bytes), 0, block, begin, bytes);
+      }
+    }
+  }
+
+  /// `result` becomes the combination of what all members have for this one, added in order of index. `own` is what this one
+  /// has, without gaps; it may be `result`.
+  template <typename From> void scatterSum(From &&from, const View &own, const View &result) {
+    std::vector<const void *> parts(n);
+    // All ranks take part in as many segments as the largest block has.
+    int64_t largest = staging.block * size.elementBytes;
+    for (int64_t begin = 0; begin < largest; begin += segment) {
+      swap(begin, from, [&](int64_t) { return result; });
+      int64_t bytes = std::min(segment, result.bytes - begin);
+      if (bytes <= 0)
+        continue;
+      for (int64_t s = 0; s + 1 < n; ++s)
+        parts[(me + n - 1 - s) % n] = receiveStage(s, bytes).base;
+      parts[me] = own.at(begin);
+      combine(collective.dtype, collective.reduction, parts.data(), n, result.at(begin), bytes / size.elementBytes);
+    }
+  }
+
+  void allReduce() {
+    View result = chunk(out, me);
+    scatterSum([&](int64_t i) { return chunk(in, i); }, chunk(in, me), result);
+    // The other chunks of `out` may be `in`, all of which has been sent by now.
+    std::vector<Transport::Request> requests;
+    requests.reserve(2 * (n - 1));
+    for (int64_t s = 1; s < n; ++s) {
+      int64_t peer = (me + n - s) % n;
+      View block = chunk(out, peer);
+      if (block.bytes > 0)
+        requests.push_back(transport.receive(rankOf(peer), block.base, block.bytes));
+    }
+    for (int64_t s = 1; s < n && result.bytes > 0; ++s)
+      requests.push_back(transport.send(rankOf((me + s) % n), result.base, result.bytes));
+    for (Transport::Request request : requests)
+      transport.wait(request);
+  }
+
+  void reduceScatter() {
+    View result = contiguous(out, size.bytes() / n);
+    copy(cut(me), 0, result, 0, result.bytes);
+    scatterSum([&](int64_t i) { return cut(i); }, result, result);
+  }
+
+  void allGather() {
+    View mine = contiguous(in, size.bytes());
+    exchange([&](int64_t) { return mine; }, [&](int64_t i) { return joined(i, 1); });
+  }
+
+  void allToAll() {
+    exchange([&](int64_t i) { return cut(i); }, [&](int64_t i) { return joined(i, n); });
+  }
+
+  /// A chain from the root on, in segments, so that all links work at the same time.
+  void broadcast() {
+    int64_t place = (me + n - collective.root) % n, bytes = size.bytes();
+    int previous = rankOf((me + n - 1) % n), next = rankOf((me + 1) % n);
+    if (place == 0 && in != out)
+      std::memcpy(out, in, bytes);
+    char *data = static_cast<char *>(out);
+    auto lengthAt = [&](int64_t begin) { return std::min(collectiveStageBytes, bytes - begin); };
+    std::vector<Transport::Request> sends;
+    Transport::Request incoming = -1;
+    if (place > 0)
+      incoming = transport.receive(previous, data, lengthAt(0));
+    for (int64_t begin = 0; begin < bytes; begin += collectiveStageBytes) {
+      if (place > 0) {
+        transport.wait(incoming);
+        int64_t following = begin + collectiveStageBytes;
+        if (following < bytes)
+          incoming = transport.receive(previous, data + following, lengthAt(following));
+      }
+      if (place + 1 < n)
+        sends.push_back(transport.send(next, data + begin, lengthAt(begin)));
+    }
+    for (Transport::Request request : sends)
+      transport.wait(request);
+  }
+
+  /// Everyone sends to the root, which adds in order of index.
+  void reduce() {
+    bool root = me == collective.root;
+    std::vector<Transport::Request> requests;
+    std::vector<const void *> parts(n);
+    for (int64_t begin = 0; begin < size.bytes(); begin += segment) {
+      int64_t bytes = std::min(segment, size.bytes() - begin);
+      const char *mine = static_cast<const char *>(in) + begin;
+      requests.clear();
+      if (!root)
+        requests.push_back(transport.send(rankOf(collective.root), mine, bytes));
+      for (int64_t s = 0; root && s + 1 < n; ++s) {
+        int64_t peer = (me + 1 + s) % n;
+        parts[peer] = receiveStage(s, bytes).base;
+        requests.push_back(transport.receive(rankOf(peer), receiveStage(s, bytes).base, bytes));
+      }
+      for (Transport::Request request : requests)
+        transport.wait(request);
+      parts[me] = mine;
+      if (root)
+        combine(collective.dtype, collective.reduction, parts.data(), n, static_cast<char *>(out) + begin,
+                bytes / size.elementBytes);
+    }
+  }
+
+  void permute() {
+    int64_t bytes = size.bytes(), source = collective.sources[me];
+    std::vector<Transport::Request> requests;
+    if (source != me)
+      requests.push_back(transport.receive(rankOf(source), out, bytes));
+    else
+      std::memcpy(out, in, bytes);
+    for (int64_t i = 0; i < n; ++i)
+      if (i != me && collective.sources[i] == me)
+        requests.push_back(transport.send(rankOf(i), in, bytes));
+    for (Transport::Request request : requests)
+      transport.wait(request);
+  }
+
+  Transport &transport;
+  const Collective &collective;
+  const CollectiveSize &size;
+  const CollectiveStaging staging;
+  const int64_t n, me;
+  const void *in;
+  void *out;
+  char *scratch;
+  /// Bytes per message.
+  const int64_t segment;
+};
+
+void checkShape(const CollectiveRequest &request, CollectiveKind kind, int64_t ranks) {
+  int64_t elements = 1;
+  for (int64_t extent : request.shape) {
+    if (extent < 0 || (extent > 0 && elements > (int64_t(1) << 56) / extent))
+      throw Error(request.kind, ": extent ", extent, " makes no array that this machine can hold");
+    elements *= extent;
+  }
+  auto needs = [&](const char *what, int64_t dimension) {
+    if (dimension < 0 || dimension >= int64_t(request.shape.size()))
+      throw Error(request.kind, ": ", what, " is dimension ", dimension, " of an array with ", request.shape.size());
+  };
+  bool splits = kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
+  if (splits) {
+    needs("split", request.split);
+    if (request.shape[request.split] % ranks != 0)
+      throw Error(request.kind, ": ", ranks, " ranks do not divide dimension ", request.split, " of size ",
+                  request.shape[request.split]);
+  }
+  if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll)
+    needs("concat", request.concat);
+}
+
+/// Numbers the blocks that the members hold under the axes of all atoms.
+std::vector<int64_t> blockNumbers(const std::vector<Axes> &atoms, const Mesh &mesh, const Group &group) {
+  std::vector<int64_t> numbers;
+  for (int rank : group.ranks) {
+    Coordinates at = mesh.coordinates(rank);
+    int64_t number = 0;
+    for (const Axes &axes : atoms)
+      number = number * mesh.count(axes) + mesh.index(axes, at);
+    numbers.push_back(number);
+  }
+  return numbers;
+}
+
+} // namespace
+
+int64_t Collective::outBytes() const {
+  switch (size.kind) {
+  case CollectiveKind::ReduceScatter:
+    return size.bytes() / size.ranks;
+  case CollectiveKind::AllGather:
+    return size.bytes() * size.ranks;
+  default:
+    return size.bytes();
+  }
+}
+
+CollectiveKind parseCollectiveKind(const std::string &name) {
+  for (const KindName &entry : kindNames)
+    if (name == entry.name)
+      return entry.kind;
+  throw Error("unknown collective '", name, "'");
+}
+
+Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, int64_t rank) {
+  Collective result;
+  result.kind = request.kind;
+  result.axes = axesLabel(mesh, request.axes);
+  result.dtype = request.dtype;
+  result.group = mesh.group(request.axes, rank);
+  CollectiveSize &size = result.size;
+  size.kind = parseCollectiveKind(request.kind);
+  size.ranks = result.group.size();
+  size.elementBytes = dtypeBytes(request.dtype);
+  size.shape = request.shape;
+  // Formulas and views look at a dimension only where the kind has it.
+  bool splits = size.kind == CollectiveKind::ReduceScatter || size.kind == CollectiveKind::AllToAll;
+  bool joins = size.kind == CollectiveKind::AllGather || size.kind == CollectiveKind::AllToAll;
+  size.split = splits ? request.split : 0;
+  size.concat = joins ? request.concat : 0;
+  checkShape(request, size.kind, size.ranks);
+  if (request.reduce != "sum" && request.reduce != "max")
+    throw Error(request.kind, ": unknown reduction '", request.reduce, "', expected sum or max");
+  result.reduction = request.reduce == "sum" ? Reduction::Sum : Reduction::Max;
+  if (request.root < 0 || request.root >= size.ranks)
+    throw Error(request.kind, ": root ", request.root, " is not one of ", size.ranks, " ranks");
+  result.root = request.root;
+  if (size.kind == CollectiveKind::Permute) {
+    result.sources = permuteSources(blockNumbers(request.before, mesh, result.group),
+                                    blockNumbers(request.after, mesh, result.group));
+    for (int64_t i = 0; i < size.ranks; ++i) {
+      if (result.sources[i] < 0)
+        throw Error("permute: rank ", result.group.ranks[i], " needs a block that no rank of its group over '",
+                    result.axes, "' holds");
+      size.moved += result.sources[i] != i;
+    }
+  }
+  return result;
+}
+
+void runCollective(Transport &transport, const Collective &collective, const void *in, void *out, void *scratch) {
+  if (collective.size.ranks == 1 || collective.size.elements() == 0) {
+    if (in != out && out)
+      std::memcpy(out, in, collective.inBytes());
+    return;
+  }
+  transport.beginCollective(collective.axes, collective.kind);
+  Execution(transport, collective, in, out, scratch).run();
+  transport.endCollective();
+}
+
+} // namespace tessera::rt

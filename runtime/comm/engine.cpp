@@ -1,0 +1,158 @@
+// See engine.h.
+#include "runtime/comm/engine.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace tessera::rt {
+
+Engine::Engine(Transport &transport) : transport(transport) {
+  if (transport.size() > 1)
+    thread = std::thread([this] { threadMain(); });
+}
+
+Engine::~Engine() {
+  bool busy;
+  {
+    std::unique_lock lock(mutex);
+    stopping = true;
+    busy = completed < started && !failure;
+    changed.notify_all();
+  }
+  if (busy)
+    transport.cancel();
+  if (thread.joinable())
+    thread.join();
+}
+
+void Engine::setObserver(Observer newObserver) {
+  drain();
+  observer = std::move(newObserver);
+}
+
+void Engine::execute(const Job &job) {
+  Clock::time_point begin = Clock::now();
+  try {
+    runCollective(transport, *job.collective, job.in, job.out, job.scratch);
+  } catch (...) {
+    // Messages of the same collective may still be under way.
+    transport.cancel();
+    throw;
+  }
+  if (observer && job.collective->size.ranks > 1)
+    observer(*job.collective, begin, Clock::now());
+}
+
+void Engine::threadMain() {
+  std::unique_lock lock(mutex);
+  while (true) {
+    changed.wait(lock, [&] { return stopping || !jobs.empty(); });
+    if (stopping)
+      return;
+    Job job = jobs.front();
+    jobs.pop_front();
+    lock.unlock();
+    std::exception_ptr problem;
+    try {
+      execute(job);
+    } catch (...) {
+      problem = std::current_exception();
+    }
+    lock.lock();
+    ++completed;
+    if (problem) {
+      failure = problem;
+      jobs.clear();
+    }
+    changed.notify_all();
+    if (failure)
+      return;
+  }
+}
+
+Engine::Token Engine::start(const Collective &collective, const void *in, void *out, void *scratch) {
+  if (collective.size.ranks == 1) {
+    runCollective(transport, collective, in, out, scratch);
+    return -1;
+  }
+  std::unique_lock lock(mutex);
+  if (failure)
+    std::rethrow_exception(failure);
+  jobs.push_back({&collective, in, out, scratch});
+  changed.notify_all();
+  return started++;
+}
+
+void Engine::wait(Token token) {
+  if (token < 0)
+    return;
+  std::unique_lock lock(mutex);
+  changed.wait(lock, [&] { return completed > token || failure; });
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void Engine::drain() { wait(started - 1); }
+
+void Engine::run(const Collective &collective, const void *in, void *out, void *scratch) {
+  // With the queue empty the communication thread is idle, and the caller saves the way through it.
+  drain();
+  execute({&collective, in, out, scratch});
+}
+
+std::vector<std::string> Engine::exchange(const std::string &mine) {
+  drain();
+  int n = transport.size(), me = transport.rank();
+  std::vector<std::string> texts(n);
+  texts[me] = mine;
+  std::vector<int64_t> lengths(n, int64_t(mine.size()));
+  auto all = [&](auto &&send, auto &&receive) {
+    std::vector<Transport::Request> requests;
+    for (int peer = 0; peer < n; ++peer)
+      if (peer != me)
+        requests.push_back(receive(peer));
+    for (int peer = 0; peer < n; ++peer)
+      if (peer != me)
+        requests.push_back(send(peer));
+    for (Transport::Request request : requests)
+      transport.wait(request);
+  };
+  int64_t length = int64_t(mine.size());
+  try {
+    all([&](int peer) { return transport.send(peer, &length, sizeof length, Transport::Control); },
+        [&](int peer) { return transport.receive(peer, &lengths[peer], sizeof length, Transport::Control); });
+    for (int peer = 0; peer < n; ++peer)
+      texts[peer].resize(lengths[peer]);
+    all([&](int peer) { return transport.send(peer, texts[me].data(), length, Transport::Control); },
+        [&](int peer) {
+          return transport.receive(peer, texts[peer].data(), lengths[peer], Transport::Control);
+        });
+  } catch (...) {
+    transport.cancel();
+    throw;
+  }
+  return texts;
+}
+
+void Engine::barrier() { exchange(""); }
+
+void Engine::agree(const std::string &error) {
+  std::vector<std::string> errors = exchange(error);
+  auto failed = std::find_if(errors.begin(), errors.end(), [](auto &text) { return !text.empty(); });
+  if (failed == errors.end())
+    return;
+  bool everywhere = std::all_of(errors.begin(), errors.end(), [&](auto &text) { return text == *failed; });
+  if (everywhere)
+    throw AgreedError(*failed);
+  throw AgreedError("rank ", failed - errors.begin(), " of ", size(), ": ", *failed);
+}
+
+void Engine::agreeOn(const std::string &what, const std::string &text) {
+  std::vector<std::string> texts = exchange(text);
+  for (int rank = 1; rank < size(); ++rank)
+    if (texts[rank] != texts[0])
+      throw AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '", texts[rank],
+                        "'");
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,55 @@
+// See launch.h.
+#include "runtime/comm/launch.h"
+
+#include "runtime/comm/agreed_error.h"
+#include "runtime/comm/mpi/mpi.h"
+#include "runtime/comm/threads/threads.h"
+
+#include <cstdio>
+#include <cstdlib>
+#include <sched.h>
+
+namespace tessera::rt {
+namespace {
+
+/// mpirun binds every process to one core unless told otherwise, and with it all threads of its pool. Where the user has chosen
+/// no binding, the process may use what the machine gives it.
+void undoDefaultBinding() {
+  if (!std::getenv("OMPI_MCA_orte_bound_at_launch") || std::getenv("OMPI_MCA_hwloc_base_binding_policy"))
+    return;
+  cpu_set_t all;
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    CPU_SET(cpu, &all);
+  // Only a wish: the kernel leaves out what is not there, and a refusal changes nothing.
+  sched_setaffinity(0, sizeof all, &all);
+}
+
+} // namespace
+
+bool underMpi() {
+  for (const char *name : {"OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_RANK"})
+    if (std::getenv(name))
+      return true;
+  return false;
+}
+
+int launch(int64_t ranks, const std::function<void(Transport &)> &body) {
+  try {
+    if (!underMpi()) {
+      runThreads(int(ranks), body);
+      return 0;
+    }
+    undoDefaultBinding();
+    return runMpi([&](Transport &transport) {
+      if (transport.size() != ranks)
+        throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ", transport.size(),
+                          "; use mpirun -n ", ranks, ", or no mpirun at all");
+      body(transport);
+    });
+  } catch (const std::exception &error) {
+    std::fprintf(stderr, "error: %s\n", error.what());
+    return 1;
+  }
+}
+
+} // namespace tessera::rt
