@@ -1,0 +1,21 @@
+// The exec dialect: the one header that others include.
+#ifndef TESSERA_DIALECTS_EXEC_EXEC_H
+#define TESSERA_DIALECTS_EXEC_EXEC_H
+
+#include "mlir/Bytecode/BytecodeOpInterface.h"
+#include "mlir/IR/Builders.h"
+#include "mlir/IR/BuiltinAttributes.h"
+#include "mlir/IR/BuiltinTypes.h"
+#include "mlir/IR/Dialect.h"
+#include "mlir/IR/OpDefinition.h"
+#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/SymbolTable.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+#include "dialects/exec/ExecDialect.h.inc"
+#define GET_TYPEDEF_CLASSES
+#include "dialects/exec/ExecTypes.h.inc"
+#define GET_OP_CLASSES
+#include "dialects/exec/ExecOps.h.inc"
+
+#endif

@@ -1,0 +1,28 @@
+//===- ExecDialect.td - the program one rank executes ----------------------===//
+#ifndef TESSERA_EXEC_DIALECT
+#define TESSERA_EXEC_DIALECT
+
+include "mlir/IR/OpBase.td"
+include "mlir/IR/AttrTypeBase.td"
+include "mlir/IR/SymbolInterfaces.td"
+include "mlir/Interfaces/SideEffectInterfaces.td"
+
+def Exec_Dialect : Dialect {
+  let name = "exec";
+  let cppNamespace = "::tessera::exec";
+  let summary = "Buffers with offsets, and what is done with them, in order";
+  let description = [{
+    Nearly one to one with docs/program-format.md. A program is a function without arguments: its buffers first, then operations that take and
+    return nothing but buffers. `exec.apply` alone is on tensors: a generated kernel before memory is planned.
+  }];
+  let useDefaultTypePrinterParser = 1;
+}
+
+def Exec_BufferType : TypeDef<Exec_Dialect, "Buffer"> {
+  let mnemonic = "buffer";
+  let summary = "a range of the arena";
+}
+
+class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
+
+#endif

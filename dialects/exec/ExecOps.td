@@ -1,0 +1,69 @@
+//===- ExecOps.td -----------------------------------------------------------===//
+#ifndef TESSERA_EXEC_OPS
+#define TESSERA_EXEC_OPS
+include "dialects/exec/ExecDialect.td"
+
+def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
+  let summary = "a generated kernel on tensors, before memory is planned";
+  let description = "`kernel` names a function in the module `@kernels`.";
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands);
+  let results = (outs Variadic<AnyRankedTensor>:$results);
+  let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
+}
+
+def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
+  let summary = "bytes [offset, offset + bytes) of the arena";
+  let description = [{ Of a variable's buffer `variable` is the name; it is live at every position. }];
+  let arguments = (ins I64Attr:$offset, I64Attr:$bytes, StrAttr:$category, OptionalAttr<FlatSymbolRefAttr>:$variable);
+  let results = (outs Exec_BufferType:$result);
+  let assemblyFormat = "attr-dict";
+  let hasVerifier = 1;
+}
+def Exec_ValidOp : Exec_Op<"valid", [Pure]> {
+  let summary = "how many positions of the rank's block are no padding: clamp(size - index*block, 0, block)";
+  let arguments = (ins AnyAttr:$axes, I64Attr:$block, I64Attr:$size);
+  let results = (outs I64:$result);
+  let assemblyFormat = "attr-dict";
+}
+def Exec_InputOp : Exec_Op<"input"> {
+  let summary = "a buffer that the runtime fills before the step";
+  let arguments = (ins Exec_BufferType:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout,
+                   OptionalAttr<DenseI64ArrayAttr>:$range);
+  let assemblyFormat = "$buffer attr-dict";
+}
+def Exec_OutputOp : Exec_Op<"output"> {
+  let summary = "a buffer that the runtime writes out after the step";
+  let arguments = (ins Exec_BufferType:$buffer, StrAttr:$name, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout);
+  let assemblyFormat = "$buffer attr-dict";
+}
+def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments]> {
+  let summary = "runs a generated kernel on ranges of [0, extent)";
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars, I64Attr:$extent, I64Attr:$grain);
+  let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
+}
+def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments]> {
+  let summary = "runs a function of the runtime's library";
+  let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars, DictionaryAttr:$settings);
+  let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
+}
+def Exec_CollectiveOp : Exec_Op<"collective"> {
+  let summary = "a collective, or with `token` >= 0 its start";
+  let description = "Buffers: in, out, and scratch where the algorithm needs it.";
+  let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element, DenseI64ArrayAttr:$shape,
+                   I64Attr:$split, I64Attr:$concat, StrAttr:$reduce, OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target,
+                   DefaultValuedAttr<I64Attr, "-1">:$token);
+  let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
+}
+def Exec_WaitOp : Exec_Op<"wait"> {
+  let summary = "waits for the collective started with the token";
+  let arguments = (ins I64Attr:$token);
+  let assemblyFormat = "$token attr-dict";
+}
+def Exec_LoopOp : Exec_Op<"loop", [SingleBlock, NoTerminator]> {
+  let summary = "runs its body once a microbatch";
+  let arguments = (ins I64Attr:$times);
+  let regions = (region SizedRegion<1>:$body);
+  let assemblyFormat = "$times $body attr-dict";
+}
+
+#endif

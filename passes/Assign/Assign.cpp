@@ -1,0 +1,173 @@
+// The assign phase: the plan's entries become attributes of the program.
+#include "lib/Support/Location.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Passes.h"
+#include "passes/Assign/Pattern.h"
+#include "passes/Assign/Plan.h"
+#include <fnmatch.h>
+
+namespace tessera {
+#define GEN_PASS_DEF_ASSIGN
+#include "passes/Assign/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+
+bool tessera::globMatches(StringRef glob, StringRef text) {
+  return glob == text || fnmatch(glob.str().c_str(), text.str().c_str(), 0) == 0;
+}
+
+std::vector<std::string> tessera::namesOf(Operation *op) {
+  std::vector<std::string> names;
+  auto add = [&](StringRef name) {
+    if (!name.empty())
+      names.push_back(name.str());
+  };
+  add(nodeName(op->getLoc()));
+  add(modulePath(op->getLoc()));
+  if (op->getNumOperands() > 1)
+    for (Value operand : op->getOperands())
+      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand))) {
+        add(read.getVariable());
+        if (auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr()))
+          add(variable.getSource().value_or(""));
+      }
+  return names;
+}
+
+namespace {
+
+struct AssignPass : tessera::impl::AssignBase<AssignPass> {
+  using AssignBase::AssignBase;
+
+  InFlightDiagnostic error(const Plan &plan, PlanPosition at) {
+    if (at.line == 0)
+      return getOperation().emitError();
+    auto loc = FileLineColLoc::get(&getContext(), plan.file, at.line, at.column);
+    return emitError(loc);
+  }
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    Plan plan;
+    if (!planFile.empty()) {
+      std::string text;
+      llvm::raw_string_ostream os(text);
+      FailureOr<Plan> read = Plan::read(planFile, os);
+      if (failed(read)) {
+        emitError(UnknownLoc::get(&getContext())) << StringRef(text).rtrim();
+        return signalPassFailure();
+      }
+      plan = *read;
+    }
+    if (microbatches > 1)
+      plan.microbatches = microbatches;
+    if (failed(applyRecipe(module, {dp, tp}, plan)) || failed(apply(module, plan)))
+      return signalPassFailure();
+  }
+
+  LogicalResult apply(ModuleOp module, const Plan &plan) {
+    SmallVector<dist::AxisRef> axes;
+    for (auto &[name, size] : plan.mesh)
+      axes.push_back({name, 1, size});
+    dist::Mesh mesh(axes);
+    if (std::string why = mesh.verify(); !why.empty())
+      return module.emitError("mesh: ") << why;
+    OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
+    if (module.getOps<dist::MeshOp>().empty())
+      dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(), dist::MeshAttr::get(&getContext(), mesh));
+    module->setAttr("dist.micro", b.getI64IntegerAttr(plan.microbatches));
+    for (auto func : module.getOps<func::FuncOp>())
+      if (failed(splitInputs(func, plan)))
+        return failure();
+    for (const OpRule &rule : plan.ops)
+      if (failed(givePattern(module, plan, rule, mesh)))
+        return failure();
+    return success();
+  }
+
+  LogicalResult splitInputs(func::FuncOp func, const Plan &plan) {
+    bool trains = !func.getOps<nn::AssignOp>().empty();
+    Builder b(func.getContext());
+    for (BlockArgument arg : func.getArguments()) {
+      auto type = cast<RankedTensorType>(arg.getType());
+      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+      if (!name || type.getRank() == 0)
+        continue;
+      SmallVector<SmallVector<StringRef>> splits(type.getRank());
+      for (const InputRule &rule : plan.inputs) {
+        if (!globMatches(rule.match, name.getValue()))
+          continue;
+        int64_t dim = rule.dim < 0 ? rule.dim + type.getRank() : rule.dim;
+        if (dim < 0 || dim >= type.getRank())
+          return error(plan, rule.at) << "input \"" << name.getValue() << "\" has " << type.getRank()
+                                      << " dimensions and no dimension " << rule.dim;
+        for (const std::string &axis : rule.axes)
+          splits[dim].push_back(axis);
+        break;
+      }
+      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
+      bool isData = !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
+      if (trains && plan.microbatches > 1 && isData) {
+        if (type.getDimSize(0) < plan.microbatches)
+          return func.emitError("input \"") << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
+                                            << plan.microbatches << " microbatches";
+        splits[0].push_back(dist::kMicroAxis);
+      }
+      if (llvm::all_of(splits, [](auto &axes) { return axes.empty(); }))
+        continue;
+      SmallVector<Attribute> dims;
+      for (auto &axes : splits)
+        dims.push_back(b.getStrArrayAttr(axes));
+      func.setArgAttr(arg.getArgNumber(), "dist.split", b.getArrayAttr(dims));
+    }
+    return success();
+  }
+
+  LogicalResult givePattern(ModuleOp module, const Plan &plan, const OpRule &rule, const dist::Mesh &mesh) {
+    const tessera::Pattern *pattern = findPattern(rule.pattern);
+    if (!pattern)
+      return error(plan, rule.at) << "there is no pattern \"" << rule.pattern << "\"";
+    if (rule.axes.size() != pattern->axes().size())
+      return error(plan, rule.at) << "pattern \"" << rule.pattern << "\" takes " << pattern->axes().size() << " axes and was given "
+                                  << rule.axes.size();
+    SmallVector<dist::AxisList> axes;
+    dist::AxisList refs;
+    for (const std::string &name : rule.axes) {
+      std::string why;
+      auto resolved = mesh.resolve({dist::AxisRef{name, 1, 0}}, why);
+      if (!resolved)
+        return error(plan, rule.at) << why;
+      axes.push_back(*resolved);
+      refs.push_back({name, 1, 0});
+    }
+    bool named = false, given = false;
+    std::string why;
+    for (auto func : module.getOps<func::FuncOp>())
+      for (Operation &op : func.getBody().front()) {
+        auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+        if (!factorOp || op.hasAttr("nn.grad_of") ||
+            llvm::none_of(namesOf(&op), [&](const std::string &n) { return globMatches(rule.match, n); }))
+          continue;
+        named = true;
+        if (Applies applies = pattern->applies(factorOp, axes); !applies) {
+          why = applies.why;
+          continue;
+        }
+        given = true;
+        if (op.hasAttr("dist.pattern"))
+          continue;
+        op.setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
+        op.setAttr("dist.origin", StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : "recipe"));
+        ++numPatterns;
+      }
+    if (!named)
+      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"";
+    if (!given)
+      return error(plan, rule.at) << "\"" << rule.match << "\": " << why;
+    return success();
+  }
+};
+
+} // namespace

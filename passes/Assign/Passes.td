@@ -1,0 +1,20 @@
+#ifndef TESSERA_PASSES_ASSIGN
+#define TESSERA_PASSES_ASSIGN
+include "mlir/Pass/PassBase.td"
+
+def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
+  let summary = "Writes mesh, input splits and patterns on the program, from a plan file and the recipe";
+  let description = [{
+    A plan file's entries come first, then `dist.pattern` attributes that are there already, then the recipe (`dp`, `tp`), which finds the transformer
+    block by structure. Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
+  }];
+  let options = [
+    Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,
+    Option<"dp", "dp", "int64_t", "1", "recipe: ranks of data parallelism, axis \"data\"">,
+    Option<"tp", "tp", "int64_t", "1", "recipe: ranks of tensor parallelism, axis \"tensor\"">,
+    Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
+  ];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
+  let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];
+}
+#endif

@@ -1,0 +1,58 @@
+// A pattern: one parallel algorithm for one kind of operator. One registered object a file in passes/Assign/patterns/,
+// stateless. It says which factors of the operator are split over which axes; everything else (what surrounds the operator, its
+// gradients, the collectives, their cost) follows.
+#ifndef TESSERA_PASSES_ASSIGN_PATTERN_H
+#define TESSERA_PASSES_ASSIGN_PATTERN_H
+
+#include "dialects/dist/Axis.h"
+#include "dialects/nn/NN.h"
+
+namespace tessera {
+
+struct FactorSplit {
+  int factor;
+  dist::AxisList axes;
+};
+
+struct Choice {
+  llvm::SmallVector<FactorSplit> compute;
+};
+
+/// Whether a pattern serves an operator; if not, why not, in a sentence a user can act on.
+struct Applies {
+  std::string why;
+  explicit operator bool() const { return why.empty(); }
+};
+
+class Pattern {
+public:
+  virtual ~Pattern() = default;
+  virtual llvm::StringRef name() const = 0;
+  /// The names of its axes in order, for messages and the table: {"axis"}.
+  virtual llvm::ArrayRef<llvm::StringRef> axes() const = 0;
+  /// One paragraph and the formulas of what it sends; docs/patterns.md is made of these.
+  virtual llvm::StringRef doc() const = 0;
+  virtual Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
+  virtual Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
+};
+
+/// All registered patterns, by name.
+llvm::ArrayRef<const Pattern *> allPatterns();
+const Pattern *findPattern(llvm::StringRef name);
+
+/// Puts a pattern into the list; `static RegisterPattern<Column> x;` in its file.
+void registerPattern(const Pattern *pattern);
+template <typename T> struct RegisterPattern {
+  RegisterPattern() {
+    static T pattern;
+    registerPattern(&pattern);
+  }
+};
+
+/// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both are.
+int parameterOperand(mlir::Operation *op);
+/// The variable that a value is made of by reshapes, transposes and casts alone, or null.
+mlir::Operation *readOf(mlir::Value value);
+
+} // namespace tessera
+#endif

@@ -1,0 +1,271 @@
+// Reading and printing plans.
+#include "passes/Assign/Plan.h"
+#include "dialects/dist/Axis.h"
+#include "passes/Assign/Pattern.h"
+#include "llvm/ADT/STLExtras.h"
+#include <set>
+#define TOML_EXCEPTIONS 0
+#include <toml++/toml.h>
+
+using namespace mlir;
+using namespace tessera;
+
+namespace {
+
+// Reads tables and reports everything that means nothing, with its place and the nearest name that does.
+class Reader {
+public:
+  Reader(StringRef file, llvm::raw_ostream &errors) : file(file), errors(errors) {}
+  bool ok = true;
+
+  llvm::raw_ostream &error(const toml::source_region &at) {
+    if (!ok)
+      errors << "\n";
+    ok = false;
+    return errors << file << ":" << at.begin.line << ":" << at.begin.column << ": ";
+  }
+  static std::string nearest(StringRef name, ArrayRef<StringRef> valid) {
+    StringRef best;
+    unsigned distance = ~0u;
+    for (StringRef candidate : valid)
+      if (unsigned d = name.edit_distance(candidate); d < distance)
+        distance = d, best = candidate;
+    return best.str();
+  }
+  void keys(const toml::table &table, ArrayRef<StringRef> valid, StringRef where) {
+    for (auto &&[key, value] : table)
+      if (!llvm::is_contained(valid, StringRef(key.str())))
+        error(key.source()) << "unknown key \"" << StringRef(key.str()) << "\" in " << where << "; the nearest is \""
+                            << nearest(StringRef(key.str()), valid) << "\"";
+  }
+  std::string text(const toml::table &table, StringRef key, bool required) {
+    const toml::node *node = table.get(std::string_view(key));
+    if (!node) {
+      if (required)
+        error(table.source()) << "\"" << key << "\" is missing";
+      return "";
+    }
+    if (auto value = node->value_exact<std::string>())
+      return *value;
+    error(node->source()) << "\"" << key << "\" must be a string";
+    return "";
+  }
+  std::optional<int64_t> number(const toml::node &node, StringRef what) {
+    if (auto value = node.value_exact<int64_t>())
+      return *value;
+    error(node.source()) << what << " must be an integer";
+    return std::nullopt;
+  }
+  std::vector<std::string> axes(const toml::node *node, const Plan &plan, const toml::source_region &at) {
+    std::vector<std::string> result;
+    if (!node) {
+      error(at) << "\"axes\" is missing";
+      return result;
+    }
+    const toml::array *array = node->as_array();
+    if (!array) {
+      error(node->source()) << "axes must be a list of mesh axes, such as [\"tensor\"]";
+      return result;
+    }
+    for (const toml::node &item : *array) {
+      auto name = item.value_exact<std::string>();
+      if (!name) {
+        error(item.source()) << "an axis must be a string";
+        continue;
+      }
+      if (llvm::none_of(plan.mesh, [&](auto &axis) { return axis.first == *name; })) {
+        SmallVector<StringRef> valid;
+        for (auto &axis : plan.mesh)
+          valid.push_back(axis.first);
+        llvm::raw_ostream &os = error(item.source()) << "the mesh has no axis \"" << *name << "\"";
+        if (!valid.empty())
+          os << "; the nearest is \"" << nearest(*name, valid) << "\"";
+        continue;
+      }
+      if (llvm::is_contained(result, *name))
+        error(item.source()) << "axis \"" << *name << "\" is listed twice";
+      result.push_back(*name);
+    }
+    return result;
+  }
+  // The tables of an array of tables.
+  std::vector<const toml::table *> tables(const toml::table &root, StringRef key) {
+    std::vector<const toml::table *> list;
+    const toml::node *node = root.get(std::string_view(key));
+    if (!node)
+      return list;
+    const toml::array *array = node->as_array();
+    if (!array) {
+      error(node->source()) << "\"" << key << "\" is a list: write [[" << key << "]]";
+      return list;
+    }
+    for (const toml::node &item : *array) {
+      if (const toml::table *table = item.as_table())
+        list.push_back(table);
+      else
+        error(item.source()) << "an entry of \"" << key << "\" must be a table";
+    }
+    return list;
+  }
+
+private:
+  std::string file;
+  llvm::raw_ostream &errors;
+};
+
+PlanPosition place(const toml::node &node) { return {int(node.source().begin.line), int(node.source().begin.column)}; }
+
+} // namespace
+
+FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
+  toml::parse_result parsed = toml::parse_file(std::string_view(path));
+  if (!parsed) {
+    const auto &at = parsed.error().source().begin;
+    errors << path << ":" << at.line << ":" << at.column << ": " << StringRef(parsed.error().description());
+    return failure();
+  }
+  const toml::table &root = parsed.table();
+  Plan plan;
+  plan.file = path.str();
+  Reader reader(path, errors);
+  reader.keys(root, {"mesh", "input", "op", "value", "pipeline"}, "the plan");
+  if (const toml::node *mesh = root.get("mesh")) {
+    if (const toml::table *table = mesh->as_table()) {
+      // In the order of the file: slowest varying first.
+      std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node *>>> axes;
+      for (auto &&[key, value] : *table)
+        axes.push_back({key.source().begin, {std::string(key.str()), &value}});
+      llvm::sort(axes, [](auto &a, auto &b) {
+        return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
+      });
+      for (auto &[at, axis] : axes) {
+        auto size = reader.number(*axis.second, "the size of a mesh axis");
+        if (size && *size < 1)
+          reader.error(axis.second->source()) << "mesh axis \"" << axis.first << "\" has size " << *size << "; sizes are at least 1";
+        else if (axis.first == dist::kMicroAxis)
+          reader.error(axis.second->source()) << "\"micro\" names microbatches and cannot be a mesh axis";
+        else if (size)
+          plan.mesh.push_back({axis.first, *size});
+      }
+    } else {
+      reader.error(mesh->source()) << "\"mesh\" must be a table of axes and sizes";
+    }
+  }
+  for (const toml::table *table : reader.tables(root, "input")) {
+    reader.keys(*table, {"match", "dim", "axes"}, "[[input]]");
+    InputRule rule;
+    rule.at = place(*table);
+    rule.match = reader.text(*table, "match", true);
+    if (const toml::node *dim = table->get("dim"))
+      rule.dim = reader.number(*dim, "\"dim\"").value_or(0);
+    rule.axes = reader.axes(table->get("axes"), plan, table->source());
+    plan.inputs.push_back(rule);
+  }
+  for (const toml::table *table : reader.tables(root, "op")) {
+    reader.keys(*table, {"match", "pattern", "axes"}, "[[op]]");
+    OpRule rule;
+    rule.at = place(*table);
+    rule.match = reader.text(*table, "match", true);
+    rule.pattern = reader.text(*table, "pattern", true);
+    const tessera::Pattern *pattern = findPattern(rule.pattern);
+    if (!pattern && !rule.pattern.empty()) {
+      SmallVector<StringRef> names;
+      for (const tessera::Pattern *p : allPatterns())
+        names.push_back(p->name());
+      const toml::node *node = table->get("pattern");
+      reader.error(node->source()) << "there is no pattern \"" << rule.pattern << "\"; the nearest is \""
+                                   << Reader::nearest(rule.pattern, names) << "\"";
+    }
+    rule.axes = reader.axes(table->get("axes"), plan, table->source());
+    if (pattern && !rule.axes.empty() && rule.axes.size() != pattern->axes().size())
+      reader.error(table->get("axes")->source()) << "pattern \"" << rule.pattern << "\" takes " << pattern->axes().size()
+                                                 << " axis names and was given " << rule.axes.size();
+    plan.ops.push_back(rule);
+  }
+  for (const toml::table *table : reader.tables(root, "value")) {
+    reader.keys(*table, {"match", "split"}, "[[value]]");
+    ValueRule rule;
+    rule.at = place(*table);
+    rule.match = reader.text(*table, "match", true);
+    const toml::node *split = table->get("split");
+    const toml::table *dims = split ? split->as_table() : nullptr;
+    if (!dims) {
+      reader.error(split ? split->source() : table->source()) << "\"split\" must be a table from dimensions to axes, such as { 1 = [\"tensor\"] }";
+      continue;
+    }
+    std::set<std::string> used;
+    for (auto &&[key, value] : *dims) {
+      int64_t dim = 0;
+      if (StringRef(key.str()).getAsInteger(10, dim)) {
+        reader.error(key.source()) << "\"" << StringRef(key.str()) << "\" is not the number of a dimension";
+        continue;
+      }
+      rule.split[dim] = reader.axes(&value, plan, value.source());
+      for (const std::string &axis : rule.split[dim])
+        if (!used.insert(axis).second)
+          reader.error(value.source()) << "axis \"" << axis << "\" splits two dimensions of one value";
+    }
+    plan.values.push_back(rule);
+  }
+  if (const toml::node *node = root.get("pipeline")) {
+    if (const toml::table *table = node->as_table()) {
+      reader.keys(*table, {"microbatches"}, "[pipeline]");
+      if (const toml::node *m = table->get("microbatches")) {
+        plan.microbatches = reader.number(*m, "\"microbatches\"").value_or(1);
+        if (plan.microbatches < 1)
+          reader.error(m->source()) << "\"microbatches\" is " << plan.microbatches << "; it is at least 1";
+      }
+    } else {
+      reader.error(node->source()) << "\"pipeline\" must be a table";
+    }
+  }
+  if (!reader.ok)
+    return failure();
+  return plan;
+}
+
+static std::string quoted(StringRef text) {
+  std::string result = "\"";
+  for (char c : text) {
+    if (c == '"' || c == '\\')
+      result += '\\';
+    result += c;
+  }
+  return result + "\"";
+}
+
+static std::string list(ArrayRef<std::string> names) {
+  std::string result = "[";
+  for (auto [i, name] : llvm::enumerate(names))
+    result += (i ? ", " : "") + quoted(name);
+  return result + "]";
+}
+
+void Plan::print(llvm::raw_ostream &os) const {
+  os << "[mesh]                        # axis = size, slowest varying first; their product is the number of ranks\n";
+  for (auto &[name, size] : mesh)
+    os << quoted(name) << " = " << size << "\n";
+  for (const InputRule &rule : inputs)
+    os << "\n[[input]]\nmatch = " << quoted(rule.match) << "\ndim   = " << rule.dim << "\naxes  = " << list(rule.axes) << "\n";
+  for (const OpRule &rule : ops)
+    os << "\n[[op]]\nmatch   = " << quoted(rule.match) << "\npattern = " << quoted(rule.pattern) << "\naxes    = " << list(rule.axes) << "\n";
+  for (const ValueRule &rule : values) {
+    os << "\n[[value]]\nmatch = " << quoted(rule.match) << "\nsplit = { ";
+    bool first = true;
+    for (auto &[dim, axes] : rule.split) {
+      os << (first ? "" : ", ") << quoted(std::to_string(dim)) << " = " << list(axes);
+      first = false;
+    }
+    os << " }\n";
+  }
+  if (microbatches > 1)
+    os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
+}
+
+bool Plan::addAxis(StringRef axis, int64_t size) {
+  for (auto &[name, have] : mesh)
+    if (axis == name)
+      return have == size;
+  mesh.push_back({axis.str(), size});
+  return true;
+}

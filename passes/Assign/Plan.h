@@ -1,0 +1,67 @@
+// The plan: which mesh, how inputs are split, which pattern each operator follows. Read from TOML, made by the recipe, printed back.
+#ifndef TESSERA_PASSES_ASSIGN_PLAN_H
+#define TESSERA_PASSES_ASSIGN_PLAN_H
+
+#include "mlir/IR/BuiltinOps.h"
+#include "llvm/Support/raw_ostream.h"
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Where an entry stands in the file it was read from; line 0: the recipe.
+struct PlanPosition {
+  int line = 0, column = 0;
+};
+
+struct InputRule {
+  std::string match;
+  int64_t dim = 0;
+  std::vector<std::string> axes;
+  PlanPosition at;
+};
+
+struct OpRule {
+  std::string match, pattern;
+  std::vector<std::string> axes;
+  PlanPosition at;
+};
+
+struct ValueRule {
+  std::string match;
+  std::map<int64_t, std::vector<std::string>> split;
+  PlanPosition at;
+};
+
+struct Plan {
+  std::vector<std::pair<std::string, int64_t>> mesh;
+  std::vector<InputRule> inputs;
+  std::vector<OpRule> ops; // the first match wins
+  std::vector<ValueRule> values;
+  int64_t microbatches = 1;
+  std::string file;
+
+  /// Reads a plan file. What is wrong is reported as `error: FILE:LINE:COLUMN: ...` with the nearest valid name.
+  static mlir::FailureOr<Plan> read(llvm::StringRef path, llvm::raw_ostream &errors);
+  /// The plan as TOML, ready to edit and to give back.
+  void print(llvm::raw_ostream &os) const;
+  /// Appends `axis` to the mesh. False when it is there with another size.
+  bool addAxis(llvm::StringRef axis, int64_t size);
+};
+
+/// The recipe's part of the options, and what it adds to a plan: --dp splits dimension 0 of the inputs that share it with most others;
+/// --tp pairs products of a block as column and row, and splits the vocabulary.
+struct Recipe {
+  int64_t dp = 1, tp = 1;
+};
+mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const Recipe &recipe, Plan &plan);
+
+/// fnmatch, or equality.
+bool globMatches(llvm::StringRef glob, llvm::StringRef text);
+/// The names that globs are matched against: the operator's ONNX node, its module path, its parameters and their sources.
+std::vector<std::string> namesOf(mlir::Operation *op);
+
+} // namespace tessera
+#endif

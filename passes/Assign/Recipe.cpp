@@ -1,0 +1,211 @@
+// The recipe: finds, by structure alone, what Megatron-LM does by hand, and writes it down as a plan.
+#include "dialects/dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Pattern.h"
+#include "passes/Assign/Plan.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tessera;
+
+namespace {
+
+// A value and those of its dimensions that the columns of a product run along.
+struct Flow {
+  Value value;
+  llvm::SmallBitVector dims;
+};
+
+// Where the columns of a product go: the products that sum over them, attentions on the way, and whether they
+// end as classes of a loss or as an output.
+struct Columns {
+  llvm::SetVector<Operation *> rows, attentions;
+  bool endsAsClasses = false;
+};
+
+} // namespace
+
+// Dimensions of a reshape's result that the dimensions `dims` of its operand become.
+static llvm::SmallBitVector reshaped(Operation *op, const llvm::SmallBitVector &dims) {
+  auto in = cast<RankedTensorType>(op->getOperand(0).getType()), out = cast<RankedTensorType>(op->getResult(0).getType());
+  llvm::SmallBitVector result(out.getRank());
+  int64_t low = 1;
+  for (int d = in.getRank() - 1; d >= 0; --d) {
+    int64_t high = low * in.getDimSize(d);
+    if (dims[d]) {
+      int64_t outLow = 1;
+      for (int k = out.getRank() - 1; k >= 0; --k) {
+        int64_t outHigh = outLow * out.getDimSize(k);
+        if (out.getDimSize(k) > 1 && outLow < high && low < outHigh)
+          result.set(k);
+        outLow = outHigh;
+      }
+    }
+    low = high;
+  }
+  return result;
+}
+
+static int weightColumns(nn::FactorOpInterface op, const tessera::Pattern &column) {
+  return column.choose(op, {dist::AxisList()}).compute[0].factor;
+}
+
+static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &column, const tessera::Pattern &row, const tessera::Pattern &heads) {
+  Columns found;
+  llvm::SmallVector<Flow> work;
+  llvm::DenseSet<Value> seen;
+  nn::FactorRule rule = product.getFactorRule();
+  int f = weightColumns(product, column);
+  llvm::SmallBitVector dims(rule.results[0].size());
+  for (auto [d, factor] : llvm::enumerate(rule.results[0]))
+    if (factor == f)
+      dims.set(d);
+  work.push_back({product->getResult(0), dims});
+  while (!work.empty()) {
+    Flow flow = work.pop_back_val();
+    if (!seen.insert(flow.value).second)
+      continue;
+    for (OpOperand &use : flow.value.getUses()) {
+      Operation *user = use.getOwner();
+      if (user->hasAttr("nn.grad_of"))
+        continue;
+      if (isa<func::ReturnOp>(user)) {
+        found.endsAsClasses = true;
+        continue;
+      }
+      auto factorOp = dyn_cast<nn::FactorOpInterface>(user);
+      if (!factorOp)
+        continue;
+      nn::FactorRule next = factorOp.getFactorRule();
+      if (next.isReshape) {
+        work.push_back({user->getResult(0), reshaped(user, flow.dims)});
+        continue;
+      }
+      llvm::SmallBitVector factors(next.factors.size());
+      bool stops = false;
+      for (auto [d, factor] : llvm::enumerate(next.operands[use.getOperandNumber()])) {
+        if (!flow.dims[d] || factor < 0)
+          continue;
+        factors.set(factor);
+        bool inResult = llvm::any_of(next.results, [&](auto &r) { return llvm::is_contained(r, factor); });
+        if (next.factors[factor].kind == nn::FactorKind::Cooperative) {
+          stops = true;
+          found.endsAsClasses |= !inResult;
+        }
+        if (next.factors[factor].kind == nn::FactorKind::Reduction && row.applies(factorOp, {}) &&
+            row.choose(factorOp, {dist::AxisList()}).compute[0].factor == int(factor))
+          found.rows.insert(user);
+      }
+      if (stops)
+        continue;
+      if (heads.applies(factorOp, {}))
+        found.attentions.insert(user);
+      for (auto [r, result] : llvm::enumerate(user->getResults())) {
+        llvm::SmallBitVector tracked(next.results[r].size());
+        for (auto [d, factor] : llvm::enumerate(next.results[r]))
+          if (factor >= 0 && factors[factor] && next.factors[factor].kind == nn::FactorKind::PassThrough)
+            tracked.set(d);
+        if (tracked.any())
+          work.push_back({result, tracked});
+      }
+    }
+  }
+  return found;
+}
+
+static LogicalResult splitBatch(ModuleOp module, Plan &plan) {
+  func::FuncOp func;
+  for (auto f : module.getOps<func::FuncOp>())
+    if (!func || f.getName() == "infer")
+      func = f;
+  std::map<int64_t, std::vector<std::string>> byExtent;
+  for (BlockArgument arg : func.getArguments()) {
+    auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
+    auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+    auto type = cast<RankedTensorType>(arg.getType());
+    if (type.getRank() > 0 && name && (!kind || kind.getValue() == "data"))
+      byExtent[type.getDimSize(0)].push_back(name.str());
+  }
+  size_t most = 0, ties = 0;
+  int64_t extent = 0;
+  for (auto &[size, names] : byExtent) {
+    if (names.size() > most)
+      most = names.size(), ties = 1, extent = size;
+    else if (names.size() == most)
+      ++ties;
+  }
+  if (most == 0)
+    return module.emitError("--dp: the model has no input with a batch dimension");
+  if (ties > 1)
+    return module.emitError("--dp: it is not clear which inputs share the batch dimension; say so with [[input]] entries of a plan");
+  for (const std::string &name : byExtent[extent])
+    plan.inputs.push_back({name, 0, {"data"}, {}});
+  // What training adds is split along.
+  for (const char *name : {"labels", "target"})
+    plan.inputs.push_back({name, 0, {"data"}, {}});
+  return success();
+}
+
+LogicalResult tessera::applyRecipe(ModuleOp module, const Recipe &recipe, Plan &plan) {
+  auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
+    if (plan.addAxis(name, size))
+      return success();
+    return module.emitError("mesh axis \"") << name << "\" has one size in the plan and size " << size << " by option";
+  };
+  if (recipe.dp > 1) {
+    if (failed(axis("data", recipe.dp)))
+      return failure();
+    bool given = llvm::any_of(plan.inputs, [](const InputRule &r) { return llvm::is_contained(r.axes, "data"); });
+    if (!given && failed(splitBatch(module, plan)))
+      return failure();
+  }
+  if (recipe.tp <= 1)
+    return success();
+  if (failed(axis("tensor", recipe.tp)))
+    return failure();
+  const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"), &vocab = *findPattern("vocab"),
+                &heads = *findPattern("heads");
+  llvm::MapVector<Operation *, StringRef> chosen;
+  for (auto func : module.getOps<func::FuncOp>())
+    for (Operation &op : func.getBody().front()) {
+      auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+      if (!factorOp || op.hasAttr("nn.grad_of") || chosen.contains(&op))
+        continue;
+      if (column.applies(factorOp, {}) && row.applies(factorOp, {})) {
+        Columns found = follow(factorOp, column, row, heads);
+        if (!found.rows.empty()) {
+          chosen.insert({&op, "column"});
+          for (Operation *other : found.rows)
+            chosen.insert({other, "row"});
+          for (Operation *other : found.attentions)
+            chosen.insert({other, "heads"});
+        } else if (found.endsAsClasses) {
+          chosen.insert({&op, "vocab"});
+        }
+        continue;
+      }
+      // A table that is looked up by what the program computes with: worth a split when every rank gets several rows.
+      if (vocab.applies(factorOp, {})) {
+        nn::FactorRule rule = factorOp.getFactorRule();
+        int f = vocab.choose(factorOp, {dist::AxisList()}).compute[0].factor;
+        Operation *ids = op.getOperand(1).getDefiningOp();
+        bool free = ids && ids->getNumOperands() == 0;
+        if (rule.factors[f].size >= 8 * recipe.tp && !free)
+          chosen.insert({&op, "vocab"});
+      }
+    }
+  if (chosen.empty())
+    return module.emitError("--tp: the model has no pair of products to split as column and row, and no vocabulary");
+  std::set<std::string> listed;
+  for (auto [op, pattern] : chosen) {
+    std::vector<std::string> names = namesOf(op);
+    // The parameter's name where there is one (it is unique), else the node's.
+    std::string match = names.empty() ? "" : names.front();
+    if (int weight = parameterOperand(op); weight >= 0)
+      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
+    if (listed.insert(match + "|" + pattern.str()).second)
+      plan.ops.push_back({match, pattern.str(), {"tensor"}, {}});
+  }
+  return success();
+}

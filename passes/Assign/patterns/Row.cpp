@@ -1,0 +1,38 @@
+// row: the rows of a weight, one block a rank (Megatron-LM, section 3).
+#include "passes/Assign/Pattern.h"
+
+using namespace tessera;
+
+namespace {
+class Row : public Pattern {
+  llvm::StringRef name() const override { return "row"; }
+  llvm::ArrayRef<llvm::StringRef> axes() const override {
+    static const llvm::StringRef names[] = {"axis"};
+    return names;
+  }
+  llvm::StringRef doc() const override {
+    return "A product with a weight is split along the dimension it sums over: y[.., o] = x[.., i] w[i, o] with i over the axis. Each rank "
+           "has a partial sum of y, all-reduced: 2(n-1)/n of y's bytes; backward it sends nothing. x is expected split as a column product "
+           "leaves it. A bias is added once, after the reduction.";
+  }
+  static int rows(nn::FactorOpInterface op) {
+    int weight = parameterOperand(op);
+    if (weight < 0)
+      return -1;
+    nn::FactorRule rule = op.getFactorRule();
+    for (auto [f, factor] : llvm::enumerate(rule.factors))
+      if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) && rule.operandHas(1 - weight, f))
+        return f;
+    return -1;
+  }
+  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+    if (op->getNumOperands() < 2 || rows(op) < 0)
+      return {"'row' splits the rows of a weight, and this operator is no product with a parameter"};
+    return {};
+  }
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+    return {{{rows(op), axes[0]}}};
+  }
+};
+RegisterPattern<Row> row;
+} // namespace

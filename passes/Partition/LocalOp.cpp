@@ -1,0 +1,159 @@
+#include "passes/Partition/LocalOp.h"
+
+using namespace mlir;
+using namespace tessera;
+using dist::Atom;
+using dist::AxisList;
+using dist::Layout;
+
+LocalOp::LocalOp(OpBuilder &builder, nn::FactorOpInterface op) : nn::LocalBuilder(builder.getContext()), op(op), rule(op.getFactorRule()) {
+  restoreInsertionPoint(builder.saveInsertionPoint());
+  atoms.resize(rule.factors.size());
+  auto read = [&](ValueRange values, ArrayRef<nn::DimFactors> dims) {
+    for (auto [value, factors] : llvm::zip(values, dims)) {
+      if (!isa<RankedTensorType>(value.getType()))
+        continue;
+      Layout layout = dist::getLayout(value.getType());
+      for (auto [d, f] : llvm::enumerate(factors))
+        if (f >= 0 && atoms[f].empty())
+          atoms[f].append(layout.dims[d].begin(), layout.dims[d].end());
+    }
+  };
+  if (!rule.isReshape) {
+    read(op->getOperands(), rule.operands);
+    read(op->getResults(), rule.results);
+  }
+}
+
+RankedTensorType LocalOp::resultType(unsigned result) const {
+  return dist::localType(cast<RankedTensorType>(op->getResult(result).getType()));
+}
+
+AxisList LocalOp::axesOf(int factor) const {
+  AxisList axes;
+  for (const Atom &atom : atoms[factor])
+    axes.append(atom.axes.begin(), atom.axes.end());
+  return axes;
+}
+
+bool LocalOp::isSplit(int factor) const { return factor >= 0 && !axesOf(factor).empty(); }
+
+Value LocalOp::blockStart(int factor) {
+  if (atoms[factor].size() > 1) {
+    // Of several atoms only a split of the major one leaves a contiguous block.
+    for (const Atom &atom : llvm::drop_begin(atoms[factor]))
+      if (!atom.axes.empty() || atom.padded != atom.size)
+        ok = op->emitOpError("needs a contiguous block of factor ") << rule.factors[factor].name << ", which is split inside";
+  }
+  int64_t block = 1;
+  for (const Atom &atom : atoms[factor])
+    block *= atom.local();
+  return dist::BlockStartOp::create(*this, loc(), getI64Type(), dist::AxesAttr::get(getContext(), axesOf(factor)), block);
+}
+
+Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
+  AxisList axes = axesOf(factor);
+  if (axes.empty())
+    return value;
+  auto type = cast<RankedTensorType>(value.getType());
+  return dist::CollectiveOp::create(
+      *this, loc(), type, value, dist::CollectiveKind::AllReduce, dist::AxesAttr::get(getContext(), axes),
+      getDenseI64ArrayAttr({type.getNumElements()}), IntegerAttr(), IntegerAttr(), IntegerAttr(),
+      dist::ReduceKindAttr::get(getContext(), kind == "max" ? dist::ReduceKind::Max : dist::ReduceKind::Sum),
+      dist::LayoutAttr(), dist::LayoutAttr());
+}
+
+Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
+  Layout layout = dist::getLayout(op->getResult(result).getType());
+  auto &list = layout.dims[dim];
+  auto index = [&](const Atom &atom) -> Value {
+    return dist::LogicalIndexOp::create(*this, loc(), RankedTensorType::get({atom.local()}, getI64Type()),
+                                        dist::AxesAttr::get(getContext(), atom.axes), atom.size, atom.padded);
+  };
+  if (list.empty())
+    return nn::ConstantOp::create(*this, loc(), RankedTensorType::get({1}, getI64Type()),
+                                  DenseElementsAttr::get(RankedTensorType::get({1}, getI64Type()), int64_t(0)));
+  // Mixed radix over the atoms, major to minor.
+  Value sum;
+  int64_t rows = 1;
+  for (const Atom &atom : list) {
+    Value next = index(atom);
+    if (!sum) {
+      sum = next;
+      rows = atom.local();
+      continue;
+    }
+    auto type = RankedTensorType::get({rows, atom.local()}, getI64Type());
+    Value scale = nn::ConstantOp::create(*this, loc(), RankedTensorType::get({}, getI64Type()),
+                                         DenseElementsAttr::get(RankedTensorType::get({}, getI64Type()), atom.size));
+    Value column = nn::ReshapeOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), sum);
+    Value scaled = nn::MulOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), column, scale);
+    Value both = nn::AddOp::create(*this, loc(), type, scaled, next);
+    rows *= atom.local();
+    sum = nn::ReshapeOp::create(*this, loc(), RankedTensorType::get({rows}, getI64Type()), both);
+  }
+  return sum;
+}
+
+Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
+  auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+  if (!type || rule.isReshape)
+    return local;
+  Layout layout = dist::getLayout(type);
+  SmallVector<int64_t> shape = layout.localAtoms();
+  for (auto [d, f] : llvm::enumerate(rule.operands[operand])) {
+    if (f < 0)
+      continue;
+    std::optional<double> neutral;
+    size_t position = layout.firstAtom(d);
+    for (const Atom &atom : layout.dims[d]) {
+      size_t at = position++;
+      if (atom.padded == atom.size)
+        continue;
+      if (!neutral)
+        neutral = op.getNeutral(operand, f);
+      if (!neutral)
+        break;
+      int64_t outer = 1, inner = 1;
+      for (size_t k = 0; k < shape.size(); ++k)
+        (k < at ? outer : inner) *= k == at ? 1 : shape[k];
+      Type element = type.getElementType();
+      TypedAttr value = isa<FloatType>(element)
+                            ? TypedAttr(FloatAttr::get(element, *neutral))
+                            : TypedAttr(IntegerAttr::get(element, int64_t(*neutral)));
+      local = dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), atom.axes),
+                                          getDenseI64ArrayAttr({outer, shape[at], inner}), getI64IntegerAttr(atom.size),
+                                          cast<TypedAttr>(value));
+      ++numMasks;
+    }
+  }
+  return local;
+}
+
+FailureOr<Value> tessera::emitReshard(OpBuilder &b, Location loc, dist::ReshardPlanner &planner, Value local,
+                                      const Layout &from, const Layout &to, int64_t &numCollectives) {
+  Type element = cast<RankedTensorType>(local.getType()).getElementType();
+  FailureOr<dist::ReshardPlan> plan =
+      planner.plan(dist::elementBytes(element), from, to, [&] { return emitError(loc); });
+  if (failed(plan))
+    return failure();
+  auto position = [&](int64_t p) { return p >= 0 ? b.getI64IntegerAttr(p) : IntegerAttr(); };
+  for (const dist::ReshardStep &step : plan->steps) {
+    auto result = RankedTensorType::get(step.after.localShape(), element);
+    auto shape = b.getDenseI64ArrayAttr(step.before.localAtoms());
+    auto axes = dist::AxesAttr::get(b.getContext(), step.axes);
+    if (!step.kind) {
+      local = dist::SliceOp::create(b, loc, result, local, axes, shape, b.getI64IntegerAttr(step.split));
+      continue;
+    }
+    bool reduces = *step.kind == dist::CollectiveKind::AllReduce || *step.kind == dist::CollectiveKind::ReduceScatter;
+    bool permutes = *step.kind == dist::CollectiveKind::Permute;
+    local = dist::CollectiveOp::create(
+        b, loc, result, local, *step.kind, axes, shape, position(step.split), position(step.concat), IntegerAttr(),
+        reduces ? dist::ReduceKindAttr::get(b.getContext(), dist::ReduceKind::Sum) : dist::ReduceKindAttr(),
+        permutes ? dist::LayoutAttr::get(b.getContext(), step.before) : dist::LayoutAttr(),
+        permutes ? dist::LayoutAttr::get(b.getContext(), step.after) : dist::LayoutAttr());
+    ++numCollectives;
+  }
+  return local;
+}

@@ -1,0 +1,41 @@
+// One operator's view of its operands' and results' layouts while its per-rank form is built.
+#ifndef TESSERA_PASSES_PARTITION_LOCALOP_H
+#define TESSERA_PASSES_PARTITION_LOCALOP_H
+
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Reshard.h"
+#include "dialects/nn/NN.h"
+
+namespace tessera {
+
+class LocalOp : public nn::LocalBuilder {
+public:
+  /// Emits at `builder`'s insertion point. `op` has layouts in its types.
+  LocalOp(mlir::OpBuilder &builder, nn::FactorOpInterface op);
+
+  mlir::Location loc() const override { return op->getLoc(); }
+  mlir::RankedTensorType resultType(unsigned result) const override;
+  bool isSplit(int factor) const override;
+  mlir::Value blockStart(int factor) override;
+  mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) override;
+  mlir::Value logicalIndex(unsigned result, unsigned dim) override;
+
+  /// The operand with its padding made neutral where the operator would mix it in. Counts masks emitted.
+  mlir::Value masked(unsigned operand, mlir::Value local, int64_t &numMasks);
+  mlir::LogicalResult status() const { return ok; }
+
+private:
+  dist::AxisList axesOf(int factor) const;
+
+  nn::FactorOpInterface op;
+  nn::FactorRule rule;
+  llvm::SmallVector<llvm::SmallVector<dist::Atom, 1>> atoms; // per factor
+  mlir::LogicalResult ok = mlir::success();
+};
+
+/// Emits the plan that takes `local`, a value laid out `from`, to layout `to`.
+mlir::FailureOr<mlir::Value> emitReshard(mlir::OpBuilder &builder, mlir::Location loc, dist::ReshardPlanner &planner,
+                                         mlir::Value local, const dist::Layout &from, const dist::Layout &to, int64_t &numCollectives);
+
+} // namespace tessera
+#endif

@@ -1,0 +1,113 @@
+// From the global program to the one that every rank runs.
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/Partition/LocalOp.h"
+#include "passes/Partition/MicroLoop.h"
+#include "passes/Partition/Passes.h"
+
+namespace tessera {
+#define GEN_PASS_DEF_PARTITION
+#include "passes/Partition/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+using dist::Layout;
+
+namespace {
+
+struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
+  LogicalResult partition(func::FuncOp func, int64_t micro);
+  FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local, SmallVectorImpl<Operation *> &accumulations);
+
+  dist::ReshardPlanner planner;
+
+  PartitionPass() = default;
+  PartitionPass(const PartitionPass &other) : PartitionBase(other) {} // what the planner remembers is not copied
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    int64_t micro = 1;
+    if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
+      micro = attr.getInt();
+    for (auto func : module.getOps<func::FuncOp>())
+      if (failed(partition(func, micro)))
+        return signalPassFailure();
+  }
+};
+
+FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value local,
+                                    SmallVectorImpl<Operation *> &accumulations) {
+  Layout from = dist::getLayout(op.getSource().getType()), to = dist::getLayout(op.getResult().getType());
+  int64_t collectives = 0;
+  auto isMicro = [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
+  if (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro)) {
+    llvm::erase_if(from.partial, isMicro);
+    local = markAccumulation(b, op.getLoc(), local);
+    accumulations.push_back(local.getDefiningOp());
+  }
+  FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
+  numCollectives += collectives;
+  return result;
+}
+
+LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
+  Block &old = func.getBody().front();
+  auto *block = new Block();
+  IRMapping map;
+  OpBuilder b(func.getContext());
+  auto layoutName = b.getStringAttr("dist.layout");
+  SmallVector<Type> inputs, outputs;
+  for (BlockArgument arg : old.getArguments()) {
+    auto type = cast<RankedTensorType>(arg.getType());
+    func.setArgAttr(arg.getArgNumber(), layoutName, dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
+    func.setArgAttr(arg.getArgNumber(), "dist.shape", b.getDenseI64ArrayAttr(type.getShape()));
+    func.removeArgAttr(arg.getArgNumber(), b.getStringAttr("dist.split"));
+    inputs.push_back(dist::localType(type));
+    map.map(arg, block->addArgument(inputs.back(), arg.getLoc()));
+  }
+  b.setInsertionPointToEnd(block);
+  SmallVector<Operation *> accumulations;
+  int64_t masks = 0;
+  for (Operation &op : old) {
+    if (auto reshardOp = dyn_cast<dist::ReshardOp>(op)) {
+      FailureOr<Value> local = reshard(b, reshardOp, map.lookup(reshardOp.getSource()), accumulations);
+      if (failed(local))
+        return delete block, failure();
+      map.map(reshardOp.getResult(), *local);
+      continue;
+    }
+    auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+    if (!factorOp) {
+      // Reads, assignments and the return only change types.
+      Operation *clone = b.clone(op, map);
+      for (Value result : clone->getResults())
+        result.setType(dist::localType(cast<RankedTensorType>(result.getType())));
+      continue;
+    }
+    LocalOp local(b, factorOp);
+    SmallVector<Value> operands, results;
+    for (unsigned i = 0; i < op.getNumOperands(); ++i)
+      operands.push_back(local.masked(i, map.lookup(op.getOperand(i)), masks));
+    if (failed(factorOp.expandLocal(local, operands, results)) || failed(local.status()))
+      return delete block, failure();
+    map.map(op.getResults(), results);
+    b.setInsertionPointToEnd(block);
+  }
+  numMasks += masks;
+  Operation *terminator = old.getTerminator();
+  for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
+    auto type = cast<RankedTensorType>(value.getType());
+    func.setResultAttr(i, layoutName, dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
+    func.setResultAttr(i, "dist.shape", b.getDenseI64ArrayAttr(type.getShape()));
+    outputs.push_back(dist::localType(type));
+  }
+  old.dropAllReferences();
+  old.erase();
+  func.getBody().push_back(block);
+  func.setType(FunctionType::get(func.getContext(), inputs, outputs));
+  if (accumulations.empty())
+    return success();
+  return formMicroLoop(*block, micro, accumulations);
+}
+
+} // namespace

@@ -1,0 +1,59 @@
+// Where values are while propagation decides: axes per atom and partial axes, without padding, which is fixed only at the end;
+// and operators at the granularity of atoms.
+#ifndef TESSERA_PASSES_PROPAGATE_PLACEMENT_H
+#define TESSERA_PASSES_PROPAGATE_PLACEMENT_H
+
+#include "dialects/dist/Layout.h"
+#include "passes/Propagate/Atoms.h"
+
+namespace tessera {
+
+/// Axes per atom (flat over the dimensions of a value), and partial axes.
+struct Placement {
+  llvm::SmallVector<dist::AxisList> atoms;
+  dist::AxisList partial;
+  bool operator==(const Placement &) const = default;
+  Placement withoutPartial() const { return {atoms, {}}; }
+};
+
+/// An operator's loops cut at atoms: every flat atom of every operand and result is one of `factors`.
+struct OpAtoms {
+  struct Factor {
+    int factor; // of the operator's rule; -1 for a reshape
+    int index;  // which atom of it
+    AtomId atom;
+    nn::FactorKind kind;
+  };
+  llvm::SmallVector<Factor> factors;
+  llvm::SmallVector<llvm::SmallVector<int>> operands, results;
+
+  static OpAtoms of(mlir::Operation *op, const Atoms &atoms);
+};
+
+/// Axes per factor of an OpAtoms. No axis occurs twice.
+struct Assignment {
+  llvm::SmallVector<dist::AxisList> axes;
+  explicit Assignment(size_t n = 0) : axes(n) {}
+
+  /// Appends to factor `f` the part of `list` up to the first axis that overlaps one already used.
+  void extend(int f, llvm::ArrayRef<dist::AxisRef> list);
+  /// Gives every factor without axes those that operand `operand`, placed at `home`, has; unsplit factors stay whole.
+  void project(const OpAtoms &op, unsigned operand, const Placement &home);
+  void projectResult(const OpAtoms &op, unsigned result, const Placement &home);
+  /// Axes of a named factor, major to minor: spread over its atoms, skipping atoms that some operator needs whole while
+  /// there are siblings, splitting axes into sub-axes where an atom is too small to use all of one. What no atom can use
+  /// is left out (the value is replicated over it).
+  void spread(const OpAtoms &op, int factor, llvm::ArrayRef<dist::AxisRef> list, const Atoms &atoms);
+
+  Placement use(const OpAtoms &op, unsigned operand) const;
+  Placement raw(const OpAtoms &op, unsigned result) const;
+  /// In how many ways the work is split.
+  int64_t ways() const;
+
+private:
+  void take(const OpAtoms &op, llvm::ArrayRef<int> factors, const Placement &home);
+  bool used(const dist::AxisRef &axis) const;
+};
+
+} // namespace tessera
+#endif

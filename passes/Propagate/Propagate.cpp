@@ -1,0 +1,527 @@
+// Layouts for everything: one pass over the program that decides placements, one that writes them into types.
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Reshard.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "passes/Assign/Pattern.h"
+#include "passes/Propagate/Passes.h"
+#include "passes/Propagate/Placement.h"
+#include "llvm/ADT/MapVector.h"
+#include <numeric>
+
+namespace tessera {
+#define GEN_PASS_DEF_PROPAGATE
+#include "passes/Propagate/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+using dist::AxisList;
+using dist::AxisRef;
+using dist::Layout;
+
+namespace {
+
+class Propagation {
+public:
+  Propagation(ModuleOp module, const dist::Mesh &mesh, int64_t micro, const Atoms &atoms)
+      : module(module), mesh(mesh), micro(micro), atoms(atoms) {}
+  LogicalResult decide(func::FuncOp func);
+  void fixPadding();
+  LogicalResult emit(func::FuncOp func);
+  void emitVariables();
+  int64_t numReshards = 0;
+
+private:
+  struct Decision {
+    OpAtoms atoms;
+    Assignment axes;
+  };
+  LogicalResult decideInputs(func::FuncOp func);
+  LogicalResult decideOp(Operation *op);
+  LogicalResult decideAcc(nn::AccOp acc);
+  LogicalResult choose(Operation *op, Decision &d);
+  bool follow(Operation *op, Decision &d);
+  void demand(Value value, const Placement &placement);
+  void settle(Operation *op, Decision d);
+  bool isFree(Value value) const { return freeValues.contains(value); }
+  Placement homeOf(Value value, Operation *user) const;
+  Placement whole(Value value) const { return {SmallVector<AxisList>(atoms.flat(value).size()), {}}; }
+  double reshardSeconds(Value value, const Placement &from, const Placement &to);
+  Layout layout(Value value, const Placement &placement, bool final) const;
+  RankedTensorType typed(Value value, const Placement &placement) const;
+  void noteAxes(Value value, const Placement &placement);
+
+  ModuleOp module;
+  const dist::Mesh &mesh;
+  int64_t micro;
+  const Atoms &atoms;
+  dist::ReshardPlanner planner;
+  DenseMap<Value, Placement> homes, inputHomes; // inputHomes: before the slice into microbatches
+  DenseMap<Value, int> distance;
+  DenseSet<Value> freeValues;
+  DenseMap<Operation *, Decision> decisions;
+  llvm::StringMap<Placement> storage;    // variables
+  llvm::StringMap<Operation *> forward;  // nn.id -> operator, of the function being decided
+  std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
+  std::map<std::pair<int, int>, int64_t> padded;
+  DenseMap<Value, std::vector<std::pair<Placement, Value>>> copies;
+};
+
+Layout Propagation::layout(Value value, const Placement &placement, bool final) const {
+  Layout result;
+  size_t k = 0;
+  for (auto &dim : atoms.of(value)) {
+    SmallVector<dist::Atom, 1> list;
+    for (AtomId id : dim) {
+      AtomId one = atoms.representative(id);
+      int64_t size = atoms.size(id), unit = mesh.numRanks() * micro;
+      auto it = padded.find({one.cls, one.index});
+      int64_t full = final ? (it == padded.end() ? size : it->second) : (size + unit - 1) / unit * unit;
+      list.push_back(dist::Atom(size, full, placement.atoms[k++]));
+    }
+    result.dims.push_back(list);
+  }
+  result.partial = placement.partial;
+  return result.canonical();
+}
+
+RankedTensorType Propagation::typed(Value value, const Placement &placement) const {
+  auto type = cast<RankedTensorType>(value.getType());
+  return dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), layout(value, placement, true));
+}
+
+double Propagation::reshardSeconds(Value value, const Placement &from, const Placement &to) {
+  if (from == to)
+    return 0;
+  auto type = cast<RankedTensorType>(value.getType());
+  double bytes = dist::elementBytes(type.getElementType());
+  auto plan = planner.plan(bytes, layout(value, from, false), layout(value, to, false));
+  return succeeded(plan) ? plan->cost.seconds : 1e9;
+}
+
+void Propagation::noteAxes(Value value, const Placement &placement) {
+  for (auto [id, axes] : llvm::zip(atoms.flat(value), placement.atoms)) {
+    AtomId one = atoms.representative(id);
+    int64_t &n = blocks[{one.cls, one.index}];
+    n = std::lcm(std::max<int64_t>(n, 1), dist::product(axes));
+  }
+}
+
+Placement Propagation::homeOf(Value value, Operation *user) const {
+  // The count of labels precedes the loop over microbatches and reads the whole input.
+  if (user->hasAttr("nn.prologue"))
+    if (auto it = inputHomes.find(value); it != inputHomes.end())
+      return it->second;
+  auto it = homes.find(value);
+  return it == homes.end() ? whole(value) : it->second;
+}
+
+LogicalResult Propagation::decideInputs(func::FuncOp func) {
+  for (BlockArgument arg : func.getArguments()) {
+    Placement home = whole(arg);
+    auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split");
+    auto byDim = atoms.of(arg);
+    if (splits) {
+      size_t k = 0;
+      for (auto [d, dim] : llvm::enumerate(byDim)) {
+        if (d < splits.size() && !dim.empty()) {
+          AxisList wanted, resolved;
+          for (auto name : cast<ArrayAttr>(splits[d]).getAsRange<StringAttr>())
+            wanted.push_back({name.str(), 1, name.getValue() == dist::kMicroAxis ? micro : 0});
+          for (const AxisRef &axis : wanted) {
+            if (axis.name == dist::kMicroAxis) {
+              if (micro > 1)
+                resolved.push_back(axis);
+              continue;
+            }
+            std::string why;
+            auto one = mesh.resolve({axis}, why);
+            if (!one)
+              return func.emitError("input ") << arg.getArgNumber() << ": " << why;
+            resolved.append(one->begin(), one->end());
+          }
+          // A dimension that reshapes cut is split at its major atom.
+          home.atoms[k] = resolved;
+        }
+        k += dim.size();
+      }
+    }
+    Placement before = home;
+    for (AxisList &axes : before.atoms)
+      llvm::erase_if(axes, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
+    inputHomes[arg] = before;
+    homes[arg] = home;
+    distance[arg] = 0;
+  }
+  return success();
+}
+
+bool Propagation::follow(Operation *op, Decision &d) {
+  auto gradOf = op->getAttrOfType<nn::GradOfAttr>("nn.grad_of");
+  if (!gradOf || gradOf.getMap().empty())
+    return false;
+  auto it = forward.find(gradOf.getId());
+  if (it == forward.end() || !decisions.contains(it->second))
+    return false;
+  const Decision &f = decisions[it->second];
+  for (auto [i, factor] : llvm::enumerate(d.atoms.factors)) {
+    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()) || factor.kind == nn::FactorKind::Unsplit)
+      continue;
+    int64_t target = gradOf.getMap()[factor.factor];
+    for (auto [j, other] : llvm::enumerate(f.atoms.factors))
+      if (target >= 0 && other.factor == target && other.index == factor.index)
+        d.axes.extend(i, f.axes.axes[j]);
+  }
+  return true;
+}
+
+LogicalResult Propagation::choose(Operation *op, Decision &d) {
+  SmallVector<unsigned> operands;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    if (isa<RankedTensorType>(op->getOperand(i).getType()) && !isFree(op->getOperand(i)))
+      operands.push_back(i);
+  auto complete = [&](Assignment &axes, int firstOperand) {
+    if (firstOperand >= 0)
+      axes.project(d.atoms, firstOperand, homeOf(op->getOperand(firstOperand), op));
+    for (unsigned i : operands)
+      if (int(i) != firstOperand)
+        axes.project(d.atoms, i, homeOf(op->getOperand(i), op));
+  };
+  if (auto attr = op->getAttrOfType<dist::PatternAttr>("dist.pattern")) {
+    const tessera::Pattern *pattern = findPattern(attr.getName());
+    if (!pattern)
+      return op->emitOpError("has an unknown pattern \"") << attr.getName() << "\"";
+    SmallVector<AxisList> axes;
+    for (const AxisRef &axis : attr.getAxes()) {
+      std::string why;
+      auto resolved = mesh.resolve({axis}, why);
+      if (!resolved)
+        return op->emitOpError(why);
+      axes.push_back(*resolved);
+    }
+    auto factorOp = cast<nn::FactorOpInterface>(op);
+    if (Applies applies = pattern->applies(factorOp, axes); !applies)
+      return op->emitOpError(applies.why);
+    for (const FactorSplit &split : pattern->choose(factorOp, axes).compute)
+      d.axes.spread(d.atoms, split.factor, split.axes, atoms);
+    complete(d.axes, -1);
+    return success();
+  }
+  Assignment best(d.atoms.factors.size());
+  std::tuple<double, int, int64_t> bestKey;
+  for (unsigned candidate : operands) {
+    Assignment axes(d.atoms.factors.size());
+    complete(axes, candidate);
+    double seconds = 0;
+    for (unsigned i : operands)
+      seconds += reshardSeconds(op->getOperand(i), homeOf(op->getOperand(i), op), axes.use(d.atoms, i));
+    std::tuple<double, int, int64_t> key{seconds, distance.lookup(op->getOperand(candidate)), -axes.ways()};
+    if (candidate == operands.front() || key < bestKey) {
+      best = axes;
+      bestKey = key;
+    }
+  }
+  d.axes = best;
+  return success();
+}
+
+void Propagation::settle(Operation *op, Decision d) {
+  bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!isa<RankedTensorType>(operand.getType()))
+      continue;
+    Placement use = d.axes.use(d.atoms, i);
+    noteAxes(operand, use);
+    demand(operand, use);
+  }
+  int near = op->hasAttr("dist.pattern") ? 0 : 1 << 20;
+  for (Value operand : op->getOperands())
+    near = std::min(near, distance.lookup(operand) + 1);
+  for (auto [r, result] : llvm::enumerate(op->getResults())) {
+    Placement raw = d.axes.raw(d.atoms, r);
+    // A reshape carries a partial sum along; what else a gradient leaves partial stays so until cotangents meet.
+    if (regroups)
+      raw.partial = homeOf(op->getOperand(0), op).partial;
+    noteAxes(result, raw);
+    bool met = op->hasAttr("nn.grad_of") ||
+               (!result.use_empty() && llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
+    homes[result] = met ? raw : raw.withoutPartial();
+    distance[result] = near;
+  }
+  decisions[op] = std::move(d);
+}
+
+void Propagation::demand(Value value, const Placement &placement) {
+  if (!isFree(value) || homes.contains(value))
+    return;
+  Operation *op = value.getDefiningOp();
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    auto [it, isNew] = storage.try_emplace(read.getVariable(), placement);
+    homes[value] = it->second;
+    noteAxes(value, it->second);
+    return;
+  }
+  Decision d{OpAtoms::of(op, atoms), Assignment()};
+  d.axes = Assignment(d.atoms.factors.size());
+  unsigned r = cast<OpResult>(value).getResultNumber();
+  d.axes.projectResult(d.atoms, r, placement);
+  settle(op, std::move(d));
+}
+
+LogicalResult Propagation::decideAcc(nn::AccOp acc) {
+  Value result = acc.getResult();
+  Placement home = whole(result);
+  auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
+  if (of && of.getValue().starts_with("@")) {
+    if (auto it = storage.find(of.getValue().drop_front()); it != storage.end())
+      home = it->second;
+  } else if (of) {
+    auto [id, index] = of.getValue().rsplit('#');
+    unsigned number = 0;
+    auto it = forward.find(id);
+    if (it == forward.end() || index.getAsInteger(10, number) || number >= it->second->getNumResults())
+      return acc.emitOpError("is the cotangent of an unknown value \"") << of.getValue() << "\"";
+    Value primal = it->second->getResult(number);
+    if (isFree(primal)) {
+      // The reduction is the parameter's business: stay as computed where all terms agree.
+      Placement raw = homes.lookup(acc.getTerms()[0]);
+      bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
+      home = agree ? raw : raw.withoutPartial();
+    } else {
+      home = homes.lookup(primal);
+    }
+  }
+  for (Value term : acc.getTerms())
+    demand(term, home);
+  noteAxes(result, home);
+  homes[result] = home;
+  distance[result] = 1;
+  return success();
+}
+
+LogicalResult Propagation::decideOp(Operation *op) {
+  if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+    Placement home = homeOf(assign.getValue(), op).withoutPartial();
+    auto [it, isNew] = storage.try_emplace(assign.getVariable(), home);
+    noteAxes(assign.getValue(), it->second);
+    demand(assign.getValue(), it->second);
+    return success();
+  }
+  if (isa<nn::ReadOp>(op) ||
+      (isa<nn::FactorOpInterface>(op) && llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
+    freeValues.insert(op->result_begin(), op->result_end());
+    if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+      forward[id.getValue()] = op;
+    // Optimizer state and parameters that no product reads yet have their storage where an earlier function put it.
+    return success();
+  }
+  if (isa<func::ReturnOp>(op)) {
+    for (Value value : op->getOperands())
+      demand(value, whole(value));
+    return success();
+  }
+  if (auto acc = dyn_cast<nn::AccOp>(op))
+    return decideAcc(acc);
+  if (!isa<nn::FactorOpInterface>(op))
+    return op->emitOpError("is not an operator that propagation understands");
+  if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+    forward[id.getValue()] = op;
+  Decision d{OpAtoms::of(op, atoms), Assignment()};
+  d.axes = Assignment(d.atoms.factors.size());
+  if (!follow(op, d) && failed(choose(op, d)))
+    return failure();
+  settle(op, std::move(d));
+  return success();
+}
+
+LogicalResult Propagation::decide(func::FuncOp func) {
+  forward.clear();
+  if (failed(decideInputs(func)))
+    return failure();
+  for (BlockArgument arg : func.getArguments()) {
+    noteAxes(arg, homes[arg]);
+    noteAxes(arg, inputHomes[arg]);
+  }
+  for (Operation &op : func.getBody().front())
+    if (failed(decideOp(&op)))
+      return failure();
+  // What nobody demanded is whole.
+  for (Operation &op : func.getBody().front())
+    for (Value value : op.getResults())
+      if (isFree(value) && !homes.contains(value))
+        demand(value, whole(value));
+  return success();
+}
+
+void Propagation::fixPadding() {
+  for (auto [id, n] : blocks) {
+    int64_t size = atoms.size({id.first, id.second});
+    padded[id] = (size + n - 1) / n * n;
+  }
+}
+
+LogicalResult Propagation::emit(func::FuncOp func) {
+  OpBuilder b(func.getContext());
+  Block &body = func.getBody().front();
+  SmallVector<Operation *> ops;
+  for (Operation &op : body)
+    ops.push_back(&op);
+  // Placements are looked up by the original values, so types and uses change in step with the walk.
+  DenseMap<Value, Value> now; // original value -> the value at its home
+  for (BlockArgument arg : func.getArguments()) {
+    arg.setType(typed(arg, inputHomes[arg]));
+    b.setInsertionPointToStart(&body);
+  }
+  auto current = [&](Value original, Operation *user, const Placement &use) -> Value {
+    Placement home = homeOf(original, user);
+    Value value = original;
+    if (isa<BlockArgument>(original))
+      home = inputHomes[original];
+    else if (auto it = now.find(original); it != now.end())
+      value = it->second;
+    b.setInsertionPoint(user);
+    if (layout(original, home, true) == layout(original, use, true))
+      return value;
+    for (auto &[placement, copy] : copies[original])
+      if (placement == use)
+        return copy;
+    Value copy = dist::ReshardOp::create(b, user->getLoc(), typed(original, use), value);
+    ++numReshards;
+    copies[original].push_back({use, copy});
+    return copy;
+  };
+  auto finish = [&](Value result, const Placement &raw) {
+    Placement home = homes.lookup(result);
+    result.setType(typed(result, raw));
+    if (layout(result, raw, true) == layout(result, home, true))
+      return;
+    b.setInsertionPointAfterValue(result);
+    Value moved = dist::ReshardOp::create(b, result.getLoc(), typed(result, home), result);
+    ++numReshards;
+    now[result] = moved;
+  };
+  for (Operation *op : ops) {
+    if (isa<nn::ReadOp>(op)) {
+      Value v = op->getResult(0);
+      v.setType(typed(v, homes.lookup(v)));
+      continue;
+    }
+    if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+      op->setOperand(0, current(assign.getValue(), op, storage[assign.getVariable()]));
+      continue;
+    }
+    if (isa<func::ReturnOp>(op)) {
+      for (OpOperand &operand : op->getOpOperands())
+        operand.set(current(operand.get(), op, homeOf(operand.get(), op).withoutPartial()));
+      continue;
+    }
+    if (auto acc = dyn_cast<nn::AccOp>(op)) {
+      // Add the terms of one layout, move each sum once, add the sums.
+      Value result = acc.getResult();
+      Placement home = homes.lookup(result);
+      std::vector<std::pair<Placement, SmallVector<Value>>> groups;
+      for (Value term : acc.getTerms()) {
+        Placement at = homeOf(term, op);
+        auto it = llvm::find_if(groups, [&](auto &g) { return layout(result, g.first, true) == layout(result, at, true); });
+        if (it == groups.end())
+          it = groups.insert(groups.end(), {at, {}});
+        it->second.push_back(current(term, op, at));
+      }
+      b.setInsertionPoint(op);
+      SmallVector<Value> sums;
+      for (auto &[at, terms] : groups) {
+        Value sum = terms[0];
+        if (terms.size() > 1) {
+          auto add = nn::AccOp::create(b, op->getLoc(), typed(result, at), terms);
+          sum = add.getResult();
+        }
+        if (layout(result, at, true) != layout(result, home, true)) {
+          sum = dist::ReshardOp::create(b, op->getLoc(), typed(result, home), sum);
+          ++numReshards;
+        }
+        sums.push_back(sum);
+      }
+      acc->setOperands(sums);
+      result.setType(typed(result, home));
+      continue;
+    }
+    const Decision &d = decisions.at(op);
+    bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
+    for (OpOperand &operand : op->getOpOperands())
+      if (isa<RankedTensorType>(operand.get().getType())) {
+        Placement use = d.axes.use(d.atoms, operand.getOperandNumber());
+        if (regroups)
+          use.partial = homeOf(operand.get(), op).partial;
+        operand.set(current(operand.get(), op, use));
+      }
+    for (auto [r, result] : llvm::enumerate(op->getResults())) {
+      Placement raw = d.axes.raw(d.atoms, r);
+      if (regroups)
+        raw.partial = cast<RankedTensorType>(op->getOperand(0).getType()).getEncoding()
+                          ? dist::getLayout(op->getOperand(0).getType()).partial
+                          : AxisList();
+      finish(result, raw);
+    }
+  }
+  func.setType(FunctionType::get(func.getContext(), body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  return success();
+}
+
+void Propagation::emitVariables() {
+  for (auto variable : module.getOps<nn::VariableOp>()) {
+    auto type = cast<RankedTensorType>(variable.getType());
+    Layout result;
+    size_t k = 0;
+    auto it = storage.find(variable.getSymName());
+    for (auto &dim : atoms.ofVariable(variable.getSymName())) {
+      SmallVector<dist::Atom, 1> list;
+      for (AtomId id : dim) {
+        AtomId one = atoms.representative(id);
+        auto p = padded.find({one.cls, one.index});
+        list.push_back(dist::Atom(atoms.size(id), p == padded.end() ? atoms.size(id) : p->second,
+                                  it == storage.end() ? AxisList() : it->second.atoms[k]));
+        ++k;
+      }
+      result.dims.push_back(list);
+    }
+    variable.setType(dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), result.canonical()));
+  }
+}
+
+struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
+  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto meshes = module.getOps<dist::MeshOp>();
+    if (meshes.empty()) {
+      module.emitError("has no dist.mesh; run tessera-assign first");
+      return signalPassFailure();
+    }
+    dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
+    int64_t micro = 1;
+    if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
+      micro = attr.getInt();
+    FailureOr<Atoms> atoms = Atoms::analyse(module);
+    if (failed(atoms))
+      return signalPassFailure();
+    Propagation propagation(module, mesh, micro, *atoms);
+    // The program with the most to say about a variable's layout first: the one that trains it.
+    SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
+    llvm::stable_sort(funcs, [](func::FuncOp a, func::FuncOp b) {
+      auto assigns = [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); };
+      return assigns(a) && !assigns(b);
+    });
+    for (func::FuncOp func : funcs)
+      if (failed(propagation.decide(func)))
+        return signalPassFailure();
+    propagation.fixPadding();
+    for (func::FuncOp func : funcs)
+      if (failed(propagation.emit(func)))
+        return signalPassFailure();
+    propagation.emitVariables();
+    numReshards = propagation.numReshards;
+  }
+};
+
+} // namespace
