@@ -14,13 +14,17 @@ namespace tessera::nn {
 /// last dimension, independent along the others (softmax, layer norm). Alone: a kernel of its own.
 enum class FusionKind { Elementwise, Row, Alone };
 
-/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. Buffers are passed operands first, then results, then the
-/// workspace when `workspace` > 0; i64 operands become `scalars` in order.
+/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. i64 operands become `scalars` in order; the workspace is
+/// the last buffer when `workspace` > 0.
 struct LibraryCall {
   std::string function;
   mlir::DictionaryAttr attrs;
   int64_t workspace = 0; // bytes
-  /// Result r may (and then does) reuse the buffer of operand `inPlace[r]` when that operand dies here; -1: never.
+  /// The buffers in the function's order: operand i is i, result r is (number of operands) + r. Results that are not named are
+  /// written into the operand's buffer that `inPlace` gives.
+  llvm::SmallVector<int> buffers;
+  /// Result r may take over the buffer of operand `inPlace[r]` when that operand dies here (and must, when `buffers` does not name it);
+  /// -1, or left off: never.
   llvm::SmallVector<int> inPlace;
   double flops = 0;
 };

@@ -1,5 +1,5 @@
 // Registration of the nn dialect.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/OpSupport.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 

@@ -41,14 +41,23 @@ def NN_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def NN_IntTensor : RankedTensorOf<[AnySignlessInteger]>;
 def NN_BoolTensor : RankedTensorOf<[I1]>;
 
+// Result types follow from operands and attributes; the layout encodings are not compared.
+defvar NN_Infer = [DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>];
+defvar NN_CompatibleDeclaration = "static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual);";
+defvar NN_Compatible = [{
+  bool $cppClass::isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
+    return sameShapesAndElements(inferred, actual);
+  }
+}];
 // Every operator of the dialect that computes something.
 // `factor` names the methods of FactorOpInterface that it overrides beside the factor rule.
 class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
     : Op<NN_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<FactorOpInterface, factor>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
+  defvar infers = !foldl(0, traits, found, t, !or(found, !eq(t, NN_Infer[0])));
+  let extraClassDeclaration = !if(infers, NN_CompatibleDeclaration, "");
+  let extraClassDefinition = !if(infers, NN_Compatible, "");
 }
-// Result types follow from operands and attributes; the layout encodings are not compared.
-defvar NN_Infer = [DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes", "isCompatibleReturnTypes"]>];
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
 defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
 defvar NN_Library = [DeclareOpInterfaceMethods<LibraryOpInterface>];

@@ -1,5 +1,5 @@
 // Values that depend on nothing.
-def NN_ConstantOp : NN_Op<"constant", !listconcat(NN_Lower, [ConstantLike])> {
+def NN_ConstantOp : NN_Op<"constant", !listconcat(NN_Lower, [ConstantLike]), ["expandLocal"]> {
   let summary = "a small or splat constant (1 KiB at most; larger ones are variables)";
   let arguments = (ins ElementsAttr:$value);
   let results = (outs NN_Tensor:$result);

@@ -12,9 +12,11 @@ def NN_ConvGradInputOp : NN_ConvBase<"conv_grad_input", []> {
   let summary = "cotangent of conv's x: (w, dy) -> dx";
   let arguments = (ins NN_FloatTensor:$w, NN_FloatTensor:$dy, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
   let results = (outs NN_FloatTensor:$dx);
+  let hasVerifier = 1;
 }
 def NN_ConvGradWeightsOp : NN_ConvBase<"conv_grad_weights", []> {
   let summary = "cotangent of conv's w: (x, dy) -> dw";
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$dy, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
   let results = (outs NN_FloatTensor:$dw);
+  let hasVerifier = 1;
 }

@@ -1,14 +1,32 @@
 // The elementwise family. Operands broadcast as in numpy: aligned at the right, dimensions of size 1 or missing ones stretch.
 // Factor rule: one factor a result dimension; operands have those that they do not stretch.
-class NN_Elementwise<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], traits)>;
+// `element` computes the result's element type from `adaptor`.
+class NN_Elementwise<string mnemonic, list<Trait> traits = [], string element = "elementOf(adaptor.getOperands().back())">
+    : NN_Op<mnemonic, !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], traits)> {
+  let extraClassDefinition = NN_Compatible # [{
+    ::llvm::LogicalResult $cppClass::inferReturnTypes(::mlir::MLIRContext *context, std::optional<::mlir::Location> location,
+        ::mlir::ValueRange operands, ::mlir::DictionaryAttr attributes, ::mlir::OpaqueProperties properties,
+        ::mlir::RegionRange regions, ::llvm::SmallVectorImpl<::mlir::Type> &types) {
+      Adaptor adaptor(operands, attributes, properties, regions);
+      return inferElementwise(location, operands, }] # element # [{, types);
+    }
+    FactorRule $cppClass::getFactorRule() { return elementwiseRule(*this); }
+    FusionKind $cppClass::getFusionKind() { return FusionKind::Elementwise; }
+    ::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>
+    $cppClass::lowerToLinalg(::mlir::OpBuilder &builder, ::mlir::ValueRange operands) {
+      return lowerElementwise(*this, builder, operands);
+    }
+  }];
+}
 
-class NN_Unary<string mnemonic, string text, list<Trait> traits = NN_Vjp> : NN_Elementwise<mnemonic, traits> {
+class NN_Unary<string mnemonic, string text, list<Trait> traits = NN_Vjp, string element = "elementOf(adaptor.getOperands().back())">
+    : NN_Elementwise<mnemonic, traits, element> {
   let summary = text;
   let arguments = (ins NN_Tensor:$operand);
   let results = (outs NN_Tensor:$result);
 }
-class NN_Binary<string mnemonic, string text, list<Trait> traits = NN_Vjp> : NN_Elementwise<mnemonic, traits> {
+class NN_Binary<string mnemonic, string text, list<Trait> traits = NN_Vjp, string element = "elementOf(adaptor.getOperands().back())">
+    : NN_Elementwise<mnemonic, traits, element> {
   let summary = text;
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs);
   let results = (outs NN_Tensor:$result);
@@ -30,7 +48,7 @@ def NN_SinOp : NN_Unary<"sin", "sine">;
 def NN_CosOp : NN_Unary<"cos", "cosine">;
 def NN_FloorOp : NN_Unary<"floor", "largest integer not above x", []>;
 def NN_NotOp : NN_Unary<"not", "logical not of i1", []>;
-def NN_IsNanOp : NN_Unary<"is_nan", "whether x is not a number (i1)", []>;
+def NN_IsNanOp : NN_Unary<"is_nan", "whether x is not a number (i1)", [], "i1Of(context)">;
 def NN_GeluOp : NN_Unary<"gelu", "Gaussian error linear unit"> {
   let description = [{ `tanh` false: x (1 + erf(x/sqrt 2))/2. `tanh` true: the form with tanh(sqrt(2/pi)(x + 0.044715 x^3)). }];
   let arguments = (ins NN_FloatTensor:$operand, DefaultValuedAttr<BoolAttr, "false">:$tanh);
@@ -40,7 +58,7 @@ def NN_GeluGradOp : NN_Binary<"gelu_grad", "cotangent of gelu's operand: (x, dy)
 }
 def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy) -> dx", []>;
 // The result's element type is the attribute `to`.
-def NN_CastOp : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero"> {
+def NN_CastOp : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero", NN_Vjp, "adaptor.getTo()"> {
   let arguments = (ins NN_Tensor:$operand, TypeAttr:$to);
 }
 
@@ -55,7 +73,7 @@ def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)", []
 def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", []>;
 def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", []>;
 def NN_XorOp : NN_Binary<"xor", "bitwise exclusive or", []>;
-def NN_CompareOp : NN_Binary<"compare", "eq ne lt le gt ge, as i1", []> {
+def NN_CompareOp : NN_Binary<"compare", "eq ne lt le gt ge, as i1", [], "i1Of(context)"> {
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, StrAttr:$predicate);
   let hasVerifier = 1;
 }

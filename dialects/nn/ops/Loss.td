@@ -20,4 +20,5 @@ def NN_CountValidOp : NN_Op<"count_valid", NN_Lower, ["getNeutral"]> {
   let summary = "how many labels are not -100, as a floating scalar";
   let arguments = (ins NN_IntTensor:$labels);
   let results = (outs NN_FloatTensor:$count);
+  let hasVerifier = 1;
 }

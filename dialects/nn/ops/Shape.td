@@ -20,7 +20,7 @@ def NN_BroadcastOp : NN_Op<"broadcast", !listconcat([DeclareOpInterfaceMethods<L
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
-def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library), ["expandLocal"]> {
   let summary = "elements starts[d] + i steps[d], i < sizes[d] (steps positive)";
   let description = "Rule: dimensions taken whole pass through, the others are unsplit.";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps);
@@ -28,14 +28,18 @@ def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Libra
   let hasVerifier = 1;
   let hasFolder = 1;
 }
-def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp)> {
   let summary = "low[d] and high[d] (not negative) elements of `value` around, and interior[d] between neighbours";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
                    DefaultValuedAttr<F64Attr, "0.0">:$value);
   let results = (outs NN_Tensor:$result);
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$low, "::llvm::ArrayRef<int64_t>":$high,
+                             "::llvm::ArrayRef<int64_t>":$interior), [{
+    build($_builder, $_state, operand, low, high, interior, ::llvm::APFloat(0.0));
+  }]>];
   let hasVerifier = 1;
 }
-def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library)> {
+def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp)> {
   let summary = "operands one after another along `dim`";
   let arguments = (ins Variadic<NN_Tensor>:$operands, I64Attr:$dim);
   let results = (outs NN_Tensor:$result);

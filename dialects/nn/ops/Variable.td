@@ -16,13 +16,13 @@ def NN_VariableOp : Op<NN_Dialect, "variable", [Symbol]> {
   let assemblyFormat = "$sym_name `:` $type attr-dict";
   let hasVerifier = 1;
 }
-def NN_ReadOp : Op<NN_Dialect, "read", [Pure]> {
+def NN_ReadOp : Op<NN_Dialect, "read", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the value of a variable at the start of the step";
   let arguments = (ins FlatSymbolRefAttr:$variable);
   let results = (outs NN_Tensor:$result);
   let assemblyFormat = "$variable attr-dict `:` type($result)";
 }
-def NN_AssignOp : Op<NN_Dialect, "assign"> {
+def NN_AssignOp : Op<NN_Dialect, "assign", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
   let summary = "the value of a variable after the step; at most one a program, at its end";
   let arguments = (ins FlatSymbolRefAttr:$variable, NN_Tensor:$value);
   let assemblyFormat = "$variable `,` $value attr-dict `:` type($value)";

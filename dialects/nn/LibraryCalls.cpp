@@ -1,0 +1,33 @@
+#include "dialects/nn/LibraryCalls.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+SmallVector<int64_t> tessera::nn::rowMajorStrides(ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> strides(shape.size(), 1);
+  for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)
+    strides[d] = strides[d + 1] * shape[d + 1];
+  return strides;
+}
+
+StringRef tessera::nn::dtypeName(Type type) {
+  if (type.isF32())
+    return "f32";
+  if (type.isF64())
+    return "f64";
+  if (type.isF16())
+    return "f16";
+  if (type.isBF16())
+    return "bf16";
+  if (type.isUnsignedInteger(8))
+    return "u8";
+  if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
+    switch (integer.getWidth()) {
+    case 1: return "bool";
+    case 8: return "i8";
+    case 16: return "i16";
+    case 32: return "i32";
+    case 64: return "i64";
+    }
+  return "";
+}

@@ -1,0 +1,48 @@
+// Attributes of library calls (runtime/device/cpu/library.h). Not for other folders.
+#ifndef TESSERA_DIALECTS_NN_LIBRARYCALLS_H
+#define TESSERA_DIALECTS_NN_LIBRARYCALLS_H
+
+#include "dialects/nn/OpSupport.h"
+
+namespace tessera::nn {
+
+/// Collects the attributes of a call; lists become arrays of i64.
+class CallAttrs {
+public:
+  explicit CallAttrs(mlir::MLIRContext *context) : b(context) {}
+  void set(llvm::StringRef name, mlir::Attribute value) { attrs.set(name, value); }
+  void set(llvm::StringRef name, int64_t value) { set(name, b.getI64IntegerAttr(value)); }
+  void set(llvm::StringRef name, llvm::ArrayRef<int64_t> values) { set(name, b.getI64ArrayAttr(values)); }
+  void set(llvm::StringRef name, llvm::StringRef value) { set(name, b.getStringAttr(value)); }
+  void setFlag(llvm::StringRef name, bool value) { set(name, b.getBoolAttr(value)); }
+  void setNumber(llvm::StringRef name, double value) { set(name, b.getF64FloatAttr(value)); }
+  void setRows(llvm::StringRef name, llvm::ArrayRef<llvm::SmallVector<int64_t>> rows) {
+    llvm::SmallVector<mlir::Attribute> list;
+    for (llvm::ArrayRef<int64_t> row : rows)
+      list.push_back(b.getI64ArrayAttr(row));
+    set(name, b.getArrayAttr(list));
+  }
+  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops, int64_t workspace = 0) {
+    if (workspace > 0)
+      set("workspace", workspace);
+    LibraryCall result;
+    result.function = function.str();
+    result.attrs = attrs.getDictionary(b.getContext());
+    result.buffers.assign(buffers.begin(), buffers.end());
+    result.workspace = workspace;
+    result.flops = flops;
+    return result;
+  }
+
+private:
+  mlir::Builder b;
+  mlir::NamedAttrList attrs;
+};
+
+/// Strides in elements of a contiguous row-major array.
+llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
+/// The name of `type` in the program description, or "" when it has none.
+llvm::StringRef dtypeName(mlir::Type type);
+
+} // namespace tessera::nn
+#endif

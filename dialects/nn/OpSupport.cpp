@@ -1,0 +1,128 @@
+#include "dialects/nn/OpSupport.h"
+#include "llvm/Support/raw_ostream.h"
+#include <cmath>
+#include <limits>
+
+using namespace mlir;
+using namespace tessera::nn;
+
+RankedTensorType tessera::nn::plainType(Type type) {
+  auto tensor = cast<RankedTensorType>(type);
+  return RankedTensorType::get(tensor.getShape(), tensor.getElementType());
+}
+
+Type tessera::nn::elementOf(Value value) { return cast<ShapedType>(value.getType()).getElementType(); }
+
+ArrayRef<int64_t> tessera::nn::shapeOf(Value value) { return cast<ShapedType>(value.getType()).getShape(); }
+
+std::string tessera::nn::shapeText(ArrayRef<int64_t> shape) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << "[";
+  llvm::interleaveComma(shape, os);
+  os << "]";
+  return text;
+}
+
+LogicalResult tessera::nn::inferError(std::optional<Location> location, const Twine &message) {
+  if (location)
+    emitError(*location) << message;
+  return failure();
+}
+
+bool tessera::nn::sameShapesAndElements(TypeRange a, TypeRange b) {
+  return a.size() == b.size() && llvm::all_of(llvm::zip(a, b), [](auto pair) {
+           auto [x, y] = pair;
+           auto s = dyn_cast<ShapedType>(x), t = dyn_cast<ShapedType>(y);
+           return s && t ? s.getShape() == t.getShape() && s.getElementType() == t.getElementType() : x == y;
+         });
+}
+
+std::string tessera::nn::freshLetters(size_t count, StringRef avoid) {
+  std::string letters;
+  for (char c = 'a'; letters.size() < count; c = c == 'z' ? 'A' : char(c + 1))
+    if (!avoid.contains(c))
+      letters.push_back(c);
+  return letters;
+}
+
+FactorRule tessera::nn::lettersRule(Operation *op, ArrayRef<std::string> operands, ArrayRef<std::string> results,
+                                    StringRef cooperative, StringRef unsplit) {
+  return FactorRule::fromLetters(operands, results, op->getOperandTypes(), op->getResultTypes(), cooperative, unsplit);
+}
+
+Value tessera::nn::splatConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
+  Type element = type.getElementType();
+  Attribute attr = isa<FloatType>(element) ? Attribute(builder.getFloatAttr(element, value))
+                                           : Attribute(builder.getIntegerAttr(element, int64_t(value)));
+  return ConstantOp::create(builder, loc, type, DenseElementsAttr::get(type, attr));
+}
+
+Value tessera::nn::scalarConstant(OpBuilder &builder, Location loc, Type element, double value) {
+  return splatConstant(builder, loc, RankedTensorType::get({}, element), value);
+}
+
+Value tessera::nn::scaled(OpBuilder &builder, Location loc, Value value, double factor) {
+  return MulOp::create(builder, loc, value, scalarConstant(builder, loc, elementOf(value), factor));
+}
+
+Value tessera::nn::sumOver(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> dims, bool keep) {
+  Value sum = ReduceOp::create(builder, loc, value, dims, "sum");
+  if (!keep)
+    return sum;
+  SmallVector<int64_t> shape(shapeOf(value));
+  for (int64_t d : dims)
+    shape[d] = 1;
+  return ReshapeOp::create(builder, loc, RankedTensorType::get(shape, elementOf(value)), sum);
+}
+
+Value tessera::nn::sumToShape(OpBuilder &builder, Location loc, Value value, RankedTensorType type) {
+  ArrayRef<int64_t> from = shapeOf(value), to = type.getShape();
+  if (from == to)
+    return value;
+  SmallVector<int64_t> dims;
+  int64_t extra = from.size() - to.size();
+  for (int64_t d = 0; d < int64_t(from.size()); ++d)
+    if (d < extra || (to[d - extra] == 1 && from[d] != 1))
+      dims.push_back(d);
+  if (!dims.empty())
+    value = sumOver(builder, loc, value, dims);
+  if (shapeOf(value) == to)
+    return value;
+  return ReshapeOp::create(builder, loc, plainType(type), value);
+}
+
+Value tessera::nn::withTrailingOne(OpBuilder &builder, Location loc, Value value) {
+  SmallVector<int64_t> shape(shapeOf(value));
+  shape.push_back(1);
+  return ReshapeOp::create(builder, loc, RankedTensorType::get(shape, elementOf(value)), value);
+}
+
+double tessera::nn::lowest(Type type) {
+  if (isa<FloatType>(type))
+    return -std::numeric_limits<double>::infinity();
+  unsigned bits = type.getIntOrFloatBitWidth();
+  return bits == 1 ? 0 : -std::ldexp(1.0, bits - 1);
+}
+
+SmallVector<Value> tessera::nn::allReduceTogether(LocalBuilder &builder, ArrayRef<Value> values, int factor) {
+  if (!builder.isSplit(factor))
+    return SmallVector<Value>(values);
+  Location loc = builder.loc();
+  RankedTensorType type = plainType(values[0]);
+  if (values.size() == 1)
+    return {builder.allReduce(values[0], factor, "sum")};
+  SmallVector<int64_t> shape = {1};
+  llvm::append_range(shape, type.getShape());
+  SmallVector<Value> rows;
+  for (Value value : values)
+    rows.push_back(ReshapeOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), value));
+  Value sums = builder.allReduce(ConcatOp::create(builder, loc, rows, 0), factor, "sum");
+  SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
+  SmallVector<Value> results;
+  for (size_t i = 0; i < values.size(); ++i) {
+    starts[0] = i;
+    results.push_back(ReshapeOp::create(builder, loc, type, SliceOp::create(builder, loc, sums, starts, shape, steps)));
+  }
+  return results;
+}

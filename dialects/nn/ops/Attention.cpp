@@ -1,0 +1,157 @@
+// Attention and its gradient: types, factor rules, per-rank form, gradient. Lowerings are in AttentionLowering.cpp, library calls in
+// AttentionLibrary.cpp.
+#include "dialects/nn/OpSupport.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+/// Shapes of q, k, v and the bias fit together.
+static LogicalResult checkShapes(std::optional<Location> location, Value qv, Value kv, Value vv, Value biasValue, size_t rangeSize) {
+  ArrayRef<int64_t> q = shapeOf(qv), k = shapeOf(kv), v = shapeOf(vv);
+  if (q.size() != 5 || k.size() != 4 || v.size() != 4)
+    return inferError(location, "q must be [b, s, m, g, d], k and v [b, t, m, d]; they have ranks " + Twine(q.size()) + ", " + Twine(k.size()) +
+                                    " and " + Twine(v.size()));
+  if (k[0] != q[0] || v[0] != q[0] || k[2] != q[2] || v[2] != q[2] || k[3] != q[4] || v[1] != k[1])
+    return inferError(location, "q " + shapeText(q) + ", k " + shapeText(k) + " and v " + shapeText(v) +
+                                    " must agree in batch, key/value heads, head size and number of keys");
+  if (elementOf(kv) != elementOf(qv) || elementOf(vv) != elementOf(qv))
+    return inferError(location, "q, k and v have different element types");
+  if (biasValue) {
+    ArrayRef<int64_t> bias = shapeOf(biasValue);
+    const int64_t full[] = {q[0], q[2], q[3], q[1], k[1]};
+    bool fits = bias.size() == 5 && bias[4] == k[1];
+    for (size_t d = 0; fits && d < 4; ++d)
+      fits = bias[d] == 1 || bias[d] == full[d];
+    if (!fits)
+      return inferError(location, "bias " + shapeText(bias) + " must broadcast to [b, m, g, s, t] = " + shapeText(full));
+    if (elementOf(biasValue) != elementOf(qv))
+      return inferError(location, "bias has another element type than q");
+  }
+  if (rangeSize != 0 && rangeSize != 4)
+    return inferError(location, "range must be empty or valid_s, valid_t, start_s, start_t");
+  return success();
+}
+
+TESSERA_INFER(AttentionOp) {
+  Value q = adaptor.getQ(), v = adaptor.getV();
+  if (failed(checkShapes(location, q, adaptor.getK(), v, adaptor.getBias(), adaptor.getRange().size())))
+    return failure();
+  SmallVector<int64_t> o(shapeOf(q));
+  o.back() = shapeOf(v).back();
+  types.append({RankedTensorType::get(o, elementOf(q)), RankedTensorType::get(shapeOf(q).drop_back(), elementOf(q))});
+  return success();
+}
+LogicalResult AttentionOp::verify() { return success(); }
+
+TESSERA_INFER(AttentionGradOp) {
+  Value q = adaptor.getQ(), k = adaptor.getK(), v = adaptor.getV();
+  if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size())))
+    return failure();
+  if (plainType(adaptor.getO()) != plainType(adaptor.getDO()) || shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
+      shapeOf(adaptor.getO()).back() != shapeOf(v).back() || shapeOf(adaptor.getLse()) != shapeOf(q).drop_back())
+    return inferError(location, "o, lse and do must be those of the attention");
+  types.append({plainType(q), plainType(k), plainType(v)});
+  return success();
+}
+
+/// The letters of the bias: those of [b, m, g, s, t] that it does not stretch.
+static std::string biasWord(Value bias, Value q) {
+  std::string word = "bmgst";
+  const int64_t full[] = {shapeOf(q)[0], shapeOf(q)[2], shapeOf(q)[3], shapeOf(q)[1]};
+  for (size_t d = 0; d < 4; ++d)
+    if (shapeOf(bias)[d] == 1 && full[d] != 1)
+      word[d] = '1';
+  return word;
+}
+
+FactorRule AttentionOp::getFactorRule() {
+  SmallVector<std::string> words = {"bsmgd", "btmd", "btme"};
+  if (getBias())
+    words.push_back(biasWord(getBias(), getQ()));
+  words.append(getRange().size(), "");
+  return lettersRule(*this, words, {"bsmge", "bsmg"}, "", "tde");
+}
+
+FactorRule AttentionGradOp::getFactorRule() {
+  SmallVector<std::string> words = {"bsmgd", "btmd", "btme"};
+  if (getBias())
+    words.push_back(biasWord(getBias(), getQ()));
+  words.append({"bsmge", "bsmg", "bsmge"});
+  words.append(getRange().size(), "");
+  return lettersRule(*this, words, {"bsmgd", "btmd", "btme"}, "", "tde");
+}
+
+std::optional<double> AttentionOp::getNeutral(unsigned, unsigned factor) {
+  return factor == unsigned(getFactorRule().find("d")) ? std::optional<double>(0) : std::nullopt;
+}
+// Queries and groups are summed into the cotangents of keys and values: what is padding there must be zero, and so finite.
+std::optional<double> AttentionGradOp::getNeutral(unsigned, unsigned factor) {
+  FactorRule rule = getFactorRule();
+  for (StringRef name : {"s", "g", "d", "e"})
+    if (int(factor) == rule.find(name))
+      return 0;
+  return std::nullopt;
+}
+
+namespace {
+/// What the per-rank forms share: whole keys without their padding, and the place of the block of queries.
+struct LocalAttention {
+  LocalBuilder &b;
+  int64_t logicalS, logicalT;
+
+  /// `value` without padding at the end of dimension `dim`, which holds keys.
+  Value trimmed(Value value, int64_t dim) {
+    SmallVector<int64_t> sizes(shapeOf(value)), starts(sizes.size(), 0), steps(sizes.size(), 1);
+    if (sizes[dim] == logicalT)
+      return value;
+    sizes[dim] = logicalT;
+    return SliceOp::create(b, b.loc(), value, starts, sizes, steps);
+  }
+  /// The opposite, for cotangents of keys and values.
+  Value padded(Value value, RankedTensorType type) {
+    SmallVector<int64_t> zeros(type.getRank(), 0), high;
+    for (auto [to, from] : llvm::zip(type.getShape(), shapeOf(value)))
+      high.push_back(to - from);
+    return llvm::any_of(high, [](int64_t n) { return n != 0; }) ? PadOp::create(b, b.loc(), value, zeros, high, zeros).getResult() : value;
+  }
+  SmallVector<Value> range(Value localQ, bool causal, int factor) {
+    if (!causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1]))
+      return {};
+    auto number = [&](int64_t n) -> Value { return arith::ConstantIntOp::create(b, b.loc(), n, 64); };
+    Value start = b.isSplit(factor) ? b.blockStart(factor) : number(0);
+    return {number(shapeOf(localQ)[1]), number(logicalT), start, number(logicalS - logicalT)};
+  }
+};
+} // namespace
+
+LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
+  Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
+  auto op = AttentionOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias,
+                                local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
+  llvm::append_range(results, op.getResults());
+  return success();
+}
+
+LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
+  Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
+  ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
+  auto op = AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias, rest[0],
+                                    rest[1], rest[2], local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
+  results.append({op.getDq(), local.padded(op.getDk(), builder.resultType(1)), local.padded(op.getDv(), builder.resultType(2))});
+  return success();
+}
+
+LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  if (cotangents[1])
+    return emitOpError("lse is not differentiated");
+  if (getBias() && grad.wants(3))
+    return emitOpError("bias is not differentiated: a trained bias needs the attention written as products and softmax");
+  auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(), cotangents[0], getRange(),
+                                    getScaleAttr(), getCausalAttr());
+  for (unsigned i : {0, 1, 2})
+    grad.add(i, op.getResult(i));
+  return success();
+}

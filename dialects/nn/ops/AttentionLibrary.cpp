@@ -1,0 +1,68 @@
+// Attention as the library's calls `attention_forward` and `attention_backward`.
+#include "dialects/nn/LibraryCalls.h"
+#include "runtime/device/cpu/workspace.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+/// The attributes of both calls; none when the library does not serve the types.
+template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
+  // Without a range the library aligns the first query with the first key.
+  bool aligned = !op.getCausal() || !op.getRange().empty() || q[1] == k[1];
+  if (!elementOf(op.getQ()).isF32() || q[4] != v[3] || !aligned)
+    return std::nullopt;
+  CallAttrs attrs(op.getContext());
+  attrs.set("batch", q[0]);
+  attrs.set("s", q[1]);
+  attrs.set("t", k[1]);
+  attrs.set("kv_heads", q[2]);
+  attrs.set("group", q[3]);
+  attrs.set("d", q[4]);
+  attrs.setNumber("scale", op.getScale().convertToDouble());
+  attrs.setFlag("causal", op.getCausal());
+  attrs.setFlag("bias", bool(op.getBias()));
+  attrs.set("q_strides", ArrayRef<int64_t>(rowMajorStrides(q)).drop_back());
+  attrs.set("k_strides", ArrayRef<int64_t>(rowMajorStrides(k)).drop_back());
+  attrs.set("v_strides", ArrayRef<int64_t>(rowMajorStrides(v)).drop_back());
+  attrs.set("o_strides", ArrayRef<int64_t>(rowMajorStrides(q)).drop_back());
+  if (op.getBias()) {
+    SmallVector<int64_t> strides = rowMajorStrides(shapeOf(op.getBias()));
+    for (auto [stride, size] : llvm::zip(strides, shapeOf(op.getBias())))
+      if (size == 1)
+        stride = 0;
+    attrs.set("bias_strides", strides);
+  }
+  return attrs;
+}
+
+/// Multiply-adds of one product of queries and keys; half of them for a causal square.
+template <class Op> static double productFlops(Op op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQ());
+  double flops = 2.0 * double(q[0]) * q[1] * q[2] * q[3] * q[4] * shapeOf(op.getK())[1];
+  return op.getCausal() ? flops / 2 : flops;
+}
+
+static SmallVector<int> upTo(int count) { return llvm::to_vector(llvm::seq(0, count)); }
+
+std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
+  auto attrs = attentionAttrs(*this);
+  if (!attrs)
+    return std::nullopt;
+  SmallVector<int> buffers = upTo(getBias() ? 4 : 3);
+  int results = getNumOperands();
+  buffers.append({results, results + 1});
+  int64_t workspace = rt::cpu::attentionForwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
+  return attrs->call("attention_forward", buffers, 2 * productFlops(*this), workspace);
+}
+
+std::optional<LibraryCall> AttentionGradOp::getLibraryCall(int threads) {
+  auto attrs = attentionAttrs(*this);
+  if (!attrs)
+    return std::nullopt;
+  SmallVector<int> buffers = upTo(getBias() ? 7 : 6);
+  int results = getNumOperands();
+  buffers.append({results, results + 1, results + 2});
+  int64_t workspace = rt::cpu::attentionBackwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
+  return attrs->call("attention_backward", buffers, 5 * productFlops(*this), workspace);
+}

@@ -1,0 +1,89 @@
+// Constants and iota.
+#include "dialects/nn/Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+OpFoldResult ConstantOp::fold(FoldAdaptor) { return getValue(); }
+
+LogicalResult ConstantOp::verify() {
+  auto type = cast<ShapedType>(getValue().getType());
+  if (!sameShapesAndElements(TypeRange(Type(type)), getOperation()->getResultTypes()))
+    return emitOpError("value of type ") << type << " does not fit the result";
+  return success();
+}
+
+FactorRule ConstantOp::getFactorRule() {
+  std::string out = freshLetters(shapeOf(getResult()).size());
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  return lettersRule(*this, {}, {out}, "", dense && dense.isSplat() ? "" : out);
+}
+
+LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVectorImpl<Value> &results) {
+  RankedTensorType type = builder.resultType(0);
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (type.getShape() == shapeOf(getResult())) {
+    results.push_back(ConstantOp::create(builder, builder.loc(), type, getValue()));
+    return success();
+  }
+  if (!dense)
+    return emitOpError("of a resource cannot change its shape");
+  if (dense.isSplat()) {
+    results.push_back(ConstantOp::create(builder, builder.loc(), type, dense.resizeSplat(type)));
+    return success();
+  }
+  // Whole, but padded at the end of some dimensions: what padding holds does not matter.
+  SmallVector<int64_t> zeros(type.getRank(), 0), high;
+  for (auto [local, global] : llvm::zip(type.getShape(), shapeOf(getResult())))
+    high.push_back(local - global);
+  Value whole = ConstantOp::create(builder, builder.loc(), plainType(getResult()), getValue());
+  results.push_back(PadOp::create(builder, builder.loc(), whole, zeros, high, zeros));
+  return success();
+}
+
+FailureOr<SmallVector<Value>> ConstantOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
+  auto type = plainType(getResult());
+  auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (dense && dense.isSplat() && type.getRank() > 0) {
+    LinalgEmitter e(builder, getLoc());
+    Value scalar = arith::ConstantOp::create(builder, getLoc(), cast<TypedAttr>(dense.getSplatValue<Attribute>()));
+    return SmallVector<Value>{e.map({}, freshLetters(type.getRank()), type.getShape(), type.getElementType(),
+                                    [&](ArrayRef<Value>) { return scalar; })};
+  }
+  return SmallVector<Value>{arith::ConstantOp::create(builder, getLoc(), type, cast<TypedAttr>(getValue()))};
+}
+
+LogicalResult IotaOp::verify() {
+  int64_t rank = shapeOf(getResult()).size();
+  if (int64_t(getDim()) < 0 || int64_t(getDim()) >= rank)
+    return emitOpError("dim ") << int64_t(getDim()) << " is not a dimension of a result of rank " << rank;
+  return success();
+}
+
+FactorRule IotaOp::getFactorRule() { return lettersRule(*this, {}, {freshLetters(shapeOf(getResult()).size())}); }
+
+LogicalResult IotaOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVectorImpl<Value> &results) {
+  RankedTensorType type = builder.resultType(0);
+  Value positions = builder.logicalIndex(0, getDim());
+  if (type.getElementType() != elementOf(positions))
+    positions = CastOp::create(builder, builder.loc(), positions, type.getElementType());
+  if (type.getRank() > 1)
+    positions = BroadcastOp::create(builder, builder.loc(), type, positions, ArrayRef<int64_t>{int64_t(getDim())});
+  results.push_back(positions);
+  return success();
+}
+
+FailureOr<SmallVector<Value>> IotaOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
+  LinalgEmitter e(builder, getLoc());
+  auto type = plainType(getResult());
+  std::string out = freshLetters(type.getRank());
+  Type element = type.getElementType();
+  return SmallVector<Value>{e.map({}, out, type.getShape(), element, [&](ArrayRef<Value>) -> Value {
+    Type integer = isa<FloatType>(element) ? Type(builder.getI64Type()) : element;
+    Value position = arith::IndexCastOp::create(builder, getLoc(), integer, e.position(out[getDim()]));
+    if (integer == element)
+      return position;
+    return arith::SIToFPOp::create(builder, getLoc(), element, position);
+  })};
+}

@@ -1,0 +1,181 @@
+// The elementwise family as linalg: one generic, whose body is one operator's formula on scalars.
+#include "dialects/nn/Lowering.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <numbers>
+
+using namespace mlir;
+using namespace tessera::nn;
+
+namespace {
+/// Scalar formulas.
+struct Scalars : LinalgEmitter {
+  using LinalgEmitter::LinalgEmitter;
+
+  Value number(double value, Value like) { return constant(like.getType(), value); }
+  Value compare(Value x, Value y, StringRef predicate) {
+    if (isa<FloatType>(x.getType())) {
+      // Comparisons with NaN are false, except ne.
+      auto p = llvm::StringSwitch<arith::CmpFPredicate>(predicate)
+                   .Case("eq", arith::CmpFPredicate::OEQ).Case("ne", arith::CmpFPredicate::UNE)
+                   .Case("lt", arith::CmpFPredicate::OLT).Case("le", arith::CmpFPredicate::OLE)
+                   .Case("gt", arith::CmpFPredicate::OGT).Default(arith::CmpFPredicate::OGE);
+      return arith::CmpFOp::create(b, loc, p, x, y);
+    }
+    bool isBool = x.getType().isInteger(1) || x.getType().isUnsignedInteger();
+    auto p = llvm::StringSwitch<arith::CmpIPredicate>(predicate)
+                 .Case("eq", arith::CmpIPredicate::eq).Case("ne", arith::CmpIPredicate::ne)
+                 .Case("lt", isBool ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt)
+                 .Case("le", isBool ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle)
+                 .Case("gt", isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt)
+                 .Default(isBool ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge);
+    return arith::CmpIOp::create(b, loc, p, x, y);
+  }
+  Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, loc, c, x, y); }
+  Value sigmoid(Value x) {
+    return div(number(1, x), add(number(1, x), exp(arith::NegFOp::create(b, loc, x))));
+  }
+  Value tanh(Value x) { return math::TanhOp::create(b, loc, x); }
+  /// tanh's argument in the tanh form of gelu.
+  Value geluInner(Value x) {
+    Value cube = mul(mul(x, x), x);
+    return mul(number(std::sqrt(2 * std::numbers::inv_pi), x), add(x, mul(number(0.044715, x), cube)));
+  }
+  Value normalCdf(Value x) {
+    Value erf = math::ErfOp::create(b, loc, mul(x, number(std::numbers::sqrt2 / 2, x)));
+    return mul(number(0.5, x), add(number(1, x), erf));
+  }
+  Value gelu(Value x, bool byTanh) {
+    if (byTanh)
+      return mul(mul(number(0.5, x), x), add(number(1, x), tanh(geluInner(x))));
+    return mul(x, normalCdf(x));
+  }
+  Value geluGrad(Value x, Value dy, bool byTanh) {
+    if (!byTanh) {
+      Value density = mul(number(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2, x), exp(mul(number(-0.5, x), mul(x, x))));
+      return mul(dy, add(normalCdf(x), mul(x, density)));
+    }
+    Value t = tanh(geluInner(x));
+    Value inner = mul(number(std::sqrt(2 * std::numbers::inv_pi), x),
+                      add(number(1, x), mul(number(3 * 0.044715, x), mul(x, x))));
+    Value slope = mul(mul(mul(number(0.5, x), x), sub(number(1, x), mul(t, t))), inner);
+    return mul(dy, add(mul(number(0.5, x), add(number(1, x), t)), slope));
+  }
+  Value mod(Value x, Value y) {
+    bool isFloating = isa<FloatType>(x.getType());
+    Value r = isFloating ? Value(arith::RemFOp::create(b, loc, x, y)) : Value(arith::RemSIOp::create(b, loc, x, y));
+    // The remainder of a truncated division has the dividend's sign.
+    Value zero = number(0, x);
+    Value otherSign = arith::XOrIOp::create(b, loc, compare(r, zero, "lt"), compare(y, zero, "lt"));
+    Value fix = arith::AndIOp::create(b, loc, compare(r, zero, "ne"), otherSign);
+    return select(fix, add(r, y), r);
+  }
+  Value cast(Value x, Type to) {
+    Type from = x.getType();
+    if (from == to)
+      return x;
+    unsigned fromBits = from.getIntOrFloatBitWidth(), toBits = to.getIntOrFloatBitWidth();
+    if (isa<FloatType>(from) && isa<FloatType>(to)) {
+      if (fromBits == toBits) // bf16 and f16
+        return arith::TruncFOp::create(b, loc, to, arith::ExtFOp::create(b, loc, b.getF32Type(), x));
+      return fromBits < toBits ? Value(arith::ExtFOp::create(b, loc, to, x)) : Value(arith::TruncFOp::create(b, loc, to, x));
+    }
+    if (to.isInteger(1))
+      return compare(x, constant(from, 0), "ne");
+    if (isa<FloatType>(from))
+      return arith::FPToSIOp::create(b, loc, to, x);
+    if (isa<FloatType>(to))
+      return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, loc, to, x)) : Value(arith::SIToFPOp::create(b, loc, to, x));
+    if (fromBits >= toBits)
+      return arith::TruncIOp::create(b, loc, to, x);
+    return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, loc, to, x)) : Value(arith::ExtSIOp::create(b, loc, to, x));
+  }
+  Value abs(Value x) {
+    return isa<FloatType>(x.getType()) ? Value(math::AbsFOp::create(b, loc, x)) : Value(math::AbsIOp::create(b, loc, x));
+  }
+  Value max(Value x, Value y) {
+    if (isa<FloatType>(x.getType()))
+      return arith::MaximumFOp::create(b, loc, x, y);
+    return select(compare(x, y, "gt"), x, y);
+  }
+  Value min(Value x, Value y) {
+    if (isa<FloatType>(x.getType()))
+      return arith::MinimumFOp::create(b, loc, x, y);
+    return select(compare(x, y, "lt"), x, y);
+  }
+  Value pow(Value x, Value y) {
+    return isa<FloatType>(x.getType()) ? Value(math::PowFOp::create(b, loc, x, y)) : Value(math::IPowIOp::create(b, loc, x, y));
+  }
+  Value notOf(Value x) { return arith::XOrIOp::create(b, loc, x, constant(x.getType(), -1)); }
+};
+} // namespace
+
+/// The formula of `op` on scalars; null for an operator that is not of the family.
+static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
+  OpBuilder &b = s.b;
+  Location loc = s.loc;
+  return llvm::TypeSwitch<Operation *, Value>(op)
+      .Case([&](NegOp) { return isa<FloatType>(a[0].getType()) ? Value(arith::NegFOp::create(b, loc, a[0])) : s.sub(s.number(0, a[0]), a[0]); })
+      .Case([&](AbsOp) { return s.abs(a[0]); })
+      .Case([&](ExpOp) { return s.exp(a[0]); })
+      .Case([&](LogOp) { return math::LogOp::create(b, loc, a[0]); })
+      .Case([&](SqrtOp) { return math::SqrtOp::create(b, loc, a[0]); })
+      .Case([&](RsqrtOp) { return s.div(s.number(1, a[0]), math::SqrtOp::create(b, loc, a[0])); })
+      .Case([&](ReciprocalOp) { return s.div(s.number(1, a[0]), a[0]); })
+      .Case([&](TanhOp) { return s.tanh(a[0]); })
+      .Case([&](SigmoidOp) { return s.sigmoid(a[0]); })
+      .Case([&](ReluOp) { return s.max(a[0], s.number(0, a[0])); })
+      .Case([&](SiluOp) { return s.mul(a[0], s.sigmoid(a[0])); })
+      .Case([&](ErfOp) { return math::ErfOp::create(b, loc, a[0]); })
+      .Case([&](SinOp) { return math::SinOp::create(b, loc, a[0]); })
+      .Case([&](CosOp) { return math::CosOp::create(b, loc, a[0]); })
+      .Case([&](FloorOp) { return math::FloorOp::create(b, loc, a[0]); })
+      .Case([&](NotOp) { return s.notOf(a[0]); })
+      .Case([&](IsNanOp) { return s.compare(a[0], a[0], "ne"); })
+      .Case([&](GeluOp gelu) { return s.gelu(a[0], gelu.getTanh()); })
+      .Case([&](GeluGradOp gelu) { return s.geluGrad(a[0], a[1], gelu.getTanh()); })
+      .Case([&](SiluGradOp) {
+        // d(x p)/dx = p (1 + x (1 - p)), p = sigmoid(x).
+        Value p = s.sigmoid(a[0]), one = s.number(1, a[0]);
+        return s.mul(a[1], s.mul(p, s.add(one, s.mul(a[0], s.sub(one, p)))));
+      })
+      .Case([&](CastOp cast) { return s.cast(a[0], cast.getTo()); })
+      .Case([&](AddOp) { return s.add(a[0], a[1]); })
+      .Case([&](SubOp) { return s.sub(a[0], a[1]); })
+      .Case([&](MulOp) { return s.mul(a[0], a[1]); })
+      .Case([&](DivOp) { return s.div(a[0], a[1]); })
+      .Case([&](PowOp) { return s.pow(a[0], a[1]); })
+      .Case([&](MaxOp) { return s.max(a[0], a[1]); })
+      .Case([&](MinOp) { return s.min(a[0], a[1]); })
+      .Case([&](ModOp) { return s.mod(a[0], a[1]); })
+      .Case([&](AndOp) { return arith::AndIOp::create(b, loc, a[0], a[1]); })
+      .Case([&](OrOp) { return arith::OrIOp::create(b, loc, a[0], a[1]); })
+      .Case([&](XorOp) { return arith::XOrIOp::create(b, loc, a[0], a[1]); })
+      .Case([&](CompareOp compare) { return s.compare(a[0], a[1], compare.getPredicate()); })
+      .Case([&](SelectOp) { return s.select(a[0], a[1], a[2]); })
+      .Case([&](AccOp) {
+        Value sum = a[0];
+        for (Value term : a.drop_front())
+          sum = s.add(sum, term);
+        return sum;
+      })
+      .Default([](Operation *) { return Value(); });
+}
+
+FailureOr<SmallVector<Value>> tessera::nn::lowerElementwise(Operation *op, OpBuilder &builder, ValueRange operands) {
+  Scalars scalars(builder, op->getLoc());
+  ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
+  std::string out = freshLetters(shape.size());
+  SmallVector<Lettered> inputs;
+  for (Value operand : operands) {
+    ArrayRef<int64_t> from = shapeOf(operand);
+    std::string word = out.substr(shape.size() - from.size());
+    for (size_t d = 0; d < from.size(); ++d)
+      if (from[d] == 1 && shape[shape.size() - from.size() + d] != 1)
+        word[d] = '1';
+    inputs.push_back({operand, word});
+  }
+  return SmallVector<Value>{scalars.map(inputs, out, shape, elementOf(op->getResult(0)),
+                                        [&](ArrayRef<Value> args) { return formula(op, scalars, args); })};
+}

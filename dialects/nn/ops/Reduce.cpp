@@ -1,0 +1,148 @@
+// Reductions.
+#include "dialects/nn/Lowering.h"
+#include "dialects/nn/LibraryCalls.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include <cmath>
+
+using namespace mlir;
+using namespace tessera::nn;
+
+TESSERA_INFER(ReduceOp) {
+  ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), dims = adaptor.getDims();
+  SmallVector<bool> gone(shape.size(), false);
+  for (int64_t d : dims) {
+    if (d < 0 || d >= int64_t(shape.size()) || gone[d])
+      return inferError(location, "dims " + shapeText(dims) + " must be different dimensions of the operand, of rank " + Twine(shape.size()));
+    gone[d] = true;
+  }
+  SmallVector<int64_t> out;
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (!gone[d])
+      out.push_back(shape[d]);
+  types.push_back(RankedTensorType::get(out, elementOf(adaptor.getOperand())));
+  return success();
+}
+
+LogicalResult ReduceOp::verify() {
+  if (!llvm::is_contained({"sum", "max", "min", "prod"}, getKind()))
+    return emitOpError("kind must be sum, max, min or prod, not '") << getKind() << "'";
+  return success();
+}
+
+/// The letters of the operand and of the result.
+static std::pair<std::string, std::string> letters(ReduceOp op) {
+  std::string in = freshLetters(shapeOf(op.getOperand()).size()), out;
+  for (size_t d = 0; d < in.size(); ++d)
+    if (!llvm::is_contained(op.getDims(), int64_t(d)))
+      out.push_back(in[d]);
+  return {in, out};
+}
+
+FactorRule ReduceOp::getFactorRule() {
+  auto [in, out] = letters(*this);
+  std::string reduced;
+  for (int64_t d : getDims())
+    reduced.push_back(in[d]);
+  bool isSum = getKind() == "sum", isMax = getKind() == "max";
+  return lettersRule(*this, {in}, {out}, isMax ? reduced : "", isSum || isMax ? "" : reduced);
+}
+
+/// What a reduction of `kind` starts from.
+static double start(ReduceOp op) {
+  Type element = elementOf(op.getOperand());
+  if (op.getKind() == "max")
+    return lowest(element);
+  if (op.getKind() == "min")
+    return isa<FloatType>(element) ? -lowest(element) : -std::nextafter(lowest(element), 0.0);
+  return op.getKind() == "prod" ? 1 : 0;
+}
+
+std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
+  FactorRule rule = getFactorRule();
+  if (rule.resultHas(0, factor))
+    return std::nullopt;
+  return start(*this);
+}
+
+LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  Value local = ReduceOp::create(builder, builder.loc(), operands[0], getDims(), getKind());
+  if (getKind() == "max") {
+    FactorRule rule = getFactorRule();
+    for (int64_t d : getDims())
+      local = builder.allReduce(local, rule.operands[0][d], "max");
+  }
+  results.push_back(local);
+  return success();
+}
+
+FusionKind ReduceOp::getFusionKind() {
+  return getDims().size() == 1 && getDims()[0] == int64_t(shapeOf(getOperand()).size()) - 1 ? FusionKind::Row : FusionKind::Alone;
+}
+
+LogicalResult ReduceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  Location loc = grad.loc();
+  RankedTensorType type = plainType(getOperand());
+  SmallVector<int64_t> kept;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    if (!llvm::is_contained(getDims(), d))
+      kept.push_back(d);
+  Value wide = BroadcastOp::create(grad, loc, type, cotangents[0], kept);
+  if (getKind() == "sum") {
+    grad.add(0, wide);
+    return success();
+  }
+  Value result = BroadcastOp::create(grad, loc, type, getResult(), kept);
+  if (getKind() == "prod") {
+    grad.add(0, MulOp::create(grad, loc, wide, DivOp::create(grad, loc, result, getOperand())));
+    return success();
+  }
+  // Elements that share the extreme share its cotangent.
+  Value chosen = CastOp::create(grad, loc, CompareOp::create(grad, loc, getOperand(), result, "eq"), type.getElementType());
+  Value count = BroadcastOp::create(grad, loc, type, sumOver(grad, loc, chosen, getDims()), kept);
+  grad.add(0, MulOp::create(grad, loc, wide, DivOp::create(grad, loc, chosen, count)));
+  return success();
+}
+
+FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgEmitter e(builder, getLoc());
+  auto [in, out] = letters(*this);
+  RankedTensorType type = plainType(getResult());
+  Type element = type.getElementType();
+  bool isFloating = isa<FloatType>(element);
+  return e.generic({{operands[0], in}}, {{e.filled(type.getShape(), element, start(*this)), out}}, [&](ArrayRef<Value> args) {
+    Value x = args[0], sum = args[1];
+    if (getKind() == "sum")
+      return SmallVector<Value>{e.add(sum, x)};
+    if (getKind() == "prod")
+      return SmallVector<Value>{e.mul(sum, x)};
+    if (getKind() == "max")
+      return SmallVector<Value>{isFloating ? Value(arith::MaximumFOp::create(builder, getLoc(), sum, x))
+                                           : Value(arith::MaxSIOp::create(builder, getLoc(), sum, x))};
+    return SmallVector<Value>{isFloating ? Value(arith::MinimumFOp::create(builder, getLoc(), sum, x))
+                                         : Value(arith::MinSIOp::create(builder, getLoc(), sum, x))};
+  });
+}
+
+//===- sum_squares
+
+TESSERA_INFER(SumSquaresOp) {
+  types.push_back(RankedTensorType::get({}, elementOf(adaptor.getOperand())));
+  return success();
+}
+FactorRule SumSquaresOp::getFactorRule() { return lettersRule(*this, {freshLetters(shapeOf(getOperand()).size())}, {""}); }
+std::optional<double> SumSquaresOp::getNeutral(unsigned, unsigned) { return 0; }
+
+FailureOr<SmallVector<Value>> SumSquaresOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  LinalgEmitter e(builder, getLoc());
+  return SmallVector<Value>{e.sum({{operands[0], freshLetters(shapeOf(operands[0]).size())}}, "", {}, elementOf(operands[0]),
+                                  [&](ArrayRef<Value> a) { return e.mul(a[0], a[0]); })};
+}
+
+std::optional<LibraryCall> SumSquaresOp::getLibraryCall(int) {
+  if (!elementOf(getOperand()).isF32())
+    return std::nullopt;
+  CallAttrs attrs(getContext());
+  int64_t count = plainType(getOperand()).getNumElements();
+  attrs.set("counts", {count});
+  return attrs.call("sum_squares", {0, 1}, 2.0 * count);
+}
