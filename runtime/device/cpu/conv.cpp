@@ -1,0 +1,267 @@
+// Convolutions as matrix products with an unfolded image (im2col), a block of which exists at a time.
+#include "runtime/device/cpu/cpu.h"
+#include "runtime/device/cpu/functions.h"
+#include "runtime/device/cpu/workspace.h"
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace tessera::rt::cpu {
+
+namespace {
+/// Columns of dw per task: fewer than of other products, since a gradient of weights has few tasks.
+constexpr int64_t weightColumns = 128;
+static_assert(blockDepth * unfoldedStride <= taskRows * blockColumns);
+
+int64_t blocksOf(int64_t extent, int64_t block) { return (extent + block - 1) / block; }
+
+/// One thread's areas: packed rows, packed columns, and either an unfolded block or one of results.
+struct Area {
+  float *rows, *columns, *block;
+  Area(const CallContext &context, int argument, int worker) {
+    rows = reinterpret_cast<float *>(static_cast<char *>(context.args[argument]) + worker * ownProductBytes(1));
+    columns = rows + blockRows * blockDepth;
+    block = columns + blockDepth * blockColumns;
+  }
+};
+
+struct Convolution {
+  int64_t batch, ci, co, groups, h, w, oh, ow, kh, kw, strideH, strideW, padH, padW, dilationH, dilationW;
+  /// Channels per group, taps x input channels of a group, pixels of the result.
+  int64_t cig, cog, depth, pixels;
+
+  explicit Convolution(const CallParser &parser);
+
+  int64_t inputCount() const { return batch * ci * h * w; }
+  int64_t outputCount() const { return batch * co * pixels; }
+  int64_t weightCount() const { return co * depth; }
+
+  template <typename Fn> void stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const;
+
+  /// block[row - row0][pixel - pixel0] = the input element that meets weight `row` (channel, ky, kx) at `pixel`.
+  void unfold(const float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, float *block) const;
+  /// The reverse: adds block elements (rows `stride` apart) to the input elements.
+  void fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, const float *block,
+            int64_t stride) const;
+};
+
+Convolution::Convolution(const CallParser &parser) {
+  batch = parser.size("batch");
+  ci = parser.size("in_channels");
+  co = parser.size("out_channels");
+  groups = parser.size("groups", 1);
+  const std::vector<int64_t> in = parser.sizes("in");
+  const size_t rank = in.size();
+  if (rank != 1 && rank != 2)
+    parser.fail("attribute 'in' has " + std::to_string(rank) + " dimensions, expected 1 or 2");
+  if (groups < 1 || ci % groups || co % groups)
+    parser.fail("attribute 'groups' is " + std::to_string(groups) + ", expected a divisor of " + std::to_string(ci) +
+                " and " + std::to_string(co) + " channels");
+  const auto read = [&](const char *name, int64_t low, int64_t standard, bool required) {
+    std::vector<int64_t> list =
+        required ? parser.sizes(name, rank) : parser.sizes(name, std::vector<int64_t>(rank, standard));
+    for (int64_t value : list)
+      if (value < low || value > (int64_t(1) << 31))
+        parser.fail(std::string("attribute '") + name + "' holds " + std::to_string(value) + ", expected " +
+                    std::to_string(low) + " to 2^31");
+    if (rank == 1)
+      list.insert(list.begin(), standard);
+    return std::pair(list[0], list[1]);
+  };
+  const auto input = read("in", 0, 1, true), output = read("out", 0, 1, true), kernel = read("kernel", 1, 1, true);
+  const auto stride = read("strides", 1, 1, false), pad = read("pads", 0, 0, false);
+  const auto dilation = read("dilations", 1, 1, false);
+  std::tie(h, w) = input;
+  std::tie(oh, ow) = output;
+  std::tie(kh, kw) = kernel;
+  std::tie(strideH, strideW) = stride;
+  std::tie(padH, padW) = pad;
+  std::tie(dilationH, dilationW) = dilation;
+  cig = ci / groups;
+  cog = co / groups;
+  if (!checkedProduct(std::array{batch, ci, h, w}) || !checkedProduct(std::array{batch, co, oh, ow}) ||
+      !checkedProduct(std::array{co, cig, kh, kw}))
+    parser.fail("a shape does not fit 64 bits");
+  depth = cig * kh * kw;
+  pixels = oh * ow;
+}
+
+/// fn(row, pixel, count, source, sourceCount, lead): `count` pixels from `pixel` on, all in one output row; the first `lead`
+/// and those after `lead + sourceCount` meet padding, the others the input from element `source` on, strideW apart.
+template <typename Fn>
+void Convolution::stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const {
+  for (int64_t row = row0; row < row1; ++row) {
+    const int64_t channel = row / (kh * kw), ky = row / kw % kh, kx = row % kw;
+    for (int64_t pixel = pixel0; pixel < pixel1;) {
+      const int64_t oy = pixel / ow, ox = pixel % ow, count = std::min(ow - ox, pixel1 - pixel);
+      const int64_t iy = oy * strideH - padH + ky * dilationH, ix = ox * strideW - padW + kx * dilationW;
+      int64_t lead = count, inside = 0;
+      if (iy >= 0 && iy < h) {
+        lead = ix >= 0 ? 0 : std::min(count, blocksOf(-ix, strideW));
+        const int64_t end = ix >= w ? 0 : std::min(count, blocksOf(w - ix, strideW));
+        inside = std::max<int64_t>(0, end - lead);
+      }
+      fn(row, pixel, count, (channel * h + iy) * w + ix + lead * strideW, inside, lead);
+      pixel += count;
+    }
+  }
+}
+
+void Convolution::unfold(const float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1,
+                         float *block) const {
+  stretches(row0, row1, pixel0, pixel1,
+            [&](int64_t row, int64_t pixel, int64_t count, int64_t source, int64_t inside, int64_t lead) {
+              float *out = block + (row - row0) * unfoldedStride + pixel - pixel0;
+              std::fill(out, out + lead, 0.0f);
+              if (strideW == 1)
+                std::copy_n(x + (inside ? source : 0), inside, out + lead);
+              else
+                for (int64_t i = 0; i < inside; ++i)
+                  out[lead + i] = x[source + i * strideW];
+              std::fill(out + lead + inside, out + count, 0.0f);
+            });
+}
+
+void Convolution::fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, const float *block,
+                       int64_t stride) const {
+  stretches(row0, row1, pixel0, pixel1,
+            [&](int64_t row, int64_t pixel, int64_t, int64_t source, int64_t inside, int64_t lead) {
+              const float *in = block + (row - row0) * stride + pixel - pixel0 + lead;
+              for (int64_t i = 0; i < inside; ++i)
+                x[source + i * strideW] += in[i];
+            });
+}
+} // namespace
+
+LibraryCall prepareConvForward(CallParser &parser) {
+  const Convolution c(parser);
+  const int x = parser.buffer("x", c.inputCount()), w = parser.buffer("w", c.weightCount());
+  const int y = parser.buffer("y", c.outputCount()), bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
+  const int workspace = parser.workspace(convWorkspaceBytes(parser.threads()));
+  parser.finish();
+  const Kernels &kernel = kernels();
+  return [=, &kernel](const CallContext &context) {
+    const int64_t columnBlocks = blocksOf(c.pixels, blockColumns), tasks = c.batch * c.groups * columnBlocks;
+    context.pool.parallelFor(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
+      const Area area(context, workspace, worker);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t image = task / columnBlocks, group = image % c.groups;
+        const int64_t p0 = task % columnBlocks * blockColumns, count = std::min(blockColumns, c.pixels - p0);
+        const float *xi = static_cast<const float *>(context.args[x]) + image * c.cig * c.h * c.w;
+        const float *wi = static_cast<const float *>(context.args[w]) + group * c.cog * c.depth;
+        float *yi = static_cast<float *>(context.args[y]) + image * c.cog * c.pixels + p0;
+        for (int64_t l = 0; l < c.depth; l += blockDepth) {
+          const int64_t depth = std::min(blockDepth, c.depth - l);
+          c.unfold(xi, l, l + depth, p0, p0 + count, area.block);
+          for (int64_t i = 0; i < c.cog; i += blockRows) {
+            const int64_t rows = std::min(blockRows, c.cog - i);
+            kernel.packBlock(rows, depth, {wi + i * c.depth + l, c.depth, 1}, area.rows, depth);
+            kernel.productRows(rows, count, depth, {area.rows, depth, 1}, area.block, unfoldedStride,
+                               yi + i * c.pixels, c.pixels, l > 0);
+          }
+        }
+        for (int64_t i = 0; i < c.cog; ++i) {
+          const float b = bias < 0 ? 0 : static_cast<const float *>(context.args[bias])[group * c.cog + i];
+          for (int64_t p = 0; p < count; ++p)
+            yi[i * c.pixels + p] = c.depth == 0 ? b : yi[i * c.pixels + p] + b;
+        }
+      }
+    });
+  };
+}
+
+LibraryCall prepareConvBackwardData(CallParser &parser) {
+  const Convolution c(parser);
+  const int w = parser.buffer("w", c.weightCount()), dy = parser.buffer("dy", c.outputCount());
+  const int dx = parser.buffer("dx", c.inputCount());
+  const int workspace = parser.workspace(convWorkspaceBytes(parser.threads()));
+  parser.finish();
+  const Kernels &kernel = kernels();
+  return [=, &kernel](const CallContext &context) {
+    // A task owns some input channels of one image, about one block of rows of the unfolded gradient.
+    const int64_t taps = c.kh * c.kw, channels = std::max<int64_t>(1, blockDepth / taps);
+    const int64_t channelBlocks = blocksOf(c.cig, channels), tasks = c.batch * c.groups * channelBlocks;
+    context.pool.parallelFor(tasks, 1, [&](int64_t begin, int64_t end, int worker) {
+      const Area area(context, workspace, worker);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t image = task / channelBlocks, group = image % c.groups;
+        const int64_t c0 = task % channelBlocks * channels, c1 = std::min(c0 + channels, c.cig);
+        const float *wi = static_cast<const float *>(context.args[w]) + group * c.cog * c.depth;
+        const float *dyi = static_cast<const float *>(context.args[dy]) + image * c.cog * c.pixels;
+        float *dxi = static_cast<float *>(context.args[dx]) + image * c.cig * c.h * c.w;
+        std::fill(dxi + c0 * c.h * c.w, dxi + c1 * c.h * c.w, 0.0f);
+        for (int64_t p0 = 0; p0 < c.pixels; p0 += blockColumns) {
+          const int64_t count = std::min(blockColumns, c.pixels - p0);
+          for (int64_t r0 = c0 * taps; r0 < c1 * taps; r0 += blockDepth) {
+            const int64_t r1 = std::min(r0 + blockDepth, c1 * taps);
+            for (int64_t l = 0; l < c.cog; l += blockDepth) {
+              const int64_t depth = std::min(blockDepth, c.cog - l);
+              kernel.packPanels(depth, count, {dyi + l * c.pixels + p0, c.pixels, 1}, area.columns);
+              for (int64_t i = r0; i < r1; i += blockRows) {
+                const int64_t rows = std::min(blockRows, r1 - i);
+                kernel.packBlock(rows, depth, {wi + l * c.depth + i, 1, c.depth}, area.rows, depth);
+                kernel.product(rows, count, depth, {area.rows, depth, 1}, area.columns, depth,
+                               area.block + (i - r0) * unfoldedStride, unfoldedStride, l > 0);
+              }
+            }
+            c.fold(dxi, r0, r1, p0, p0 + count, area.block, unfoldedStride);
+          }
+        }
+      }
+    });
+  };
+}
+
+LibraryCall prepareConvBackwardWeights(CallParser &parser) {
+  const Convolution c(parser);
+  const int x = parser.buffer("x", c.inputCount()), dy = parser.buffer("dy", c.outputCount());
+  const int dw = parser.buffer("dw", c.weightCount()), bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
+  const int workspace = parser.workspace(convWorkspaceBytes(parser.threads()));
+  parser.finish();
+  const Kernels &kernel = kernels();
+  return [=, &kernel](const CallContext &context) {
+    const int64_t columnBlocks = blocksOf(c.depth, weightColumns);
+    context.pool.parallelFor(c.groups * columnBlocks, 1, [&](int64_t begin, int64_t end, int worker) {
+      const Area area(context, workspace, worker);
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t group = task / columnBlocks;
+        const int64_t r0 = task % columnBlocks * weightColumns, count = std::min(weightColumns, c.depth - r0);
+        float *dwi = static_cast<float *>(context.args[dw]) + group * c.cog * c.depth;
+        for (int64_t i = 0; i < c.cog; ++i)
+          std::fill_n(dwi + i * c.depth + r0, count, 0.0f);
+        for (int64_t b = 0; b < c.batch; ++b) {
+          const int64_t image = b * c.groups + group;
+          const float *xi = static_cast<const float *>(context.args[x]) + image * c.cig * c.h * c.w;
+          const float *dyi = static_cast<const float *>(context.args[dy]) + image * c.cog * c.pixels;
+          for (int64_t p0 = 0; p0 < c.pixels; p0 += blockDepth) {
+            const int64_t depth = std::min(blockDepth, c.pixels - p0);
+            c.unfold(xi, r0, r0 + count, p0, p0 + depth, area.block);
+            kernel.packPanels(depth, count, {area.block, 1, unfoldedStride}, area.columns);
+            for (int64_t i = 0; i < c.cog; i += blockRows) {
+              const int64_t rows = std::min(blockRows, c.cog - i);
+              kernel.packBlock(rows, depth, {dyi + i * c.pixels + p0, c.pixels, 1}, area.rows, depth);
+              kernel.product(rows, count, depth, {area.rows, depth, 1}, area.columns, depth,
+                             dwi + i * c.depth + r0, c.depth, true);
+            }
+          }
+        }
+      }
+    });
+    if (bias < 0)
+      return;
+    context.pool.parallelFor(c.co, 4, [&](int64_t begin, int64_t end, int) {
+      for (int64_t channel = begin; channel < end; ++channel) {
+        double sum = 0;
+        for (int64_t b = 0; b < c.batch; ++b) {
+          const float *row = static_cast<const float *>(context.args[dy]) + (b * c.co + channel) * c.pixels;
+          for (int64_t p = 0; p < c.pixels; ++p)
+            sum += row[p];
+        }
+        static_cast<float *>(context.args[bias])[channel] = float(sum);
+      }
+    });
+  };
+}
+
+} // namespace tessera::rt::cpu

@@ -1,0 +1,141 @@
+// The `gemm` call: parsing, normal form, choice between oneDNN and the library's own kernels.
+#include "runtime/device/cpu/gemm.h"
+
+#include "runtime/device/cpu/workspace.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cpu {
+
+static int64_t sizeOf(const std::vector<BatchDim> &dims) {
+  int64_t size = 1;
+  for (const BatchDim &dim : dims)
+    size *= dim.size;
+  return size;
+}
+
+int64_t Product::items() const { return sizeOf(batch); }
+int64_t Product::terms() const { return sizeOf(summed); }
+
+std::array<int64_t, 3> batchOffsets(const std::vector<BatchDim> &dims, int64_t index) {
+  std::array<int64_t, 3> offsets = {0, 0, 0};
+  for (size_t i = dims.size(); i-- > 0;) {
+    const int64_t at = index % dims[i].size;
+    index /= dims[i].size;
+    offsets[0] += at * dims[i].a;
+    offsets[1] += at * dims[i].b;
+    offsets[2] += at * dims[i].c;
+  }
+  return offsets;
+}
+
+/// Folds batch dimensions into m, n or k where the strides allow it: fewer and larger products.
+static void foldBatch(Product &p) {
+  for (bool changed = true; changed;) {
+    changed = std::erase_if(p.batch, [&](const BatchDim &d) {
+      if (d.b == 0 && d.a == p.m * p.a[0] && d.c == p.m * p.c[0])
+        p.m *= d.size;
+      else if (!p.bias && d.a == 0 && d.b == p.n * p.b[1] && d.c == p.n * p.c[1])
+        p.n *= d.size;
+      else
+        return false;
+      return true;
+    }) > 0;
+    changed |= std::erase_if(p.summed, [&](const BatchDim &d) {
+      if (d.a != p.k * p.a[1] || d.b != p.k * p.b[0])
+        return false;
+      p.k *= d.size;
+      return true;
+    }) > 0;
+  }
+}
+
+/// A product whose rows are contiguous in C, if either side can be: C^T = B^T A^T.
+static void orientResult(Product &p, bool &swapped) {
+  swapped = p.c[1] != 1 && p.c[0] == 1 && !p.bias;
+  if (!swapped)
+    return;
+  std::swap(p.m, p.n);
+  std::swap(p.a, p.b);
+  std::swap(p.a[0], p.a[1]);
+  std::swap(p.b[0], p.b[1]);
+  std::swap(p.c[0], p.c[1]);
+  for (auto *dims : {&p.batch, &p.summed})
+    for (BatchDim &d : *dims)
+      std::swap(d.a, d.b);
+}
+
+LibraryCall prepareGemm(CallParser &parser) {
+  Product p{};
+  p.m = parser.size("m");
+  p.n = parser.size("n");
+  p.k = parser.size("k");
+  const auto pair = [&](const char *name) {
+    const std::vector<int64_t> strides = parser.sizes(name, 2);
+    return std::array{strides[0], strides[1]};
+  };
+  p.a = pair("a");
+  p.b = pair("b");
+  p.c = pair("c");
+  p.accumulate = parser.flag("accumulate");
+  p.bias = parser.flag("bias");
+  p.residual = parser.flag("residual");
+  p.activation =
+      Activation(parser.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
+  const int64_t offsetA = parser.size("a_offset", 0), offsetB = parser.size("b_offset", 0);
+  const int64_t offsetC = parser.size("c_offset", 0);
+
+  // Boxes of the operands, to check the buffers: matrix dimensions, then batch dimensions.
+  std::vector<int64_t> shapes[3] = {{p.m, p.k}, {p.k, p.n}, {p.m, p.n}};
+  std::vector<int64_t> strides[3] = {{p.a[0], p.a[1]}, {p.b[0], p.b[1]}, {p.c[0], p.c[1]}};
+  if (parser.has("batch")) {
+    const nlohmann::json &batch = parser.attribute("batch");
+    for (const nlohmann::json &dim : batch) {
+      if (!batch.is_array() || !dim.is_array() || dim.size() != 4 ||
+          !std::all_of(dim.begin(), dim.end(), [](const auto &x) { return x.is_number_integer() && x >= 0; }))
+        parser.fail("attribute 'batch' is " + batch.dump() + ", expected a list of [size, sa, sb, sc]");
+      const BatchDim d = {dim[0], dim[1], dim[2], dim[3]};
+      const int64_t of[3] = {d.a, d.b, d.c};
+      for (int i = 0; i < 3; ++i) {
+        shapes[i].push_back(d.size);
+        strides[i].push_back(of[i]);
+      }
+      if (d.size != 1)
+        (d.c == 0 ? p.summed : p.batch).push_back(d);
+    }
+  }
+  const int a = parser.box("A", shapes[0], strides[0], offsetA);
+  const int b = parser.box("B", shapes[1], strides[1], offsetB);
+  const int c = parser.box("C", shapes[2], strides[2], offsetC);
+  const int bias = parser.bufferIf(p.bias, "bias", p.n);
+  const int residual = p.residual ? parser.box("residual", shapes[2], strides[2], offsetC) : -1;
+
+  if (p.terms() == 0)
+    p.k = 0;
+  if (p.k == 0)
+    p.summed.clear();
+  foldBatch(p);
+  bool swapped;
+  orientResult(p, swapped);
+
+  int64_t needed = ownProductBytes(parser.threads());
+  ProductFn run = prepareVendorProduct(p, parser.threads(), needed);
+  if (!run) {
+    needed = ownProductBytes(parser.threads());
+    run = prepareOwnProduct(p);
+  }
+  const int workspace = parser.workspace(needed);
+  parser.finish();
+
+  return [=, run = std::move(run)](const CallContext &context) {
+    const auto at = [&](int argument, int64_t offset) {
+      return argument < 0 ? nullptr : static_cast<float *>(context.args[argument]) + offset;
+    };
+    const float *left = at(a, offsetA), *right = at(b, offsetB);
+    run({swapped ? right : left, swapped ? left : right, at(bias, 0), at(residual, offsetC), at(c, offsetC),
+         static_cast<char *>(workspace < 0 ? nullptr : context.args[workspace])},
+        context.pool);
+  };
+}
+
+} // namespace tessera::rt::cpu

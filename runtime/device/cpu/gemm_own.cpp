@@ -1,0 +1,98 @@
+// Matrix products of any strides with the library's own kernels: both operands are packed block by block.
+#include "runtime/device/cpu/cpu.h"
+#include "runtime/device/cpu/gemm.h"
+#include "runtime/device/cpu/workspace.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::rt::cpu {
+
+namespace {
+float activate(Activation activation, float x) {
+  switch (activation) {
+  case Activation::None:
+    return x;
+  case Activation::GeluTanh:
+    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
+  case Activation::GeluErf:
+    return 0.5f * x * (1 + std::erf(x * 0.7071067812f));
+  case Activation::Relu:
+    return x > 0 || std::isnan(x) ? x : 0;
+  case Activation::Silu:
+    return x / (1 + std::exp(-x));
+  }
+  return x;
+}
+
+struct Block {
+  int64_t row, rows, column, columns;
+};
+
+/// One block of C of one batch item.
+void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &args, const Block &block,
+                  std::array<int64_t, 3> offsets, float *area) {
+  float *packedA = area, *packedB = packedA + blockRows * blockDepth, *held = packedB + blockDepth * blockColumns;
+  float *c = args.c + offsets[2] + block.row * p.c[0] + block.column * p.c[1];
+  // Where C is not by rows, or still holds the residual, the block is computed aside.
+  const bool aside = p.c[1] != 1 || p.residual;
+  float *target = aside ? held : c;
+  const int64_t ld = aside ? block.columns : p.c[0];
+  const int64_t terms = p.terms();
+
+  bool accumulate = !aside && p.accumulate;
+  if (!accumulate && p.k == 0)
+    for (int64_t i = 0; i < block.rows; ++i)
+      std::fill_n(target + i * ld, block.columns, 0.0f);
+  for (int64_t term = 0; term < terms; ++term) {
+    const auto at = batchOffsets(p.summed, term);
+    const float *a = args.a + offsets[0] + at[0] + block.row * p.a[0];
+    const float *b = args.b + offsets[1] + at[1] + block.column * p.b[1];
+    for (int64_t l = 0; l < p.k; l += blockDepth) {
+      const int64_t depth = std::min(blockDepth, p.k - l);
+      kernel.packPanels(depth, block.columns, {b + l * p.b[0], p.b[0], p.b[1]}, packedB);
+      for (int64_t i = 0; i < block.rows; i += blockRows) {
+        const int64_t rows = std::min(blockRows, block.rows - i);
+        kernel.packBlock(rows, depth, {a + i * p.a[0] + l * p.a[1], p.a[0], p.a[1]}, packedA, depth);
+        kernel.product(rows, block.columns, depth, {packedA, depth, 1}, packedB, depth, target + i * ld, ld,
+                       accumulate);
+      }
+      accumulate = true;
+    }
+  }
+  if (!aside && !p.bias && p.activation == Activation::None)
+    return;
+  for (int64_t i = 0; i < block.rows; ++i)
+    for (int64_t j = 0; j < block.columns; ++j) {
+      float *element = c + i * p.c[0] + j * p.c[1];
+      float x = target[i * ld + j];
+      if (aside && p.accumulate)
+        x += *element;
+      if (p.bias)
+        x += args.bias[block.column + j];
+      x = activate(p.activation, x);
+      if (p.residual)
+        x += args.residual[element - args.c];
+      *element = x;
+    }
+}
+} // namespace
+
+ProductFn prepareOwnProduct(const Product &product) {
+  const Kernels &kernel = kernels();
+  return [p = product, &kernel](const ProductArgs &args, Pool &pool) {
+    const int64_t rowBlocks = (p.m + taskRows - 1) / taskRows, columnBlocks = (p.n + blockColumns - 1) / blockColumns;
+    const int64_t blocks = rowBlocks * columnBlocks;
+    pool.parallelFor(p.items() * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
+      float *area = reinterpret_cast<float *>(args.workspace + worker * ownProductBytes(1));
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t row = task % blocks / columnBlocks * taskRows, column = task % columnBlocks * blockColumns;
+        computeBlock(p, kernel, args,
+                     {row, std::min(taskRows, p.m - row), column, std::min(blockColumns, p.n - column)},
+                     batchOffsets(p.batch, task / blocks), area);
+      }
+    });
+  };
+}
+
+} // namespace tessera::rt::cpu

@@ -1,0 +1,242 @@
+// Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the online
+// softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
+#include "runtime/device/cpu/kernels/vector.h"
+
+namespace tessera::rt::cpu::TESSERA_LEVEL {
+
+/// The number of keys that query row i sees: a prefix.
+static inline int64_t visible(const AttentionShape &shape, const AttentionCall &call, int64_t i) {
+  if (!shape.causal)
+    return call.validT;
+  return most(0, least(call.validT, call.startS + i - call.startT + 1));
+}
+
+/// Hands out pieces of the scratch area, each aligned to a cache line.
+struct Scratch {
+  float *next;
+  float *take(int64_t floats) {
+    float *piece = next;
+    next += roundUp(floats, 16);
+    return piece;
+  }
+};
+
+/// scores[j] = scale * scores[j] + bias for keys [begin, begin + n) of one row; returns the maximum.
+static float scaleRow(const AttentionShape &shape, const float *bias, float *scores, int64_t begin, int64_t n) {
+  float highest = minusInfinity;
+  if (!bias) {
+    for (int64_t j = 0; j < n; ++j) {
+      scores[j] *= shape.scale;
+      highest = scores[j] > highest ? scores[j] : highest;
+    }
+    return highest;
+  }
+  const int64_t stride = shape.bias[4];
+  const float *b = bias + begin * stride;
+  if (stride == 1) {
+    for (int64_t j = 0; j < n; ++j) {
+      scores[j] = scores[j] * shape.scale + b[j];
+      highest = scores[j] > highest ? scores[j] : highest;
+    }
+    return highest;
+  }
+  for (int64_t j = 0; j < n; ++j) {
+    scores[j] = scores[j] * shape.scale + b[j * stride];
+    highest = scores[j] > highest ? scores[j] : highest;
+  }
+  return highest;
+}
+
+static void clearRows(float *x, int64_t rows, int64_t stride, int64_t d) {
+  for (int64_t i = 0; i < rows; ++i)
+    for (int64_t c = 0; c < d; ++c)
+      x[i * stride + c] = 0;
+}
+
+void attentionForward(const AttentionShape &shape, const AttentionCall &call, int64_t b, int64_t m,
+                      int64_t rowBegin, int64_t rowEnd, float *area) {
+  const int64_t d = shape.d, dp = roundUp(d, panelWidth), lseRow = shape.kvHeads * shape.group;
+  const int64_t rows = least(rowEnd, call.validS);
+  const int64_t keys = rows > rowBegin ? visible(shape, call, rows - 1) : 0;
+  Scratch scratch{area};
+  float *kPanels = scratch.take(roundUp(keys, panelWidth) * d), *vPanels = scratch.take(keys * dp);
+  float *scores = scratch.take(attentionRows * attentionKeys), *sum = scratch.take(attentionRows * dp);
+  float *highest = scratch.take(attentionRows), *total = scratch.take(attentionRows);
+
+  const float *k = call.k + b * shape.k[0] + m * shape.k[2], *v = call.v + b * shape.v[0] + m * shape.v[2];
+  packPanels(d, keys, {k, 1, shape.k[1]}, kPanels);
+  // Values are packed tile by tile of keys, so that a tile's panels are contiguous.
+  for (int64_t j = 0; j < keys; j += attentionKeys)
+    packPanels(least(attentionKeys, keys - j), d, {v + j * shape.v[1], shape.v[1], 1}, vPanels + j * dp);
+
+  for (int64_t g = 0; g < shape.group; ++g) {
+    const float *q = call.q + b * shape.q[0] + m * shape.q[2] + g * shape.q[3];
+    float *out = call.out + b * shape.o[0] + m * shape.o[2] + g * shape.o[3];
+    float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
+    const float *bias = call.bias;
+    if (bias)
+      bias += b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2];
+
+    for (int64_t i0 = rowBegin; i0 < rows; i0 += attentionRows) {
+      const int64_t n = least(attentionRows, rows - i0);
+      for (int64_t r = 0; r < n; ++r) {
+        highest[r] = minusInfinity;
+        total[r] = 0;
+      }
+      clearRows(sum, n, dp, dp);
+      const int64_t last = visible(shape, call, i0 + n - 1);
+      for (int64_t j0 = 0; j0 < last; j0 += attentionKeys)
+        for (int64_t r0 = 0; r0 < n; r0 += tileRows) {
+          const int64_t count = least(tileRows, n - r0);
+          const int64_t limit = least(attentionKeys, visible(shape, call, i0 + r0 + count - 1) - j0);
+          if (limit <= 0)
+            continue;
+          float *s = scores + r0 * attentionKeys;
+          product(count, limit, d, {q + (i0 + r0) * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d, s,
+                  attentionKeys, false);
+          for (int64_t r = r0; r < r0 + count; ++r) {
+            float *row = scores + r * attentionKeys;
+            const int64_t seen = most(0, least(limit, visible(shape, call, i0 + r) - j0));
+            const float *biasRow = bias ? bias + (i0 + r) * shape.bias[3] : nullptr;
+            const float tileHighest = scaleRow(shape, biasRow, row, j0, seen);
+            const float now = tileHighest > highest[r] ? tileHighest : highest[r];
+            // A row of nothing but -inf has no maximum to subtract; NaN reaches the sum through its score.
+            const float shift = now == minusInfinity ? 0 : now;
+            expScaled(row, row, seen, shift, 1);
+            float tileTotal = 0;
+            for (int64_t j = 0; j < seen; ++j)
+              tileTotal += row[j];
+            for (int64_t j = seen; j < limit; ++j)
+              row[j] = 0;
+            if (now != highest[r] && j0 > 0) {
+              const float factor = exponential(highest[r] - shift);
+              total[r] *= factor;
+              for (int64_t c = 0; c < dp; ++c)
+                sum[r * dp + c] *= factor;
+            }
+            highest[r] = now;
+            total[r] += tileTotal;
+          }
+          product(count, dp, limit, {s, attentionKeys, 1}, vPanels + j0 * dp, least(attentionKeys, keys - j0),
+                  sum + r0 * dp, dp, true);
+        }
+      for (int64_t r = 0; r < n; ++r) {
+        const float inverse = total[r] == 0 ? 0 : 1 / total[r];
+        for (int64_t c = 0; c < d; ++c)
+          out[(i0 + r) * shape.o[1] + c] = sum[r * dp + c] * inverse;
+        lse[(i0 + r) * lseRow] = total[r] == 0 ? minusInfinity : highest[r] + __builtin_logf(total[r]);
+      }
+    }
+    for (int64_t i = most(rowBegin, rows); i < rowEnd; ++i) {
+      clearRows(out + i * shape.o[1], 1, 0, d);
+      lse[i * lseRow] = 0;
+    }
+  }
+}
+
+void attentionBackward(const AttentionShape &shape, const AttentionCall &call, int64_t b, int64_t m, float *area) {
+  const int64_t d = shape.d, dp = roundUp(d, panelWidth), lseRow = shape.kvHeads * shape.group;
+  const int64_t rows = call.validS, keys = rows > 0 ? visible(shape, call, rows - 1) : 0;
+  const int64_t keysPadded = roundUp(keys, panelWidth);
+  Scratch scratch{area};
+  float *kPanels = scratch.take(keysPadded * d), *vPanels = scratch.take(keysPadded * d);
+  float *kRows = scratch.take(keys * dp), *dk = scratch.take(keys * dp), *dv = scratch.take(keys * dp);
+  float *scores = scratch.take(attentionRows * attentionKeys), *dScores = scratch.take(attentionRows * attentionKeys);
+  float *qRows = scratch.take(attentionRows * dp), *dORows = scratch.take(attentionRows * dp);
+  float *dq = scratch.take(attentionRows * dp), *dot = scratch.take(attentionRows);
+
+  const float *k = call.k + b * shape.k[0] + m * shape.k[2], *v = call.v + b * shape.v[0] + m * shape.v[2];
+  packPanels(d, keys, {k, 1, shape.k[1]}, kPanels);
+  packPanels(d, keys, {v, 1, shape.v[1]}, vPanels);
+  for (int64_t j = 0; j < keys; j += attentionKeys)
+    packPanels(least(attentionKeys, keys - j), d, {k + j * shape.k[1], shape.k[1], 1}, kRows + j * dp);
+  clearRows(dk, keys, dp, dp);
+  clearRows(dv, keys, dp, dp);
+
+  for (int64_t g = 0; g < shape.group; ++g) {
+    const float *q = call.q + b * shape.q[0] + m * shape.q[2] + g * shape.q[3];
+    const float *o = call.o + b * shape.o[0] + m * shape.o[2] + g * shape.o[3];
+    const float *dO = call.dO + b * shape.dO[0] + m * shape.dO[2] + g * shape.dO[3];
+    float *dqOut = call.dq + b * shape.dq[0] + m * shape.dq[2] + g * shape.dq[3];
+    const float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
+    const float *bias = call.bias;
+    if (bias)
+      bias += b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2];
+
+    for (int64_t i0 = 0; i0 < rows; i0 += attentionRows) {
+      const int64_t n = least(attentionRows, rows - i0);
+      const Strided qBlock = {q + i0 * shape.q[1], shape.q[1], 1};
+      const Strided dOBlock = {dO + i0 * shape.dO[1], shape.dO[1], 1};
+      packPanels(n, d, qBlock, qRows);
+      packPanels(n, d, dOBlock, dORows);
+      clearRows(dq, n, dp, dp);
+      for (int64_t r = 0; r < n; ++r) {
+        float sum = 0;
+        for (int64_t c = 0; c < d; ++c)
+          sum += dOBlock.data[r * shape.dO[1] + c] * o[(i0 + r) * shape.o[1] + c];
+        dot[r] = sum;
+      }
+      const int64_t last = visible(shape, call, i0 + n - 1);
+      for (int64_t j0 = 0; j0 < last; j0 += attentionKeys) {
+        const int64_t width = least(attentionKeys, last - j0);
+        for (int64_t r0 = 0; r0 < n; r0 += tileRows) {
+          const int64_t count = least(tileRows, n - r0);
+          const int64_t limit = most(0, least(width, visible(shape, call, i0 + r0 + count - 1) - j0));
+          float *s = scores + r0 * attentionKeys, *ds = dScores + r0 * attentionKeys;
+          if (limit > 0) {
+            product(count, limit, d, {qBlock.data + r0 * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d,
+                    s, attentionKeys, false);
+            product(count, limit, d, {dOBlock.data + r0 * shape.dO[1], shape.dO[1], 1}, vPanels + j0 * d,
+                    d, ds, attentionKeys, false);
+          }
+          for (int64_t r = r0; r < r0 + count; ++r) {
+            float *p = scores + r * attentionKeys, *dRow = dScores + r * attentionKeys;
+            const float rowLse = lse[(i0 + r) * lseRow];
+            int64_t seen = most(0, least(limit, visible(shape, call, i0 + r) - j0));
+            if (rowLse == minusInfinity)
+              seen = 0;
+            scaleRow(shape, bias ? bias + (i0 + r) * shape.bias[3] : nullptr, p, j0, seen);
+            const float rowDot = dot[r];
+            for (int64_t j = 0; j < seen; ++j) {
+              p[j] = exponential(p[j] - rowLse);
+              dRow[j] = p[j] * (dRow[j] - rowDot) * shape.scale;
+            }
+            for (int64_t j = seen; j < width; ++j)
+              p[j] = dRow[j] = 0;
+          }
+          if (limit > 0)
+            product(count, dp, limit, {ds, attentionKeys, 1}, kRows + j0 * dp, least(attentionKeys, keys - j0),
+                    dq + r0 * dp, dp, true);
+        }
+        // Keys of a register tile meet only the rows from the first that sees them on.
+        for (int64_t c0 = 0; c0 < width; c0 += tileRows) {
+          const int64_t count = least(tileRows, width - c0);
+          int64_t first = 0;
+          if (shape.causal)
+            first = most(0, least(n, j0 + c0 + call.startT - call.startS - i0));
+          if (first == n)
+            continue;
+          const int64_t at = first * attentionKeys + c0;
+          product(count, dp, n - first, {scores + at, 1, attentionKeys}, dORows + first * panelWidth, n,
+                  dv + (j0 + c0) * dp, dp, true);
+          product(count, dp, n - first, {dScores + at, 1, attentionKeys}, qRows + first * panelWidth, n,
+                  dk + (j0 + c0) * dp, dp, true);
+        }
+      }
+      for (int64_t r = 0; r < n; ++r)
+        for (int64_t c = 0; c < d; ++c)
+          dqOut[(i0 + r) * shape.dq[1] + c] = dq[r * dp + c];
+    }
+    clearRows(dqOut + rows * shape.dq[1], shape.s - rows, shape.dq[1], d);
+  }
+  float *dkOut = call.dk + b * shape.dk[0] + m * shape.dk[2], *dvOut = call.dv + b * shape.dv[0] + m * shape.dv[2];
+  for (int64_t j = 0; j < keys; ++j)
+    for (int64_t c = 0; c < d; ++c) {
+      dkOut[j * shape.dk[1] + c] = dk[j * dp + c];
+      dvOut[j * shape.dv[1] + c] = dv[j * dp + c];
+    }
+  clearRows(dkOut + keys * shape.dk[1], shape.t - keys, shape.dk[1], d);
+  clearRows(dvOut + keys * shape.dv[1], shape.t - keys, shape.dv[1], d);
+}
+
+} // namespace tessera::rt::cpu::TESSERA_LEVEL

@@ -1,0 +1,80 @@
+// The vectorised inner loops of the library, compiled once per CPU level (x86-64-v3 and -v4) and chosen at start.
+// Files in this folder use no inline code of the standard library: the linker could keep a copy of it that the
+// machine cannot execute.
+#pragma once
+
+#include <cstdint>
+
+namespace tessera::rt::cpu {
+
+/// A matrix operand: element (i, j) is `data[i * row + j * column]`.
+struct Strided {
+  const float *data;
+  int64_t row, column;
+};
+
+/// Sizes and strides (elements) of one attention call, see attention_forward in library.h.
+struct AttentionShape {
+  int64_t batch, s, t, kvHeads, group, d;
+  float scale;
+  bool causal;
+  int64_t q[4], k[3], v[3], o[4], bias[5];
+  int64_t dO[4], dq[4], dk[3], dv[3];
+};
+
+/// What changes from call to call. Pointers are null where the call has no such buffer.
+struct AttentionCall {
+  const float *q, *k, *v, *bias, *o, *dO;
+  float *lse, *out, *dq, *dk, *dv;
+  int64_t validS, validT, startS, startT;
+};
+
+/// The numbers of an update step, ready for use per element.
+struct UpdateStep {
+  float learningRate, beta1, beta2, epsilon, correction1, correction2, momentum, decay, gradientScale;
+};
+
+struct Kernels {
+  const char *level;
+
+  /// c[m x n] (row stride ldc) = or += a b. `panels`: b packed by packPanels with depth panelDepth >= k. Reads and
+  /// writes exactly m x n of c.
+  void (*product)(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth, float *c,
+                  int64_t ldc, bool accumulate);
+  /// The same for b in rows `ldb` apart, each readable up to roundUp(n, panelColumns).
+  void (*productRows)(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
+                      bool accumulate);
+  /// Packs b[k x n] into panels of the level's width: [ceil(n / width)][k][width], zeros beyond n. At most
+  /// k * roundUp(n, panelColumns) floats.
+  void (*packPanels)(int64_t k, int64_t n, Strided b, float *panels);
+  /// target[i * ldt + j] = a(i, j): a dense copy of a block.
+  void (*packBlock)(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
+
+  /// Rows [rowBegin, rowEnd) of all query heads of (batch item b, key head m).
+  void (*attentionForward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, int64_t rowBegin,
+                           int64_t rowEnd, float *scratch);
+  /// All gradients of (batch item b, key head m).
+  void (*attentionBackward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, float *scratch);
+
+  float (*rowMax)(const float *x, int64_t n);
+  /// The sum of exp(x - shift).
+  float (*expSum)(const float *x, int64_t n, float shift);
+  /// y = scale * exp(x - shift).
+  void (*expScaled)(const float *x, float *y, int64_t n, float shift, float scale);
+
+  double (*sumSquares)(const float *x, int64_t n);
+  void (*add)(float *y, const float *x, int64_t n);
+  void (*adamw)(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
+  void (*adam)(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
+  void (*sgd)(const UpdateStep &, float *p, const float *g, int64_t n);
+  void (*sgdMomentum)(const UpdateStep &, float *p, const float *g, float *momentum, int64_t n);
+};
+
+namespace v3 {
+extern const Kernels kernels;
+}
+namespace v4 {
+extern const Kernels kernels;
+}
+
+} // namespace tessera::rt::cpu

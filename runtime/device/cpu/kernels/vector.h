@@ -1,0 +1,78 @@
+// Vectors of one CPU level and the functions every kernel file shares. Included by kernel files only.
+#pragma once
+
+#include "runtime/device/cpu/kernels/kernels.h"
+#include "runtime/device/cpu/workspace.h"
+
+#ifndef TESSERA_LEVEL
+#error "kernel files are compiled per CPU level"
+#endif
+
+namespace tessera::rt::cpu::TESSERA_LEVEL {
+
+#ifdef __AVX512F__
+constexpr int lanes = 16;
+/// Rows of the register tile; two vectors wide, so 24 of 32 registers accumulate.
+constexpr int tileRows = 12;
+#else
+constexpr int lanes = 8;
+constexpr int tileRows = 6;
+#endif
+constexpr int panelWidth = 2 * lanes;
+static_assert(panelColumns % panelWidth == 0);
+
+typedef float Vector __attribute__((vector_size(lanes * 4), aligned(4), may_alias));
+
+static inline Vector load(const float *p) { return *reinterpret_cast<const Vector *>(p); }
+static inline void store(float *p, Vector v) { *reinterpret_cast<Vector *>(p) = v; }
+
+static inline int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
+static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
+
+constexpr float minusInfinity = -__builtin_inff();
+
+/// e^x for x up to 88, 0 below -87.3, NaN for NaN; relative error below 2e-7. Cephes' polynomial after a two-step
+/// range reduction, which reassociation would undo.
+static inline float exponential(float x) {
+#pragma clang fp reassociate(off) contract(fast)
+  const float clamped = x < -87.3f ? -87.3f : x;
+  const float n = __builtin_rintf(clamped * 1.44269504f);
+  const float r = (clamped - n * 0.693359375f) + n * 2.12194440e-4f;
+  float p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  p = p * (r * r) + r + 1.0f;
+  const float power = __builtin_bit_cast(float, (int32_t(n) + 127) << 23);
+  return x < -87.3f ? 0.0f : p * power;
+}
+
+// Defined in product.cpp; the attention kernels call them directly.
+void product(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth, float *c,
+             int64_t ldc, bool accumulate);
+void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
+                 bool accumulate);
+void packPanels(int64_t k, int64_t n, Strided b, float *panels);
+void packBlock(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
+
+// attention.cpp
+void attentionForward(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, int64_t rowBegin,
+                      int64_t rowEnd, float *scratch);
+void attentionBackward(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, float *scratch);
+
+// rows.cpp
+float rowMax(const float *x, int64_t n);
+float expSum(const float *x, int64_t n, float shift);
+void expScaled(const float *x, float *y, int64_t n, float shift, float scale);
+double sumSquares(const float *x, int64_t n);
+void add(float *y, const float *x, int64_t n);
+
+// update.cpp
+void adamw(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
+void adam(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
+void sgd(const UpdateStep &, float *p, const float *g, int64_t n);
+void sgdMomentum(const UpdateStep &, float *p, const float *g, float *momentum, int64_t n);
+
+} // namespace tessera::rt::cpu::TESSERA_LEVEL

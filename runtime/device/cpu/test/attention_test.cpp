@@ -1,0 +1,221 @@
+// Attention against f64: packed strides, groups of query heads, causal offsets, bias, padding that holds NaN, both CPU
+// levels' edge sizes.
+#include "runtime/device/cpu/test/harness.h"
+#include "runtime/device/cpu/workspace.h"
+
+using namespace tessera::rt;
+using namespace tessera::rt::cpu;
+using nlohmann::json;
+
+namespace {
+struct Case {
+  int64_t batch, s, t, heads, group, d;
+  bool causal = false;
+  int bias = 0; // 1: [1, heads, s, t]; 2: a mask over keys of -inf, [batch, 1, 1, t]
+  int64_t validS = -1, validT = -1, startS = 0, startT = 0;
+};
+
+/// All arrays of a case. q, k and v lie packed in `qkv` [b, max(s, t), m, group q's + k + v, d], the gradients in the same way.
+struct Data {
+  Case c;
+  int64_t length, headStride, rowStride;
+  std::vector<float> qkv, bias, o, lse, dO, dqkv;
+  std::vector<double> expectedO, expectedLse, expectedGradient;
+  json attrs;
+
+  explicit Data(const Case &given) : c(given) {
+    if (c.validS < 0)
+      c.validS = c.s;
+    if (c.validT < 0)
+      c.validT = c.t;
+    length = std::max(c.s, c.t);
+    headStride = (c.group + 2) * c.d;
+    rowStride = c.heads * headStride;
+    qkv = randomFloats(c.batch * length * rowStride, 1);
+    dqkv.assign(qkv.size(), 77.0f);
+    expectedGradient.assign(qkv.size(), 77.0);
+    const int64_t outputs = c.batch * c.s * c.heads * c.group;
+    o.assign(outputs * c.d, notANumber);
+    lse.assign(outputs, notANumber);
+    dO = randomFloats(outputs * c.d, 2);
+    for (float &x : qkv)
+      x *= 2;
+    for (int64_t b = 0; b < c.batch; ++b)
+      for (int64_t i = 0; i < length; ++i)
+        for (int64_t m = 0; m < c.heads; ++m) {
+          float *at = &qkv[(b * length + i) * rowStride + m * headStride];
+          if (i >= c.validS)
+            std::fill_n(at, c.group * c.d, notANumber);
+          if (i >= c.validT)
+            std::fill_n(at + c.group * c.d, 2 * c.d, notANumber);
+        }
+    for (int64_t b = 0; b < c.batch; ++b)
+      std::fill_n(&dO[(b * c.s + c.validS) * c.heads * c.group * c.d * (c.validS < c.s)],
+                  (c.s - c.validS) * c.heads * c.group * c.d, notANumber);
+    const int64_t queryHead = c.group * c.d;
+    attrs = {{"batch", c.batch}, {"s", c.s}, {"t", c.t}, {"kv_heads", c.heads}, {"group", c.group}, {"d", c.d},
+             {"scale", scale()}, {"causal", c.causal}, {"bias", c.bias != 0},
+             {"q_strides", {length * rowStride, rowStride, headStride, c.d}},
+             {"k_strides", {length * rowStride, rowStride, headStride}},
+             {"v_strides", {length * rowStride, rowStride, headStride}},
+             {"o_strides", {c.s * c.heads * queryHead, c.heads * queryHead, queryHead, c.d}},
+             {"k_offset", queryHead}, {"v_offset", queryHead + c.d}};
+    if (c.bias == 1) {
+      bias = randomFloats(c.heads * c.group * c.s * c.t, 3);
+      attrs["bias_strides"] = {0, c.group * c.s * c.t, c.s * c.t, c.t, 1};
+    } else if (c.bias == 2) {
+      bias.assign(c.batch * c.t, 0);
+      for (size_t j = 0; j < bias.size(); ++j)
+        if (j % 3 == 1 || int64_t(j) < c.t)
+          bias[j] = c.batch > 1 && int64_t(j) < c.t ? -INFINITY : j % 3 == 1 ? -INFINITY : 0;
+      attrs["bias_strides"] = {c.t, 0, 0, 0, 1};
+    }
+    reference();
+  }
+
+  double scale() const { return 1 / std::sqrt(double(c.d)); }
+  int64_t query(int64_t b, int64_t i, int64_t m, int64_t g) const {
+    return (b * length + i) * rowStride + m * headStride + g * c.d;
+  }
+  int64_t key(int64_t b, int64_t j, int64_t m) const { return query(b, j, m, c.group); }
+  int64_t value(int64_t b, int64_t j, int64_t m) const { return query(b, j, m, c.group + 1); }
+  double biasAt(int64_t b, int64_t m, int64_t g, int64_t i, int64_t j) const {
+    if (c.bias == 1)
+      return bias[((m * c.group + g) * c.s + i) * c.t + j];
+    return c.bias == 2 ? bias[b * c.t + j] : 0;
+  }
+
+  void reference() {
+    expectedO.assign(o.size(), 0);
+    expectedLse.assign(lse.size(), 0);
+    for (int64_t b = 0; b < c.batch; ++b)
+      for (int64_t m = 0; m < c.heads; ++m) {
+        for (int64_t i = 0; i < c.s; ++i)
+          std::fill_n(&expectedGradient[query(b, i, m, 0)], c.group * c.d, 0.0);
+        for (int64_t j = 0; j < c.t; ++j)
+          std::fill_n(&expectedGradient[key(b, j, m)], 2 * c.d, 0.0);
+        for (int64_t g = 0; g < c.group; ++g)
+          for (int64_t i = 0; i < c.validS; ++i)
+            referenceRow(b, m, g, i);
+      }
+  }
+
+  void referenceRow(int64_t b, int64_t m, int64_t g, int64_t i) {
+    const int64_t seen = c.causal ? std::clamp<int64_t>(c.startS + i - c.startT + 1, 0, c.validT) : c.validT;
+    std::vector<double> p(seen);
+    double highest = -INFINITY, total = 0;
+    const int64_t q = query(b, i, m, g), out = ((b * c.s + i) * c.heads + m) * c.group + g;
+    for (int64_t j = 0; j < seen; ++j) {
+      double dot = 0;
+      for (int64_t x = 0; x < c.d; ++x)
+        dot += double(qkv[q + x]) * qkv[key(b, j, m) + x];
+      p[j] = dot * scale() + biasAt(b, m, g, i, j);
+      highest = std::max(highest, p[j]);
+    }
+    for (double &x : p)
+      total += x = highest == -INFINITY ? 0 : std::exp(x - highest);
+    expectedLse[out] = total == 0 ? -INFINITY : highest + std::log(total);
+    double dotO = 0;
+    for (int64_t x = 0; x < c.d; ++x) {
+      double sum = 0;
+      for (int64_t j = 0; j < seen; ++j)
+        sum += total == 0 ? 0 : p[j] / total * qkv[value(b, j, m) + x];
+      expectedO[out * c.d + x] = sum;
+      dotO += sum * dO[out * c.d + x];
+    }
+    for (int64_t j = 0; j < seen && total > 0; ++j) {
+      double dp = 0;
+      for (int64_t x = 0; x < c.d; ++x) {
+        dp += double(dO[out * c.d + x]) * qkv[value(b, j, m) + x];
+        expectedGradient[value(b, j, m) + x] += p[j] / total * dO[out * c.d + x];
+      }
+      const double ds = p[j] / total * (dp - dotO) * scale();
+      for (int64_t x = 0; x < c.d; ++x) {
+        expectedGradient[q + x] += ds * qkv[key(b, j, m) + x];
+        expectedGradient[key(b, j, m) + x] += ds * qkv[q + x];
+      }
+    }
+  }
+};
+
+/// The packed buffers as the call sees them: q, k and v (and their gradients) are one buffer.
+void run(const char *function, const Data &data, std::vector<Argument> arguments, int64_t workspace, int threads) {
+  std::vector<int64_t> bytes;
+  std::vector<void *> pointers;
+  for (const Argument &argument : arguments) {
+    bytes.push_back(argument.bytes);
+    pointers.push_back(argument.data);
+  }
+  std::vector<float> area(workspace * threads / 4 + 64, notANumber);
+  bytes.push_back(workspace * threads);
+  pointers.push_back(area.data());
+  json attrs = data.attrs;
+  attrs["workspace"] = workspace * threads;
+  const int64_t scalars[] = {data.c.validS, data.c.validT, data.c.startS, data.c.startT};
+  Pool pool(threads);
+  prepareCall(function, {attrs, bytes, 4, threads})({pointers.data(), scalars, pool});
+}
+
+void check(const Case &c) {
+  SCOPED_TRACE(testing::Message() << "b" << c.batch << " s" << c.s << " t" << c.t << " h" << c.heads << "x" << c.group
+                                  << " d" << c.d << (c.causal ? " causal" : "") << " bias " << c.bias);
+  std::vector<float> firstO, firstGradient;
+  for (int threads : {1, 2}) {
+    Data data(c);
+    const bool biased = c.bias != 0;
+    std::vector<Argument> forward = {data.qkv, data.qkv, data.qkv};
+    if (biased)
+      forward.push_back(data.bias);
+    std::vector<Argument> backward = forward;
+    forward.insert(forward.end(), {data.o, data.lse});
+    run("attention_forward", data, forward, attentionForwardWorkspaceBytes(c.t, c.d, 1), threads);
+    expectClose(data.o, data.expectedO, 5e-6);
+    expectClose(data.lse, data.expectedLse, 5e-6);
+    backward.insert(backward.end(), {data.o, data.lse, data.dO, data.dqkv, data.dqkv, data.dqkv});
+    run("attention_backward", data, backward, attentionBackwardWorkspaceBytes(c.t, c.d, 1), threads);
+    expectClose(data.dqkv, data.expectedGradient, 5e-6);
+    if (threads == 1) {
+      firstO = data.o;
+      firstGradient = data.dqkv;
+    } else {
+      EXPECT_EQ(firstO, data.o);
+      EXPECT_EQ(firstGradient, data.dqkv);
+    }
+  }
+}
+} // namespace
+
+TEST(Attention, OddSizes) {
+  check({1, 1, 1, 1, 1, 8});
+  check({2, 37, 53, 2, 1, 16});
+  check({1, 80, 300, 1, 1, 20});
+  check({1, 130, 17, 1, 2, 128});
+  check({1, 75, 75, 2, 1, 5});
+}
+
+TEST(Attention, Causal) {
+  check({2, 100, 100, 2, 1, 64, true});
+  check({1, 600, 600, 1, 1, 8, true});
+  check({1, 60, 90, 1, 3, 40, true});
+}
+
+TEST(Attention, CausalWithOffsets) {
+  check({1, 40, 90, 1, 2, 16, true, 0, -1, -1, 30, 0});
+  // Keys of later positions than every query: rows that see nothing.
+  check({1, 40, 50, 1, 2, 16, true, 0, -1, -1, 10, 30});
+}
+
+TEST(Attention, GroupedHeads) { check({2, 50, 50, 2, 3, 24, true}); }
+
+TEST(Attention, Bias) {
+  check({2, 45, 61, 2, 2, 16, false, 1});
+  check({1, 310, 310, 1, 1, 8, true, 1});
+  // Batch item 0 sees no key at all.
+  check({2, 33, 47, 1, 2, 16, false, 2});
+}
+
+TEST(Attention, PaddingIsNeverRead) {
+  check({1, 50, 70, 2, 2, 16, false, 0, 41, 59});
+  check({1, 90, 90, 1, 1, 32, true, 0, 80, 80});
+  check({1, 20, 20, 1, 1, 16, false, 0, 0, 0});
+}

@@ -1,0 +1,187 @@
+// gemm against sums in f64: layouts, batches, sums over batch dimensions, epilogues, degenerate shapes.
+#include "runtime/device/cpu/test/harness.h"
+#include "runtime/device/cpu/workspace.h"
+
+using namespace tessera::rt;
+using namespace tessera::rt::cpu;
+using nlohmann::json;
+
+namespace {
+struct Case {
+  int64_t m, n, k;
+  std::array<int64_t, 2> a, b, c;
+  std::vector<std::array<int64_t, 4>> batch = {};
+  bool accumulate = false, bias = false, residual = false;
+  std::string activation = "none";
+};
+
+double activate(const std::string &name, double x) {
+  if (name == "gelu_tanh")
+    return 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x)));
+  if (name == "gelu_erf")
+    return 0.5 * x * (1 + std::erf(x / std::sqrt(2)));
+  if (name == "relu")
+    return std::max(x, 0.0);
+  return name == "silu" ? x / (1 + std::exp(-x)) : x;
+}
+
+int64_t reach(const Case &t, std::array<int64_t, 2> extents, std::array<int64_t, 2> strides, int which) {
+  int64_t last = (extents[0] - 1) * strides[0] + (extents[1] - 1) * strides[1];
+  for (const auto &dim : t.batch)
+    last += (dim[0] - 1) * dim[which];
+  return last + 1;
+}
+
+/// Calls fn(offsets) for every batch item.
+template <typename Fn> void forBatch(const Case &t, size_t level, std::array<int64_t, 3> at, Fn fn) {
+  if (level == t.batch.size())
+    return fn(at);
+  for (int64_t i = 0; i < t.batch[level][0]; ++i)
+    forBatch(t, level + 1,
+             {at[0] + i * t.batch[level][1], at[1] + i * t.batch[level][2], at[2] + i * t.batch[level][3]}, fn);
+}
+
+void check(const Case &t) {
+  SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " " << t.activation);
+  auto a = randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1), b = randomFloats(t.k ? reach(t, {t.k, t.n}, t.b, 2) : 0, 2);
+  auto c = randomFloats(reach(t, {t.m, t.n}, t.c, 3), 3), bias = randomFloats(t.n, 4), residual = randomFloats(c.size(), 5);
+  std::vector<double> sums(c.size()), expected(c.begin(), c.end());
+  std::vector<bool> written(c.size());
+  forBatch(t, 0, {0, 0, 0}, [&](std::array<int64_t, 3> at) {
+    for (int64_t i = 0; i < t.m; ++i)
+      for (int64_t j = 0; j < t.n; ++j) {
+        double sum = 0;
+        for (int64_t l = 0; l < t.k; ++l)
+          sum += double(a[at[0] + i * t.a[0] + l * t.a[1]]) * b[at[1] + l * t.b[0] + j * t.b[1]];
+        const int64_t to = at[2] + i * t.c[0] + j * t.c[1];
+        sums[to] += sum;
+        written[to] = true;
+        const double x = sums[to] + (t.accumulate ? c[to] : 0) + (t.bias ? bias[j] : 0);
+        expected[to] = activate(t.activation, x) + (t.residual ? residual[to] : 0);
+      }
+  });
+  json attrs = {{"m", t.m}, {"n", t.n}, {"k", t.k}, {"a", t.a}, {"b", t.b}, {"c", t.c}, {"batch", t.batch},
+                {"accumulate", t.accumulate}, {"bias", t.bias}, {"residual", t.residual}, {"activation", t.activation}};
+  std::vector<Argument> arguments = {a, b, c};
+  if (t.bias)
+    arguments.push_back(bias);
+  if (t.residual)
+    arguments.push_back(residual);
+  callLibrary("gemm", attrs, arguments, {}, gemmWorkspaceBytes(1));
+  expectClose(c, expected, 2e-5);
+}
+} // namespace
+
+TEST(Gemm, EveryTranspositionOddSizes) {
+  for (int64_t m : {1, 5, 67})
+    for (int64_t n : {1, 33, 130})
+      for (int64_t k : {1, 19, 300})
+        for (int layouts = 0; layouts < 8; ++layouts) {
+          Case t = {m, n, k, {k, 1}, {n, 1}, {n, 1}};
+          if (layouts & 1)
+            t.a = {1, m};
+          if (layouts & 2)
+            t.b = {1, k};
+          if (layouts & 4)
+            t.c = {1, m};
+          check(t);
+        }
+}
+
+TEST(Gemm, BlocksOfRowsAndColumns) {
+  check({700, 96, 40, {40, 1}, {96, 1}, {96, 1}});
+  check({513, 1100, 64, {1, 513}, {1, 64}, {1100, 1}});
+  check({3, 5000, 70, {70, 1}, {1, 70}, {5000, 1}});
+}
+
+TEST(Gemm, PowerOfTwoLeadingDimension) {
+  check({70, 1024, 300, {300, 1}, {1024, 1}, {1024, 1}});
+  check({410, 1024, 20, {20, 1}, {3072, 1}, {1024, 1}});
+}
+
+TEST(Gemm, NoUnitStride) {
+  check({50, 40, 30, {90, 3}, {2, 64}, {200, 4}});
+  check({50, 40, 30, {90, 3}, {2, 64}, {1, 64}});
+}
+
+TEST(Gemm, BatchesAndBroadcast) {
+  check({17, 19, 23, {23, 1}, {19, 1}, {19, 1}, {{3, 17 * 23, 0, 17 * 19}}});
+  check({17, 19, 23, {23, 1}, {19, 1}, {19, 1}, {{2, 0, 23 * 19, 3 * 17 * 19}, {3, 17 * 23, 0, 17 * 19}}});
+  // A packed [s, heads, 3, d] operand: scores of every head by strides.
+  check({20, 20, 8, {4 * 24, 1}, {1, 4 * 24}, {20, 1}, {{4, 24, 24, 400}}});
+}
+
+TEST(Gemm, SumsOverBatchDimensions) {
+  check({17, 19, 23, {1, 17}, {19, 1}, {19, 1}, {{4, 17 * 23, 19 * 23, 0}}});
+  Case t = {17, 19, 23, {23, 1}, {19, 1}, {19, 1}, {{3, 400, 19 * 23, 0}, {2, 1300, 2000, 17 * 19}}};
+  check(t);
+  t.accumulate = t.bias = true;
+  t.activation = "gelu_tanh";
+  check(t);
+}
+
+TEST(Gemm, Epilogues) {
+  for (const char *activation : {"none", "gelu_tanh", "gelu_erf", "relu", "silu"})
+    for (int flags = 0; flags < 8; ++flags) {
+      Case t = {40, 70, 33, {33, 1}, {70, 1}, {70, 1}};
+      t.activation = activation;
+      t.bias = flags & 1;
+      t.residual = flags & 2;
+      t.accumulate = flags & 4;
+      check(t);
+    }
+}
+
+TEST(Gemm, ResidualInPlace) {
+  auto a = randomFloats(30 * 600, 1), b = randomFloats(600 * 50, 2), c = randomFloats(30 * 50, 3);
+  std::vector<double> expected(c.begin(), c.end());
+  for (int64_t i = 0; i < 30; ++i)
+    for (int64_t j = 0; j < 50; ++j)
+      for (int64_t l = 0; l < 600; ++l)
+        expected[i * 50 + j] += double(a[i * 600 + l]) * b[l * 50 + j];
+  const json attrs = {{"m", 30}, {"n", 50}, {"k", 600}, {"a", {600, 1}}, {"b", {50, 1}}, {"c", {50, 1}},
+                      {"residual", true}, {"workspace", gemmWorkspaceBytes(1)}};
+  std::vector<char> workspace(gemmWorkspaceBytes(1) + 256);
+  const int64_t cBytes = int64_t(c.size()) * 4;
+  const std::vector<int64_t> bytes = {int64_t(a.size()) * 4, int64_t(b.size()) * 4, cBytes, cBytes, gemmWorkspaceBytes(1)};
+  Pool pool(1);
+  void *args[] = {a.data(), b.data(), c.data(), c.data(), workspace.data()};
+  prepareCall("gemm", {attrs, bytes, 0, 1})({args, nullptr, pool});
+  expectClose(c, expected);
+}
+
+TEST(Gemm, NothingToSumOrWrite) {
+  check({6, 7, 0, {0, 1}, {7, 1}, {7, 1}});
+  Case t = {6, 7, 0, {0, 1}, {7, 1}, {7, 1}};
+  t.accumulate = t.bias = true;
+  check(t);
+  const json attrs = {{"m", 0}, {"n", 7}, {"k", 3}, {"a", {3, 1}}, {"b", {7, 1}}, {"c", {7, 1}}};
+  std::vector<float> none, b(21);
+  callLibrary("gemm", attrs, {none, b, none}, {}, gemmWorkspaceBytes(1));
+}
+
+TEST(Gemm, RefusesWrongDescriptions) {
+  json attrs = {{"m", 6}, {"n", 7}, {"k", 3}, {"a", {3, 1}}, {"b", {7, 1}}, {"c", {7, 1}}};
+  std::vector<int64_t> bytes = {72, 84, 168};
+  const auto message = [&](int threads = 1) -> std::string {
+    try {
+      prepareCall("gemm", {attrs, bytes, 0, threads});
+    } catch (const Error &error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(message().find("workspace"), std::string::npos);
+  attrs["workspace"] = gemmWorkspaceBytes(1);
+  bytes.push_back(gemmWorkspaceBytes(1));
+  EXPECT_EQ(message(), "");
+  bytes[1] = 80;
+  EXPECT_NE(message().find("buffer 'B' (argument 1) has 80 bytes, its shape needs 84"), std::string::npos);
+  bytes[1] = 84;
+  attrs["k"] = int64_t(1) << 62;
+  EXPECT_NE(message().find("64 bits"), std::string::npos);
+  attrs["k"] = -1;
+  EXPECT_NE(message().find("'k' is -1"), std::string::npos);
+  attrs.erase("k");
+  EXPECT_NE(message().find("'k' is missing"), std::string::npos);
+}

@@ -1,0 +1,90 @@
+// Optimizer steps: the numbers of a step from the program's scalars, then one pass over the parameter.
+#include "runtime/device/cpu/cpu.h"
+#include "runtime/device/cpu/functions.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cpu {
+
+namespace {
+/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm.
+constexpr int64_t scalarCount = 8;
+/// Elements per chunk.
+constexpr int64_t grain = 65536;
+
+/// The buffers that every optimizer starts with.
+struct StepArguments {
+  int scalars, decay, gradNorm, p, g;
+  int64_t count, decayIndex;
+
+  explicit StepArguments(CallParser &parser) {
+    count = parser.size("count");
+    decayIndex = parser.size("decay");
+    scalars = parser.buffer("scalars", scalarCount);
+    decay = parser.buffer("decay", decayIndex < INT64_MAX ? std::optional(decayIndex + 1) : std::nullopt);
+    gradNorm = parser.bufferIf(parser.flag("grad_norm"), "grad_norm", 1);
+    p = parser.buffer("p", count);
+    g = parser.buffer("g", count);
+  }
+
+  float *array(const CallContext &context, int index) const { return static_cast<float *>(context.args[index]); }
+
+  UpdateStep step(const CallContext &context) const {
+    const float *s = array(context, scalars);
+    UpdateStep step = {s[0], s[1], s[2], s[3], s[4], s[5], s[6], array(context, decay)[decayIndex], 1};
+    const float clip = s[7];
+    if (gradNorm >= 0 && clip > 0) {
+      const float scale = clip / (*array(context, gradNorm) + 1e-6f);
+      // A NaN norm stays one, so that it shows in the parameters as it does in PyTorch.
+      step.gradientScale = scale > 1 ? 1 : scale;
+    }
+    return step;
+  }
+};
+
+LibraryCall prepareAdaptive(CallParser &parser,
+                            void (*update)(const UpdateStep &, float *, const float *, float *, float *, int64_t)) {
+  const StepArguments args(parser);
+  const int m = parser.buffer("m", args.count), v = parser.buffer("v", args.count);
+  parser.finish();
+  return [=](const CallContext &context) {
+    const UpdateStep step = args.step(context);
+    context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
+      update(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin,
+             args.array(context, m) + begin, args.array(context, v) + begin, end - begin);
+    });
+  };
+}
+} // namespace
+
+LibraryCall prepareAdamW(CallParser &parser) { return prepareAdaptive(parser, kernels().adamw); }
+
+LibraryCall prepareAdam(CallParser &parser) { return prepareAdaptive(parser, kernels().adam); }
+
+LibraryCall prepareSgd(CallParser &parser) {
+  const StepArguments args(parser);
+  parser.finish();
+  const Kernels &k = kernels();
+  return [=, &k](const CallContext &context) {
+    const UpdateStep step = args.step(context);
+    context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
+      k.sgd(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin, end - begin);
+    });
+  };
+}
+
+LibraryCall prepareSgdMomentum(CallParser &parser) {
+  const StepArguments args(parser);
+  const int momentum = parser.buffer("momentum", args.count);
+  parser.finish();
+  const Kernels &k = kernels();
+  return [=, &k](const CallContext &context) {
+    const UpdateStep step = args.step(context);
+    context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
+      k.sgdMomentum(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin,
+                    args.array(context, momentum) + begin, end - begin);
+    });
+  };
+}
+
+} // namespace tessera::rt::cpu
