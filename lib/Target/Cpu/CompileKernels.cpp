@@ -13,6 +13,7 @@
 #include "llvm/Transforms/Utils/Cloning.h"
 #include <chrono>
 #include <mutex>
+#include <set>
 #include <thread>
 #include <unordered_map>
 
@@ -60,7 +61,14 @@ FailureOr<KernelInfo> analyse(func::FuncOp func) {
   OwningOpRef<ModuleOp> module = isolate(func);
   if (failed(simplify(*module)))
     return failure();
-  FailureOr<Kernel> kernel = readKernel(*module->getOps<func::FuncOp>().begin());
+  auto copy = *module->getOps<func::FuncOp>().begin();
+  if (needsBufferization(copy)) {
+    KernelInfo info;
+    if (failed(bufferizeKernel(copy, anonymous, info)))
+      return failure();
+    return info;
+  }
+  FailureOr<Kernel> kernel = readKernel(copy);
   if (failed(kernel) || failed(schedule(*kernel)))
     return failure();
   return kernel->info;
@@ -93,15 +101,17 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
   if (!module || failed(simplify(*module)))
     return failure();
   auto func = *module->getOps<func::FuncOp>().begin();
-  FailureOr<Kernel> kernel = readKernel(func);
-  if (failed(kernel) || failed(schedule(*kernel)))
-    return failure();
   std::string implementation = job.symbol + "_body";
-  FailureOr<func::FuncOp> loops = emitLoops(*kernel, implementation);
-  if (failed(loops))
-    return failure();
-  job.info = kernel->info;
-  func.erase();
+  if (needsBufferization(func)) {
+    if (failed(bufferizeKernel(func, implementation, job.info)))
+      return failure();
+  } else {
+    FailureOr<Kernel> kernel = readKernel(func);
+    if (failed(kernel) || failed(schedule(*kernel)) || failed(emitLoops(*kernel, implementation)))
+      return failure();
+    job.info = kernel->info;
+    func.erase();
+  }
   bool exact = false;
   module->walk([&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
   if (failed(verify(*module)) || failed(expandMath(*module)))
@@ -123,8 +133,10 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
       job.error = llvm::toString(std::move(error));
       return failure();
     }
+    // The remainder is the C library's: rare, and exact for any quotient.
+    static const std::set<std::string> allowed = {"memcpy", "memset", "memmove", "fmod", "fmodf"};
     for (const std::string &callee : externalCalls(*variant))
-      if (!exact && callee != "memcpy" && callee != "memset" && callee != "memmove") {
+      if (!exact && !allowed.count(callee)) {
         job.error = "it calls the function '" + callee + "', which is not vectorised; the compiler should have expanded it";
         return failure();
       }

@@ -286,7 +286,7 @@ void Emitter::finish(unsigned number, unsigned writeNumber, Value value) {
 
 void Emitter::cloneOp(Operation &op, IRMapping &map, unsigned number) {
   if (auto index = dyn_cast<linalg::IndexOp>(op)) {
-    map.map(index.getResult(), variables[number][index.getDim()]);
+    map.map(index.getResult(), variables[number][k.statements[number].loopOfDim[index.getDim()]]);
     return;
   }
   if (auto extract = dyn_cast<tensor::ExtractOp>(op)) {

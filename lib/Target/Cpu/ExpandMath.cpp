@@ -50,6 +50,44 @@ struct ExpandErf : OpRewritePattern<math::ErfOp> {
 };
 } // namespace
 
+namespace {
+/// x^y = exp(y log |x|), negative if x is and y is odd, NaN if x is negative and y not an integer; x^0 = 1.
+struct ExpandPow : OpRewritePattern<math::PowFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return failure();
+    Location loc = op.getLoc();
+    auto constant = [&](float v) -> Value {
+      return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
+    };
+    auto compare = [&](arith::CmpFPredicate predicate, Value a, Value b) -> Value {
+      return arith::CmpFOp::create(rewriter, loc, predicate, a, b);
+    };
+    auto select = [&](Value condition, Value a, Value b) -> Value {
+      return arith::SelectOp::create(rewriter, loc, condition, a, b);
+    };
+    Value x = op.getLhs(), y = op.getRhs(), zero = constant(0), one = constant(1), half = constant(0.5);
+    Value magnitude = math::AbsFOp::create(rewriter, loc, x);
+    Value logarithm = math::LogOp::create(rewriter, loc, magnitude);
+    Value power = math::ExpOp::create(rewriter, loc, arith::MulFOp::create(rewriter, loc, y, logarithm).getResult());
+    // y is even if its half is an integer, odd if it is an integer but not even.
+    auto isInteger = [&](Value v) {
+      return compare(arith::CmpFPredicate::OEQ, v, math::FloorOp::create(rewriter, loc, v));
+    };
+    Value even = isInteger(arith::MulFOp::create(rewriter, loc, y, half)), integer = isInteger(y);
+    Value negated = arith::NegFOp::create(rewriter, loc, power);
+    Value nan = constant(std::numeric_limits<float>::quiet_NaN());
+    Value ofNegative = select(even, power, select(integer, negated, nan));
+    Value result = select(compare(arith::CmpFPredicate::OLT, x, zero), ofNegative, power);
+    Value trivial = arith::OrIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OEQ, y, zero),
+                                         compare(arith::CmpFPredicate::OEQ, x, one));
+    rewriter.replaceOp(op, select(trivial, one, result));
+    return success();
+  }
+};
+} // namespace
+
 /// `x / y` inside a loop that does not change y becomes `x * (1 / y)` with the reciprocal taken once. LLVM does not do this
 /// by itself, and a division costs as much as ten multiplications.
 static void hoistReciprocals(ModuleOp module) {
@@ -76,6 +114,9 @@ static void setFastMath(ModuleOp module) {
                                                  arith::FastMathFlags::nsz | arith::FastMathFlags::arcp |
                                                  arith::FastMathFlags::afn);
   module.walk([&](arith::ArithFastMathInterface op) {
+    // Not on conversions: a narrowing followed by a widening rounds, and must not fold away.
+    if (isa<arith::ExtFOp, arith::TruncFOp>(op.getOperation()))
+      return;
     if (op->getNumResults() == 1 && !op->getResult(0).getType().isF64() && !op->getOperand(0).getType().isF64())
       op->setAttr(op.getFastMathAttrName(), flags);
   });
@@ -101,7 +142,7 @@ LogicalResult expandMath(ModuleOp module) {
     return failure();
   // Two rounds: functions written in terms of others (sinh by exp, pow by log) first.
   static const StringRef rewritten[] = {"sinh",  "cosh", "tan",  "asinh", "acosh",    "atanh",
-                                        "powf",  "exp2", "fpowi", "ceil", "roundeven", "clampf"};
+                                        "exp2", "fpowi", "ceil", "roundeven", "clampf"};
   bool hasF64 = false;
   module.walk([&](Operation *op) {
     if (isa_and_nonnull<math::MathDialect>(op->getDialect()) && op->getNumResults() == 1)
@@ -109,6 +150,8 @@ LogicalResult expandMath(ModuleOp module) {
   });
   if (!hasF64) {
     RewritePatternSet patterns(context);
+    populateMathAlgebraicSimplificationPatterns(patterns); // small constant powers
+    patterns.add<ExpandPow>(context);
     math::populateExpansionPatterns(patterns, rewritten);
     if (failed(applyPatternsGreedily(module, std::move(patterns))))
       return failure();

@@ -48,6 +48,7 @@ struct Statement {
   llvm::SmallVector<Write> writes; ///< one per yielded value
   llvm::SmallVector<int> captured; ///< slots that the body reads at computed positions
   bool usesIndex = false;
+  llvm::SmallVector<int> loopOfDim; ///< the loop of each dimension of the operation
   // Chosen by the scheduler.
   bool invariant = false;         ///< has none of the range loops: runs once per call
   llvm::SmallVector<int> ranges;  ///< position of each range dimension among its loops
@@ -96,6 +97,14 @@ mlir::LogicalResult schedule(Kernel &kernel);
 /// Emits the scheduled kernel before `kernel.func` as a function on flat memrefs, scalars and the range (two index arguments), with
 /// scf loops. The buffer arguments come first, in the order of the binary interface.
 mlir::FailureOr<mlir::func::FuncOp> emitLoops(Kernel &kernel, llvm::StringRef name);
+
+/// True if the kernel has what loop statements cannot express: operations with regions or results on tensors other than those of
+/// linalg and the reshapes, slices, insertions, concatenations and paddings of tensor.
+bool needsBufferization(mlir::func::FuncOp func);
+
+/// Turns such a kernel, alone in its module, into a function on buffers named `name` with the signature of emitLoops, and sets
+/// `info`.
+mlir::FailureOr<mlir::func::FuncOp> bufferizeKernel(mlir::func::FuncOp func, llvm::StringRef name, KernelInfo &info);
 
 } // namespace tessera::cpu
 

@@ -1,9 +1,10 @@
 // Reads a function on tensors into loop statements: every operand becomes an affine function of the loop variables into an
 // argument, a result, a temporary or a constant, through whatever slices and reshapes lie between.
 
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Cpu/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
 #include "mlir/IR/AffineMap.h"
 #include "mlir/IR/Matchers.h"
@@ -22,7 +23,8 @@ int64_t Slot::elements() const {
 AffineExpr linearise(ArrayRef<AffineExpr> index, ArrayRef<int64_t> shape, MLIRContext *context) {
   AffineExpr position = getAffineConstantExpr(0, context);
   for (auto [expr, extent] : llvm::zip(index, shape))
-    position = extent == 1 ? position + expr : position * extent + expr;
+    if (extent != 1) // its only index is 0
+      position = position * extent + expr;
   return position;
 }
 
@@ -127,6 +129,11 @@ FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
       index = source;
       continue;
     }
+    if (auto reshape = dyn_cast<tensor::ReshapeOp>(op)) {
+      value = reshape.getSource();
+      index = delinearise(linear, shapeOf(value));
+      continue;
+    }
     if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
       SmallVector<AffineExpr> source;
       ArrayRef<int64_t> shape = shapeOf(collapse.getSrc());
@@ -183,6 +190,7 @@ private:
     access.index = std::move(index);
     return access;
   }
+  void addStatement(Statement statement);
   LogicalResult readArguments();
   void readReturns(func::ReturnOp op);
   LogicalResult readLinalg(linalg::LinalgOp op);
@@ -191,11 +199,20 @@ private:
   LogicalResult readInsert(tensor::InsertSliceOp op);
   LogicalResult readConcat(tensor::ConcatOp op);
   LogicalResult readPad(tensor::PadOp op);
-  /// The slot that results of `op` are written to: a result's if it is returned (perhaps reshaped), else a temporary.
+  /// The slot that `result` is written to: a result's if it is returned (perhaps reshaped), else a temporary. A value that
+  /// is only inserted into is written where the insertion's result goes.
   int outputSlot(Value result) {
-    if (auto it = k.slotOf.find(result); it != k.slotOf.end())
-      return it->second;
-    return k.slotOf[result] = newSlot(Slot::Temporary, cast<RankedTensorType>(result.getType()));
+    Value final = result;
+    while (final.hasOneUse()) {
+      auto insert = dyn_cast<tensor::InsertSliceOp>(*final.user_begin());
+      if (!insert || insert.getDest() != final || insert.getSource() == final)
+        break;
+      final = insert.getResult();
+    }
+    auto [it, isNew] = k.slotOf.try_emplace(final, 0);
+    if (isNew)
+      it->second = newSlot(Slot::Temporary, cast<RankedTensorType>(final.getType()));
+    return k.slotOf[result] = k.slotOf[final];
   }
 
   Kernel &k;
@@ -203,6 +220,63 @@ private:
   SmallVector<std::pair<Value, int>> copiedResults; ///< returned values that no statement writes in place
 };
 } // namespace
+
+/// Simplifies a statement: loops of extent 1 disappear from its accesses, and the loops are put in the order of memory. Where
+/// there are reductions, that is the order of the largest operand read, so that the innermost loop is contiguous and can
+/// be vectorised (sums over rows stream the rows); else the order of the operation, which is that of its result.
+void Reader::addStatement(Statement s) {
+  auto forEachAccess = [&](auto &&change) {
+    auto one = [&](Access &access) {
+      for (AffineExpr &expr : access.index)
+        expr = change(expr);
+      if (access.linear)
+        access.linear = change(access.linear);
+    };
+    llvm::for_each(s.reads, one);
+    for (Write &write : s.writes) {
+      one(write.to);
+      one(write.init);
+    }
+  };
+  SmallVector<AffineExpr> unit = dims(s.extents.size());
+  for (auto [expr, extent] : llvm::zip(unit, s.extents))
+    if (extent == 1)
+      expr = getAffineConstantExpr(0, context);
+  forEachAccess([&](AffineExpr expr) { return expr.replaceDims(unit); });
+
+  s.loopOfDim = llvm::to_vector(llvm::seq<int>(0, s.extents.size()));
+  const Access *largest = nullptr;
+  if (llvm::is_contained(s.reduction, true))
+    for (const Access &read : s.reads)
+      if (read.slot >= 0 &&
+          (!largest || k.slots[read.slot].elements() > k.slots[largest->slot].elements()))
+        largest = &read;
+  std::optional<SmallVector<int64_t>> strides, written;
+  if (largest) {
+    strides = coefficients(largest->linear, s.extents.size());
+    written = coefficients(s.writes[0].to.linear, s.extents.size());
+  }
+  if (strides && written) {
+    SmallVector<int> order = s.loopOfDim; // new place -> old loop
+    // A loop the operand lacks repeats it: innermost if it is contiguous in the result, else outermost.
+    auto stride = [&](int loop) {
+      if ((*strides)[loop] != 0)
+        return (*strides)[loop];
+      return (*written)[loop] == 1 ? 0 : std::numeric_limits<int64_t>::max();
+    };
+    llvm::sort(order, [&](int a, int b) { return std::pair(-stride(a), a) < std::pair(-stride(b), b); });
+    SmallVector<AffineExpr> renamed(order.size());
+    Statement old = s;
+    for (auto [place, loop] : llvm::enumerate(order)) {
+      s.extents[place] = old.extents[loop];
+      s.reduction[place] = old.reduction[loop];
+      s.loopOfDim[loop] = place;
+      renamed[loop] = getAffineDimExpr(place, context);
+    }
+    forEachAccess([&](AffineExpr expr) { return expr.replaceDims(renamed); });
+  }
+  k.statements.push_back(std::move(s));
+}
 
 LogicalResult Reader::readArguments() {
   for (BlockArgument argument : k.func.getArguments()) {
@@ -229,7 +303,7 @@ void Reader::readReturns(func::ReturnOp op) {
   for (auto [number, returned] : llvm::enumerate(op.getOperands())) {
     Value maker = returned;
     while (Operation *def = maker.getDefiningOp()) {
-      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::CastOp>(def))
+      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(def))
         break;
       maker = def->getOperand(0);
     }
@@ -298,7 +372,7 @@ LogicalResult Reader::readLinalg(linalg::LinalgOp op) {
   });
   if (walked.wasInterrupted())
     return failure();
-  k.statements.push_back(std::move(statement));
+  addStatement(std::move(statement));
   return success();
 }
 
@@ -316,14 +390,16 @@ LogicalResult Reader::addCopy(Operation *op, Value source, SmallVector<AffineExp
   statement.reads.push_back(*read);
   statement.writes.push_back({position(slot, std::move(to)), Access()});
   ++k.slots[slot].writers;
-  k.statements.push_back(std::move(statement));
+  addStatement(std::move(statement));
   return success();
 }
 
 LogicalResult Reader::readInsert(tensor::InsertSliceOp op) {
   int slot = outputSlot(op.getResult());
   unsigned rank = op.getDestType().getRank();
-  if (failed(addCopy(op, op.getDest(), dims(rank), slot, dims(rank), op.getDestType().getShape())))
+  auto written = k.slotOf.find(op.getDest());
+  bool inPlace = written != k.slotOf.end() && written->second == slot;
+  if (!inPlace && failed(addCopy(op, op.getDest(), dims(rank), slot, dims(rank), op.getDestType().getShape())))
     return failure();
   SmallVector<AffineExpr> from, to;
   SmallVector<int64_t> extents;
@@ -337,13 +413,7 @@ LogicalResult Reader::readInsert(tensor::InsertSliceOp op) {
     extents.push_back(*extent);
     if (!dropped.test(dim))
       from.push_back(variable);
-    AffineExpr base = getConstantIntValue(offset) ? getAffineConstantExpr(*getConstantIntValue(offset), context)
-                                                  : AffineExpr();
-    if (!base) {
-      k.symbols.push_back(cast<Value>(offset));
-      base = getAffineSymbolExpr(k.symbols.size() - 1, context);
-    }
-    to.push_back(base + variable * *step);
+    to.push_back(offsetExpr(k, offset, context) + variable * *step);
   }
   return addCopy(op, op.getSource(), from, slot, to, extents);
 }
@@ -380,7 +450,7 @@ LogicalResult Reader::readPad(tensor::PadOp op) {
   fill.reads.push_back(value);
   fill.writes.push_back({position(slot, dims(shape.size())), Access()});
   ++k.slots[slot].writers;
-  k.statements.push_back(std::move(fill));
+  addStatement(std::move(fill));
   SmallVector<AffineExpr> to = dims(shape.size());
   for (auto [expr, low] : llvm::zip(to, op.getMixedLowPad())) {
     std::optional<int64_t> constantLow = getConstantIntValue(low);
@@ -429,6 +499,20 @@ LogicalResult Reader::read() {
       return failure();
   }
   return success();
+}
+
+bool needsBufferization(func::FuncOp func) {
+  for (Operation &op : func.getBody().front().without_terminator()) {
+    if (isa<scf::SCFDialect>(op.getDialect()) || isa<tensor::InsertOp, tensor::ScatterOp>(op))
+      return true;
+    if (isa<linalg::LinalgOp>(op) && op.walk([&](Operation *inner) {
+                                        bool scalar = inner == &op || isa<tensor::ExtractOp>(inner) ||
+                                                      llvm::none_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
+                                        return scalar ? WalkResult::advance() : WalkResult::interrupt();
+                                      }).wasInterrupted())
+      return true;
+  }
+  return false;
 }
 
 FailureOr<Kernel> readKernel(func::FuncOp func) {

@@ -193,11 +193,11 @@ INSTANTIATE_TEST_SUITE_P(
                     MathCase{"math.tan", std::tan, -1.4, 1.4, 3e-6}, MathCase{"math.exp2", std::exp2, -20, 20, 3e-6},
                     MathCase{"math.log1p", std::log1p, -0.5, 100, 1e-6},
                     MathCase{"math.expm1", std::expm1, -2, 20, 2e-6},
-                    MathCase{"math.log2", std::log2, 1e-3, 1e3, 1e-6}, MathCase{"math.atan", std::atan, -9, 9, 1e-6},
+                    MathCase{"math.log2", std::log2, 1e-3, 1e3, 1e-6}, MathCase{"math.atan", std::atan, -9, 9, 4e-6},
                     MathCase{"math.asin", std::asin, -0.99, 0.99, 3e-6},
                     MathCase{"math.acos", std::acos, -0.99, 0.99, 3e-6},
                     MathCase{"math.sinh", std::sinh, -9, 9, 3e-6}, MathCase{"math.cosh", std::cosh, -9, 9, 3e-6},
-                    MathCase{"math.asinh", std::asinh, -9, 9, 3e-6}, MathCase{"math.acosh", std::acosh, 1, 9, 1e-5},
+                    MathCase{"math.asinh", std::asinh, -9, 9, 6e-6}, MathCase{"math.acosh", std::acosh, 1, 9, 1e-5},
                     MathCase{"math.atanh", std::atanh, -0.9, 0.9, 3e-6},
                     MathCase{"math.erfc", std::erfc, -3, 3, 3e-6}, MathCase{"math.cbrt", std::cbrt, -9, 9, 1e-5},
                     MathCase{"math.floor", std::floor, -9, 9, 0}, MathCase{"math.ceil", std::ceil, -9, 9, 0},
@@ -300,6 +300,10 @@ func.func @k(%x: tensor<500xf32>, %y: tensor<500xf32>) -> tensor<500xf32> {
   y.randomise(-3, 3, 2);
   x[0] = -2, y[0] = 3;
   x[1] = -2, y[1] = 2;
+  x[2] = -3, y[2] = 0;
+  x[3] = 0, y[3] = 0;
+  x[4] = 0, y[4] = 2;
+  x[5] = 1, y[5] = 300;
   kernel.run({x.data, y.data, z.data});
   for (int i = 0; i < 500; ++i)
     ASSERT_NEAR(z[i], std::pow(x[i], y[i]), 1e-5 * std::max(1.0f, std::abs(std::pow(x[i], y[i])))) << x[i] << " " << y[i];

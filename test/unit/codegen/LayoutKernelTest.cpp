@@ -282,3 +282,102 @@ func.func @k(%x: tensor<5x3xf32>) -> (tensor<5x3xf32>, tensor<5x3xf32>, tensor<2
   EXPECT_EQ(i[0], 7);
   EXPECT_EQ(i[1], 7);
 }
+
+TEST(Sequential, ScatterAddByALoopOverTensors) {
+  const int count = 30, width = 9, rows = 7;
+  TestKernel kernel(R"(
+#h = affine_map<(h) -> (h)>
+func.func @k(%ids: tensor<5x6xi64>, %x: tensor<5x6x9xf64>) -> tensor<7x9xf64> {
+  %shape1 = arith.constant dense<30> : tensor<1xi64>
+  %shape2 = arith.constant dense<[30, 9]> : tensor<2xi64>
+  %i = tensor.reshape %ids(%shape1) : (tensor<5x6xi64>, tensor<1xi64>) -> tensor<30xi64>
+  %u = tensor.reshape %x(%shape2) : (tensor<5x6x9xf64>, tensor<2xi64>) -> tensor<30x9xf64>
+  %zero = arith.constant 0.0 : f64
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %n = arith.constant 30 : index
+  %e = tensor.empty() : tensor<7x9xf64>
+  %z = linalg.fill ins(%zero : f64) outs(%e : tensor<7x9xf64>) -> tensor<7x9xf64>
+  %r = scf.for %t = %c0 to %n step %c1 iter_args(%table = %z) -> tensor<7x9xf64> {
+    %id = tensor.extract %i[%t] : tensor<30xi64>
+    %at = arith.index_cast %id : i64 to index
+    %new = tensor.extract_slice %u[%t, 0] [1, 9] [1, 1] : tensor<30x9xf64> to tensor<9xf64>
+    %old = tensor.extract_slice %table[%at, 0] [1, 9] [1, 1] : tensor<7x9xf64> to tensor<9xf64>
+    %sum = linalg.generic {indexing_maps = [#h, #h], iterator_types = ["parallel"]}
+      ins(%new : tensor<9xf64>) outs(%old : tensor<9xf64>) {
+    ^bb0(%a: f64, %b: f64):
+      %v = arith.addf %a, %b : f64
+      linalg.yield %v : f64
+    } -> tensor<9xf64>
+    %next = tensor.insert_slice %sum into %table[%at, 0] [1, 9] [1, 1] : tensor<9xf64> into tensor<7x9xf64>
+    scf.yield %next : tensor<7x9xf64>
+  }
+  return %r : tensor<7x9xf64>
+})");
+  ASSERT_TRUE(kernel.ok());
+  Buffer<int64_t> ids(count);
+  Buffer<double> x(count * width), y(rows * width, NAN);
+  ids.randomise(0, rows, 1);
+  x.randomise(-1, 1, 2);
+  kernel.run({ids.data, x.data, y.data});
+  std::vector<double> want(rows * width, 0);
+  for (int t = 0; t < count; ++t)
+    for (int d = 0; d < width; ++d)
+      want[ids[t] * width + d] += x[t * width + d];
+  for (int i = 0; i < rows * width; ++i)
+    ASSERT_NEAR(y[i], want[i], 1e-14);
+}
+
+TEST(Layout, ChainedInsertionsWriteOneBuffer) {
+  // A concatenation written as insertions into an empty tensor runs by rows and needs no temporary.
+  TestKernel kernel(R"(
+func.func @k(%x: tensor<25x7xf32>, %y: tensor<25x12xf32>) -> tensor<25x19xf32> {
+  %e = tensor.empty() : tensor<25x19xf32>
+  %a = tensor.insert_slice %x into %e[0, 0] [25, 7] [1, 1] : tensor<25x7xf32> into tensor<25x19xf32>
+  %b = tensor.insert_slice %y into %a[0, 7] [25, 12] [1, 1] : tensor<25x12xf32> into tensor<25x19xf32>
+  return %b : tensor<25x19xf32>
+})");
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel.info().extent, 25);
+  Buffer<float> x(25 * 7), y(25 * 12), z(25 * 19, NAN);
+  x.randomise(-1, 1, 1);
+  y.randomise(-1, 1, 2);
+  kernel.run({x.data, y.data, z.data});
+  for (int i = 0; i < 25; ++i)
+    for (int j = 0; j < 19; ++j)
+      ASSERT_EQ(z[i * 19 + j], j < 7 ? x[i * 7 + j] : y[i * 12 + j - 7]);
+}
+
+TEST(Columns, ReductionLoopsInnermostAreReordered) {
+  // The same column sum with its reduction loop written last: streamed all the same.
+  TestKernel kernel(R"(
+#x = affine_map<(c, r) -> (r, c)>
+#c = affine_map<(c, r) -> (c)>
+func.func @k(%x: tensor<41x301xf32>) -> tensor<301xf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<301xf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<301xf32>) -> tensor<301xf32>
+  %s = linalg.generic {indexing_maps = [#x, #c], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<41x301xf32>) outs(%z : tensor<301xf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %i = linalg.index 0 : index
+    %j = arith.index_cast %i : index to i32
+    %f = arith.sitofp %j : i32 to f32
+    %p = arith.mulf %a, %f : f32
+    %v = arith.addf %p, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<301xf32>
+  return %s : tensor<301xf32>
+})");
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel.info().strategy, Strategy::Columns);
+  Buffer<float> x(41 * 301), y(301, NAN);
+  x.randomise(-1, 1, 1);
+  kernel.run({x.data, y.data});
+  for (int c = 0; c < 301; ++c) {
+    double sum = 0;
+    for (int r = 0; r < 41; ++r)
+      sum += double(x[r * 301 + c]) * c;
+    ASSERT_NEAR(y[c], sum, 1e-3) << c;
+  }
+}
