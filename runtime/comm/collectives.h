@@ -28,7 +28,7 @@ struct CollectiveRequest {
   /// Of broadcast and reduce: the index in `axes` of the rank that has or gets the value.
   int64_t root = 0;
   /// Of permute: the axes of every atom, in order, before and after.
-  std::vector<Axes> before, after;
+  std::vector<Axes> before = {}, after = {};
 };
 
 /// A collective as one rank executes it: checked, with its group.

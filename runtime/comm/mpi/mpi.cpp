@@ -95,7 +95,7 @@ private:
     message.peer = peer;
     for (int64_t offset = 0; offset == 0 || offset < bytes; offset += maxMessage) {
       int count = int(std::min(maxMessage, bytes - offset));
-      message.parts.push_back({MPI_REQUEST_NULL, count});
+      message.parts.push_back({nullptr, count});
       start(offset, count, &message.parts.back().request);
     }
     return Request(request);
