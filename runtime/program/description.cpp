@@ -202,6 +202,7 @@ private:
     if (index == numCategories)
       item.at("category").fail("is the unknown category '" + category + "'");
     range.category = Category(index);
+    range.threadBytes = item.integer("thread_bytes", 0, 0, maxElements);
     if (item.has("variable") && !item.at("variable").isNull()) {
       range.variable = item.at("variable").integer(0, int64_t(result.variables.size()) - 1);
       const Variable &variable = result.variables[*range.variable];
@@ -298,9 +299,10 @@ private:
     } else if (kind == "collective") {
       op.kind = Operation::Kind::Collective;
       op.collective = collective(item, last);
-      op.profile = op.collective.kind;
+      op.profile = op.collective.request.kind;
     } else if (kind == "wait") {
       op.kind = Operation::Kind::Wait;
+      op.profile = kind;
       op.token = item.at("token").integer(0);
     } else if (kind == "loop") {
       op.kind = Operation::Kind::Loop;
@@ -313,29 +315,39 @@ private:
     return op;
   }
 
+  /// The axes of all atoms of a layout, in order.
+  static std::vector<Axes> atomAxes(const Layout &layout) {
+    std::vector<Axes> list;
+    for (const auto &dimension : layout)
+      for (const Atom &atom : dimension)
+        list.push_back(atom.axes);
+    return list;
+  }
+
   CollectiveSpec collective(const JsonReader &item, int64_t last) const {
     CollectiveSpec spec;
-    spec.kind = item.at("kind").text();
-    if (!std::set<std::string>{"all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "permute"}
-             .count(spec.kind))
-      item.at("kind").fail("is the unknown collective '" + spec.kind + "'");
-    spec.axes = axes(item.at("axes"), false);
+    CollectiveRequest &request = spec.request;
+    request.kind = item.at("kind").text();
+    request.axes = axes(item.at("axes"), false);
+    request.dtype = dtype(item.at("dtype"));
+    request.reduce = item.text("reduce", "sum");
+    request.root = item.integer("root", 0, 0);
+    if (request.kind == "permute") {
+      Layout source = layout(item.at("source")), target = layout(item.at("target"));
+      request.before = atomAxes(source);
+      request.after = atomAxes(target);
+      request.shape = {localElements(source, {}, result.mesh)};
+      if (localElements(target, {}, result.mesh) != request.shape[0])
+        item.fail("permutes blocks of unequal sizes");
+    } else {
+      request.shape = item.at("shape").integers(0, maxElements);
+      int64_t rank = std::max<int64_t>(1, int64_t(request.shape.size()));
+      request.split = item.integer("split", 0, 0, rank - 1);
+      request.concat = item.integer("concat", 0, 0, rank - 1);
+    }
     spec.in = item.at("in").integer(0, last);
     spec.out = item.at("out").integer(0, last);
-    spec.scratch = item.integer("scratch", -1, -1, last);
-    spec.dtype = dtype(item.at("dtype"));
-    spec.reduce = item.text("reduce", "sum");
-    if (spec.reduce != "sum" && spec.reduce != "max")
-      item.at("reduce").fail("is '" + spec.reduce + "'; sum or max is expected");
-    if (spec.kind == "permute") {
-      spec.source = layout(item.at("source"));
-      spec.target = layout(item.at("target"));
-    } else {
-      spec.shape = item.at("shape").integers(0, maxElements);
-      int64_t rank = std::max<int64_t>(1, int64_t(spec.shape.size()));
-      spec.split = item.integer("split", 0, 0, rank - 1);
-      spec.concat = item.integer("concat", 0, 0, rank - 1);
-    }
+    spec.scratch = item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
     spec.token = item.integer("token", -1, -1);
     return spec;
   }
@@ -345,6 +357,21 @@ private:
 };
 
 } // namespace
+
+int64_t Program::workspaceBytes(int threads) const {
+  int64_t bytes = 0;
+  for (const BufferRange &buffer : buffers)
+    bytes = std::max(bytes, buffer.threadBytes * threads);
+  return bytes;
+}
+
+MemoryFigures Program::memoryFor(int threads) const {
+  MemoryFigures figures = memory;
+  int64_t region = workspaceBytes(threads);
+  figures.peak += region;
+  figures.by[size_t(Category::Workspace)] += region;
+  return figures;
+}
 
 const ProgramInput *Program::findInput(std::string_view kind) const {
   for (const ProgramInput &input : inputs)

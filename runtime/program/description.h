@@ -1,6 +1,7 @@
 // The program description that the compiler hands over (docs/program-format.md), parsed and checked.
 #pragma once
 
+#include "runtime/comm/collectives.h"
 #include "runtime/core/dtype.h"
 #include "runtime/storage/layout.h"
 
@@ -69,6 +70,8 @@ struct BufferRange {
   int64_t offset = 0, bytes = 0;
   Category category = Category::Activations;
   std::optional<int64_t> variable;
+  /// Of a workspace that grows with the threads of a rank: bytes for each of them. Such a buffer lies in the region behind the arena.
+  int64_t threadBytes = 0;
 };
 
 /// A number that depends on the rank's coordinates (and on `micro`).
@@ -81,14 +84,8 @@ struct Expression {
 };
 
 struct CollectiveSpec {
-  std::string kind, reduce = "sum";
-  Axes axes;
-  int64_t in = 0, out = 0, scratch = -1;
-  DType dtype;
-  std::vector<int64_t> shape;
-  int64_t split = 0, concat = 0, token = -1;
-  /// Of `permute`: the value before and after.
-  Layout source, target;
+  CollectiveRequest request;
+  int64_t in = 0, out = 0, scratch = -1, token = -1;
 };
 
 struct Operation {
@@ -117,9 +114,13 @@ struct Program {
   MemoryFigures memory;
   SentTable sent;
   double flops = 0, stepSeconds = 0;
-  /// Threads a rank for which workspaces were reserved; 0 when the description does not say.
+  /// Most threads a rank for which workspaces of a fixed size were reserved; 0 when there is no such bound.
   int64_t threads = 0;
 
+  /// Bytes of the region behind the arena that all workspaces with `threadBytes` share.
+  int64_t workspaceBytes(int threads) const;
+  /// The promised peak for this many threads a rank, and what makes it up.
+  MemoryFigures memoryFor(int threads) const;
   const ProgramInput *findInput(std::string_view kind) const;
 };
 

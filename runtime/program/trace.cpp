@@ -11,6 +11,7 @@ double traceSeconds() {
 }
 
 void TraceRecorder::add(const std::string &name, const std::string &kind, Stream stream, double begin, double end) {
+  std::lock_guard lock(mutex);
   if (events.size() >= maxEvents) {
     ++dropped;
     return;

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <string>
 #include <vector>
 
@@ -11,7 +12,7 @@ namespace tessera::rt {
 /// Seconds on a clock that all processes of one host share.
 double traceSeconds();
 
-/// Collects one rank's events. Names are kept by pointer: they must outlive the recorder.
+/// Collects one rank's events, from several threads. Names are kept by pointer: they must outlive the recorder.
 class TraceRecorder {
 public:
   enum class Stream { Compute, Communication, Input };
@@ -30,6 +31,7 @@ private:
   /// A run of any length stays within memory: later events are dropped, and the trace says so.
   static constexpr size_t maxEvents = size_t(1) << 19;
   int rank;
+  std::mutex mutex;
   size_t dropped = 0;
   std::vector<Event> events;
 };

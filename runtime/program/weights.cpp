@@ -22,7 +22,8 @@ std::string shortList(const std::vector<std::string> &names) {
 
 bool isStored(const Variable &variable) { return variable.role == "parameter" || variable.role == "buffer"; }
 
-Weights::Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used)
+Weights::Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used,
+                 bool everything)
     : reader(path), variables(variables), found(variables.size()) {
   std::vector<std::string> missing, renamed, extra;
   std::set<std::string> known;
@@ -30,7 +31,7 @@ Weights::Weights(const std::string &path, const std::vector<Variable> &variables
     const Variable &variable = variables[i];
     known.insert(variable.name);
     known.insert(variable.aliases.begin(), variable.aliases.end());
-    if (!used[i] || variable.init != "file")
+    if (!used[i] || (variable.init != "file" && !everything))
       continue;
     const StoredTensor *tensor = reader.find(variable.name);
     for (size_t a = 0; !tensor && a < variable.aliases.size(); ++a)

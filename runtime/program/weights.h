@@ -13,8 +13,13 @@ namespace tessera::rt {
 class Weights {
 public:
   /// Opens the file and finds every variable, by its name or by an alias. Throws Error for missing ones, wrong shapes and types that cannot be
-  /// converted. `used`: the variables that the program has (others need no values).
-  Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used);
+  /// converted. `used`: the variables that the program has (others need no values). `everything`: also those that start as zero.
+  Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used,
+          bool everything = false);
+
+  /// Whether variable `index` is read from the file.
+  bool has(size_t index) const { return found[index]; }
+  const std::map<std::string, std::string> &metadata() const { return reader.metadata(); }
 
   /// Reads the part of variable `index` that the rank at `coordinates` holds; padding is left alone.
   void load(size_t index, const Mesh &mesh, const Coordinates &coordinates, void *into) const;

@@ -1,0 +1,17 @@
+// Checkpoints: one safetensors file a checkpoint, with parameters and optimizer state whole, so that any program of the model goes on from it.
+#pragma once
+
+#include "runtime/program/session.h"
+
+#include <cstdint>
+#include <string>
+
+namespace tessera::rt {
+
+/// Together: writes DIR/step-N.safetensors, complete or not at all.
+void saveCheckpoint(Session &session, const std::string &folder, int64_t step);
+
+/// Together: loads the checkpoint with the highest step; returns that step. Throws when the folder holds none.
+int64_t resumeCheckpoint(Session &session, const std::string &folder);
+
+} // namespace tessera::rt

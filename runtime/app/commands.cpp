@@ -1,0 +1,145 @@
+// What the commands share, and the two that only print. See commands.h.
+#include "runtime/app/commands.h"
+
+#include "runtime/app/figures.h"
+
+#include <algorithm>
+#include <climits>
+#include <cstdio>
+#include <sched.h>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+std::string ownPath() {
+  char path[PATH_MAX] = {};
+  ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path) - 1);
+  if (length <= 0)
+    throw Error("cannot find the executable's own path in /proc/self/exe; give --weights FILE");
+  return {path, size_t(length)};
+}
+
+/// The number of threads that a run on this host, all ranks on it, takes by default.
+int defaultThreads(const Description &description, const Program &program) {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  int64_t cores = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+  int64_t threads = std::max<int64_t>(1, cores / description.mesh.size());
+  return int(program.threads > 0 ? std::min(threads, program.threads) : threads);
+}
+
+const Program &chooseProgram(const Description &description, const std::string &name) {
+  if (description.programs.empty())
+    throw Error("the executable holds no program");
+  if (name.empty()) {
+    const Program *training = description.findProgram("train");
+    return training ? *training : description.programs.front();
+  }
+  if (const Program *program = description.findProgram(name))
+    return *program;
+  std::string known;
+  for (const Program &program : description.programs)
+    known += (known.empty() ? "" : ", ") + program.name;
+  throw UsageError("--program " + name + ": the programs are " + known);
+}
+
+} // namespace
+
+std::string describeProgram(const CommandContext &context) {
+  const Description &description = context.description;
+  const Program &program = chooseProgram(description, context.options.program);
+  int threads = context.options.threads ? context.options.threads : defaultThreads(description, program);
+  Figures figures = promisedFigures(description, program, threads);
+  return context.options.json ? figuresJson(description, program, figures) : figuresText(description, program, figures);
+}
+
+std::string helpText(const Description &description, const std::string &name) {
+  bool trains = description.findProgram("train");
+  std::string text = "usage: " + name + " infer --input NAME=FILE.npy ... --output DIR [options]\n";
+  if (trains)
+    text += "       " + name + " train (--tokens FILE.bin | --data NAME=FILE.npy ...) --steps N [options]\n";
+  text += "       " + name + " info [--json] [--program NAME]\n\n";
+  if (description.mesh.size() > 1)
+    text += "Runs as " + std::to_string(description.mesh.size()) + " ranks: threads of one process, or processes under 'mpirun -n " +
+            std::to_string(description.mesh.size()) + "'.\n\n";
+  for (const Program &program : description.programs)
+    text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description, program))) + "\n";
+  text += "options of infer and train:\n"
+          "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
+          "  --threads N                  threads a rank (this host's cores over its ranks)\n"
+          "  --device-memory SIZE         refuse to start when a rank needs more\n"
+          "  --stats FILE.json            measured figures, in the shape of info --json\n"
+          "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
+          "options of infer:\n"
+          "  --repeat N                   run N times more; --stats has the median time\n";
+  if (trains)
+    text += "options of train (with their defaults):\n"
+            "  --token-type u16|u32 (u16)   how --tokens is stored\n"
+            "  --shuffle                    permute the samples by --seed\n"
+            "  --lr 1e-3 --min-lr 0 --warmup 0 --schedule constant|linear|cosine\n"
+            "  --weight-decay 0.1 --no-decay GLOB\n"
+            "  --betas 0.9,0.95 --eps 1e-8  adamw, adam\n"
+            "  --momentum 0.9               sgd-momentum\n"
+            "  --clip-norm X                clip the gradient's global norm (no clipping)\n"
+            "  --seed 0\n"
+            "  --save FILE.safetensors      the trained weights\n"
+            "  --log FILE.jsonl             one JSON object a step\n"
+            "  --checkpoint DIR --every N   save weights and optimizer state every N steps\n"
+            "  --resume DIR                 go on from the last checkpoint there\n";
+  return text;
+}
+
+void loadWeights(const CommandContext &context, const Program &program, Session &session) {
+  std::vector<bool> used = RankProgram::usedVariables(context.description, program);
+  bool needed = !context.options.weights.empty();
+  for (size_t i = 0; i < used.size(); ++i)
+    needed |= used[i] && context.description.variables[i].init == "file";
+  if (!needed)
+    return;
+  std::string path = context.options.weights.empty() ? ownPath() + ".safetensors" : context.options.weights;
+  for (const std::string &note : session.loadVariables(path))
+    if (session.rank() == 0)
+      std::printf("note: %s\n", note.c_str());
+}
+
+void saveText(Session &session, const std::string &path, const std::string &text) {
+  session.agreed([&] {
+    if (session.rank() != 0)
+      return;
+    registerUnfinished(path);
+    File file = File::create(temporaryName(path));
+    file.write(0, text.data(), text.size());
+    file.sync();
+    commitFile(path);
+  });
+}
+
+void checkWritable(Session &session, const std::string &path) {
+  session.agreed([&] {
+    if (path.empty() || session.rank() != 0)
+      return;
+    registerUnfinished(path);
+    File::create(temporaryName(path));
+    removeUnfinishedFiles();
+  });
+}
+
+void saveMeasurements(const CommandContext &context, const Program &program, Session &session) {
+  if (!context.options.trace.empty())
+    session.saveTrace(context.options.trace);
+  if (context.options.stats.empty())
+    return;
+  Measured measured = session.measured();
+  Figures figures;
+  figures.memory = measured.memory;
+  figures.sent = measured.sent;
+  figures.flops = program.flops;
+  figures.stepSeconds = measured.medianSeconds;
+  figures.capacity = context.description.deviceCapacity;
+  if (context.options.deviceMemory)
+    figures.capacity = std::min(figures.capacity.value_or(INT64_MAX), *context.options.deviceMemory);
+  saveText(session, context.options.stats, figuresJson(context.description, program, figures));
+}
+
+} // namespace tessera::rt

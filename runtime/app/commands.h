@@ -1,0 +1,35 @@
+// The commands of a produced executable, as one rank runs them.
+#pragma once
+
+#include "runtime/app/options.h"
+#include "runtime/program/session.h"
+
+namespace tessera::rt {
+
+/// What every command works with.
+struct CommandContext {
+  const Description &description;
+  const Options &options;
+  const KernelResolver &resolve;
+};
+
+/// `train`: every rank calls it, inside of `launch`.
+void runTrain(const CommandContext &context, Transport &transport);
+/// `infer`: every rank calls it, inside of `launch`.
+void runInfer(const CommandContext &context, Transport &transport);
+
+/// What `info` prints.
+std::string describeProgram(const CommandContext &context);
+/// What `--help` prints; `program` is the name it was started under.
+std::string helpText(const Description &description, const std::string &program);
+
+/// The weights file: the one given, else `<executable>.safetensors`. Together: loads it, unless the program has no variables from a file.
+void loadWeights(const CommandContext &context, const Program &program, Session &session);
+/// Together: rank 0 writes the file by way of a temporary name.
+void saveText(Session &session, const std::string &path, const std::string &text);
+/// Together: a file that is to be written at the end can be created; better known at the start.
+void checkWritable(Session &session, const std::string &path);
+/// Together: writes `--stats` and `--trace` where they were asked for.
+void saveMeasurements(const CommandContext &context, const Program &program, Session &session);
+
+} // namespace tessera::rt

@@ -1,0 +1,158 @@
+// See figures.h.
+#include "runtime/app/figures.h"
+
+#include "runtime/storage/array_reader.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <numeric>
+
+namespace tessera::rt {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+template <typename Array> Json describeArray(const Array &array) {
+  return {{"name", array.name}, {"type", dtypeLongName(array.dtype)}, {"shape", array.shape}};
+}
+
+bool isPublic(const ProgramInput &input) { return input.kind != "scalars" && input.kind != "decay"; }
+
+int64_t elements(const Variable &variable) {
+  return std::accumulate(variable.shape.begin(), variable.shape.end(), int64_t(1), std::multiplies<>());
+}
+
+Json parametersJson(const Description &description) {
+  Json list = Json::array();
+  int64_t count = 0;
+  for (const Variable &variable : description.variables) {
+    if (variable.role != "parameter")
+      continue;
+    count += elements(variable);
+    list.push_back({{"name", variable.name},
+                    {"source", variable.source.empty() ? Json() : Json(variable.source)},
+                    {"transposed", variable.transposed},
+                    {"shape", variable.shape},
+                    {"type", dtypeLongName(variable.dtype)},
+                    {"trained", variable.trained}});
+  }
+  size_t tensors = list.size();
+  return {{"count", count}, {"tensors", tensors}, {"list", std::move(list)}};
+}
+
+Json memoryJson(const Figures &figures) {
+  Json list = Json::array();
+  for (size_t rank = 0; rank < figures.memory.size(); ++rank) {
+    const MemoryFigures &memory = figures.memory[rank];
+    Json device = {{"peak", memory.peak}, {"capacity", figures.capacity ? Json(*figures.capacity) : Json()}};
+    for (size_t i = 0; i < numCategories; ++i)
+      device[categoryNames[i]] = memory.by[i];
+    list.push_back({{"rank", rank}, {"device", device}, {"host", {{"peak", 0}}}, {"nvme", {{"peak", 0}}}});
+  }
+  return list;
+}
+
+Json sentJson(const SentTable &sent) {
+  Json table = Json::object();
+  for (const auto &[axes, kinds] : sent)
+    for (const auto &[kind, figures] : kinds)
+      table[axes][kind] = {{"count", figures.count}, {"bytes", figures.bytes}};
+  return table;
+}
+
+std::string line(const char *label, const std::string &value) {
+  char text[32];
+  std::snprintf(text, sizeof(text), "%-12s", label);
+  return text + value + "\n";
+}
+
+} // namespace
+
+std::string formatBytes(int64_t bytes) {
+  static const char *const units[] = {"bytes", "KiB", "MiB", "GiB", "TiB"};
+  double value = double(bytes);
+  size_t unit = 0;
+  for (; value >= 1024 && unit + 1 < std::size(units); ++unit)
+    value /= 1024;
+  char text[48];
+  std::snprintf(text, sizeof(text), unit ? "%.2f %s" : "%.0f %s", value, units[unit]);
+  return text;
+}
+
+Figures promisedFigures(const Description &description, const Program &program, int threads) {
+  Figures figures;
+  figures.memory.assign(size_t(description.mesh.size()), program.memoryFor(threads));
+  figures.capacity = description.deviceCapacity;
+  figures.sent = program.sent;
+  figures.flops = program.flops;
+  figures.stepSeconds = program.stepSeconds;
+  return figures;
+}
+
+std::string figuresJson(const Description &description, const Program &program, const Figures &figures) {
+  Json mesh = Json::object(), inputs = Json::array(), outputs = Json::array();
+  for (const auto &[name, size] : description.mesh.axes())
+    mesh[name] = size;
+  for (const ProgramInput &input : program.inputs)
+    if (isPublic(input))
+      inputs.push_back(describeArray(input));
+  for (const ProgramOutput &output : program.outputs)
+    outputs.push_back(describeArray(output));
+  Json pipeline = {{"schedule", nullptr}, {"bubble", 0.0}, {"live_microbatches", {1}}};
+  if (!description.pipeline.is_null())
+    pipeline = Json::parse(description.pipeline.dump());
+  Json json = {{"mesh", mesh},
+               {"ranks", description.mesh.size()},
+               {"target", description.target},
+               {"dtype", description.dtype},
+               {"inputs", inputs},
+               {"outputs", outputs},
+               {"parameters", parametersJson(description)},
+               {"pipeline", pipeline},
+               {"model", description.model},
+               {"plan", description.plan},
+               {"memory", memoryJson(figures)},
+               {"sent", sentJson(figures.sent)},
+               {"moved", {{"host_to_device", 0}, {"device_to_host", 0}, {"nvme_read", 0}, {"nvme_write", 0}}},
+               {"flops", int64_t(figures.flops)},
+               {"step_seconds", figures.stepSeconds}};
+  return json.dump(2) + "\n";
+}
+
+std::string figuresText(const Description &description, const Program &program, const Figures &figures) {
+  std::string text = line("program", program.name + " (" + description.target + ", " + description.dtype + ")");
+  std::string mesh;
+  for (const auto &[name, size] : description.mesh.axes())
+    mesh += (mesh.empty() ? "" : ", ") + name + " = " + std::to_string(size);
+  text += line("mesh", (mesh.empty() ? "one rank" : mesh + " (" + std::to_string(description.mesh.size()) + " ranks)"));
+  for (const ProgramInput &input : program.inputs)
+    if (isPublic(input))
+      text += line("input", input.name + ": " + dtypeLongName(input.dtype) + " " + formatShape(input.shape));
+  for (const ProgramOutput &output : program.outputs)
+    text += line("output", output.name + ": " + dtypeLongName(output.dtype) + " " + formatShape(output.shape));
+  int64_t count = 0, tensors = 0, trained = 0;
+  for (const Variable &variable : description.variables)
+    if (variable.role == "parameter") {
+      count += elements(variable);
+      trained += variable.trained ? elements(variable) : 0;
+      ++tensors;
+    }
+  text += line("parameters", std::to_string(count) + " in " + std::to_string(tensors) + " tensors" +
+                                 (trained && trained < count ? ", " + std::to_string(trained) + " of them trained" : ""));
+  auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
+                                  [](auto &a, auto &b) { return a.peak < b.peak; });
+  if (largest != figures.memory.end()) {
+    std::string parts;
+    for (size_t i = 0; i < numCategories; ++i)
+      if (largest->by[i])
+        parts += (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
+    text += line("memory", formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")"));
+  }
+  for (const auto &[axes, kinds] : figures.sent)
+    for (const auto &[kind, sent] : kinds)
+      text += line("sent", "over " + axes + ": " + std::to_string(sent.count) + " " + kind + ", " + formatBytes(sent.bytes) +
+                               " a rank and step");
+  return text;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,34 @@
+// The figures of a program, promised and measured, in the one shape that `info --json` and `--stats` share.
+#pragma once
+
+#include "runtime/program/description.h"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// What differs between a promise and a measurement. Bytes; `sent` and `moved` per step, mean over ranks.
+struct Figures {
+  std::vector<MemoryFigures> memory;
+  std::optional<int64_t> capacity;
+  SentTable sent;
+  double flops = 0;
+  double stepSeconds = 0;
+};
+
+/// What the compiler promises for `threads` threads a rank.
+Figures promisedFigures(const Description &description, const Program &program, int threads);
+
+/// The JSON text of `info --json` and `--stats`.
+std::string figuresJson(const Description &description, const Program &program, const Figures &figures);
+
+/// The same for people: what `info` prints.
+std::string figuresText(const Description &description, const Program &program, const Figures &figures);
+
+/// `1.5 GiB`
+std::string formatBytes(int64_t bytes);
+
+} // namespace tessera::rt

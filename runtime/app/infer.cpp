@@ -1,0 +1,93 @@
+// The command `infer`: arrays in, arrays out.
+#include "runtime/app/commands.h"
+#include "runtime/storage/array_reader.h"
+
+#include <cctype>
+#include <set>
+
+namespace tessera::rt {
+namespace {
+
+std::string fileNameOf(const std::string &output) {
+  std::string name = output;
+  for (char &c : name)
+    if (!std::isalnum(static_cast<unsigned char>(c)) && c != '.' && c != '_' && c != '-')
+      c = '_';
+  return name + ".npy";
+}
+
+/// The arrays of the command line, matched with the program's inputs.
+std::vector<ArrayFile> openInputs(const Program &program, const Options &options) {
+  std::vector<ArrayFile> arrays;
+  std::set<std::string> known;
+  std::string listed;
+  for (const ProgramInput &input : program.inputs) {
+    known.insert(input.name);
+    listed += (listed.empty() ? "" : ", ") + input.name;
+    const std::string *path = nullptr;
+    for (const auto &[name, file] : options.inputs) {
+      if (name != input.name)
+        continue;
+      if (path)
+        throw Error("--input gives '", name, "' twice");
+      path = &file;
+    }
+    if (!path)
+      throw Error("no array for input '", input.name, "' (", dtypeLongName(input.dtype), " ", formatShape(input.shape),
+                  "); give --input ", input.name, "=FILE.npy");
+    arrays.push_back(openArray(*path, input.name));
+    checkArray(arrays.back(), input.name, input.dtype, input.shape, false);
+  }
+  for (const auto &[name, file] : options.inputs)
+    if (!known.count(name))
+      throw Error("--input names '", name, "', which is no input; the inputs are ", listed);
+  return arrays;
+}
+
+void readInputs(const Program &program, const Description &description, Session &session, std::vector<ArrayFile> &arrays) {
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const ProgramInput &input = program.inputs[i];
+    ValueCheck check;
+    check.range = input.range;
+    readLocal(arrays[i], input.name, input.layout, {}, description.mesh, session.coordinates(), input.dtype,
+              session.rankProgram().inputData(i), check);
+  }
+}
+
+} // namespace
+
+void runInfer(const CommandContext &context, Transport &transport) {
+  const Options &options = context.options;
+  const Program *program = context.description.findProgram("infer");
+  if (!program)
+    throw AgreedError("this executable has no inference program");
+  Session session(context.description, *program, transport, context.resolve,
+                  {options.threads, options.deviceMemory, !options.trace.empty()});
+  std::vector<ArrayFile> arrays;
+  session.agreed([&] {
+    arrays = openInputs(*program, options);
+    std::set<std::string> names;
+    for (const ProgramOutput &output : program->outputs)
+      if (!names.insert(fileNameOf(output.name)).second)
+        throw Error("two outputs would be written to '", fileNameOf(output.name), "'");
+    if (session.rank() == 0)
+      createFolders(options.output);
+  });
+  checkWritable(session, options.stats);
+  checkWritable(session, options.trace);
+  loadWeights(context, *program, session);
+
+  // Inputs lie in the arena and may be overwritten by a run.
+  for (int64_t run = 0; run <= options.repeat; ++run) {
+    session.agreed([&] { readInputs(*program, context.description, session, arrays); });
+    // The first run warms up.
+    if (run == 1)
+      session.resetMeasurements();
+    session.step();
+  }
+  for (size_t i = 0; i < program->outputs.size(); ++i)
+    session.saveOutput(i, options.output + "/" + fileNameOf(program->outputs[i].name));
+  saveMeasurements(context, *program, session);
+}
+
+} // namespace tessera::rt

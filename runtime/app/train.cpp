@@ -1,0 +1,120 @@
+// The command `train`: data, learning rate, steps, log, saving.
+#include "runtime/app/checkpoint.h"
+#include "runtime/app/commands.h"
+#include "runtime/app/data_feed.h"
+#include "runtime/app/train_log.h"
+
+#include <cmath>
+#include <cstdio>
+#include <fnmatch.h>
+#include <memory>
+
+namespace tessera::rt {
+namespace {
+
+bool matches(const std::string &glob, const std::string &text) {
+  return !text.empty() && (glob == text || ::fnmatch(glob.c_str(), text.c_str(), 0) == 0);
+}
+
+/// The weight decay of every variable.
+std::vector<float> decayOf(const Description &description, const Options &options) {
+  std::vector<float> decay(description.variables.size());
+  std::vector<bool> used(options.noDecay.size());
+  for (size_t i = 0; i < decay.size(); ++i) {
+    const Variable &variable = description.variables[i];
+    if (variable.role != "parameter" || !variable.trained)
+      continue;
+    decay[i] = float(options.weightDecay);
+    for (size_t g = 0; g < options.noDecay.size(); ++g)
+      if (matches(options.noDecay[g], variable.name) || matches(options.noDecay[g], variable.source)) {
+        decay[i] = 0;
+        used[g] = true;
+      }
+  }
+  for (size_t g = 0; g < used.size(); ++g)
+    if (!used[g])
+      throw Error("--no-decay '", options.noDecay[g], "' matches no trained parameter (see info --json for their names)");
+  return decay;
+}
+
+/// Options of an optimizer that the program does not train with are mistakes.
+void checkOptimizer(const Description &description, const Options &options) {
+  bool moments = false, momentum = false;
+  for (const Variable &variable : description.variables) {
+    moments |= variable.slot == "m" || variable.slot == "v";
+    momentum |= variable.slot == "momentum";
+  }
+  const char *trains = moments ? "adam or adamw" : momentum ? "sgd-momentum" : "sgd";
+  for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
+    if (options.given.count(option) && !fits)
+      throw Error("--", option, " has no meaning here: the program trains with ", trains);
+}
+
+std::vector<float> scalarsOf(const Options &options, int64_t step) {
+  auto power = [&](double beta) { return 1 - std::pow(beta, double(step)); };
+  return {float(options.rate.at(step)), float(options.beta1),          float(options.beta2),
+          float(options.eps),           float(power(options.beta1)),   float(power(options.beta2)),
+          float(options.momentum),      float(options.clipNorm)};
+}
+
+int findOutput(const Program &program, const char *name) {
+  for (size_t i = 0; i < program.outputs.size(); ++i)
+    if (program.outputs[i].name == name)
+      return int(i);
+  return -1;
+}
+
+} // namespace
+
+void runTrain(const CommandContext &context, Transport &transport) {
+  const Options &options = context.options;
+  const Description &description = context.description;
+  const Program *program = description.findProgram("train");
+  if (!program)
+    throw AgreedError("this executable has no training program; compile the model with --train");
+  Session session(description, *program, transport, context.resolve,
+                  {options.threads, options.deviceMemory, !options.trace.empty()});
+  bool first = session.rank() == 0;
+  std::unique_ptr<DataFeed> feed;
+  std::vector<float> decay;
+  int loss = findOutput(*program, "loss"), norm = findOutput(*program, "grad_norm");
+  session.agreed([&] {
+    if (loss < 0)
+      throw Error("the training program has no output 'loss'");
+    checkOptimizer(description, options);
+    decay = decayOf(description, options);
+    feed = std::make_unique<DataFeed>(*program, description.mesh, session.coordinates(), options);
+  });
+  for (const std::string &path : {options.save, options.stats, options.trace})
+    checkWritable(session, path);
+  int64_t begin = 1;
+  if (options.resume.empty())
+    loadWeights(context, *program, session);
+  else
+    begin = resumeCheckpoint(session, options.resume) + 1;
+  for (const std::string &note : feed->notes())
+    if (first)
+      std::printf("note: %s\n", note.c_str());
+  std::unique_ptr<TrainLog> log;
+  session.agreed([&] {
+    if (first)
+      log = std::make_unique<TrainLog>(options.log, begin, options.steps);
+  });
+
+  for (int64_t step = begin; step <= options.steps; ++step) {
+    double started = traceSeconds();
+    feed->fill(step, [&](size_t input) { return session.rankProgram().inputData(input); });
+    session.setScalars(scalarsOf(options, step), decay);
+    session.step();
+    if (log)
+      log->add({step, session.scalarOutput(size_t(loss)), norm < 0 ? NAN : session.scalarOutput(size_t(norm)),
+                options.rate.at(step), traceSeconds() - started, feed->tokensPerStep()});
+    if (options.every > 0 && step % options.every == 0)
+      saveCheckpoint(session, options.checkpoint, step);
+  }
+  if (!options.save.empty())
+    session.saveVariables(options.save, {});
+  saveMeasurements(context, *program, session);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,78 @@
+// See train_log.h.
+#include "runtime/app/train_log.h"
+
+#include "runtime/core/error.h"
+#include "runtime/program/trace.h"
+
+#include <cerrno>
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+constexpr double secondsBetweenLines = 5;
+
+template <typename Number> std::string shortest(Number value) {
+  if (!std::isfinite(value))
+    return "null";
+  char text[64];
+  return std::string(text, std::to_chars(text, text + sizeof(text), value).ptr);
+}
+
+std::string timeLeft(double seconds) {
+  char text[32];
+  auto whole = static_cast<long>(seconds);
+  std::snprintf(text, sizeof(text), "%ld:%02ld:%02ld", whole / 3600, whole / 60 % 60, whole % 60);
+  return text;
+}
+
+} // namespace
+
+std::string formatRecord(const StepRecord &record) {
+  char seconds[32];
+  std::snprintf(seconds, sizeof(seconds), "%.6g", record.seconds);
+  return "{\"step\":" + std::to_string(record.step) + ",\"loss\":" + shortest(record.loss) +
+         ",\"grad_norm\":" + shortest(record.gradNorm) + ",\"lr\":" + shortest(record.rate) + ",\"seconds\":" + seconds +
+         ",\"tokens\":" + std::to_string(record.tokens) + "}\n";
+}
+
+TrainLog::TrainLog(const std::string &path, int64_t firstStep, int64_t steps)
+    : path(path), steps(steps), terminal(::isatty(STDOUT_FILENO)), begun(traceSeconds()) {
+  if (!path.empty() && !(file = std::fopen(path.c_str(), firstStep > 1 ? "a" : "w")))
+    throw Error("cannot create '", path, "': ", std::strerror(errno));
+}
+
+TrainLog::~TrainLog() {
+  if (file)
+    std::fclose(file);
+  if (terminal && done > 0)
+    std::printf("\n");
+}
+
+void TrainLog::add(const StepRecord &record) {
+  // Flushed at once: the line is for whoever follows the run.
+  std::string text = file ? formatRecord(record) : "";
+  if (file && (std::fwrite(text.data(), 1, text.size(), file) != text.size() || std::fflush(file) != 0))
+    throw Error("cannot write '", path, "': ", std::strerror(errno));
+  ++done;
+  double now = traceSeconds();
+  if (record.step == steps || done == 1 || now - printed >= (terminal ? 0.1 : secondsBetweenLines))
+    print(record, now);
+}
+
+void TrainLog::print(const StepRecord &record, double now) {
+  printed = now;
+  double each = (now - begun) / double(done);
+  char text[200];
+  std::snprintf(text, sizeof(text), "step %ld/%ld  loss %.4f  grad norm %.3g  lr %.3g  %.0f tokens/s  %s left",
+                long(record.step), long(steps), double(record.loss), double(record.gradNorm), record.rate,
+                double(record.tokens) / std::max(record.seconds, 1e-9), timeLeft(each * double(steps - record.step)).c_str());
+  // On a terminal every line overwrites the one before; the escape clears what a longer one left.
+  std::printf(terminal ? "\r%s\033[K" : "%s\n", text);
+  std::fflush(stdout);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,296 @@
+// See session.h.
+#include "runtime/program/session.h"
+
+#include "runtime/storage/array_writer.h"
+#include "runtime/storage/elements.h"
+#include "runtime/storage/npy.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <sched.h>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+/// This host and the cores this process may use: ranks with equal texts share these cores.
+std::string coreSet(int &cores) {
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  std::string text = host;
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  cores = 1;
+  if (::sched_getaffinity(0, sizeof(set), &set) != 0)
+    return text;
+  cores = std::max(1, CPU_COUNT(&set));
+  for (int cpu = 0; cpu < CPU_SETSIZE; ++cpu)
+    if (CPU_ISSET(cpu, &set))
+      text += " " + std::to_string(cpu);
+  return text;
+}
+
+void copyElements(const char *from, int64_t fromStride, char *into, int64_t intoStride, int64_t count, int64_t bytes) {
+  if (fromStride == 1 && intoStride == 1) {
+    std::memcpy(into, from, size_t(count * bytes));
+    return;
+  }
+  for (int64_t i = 0; i < count; ++i)
+    std::memcpy(into + i * intoStride * bytes, from + i * fromStride * bytes, size_t(bytes));
+}
+
+} // namespace
+
+Session::Session(const Description &description, const Program &program, Transport &transport,
+                 const KernelResolver &resolve, const SessionOptions &options)
+    : description(description), program(program), engine(transport) {
+  chooseThreads(options);
+  agreed([&] {
+    checkMemory(options);
+    pool = std::make_unique<Pool>(threads);
+    instance = std::make_unique<RankProgram>(description, program, engine.rank(), engine, *pool, memory, resolve);
+  });
+  if (!options.trace)
+    return;
+  origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
+  recorder = std::make_unique<TraceRecorder>(engine.rank());
+  instance->setTrace(recorder.get());
+  engine.setObserver([this](const Collective &collective, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
+    auto secondsOf = [](auto time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); };
+    recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication, secondsOf(begin), secondsOf(end));
+  });
+}
+
+void Session::chooseThreads(const SessionOptions &options) {
+  int cores = 1;
+  std::string mine = coreSet(cores);
+  std::vector<std::string> all = engine.exchange(mine);
+  int share = int(std::max<int64_t>(1, cores / std::count(all.begin(), all.end(), mine)));
+  if (program.threads > 0)
+    share = int(std::min<int64_t>(share, program.threads));
+  // One number for all ranks: memory and cost are promised for it.
+  for (const std::string &theirs : engine.exchange(std::to_string(share)))
+    share = std::min(share, std::stoi(theirs));
+  threads = options.threads > 0 ? options.threads : share;
+  if (program.threads > 0 && threads > program.threads)
+    throw AgreedError("--threads ", threads, ": the program was compiled with workspaces for ", program.threads,
+                      " threads a rank");
+}
+
+void Session::checkMemory(const SessionOptions &options) const {
+  std::optional<int64_t> cap = description.deviceCapacity;
+  if (options.deviceMemory && (!cap || *options.deviceMemory < *cap))
+    cap = options.deviceMemory;
+  int64_t needed = program.memoryFor(threads).peak;
+  if (cap && needed > *cap)
+    throw Error("program '", program.name, "' needs ", needed, " bytes of device memory a rank (with ", threads,
+                " threads), ", *cap, " are allowed; compile with --device-memory ", *cap, " for a program that fits");
+}
+
+void Session::agreed(const std::function<void()> &body) {
+  std::string error;
+  try {
+    body();
+  } catch (const AgreedError &) {
+    throw;
+  } catch (const std::exception &problem) {
+    error = problem.what();
+    if (error.empty())
+      error = "unknown problem";
+  }
+  engine.agree(error);
+}
+
+std::vector<std::string> Session::loadVariables(const std::string &path, bool everything) {
+  std::vector<std::string> notes;
+  std::string bytes;
+  agreed([&] {
+    Weights weights(path, description.variables, RankProgram::usedVariables(description, program), everything);
+    instance->loadVariables(weights);
+    notes = weights.notes();
+    bytes = std::to_string(File::openRead(path).size());
+  });
+  engine.agreeOn("the size of '" + path + "' (several hosts must share the folder)", bytes);
+  return notes;
+}
+
+bool Session::isFirstReplica(const Axes &replicas) const { return description.mesh.index(replicas, coordinates()) == 0; }
+
+void Session::writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
+                            const std::function<void(const File &)> &write) {
+  agreed([&] {
+    if (rank() != 0)
+      return;
+    registerUnfinished(path);
+    File file = File::create(temporaryName(path));
+    file.write(0, header.data(), header.size());
+    file.resize(fileBytes);
+  });
+  try {
+    agreed([&] {
+      File file = File::openWrite(temporaryName(path));
+      write(file);
+      file.sync();
+    });
+  } catch (...) {
+    if (rank() == 0)
+      removeUnfinishedFiles();
+    throw;
+  }
+  agreed([&] {
+    if (rank() == 0)
+      commitFile(path);
+  });
+}
+
+void Session::saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata, bool everything) {
+  std::vector<TensorSpec> tensors;
+  std::vector<size_t> indices;
+  std::vector<bool> held = RankProgram::usedVariables(description, program);
+  for (size_t i = 0; i < description.variables.size(); ++i) {
+    const Variable &variable = description.variables[i];
+    if (!held[i] || !(everything || isStored(variable)))
+      continue;
+    tensors.push_back({variable.name, variable.dtype, variable.shape});
+    indices.push_back(i);
+  }
+  SafetensorsPlan plan(tensors, metadata);
+  writeTogether(path, plan.header(), plan.fileBytes(), [&](const File &file) {
+    for (size_t k = 0; k < indices.size(); ++k) {
+      const Variable &variable = description.variables[indices[k]];
+      const void *data = instance->variableData(indices[k]);
+      if (data && isFirstReplica(variable.replicas))
+        writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh, coordinates(),
+                   variable.dtype, data);
+    }
+  });
+}
+
+void Session::saveOutput(size_t index, const std::string &path) {
+  const ProgramOutput &output = program.outputs[index];
+  DType fileType = output.dtype == DType::BF16 ? DType::F32 : output.dtype;
+  std::string header = makeNpyHeader(fileType, output.shape);
+  uint64_t bytes = uint64_t(dtypeBytes(fileType));
+  for (int64_t extent : output.shape)
+    bytes *= uint64_t(extent);
+  writeTogether(path, header, header.size() + bytes, [&](const File &file) {
+    if (isFirstReplica(output.replicas))
+      writeLocal(file, header.size(), fileType, output.layout, {}, description.mesh, coordinates(), output.dtype,
+                 instance->outputData(index));
+  });
+}
+
+float Session::scalarOutput(size_t index) const {
+  float value = 0;
+  convertElements(program.outputs[index].dtype, instance->outputData(index), DType::F32, &value, 1, 1);
+  return value;
+}
+
+void Session::setInput(size_t index, const void *whole) {
+  const ProgramInput &input = program.inputs[index];
+  int64_t bytes = dtypeBytes(input.dtype);
+  auto *local = static_cast<char *>(instance->inputData(index));
+  forEachRun(input.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
+    copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes, run.stride, run.count, bytes);
+  });
+}
+
+void Session::getOutput(size_t index, void *whole) const {
+  const ProgramOutput &output = program.outputs[index];
+  if (!isFirstReplica(output.replicas))
+    return;
+  int64_t bytes = dtypeBytes(output.dtype);
+  auto *local = static_cast<const char *>(instance->outputData(index));
+  forEachRun(output.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
+    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1, run.count, bytes);
+  });
+}
+
+void Session::getVariable(size_t index, void *whole) const {
+  const Variable &variable = description.variables[index];
+  auto *local = static_cast<const char *>(instance->variableData(index));
+  if (!local || !isFirstReplica(variable.replicas))
+    return;
+  int64_t bytes = dtypeBytes(variable.dtype);
+  forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
+    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1, run.count, bytes);
+  });
+}
+
+void Session::setVariable(size_t index, const void *whole) {
+  const Variable &variable = description.variables[index];
+  auto *local = static_cast<char *>(instance->variableData(index));
+  if (!local)
+    return;
+  int64_t bytes = dtypeBytes(variable.dtype);
+  forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
+    copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes, run.stride, run.count, bytes);
+  });
+}
+
+void Session::setScalars(const std::vector<float> &scalars, const std::vector<float> &decay) {
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
+    const ProgramInput &input = program.inputs[i];
+    if (input.kind == "scalars")
+      std::memcpy(instance->inputData(i), scalars.data(), scalars.size() * sizeof(float));
+    else if (input.kind == "decay")
+      std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
+  }
+}
+
+void Session::step() {
+  double begin = traceSeconds();
+  instance->step();
+  seconds.push_back(traceSeconds() - begin);
+}
+
+void Session::resetMeasurements() {
+  seconds.clear();
+  engine.resetSent();
+}
+
+Measured Session::measured() {
+  nlohmann::json mine;
+  MemoryFigures figures = memory.figures();
+  mine["peak"] = figures.peak;
+  mine["by"] = figures.by;
+  for (const auto &[axes, kinds] : engine.sent())
+    for (const auto &[kind, sent] : kinds)
+      mine["sent"][axes][kind] = {sent.count, sent.bytes};
+  Measured result;
+  std::map<std::string, std::map<std::string, std::pair<double, double>>> sums;
+  for (const std::string &text : engine.exchange(mine.dump())) {
+    nlohmann::json theirs = nlohmann::json::parse(text);
+    result.memory.push_back({theirs["peak"].get<int64_t>(), theirs["by"].get<std::array<int64_t, numCategories>>()});
+    for (const auto &[axes, kinds] : theirs["sent"].items())
+      for (const auto &[kind, sent] : kinds.items()) {
+        sums[axes][kind].first += sent[0].get<double>();
+        sums[axes][kind].second += sent[1].get<double>();
+      }
+  }
+  double share = double(std::max<size_t>(1, seconds.size())) * double(description.mesh.size());
+  for (const auto &[axes, kinds] : sums)
+    for (const auto &[kind, sum] : kinds)
+      result.sent[axes][kind] = {std::llround(sum.first / share), std::llround(sum.second / share)};
+  std::vector<double> sorted = seconds;
+  std::sort(sorted.begin(), sorted.end());
+  if (size_t n = sorted.size())
+    result.medianSeconds = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+  return result;
+}
+
+void Session::saveTrace(const std::string &path) {
+  instance->setTrace(nullptr);
+  std::string mine = (rank() == 0 ? "[" : ",\n") + recorder->json(origin) + (rank() + 1 == engine.size() ? "]\n" : "");
+  uint64_t offset = 0, total = 0;
+  std::vector<std::string> sizes = engine.exchange(std::to_string(mine.size()));
+  for (int other = 0; other < engine.size(); ++other) {
+    uint64_t bytes = std::stoull(sizes[size_t(other)]);
+    offset += other < rank() ? bytes : 0;
+    total += bytes;
+  }
+  writeTogether(path, "", total, [&](const File &file) { file.write(offset, mine.data(), mine.size()); });
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,98 @@
+// One rank's run of a program: threads, memory, communication and files around a RankProgram. The produced executable and the
+// compiler's in-process checks use it alike, inside of `launch` (runtime/comm/launch.h).
+#pragma once
+
+#include "runtime/program/rank_program.h"
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+struct SessionOptions {
+  /// Threads a rank; 0: this host's cores over its ranks.
+  int threads = 0;
+  /// Bytes of device memory a rank may use, beside the compiled capacity.
+  std::optional<int64_t> deviceMemory;
+  bool trace = false;
+};
+
+/// What was measured, gathered from all ranks.
+struct Measured {
+  std::vector<MemoryFigures> memory;
+  /// Per step, mean over ranks, rounded to the nearest integer.
+  SentTable sent;
+  double medianSeconds = 0;
+};
+
+/// Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of them (AgreedError).
+class Session {
+public:
+  /// Together. Description, program and transport must outlive this. Errors: too little memory allowed, unknown kernels, workspaces too small for
+  /// this machine.
+  Session(const Description &description, const Program &program, Transport &transport, const KernelResolver &resolve,
+          const SessionOptions &options);
+
+  int rank() const { return engine.rank(); }
+  Engine &communication() { return engine; }
+  RankProgram &rankProgram() { return *instance; }
+  const Coordinates &coordinates() const { return instance->coordinates(); }
+  /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
+  CountingAllocator &allocator() { return memory; }
+
+  int threadsPerRank() const { return threads; }
+  /// Together: runs `body` on every rank.
+  void agreed(const std::function<void()> &body);
+
+  /// Together: fills the variables from a weights file; `everything`: also those that start as zero (a checkpoint). Returns what a user should know.
+  std::vector<std::string> loadVariables(const std::string &path, bool everything = false);
+  /// Together: writes the parameters and buffers, or `everything`, to a safetensors file that has its name only when it is complete.
+  void saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata, bool everything = false);
+  /// Together: writes output `index` as a .npy file (bf16 as float32).
+  void saveOutput(size_t index, const std::string &path);
+  /// The output's first element: a loss, a norm.
+  float scalarOutput(size_t index) const;
+
+  /// Input and output between the rank's part and a whole array of the same element type in memory, in C order.
+  void setInput(size_t index, const void *whole);
+  void getOutput(size_t index, void *whole) const;
+  void getVariable(size_t index, void *whole) const;
+  void setVariable(size_t index, const void *whole);
+  /// The numbers of the optimizer's step, and the decay of every variable.
+  void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
+
+  /// Runs the program once; counts and times it.
+  void step();
+  double lastSeconds() const { return seconds.back(); }
+  /// Forgets what was counted and timed.
+  void resetMeasurements();
+  /// Together: gathers the figures of all ranks.
+  Measured measured();
+  /// Together: writes the trace of all ranks.
+  void saveTrace(const std::string &path);
+
+private:
+  void chooseThreads(const SessionOptions &options);
+  void checkMemory(const SessionOptions &options) const;
+  /// Together: a new file of these bytes of `header`, `fileBytes` long, which every rank writes its part of.
+  void writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
+                     const std::function<void(const File &)> &write);
+  bool isFirstReplica(const Axes &replicas) const;
+
+  const Description &description;
+  const Program &program;
+  CountingAllocator memory;
+  int threads = 1;
+  std::unique_ptr<Pool> pool;
+  std::unique_ptr<TraceRecorder> recorder;
+  std::unique_ptr<RankProgram> instance;
+  /// After the arena: it must end first, so that no collective under way touches memory that is gone.
+  Engine engine;
+  double origin = 0;
+  std::vector<double> seconds;
+};
+
+} // namespace tessera::rt
