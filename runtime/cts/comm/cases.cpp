@@ -50,20 +50,33 @@ public:
       base.request = CollectiveRequest();
       base.request.axes = axes;
       base.request.dtype = DType(type);
-      for (int64_t elements : {1, 7, 1031})
+      // Arithmetic differs by type; how blocks travel only by the size of an element.
+      bool whole = DType(type) == DType::F32 || DType(type) == DType::BF16;
+      for (int64_t elements : whole ? std::vector<int64_t>{1, 7, 1031} : std::vector<int64_t>{11})
         for (const char *reduce : {"sum", "max"})
           reductions(n, {elements}, reduce);
-      gathers(n);
-      exchanges(n);
+      if (whole || DType(type) == DType::F64 || DType(type) == DType::U8) {
+        gathers(n);
+        exchanges(n);
+      }
     }
-    // Several segments a message, and a chunk that is not whole.
-    base.request.dtype = DType::F32;
-    base.request.reduce = "sum";
+  }
+
+  /// Arrays that travel in several segments, and chunks that are not whole.
+  void addLong(const Mesh &mesh, const Axes &axes) {
+    int64_t n = mesh.count(axes);
+    base.mesh = mesh;
+    base.request = CollectiveRequest();
+    base.request.axes = axes;
+    base.request.dtype = DType::F64;
+    base.inPlace = true;
     for (const char *kind : {"all_reduce", "reduce", "broadcast"})
-      both(kind, {int64_t(700001)});
-    one("reduce_scatter", {3, n * 100003}, 1, 0);
-    one("all_to_all", {5, n * 3, 20011}, 1, 0);
-    one("all_gather", {2, 150001}, 0, 1);
+      one(kind, {300001}, 0, 0);
+    base.inPlace = false;
+    one("all_reduce", {300001}, 0, 0);
+    one("reduce_scatter", {3, n * 50003}, 1, 0);
+    one("all_to_all", {5, n * 3, 10007}, 1, 0);
+    one("all_gather", {2, 80001}, 0, 1);
   }
 
   /// A value whose dimension is split over `before` is to be split over `after`.
@@ -145,6 +158,7 @@ std::vector<Case> casesFor(int64_t ranks) {
   CaseList list(cases);
   Mesh line({{"x", ranks}});
   list.add(line, {{"x", 1, ranks}});
+  list.addLong(line, {{"x", 1, ranks}});
   for (int64_t rows = 2; rows * 2 <= ranks; ++rows) {
     if (ranks % rows != 0)
       continue;

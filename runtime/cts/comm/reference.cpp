@@ -92,10 +92,10 @@ std::optional<std::vector<double>> expected(const Case &test, int64_t rank) {
   auto element = [&](int64_t member, const Index &index) {
     return inputElement(test, group.ranks[member], ravel(index, request.shape));
   };
+  std::vector<double> values(n);
   auto all = [&](const Index &index) {
-    std::vector<double> values;
     for (int64_t member = 0; member < n; ++member)
-      values.push_back(element(member, index));
+      values[member] = element(member, index);
     return combined(test, values);
   };
   if (request.kind == "reduce" && me != request.root)
