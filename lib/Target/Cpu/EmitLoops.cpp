@@ -13,6 +13,9 @@ using namespace mlir;
 
 namespace tessera::cpu {
 
+/// Rows that a sum over rows takes at a time.
+static constexpr int64_t jammedRows = 4;
+
 namespace {
 /// Accumulators of reductions that are under way: (statement, number of the write) -> value.
 using Accumulators = llvm::MapVector<std::pair<unsigned, unsigned>, Value>;
@@ -40,6 +43,10 @@ private:
   void collapseLoops(Segment &segment);
   void initialiseMemory(Segment &segment);
   void emitLevel(Segment &segment, unsigned level, Accumulators &acc);
+  bool canJamRows(const Segment &segment, unsigned level, const Accumulators &acc);
+  void emitJammedRows(Segment &segment, unsigned level);
+  scf::ForOp createLoop(const Segment &segment, unsigned level, ValueRange initial = {});
+  void enterLoop(const Segment &segment, unsigned level, Value iv);
   void emitStatement(unsigned number, Segment &segment, Accumulators &acc);
   void finish(unsigned number, unsigned write, Value value);
   void cloneOp(Operation &op, IRMapping &map, unsigned number);
@@ -55,6 +62,7 @@ private:
   std::vector<SmallVector<Value>> variables; ///< by statement: its loop variables at the current point
   std::vector<SmallVector<Value>> local;     ///< the same as positions in temporaries
   llvm::DenseMap<int, Value> forwarded;    ///< slot -> value at the current point of the current segment
+  Accumulators *held = nullptr;            ///< in jammed rows: the memory accumulators, kept in registers from row to row
   llvm::DenseMap<int, Value> unitScalars;  ///< slot -> its only value in this range unit
   Value begin, end, base;
   Value zero;
@@ -258,15 +266,9 @@ void Emitter::initialiseMemory(Segment &segment) {
     for (auto [level, loop] : llvm::enumerate(s.loops)) {
       if (s.reduction[loop])
         continue;
-      bool range = static_cast<int>(level) == segment.rangeLoop;
-      Value upper = range ? arith::SubIOp::create(b, loc, end, base).getResult() : constantIndex(segment.extents[level]);
-      if (range)
-        upper = arith::MinSIOp::create(b, loc, upper, constantIndex(k.block));
-      auto forOp = scf::ForOp::create(b, loc, zero, upper, constantIndex(1));
+      scf::ForOp forOp = createLoop(segment, level);
       b.setInsertionPointToStart(forOp.getBody());
-      local[number][loop] = forOp.getInductionVar();
-      variables[number][loop] = range ? arith::AddIOp::create(b, loc, base, forOp.getInductionVar()).getResult()
-                                      : forOp.getInductionVar();
+      enterLoop(segment, level, forOp.getInductionVar());
     }
     for (Write &write : s.writes)
       store(write.to.slot, address(write.to, number), read(write.init, number));
@@ -339,7 +341,10 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
       if (argument >= s.body->getNumArguments() || s.body->getArgument(argument).use_empty())
         continue;
       Value current;
-      if (memoryReduction)
+      std::pair<unsigned, unsigned> key(number, i);
+      if (memoryReduction && held && held->count(key))
+        current = held->lookup(key);
+      else if (memoryReduction)
         current = load(write.to.slot, address(write.to, number));
       else if (auto it = acc.find({number, static_cast<unsigned>(i)}); it != acc.end())
         current = it->second;
@@ -356,7 +361,9 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
   }
   for (auto [i, value] : llvm::enumerate(results)) {
     unsigned writeNumber = i;
-    if (memoryReduction) {
+    if (memoryReduction && held) {
+      (*held)[{number, writeNumber}] = value;
+    } else if (memoryReduction) {
       store(s.writes[i].to.slot, address(s.writes[i].to, number), value);
     } else if (reduces) {
       acc[{number, writeNumber}] = value;
@@ -365,6 +372,71 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
       finish(number, i, value);
     }
   }
+}
+
+scf::ForOp Emitter::createLoop(const Segment &segment, unsigned level, ValueRange initial) {
+  Value upper;
+  if (static_cast<int>(level) == segment.rangeLoop)
+    upper = arith::MinSIOp::create(b, loc, arith::SubIOp::create(b, loc, end, base).getResult(), constantIndex(k.block));
+  else
+    upper = constantIndex(segment.extents[level]);
+  return scf::ForOp::create(b, loc, zero, upper, constantIndex(1), initial);
+}
+
+void Emitter::enterLoop(const Segment &segment, unsigned level, Value iv) {
+  Value global = static_cast<int>(level) == segment.rangeLoop ? arith::AddIOp::create(b, loc, base, iv).getResult() : iv;
+  for (unsigned number : segment.statements) {
+    int loop = k.statements[number].loops[level];
+    variables[number][loop] = global;
+    local[number][loop] = iv;
+  }
+}
+
+/// Whether the loop at `level` runs over rows that are summed into memory by one inner loop. Then several rows are taken at a
+/// time, so that each accumulator is loaded and stored once for all of them.
+bool Emitter::canJamRows(const Segment &segment, unsigned level, const Accumulators &acc) {
+  if (level + 2 != segment.extents.size() || static_cast<int>(level) == segment.rangeLoop || !acc.empty() ||
+      segment.extents[level] < 2 * jammedRows)
+    return false;
+  bool any = false;
+  for (unsigned number : segment.statements) {
+    const Statement &s = k.statements[number];
+    if (s.reduction[s.loops[level + 1]])
+      return false;
+    any |= s.reduction[s.loops[level]];
+  }
+  return any;
+}
+
+void Emitter::emitJammedRows(Segment &segment, unsigned level) {
+  Accumulators none;
+  int64_t rows = segment.extents[level], whole = rows / jammedRows * jammedRows;
+  auto outer = scf::ForOp::create(b, loc, zero, constantIndex(whole), constantIndex(jammedRows));
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(outer.getBody());
+    scf::ForOp inner = createLoop(segment, level + 1);
+    b.setInsertionPointToStart(inner.getBody());
+    enterLoop(segment, level + 1, inner.getInductionVar());
+    Accumulators registers;
+    held = &registers;
+    for (int64_t row = 0; row < jammedRows; ++row) {
+      enterLoop(segment, level, arith::AddIOp::create(b, loc, outer.getInductionVar(), constantIndex(row)));
+      emitLevel(segment, level + 2, none);
+    }
+    held = nullptr;
+    for (auto &[key, value] : registers) {
+      const Access &to = k.statements[key.first].writes[key.second].to;
+      store(to.slot, address(to, key.first), value);
+    }
+  }
+  if (whole == rows)
+    return;
+  auto rest = scf::ForOp::create(b, loc, constantIndex(whole), constantIndex(rows), constantIndex(1));
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToStart(rest.getBody());
+  enterLoop(segment, level, rest.getInductionVar());
+  emitLevel(segment, level + 1, none);
 }
 
 void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
@@ -387,24 +459,16 @@ void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
       emitStatement(number, segment, acc);
     return;
   }
-  bool range = static_cast<int>(level) == segment.rangeLoop;
-  Value upper = range ? arith::SubIOp::create(b, loc, end, base).getResult() : constantIndex(segment.extents[level]);
-  if (range)
-    upper = arith::MinSIOp::create(b, loc, upper, constantIndex(k.block));
+  if (canJamRows(segment, level, acc))
+    return emitJammedRows(segment, level);
   SmallVector<Value> initial;
   for (auto &entry : acc)
     initial.push_back(entry.second);
-  auto forOp = scf::ForOp::create(b, loc, zero, upper, constantIndex(1), initial);
+  scf::ForOp forOp = createLoop(segment, level, initial);
   {
     OpBuilder::InsertionGuard guard(b);
     b.setInsertionPointToStart(forOp.getBody());
-    Value iv = forOp.getInductionVar();
-    Value global = range ? arith::AddIOp::create(b, loc, base, iv).getResult() : iv;
-    for (unsigned number : segment.statements) {
-      int loop = k.statements[number].loops[level];
-      variables[number][loop] = global;
-      local[number][loop] = iv;
-    }
+    enterLoop(segment, level, forOp.getInductionVar());
     for (auto [entry, argument] : llvm::zip(acc, forOp.getRegionIterArgs()))
       entry.second = argument;
     emitLevel(segment, level + 1, acc);

@@ -12,10 +12,14 @@ namespace tessera::cpu {
 JitKernels::JitKernels() = default;
 JitKernels::~JitKernels() = default;
 
-FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, unsigned threads) {
+FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, unsigned threads,
+                                                          std::optional<CpuLevel> wanted) {
   FailureOr<CpuLevel> level = hostLevel();
   if (failed(level))
     return module.emitError("this machine's CPU is below x86-64-v3 (AVX2 and FMA), which kernels need");
+  if (wanted && *wanted > *level)
+    return module.emitError("this machine's CPU has no AVX-512, which kernels for x86-64-v4 need");
+  level = wanted.value_or(*level);
   FailureOr<CompiledKernels> compiled = compileKernels(module, {{*level}, threads});
   if (failed(compiled))
     return failure();

@@ -123,6 +123,18 @@ TEST(Rows, Softmax) {
   }
 }
 
+TEST(Rows, BothLevelsAgree) {
+  std::string text = fill(softmax, {{'B', 2}, {'H', 2}, {'Q', 5}, {'K', 77}});
+  TestKernel low(text, CpuLevel::V3), host(text);
+  ASSERT_TRUE(low.ok() && host.ok());
+  Buffer<float> x(2 * 2 * 5 * 77), mask(5 * 77, 0), y(x.size, NAN), z(x.size, 0);
+  x.randomise(-9, 9, 3);
+  low.run({x.data, mask.data, y.data});
+  host.run({x.data, mask.data, z.data});
+  for (size_t i = 0; i < x.size; ++i)
+    ASSERT_NEAR(y[i], z[i], 1e-6);
+}
+
 TEST(Speed, Softmax) {
   TestKernel kernel(fill(softmax, {{'B', 4}, {'H', 4}, {'Q', 256}, {'K', 1024}}));
   ASSERT_TRUE(kernel.ok());
