@@ -1,0 +1,80 @@
+#include "passes/Differentiate/Backward.h"
+#include "llvm/ADT/DenseSet.h"
+
+using namespace mlir;
+using namespace tessera;
+using namespace tessera::nn;
+
+/// The values of the block that depend on a trained variable through operators that have a gradient. An operator without one (floor,
+/// comparisons) is constant almost everywhere.
+static DenseSet<Value> findActive(Block &block, const llvm::StringSet<> &trained) {
+  DenseSet<Value> active;
+  for (Operation &op : block) {
+    auto read = dyn_cast<ReadOp>(op);
+    bool leads = read ? trained.contains(read.getVariable())
+                      : isa<DifferentiableOpInterface>(op) && llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
+    if (!leads)
+      continue;
+    for (Value result : op.getResults())
+      if (isa<FloatType>(cast<ShapedType>(result.getType()).getElementType()))
+        active.insert(result);
+  }
+  return active;
+}
+
+/// The sum of the cotangents of one value, marked with the value that it belongs to.
+static Value accumulate(OpBuilder &builder, Location loc, ArrayRef<Value> terms, const Twine &of) {
+  auto acc = AccOp::create(builder, loc, terms);
+  acc->setAttr("nn.cotangent_of", builder.getStringAttr(of));
+  return acc;
+}
+
+FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block, Value root, Value seed,
+                                                                    const llvm::StringSet<> &trained) {
+  DenseSet<Value> active = findActive(block, trained);
+  SmallVector<Operation *> forward;
+  for (Operation &op : block)
+    forward.push_back(&op);
+  OpBuilder builder = OpBuilder::atBlockEnd(&block);
+  DenseMap<Value, SmallVector<Value, 2>> terms;
+  llvm::StringMap<SmallVector<Value, 2>> variableTerms;
+  terms[root].push_back(seed);
+
+  for (Operation *op : llvm::reverse(forward)) {
+    if (auto read = dyn_cast<ReadOp>(op)) {
+      llvm::append_range(variableTerms[read.getVariable()], terms.lookup(read.getResult()));
+      continue;
+    }
+    SmallVector<Value> cotangents(op->getNumResults());
+    bool isReached = false;
+    auto id = op->getAttrOfType<StringAttr>("nn.id");
+    for (auto [r, result] : llvm::enumerate(op->getResults()))
+      if (auto it = terms.find(result); it != terms.end() && active.contains(result)) {
+        cotangents[r] = accumulate(builder, op->getLoc(), it->second, id.getValue() + "#" + Twine(r));
+        isReached = true;
+      }
+    if (!isReached)
+      continue;
+    SmallVector<bool> wanted;
+    for (Value operand : op->getOperands())
+      wanted.push_back(active.contains(operand));
+    GradBuilder grad(op, wanted, cotangents);
+    grad.setInsertionPointToEnd(&block);
+    if (failed(cast<DifferentiableOpInterface>(op).buildVjp(grad, cotangents)))
+      return failure();
+    grad.finish();
+    for (auto [operand, isWanted, cotangent] : llvm::zip(op->getOperands(), wanted, grad.results()))
+      if (isWanted && cotangent)
+        terms[operand].push_back(cotangent);
+  }
+
+  llvm::MapVector<StringRef, Value> gradients;
+  for (Operation *op : forward) {
+    auto read = dyn_cast<ReadOp>(op);
+    if (!read || !trained.contains(read.getVariable()) || gradients.contains(read.getVariable()))
+      continue;
+    if (auto &list = variableTerms[read.getVariable()]; !list.empty())
+      gradients[read.getVariable()] = accumulate(builder, op->getLoc(), list, "@" + read.getVariable());
+  }
+  return gradients;
+}

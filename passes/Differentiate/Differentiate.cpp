@@ -1,0 +1,252 @@
+#include "passes/Differentiate/Backward.h"
+#include "passes/Differentiate/Loss.h"
+#include "passes/Differentiate/Passes.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+namespace tessera {
+#define GEN_PASS_DEF_DIFFERENTIATE
+#include "passes/Differentiate/Passes.h.inc"
+} // namespace tessera
+
+using namespace tessera;
+
+namespace {
+/// An optimizer: the `kind` of its updates and the slots of its state.
+struct Optimizer {
+  StringRef kind;
+  SmallVector<StringRef> slots;
+};
+
+/// Builds the training function of one module.
+struct TrainBuilder {
+  ModuleOp module;
+  func::FuncOp infer;
+  Optimizer optimizer;
+  bool emitGrads;
+  SmallVector<VariableOp> trained;
+  llvm::StringMap<int64_t> decayIndex; // variable -> its place in the array of decays
+  int64_t numVariables = 0;
+
+  func::FuncOp train;
+  SmallVector<Value> outputs;
+  SmallVector<std::string> outputNames;
+  Value norm, scalars, decay;
+  OpBuilder b;
+
+  TrainBuilder(ModuleOp module, func::FuncOp infer, Optimizer optimizer, bool emitGrads)
+      : module(module), infer(infer), optimizer(std::move(optimizer)), emitGrads(emitGrads), b(module.getContext()) {}
+
+  LogicalResult build(LossChoice choice);
+  void declareState();
+  void declare(LossChoice choice);
+  /// A gradient for every trained parameter, zero for those that the loss does not depend on.
+  SmallVector<Value> gradients(const llvm::MapVector<StringRef, Value> &found);
+  void emitNorm(ArrayRef<Value> gradients, Type element);
+  void emitUpdate(VariableOp parameter, Value gradient);
+  Value read(VariableOp variable);
+  void eraseDead();
+};
+} // namespace
+
+/// Gives every operator of `func` without an `nn.id` one, by kind and number.
+static void assignIds(func::FuncOp func) {
+  llvm::StringSet<> used;
+  func.walk([&](Operation *op) {
+    if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+      used.insert(id.getValue());
+  });
+  llvm::StringMap<int> next;
+  func.walk([&](FactorOpInterface op) {
+    if (op->hasAttr("nn.id"))
+      return;
+    StringRef kind = op->getName().stripDialect();
+    std::string id;
+    do
+      id = (kind + "_" + Twine(next[kind]++)).str();
+    while (!used.insert(id).second);
+    op->setAttr("nn.id", StringAttr::get(op->getContext(), id));
+  });
+}
+
+void TrainBuilder::declareState() {
+  b.setInsertionPointAfter(*module.getOps<VariableOp>().begin());
+  for (VariableOp variable : module.getOps<VariableOp>())
+    b.setInsertionPointAfter(variable);
+  for (VariableOp parameter : trained)
+    for (StringRef slot : optimizer.slots) {
+      VariableOp::create(b, parameter.getLoc(), b.getStringAttr(parameter.getSymName() + "." + slot), parameter.getTypeAttr(),
+                         b.getStringAttr("optimizer"), b.getBoolAttr(false), b.getStringAttr("zero"), StringAttr(), b.getBoolAttr(false),
+                         b.getStringAttr(parameter.getSymName()), b.getStringAttr(slot), ArrayAttr());
+    }
+  for (VariableOp variable : module.getOps<VariableOp>())
+    decayIndex[variable.getSymName()] = numVariables++;
+}
+
+void TrainBuilder::declare(LossChoice choice) {
+  SmallVector<Type> types(infer.getArgumentTypes());
+  SmallVector<DictionaryAttr> attrs;
+  for (unsigned i = 0; i < infer.getNumArguments(); ++i)
+    attrs.push_back(infer.getArgAttrDict(i));
+  auto addArgument = [&](Type type, StringRef name, StringRef kind) {
+    types.push_back(type);
+    attrs.push_back(b.getDictionaryAttr({b.getNamedAttr("nn.name", b.getStringAttr(name)), b.getNamedAttr("nn.kind", b.getStringAttr(kind))}));
+  };
+  auto output = cast<RankedTensorType>(infer.getResultTypes()[choice.output]);
+  if (RankedTensorType type = lossArgumentType(choice, output)) {
+    bool isLabels = choice.kind == LossChoice::CrossEntropy;
+    addArgument(type, isLabels ? "labels" : "target", isLabels ? "labels" : "target");
+    if (isLabels) {
+      NamedAttrList list(attrs.back());
+      list.set("nn.range", b.getDenseI64ArrayAttr({0, output.getShape().back()}));
+      attrs.back() = list.getDictionary(b.getContext());
+    }
+  }
+  addArgument(RankedTensorType::get({8}, b.getF32Type()), "scalars", "scalars");
+  addArgument(RankedTensorType::get({numVariables}, b.getF32Type()), "decay", "decay");
+  b.setInsertionPointAfter(infer);
+  train = func::FuncOp::create(b, infer.getLoc(), "train", b.getFunctionType(types, {}));
+  train.setAllArgAttrs(attrs);
+  train->setAttr("nn.loss", b.getStringAttr(lossText(infer, choice)));
+}
+
+Value TrainBuilder::read(VariableOp variable) {
+  for (auto read : train.getOps<ReadOp>())
+    if (read.getVariable() == variable.getSymName())
+      return read;
+  return ReadOp::create(b, variable.getLoc(), cast<RankedTensorType>(variable.getType()), variable.getSymName());
+}
+
+SmallVector<Value> TrainBuilder::gradients(const llvm::MapVector<StringRef, Value> &found) {
+  SmallVector<Value> all;
+  for (VariableOp parameter : trained) {
+    auto it = found.find(parameter.getSymName());
+    if (it != found.end()) {
+      all.push_back(it->second);
+      continue;
+    }
+    auto type = cast<RankedTensorType>(parameter.getType());
+    Value zero = ConstantOp::create(b, parameter.getLoc(), type,
+                                    DenseElementsAttr::get(type, Attribute(b.getFloatAttr(type.getElementType(), 0))));
+    auto acc = AccOp::create(b, parameter.getLoc(), ValueRange(zero));
+    acc->setAttr("nn.cotangent_of", b.getStringAttr("@" + parameter.getSymName()));
+    all.push_back(acc);
+  }
+  return all;
+}
+
+void TrainBuilder::emitNorm(ArrayRef<Value> gradients, Type element) {
+  SmallVector<Value> squares;
+  for (Value gradient : gradients) {
+    Value sum = SumSquaresOp::create(b, gradient.getLoc(), gradient);
+    if (cast<ShapedType>(sum.getType()).getElementType() != element)
+      sum = CastOp::create(b, gradient.getLoc(), sum, element);
+    squares.push_back(sum);
+  }
+  norm = SqrtOp::create(b, train.getLoc(), AccOp::create(b, train.getLoc(), squares));
+}
+
+void TrainBuilder::emitUpdate(VariableOp parameter, Value gradient) {
+  SmallVector<Value> state;
+  for (StringRef slot : optimizer.slots)
+    state.push_back(read(module.lookupSymbol<VariableOp>((parameter.getSymName() + "." + slot).str())));
+  auto update = UpdateOp::create(b, parameter.getLoc(), read(parameter), gradient, state, norm, scalars, decay, optimizer.kind,
+                                 decayIndex.lookup(parameter.getSymName()));
+  AssignOp::create(b, parameter.getLoc(), parameter.getSymName(), update.getUpdated());
+  for (auto [slot, value] : llvm::zip(optimizer.slots, update.getNewState()))
+    AssignOp::create(b, parameter.getLoc(), (parameter.getSymName() + "." + slot).str(), value);
+}
+
+void TrainBuilder::eraseDead() {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(train.getBody().front())))
+    if (isOpTriviallyDead(&op))
+      op.erase();
+}
+
+LogicalResult TrainBuilder::build(LossChoice choice) {
+  assignIds(infer);
+  declareState();
+  declare(choice);
+  Block *body = train.addEntryBlock();
+  IRMapping map;
+  map.map(infer.getArguments(), body->getArguments().take_front(infer.getNumArguments()));
+  b.setInsertionPointToEnd(body);
+  Operation *end = infer.getBody().front().getTerminator();
+  for (Operation &op : infer.getBody().front().without_terminator())
+    b.clone(op, map);
+  decay = body->getArguments().back();
+  scalars = body->getArguments().drop_back().back();
+  Value argument = choice.kind == LossChoice::Scalar ? Value() : body->getArgument(infer.getNumArguments());
+  LossValues values = emitLoss(b, choice, map.lookup(end->getOperand(choice.output)), argument);
+  assignIds(train);
+  llvm::StringSet<> names;
+  for (VariableOp parameter : trained)
+    names.insert(parameter.getSymName());
+  auto found = buildBackward(*body, values.root, values.seed, names);
+  if (failed(found))
+    return failure();
+  b.setInsertionPointToEnd(body);
+  SmallVector<Value> all = gradients(*found);
+  emitNorm(all, cast<ShapedType>(values.loss.getType()).getElementType());
+  for (auto [parameter, gradient] : llvm::zip(trained, all))
+    emitUpdate(parameter, gradient);
+
+  outputs = {values.loss, norm};
+  outputNames = {"loss", "grad_norm"};
+  if (emitGrads)
+    for (auto [parameter, gradient] : llvm::zip(trained, all)) {
+      outputs.push_back(gradient);
+      outputNames.push_back(("grad:" + parameter.getSymName()).str());
+    }
+  func::ReturnOp::create(b, train.getLoc(), outputs);
+  train.setType(b.getFunctionType(train.getArgumentTypes(), ValueRange(outputs).getTypes()));
+  for (auto [i, name] : llvm::enumerate(outputNames))
+    train.setResultAttr(i, "nn.name", b.getStringAttr(name));
+  eraseDead();
+  return success();
+}
+
+namespace {
+struct Differentiate : tessera::impl::DifferentiateBase<Differentiate> {
+  using DifferentiateBase::DifferentiateBase;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    auto infer = module.lookupSymbol<func::FuncOp>("infer");
+    if (!infer || infer.isExternal() || !infer.getBody().hasOneBlock()) {
+      module.emitError("needs a function @infer of one block to differentiate");
+      return signalPassFailure();
+    }
+    if (module.lookupSymbol("train")) {
+      module.emitError("has a function @train already");
+      return signalPassFailure();
+    }
+    Optimizer chosen;
+    if (optimizer == "adamw" || optimizer == "adam")
+      chosen = {optimizer == "adamw" ? "adamw" : "adam", {"m", "v"}};
+    else if (optimizer == "sgd")
+      chosen = {"sgd", {}};
+    else if (optimizer == "sgd-momentum")
+      chosen = {"sgd_momentum", {"momentum"}};
+    else {
+      module.emitError("optimizer '") << optimizer << "' is unknown, expected adamw, adam, sgd or sgd-momentum";
+      return signalPassFailure();
+    }
+    TrainBuilder builder(module, infer, chosen, emitGrads);
+    for (VariableOp variable : module.getOps<VariableOp>())
+      if (variable.getTrained())
+        builder.trained.push_back(variable);
+    if (builder.trained.empty()) {
+      module.emitError("has no trained parameter");
+      return signalPassFailure();
+    }
+    FailureOr<LossChoice> choice = chooseLoss(infer, loss);
+    if (failed(choice) || failed(builder.build(*choice)))
+      return signalPassFailure();
+    numGradients += builder.trained.size();
+  }
+};
+} // namespace

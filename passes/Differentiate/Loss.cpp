@@ -1,0 +1,107 @@
+#include "passes/Differentiate/Loss.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace tessera;
+using namespace tessera::nn;
+
+static StringRef resultName(func::FuncOp infer, unsigned i) {
+  auto name = infer.getResultAttrOfType<StringAttr>(i, "nn.name");
+  return name ? name.getValue() : StringRef();
+}
+
+FailureOr<LossChoice> tessera::chooseLoss(func::FuncOp infer, StringRef text) {
+  auto typeOf = [&](unsigned i) { return cast<RankedTensorType>(infer.getResultTypes()[i]); };
+  auto isFloating = [&](unsigned i) { return isa<FloatType>(typeOf(i).getElementType()); };
+  LossChoice choice{LossChoice::CrossEntropy, 0};
+  StringRef name = text;
+  bool isFound = false;
+  if (text.empty()) {
+    for (unsigned i = 0; i < infer.getNumResults(); ++i)
+      if (isFloating(i) && (!isFound || resultName(infer, i) == "logits")) {
+        if (isFound && resultName(infer, choice.output) == "logits")
+          break;
+        choice.output = i;
+        isFound = true;
+      }
+    if (!isFound)
+      return infer.emitError("no floating output to take a loss of; name a scalar output as the loss"), failure();
+  } else {
+    choice.kind = LossChoice::Scalar;
+    if (name.consume_front("cross_entropy:"))
+      choice.kind = LossChoice::CrossEntropy;
+    else if (name.consume_front("mse:"))
+      choice.kind = LossChoice::MeanSquares;
+    std::string names;
+    for (unsigned i = 0; i < infer.getNumResults(); ++i) {
+      if (resultName(infer, i) == name) {
+        choice.output = i;
+        isFound = true;
+      }
+      names += (names.empty() ? "" : ", ") + resultName(infer, i).str();
+    }
+    if (!isFound)
+      return infer.emitError("loss '") << text << "': there is no output called '" << name << "'; the outputs are " << names, failure();
+  }
+  RankedTensorType type = typeOf(choice.output);
+  if (!isFloating(choice.output))
+    return infer.emitError("loss of output '") << resultName(infer, choice.output) << "': it has type " << type << ", expected a floating one",
+           failure();
+  if (choice.kind == LossChoice::Scalar && type.getNumElements() != 1)
+    return infer.emitError("loss '") << text << "': the output has type " << type
+                                     << ", expected a scalar; cross_entropy:" << name << " or mse:" << name << " compare it with labels or a target",
+           failure();
+  if (choice.kind == LossChoice::CrossEntropy && type.getRank() < 1)
+    return infer.emitError("cross entropy of '") << resultName(infer, choice.output) << "': it is a scalar, expected classes in the last dimension",
+           failure();
+  return choice;
+}
+
+std::string tessera::lossText(func::FuncOp infer, LossChoice choice) {
+  std::string prefix = choice.kind == LossChoice::CrossEntropy ? "cross_entropy:" : choice.kind == LossChoice::MeanSquares ? "mse:" : "";
+  return prefix + resultName(infer, choice.output).str();
+}
+
+RankedTensorType tessera::lossArgumentType(LossChoice choice, RankedTensorType output) {
+  if (choice.kind == LossChoice::Scalar)
+    return {};
+  if (choice.kind == LossChoice::MeanSquares)
+    return output;
+  return RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 64));
+}
+
+LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output, Value argument) {
+  Location loc = output.getLoc();
+  auto type = cast<RankedTensorType>(output.getType());
+  auto constant = [&](Type element, double value) -> Value {
+    auto scalar = RankedTensorType::get({}, element);
+    return ConstantOp::create(builder, loc, scalar, DenseElementsAttr::get(scalar, Attribute(builder.getFloatAttr(element, value))));
+  };
+  // Sums of many terms are not for half precision.
+  Type element = type.getElementType();
+  if (element.getIntOrFloatBitWidth() < 32) {
+    element = builder.getF32Type();
+    output = CastOp::create(builder, loc, output, element);
+  }
+  auto scalar = RankedTensorType::get({}, element);
+  if (choice.kind == LossChoice::Scalar) {
+    Value loss = type.getRank() == 0 ? output : Value(ReshapeOp::create(builder, loc, scalar, output));
+    return {loss, loss, constant(element, 1)};
+  }
+  if (choice.kind == LossChoice::CrossEntropy) {
+    auto entropy = CrossEntropyOp::create(builder, loc, output, argument);
+    auto count = CountValidOp::create(builder, loc, scalar, argument);
+    auto seed = ReciprocalOp::create(builder, loc, count);
+    // Counted over the whole batch, before the first microbatch.
+    count->setAttr("nn.prologue", builder.getUnitAttr());
+    seed->setAttr("nn.prologue", builder.getUnitAttr());
+    return {MulOp::create(builder, loc, entropy.getLoss(), seed), entropy.getLoss(), seed};
+  }
+  if (argument.getType() != output.getType())
+    argument = CastOp::create(builder, loc, argument, element);
+  Value difference = SubOp::create(builder, loc, output, argument);
+  SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
+  Value sum = ReduceOp::create(builder, loc, MulOp::create(builder, loc, difference, difference), dims, "sum");
+  Value seed = constant(element, 1.0 / double(type.getNumElements()));
+  return {MulOp::create(builder, loc, sum, seed), sum, seed};
+}

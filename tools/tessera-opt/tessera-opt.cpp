@@ -1,0 +1,20 @@
+// tessera-opt: runs the compiler's passes, one by one, on text.
+#include "dialects/dist/Dist.h"
+#include "dialects/nn/NN.h"
+#include "passes/RegisterPasses.h"
+#include "mlir/IR/MLIRContext.h"
+#include "mlir/InitAllDialects.h"
+#include "mlir/Tools/mlir-opt/MlirOptMain.h"
+#include "mlir/Transforms/Passes.h"
+
+void registerPrintFactorRules();
+
+int main(int argc, char **argv) {
+  mlir::DialectRegistry registry;
+  mlir::registerAllDialects(registry);
+  registry.insert<tessera::nn::NNDialect, tessera::dist::DistDialect>();
+  mlir::registerTransformsPasses();
+  tessera::registerTesseraPasses();
+  registerPrintFactorRules();
+  return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's passes\n", registry));
+}
