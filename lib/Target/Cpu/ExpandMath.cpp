@@ -51,6 +51,51 @@ struct ExpandErf : OpRewritePattern<math::ErfOp> {
 } // namespace
 
 namespace {
+/// exp(x) = 2^n exp(r), n the integer next to x log2(e), |r| <= ln(2)/2: the polynomial of Cephes' expf, at most 1.3 ulp. The
+/// scale goes on in two halves, so that results under- and overflow as they should and exp(-infinity) is 0. Half the
+/// operations of MLIR's expansion, which keeps exact selections for the ends.
+struct ExpandExp : OpRewritePattern<math::ExpOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isF32())
+      return failure();
+    Location loc = op.getLoc();
+    Type i32 = rewriter.getI32Type(), f32 = rewriter.getF32Type();
+    auto constant = [&](float v) -> Value {
+      return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
+    };
+    auto integer = [&](int32_t v) -> Value { return arith::ConstantIntOp::create(rewriter, loc, v, 32); };
+    auto fma = [&](Value a, Value b, Value c) -> Value { return math::FmaOp::create(rewriter, loc, a, b, c); };
+    // Beyond these the result is infinity or 0. In this order of operands a NaN stays.
+    Value x = op.getOperand(), high = constant(89.5f), low = constant(-104);
+    Value above = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, high, x);
+    x = arith::SelectOp::create(rewriter, loc, above, high, x);
+    Value below = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, low, x);
+    x = arith::SelectOp::create(rewriter, loc, below, low, x);
+    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
+    const float shift = 12582912.0f;
+    Value shifted = fma(x, constant(1.44269504088896341f), constant(shift));
+    Value n = arith::SubFOp::create(rewriter, loc, shifted, constant(shift));
+    Value r = fma(n, constant(-0.693359375f), x);
+    r = fma(n, constant(2.12194440e-4f), r);
+    Value p = constant(1.9875691500e-4f);
+    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
+      p = fma(p, r, constant(c));
+    Value square = arith::MulFOp::create(rewriter, loc, r, r);
+    Value result = fma(p, square, arith::AddFOp::create(rewriter, loc, r, constant(1)));
+    Value bits = arith::BitcastOp::create(rewriter, loc, i32, shifted);
+    Value exponent = arith::SubIOp::create(rewriter, loc, bits, integer(llvm::bit_cast<int32_t>(shift)));
+    Value half = arith::ShRSIOp::create(rewriter, loc, exponent, integer(1));
+    for (Value part : {half, arith::SubIOp::create(rewriter, loc, exponent, half).getResult()}) {
+      Value biased = arith::AddIOp::create(rewriter, loc, part, integer(127));
+      Value scale = arith::ShLIOp::create(rewriter, loc, biased, integer(23));
+      result = arith::MulFOp::create(rewriter, loc, result, arith::BitcastOp::create(rewriter, loc, f32, scale).getResult());
+    }
+    rewriter.replaceOp(op, result);
+    return success();
+  }
+};
+
 /// x^y = exp(y log |x|), negative if x is and y is odd, NaN if x is negative and y not an integer; x^0 = 1.
 struct ExpandPow : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -157,8 +202,8 @@ LogicalResult expandMath(ModuleOp module) {
       return failure();
   }
   RewritePatternSet patterns(context);
-  patterns.add<ExpandErf>(context, /*benefit=*/10);
-  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf"; });
+  patterns.add<ExpandErf, ExpandExp>(context);
+  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf" && op != "math.exp"; });
   arith::populateExpandBFloat16Patterns(patterns);
   return applyPatternsGreedily(module, std::move(patterns));
 }

@@ -12,7 +12,7 @@ namespace tessera::cpu {
 /// Temporaries live on the stack of the worker up to this; beyond it the kernel is sequential and takes a workspace.
 static constexpr int64_t maxStackBytes = 512 * 1024;
 /// Units per step of the loop over a Flat or Columns range. Large enough to stream, small enough for accumulators in L1.
-static constexpr int64_t columnBlock = 256, flatBlock = 1024;
+static constexpr int64_t columnBlock = 1024, flatBlock = 1024;
 /// Work (roughly: vectorised element operations) below which a call of its own costs more than it saves.
 static constexpr int64_t leastWork = 256 * 1024;
 

@@ -39,7 +39,7 @@ func.func @k(%x: tensor<$Rx$Cxf32>, %mean: tensor<$Rxf32>, %rstd: tensor<$Rxf32>
 })";
 
 TEST(Columns, GammaAndBetaGradients) {
-  const int rows = 31, columns = 601; // more than two blocks, not a multiple of one
+  const int rows = 31, columns = 2601; // more than two blocks, not a multiple of one
   TestKernel kernel(fill(gammaBeta, {{'R', rows}, {'C', columns}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Columns);

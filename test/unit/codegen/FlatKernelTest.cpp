@@ -207,15 +207,15 @@ INSTANTIATE_TEST_SUITE_P(
     [](const auto &info) { return std::string(info.param.op).substr(5); });
 
 TEST(Flat, SpecialValuesOfExpErfTanh) {
-  const float special[] = {NAN, INFINITY, -INFINITY, 0};
+  const float special[] = {NAN, INFINITY, -INFINITY, 0, 1e9f, -1e9f};
   for (auto [op, reference] : {std::pair<const char *, double (*)(double)>{"math.exp", std::exp},
                                {"math.erf", std::erf}, {"math.tanh", std::tanh}}) {
     TestKernel kernel(unary(op, "f32"));
     ASSERT_TRUE(kernel.ok());
     Buffer<float> x(1003, 0), y(1003, 5);
-    std::copy(special, special + 4, x.data);
+    std::copy(special, special + 6, x.data);
     kernel.run({x.data, y.data});
-    for (int i = 0; i < 4; ++i) {
+    for (int i = 0; i < 6; ++i) {
       float want = reference(special[i]);
       EXPECT_TRUE((std::isnan(want) && std::isnan(y[i])) || y[i] == want) << op << " " << special[i] << " " << y[i];
     }
