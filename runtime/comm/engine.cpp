@@ -12,17 +12,25 @@ Engine::Engine(Transport &transport) : transport(transport) {
 }
 
 Engine::~Engine() {
-  bool busy;
+  giveUp();
   {
     std::unique_lock lock(mutex);
     stopping = true;
-    busy = completed < started && !failure;
     changed.notify_all();
   }
-  if (busy)
-    transport.cancel();
   if (thread.joinable())
     thread.join();
+}
+
+void Engine::giveUp() noexcept {
+  std::unique_lock lock(mutex);
+  if (completed == started || failure)
+    return;
+  // What is in the queue fails at its first message.
+  lock.unlock();
+  transport.cancel();
+  lock.lock();
+  changed.wait(lock, [&] { return failure || completed == started; });
 }
 
 void Engine::setObserver(Observer newObserver) {

@@ -27,7 +27,7 @@ public:
   using Token = int64_t;
 
   explicit Engine(Transport &transport);
-  /// Ends the thread; collectives not yet complete are given up, and nothing touches their buffers afterwards.
+  /// Gives up what is not complete, and ends the thread.
   ~Engine();
   Engine(const Engine &) = delete;
   Engine &operator=(const Engine &) = delete;
@@ -45,6 +45,10 @@ public:
   void wait(Token token);
   /// Executes a collective after those started before, and returns when it is complete.
   void run(const Collective &collective, const void *in, void *out, void *scratch);
+
+  /// Gives up the collectives that are not complete, if there are any: nothing touches their buffers after that, and this rank
+  /// communicates no more. For a failing rank, before it frees what it handed over.
+  void giveUp() noexcept;
 
   /// Returns when every rank is here.
   void barrier();

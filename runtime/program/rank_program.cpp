@@ -56,6 +56,8 @@ RankProgram::RankProgram(const Description &description, const Program &program,
 }
 
 RankProgram::~RankProgram() {
+  // Collectives that a failed step has left under way use the arena.
+  engine.giveUp();
   allocator.release(arena);
   if (workspace)
     allocator.release(workspace);

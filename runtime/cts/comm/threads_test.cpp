@@ -86,11 +86,12 @@ TEST(Threads, AFailureReachesTheCommunicationThread) {
 TEST(Threads, ARankThatFailsWhileItCommunicatesEndsInOrder) {
   // The communication thread is in the middle of a collective when the rank's own thread throws.
   std::string message = errorOf(2, [&](Transport &transport) {
-    std::vector<float> data(1000), scratch(2000);
     Engine engine(transport);
+    std::vector<float> data(1000), scratch(2000);
     Collective sum = sumOf(1000, transport);
     if (transport.rank() == 0) {
       engine.start(sum, data.data(), data.data(), scratch.data());
+      engine.giveUp();
       throw Error("not a number");
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
