@@ -1,0 +1,161 @@
+// The parts of the command line that need no program: options, learning rates, sample order, log lines; and the feeding of data.
+#include "runtime/app/data_feed.h"
+#include "runtime/app/train_log.h"
+#include "runtime/storage/npy.h"
+#include "runtime/storage/test/test_files.h"
+
+#include <cmath>
+#include <gtest/gtest.h>
+#include <set>
+
+using namespace tessera::rt;
+
+namespace {
+
+std::string usageError(const std::vector<std::string> &arguments) {
+  return errorOf([&] { parseOptions(arguments); });
+}
+
+/// A program with these inputs on one rank, every one in a memory of its own.
+struct Inputs {
+  Program program;
+  Mesh mesh;
+  Coordinates at;
+  std::vector<std::vector<int64_t>> memory;
+  void add(const std::string &name, const std::string &kind, std::vector<int64_t> shape, int64_t high) {
+    ProgramInput input;
+    input.name = name;
+    input.kind = kind;
+    input.dtype = DType::I64;
+    input.shape = shape;
+    int64_t elements = 1;
+    for (int64_t extent : shape) {
+      input.layout.push_back({Atom{extent, extent, {}, {}}});
+      elements *= extent;
+    }
+    input.range = {0, high};
+    program.inputs.push_back(input);
+    memory.emplace_back(size_t(elements), -1);
+  }
+  void fill(const Options &options, int64_t step) {
+    DataFeed feed(program, mesh, at, options);
+    feed.fill(step, [&](size_t i) { return memory[i].data(); });
+  }
+};
+
+std::string tokens(const TestFolder &folder, int count) {
+  std::string bytes;
+  for (int i = 0; i < count; ++i)
+    bytes += char(i & 255), bytes += char(i >> 8);
+  return folder.write("t.bin", bytes);
+}
+
+} // namespace
+
+TEST(Options, ValuesAndDefaults) {
+  Options options = parseOptions({"train", "--tokens", "t.bin", "--steps=7", "--betas", "0.8,0.9", "--no-decay", "*.bias",
+                                  "--no-decay", "ln*", "--device-memory", "1.5GiB"});
+  EXPECT_EQ(options.steps, 7);
+  EXPECT_EQ(options.beta1, 0.8);
+  EXPECT_EQ(options.noDecay.size(), 2u);
+  EXPECT_EQ(*options.deviceMemory, 3LL << 29);
+  EXPECT_EQ(options.rate.peak, 1e-3);
+  EXPECT_EQ(options.weightDecay, 0.1);
+  EXPECT_EQ(parseOptions({"--help"}).command, Options::Command::Help);
+  EXPECT_TRUE(parseOptions({"info", "--json"}).json);
+}
+
+TEST(Options, WrongOnes) {
+  EXPECT_NE(usageError({}).find("no command"), std::string::npos);
+  EXPECT_NE(usageError({"fly"}).find("unknown command 'fly'"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--tokns", "x"}).find("did you mean '--tokens'"), std::string::npos);
+  EXPECT_NE(usageError({"infer", "--steps", "3"}).find("no option of infer"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--tokens", "x"}).find("--steps"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--steps", "3"}).find("needs data"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--steps", "x"}).find("integer"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--lr", "nan"}).find("number"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--betas", "0.9,1"}).find("outside"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--steps"}).find("needs a value"), std::string::npos);
+  EXPECT_NE(usageError({"infer", "--input", "x"}).find("NAME=FILE"), std::string::npos);
+  EXPECT_NE(usageError({"info", "--json=1"}).find("takes no value"), std::string::npos);
+  EXPECT_NE(usageError({"infer", "--output", "d", "--device-memory", "4 apples"}).find("size"), std::string::npos);
+}
+
+TEST(LearningRate, WarmupThenFall) {
+  LearningRate rate{LearningRate::Shape::Linear, 1.0, 0.2, 4, 12};
+  EXPECT_DOUBLE_EQ(rate.at(1), 0.25);
+  EXPECT_DOUBLE_EQ(rate.at(4), 1.0);
+  EXPECT_DOUBLE_EQ(rate.at(8), 0.6);
+  EXPECT_DOUBLE_EQ(rate.at(12), 0.2);
+  rate.shape = LearningRate::Shape::Cosine;
+  EXPECT_DOUBLE_EQ(rate.at(4), 1.0);
+  EXPECT_DOUBLE_EQ(rate.at(8), 0.6);
+  EXPECT_DOUBLE_EQ(rate.at(12), 0.2);
+  EXPECT_GT(rate.at(6), 0.8);
+  rate.shape = LearningRate::Shape::Constant;
+  EXPECT_DOUBLE_EQ(rate.at(12), 1.0);
+}
+
+TEST(SampleOrder, EveryPassHasEverySampleOnce) {
+  for (int64_t samples : {1, 2, 5, 64, 1000}) {
+    SampleOrder order(samples, true, 3);
+    std::vector<int64_t> first, second;
+    for (int64_t i = 0; i < samples; ++i)
+      first.push_back(order.at(i)), second.push_back(order.at(samples + i));
+    EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), size_t(samples));
+    EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), size_t(samples));
+    EXPECT_TRUE(samples < 64 || first != second);
+    EXPECT_TRUE(samples < 64 || SampleOrder(samples, true, 4).at(0) != first[0] || SampleOrder(samples, true, 4).at(1) != first[1]);
+    EXPECT_EQ(SampleOrder(samples, false, 3).at(samples), 0);
+  }
+}
+
+TEST(DataFeed, TokensLabelsMaskAndPositions) {
+  TestFolder folder;
+  Options options;
+  options.tokens = tokens(folder, 14);
+  Inputs inputs;
+  inputs.add("input_ids", "data", {2, 3}, 100);
+  inputs.add("attention_mask", "data", {2, 3}, 2);
+  inputs.add("position_ids", "data", {1, 3}, 3);
+  inputs.add("labels", "labels", {2, 3}, 100);
+  inputs.fill(options, 2);
+  // 14 tokens are 4 samples of 3 and the token after; step 2 has samples 2 and 3.
+  EXPECT_EQ(inputs.memory[0], (std::vector<int64_t>{6, 7, 8, 9, 10, 11}));
+  EXPECT_EQ(inputs.memory[1], (std::vector<int64_t>{1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(inputs.memory[2], (std::vector<int64_t>{0, 1, 2}));
+  EXPECT_EQ(inputs.memory[3], (std::vector<int64_t>{7, 8, 9, 10, 11, 12}));
+  inputs.fill(options, 3);
+  EXPECT_EQ(inputs.memory[0], (std::vector<int64_t>{0, 1, 2, 3, 4, 5})) << "from the start again";
+  inputs.program.inputs[0].range = {0, 4};
+  std::string error = errorOf([&] { inputs.fill(options, 1); });
+  EXPECT_NE(error.find("token 4 is 4, outside of [0, 4)"), std::string::npos) << error;
+  options.tokens = tokens(folder, 3);
+  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("one sample takes 4"), std::string::npos);
+}
+
+TEST(DataFeed, ArraysByName) {
+  TestFolder folder;
+  std::vector<int64_t> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+  auto write = [&](const std::string &name, std::vector<int64_t> shape) {
+    return folder.write(name, makeNpyHeader(DType::I64, shape) + std::string(reinterpret_cast<const char *>(values.data()), 80));
+  };
+  Inputs inputs;
+  inputs.add("x", "data", {2, 2}, 100);
+  Options options;
+  options.data = {{"x", write("x.npy", {5, 2})}};
+  inputs.fill(options, 3);
+  EXPECT_EQ(inputs.memory[0], (std::vector<int64_t>{8, 9, 0, 1})) << "sample 5 is sample 0 again";
+  options.data = {{"y", options.data[0].second}};
+  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("no input; the inputs are x"), std::string::npos);
+  options.data = {};
+  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("no data for input 'x' (int64 [2, 2])"), std::string::npos);
+  options.data = {{"x", write("z.npy", {2, 5})}};
+  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("compiled for [samples, 2]"), std::string::npos);
+}
+
+TEST(TrainLog, LinesReadBack) {
+  EXPECT_EQ(formatRecord({1, 5.54f, 1.2f, 0.001, 0.31, 512}),
+            "{\"step\":1,\"loss\":5.54,\"grad_norm\":1.2,\"lr\":0.001,\"seconds\":0.31,\"tokens\":512}\n");
+  EXPECT_NE(formatRecord({1, NAN, 0, 0, 0, 0}).find("\"loss\":null"), std::string::npos);
+}

@@ -1,0 +1,197 @@
+// The executor on a program written by hand: 1, 2, 3 and 4 ranks as threads give what plain arithmetic gives, and measure what was promised.
+#include "runtime/comm/launch.h"
+#include "runtime/program/session.h"
+#include "runtime/program/test/tiny.h"
+#include "runtime/storage/test/test_files.h"
+
+#include <gtest/gtest.h>
+#include <mutex>
+
+using namespace tessera::rt;
+
+namespace {
+
+KernelFunction resolve(std::string_view symbol) { return tinyKernel(std::string(symbol).c_str()); }
+
+const std::vector<float> xs = {1, 2, 3, 4, 5, 6, -1, 0, 1, 2, -2, 0.5f}, ts = {1, -1, 2, 0}, ws = {0.5f, -0.25f, 0.125f};
+
+std::string writeWeights(const TestFolder &folder, const std::string &name = "w", const std::vector<int64_t> &shape = {3}) {
+  SafetensorsPlan plan({{name, DType::F32, shape}}, {});
+  std::string bytes = plan.header();
+  bytes.append(reinterpret_cast<const char *>(ws.data()), ws.size() * 4);
+  return folder.write("w.safetensors", bytes);
+}
+
+struct Result {
+  std::vector<float> y = std::vector<float>(4), w = std::vector<float>(3);
+  float loss = 0, norm = 0;
+  Measured measured;
+};
+
+Result trainOneStep(const Description &description, const std::string &weights) {
+  Result result;
+  std::mutex mutex;
+  const Program &program = *description.findProgram("train");
+  int status = launch(description.mesh.size(), [&](Transport &transport) {
+    Session session(description, program, transport, resolve, {2, {}, false});
+    session.loadVariables(weights);
+    session.setInput(0, xs.data());
+    session.setInput(1, ts.data());
+    session.setScalars({0.1f, 0, 0, 0, 0, 0, 0, 0}, {0});
+    session.step();
+    Measured measured = session.measured();
+    std::lock_guard lock(mutex);
+    session.getVariable(0, result.w.data());
+    if (session.rank() == 0)
+      result.loss = session.scalarOutput(0), result.norm = session.scalarOutput(1), result.measured = measured;
+  });
+  EXPECT_EQ(status, 0);
+  return result;
+}
+
+/// One step in double precision.
+Result reference() {
+  Result result;
+  std::vector<double> grad(3);
+  double loss = 0, norm = 0;
+  for (int i = 0; i < 4; ++i) {
+    double residual = -ts[size_t(i)];
+    for (int j = 0; j < 3; ++j)
+      residual += double(xs[size_t(i * 3 + j)]) * ws[size_t(j)];
+    loss += residual * residual / 4;
+    for (int j = 0; j < 3; ++j)
+      grad[size_t(j)] += 2 * residual * xs[size_t(i * 3 + j)] / 4;
+  }
+  for (int j = 0; j < 3; ++j) {
+    norm += grad[size_t(j)] * grad[size_t(j)];
+    result.w[size_t(j)] = float(ws[size_t(j)] - 0.1 * grad[size_t(j)]);
+  }
+  result.loss = float(loss);
+  result.norm = float(std::sqrt(norm));
+  return result;
+}
+
+} // namespace
+
+TEST(Program, OneStepOnAnyNumberOfRanks) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  Result expected = reference();
+  for (int64_t ranks : {1, 2, 3, 4}) {
+    Description description = parseDescription(tinyDescription(ranks).dump());
+    const Program &program = *description.findProgram("train");
+    Result result = trainOneStep(description, weights);
+    EXPECT_NEAR(result.loss, expected.loss, 1e-5) << ranks;
+    EXPECT_NEAR(result.norm, expected.norm, 1e-5) << ranks;
+    for (size_t j = 0; j < 3; ++j)
+      EXPECT_NEAR(result.w[j], expected.w[j], 1e-6) << ranks;
+    // What was promised is what was measured.
+    ASSERT_EQ(result.measured.memory.size(), size_t(ranks));
+    for (const MemoryFigures &memory : result.measured.memory) {
+      EXPECT_EQ(memory.peak, program.memory.peak);
+      EXPECT_EQ(memory.by, program.memory.by);
+    }
+    int64_t promised = ranks == 1 ? 0 : program.sent.at("data").at("all_reduce").bytes;
+    int64_t measured = ranks == 1 ? 0 : result.measured.sent.at("data").at("all_reduce").bytes;
+    EXPECT_EQ(measured, promised);
+  }
+}
+
+TEST(Program, HiddenMemoryAndTrafficShow) {
+  Description description = parseDescription(tinyDescription(2).dump());
+  const Program &program = *description.findProgram("train");
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  launch(2, [&](Transport &transport) {
+    Session session(description, program, transport, resolve, {1, {}, false});
+    session.loadVariables(weights);
+    void *hidden = session.allocator().allocate(4096, Category::Workspace);
+    session.step();
+    session.allocator().release(hidden);
+    char byte = 0;
+    if (session.rank() == 0)
+      transport.wait(transport.send(1, &byte, 1));
+    else
+      transport.wait(transport.receive(0, &byte, 1));
+    Measured measured = session.measured();
+    EXPECT_EQ(measured.memory[0].peak, program.memory.peak + 4096);
+    int64_t bytes = 0;
+    for (const auto &[axes, kinds] : measured.sent)
+      for (const auto &[kind, sent] : kinds)
+        bytes += sent.bytes;
+    // One byte from one of two ranks: half a byte a rank, rounded up.
+    EXPECT_EQ(bytes, program.sent.at("data").at("all_reduce").bytes + 1);
+  });
+}
+
+TEST(Program, InferenceSavesItsOutput) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  for (int64_t ranks : {1, 3}) {
+    Description description = parseDescription(tinyDescription(ranks).dump());
+    const Program &program = *description.findProgram("infer");
+    EXPECT_EQ(launch(ranks, [&](Transport &transport) {
+                Session session(description, program, transport, resolve, {1, {}, true});
+                session.loadVariables(weights);
+                session.setInput(0, xs.data());
+                session.step();
+                session.saveOutput(0, folder.file("y.npy"));
+                session.saveTrace(folder.file("trace.json"));
+              }),
+              0);
+    std::string bytes = readAll(folder.file("y.npy"));
+    ASSERT_EQ(bytes.size(), 128u + 16u);
+    std::vector<float> y(4);
+    std::memcpy(y.data(), bytes.data() + 128, 16);
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(y[i], xs[i * 3] * 0.5f - xs[i * 3 + 1] * 0.25f + xs[i * 3 + 2] * 0.125f, 1e-6);
+    nlohmann::json trace = nlohmann::json::parse(readAll(folder.file("trace.json")));
+    EXPECT_EQ(std::count_if(trace.begin(), trace.end(), [](auto &event) { return event["name"] == "dot"; }), ranks);
+  }
+}
+
+TEST(Program, WeightsSavedByOneProgramLoadInAnother) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  std::vector<float> back(3);
+  auto roundTrip = [&](int64_t ranks, const std::string &from, const std::string &to) {
+    Description description = parseDescription(tinyDescription(ranks).dump());
+    return launch(ranks, [&](Transport &transport) {
+      Session session(description, *description.findProgram("train"), transport, resolve, {1, {}, false});
+      session.loadVariables(from);
+      session.saveVariables(to, {});
+      if (session.rank() == 0)
+        session.getVariable(0, back.data());
+    });
+  };
+  EXPECT_EQ(roundTrip(3, weights, folder.file("a.safetensors")), 0);
+  EXPECT_EQ(roundTrip(1, folder.file("a.safetensors"), folder.file("b.safetensors")), 0);
+  EXPECT_EQ(back, ws);
+  EXPECT_EQ(readAll(folder.file("a.safetensors")), readAll(folder.file("b.safetensors")));
+}
+
+TEST(Program, WeightsThatDoNotFit) {
+  TestFolder folder;
+  Description description = parseDescription(tinyDescription(1).dump());
+  std::vector<bool> used = {true};
+  auto error = [&](const std::string &path) { return errorOf([&] { Weights(path, description.variables, used); }); };
+  EXPECT_NE(error(writeWeights(folder, "other")).find("lack 1 parameters of the program: 'w'; they hold others, such as 'other'"),
+            std::string::npos);
+  EXPECT_NE(error(writeWeights(folder, "w", {1, 3})).find("has shape [1, 3], the program was compiled for [3]"), std::string::npos);
+  description.variables[0].aliases = {"old"};
+  Weights renamed(writeWeights(folder, "old"), description.variables, used);
+  EXPECT_EQ(renamed.notes().size(), 1u);
+}
+
+TEST(Program, TooLittleMemoryIsAnErrorBeforeTheFirstStep) {
+  Description description = parseDescription(tinyDescription(2).dump());
+  testing::internal::CaptureStderr();
+  int status = launch(2, [&](Transport &transport) {
+    Session session(description, description.programs[1], transport, resolve, {1, 100, false});
+  });
+  EXPECT_EQ(status, 1);
+  std::string text = testing::internal::GetCapturedStderr();
+  EXPECT_NE(text.find("needs " + std::to_string(description.programs[1].memory.peak) + " bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("100 are allowed"), std::string::npos) << text;
+  EXPECT_EQ(text.find("error: "), text.rfind("error: ")) << "said once: " << text;
+}
