@@ -1,0 +1,205 @@
+// The walk over an ONNX graph that builds the nn module.
+#include "lib/Import/Import.h"
+#include "lib/Import/Binding.h"
+#include "lib/Import/Importer.h"
+#include "lib/Import/Parameters.h"
+#include "lib/Import/Reader.h"
+#include "lib/Support/Location.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "mlir/IR/Verifier.h"
+
+using namespace mlir;
+using llvm::Twine;
+
+namespace tessera {
+namespace {
+
+class GraphImporter {
+public:
+  GraphImporter(OnnxGraph graph, const ImportOptions &options, MLIRContext &context, WeightStore &weights)
+      : graph(std::move(graph)), options(options), context(context), weights(weights), builder(&context) {}
+
+  OwningOpRef<ModuleOp> run() {
+    checkSupported();
+    std::map<std::string, Shape> inputs = bindInputs(graph, options.binds);
+    ParameterPlan plan = planParameters(graph, options);
+    Location loc = NameLoc::get(builder.getStringAttr(graph.path));
+    module = ModuleOp::create(loc);
+    builder.setInsertionPointToEnd(module->getBody());
+    func::FuncOp function = createFunction(inputs, loc);
+    Emitter emitter(builder, loc);
+    addInitializers(emitter, plan);
+    for (const OnnxNode &node : graph.nodes)
+      importNode(emitter, node);
+    finish(emitter, function);
+    for (const std::string &note : plan.notes)
+      emitRemark(loc) << note;
+    for (const std::string &warning : plan.warnings)
+      emitWarning(loc) << warning;
+    if (failed(verify(*module)))
+      throw ImportError("");
+    return std::move(module);
+  }
+
+private:
+  int64_t opsetOf(const OnnxNode &node) const {
+    auto found = graph.opsets.find(node.domain);
+    return found == graph.opsets.end() ? 1 : found->second;
+  }
+
+  /// All missing operators at once, before any work.
+  void checkSupported() {
+    struct Missing {
+      int count = 0;
+      std::string first;
+    };
+    std::map<std::string, Missing> missing;
+    for (const OnnxNode &node : graph.nodes)
+      if (!HandlerRegistry::get().find(node, opsetOf(node))) {
+        Missing &entry = missing[(node.domain.empty() ? "" : node.domain + "::") + node.opType];
+        if (!entry.count++)
+          entry.first = node.name;
+      }
+    if (missing.empty())
+      return;
+    std::string list;
+    for (const auto &[op, entry] : missing)
+      list += (list.empty() ? "" : ", ") + op + " (" + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" +
+              entry.first + "')";
+    throw ImportError("'" + graph.path + "' uses operators that are not supported in opset " + Twine(graph.opsets.at("")) + ": " + list);
+  }
+
+  func::FuncOp createFunction(const std::map<std::string, Shape> &inputs, Location loc) {
+    llvm::SmallVector<Type> types;
+    llvm::SmallVector<Location> locations;
+    llvm::SmallVector<DictionaryAttr> attributes;
+    std::vector<std::string> names;
+    for (const OnnxValueInfo &input : graph.inputs) {
+      auto shape = inputs.find(input.name);
+      if (shape == inputs.end())
+        continue; // an initializer's default
+      Type element = elementType(&context, input.type);
+      if (!element)
+        throw ImportError("graph input '" + input.name + "' has the element type " + Twine(static_cast<int>(input.type)) +
+                          ", which is not supported");
+      types.push_back(RankedTensorType::get(shape->second, element));
+      locations.push_back(NameLoc::get(builder.getStringAttr(input.name)));
+      attributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(input.name)),
+                                                      builder.getNamedAttr("nn.kind", builder.getStringAttr("data"))}));
+      names.push_back(input.name);
+    }
+    auto function = func::FuncOp::create(builder, loc, "infer", builder.getFunctionType(types, {}));
+    function.setAllArgAttrs(attributes);
+    Block *body = function.addEntryBlock();
+    for (auto [argument, location, name] : llvm::zip(body->getArguments(), locations, names)) {
+      argument.setLoc(location);
+      values[name].tensor = argument;
+    }
+    builder.setInsertionPointToEnd(body);
+    return function;
+  }
+
+  void addInitializers(Emitter &emitter, const ParameterPlan &plan) {
+    for (const OnnxTensor &tensor : graph.initializers) {
+      emitter.loc = NameLoc::get(builder.getStringAttr(tensor.name));
+      auto parameter = plan.parameters.find(tensor.name);
+      if (parameter == plan.parameters.end()) {
+        values[tensor.name].tensor = emitter.initializer(tensor);
+        continue;
+      }
+      const ParameterInfo &info = parameter->second;
+      auto type = RankedTensorType::get(tensor.dims, elementType(&context, tensor.type));
+      StringAttr symbol = addVariable(*module, tensor.name, type, "parameter", emitter.loc);
+      Operation *variable = SymbolTable::lookupSymbolIn(*module, symbol);
+      if (info.trained)
+        variable->setAttr("trained", builder.getBoolAttr(true));
+      if (!info.source.empty())
+        variable->setAttr("source", builder.getStringAttr(info.source));
+      if (info.transposed)
+        variable->setAttr("transposed", builder.getBoolAttr(true));
+      if (!info.aliases.empty())
+        variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(info.aliases.begin(), info.aliases.end())));
+      weights.add(symbol.str(), {type.getElementType(), tensor.dims, tensor.bytes, false});
+      values[tensor.name].tensor = nn::ReadOp::create(emitter.builder, emitter.loc, TypeRange{type}, ValueRange{},
+                                                      builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
+    }
+  }
+
+  void importNode(Emitter &emitter, const OnnxNode &node) {
+    emitter.loc = nodeLocation(&context, node.name, node.module);
+    NodeImport import(emitter, node, values, opsetOf(node));
+    try {
+      HandlerRegistry::get().find(node, import.opset)(import);
+    } catch (const ImportError &error) {
+      throw ImportError("node '" + node.name + "' (" + node.opType + "): " + error.what());
+    }
+    for (const std::string &output : node.outputs)
+      if (!output.empty() && !values.count(output))
+        throw ImportError("node '" + node.name + "' (" + node.opType + "): its output '" + output + "' is not supported");
+  }
+
+  /// Returns, the outputs' names and shapes, and the known values that are left.
+  void finish(Emitter &emitter, func::FuncOp function) {
+    llvm::SmallVector<Value> results;
+    llvm::SmallVector<Type> types;
+    llvm::SmallVector<DictionaryAttr> attributes;
+    for (const OnnxValueInfo &output : graph.outputs) {
+      Value value = values.at(output.name).tensor;
+      if (!value)
+        throw ImportError("graph output '" + output.name + "' is a sequence, which is not supported");
+      checkOutput(output, shapeOf(value));
+      results.push_back(value);
+      types.push_back(value.getType());
+      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr("nn.name", builder.getStringAttr(output.name))));
+    }
+    emitter.loc = function.getLoc();
+    func::ReturnOp::create(emitter.builder, function.getLoc(), results);
+    function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
+    function.setAllResultAttrs(attributes);
+    materializeKnownValues(emitter, *module, weights);
+  }
+
+  /// The file's own shape of an output, where it has one, must be the computed one under the binds.
+  void checkOutput(const OnnxValueInfo &output, llvm::ArrayRef<int64_t> shape) {
+    if (!output.hasShape)
+      return;
+    bool fits = output.dims.size() == shape.size();
+    for (size_t d = 0; fits && d < shape.size(); ++d) {
+      const OnnxDim &dim = output.dims[d];
+      std::optional<int64_t> size = dim.size ? dim.size : dim.symbol.empty() ? std::nullopt : evaluateDim(dim.symbol, options.binds);
+      fits = !size || *size == shape[d];
+    }
+    if (fits)
+      return;
+    std::string declared, computed;
+    for (const OnnxDim &dim : output.dims)
+      declared += (declared.empty() ? "" : ", ") + (dim.size ? std::to_string(*dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+    for (int64_t size : shape)
+      computed += (computed.empty() ? "" : ", ") + std::to_string(size);
+    throw ImportError("graph output '" + output.name + "' is declared as [" + declared + "], its nodes compute [" + computed +
+                      "]: the --bind values contradict the file");
+  }
+
+  OnnxGraph graph;
+  const ImportOptions &options;
+  MLIRContext &context;
+  WeightStore &weights;
+  OpBuilder builder;
+  OwningOpRef<ModuleOp> module;
+  std::map<std::string, GraphValue> values;
+};
+
+} // namespace
+
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options, MLIRContext &context, WeightStore &weights) {
+  context.loadDialect<func::FuncDialect, nn::NNDialect>();
+  try {
+    return GraphImporter(readOnnx(path), options, context, weights).run();
+  } catch (const ImportError &error) {
+    if (*error.what())
+      emitError(NameLoc::get(StringAttr::get(&context, path))) << error.what();
+    return failure();
+  }
+}
+
+} // namespace tessera

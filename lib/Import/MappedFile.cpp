@@ -1,0 +1,64 @@
+// Maps files, and keeps external data inside the model's folder.
+#include "lib/Import/MappedFile.h"
+#include "lib/Import/ImportError.h"
+#include <cstring>
+#include <fcntl.h>
+#include <filesystem>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace fs = std::filesystem;
+using llvm::Twine;
+
+namespace tessera {
+
+std::shared_ptr<MappedFile> MappedFile::open(const std::string &path) {
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (fd < 0)
+    throw ImportError("cannot open '" + Twine(path) + "': " + std::strerror(errno));
+  struct stat info;
+  bool regular = fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+  void *begin = nullptr;
+  if (regular && info.st_size > 0)
+    begin = mmap(nullptr, info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+  int failure = errno;
+  close(fd);
+  if (!regular)
+    throw ImportError("'" + Twine(path) + "' is not a file");
+  if (begin == MAP_FAILED)
+    throw ImportError("cannot map '" + Twine(path) + "': " + std::strerror(failure));
+  return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const char *>(begin), info.st_size));
+}
+
+MappedFile::~MappedFile() {
+  if (size)
+    munmap(const_cast<char *>(begin), size);
+}
+
+std::string resolveExternalData(const std::string &folder, llvm::StringRef location) {
+  auto refuse = [&](const Twine &why) {
+    return ImportError("external data '" + location + "' " + why + "; the model may name only files in its own folder");
+  };
+  fs::path relative(location.str());
+  if (location.empty())
+    throw refuse("has no name");
+  if (relative.is_absolute())
+    throw refuse("is an absolute path");
+  for (const fs::path &part : relative)
+    if (part == "..")
+      throw refuse("leaves the folder by '..'");
+  std::error_code error;
+  fs::path root = fs::canonical(folder.empty() ? fs::path(".") : fs::path(folder), error);
+  if (error)
+    throw ImportError("cannot resolve the folder '" + Twine(folder) + "': " + error.message());
+  fs::path file = fs::canonical(root / relative, error);
+  if (error)
+    throw ImportError("cannot open external data '" + location + "' in '" + root.string() + "': " + error.message());
+  auto mismatch = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
+  if (mismatch.first != root.end())
+    throw refuse("is a link to '" + Twine(file.string()) + "' outside of it; copy the file there");
+  return file.string();
+}
+
+} // namespace tessera

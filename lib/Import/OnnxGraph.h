@@ -1,0 +1,106 @@
+// An ONNX model as plain C++ structures, free of protobuf: what Reader.h delivers and the importer works on.
+#ifndef TESSERA_LIB_IMPORT_ONNXGRAPH_H
+#define TESSERA_LIB_IMPORT_ONNXGRAPH_H
+
+#include "llvm/ADT/ArrayRef.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringRef.h"
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Element types, with ONNX's numbers.
+enum class OnnxType : int32_t {
+  Undefined = 0, Float = 1, UInt8 = 2, Int8 = 3, UInt16 = 4, Int16 = 5, Int32 = 6, Int64 = 7, String = 8, Bool = 9,
+  Float16 = 10, Double = 11, UInt32 = 12, UInt64 = 13, BFloat16 = 16
+};
+
+/// Read-only bytes and whoever keeps them alive: a mapped file or the parsed model.
+struct Bytes {
+  std::shared_ptr<const void> owner;
+  llvm::StringRef data;
+};
+
+/// Little-endian, row-major.
+struct OnnxTensor {
+  std::string name;
+  OnnxType type = OnnxType::Undefined;
+  std::vector<int64_t> dims;
+  Bytes bytes;
+
+  int64_t numElements() const {
+    int64_t n = 1;
+    for (int64_t d : dims)
+      n *= d;
+    return n;
+  }
+};
+
+struct OnnxAttribute {
+  enum class Kind { Int, Float, String, Tensor, Ints, Floats, Strings, Graph, Other } kind = Kind::Other;
+  int64_t i = 0;
+  double f = 0;
+  std::string s;
+  OnnxTensor t;
+  std::vector<int64_t> ints;
+  std::vector<double> floats;
+  std::vector<std::string> strings;
+};
+
+using Metadata = std::map<std::string, std::string>;
+
+struct OnnxNode {
+  std::string name, opType, domain;
+  /// Values by name; "" is an optional one that is left out.
+  std::vector<std::string> inputs, outputs;
+  std::map<std::string, OnnxAttribute> attributes;
+  Metadata metadata;
+  /// The module that the node belongs to, such as `model.layers.0.mlp`; "" where the file does not say.
+  std::string module;
+};
+
+/// A dimension: a size, or an expression of symbols, or (neither) unknown.
+struct OnnxDim {
+  std::optional<int64_t> size;
+  std::string symbol;
+};
+
+struct OnnxValueInfo {
+  std::string name;
+  OnnxType type = OnnxType::Undefined;
+  bool hasShape = false;
+  std::vector<OnnxDim> dims;
+  Metadata metadata;
+};
+
+struct OnnxGraph {
+  std::string path;
+  int64_t irVersion = 0;
+  /// Domain ("" is ai.onnx) to version.
+  std::map<std::string, int64_t> opsets;
+  std::vector<OnnxValueInfo> inputs, outputs;
+  std::vector<OnnxTensor> initializers;
+  /// In topological order; every value has one definition.
+  std::vector<OnnxNode> nodes;
+  std::map<std::string, OnnxValueInfo> valueInfo;
+  Metadata metadata;
+};
+
+/// Bytes of one element; 0 for strings and types unknown here.
+inline int64_t elementBytes(OnnxType type) {
+  switch (type) {
+  case OnnxType::UInt8: case OnnxType::Int8: case OnnxType::Bool: return 1;
+  case OnnxType::UInt16: case OnnxType::Int16: case OnnxType::Float16: case OnnxType::BFloat16: return 2;
+  case OnnxType::Float: case OnnxType::Int32: case OnnxType::UInt32: return 4;
+  case OnnxType::Double: case OnnxType::Int64: case OnnxType::UInt64: return 8;
+  default: return 0;
+  }
+}
+
+} // namespace tessera
+#endif

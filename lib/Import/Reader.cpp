@@ -1,0 +1,290 @@
+// The only file that sees protobuf: turns ModelProto into OnnxGraph.
+#include "lib/Import/Reader.h"
+#include "lib/Import/Functions.h"
+#include "lib/Import/ImportError.h"
+#include "lib/Import/MappedFile.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/MathExtras.h"
+#include "llvm/Support/Path.h"
+#include "onnx.pb.h"
+#include <google/protobuf/io/coded_stream.h>
+#include <google/protobuf/io/zero_copy_stream_impl_lite.h>
+#include <set>
+
+using llvm::StringRef;
+using llvm::Twine;
+
+namespace tessera {
+namespace {
+
+/// Reads one model; `owner` keeps the parsed message, to which tensors' bytes point.
+class ModelReader {
+public:
+  explicit ModelReader(const std::string &path) : path(path), folder(llvm::sys::path::parent_path(path)) {}
+
+  OnnxGraph read() {
+    parse();
+    OnnxGraph graph;
+    graph.path = path;
+    graph.irVersion = model->ir_version();
+    for (const auto &set : model->opset_import())
+      graph.opsets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+    auto standard = graph.opsets.find("");
+    if (standard == graph.opsets.end())
+      throw ImportError("'" + path + "' does not import the standard operators (opset of domain ai.onnx)");
+    if (standard->second < 13 || standard->second > 27)
+      throw ImportError("'" + path + "' uses opset " + Twine(standard->second) +
+                        "; 13 to 27 are supported (export again, or convert it with onnx.version_converter)");
+    const onnx::GraphProto &proto = model->graph();
+    for (const auto &value : proto.input())
+      graph.inputs.push_back(convert(value));
+    for (const auto &value : proto.output())
+      graph.outputs.push_back(convert(value));
+    for (const auto &value : proto.value_info())
+      graph.valueInfo[value.name()] = convert(value);
+    if (proto.sparse_initializer_size())
+      throw ImportError("'" + path + "' has sparse initializers, which are not supported");
+    for (const auto &tensor : proto.initializer())
+      graph.initializers.push_back(convert(tensor, "initializer"));
+    graph.metadata = convert(proto.metadata_props());
+    for (const auto &node : proto.node())
+      graph.nodes.push_back(convert(node));
+    std::vector<OnnxFunction> functions;
+    for (const auto &function : model->functions())
+      functions.push_back(convert(function));
+    inlineFunctions(graph, functions);
+    return graph;
+  }
+
+private:
+  void parse() {
+    std::shared_ptr<MappedFile> file = MappedFile::open(path);
+    StringRef bytes = file->bytes();
+    if (bytes.empty())
+      throw ImportError("'" + path + "' is empty");
+    if (bytes.size() > INT32_MAX)
+      throw ImportError("'" + path + "' is larger than 2 GiB, which ONNX files cannot be: export it with external_data=True");
+    model = std::make_shared<onnx::ModelProto>();
+    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+    google::protobuf::io::CodedInputStream coded(&stream);
+    coded.SetTotalBytesLimit(INT32_MAX);
+    if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
+      throw ImportError("'" + path + "' is not a whole ONNX model: it is truncated, or another kind of file");
+    if (!model->has_graph() || model->opset_import_size() == 0)
+      throw ImportError("'" + path + "' is not an ONNX model: it has no graph or no opset");
+  }
+
+  static Metadata convert(const google::protobuf::RepeatedPtrField<onnx::StringStringEntryProto> &entries) {
+    Metadata metadata;
+    for (const auto &entry : entries)
+      metadata[entry.key()] = entry.value();
+    return metadata;
+  }
+
+  static OnnxValueInfo convert(const onnx::ValueInfoProto &proto) {
+    OnnxValueInfo info;
+    info.name = proto.name();
+    info.metadata = convert(proto.metadata_props());
+    if (!proto.has_type() || !proto.type().has_tensor_type())
+      return info;
+    const auto &tensor = proto.type().tensor_type();
+    info.type = static_cast<OnnxType>(tensor.elem_type());
+    info.hasShape = tensor.has_shape();
+    for (const auto &dim : tensor.shape().dim()) {
+      OnnxDim converted;
+      if (dim.has_dim_value())
+        converted.size = dim.dim_value();
+      else
+        converted.symbol = dim.dim_param();
+      info.dims.push_back(converted);
+    }
+    return info;
+  }
+
+  OnnxTensor convert(const onnx::TensorProto &proto, StringRef what) {
+    OnnxTensor tensor;
+    tensor.name = proto.name();
+    tensor.type = static_cast<OnnxType>(proto.data_type());
+    std::string label = (what + " '" + proto.name() + "'").str();
+    int64_t width = elementBytes(tensor.type);
+    if (!width)
+      throw ImportError(label + " has the element type " + Twine(proto.data_type()) + ", which is not supported");
+    int64_t expected = width;
+    for (int64_t dim : proto.dims()) {
+      if (dim < 0 || llvm::MulOverflow(expected, dim, expected))
+        throw ImportError(label + " has an impossible shape");
+      tensor.dims.push_back(dim);
+    }
+    if (proto.data_location() == onnx::TensorProto::EXTERNAL)
+      tensor.bytes = external(proto, expected, label);
+    else if (proto.has_raw_data())
+      tensor.bytes = {model, proto.raw_data()};
+    else
+      tensor.bytes = typed(proto, tensor.type, label);
+    if (static_cast<int64_t>(tensor.bytes.data.size()) != expected)
+      throw ImportError(label + " has " + Twine(tensor.bytes.data.size()) + " bytes, its shape and type need " +
+                        Twine(expected));
+    return tensor;
+  }
+
+  Bytes external(const onnx::TensorProto &proto, int64_t expected, const std::string &label) {
+    StringRef location;
+    uint64_t offset = 0, length = expected;
+    for (const auto &entry : proto.external_data()) {
+      if (entry.key() == "location")
+        location = entry.value();
+      uint64_t *number = entry.key() == "offset" ? &offset : entry.key() == "length" ? &length : nullptr;
+      if (number && !llvm::to_integer(entry.value(), *number, 10))
+        throw ImportError(label + " has the external data " + entry.key() + " '" + entry.value() + "', not a number");
+    }
+    std::string file = resolveExternalData(folder, location);
+    std::shared_ptr<MappedFile> &mapped = files[file];
+    if (!mapped)
+      mapped = MappedFile::open(file);
+    uint64_t size = mapped->bytes().size();
+    if (offset > size || length > size - offset)
+      throw ImportError(label + " needs bytes " + Twine(offset) + " to " + Twine(offset + length) + " of '" + file +
+                        "', which has " + Twine(size) + ": the file is truncated or another one");
+    return {mapped, mapped->bytes().substr(offset, length)};
+  }
+
+  template <typename T, typename Field> static Bytes pack(const Field &field) {
+    auto values = std::make_shared<std::vector<T>>(field.begin(), field.end());
+    return {values, StringRef(reinterpret_cast<const char *>(values->data()), values->size() * sizeof(T))};
+  }
+
+  static Bytes typed(const onnx::TensorProto &proto, OnnxType type, const std::string &label) {
+    switch (type) {
+    case OnnxType::Float: return pack<float>(proto.float_data());
+    case OnnxType::Double: return pack<double>(proto.double_data());
+    case OnnxType::Int64: return pack<int64_t>(proto.int64_data());
+    case OnnxType::UInt64: return pack<uint64_t>(proto.uint64_data());
+    case OnnxType::UInt32: return pack<uint32_t>(proto.uint64_data());
+    case OnnxType::Int32: return pack<int32_t>(proto.int32_data());
+    case OnnxType::Bool: case OnnxType::Int8: case OnnxType::UInt8: return pack<uint8_t>(proto.int32_data());
+    case OnnxType::Int16: case OnnxType::UInt16: case OnnxType::Float16: case OnnxType::BFloat16:
+      return pack<uint16_t>(proto.int32_data());
+    default: throw ImportError(label + " has no data");
+    }
+  }
+
+  OnnxAttribute convert(const onnx::AttributeProto &proto, const std::string &node) {
+    OnnxAttribute attribute;
+    using Kind = OnnxAttribute::Kind;
+    switch (proto.type()) {
+    case onnx::AttributeProto::INT: attribute.kind = Kind::Int; attribute.i = proto.i(); break;
+    case onnx::AttributeProto::FLOAT: attribute.kind = Kind::Float; attribute.f = proto.f(); break;
+    case onnx::AttributeProto::STRING: attribute.kind = Kind::String; attribute.s = proto.s(); break;
+    case onnx::AttributeProto::TENSOR:
+      attribute.kind = Kind::Tensor;
+      attribute.t = convert(proto.t(), "attribute " + proto.name() + " of node '" + node + "', tensor");
+      break;
+    case onnx::AttributeProto::INTS:
+      attribute.kind = Kind::Ints;
+      attribute.ints.assign(proto.ints().begin(), proto.ints().end());
+      break;
+    case onnx::AttributeProto::FLOATS:
+      attribute.kind = Kind::Floats;
+      attribute.floats.assign(proto.floats().begin(), proto.floats().end());
+      break;
+    case onnx::AttributeProto::STRINGS:
+      attribute.kind = Kind::Strings;
+      attribute.strings.assign(proto.strings().begin(), proto.strings().end());
+      break;
+    case onnx::AttributeProto::GRAPH: attribute.kind = Kind::Graph; break;
+    default: break;
+    }
+    return attribute;
+  }
+
+  OnnxNode convert(const onnx::NodeProto &proto) {
+    OnnxNode node;
+    node.name = proto.name();
+    node.opType = proto.op_type();
+    node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+    node.inputs.assign(proto.input().begin(), proto.input().end());
+    node.outputs.assign(proto.output().begin(), proto.output().end());
+    for (const auto &attribute : proto.attribute())
+      if (!attribute.ref_attr_name().empty())
+        node.attributes[attribute.name()].s = "\x01" + attribute.ref_attr_name();
+      else
+        node.attributes[attribute.name()] = convert(attribute, proto.name());
+    node.metadata = convert(proto.metadata_props());
+    node.module = moduleOf(node);
+    return node;
+  }
+
+  OnnxFunction convert(const onnx::FunctionProto &proto) {
+    OnnxFunction function;
+    function.name = proto.name();
+    function.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
+    function.inputs.assign(proto.input().begin(), proto.input().end());
+    function.outputs.assign(proto.output().begin(), proto.output().end());
+    for (const auto &attribute : proto.attribute_proto())
+      function.defaults[attribute.name()] = convert(attribute, proto.name());
+    for (const auto &node : proto.node())
+      function.nodes.push_back(convert(node));
+    return function;
+  }
+
+  /// dynamo: `['', 'model', 'model.layers.0', 'linear']`, module paths and last the operator. TorchScript: node
+  /// names `/model/layers.0/mlp/MatMul_1`.
+  static std::string moduleOf(const OnnxNode &node) {
+    auto scopes = node.metadata.find("pkg.torch.onnx.name_scopes");
+    if (scopes != node.metadata.end()) {
+      llvm::SmallVector<StringRef> parts;
+      StringRef(scopes->second).trim("[]").split(parts, ',');
+      return parts.size() < 2 ? "" : parts[parts.size() - 2].trim(" '\"").str();
+    }
+    StringRef name = node.name;
+    if (!name.consume_front("/"))
+      return "";
+    std::string module = name.rsplit('/').first.str();
+    if (module.size() == name.size())
+      return "";
+    std::replace(module.begin(), module.end(), '/', '.');
+    return module;
+  }
+
+  std::string path, folder;
+  std::shared_ptr<onnx::ModelProto> model;
+  std::map<std::string, std::shared_ptr<MappedFile>> files;
+};
+
+/// Every value defined once and before its uses.
+void checkOrder(const OnnxGraph &graph) {
+  std::set<std::string> defined;
+  auto define = [&](const std::string &name, const Twine &where) {
+    if (!name.empty() && !defined.insert(name).second)
+      throw ImportError("value '" + Twine(name) + "' is defined twice, the second time by " + where);
+  };
+  std::set<std::string> initializers;
+  for (const OnnxTensor &tensor : graph.initializers)
+    initializers.insert(tensor.name);
+  for (const OnnxValueInfo &input : graph.inputs)
+    if (!initializers.count(input.name)) // an initializer may also be an input with that default
+      define(input.name, "a graph input");
+  for (const OnnxTensor &tensor : graph.initializers)
+    define(tensor.name, "an initializer");
+  for (const OnnxNode &node : graph.nodes) {
+    for (const std::string &input : node.inputs)
+      if (!input.empty() && !defined.count(input))
+        throw ImportError("node '" + node.name + "' (" + node.opType + ") uses '" + input +
+                          "' before anything defines it: the file's nodes are not in topological order, or it is incomplete");
+    for (const std::string &output : node.outputs)
+      define(output, "node '" + node.name + "'");
+  }
+  for (const OnnxValueInfo &output : graph.outputs)
+    if (!defined.count(output.name))
+      throw ImportError("nothing defines the graph output '" + output.name + "'");
+}
+
+} // namespace
+
+OnnxGraph readOnnx(const std::string &path) {
+  OnnxGraph graph = ModelReader(path).read();
+  checkOrder(graph);
+  return graph;
+}
+
+} // namespace tessera

@@ -1,0 +1,183 @@
+// Elementwise operators.
+#include "lib/Import/Importer.h"
+#include "lib/Import/ops/Families.h"
+
+using namespace mlir;
+
+namespace tessera {
+namespace {
+
+template <typename OpTy> void unary(NodeImport &n) { n.out(n.e.emit<OpTy>(n.in(0))); }
+template <typename OpTy> void binary(NodeImport &n) { n.out(n.e.binary<OpTy>(n.in(0), n.in(1))); }
+
+/// Min, Max, Sum: any number of operands.
+template <typename OpTy> void variadic(NodeImport &n) {
+  Value result = n.in(0);
+  for (size_t i = 1; i < n.node.inputs.size(); ++i)
+    result = n.e.binary<OpTy>(result, n.in(i));
+  n.out(result);
+}
+
+template <int predicate> void compare(NodeImport &n) {
+  static constexpr const char *names[] = {"eq", "lt", "le", "gt", "ge"};
+  n.out(n.e.compare(n.in(0), n.in(1), names[predicate]));
+}
+
+void pow(NodeImport &n) {
+  Value base = n.in(0), exponent = n.in(1);
+  const HostTensor *known = n.e.known(exponent);
+  std::optional<double> value = known && rankOf(exponent) == 0 ? known->scalar() : std::nullopt;
+  if (value == 2.0) // exact, and cheap to differentiate
+    return n.out(n.e.binary<nn::MulOp>(base, base));
+  if (value == 0.5 && isa<FloatType>(elementOf(base)))
+    return n.out(n.e.emit<nn::SqrtOp>(base));
+  n.out(n.e.binary<nn::PowOp>(base, n.e.cast(exponent, elementOf(base))));
+}
+
+void mod(NodeImport &n) {
+  if (!n.intAttr("fmod", 0))
+    return n.out(n.e.binary<nn::ModOp>(n.in(0), n.in(1)));
+  // C's remainder: x - y trunc(x / y).
+  Value x = n.in(0), y = n.in(1), zero = n.e.scalarLike(x, 0), quotient = n.e.binary<nn::DivOp>(x, y);
+  if (isa<FloatType>(elementOf(x))) {
+    Value down = n.e.emit<nn::FloorOp>(quotient);
+    Value up = n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(quotient)));
+    quotient = n.e.emit<nn::SelectOp>({n.e.compare(quotient, zero, "lt"), up, down});
+  }
+  n.out(n.e.binary<nn::SubOp>(x, n.e.binary<nn::MulOp>(y, quotient)));
+}
+
+void where(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({n.in(0), n.in(1), n.in(2)})); }
+void identity(NodeImport &n) { n.out(n.in(0)); }
+void cast(NodeImport &n) {
+  Type type = elementType(n.e.builder.getContext(), static_cast<OnnxType>(n.intAttr("to", 0)));
+  if (!type)
+    n.fail("cannot cast to element type " + llvm::Twine(n.intAttr("to", 0)));
+  n.out(n.e.cast(n.in(0), type));
+}
+void castLike(NodeImport &n) { n.out(n.e.cast(n.in(0), elementOf(n.in(1)))); }
+
+void gelu(NodeImport &n) {
+  std::string form = n.stringAttr("approximate", "none");
+  if (form != "none" && form != "tanh")
+    n.fail("Gelu's approximate is '" + form + "', expected none or tanh");
+  n.out(n.e.emit<nn::GeluOp>(n.in(0), n.e.builder.getNamedAttr("tanh", n.e.builder.getBoolAttr(form == "tanh"))));
+}
+
+Value clip(NodeImport &n, Value x, std::optional<double> low, std::optional<double> high) {
+  if (low)
+    x = n.e.binary<nn::MaxOp>(x, n.e.scalarLike(x, *low));
+  return high ? n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, *high)) : x;
+}
+void clip(NodeImport &n) {
+  Value x = n.in(0);
+  if (n.has(1))
+    x = n.e.binary<nn::MaxOp>(x, n.in(1));
+  if (n.has(2))
+    x = n.e.binary<nn::MinOp>(x, n.in(2));
+  n.out(x);
+}
+Value hardSigmoid(NodeImport &n, Value x, double alpha, double beta) {
+  Value line = n.e.binary<nn::AddOp>(n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, alpha)), n.e.scalarLike(x, beta));
+  return clip(n, line, 0, 1);
+}
+void hardSigmoid(NodeImport &n) { n.out(hardSigmoid(n, n.in(0), n.floatAttr("alpha", 0.2), n.floatAttr("beta", 0.5))); }
+void hardSwish(NodeImport &n) { n.out(n.e.binary<nn::MulOp>(n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5))); }
+
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow.
+Value softplus(NodeImport &n, Value x) {
+  Value small = n.e.emit<nn::ExpOp>(n.e.emit<nn::NegOp>(n.e.emit<nn::AbsOp>(x)));
+  Value log = n.e.emit<nn::LogOp>(n.e.binary<nn::AddOp>(small, n.e.scalarLike(x, 1)));
+  return n.e.binary<nn::AddOp>(n.e.emit<nn::ReluOp>(x), log);
+}
+void softplus(NodeImport &n) { n.out(softplus(n, n.in(0))); }
+void mish(NodeImport &n) { n.out(n.e.binary<nn::MulOp>(n.in(0), n.e.emit<nn::TanhOp>(softplus(n, n.in(0))))); }
+void swish(NodeImport &n) {
+  Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 1)));
+  n.out(n.floatAttr("alpha", 1) == 1 ? n.e.emit<nn::SiluOp>(x) : n.e.binary<nn::MulOp>(x, n.e.emit<nn::SigmoidOp>(scaled)));
+}
+
+Value positive(NodeImport &n, Value x) { return n.e.compare(x, n.e.scalarLike(x, 0), "gt"); }
+void leakyRelu(NodeImport &n) {
+  Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 0.01)));
+  n.out(n.e.emit<nn::SelectOp>({positive(n, x), x, scaled}));
+}
+void prelu(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({positive(n, n.in(0)), n.in(0), n.e.binary<nn::MulOp>(n.in(0), n.in(1))})); }
+/// scale (x where positive, alpha (e^x - 1) elsewhere); the exponent is kept from overflowing where it is not chosen.
+Value elu(NodeImport &n, Value x, double alpha, double scale) {
+  Value exponent = n.e.emit<nn::ExpOp>(n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)));
+  Value negative = n.e.binary<nn::MulOp>(n.e.binary<nn::SubOp>(exponent, n.e.scalarLike(x, 1)), n.e.scalarLike(x, alpha));
+  Value result = n.e.emit<nn::SelectOp>({positive(n, x), x, negative});
+  return scale == 1 ? result : n.e.binary<nn::MulOp>(result, n.e.scalarLike(x, scale));
+}
+void elu(NodeImport &n) { n.out(elu(n, n.in(0), n.floatAttr("alpha", 1), 1)); }
+void selu(NodeImport &n) { n.out(elu(n, n.in(0), n.floatAttr("alpha", 1.67326319217681884765625), n.floatAttr("gamma", 1.05070102214813232421875))); }
+void softsign(NodeImport &n) {
+  Value x = n.in(0);
+  n.out(n.e.binary<nn::DivOp>(x, n.e.binary<nn::AddOp>(n.e.emit<nn::AbsOp>(x), n.e.scalarLike(x, 1))));
+}
+void ceil(NodeImport &n) { n.out(n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(n.in(0))))); }
+void sign(NodeImport &n) {
+  Value x = n.in(0), zero = n.e.scalarLike(x, 0), type = x;
+  n.out(n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), elementOf(type)), n.e.cast(n.e.compare(x, zero, "lt"), elementOf(type))));
+}
+
+} // namespace
+
+void addElementwiseHandlers(HandlerRegistry &r) {
+  r.add("Add", binary<nn::AddOp>);
+  r.add("Sub", binary<nn::SubOp>);
+  r.add("Mul", binary<nn::MulOp>);
+  r.add("Div", binary<nn::DivOp>);
+  r.add("And", binary<nn::AndOp>);
+  r.add("Or", binary<nn::OrOp>);
+  r.add("Xor", binary<nn::XorOp>);
+  r.add("BitwiseAnd", binary<nn::AndOp>);
+  r.add("BitwiseOr", binary<nn::OrOp>);
+  r.add("BitwiseXor", binary<nn::XorOp>);
+  r.add("Min", variadic<nn::MinOp>);
+  r.add("Max", variadic<nn::MaxOp>);
+  r.add("Sum", variadic<nn::AddOp>);
+  r.add("Neg", unary<nn::NegOp>);
+  r.add("Abs", unary<nn::AbsOp>);
+  r.add("Exp", unary<nn::ExpOp>);
+  r.add("Log", unary<nn::LogOp>);
+  r.add("Sqrt", unary<nn::SqrtOp>);
+  r.add("Reciprocal", unary<nn::ReciprocalOp>);
+  r.add("Tanh", unary<nn::TanhOp>);
+  r.add("Sigmoid", unary<nn::SigmoidOp>);
+  r.add("Relu", unary<nn::ReluOp>);
+  r.add("Erf", unary<nn::ErfOp>);
+  r.add("Sin", unary<nn::SinOp>);
+  r.add("Cos", unary<nn::CosOp>);
+  r.add("Floor", unary<nn::FloorOp>);
+  r.add("Ceil", ceil);
+  r.add("Sign", sign);
+  r.add("Not", unary<nn::NotOp>);
+  r.add("IsNaN", unary<nn::IsNanOp>);
+  r.add("Equal", compare<0>);
+  r.add("Less", compare<1>);
+  r.add("LessOrEqual", compare<2>);
+  r.add("Greater", compare<3>);
+  r.add("GreaterOrEqual", compare<4>);
+  r.add("Pow", pow);
+  r.add("Mod", mod);
+  r.add("Where", where);
+  r.add("Identity", identity);
+  r.add("Cast", cast);
+  r.add("CastLike", castLike);
+  r.add("Gelu", gelu);
+  r.add("Clip", clip);
+  r.add("HardSigmoid", hardSigmoid);
+  r.add("HardSwish", hardSwish);
+  r.add("Softplus", softplus);
+  r.add("Softsign", softsign);
+  r.add("Mish", mish);
+  r.add("Swish", swish);
+  r.add("LeakyRelu", leakyRelu);
+  r.add("PRelu", prelu);
+  r.add("Elu", elu);
+  r.add("Selu", selu);
+}
+
+} // namespace tessera

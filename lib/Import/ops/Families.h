@@ -1,0 +1,19 @@
+// The families of operator handlers, one file each in this folder.
+#ifndef TESSERA_LIB_IMPORT_OPS_FAMILIES_H
+#define TESSERA_LIB_IMPORT_OPS_FAMILIES_H
+
+namespace tessera {
+
+class HandlerRegistry;
+void addElementwiseHandlers(HandlerRegistry &registry);
+void addConstantHandlers(HandlerRegistry &registry);
+void addShapeHandlers(HandlerRegistry &registry);
+void addIndexHandlers(HandlerRegistry &registry);
+void addReduceHandlers(HandlerRegistry &registry);
+void addProductHandlers(HandlerRegistry &registry);
+void addNormalizationHandlers(HandlerRegistry &registry);
+void addAttentionHandlers(HandlerRegistry &registry);
+void addConvHandlers(HandlerRegistry &registry);
+
+} // namespace tessera
+#endif

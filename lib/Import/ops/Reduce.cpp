@@ -1,0 +1,86 @@
+// Reductions, and cumulative sums.
+#include "lib/Import/Importer.h"
+#include "lib/Import/ops/Families.h"
+
+using namespace mlir;
+
+namespace tessera {
+namespace {
+
+/// The reduced dimensions: an input since opset 18 (13 for ReduceSum), an attribute before; none given: all, or none with noop_with_empty_axes.
+std::vector<int64_t> reducedAxes(NodeImport &n) {
+  int64_t rank = rankOf(n.in(0));
+  std::vector<int64_t> axes = n.has(1) ? n.ints(1) : n.intsAttr("axes");
+  if (axes.empty() && !n.intAttr("noop_with_empty_axes", 0))
+    for (int64_t d = 0; d < rank; ++d)
+      axes.push_back(d);
+  return n.axes(axes, rank);
+}
+
+enum class Kind { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp };
+
+template <Kind kind> void reduce(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> axes = reducedAxes(n);
+  bool keep = n.intAttr("keepdims", 1);
+  Emitter &e = n.e;
+  switch (kind) {
+  case Kind::Sum: return n.out(e.reduce(x, axes, "sum", keep));
+  case Kind::Max: return n.out(e.reduce(x, axes, "max", keep));
+  case Kind::Min: return n.out(e.reduce(x, axes, "min", keep));
+  case Kind::Prod: return n.out(e.reduce(x, axes, "prod", keep));
+  case Kind::Mean: {
+    int64_t count = 1;
+    for (int64_t axis : axes)
+      count *= shapeOf(x)[axis];
+    Value sum = e.reduce(x, axes, "sum", keep);
+    if (isa<FloatType>(elementOf(x)))
+      return n.out(e.binary<nn::MulOp>(sum, e.scalarLike(sum, 1.0 / count)));
+    return n.out(e.binary<nn::DivOp>(sum, e.scalarLike(sum, count)));
+  }
+  case Kind::L1: return n.out(e.reduce(e.emit<nn::AbsOp>(x), axes, "sum", keep));
+  case Kind::SumSquare: return n.out(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep));
+  case Kind::L2: return n.out(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)));
+  case Kind::LogSumExp: {
+    Value max = e.reduce(x, axes, "max", true);
+    Value log = e.emit<nn::LogOp>(e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, max)), axes, "sum", true));
+    Value result = e.binary<nn::AddOp>(log, max);
+    return n.out(keep ? result : e.reduce(result, axes, "sum", false)); // dimensions of size 1
+  }
+  }
+}
+
+/// Sums over j <= i (or >=, <, >) with the comparison as a mask: only ever small integers in models.
+void cumSum(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> given = n.ints(1);
+  int64_t rank = rankOf(x), axis = n.axis(given.at(0), rank), size = shapeOf(x)[axis];
+  bool exclusive = n.intAttr("exclusive", 0), reverse = n.intAttr("reverse", 0);
+  // [.., i, j, ..]: dimension `axis` becomes i, a new one after it is j.
+  Shape spread(shapeOf(x)), row(rank + 1, 1), column(rank + 1, 1);
+  spread.insert(spread.begin() + axis, 1);
+  row[axis] = size;
+  column[axis + 1] = size;
+  Emitter &e = n.e;
+  Type i64 = e.builder.getI64Type();
+  Value mask = e.compare(e.iota(i64, column, axis + 1), e.iota(i64, row, axis), reverse ? exclusive ? "gt" : "ge" : exclusive ? "lt" : "le");
+  Value chosen = e.emit<nn::SelectOp>({mask, e.reshape(x, spread), e.scalarLike(x, 0)});
+  n.out(e.reduce(chosen, {axis + 1}, "sum", false));
+}
+
+} // namespace
+
+void addReduceHandlers(HandlerRegistry &r) {
+  r.add("ReduceSum", reduce<Kind::Sum>);
+  r.add("ReduceMean", reduce<Kind::Mean>);
+  r.add("ReduceMax", reduce<Kind::Max>);
+  r.add("ReduceMin", reduce<Kind::Min>);
+  r.add("ReduceProd", reduce<Kind::Prod>);
+  r.add("ReduceL1", reduce<Kind::L1>);
+  r.add("ReduceL2", reduce<Kind::L2>);
+  r.add("ReduceSumSquare", reduce<Kind::SumSquare>);
+  r.add("ReduceLogSumExp", reduce<Kind::LogSumExp>);
+  r.add("CumSum", cumSum);
+}
+
+} // namespace tessera

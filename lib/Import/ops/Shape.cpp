@@ -1,0 +1,304 @@
+// Operators that regroup, move or cut dimensions.
+#include "lib/Import/Importer.h"
+#include "lib/Import/ops/Families.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using llvm::Twine;
+
+namespace tessera {
+namespace {
+
+void reshape(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> wanted = n.ints(1);
+  bool zeroIsZero = n.intAttr("allowzero", 0);
+  int64_t known = 1, unknown = -1;
+  Shape shape;
+  for (auto [d, size] : llvm::enumerate(wanted)) {
+    if (size == 0 && !zeroIsZero) {
+      if (static_cast<int64_t>(d) >= rankOf(x))
+        n.fail("the new shape copies dimension " + Twine(d) + ", which the operand lacks");
+      size = shapeOf(x)[d];
+    }
+    if (size < -1 || (size == -1 && unknown != -1))
+      n.fail("the new shape has more than one -1, or a negative size");
+    if (size == -1)
+      unknown = d;
+    else if (llvm::MulOverflow(known, size, known))
+      n.fail("the new shape is impossible");
+    shape.push_back(size);
+  }
+  int64_t elements = typeOf(x).getNumElements();
+  if (unknown != -1) {
+    if (known == 0 || elements % known)
+      n.fail(Twine(elements) + " elements do not fill the new shape");
+    shape[unknown] = elements / known;
+  }
+  n.out(n.e.reshape(x, shape));
+}
+
+void flatten(NodeImport &n) {
+  Value x = n.in(0);
+  int64_t axis = n.intAttr("axis", 1), rank = rankOf(x);
+  axis = axis == rank ? rank : n.axis(axis, rank);
+  n.out(n.e.reshape(x, {product(shapeOf(x).take_front(axis)), product(shapeOf(x).drop_front(axis))}));
+}
+
+void transpose(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> reversed;
+  for (int64_t d = rankOf(x) - 1; d >= 0; --d)
+    reversed.push_back(d);
+  std::vector<int64_t> perm = n.intsAttr("perm", reversed), sorted = perm;
+  llvm::sort(sorted);
+  if (!llvm::equal(sorted, llvm::seq<int64_t>(0, rankOf(x))))
+    n.fail("perm is not a permutation of the operand's dimensions");
+  n.out(n.e.transpose(x, perm));
+}
+
+void squeeze(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> axes;
+  if (n.has(1))
+    axes = n.axes(n.ints(1), rankOf(x));
+  else
+    for (int64_t d = 0; d < rankOf(x); ++d)
+      if (shapeOf(x)[d] == 1)
+        axes.push_back(d);
+  Shape shape;
+  for (int64_t d = 0; d < rankOf(x); ++d)
+    if (!llvm::is_contained(axes, d))
+      shape.push_back(shapeOf(x)[d]);
+    else if (shapeOf(x)[d] != 1)
+      n.fail("cannot squeeze dimension " + Twine(d) + " of size " + Twine(shapeOf(x)[d]));
+  n.out(n.e.reshape(x, shape));
+}
+
+void unsqueeze(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> given = n.ints(1);
+  std::vector<int64_t> axes = n.axes(given, rankOf(x) + given.size());
+  Shape shape(shapeOf(x));
+  for (int64_t axis : axes)
+    shape.insert(shape.begin() + axis, 1);
+  n.out(n.e.reshape(x, shape));
+}
+
+/// numpy's rule for two shapes; sizes that do not fit are left for broadcastTo to report.
+Shape broadcastShape(llvm::ArrayRef<int64_t> x, llvm::ArrayRef<int64_t> y) {
+  Shape result(std::max(x.size(), y.size()), 1);
+  for (size_t k = 0; k < result.size(); ++k) {
+    int64_t a = k < x.size() ? x[x.size() - 1 - k] : 1, b = k < y.size() ? y[y.size() - 1 - k] : 1;
+    result[result.size() - 1 - k] = a == 1 ? b : a;
+  }
+  return result;
+}
+
+void expand(NodeImport &n) {
+  std::vector<int64_t> wanted = n.ints(1);
+  int64_t size = 1;
+  for (int64_t dim : wanted)
+    if (dim < 0 || llvm::MulOverflow(size, dim, size))
+      n.fail("the shape is impossible");
+  n.out(n.e.broadcastTo(n.in(0), broadcastShape(shapeOf(n.in(0)), wanted)));
+}
+
+void tile(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> repeats = n.ints(1);
+  if (static_cast<int64_t>(repeats.size()) != rankOf(x))
+    n.fail("one repeat for each dimension is expected");
+  Shape split, tiled, merged;
+  for (auto [size, repeat] : llvm::zip(shapeOf(x), repeats)) {
+    int64_t total;
+    if (repeat < 0 || llvm::MulOverflow(size, repeat, total))
+      n.fail("the repeats are impossible");
+    split.append({1, size});
+    tiled.append({repeat, size});
+    merged.push_back(total);
+  }
+  n.out(n.e.reshape(n.e.broadcastTo(n.e.reshape(x, split), tiled), merged));
+}
+
+void concat(NodeImport &n) {
+  llvm::SmallVector<Value> operands;
+  for (size_t i = 0; i < n.node.inputs.size(); ++i)
+    operands.push_back(n.in(i));
+  int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(operands[0]));
+  llvm::erase_if(operands, [&](Value v) { return operands.size() > 1 && rankOf(v) > axis && shapeOf(v)[axis] == 0; });
+  if (operands.empty())
+    return n.out(n.in(0));
+  n.out(n.e.concat(operands, axis));
+}
+
+/// Sizes of the parts of Split and SplitToSequence along a dimension of `size`.
+std::vector<int64_t> partSizes(NodeImport &n, int64_t size, std::optional<int64_t> parts) {
+  std::vector<int64_t> sizes;
+  if (n.has(1)) {
+    sizes = n.ints(1);
+    bool scalar = rankOf(n.in(1)) == 0;
+    if (scalar) {
+      int64_t chunk = sizes[0];
+      if (chunk < 1)
+        n.fail("the parts have no size");
+      sizes.clear();
+      for (int64_t start = 0; start < size; start += chunk)
+        sizes.push_back(std::min(chunk, size - start));
+    }
+  } else {
+    int64_t count = parts.value_or(size);
+    if (count < 1)
+      n.fail("the number of parts is not positive");
+    int64_t chunk = llvm::divideCeil(size, count);
+    for (int64_t start = 0; static_cast<int64_t>(sizes.size()) < count; start += chunk)
+      sizes.push_back(std::clamp<int64_t>(size - start, 0, chunk));
+  }
+  int64_t sum = 0;
+  for (int64_t part : sizes)
+    if (part < 0 || llvm::AddOverflow(sum, part, sum))
+      n.fail("a part has an impossible size");
+  if (sum != size)
+    n.fail("the parts add up to " + Twine(sum) + ", the dimension has " + Twine(size));
+  return sizes;
+}
+
+void split(NodeImport &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(x)), start = 0;
+  std::vector<int64_t> sizes = partSizes(n, shapeOf(x)[axis], n.intAttr("num_outputs", n.node.outputs.size()));
+  for (auto [i, size] : llvm::enumerate(sizes)) {
+    n.out(n.e.slice(x, axis, start, size), i);
+    start += size;
+  }
+}
+
+void splitToSequence(NodeImport &n) {
+  Value x = n.in(0);
+  int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(x)), start = 0;
+  std::vector<Value> parts;
+  for (int64_t size : partSizes(n, shapeOf(x)[axis], std::nullopt)) {
+    Value part = n.e.slice(x, axis, start, size);
+    start += size;
+    if (!n.has(1) && !n.intAttr("keepdims", 1)) {
+      Shape shape(shapeOf(part));
+      shape.erase(shape.begin() + axis);
+      part = n.e.reshape(part, shape);
+    }
+    parts.push_back(part);
+  }
+  n.outSequence(std::move(parts));
+}
+
+void sequenceAt(NodeImport &n) {
+  const std::vector<Value> &parts = n.sequence(0);
+  std::vector<int64_t> position = n.ints(1);
+  n.out(parts[n.axis(position.at(0), parts.size())]);
+}
+
+void sequenceConstruct(NodeImport &n) {
+  std::vector<Value> parts;
+  for (size_t i = 0; i < n.node.inputs.size(); ++i)
+    parts.push_back(n.in(i));
+  n.outSequence(std::move(parts));
+}
+
+void concatFromSequence(NodeImport &n) {
+  std::vector<Value> parts = n.sequence(0);
+  if (parts.empty())
+    n.fail("the sequence is empty");
+  bool isNew = n.intAttr("new_axis", 0);
+  int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(parts[0]) + isNew);
+  if (isNew)
+    for (Value &part : parts) {
+      Shape shape(shapeOf(part));
+      shape.insert(shape.begin() + axis, 1);
+      part = n.e.reshape(part, shape);
+    }
+  n.out(n.e.concat(parts, axis));
+}
+
+void slice(NodeImport &n) {
+  Value x = n.in(0);
+  std::vector<int64_t> starts = n.ints(1), ends = n.ints(2), axes, steps(starts.size(), 1);
+  if (n.has(3))
+    axes = n.ints(3);
+  else
+    axes.assign(llvm::seq<int64_t>(0, starts.size()).begin(), llvm::seq<int64_t>(0, starts.size()).end());
+  if (n.has(4))
+    steps = n.ints(4);
+  if (ends.size() != starts.size() || axes.size() != starts.size() || steps.size() != starts.size())
+    n.fail("starts, ends, axes and steps differ in length");
+  Shape first(rankOf(x), 0), sizes(shapeOf(x)), stride(rankOf(x), 1);
+  for (size_t k = 0; k < starts.size(); ++k) {
+    int64_t axis = n.axis(axes[k], rankOf(x)), size = shapeOf(x)[axis];
+    if (steps[k] < 1)
+      n.fail("the step " + Twine(steps[k]) + " of a Slice is not supported, only positive ones are");
+    auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, 0, size); };
+    int64_t begin = clamp(starts[k]), end = std::max(clamp(ends[k]), begin);
+    first[axis] = begin;
+    sizes[axis] = llvm::divideCeil(end - begin, steps[k]);
+    stride[axis] = steps[k];
+  }
+  n.out(n.e.slice(x, first, sizes, stride));
+}
+
+void pad(NodeImport &n) {
+  Value x = n.in(0);
+  if (n.stringAttr("mode", "constant") != "constant")
+    n.fail("Pad with mode '" + n.stringAttr("mode", "constant") + "' is not supported, only constant");
+  std::vector<int64_t> pads = n.ints(1), axes;
+  if (n.has(3))
+    axes = n.ints(3);
+  else
+    for (int64_t d = 0; d < rankOf(x); ++d)
+      axes.push_back(d);
+  if (pads.size() != 2 * axes.size())
+    n.fail("two pads for each dimension are expected");
+  double value = 0;
+  if (n.has(2)) {
+    const HostTensor *known = n.known(2);
+    if (!known || known->storedSize() != 1)
+      n.fail("the value of a Pad must be a constant");
+    value = known->number(0);
+  }
+  Shape low(rankOf(x), 0), high(rankOf(x), 0), interior(rankOf(x), 0), starts(rankOf(x), 0), sizes(shapeOf(x));
+  for (size_t k = 0; k < axes.size(); ++k) {
+    int64_t axis = n.axis(axes[k], rankOf(x));
+    int64_t before = pads[k], after = pads[k + axes.size()];
+    starts[axis] = std::max<int64_t>(-before, 0); // negative pads cut
+    sizes[axis] -= starts[axis] + std::max<int64_t>(-after, 0);
+    if (sizes[axis] < 0 || before > INT32_MAX || after > INT32_MAX)
+      n.fail("the pads are impossible");
+    low[axis] = std::max<int64_t>(before, 0);
+    high[axis] = std::max<int64_t>(after, 0);
+  }
+  x = n.e.slice(x, starts, sizes, Shape(rankOf(x), 1));
+  if (llvm::all_of(low, [](int64_t p) { return p == 0; }) && llvm::all_of(high, [](int64_t p) { return p == 0; }))
+    return n.out(x);
+  Builder &b = n.e.builder;
+  n.out(n.e.emit<nn::PadOp>(x, {b.getNamedAttr("low", b.getDenseI64ArrayAttr(low)), b.getNamedAttr("high", b.getDenseI64ArrayAttr(high)),
+                                b.getNamedAttr("interior", b.getDenseI64ArrayAttr(interior)), b.getNamedAttr("value", b.getF64FloatAttr(value))}));
+}
+
+} // namespace
+
+void addShapeHandlers(HandlerRegistry &r) {
+  r.add("Reshape", reshape);
+  r.add("Flatten", flatten);
+  r.add("Transpose", transpose);
+  r.add("Squeeze", squeeze);
+  r.add("Unsqueeze", unsqueeze);
+  r.add("Expand", expand);
+  r.add("Tile", tile);
+  r.add("Concat", concat);
+  r.add("Split", split);
+  r.add("SplitToSequence", splitToSequence);
+  r.add("SequenceAt", sequenceAt);
+  r.add("SequenceConstruct", sequenceConstruct);
+  r.add("ConcatFromSequence", concatFromSequence);
+  r.add("Slice", slice);
+  r.add("Pad", pad);
+}
+
+} // namespace tessera
