@@ -1,0 +1,232 @@
+// Grouping of operators into generated kernels.
+#include "dialects/nn/NN.h"
+#include "dialects/dist/Dist.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/Lower/Passes.h"
+#include "llvm/ADT/SetVector.h"
+
+namespace tessera {
+#define GEN_PASS_DEF_FORMKERNELS
+#include "passes/Lower/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+
+namespace {
+
+// A kernel being formed: operators in program order, and the rows they share.
+struct Group {
+  SmallVector<Operation *> ops;
+  int64_t rows = 0; // product of all dimensions but the last of the largest result
+  int64_t width = 0;
+  bool open = true; // more may join
+};
+
+constexpr size_t kMostOps = 48;
+
+struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
+  using FormKernelsBase::FormKernelsBase;
+
+  ModuleOp kernels;
+  llvm::StringMap<std::string> byText;
+
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    OpBuilder b(module.getBodyRegion());
+    kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
+    if (!kernels) {
+      b.setInsertionPointToEnd(module.getBody());
+      kernels = ModuleOp::create(b, module.getLoc(), kKernelsModule);
+    }
+    for (auto func : module.getOps<func::FuncOp>()) {
+      SmallVector<Block *> blocks;
+      func.walk([&](Block *block) { blocks.push_back(block); });
+      for (Block *block : blocks)
+        if (failed(formIn(*block)))
+          return signalPassFailure();
+    }
+    numKernels += std::distance(kernels.getOps<func::FuncOp>().begin(), kernels.getOps<func::FuncOp>().end());
+  }
+
+  // What becomes part of a kernel: it can be lowered, and no library function is there for its types.
+  bool isGenerated(Operation *op) const {
+    if (!isa<nn::LowerableOpInterface>(op))
+      return false;
+    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
+      return false;
+    auto library = dyn_cast<nn::LibraryOpInterface>(op);
+    return !library || !library.getLibraryCall(threads);
+  }
+
+  static std::pair<int64_t, int64_t> rowsOf(Operation *op) {
+    int64_t rows = 0, width = 0;
+    auto consider = [&](Value value) {
+      auto type = dyn_cast<RankedTensorType>(value.getType());
+      if (!type || type.getNumElements() <= rows * width)
+        return;
+      width = type.getRank() ? type.getShape().back() : 1;
+      rows = width ? type.getNumElements() / width : 0;
+    };
+    for (Value v : op->getOperands())
+      consider(v);
+    for (Value v : op->getResults())
+      consider(v);
+    return {rows, width};
+  }
+
+  bool joins(const Group &group, Operation *op) const {
+    if (!group.open || group.ops.size() >= kMostOps)
+      return false;
+    auto kind = cast<nn::LowerableOpInterface>(op).getFusionKind();
+    if (kind == nn::FusionKind::Alone)
+      return false;
+    auto [rows, width] = rowsOf(op);
+    if (rows != group.rows || width != group.width)
+      return false;
+    // One feeds the other, or both read the same.
+    for (Value operand : op->getOperands())
+      for (Operation *member : group.ops) {
+        if (operand.getDefiningOp() == member)
+          return true;
+        if (cast<RankedTensorType>(operand.getType()).getNumElements() == rows * width &&
+            llvm::is_contained(member->getOperands(), operand))
+          return true;
+      }
+    return false;
+  }
+
+  LogicalResult formIn(Block &block) {
+    // A group is emitted where its last member stood, so everything between its members must be able to move behind or before it:
+    // a group closes when one of its results is used by something outside it.
+    SmallVector<Group> groups;
+    DenseMap<Operation *, size_t> member;
+    for (Operation &op : block) {
+      if (!isGenerated(&op)) {
+        // What uses a group's result ends it; so does reading through a reshape.
+        for (Value operand : op.getOperands())
+          if (Operation *def = operand.getDefiningOp(); def && member.contains(def))
+            groups[member[def]].open = false;
+        continue;
+      }
+      if (op.hasTrait<OpTrait::ConstantLike>())
+        continue;
+      std::optional<size_t> home;
+      for (size_t g = groups.size(); g-- > 0 && !home;)
+        if (joins(groups[g], &op))
+          home = g;
+      // Operands from other groups must be complete before this one runs, and those may not wait for this one.
+      for (Value operand : op.getOperands())
+        if (Operation *def = operand.getDefiningOp(); def && member.contains(def) && (!home || member[def] != *home)) {
+          groups[member[def]].open = false;
+          if (home && member[def] > *home)
+            home.reset();
+        }
+      // Operands that something outside the groups made after the group's first member are fine: the group runs at its last member.
+      if (!home) {
+        auto [rows, width] = rowsOf(&op);
+        bool alone = cast<nn::LowerableOpInterface>(op).getFusionKind() == nn::FusionKind::Alone;
+        groups.push_back({{}, rows, width, !alone});
+        home = groups.size() - 1;
+      }
+      groups[*home].ops.push_back(&op);
+      member[&op] = *home;
+    }
+    for (Group &group : groups)
+      if (failed(outline(group)))
+        return failure();
+    // Constants that a call outside a kernel reads become kernels of their own.
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (!op.hasTrait<OpTrait::ConstantLike>() || !isa<nn::LowerableOpInterface>(op))
+        continue;
+      if (op.use_empty()) {
+        op.erase();
+        continue;
+      }
+      Group single;
+      single.ops.push_back(&op);
+      if (failed(outline(single)))
+        return failure();
+    }
+    return success();
+  }
+
+  LogicalResult outline(Group &group) {
+    llvm::SetVector<Value> inputs;
+    llvm::SetVector<Operation *> members(group.ops.begin(), group.ops.end());
+    SmallVector<Operation *> constants;
+    SmallVector<Value> outputs;
+    for (Operation *op : group.ops)
+      for (Value operand : op->getOperands()) {
+        Operation *def = operand.getDefiningOp();
+        if (def && members.contains(def))
+          continue;
+        if (def && def->hasTrait<OpTrait::ConstantLike>() && isa<nn::LowerableOpInterface>(def)) {
+          if (!llvm::is_contained(constants, def))
+            constants.push_back(def);
+          continue;
+        }
+        inputs.insert(operand);
+      }
+    for (Operation *op : group.ops)
+      for (Value result : op->getResults())
+        if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
+          outputs.push_back(result);
+    if (outputs.empty())
+      return success();
+
+    // The kernel's text, without locations and with canonical names, is its identity.
+    OpBuilder b(&getContext());
+    SmallVector<Type> inTypes, outTypes;
+    for (Value v : inputs)
+      inTypes.push_back(v.getType());
+    for (Value v : outputs)
+      outTypes.push_back(v.getType());
+    Location unknown = UnknownLoc::get(&getContext());
+    auto func = func::FuncOp::create(unknown, "kernel", b.getFunctionType(inTypes, outTypes));
+    Block *body = func.addEntryBlock();
+    IRMapping map;
+    for (auto [value, arg] : llvm::zip(inputs, body->getArguments()))
+      map.map(value, arg);
+    b.setInsertionPointToEnd(body);
+    auto copy = [&](Operation *op) {
+      Operation *clone = b.clone(*op, map);
+      clone->setLoc(unknown);
+      for (NamedAttribute attr : llvm::make_early_inc_range(clone->getDiscardableAttrs()))
+        clone->removeDiscardableAttr(attr.getName());
+    };
+    for (Operation *op : constants)
+      copy(op);
+    for (Operation *op : group.ops)
+      copy(op);
+    SmallVector<Value> returned;
+    for (Value v : outputs)
+      returned.push_back(map.lookup(v));
+    func::ReturnOp::create(b, unknown, returned);
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    func.print(os);
+    auto [it, isNew] = byText.try_emplace(text, "");
+    if (isNew) {
+      it->second = "kernel_" + std::to_string(byText.size() - 1);
+      func.setName(it->second);
+      kernels.push_back(func);
+    } else {
+      func.erase();
+    }
+
+    Operation *last = group.ops.back();
+    b.setInsertionPoint(last);
+    auto apply = exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, inputs.getArrayRef());
+    // The class of work, for traces and profiles: the name of what computes most.
+    apply->setAttr("kind", b.getStringAttr(group.ops.size() == 1 ? last->getName().stripDialect() : StringRef("fused")));
+    for (auto [v, result] : llvm::zip(outputs, apply.getResults()))
+      v.replaceAllUsesWith(result);
+    ++numApplies;
+    for (Operation *op : llvm::reverse(group.ops))
+      op->erase();
+    return success();
+  }
+};
+
+} // namespace

@@ -1,0 +1,19 @@
+// The passes of the lower phase.
+#ifndef TESSERA_PASSES_LOWER_PASSES_H
+#define TESSERA_PASSES_LOWER_PASSES_H
+#include "dialects/exec/Exec.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
+#include "mlir/Dialect/Math/IR/Math.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
+#include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include "mlir/Pass/Pass.h"
+namespace tessera {
+/// The name of the module of generated kernels inside a program.
+inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
+#define GEN_PASS_DECL
+#define GEN_PASS_REGISTRATION
+#include "passes/Lower/Passes.h.inc"
+} // namespace tessera
+#endif

@@ -1,0 +1,24 @@
+#ifndef TESSERA_PASSES_LOWER
+#define TESSERA_PASSES_LOWER
+include "mlir/Pass/PassBase.td"
+
+def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
+  let summary = "Groups operators that the library does not compute into generated kernels";
+  let description = [{
+    Requires: `tessera-partition`. Ensures: functions hold reads and assignments, reshapes, operators with a library call, `dist` operators and
+    `exec.apply`; the module `@kernels` holds one function on tensors a kernel, identical ones once.
+
+    Neighbours in program order share a kernel when their rows are the same (elementwise chains and operators along the last dimension) and one
+    feeds the other; constants move into the kernels that use them.
+  }];
+  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's caps">];
+  let statistics = [Statistic<"numKernels", "kernels", "distinct kernels">, Statistic<"numApplies", "applies", "kernel calls">];
+  let dependentDialects = ["::tessera::exec::ExecDialect"];
+}
+
+def LowerKernels : Pass<"tessera-lower-kernels", "::mlir::ModuleOp"> {
+  let summary = "Lowers the kernels' bodies to linalg on tensors";
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
+                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+}
+#endif
