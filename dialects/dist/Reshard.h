@@ -31,8 +31,7 @@ struct ReshardPlan {
   Traffic cost;
   /// Layouts looked at; a measure of effort.
   int64_t expanded = 0;
-  /// Whether a state on the way is larger than both ends. Only when there is no other way, or too many axes
-  /// move to search all ways.
+  /// Whether a state on the way is larger than both ends; only when no other way was found.
   bool exceedsMemory = false;
   /// Number of steps that communicate.
   int64_t numCollectives() const;
@@ -66,7 +65,8 @@ private:
 };
 
 /// Emits the operator of one step on what a rank holds: dist.slice or dist.collective.
-mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local, const ReshardStep &step);
+mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
+                      const ReshardStep &step);
 
 /// Bytes of one element in memory.
 double elementBytes(mlir::Type type);

@@ -37,10 +37,11 @@ std::string SearchProblem::key() const {
 
 namespace {
 
-/// Beyond this many layouts the bound is taken instead; six moving axes need some tens of thousands.
-constexpr int64_t kMaxExpanded = 100000;
-/// Up to this many partial axes all orders of a reduce-scatter are tried, beyond it only the given one.
-constexpr int kMaxOrders = 4;
+/// Beyond this many moves looked at a search gives up: about a second. Up to six moving axes need far fewer.
+constexpr int64_t kMaxMoves = 1000000;
+/// Of up to this many axes all orders are tried; of more, ascending ones in a reduce-scatter, exchanges of
+/// two in an atom.
+constexpr size_t kMaxOrders = 4;
 
 class Search {
 public:
@@ -48,14 +49,25 @@ public:
 
   SearchResult run() {
     double limit = std::max(elements(problem.source), elements(problem.target));
-    SearchResult result = dijkstra(limit);
-    if (result.found)
-      return result;
-    int64_t expanded = result.expanded;
-    result = expanded > kMaxExpanded ? bound() : dijkstra(std::numeric_limits<double>::infinity());
-    if (!result.found && expanded <= kMaxExpanded && result.expanded > kMaxExpanded)
+    double unlimited = std::numeric_limits<double>::infinity();
+    // What it takes to sum the larger end once: so dear are misplaced axes that their number decides.
+    Link slowest{0, 0};
+    for (const SearchAxis &axis : problem.axes)
+      slowest = worst(slowest, axis.link);
+    double dear =
+        model.collective(CollectiveKind::AllReduce, limit * problem.elementBytes, 2, slowest).seconds;
+    SearchResult result;
+    int64_t expanded = 0;
+    // In order of preference: the cheapest, one in little time, one that needs more memory.
+    for (auto [bytesLimit, greed] : {std::pair(limit, 0.0), {limit, dear}, {unlimited, dear}}) {
+      result = dijkstra(bytesLimit, greed);
+      expanded += result.expanded;
+      if (result.found)
+        break;
+    }
+    if (!result.found)
       result = bound();
-    result.expanded += expanded;
+    result.expanded = expanded;
     for (const Move &move : result.moves)
       result.exceedsMemory |= elements(move.after) > limit;
     return result;
@@ -144,7 +156,7 @@ private:
 
   /// Reductions over sequences of partial axes that begin with `axes`.
   void reductions(const SearchState &state, const AxisIds &axes, std::vector<Move> &moves) const {
-    bool allOrders = llvm::popcount(state.partial) <= kMaxOrders;
+    bool allOrders = size_t(llvm::popcount(state.partial)) <= kMaxOrders;
     for (uint8_t id = 0; id < problem.axes.size(); ++id) {
       if (!(state.partial >> id & 1) || is_contained(axes, id) || problem.axes[id].local)
         continue;
@@ -184,22 +196,35 @@ private:
       moves.push_back(std::move(move));
     };
     SmallVector<uint8_t> free = unused(state);
+    auto addOrder = [&](size_t atom, const AxisIds &order) {
+      const AxisIds &now = state.atoms[atom];
+      // Only the part that differs takes part.
+      size_t first = 0, last = order.size();
+      while (first < last && order[first] == now[first])
+        ++first;
+      while (last > first && order[last - 1] == now[last - 1])
+        --last;
+      if (first == last)
+        return;
+      SearchState after = state;
+      after.atoms[atom] = order;
+      add(AxisIds(ArrayRef<uint8_t>(now).slice(first, last - first)), std::move(after));
+    };
     for (size_t a = 0; a < state.atoms.size(); ++a) {
       AxisIds order(state.atoms[a]);
-      llvm::sort(order);
-      do {
-        if (order == state.atoms[a])
-          continue;
-        // Only the part that differs takes part.
-        size_t first = 0, last = order.size();
-        while (order[first] == state.atoms[a][first])
-          ++first;
-        while (order[last - 1] == state.atoms[a][last - 1])
-          --last;
-        SearchState after = state;
-        after.atoms[a] = order;
-        add(AxisIds(ArrayRef<uint8_t>(state.atoms[a]).slice(first, last - first)), std::move(after));
-      } while (std::next_permutation(order.begin(), order.end()));
+      if (order.size() <= kMaxOrders) {
+        llvm::sort(order);
+        do
+          addOrder(a, order);
+        while (std::next_permutation(order.begin(), order.end()));
+      } else {
+        for (size_t i = 0; i < order.size(); ++i)
+          for (size_t j = i + 1; j < order.size(); ++j) {
+            std::swap(order[i], order[j]);
+            addOrder(a, order);
+            std::swap(order[i], order[j]);
+          }
+      }
 
       for (size_t i = 0; i < state.atoms[a].size(); ++i) {
         uint8_t mine = state.atoms[a][i];
@@ -254,7 +279,21 @@ private:
     return moves;
   }
 
-  SearchResult dijkstra(double limit) const {
+  /// How many places of axes differ from the target.
+  int64_t misplaced(const SearchState &state) const {
+    int64_t n = llvm::popcount(state.partial ^ problem.target.partial);
+    for (auto [mine, wanted] : llvm::zip(state.atoms, problem.target.atoms)) {
+      size_t common = 0;
+      while (common < std::min(mine.size(), wanted.size()) && mine[common] == wanted[common])
+        ++common;
+      n += mine.size() + wanted.size() - 2 * common;
+    }
+    return n;
+  }
+
+  /// Shortest path through states of at most `limit` elements. With `greed`, seconds for each misplaced axis,
+  /// it prefers states close to the target: a short path soon instead of the shortest.
+  SearchResult dijkstra(double limit, double greed) const {
     struct Node {
       double seconds;
       std::string parent;
@@ -265,14 +304,14 @@ private:
     // Ties by order of discovery, so that plans do not depend on hashing.
     using Entry = std::tuple<double, int64_t, std::string>;
     std::priority_queue<Entry, std::vector<Entry>, std::greater<>> queue;
-    int64_t discovered = 0;
+    int64_t discovered = 0, looked = 0;
 
     SearchResult result;
     std::string goal = problem.target.key(), start = problem.source.key();
     nodes[start] = {0, "", Move{std::nullopt, {}, -1, -1, problem.source, {}}};
     queue.emplace(0, discovered++, start);
     while (!queue.empty()) {
-      auto [seconds, order, key] = queue.top();
+      auto [priority, order, key] = queue.top();
       queue.pop();
       Node &node = nodes[key];
       if (node.done)
@@ -282,19 +321,24 @@ private:
         result.found = true;
         break;
       }
-      if (++result.expanded > kMaxExpanded)
-        return result;
+      ++result.expanded;
+      double seconds = node.seconds;
       SearchState state = node.move.after;
-      for (Move &move : movesFrom(state)) {
+      std::vector<Move> moves = movesFrom(state);
+      looked += moves.size();
+      if (looked > kMaxMoves)
+        return result;
+      for (Move &move : moves) {
         if (elements(move.after) > limit)
           continue;
         double total = seconds + move.cost.seconds;
         std::string next = move.after.key();
         auto [it, isNew] = nodes.try_emplace(next);
-        if (!isNew && it->second.seconds <= total)
+        if (!isNew && (it->second.done || it->second.seconds <= total))
           continue;
         it->second = {total, key, std::move(move)};
-        queue.emplace(total, discovered++, next);
+        queue.emplace(total + greed * static_cast<double>(misplaced(it->second.move.after)), discovered++,
+                      next);
       }
     }
     if (!result.found)

@@ -174,14 +174,13 @@ TEST(Reshard, EqualProblemsOnOtherAxesAreRemembered) {
 }
 
 TEST(Reshard, ManyMovingAxes) {
-  // Random layouts of six axes of 2 over three dimensions: more than are searched one by one.
+  // Random layouts of seven axes of 2 over three dimensions: too many for the shortest path.
   std::mt19937 random(1);
   AxisList all;
-  for (const char *name : {"u", "v", "w", "x", "y", "z"})
+  for (const char *name : {"t", "u", "v", "w", "x", "y", "z"})
     all.push_back({name, 1, 2});
-  Mesh mesh(all);
   auto draw = [&](AxisList mayBePartial) {
-    Layout layout = make({{64, {}}, {64, {}}, {64, {}}});
+    Layout layout = make({{128, {}}, {128, {}}, {128, {}}});
     AxisList order = all;
     std::shuffle(order.begin(), order.end(), random);
     for (const AxisRef &axis : order) {
@@ -194,17 +193,13 @@ TEST(Reshard, ManyMovingAxes) {
     return layout.canonical();
   };
   ReshardPlanner planner;
-  for (int trial = 0; trial < 3; ++trial) {
+  for (int trial = 0; trial < 4; ++trial) {
     Layout from = draw(all), to = draw(from.partial);
-    // Small extents for the elements, the same axes.
-    for (Layout *layout : {&from, &to})
-      for (Atom *atom : layout->atoms())
-        *atom = Atom(5, 64, atom->axes);
     SCOPED_TRACE(toString(from) + "  ->  " + toString(to));
     auto plan = planner.plan(4, from, to);
     ASSERT_TRUE(mlir::succeeded(plan));
     EXPECT_FALSE(plan->exceedsMemory);
-    EXPECT_LE(plan->numCollectives(), 7);
+    EXPECT_LE(plan->numCollectives(), 8);
     Layout reached = from;
     for (const ReshardStep &step : plan->steps) {
       EXPECT_EQ(step.before, reached);
