@@ -28,6 +28,14 @@ std::string kernelText(func::FuncOp func) {
   OwningOpRef<func::FuncOp> copy = func.clone();
   copy->setName(anonymous);
   copy->setPrivate();
+  // What other passes noted on operations and arguments neither changes the code nor is known where it is compiled.
+  copy->walk([](Operation *op) { op->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
+  for (unsigned i = 0; i < copy->getNumArguments(); ++i) {
+    Attribute inPlace = copy->getArgAttr(i, inPlaceAttribute);
+    copy->setArgAttrs(i, ArrayRef<NamedAttribute>());
+    if (inPlace)
+      copy->setArgAttr(i, inPlaceAttribute, inPlace);
+  }
   std::string text;
   llvm::raw_string_ostream stream(text);
   copy->print(stream, OpPrintingFlags().useLocalScope());
@@ -50,27 +58,42 @@ static LogicalResult simplify(ModuleOp module) {
   return pm.run(module);
 }
 
-/// A module that holds a copy of `func` alone.
-static OwningOpRef<ModuleOp> isolate(func::FuncOp func) {
-  OwningOpRef<ModuleOp> module = ModuleOp::create(func.getLoc());
-  module->push_back(func.clone());
-  return module;
-}
+namespace {
+/// A context that knows what kernels are made of and become, whatever the caller's knows.
+struct KernelContext {
+  KernelContext() : context(registry(), MLIRContext::Threading::DISABLED) { context.loadAllAvailableDialects(); }
+  static DialectRegistry registry() {
+    DialectRegistry result;
+    registerKernelDialects(result);
+    return result;
+  }
+  MLIRContext context;
+};
+} // namespace
 
 FailureOr<KernelInfo> analyse(func::FuncOp func) {
-  OwningOpRef<ModuleOp> module = isolate(func);
-  if (failed(simplify(*module)))
-    return failure();
+  KernelContext own;
+  std::string messages;
+  ScopedDiagnosticHandler handler(&own.context, [&](Diagnostic &diagnostic) {
+    messages += (messages.empty() ? "" : "; ") + diagnostic.str();
+    return success();
+  });
+  auto fail = [&] {
+    return func.emitError("kernel '") << func.getName() << "' cannot be compiled: " << messages;
+  };
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kernelText(func), ParserConfig(&own.context));
+  if (!module || failed(simplify(*module)))
+    return fail();
   auto copy = *module->getOps<func::FuncOp>().begin();
   if (needsBufferization(copy)) {
     KernelInfo info;
     if (failed(bufferizeKernel(copy, anonymous, info)))
-      return failure();
+      return fail();
     return info;
   }
   FailureOr<Kernel> kernel = readKernel(copy);
   if (failed(kernel) || failed(schedule(*kernel)))
-    return failure();
+    return fail();
   return kernel->info;
 }
 
@@ -157,10 +180,8 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
 }
 
 static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, ArrayRef<CpuLevel> levels) {
-  DialectRegistry registry;
-  registerKernelDialects(registry);
-  MLIRContext context(registry, MLIRContext::Threading::DISABLED);
-  context.loadAllAvailableDialects();
+  KernelContext own;
+  MLIRContext &context = own.context;
   for (size_t i; (i = next++) < jobs.size();) {
     Job &job = *jobs[i];
     std::string messages;

@@ -20,22 +20,21 @@ Expected<std::string> emitMainObject(StringRef description, const CompiledKernel
   auto constantData = [&](Constant *value, const Twine &name) {
     return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage, value, name);
   };
-  auto *entry = StructType::get(context, {pointer, pointer, pointer}); // tsr_kernel
+  auto *entry = StructType::get(context, {pointer, b.getInt32Ty(), pointer}); // tsr_kernel
   std::vector<Constant *> table;
   std::vector<std::pair<StringRef, unsigned>> names;
   for (const auto &item : kernels.byName)
     names.push_back({item.getKey(), item.getValue()});
   llvm::sort(names); // the same program gives the same file
   for (auto [name, index] : names) {
-    Constant *code[2] = {ConstantPointerNull::get(pointer), ConstantPointerNull::get(pointer)};
-    for (CpuLevel level : kernels.levels)
-      code[level == CpuLevel::V4] = cast<Constant>(
-          module
-              .getOrInsertFunction((kernels.kernels[index].symbol + levelSuffix(level)).str(), b.getVoidTy(), pointer,
-                                   pointer, b.getInt64Ty(), b.getInt64Ty())
-              .getCallee());
     Constant *text = constantData(ConstantDataArray::getString(context, name), "name");
-    table.push_back(ConstantStruct::get(entry, {text, code[0], code[1]}));
+    for (CpuLevel level : kernels.levels) {
+      FunctionCallee code =
+          module.getOrInsertFunction((kernels.kernels[index].symbol + levelSuffix(level)).str(), b.getVoidTy(), pointer,
+                                     pointer, b.getInt64Ty(), b.getInt64Ty());
+      table.push_back(ConstantStruct::get(
+          entry, {text, b.getInt32(level == CpuLevel::V4 ? 4 : 3), cast<Constant>(code.getCallee())}));
+    }
   }
   Constant *tableData = constantData(ConstantArray::get(ArrayType::get(entry, table.size()), table), "kernels");
   Constant *text = constantData(ConstantDataArray::getString(context, description), "description");
