@@ -87,6 +87,11 @@ int64_t Mesh::index(const Axes &axes, const Coordinates &at) const {
 Group Mesh::group(const Axes &axes, int64_t rank) const {
   Coordinates mine = coordinates(rank);
   int64_t members = count(axes);
+  for (size_t i = 0; i < axes.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (axes[i].name == axes[j].name && axes[i].pre < axes[j].pre * axes[j].size &&
+          axes[j].pre < axes[i].pre * axes[i].size)
+        throw Error("sub-axes of '", axes[i].name, "' overlap in one group of ranks");
   Group group;
   group.ranks.resize(members);
   group.index = index(axes, mine);

@@ -1,0 +1,117 @@
+// The arithmetic of meshes, and the names of element types.
+#include "runtime/core/dtype.h"
+#include "runtime/core/error.h"
+#include "runtime/core/mesh.h"
+
+#include <functional>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+namespace tessera::rt {
+namespace {
+
+using Ranks = std::vector<int>;
+
+std::string errorOf(const std::function<void()> &body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Mesh, RanksAreRowMajor) {
+  Mesh mesh({{"data", 2}, {"tensor", 3}});
+  EXPECT_EQ(mesh.size(), 6);
+  EXPECT_EQ(mesh.coordinates(4).ofAxis, (std::vector<int64_t>{1, 1}));
+  for (int64_t rank = 0; rank < 6; ++rank)
+    EXPECT_EQ(mesh.rank(mesh.coordinates(rank)), rank);
+  EXPECT_EQ(Mesh().size(), 1);
+  EXPECT_EQ(Mesh().group({}, 0).ranks, Ranks{0});
+}
+
+TEST(Mesh, GroupsOfWholeAxes) {
+  Mesh mesh({{"data", 2}, {"tensor", 3}});
+  SubAxis data{"data", 1, 2}, tensor{"tensor", 1, 3};
+  EXPECT_EQ(mesh.group({tensor}, 4).ranks, (Ranks{3, 4, 5}));
+  EXPECT_EQ(mesh.group({tensor}, 4).index, 1);
+  EXPECT_EQ(mesh.group({data}, 4).ranks, (Ranks{1, 4}));
+  EXPECT_EQ(mesh.group({data, tensor}, 4).ranks, (Ranks{0, 1, 2, 3, 4, 5}));
+  // The first axis is the most significant one.
+  EXPECT_EQ(mesh.group({tensor, data}, 4).ranks, (Ranks{0, 3, 1, 4, 2, 5}));
+  EXPECT_EQ(mesh.group({tensor, data}, 4).index, 3);
+}
+
+TEST(Mesh, GroupsOfSubAxes) {
+  Mesh mesh({{"x", 8}});
+  SubAxis high{"x", 1, 2}, middle{"x", 2, 2}, low{"x", 4, 2};
+  EXPECT_EQ(mesh.group({high}, 5).ranks, (Ranks{1, 5}));
+  EXPECT_EQ(mesh.group({middle}, 5).ranks, (Ranks{5, 7}));
+  EXPECT_EQ(mesh.group({low}, 5).ranks, (Ranks{4, 5}));
+  EXPECT_EQ(mesh.group({low, high}, 5).ranks, (Ranks{0, 4, 1, 5}));
+  EXPECT_EQ(mesh.index({middle, low}, mesh.coordinates(7)), 3);
+  EXPECT_EQ(mesh.count({{"x", 2, 4}}), 4);
+}
+
+TEST(Mesh, EveryMemberSeesTheSameGroup) {
+  Mesh mesh({{"a", 2}, {"b", 6}, {"c", 2}});
+  Axes axes{{"b", 2, 3}, {"a", 1, 2}};
+  for (int64_t rank = 0; rank < mesh.size(); ++rank) {
+    Group group = mesh.group(axes, rank);
+    ASSERT_EQ(group.size(), 6);
+    EXPECT_EQ(group.ranks[group.index], rank);
+    for (int64_t i = 0; i < group.size(); ++i) {
+      EXPECT_EQ(mesh.group(axes, group.ranks[i]).ranks, group.ranks);
+      EXPECT_EQ(mesh.index(axes, mesh.coordinates(group.ranks[i])), i);
+    }
+  }
+}
+
+TEST(Mesh, CountsMicrobatches) {
+  Mesh mesh({{"x", 2}}, 4);
+  EXPECT_EQ(mesh.size(), 2);
+  Coordinates at = mesh.coordinates(1);
+  at.micro = 3;
+  EXPECT_EQ(mesh.index({{"micro", 1, 4}, {"x", 1, 2}}, at), 7);
+  EXPECT_EQ(errorOf([&] { mesh.group({{"micro", 1, 4}}, 0); }),
+            "a group of ranks cannot run over the microbatch counter");
+}
+
+TEST(Mesh, RefusesWhatDoesNotFit) {
+  Mesh mesh({{"x", 6}});
+  EXPECT_EQ(errorOf([&] { mesh.count({{"y", 1, 2}}); }), "the mesh has no axis 'y'");
+  EXPECT_EQ(errorOf([&] { mesh.count({{"x", 2, 2}}); }),
+            "sub-axis 'x' of size 2 after 2 does not divide the axis of size 6");
+  EXPECT_EQ(errorOf([&] { mesh.group({{"x", 1, 6}, {"x", 2, 3}}, 0); }), "sub-axes of 'x' overlap in one group of ranks");
+  EXPECT_NE(errorOf([] { Mesh({{"x", 2}, {"x", 2}}); }), "");
+  EXPECT_NE(errorOf([] { Mesh({{"micro", 2}}); }), "");
+  EXPECT_NE(errorOf([] { Mesh({{"x", 0}}); }), "");
+  EXPECT_NE(errorOf([] { Mesh({{"x", 1 << 19}, {"y", 1 << 19}}); }), "");
+  EXPECT_EQ(errorOf([&] { mesh.coordinates(6); }), "rank 6 is outside of the mesh of 6 ranks");
+}
+
+TEST(Mesh, ParsesTheProgramDescription) {
+  Mesh mesh = parseMesh(nlohmann::json::parse(R"([["data", 2], ["tensor", 4]])"));
+  EXPECT_EQ(mesh.size(), 8);
+  Axes axes = parseAxes(nlohmann::json::parse(R"([["tensor", 2, 2], ["data", 1, 2]])"), mesh);
+  EXPECT_EQ(axes, (Axes{{"tensor", 2, 2}, {"data", 1, 2}}));
+  EXPECT_EQ(axesLabel(mesh, axes), "data,tensor");
+  EXPECT_EQ(axesLabel(mesh, {{"tensor", 1, 2}, {"tensor", 2, 2}}), "tensor");
+  EXPECT_NE(errorOf([&] { parseAxes(nlohmann::json::parse(R"([["tensor", 2]])"), mesh); }), "");
+  EXPECT_NE(errorOf([&] { parseAxes(nlohmann::json::parse(R"([["pipe", 1, 2]])"), mesh); }), "");
+  EXPECT_NE(errorOf([] { parseMesh(nlohmann::json::parse(R"({"data": 2})")); }), "");
+}
+
+TEST(DType, NamesAndSizes) {
+  for (int i = 0; i < numDTypes; ++i)
+    EXPECT_EQ(parseDType(dtypeName(DType(i))), DType(i));
+  EXPECT_EQ(dtypeBytes(DType::BF16), 2);
+  EXPECT_STREQ(dtypeLongName(DType::BF16), "bfloat16");
+  EXPECT_EQ(parseDType("f8"), std::nullopt);
+}
+
+TEST(ErrorTest, JoinsItsParts) { EXPECT_STREQ(Error("rank ", 3, " of ", 4).what(), "rank 3 of 4"); }
+
+} // namespace
+} // namespace tessera::rt
