@@ -9,8 +9,8 @@
 namespace tessera::rt::cpu {
 
 namespace {
-/// Query rows per forward task. Keys are packed once a task, so a task is long; its length does not depend on the
-/// number of threads.
+/// Query rows per forward task. Keys are packed once a task, so a task is long; its length does not depend on
+/// the number of threads.
 constexpr int64_t forwardRows = 7 * attentionRows;
 
 /// Arguments of one strided operand: its buffer and offset.
@@ -39,8 +39,8 @@ public:
       parser.fail("attribute 'd' is 0, expected a head size of at least 1");
   }
 
-  /// The next buffer with the strides and offset of attributes NAME_strides and NAME_offset, those of `like` when
-  /// they are not given.
+  /// The next buffer with the strides and offset of attributes NAME_strides and NAME_offset, those of `like`
+  /// when they are not given.
   template <size_t N> Operand operand(const char *name, const char *like, int64_t (&strides)[N]) {
     const std::string own = name, other = like;
     const std::string from = parser.has((own + "_strides").c_str()) ? own : other;
@@ -63,8 +63,7 @@ public:
   }
 
   int lse() {
-    return parser.buffer("lse",
-                         checkedProduct(std::array{shape.batch, shape.s, shape.kvHeads, shape.group}));
+    return parser.buffer("lse", checkedProduct(std::array{shape.batch, shape.s, shape.kvHeads, shape.group}));
   }
 
   AttentionShape shape{};
@@ -76,7 +75,8 @@ private:
 };
 
 /// Fills in the scalars [valid_s, valid_t, start_s, start_t].
-void readScalars(const CallContext &context, int64_t scalars, const AttentionShape &shape, AttentionCall &call) {
+void readScalars(const CallContext &context, int64_t scalars, const AttentionShape &shape,
+                 AttentionCall &call) {
   call.validS = std::clamp<int64_t>(scalars > 0 ? context.scalars[0] : shape.s, 0, shape.s);
   call.validT = std::clamp<int64_t>(scalars > 1 ? context.scalars[1] : shape.t, 0, shape.t);
   call.startS = scalars > 2 ? context.scalars[2] : 0;
@@ -107,14 +107,16 @@ LibraryCall prepareAttentionForward(CallParser &parser) {
     call.lse = static_cast<float *>(context.args[lse]);
     readScalars(context, scalars, shape, call);
     const int64_t blocks = (shape.s + forwardRows - 1) / forwardRows;
-    context.pool.parallelFor(shape.batch * shape.kvHeads * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
-      float *area = reinterpret_cast<float *>(static_cast<char *>(context.args[workspace]) + worker * areaSize);
-      for (int64_t task = begin; task < end; ++task) {
-        const int64_t row = task % blocks * forwardRows, head = task / blocks;
-        kernel.attentionForward(shape, call, head / shape.kvHeads, head % shape.kvHeads, row,
-                                std::min(row + forwardRows, shape.s), area);
-      }
-    });
+    context.pool.parallelFor(
+        shape.batch * shape.kvHeads * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
+          float *area =
+              reinterpret_cast<float *>(static_cast<char *>(context.args[workspace]) + worker * areaSize);
+          for (int64_t task = begin; task < end; ++task) {
+            const int64_t row = task % blocks * forwardRows, head = task / blocks;
+            kernel.attentionForward(shape, call, head / shape.kvHeads, head % shape.kvHeads, row,
+                                    std::min(row + forwardRows, shape.s), area);
+          }
+        });
   };
 }
 
@@ -124,8 +126,10 @@ LibraryCall prepareAttentionBackward(CallParser &parser) {
   const Operand v = reader.operand("v", "v", reader.shape.v), bias = reader.bias();
   const Operand o = reader.operand("o", "o", reader.shape.o);
   const int lse = reader.lse();
-  const Operand dO = reader.operand("do", "o", reader.shape.dO), dq = reader.operand("dq", "q", reader.shape.dq);
-  const Operand dk = reader.operand("dk", "k", reader.shape.dk), dv = reader.operand("dv", "v", reader.shape.dv);
+  const Operand dO = reader.operand("do", "o", reader.shape.dO),
+                dq = reader.operand("dq", "q", reader.shape.dq);
+  const Operand dk = reader.operand("dk", "k", reader.shape.dk),
+                dv = reader.operand("dv", "v", reader.shape.dv);
   const AttentionShape shape = reader.shape;
   const int64_t areaSize = attentionBackwardWorkspaceBytes(shape.t, shape.d, 1);
   const int workspace = parser.workspace(areaSize * parser.threads());
@@ -148,7 +152,8 @@ LibraryCall prepareAttentionBackward(CallParser &parser) {
     readScalars(context, scalars, shape, call);
     // One owner for the gradients of a key head: deterministic, and groups of query heads need no reduction.
     context.pool.parallelFor(shape.batch * shape.kvHeads, 1, [&](int64_t begin, int64_t end, int worker) {
-      float *area = reinterpret_cast<float *>(static_cast<char *>(context.args[workspace]) + worker * areaSize);
+      float *area =
+          reinterpret_cast<float *>(static_cast<char *>(context.args[workspace]) + worker * areaSize);
       for (int64_t head = begin; head < end; ++head)
         kernel.attentionBackward(shape, call, head / shape.kvHeads, head % shape.kvHeads, area);
     });

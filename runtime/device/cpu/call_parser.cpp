@@ -25,7 +25,8 @@ const nlohmann::json &CallParser::attribute(const char *name) const {
 
 int64_t CallParser::integerIn(const char *name, const nlohmann::json &value, int64_t low) const {
   // A JSON number beyond i64 is unsigned or a double to the parser.
-  if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)))
+  if (!value.is_number_integer() ||
+      (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)))
     fail(std::string("attribute '") + name + "' is " + value.dump() + ", expected an integer");
   const int64_t result = value.get<int64_t>();
   if (result < low)
@@ -34,7 +35,9 @@ int64_t CallParser::integerIn(const char *name, const nlohmann::json &value, int
   return result;
 }
 
-int64_t CallParser::size(const char *name, int64_t standard) const { return has(name) ? size(name) : standard; }
+int64_t CallParser::size(const char *name, int64_t standard) const {
+  return has(name) ? size(name) : standard;
+}
 
 int64_t CallParser::integer(const char *name, int64_t standard) const {
   return has(name) ? integerIn(name, attribute(name), INT64_MIN) : standard;
@@ -47,10 +50,13 @@ double CallParser::number(const char *name) const {
   // JSON has no infinities; they are written as text.
   if (value == "inf" || value == "-inf")
     return value == "inf" ? INFINITY : -INFINITY;
-  fail(std::string("attribute '") + name + "' is " + value.dump() + ", expected a number, \"inf\" or \"-inf\"");
+  fail(std::string("attribute '") + name + "' is " + value.dump() +
+       ", expected a number, \"inf\" or \"-inf\"");
 }
 
-double CallParser::number(const char *name, double standard) const { return has(name) ? number(name) : standard; }
+double CallParser::number(const char *name, double standard) const {
+  return has(name) ? number(name) : standard;
+}
 
 bool CallParser::flag(const char *name) const {
   if (!has(name))

@@ -1,5 +1,5 @@
-// Reads what a library call was given: attributes by name, buffers and scalars by order. Every mistake is an Error
-// that names the function, the attribute or buffer, and both values.
+// Reads what a library call was given: attributes by name, buffers and scalars by order. Every mistake is an
+// Error that names the function, the attribute or buffer, and both values.
 #pragma once
 
 #include "runtime/core/dtype.h"

@@ -20,7 +20,8 @@ int64_t blocksOf(int64_t extent, int64_t block) { return (extent + block - 1) / 
 struct Area {
   float *rows, *columns, *block;
   Area(const CallContext &context, int argument, int worker) {
-    rows = reinterpret_cast<float *>(static_cast<char *>(context.args[argument]) + worker * ownProductBytes(1));
+    rows =
+        reinterpret_cast<float *>(static_cast<char *>(context.args[argument]) + worker * ownProductBytes(1));
     columns = rows + blockRows * blockDepth;
     block = columns + blockDepth * blockColumns;
   }
@@ -37,9 +38,11 @@ struct Convolution {
   int64_t outputCount() const { return batch * co * pixels; }
   int64_t weightCount() const { return co * depth; }
 
-  template <typename Fn> void stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const;
+  template <typename Fn>
+  void stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const;
 
-  /// block[row - row0][pixel - pixel0] = the input element that meets weight `row` (channel, ky, kx) at `pixel`.
+  /// block[row - row0][pixel - pixel0] = the input element that meets weight `row` (channel, ky, kx) at
+  /// `pixel`.
   void unfold(const float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, float *block) const;
   /// The reverse: adds block elements (rows `stride` apart) to the input elements.
   void fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, const float *block,
@@ -56,8 +59,8 @@ Convolution::Convolution(const CallParser &parser) {
   if (rank != 1 && rank != 2)
     parser.fail("attribute 'in' has " + std::to_string(rank) + " dimensions, expected 1 or 2");
   if (groups < 1 || ci % groups || co % groups)
-    parser.fail("attribute 'groups' is " + std::to_string(groups) + ", expected a divisor of " + std::to_string(ci) +
-                " and " + std::to_string(co) + " channels");
+    parser.fail("attribute 'groups' is " + std::to_string(groups) + ", expected a divisor of " +
+                std::to_string(ci) + " and " + std::to_string(co) + " channels");
   const auto read = [&](const char *name, int64_t low, int64_t standard, bool required) {
     std::vector<int64_t> list =
         required ? parser.sizes(name, rank) : parser.sizes(name, std::vector<int64_t>(rank, standard));
@@ -69,7 +72,8 @@ Convolution::Convolution(const CallParser &parser) {
       list.insert(list.begin(), standard);
     return std::pair(list[0], list[1]);
   };
-  const auto input = read("in", 0, 1, true), output = read("out", 0, 1, true), kernel = read("kernel", 1, 1, true);
+  const auto input = read("in", 0, 1, true), output = read("out", 0, 1, true),
+             kernel = read("kernel", 1, 1, true);
   const auto stride = read("strides", 1, 1, false), pad = read("pads", 0, 0, false);
   const auto dilation = read("dilations", 1, 1, false);
   std::tie(h, w) = input;
@@ -87,8 +91,9 @@ Convolution::Convolution(const CallParser &parser) {
   pixels = oh * ow;
 }
 
-/// fn(row, pixel, count, source, sourceCount, lead): `count` pixels from `pixel` on, all in one output row; the first `lead`
-/// and those after `lead + sourceCount` meet padding, the others the input from element `source` on, strideW apart.
+/// fn(row, pixel, count, source, sourceCount, lead): `count` pixels from `pixel` on, all in one output row;
+/// the first `lead` and those after `lead + sourceCount` meet padding, the others the input from element
+/// `source` on, strideW apart.
 template <typename Fn>
 void Convolution::stretches(int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, Fn &&fn) const {
   for (int64_t row = row0; row < row1; ++row) {
@@ -123,8 +128,8 @@ void Convolution::unfold(const float *x, int64_t row0, int64_t row1, int64_t pix
             });
 }
 
-void Convolution::fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1, const float *block,
-                       int64_t stride) const {
+void Convolution::fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int64_t pixel1,
+                       const float *block, int64_t stride) const {
   stretches(row0, row1, pixel0, pixel1,
             [&](int64_t row, int64_t pixel, int64_t, int64_t source, int64_t inside, int64_t lead) {
               const float *in = block + (row - row0) * stride + pixel - pixel0 + lead;
@@ -137,7 +142,8 @@ void Convolution::fold(float *x, int64_t row0, int64_t row1, int64_t pixel0, int
 LibraryCall prepareConvForward(CallParser &parser) {
   const Convolution c(parser);
   const int x = parser.buffer("x", c.inputCount()), w = parser.buffer("w", c.weightCount());
-  const int y = parser.buffer("y", c.outputCount()), bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
+  const int y = parser.buffer("y", c.outputCount()),
+            bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
   const int workspace = parser.workspace(convWorkspaceBytes(parser.threads()));
   parser.finish();
   const Kernels &kernel = kernels();
@@ -216,7 +222,8 @@ LibraryCall prepareConvBackwardData(CallParser &parser) {
 LibraryCall prepareConvBackwardWeights(CallParser &parser) {
   const Convolution c(parser);
   const int x = parser.buffer("x", c.inputCount()), dy = parser.buffer("dy", c.outputCount());
-  const int dw = parser.buffer("dw", c.weightCount()), bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
+  const int dw = parser.buffer("dw", c.weightCount()),
+            bias = parser.bufferIf(parser.flag("bias"), "bias", c.co);
   const int workspace = parser.workspace(convWorkspaceBytes(parser.threads()));
   parser.finish();
   const Kernels &kernel = kernels();

@@ -1,5 +1,5 @@
-// Strided copies: copy_box and transpose. Dimensions are sorted and merged once; a copy then is either rows of
-// contiguous bytes, blocks of a two-dimensional transpose, or single elements.
+// Strided copies: copy_box and transpose. Dimensions are sorted and merged once; a copy then is either rows
+// of contiguous bytes, blocks of a two-dimensional transpose, or single elements.
 #include "runtime/device/cpu/functions.h"
 
 #include <algorithm>
@@ -17,7 +17,8 @@ struct Dimension {
 struct CopyPlan {
   std::vector<Dimension> outer;
   Dimension inner{1, 1, 1};
-  /// The dimension along which the source is contiguous when the inner one (contiguous in the target) is not it.
+  /// The dimension along which the source is contiguous when the inner one (contiguous in the target) is not
+  /// it.
   Dimension cross{1, 1, 1};
   int64_t outerCount = 1;
   bool empty = false;
@@ -44,7 +45,8 @@ CopyPlan planCopy(std::vector<Dimension> dims) {
   });
   std::vector<Dimension> merged;
   for (const Dimension &d : dims) {
-    if (!merged.empty() && merged.back().source == d.size * d.source && merged.back().target == d.size * d.target)
+    if (!merged.empty() && merged.back().source == d.size * d.source &&
+        merged.back().target == d.size * d.target)
       merged.back() = {merged.back().size * d.size, d.source, d.target};
     else
       merged.push_back(d);
@@ -54,7 +56,8 @@ CopyPlan planCopy(std::vector<Dimension> dims) {
     merged.pop_back();
   }
   if (plan.inner.source != 1) {
-    auto contiguous = std::find_if(merged.begin(), merged.end(), [](const Dimension &d) { return d.source == 1; });
+    auto contiguous =
+        std::find_if(merged.begin(), merged.end(), [](const Dimension &d) { return d.source == 1; });
     if (contiguous != merged.end()) {
       plan.cross = *contiguous;
       merged.erase(contiguous);
@@ -88,7 +91,8 @@ void crossBlock(const CopyPlan &plan, const T *source, T *target, int64_t crossB
 template <typename T> void runCopy(const CopyPlan &plan, Pool &pool, const T *source, T *target) {
   if (plan.empty)
     return;
-  // Tasks of about 64 KiB, cut along the outer positions or, within one, along the longest remaining dimension.
+  // Tasks of about 64 KiB, cut along the outer positions or, within one, along the longest remaining
+  // dimension.
   constexpr int64_t taskElements = 65536 / sizeof(T);
   if (plan.cross.size > 1) {
     constexpr int64_t stripe = 64;
@@ -122,10 +126,11 @@ template <typename T> void runCopy(const CopyPlan &plan, Pool &pool, const T *so
   });
 }
 
-void runCopy(const CopyPlan &plan, int64_t bytes, Pool &pool, const void *source, int64_t sourceOffset, void *target,
-             int64_t targetOffset) {
+void runCopy(const CopyPlan &plan, int64_t bytes, Pool &pool, const void *source, int64_t sourceOffset,
+             void *target, int64_t targetOffset) {
   auto run = [&]<typename T>(T) {
-    runCopy(plan, pool, static_cast<const T *>(source) + sourceOffset, static_cast<T *>(target) + targetOffset);
+    runCopy(plan, pool, static_cast<const T *>(source) + sourceOffset,
+            static_cast<T *>(target) + targetOffset);
   };
   switch (bytes) {
   case 1:
@@ -143,8 +148,10 @@ void runCopy(const CopyPlan &plan, int64_t bytes, Pool &pool, const void *source
 LibraryCall prepareCopyBox(CallParser &parser) {
   const std::vector<int64_t> shape = parser.sizes("shape");
   const int64_t rank = int64_t(shape.size());
-  const std::vector<int64_t> from = parser.sizes("source_strides", rank), to = parser.sizes("target_strides", rank);
-  const int64_t sourceOffset = parser.size("source_offset", 0), targetOffset = parser.size("target_offset", 0);
+  const std::vector<int64_t> from = parser.sizes("source_strides", rank),
+                             to = parser.sizes("target_strides", rank);
+  const int64_t sourceOffset = parser.size("source_offset", 0),
+                targetOffset = parser.size("target_offset", 0);
   const int64_t bytes = parser.elementBytes();
   const int source = parser.box("source", shape, from, sourceOffset, bytes);
   const int target = parser.box("target", shape, to, targetOffset, bytes);
@@ -154,8 +161,9 @@ LibraryCall prepareCopyBox(CallParser &parser) {
   for (int64_t i = 0; i < rank; ++i)
     dims.push_back({shape[i], from[i], to[i]});
   return [=, plan = planCopy(dims)](const CallContext &context) {
-    runCopy(plan, bytes, context.pool, context.args[source], sourceOffset + (scalars > 0 ? context.scalars[0] : 0),
-            context.args[target], targetOffset + (scalars > 1 ? context.scalars[1] : 0));
+    runCopy(plan, bytes, context.pool, context.args[source],
+            sourceOffset + (scalars > 0 ? context.scalars[0] : 0), context.args[target],
+            targetOffset + (scalars > 1 ? context.scalars[1] : 0));
   };
 }
 
@@ -167,11 +175,12 @@ LibraryCall prepareTranspose(CallParser &parser) {
   std::sort(sorted.begin(), sorted.end());
   for (int64_t i = 0; i < rank; ++i)
     if (sorted[i] != i)
-      parser.fail("attribute 'perm' is " + parser.attribute("perm").dump() + ", expected a permutation of 0 to " +
-                  std::to_string(rank - 1));
+      parser.fail("attribute 'perm' is " + parser.attribute("perm").dump() +
+                  ", expected a permutation of 0 to " + std::to_string(rank - 1));
   const int64_t bytes = parser.elementBytes();
   const auto elements = checkedProduct(shape);
-  const int source = parser.buffer("source", elements, bytes), target = parser.buffer("target", elements, bytes);
+  const int source = parser.buffer("source", elements, bytes),
+            target = parser.buffer("target", elements, bytes);
   parser.finish();
 
   std::vector<Dimension> dims(rank);

@@ -1,4 +1,5 @@
-// CPU level detection. The compiler's own run-time support does the CPUID work, the operating system's part included.
+// CPU level detection. The compiler's own run-time support does the CPUID work, the operating system's part
+// included.
 #include "runtime/device/cpu/cpu.h"
 
 #include "runtime/core/error.h"
@@ -11,8 +12,9 @@ namespace tessera::rt::cpu {
 static Level detectLevel() {
   __builtin_cpu_init();
   if (!__builtin_cpu_supports("x86-64-v3"))
-    throw Error("this CPU lacks the x86-64-v3 instructions (AVX2, FMA, BMI) that Tessera's programs need; run the "
-                "program on a machine of 2015 or later");
+    throw Error(
+        "this CPU lacks the x86-64-v3 instructions (AVX2, FMA, BMI) that Tessera's programs need; run the "
+        "program on a machine of 2015 or later");
   const bool v4 = __builtin_cpu_supports("x86-64-v4");
   const char *wanted = std::getenv("TESSERA_CPU_LEVEL");
   if (!wanted)

@@ -35,7 +35,8 @@ LibraryCall prepareGather(CallParser &parser) {
   const int64_t rowBytes = width * bytes, scalars = parser.scalars();
 
   return [=](const CallContext &context) {
-    const int64_t start = scalars > 0 ? context.scalars[0] : 0, valid = scalars > 1 ? context.scalars[1] : count;
+    const int64_t start = scalars > 0 ? context.scalars[0] : 0,
+                  valid = scalars > 1 ? context.scalars[1] : count;
     const char *source = static_cast<const char *>(context.args[table]);
     char *target = static_cast<char *>(context.args[out]);
     context.pool.parallelFor(count, rowGrain(rowBytes), [&](int64_t begin, int64_t end, int) {

@@ -88,14 +88,15 @@ LibraryCall prepareMaskPadding(CallParser &parser) {
     char *target = static_cast<char *>(context.args[out]);
     const int64_t block = n * inner, kept = valid * inner;
     const int64_t touched = std::max<int64_t>(1, (copies ? block : block - kept) * pattern.size);
-    context.pool.parallelFor(outer, std::max<int64_t>(1, 65536 / touched), [&](int64_t begin, int64_t end, int) {
-      for (int64_t i = begin; i < end; ++i) {
-        const int64_t at = i * block * pattern.size;
-        if (copies)
-          std::memcpy(target + at, source + at, kept * pattern.size);
-        pattern.write(target + at + kept * pattern.size, block - kept);
-      }
-    });
+    context.pool.parallelFor(outer, std::max<int64_t>(1, 65536 / touched),
+                             [&](int64_t begin, int64_t end, int) {
+                               for (int64_t i = begin; i < end; ++i) {
+                                 const int64_t at = i * block * pattern.size;
+                                 if (copies)
+                                   std::memcpy(target + at, source + at, kept * pattern.size);
+                                 pattern.write(target + at + kept * pattern.size, block - kept);
+                               }
+                             });
   };
 }
 

@@ -33,20 +33,20 @@ std::array<int64_t, 3> batchOffsets(const std::vector<BatchDim> &dims, int64_t i
 static void foldBatch(Product &p) {
   for (bool changed = true; changed;) {
     changed = std::erase_if(p.batch, [&](const BatchDim &d) {
-      if (d.b == 0 && d.a == p.m * p.a[0] && d.c == p.m * p.c[0])
-        p.m *= d.size;
-      else if (!p.bias && d.a == 0 && d.b == p.n * p.b[1] && d.c == p.n * p.c[1])
-        p.n *= d.size;
-      else
-        return false;
-      return true;
-    }) > 0;
+                if (d.b == 0 && d.a == p.m * p.a[0] && d.c == p.m * p.c[0])
+                  p.m *= d.size;
+                else if (!p.bias && d.a == 0 && d.b == p.n * p.b[1] && d.c == p.n * p.c[1])
+                  p.n *= d.size;
+                else
+                  return false;
+                return true;
+              }) > 0;
     changed |= std::erase_if(p.summed, [&](const BatchDim &d) {
-      if (d.a != p.k * p.a[1] || d.b != p.k * p.b[0])
-        return false;
-      p.k *= d.size;
-      return true;
-    }) > 0;
+                 if (d.a != p.k * p.a[1] || d.b != p.k * p.b[0])
+                   return false;
+                 p.k *= d.size;
+                 return true;
+               }) > 0;
   }
 }
 
@@ -80,8 +80,7 @@ LibraryCall prepareGemm(CallParser &parser) {
   p.accumulate = parser.flag("accumulate");
   p.bias = parser.flag("bias");
   p.residual = parser.flag("residual");
-  p.activation =
-      Activation(parser.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
+  p.activation = Activation(parser.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
   const int64_t offsetA = parser.size("a_offset", 0), offsetB = parser.size("b_offset", 0);
   const int64_t offsetC = parser.size("c_offset", 0);
 

@@ -1,4 +1,5 @@
-// Matrix product calls in normal form, shared by the two ways of computing them: oneDNN and the library's own kernels.
+// Matrix product calls in normal form, shared by the two ways of computing them: oneDNN and the library's own
+// kernels.
 #pragma once
 
 #include "runtime/device/cpu/functions.h"
@@ -41,8 +42,8 @@ using ProductFn = std::function<void(const ProductArgs &, Pool &)>;
 /// The library's own kernels: any strides. Needs ownProductBytes(threads).
 ProductFn prepareOwnProduct(const Product &product);
 
-/// oneDNN, one-thread calls on blocks of C. Empty when it has no fast kernel for the layouts. `workspaceBytes` is set to
-/// what it needs for `threads`.
+/// oneDNN, one-thread calls on blocks of C. Empty when it has no fast kernel for the layouts.
+/// `workspaceBytes` is set to what it needs for `threads`.
 ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &workspaceBytes);
 
 } // namespace tessera::rt::cpu

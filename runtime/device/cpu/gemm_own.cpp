@@ -32,7 +32,8 @@ struct Block {
 /// One block of C of one batch item.
 void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &args, const Block &block,
                   std::array<int64_t, 3> offsets, float *area) {
-  float *packedA = area, *packedB = packedA + blockRows * blockDepth, *held = packedB + blockDepth * blockColumns;
+  float *packedA = area, *packedB = packedA + blockRows * blockDepth,
+        *held = packedB + blockDepth * blockColumns;
   float *c = args.c + offsets[2] + block.row * p.c[0] + block.column * p.c[1];
   // Where C is not by rows, or still holds the residual, the block is computed aside.
   const bool aside = p.c[1] != 1 || p.residual;
@@ -81,12 +82,14 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
 ProductFn prepareOwnProduct(const Product &product) {
   const Kernels &kernel = kernels();
   return [p = product, &kernel](const ProductArgs &args, Pool &pool) {
-    const int64_t rowBlocks = (p.m + taskRows - 1) / taskRows, columnBlocks = (p.n + blockColumns - 1) / blockColumns;
+    const int64_t rowBlocks = (p.m + taskRows - 1) / taskRows,
+                  columnBlocks = (p.n + blockColumns - 1) / blockColumns;
     const int64_t blocks = rowBlocks * columnBlocks;
     pool.parallelFor(p.items() * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
       float *area = reinterpret_cast<float *>(args.workspace + worker * ownProductBytes(1));
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t row = task % blocks / columnBlocks * taskRows, column = task % columnBlocks * blockColumns;
+        const int64_t row = task % blocks / columnBlocks * taskRows,
+                      column = task % columnBlocks * blockColumns;
         computeBlock(p, kernel, args,
                      {row, std::min(taskRows, p.m - row), column, std::min(blockColumns, p.n - column)},
                      batchOffsets(p.batch, task / blocks), area);

@@ -87,7 +87,8 @@ void VendorProduct::create(const Variant &variant, int threads) {
 
   std::vector<Bound> workers;
   for (int i = 0; i < threads; ++i) {
-    Bound bound = {{a, engine, nullptr}, {b, engine, nullptr}, {c, engine, nullptr}, {}, {scratch, engine, nullptr}, {}};
+    Bound bound = {
+        {a, engine, nullptr}, {b, engine, nullptr}, {c, engine, nullptr}, {}, {scratch, engine, nullptr}, {}};
     bound.args = {{DNNL_ARG_SRC, bound.a.get()},
                   {DNNL_ARG_WEIGHTS, bound.b.get()},
                   {DNNL_ARG_DST, bound.c.get()},
@@ -107,8 +108,8 @@ bool VendorProduct::usable() const {
     const std::string_view name = primitive.description.impl_info_str();
     if (name.find("ref") != name.npos)
       return false;
-    // Rows of B a multiple of 4 KiB apart all fall into one set of the first cache. oneDNN packs such a B for powers of
-    // two; without, it runs at a third of the speed of a packed product.
+    // Rows of B a multiple of 4 KiB apart all fall into one set of the first cache. oneDNN packs such a B for
+    // powers of two; without, it runs at a third of the speed of a packed product.
     if (p.b[1] == 1 && p.b[0] % 1024 == 0 && variant.rows >= 32 &&
         int64_t(primitive.description.scratchpad_desc().get_size()) < 64 * 1024)
       return false;
@@ -150,7 +151,8 @@ bool dense(int64_t rows, int64_t columns, std::array<int64_t, 2> &strides) {
   return (strides[1] == 1 && strides[0] >= columns) || (strides[0] == 1 && strides[1] >= rows);
 }
 
-/// Blocks of C: large enough to amortise packing, enough of them for the pool, the same for any number of threads.
+/// Blocks of C: large enough to amortise packing, enough of them for the pool, the same for any number of
+/// threads.
 void chooseBlocks(VendorProduct &v) {
   const Product &p = v.p;
   constexpr int64_t wantedTasks = 16, leastWork = int64_t(1) << 19;
@@ -203,7 +205,8 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
   return [v](const ProductArgs &args, Pool &pool) {
     const Product &p = v->p;
     const int64_t rowBlocks = (p.m + v->blockRows - 1) / v->blockRows;
-    const int64_t columnBlocks = (p.n + v->blockColumns - 1) / v->blockColumns, blocks = rowBlocks * columnBlocks;
+    const int64_t columnBlocks = (p.n + v->blockColumns - 1) / v->blockColumns,
+                  blocks = rowBlocks * columnBlocks;
     pool.parallelFor(p.items() * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
       useOneVendorThread();
       for (int64_t task = begin; task < end; ++task)

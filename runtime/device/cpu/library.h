@@ -10,8 +10,8 @@
 //  - A buffer in brackets is present exactly when the boolean attribute of its name is true.
 //  - Scalars are evaluated EXPRs in the order given; those in brackets may be left off from the end.
 //  - `workspace`: the function takes scratch as one more, last buffer, present exactly when the attribute
-//    `workspace` (its bytes) is > 0. The named formula of workspace.h says how much to reserve. Less than this
-//    machine needs is an error when the program is loaded, with both numbers.
+//    `workspace` (its bytes) is > 0. The named formula of workspace.h says how much to reserve. Less than
+//    this machine needs is an error when the program is loaded, with both numbers.
 //  - What is written overlaps nothing else that is read or written, except where a function says "in place":
 //    then the same buffer is passed twice. (Disjoint parts of one buffer are fine: packed Q, K, V.)
 //  - Padding is not read where a scalar says what is valid; elsewhere it is data.
@@ -21,10 +21,11 @@
 //   buffers: A, B, C, [bias], [residual], workspace (gemmWorkspaceBytes)
 //   attrs:   m, n, k, a=[m stride, k stride], b=[k stride, n stride], c=[m stride, n stride],
 //            batch=[[size, sa, sb, sc]...] (default none), accumulate=false, bias=false, residual=false,
-//            activation="none" | "gelu_tanh" | "gelu_erf" | "relu" | "silu", a_offset=0, b_offset=0, c_offset=0
-//   C = activation(A B + (accumulate ? C : 0) + bias[n]) + residual for every batch item. The residual has C's
-//   strides and offset and may be C's buffer (in place). A batch dimension with sc = 0 is summed over (then
-//   C's other strides still address each element once). k = 0 gives A B = 0.
+//            activation="none" | "gelu_tanh" | "gelu_erf" | "relu" | "silu", a_offset=0, b_offset=0,
+//            c_offset=0
+//   C = activation(A B + (accumulate ? C : 0) + bias[n]) + residual for every batch item. The residual has
+//   C's strides and offset and may be C's buffer (in place). A batch dimension with sc = 0 is summed over
+//   (then C's other strides still address each element once). k = 0 gives A B = 0.
 // attention_forward
 //   buffers: q, k, v, [bias], o, lse, workspace (attentionForwardWorkspaceBytes)
 //   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false,
@@ -44,7 +45,8 @@
 // conv_forward
 //   buffers: x [b,ci,h,w], w [co,ci/groups,kh,kw], y [b,co,oh,ow], [bias], workspace (convWorkspaceBytes)
 //   attrs:   batch, in_channels, out_channels, groups=1, in=[h,w], out=[oh,ow], kernel=[kh,kw],
-//            strides=[1,1], pads=[top,left] (begin only: the end follows from `out`), dilations=[1,1], bias=false
+//            strides=[1,1], pads=[top,left] (begin only: the end follows from `out`), dilations=[1,1],
+//            bias=false
 //   All lists have one element for a one-dimensional convolution.
 // conv_backward_data
 //   buffers: w, dy, dx, workspace (convWorkspaceBytes); attrs: as conv_forward
@@ -77,9 +79,10 @@
 //   buffers: out (i64); attrs: count; scalars: start
 //   out[i] = start + i.
 // sum_squares
-//   buffers: in_0 ... in_p-1, out; attrs: counts=[count_0 ... count_p-1]; scalars: none or valid_0 ... valid_p-1
-//   out[0] = the sum of the squares of the first valid_i (without scalars: all) elements of every input, added
-//   in f64. {"valid": replicas, "block": count, "size": count} counts a replicated input on one rank only.
+//   buffers: in_0 ... in_p-1, out; attrs: counts=[count_0 ... count_p-1]; scalars: none or valid_0 ...
+//   valid_p-1 out[0] = the sum of the squares of the first valid_i (without scalars: all) elements of every
+//   input, added in f64. {"valid": replicas, "block": count, "size": count} counts a replicated input on one
+//   rank only.
 // square_root
 //   buffers: in, out (may be in place); attrs: count
 // row_max
@@ -101,8 +104,8 @@
 // sgd_momentum
 //   buffers: scalars, decay, [grad_norm], p, g, momentum; attrs: as adamw
 //   In place on p and the state, as PyTorch's optimizers. `scalars` is the program's f32 array, `decay` the
-//   array of weight decays, indexed by the attribute. With grad_norm (the global norm, one f32) and clip_norm > 0
-//   the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)).
+//   array of weight decays, indexed by the attribute. With grad_norm (the global norm, one f32) and clip_norm
+//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)).
 #pragma once
 
 #include "runtime/device/cpu/pool.h"
@@ -117,8 +120,8 @@
 
 namespace tessera::rt::cpu {
 
-/// What a step gives a prepared call: buffers and evaluated scalars in the order of the contract, and the pool
-/// of the rank that it was prepared for.
+/// What a step gives a prepared call: buffers and evaluated scalars in the order of the contract, and the
+/// pool of the rank that it was prepared for.
 struct CallContext {
   void *const *args;
   const int64_t *scalars;
@@ -128,8 +131,8 @@ struct CallContext {
 /// A prepared call. Not to be run twice at the same time: it may own primitives per thread of the pool.
 using LibraryCall = std::function<void(const CallContext &)>;
 
-/// What is known when a call is prepared: `argBytes` are the sizes of its buffers in order, `threads` those of
-/// the pool it will run on.
+/// What is known when a call is prepared: `argBytes` are the sizes of its buffers in order, `threads` those
+/// of the pool it will run on.
 struct CallSite {
   const nlohmann::json &attrs;
   std::span<const int64_t> argBytes;

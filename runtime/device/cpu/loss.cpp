@@ -49,7 +49,8 @@ LibraryCall prepareSoftmaxSums(CallParser &parser) {
     const float *x = static_cast<const float *>(context.args[logits]);
     const float *shift = static_cast<const float *>(context.args[max]);
     const int64_t *label = static_cast<const int64_t *>(context.args[labels]);
-    float *sums = static_cast<float *>(context.args[sum]), *picks = static_cast<float *>(context.args[picked]);
+    float *sums = static_cast<float *>(context.args[sum]),
+          *picks = static_cast<float *>(context.args[picked]);
     context.pool.parallelFor(rows, rowGrain(cols), [&](int64_t begin, int64_t end, int) {
       for (int64_t i = begin; i < end; ++i) {
         const float *row = x + i * cols;

@@ -10,7 +10,8 @@
 namespace tessera::rt {
 
 namespace {
-/// The pool and worker number of this thread while it works on a job: nested loops run inline under the same number.
+/// The pool and worker number of this thread while it works on a job: nested loops run inline under the same
+/// number.
 thread_local Pool *currentPool = nullptr;
 thread_local int currentWorker = 0;
 } // namespace

@@ -27,7 +27,9 @@ struct StepArguments {
     g = parser.buffer("g", count);
   }
 
-  float *array(const CallContext &context, int index) const { return static_cast<float *>(context.args[index]); }
+  float *array(const CallContext &context, int index) const {
+    return static_cast<float *>(context.args[index]);
+  }
 
   UpdateStep step(const CallContext &context) const {
     const float *s = array(context, scalars);
@@ -42,8 +44,8 @@ struct StepArguments {
   }
 };
 
-LibraryCall prepareAdaptive(CallParser &parser,
-                            void (*update)(const UpdateStep &, float *, const float *, float *, float *, int64_t)) {
+LibraryCall prepareAdaptive(CallParser &parser, void (*update)(const UpdateStep &, float *, const float *,
+                                                               float *, float *, int64_t)) {
   const StepArguments args(parser);
   const int m = parser.buffer("m", args.count), v = parser.buffer("v", args.count);
   parser.finish();

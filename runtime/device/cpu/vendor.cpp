@@ -12,9 +12,11 @@ const dnnl::engine &vendorEngine() {
 }
 
 void useOneVendorThread() {
-  // The runtime comes with oneDNN; looking it up avoids linking a second one. A oneDNN without OpenMP has none.
+  // The runtime comes with oneDNN; looking it up avoids linking a second one. A oneDNN without OpenMP has
+  // none.
   using SetThreads = void (*)(int);
-  static const SetThreads setThreads = reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
+  static const SetThreads setThreads =
+      reinterpret_cast<SetThreads>(dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   static thread_local bool limited = false;
   if (!limited && setThreads)
     setThreads(1);

@@ -12,8 +12,8 @@ constexpr int64_t panelColumns = 32;
 /// Query rows per block (a multiple of every register tile) and keys per tile of attention.
 constexpr int64_t attentionRows = 72;
 constexpr int64_t attentionKeys = 256;
-/// The library's own product: a task computes taskRows x blockColumns of C, blockDepth of the sum at a time, and packs
-/// blockRows rows of A at a time.
+/// The library's own product: a task computes taskRows x blockColumns of C, blockDepth of the sum at a time,
+/// and packs blockRows rows of A at a time.
 constexpr int64_t taskRows = 384;
 constexpr int64_t blockRows = 96;
 constexpr int64_t blockDepth = 256;
@@ -23,7 +23,9 @@ constexpr int64_t unfoldedStride = 272;
 /// What a one-thread matrix product of oneDNN may ask for: packed panels of both operands.
 constexpr int64_t vendorProductBytes = 1536 * 1024;
 
-constexpr int64_t roundUp(int64_t value, int64_t multiple) { return (value + multiple - 1) / multiple * multiple; }
+constexpr int64_t roundUp(int64_t value, int64_t multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
 
 /// One thread's area of `floats` floats, rounded so that every area stays 64-byte aligned.
 constexpr int64_t areaBytes(int64_t floats) { return roundUp(floats, 64) * 4; }

@@ -1,5 +1,5 @@
-// Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the online
-// softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
+// Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the
+// online softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
 #include "runtime/device/cpu/kernels/vector.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
@@ -22,7 +22,8 @@ struct Scratch {
 };
 
 /// scores[j] = scale * scores[j] + bias for keys [begin, begin + n) of one row; returns the maximum.
-static float scaleRow(const AttentionShape &shape, const float *bias, float *scores, int64_t begin, int64_t n) {
+static float scaleRow(const AttentionShape &shape, const float *bias, float *scores, int64_t begin,
+                      int64_t n) {
   float highest = minusInfinity;
   if (!bias) {
     for (int64_t j = 0; j < n; ++j) {
@@ -134,14 +135,16 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
   }
 }
 
-void attentionBackward(const AttentionShape &shape, const AttentionCall &call, int64_t b, int64_t m, float *area) {
+void attentionBackward(const AttentionShape &shape, const AttentionCall &call, int64_t b, int64_t m,
+                       float *area) {
   const int64_t d = shape.d, dp = roundUp(d, panelWidth), lseRow = shape.kvHeads * shape.group;
   const int64_t rows = call.validS, keys = rows > 0 ? visible(shape, call, rows - 1) : 0;
   const int64_t keysPadded = roundUp(keys, panelWidth);
   Scratch scratch{area};
   float *kPanels = scratch.take(keysPadded * d), *vPanels = scratch.take(keysPadded * d);
   float *kRows = scratch.take(keys * dp), *dk = scratch.take(keys * dp), *dv = scratch.take(keys * dp);
-  float *scores = scratch.take(attentionRows * attentionKeys), *dScores = scratch.take(attentionRows * attentionKeys);
+  float *scores = scratch.take(attentionRows * attentionKeys),
+        *dScores = scratch.take(attentionRows * attentionKeys);
   float *qRows = scratch.take(attentionRows * dp), *dORows = scratch.take(attentionRows * dp);
   float *dq = scratch.take(attentionRows * dp), *dot = scratch.take(attentionRows);
 
@@ -184,10 +187,10 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
           const int64_t limit = most(0, least(width, visible(shape, call, i0 + r0 + count - 1) - j0));
           float *s = scores + r0 * attentionKeys, *ds = dScores + r0 * attentionKeys;
           if (limit > 0) {
-            product(count, limit, d, {qBlock.data + r0 * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d,
-                    s, attentionKeys, false);
-            product(count, limit, d, {dOBlock.data + r0 * shape.dO[1], shape.dO[1], 1}, vPanels + j0 * d,
-                    d, ds, attentionKeys, false);
+            product(count, limit, d, {qBlock.data + r0 * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d, s,
+                    attentionKeys, false);
+            product(count, limit, d, {dOBlock.data + r0 * shape.dO[1], shape.dO[1], 1}, vPanels + j0 * d, d,
+                    ds, attentionKeys, false);
           }
           for (int64_t r = r0; r < r0 + count; ++r) {
             float *p = scores + r * attentionKeys, *dRow = dScores + r * attentionKeys;
@@ -205,8 +208,8 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
               p[j] = dRow[j] = 0;
           }
           if (limit > 0)
-            product(count, dp, limit, {ds, attentionKeys, 1}, kRows + j0 * dp, least(attentionKeys, keys - j0),
-                    dq + r0 * dp, dp, true);
+            product(count, dp, limit, {ds, attentionKeys, 1}, kRows + j0 * dp,
+                    least(attentionKeys, keys - j0), dq + r0 * dp, dp, true);
         }
         // Keys of a register tile meet only the rows from the first that sees them on.
         for (int64_t c0 = 0; c0 < width; c0 += tileRows) {
@@ -229,7 +232,8 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
     }
     clearRows(dqOut + rows * shape.dq[1], shape.s - rows, shape.dq[1], d);
   }
-  float *dkOut = call.dk + b * shape.dk[0] + m * shape.dk[2], *dvOut = call.dv + b * shape.dv[0] + m * shape.dv[2];
+  float *dkOut = call.dk + b * shape.dk[0] + m * shape.dk[2],
+        *dvOut = call.dv + b * shape.dv[0] + m * shape.dv[2];
   for (int64_t j = 0; j < keys; ++j)
     for (int64_t c = 0; c < d; ++c) {
       dkOut[j * shape.dk[1] + c] = dk[j * dp + c];

@@ -1,6 +1,6 @@
-// The vectorised inner loops of the library, compiled once per CPU level (x86-64-v3 and -v4) and chosen at start.
-// Files in this folder use no inline code of the standard library: the linker could keep a copy of it that the
-// machine cannot execute.
+// The vectorised inner loops of the library, compiled once per CPU level (x86-64-v3 and -v4) and chosen at
+// start. Files in this folder use no inline code of the standard library: the linker could keep a copy of it
+// that the machine cannot execute.
 #pragma once
 
 #include <cstdint>
@@ -37,13 +37,13 @@ struct UpdateStep {
 struct Kernels {
   const char *level;
 
-  /// c[m x n] (row stride ldc) = or += a b. `panels`: b packed by packPanels with depth panelDepth >= k. Reads and
-  /// writes exactly m x n of c.
-  void (*product)(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth, float *c,
-                  int64_t ldc, bool accumulate);
+  /// c[m x n] (row stride ldc) = or += a b. `panels`: b packed by packPanels with depth panelDepth >= k.
+  /// Reads and writes exactly m x n of c.
+  void (*product)(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth,
+                  float *c, int64_t ldc, bool accumulate);
   /// The same for b in rows `ldb` apart, each readable up to roundUp(n, panelColumns).
-  void (*productRows)(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
-                      bool accumulate);
+  void (*productRows)(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
+                      int64_t ldc, bool accumulate);
   /// Packs b[k x n] into panels of the level's width: [ceil(n / width)][k][width], zeros beyond n. At most
   /// k * roundUp(n, panelColumns) floats.
   void (*packPanels)(int64_t k, int64_t n, Strided b, float *panels);
@@ -51,10 +51,11 @@ struct Kernels {
   void (*packBlock)(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
 
   /// Rows [rowBegin, rowEnd) of all query heads of (batch item b, key head m).
-  void (*attentionForward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, int64_t rowBegin,
-                           int64_t rowEnd, float *scratch);
+  void (*attentionForward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m,
+                           int64_t rowBegin, int64_t rowEnd, float *scratch);
   /// All gradients of (batch item b, key head m).
-  void (*attentionBackward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, float *scratch);
+  void (*attentionBackward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m,
+                            float *scratch);
 
   float (*rowMax)(const float *x, int64_t n);
   /// The sum of exp(x - shift).

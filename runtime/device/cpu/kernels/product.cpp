@@ -1,4 +1,5 @@
-// Matrix product of blocks that fit the cache: a register tile of tileRows x panelWidth, operands by strides or packed.
+// Matrix product of blocks that fit the cache: a register tile of tileRows x panelWidth, operands by strides
+// or packed.
 #include "runtime/device/cpu/kernels/vector.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
@@ -30,8 +31,8 @@ using TileFn = void (*)(int64_t k, const float *a, int64_t row, int64_t column, 
                         float *c, int64_t ldc, bool accumulate);
 
 template <int Rows, int Vectors>
-static void tileFn(int64_t k, const float *a, int64_t row, int64_t column, const float *b, int64_t ldb, float *c,
-                   int64_t ldc, bool accumulate) {
+static void tileFn(int64_t k, const float *a, int64_t row, int64_t column, const float *b, int64_t ldb,
+                   float *c, int64_t ldc, bool accumulate) {
   // A unit stride known to the compiler saves address arithmetic in the common case.
   if (column == 1)
     tile<Rows, Vectors>(k, a, row, 1, b, ldb, c, ldc, accumulate);
@@ -39,20 +40,25 @@ static void tileFn(int64_t k, const float *a, int64_t row, int64_t column, const
     tile<Rows, Vectors>(k, a, row, column, b, ldb, c, ldc, accumulate);
 }
 
-#define TESSERA_TILES(v) {tileFn<1, v>, tileFn<2, v>, tileFn<3, v>, tileFn<4, v>, tileFn<5, v>, tileFn<6, v>
+#define TESSERA_TILES(v)                                                                                     \
+  {                                                                                                          \
+    tileFn<1, v>, tileFn<2, v>, tileFn<3, v>, tileFn<4, v>, tileFn<5, v>, tileFn<6, v>
 #ifdef __AVX512F__
-#define TESSERA_MORE_TILES(v)                                                                                    \
+#define TESSERA_MORE_TILES(v)                                                                                \
   , tileFn<7, v>, tileFn<8, v>, tileFn<9, v>, tileFn<10, v>, tileFn<11, v>, tileFn<12, v>
 #else
 #define TESSERA_MORE_TILES(v)
 #endif
 /// tiles[vectors - 1][rows - 1]
 static constexpr TileFn tiles[2][tileRows] = {TESSERA_TILES(1) TESSERA_MORE_TILES(1)},
-                                              TESSERA_TILES(2) TESSERA_MORE_TILES(2)}};
+                        TESSERA_TILES(2) TESSERA_MORE_TILES(2)
+}
+}
+;
 
 /// One panel of columns: n <= panelWidth of them, all rows. b must be readable for whole vectors.
-static void panel(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
-                  bool accumulate) {
+static void panel(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
+                  int64_t ldc, bool accumulate) {
   const int vectors = n <= lanes ? 1 : 2;
   const int64_t width = vectors * lanes;
   for (int64_t i = 0; i < m; i += tileRows) {
@@ -78,8 +84,8 @@ void product(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, in
     panel(m, least(panelWidth, n - j), k, a, panels + j * panelDepth, panelWidth, c + j, ldc, accumulate);
 }
 
-void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
-                 bool accumulate) {
+void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
+                 int64_t ldc, bool accumulate) {
   for (int64_t j = 0; j < n; j += panelWidth)
     panel(m, least(panelWidth, n - j), k, a, b + j, ldb, c + j, ldc, accumulate);
 }

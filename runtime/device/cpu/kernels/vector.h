@@ -31,8 +31,8 @@ static inline int64_t most(int64_t a, int64_t b) { return a > b ? a : b; }
 
 constexpr float minusInfinity = -__builtin_inff();
 
-/// e^x for x up to 88, 0 below -87.3, NaN for NaN; relative error below 2e-7. Cephes' polynomial after a two-step
-/// range reduction, which reassociation would undo.
+/// e^x for x up to 88, 0 below -87.3, NaN for NaN; relative error below 2e-7. Cephes' polynomial after a
+/// two-step range reduction, which reassociation would undo.
 static inline float exponential(float x) {
 #pragma clang fp reassociate(off) contract(fast)
   const float clamped = x < -87.3f ? -87.3f : x;
@@ -52,8 +52,8 @@ static inline float exponential(float x) {
 // Defined in product.cpp; the attention kernels call them directly.
 void product(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth, float *c,
              int64_t ldc, bool accumulate);
-void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c, int64_t ldc,
-                 bool accumulate);
+void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
+                 int64_t ldc, bool accumulate);
 void packPanels(int64_t k, int64_t n, Strided b, float *panels);
 void packBlock(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
 

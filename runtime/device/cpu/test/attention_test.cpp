@@ -1,5 +1,5 @@
-// Attention against f64: packed strides, groups of query heads, causal offsets, bias, padding that holds NaN, both CPU
-// levels' edge sizes.
+// Attention against f64: packed strides, groups of query heads, causal offsets, bias, padding that holds NaN,
+// both CPU levels' edge sizes.
 #include "runtime/device/cpu/test/harness.h"
 #include "runtime/device/cpu/workspace.h"
 
@@ -15,7 +15,8 @@ struct Case {
   int64_t validS = -1, validT = -1, startS = 0, startT = 0;
 };
 
-/// All arrays of a case. q, k and v lie packed in `qkv` [b, max(s, t), m, group q's + k + v, d], the gradients in the same way.
+/// All arrays of a case. q, k and v lie packed in `qkv` [b, max(s, t), m, group q's + k + v, d], the
+/// gradients in the same way.
 struct Data {
   Case c;
   int64_t length, headStride, rowStride;
@@ -53,13 +54,21 @@ struct Data {
       std::fill_n(&dO[(b * c.s + c.validS) * c.heads * c.group * c.d * (c.validS < c.s)],
                   (c.s - c.validS) * c.heads * c.group * c.d, notANumber);
     const int64_t queryHead = c.group * c.d;
-    attrs = {{"batch", c.batch}, {"s", c.s}, {"t", c.t}, {"kv_heads", c.heads}, {"group", c.group}, {"d", c.d},
-             {"scale", scale()}, {"causal", c.causal}, {"bias", c.bias != 0},
+    attrs = {{"batch", c.batch},
+             {"s", c.s},
+             {"t", c.t},
+             {"kv_heads", c.heads},
+             {"group", c.group},
+             {"d", c.d},
+             {"scale", scale()},
+             {"causal", c.causal},
+             {"bias", c.bias != 0},
              {"q_strides", {length * rowStride, rowStride, headStride, c.d}},
              {"k_strides", {length * rowStride, rowStride, headStride}},
              {"v_strides", {length * rowStride, rowStride, headStride}},
              {"o_strides", {c.s * c.heads * queryHead, c.heads * queryHead, queryHead, c.d}},
-             {"k_offset", queryHead}, {"v_offset", queryHead + c.d}};
+             {"k_offset", queryHead},
+             {"v_offset", queryHead + c.d}};
     if (c.bias == 1) {
       bias = randomFloats(c.heads * c.group * c.s * c.t, 3);
       attrs["bias_strides"] = {0, c.group * c.s * c.t, c.s * c.t, c.t, 1};
@@ -139,7 +148,8 @@ struct Data {
 };
 
 /// The packed buffers as the call sees them: q, k and v (and their gradients) are one buffer.
-void run(const char *function, const Data &data, std::vector<Argument> arguments, int64_t workspace, int threads) {
+void run(const char *function, const Data &data, std::vector<Argument> arguments, int64_t workspace,
+         int threads) {
   std::vector<int64_t> bytes;
   std::vector<void *> pointers;
   for (const Argument &argument : arguments) {
@@ -157,8 +167,9 @@ void run(const char *function, const Data &data, std::vector<Argument> arguments
 }
 
 void check(const Case &c) {
-  SCOPED_TRACE(testing::Message() << "b" << c.batch << " s" << c.s << " t" << c.t << " h" << c.heads << "x" << c.group
-                                  << " d" << c.d << (c.causal ? " causal" : "") << " bias " << c.bias);
+  SCOPED_TRACE(testing::Message() << "b" << c.batch << " s" << c.s << " t" << c.t << " h" << c.heads << "x"
+                                  << c.group << " d" << c.d << (c.causal ? " causal" : "") << " bias "
+                                  << c.bias);
   std::vector<float> firstO, firstGradient;
   for (int threads : {1, 2}) {
     Data data(c);

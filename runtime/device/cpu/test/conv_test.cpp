@@ -51,11 +51,20 @@ void check(const Case &c) {
     dw[wi] += double(dy[yi]) * x[xi];
   });
   const auto list = [&](std::array<int64_t, 2> both) { return c.line ? json{both[1]} : json(both); };
-  json attrs = {{"batch", c.batch}, {"in_channels", c.ci}, {"out_channels", c.co}, {"groups", c.groups},
-                {"in", list(c.in)}, {"out", list({c.out(0), c.out(1)})}, {"kernel", list(c.kernel)},
-                {"strides", list(c.strides)}, {"pads", list(c.pads)}, {"dilations", list(c.dilations)}, {"bias", true}};
+  json attrs = {{"batch", c.batch},
+                {"in_channels", c.ci},
+                {"out_channels", c.co},
+                {"groups", c.groups},
+                {"in", list(c.in)},
+                {"out", list({c.out(0), c.out(1)})},
+                {"kernel", list(c.kernel)},
+                {"strides", list(c.strides)},
+                {"pads", list(c.pads)},
+                {"dilations", list(c.dilations)},
+                {"bias", true}};
   const int64_t workspace = convWorkspaceBytes(1);
-  std::vector<float> y32(y.size(), notANumber), dx32(x.size(), notANumber), dw32(w.size(), notANumber), db32(c.co, notANumber);
+  std::vector<float> y32(y.size(), notANumber), dx32(x.size(), notANumber), dw32(w.size(), notANumber),
+      db32(c.co, notANumber);
   callLibrary("conv_forward", attrs, {x, w, y32, bias}, {}, workspace);
   expectClose(y32, y);
   callLibrary("conv_backward_data", attrs, {w, dy, dx32}, {}, workspace);
@@ -84,6 +93,4 @@ TEST(Conv, Groups) {
   check({1, 5, 5, 5, {8, 8}, {3, 3}, {1, 1}, {1, 1}, {1, 1}});
 }
 
-TEST(Conv, OneDimension) {
-  check({2, 4, 6, 2, {1, 50}, {1, 5}, {1, 2}, {0, 2}, {0, 2}, {1, 1}, true});
-}
+TEST(Conv, OneDimension) { check({2, 4, 6, 2, {1, 50}, {1, 5}, {1, 2}, {0, 2}, {0, 2}, {1, 1}, true}); }

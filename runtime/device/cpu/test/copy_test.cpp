@@ -14,8 +14,10 @@ template <typename T> std::vector<T> counted(int64_t n) {
   return values;
 }
 
-template <typename T> void checkTranspose(const char *dtype, std::vector<int64_t> shape, std::vector<int64_t> perm) {
-  const int64_t rank = shape.size(), n = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies());
+template <typename T>
+void checkTranspose(const char *dtype, std::vector<int64_t> shape, std::vector<int64_t> perm) {
+  const int64_t rank = shape.size(),
+                n = std::accumulate(shape.begin(), shape.end(), int64_t(1), std::multiplies());
   std::vector<T> source = counted<T>(n), target(n), expected(n);
   for (int64_t flat = 0; flat < n; ++flat) {
     std::vector<int64_t> at(rank);
@@ -52,19 +54,25 @@ TEST(Transpose, TypesSizesAndDegenerateShapes) {
 TEST(CopyBox, OffsetsStridesAndBroadcast) {
   auto source = counted<float>(6 * 8);
   std::vector<float> target(5 * 10, 0), expected(5 * 10, 0);
-  // Rows 2.. and columns 3.. of the source to rows 1.. and columns 4.. of the target, the row offset at run time.
+  // Rows 2.. and columns 3.. of the source to rows 1.. and columns 4.. of the target, the row offset at run
+  // time.
   for (int64_t i = 0; i < 3; ++i)
     for (int64_t j = 0; j < 5; ++j)
       expected[(1 + i) * 10 + 4 + j] = source[(2 + i) * 8 + 3 + j];
-  const json attrs = {{"shape", {3, 5}}, {"source_strides", {8, 1}}, {"target_strides", {10, 1}}, {"source_offset", 3},
+  const json attrs = {{"shape", {3, 5}},
+                      {"source_strides", {8, 1}},
+                      {"target_strides", {10, 1}},
+                      {"source_offset", 3},
                       {"target_offset", 4}};
   callLibrary("copy_box", attrs, {source, target}, {16, 10});
   EXPECT_EQ(target, expected);
 
   std::vector<float> row = {1, 2, 3}, wide(12);
-  callLibrary("copy_box", {{"shape", {4, 3}}, {"source_strides", {0, 1}}, {"target_strides", {3, 1}}}, {row, wide});
+  callLibrary("copy_box", {{"shape", {4, 3}}, {"source_strides", {0, 1}}, {"target_strides", {3, 1}}},
+              {row, wide});
   EXPECT_EQ(wide, (std::vector<float>{1, 2, 3, 1, 2, 3, 1, 2, 3, 1, 2, 3}));
-  callLibrary("copy_box", {{"shape", {3, 4}}, {"source_strides", {1, 0}}, {"target_strides", {4, 1}}}, {row, wide});
+  callLibrary("copy_box", {{"shape", {3, 4}}, {"source_strides", {1, 0}}, {"target_strides", {4, 1}}},
+              {row, wide});
   EXPECT_EQ(wide, (std::vector<float>{1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 3}));
 }
 

@@ -10,14 +10,16 @@ TEST(Gather, TakesRowsAndZeroesForeignIds) {
   for (size_t i = 0; i < 7; ++i)
     if (ids[i] >= 10 && ids[i] < 15)
       std::copy_n(table.begin() + (ids[i] - 10) * 37, 37, expected.begin() + i * 37);
-  callLibrary("gather", {{"rows", 5}, {"width", 37}, {"count", 8}, {"ids", "i64"}}, {table, ids, out}, {10, 7});
+  callLibrary("gather", {{"rows", 5}, {"width", 37}, {"count", 8}, {"ids", "i64"}}, {table, ids, out},
+              {10, 7});
   EXPECT_EQ(out, expected);
 }
 
 TEST(Gather, NarrowIdsAndOtherTypes) {
   std::vector<int64_t> table = {1, 2, 3, 4, 5, 6}, out(4);
   std::vector<int32_t> ids = {2, 0};
-  callLibrary("gather", {{"rows", 3}, {"width", 2}, {"count", 2}, {"ids", "i32"}, {"dtype", "i64"}}, {table, ids, out});
+  callLibrary("gather", {{"rows", 3}, {"width", 2}, {"count", 2}, {"ids", "i32"}, {"dtype", "i64"}},
+              {table, ids, out});
   EXPECT_EQ(out, (std::vector<int64_t>{5, 6, 1, 2}));
 }
 
@@ -35,7 +37,8 @@ TEST(ScatterAdd, AddsRepeatedIdsAndSkipsPadding) {
         sums[(ids[i] - 5) * width + c] += dy[i * width + c];
   for (size_t i = 0; i < sums.size(); ++i)
     accumulated[i] += sums[i];
-  nlohmann::json attrs = {{"rows", rows}, {"width", width}, {"count", count}, {"ids", "i64"}, {"accumulate", true}};
+  nlohmann::json attrs = {
+      {"rows", rows}, {"width", width}, {"count", count}, {"ids", "i64"}, {"accumulate", true}};
   callLibrary("scatter_add", attrs, {ids, dy, table}, {5, valid});
   expectClose(table, accumulated);
   attrs["accumulate"] = false;

@@ -38,13 +38,16 @@ template <typename Fn> void forBatch(const Case &t, size_t level, std::array<int
     return fn(at);
   for (int64_t i = 0; i < t.batch[level][0]; ++i)
     forBatch(t, level + 1,
-             {at[0] + i * t.batch[level][1], at[1] + i * t.batch[level][2], at[2] + i * t.batch[level][3]}, fn);
+             {at[0] + i * t.batch[level][1], at[1] + i * t.batch[level][2], at[2] + i * t.batch[level][3]},
+             fn);
 }
 
 void check(const Case &t) {
   SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " " << t.activation);
-  auto a = randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1), b = randomFloats(t.k ? reach(t, {t.k, t.n}, t.b, 2) : 0, 2);
-  auto c = randomFloats(reach(t, {t.m, t.n}, t.c, 3), 3), bias = randomFloats(t.n, 4), residual = randomFloats(c.size(), 5);
+  auto a = randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1),
+       b = randomFloats(t.k ? reach(t, {t.k, t.n}, t.b, 2) : 0, 2);
+  auto c = randomFloats(reach(t, {t.m, t.n}, t.c, 3), 3), bias = randomFloats(t.n, 4),
+       residual = randomFloats(c.size(), 5);
   std::vector<double> sums(c.size()), expected(c.begin(), c.end());
   std::vector<bool> written(c.size());
   forBatch(t, 0, {0, 0, 0}, [&](std::array<int64_t, 3> at) {
@@ -60,8 +63,17 @@ void check(const Case &t) {
         expected[to] = activate(t.activation, x) + (t.residual ? residual[to] : 0);
       }
   });
-  json attrs = {{"m", t.m}, {"n", t.n}, {"k", t.k}, {"a", t.a}, {"b", t.b}, {"c", t.c}, {"batch", t.batch},
-                {"accumulate", t.accumulate}, {"bias", t.bias}, {"residual", t.residual}, {"activation", t.activation}};
+  json attrs = {{"m", t.m},
+                {"n", t.n},
+                {"k", t.k},
+                {"a", t.a},
+                {"b", t.b},
+                {"c", t.c},
+                {"batch", t.batch},
+                {"accumulate", t.accumulate},
+                {"bias", t.bias},
+                {"residual", t.residual},
+                {"activation", t.activation}};
   std::vector<Argument> arguments = {a, b, c};
   if (t.bias)
     arguments.push_back(bias);
@@ -139,11 +151,13 @@ TEST(Gemm, ResidualInPlace) {
     for (int64_t j = 0; j < 50; ++j)
       for (int64_t l = 0; l < 600; ++l)
         expected[i * 50 + j] += double(a[i * 600 + l]) * b[l * 50 + j];
-  const json attrs = {{"m", 30}, {"n", 50}, {"k", 600}, {"a", {600, 1}}, {"b", {50, 1}}, {"c", {50, 1}},
-                      {"residual", true}, {"workspace", gemmWorkspaceBytes(1)}};
+  const json attrs = {
+      {"m", 30},      {"n", 50},      {"k", 600},         {"a", {600, 1}},
+      {"b", {50, 1}}, {"c", {50, 1}}, {"residual", true}, {"workspace", gemmWorkspaceBytes(1)}};
   std::vector<char> workspace(gemmWorkspaceBytes(1) + 256);
   const int64_t cBytes = int64_t(c.size()) * 4;
-  const std::vector<int64_t> bytes = {int64_t(a.size()) * 4, int64_t(b.size()) * 4, cBytes, cBytes, gemmWorkspaceBytes(1)};
+  const std::vector<int64_t> bytes = {int64_t(a.size()) * 4, int64_t(b.size()) * 4, cBytes, cBytes,
+                                      gemmWorkspaceBytes(1)};
   Pool pool(1);
   void *args[] = {a.data(), b.data(), c.data(), c.data(), workspace.data()};
   prepareCall("gemm", {attrs, bytes, 0, 1})({args, nullptr, pool});

@@ -32,11 +32,12 @@ inline std::vector<float> randomFloats(int64_t count, unsigned seed) {
 struct Argument {
   void *data;
   int64_t bytes;
-  template <typename T> Argument(std::vector<T> &values) : data(values.data()), bytes(values.size() * sizeof(T)) {}
+  template <typename T>
+  Argument(std::vector<T> &values) : data(values.data()), bytes(values.size() * sizeof(T)) {}
 };
 
-/// Prepares and runs `function` with 1 and 2 threads, each time on fresh copies of the arguments followed by `scratch` bytes of
-/// workspace per thread, filled with NaN; the results are written back.
+/// Prepares and runs `function` with 1 and 2 threads, each time on fresh copies of the arguments followed by
+/// `scratch` bytes of workspace per thread, filled with NaN; the results are written back.
 inline void callLibrary(const char *function, nlohmann::json attrs, std::vector<Argument> arguments,
                         std::vector<int64_t> scalars = {}, int64_t scratch = 0) {
   std::vector<std::vector<char>> first;
@@ -73,9 +74,11 @@ inline void callLibrary(const char *function, nlohmann::json attrs, std::vector<
     std::memcpy(arguments[i].data, first[i].data(), first[i].size());
 }
 
-/// Every element within `tolerance` of the expected one, relative to the largest expected magnitude; -inf must match.
+/// Every element within `tolerance` of the expected one, relative to the largest expected magnitude; -inf
+/// must match.
 template <typename Expected>
-void expectClose(const std::vector<float> &actual, const std::vector<Expected> &expected, double tolerance = 1e-5) {
+void expectClose(const std::vector<float> &actual, const std::vector<Expected> &expected,
+                 double tolerance = 1e-5) {
   ASSERT_EQ(actual.size(), expected.size());
   double largest = 1e-30;
   for (Expected value : expected)

@@ -67,11 +67,13 @@ TEST(CrossEntropy, BackwardAndInPlace) {
   }
   std::vector<float> out(rows * cols, notANumber);
   const nlohmann::json attrs = {{"rows", rows}, {"cols", cols}};
-  callLibrary("cross_entropy_backward", attrs, {data.logits, data.labels, lse, scale, out}, {start, valid, validRows});
+  callLibrary("cross_entropy_backward", attrs, {data.logits, data.labels, lse, scale, out},
+              {start, valid, validRows});
   expectClose(out, expected, 2e-6);
 
   Pool pool(2);
-  const std::vector<int64_t> bytes = {rows * cols * 4, rows * 8, rows * 4, 4, rows * cols * 4}, scalars = {start, valid, validRows};
+  const std::vector<int64_t> bytes = {rows * cols * 4, rows * 8, rows * 4, 4, rows * cols * 4},
+                             scalars = {start, valid, validRows};
   void *args[] = {data.logits.data(), data.labels.data(), lse.data(), scale.data(), data.logits.data()};
   prepareCall("cross_entropy_backward", {attrs, bytes, 3, 2})({args, scalars.data(), pool});
   EXPECT_EQ(data.logits, out);

@@ -16,7 +16,8 @@ void check(const char *name, int states, double norm) {
   for (int step = 1; step <= 3; ++step) {
     auto g = randomFloats(count, 10 + step);
     const double c1 = 1 - std::pow(beta1, step), c2 = 1 - std::pow(beta2, step);
-    std::vector<float> scalars = {float(lr), float(beta1), float(beta2), float(eps), float(c1), float(c2), float(momentum), float(clip)};
+    std::vector<float> scalars = {float(lr), float(beta1), float(beta2),    float(eps),
+                                  float(c1), float(c2),    float(momentum), float(clip)};
     const double scale = norm < 0 ? 1 : std::min(1.0, clip / (norm + 1e-6));
     for (int64_t i = 0; i < count; ++i) {
       double gi = g[i] * scale + (decoupled ? 0 : decay * expected[i]);
