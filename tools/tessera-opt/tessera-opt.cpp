@@ -1,5 +1,6 @@
 // tessera-opt: runs the compiler's passes, one by one, on text.
 #include "dialects/dist/Dist.h"
+#include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "passes/RegisterPasses.h"
 #include "mlir/IR/MLIRContext.h"
@@ -12,7 +13,7 @@ void registerPrintFactorRules();
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
   mlir::registerAllDialects(registry);
-  registry.insert<tessera::nn::NNDialect, tessera::dist::DistDialect>();
+  registry.insert<tessera::nn::NNDialect, tessera::dist::DistDialect, tessera::exec::ExecDialect>();
   mlir::registerTransformsPasses();
   tessera::registerTesseraPasses();
   registerPrintFactorRules();

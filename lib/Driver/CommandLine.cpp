@@ -1,0 +1,133 @@
+#include "lib/Driver/CommandLine.h"
+#include "lib/Driver/Compile.h"
+#include "passes/Assign/Pattern.h"
+#include "llvm/Support/CommandLine.h"
+#include "llvm/Support/InitLLVM.h"
+
+using namespace tessera;
+namespace cl = llvm::cl;
+
+namespace {
+
+// The options of one command. Options that say what to compile are common to all commands.
+struct Command {
+  cl::SubCommand sub;
+  cl::opt<std::string> model{cl::Positional, cl::desc("MODEL"), cl::sub(sub)};
+  cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
+  cl::list<std::string> bind{"bind", cl::desc("value of a symbolic dimension (repeat)"), cl::value_desc("NAME=N"), cl::sub(sub)};
+  cl::opt<std::string> plan{"plan", cl::desc("plan file"), cl::value_desc("FILE.toml"), cl::sub(sub)};
+  cl::opt<int64_t> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
+  cl::opt<int64_t> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
+  cl::opt<std::string> tpMode{"tp-mode", cl::desc("1d"), cl::init("1d"), cl::sub(sub)};
+  cl::opt<int64_t> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
+                                cl::init(1), cl::sub(sub)};
+  cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
+  cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
+  cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
+  cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
+  cl::opt<bool> asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
+  cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
+  cl::opt<int64_t> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
+                           cl::value_desc("N"), cl::init(0), cl::sub(sub)};
+  cl::opt<std::string> to{"to", cl::desc("stop after a phase: import normalize differentiate assign propagate partition schedule memory lower link"),
+                          cl::value_desc("PHASE"), cl::sub(sub)};
+  cl::opt<std::string> from{"from", cl::desc("resume after the phase before PHASE from text"), cl::value_desc("PHASE"), cl::sub(sub)};
+  cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"), cl::value_desc("DIR"), cl::sub(sub)};
+  cl::opt<std::string> report{"report", cl::desc("write a report"), cl::value_desc("FILE.json"), cl::sub(sub)};
+  cl::opt<bool> timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
+  cl::opt<bool> verbose{"v", cl::desc("say more"), cl::sub(sub)};
+  cl::opt<bool> listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
+
+  Command(const char *name, const char *description) : sub(name, description) {}
+  explicit operator bool() { return bool(sub); }
+};
+
+int usage(const llvm::Twine &message) {
+  llvm::errs() << "error: " << message << "\n";
+  return 2;
+}
+
+// Fills `options`; the exit status, 0 to go on.
+int read(Command &command, CompileOptions &options) {
+  if (command.model.empty())
+    return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
+  options.model = command.model;
+  options.output = command.output;
+  options.plan = command.plan;
+  options.dp = command.dp;
+  options.tp = command.tp;
+  options.microbatches = command.microbatches;
+  options.loss = command.loss;
+  options.weights = command.weights;
+  options.threads = command.threads;
+  options.dumpDirectory = command.dump;
+  options.report = command.report;
+  options.timing = command.timing;
+  options.verbose = command.verbose;
+  for (auto [name, value] : {std::pair("--dp", options.dp), {"--tp", options.tp}, {"--microbatches", options.microbatches}})
+    if (value < 1)
+      return usage(llvm::Twine(name) + " is " + llvm::Twine(value) + "; it is at least 1");
+  if (command.tpMode != "1d")
+    return usage("--tp-mode=" + command.tpMode + " is unknown; this version has 1d");
+  options.optimizer = command.train;
+  if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
+    return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");
+  for (const std::string &bind : command.bind) {
+    auto [name, value] = llvm::StringRef(bind).split('=');
+    int64_t number = 0;
+    if (name.empty() || value.getAsInteger(10, number) || number < 1)
+      return usage("--bind=" + bind + ": expected NAME=N with N at least 1");
+    options.import.binds[name.str()] = number;
+  }
+  // The last match wins, over both options: by their order on the command line.
+  std::vector<std::pair<unsigned, std::pair<bool, std::string>>> globs;
+  for (size_t i = 0; i < command.trainable.size(); ++i)
+    globs.push_back({command.trainable.getPosition(i), {true, command.trainable[i]}});
+  for (size_t i = 0; i < command.frozen.size(); ++i)
+    globs.push_back({command.frozen.getPosition(i), {false, command.frozen[i]}});
+  llvm::sort(globs);
+  for (auto &[position, glob] : globs)
+    options.import.trainable.push_back(glob);
+  options.import.asWritten = command.asWritten;
+  for (auto [text, phase, name] : {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
+    if (!text->empty()) {
+      auto parsed = parsePhase(*text);
+      if (!parsed)
+        return usage(llvm::Twine(name) + "=" + *text +
+                     " is no phase; phases are import normalize differentiate assign propagate partition schedule memory lower link");
+      *phase = *parsed;
+    }
+  return 0;
+}
+
+void printPatterns() {
+  for (const Pattern *pattern : allPatterns()) {
+    llvm::outs() << pattern->name() << " [";
+    llvm::interleaveComma(pattern->axes(), llvm::outs());
+    llvm::outs() << "]\n  " << pattern->doc() << "\n\n";
+  }
+}
+
+} // namespace
+
+int tessera::runCommandLine(int argc, char **argv) {
+  static Command compileCommand("compile", "compile a model into an executable");
+  std::string problems;
+  llvm::raw_string_ostream os(problems);
+  if (!cl::ParseCommandLineOptions(argc, argv, "Tessera: compiles models into sharded, distributed programs\n", &os)) {
+    return usage(llvm::StringRef(problems).trim());
+  }
+  if (compileCommand) {
+    if (compileCommand.listPatterns) {
+      printPatterns();
+      return 0;
+    }
+    CompileOptions options;
+    if (int status = read(compileCommand, options))
+      return status;
+    if (options.output.empty() && options.to == Phase::Link)
+      return usage("no output given: add -o OUT");
+    return failed(compile(options)) ? 1 : 0;
+  }
+  return usage("no command given; see tessera --help");
+}

@@ -1,0 +1,34 @@
+// What the command line asks of the compiler, as plain data.
+#ifndef TESSERA_LIB_DRIVER_OPTIONS_H
+#define TESSERA_LIB_DRIVER_OPTIONS_H
+
+#include "lib/Import/Import.h"
+#include <optional>
+#include <string>
+
+namespace tessera {
+
+/// The phases in order. docs/architecture.md says what the program looks like at the end of each.
+enum class Phase { Import, Normalize, Differentiate, Assign, Propagate, Partition, Schedule, Memory, Lower, Link };
+
+llvm::StringRef phaseName(Phase phase);
+std::optional<Phase> parsePhase(llvm::StringRef name);
+
+struct CompileOptions {
+  std::string model, output;
+  ImportOptions import;
+  std::string weights;           // --weights, for .mlir models
+  std::string plan;              // file
+  int64_t dp = 1, tp = 1, microbatches = 1;
+  std::string optimizer;         // --train; empty: inference only
+  std::string loss;
+  bool emitGradients = false;    // verification: gradients are outputs
+  std::string dumpDirectory;
+  Phase from = Phase::Import, to = Phase::Link;
+  std::string report;
+  int64_t threads = 0;           // a rank; 0: this machine's cores over the ranks
+  bool timing = false, verbose = false;
+};
+
+} // namespace tessera
+#endif

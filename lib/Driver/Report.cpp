@@ -1,0 +1,46 @@
+#include "lib/Driver/Report.h"
+#include "lib/Support/Location.h"
+#include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/Format.h"
+
+using namespace mlir;
+
+// "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: ", or nothing.
+static std::string placeOf(Location loc) {
+  if (auto file = loc->findInstanceOf<FileLineColLoc>())
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn()) + ": ";
+  StringRef node = tessera::nodeName(loc), module = tessera::modulePath(loc);
+  if (node.empty())
+    return "";
+  return "node \"" + node.str() + "\"" + (module.empty() ? "" : " (" + module.str() + ")") + ": ";
+}
+
+void tessera::installDiagnostics(MLIRContext &context) {
+  context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+    auto word = [](DiagnosticSeverity severity) -> StringRef {
+      switch (severity) {
+      case DiagnosticSeverity::Error: return "error";
+      case DiagnosticSeverity::Warning: return "warning";
+      case DiagnosticSeverity::Remark: return "note";
+      case DiagnosticSeverity::Note: return "note";
+      }
+      return "error";
+    };
+    llvm::errs() << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str() << "\n";
+    for (Diagnostic &note : diagnostic.getNotes()) {
+      std::string text = note.str();
+      // MLIR attaches the whole operation; a user wants the sentence.
+      if (!StringRef(text).starts_with("see current operation"))
+        llvm::errs() << "note: " << placeOf(note.getLocation()) << text << "\n";
+    }
+  });
+}
+
+void tessera::printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os) {
+  double total = 0;
+  for (auto &[phase, s] : seconds)
+    total += s;
+  for (auto &[phase, s] : seconds)
+    os << llvm::format("%-14s %8.3f s %5.1f %%\n", phase.c_str(), s, total > 0 ? 100 * s / total : 0);
+  os << llvm::format("%-14s %8.3f s\n", "total", total);
+}

@@ -1,0 +1,19 @@
+// What the compiler tells its user: diagnostics, timing.
+#ifndef TESSERA_LIB_DRIVER_REPORT_H
+#define TESSERA_LIB_DRIVER_REPORT_H
+
+#include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/raw_ostream.h"
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// Prints diagnostics in the form of the contract: `error: ...` first, with the ONNX node or the place in a file, then notes.
+void installDiagnostics(mlir::MLIRContext &context);
+
+/// Where compile time went, one line a phase.
+void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os);
+
+} // namespace tessera
+#endif

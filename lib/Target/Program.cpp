@@ -1,0 +1,328 @@
+#include "lib/Target/Program.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Reshard.h"
+#include "dialects/exec/Exec.h"
+#include "dialects/nn/NN.h"
+#include "lib/Support/Location.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "runtime/comm/collective_cost.h"
+#include "llvm/Support/JSON.h"
+
+using namespace mlir;
+using namespace tessera;
+namespace json = llvm::json;
+
+namespace {
+
+std::string dtypeOf(Type element) {
+  if (element.isInteger(1))
+    return "bool";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  element.print(os); // f32, bf16, i64 ...
+  return text;
+}
+
+json::Array axesOf(ArrayRef<dist::AxisRef> axes) {
+  json::Array list;
+  for (const dist::AxisRef &axis : axes)
+    list.push_back(json::Array{axis.name, axis.pre, axis.size});
+  return list;
+}
+
+json::Array layoutOf(const dist::Layout &layout) {
+  json::Array dims;
+  for (auto &dim : layout.dims) {
+    json::Array atoms;
+    for (const dist::Atom &atom : dim)
+      atoms.push_back(json::Object{{"size", atom.size}, {"padded", atom.padded}, {"axes", axesOf(atom.axes)}});
+    dims.push_back(std::move(atoms));
+  }
+  return dims;
+}
+
+json::Array shapeOf(ArrayRef<int64_t> shape) {
+  json::Array list;
+  for (int64_t n : shape)
+    list.push_back(n);
+  return list;
+}
+
+// Attributes of library calls: numbers, strings, booleans and lists of them.
+json::Value valueOf(Attribute attr) {
+  if (auto b = dyn_cast<BoolAttr>(attr))
+    return b.getValue();
+  if (auto i = dyn_cast<IntegerAttr>(attr))
+    return i.getInt();
+  if (auto f = dyn_cast<FloatAttr>(attr))
+    return f.getValueAsDouble();
+  if (auto s = dyn_cast<StringAttr>(attr))
+    return s.getValue();
+  if (auto a = dyn_cast<DenseI64ArrayAttr>(attr))
+    return shapeOf(a.asArrayRef());
+  json::Array list;
+  if (auto a = dyn_cast<ArrayAttr>(attr))
+    for (Attribute item : a)
+      list.push_back(valueOf(item));
+  return list;
+}
+
+class Writer {
+public:
+  Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro) : module(module), mesh(mesh), micro(micro) {
+    for (auto [i, variable] : llvm::enumerate(module.getOps<nn::VariableOp>()))
+      variables[variable.getSymName()] = i;
+  }
+  json::Object variable(nn::VariableOp op);
+  FailureOr<json::Object> program(func::FuncOp func);
+
+private:
+  LogicalResult operations(Block &block, json::Array &list, int64_t times);
+  json::Array indices(ValueRange values) const {
+    json::Array list;
+    for (Value v : values)
+      list.push_back(buffers.lookup(v));
+    return list;
+  }
+  json::Value expression(Value value) const;
+  json::Array expressions(ValueRange values) const {
+    json::Array list;
+    for (Value v : values)
+      list.push_back(expression(v));
+    return list;
+  }
+  void countSent(exec::CollectiveOp op, int64_t times);
+  // The mesh's axes among `axes`, in the mesh's order: how figures are keyed.
+  std::string setName(ArrayRef<dist::AxisRef> axes) const;
+
+  ModuleOp module;
+  const dist::Mesh &mesh;
+  int64_t micro;
+  llvm::StringMap<int64_t> variables;
+  DenseMap<Value, int64_t> buffers;
+  struct Sent {
+    int64_t count = 0, total = 0; // bytes over all ranks
+  };
+  std::map<std::string, std::map<std::string, Sent>> sent;
+  double flops = 0;
+};
+
+std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
+  std::string name;
+  for (const dist::AxisRef &axis : mesh.declared())
+    if (llvm::any_of(axes, [&](const dist::AxisRef &a) { return a.name == axis.name; }))
+      name += (name.empty() ? "" : ",") + axis.name;
+  return name;
+}
+
+json::Object Writer::variable(nn::VariableOp op) {
+  auto type = cast<RankedTensorType>(op.getType());
+  dist::Layout layout = dist::getLayout(type);
+  json::Object object{{"name", op.getSymName()},
+                      {"source", op.getSource().value_or("")},
+                      {"transposed", op.getTransposed()},
+                      {"role", op.getRole()},
+                      {"trained", op.getTrained()},
+                      {"dtype", dtypeOf(type.getElementType())},
+                      {"shape", shapeOf(type.getShape())},
+                      {"layout", layoutOf(layout)},
+                      {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},
+                      {"of", nullptr},
+                      {"slot", nullptr},
+                      {"init", op.getInit()}};
+  if (op.getOf())
+    object["of"] = *op.getOf();
+  if (op.getSlot())
+    object["slot"] = *op.getSlot();
+  if (auto aliases = op.getAliases())
+    object["aliases"] = valueOf(*aliases);
+  return object;
+}
+
+json::Value Writer::expression(Value value) const {
+  Operation *op = value.getDefiningOp();
+  if (auto start = dyn_cast<dist::BlockStartOp>(op))
+    return json::Object{{"start", axesOf(start.getAxes().getAxes())}, {"block", int64_t(start.getBlock())}};
+  auto valid = cast<exec::ValidOp>(op);
+  return json::Object{{"valid", axesOf(cast<dist::AxesAttr>(valid.getAxes()).getAxes())},
+                      {"block", int64_t(valid.getBlock())},
+                      {"size", int64_t(valid.getSize())}};
+}
+
+void Writer::countSent(exec::CollectiveOp op, int64_t times) {
+  auto axes = cast<dist::AxesAttr>(op.getAxes()).getAxes();
+  rt::CollectiveSize size;
+  auto kind = dist::symbolizeCollectiveKind(op.getKind());
+  switch (*kind) {
+  case dist::CollectiveKind::AllReduce: size.kind = rt::CollectiveKind::AllReduce; break;
+  case dist::CollectiveKind::AllGather: size.kind = rt::CollectiveKind::AllGather; break;
+  case dist::CollectiveKind::ReduceScatter: size.kind = rt::CollectiveKind::ReduceScatter; break;
+  case dist::CollectiveKind::AllToAll: size.kind = rt::CollectiveKind::AllToAll; break;
+  case dist::CollectiveKind::Broadcast: size.kind = rt::CollectiveKind::Broadcast; break;
+  case dist::CollectiveKind::Reduce: size.kind = rt::CollectiveKind::Reduce; break;
+  case dist::CollectiveKind::Permute: size.kind = rt::CollectiveKind::Permute; break;
+  }
+  size.ranks = dist::product(axes);
+  size.elementBytes = int64_t(dist::elementBytes(op.getElement()));
+  size.shape.assign(op.getShape().begin(), op.getShape().end());
+  size.split = op.getSplit();
+  size.concat = op.getConcat();
+  Sent &entry = sent[setName(axes)][op.getKind().str()];
+  entry.count += times;
+  entry.total += times * rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks);
+}
+
+LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times) {
+  for (Operation &op : block) {
+    std::string name = nodeName(op.getLoc()).str();
+    auto kind = op.getAttrOfType<StringAttr>("kind");
+    if (isa<exec::BufferOp, exec::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op))
+      continue;
+    if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
+      list.push_back(json::Object{{"op", "kernel"},
+                                  {"symbol", launch.getKernel()},
+                                  {"args", indices(launch.getBuffers())},
+                                  {"scalars", expressions(launch.getScalars())},
+                                  {"extent", int64_t(launch.getExtent())},
+                                  {"grain", int64_t(launch.getGrain())},
+                                  {"name", name},
+                                  {"kind", kind ? kind.getValue() : ""}});
+    } else if (auto call = dyn_cast<exec::CallOp>(op)) {
+      json::Object attrs;
+      for (NamedAttribute attr : call.getSettings())
+        attrs[attr.getName().str()] = valueOf(attr.getValue());
+      if (auto work = op.getAttrOfType<FloatAttr>("flops"))
+        flops += work.getValueAsDouble() * double(times);
+      list.push_back(json::Object{{"op", "call"},
+                                  {"function", call.getFunction()},
+                                  {"args", indices(call.getBuffers())},
+                                  {"attrs", std::move(attrs)},
+                                  {"scalars", expressions(call.getScalars())},
+                                  {"name", name},
+                                  {"kind", kind ? kind.getValue() : ""}});
+    } else if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
+      countSent(collective, times);
+      auto args = collective.getBuffers();
+      json::Object object{{"op", "collective"},
+                          {"kind", collective.getKind()},
+                          {"axes", axesOf(cast<dist::AxesAttr>(collective.getAxes()).getAxes())},
+                          {"in", buffers.lookup(args[0])},
+                          {"out", buffers.lookup(args[1])},
+                          {"scratch", args.size() > 2 ? buffers.lookup(args[2]) : int64_t(-1)},
+                          {"dtype", dtypeOf(collective.getElement())},
+                          {"reduce", collective.getReduce()},
+                          {"shape", shapeOf(collective.getShape())},
+                          {"split", int64_t(collective.getSplit())},
+                          {"concat", int64_t(collective.getConcat())},
+                          {"token", int64_t(collective.getToken())},
+                          {"name", name}};
+      if (auto source = collective.getSourceAttr()) {
+        object["source"] = layoutOf(cast<dist::LayoutAttr>(source).getLayout());
+        object["target"] = layoutOf(cast<dist::LayoutAttr>(collective.getTargetAttr()).getLayout());
+      }
+      list.push_back(std::move(object));
+    } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      list.push_back(json::Object{{"op", "wait"}, {"token", int64_t(wait.getToken())}});
+    } else if (auto loop = dyn_cast<exec::LoopOp>(op)) {
+      list.push_back(json::Object{{"op", "loop"}, {"times", int64_t(loop.getTimes())}});
+      if (failed(operations(loop.getBody().front(), list, times * int64_t(loop.getTimes()))))
+        return failure();
+      list.push_back(json::Object{{"op", "end"}});
+    } else {
+      return op.emitOpError("has no place in a program description");
+    }
+  }
+  return success();
+}
+
+FailureOr<json::Object> Writer::program(func::FuncOp func) {
+  buffers.clear();
+  sent.clear();
+  flops = 0;
+  json::Array bufferList, inputs, outputs, ops;
+  for (Operation &op : func.getBody().front()) {
+    if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
+      buffers[buffer] = bufferList.size();
+      json::Object object{{"offset", int64_t(buffer.getOffset())},
+                          {"bytes", int64_t(buffer.getBytes())},
+                          {"category", buffer.getCategory()},
+                          {"variable", nullptr}};
+      if (auto name = buffer.getVariable())
+        object["variable"] = variables.lookup(*name);
+      bufferList.push_back(std::move(object));
+    } else if (auto input = dyn_cast<exec::InputOp>(op)) {
+      json::Object object{{"name", input.getName()},
+                          {"dtype", dtypeOf(input.getElement())},
+                          {"shape", shapeOf(input.getShape())},
+                          {"layout", layoutOf(cast<dist::LayoutAttr>(input.getLayout()).getLayout())},
+                          {"buffer", buffers.lookup(input.getBuffer())},
+                          {"range", nullptr},
+                          {"kind", input.getKind()}};
+      if (auto range = input.getRange())
+        object["range"] = shapeOf(*range);
+      inputs.push_back(std::move(object));
+    } else if (auto output = dyn_cast<exec::OutputOp>(op)) {
+      dist::Layout layout = cast<dist::LayoutAttr>(output.getLayout()).getLayout();
+      outputs.push_back(json::Object{{"name", output.getName()},
+                                     {"dtype", dtypeOf(output.getElement())},
+                                     {"shape", shapeOf(output.getShape())},
+                                     {"layout", layoutOf(layout)},
+                                     {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},
+                                     {"buffer", buffers.lookup(output.getBuffer())}});
+    }
+  }
+  if (failed(operations(func.getBody().front(), ops, 1)))
+    return failure();
+  json::Object memory;
+  if (auto attr = func->getAttrOfType<DictionaryAttr>("exec.memory"))
+    for (NamedAttribute entry : attr)
+      if (entry.getName() != "bound")
+        memory[entry.getName().str()] = valueOf(entry.getValue());
+  json::Object sentObject;
+  double seconds = flops / 5e10;
+  for (auto &[axes, kinds] : sent) {
+    json::Object byKind;
+    for (auto &[kind, entry] : kinds) {
+      int64_t ranks = mesh.numRanks();
+      byKind[kind] = json::Object{{"count", entry.count}, {"bytes", (2 * entry.total + ranks) / (2 * ranks)}};
+    }
+    sentObject[axes] = std::move(byKind);
+  }
+  return json::Object{{"name", func.getName()},       {"inputs", std::move(inputs)},   {"outputs", std::move(outputs)},
+                      {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
+                      {"buffers", std::move(bufferList)}, {"ops", std::move(ops)},         {"memory", std::move(memory)},
+                      {"sent", std::move(sentObject)},    {"flops", int64_t(flops)},       {"step_seconds", seconds}};
+}
+
+} // namespace
+
+FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramInfo &info) {
+  auto meshes = module.getOps<dist::MeshOp>();
+  if (meshes.empty())
+    return module.emitError("has no dist.mesh");
+  dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
+  int64_t micro = 1;
+  if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
+    micro = attr.getInt();
+  Writer writer(module, mesh, micro);
+  json::Array axes, variables, programs;
+  for (const dist::AxisRef &axis : mesh.declared())
+    axes.push_back(json::Array{axis.name, axis.size});
+  for (auto variable : module.getOps<nn::VariableOp>())
+    variables.push_back(writer.variable(variable));
+  for (auto func : module.getOps<func::FuncOp>()) {
+    FailureOr<json::Object> program = writer.program(func);
+    if (failed(program))
+      return failure();
+    programs.push_back(std::move(*program));
+  }
+  json::Object root{{"format", 1},           {"target", info.target},
+                    {"dtype", info.dtype},   {"model", info.modelHash},
+                    {"plan", info.planHash}, {"threads", info.threads},
+                    {"mesh", std::move(axes)}, {"micro", micro},
+                    {"variables", std::move(variables)}, {"programs", std::move(programs)}};
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  os << json::Value(std::move(root));
+  return text;
+}

@@ -1,0 +1,97 @@
+// The guard of the propagate phase.
+#include "dialects/dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/BuiltinOps.h"
+#include "dialects/nn/NN.h"
+#include "passes/Propagate/Passes.h"
+
+namespace tessera {
+#define GEN_PASS_DEF_VERIFYLAYOUTS
+#include "passes/Propagate/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+using dist::AxisList;
+using dist::Layout;
+
+static bool sameAxes(AxisList a, AxisList b) {
+  llvm::sort(a);
+  llvm::sort(b);
+  return a == b;
+}
+
+static LogicalResult verify(nn::FactorOpInterface op) {
+  nn::FactorRule rule = op.getFactorRule();
+  auto layoutOf = [](Value value) { return dist::getLayout(value.getType()); };
+  auto tensors = [](ValueRange values) {
+    return llvm::make_filter_range(llvm::enumerate(values),
+                                   [](auto v) { return isa<RankedTensorType>(v.value().getType()); });
+  };
+  // Linear in all operands at once: what adds or regroups passes a partial sum along.
+  bool adds = isa<nn::AccOp>(op);
+  AxisList incoming;
+  for (auto [i, value] : tensors(op->getOperands())) {
+    Layout layout = layoutOf(value);
+    if (adds && i > 0 && !sameAxes(layout.partial, incoming))
+      return op->emitOpError("adds operand ") << i << ", a partial sum over {" << dist::toString(layout.partial)
+                                              << "}, to one over {" << dist::toString(incoming) << "}";
+    incoming = layout.partial;
+    if (!incoming.empty() && !adds && !rule.isReshape)
+      return op->emitOpError("is not linear in operand ") << i << ", which is a partial sum over {" << dist::toString(incoming)
+                                                          << "}; reduce it first";
+  }
+  if (rule.isReshape)
+    return success();
+  SmallVector<SmallVector<dist::Atom, 1>> atoms(rule.factors.size());
+  auto meet = [&](ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what) -> LogicalResult {
+    for (auto [i, value] : tensors(values)) {
+      Layout layout = layoutOf(value);
+      for (auto [d, f] : llvm::enumerate(dims[i])) {
+        if (f < 0)
+          continue;
+        if (rule.factors[f].kind == nn::FactorKind::Unsplit)
+          for (const dist::Atom &atom : layout.dims[d])
+            if (!atom.axes.empty())
+              return op->emitOpError(what) << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
+                                           << "} but factor " << rule.factors[f].name << " must be whole";
+        if (layout.dims[d].empty())
+          continue;
+        if (atoms[f].empty())
+          atoms[f] = layout.dims[d];
+        else if (atoms[f] != layout.dims[d])
+          return op->emitOpError(what) << " " << i << " dimension " << d << " is laid out otherwise than another along factor "
+                                       << rule.factors[f].name << " of " << rule.str();
+      }
+    }
+    return success();
+  };
+  if (failed(meet(op->getOperands(), rule.operands, "operand")) || failed(meet(op->getResults(), rule.results, "result")))
+    return failure();
+  for (auto [r, value] : llvm::enumerate(op->getResults())) {
+    AxisList expected = incoming;
+    for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+      bool inOperand = llvm::any_of(rule.operands, [&](auto &d) { return llvm::is_contained(d, int(f)); });
+      if (inOperand && !rule.resultHas(r, f) && factor.kind != nn::FactorKind::Cooperative && factor.kind != nn::FactorKind::Unsplit)
+        for (const dist::Atom &atom : atoms[f])
+          expected.append(atom.axes.begin(), atom.axes.end());
+    }
+    AxisList partial = dist::mergeNeighbours(layoutOf(value).partial);
+    llvm::sort(expected);
+    if (!sameAxes(partial, dist::mergeNeighbours(expected)))
+      return op->emitOpError("result ") << r << " is laid out as a partial sum over {" << dist::toString(partial) << "} but is one over {"
+                                        << dist::toString(expected) << "}";
+  }
+  return success();
+}
+
+namespace {
+struct VerifyLayoutsPass : tessera::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
+  void runOnOperation() override {
+    bool ok = true;
+    getOperation().walk([&](nn::FactorOpInterface op) { ok &= succeeded(verify(op)); });
+    if (!ok)
+      signalPassFailure();
+  }
+};
+} // namespace
