@@ -143,6 +143,6 @@ std::optional<LibraryCall> SumSquaresOp::getLibraryCall(int) {
     return std::nullopt;
   CallAttrs attrs(getContext());
   int64_t count = plainType(getOperand()).getNumElements();
-  attrs.set("counts", {count});
+  attrs.set("counts", ArrayRef<int64_t>(count));
   return attrs.call("sum_squares", {0, 1}, 2.0 * count);
 }

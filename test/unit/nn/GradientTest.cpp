@@ -1,0 +1,208 @@
+// Every gradient against central differences in f64, and every factor map against the sizes of factors.
+#include "dialects/nn/NN.h"
+#include "test/unit/nn/Evaluator.h"
+#include "test/unit/nn/GradientCases.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+#include <random>
+
+using namespace mlir;
+using namespace tessera;
+using namespace tessera::nn;
+using namespace tessera::test;
+
+static std::string typeList(ArrayRef<std::string> types, bool names = false) {
+  std::string text;
+  for (auto [i, type] : llvm::enumerate(types))
+    text += (i ? ", " : "") + (names ? "%" + std::to_string(i) + ": " : "") + "tensor<" + type + ">";
+  return text;
+}
+
+/// `func.func @forwardN` of one case.
+static std::string forwardText(const GradientCase &c, size_t n) {
+  std::string results = typeList(c.results), count = std::to_string(c.results.size());
+  std::string text = "func.func @forward" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" + results + ") {\n  %r:" + count + " = " + c.text +
+                     " : (" + typeList(c.operands) + ") -> (" + results + ")\n  return ";
+  for (size_t i = 0; i < c.results.size(); ++i)
+    text += (i ? ", %r#" : "%r#") + std::to_string(i);
+  return text + " : " + results + "\n}\n";
+}
+
+static bool isFloating(Type type) { return isa<FloatType>(cast<ShapedType>(type).getElementType()); }
+
+/// Operands that get a cotangent: floating ones.
+static SmallVector<unsigned> wantedOperands(Operation *op) {
+  SmallVector<unsigned> wanted;
+  for (auto [i, type] : llvm::enumerate(op->getOperandTypes()))
+    if (isFloating(type))
+      wanted.push_back(i);
+  return wanted;
+}
+
+/// Every factor of a gradient operator that maps to a forward factor has its size.
+static void checkFactorMap(Operation *emitted, FactorRule forward) {
+  auto gradOf = emitted->getAttrOfType<GradOfAttr>("nn.grad_of");
+  ASSERT_TRUE(gradOf);
+  EXPECT_EQ(gradOf.getId(), "forward");
+  FactorRule rule = cast<FactorOpInterface>(emitted).getFactorRule();
+  if (rule.isReshape || gradOf.getMap().empty())
+    return;
+  ASSERT_EQ(rule.factors.size(), gradOf.getMap().size());
+  for (auto [factor, target] : llvm::zip(rule.factors, gradOf.getMap()))
+    if (target >= 0)
+      EXPECT_EQ(factor.size, forward.factors[target].size) << emitted->getName().getStringRef().str() << " " << rule.str();
+}
+
+/// Adds `func.func @backwardN(operands, cotangents) -> cotangents of operands` beside the forward function.
+static void addBackward(func::FuncOp forward, size_t n, unsigned cotangents) {
+  Operation *op = &forward.getBody().front().front();
+  auto types = llvm::to_vector(forward.getArgumentTypes());
+  for (unsigned r = 0; r < cotangents; ++r)
+    types.push_back(op->getResult(r).getType());
+  SmallVector<Type> results;
+  for (unsigned i : wantedOperands(op))
+    results.push_back(op->getOperand(i).getType());
+  OpBuilder b(forward.getContext());
+  b.setInsertionPointAfter(forward);
+  auto backward = func::FuncOp::create(b, forward.getLoc(), "backward" + std::to_string(n), b.getFunctionType(types, results));
+  Block *body = backward.addEntryBlock();
+  b.setInsertionPointToStart(body);
+  IRMapping map;
+  map.map(forward.getArguments(), body->getArguments().take_front(forward.getNumArguments()));
+  Operation *clone = b.clone(*op, map);
+  clone->setAttr("nn.id", b.getStringAttr("forward"));
+  SmallVector<Value> given(op->getNumResults());
+  for (unsigned r = 0; r < cotangents; ++r)
+    given[r] = body->getArgument(forward.getNumArguments() + r);
+  SmallVector<bool> wanted(op->getNumOperands(), false);
+  for (unsigned i : wantedOperands(op))
+    wanted[i] = true;
+  GradBuilder grad(clone, wanted, given);
+  grad.setInsertionPointToEnd(body);
+  ASSERT_TRUE(succeeded(cast<DifferentiableOpInterface>(clone).buildVjp(grad, given)));
+  grad.finish();
+  SmallVector<Value> returned;
+  for (unsigned i : wantedOperands(op)) {
+    ASSERT_TRUE(grad.results()[i]) << "no cotangent of operand " << i;
+    EXPECT_EQ(grad.results()[i].getType(), op->getOperand(i).getType());
+    returned.push_back(grad.results()[i]);
+  }
+  for (Operation &emitted : *body)
+    if (&emitted != clone)
+      checkFactorMap(&emitted, cast<FactorOpInterface>(clone).getFactorRule());
+  b.setInsertionPointToEnd(body);
+  func::ReturnOp::create(b, forward.getLoc(), returned);
+}
+
+static std::mt19937 generator(7);
+
+static void fill(Array &array, const GradientCase &c) {
+  std::uniform_real_distribution<double> real(c.low, c.high);
+  for (int64_t i = 0; i < array.size(); ++i) {
+    if (array.type.getElementType().isF64())
+      array.doubles()[i] = real(generator);
+    else if (array.type.getElementType().isInteger(1))
+      array.bytes[i] = char(i % 2);
+    else
+      array.integers()[i] = int64_t(generator() % c.below);
+  }
+}
+
+static std::vector<Array> arrays(TypeRange types) {
+  std::vector<Array> list;
+  for (Type type : types)
+    list.emplace_back(cast<RankedTensorType>(type));
+  return list;
+}
+static SmallVector<Array *> pointers(std::vector<Array> &list) {
+  SmallVector<Array *> result;
+  for (Array &array : list)
+    result.push_back(&array);
+  return result;
+}
+
+static void run(Evaluator &evaluator, const std::string &function, ArrayRef<Array *> arguments, ArrayRef<Array *> results) {
+  llvm::Error error = evaluator.run(function, arguments, results);
+  ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+}
+
+/// The sum of products of results and cotangents after running forward function n.
+static double project(Evaluator &evaluator, size_t n, std::vector<Array> &operands, std::vector<Array> &results, std::vector<Array> &cotangents) {
+  run(evaluator, "forward" + std::to_string(n), pointers(operands), pointers(results));
+  double sum = 0;
+  for (size_t r = 0; r < cotangents.size(); ++r)
+    for (int64_t i = 0; i < cotangents[r].size(); ++i)
+      sum += cotangents[r].doubles()[i] * results[r].doubles()[i];
+  return sum;
+}
+
+TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
+  auto context = makeContext();
+  std::string text;
+  const auto &cases = gradientCases();
+  for (size_t n = 0; n < cases.size(); ++n)
+    text += forwardText(cases[n], n);
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, context.get());
+  ASSERT_TRUE(module);
+  struct Types {
+    SmallVector<Type> operands, results;
+    SmallVector<unsigned> wanted;
+  };
+  std::vector<Types> types;
+  for (size_t n = 0; n < cases.size(); ++n) {
+    SCOPED_TRACE(cases[n].text);
+    auto forward = module->lookupSymbol<func::FuncOp>("forward" + std::to_string(n));
+    types.push_back({llvm::to_vector(forward.getArgumentTypes()), llvm::to_vector(forward.getResultTypes()),
+                     wantedOperands(&forward.getBody().front().front())});
+    addBackward(forward, n, cases[n].cotangents);
+  }
+  if (HasFatalFailure())
+    return;
+  auto created = Evaluator::create(*module);
+  ASSERT_TRUE(bool(created)) << llvm::toString(created.takeError());
+  Evaluator &evaluator = **created;
+
+  const double step = 1e-5;
+  for (size_t n = 0; n < cases.size(); ++n) {
+    SCOPED_TRACE(cases[n].text);
+    std::vector<Array> operands = arrays(types[n].operands), results = arrays(types[n].results);
+    for (Array &operand : operands)
+      fill(operand, cases[n]);
+    std::vector<Array> cotangents = arrays(ArrayRef<Type>(types[n].results).take_front(cases[n].cotangents)), gradients;
+    GradientCase plain;
+    for (Array &cotangent : cotangents)
+      fill(cotangent, plain);
+    for (unsigned i : types[n].wanted)
+      gradients.emplace_back(cast<RankedTensorType>(types[n].operands[i]));
+    SmallVector<Array *> inputs = pointers(operands);
+    llvm::append_range(inputs, pointers(cotangents));
+    run(evaluator, "backward" + std::to_string(n), inputs, pointers(gradients));
+    double largest = 0;
+    for (auto [k, i] : llvm::enumerate(types[n].wanted))
+      for (int64_t e = 0; e < operands[i].size(); ++e) {
+        double &x = operands[i].doubles()[e], before = x;
+        x = before + step;
+        double up = project(evaluator, n, operands, results, cotangents);
+        x = before - step;
+        double down = project(evaluator, n, operands, results, cotangents);
+        x = before;
+        double expected = (up - down) / (2 * step);
+        ASSERT_NEAR(gradients[k].doubles()[e], expected, 1e-7 * (1 + std::abs(expected))) << "operand " << i << " element " << e;
+        largest = std::max(largest, std::abs(expected));
+      }
+    EXPECT_GT(largest, 1e-3) << "the case tests nothing";
+  }
+}
+
+// An operator that gains a gradient must gain a case.
+TEST(Gradient, EveryDifferentiableOperatorHasACase) {
+  auto context = makeContext();
+  std::string text;
+  for (const GradientCase &c : gradientCases())
+    text += c.text.substr(0, c.text.find(' ')) + "\n";
+  for (RegisteredOperationName name : context->getRegisteredOperationsByDialect("nn"))
+    if (name.hasInterface<DifferentiableOpInterface>())
+      EXPECT_NE((text + "\n").find(name.getStringRef().str() + "\n"), std::string::npos) << name.getStringRef().str();
+}

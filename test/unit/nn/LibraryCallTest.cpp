@@ -1,0 +1,232 @@
+// The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in f64.
+#include "dialects/nn/NN.h"
+#include "runtime/device/cpu/library.h"
+#include "test/unit/nn/Evaluator.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/Parser/Parser.h"
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <random>
+
+using namespace mlir;
+using namespace tessera;
+using namespace tessera::test;
+
+namespace {
+/// An operator on %0, %1, ...; floating operands are drawn from [low, high), integers from [0, below).
+struct CallCase {
+  std::string text;
+  std::vector<std::string> operands, results; // of f64
+  double low = -1, high = 1;
+  int64_t below = 5;
+};
+} // namespace
+
+static std::string typeList(ArrayRef<std::string> types, bool isDouble, bool names) {
+  std::string text;
+  for (auto [i, type] : llvm::enumerate(types)) {
+    std::string written = type;
+    if (size_t at = written.find("f64"); !isDouble && at != std::string::npos)
+      written.replace(at, 3, "f32");
+    text += (i ? ", " : "") + (names ? "%" + std::to_string(i) + ": " : "") + "tensor<" + written + ">";
+  }
+  return text;
+}
+
+static std::string functionText(const CallCase &c, bool isDouble, size_t n) {
+  std::string results = typeList(c.results, isDouble, false), text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, isDouble, true) + ") -> (" +
+                                                                     results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text + " : (" +
+                                                                     typeList(c.operands, isDouble, false) + ") -> (" + results + ")\n  return ";
+  for (size_t i = 0; i < c.results.size(); ++i)
+    text += (i ? ", %r#" : "%r#") + std::to_string(i);
+  return text + " : " + results + "\n}\n";
+}
+
+static nlohmann::json toJson(Attribute attr) {
+  if (auto flag = dyn_cast<BoolAttr>(attr))
+    return flag.getValue();
+  if (auto integer = dyn_cast<IntegerAttr>(attr))
+    return integer.getInt();
+  if (auto number = dyn_cast<FloatAttr>(attr))
+    return number.getValueAsDouble();
+  if (auto text = dyn_cast<StringAttr>(attr))
+    return text.str();
+  nlohmann::json result;
+  if (auto list = dyn_cast<ArrayAttr>(attr)) {
+    result = nlohmann::json::array();
+    for (Attribute element : list)
+      result.push_back(toJson(element));
+    return result;
+  }
+  result = nlohmann::json::object();
+  for (NamedAttribute entry : cast<DictionaryAttr>(attr))
+    result[entry.getName().str()] = toJson(entry.getValue());
+  return result;
+}
+
+/// The same values in f32 where they are floating.
+static std::vector<char> narrowed(Array &array) {
+  if (!array.type.getElementType().isF64())
+    return array.bytes;
+  std::vector<char> bytes(array.size() * sizeof(float));
+  for (int64_t i = 0; i < array.size(); ++i)
+    reinterpret_cast<float *>(bytes.data())[i] = float(array.doubles()[i]);
+  return bytes;
+}
+
+static std::vector<CallCase> makeCases() {
+  std::vector<CallCase> cases;
+  auto contract = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands, std::string result, std::string more = "") {
+    cases.push_back({std::string("nn.contract %0, %1") + (operands.size() == 3 ? ", %2" : "") + " {lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs +
+                         "\", out_letters = \"" + out + "\"" + more + "}",
+                     operands, {result}});
+  };
+  contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64"}, "2x3x5xf64");
+  contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64", "5xf64"}, "2x3x5xf64", ", activation = \"gelu_tanh\"");
+  contract("bso", "io", "bsi", {"2x3x5xf64", "4x5xf64"}, "2x3x4xf64");
+  contract("bsi", "bso", "io", {"2x3x4xf64", "2x3x5xf64"}, "4x5xf64");
+  contract("io", "bsi", "bso", {"4x5xf64", "2x3x4xf64"}, "2x3x5xf64");
+  contract("bmk", "bnk", "bmn", {"2x3x4xf64", "2x5x4xf64"}, "2x3x5xf64");
+  contract("bshd", "bthd", "bhst", {"2x3x2x4xf64", "2x5x2x4xf64"}, "2x2x3x5xf64");
+  contract("bhst", "bthd", "bshd", {"2x2x3x5xf64", "2x5x2x4xf64"}, "2x3x2x4xf64");
+  contract("bsnd", "ndo", "bso", {"2x3x2x4xf64", "2x4x5xf64"}, "2x3x5xf64");
+  contract("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64"}, "2x3x3x2x5xf64");
+  contract("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64", "5xf64"}, "2x3x3x2x5xf64");
+  contract("sbi", "io", "bso", {"3x2x4xf64", "4x5xf64"}, "2x3x5xf64");
+  contract("i", "io", "o", {"4xf64", "4x5xf64"}, "5xf64");
+  contract("a", "b", "ab", {"4xf64", "5xf64"}, "4x5xf64");
+  contract("i", "i", "", {"4xf64", "4xf64"}, "f64");
+  contract("bi", "bi", "b", {"3x4xf64", "3x4xf64"}, "3xf64");
+  contract("bi", "bi", "bi", {"3x4xf64", "3x4xf64"}, "3x4xf64");
+
+  std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"}, square = {"2x5x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"};
+  std::vector<std::string> o = {"2x3x2x2x4xf64", "2x3x2x2xf64"}, squareO = {"2x5x2x2x4xf64", "2x5x2x2xf64"};
+  auto attention = [&](std::vector<std::string> in, std::vector<std::string> out, bool causal, std::string bias) {
+    std::string text = bias.empty() ? "%0, %1, %2" : "%0, %1, %2, %3", attrs = causal ? ", causal = true" : "", flag = bias.empty() ? "0" : "1";
+    if (!bias.empty())
+      in.push_back(bias);
+    cases.push_back({"nn.attention " + text + " {scale = 0.5" + attrs + ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0>}", in, out});
+    std::vector<std::string> dqkv(in.begin(), in.begin() + 3);
+    int next = in.size();
+    for (const std::string &type : {out[0], out[1], out[0]}) {
+      text += ", %" + std::to_string(next++);
+      in.push_back(type);
+    }
+    cases.push_back({"nn.attention_grad " + text + " {scale = 0.5" + attrs + ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0>}", in, dqkv});
+  };
+  attention(qkv, o, false, "");
+  attention(square, squareO, true, "");
+  attention(qkv, o, false, "2x1x1x1x5xf64");
+  attention(qkv, o, false, "1x2x1x3x5xf64");
+
+  cases.push_back({"nn.gather %0, %1", {"4x3x2xf64", "2x3xi64"}, {"2x3x3x2xf64"}});
+  cases.push_back({"nn.scatter_add %0, %1", {"2x3xi64", "2x3x4xf64"}, {"4x4xf64"}});
+  cases.push_back({"nn.softmax_sums %0, %1, %2", {"2x3x4xf64", "2x3xi64", "2x3xf64"}, {"2x3xf64", "2x3xf64"}});
+  cases.push_back({"nn.cross_entropy_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"}, {"2x3x5xf64"}});
+  cases.push_back({"nn.sum_squares %0", {"2x3x4xf64"}, {"f64"}});
+  cases.push_back({"nn.transpose %0 {perm = array<i64: 2, 0, 1>}", {"2x3x4xf64"}, {"4x2x3xf64"}});
+  cases.push_back({"nn.slice %0 {starts = array<i64: 1, 1>, sizes = array<i64: 2, 3>, steps = array<i64: 2, 1>}", {"5x4xf64"}, {"2x3xf64"}});
+
+  auto conv = [&](std::string attributes, std::string x, std::string w, std::string bias, std::string y) {
+    std::vector<std::string> operands = {x, w};
+    if (!bias.empty())
+      operands.push_back(bias);
+    cases.push_back({std::string("nn.conv ") + (bias.empty() ? "%0, %1" : "%0, %1, %2") + " {" + attributes + "}", operands, {y}});
+    cases.push_back({"nn.conv_grad_input %0, %1 {" + attributes + "}", {w, y}, {x}});
+    cases.push_back({"nn.conv_grad_weights %0, %1 {" + attributes + "}", {x, y}, {w}});
+  };
+  conv("strides = array<i64: 2, 1>, pads = array<i64: 1, 0, 0, 1>, dilations = array<i64: 1, 2>, groups = 1", "2x3x5x6xf64", "4x3x2x3xf64", "4xf64", "2x4x3x3xf64");
+  conv("strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, groups = 2", "2x4x5xf64", "6x2x3xf64", "", "2x6x5xf64");
+
+  auto update = [&](std::string kind, int states) {
+    std::vector<std::string> operands(2 + states, "3x4xf64"), results(1 + states, "3x4xf64");
+    operands.insert(operands.end(), {"f64", "8xf64", "3xf64"});
+    std::string text = "nn.update %0";
+    for (size_t i = 1; i < operands.size(); ++i)
+      text += ", %" + std::to_string(i);
+    cases.push_back({text + " {kind = \"" + kind + "\", index = 1}", operands, results, 0.1, 0.9});
+  };
+  update("adamw", 2);
+  update("adam", 2);
+  update("sgd", 0);
+  update("sgd_momentum", 1);
+  return cases;
+}
+
+TEST(LibraryCall, AgreesWithThePlainLowering) {
+  auto context = makeContext();
+  std::vector<CallCase> cases = makeCases();
+  std::string doubles, floats;
+  for (size_t n = 0; n < cases.size(); ++n) {
+    doubles += functionText(cases[n], true, n);
+    floats += functionText(cases[n], false, n);
+  }
+  OwningOpRef<ModuleOp> plain = parseSourceString<ModuleOp>(doubles, context.get()), module = parseSourceString<ModuleOp>(floats, context.get());
+  ASSERT_TRUE(plain && module);
+  std::vector<std::vector<Array>> operandsOf, expectedOf;
+  for (size_t n = 0; n < cases.size(); ++n) {
+    auto func = plain->lookupSymbol<func::FuncOp>("f" + std::to_string(n));
+    operandsOf.emplace_back();
+    expectedOf.emplace_back();
+    for (Type type : func.getArgumentTypes())
+      operandsOf.back().emplace_back(cast<RankedTensorType>(type));
+    for (Type type : func.getResultTypes())
+      expectedOf.back().emplace_back(cast<RankedTensorType>(type));
+  }
+  auto created = Evaluator::create(*plain);
+  ASSERT_TRUE(bool(created)) << llvm::toString(created.takeError());
+
+  const int threads = 2;
+  rt::Pool pool(threads);
+  std::mt19937 generator(3);
+  for (size_t n = 0; n < cases.size(); ++n) {
+    SCOPED_TRACE(cases[n].text + " " + typeList(cases[n].operands, false, false));
+    std::uniform_real_distribution<double> real(cases[n].low, cases[n].high);
+    SmallVector<Array *> in, out;
+    for (Array &array : operandsOf[n]) {
+      for (int64_t i = 0; i < array.size(); ++i)
+        if (array.type.getElementType().isF64())
+          array.doubles()[i] = real(generator);
+        else
+          array.integers()[i] = int64_t(generator() % cases[n].below);
+      in.push_back(&array);
+    }
+    for (Array &array : expectedOf[n])
+      out.push_back(&array);
+    llvm::Error error = (*created)->run("f" + std::to_string(n), in, out);
+    ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
+
+    Operation *op = &module->lookupSymbol<func::FuncOp>("f" + std::to_string(n)).getBody().front().front();
+    auto call = cast<nn::LibraryOpInterface>(op).getLibraryCall(threads);
+    ASSERT_TRUE(call);
+    std::vector<std::vector<char>> buffers;
+    for (Array &array : operandsOf[n])
+      buffers.push_back(narrowed(array));
+    for (Array &array : expectedOf[n])
+      buffers.emplace_back(narrowed(array).size(), char(0x7f)); // what is not written is far off
+    buffers.emplace_back(call->workspace);
+    std::vector<void *> args;
+    std::vector<int64_t> bytes;
+    for (int index : call->buffers) {
+      args.push_back(buffers[index].data());
+      bytes.push_back(buffers[index].size());
+    }
+    if (call->workspace > 0) {
+      args.push_back(buffers.back().data());
+      bytes.push_back(call->workspace);
+    }
+    nlohmann::json attrs = toJson(call->attrs);
+    rt::cpu::LibraryCall run = rt::cpu::prepareCall(call->function, {attrs, bytes, 0, threads});
+    run({args.data(), nullptr, pool});
+
+    int numOperands = op->getNumOperands();
+    for (size_t r = 0; r < expectedOf[n].size(); ++r) {
+      bool isNamed = llvm::is_contained(call->buffers, numOperands + int(r));
+      auto &buffer = buffers[isNamed ? numOperands + r : call->inPlace[r]];
+      for (int64_t i = 0; i < expectedOf[n][r].size(); ++i) {
+        double expected = expectedOf[n][r].doubles()[i];
+        ASSERT_NEAR(reinterpret_cast<float *>(buffer.data())[i], expected, 2e-5 * (1 + std::abs(expected))) << "result " << r << " element " << i;
+      }
+    }
+  }
+}
