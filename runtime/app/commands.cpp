@@ -46,6 +46,18 @@ const Program &chooseProgram(const Description &description, const std::string &
 
 } // namespace
 
+void checkOptimizerOptions(const Description &description, const Options &options) {
+  bool moments = false, momentum = false;
+  for (const Variable &variable : description.variables) {
+    moments |= variable.slot == "m" || variable.slot == "v";
+    momentum |= variable.slot == "momentum";
+  }
+  const char *trains = moments ? "adam or adamw" : momentum ? "sgd-momentum" : "sgd";
+  for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
+    if (options.given.count(option) && !fits)
+      throw UsageError(std::string("--") + option + " has no meaning here: the program trains with " + trains);
+}
+
 std::string describeProgram(const CommandContext &context) {
   const Description &description = context.description;
   const Program &program = chooseProgram(description, context.options.program);
@@ -97,7 +109,14 @@ void loadWeights(const CommandContext &context, const Program &program, Session 
     needed |= used[i] && context.description.variables[i].init == "file";
   if (!needed)
     return;
-  std::string path = context.options.weights.empty() ? ownPath() + ".safetensors" : context.options.weights;
+  std::string path = context.options.weights;
+  session.agreed([&] {
+    if (!path.empty())
+      return;
+    path = ownPath() + ".safetensors";
+    if (::access(path.c_str(), F_OK) != 0)
+      throw Error("no weights beside the executable ('", path, "'); give --weights FILE.safetensors");
+  });
   for (const std::string &note : session.loadVariables(path))
     if (session.rank() == 0)
       std::printf("note: %s\n", note.c_str());

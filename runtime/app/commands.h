@@ -18,6 +18,8 @@ void runTrain(const CommandContext &context, Transport &transport);
 /// `infer`: every rank calls it, inside of `launch`.
 void runInfer(const CommandContext &context, Transport &transport);
 
+/// Options of an optimizer that the program does not train with are mistakes.
+void checkOptimizerOptions(const Description &description, const Options &options);
 /// What `info` prints.
 std::string describeProgram(const CommandContext &context);
 /// What `--help` prints; `program` is the name it was started under.

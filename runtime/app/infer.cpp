@@ -24,6 +24,11 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
   for (const ProgramInput &input : program.inputs) {
     known.insert(input.name);
     listed += (listed.empty() ? "" : ", ") + input.name;
+  }
+  for (const auto &[name, file] : options.inputs)
+    if (!known.count(name))
+      throw Error("--input names '", name, "', which is no input; the inputs are ", listed);
+  for (const ProgramInput &input : program.inputs) {
     const std::string *path = nullptr;
     for (const auto &[name, file] : options.inputs) {
       if (name != input.name)
@@ -38,9 +43,6 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
     arrays.push_back(openArray(*path, input.name));
     checkArray(arrays.back(), input.name, input.dtype, input.shape, false);
   }
-  for (const auto &[name, file] : options.inputs)
-    if (!known.count(name))
-      throw Error("--input names '", name, "', which is no input; the inputs are ", listed);
   return arrays;
 }
 

@@ -91,6 +91,8 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
     return print(describeProgram(context));
   if (description.target != "cpu")
     throw Error("the program was compiled for ", description.target, ", this runtime executes cpu");
+  if (options.command == Options::Command::Train)
+    checkOptimizerOptions(description, options);
   resolve = makeResolver(kernels, count);
   auto command = options.command == Options::Command::Train ? runTrain : runInfer;
   int status = launch(description.mesh.size(), [&](Transport &transport) { command(context, transport); });

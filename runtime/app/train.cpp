@@ -37,19 +37,6 @@ std::vector<float> decayOf(const Description &description, const Options &option
   return decay;
 }
 
-/// Options of an optimizer that the program does not train with are mistakes.
-void checkOptimizer(const Description &description, const Options &options) {
-  bool moments = false, momentum = false;
-  for (const Variable &variable : description.variables) {
-    moments |= variable.slot == "m" || variable.slot == "v";
-    momentum |= variable.slot == "momentum";
-  }
-  const char *trains = moments ? "adam or adamw" : momentum ? "sgd-momentum" : "sgd";
-  for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
-    if (options.given.count(option) && !fits)
-      throw Error("--", option, " has no meaning here: the program trains with ", trains);
-}
-
 std::vector<float> scalarsOf(const Options &options, int64_t step) {
   auto power = [&](double beta) { return 1 - std::pow(beta, double(step)); };
   return {float(options.rate.at(step)), float(options.beta1),          float(options.beta2),
@@ -81,7 +68,6 @@ void runTrain(const CommandContext &context, Transport &transport) {
   session.agreed([&] {
     if (loss < 0)
       throw Error("the training program has no output 'loss'");
-    checkOptimizer(description, options);
     decay = decayOf(description, options);
     feed = std::make_unique<DataFeed>(*program, description.mesh, session.coordinates(), options);
   });

@@ -229,6 +229,12 @@ private:
       input.range = {bounds[0], bounds[1]};
     }
     checkFits(item, program, input.buffer, localBytes(input.layout, {}, input.dtype));
+    bool scalars = input.kind == "scalars";
+    if (scalars || input.kind == "decay") {
+      int64_t needed = scalars ? numStepScalars : int64_t(result.variables.size());
+      if (input.dtype != DType::F32 || localElements(input.layout, {}, result.mesh) < needed)
+        item.fail("holds fewer than " + std::to_string(needed) + " numbers of type f32");
+    }
     return input;
   }
 

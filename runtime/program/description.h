@@ -47,6 +47,9 @@ struct Variable {
   std::vector<std::string> aliases;
 };
 
+/// Numbers of the optimizer's step, in the input of kind `scalars`: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm.
+constexpr int64_t numStepScalars = 8;
+
 struct ProgramInput {
   std::string name, kind;
   DType dtype;

@@ -61,7 +61,7 @@ public:
   void getOutput(size_t index, void *whole) const;
   void getVariable(size_t index, void *whole) const;
   void setVariable(size_t index, const void *whole);
-  /// The numbers of the optimizer's step, and the decay of every variable.
+  /// The numbers of the optimizer's step (numStepScalars), and the decay of every variable.
   void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
 
   /// Runs the program once; counts and times it.

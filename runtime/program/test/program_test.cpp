@@ -1,5 +1,6 @@
 // The executor on a program written by hand: 1, 2, 3 and 4 ranks as threads give what plain arithmetic gives, and measure what was promised.
 #include "runtime/comm/launch.h"
+#include "runtime/device/cpu/workspace.h"
 #include "runtime/program/session.h"
 #include "runtime/program/test/tiny.h"
 #include "runtime/storage/test/test_files.h"
@@ -168,6 +169,81 @@ TEST(Program, WeightsSavedByOneProgramLoadInAnother) {
   EXPECT_EQ(roundTrip(1, folder.file("a.safetensors"), folder.file("b.safetensors")), 0);
   EXPECT_EQ(back, ws);
   EXPECT_EQ(readAll(folder.file("a.safetensors")), readAll(folder.file("b.safetensors")));
+}
+
+TEST(Program, FlatStorageLoadsAndSavesTheWholeVariable) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  nlohmann::json json = tinyDescription(2);
+  json["variables"][0]["flat"] = {{"axes", nlohmann::json::array({nlohmann::json::array({"data", 1, 2})})}, {"padded", 4}};
+  json["variables"][0]["replicas"] = nlohmann::json::array();
+  Description description = parseDescription(json.dump());
+  EXPECT_EQ(launch(2, [&](Transport &transport) {
+              Session session(description, description.programs[0], transport, resolve, {1, {}, false});
+              session.loadVariables(weights);
+              auto *part = static_cast<const float *>(session.rankProgram().variableData(0));
+              EXPECT_EQ(part[0], ws[session.rank() == 0 ? 0 : 2]);
+              session.saveVariables(folder.file("a.safetensors"), {});
+            }),
+            0);
+  EXPECT_EQ(SafetensorsReader(folder.file("a.safetensors")).find("w")->bytes, 12u);
+  std::string bytes = readAll(folder.file("a.safetensors"));
+  EXPECT_EQ(bytes.substr(bytes.size() - 12), readAll(weights).substr(readAll(weights).size() - 12));
+}
+
+namespace {
+
+/// out[micro] += 1, out[3] += what the second scalar says.
+void countMicro(void *const *args, const int64_t *scalars, int64_t, int64_t) {
+  auto *out = static_cast<float *>(args[0]);
+  out[scalars[0]] += 1;
+  out[3] += float(scalars[1]);
+}
+
+} // namespace
+
+TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
+  using Json = nlohmann::json;
+  Json micro = Json::array({Json::array({"micro", 1, 3})});
+  int64_t perThread = cpu::gemmWorkspaceBytes(1);
+  Json buffers = Json::array({{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
+                              {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
+                              {{"offset", 0}, {"bytes", 0}, {"category", "workspace"}, {"thread_bytes", perThread}}});
+  Json strides = {4, 1};
+  Json ops = Json::array(
+      {{{"op", "call"}, {"function", "fill"}, {"args", {0}}, {"attrs", {{"count", 16}}}},
+       {{"op", "loop"}, {"times", 3}},
+       {{"op", "kernel"}, {"symbol", "count_micro"}, {"args", {0}}, {"extent", 1},
+        {"scalars", {{{"start", micro}, {"block", 1}}, {{"valid", micro}, {"block", 2}, {"size", 3}}}}},
+       {{"op", "end"}},
+       {{"op", "loop"}, {"times", 0}},
+       {{"op", "kernel"}, {"symbol", "count_micro"}, {"args", {0}}, {"extent", 1}, {"scalars", {0, 0}}},
+       {{"op", "end"}},
+       {{"op", "call"}, {"function", "gemm"}, {"args", {0, 0, 1, 2}},
+        {"attrs", {{"m", 4}, {"n", 4}, {"k", 4}, {"a", strides}, {"b", strides}, {"c", strides}}}}});
+  Json output = {{"name", "out"}, {"dtype", "f32"}, {"shape", {4}}, {"buffer", 0}};
+  Json product = {{"name", "product"}, {"dtype", "f32"}, {"shape", {4}}, {"buffer", 1}};
+  Json program = {{"name", "infer"}, {"inputs", Json::array()}, {"outputs", {output, product}}, {"buffers", buffers}, {"ops", ops},
+                  {"memory", {{"peak", 320}, {"activations", 320}}}};
+  Json json = {{"format", 1}, {"target", "cpu"}, {"dtype", "f32"}, {"mesh", Json::array()}, {"micro", 3},
+               {"variables", Json::array()}, {"programs", {program}}};
+  Description description = parseDescription(json.dump());
+  EXPECT_EQ(launch(1, [&](Transport &transport) {
+              Session session(description, description.programs[0], transport, [](std::string_view) { return countMicro; }, {2, {}, false});
+              std::vector<float> out(4), row(4);
+              session.step();
+              session.step();
+              session.getOutput(0, out.data());
+              session.getOutput(1, row.data());
+              // Valid elements of 3 in blocks of 2: 2, 1, 0.
+              EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 3}));
+              EXPECT_EQ(row, (std::vector<float>{1, 1, 1, 3})) << "only the first row of the matrix is not zero";
+              MemoryFigures promised = description.programs[0].memoryFor(2);
+              EXPECT_EQ(promised.peak, 320 + 2 * perThread);
+              EXPECT_EQ(session.allocator().figures().peak, promised.peak);
+              EXPECT_EQ(session.allocator().figures().by, promised.by);
+            }),
+            0);
 }
 
 TEST(Program, WeightsThatDoNotFit) {
