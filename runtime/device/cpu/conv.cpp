@@ -162,9 +162,10 @@ LibraryCall prepareConvForward(CallParser &parser) {
           c.unfold(xi, l, l + depth, p0, p0 + count, area.block);
           for (int64_t i = 0; i < c.cog; i += blockRows) {
             const int64_t rows = std::min(blockRows, c.cog - i);
-            kernel.packBlock(rows, depth, {wi + i * c.depth + l, c.depth, 1}, area.rows, depth);
-            kernel.productRows(rows, count, depth, {area.rows, depth, 1}, area.block, unfoldedStride,
-                               yi + i * c.pixels, c.pixels, l > 0);
+            const Strided packed =
+                kernel.packBlock(rows, depth, {wi + i * c.depth + l, c.depth, 1}, area.rows);
+            kernel.productRows(rows, count, depth, packed, area.block, unfoldedStride, yi + i * c.pixels,
+                               c.pixels, l > 0);
           }
         }
         for (int64_t i = 0; i < c.cog; ++i) {
@@ -206,8 +207,9 @@ LibraryCall prepareConvBackwardData(CallParser &parser) {
               kernel.packPanels(depth, count, {dyi + l * c.pixels + p0, c.pixels, 1}, area.columns);
               for (int64_t i = r0; i < r1; i += blockRows) {
                 const int64_t rows = std::min(blockRows, r1 - i);
-                kernel.packBlock(rows, depth, {wi + l * c.depth + i, 1, c.depth}, area.rows, depth);
-                kernel.product(rows, count, depth, {area.rows, depth, 1}, area.columns, depth,
+                const Strided packed =
+                    kernel.packBlock(rows, depth, {wi + l * c.depth + i, 1, c.depth}, area.rows);
+                kernel.product(rows, count, depth, packed, area.columns, depth,
                                area.block + (i - r0) * unfoldedStride, unfoldedStride, l > 0);
               }
             }
@@ -247,9 +249,10 @@ LibraryCall prepareConvBackwardWeights(CallParser &parser) {
             kernel.packPanels(depth, count, {area.block, 1, unfoldedStride}, area.columns);
             for (int64_t i = 0; i < c.cog; i += blockRows) {
               const int64_t rows = std::min(blockRows, c.cog - i);
-              kernel.packBlock(rows, depth, {dyi + i * c.pixels + p0, c.pixels, 1}, area.rows, depth);
-              kernel.product(rows, count, depth, {area.rows, depth, 1}, area.columns, depth,
-                             dwi + i * c.depth + r0, c.depth, true);
+              const Strided packed =
+                  kernel.packBlock(rows, depth, {dyi + i * c.pixels + p0, c.pixels, 1}, area.rows);
+              kernel.product(rows, count, depth, packed, area.columns, depth, dwi + i * c.depth + r0, c.depth,
+                             true);
             }
           }
         }

@@ -1,5 +1,6 @@
 // Strided copies: copy_box and transpose. Dimensions are sorted and merged once; a copy then is either rows
 // of contiguous bytes, blocks of a two-dimensional transpose, or single elements.
+#include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/functions.h"
 
 #include <algorithm>
@@ -69,22 +70,23 @@ CopyPlan planCopy(std::vector<Dimension> dims) {
   return plan;
 }
 
-/// Rows of `inner` in the target, columns of `cross`: a block reads and writes whole cache lines.
+/// Positions [crossBegin, crossEnd) of `cross` at all of `inner`, in squares that the first cache holds.
 template <typename T>
-void crossBlock(const CopyPlan &plan, const T *source, T *target, int64_t crossBegin, int64_t crossEnd) {
-  constexpr int64_t block = 16;
-  for (int64_t i0 = 0; i0 < plan.inner.size; i0 += block) {
-    const int64_t i1 = std::min(i0 + block, plan.inner.size);
-    for (int64_t c0 = crossBegin; c0 < crossEnd; c0 += block) {
-      const int64_t c1 = std::min(c0 + block, crossEnd);
-      T tile[block][block];
-      for (int64_t i = i0; i < i1; ++i)
-        for (int64_t c = c0; c < c1; ++c)
-          tile[c - c0][i - i0] = source[i * plan.inner.source + c];
-      for (int64_t c = c0; c < c1; ++c)
-        for (int64_t i = i0; i < i1; ++i)
-          target[c * plan.cross.target + i * plan.inner.target] = tile[c - c0][i - i0];
+void crossStripe(const CopyPlan &plan, const T *source, T *target, int64_t crossBegin, int64_t crossEnd) {
+  constexpr int64_t block = 64;
+  const Dimension &inner = plan.inner, &cross = plan.cross;
+  for (int64_t i0 = 0; i0 < inner.size; i0 += block) {
+    const int64_t i1 = std::min(i0 + block, inner.size);
+    if (sizeof(T) == 4 && inner.target == 1) {
+      kernels().transpose(i1 - i0, crossEnd - crossBegin,
+                          reinterpret_cast<const float *>(source + i0 * inner.source + crossBegin),
+                          inner.source, reinterpret_cast<float *>(target + crossBegin * cross.target + i0),
+                          cross.target);
+      continue;
     }
+    for (int64_t c = crossBegin; c < crossEnd; ++c)
+      for (int64_t i = i0; i < i1; ++i)
+        target[c * cross.target + i * inner.target] = source[i * inner.source + c];
   }
 }
 
@@ -103,7 +105,7 @@ template <typename T> void runCopy(const CopyPlan &plan, Pool &pool, const T *so
       for (int64_t task = begin; task < end; ++task) {
         const auto [from, to] = plan.offsets(task / stripes);
         const int64_t c0 = task % stripes * stripe;
-        crossBlock(plan, source + from, target + to, c0, std::min(c0 + stripe, plan.cross.size));
+        crossStripe(plan, source + from, target + to, c0, std::min(c0 + stripe, plan.cross.size));
       }
     });
     return;

@@ -54,9 +54,9 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
       kernel.packPanels(depth, block.columns, {b + l * p.b[0], p.b[0], p.b[1]}, packedB);
       for (int64_t i = 0; i < block.rows; i += blockRows) {
         const int64_t rows = std::min(blockRows, block.rows - i);
-        kernel.packBlock(rows, depth, {a + i * p.a[0] + l * p.a[1], p.a[0], p.a[1]}, packedA, depth);
-        kernel.product(rows, block.columns, depth, {packedA, depth, 1}, packedB, depth, target + i * ld, ld,
-                       accumulate);
+        const Strided packed =
+            kernel.packBlock(rows, depth, {a + i * p.a[0] + l * p.a[1], p.a[0], p.a[1]}, packedA);
+        kernel.product(rows, block.columns, depth, packed, packedB, depth, target + i * ld, ld, accumulate);
       }
       accumulate = true;
     }

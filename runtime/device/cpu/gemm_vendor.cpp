@@ -151,19 +151,34 @@ bool dense(int64_t rows, int64_t columns, std::array<int64_t, 2> &strides) {
   return (strides[1] == 1 && strides[0] >= columns) || (strides[0] == 1 && strides[1] >= rows);
 }
 
-/// Blocks of C: large enough to amortise packing, enough of them for the pool, the same for any number of
-/// threads.
+/// Blocks of C: enough of them for the pool, the same for any number of threads. oneDNN packs an operand
+/// whose inner dimension is not the contiguous one, in every call: C is cut such that each part of it is
+/// packed once.
 void chooseBlocks(VendorProduct &v) {
   const Product &p = v.p;
-  constexpr int64_t wantedTasks = 16, leastWork = int64_t(1) << 19;
-  v.blockRows = p.m <= 384 ? p.m : 256;
-  v.blockColumns = p.n;
-  const int64_t tasks = p.items() * ((p.m + v.blockRows - 1) / v.blockRows);
-  if (tasks >= wantedTasks)
+  constexpr int64_t wantedTasks = 16, leastWork = int64_t(1) << 19, leastRows = 48, leastColumns = 128;
+  const bool packsA = p.a[1] != 1, packsB = p.b[1] != 1 || p.b[0] % 1024 == 0;
+  const auto cut = [&](int64_t extent, int64_t least, int64_t multiple, int64_t otherWork, int64_t tasks) {
+    const int64_t parts = std::max<int64_t>(1, (wantedTasks + tasks - 1) / tasks);
+    least = std::max(least, leastWork / std::max<int64_t>(1, otherWork));
+    return std::min(extent, std::max(least, roundUp((extent + parts - 1) / parts, multiple)));
+  };
+  const int64_t items = p.items();
+  if (packsA && !packsB) {
+    v.blockRows = cut(p.m, leastRows, 16, p.n * p.k, items);
+    v.blockColumns =
+        cut(p.n, leastColumns, 64, v.blockRows * p.k, items * ((p.m + v.blockRows - 1) / v.blockRows));
     return;
-  const int64_t parts = (wantedTasks + tasks - 1) / tasks;
-  const int64_t least = std::max<int64_t>(256, leastWork / (v.blockRows * p.k));
-  v.blockColumns = std::min(p.n, std::max(least, roundUp((p.n + parts - 1) / parts, 64)));
+  }
+  if (packsB && !packsA) {
+    v.blockColumns = cut(p.n, leastColumns, 64, p.m * p.k, items);
+    v.blockRows =
+        cut(p.m, leastRows, 16, v.blockColumns * p.k, items * ((p.n + v.blockColumns - 1) / v.blockColumns));
+    return;
+  }
+  v.blockRows = p.m <= 384 ? p.m : 256;
+  v.blockColumns =
+      cut(p.n, 2 * leastColumns, 64, v.blockRows * p.k, items * ((p.m + v.blockRows - 1) / v.blockRows));
 }
 } // namespace
 

@@ -21,31 +21,23 @@ struct Scratch {
   }
 };
 
-/// scores[j] = scale * scores[j] + bias for keys [begin, begin + n) of one row; returns the maximum.
-static float scaleRow(const AttentionShape &shape, const float *bias, float *scores, int64_t begin,
-                      int64_t n) {
-  float highest = minusInfinity;
+/// scores[j] = scale * scores[j] + bias for keys [begin, begin + n) of one row.
+static void scaleRow(const AttentionShape &shape, const float *bias, float *__restrict scores, int64_t begin,
+                     int64_t n) {
+  const float scale = shape.scale;
   if (!bias) {
-    for (int64_t j = 0; j < n; ++j) {
-      scores[j] *= shape.scale;
-      highest = scores[j] > highest ? scores[j] : highest;
-    }
-    return highest;
+    for (int64_t j = 0; j < n; ++j)
+      scores[j] *= scale;
+    return;
   }
   const int64_t stride = shape.bias[4];
-  const float *b = bias + begin * stride;
-  if (stride == 1) {
-    for (int64_t j = 0; j < n; ++j) {
-      scores[j] = scores[j] * shape.scale + b[j];
-      highest = scores[j] > highest ? scores[j] : highest;
-    }
-    return highest;
-  }
-  for (int64_t j = 0; j < n; ++j) {
-    scores[j] = scores[j] * shape.scale + b[j * stride];
-    highest = scores[j] > highest ? scores[j] : highest;
-  }
-  return highest;
+  const float *__restrict b = bias + begin * stride;
+  if (stride == 1)
+    for (int64_t j = 0; j < n; ++j)
+      scores[j] = scores[j] * scale + b[j];
+  else
+    for (int64_t j = 0; j < n; ++j)
+      scores[j] = scores[j] * scale + b[j * stride];
 }
 
 static void clearRows(float *x, int64_t rows, int64_t stride, int64_t d) {
@@ -99,14 +91,15 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
             float *row = scores + r * attentionKeys;
             const int64_t seen = most(0, least(limit, visible(shape, call, i0 + r) - j0));
             const float *biasRow = bias ? bias + (i0 + r) * shape.bias[3] : nullptr;
-            const float tileHighest = scaleRow(shape, biasRow, row, j0, seen);
-            const float now = tileHighest > highest[r] ? tileHighest : highest[r];
+            scaleRow(shape, biasRow, row, j0, seen);
+            const float now = largest(row, seen, highest[r]);
             // A row of nothing but -inf has no maximum to subtract; NaN reaches the sum through its score.
             const float shift = now == minusInfinity ? 0 : now;
-            expScaled(row, row, seen, shift, 1);
             float tileTotal = 0;
-            for (int64_t j = 0; j < seen; ++j)
+            for (int64_t j = 0; j < seen; ++j) {
+              row[j] = exponential(row[j] - shift);
               tileTotal += row[j];
+            }
             for (int64_t j = seen; j < limit; ++j)
               row[j] = 0;
             if (now != highest[r] && j0 > 0) {

@@ -47,8 +47,11 @@ struct Kernels {
   /// Packs b[k x n] into panels of the level's width: [ceil(n / width)][k][width], zeros beyond n. At most
   /// k * roundUp(n, panelColumns) floats.
   void (*packPanels)(int64_t k, int64_t n, Strided b, float *panels);
-  /// target[i * ldt + j] = a(i, j): a dense copy of a block.
-  void (*packBlock)(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
+  /// Copies the block a[m x k] to `target` (m * k floats); the result says how it lies there.
+  Strided (*packBlock)(int64_t m, int64_t k, Strided a, float *target);
+  /// target[j * ldt + i] = source[i * lds + j] for any 4-byte elements (they are only moved).
+  void (*transpose)(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target,
+                    int64_t ldt);
 
   /// Rows [rowBegin, rowEnd) of all query heads of (batch item b, key head m).
   void (*attentionForward)(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m,

@@ -33,9 +33,11 @@ using TileFn = void (*)(int64_t k, const float *a, int64_t row, int64_t column, 
 template <int Rows, int Vectors>
 static void tileFn(int64_t k, const float *a, int64_t row, int64_t column, const float *b, int64_t ldb,
                    float *c, int64_t ldc, bool accumulate) {
-  // A unit stride known to the compiler saves address arithmetic in the common case.
+  // A unit stride known to the compiler saves address arithmetic in the common cases.
   if (column == 1)
     tile<Rows, Vectors>(k, a, row, 1, b, ldb, c, ldc, accumulate);
+  else if (row == 1)
+    tile<Rows, Vectors>(k, a, 1, column, b, ldb, c, ldc, accumulate);
   else
     tile<Rows, Vectors>(k, a, row, column, b, ldb, c, ldc, accumulate);
 }
@@ -101,23 +103,28 @@ void packPanels(int64_t k, int64_t n, Strided b, float *panels) {
       }
       continue;
     }
-    // A transposed source is read along its rows; the panel stays in the cache.
-    for (int64_t c = 0; c < panelWidth; ++c)
-      for (int64_t l = 0; l < k; ++l)
+    if (width == panelWidth && b.row == 1) {
+      transpose(panelWidth, k, source, b.column, panels, panelWidth);
+      continue;
+    }
+    for (int64_t l = 0; l < k; ++l)
+      for (int64_t c = 0; c < panelWidth; ++c)
         panels[l * panelWidth + c] = c < width ? source[l * b.row + c * b.column] : 0.0f;
   }
 }
 
-void packBlock(int64_t m, int64_t k, Strided a, float *target, int64_t ldt) {
-  if (a.column == 1 || a.row != 1) {
-    for (int64_t i = 0; i < m; ++i)
-      for (int64_t l = 0; l < k; ++l)
-        target[i * ldt + l] = a.data[i * a.row + l * a.column];
-    return;
+Strided packBlock(int64_t m, int64_t k, Strided a, float *target) {
+  // The direction that is contiguous in the source stays so: the product reads single elements.
+  if (a.row == 1) {
+    for (int64_t l = 0; l < k; ++l)
+      for (int64_t i = 0; i < m; ++i)
+        target[l * m + i] = a.data[i + l * a.column];
+    return {target, 1, m};
   }
-  for (int64_t l = 0; l < k; ++l)
-    for (int64_t i = 0; i < m; ++i)
-      target[i * ldt + l] = a.data[i + l * a.column];
+  for (int64_t i = 0; i < m; ++i)
+    for (int64_t l = 0; l < k; ++l)
+      target[i * k + l] = a.data[i * a.row + l * a.column];
+  return {target, k, 1};
 }
 
 } // namespace tessera::rt::cpu::TESSERA_LEVEL

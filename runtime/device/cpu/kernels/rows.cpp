@@ -4,13 +4,10 @@
 namespace tessera::rt::cpu::TESSERA_LEVEL {
 
 float rowMax(const float *x, int64_t n) {
-  float highest = minusInfinity;
-  bool unordered = false;
-  for (int64_t i = 0; i < n; ++i) {
-    highest = x[i] > highest ? x[i] : highest;
+  int32_t unordered = 0;
+  for (int64_t i = 0; i < n; ++i)
     unordered |= x[i] != x[i];
-  }
-  return unordered ? __builtin_nanf("") : highest;
+  return unordered ? __builtin_nanf("") : largest(x, n, minusInfinity);
 }
 
 float expSum(const float *x, int64_t n, float shift) {
@@ -21,6 +18,12 @@ float expSum(const float *x, int64_t n, float shift) {
 }
 
 void expScaled(const float *x, float *y, int64_t n, float shift, float scale) {
+  // In place needs a loop of its own: the vectorised one is guarded against overlap.
+  if (x == y) {
+    for (int64_t i = 0; i < n; ++i)
+      y[i] = scale * exponential(y[i] - shift);
+    return;
+  }
   for (int64_t i = 0; i < n; ++i)
     y[i] = scale * exponential(x[i] - shift);
 }

@@ -12,6 +12,7 @@ const Kernels kernels = {
     .productRows = productRows,
     .packPanels = packPanels,
     .packBlock = packBlock,
+    .transpose = transpose,
     .attentionForward = attentionForward,
     .attentionBackward = attentionBackward,
     .rowMax = rowMax,

@@ -49,13 +49,42 @@ static inline float exponential(float x) {
   return x < -87.3f ? 0.0f : p * power;
 }
 
+/// The largest of x[0..n) and `start`; NaN is passed over. The compiler may not vectorise this reduction by
+/// itself as long as NaN and signed zeros mean something.
+static inline float largest(const float *x, int64_t n, float start) {
+  Vector best[4];
+  for (Vector &v : best)
+    v = Vector{} + start;
+  int64_t i = 0;
+  for (; i + 4 * lanes <= n; i += 4 * lanes)
+    for (int j = 0; j < 4; ++j) {
+      const Vector v = load(x + i + j * lanes);
+      best[j] = v > best[j] ? v : best[j];
+    }
+  for (; i + lanes <= n; i += lanes) {
+    const Vector v = load(x + i);
+    best[0] = v > best[0] ? v : best[0];
+  }
+  for (int j = 1; j < 4; ++j)
+    best[0] = best[j] > best[0] ? best[j] : best[0];
+  float result = start;
+  for (int j = 0; j < lanes; ++j)
+    result = best[0][j] > result ? best[0][j] : result;
+  for (; i < n; ++i)
+    result = x[i] > result ? x[i] : result;
+  return result;
+}
+
 // Defined in product.cpp; the attention kernels call them directly.
 void product(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, int64_t panelDepth, float *c,
              int64_t ldc, bool accumulate);
 void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
                  int64_t ldc, bool accumulate);
 void packPanels(int64_t k, int64_t n, Strided b, float *panels);
-void packBlock(int64_t m, int64_t k, Strided a, float *target, int64_t ldt);
+Strided packBlock(int64_t m, int64_t k, Strided a, float *target);
+
+// transpose.cpp
+void transpose(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target, int64_t ldt);
 
 // attention.cpp
 void attentionForward(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, int64_t rowBegin,
