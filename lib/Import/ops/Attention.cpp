@@ -70,7 +70,9 @@ void attention(NodeImport &n) {
   if (causal && queries != keys)
     n.fail("causal Attention with " + Twine(queries) + " queries and " + Twine(keys) + " keys is not supported");
   double scale = n.floatAttr("scale", 1 / std::sqrt(static_cast<double>(width)));
-  auto op = e.create<nn::AttentionOp>(operands, {e.builder.getNamedAttr("scale", e.builder.getF64FloatAttr(scale)),
+  // q, k, v, the bias if any, no range.
+  NamedAttribute segments = e.builder.getNamedAttr("operandSegmentSizes", e.builder.getDenseI32ArrayAttr({1, 1, 1, n.has(3), 0}));
+  auto op = e.create<nn::AttentionOp>(operands, {segments, e.builder.getNamedAttr("scale", e.builder.getF64FloatAttr(scale)),
                                                  e.builder.getNamedAttr("causal", e.builder.getBoolAttr(causal))});
   int64_t valueWidth = shapeOf(v)[3];
   if (flat)

@@ -1,0 +1,75 @@
+// The normalize pass: rounds of patterns, then what is no longer used.
+#include "passes/Normalize/Passes.h"
+#include "passes/Normalize/Patterns.h"
+#include "mlir/Pass/PassManager.h"
+#include "mlir/Transforms/GreedyPatternRewriteDriver.h"
+#include "mlir/Transforms/Passes.h"
+
+using namespace mlir;
+
+namespace tessera {
+#define GEN_PASS_DEF_NORMALIZE
+#include "passes/Normalize/Passes.h.inc"
+
+namespace {
+
+/// Buffers that no program reads. Parameters stay: they are saved whether used or not.
+void eraseUnreadBuffers(ModuleOp module) {
+  llvm::DenseSet<StringAttr> used;
+  module.walk([&](Operation *op) {
+    if (auto symbol = op->getAttrOfType<FlatSymbolRefAttr>("variable"))
+      used.insert(symbol.getAttr());
+  });
+  for (auto variable : llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
+    if (variable.getRole() == "buffer" && !used.contains(variable.getSymNameAttr()))
+      variable.erase();
+}
+
+struct Normalize : impl::NormalizeBase<Normalize> {
+  using NormalizeBase::NormalizeBase;
+
+  void runOnOperation() override {
+    OpPassManager before(ModuleOp::getOperationName()), after(ModuleOp::getOperationName());
+    before.addPass(createCSEPass());
+    after.addPass(createCanonicalizerPass());
+    after.addPass(createCSEPass());
+    if (failed(runPipeline(before, getOperation())))
+      return signalPassFailure();
+    using namespace normalize;
+    bool done = round([&](RewritePatternSet &patterns) {
+                  addSimplifyPatterns(patterns, numTrivial);
+                  addOrderShapePatterns(patterns, numReshapes);
+                  addSinkReshapePatterns(patterns, numReshapes);
+                  addGeluPatterns(patterns, numGelu);
+                  addSiluPatterns(patterns, numSilu);
+                  addLayerNormPatterns(patterns, numLayerNorm);
+                  addRmsNormPatterns(patterns, numRmsNorm);
+                  addRotaryPatterns(patterns, numRotary);
+                }) &&
+                round([&](RewritePatternSet &patterns) {
+                  addAttentionPatterns(patterns, numAttention);
+                  addAttentionBiasPatterns(patterns, numMasks);
+                  addOrderShapePatterns(patterns, numReshapes);
+                  addSinkReshapePatterns(patterns, numReshapes);
+                  addSimplifyPatterns(patterns, numTrivial);
+                });
+    if (!done || failed(runPipeline(after, getOperation())))
+      return signalPassFailure();
+    eraseUnreadBuffers(getOperation());
+  }
+
+private:
+  bool round(llvm::function_ref<void(RewritePatternSet &)> fill) {
+    RewritePatternSet patterns(&getContext());
+    fill(patterns);
+    GreedyRewriteConfig config;
+    config.setMaxIterations(64);
+    if (succeeded(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
+      return true;
+    getOperation().emitError() << "normalisation does not come to an end";
+    return false;
+  }
+};
+
+} // namespace
+} // namespace tessera

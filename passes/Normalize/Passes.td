@@ -1,0 +1,25 @@
+#ifndef TESSERA_PASSES_NORMALIZE
+#define TESSERA_PASSES_NORMALIZE
+include "mlir/Pass/PassBase.td"
+
+def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
+  let summary = "Raises what exporters decomposed, and moves reshapes out of the way";
+  let description = [{
+    Recognises attention (eager and fused exports, grouped queries), causal and padding masks, normalisations, activations and rotary embeddings, in the
+    forms that the torch exporters write. Batch and sequence stay dimensions of their own: reshapes that merge them move behind the products. Buffers that nothing
+    reads any more disappear.
+  }];
+  let dependentDialects = ["::tessera::nn::NNDialect"];
+  let statistics = [
+    Statistic<"numAttention", "attention", "attentions raised">,
+    Statistic<"numMasks", "masks", "attention masks split into causal and padding, or dropped">,
+    Statistic<"numLayerNorm", "layer-norm", "layer normalisations raised">,
+    Statistic<"numRmsNorm", "rms-norm", "RMS normalisations raised">,
+    Statistic<"numGelu", "gelu", "GELUs raised">,
+    Statistic<"numSilu", "silu", "SiLUs raised">,
+    Statistic<"numRotary", "rotary", "rotary embeddings raised">,
+    Statistic<"numReshapes", "reshapes", "reshapes and transposes moved or folded">,
+    Statistic<"numTrivial", "trivial", "operators without effect removed">,
+  ];
+}
+#endif

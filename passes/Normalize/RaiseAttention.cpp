@@ -1,0 +1,264 @@
+// Attention from its two products: softmax(scale q k^T + masks) v, in whatever order of dimensions, with the guards, split scales and expanded key/value heads
+// that the exporters write.
+#include "passes/Normalize/Match.h"
+#include "passes/Normalize/Patterns.h"
+#include <cmath>
+
+using namespace mlir;
+
+namespace tessera::normalize {
+namespace {
+
+/// What lies between the first product and the softmax.
+struct Scores {
+  nn::ContractOp product;
+  double scale = 1;
+  llvm::SmallVector<Value> masks;                         // added
+  llvm::SmallVector<std::pair<Value, double>> conditions; // where false, the number instead of the score
+};
+
+bool traceScores(Value value, llvm::ArrayRef<int64_t> shape, Scores &scores, int depth = 0) {
+  if (depth > 8 || shapeOf(value) != shape)
+    return false;
+  if (auto product = value.getDefiningOp<nn::ContractOp>()) {
+    scores.product = product;
+    return true;
+  }
+  Value x;
+  double c;
+  if (auto cast = value.getDefiningOp<nn::CastOp>(); cast && isa<FloatType>(elementOf(cast.getOperand())))
+    return traceScores(cast.getOperand(), shape, scores, depth + 1);
+  if (matchTimesScalar(value, x, c)) {
+    scores.scale *= c;
+    return traceScores(x, shape, scores, depth + 1);
+  }
+  if (scores.scale != 1) // a mask inside the scaling would be scaled too
+    return false;
+  if (auto select = value.getDefiningOp<nn::SelectOp>()) {
+    std::optional<double> low = splatValue(select.getY());
+    if (!low || *low > -1e4)
+      return false;
+    scores.conditions.push_back({select.getCondition(), *low});
+    return traceScores(select.getX(), shape, scores, depth + 1);
+  }
+  return matchEither<nn::AddOp>(value, [&](Value a, Value mask) {
+    Scores attempt = scores;
+    attempt.masks.push_back(mask);
+    if (!traceScores(a, shape, attempt, depth + 1))
+      return false;
+    scores = attempt;
+    return true;
+  });
+}
+
+/// The softmax under a guard against NaN and under casts.
+nn::SoftmaxOp traceSoftmax(Value value) {
+  if (auto cast = value.getDefiningOp<nn::CastOp>())
+    value = cast.getOperand();
+  if (auto select = value.getDefiningOp<nn::SelectOp>()) {
+    auto isNan = select.getCondition().getDefiningOp<nn::IsNanOp>();
+    if (isNan && isNan.getOperand() == select.getY() && isSplat(select.getX(), 0))
+      value = select.getY();
+  }
+  if (auto cast = value.getDefiningOp<nn::CastOp>())
+    value = cast.getOperand();
+  return value.getDefiningOp<nn::SoftmaxOp>();
+}
+
+/// An operand of a product: its dimensions by letter.
+struct Lettered {
+  Value value;
+  std::string letters;
+  bool has(char letter) const { return letters.find(letter) != std::string::npos; }
+  int64_t size(char letter) const { return shapeOf(value)[letters.find(letter)]; }
+};
+
+/// Key or value heads that were repeated for a group of query heads each: the operand before that.
+void dropRepeatedHeads(Lettered &operand, char head) {
+  auto merge = operand.value.getDefiningOp<nn::ReshapeOp>();
+  auto repeat = merge ? merge.getOperand().getDefiningOp<nn::BroadcastOp>() : nullptr;
+  auto groups = repeat ? collapseGroups(shapeOf(repeat), shapeOf(merge)) : std::nullopt;
+  if (!groups)
+    return;
+  llvm::SmallVector<int64_t> expected; // all dimensions but the group
+  for (auto [d, letter] : llvm::enumerate(operand.letters)) {
+    const auto &group = (*groups)[d];
+    if (group.size() != (letter == head ? 2u : 1u))
+      return;
+    expected.push_back(group[0]);
+  }
+  if (llvm::ArrayRef<int64_t>(expected) == repeat.getDims()) {
+    operand.value = repeat.getOperand();
+    return;
+  }
+  // A single head is not a dimension of the broadcast's operand.
+  size_t place = operand.letters.find(head);
+  expected.erase(expected.begin() + place);
+  if (llvm::ArrayRef<int64_t>(expected) == repeat.getDims() && shapeOf(repeat)[(*groups)[place][0]] == 1) {
+    operand.value = repeat.getOperand();
+    operand.letters.erase(place, 1);
+  }
+}
+
+Value ordered(PatternRewriter &rewriter, Location loc, const Lettered &operand, llvm::StringRef order) {
+  llvm::SmallVector<int64_t> perm;
+  for (char letter : order)
+    perm.push_back(operand.letters.find(letter));
+  return transpose(rewriter, loc, operand.value, perm);
+}
+
+struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
+  RaiseAttention(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+
+  LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
+    auto refuse = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
+    if (op.getBias())
+      return refuse("has a bias");
+    bool left = true;
+    nn::SoftmaxOp softmax = traceSoftmax(op.getLhs());
+    if (!softmax) {
+      left = false;
+      softmax = traceSoftmax(op.getRhs());
+    }
+    if (!softmax)
+      return refuse("no operand is a softmax");
+    Scores scores;
+    if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores) || scores.product.getBias())
+      return refuse("the softmax is not of a product with scales and masks");
+
+    // The letters are those of the first product; v's own dimension is 'e' of the result.
+    nn::ContractOp first = scores.product;
+    std::string dims = first.getOutLetters().str();
+    char t = dims.back();
+    Lettered q{first.getLhs(), first.getLhsLetters().str()}, k{first.getRhs(), first.getRhsLetters().str()};
+    if (q.has(t))
+      std::swap(q, k);
+    if (q.has(t) || !k.has(t) || dims.size() < 3)
+      return refuse("the softmax is not over the keys");
+    char s = dims[dims.size() - 2];
+    if (!q.has(s) || k.has(s))
+      return refuse("the queries are not the last but one dimension of the scores");
+    std::string summed;
+    for (char letter : q.letters)
+      if (k.has(letter) && dims.find(letter) == std::string::npos)
+        summed += letter;
+    std::string batch = dims.substr(0, dims.size() - 2), heads = batch.substr(1);
+    if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
+      return refuse("the queries lack a batch dimension, or more than one dimension is summed");
+    char b = batch[0], d = summed[0];
+    if (!k.has(b))
+      return refuse("the keys lack the batch dimension");
+
+    std::string probsLetters = (left ? op.getLhsLetters() : op.getRhsLetters()).str(), out = op.getOutLetters().str();
+    Lettered v{left ? op.getRhs() : op.getLhs(), (left ? op.getRhsLetters() : op.getLhsLetters()).str()};
+    constexpr char e = '#';
+    auto translate = [&](char letter) {
+      size_t place = probsLetters.find(letter);
+      return place == std::string::npos ? e : dims[place];
+    };
+    llvm::transform(v.letters, v.letters.begin(), translate);
+    llvm::transform(out, out.begin(), translate);
+    if (llvm::count(v.letters, e) != 1 || !v.has(t) || v.has(s) || !v.has(b) || llvm::count(out, e) != 1 ||
+        out.size() != batch.size() + 2 || out.find(t) != std::string::npos)
+      return refuse("the second product is not over the keys");
+
+    double scale = scores.scale, c;
+    Value x;
+    while (matchTimesScalar(q.value, x, c)) {
+      q.value = x;
+      scale *= c;
+    }
+    while (matchTimesScalar(k.value, x, c)) {
+      k.value = x;
+      scale *= c;
+    }
+    int64_t headCount = 1;
+    for (char letter : heads)
+      headCount *= q.size(letter);
+    if (heads.size() == 1) {
+      Lettered fewerK = k, fewerV = v;
+      dropRepeatedHeads(fewerK, heads[0]);
+      dropRepeatedHeads(fewerV, heads[0]);
+      if (kvHeads(fewerK, heads) == kvHeads(fewerV, heads)) {
+        k = fewerK;
+        v = fewerV;
+      }
+    }
+    std::optional<int64_t> m = kvHeads(k, heads);
+    if (!m || m != kvHeads(v, heads) || headCount % *m)
+      return refuse("keys and values do not share the heads evenly");
+    int64_t g = headCount / *m, keys = k.size(t), queries = q.size(s), batches = q.size(b), width = q.size(d);
+
+    Location loc = op.getLoc();
+    Value bias = biasOf(rewriter, loc, scores, dims, shapeOf(softmax), *m, g, elementOf(q.value));
+    if (!bias && !(scores.masks.empty() && scores.conditions.empty()))
+      return refuse("a mask does not fit the heads");
+    auto withHeads = [&](const Lettered &operand, char row, char column) {
+      std::string order{b, row};
+      for (char letter : heads)
+        if (operand.has(letter))
+          order += letter;
+      order += column;
+      return ordered(rewriter, loc, operand, order);
+    };
+    Value q5 = reshape(rewriter, loc, withHeads(q, s, d), {batches, queries, *m, g, width});
+    Value k4 = reshape(rewriter, loc, withHeads(k, t, d), {batches, keys, *m, width});
+    Value v4 = reshape(rewriter, loc, withHeads(v, t, e), {batches, keys, *m, v.size(e)});
+    auto attention = nn::AttentionOp::create(rewriter, loc, q5, k4, v4, bias, scale, false);
+
+    std::string have = std::string{b, s} + heads + e;
+    Shape split{batches, queries};
+    for (char letter : heads)
+      split.push_back(q.size(letter));
+    split.push_back(v.size(e));
+    Value result = reshape(rewriter, loc, attention.getO(), split);
+    rewriter.replaceOp(op, ordered(rewriter, loc, {result, have}, out));
+    ++counter;
+    return success();
+  }
+
+  /// The number of key/value heads: the operand has a prefix of the head dimensions. None otherwise.
+  static std::optional<int64_t> kvHeads(const Lettered &operand, llvm::StringRef heads) {
+    int64_t count = 1;
+    bool prefix = true;
+    for (char letter : heads) {
+      if (operand.has(letter) && !prefix)
+        return std::nullopt;
+      prefix &= operand.has(letter);
+      if (prefix)
+        count *= operand.size(letter);
+    }
+    return count;
+  }
+
+  /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks, or when one does not fit.
+  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm::StringRef dims, llvm::ArrayRef<int64_t> shape,
+                      int64_t m, int64_t g, Type element) {
+    llvm::SmallVector<Value> masks(scores.masks);
+    for (auto [condition, low] : scores.conditions) {
+      Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, low);
+      masks.push_back(nn::SelectOp::create(rewriter, loc, condition, zero, never));
+    }
+    Value sum;
+    for (Value mask : masks) {
+      Shape full(shape.size() - rankOf(mask), 1);
+      full.append(shapeOf(mask).begin(), shapeOf(mask).end());
+      llvm::ArrayRef<int64_t> headSizes = llvm::ArrayRef<int64_t>(full).drop_front(1).drop_back(2);
+      bool perHead = product(headSizes) != 1;
+      if (full.back() != shape.back() || (perHead && headSizes != shape.drop_front(1).drop_back(2)))
+        return nullptr;
+      Value five = reshape(rewriter, loc, mask, {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
+      if (elementOf(five) != element)
+        five = nn::CastOp::create(rewriter, loc, five, element);
+      sum = sum ? Value(nn::AddOp::create(rewriter, loc, sum, five)) : five;
+    }
+    return sum;
+  }
+  Counter &counter;
+};
+
+} // namespace
+
+void addAttentionPatterns(RewritePatternSet &patterns, Counter &counter) { patterns.add<RaiseAttention>(patterns.getContext(), counter); }
+
+} // namespace tessera::normalize
