@@ -126,3 +126,46 @@ SmallVector<Value> tessera::nn::allReduceTogether(LocalBuilder &builder, ArrayRe
   }
   return results;
 }
+
+Value tessera::nn::trimmedTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
+  return SliceOp::create(builder, loc, value, starts, shape, steps);
+}
+
+Value tessera::nn::paddedTo(OpBuilder &builder, Location loc, Value value, ArrayRef<int64_t> shape) {
+  if (shapeOf(value) == shape)
+    return value;
+  SmallVector<int64_t> zeros(shape.size(), 0), high;
+  for (auto [to, from] : llvm::zip(shape, shapeOf(value)))
+    high.push_back(to - from);
+  return PadOp::create(builder, loc, value, zeros, high, zeros);
+}
+
+LogicalResult tessera::nn::expandTrimmed(FactorOpInterface op, LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results,
+                                         function_ref<void(ValueRange, NamedAttrList &)> adjust) {
+  FactorRule rule = op.getFactorRule();
+  // Along whole dimensions the logical sizes, of the global types; along the others the local ones.
+  auto logical = [&](ArrayRef<int64_t> local, ArrayRef<int64_t> global, ArrayRef<int> factors) {
+    SmallVector<int64_t> shape(local);
+    for (auto [d, f] : llvm::enumerate(factors))
+      if (f >= 0 && rule.factors[f].kind == FactorKind::Unsplit)
+        shape[d] = global[d];
+    return shape;
+  };
+  OperationState state(builder.loc(), op->getName());
+  for (auto [i, operand] : llvm::enumerate(operands))
+    state.operands.push_back(trimmedTo(builder, builder.loc(), operand, logical(shapeOf(operand), shapeOf(op->getOperand(i)), rule.operands[i])));
+  for (unsigned r = 0; r < op->getNumResults(); ++r) {
+    RankedTensorType local = builder.resultType(r);
+    state.addTypes(RankedTensorType::get(logical(local.getShape(), shapeOf(op->getResult(r)), rule.results[r]), local.getElementType()));
+  }
+  state.addAttributes(op->getAttrs());
+  if (adjust)
+    adjust(state.operands, state.attributes);
+  Operation *local = builder.create(state);
+  for (unsigned r = 0; r < op->getNumResults(); ++r)
+    results.push_back(paddedTo(builder, builder.loc(), local->getResult(r), builder.resultType(r).getShape()));
+  return success();
+}

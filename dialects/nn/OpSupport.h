@@ -44,6 +44,14 @@ mlir::Value sumToShape(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value
 mlir::Value withTrailingOne(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
 /// All-reduces (sum) values of one type over what splits `factor`, by one collective.
 llvm::SmallVector<mlir::Value> allReduceTogether(LocalBuilder &builder, llvm::ArrayRef<mlir::Value> values, int factor);
+/// The per-rank form of an operator that would see padding at the end of its unsplit dimensions: operands are cut to their logical
+/// sizes along them and results padded again. `adjust`, if given, corrects the attributes of the local operator.
+llvm::LogicalResult expandTrimmed(FactorOpInterface op, LocalBuilder &builder, mlir::ValueRange operands,
+                                  llvm::SmallVectorImpl<mlir::Value> &results,
+                                  llvm::function_ref<void(mlir::ValueRange trimmed, mlir::NamedAttrList &attrs)> adjust = nullptr);
+/// `value` cut to, or padded with zeros up to, the sizes of `shape`.
+mlir::Value trimmedTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> shape);
+mlir::Value paddedTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> shape);
 /// What padding must hold to lose against everything in a maximum of elements of `type`.
 double lowest(mlir::Type type);
 

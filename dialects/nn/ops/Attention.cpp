@@ -102,18 +102,9 @@ struct LocalAttention {
 
   /// `value` without padding at the end of dimension `dim`, which holds keys.
   Value trimmed(Value value, int64_t dim) {
-    SmallVector<int64_t> sizes(shapeOf(value)), starts(sizes.size(), 0), steps(sizes.size(), 1);
-    if (sizes[dim] == logicalT)
-      return value;
-    sizes[dim] = logicalT;
-    return SliceOp::create(b, b.loc(), value, starts, sizes, steps);
-  }
-  /// The opposite, for cotangents of keys and values.
-  Value padded(Value value, RankedTensorType type) {
-    SmallVector<int64_t> zeros(type.getRank(), 0), high;
-    for (auto [to, from] : llvm::zip(type.getShape(), shapeOf(value)))
-      high.push_back(to - from);
-    return llvm::any_of(high, [](int64_t n) { return n != 0; }) ? PadOp::create(b, b.loc(), value, zeros, high, zeros).getResult() : value;
+    SmallVector<int64_t> shape(shapeOf(value));
+    shape[dim] = logicalT;
+    return trimmedTo(b, b.loc(), value, shape);
   }
   SmallVector<Value> range(Value localQ, bool causal, int factor) {
     if (!causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1]))
@@ -140,7 +131,8 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
   auto op = AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias, rest[0],
                                     rest[1], rest[2], local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
-  results.append({op.getDq(), local.padded(op.getDk(), builder.resultType(1)), local.padded(op.getDv(), builder.resultType(2))});
+  results.append({op.getDq(), paddedTo(builder, builder.loc(), op.getDk(), builder.resultType(1).getShape()),
+                  paddedTo(builder, builder.loc(), op.getDv(), builder.resultType(2).getShape())});
   return success();
 }
 

@@ -33,12 +33,8 @@ LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVe
     results.push_back(ConstantOp::create(builder, builder.loc(), type, dense.resizeSplat(type)));
     return success();
   }
-  // Whole, but padded at the end of some dimensions: what padding holds does not matter.
-  SmallVector<int64_t> zeros(type.getRank(), 0), high;
-  for (auto [local, global] : llvm::zip(type.getShape(), shapeOf(getResult())))
-    high.push_back(local - global);
   Value whole = ConstantOp::create(builder, builder.loc(), plainType(getResult()), getValue());
-  results.push_back(PadOp::create(builder, builder.loc(), whole, zeros, high, zeros));
+  results.push_back(paddedTo(builder, builder.loc(), whole, type.getShape()));
   return success();
 }
 

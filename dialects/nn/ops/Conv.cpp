@@ -97,6 +97,16 @@ std::optional<double> ConvOp::getNeutral(unsigned, unsigned factor) { return sum
 std::optional<double> ConvGradInputOp::getNeutral(unsigned, unsigned factor) { return summedNeutral(*this, factor); }
 std::optional<double> ConvGradWeightsOp::getNeutral(unsigned, unsigned factor) { return summedNeutral(*this, factor); }
 
+LogicalResult ConvOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
+LogicalResult ConvGradInputOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
+LogicalResult ConvGradWeightsOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
+
 LogicalResult ConvOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   Value dy = cotangents[0];
   if (grad.wants(0))

@@ -222,6 +222,9 @@ FactorRule RotaryOp::getFactorRule() {
   return rule;
 }
 FusionKind RotaryOp::getFusionKind() { return FusionKind::Alone; }
+LogicalResult RotaryOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
 LogicalResult RotaryOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (grad.wants(1) || grad.wants(2))
     return emitOpError("cos and sin are not differentiated");

@@ -41,7 +41,7 @@ def NN_RmsNormGradAffineOp : NN_Op<"rms_norm_grad_affine", !listconcat(NN_Infer,
   let arguments = (ins NN_FloatTensor:$dy, NN_FloatTensor:$x, NN_FloatTensor:$rstd);
   let results = (outs NN_FloatTensor:$dgamma);
 }
-def NN_RotaryOp : NN_Op<"rotary", !listconcat(NN_Infer, NN_Vjp, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+def NN_RotaryOp : NN_Op<"rotary", !listconcat(NN_Infer, NN_Vjp, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["expandLocal"]> {
   let summary = "rotary position embedding of the last dimension, half-split form";
   let description = [{
     y[.., i] = x[.., i] cos[.., i] + r[.., i] sin[.., i], r = concat(-x[d/2:], x[:d/2]), with `inverse` its transpose (sin of the halves exchanged and negated). cos, sin broadcast to x (numpy). The last dimension is unsplit.

@@ -179,12 +179,13 @@ FactorRule SliceOp::getFactorRule() {
 }
 
 LogicalResult SliceOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
-  SmallVector<int64_t> sizes(getSizes());
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (takenWhole(*this, d))
-      sizes[d] = shapeOf(operands[0])[d];
-  results.push_back(SliceOp::create(builder, builder.loc(), operands[0], getStarts(), sizes, getSteps()));
-  return success();
+  return expandTrimmed(*this, builder, operands, results, [&](ValueRange trimmed, NamedAttrList &attrs) {
+    SmallVector<int64_t> sizes(getSizes());
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (takenWhole(*this, d))
+        sizes[d] = shapeOf(trimmed[0])[d];
+    attrs.set("sizes", builder.getDenseI64ArrayAttr(sizes));
+  });
 }
 
 LogicalResult SliceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
@@ -223,6 +224,10 @@ FactorRule PadOp::getFactorRule() {
       unsplit += {in[d], out[d]};
     }
   return lettersRule(*this, {in}, {out}, "", unsplit);
+}
+
+LogicalResult PadOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
 }
 
 LogicalResult PadOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
@@ -268,6 +273,10 @@ FactorRule ConcatOp::getFactorRule() {
     unsplit.push_back(more[out.size() + i]);
   }
   return lettersRule(*this, words, {out}, "", unsplit);
+}
+
+LogicalResult ConcatOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
 }
 
 LogicalResult ConcatOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {

@@ -28,7 +28,7 @@ def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Libra
   let hasVerifier = 1;
   let hasFolder = 1;
 }
-def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp)> {
+def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["expandLocal"]> {
   let summary = "low[d] and high[d] (not negative) elements of `value` around, and interior[d] between neighbours";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
                    DefaultValuedAttr<F64Attr, "0.0">:$value);
@@ -39,7 +39,7 @@ def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp)> {
   }]>];
   let hasVerifier = 1;
 }
-def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp)> {
+def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["expandLocal"]> {
   let summary = "operands one after another along `dim`";
   let arguments = (ins Variadic<NN_Tensor>:$operands, I64Attr:$dim);
   let results = (outs NN_Tensor:$result);
