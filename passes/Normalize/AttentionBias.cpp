@@ -1,6 +1,7 @@
 // Attention masks: the causal part becomes an attribute, what never masks disappears, and what is left is no larger than it must be.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
+#include <functional>
 
 using namespace mlir;
 
@@ -10,10 +11,11 @@ namespace {
 /// Where each dimension of a value lies in the bias [b, m, g, s, t]; -1 for dimensions of size 1 that lie nowhere.
 using Places = llvm::SmallVector<int64_t, 6>;
 
-/// A mask taken apart. `rest` is what remains (null: nothing), in at most five dimensions.
+/// A mask taken apart. `rest` builds what remains (null: nothing) in five dimensions, of the shape `shape`.
 struct Parts {
   bool causal = false;
-  Value rest;
+  std::function<Value()> rest;
+  Shape shape = Shape(5, 1);
 };
 
 class MaskAnalysis {
@@ -36,8 +38,11 @@ public:
         std::optional<Parts> parts = condition(select.getCondition(), aligned(select.getCondition(), places), hidden);
         if (!parts || !parts->rest)
           return parts;
-        Value zero = splat(rewriter, loc, elementOf(value), {}, 0), never = splat(rewriter, loc, elementOf(value), {}, seen ? *y : *x);
-        parts->rest = nn::SelectOp::create(rewriter, loc, parts->rest, zero, never);
+        double low = seen ? *y : *x;
+        parts->rest = [this, value, low, condition = parts->rest]() -> Value {
+          Value seen = condition(), zero = splat(rewriter, loc, elementOf(value), {}, 0);
+          return nn::SelectOp::create(rewriter, loc, seen, zero, splat(rewriter, loc, elementOf(value), {}, low));
+        };
         return parts;
       }
     }
@@ -60,10 +65,10 @@ private:
       return merge<nn::AndOp>(condition(either.getLhs(), aligned(either.getLhs(), places), true),
                               condition(either.getRhs(), aligned(either.getRhs(), places), true));
     if (auto compare = value.getDefiningOp<nn::CompareOp>(); compare && isCausal(compare, places, inverted))
-      return Parts{true, nullptr};
+      return Parts{true, nullptr, Shape(5, 1)};
     std::optional<Parts> parts = whole(value, places);
     if (parts && inverted)
-      parts->rest = nn::NotOp::create(rewriter, loc, parts->rest);
+      parts->rest = [this, condition = parts->rest]() -> Value { return nn::NotOp::create(rewriter, loc, condition()); };
     return parts;
   }
 
@@ -135,9 +140,14 @@ private:
   template <typename OpTy> std::optional<Parts> merge(std::optional<Parts> a, std::optional<Parts> b) {
     if (!a || !b)
       return std::nullopt;
-    Parts parts{a->causal || b->causal, a->rest ? a->rest : b->rest};
+    Parts parts{a->causal || b->causal, a->rest ? a->rest : b->rest, a->shape};
+    for (size_t d = 0; d < 5; ++d)
+      parts.shape[d] = std::max(a->shape[d], b->shape[d]);
     if (a->rest && b->rest)
-      parts.rest = OpTy::create(rewriter, loc, a->rest, b->rest);
+      parts.rest = [this, x = a->rest, y = b->rest]() -> Value {
+        Value left = x(), right = y();
+        return OpTy::create(rewriter, loc, left, right);
+      };
     return parts;
   }
 
@@ -153,7 +163,7 @@ private:
       five[place] = size;
       last = place;
     }
-    return Parts{false, reshape(rewriter, loc, value, five)};
+    return Parts{false, [this, value, five]() -> Value { return reshape(rewriter, loc, value, five); }, five};
   }
 
   PatternRewriter &rewriter;
@@ -168,18 +178,18 @@ struct SplitAttentionBias : OpRewritePattern<nn::AttentionOp> {
     if (!bias || !op.getRange().empty())
       return rewriter.notifyMatchFailure(op, "has no mask");
     int64_t queries = shapeOf(op.getQ())[1], keys = shapeOf(op.getK())[1];
-    std::optional<Parts> parts = MaskAnalysis(rewriter, op.getLoc(), queries, keys).added(bias, {0, 1, 2, 3, 4});
+    MaskAnalysis analysis(rewriter, op.getLoc(), queries, keys);
+    std::optional<Parts> parts = analysis.added(bias, {0, 1, 2, 3, 4});
     if (!parts)
       return rewriter.notifyMatchFailure(op, "its mask cannot be taken apart");
-    Value rest = parts->rest;
-    if (rest && shapeOf(rest).back() != keys) { // nn.attention wants the keys in full
-      Shape full(shapeOf(rest));
-      full.back() = keys;
+    Shape full(parts->shape);
+    full.back() = keys;
+    if (parts->rest && !parts->causal && product(full) >= typeOf(bias).getNumElements())
+      return rewriter.notifyMatchFailure(op, "its mask is as simple as can be");
+    Value rest = parts->rest ? parts->rest() : Value();
+    if (rest && shapeOf(rest) != llvm::ArrayRef<int64_t>(full)) // nn.attention wants the keys in full
       rest = nn::BroadcastOp::create(rewriter, op.getLoc(), RankedTensorType::get(full, elementOf(rest)),
                                      reshape(rewriter, op.getLoc(), rest, llvm::ArrayRef<int64_t>(full).drop_back()), llvm::ArrayRef<int64_t>{0, 1, 2, 3});
-    }
-    if (rest && !parts->causal && typeOf(rest).getNumElements() >= typeOf(bias).getNumElements())
-      return rewriter.notifyMatchFailure(op, "its mask is as simple as can be");
     auto simpler = nn::AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), rest, op.getScale().convertToDouble(),
                                            op.getCausal() || parts->causal);
     simpler->setDiscardableAttrs(op->getDiscardableAttrDictionary());

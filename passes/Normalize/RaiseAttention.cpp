@@ -73,6 +73,25 @@ struct Lettered {
   int64_t size(char letter) const { return shapeOf(value)[letters.find(letter)]; }
 };
 
+/// Scalar factors, also beneath transposes.
+void dropScales(Lettered &operand, double &scale) {
+  while (true) {
+    Value x;
+    double c;
+    if (auto inner = operand.value.getDefiningOp<nn::TransposeOp>()) {
+      std::string moved = operand.letters;
+      for (auto [i, d] : llvm::enumerate(inner.getPerm()))
+        moved[d] = operand.letters[i];
+      operand = {inner.getOperand(), moved};
+    } else if (matchTimesScalar(operand.value, x, c)) {
+      operand.value = x;
+      scale *= c;
+    } else {
+      return;
+    }
+  }
+}
+
 /// Key or value heads that were repeated for a group of query heads each: the operand before that.
 void dropRepeatedHeads(Lettered &operand, char head) {
   auto merge = operand.value.getDefiningOp<nn::ReshapeOp>();
@@ -162,16 +181,9 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
         out.size() != batch.size() + 2 || out.find(t) != std::string::npos)
       return refuse("the second product is not over the keys");
 
-    double scale = scores.scale, c;
-    Value x;
-    while (matchTimesScalar(q.value, x, c)) {
-      q.value = x;
-      scale *= c;
-    }
-    while (matchTimesScalar(k.value, x, c)) {
-      k.value = x;
-      scale *= c;
-    }
+    double scale = scores.scale;
+    dropScales(q, scale);
+    dropScales(k, scale);
     int64_t headCount = 1;
     for (char letter : heads)
       headCount *= q.size(letter);
@@ -182,6 +194,7 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
       if (kvHeads(fewerK, heads) == kvHeads(fewerV, heads)) {
         k = fewerK;
         v = fewerV;
+        dropScales(k, scale);
       }
     }
     std::optional<int64_t> m = kvHeads(k, heads);
@@ -190,9 +203,9 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     int64_t g = headCount / *m, keys = k.size(t), queries = q.size(s), batches = q.size(b), width = q.size(d);
 
     Location loc = op.getLoc();
-    Value bias = biasOf(rewriter, loc, scores, dims, shapeOf(softmax), *m, g, elementOf(q.value));
-    if (!bias && !(scores.masks.empty() && scores.conditions.empty()))
+    if (!masksFit(scores, shapeOf(softmax)))
       return refuse("a mask does not fit the heads");
+    Value bias = biasOf(rewriter, loc, scores, shapeOf(softmax), *m, g, elementOf(q.value));
     auto withHeads = [&](const Lettered &operand, char row, char column) {
       std::string order{b, row};
       for (char letter : heads)
@@ -231,9 +244,26 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     return count;
   }
 
-  /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks, or when one does not fit.
-  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm::StringRef dims, llvm::ArrayRef<int64_t> shape,
-                      int64_t m, int64_t g, Type element) {
+  /// The shape of a mask, with leading ones like the scores.
+  static Shape fullShape(Value mask, size_t rank) {
+    Shape full(rank - rankOf(mask), 1);
+    full.append(shapeOf(mask).begin(), shapeOf(mask).end());
+    return full;
+  }
+  static llvm::ArrayRef<int64_t> headSizes(llvm::ArrayRef<int64_t> shape) { return shape.drop_front(1).drop_back(2); }
+
+  /// Every mask reaches over all keys, and over all heads or none.
+  static bool masksFit(const Scores &scores, llvm::ArrayRef<int64_t> shape) {
+    auto fits = [&](Value mask) {
+      Shape full = fullShape(mask, shape.size());
+      return full.back() == shape.back() && (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
+    };
+    return llvm::all_of(scores.masks, fits) && llvm::all_of(scores.conditions, [&](const auto &entry) { return fits(entry.first); });
+  }
+
+  /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks.
+  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm::ArrayRef<int64_t> shape, int64_t m, int64_t g,
+                      Type element) {
     llvm::SmallVector<Value> masks(scores.masks);
     for (auto [condition, low] : scores.conditions) {
       Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, low);
@@ -241,12 +271,8 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     }
     Value sum;
     for (Value mask : masks) {
-      Shape full(shape.size() - rankOf(mask), 1);
-      full.append(shapeOf(mask).begin(), shapeOf(mask).end());
-      llvm::ArrayRef<int64_t> headSizes = llvm::ArrayRef<int64_t>(full).drop_front(1).drop_back(2);
-      bool perHead = product(headSizes) != 1;
-      if (full.back() != shape.back() || (perHead && headSizes != shape.drop_front(1).drop_back(2)))
-        return nullptr;
+      Shape full = fullShape(mask, shape.size());
+      bool perHead = product(headSizes(full)) != 1;
       Value five = reshape(rewriter, loc, mask, {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
       if (elementOf(five) != element)
         five = nn::CastOp::create(rewriter, loc, five, element);
@@ -257,8 +283,44 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
   Counter &counter;
 };
 
+/// attention whose keys and values repeat each head for a group of query heads: the groups become its own.
+struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
+  ShareRepeatedHeads(MLIRContext *context, Counter &) : OpRewritePattern(context) {}
+  LogicalResult matchAndRewrite(nn::AttentionOp op, PatternRewriter &rewriter) const override {
+    Lettered k{op.getK(), "bthd"}, v{op.getV(), "bthd"};
+    dropRepeatedHeads(k, 'h');
+    dropRepeatedHeads(v, 'h');
+    if (shapeOf(op.getQ())[3] != 1 || k.value == op.getK() || v.value == op.getV() || k.letters.size() != v.letters.size() || !op.getRange().empty())
+      return rewriter.notifyMatchFailure(op, "keys and values are not both repeated");
+    int64_t heads = shapeOf(op.getQ())[2], m = k.has('h') ? k.size('h') : 1;
+    if (m != (v.has('h') ? v.size('h') : 1))
+      return rewriter.notifyMatchFailure(op, "keys and values are repeated differently");
+    auto regrouped = [&](llvm::ArrayRef<int64_t> shape, size_t at) { // [.., heads, 1, ..] to [.., m, g, ..]
+      Shape grouped(shape);
+      if (shape[at] == heads) {
+        grouped[at] = m;
+        grouped[at + 1] = heads / m;
+      }
+      return grouped;
+    };
+    Location loc = op.getLoc();
+    auto fourD = [&](Lettered operand) {
+      return reshape(rewriter, loc, operand.value, {operand.size('b'), operand.size('t'), m, operand.size('d')});
+    };
+    Value q = reshape(rewriter, loc, op.getQ(), regrouped(shapeOf(op.getQ()), 2)), bias = op.getBias();
+    if (bias)
+      bias = reshape(rewriter, loc, bias, regrouped(shapeOf(bias), 1));
+    auto shared = nn::AttentionOp::create(rewriter, loc, q, fourD(k), fourD(v), bias, op.getScale().convertToDouble(), op.getCausal());
+    shared->setDiscardableAttrs(op->getDiscardableAttrDictionary());
+    rewriter.replaceOp(op, {reshape(rewriter, loc, shared.getO(), shapeOf(op.getO())), reshape(rewriter, loc, shared.getLse(), shapeOf(op.getLse()))});
+    return success();
+  }
+};
+
 } // namespace
 
-void addAttentionPatterns(RewritePatternSet &patterns, Counter &counter) { patterns.add<RaiseAttention>(patterns.getContext(), counter); }
+void addAttentionPatterns(RewritePatternSet &patterns, Counter &counter) {
+  patterns.add<RaiseAttention, ShareRepeatedHeads>(patterns.getContext(), counter);
+}
 
 } // namespace tessera::normalize

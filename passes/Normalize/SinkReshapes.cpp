@@ -47,59 +47,66 @@ struct SinkThroughElementwise : RewritePattern {
         first = collapseOf(operand);
     if (!first)
       return rewriter.notifyMatchFailure(op, "no operand is a collapsing reshape");
-    llvm::SmallVector<Value> operands;
-    for (Value operand : op->getOperands()) {
+    auto sameCollapse = [&](Value operand) {
       std::optional<Collapse> same = collapseOf(operand);
-      if (same && same->shape() == first->shape() && shapeOf(operand) == result)
-        operands.push_back(same->source);
+      return same && same->shape() == first->shape() && shapeOf(operand) == result;
+    };
+    for (Value operand : op->getOperands())
+      if (!sameCollapse(operand) && !splatValue(operand) && !trailingShape(operand, first->untouched()))
+        return rewriter.notifyMatchFailure(op, "another operand needs the collapsed dimensions");
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      if (sameCollapse(operand))
+        operands.push_back(collapseOf(operand)->source);
       else if (std::optional<double> scalar = splatValue(operand))
         operands.push_back(splat(rewriter, operand.getLoc(), elementOf(operand), {}, *scalar));
-      else if (std::optional<Value> trailing = overTrailing(rewriter, operand, first->untouched()))
-        operands.push_back(*trailing);
       else
-        return rewriter.notifyMatchFailure(op, "another operand needs the collapsed dimensions");
-    }
+        operands.push_back(reshape(rewriter, operand.getLoc(), operand, *trailingShape(operand, first->untouched())));
     Value moved = cloneWith(rewriter, op, operands, first->shape());
     rewriter.replaceOp(op, reshape(rewriter, op->getLoc(), moved, result));
     ++counter;
     return success();
   }
-  /// `value` when it reaches over no more than `count` trailing dimensions.
-  static std::optional<Value> overTrailing(PatternRewriter &rewriter, Value value, int64_t count) {
+  /// The shape of `value` without leading ones, when it reaches over no more than `count` trailing dimensions.
+  static std::optional<llvm::ArrayRef<int64_t>> trailingShape(Value value, int64_t count) {
     llvm::ArrayRef<int64_t> shape = shapeOf(value);
     while (static_cast<int64_t>(shape.size()) > count && shape.front() == 1)
       shape = shape.drop_front();
     if (static_cast<int64_t>(shape.size()) > count)
       return std::nullopt;
-    return reshape(rewriter, value.getLoc(), value, shape);
+    return shape;
   }
   Counter &counter;
 };
 
-/// The same for one operand that is a transpose, when the others are scalars.
-struct SinkTranspose : RewritePattern {
-  SinkTranspose(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+/// The same for one operand that is a transpose or a broadcast, when the others are scalars.
+template <typename ShapeOp> struct SinkPastScalars : RewritePattern {
+  SinkPastScalars(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isElementwise(op))
       return rewriter.notifyMatchFailure(op, "not elementwise");
-    nn::TransposeOp inner;
-    llvm::SmallVector<Value> operands;
+    ShapeOp inner;
     for (Value operand : op->getOperands()) {
-      auto candidate = operand.getDefiningOp<nn::TransposeOp>();
-      std::optional<double> scalar = splatValue(operand);
-      if (candidate && (!inner || candidate == inner) && shapeOf(operand) == shapeOf(op->getResult(0))) {
-        inner = candidate;
-        operands.push_back(inner.getOperand());
-      } else if (scalar) {
-        operands.push_back(splat(rewriter, operand.getLoc(), elementOf(operand), {}, *scalar));
-      } else {
-        return rewriter.notifyMatchFailure(op, "an operand is neither the transpose nor a scalar");
-      }
+      auto candidate = operand.getDefiningOp<ShapeOp>();
+      if (splatValue(operand))
+        continue;
+      if (!candidate || (inner && candidate != inner) || shapeOf(operand) != shapeOf(op->getResult(0)))
+        return rewriter.notifyMatchFailure(op, "an operand is neither of that kind nor a scalar");
+      inner = candidate;
     }
     if (!inner)
-      return rewriter.notifyMatchFailure(op, "no operand is a transpose");
+      return rewriter.notifyMatchFailure(op, "all operands are scalars");
+    llvm::SmallVector<Value> operands;
+    for (Value operand : op->getOperands())
+      if (std::optional<double> scalar = splatValue(operand))
+        operands.push_back(splat(rewriter, operand.getLoc(), elementOf(operand), {}, *scalar));
+      else
+        operands.push_back(inner.getOperand());
     Value moved = cloneWith(rewriter, op, operands, shapeOf(inner.getOperand()));
-    rewriter.replaceOpWithNewOp<nn::TransposeOp>(op, moved, inner.getPerm());
+    Operation *again = rewriter.clone(*inner);
+    again->setOperand(0, moved);
+    again->getResult(0).setType(op->getResult(0).getType());
+    rewriter.replaceOp(op, again->getResult(0));
     ++counter;
     return success();
   }
@@ -255,7 +262,7 @@ struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
 } // namespace
 
 void addSinkReshapePatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<SinkThroughElementwise, SinkTranspose, SinkThroughRows, SinkThroughSlice, SinkThroughProduct>(patterns.getContext(), counter);
+  patterns.add<SinkThroughElementwise, SinkPastScalars<nn::TransposeOp>, SinkPastScalars<nn::BroadcastOp>, SinkThroughRows, SinkThroughSlice, SinkThroughProduct>(patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize
