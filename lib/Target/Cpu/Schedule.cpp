@@ -367,6 +367,8 @@ bool Scheduler::inPlaceSafe(int argument, int result) {
       return false;
     bool sameOrder = llvm::equal(source.shape, target.shape);
     if (segmentOf[number] == segmentOf[writerNumber]) {
+      if (number > writerNumber) // it would read what was just written
+        return false;
       if (canonical(reader, {read.linear}) == canonical(writer, {to->linear}))
         return true;
       return sameOrder && canonical(reader, read.index) == canonical(writer, to->index);
