@@ -5,6 +5,7 @@
 #include "dialects/nn/NN.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "mlir/IR/Matchers.h"
 #include "runtime/comm/collective_cost.h"
 #include "llvm/Support/JSON.h"
 
@@ -141,6 +142,8 @@ json::Object Writer::variable(nn::VariableOp op) {
 
 json::Value Writer::expression(Value value) const {
   Operation *op = value.getDefiningOp();
+  if (IntegerAttr number; matchPattern(value, m_Constant(&number)))
+    return number.getInt();
   if (auto start = dyn_cast<dist::BlockStartOp>(op))
     return json::Object{{"start", axesOf(start.getAxes().getAxes())}, {"block", int64_t(start.getBlock())}};
   auto valid = cast<exec::ValidOp>(op);
@@ -176,7 +179,8 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
     auto kind = op.getAttrOfType<StringAttr>("kind");
-    if (isa<exec::BufferOp, exec::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op))
+    if (isa<exec::BufferOp, exec::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op) ||
+        op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
       list.push_back(json::Object{{"op", "kernel"},
