@@ -1,5 +1,6 @@
-// What a collective costs, as formulas without dependencies: the bytes its ranks send and the scratch memory it needs. The
-// compiler promises by them, the runtime's transport counts by itself and its collectives use no more scratch.
+// What a collective costs, as formulas without dependencies: the bytes its ranks send and the scratch memory
+// it needs. The compiler promises by them, the runtime's transport counts by itself and its collectives use
+// no more scratch.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +33,9 @@ struct CollectiveSize {
   }
 };
 
-/// Payload bytes sent, summed over the ranks of the group; the mean rank sends this over `ranks`. Exact, whatever the
-/// counts: all_reduce of B bytes is a reduce-scatter and an all-gather of n chunks, 2(n-1)B in all.
+/// Payload bytes sent, summed over the ranks of the group; the mean rank sends this over `ranks`. Exact,
+/// whatever the counts: all_reduce of B bytes is a reduce-scatter and an all-gather of n chunks, 2(n-1)B in
+/// all.
 inline int64_t collectiveSentBytes(const CollectiveSize &size) {
   int64_t others = size.ranks - 1, bytes = size.bytes();
   switch (size.kind) {
@@ -52,7 +54,8 @@ inline int64_t collectiveSentBytes(const CollectiveSize &size) {
   return others * bytes;
 }
 
-/// Messages that pass through scratch memory are cut so that those of all peers together have about this many bytes.
+/// Messages that pass through scratch memory are cut so that those of all peers together have about this many
+/// bytes.
 constexpr int64_t collectiveStageBytes = int64_t(1) << 20;
 /// ... but not below this, since a message costs as much as some thousand bytes.
 constexpr int64_t collectiveMinSegmentBytes = int64_t(1) << 14;
@@ -63,7 +66,8 @@ inline int64_t collectiveSegment(int64_t block, int64_t peers, int64_t elementBy
   return std::max<int64_t>(1, std::min(block, bytes / elementBytes));
 }
 
-/// How blocks travel: elements of the largest block, elements per message, and which ends pass through scratch memory.
+/// How blocks travel: elements of the largest block, elements per message, and which ends pass through
+/// scratch memory.
 struct CollectiveStaging {
   int64_t block = 0, segment = 0;
   bool send = false, receive = false;
@@ -99,8 +103,9 @@ inline CollectiveStaging collectiveStaging(const CollectiveSize &size) {
     staging = {elements, 0, false, false};
     break;
   }
-  staging.segment = staging.send || staging.receive ? collectiveSegment(staging.block, n - 1, size.elementBytes)
-                                                    : std::max<int64_t>(1, staging.block);
+  staging.segment = staging.send || staging.receive
+                        ? collectiveSegment(staging.block, n - 1, size.elementBytes)
+                        : std::max<int64_t>(1, staging.block);
   return staging;
 }
 
@@ -109,14 +114,16 @@ inline int64_t collectiveScratchBytes(const CollectiveSize &size) {
   if (size.ranks == 1)
     return 0;
   CollectiveStaging staging = collectiveStaging(size);
-  return (int64_t(staging.send) + int64_t(staging.receive)) * (size.ranks - 1) * staging.segment * size.elementBytes;
+  return (int64_t(staging.send) + int64_t(staging.receive)) * (size.ranks - 1) * staging.segment *
+         size.elementBytes;
 }
 
-/// For permute: the member of the group from which each member receives its block. `before` and `after` number the
-/// blocks that the members hold before and after; equal numbers are equal contents. A member that holds its block already
-/// keeps it; the k-th other member that needs a block takes it from the k-th other member that holds it.
-/// An entry is -1 when no member holds the block.
-inline std::vector<int64_t> permuteSources(const std::vector<int64_t> &before, const std::vector<int64_t> &after) {
+/// For permute: the member of the group from which each member receives its block. `before` and `after`
+/// number the blocks that the members hold before and after; equal numbers are equal contents. A member that
+/// holds its block already keeps it; the k-th other member that needs a block takes it from the k-th other
+/// member that holds it. An entry is -1 when no member holds the block.
+inline std::vector<int64_t> permuteSources(const std::vector<int64_t> &before,
+                                           const std::vector<int64_t> &after) {
   std::vector<int64_t> sources(after.size(), -1);
   for (size_t i = 0; i < after.size(); ++i) {
     if (before[i] == after[i]) {

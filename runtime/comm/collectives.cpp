@@ -1,24 +1,11 @@
-// See collectives.h.
+// See collectives.h: the execution.
 #include "runtime/comm/collectives.h"
 
-#include "runtime/core/error.h"
-
 #include <algorithm>
-#include <array>
 #include <cstring>
 
 namespace tessera::rt {
 namespace {
-
-struct KindName {
-  const char *name;
-  CollectiveKind kind;
-};
-constexpr KindName kindNames[] = {
-    {"all_reduce", CollectiveKind::AllReduce}, {"reduce_scatter", CollectiveKind::ReduceScatter},
-    {"all_gather", CollectiveKind::AllGather}, {"all_to_all", CollectiveKind::AllToAll},
-    {"broadcast", CollectiveKind::Broadcast},  {"reduce", CollectiveKind::Reduce},
-    {"permute", CollectiveKind::Permute}};
 
 /// Bytes in memory, `run` of them together every `stride`: one block of an array cut along a dimension.
 struct View {
@@ -77,7 +64,6 @@ public:
 private:
   int rankOf(int64_t member) const { return collective.group.ranks[member]; }
 
-  int64_t dim(int64_t i) const { return size.shape[i]; }
   int64_t numDims() const { return int64_t(size.shape.size()); }
 
   /// Elements [first(i), first(i + 1)) are chunk i of an array that n need not divide.
@@ -93,9 +79,11 @@ private:
   /// Block i of `in` cut along `split`.
   View cut(int64_t i) const {
     int64_t run = size.product(size.split, numDims()) / n * size.elementBytes;
-    return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n, std::max<int64_t>(run, 1), n * run};
+    return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n,
+            std::max<int64_t>(run, 1), n * run};
   }
-  /// Block i of `out`, joined along `concat`; every block has the extents of `in` with `split` divided by `parts`.
+  /// Block i of `out`, joined along `concat`; every block has the extents of `in` with `split` divided by
+  /// `parts`.
   View joined(int64_t i, int64_t parts) const {
     int64_t run = size.product(size.concat, numDims()) * size.elementBytes;
     if (size.split >= size.concat)
@@ -109,8 +97,9 @@ private:
     return contiguous(scratch + (staging.receive ? (n - 1) * segment : 0) + s * segment, bytes);
   }
 
-  /// Sends bytes [begin, begin + segment) of block i to member i, for all others, and receives from all; `from(i)` and `to(i)` are
-  /// the blocks. What is staged on receipt stays in the stages, in order of distance.
+  /// Sends bytes [begin, begin + segment) of block i to member i, for all others, and receives from all;
+  /// `from(i)` and `to(i)` are the blocks. What is staged on receipt stays in the stages, in order of
+  /// distance.
   template <typename From, typename To> void swap(int64_t begin, From &&from, To &&to) {
     std::vector<Transport::Request> requests;
     requests.reserve(2 * (n - 1));
@@ -154,8 +143,8 @@ private:
     }
   }
 
-  /// `result` becomes the combination of what all members have for this one, added in order of index. `own` is what this one
-  /// has, without gaps; it may be `result`.
+  /// `result` becomes the combination of what all members have for this one, added in order of index. `own`
+  /// is what this one has, without gaps; it may be `result`.
   template <typename From> void scatterSum(From &&from, const View &own, const View &result) {
     std::vector<const void *> parts(n);
     // All ranks take part in as many segments as the largest block has.
@@ -168,7 +157,8 @@ private:
       for (int64_t s = 0; s + 1 < n; ++s)
         parts[(me + n - 1 - s) % n] = receiveStage(s, bytes).base;
       parts[me] = own.at(begin);
-      combine(collective.dtype, collective.reduction, parts.data(), n, result.at(begin), bytes / size.elementBytes);
+      combine(collective.dtype, collective.reduction, parts.data(), n, result.at(begin),
+              bytes / size.elementBytes);
     }
   }
 
@@ -282,98 +272,10 @@ private:
   const int64_t segment;
 };
 
-void checkShape(const CollectiveRequest &request, CollectiveKind kind, int64_t ranks) {
-  int64_t elements = 1;
-  for (int64_t extent : request.shape) {
-    if (extent < 0 || (extent > 0 && elements > (int64_t(1) << 56) / extent))
-      throw Error(request.kind, ": extent ", extent, " makes no array that this machine can hold");
-    elements *= extent;
-  }
-  auto needs = [&](const char *what, int64_t dimension) {
-    if (dimension < 0 || dimension >= int64_t(request.shape.size()))
-      throw Error(request.kind, ": ", what, " is dimension ", dimension, " of an array with ", request.shape.size());
-  };
-  bool splits = kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
-  if (splits) {
-    needs("split", request.split);
-    if (request.shape[request.split] % ranks != 0)
-      throw Error(request.kind, ": ", ranks, " ranks do not divide dimension ", request.split, " of size ",
-                  request.shape[request.split]);
-  }
-  if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll)
-    needs("concat", request.concat);
-}
-
-/// Numbers the blocks that the members hold under the axes of all atoms.
-std::vector<int64_t> blockNumbers(const std::vector<Axes> &atoms, const Mesh &mesh, const Group &group) {
-  std::vector<int64_t> numbers;
-  for (int rank : group.ranks) {
-    Coordinates at = mesh.coordinates(rank);
-    int64_t number = 0;
-    for (const Axes &axes : atoms)
-      number = number * mesh.count(axes) + mesh.index(axes, at);
-    numbers.push_back(number);
-  }
-  return numbers;
-}
-
 } // namespace
 
-int64_t Collective::outBytes() const {
-  switch (size.kind) {
-  case CollectiveKind::ReduceScatter:
-    return size.bytes() / size.ranks;
-  case CollectiveKind::AllGather:
-    return size.bytes() * size.ranks;
-  default:
-    return size.bytes();
-  }
-}
-
-CollectiveKind parseCollectiveKind(const std::string &name) {
-  for (const KindName &entry : kindNames)
-    if (name == entry.name)
-      return entry.kind;
-  throw Error("unknown collective '", name, "'");
-}
-
-Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, int64_t rank) {
-  Collective result;
-  result.kind = request.kind;
-  result.axes = axesLabel(mesh, request.axes);
-  result.dtype = request.dtype;
-  result.group = mesh.group(request.axes, rank);
-  CollectiveSize &size = result.size;
-  size.kind = parseCollectiveKind(request.kind);
-  size.ranks = result.group.size();
-  size.elementBytes = dtypeBytes(request.dtype);
-  size.shape = request.shape;
-  // Formulas and views look at a dimension only where the kind has it.
-  bool splits = size.kind == CollectiveKind::ReduceScatter || size.kind == CollectiveKind::AllToAll;
-  bool joins = size.kind == CollectiveKind::AllGather || size.kind == CollectiveKind::AllToAll;
-  size.split = splits ? request.split : 0;
-  size.concat = joins ? request.concat : 0;
-  checkShape(request, size.kind, size.ranks);
-  if (request.reduce != "sum" && request.reduce != "max")
-    throw Error(request.kind, ": unknown reduction '", request.reduce, "', expected sum or max");
-  result.reduction = request.reduce == "sum" ? Reduction::Sum : Reduction::Max;
-  if (request.root < 0 || request.root >= size.ranks)
-    throw Error(request.kind, ": root ", request.root, " is not one of ", size.ranks, " ranks");
-  result.root = request.root;
-  if (size.kind == CollectiveKind::Permute) {
-    result.sources = permuteSources(blockNumbers(request.before, mesh, result.group),
-                                    blockNumbers(request.after, mesh, result.group));
-    for (int64_t i = 0; i < size.ranks; ++i) {
-      if (result.sources[i] < 0)
-        throw Error("permute: rank ", result.group.ranks[i], " needs a block that no rank of its group over '",
-                    result.axes, "' holds");
-      size.moved += result.sources[i] != i;
-    }
-  }
-  return result;
-}
-
-void runCollective(Transport &transport, const Collective &collective, const void *in, void *out, void *scratch) {
+void runCollective(Transport &transport, const Collective &collective, const void *in, void *out,
+                   void *scratch) {
   if (collective.size.ranks == 1 || collective.size.elements() == 0) {
     if (in != out && out)
       std::memcpy(out, in, collective.inBytes());

@@ -1,8 +1,9 @@
 // Collectives, written once over the point-to-point transport, so that threads and MPI give the same bits.
 //
-// Every collective that cuts an array exchanges blocks directly, one message (or one per segment) to every other member.
-// That sends as little as a ring does (2(n-1)/n B by the mean rank for all_reduce), needs one hop instead of n-1, and
-// lets the owner of a block add all contributions at once: in order of index, rounding bf16 and f16 once, from an f32 sum.
+// Every collective that cuts an array exchanges blocks directly, one message (or one per segment) to every
+// other member. That sends as little as a ring does (2(n-1)/n B by the mean rank for all_reduce), needs one
+// hop instead of n-1, and lets the owner of a block add all contributions at once: in order of index,
+// rounding bf16 and f16 once, from an f32 sum.
 #pragma once
 
 #include "runtime/comm/collective_cost.h"
@@ -51,13 +52,15 @@ struct Collective {
 /// The kind of a name such as `all_reduce`. Throws Error for another name.
 CollectiveKind parseCollectiveKind(const std::string &name);
 
-/// Checks a collective and finds the group that `rank` is in. Throws Error for a shape that the group does not divide, a
-/// reduction that the element type does not have, a permute that needs a block nobody holds.
+/// Checks a collective and finds the group that `rank` is in. Throws Error for a shape that the group does
+/// not divide, a reduction that the element type does not have, a permute that needs a block nobody holds.
 Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, int64_t rank);
 
-/// Executes a collective; all members of the group do so in the same order. `in` and `out` may be the same for all_reduce,
-/// broadcast and reduce, else they must not overlap. `scratch` has scratchBytes(), aligned to 64. After reduce, `out` is
-/// undefined on all ranks but the root (and may be null there). Throws Error when a member fails.
-void runCollective(Transport &transport, const Collective &collective, const void *in, void *out, void *scratch);
+/// Executes a collective; all members of the group do so in the same order. `in` and `out` may be the same
+/// for all_reduce, broadcast and reduce, else they must not overlap. `scratch` has scratchBytes(), aligned
+/// to 64. After reduce, `out` is undefined on all ranks but the root (and may be null there). Throws Error
+/// when a member fails.
+void runCollective(Transport &transport, const Collective &collective, const void *in, void *out,
+                   void *scratch);
 
 } // namespace tessera::rt

@@ -1,4 +1,5 @@
-// See combine.h. Elements pass through a small block of accumulators, so that loops are plain and `out` may alias.
+// See combine.h. Elements pass through a small block of accumulators, so that loops are plain and `out` may
+// alias.
 #include "runtime/comm/combine.h"
 
 #include <algorithm>
@@ -27,7 +28,8 @@ BF16 store(float value, BF16) {
 }
 
 float load(F16 value) {
-  uint32_t sign = uint32_t(value.bits & 0x8000) << 16, exponent = (value.bits >> 10) & 31, mantissa = value.bits & 0x3ff;
+  uint32_t sign = uint32_t(value.bits & 0x8000) << 16, exponent = (value.bits >> 10) & 31,
+           mantissa = value.bits & 0x3ff;
   if (exponent == 31)
     return std::bit_cast<float>(sign | 0x7f800000 | mantissa << 13);
   if (exponent != 0)
@@ -98,13 +100,15 @@ void combineAs(Reduction reduction, const void *const *arrays, int64_t numArrays
 }
 
 template <typename T>
-void combinePlain(Reduction reduction, const void *const *arrays, int64_t numArrays, void *out, int64_t count) {
+void combinePlain(Reduction reduction, const void *const *arrays, int64_t numArrays, void *out,
+                  int64_t count) {
   combineAs<T, T>(reduction, arrays, numArrays, out, count);
 }
 
 } // namespace
 
-void combine(DType type, Reduction reduction, const void *const *arrays, int64_t numArrays, void *out, int64_t count) {
+void combine(DType type, Reduction reduction, const void *const *arrays, int64_t numArrays, void *out,
+             int64_t count) {
   auto run = [&](auto function) { function(reduction, arrays, numArrays, out, count); };
   switch (type) {
   case DType::F64:

@@ -159,8 +159,8 @@ void Engine::agreeOn(const std::string &what, const std::string &text) {
   std::vector<std::string> texts = exchange(text);
   for (int rank = 1; rank < size(); ++rank)
     if (texts[rank] != texts[0])
-      throw AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '", texts[rank],
-                        "'");
+      throw AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '",
+                        texts[rank], "'");
 }
 
 } // namespace tessera::rt

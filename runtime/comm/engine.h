@@ -1,5 +1,5 @@
-// The communication of one rank: collectives executed in the order given, those with a token by a thread beside the
-// computation; and uncounted exchanges of small texts, by which ranks agree at the start.
+// The communication of one rank: collectives executed in the order given, those with a token by a thread
+// beside the computation; and uncounted exchanges of small texts, by which ranks agree at the start.
 #pragma once
 
 #include "runtime/comm/agreed_error.h"
@@ -18,7 +18,8 @@
 
 namespace tessera::rt {
 
-/// Owns the communication thread of a rank. All functions are called by one thread, the rank's. The transport outlives it.
+/// Owns the communication thread of a rank. All functions are called by one thread, the rank's. The transport
+/// outlives it.
 class Engine {
 public:
   using Clock = std::chrono::steady_clock;
@@ -39,25 +40,27 @@ public:
   void resetSent() { transport.resetSent(); }
   void setObserver(Observer observer);
 
-  /// Hands a collective to the communication thread. It and its buffers must stay until the token has been waited for.
+  /// Hands a collective to the communication thread. It and its buffers must stay until the token has been
+  /// waited for.
   Token start(const Collective &collective, const void *in, void *out, void *scratch);
   /// Returns when the collective is complete. Throws its Error.
   void wait(Token token);
   /// Executes a collective after those started before, and returns when it is complete.
   void run(const Collective &collective, const void *in, void *out, void *scratch);
 
-  /// Gives up the collectives that are not complete, if there are any: nothing touches their buffers after that, and this rank
-  /// communicates no more. For a failing rank, before it frees what it handed over.
+  /// Gives up the collectives that are not complete, if there are any: nothing touches their buffers after
+  /// that, and this rank communicates no more. For a failing rank, before it frees what it handed over.
   void giveUp() noexcept;
 
   /// Returns when every rank is here.
   void barrier();
   /// The texts of all ranks, by rank. All ranks must call it.
   std::vector<std::string> exchange(const std::string &mine);
-  /// `error` is empty on ranks where all went well. Throws AgreedError on every rank when it is not empty on one; all ranks
-  /// must call it.
+  /// `error` is empty on ranks where all went well. Throws AgreedError on every rank when it is not empty on
+  /// one; all ranks must call it.
   void agree(const std::string &error);
-  /// Throws AgreedError when `text` is not the same on every rank; `what` says what it is, such as "the weights file".
+  /// Throws AgreedError when `text` is not the same on every rank; `what` says what it is, such as "the
+  /// weights file".
   void agreeOn(const std::string &what, const std::string &text);
 
 private:

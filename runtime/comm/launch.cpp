@@ -12,8 +12,8 @@
 namespace tessera::rt {
 namespace {
 
-/// mpirun binds every process to one core unless told otherwise, and with it all threads of its pool. Where the user has chosen
-/// no binding, the process may use what the machine gives it.
+/// mpirun binds every process to one core unless told otherwise, and with it all threads of its pool. Where
+/// the user has chosen no binding, the process may use what the machine gives it.
 void undoDefaultBinding() {
   if (!std::getenv("OMPI_MCA_orte_bound_at_launch") || std::getenv("OMPI_MCA_hwloc_base_binding_policy"))
     return;
@@ -42,8 +42,8 @@ int launch(int64_t ranks, const std::function<void(Transport &)> &body) {
     undoDefaultBinding();
     return runMpi([&](Transport &transport) {
       if (transport.size() != ranks)
-        throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ", transport.size(),
-                          "; use mpirun -n ", ranks, ", or no mpirun at all");
+        throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ",
+                          transport.size(), "; use mpirun -n ", ranks, ", or no mpirun at all");
       body(transport);
     });
   } catch (const std::exception &error) {

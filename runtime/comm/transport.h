@@ -1,4 +1,5 @@
-// Messages between ranks: what the collectives are written over. Payload is counted here, where it leaves a rank.
+// Messages between ranks: what the collectives are written over. Payload is counted here, where it leaves a
+// rank.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +17,11 @@ struct Sent {
 /// Axes (`data,tensor`) -> collective (`all_reduce`) -> figures.
 using SentCounters = std::map<std::string, std::map<std::string, Sent, std::less<>>, std::less<>>;
 
-/// Point-to-point messages of one rank. Used by one thread at a time. Messages from one rank to another with one tag
-/// arrive in the order sent; both sides must agree on the number of bytes.
+/// Point-to-point messages of one rank. Used by one thread at a time. Messages from one rank to another with
+/// one tag arrive in the order sent; both sides must agree on the number of bytes.
 ///
-/// When a rank fails, all waits of the others end with an Error that names it (threads), or the others are ended (MPI).
+/// When a rank fails, all waits of the others end with an Error that names it (threads), or the others are
+/// ended (MPI).
 class Transport {
 public:
   using Request = int;
@@ -33,14 +35,15 @@ public:
   Request send(int to, const void *data, int64_t bytes, Tag tag = Payload);
   /// Starts to receive; `data` belongs to the transport until the request is waited for.
   Request receive(int from, void *data, int64_t bytes, Tag tag = Payload);
-  /// Waits until a request is complete; the request is gone then. Throws Error when it cannot complete any more.
+  /// Waits until a request is complete; the request is gone then. Throws Error when it cannot complete any
+  /// more.
   virtual void wait(Request request) = 0;
 
-  /// This rank has failed: every other rank ends with `message`. Under MPI it prints `error: rank R of N: message` and
-  /// does not return.
+  /// This rank has failed: every other rank ends with `message`. Under MPI it prints `error: rank R of N:
+  /// message` and does not return.
   virtual void abort(const std::string &message) = 0;
-  /// Ends the waits of this rank, now and later, with an Error, and returns when no other rank touches its memory
-  /// any more. May be called by another thread than the one that waits.
+  /// Ends the waits of this rank, now and later, with an Error, and returns when no other rank touches its
+  /// memory any more. May be called by another thread than the one that waits.
   virtual void cancel() = 0;
 
   /// Payload from now on belongs to a collective `kind` over `axes`, which is counted as executed.

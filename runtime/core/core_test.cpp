@@ -83,7 +83,8 @@ TEST(Mesh, RefusesWhatDoesNotFit) {
   EXPECT_EQ(errorOf([&] { mesh.count({{"y", 1, 2}}); }), "the mesh has no axis 'y'");
   EXPECT_EQ(errorOf([&] { mesh.count({{"x", 2, 2}}); }),
             "sub-axis 'x' of size 2 after 2 does not divide the axis of size 6");
-  EXPECT_EQ(errorOf([&] { mesh.group({{"x", 1, 6}, {"x", 2, 3}}, 0); }), "sub-axes of 'x' overlap in one group of ranks");
+  EXPECT_EQ(errorOf([&] { mesh.group({{"x", 1, 6}, {"x", 2, 3}}, 0); }),
+            "sub-axes of 'x' overlap in one group of ranks");
   EXPECT_NE(errorOf([] { Mesh({{"x", 2}, {"x", 2}}); }), "");
   EXPECT_NE(errorOf([] { Mesh({{"micro", 2}}); }), "");
   EXPECT_NE(errorOf([] { Mesh({{"x", 0}}); }), "");

@@ -14,8 +14,8 @@ template <typename... Parts> std::string concat(const Parts &...parts) {
   return text.str();
 }
 
-/// A problem that the user can act on. The message says what is wrong, the offending value, what was expected and
-/// the remedy, without the leading `error: `.
+/// A problem that the user can act on. The message says what is wrong, the offending value, what was expected
+/// and the remedy, without the leading `error: `.
 class Error : public std::runtime_error {
 public:
   explicit Error(const std::string &message) : std::runtime_error(message) {}

@@ -20,12 +20,13 @@ Mesh::Mesh(std::vector<std::pair<std::string, int64_t>> axes, int64_t microbatch
     throw Error("the mesh has ", micro, " microbatches, at least 1 and at most ", maxRanks, " are possible");
   for (size_t i = 0; i < names.size(); ++i) {
     const auto &[name, size] = names[i];
-    bool twice = std::any_of(names.begin(), names.begin() + i, [&](auto &other) { return other.first == name; });
+    bool twice =
+        std::any_of(names.begin(), names.begin() + i, [&](auto &other) { return other.first == name; });
     if (name.empty() || name == microAxisName || twice)
       throw Error("the mesh has an axis named '", name, "', which is empty, reserved or used twice");
     if (size < 1 || size > maxRanks / ranks)
-      throw Error("mesh axis '", name, "' has size ", size, "; sizes are at least 1 and a mesh has at most ", maxRanks,
-                  " ranks");
+      throw Error("mesh axis '", name, "' has size ", size, "; sizes are at least 1 and a mesh has at most ",
+                  maxRanks, " ranks");
     ranks *= size;
   }
 }

@@ -13,8 +13,8 @@ namespace tessera::rt {
 /// The pseudo axis whose coordinate counts microbatches.
 constexpr std::string_view microAxisName = "micro";
 
-/// The digit of an axis of size X that has `pre` to its left: coordinate (c / (X / (pre * size))) % size. A whole
-/// axis is {name, 1, X}.
+/// The digit of an axis of size X that has `pre` to its left: coordinate (c / (X / (pre * size))) % size. A
+/// whole axis is {name, 1, X}.
 struct SubAxis {
   std::string name;
   int64_t pre = 1;
@@ -39,8 +39,8 @@ struct Group {
   int64_t size() const { return int64_t(ranks.size()); }
 };
 
-/// Named axes, slowest varying first; rank = row-major coordinates. Functions throw Error for an axis that the mesh lacks
-/// or a sub-axis that does not divide it.
+/// Named axes, slowest varying first; rank = row-major coordinates. Functions throw Error for an axis that
+/// the mesh lacks or a sub-axis that does not divide it.
 class Mesh {
 public:
   /// One rank, no axes.
@@ -60,7 +60,8 @@ public:
   int64_t count(const Axes &axes) const;
   /// The coordinate in one sub-axis, in [0, size).
   int64_t coordinate(const SubAxis &axis, const Coordinates &at) const;
-  /// The mixed-radix number of the coordinates in `axes`, the first the most significant, in [0, count(axes)).
+  /// The mixed-radix number of the coordinates in `axes`, the first the most significant, in [0,
+  /// count(axes)).
   int64_t index(const Axes &axes, const Coordinates &at) const;
   /// The group of `axes` that `rank` is in. `axes` may not hold the microbatch counter.
   Group group(const Axes &axes, int64_t rank) const;
@@ -74,7 +75,8 @@ private:
   int64_t ranks = 1;
 };
 
-/// The label under which traffic over `axes` is counted: distinct axis names in the mesh's order, such as `data,tensor`.
+/// The label under which traffic over `axes` is counted: distinct axis names in the mesh's order, such as
+/// `data,tensor`.
 std::string axesLabel(const Mesh &mesh, const Axes &axes);
 
 /// `[["data", 2], ["tensor", 2]]`. Throws Error when it is something else.

@@ -17,7 +17,8 @@
 namespace tessera::rt {
 namespace {
 
-/// For this long a wait yields between looks; then it sleeps, since ranks often share their cores with computation.
+/// For this long a wait yields between looks; then it sleeps, since ranks often share their cores with
+/// computation.
 constexpr std::chrono::microseconds yieldTime{200}, sleepTime{20};
 
 class MpiTransport : public Transport {
@@ -26,7 +27,8 @@ public:
     int provided = 0;
     mpi.check(mpi.initThread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "start");
     if (provided < MPI_THREAD_SERIALIZED)
-      throw Error("this MPI cannot be used by more than one thread; it was built without MPI_THREAD_SERIALIZED");
+      throw Error(
+          "this MPI cannot be used by more than one thread; it was built without MPI_THREAD_SERIALIZED");
     mpi.check(mpi.commSetErrhandler(mpi.world, mpi.errorsReturn), "set its error handler");
     mpi.check(mpi.commRank(mpi.world, &self), "tell the rank");
     mpi.check(mpi.commSize(mpi.world, &ranks), "tell the number of ranks");
@@ -60,8 +62,9 @@ public:
 protected:
   Request postSend(int to, const void *data, int64_t bytes, Tag tag) override {
     return post(to, bytes, false, [&](int64_t offset, int count, MPI_Request *request) {
-      mpi.check(mpi.isend(static_cast<const char *>(data) + offset, count, mpi.byte, to, tag, mpi.world, request),
-                "send");
+      mpi.check(
+          mpi.isend(static_cast<const char *>(data) + offset, count, mpi.byte, to, tag, mpi.world, request),
+          "send");
     });
   }
   Request postReceive(int from, void *data, int64_t bytes, Tag tag) override {

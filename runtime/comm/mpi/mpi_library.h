@@ -1,5 +1,5 @@
-// The functions and handles of Open MPI that the transport uses, found at run time: the program needs no MPI to be
-// installed unless it runs under mpirun.
+// The functions and handles of Open MPI that the transport uses, found at run time: the program needs no MPI
+// to be installed unless it runs under mpirun.
 #pragma once
 
 #define OMPI_SKIP_MPICXX 1
@@ -24,8 +24,8 @@ struct MpiLibrary {
   MPI_Datatype byte;
   MPI_Errhandler errorsReturn;
 
-  /// Loads the library, which stays loaded. Throws Error that says how to install it when it is missing, or which symbol
-  /// it lacks.
+  /// Loads the library, which stays loaded. Throws Error that says how to install it when it is missing, or
+  /// which symbol it lacks.
   static MpiLibrary load();
   /// Throws Error with MPI's own text when `code` is not success; `what` is what failed.
   void check(int code, const char *what) const;

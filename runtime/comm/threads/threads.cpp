@@ -1,5 +1,5 @@
-// See threads.h. All state is under one mutex but for the copies, which whoever comes second does. A rank that fails or is
-// cancelled takes part in no further copy, so that its memory can go.
+// See threads.h. All state is under one mutex but for the copies, which whoever comes second does. A rank
+// that fails or is cancelled takes part in no further copy, so that its memory can go.
 #include "runtime/comm/threads/threads.h"
 
 #include "runtime/comm/agreed_error.h"
@@ -58,15 +58,15 @@ public:
       if (other.peer != owner || other.isSend == post.isSend || other.tag != post.tag)
         continue;
       if (other.bytes != post.bytes)
-        throw Error("rank ", owner, (post.isSend ? " sends " : " expects "), post.bytes, " bytes, rank ", post.peer,
-                    (post.isSend ? " expects " : " sends "), other.bytes, ": they execute different programs");
+        throw Error("rank ", owner, (post.isSend ? " sends " : " expects "), post.bytes, " bytes, rank ",
+                    post.peer, (post.isSend ? " expects " : " sends "), other.bytes,
+                    ": they execute different programs");
       theirs.unmatched.erase(it);
       transfer(lock, entry, other);
       return Transport::Request(request);
     }
     entry.state = Post::State::Posted;
     mine.unmatched.push_back(&entry);
-    // A wait of the peer for something this one will never do ends with an error; see wait.
     return Transport::Request(request);
   }
 

@@ -7,8 +7,9 @@
 
 namespace tessera::rt {
 
-/// Runs `body` for ranks 0 to ranks-1, rank 0 in the calling thread, and returns when all have ended. When one throws,
-/// the waits of the others end, and the first error is thrown here, naming the rank (an AgreedError as it is).
+/// Runs `body` for ranks 0 to ranks-1, rank 0 in the calling thread, and returns when all have ended. When
+/// one throws, the waits of the others end, and the first error is thrown here, naming the rank (an
+/// AgreedError as it is).
 void runThreads(int ranks, const std::function<void(Transport &)> &body);
 
 } // namespace tessera::rt

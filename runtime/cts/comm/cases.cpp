@@ -80,7 +80,8 @@ public:
   }
 
   /// A value whose dimension is split over `before` is to be split over `after`.
-  void permute(const Mesh &mesh, const Axes &axes, const std::vector<Axes> &before, const std::vector<Axes> &after) {
+  void permute(const Mesh &mesh, const Axes &axes, const std::vector<Axes> &before,
+               const std::vector<Axes> &after) {
     base.mesh = mesh;
     base.request = CollectiveRequest();
     base.request.axes = axes;
@@ -146,8 +147,9 @@ std::string Case::describe() const {
   std::string text = request.kind + " " + dtypeName(request.dtype) + " [";
   for (int64_t extent : request.shape)
     text += " " + std::to_string(extent);
-  text += " ] split " + std::to_string(request.split) + " concat " + std::to_string(request.concat) + " root " +
-          std::to_string(request.root) + " " + request.reduce + (inPlace ? " in place" : "") + " over";
+  text += " ] split " + std::to_string(request.split) + " concat " + std::to_string(request.concat) +
+          " root " + std::to_string(request.root) + " " + request.reduce + (inPlace ? " in place" : "") +
+          " over";
   for (const SubAxis &axis : request.axes)
     text += " " + axis.name + ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
   return text;
@@ -207,7 +209,8 @@ Outcome runCases(Transport &transport, const std::vector<Case> &cases) {
     for (const auto &[axes, kinds] : engine.sent())
       for (const auto &[kind, figures] : kinds) {
         sent += figures.bytes;
-        if (axes != axesLabel(test.mesh, test.request.axes) || kind != test.request.kind || figures.count != 1)
+        if (axes != axesLabel(test.mesh, test.request.axes) || kind != test.request.kind ||
+            figures.count != 1)
           outcome.failures.push_back(test.describe() + ": counted as " + kind + " over '" + axes + "'");
       }
     sentHere += std::to_string(sent) + " ";
@@ -247,7 +250,8 @@ Outcome runCases(Transport &transport, const std::vector<Case> &cases) {
       total += sent[member][i];
     if (total != collectiveSentBytes(collective.size))
       outcome.failures.push_back(cases[i].describe() + ": its group has sent " + std::to_string(total) +
-                                 " bytes, the formula says " + std::to_string(collectiveSentBytes(collective.size)));
+                                 " bytes, the formula says " +
+                                 std::to_string(collectiveSentBytes(collective.size)));
   }
   return outcome;
 }

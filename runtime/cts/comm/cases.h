@@ -32,8 +32,9 @@ struct Outcome {
   int64_t cases = 0;
 };
 
-/// Executes the cases on `transport`, all ranks together, half of them through the communication thread. Checks results, bytes counted
-/// against the formula, and that nothing outside of `out` and the scratch memory is written.
+/// Executes the cases on `transport`, all ranks together, half of them through the communication thread.
+/// Checks results, bytes counted against the formula, and that nothing outside of `out` and the scratch
+/// memory is written.
 Outcome runCases(Transport &transport, const std::vector<Case> &cases);
 
 } // namespace tessera::rt::cts

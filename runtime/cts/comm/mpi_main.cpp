@@ -1,9 +1,8 @@
 // The conformance suite as a program for mpirun; mpi_test.cpp starts it.
-//   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every failure
-//   fail          rank 2 throws while the others wait
-//   hang          all ranks wait for rank 2, which prints its process id and sleeps
-//   agree         all ranks agree on an error of rank 1
-//   ranks N       starts as a program of N ranks
+//   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every
+//   failure fail          rank 2 throws while the others wait hang          all ranks wait for rank 2, which
+//   prints its process id and sleeps agree         all ranks agree on an error of rank 1 ranks N       starts
+//   as a program of N ranks
 #include "runtime/comm/engine.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi/mpi.h"
@@ -21,8 +20,8 @@ static int runAll(int64_t maxMessage) {
   int status = runMpi(
       [&](Transport &transport) {
         cts::Outcome outcome = cts::runCases(transport, cts::casesFor(transport.size()));
-        std::string text = "rank " + std::to_string(transport.rank()) + " cases " + std::to_string(outcome.cases) +
-                           " hash " + std::to_string(outcome.hash) + "\n";
+        std::string text = "rank " + std::to_string(transport.rank()) + " cases " +
+                           std::to_string(outcome.cases) + " hash " + std::to_string(outcome.hash) + "\n";
         for (const std::string &failure : outcome.failures)
           text += "failure: " + failure + "\n";
         std::fputs(text.c_str(), stdout);

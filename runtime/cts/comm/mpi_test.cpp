@@ -24,7 +24,8 @@ struct Result {
 /// Runs the MPI program with four ranks and returns its output; `line` sees every line as it comes.
 Result runProgram(const std::string &arguments, const std::function<void(const std::string &)> &line = {}) {
   std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "comm-cts-mpi";
-  std::string command = "timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + program + "' " + arguments + " 2>&1";
+  std::string command =
+      "timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + program + "' " + arguments + " 2>&1";
   auto begin = std::chrono::steady_clock::now();
   Result result;
   FILE *pipe = popen(command.c_str(), "r");
@@ -95,7 +96,8 @@ TEST_F(Mpi, AnAgreedErrorIsSaidOnce) {
 TEST_F(Mpi, AWrongNumberOfRanksIsAnError) {
   Result result = runProgram("ranks 3");
   EXPECT_NE(result.status, 0);
-  EXPECT_NE(result.output.find("error: the program is compiled for 3 ranks and was started with 4; use mpirun -n 3"),
+  EXPECT_NE(result.output.find(
+                "error: the program is compiled for 3 ranks and was started with 4; use mpirun -n 3"),
             std::string::npos)
       << result.output;
 }

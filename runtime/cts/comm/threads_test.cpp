@@ -18,7 +18,8 @@ TEST_P(Collectives, AgreeWithTheReference) {
   int ranks = GetParam();
   std::vector<cts::Case> cases = cts::casesFor(ranks);
   std::vector<cts::Outcome> outcomes(ranks);
-  runThreads(ranks, [&](Transport &transport) { outcomes[transport.rank()] = cts::runCases(transport, cases); });
+  runThreads(ranks,
+             [&](Transport &transport) { outcomes[transport.rank()] = cts::runCases(transport, cases); });
   for (int rank = 0; rank < ranks; ++rank) {
     EXPECT_EQ(outcomes[rank].cases, int64_t(cases.size()));
     for (size_t i = 0; i < std::min<size_t>(outcomes[rank].failures.size(), 10); ++i)
@@ -26,7 +27,8 @@ TEST_P(Collectives, AgreeWithTheReference) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 3, 4, 6, 8), testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(Ranks, Collectives, testing::Values(1, 2, 3, 4, 6, 8),
+                         testing::PrintToStringParamName());
 
 /// An all-reduce of `elements` f32 over all ranks.
 Collective sumOf(int64_t elements, Transport &transport) {
@@ -137,10 +139,11 @@ TEST(EngineTest, ExecutesInOrderAndTellsTheTimes) {
   runThreads(2, [](Transport &transport) {
     Engine engine(transport);
     std::vector<std::pair<const Collective *, Engine::Clock::time_point>> seen;
-    engine.setObserver([&](const Collective &collective, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
-      EXPECT_LE(begin, end);
-      seen.push_back({&collective, begin});
-    });
+    engine.setObserver(
+        [&](const Collective &collective, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
+          EXPECT_LE(begin, end);
+          seen.push_back({&collective, begin});
+        });
     float a = 1, b = 10, c = 100, scratch[3];
     Collective first = sumOf(1, transport), second = first, third = first;
     Engine::Token tokenA = engine.start(first, &a, &a, &scratch[0]);
@@ -163,7 +166,8 @@ TEST(EngineTest, ExecutesInOrderAndTellsTheTimes) {
 TEST(EngineTest, ExchangesTextsUncounted) {
   runThreads(3, [](Transport &transport) {
     Engine engine(transport);
-    std::vector<std::string> texts = engine.exchange(std::string(transport.rank() * 1000, 'a' + transport.rank()));
+    std::vector<std::string> texts =
+        engine.exchange(std::string(transport.rank() * 1000, 'a' + transport.rank()));
     ASSERT_EQ(texts.size(), 3u);
     EXPECT_EQ(texts[0], "");
     EXPECT_EQ(texts[1], std::string(1000, 'b'));
