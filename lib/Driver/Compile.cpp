@@ -174,12 +174,6 @@ LogicalResult Compilation::lower() {
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
-  // Identical kernels were compiled once: launches name the one that is there.
-  (*module).walk([&](exec::LaunchOp launch) {
-    auto it = kernels->byName.find(launch.getKernel());
-    if (it != kernels->byName.end())
-      launch.setKernel(kernels->kernels[it->second].symbol);
-  });
   ProgramInfo info;
   info.modelHash = modelHash;
   info.planHash = planHash;

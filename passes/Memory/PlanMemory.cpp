@@ -216,21 +216,23 @@ LogicalResult Planner::emitKernel(exec::ApplyOp op) {
     auto attr = kernel->getAttrOfType<IntegerAttr>(name);
     return attr ? attr.getInt() : otherwise;
   };
-  // Results that take over an operand's buffer; the kernel is told, since it then has one argument for both.
+  // A result that takes over an operand's buffer; the kernel is told, since it then has one argument for both. One only: each pair
+  // is known to be safe by itself, not with another.
   SmallVector<int> inPlace(op.getNumResults(), -1);
+  bool any = false;
   if (auto pairs = kernel->getAttrOfType<ArrayAttr>("exec.in_place"))
     for (Attribute attr : pairs) {
       auto pair = cast<DenseI64ArrayAttr>(attr);
       Value operand = op.getOperands()[pair[0]], result = op.getResult(pair[1]);
-      bool once = llvm::count(op.getOperands(), operand) == 1 && !llvm::is_contained(inPlace, pair[0]);
+      bool once = llvm::count(op.getOperands(), operand) == 1;
       bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
         return other != operand && isa<RankedTensorType>(other.getType()) && of(other) == of(operand);
       });
-      if (inPlace[pair[1]] < 0 && once && !shared && bytesOf(operand.getType()) == bytesOf(result.getType()) && diesAt(operand, op))
-        inPlace[pair[1]] = pair[0];
+      if (!any && once && !shared && bytesOf(operand.getType()) == bytesOf(result.getType()) && diesAt(operand, op))
+        inPlace[pair[1]] = pair[0], any = true;
     }
   std::string name = op.getKernel().str();
-  if (llvm::any_of(inPlace, [](int i) { return i >= 0; })) {
+  if (any) {
     for (auto [r, i] : llvm::enumerate(inPlace))
       if (i >= 0)
         name += "_" + std::to_string(i) + "in" + std::to_string(r);

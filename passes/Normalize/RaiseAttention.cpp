@@ -283,6 +283,35 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
   Counter &counter;
 };
 
+/// attention(c q, k) or (q, c k), also where a reshape or transpose lies between: the factor joins the scale.
+struct FoldScale : OpRewritePattern<nn::AttentionOp> {
+  FoldScale(MLIRContext *context, Counter &) : OpRewritePattern(context) {}
+  LogicalResult matchAndRewrite(nn::AttentionOp op, PatternRewriter &rewriter) const override {
+    for (unsigned operand : {0u, 1u}) {
+      llvm::SmallVector<Operation *> between;
+      Value x = op->getOperand(operand), inner;
+      double factor;
+      while (isa_and_nonnull<nn::ReshapeOp, nn::TransposeOp>(x.getDefiningOp())) {
+        between.push_back(x.getDefiningOp());
+        x = x.getDefiningOp()->getOperand(0);
+      }
+      if (!matchTimesScalar(x, inner, factor))
+        continue;
+      for (Operation *shape : llvm::reverse(between)) {
+        Operation *again = rewriter.clone(*shape);
+        again->setOperand(0, inner);
+        inner = again->getResult(0);
+      }
+      rewriter.modifyOpInPlace(op, [&] {
+        op->setOperand(operand, inner);
+        op.setScaleAttr(rewriter.getF64FloatAttr(op.getScale().convertToDouble() * factor));
+      });
+      return success();
+    }
+    return rewriter.notifyMatchFailure(op, "neither queries nor keys are scaled");
+  }
+};
+
 /// attention whose keys and values repeat each head for a group of query heads: the groups become its own.
 struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
   ShareRepeatedHeads(MLIRContext *context, Counter &) : OpRewritePattern(context) {}
@@ -320,7 +349,7 @@ struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
 } // namespace
 
 void addAttentionPatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<RaiseAttention, ShareRepeatedHeads>(patterns.getContext(), counter);
+  patterns.add<RaiseAttention, ShareRepeatedHeads, FoldScale>(patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize

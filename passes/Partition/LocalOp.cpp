@@ -58,7 +58,7 @@ Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
   auto type = cast<RankedTensorType>(value.getType());
   return dist::CollectiveOp::create(
       *this, loc(), type, value, dist::CollectiveKind::AllReduce, dist::AxesAttr::get(getContext(), axes),
-      getDenseI64ArrayAttr({type.getNumElements()}), IntegerAttr(), IntegerAttr(), IntegerAttr(),
+      getDenseI64ArrayAttr(type.getShape()), IntegerAttr(), IntegerAttr(), IntegerAttr(),
       dist::ReduceKindAttr::get(getContext(), kind == "max" ? dist::ReduceKind::Max : dist::ReduceKind::Sum),
       dist::LayoutAttr(), dist::LayoutAttr());
 }

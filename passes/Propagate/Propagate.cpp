@@ -364,7 +364,7 @@ void Propagation::fixPadding() {
 LogicalResult Propagation::emit(func::FuncOp func) {
   OpBuilder b(func.getContext());
   Block &body = func.getBody().front();
-  SmallVector<Operation *> ops;
+  SmallVector<Operation *> ops, dead;
   for (Operation &op : body)
     ops.push_back(&op);
   // Placements are looked up by the original values, so types and uses change in step with the walk.
@@ -442,6 +442,11 @@ LogicalResult Propagation::emit(func::FuncOp func) {
         }
         sums.push_back(sum);
       }
+      if (sums.size() == 1) {
+        now[result] = sums[0];
+        dead.push_back(acc);
+        continue;
+      }
       acc->setOperands(sums);
       result.setType(typed(result, home));
       continue;
@@ -464,6 +469,8 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       finish(result, raw);
     }
   }
+  for (Operation *op : llvm::reverse(dead))
+    op->erase();
   func.setType(FunctionType::get(func.getContext(), body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
   return success();
 }

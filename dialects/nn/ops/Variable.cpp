@@ -21,7 +21,9 @@ static LogicalResult verifyAccess(Operation *user, SymbolTableCollection &symbol
   auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(user, name);
   if (!variable)
     return user->emitOpError("names no nn.variable: ") << name;
-  if (!sameShapesAndElements(TypeRange(variable.getType()), TypeRange(value.getType())))
+  // A variable with a layout is read as what one rank holds of it, once the program is partitioned.
+  bool local = cast<RankedTensorType>(variable.getType()).getEncoding() && !cast<RankedTensorType>(value.getType()).getEncoding();
+  if (!local && !sameShapesAndElements(TypeRange(variable.getType()), TypeRange(value.getType())))
     return user->emitOpError("type ") << value.getType() << " is not that of variable " << name << ", " << variable.getType();
   return success();
 }
