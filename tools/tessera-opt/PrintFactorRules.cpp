@@ -1,6 +1,7 @@
 // --tessera-print-factor-rules: the factor rule of every operator as a remark, for tests.
 #include "dialects/nn/NN.h"
 #include "mlir/Pass/Pass.h"
+#include "llvm/Support/Format.h"
 
 using namespace mlir;
 
@@ -18,7 +19,7 @@ struct PrintFactorRules : PassWrapper<PrintFactorRules, OperationPass<>> {
         for (int factor : dims)
           if (factor >= 0)
             if (auto value = op.getNeutral(i, factor))
-              llvm::outs() << " neutral(" << i << "," << rule.factors[factor].name << ")=" << *value;
+              llvm::outs() << " neutral(" << i << "," << rule.factors[factor].name << ")=" << llvm::format("%g", *value);
       llvm::outs() << "\n";
     });
   }

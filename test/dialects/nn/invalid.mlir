@@ -1,0 +1,135 @@
+// RUN: tessera-opt %s -split-input-file -verify-diagnostics -o /dev/null
+
+func.func @broadcast_mismatch(%x: tensor<2x3xf32>, %y: tensor<4xf32>) {
+  // expected-error @+2 {{operands of shapes [2, 3] and [4] do not broadcast: sizes from the right must agree or be 1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.add %x, %y : (tensor<2x3xf32>, tensor<4xf32>) -> tensor<2x3xf32>
+  return
+}
+
+// -----
+func.func @result_type(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{inferred type(s) 'tensor<2x3xf32>' are incompatible with return type(s) of operation 'tensor<3x2xf32>'}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.exp %x : (tensor<2x3xf32>) -> tensor<3x2xf32>
+  return
+}
+
+// -----
+func.func @element_types(%x: tensor<2xf32>, %y: tensor<2xf64>) {
+  // expected-error @+2 {{operands have different element types}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.mul %x, %y : (tensor<2xf32>, tensor<2xf64>) -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @predicate(%x: tensor<2xf32>) {
+  // expected-error @+1 {{predicate must be one of eq ne lt le gt ge, not 'above'}}
+  %0 = nn.compare %x, %x {predicate = "above"} : (tensor<2xf32>, tensor<2xf32>) -> tensor<2xi1>
+  return
+}
+
+// -----
+func.func @reshape(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{cannot regroup 'tensor<2x3xf32>' to 'tensor<4xf32>'}}
+  %0 = nn.reshape %x : (tensor<2x3xf32>) -> tensor<4xf32>
+  return
+}
+
+// -----
+func.func @transpose(%x: tensor<2x3xf32>) {
+  // expected-error @+2 {{perm [0, 0] does not order the dimensions of [2, 3]}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.transpose %x {perm = array<i64: 0, 0>} : (tensor<2x3xf32>) -> tensor<2x2xf32>
+  return
+}
+
+// -----
+func.func @slice(%x: tensor<4xf32>) {
+  // expected-error @+2 {{dimension 0: 2 elements from 1 in steps of 3 do not lie in a size of 4}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.slice %x {starts = array<i64: 1>, sizes = array<i64: 2>, steps = array<i64: 3>} : (tensor<4xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @contract_letter(%x: tensor<2x3xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+2 {{letter 'i' has size 3 in the first operand and 4 in the second}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x3xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @contract_unknown(%x: tensor<2x3xf32>, %w: tensor<3x5xf32>) {
+  // expected-error @+2 {{letter 'z' of the result occurs in no operand}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bz"} : (tensor<2x3xf32>, tensor<3x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @reduce(%x: tensor<2x3xf32>) {
+  // expected-error @+1 {{kind must be sum, max, min or prod, not 'mean'}}
+  %0 = nn.reduce %x {dims = array<i64: 1>, kind = "mean"} : (tensor<2x3xf32>) -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @layer_norm(%x: tensor<2x3xf32>, %g: tensor<2xf32>) {
+  // expected-error @+2 {{gamma or beta has type tensor<2xf32>, expected tensor<3xf32>}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:3 = nn.layer_norm %x, %g, %g {eps = 1.0e-5} : (tensor<2x3xf32>, tensor<2xf32>, tensor<2xf32>) -> (tensor<2x3xf32>, tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+func.func @attention(%q: tensor<2x4x3x2x8xf32>, %k: tensor<2x6x2x8xf32>) {
+  // expected-error @+2 {{must agree in batch, key/value heads, head size and number of keys}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>)
+  return
+}
+
+// -----
+func.func @labels(%l: tensor<2x4x16xf32>, %labels: tensor<2x3xi64>) {
+  // expected-error @+2 {{labels [2, 3] must have the shape of logits [2, 4, 16] without its last dimension}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:2 = nn.cross_entropy %l, %labels : (tensor<2x4x16xf32>, tensor<2x3xi64>) -> (tensor<f32>, tensor<2x4xf32>)
+  return
+}
+
+// -----
+func.func @conv(%x: tensor<2x3x8xf32>, %w: tensor<4x2x3xf32>) {
+  // expected-error @+2 {{x has 3 channels, w [4, 2, 3] takes 2 in each of 1 groups}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.conv %x, %w {strides = array<i64: 1>, pads = array<i64: 0, 0>, dilations = array<i64: 1>, groups = 1} : (tensor<2x3x8xf32>, tensor<4x2x3xf32>) -> tensor<2x4x6xf32>
+  return
+}
+
+// -----
+func.func @update(%p: tensor<2xf32>, %n: tensor<f32>, %s: tensor<8xf32>, %d: tensor<4xf32>) {
+  // expected-error @+1 {{adamw has 2 state tensors, not 1}}
+  %0:2 = nn.update %p, %p, %p, %n, %s, %d {kind = "adamw", index = 0} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+// expected-error @+1 {{role must be parameter, buffer, optimizer or counter, not 'weight'}}
+nn.variable @w : tensor<2xf32> {role = "weight"}
+
+// -----
+nn.variable @w : tensor<2xf32> {role = "parameter"}
+func.func @read() {
+  // expected-error @+1 {{is not that of variable @w, 'tensor<2xf32>'}}
+  %0 = nn.read @w : tensor<3xf32>
+  return
+}
+
+// -----
+func.func @unknown_variable() {
+  // expected-error @+1 {{names no nn.variable: @w}}
+  %0 = nn.read @w : tensor<3xf32>
+  return
+}
