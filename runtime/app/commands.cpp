@@ -21,12 +21,11 @@ std::string ownPath() {
 }
 
 /// The number of threads that a run on this host, all ranks on it, takes by default.
-int defaultThreads(const Description &description, const Program &program) {
+int defaultThreads(const Description &description) {
   cpu_set_t set;
   CPU_ZERO(&set);
   int64_t cores = ::sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
-  int64_t threads = std::max<int64_t>(1, cores / description.mesh.size());
-  return int(program.threads > 0 ? std::min(threads, program.threads) : threads);
+  return int(std::max<int64_t>(1, cores / description.mesh.size()));
 }
 
 const Program &chooseProgram(const Description &description, const std::string &name) {
@@ -61,7 +60,7 @@ void checkOptimizerOptions(const Description &description, const Options &option
 std::string describeProgram(const CommandContext &context) {
   const Description &description = context.description;
   const Program &program = chooseProgram(description, context.options.program);
-  int threads = context.options.threads ? context.options.threads : defaultThreads(description, program);
+  int threads = context.options.threads ? context.options.threads : defaultThreads(description);
   Figures figures = promisedFigures(description, program, threads);
   return context.options.json ? figuresJson(description, program, figures) : figuresText(description, program, figures);
 }
@@ -76,7 +75,7 @@ std::string helpText(const Description &description, const std::string &name) {
     text += "Runs as " + std::to_string(description.mesh.size()) + " ranks: threads of one process, or processes under 'mpirun -n " +
             std::to_string(description.mesh.size()) + "'.\n\n";
   for (const Program &program : description.programs)
-    text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description, program))) + "\n";
+    text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description))) + "\n";
   text += "options of infer and train:\n"
           "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
           "  --threads N                  threads a rank (this host's cores over its ranks)\n"

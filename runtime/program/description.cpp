@@ -28,6 +28,7 @@ public:
     result.plan = root.text("plan", "");
     result.micro = root.integer("micro", 1, 1, 1 << 20);
     result.mesh = parseMesh(root.at("mesh").json(), result.micro);
+    reservedThreads = root.integer("threads", 1, 1, 1 << 20);
     if (root.has("pipeline"))
       result.pipeline = root.at("pipeline").json();
     if (root.has("device_capacity") && !root.at("device_capacity").isNull())
@@ -185,7 +186,11 @@ private:
         }
     program.flops = item.number("flops", 0);
     program.stepSeconds = item.number("step_seconds", 0);
-    program.threads = item.integer("threads", 0, 0);
+    int64_t sum = 0;
+    for (int64_t bytes : program.memory.by)
+      sum += bytes;
+    if (sum != program.memory.peak)
+      memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " + std::to_string(program.memory.peak));
     return program;
   }
 
@@ -277,12 +282,24 @@ private:
         item.fail("starts token " + std::to_string(op.collective.token) + ", which nobody has waited for");
       if (op.kind == Operation::Kind::Wait && !started.erase(op.token))
         item.fail("waits for token " + std::to_string(op.token) + ", which was not started");
+      if (op.kind == Operation::Kind::Call)
+        noteWorkspace(item, op, program);
       program.operations.push_back(std::move(op));
     }
     if (depth != 0)
       list.fail("hold a loop without end");
     if (!started.empty())
       list.fail("never wait for token " + std::to_string(*started.begin()));
+  }
+
+  /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they grow.
+  void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const {
+    if (!item.has("attrs") || op.args.empty())
+      return;
+    int64_t bytes = item.at("attrs").integer("workspace", 0, 0, maxElements);
+    int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
+    if (bytes > 0)
+      threadBytes = std::max(threadBytes, (bytes + reservedThreads - 1) / reservedThreads);
   }
 
   Operation operation(const JsonReader &item, int64_t last) const {
@@ -301,7 +318,9 @@ private:
         op.grain = item.integer("grain", 1, 1);
       }
       op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
-      op.profile = item.text("kind", op.symbol);
+      op.profile = item.text("kind", "");
+      if (op.profile.empty())
+        op.profile = op.symbol;
     } else if (kind == "collective") {
       op.kind = Operation::Kind::Collective;
       op.collective = collective(item, last);
@@ -360,6 +379,7 @@ private:
 
   const JsonReader &root;
   Description result;
+  int64_t reservedThreads = 1;
 };
 
 } // namespace
@@ -367,7 +387,8 @@ private:
 int64_t Program::workspaceBytes(int threads) const {
   int64_t bytes = 0;
   for (const BufferRange &buffer : buffers)
-    bytes = std::max(bytes, buffer.threadBytes * threads);
+    if (buffer.isBehind(threads))
+      bytes = std::max(bytes, buffer.bytesFor(threads));
   return bytes;
 }
 

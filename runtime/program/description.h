@@ -73,8 +73,12 @@ struct BufferRange {
   int64_t offset = 0, bytes = 0;
   Category category = Category::Activations;
   std::optional<int64_t> variable;
-  /// Of a workspace that grows with the threads of a rank: bytes for each of them. Such a buffer lies in the region behind the arena.
+  /// Of a workspace that grows with the threads of a rank: bytes for each of them. With more threads than `bytes` are enough for, it lies in
+  /// the region behind the arena.
   int64_t threadBytes = 0;
+
+  bool isBehind(int threads) const { return threadBytes * threads > bytes; }
+  int64_t bytesFor(int threads) const { return isBehind(threads) ? threadBytes * threads : bytes; }
 };
 
 /// A number that depends on the rank's coordinates (and on `micro`).
@@ -117,10 +121,8 @@ struct Program {
   MemoryFigures memory;
   SentTable sent;
   double flops = 0, stepSeconds = 0;
-  /// Most threads a rank for which workspaces of a fixed size were reserved; 0 when there is no such bound.
-  int64_t threads = 0;
 
-  /// Bytes of the region behind the arena that all workspaces with `threadBytes` share.
+  /// Bytes of the region behind the arena, which all workspaces share that have outgrown theirs.
   int64_t workspaceBytes(int threads) const;
   /// The promised peak for this many threads a rank, and what makes it up.
   MemoryFigures memoryFor(int threads) const;

@@ -65,7 +65,7 @@ RankProgram::~RankProgram() {
 
 void *RankProgram::bufferData(int64_t index) const {
   const BufferRange &buffer = program.buffers[size_t(index)];
-  return buffer.threadBytes ? workspace : arena + buffer.offset;
+  return buffer.isBehind(pool.threads()) ? workspace : arena + buffer.offset;
 }
 
 int64_t RankProgram::evaluate(const Expression &expression, const Coordinates &where) const {
@@ -108,8 +108,8 @@ void RankProgram::prepare(const Operation &op, const KernelResolver &resolve) {
     nlohmann::json attrs = op.attrs;
     for (int64_t arg : op.args) {
       const BufferRange &buffer = program.buffers[size_t(arg)];
-      bytes.push_back(buffer.threadBytes ? buffer.threadBytes * pool.threads() : buffer.bytes);
-      if (buffer.threadBytes)
+      bytes.push_back(buffer.bytesFor(pool.threads()));
+      if (buffer.isBehind(pool.threads()))
         attrs["workspace"] = bytes.back();
     }
     prepared.call = cpu::prepareCall(op.symbol, {attrs, bytes, int64_t(op.scalars.size()), pool.threads()});

@@ -67,15 +67,10 @@ void Session::chooseThreads(const SessionOptions &options) {
   std::string mine = coreSet(cores);
   std::vector<std::string> all = engine.exchange(mine);
   int share = int(std::max<int64_t>(1, cores / std::count(all.begin(), all.end(), mine)));
-  if (program.threads > 0)
-    share = int(std::min<int64_t>(share, program.threads));
   // One number for all ranks: memory and cost are promised for it.
   for (const std::string &theirs : engine.exchange(std::to_string(share)))
     share = std::min(share, std::stoi(theirs));
   threads = options.threads > 0 ? options.threads : share;
-  if (program.threads > 0 && threads > program.threads)
-    throw AgreedError("--threads ", threads, ": the program was compiled with workspaces for ", program.threads,
-                      " threads a rank");
 }
 
 void Session::checkMemory(const SessionOptions &options) const {

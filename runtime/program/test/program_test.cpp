@@ -246,6 +246,33 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
             0);
 }
 
+TEST(Program, ReservedWorkspacesGrowBeyondTheirThreads) {
+  using Json = nlohmann::json;
+  int64_t reserved = cpu::gemmWorkspaceBytes(2);
+  Json strides = {4, 1};
+  Json program = {{"name", "infer"}, {"inputs", Json::array()}, {"outputs", Json::array()},
+                  {"buffers", {{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
+                               {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
+                               {{"offset", 512}, {"bytes", reserved}, {"category", "workspace"}}}},
+                  {"ops", {{{"op", "call"}, {"function", "gemm"}, {"args", {0, 0, 1, 2}},
+                            {"attrs", {{"m", 4}, {"n", 4}, {"k", 4}, {"a", strides}, {"b", strides}, {"c", strides}, {"workspace", reserved}}}}}},
+                  {"memory", {{"peak", 512 + reserved}, {"activations", 512}, {"workspace", reserved}}}};
+  Json json = {{"format", 1}, {"target", "cpu"}, {"dtype", "f32"}, {"mesh", Json::array()}, {"threads", 2},
+               {"variables", Json::array()}, {"programs", {program}}};
+  Description description = parseDescription(json.dump());
+  const Program &infer = description.programs[0];
+  EXPECT_EQ(infer.memoryFor(1).peak, 512 + reserved);
+  EXPECT_EQ(infer.memoryFor(2).peak, 512 + reserved);
+  EXPECT_EQ(infer.memoryFor(3).peak, 512 + reserved + reserved / 2 * 3);
+  for (int threads : {1, 2, 3})
+    EXPECT_EQ(launch(1, [&](Transport &transport) {
+                Session session(description, infer, transport, resolve, {threads, {}, false});
+                session.step();
+                EXPECT_EQ(session.allocator().figures().peak, infer.memoryFor(threads).peak);
+              }),
+              0);
+}
+
 TEST(Program, WeightsThatDoNotFit) {
   TestFolder folder;
   Description description = parseDescription(tinyDescription(1).dump());
