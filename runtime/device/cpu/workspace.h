@@ -21,7 +21,7 @@ constexpr int64_t blockColumns = 256;
 /// Distance of the rows of an unfolded image block; not a power of two, which would crowd the cache's sets.
 constexpr int64_t unfoldedStride = 272;
 /// What a one-thread matrix product of oneDNN may ask for: packed panels of both operands.
-constexpr int64_t vendorProductBytes = 1536 * 1024;
+constexpr int64_t vendorProductBytes = 1024 * 1024;
 
 constexpr int64_t roundUp(int64_t value, int64_t multiple) {
   return (value + multiple - 1) / multiple * multiple;

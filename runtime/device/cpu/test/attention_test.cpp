@@ -156,7 +156,8 @@ void run(const char *function, const Data &data, std::vector<Argument> arguments
     bytes.push_back(argument.bytes);
     pointers.push_back(argument.data);
   }
-  std::vector<float> area(workspace * threads / 4 + 64, notANumber);
+  const GuardedBytes area(workspace * threads);
+  std::fill_n(reinterpret_cast<float *>(area.data()), workspace * threads / 4, notANumber);
   bytes.push_back(workspace * threads);
   pointers.push_back(area.data());
   json attrs = data.attrs;

@@ -8,15 +8,39 @@
 #include <nlohmann/json.hpp>
 
 #include <cmath>
-#include <cstdlib>
 #include <cstring>
 #include <limits>
-#include <memory>
 #include <random>
+
+#include <sys/mman.h>
 
 namespace tessera::rt::cpu {
 
 constexpr float notANumber = std::numeric_limits<float>::quiet_NaN();
+
+/// Memory that ends at a page which may not be touched: reading or writing past the end ends the test.
+class GuardedBytes {
+public:
+  explicit GuardedBytes(int64_t bytes) : mapped((bytes + 4095) / 4096 * 4096 + 4096), size(bytes) {
+    void *memory = mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED)
+      throw Error("no memory for a test");
+    base = static_cast<char *>(memory);
+    mprotect(base + mapped - 4096, 4096, PROT_NONE);
+  }
+  GuardedBytes(GuardedBytes &&other) : base(other.base), mapped(other.mapped), size(other.size) {
+    other.base = nullptr;
+  }
+  ~GuardedBytes() {
+    if (base)
+      munmap(base, mapped);
+  }
+  char *data() const { return base + mapped - 4096 - size; }
+
+private:
+  char *base;
+  int64_t mapped, size;
+};
 
 /// `count` numbers in [-1, 1).
 inline std::vector<float> randomFloats(int64_t count, unsigned seed) {
@@ -43,31 +67,30 @@ inline void callLibrary(const char *function, nlohmann::json attrs, std::vector<
   std::vector<std::vector<char>> first;
   for (int threads : {1, 2}) {
     Pool pool(threads);
-    std::vector<std::vector<char>> copies;
+    std::vector<GuardedBytes> copies;
     std::vector<int64_t> bytes;
     std::vector<void *> pointers;
     for (const Argument &argument : arguments) {
-      const char *data = static_cast<const char *>(argument.data);
-      copies.emplace_back(data, data + argument.bytes);
+      copies.emplace_back(argument.bytes);
+      std::copy_n(static_cast<const char *>(argument.data), argument.bytes, copies.back().data());
       bytes.push_back(argument.bytes);
     }
     for (auto &copy : copies)
       pointers.push_back(copy.data());
-    std::unique_ptr<void, decltype(&std::free)> workspace(nullptr, &std::free);
+    const GuardedBytes workspace(scratch * threads);
     if (scratch > 0) {
       attrs["workspace"] = scratch * threads;
-      workspace.reset(std::aligned_alloc(256, scratch * threads));
-      std::fill_n(static_cast<float *>(workspace.get()), scratch * threads / 4, notANumber);
+      std::fill_n(reinterpret_cast<float *>(workspace.data()), scratch * threads / 4, notANumber);
       bytes.push_back(scratch * threads);
-      pointers.push_back(workspace.get());
+      pointers.push_back(workspace.data());
     }
     const LibraryCall call = prepareCall(function, {attrs, bytes, int64_t(scalars.size()), threads});
     call({pointers.data(), scalars.data(), pool});
-    if (threads == 1)
-      first = copies;
-    else
-      for (size_t i = 0; i < copies.size(); ++i)
-        EXPECT_EQ(std::memcmp(first[i].data(), copies[i].data(), copies[i].size()), 0)
+    for (size_t i = 0; i < copies.size(); ++i)
+      if (threads == 1)
+        first.emplace_back(copies[i].data(), copies[i].data() + bytes[i]);
+      else
+        EXPECT_EQ(std::memcmp(first[i].data(), copies[i].data(), first[i].size()), 0)
             << function << ": argument " << i << " differs between 1 and 2 threads";
   }
   for (size_t i = 0; i < arguments.size(); ++i)
