@@ -1,0 +1,51 @@
+// RUN: tessera-opt %s -split-input-file -tessera-normalize | FileCheck %s
+
+// A linear layer on flattened rows becomes one on batch and sequence.
+// CHECK-LABEL: @linear_on_flattened_rows
+// CHECK-NEXT: %[[P:.*]] = nn.contract %arg0, %arg1 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"}
+// CHECK-NEXT: %[[Y:.*]] = nn.add %[[P]], %arg2
+// CHECK-NEXT: return %[[Y]]
+func.func @linear_on_flattened_rows(%x: tensor<2x8x16xf32>, %w: tensor<16x32xf32>, %b: tensor<32xf32>) -> tensor<2x8x32xf32> {
+  %flat = nn.reshape %x : (tensor<2x8x16xf32>) -> tensor<16x16xf32>
+  %p = nn.contract %flat, %w {lhs_letters = "si", rhs_letters = "io", out_letters = "so"} : (tensor<16x16xf32>, tensor<16x32xf32>) -> tensor<16x32xf32>
+  %s = nn.add %p, %b : (tensor<16x32xf32>, tensor<32xf32>) -> tensor<16x32xf32>
+  %y = nn.reshape %s : (tensor<16x32xf32>) -> tensor<2x8x32xf32>
+  return %y : tensor<2x8x32xf32>
+}
+
+// -----
+
+// Rows and heads are merged at once: the rows come apart, the summed heads stay merged.
+// CHECK-LABEL: @merged_heads
+// CHECK-NEXT: %[[X:.*]] = nn.reshape %arg0 : (tensor<2x8x4x16xf32>) -> tensor<2x8x64xf32>
+// CHECK-NEXT: %[[Y:.*]] = nn.contract %[[X]], %arg1 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"}
+// CHECK-NEXT: return %[[Y]]
+func.func @merged_heads(%x: tensor<2x8x4x16xf32>, %w: tensor<64x32xf32>) -> tensor<2x8x32xf32> {
+  %flat = nn.reshape %x : (tensor<2x8x4x16xf32>) -> tensor<16x64xf32>
+  %p = nn.contract %flat, %w {lhs_letters = "si", rhs_letters = "io", out_letters = "so"} : (tensor<16x64xf32>, tensor<64x32xf32>) -> tensor<16x32xf32>
+  %y = nn.reshape %p : (tensor<16x32xf32>) -> tensor<2x8x32xf32>
+  return %y : tensor<2x8x32xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @transposed_weight
+// CHECK-NEXT: %[[Y:.*]] = nn.contract %arg0, %arg1 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "oi"}
+// CHECK-NEXT: return %[[Y]]
+func.func @transposed_weight(%x: tensor<2x8x16xf32>, %w: tensor<32x16xf32>) -> tensor<2x8x32xf32> {
+  %t = nn.transpose %w {perm = array<i64: 1, 0>} : (tensor<32x16xf32>) -> tensor<16x32xf32>
+  %p = nn.contract %x, %t {lhs_letters = "bsi", rhs_letters = "io", out_letters = "bso"} : (tensor<2x8x16xf32>, tensor<16x32xf32>) -> tensor<2x8x32xf32>
+  return %p : tensor<2x8x32xf32>
+}
+
+// -----
+
+// A reshape that cuts across dimensions stays where it is.
+// CHECK-LABEL: @cutting_across
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %arg0
+// CHECK-NEXT: nn.relu %[[R]]
+func.func @cutting_across(%x: tensor<6x4xf32>) -> tensor<8x3xf32> {
+  %r = nn.reshape %x : (tensor<6x4xf32>) -> tensor<8x3xf32>
+  %y = nn.relu %r : (tensor<8x3xf32>) -> tensor<8x3xf32>
+  return %y : tensor<8x3xf32>
+}
