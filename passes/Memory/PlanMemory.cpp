@@ -314,6 +314,8 @@ LogicalResult Planner::emitLibrary(Operation &op, const nn::LibraryCall &library
     if (operand.getType().isInteger(64))
       scalars.push_back(scalar(operand));
   call(op, library.function, list, scalars, b.getDictionaryAttr(attrs));
+  if (library.flops > 0)
+    b.getInsertionBlock()->back().setAttr("flops", b.getF64FloatAttr(library.flops));
   return success();
 }
 
@@ -561,7 +563,7 @@ LogicalResult Planner::run() {
     for (Value v = update.getGradient(); v;) {
       gradients.insert(v);
       Operation *def = v.getDefiningOp();
-      bool passes = def && def->getNumOperands() == 1 && def->getNumResults() == 1 && bytesOf(v.getType()) > 0 &&
+      bool passes = def && def->getNumOperands() == 1 && def->getNumResults() == 1 &&
                     (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, nn::ReshapeOp>(def));
       v = passes ? def->getOperand(0) : Value();
     }
