@@ -43,17 +43,22 @@ def training_data(model):
     rng = np.random.default_rng(100)
     arrays = {}
     for name, array in zoo.inputs(model).items():
+        shape = (BATCHES * array.shape[0], *array.shape[1:])
         if name == "attention_mask":
             arrays[name] = np.concatenate([array] * BATCHES)
-        elif array.dtype == np.int64:
-            high = 2 if name == "token_type_ids" else zoo.VOCAB
-            arrays[name] = rng.integers(0, high, (BATCHES * array.shape[0], *array.shape[1:]), dtype=np.int64)
+        elif name == "token_type_ids":
+            arrays[name] = rng.integers(0, 2, shape, dtype=np.int64)
+        elif name == "input_ids":
+            arrays[name] = rng.integers(1 if model.startswith("bert") else 0, zoo.VOCAB, shape, dtype=np.int64)
         else:
-            arrays[name] = rng.standard_normal((BATCHES * array.shape[0], *array.shape[1:]), dtype=np.float32)
+            arrays[name] = rng.standard_normal(shape, dtype=np.float32)
     first = next(iter(arrays.values()))
     shape, classes = (first.shape[:1], 10) if model in ("vit", "mlp") else (first.shape, zoo.VOCAB)
     labels = rng.integers(0, classes, shape, dtype=np.int64)
     labels[rng.random(shape) < 0.15] = -100
+    if "attention_mask" in arrays:
+        arrays["input_ids"] *= arrays["attention_mask"]
+        labels[arrays["attention_mask"] == 0] = -100
     arrays["labels"] = labels
     if model == "mlp":
         arrays["target"] = rng.standard_normal((*shape, 10), dtype=np.float32)

@@ -77,16 +77,23 @@ def token_inputs(batch=BATCH, seq=SEQ):
 
 
 def bert_inputs():
+    """Ragged rows padded by token 0. No other position has token 0: torch's embedding gives it no gradient (padding_idx),
+    which no ONNX file can say."""
     rng = np.random.default_rng(2)
     mask = np.ones((BATCH, SEQ), np.int64)
-    for row, length in enumerate([SEQ, SEQ - 5, SEQ // 2, SEQ - 1]):  # ragged, no empty row
+    for row, length in enumerate([SEQ, SEQ - 5, SEQ // 2, SEQ - 1]):  # no empty row
         mask[row, length:] = 0
+    ids = rng.integers(1, VOCAB, (BATCH, SEQ), dtype=np.int64)
     types = rng.integers(0, 2, (BATCH, SEQ), dtype=np.int64)
-    return {**token_inputs(), "attention_mask": mask, "token_type_ids": types}
+    return {"input_ids": ids * mask, "attention_mask": mask, "token_type_ids": types}
 
 
 def bert_nomask_inputs():
-    return {k: v for k, v in bert_inputs().items() if k != "attention_mask"}
+    """As above without a mask, and so without padding."""
+    arrays = bert_inputs()
+    arrays["input_ids"] = np.maximum(arrays["input_ids"], 1)
+    del arrays["attention_mask"]
+    return arrays
 
 
 def image_inputs():
