@@ -63,8 +63,16 @@ LogicalResult GatherOp::expandLocal(LocalBuilder &builder, ValueRange operands, 
   return success();
 }
 LogicalResult GatherOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
-  if (grad.wants(0))
-    grad.add(0, ScatterAddOp::create(grad, grad.loc(), plainType(getTable()), getIds(), cotangents[0], getStart()));
+  if (!grad.wants(0))
+    return success();
+  Location loc = grad.loc();
+  Value ids = getIds();
+  if (int64_t frozen = getFrozenRow(); frozen >= 0) {
+    // -1 is no row, and what is added to no row is skipped.
+    Value isFrozen = CompareOp::create(grad, loc, ids, scalarConstant(grad, loc, elementOf(ids), double(frozen)), "eq");
+    ids = SelectOp::create(grad, loc, isFrozen, scalarConstant(grad, loc, elementOf(ids), -1), ids);
+  }
+  grad.add(0, ScatterAddOp::create(grad, loc, plainType(getTable()), ids, cotangents[0], getStart()));
   return success();
 }
 FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {

@@ -34,8 +34,23 @@ std::vector<int64_t> checkedIndices(NodeImport &n, std::vector<int64_t> indices,
   return indices;
 }
 
-Value tableLookup(Emitter &e, Value table, Value ids) {
-  return e.emit<nn::GatherOp>({table, ids});
+Value tableLookup(Emitter &e, Value table, Value ids, int64_t frozenRow = -1) {
+  mlir::Builder b(table.getContext());
+  return e.emit<nn::GatherOp>({table, ids}, {b.getNamedAttr("frozen_row", b.getI64IntegerAttr(frozenRow))});
+}
+
+/// The padding index of a torch embedding, whose row is not trained: the third argument in the exporter's record of the call; -1 without.
+int64_t paddingRow(const OnnxNode &node) {
+  auto record = node.metadata.find("pkg.torch.onnx.fx_node");
+  if (record == node.metadata.end())
+    return -1;
+  llvm::StringRef text(record->second);
+  if (!text.contains("aten.embedding.default]"))
+    return -1;
+  llvm::SmallVector<llvm::StringRef> arguments;
+  text.split("(args = (").second.split(')').first.split(arguments, ',');
+  int64_t row = -1;
+  return arguments.size() < 3 || arguments[2].trim().getAsInteger(10, row) ? -1 : row;
 }
 
 bool isVariable(Value value) { return value.getDefiningOp<nn::ReadOp>() != nullptr; }
@@ -66,7 +81,7 @@ void gather(NodeImport &n) {
   for (int64_t d = 0; d < rankOf(data); ++d)
     if (d != axis)
       toFront.push_back(d);
-  Value result = tableLookup(e, e.transpose(data, toFront), indices);
+  Value result = tableLookup(e, e.transpose(data, toFront), indices, axis == 0 ? paddingRow(n.node) : -1);
   int64_t idRank = rankOf(indices); // [ids.., before.., after..] to [before.., ids.., after..]
   for (int64_t d = 0; d < axis; ++d)
     back.push_back(idRank + d);
