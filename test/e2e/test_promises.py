@@ -68,9 +68,10 @@ def test_collectives_per_block(program, kind, expected):
 
 
 def test_logits_are_never_whole(program):
-    """Under tp=4 the training program's activations are smaller than with one rank by most of the logits' size."""
+    """Under tp=4 a rank's activations at the peak are smaller than one rank's by three quarters of the logits at least."""
     one, four = (program("gpt2", mesh, TRAIN).info("train")["memory"][0]["device"] for mesh in ("1", "tp4"))
-    assert four["peak"] < one["peak"] / 2
+    logits = 4 * 32 * 160 * 4
+    assert four["activations"] <= one["activations"] - logits * 3 // 4
 
 
 def anonymous_bytes(pid):
