@@ -109,6 +109,7 @@ static FailureOr<int64_t> placeAllocations(func::FuncOp func, StringRef name) {
   }
   int64_t used = 0;
   for (memref::AllocOp op : allocations) {
+    b.setInsertionPointToStart(&entry); // the operation replaced before may have been the first
     Value place;
     if (workspace)
       place = memref::ViewOp::create(b, op.getLoc(), op.getType(), workspace,

@@ -118,14 +118,14 @@ static Cache &cache() {
 }
 
 /// Compiles one kernel for all levels into one object file.
-static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLevel> levels) {
+static LogicalResult compileOne(MLIRContext &context, Job &job, const CpuOptions &options) {
   ParserConfig config(&context);
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(job.text, config);
   if (!module || failed(simplify(*module)))
     return failure();
   auto func = *module->getOps<func::FuncOp>().begin();
   std::string implementation = job.symbol + "_body";
-  if (needsBufferization(func)) {
+  if (options.plain || needsBufferization(func)) {
     if (failed(bufferizeKernel(func, implementation, job.info)))
       return failure();
   } else {
@@ -148,7 +148,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
   // One object for all levels: the levels' functions are optimised apart, each with the CPU in its attributes, then linked.
   auto combined = std::make_unique<llvm::Module>(job.symbol, llvmContext);
   llvm::Linker linker(*combined);
-  for (CpuLevel level : levels) {
+  for (CpuLevel level : options.levels) {
     std::unique_ptr<llvm::Module> variant = llvm::CloneModule(*base);
     std::string symbol = job.symbol + levelSuffix(level).str();
     wrapKernel(*variant, implementation, symbol);
@@ -170,7 +170,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
       return failure();
     }
   }
-  llvm::Expected<std::string> object = emitObjectCode(*combined, levels.back());
+  llvm::Expected<std::string> object = emitObjectCode(*combined, options.levels.back());
   if (!object) {
     job.error = llvm::toString(object.takeError());
     return failure();
@@ -179,7 +179,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, ArrayRef<CpuLeve
   return success();
 }
 
-static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, ArrayRef<CpuLevel> levels) {
+static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const CpuOptions &options) {
   KernelContext own;
   MLIRContext &context = own.context;
   for (size_t i; (i = next++) < jobs.size();) {
@@ -189,7 +189,7 @@ static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, Arr
       messages += (messages.empty() ? "" : "; ") + diagnostic.str();
       return success();
     });
-    if (failed(compileOne(context, job, levels))) {
+    if (failed(compileOne(context, job, options))) {
       if (job.error.empty())
         job.error = messages.empty() ? "unknown error" : messages;
       else if (!messages.empty())
@@ -205,7 +205,7 @@ FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &opt
   if (options.levels.empty())
     return module.emitError("no CPU level to compile kernels for");
   std::vector<Job> jobs;
-  std::string levelKey;
+  std::string levelKey = options.plain ? "_plain" : "";
   for (CpuLevel level : options.levels)
     levelKey += levelSuffix(level);
   llvm::StringMap<unsigned> byText;
@@ -240,9 +240,9 @@ FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &opt
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
   for (size_t i = 1; i < std::min<size_t>(std::max(1u, options.threads), pending.size()); ++i)
-    threads.emplace_back([&] { compileJobs(pending, next, options.levels); });
+    threads.emplace_back([&] { compileJobs(pending, next, options); });
   if (!pending.empty())
-    compileJobs(pending, next, options.levels);
+    compileJobs(pending, next, options);
   for (std::thread &thread : threads)
     thread.join();
   bool failedAny = false;

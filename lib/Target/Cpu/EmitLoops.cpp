@@ -187,8 +187,15 @@ void Emitter::store(int slot, Value at, Value value) {
 Value Emitter::address(const Access &access, unsigned statement) {
   if (k.slots[access.slot].kind != Slot::Temporary)
     return position(access.linear, variables[statement]);
-  SmallVector<int64_t> shape = k.storageShape(access.slot);
-  return position(linearise(access.index, shape, b.getContext()), local[statement]);
+  // A range dimension of a temporary holds one unit or block, so it is indexed by the place in that; the others by the loop.
+  unsigned loops = variables[statement].size();
+  SmallVector<Value> both(variables[statement]);
+  both.append(local[statement]);
+  SmallVector<AffineExpr> index(access.index);
+  for (auto [expr, range] : llvm::zip(index, k.slotRanges[access.slot]))
+    if (range >= 0)
+      expr = expr.shiftDims(loops, loops);
+  return position(linearise(index, k.storageShape(access.slot), b.getContext()), both);
 }
 
 Value Emitter::read(const Access &access, unsigned statement) {

@@ -12,15 +12,16 @@ namespace tessera::cpu {
 JitKernels::JitKernels() = default;
 JitKernels::~JitKernels() = default;
 
-FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, unsigned threads,
-                                                          std::optional<CpuLevel> wanted) {
-  FailureOr<CpuLevel> level = hostLevel();
-  if (failed(level))
+FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOptions options) {
+  FailureOr<CpuLevel> host = hostLevel();
+  if (failed(host))
     return module.emitError("this machine's CPU is below x86-64-v3 (AVX2 and FMA), which kernels need");
-  if (wanted && *wanted > *level)
-    return module.emitError("this machine's CPU has no AVX-512, which kernels for x86-64-v4 need");
-  level = wanted.value_or(*level);
-  FailureOr<CompiledKernels> compiled = compileKernels(module, {{*level}, threads});
+  if (options.levels.empty())
+    options.levels = {*host};
+  CpuLevel level = options.levels.front();
+  if (options.levels.size() != 1 || level > *host)
+    return module.emitError("kernels can be loaded for one level that this machine's CPU has; it has no AVX-512");
+  FailureOr<CompiledKernels> compiled = compileKernels(module, options);
   if (failed(compiled))
     return failure();
   std::unique_ptr<JitKernels> result(new JitKernels);
@@ -45,7 +46,7 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, unsig
             llvm::MemoryBuffer::getMemBuffer(*kernel.object, kernel.symbol, /*RequiresNullTerminator=*/false)))
       return fail(std::move(error));
   for (const CompiledKernel &kernel : result->kernels.kernels) {
-    auto address = result->jit->lookup(kernel.symbol + levelSuffix(*level).str());
+    auto address = result->jit->lookup(kernel.symbol + levelSuffix(level).str());
     if (!address)
       return fail(address.takeError());
     result->functions.push_back(address->toPtr<KernelFunction>());

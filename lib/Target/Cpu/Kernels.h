@@ -26,6 +26,8 @@ struct CpuOptions {
   std::vector<CpuLevel> levels = {CpuLevel::V3, CpuLevel::V4};
   /// Threads that compile kernels; each has an MLIR and an LLVM context of its own.
   unsigned threads = 2;
+  /// Compiles every kernel through MLIR's bufferization, as one sequential unit: an independent way to check the other.
+  bool plain = false;
 };
 
 /// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's buffer.

@@ -167,6 +167,7 @@ bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
   for (int dimension : candidate.dimensions)
     if (dims.isBlocked(dimension))
       return false;
+  int64_t repeated = 0, divided = 0;
   for (auto [number, s] : llvm::enumerate(k.statements)) {
     s.ranges.clear();
     for (int dimension : candidate.dimensions) {
@@ -179,6 +180,10 @@ bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
     s.invariant = s.ranges.empty() && !candidate.dimensions.empty();
     if (!s.invariant && s.ranges.size() != candidate.dimensions.size())
       return false;
+    int64_t points = 1;
+    for (int64_t e : s.extents)
+      points *= e;
+    (s.invariant ? repeated : divided) += points;
     for (const Write &write : s.writes) {
       if (s.invariant && k.slots[write.to.slot].kind == Slot::Result)
         return false;
@@ -190,6 +195,9 @@ bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
       for (int loop : s.ranges)
         k.rangeExtents.push_back(s.extents[loop]);
   }
+  // Every call repeats the invariant statements, so they must be few.
+  if (repeated > divided / 4)
+    return false;
   k.slotRanges.assign(k.slots.size(), {});
   for (auto [number, slot] : llvm::enumerate(k.slots))
     for (unsigned dim = 0; dim < slot.shape.size(); ++dim) {

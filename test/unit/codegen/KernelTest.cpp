@@ -125,7 +125,7 @@ TEST(Rows, Softmax) {
 
 TEST(Rows, BothLevelsAgree) {
   std::string text = fill(softmax, {{'B', 2}, {'H', 2}, {'Q', 5}, {'K', 77}});
-  TestKernel low(text, CpuLevel::V3), host(text);
+  TestKernel low(text, {{CpuLevel::V3}}), host(text);
   ASSERT_TRUE(low.ok() && host.ok());
   Buffer<float> x(2 * 2 * 5 * 77), mask(5 * 77, 0), y(x.size, NAN), z(x.size, 0);
   x.randomise(-9, 9, 3);

@@ -46,14 +46,14 @@ template <typename T> struct Buffer {
 /// One kernel, compiled for this machine.
 class TestKernel {
 public:
-  explicit TestKernel(const std::string &text, std::optional<CpuLevel> level = std::nullopt) {
+  explicit TestKernel(const std::string &text, CpuOptions options = {{}}) {
     mlir::DialectRegistry registry;
     registerKernelDialects(registry);
     context.appendDialectRegistry(registry);
     module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     if (!module)
       return;
-    auto compiled = JitKernels::create(*module, 2, level);
+    auto compiled = JitKernels::create(*module, options);
     if (succeeded(compiled))
       jit = std::move(*compiled);
   }
