@@ -204,7 +204,8 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const Recipe &recipe, Plan &
     std::string match = names.empty() ? "" : names.front();
     if (int weight = parameterOperand(op); weight >= 0)
       match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
-    if (listed.insert(match + "|" + pattern.str()).second)
+    // An attention without a name, in hand-written text, follows its products by itself.
+    if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
       plan.ops.push_back({match, pattern.str(), {"tensor"}, {}});
   }
   return success();
