@@ -103,10 +103,12 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     DenseMap<Operation *, size_t> member;
     for (Operation &op : block) {
       if (!isGenerated(&op)) {
-        // What uses a group's result ends it; so does reading through a reshape.
-        for (Value operand : op.getOperands())
-          if (Operation *def = operand.getDefiningOp(); def && member.contains(def))
-            groups[member[def]].open = false;
+        // What uses a group's result, in a region too, ends it; so does reading through a reshape.
+        op.walk([&](Operation *inner) {
+          for (Value operand : inner->getOperands())
+            if (Operation *def = operand.getDefiningOp(); def && member.contains(def))
+              groups[member[def]].open = false;
+        });
         continue;
       }
       if (op.hasTrait<OpTrait::ConstantLike>())

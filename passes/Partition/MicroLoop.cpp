@@ -49,13 +49,15 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Opera
   Block *body = loop.getBody();
   if (!body->empty() && body->back().hasTrait<OpTrait::IsTerminator>())
     body->back().erase();
-  for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (&op == loop || !of.contains(&op))
-      continue;
-    if (of[&op] == Body && !llvm::is_contained(marks, &op))
-      op.moveBefore(body, body->end());
-    else if (of[&op] == After && &op != block.getTerminator())
-      op.moveBefore(block.getTerminator());
+  SmallVector<Operation *> ops;
+  for (Operation &op : block)
+    if (of.contains(&op) && &op != block.getTerminator())
+      ops.push_back(&op);
+  for (Operation *op : ops) {
+    if (of[op] == Body && !llvm::is_contained(marks, op))
+      op->moveBefore(body, body->end());
+    else if (of[op] == After)
+      op->moveBefore(block.getTerminator());
   }
   b.setInsertionPointToEnd(body);
   SmallVector<Value> next;
