@@ -113,8 +113,10 @@ LogicalResult MaskPaddingOp::verify() {
   if (getShape().size() != 3)
     return emitOpError("has a shape of ") << getShape().size() << " extents; expected [outer, n, inner]";
   auto source = getSource().getType();
-  if (failed(verifyShapes(*this, getShape(), getShape(), source, source)))
-    return failure();
+  // outer and inner are products over dimensions, so the extents factor the element count and not each dimension.
+  if (llvm::any_of(getShape(), [](int64_t extent) { return extent < 1; }) ||
+      ShapedType::getNumElements(getShape()) != source.getNumElements())
+    return emitOpError("has a shape [") << getShape() << "] that does not factor the source " << source;
   int64_t padded = getShape()[1] * product(getAxes().getAxes());
   if (int64_t(getSize()) < 0 || int64_t(getSize()) > padded)
     return emitOpError("has size ") << int64_t(getSize()) << ", but the blocks hold " << padded
