@@ -23,11 +23,16 @@ StringRef tessera::nn::dtypeName(Type type) {
     return "u8";
   if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
     switch (integer.getWidth()) {
-    case 1: return "bool";
-    case 8: return "i8";
-    case 16: return "i16";
-    case 32: return "i32";
-    case 64: return "i64";
+    case 1:
+      return "bool";
+    case 8:
+      return "i8";
+    case 16:
+      return "i16";
+    case 32:
+      return "i32";
+    case 64:
+      return "i64";
     }
   return "";
 }

@@ -22,7 +22,8 @@ public:
       list.push_back(b.getI64ArrayAttr(row));
     set(name, b.getArrayAttr(list));
   }
-  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops, int64_t workspace = 0) {
+  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops,
+                   int64_t workspace = 0) {
     if (workspace > 0)
       set("workspace", workspace);
     LibraryCall result;

@@ -27,9 +27,10 @@ SmallVector<Value> LinalgEmitter::generic(ArrayRef<Lettered> inputs, ArrayRef<Le
   collect(inputs);
   SmallVector<utils::IteratorType> iterators;
   for (char c : loops)
-    iterators.push_back(llvm::all_of(inits, [&](const Lettered &v) { return v.letters.find(c) != std::string::npos; })
-                            ? utils::IteratorType::parallel
-                            : utils::IteratorType::reduction);
+    iterators.push_back(
+        llvm::all_of(inits, [&](const Lettered &v) { return v.letters.find(c) != std::string::npos; })
+            ? utils::IteratorType::parallel
+            : utils::IteratorType::reduction);
   SmallVector<AffineMap> maps;
   SmallVector<Value> ins, outs;
   SmallVector<Type> types;
@@ -48,22 +49,21 @@ SmallVector<Value> LinalgEmitter::generic(ArrayRef<Lettered> inputs, ArrayRef<Le
     outs.push_back(init.value);
     types.push_back(init.value.getType());
   }
-  auto op = linalg::GenericOp::create(b, loc, types, ins, outs, maps, iterators,
-                                      [&](OpBuilder &inner, Location, ValueRange args) {
-                                        OpBuilder::InsertionGuard guard(b);
-                                        b.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
-                                        SmallVector<Value> scalars(args);
-                                        SmallVector<Value> yielded = body(scalars);
-                                        linalg::YieldOp::create(b, loc, yielded);
-                                      });
+  auto op = linalg::GenericOp::create(
+      b, loc, types, ins, outs, maps, iterators, [&](OpBuilder &inner, Location, ValueRange args) {
+        OpBuilder::InsertionGuard guard(b);
+        b.setInsertionPoint(inner.getInsertionBlock(), inner.getInsertionPoint());
+        SmallVector<Value> scalars(args);
+        SmallVector<Value> yielded = body(scalars);
+        linalg::YieldOp::create(b, loc, yielded);
+      });
   return SmallVector<Value>(op.getResults());
 }
 
 Value LinalgEmitter::map(ArrayRef<Lettered> inputs, StringRef out, ArrayRef<int64_t> shape, Type element,
                          function_ref<Value(ArrayRef<Value>)> body) {
-  return generic(inputs, {{empty(shape, element), out.str()}}, [&](ArrayRef<Value> args) {
-    return SmallVector<Value>{body(args.drop_back())};
-  })[0];
+  return generic(inputs, {{empty(shape, element), out.str()}},
+                 [&](ArrayRef<Value> args) { return SmallVector<Value>{body(args.drop_back())}; })[0];
 }
 
 Value LinalgEmitter::sum(ArrayRef<Lettered> inputs, StringRef out, ArrayRef<int64_t> shape, Type element,
@@ -83,22 +83,27 @@ Value LinalgEmitter::max(Lettered input, StringRef out, ArrayRef<int64_t> shape)
 Value LinalgEmitter::position(char letter) { return linalg::IndexOp::create(b, loc, loops.find(letter)); }
 
 Value LinalgEmitter::constant(Type type, double value) {
-  TypedAttr attr = isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, value)) : TypedAttr(b.getIntegerAttr(type, int64_t(value)));
+  TypedAttr attr = isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, value))
+                                        : TypedAttr(b.getIntegerAttr(type, int64_t(value)));
   return arith::ConstantOp::create(b, loc, attr);
 }
 
 Value LinalgEmitter::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
 
 Value LinalgEmitter::add(Value x, Value y) {
-  return isa<FloatType>(x.getType()) ? Value(arith::AddFOp::create(b, loc, x, y)) : Value(arith::AddIOp::create(b, loc, x, y));
+  return isa<FloatType>(x.getType()) ? Value(arith::AddFOp::create(b, loc, x, y))
+                                     : Value(arith::AddIOp::create(b, loc, x, y));
 }
 Value LinalgEmitter::sub(Value x, Value y) {
-  return isa<FloatType>(x.getType()) ? Value(arith::SubFOp::create(b, loc, x, y)) : Value(arith::SubIOp::create(b, loc, x, y));
+  return isa<FloatType>(x.getType()) ? Value(arith::SubFOp::create(b, loc, x, y))
+                                     : Value(arith::SubIOp::create(b, loc, x, y));
 }
 Value LinalgEmitter::mul(Value x, Value y) {
-  return isa<FloatType>(x.getType()) ? Value(arith::MulFOp::create(b, loc, x, y)) : Value(arith::MulIOp::create(b, loc, x, y));
+  return isa<FloatType>(x.getType()) ? Value(arith::MulFOp::create(b, loc, x, y))
+                                     : Value(arith::MulIOp::create(b, loc, x, y));
 }
 Value LinalgEmitter::div(Value x, Value y) {
-  return isa<FloatType>(x.getType()) ? Value(arith::DivFOp::create(b, loc, x, y)) : Value(arith::DivSIOp::create(b, loc, x, y));
+  return isa<FloatType>(x.getType()) ? Value(arith::DivFOp::create(b, loc, x, y))
+                                     : Value(arith::DivSIOp::create(b, loc, x, y));
 }
 Value LinalgEmitter::exp(Value x) { return math::ExpOp::create(b, loc, x); }

@@ -26,14 +26,16 @@ public:
   mlir::Value empty(llvm::ArrayRef<int64_t> shape, mlir::Type element);
   /// A tensor filled with `value`; a result's starting value.
   mlir::Value filled(llvm::ArrayRef<int64_t> shape, mlir::Type element, double value);
-  /// One generic. Letters that some init lacks are reductions. Loops run in the order of letters in inits, then inputs.
-  llvm::SmallVector<mlir::Value> generic(llvm::ArrayRef<Lettered> inputs, llvm::ArrayRef<Lettered> inits, Body body);
+  /// One generic. Letters that some init lacks are reductions. Loops run in the order of letters in inits,
+  /// then inputs.
+  llvm::SmallVector<mlir::Value> generic(llvm::ArrayRef<Lettered> inputs, llvm::ArrayRef<Lettered> inits,
+                                         Body body);
   /// One elementwise generic with a result of `shape` and `element`.
-  mlir::Value map(llvm::ArrayRef<Lettered> inputs, llvm::StringRef out, llvm::ArrayRef<int64_t> shape, mlir::Type element,
-                  llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)> body);
+  mlir::Value map(llvm::ArrayRef<Lettered> inputs, llvm::StringRef out, llvm::ArrayRef<int64_t> shape,
+                  mlir::Type element, llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)> body);
   /// The sum (or maximum) of body(inputs) over the letters that `out` lacks.
-  mlir::Value sum(llvm::ArrayRef<Lettered> inputs, llvm::StringRef out, llvm::ArrayRef<int64_t> shape, mlir::Type element,
-                  llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)> body);
+  mlir::Value sum(llvm::ArrayRef<Lettered> inputs, llvm::StringRef out, llvm::ArrayRef<int64_t> shape,
+                  mlir::Type element, llvm::function_ref<mlir::Value(llvm::ArrayRef<mlir::Value>)> body);
   mlir::Value max(Lettered input, llvm::StringRef out, llvm::ArrayRef<int64_t> shape);
   /// Inside a body: the position of the loop that runs along `letter`, as index.
   mlir::Value position(char letter);

@@ -46,9 +46,10 @@ std::string tessera::nn::freshLetters(size_t count, StringRef avoid) {
   return letters;
 }
 
-FactorRule tessera::nn::lettersRule(Operation *op, ArrayRef<std::string> operands, ArrayRef<std::string> results,
-                                    StringRef cooperative, StringRef unsplit) {
-  return FactorRule::fromLetters(operands, results, op->getOperandTypes(), op->getResultTypes(), cooperative, unsplit);
+FactorRule tessera::nn::lettersRule(Operation *op, ArrayRef<std::string> operands,
+                                    ArrayRef<std::string> results, StringRef cooperative, StringRef unsplit) {
+  return FactorRule::fromLetters(operands, results, op->getOperandTypes(), op->getResultTypes(), cooperative,
+                                 unsplit);
 }
 
 Value tessera::nn::splatConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {
@@ -116,13 +117,15 @@ SmallVector<Value> tessera::nn::allReduceTogether(LocalBuilder &builder, ArrayRe
   llvm::append_range(shape, type.getShape());
   SmallVector<Value> rows;
   for (Value value : values)
-    rows.push_back(ReshapeOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), value));
+    rows.push_back(
+        ReshapeOp::create(builder, loc, RankedTensorType::get(shape, type.getElementType()), value));
   Value sums = builder.allReduce(ConcatOp::create(builder, loc, rows, 0), factor, "sum");
   SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
   SmallVector<Value> results;
   for (size_t i = 0; i < values.size(); ++i) {
     starts[0] = i;
-    results.push_back(ReshapeOp::create(builder, loc, type, SliceOp::create(builder, loc, sums, starts, shape, steps)));
+    results.push_back(
+        ReshapeOp::create(builder, loc, type, SliceOp::create(builder, loc, sums, starts, shape, steps)));
   }
   return results;
 }
@@ -143,7 +146,8 @@ Value tessera::nn::paddedTo(OpBuilder &builder, Location loc, Value value, Array
   return PadOp::create(builder, loc, value, zeros, high, zeros);
 }
 
-LogicalResult tessera::nn::expandTrimmed(FactorOpInterface op, LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results,
+LogicalResult tessera::nn::expandTrimmed(FactorOpInterface op, LocalBuilder &builder, ValueRange operands,
+                                         SmallVectorImpl<Value> &results,
                                          function_ref<void(ValueRange, NamedAttrList &)> adjust) {
   FactorRule rule = op.getFactorRule();
   // Along whole dimensions the logical sizes, of the global types; along the others the local ones.
@@ -156,16 +160,20 @@ LogicalResult tessera::nn::expandTrimmed(FactorOpInterface op, LocalBuilder &bui
   };
   OperationState state(builder.loc(), op->getName());
   for (auto [i, operand] : llvm::enumerate(operands))
-    state.operands.push_back(trimmedTo(builder, builder.loc(), operand, logical(shapeOf(operand), shapeOf(op->getOperand(i)), rule.operands[i])));
+    state.operands.push_back(
+        trimmedTo(builder, builder.loc(), operand,
+                  logical(shapeOf(operand), shapeOf(op->getOperand(i)), rule.operands[i])));
   for (unsigned r = 0; r < op->getNumResults(); ++r) {
     RankedTensorType local = builder.resultType(r);
-    state.addTypes(RankedTensorType::get(logical(local.getShape(), shapeOf(op->getResult(r)), rule.results[r]), local.getElementType()));
+    state.addTypes(RankedTensorType::get(
+        logical(local.getShape(), shapeOf(op->getResult(r)), rule.results[r]), local.getElementType()));
   }
   state.addAttributes(op->getAttrs());
   if (adjust)
     adjust(state.operands, state.attributes);
   Operation *local = builder.create(state);
   for (unsigned r = 0; r < op->getNumResults(); ++r)
-    results.push_back(paddedTo(builder, builder.loc(), local->getResult(r), builder.resultType(r).getShape()));
+    results.push_back(
+        paddedTo(builder, builder.loc(), local->getResult(r), builder.resultType(r).getShape()));
   return success();
 }

@@ -5,14 +5,15 @@ using namespace mlir;
 using namespace tessera;
 using namespace tessera::nn;
 
-/// The values of the block that depend on a trained variable through operators that have a gradient. An operator without one (floor,
-/// comparisons) is constant almost everywhere.
+/// The values of the block that depend on a trained variable through operators that have a gradient. An
+/// operator without one (floor, comparisons) is constant almost everywhere.
 static DenseSet<Value> findActive(Block &block, const llvm::StringSet<> &trained) {
   DenseSet<Value> active;
   for (Operation &op : block) {
     auto read = dyn_cast<ReadOp>(op);
     bool leads = read ? trained.contains(read.getVariable())
-                      : isa<DifferentiableOpInterface>(op) && llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
+                      : isa<DifferentiableOpInterface>(op) &&
+                            llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
     if (!leads)
       continue;
     for (Value result : op.getResults())

@@ -1,8 +1,8 @@
+#include "mlir/IR/IRMapping.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Differentiate/Backward.h"
 #include "passes/Differentiate/Loss.h"
 #include "passes/Differentiate/Passes.h"
-#include "mlir/IR/IRMapping.h"
-#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -38,7 +38,8 @@ struct TrainBuilder {
   OpBuilder b;
 
   TrainBuilder(ModuleOp module, func::FuncOp infer, Optimizer optimizer, bool emitGrads)
-      : module(module), infer(infer), optimizer(std::move(optimizer)), emitGrads(emitGrads), b(module.getContext()) {}
+      : module(module), infer(infer), optimizer(std::move(optimizer)), emitGrads(emitGrads),
+        b(module.getContext()) {}
 
   LogicalResult build(LossChoice choice);
   void declareState();
@@ -78,8 +79,9 @@ void TrainBuilder::declareState() {
     b.setInsertionPointAfter(variable);
   for (VariableOp parameter : trained)
     for (StringRef slot : optimizer.slots) {
-      VariableOp::create(b, parameter.getLoc(), b.getStringAttr(parameter.getSymName() + "." + slot), parameter.getTypeAttr(),
-                         b.getStringAttr("optimizer"), b.getBoolAttr(false), b.getStringAttr("zero"), StringAttr(), b.getBoolAttr(false),
+      VariableOp::create(b, parameter.getLoc(), b.getStringAttr(parameter.getSymName() + "." + slot),
+                         parameter.getTypeAttr(), b.getStringAttr("optimizer"), b.getBoolAttr(false),
+                         b.getStringAttr("zero"), StringAttr(), b.getBoolAttr(false),
                          b.getStringAttr(parameter.getSymName()), b.getStringAttr(slot), ArrayAttr());
     }
   for (VariableOp variable : module.getOps<VariableOp>())
@@ -93,7 +95,8 @@ void TrainBuilder::declare(LossChoice choice) {
     attrs.push_back(infer.getArgAttrDict(i));
   auto addArgument = [&](Type type, StringRef name, StringRef kind) {
     types.push_back(type);
-    attrs.push_back(b.getDictionaryAttr({b.getNamedAttr("nn.name", b.getStringAttr(name)), b.getNamedAttr("nn.kind", b.getStringAttr(kind))}));
+    attrs.push_back(b.getDictionaryAttr({b.getNamedAttr("nn.name", b.getStringAttr(name)),
+                                         b.getNamedAttr("nn.kind", b.getStringAttr(kind))}));
   };
   auto output = cast<RankedTensorType>(infer.getResultTypes()[choice.output]);
   if (RankedTensorType type = lossArgumentType(choice, output)) {
@@ -117,7 +120,8 @@ Value TrainBuilder::read(VariableOp variable) {
   for (auto read : train.getOps<ReadOp>())
     if (read.getVariable() == variable.getSymName())
       return read;
-  return ReadOp::create(b, variable.getLoc(), cast<RankedTensorType>(variable.getType()), variable.getSymName());
+  return ReadOp::create(b, variable.getLoc(), cast<RankedTensorType>(variable.getType()),
+                        variable.getSymName());
 }
 
 SmallVector<Value> TrainBuilder::gradients(const llvm::MapVector<StringRef, Value> &found) {
@@ -129,8 +133,9 @@ SmallVector<Value> TrainBuilder::gradients(const llvm::MapVector<StringRef, Valu
       continue;
     }
     auto type = cast<RankedTensorType>(parameter.getType());
-    Value zero = ConstantOp::create(b, parameter.getLoc(), type,
-                                    DenseElementsAttr::get(type, Attribute(b.getFloatAttr(type.getElementType(), 0))));
+    Value zero =
+        ConstantOp::create(b, parameter.getLoc(), type,
+                           DenseElementsAttr::get(type, Attribute(b.getFloatAttr(type.getElementType(), 0))));
     auto acc = AccOp::create(b, parameter.getLoc(), ValueRange(zero));
     acc->setAttr("nn.cotangent_of", b.getStringAttr("@" + parameter.getSymName()));
     all.push_back(acc);
@@ -153,8 +158,8 @@ void TrainBuilder::emitUpdate(VariableOp parameter, Value gradient) {
   SmallVector<Value> state;
   for (StringRef slot : optimizer.slots)
     state.push_back(read(module.lookupSymbol<VariableOp>((parameter.getSymName() + "." + slot).str())));
-  auto update = UpdateOp::create(b, parameter.getLoc(), read(parameter), gradient, state, norm, scalars, decay, optimizer.kind,
-                                 decayIndex.lookup(parameter.getSymName()));
+  auto update = UpdateOp::create(b, parameter.getLoc(), read(parameter), gradient, state, norm, scalars,
+                                 decay, optimizer.kind, decayIndex.lookup(parameter.getSymName()));
   AssignOp::create(b, parameter.getLoc(), parameter.getSymName(), update.getUpdated());
   for (auto [slot, value] : llvm::zip(optimizer.slots, update.getNewState()))
     AssignOp::create(b, parameter.getLoc(), (parameter.getSymName() + "." + slot).str(), value);
@@ -232,7 +237,8 @@ struct Differentiate : tessera::impl::DifferentiateBase<Differentiate> {
     else if (optimizer == "sgd-momentum")
       chosen = {"sgd_momentum", {"momentum"}};
     else {
-      module.emitError("optimizer '") << optimizer << "' is unknown, expected adamw, adam, sgd or sgd-momentum";
+      module.emitError("optimizer '")
+          << optimizer << "' is unknown, expected adamw, adam, sgd or sgd-momentum";
       return signalPassFailure();
     }
     TrainBuilder builder(module, infer, chosen, emitGrads);

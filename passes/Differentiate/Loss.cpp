@@ -25,7 +25,8 @@ FailureOr<LossChoice> tessera::chooseLoss(func::FuncOp infer, StringRef text) {
         isFound = true;
       }
     if (!isFound)
-      return infer.emitError("no floating output to take a loss of; name a scalar output as the loss"), failure();
+      return infer.emitError("no floating output to take a loss of; name a scalar output as the loss"),
+             failure();
   } else {
     choice.kind = LossChoice::Scalar;
     if (name.consume_front("cross_entropy:"))
@@ -41,24 +42,32 @@ FailureOr<LossChoice> tessera::chooseLoss(func::FuncOp infer, StringRef text) {
       names += (names.empty() ? "" : ", ") + resultName(infer, i).str();
     }
     if (!isFound)
-      return infer.emitError("loss '") << text << "': there is no output called '" << name << "'; the outputs are " << names, failure();
+      return infer.emitError("loss '")
+                 << text << "': there is no output called '" << name << "'; the outputs are " << names,
+             failure();
   }
   RankedTensorType type = typeOf(choice.output);
   if (!isFloating(choice.output))
-    return infer.emitError("loss of output '") << resultName(infer, choice.output) << "': it has type " << type << ", expected a floating one",
+    return infer.emitError("loss of output '") << resultName(infer, choice.output) << "': it has type "
+                                               << type << ", expected a floating one",
            failure();
   if (choice.kind == LossChoice::Scalar && type.getNumElements() != 1)
     return infer.emitError("loss '") << text << "': the output has type " << type
-                                     << ", expected a scalar; cross_entropy:" << name << " or mse:" << name << " compare it with labels or a target",
+                                     << ", expected a scalar; cross_entropy:" << name << " or mse:" << name
+                                     << " compare it with labels or a target",
            failure();
   if (choice.kind == LossChoice::CrossEntropy && type.getRank() < 1)
-    return infer.emitError("cross entropy of '") << resultName(infer, choice.output) << "': it is a scalar, expected classes in the last dimension",
+    return infer.emitError("cross entropy of '")
+               << resultName(infer, choice.output)
+               << "': it is a scalar, expected classes in the last dimension",
            failure();
   return choice;
 }
 
 std::string tessera::lossText(func::FuncOp infer, LossChoice choice) {
-  std::string prefix = choice.kind == LossChoice::CrossEntropy ? "cross_entropy:" : choice.kind == LossChoice::MeanSquares ? "mse:" : "";
+  std::string prefix = choice.kind == LossChoice::CrossEntropy  ? "cross_entropy:"
+                       : choice.kind == LossChoice::MeanSquares ? "mse:"
+                                                                : "";
   return prefix + resultName(infer, choice.output).str();
 }
 
@@ -75,7 +84,9 @@ LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output
   auto type = cast<RankedTensorType>(output.getType());
   auto constant = [&](Type element, double value) -> Value {
     auto scalar = RankedTensorType::get({}, element);
-    return ConstantOp::create(builder, loc, scalar, DenseElementsAttr::get(scalar, Attribute(builder.getFloatAttr(element, value))));
+    return ConstantOp::create(
+        builder, loc, scalar,
+        DenseElementsAttr::get(scalar, Attribute(builder.getFloatAttr(element, value))));
   };
   // Sums of many terms are not for half precision.
   Type element = type.getElementType();
@@ -101,7 +112,8 @@ LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output
     argument = CastOp::create(builder, loc, argument, element);
   Value difference = SubOp::create(builder, loc, output, argument);
   SmallVector<int64_t> dims = llvm::to_vector(llvm::seq<int64_t>(0, type.getRank()));
-  Value sum = ReduceOp::create(builder, loc, MulOp::create(builder, loc, difference, difference), dims, "sum");
+  Value sum =
+      ReduceOp::create(builder, loc, MulOp::create(builder, loc, difference, difference), dims, "sum");
   Value seed = constant(element, 1.0 / double(type.getNumElements()));
   return {MulOp::create(builder, loc, sum, seed), sum, seed};
 }

@@ -12,15 +12,15 @@ struct LossChoice {
   unsigned output;
 };
 
-/// Reads `text` (`cross_entropy:OUTPUT`, `mse:OUTPUT`, `OUTPUT`, or empty for the default) against the results of `infer`. Reports what
-/// does not fit.
+/// Reads `text` (`cross_entropy:OUTPUT`, `mse:OUTPUT`, `OUTPUT`, or empty for the default) against the
+/// results of `infer`. Reports what does not fit.
 llvm::FailureOr<LossChoice> chooseLoss(mlir::func::FuncOp infer, llvm::StringRef text);
 
 /// The text that `choice` stands for.
 std::string lossText(mlir::func::FuncOp infer, LossChoice choice);
 
-/// The loss in the training program. `root` is the value to differentiate and `seed` its cotangent: one over the number of counted
-/// labels (or elements), the program's only divisor.
+/// The loss in the training program. `root` is the value to differentiate and `seed` its cotangent: one over
+/// the number of counted labels (or elements), the program's only divisor.
 struct LossValues {
   mlir::Value loss, root, seed;
 };

@@ -9,7 +9,9 @@ namespace {
 struct PrintFactorRules : PassWrapper<PrintFactorRules, OperationPass<>> {
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(PrintFactorRules)
   StringRef getArgument() const final { return "tessera-print-factor-rules"; }
-  StringRef getDescription() const final { return "Prints the factor rule of every operator, and what its padding must hold"; }
+  StringRef getDescription() const final {
+    return "Prints the factor rule of every operator, and what its padding must hold";
+  }
 
   void runOnOperation() override {
     getOperation()->walk([](tessera::nn::FactorOpInterface op) {
@@ -19,7 +21,8 @@ struct PrintFactorRules : PassWrapper<PrintFactorRules, OperationPass<>> {
         for (int factor : dims)
           if (factor >= 0)
             if (auto value = op.getNeutral(i, factor))
-              llvm::outs() << " neutral(" << i << "," << rule.factors[factor].name << ")=" << llvm::format("%g", *value);
+              llvm::outs() << " neutral(" << i << "," << rule.factors[factor].name
+                           << ")=" << llvm::format("%g", *value);
       llvm::outs() << "\n";
     });
   }

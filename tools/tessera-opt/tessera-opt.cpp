@@ -2,11 +2,11 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
-#include "passes/RegisterPasses.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/RegisterPasses.h"
 
 void registerPrintFactorRules();
 

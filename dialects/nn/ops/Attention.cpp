@@ -1,5 +1,5 @@
-// Attention and its gradient: types, factor rules, per-rank form, gradient. Lowerings are in AttentionLowering.cpp, library calls in
-// AttentionLibrary.cpp.
+// Attention and its gradient: types, factor rules, per-rank form, gradient. Lowerings are in
+// AttentionLowering.cpp, library calls in AttentionLibrary.cpp.
 #include "dialects/nn/OpSupport.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
@@ -7,11 +7,12 @@ using namespace mlir;
 using namespace tessera::nn;
 
 /// Shapes of q, k, v and the bias fit together.
-static LogicalResult checkShapes(std::optional<Location> location, Value qv, Value kv, Value vv, Value biasValue, size_t rangeSize) {
+static LogicalResult checkShapes(std::optional<Location> location, Value qv, Value kv, Value vv,
+                                 Value biasValue, size_t rangeSize) {
   ArrayRef<int64_t> q = shapeOf(qv), k = shapeOf(kv), v = shapeOf(vv);
   if (q.size() != 5 || k.size() != 4 || v.size() != 4)
-    return inferError(location, "q must be [b, s, m, g, d], k and v [b, t, m, d]; they have ranks " + Twine(q.size()) + ", " + Twine(k.size()) +
-                                    " and " + Twine(v.size()));
+    return inferError(location, "q must be [b, s, m, g, d], k and v [b, t, m, d]; they have ranks " +
+                                    Twine(q.size()) + ", " + Twine(k.size()) + " and " + Twine(v.size()));
   if (k[0] != q[0] || v[0] != q[0] || k[2] != q[2] || v[2] != q[2] || k[3] != q[4] || v[1] != k[1])
     return inferError(location, "q " + shapeText(q) + ", k " + shapeText(k) + " and v " + shapeText(v) +
                                     " must agree in batch, key/value heads, head size and number of keys");
@@ -24,7 +25,8 @@ static LogicalResult checkShapes(std::optional<Location> location, Value qv, Val
     for (size_t d = 0; fits && d < 4; ++d)
       fits = bias[d] == 1 || bias[d] == full[d];
     if (!fits)
-      return inferError(location, "bias " + shapeText(bias) + " must broadcast to [b, m, g, s, t] = " + shapeText(full));
+      return inferError(location, "bias " + shapeText(bias) +
+                                      " must broadcast to [b, m, g, s, t] = " + shapeText(full));
     if (elementOf(biasValue) != elementOf(qv))
       return inferError(location, "bias has another element type than q");
   }
@@ -39,7 +41,8 @@ TESSERA_INFER(AttentionOp) {
     return failure();
   SmallVector<int64_t> o(shapeOf(q));
   o.back() = shapeOf(v).back();
-  types.append({RankedTensorType::get(o, elementOf(q)), RankedTensorType::get(shapeOf(q).drop_back(), elementOf(q))});
+  types.append(
+      {RankedTensorType::get(o, elementOf(q)), RankedTensorType::get(shapeOf(q).drop_back(), elementOf(q))});
   return success();
 }
 LogicalResult AttentionOp::verify() { return success(); }
@@ -48,8 +51,10 @@ TESSERA_INFER(AttentionGradOp) {
   Value q = adaptor.getQ(), k = adaptor.getK(), v = adaptor.getV();
   if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size())))
     return failure();
-  if (plainType(adaptor.getO()) != plainType(adaptor.getDO()) || shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
-      shapeOf(adaptor.getO()).back() != shapeOf(v).back() || shapeOf(adaptor.getLse()) != shapeOf(q).drop_back())
+  if (plainType(adaptor.getO()) != plainType(adaptor.getDO()) ||
+      shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
+      shapeOf(adaptor.getO()).back() != shapeOf(v).back() ||
+      shapeOf(adaptor.getLse()) != shapeOf(q).drop_back())
     return inferError(location, "o, lse and do must be those of the attention");
   types.append({plainType(q), plainType(k), plainType(v)});
   return success();
@@ -85,7 +90,8 @@ FactorRule AttentionGradOp::getFactorRule() {
 std::optional<double> AttentionOp::getNeutral(unsigned, unsigned factor) {
   return factor == unsigned(getFactorRule().find("d")) ? std::optional<double>(0) : std::nullopt;
 }
-// Queries and groups are summed into the cotangents of keys and values: what is padding there must be zero, and so finite.
+// Queries and groups are summed into the cotangents of keys and values: what is padding there must be zero,
+// and so finite.
 std::optional<double> AttentionGradOp::getNeutral(unsigned, unsigned factor) {
   FactorRule rule = getFactorRule();
   for (StringRef name : {"s", "g", "d", "e"})
@@ -116,21 +122,26 @@ struct LocalAttention {
 };
 } // namespace
 
-LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                       SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
   Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
-  auto op = AttentionOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias,
-                                local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
+  auto op = AttentionOp::create(
+      builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias,
+      local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
   llvm::append_range(results, op.getResults());
   return success();
 }
 
-LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                           SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
   Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
-  auto op = AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias, rest[0],
-                                    rest[1], rest[2], local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
+  auto op = AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1),
+                                    local.trimmed(operands[2], 1), bias, rest[0], rest[1], rest[2],
+                                    local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(),
+                                    getCausalAttr());
   results.append({op.getDq(), paddedTo(builder, builder.loc(), op.getDk(), builder.resultType(1).getShape()),
                   paddedTo(builder, builder.loc(), op.getDv(), builder.resultType(2).getShape())});
   return success();
@@ -140,9 +151,10 @@ LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (cotangents[1])
     return emitOpError("lse is not differentiated");
   if (getBias() && grad.wants(3))
-    return emitOpError("bias is not differentiated: a trained bias needs the attention written as products and softmax");
-  auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(), cotangents[0], getRange(),
-                                    getScaleAttr(), getCausalAttr());
+    return emitOpError(
+        "bias is not differentiated: a trained bias needs the attention written as products and softmax");
+  auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(),
+                                    cotangents[0], getRange(), getScaleAttr(), getCausalAttr());
   for (unsigned i : {0, 1, 2})
     grad.add(i, op.getResult(i));
   return success();

@@ -52,7 +52,8 @@ std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
   SmallVector<int> buffers = upTo(getBias() ? 4 : 3);
   int results = getNumOperands();
   buffers.append({results, results + 1});
-  int64_t workspace = rt::cpu::attentionForwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
+  int64_t workspace =
+      rt::cpu::attentionForwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
   return attrs->call("attention_forward", buffers, 2 * productFlops(*this), workspace);
 }
 
@@ -63,6 +64,7 @@ std::optional<LibraryCall> AttentionGradOp::getLibraryCall(int threads) {
   SmallVector<int> buffers = upTo(getBias() ? 7 : 6);
   int results = getNumOperands();
   buffers.append({results, results + 1, results + 2});
-  int64_t workspace = rt::cpu::attentionBackwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
+  int64_t workspace =
+      rt::cpu::attentionBackwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
   return attrs->call("attention_backward", buffers, 5 * productFlops(*this), workspace);
 }

@@ -1,4 +1,5 @@
-// Attention as plain linalg: the [b, s, m, g, t] matrix of scores is a value. For checking, and element types that the library lacks.
+// Attention as plain linalg: the [b, s, m, g, t] matrix of scores is a value. For checking, and element types
+// that the library lacks.
 #include "dialects/nn/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -18,22 +19,26 @@ struct AttentionEmitter : LinalgEmitter {
   /// Of an attention or its gradient: the operands are those of `op` in order.
   template <class Op>
   AttentionEmitter(OpBuilder &builder, Op op, ValueRange operands)
-      : LinalgEmitter(builder, op.getLoc()), q(operands[0]), k(operands[1]), v(operands[2]), bias(op.getBias() ? operands[3] : Value()),
-        range(operands.take_back(op.getRange().size())), causal(op.getCausal()), scale(op.getScale().convertToDouble()), element(elementOf(q)),
+      : LinalgEmitter(builder, op.getLoc()), q(operands[0]), k(operands[1]), v(operands[2]),
+        bias(op.getBias() ? operands[3] : Value()), range(operands.take_back(op.getRange().size())),
+        causal(op.getCausal()), scale(op.getScale().convertToDouble()), element(elementOf(q)),
         rowShape(shapeOf(q).drop_back()), scoreShape(rowShape) {
     scoreShape.push_back(shapeOf(k)[1]);
   }
 
   Value number(double value) { return constant(element, value); }
   Value minusInfinity() { return number(lowest(element)); }
-  Value isMinusInfinity(Value x) { return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, minusInfinity()); }
+  Value isMinusInfinity(Value x) {
+    return arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OEQ, x, minusInfinity());
+  }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, loc, c, x, y); }
   Value place(char letter) { return arith::IndexCastOp::create(b, loc, b.getI64Type(), position(letter)); }
   Value least(arith::CmpIPredicate p, Value x, Value y) { return arith::CmpIOp::create(b, loc, p, x, y); }
 
   /// scale q k + bias, -inf where the query does not see the key.
   Value scores() {
-    Value product = sum({{q, "bsmgd"}, {k, "btmd"}}, "bsmgt", scoreShape, element, [&](ArrayRef<Value> a) { return mul(a[0], a[1]); });
+    Value product = sum({{q, "bsmgd"}, {k, "btmd"}}, "bsmgt", scoreShape, element,
+                        [&](ArrayRef<Value> a) { return mul(a[0], a[1]); });
     SmallVector<Lettered> inputs = {{product, "bsmgt"}};
     if (bias) {
       std::string word = "bmgst";
@@ -59,9 +64,13 @@ struct AttentionEmitter : LinalgEmitter {
     });
   }
   /// Inside a body over rows: x, or zero in rows that are padding.
-  Value validRow(Value x) { return range.empty() ? x : select(least(arith::CmpIPredicate::slt, place('s'), range[0]), x, number(0)); }
+  Value validRow(Value x) {
+    return range.empty() ? x : select(least(arith::CmpIPredicate::slt, place('s'), range[0]), x, number(0));
+  }
   /// Inside a body over keys: x, or zero for keys that are padding.
-  Value validKey(Value x) { return range.empty() ? x : select(least(arith::CmpIPredicate::slt, place('t'), range[1]), x, number(0)); }
+  Value validKey(Value x) {
+    return range.empty() ? x : select(least(arith::CmpIPredicate::slt, place('t'), range[1]), x, number(0));
+  }
 };
 } // namespace
 
@@ -70,19 +79,23 @@ FailureOr<SmallVector<Value>> AttentionOp::lowerToLinalg(OpBuilder &builder, Val
   Value scores = e.scores();
   Value max = e.max({scores, "bsmgt"}, "bsmg", e.rowShape);
   // A row that sees nothing keeps exponentials of -inf, not of NaN.
-  max = e.map({{max, "bsmg"}}, "bsmg", e.rowShape, e.element, [&](ArrayRef<Value> a) { return e.select(e.isMinusInfinity(a[0]), e.number(0), a[0]); });
+  max = e.map({{max, "bsmg"}}, "bsmg", e.rowShape, e.element,
+              [&](ArrayRef<Value> a) { return e.select(e.isMinusInfinity(a[0]), e.number(0), a[0]); });
   Value p = e.map({{scores, "bsmgt"}, {max, "bsmg"}}, "bsmgt", e.scoreShape, e.element,
                   [&](ArrayRef<Value> a) { return e.exp(e.sub(a[0], a[1])); });
   Value sum = e.sum({{p, "bsmgt"}}, "bsmg", e.rowShape, e.element, [](ArrayRef<Value> a) { return a[0]; });
   RankedTensorType type = plainType(getO());
   Value product = e.sum({{p, "bsmgt"}, {e.v, "btme"}}, "bsmge", type.getShape(), e.element,
                         [&](ArrayRef<Value> a) { return e.mul(a[0], e.validKey(a[1])); });
-  Value o = e.map({{product, "bsmge"}, {sum, "bsmg"}}, "bsmge", type.getShape(), e.element, [&](ArrayRef<Value> a) {
-    Value isEmpty = arith::CmpFOp::create(builder, getLoc(), arith::CmpFPredicate::OEQ, a[1], e.number(0));
-    return e.validRow(e.select(isEmpty, e.number(0), e.div(a[0], a[1])));
+  Value o =
+      e.map({{product, "bsmge"}, {sum, "bsmg"}}, "bsmge", type.getShape(), e.element, [&](ArrayRef<Value> a) {
+        Value isEmpty =
+            arith::CmpFOp::create(builder, getLoc(), arith::CmpFPredicate::OEQ, a[1], e.number(0));
+        return e.validRow(e.select(isEmpty, e.number(0), e.div(a[0], a[1])));
+      });
+  Value lse = e.map({{max, "bsmg"}, {sum, "bsmg"}}, "bsmg", e.rowShape, e.element, [&](ArrayRef<Value> a) {
+    return e.validRow(e.add(a[0], math::LogOp::create(builder, getLoc(), a[1])));
   });
-  Value lse = e.map({{max, "bsmg"}, {sum, "bsmg"}}, "bsmg", e.rowShape, e.element,
-                    [&](ArrayRef<Value> a) { return e.validRow(e.add(a[0], math::LogOp::create(builder, getLoc(), a[1]))); });
   return SmallVector<Value>{o, lse};
 }
 
@@ -90,17 +103,21 @@ FailureOr<SmallVector<Value>> AttentionGradOp::lowerToLinalg(OpBuilder &builder,
   AttentionEmitter e(builder, *this, operands);
   unsigned first = getBias() ? 4 : 3;
   Value o = operands[first], lse = operands[first + 1], dO = operands[first + 2];
-  Value p = e.map({{e.scores(), "bsmgt"}, {lse, "bsmg"}}, "bsmgt", e.scoreShape, e.element, [&](ArrayRef<Value> a) {
-    return e.validRow(e.select(e.isMinusInfinity(a[0]), e.number(0), e.exp(e.sub(a[0], a[1]))));
-  });
+  Value p =
+      e.map({{e.scores(), "bsmgt"}, {lse, "bsmg"}}, "bsmgt", e.scoreShape, e.element, [&](ArrayRef<Value> a) {
+        return e.validRow(e.select(e.isMinusInfinity(a[0]), e.number(0), e.exp(e.sub(a[0], a[1]))));
+      });
   auto product = [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); };
   Value delta = e.sum({{dO, "bsmge"}, {o, "bsmge"}}, "bsmg", e.rowShape, e.element, product);
   Value dp = e.sum({{dO, "bsmge"}, {e.v, "btme"}}, "bsmgt", e.scoreShape, e.element, product);
   // p is zero where a key or a row does not count, whatever the others hold there.
-  Value ds = e.map({{p, "bsmgt"}, {dp, "bsmgt"}, {delta, "bsmg"}}, "bsmgt", e.scoreShape, e.element, [&](ArrayRef<Value> a) {
-    Value isZero = arith::CmpFOp::create(builder, getLoc(), arith::CmpFPredicate::OEQ, a[0], e.number(0));
-    return e.select(isZero, e.number(0), e.mul(e.mul(a[0], e.sub(a[1], a[2])), e.number(e.scale)));
-  });
+  Value ds =
+      e.map({{p, "bsmgt"}, {dp, "bsmgt"}, {delta, "bsmg"}}, "bsmgt", e.scoreShape, e.element,
+            [&](ArrayRef<Value> a) {
+              Value isZero =
+                  arith::CmpFOp::create(builder, getLoc(), arith::CmpFPredicate::OEQ, a[0], e.number(0));
+              return e.select(isZero, e.number(0), e.mul(e.mul(a[0], e.sub(a[1], a[2])), e.number(e.scale)));
+            });
   Value dq = e.sum({{ds, "bsmgt"}, {e.k, "btmd"}}, "bsmgd", shapeOf(e.q), e.element,
                    [&](ArrayRef<Value> a) { return e.mul(a[0], e.validKey(a[1])); });
   Value dk = e.sum({{ds, "bsmgt"}, {e.q, "bsmgd"}}, "btmd", shapeOf(e.k), e.element,

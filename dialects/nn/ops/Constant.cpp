@@ -43,7 +43,8 @@ FailureOr<SmallVector<Value>> ConstantOp::lowerToLinalg(OpBuilder &builder, Valu
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
   if (dense && dense.isSplat() && type.getRank() > 0) {
     LinalgEmitter e(builder, getLoc());
-    Value scalar = arith::ConstantOp::create(builder, getLoc(), cast<TypedAttr>(dense.getSplatValue<Attribute>()));
+    Value scalar =
+        arith::ConstantOp::create(builder, getLoc(), cast<TypedAttr>(dense.getSplatValue<Attribute>()));
     return SmallVector<Value>{e.map({}, freshLetters(type.getRank()), type.getShape(), type.getElementType(),
                                     [&](ArrayRef<Value>) { return scalar; })};
   }
@@ -57,7 +58,9 @@ LogicalResult IotaOp::verify() {
   return success();
 }
 
-FactorRule IotaOp::getFactorRule() { return lettersRule(*this, {}, {freshLetters(shapeOf(getResult()).size())}); }
+FactorRule IotaOp::getFactorRule() {
+  return lettersRule(*this, {}, {freshLetters(shapeOf(getResult()).size())});
+}
 
 LogicalResult IotaOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVectorImpl<Value> &results) {
   RankedTensorType type = builder.resultType(0);
@@ -65,7 +68,8 @@ LogicalResult IotaOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVector
   if (type.getElementType() != elementOf(positions))
     positions = CastOp::create(builder, builder.loc(), positions, type.getElementType());
   if (type.getRank() > 1)
-    positions = BroadcastOp::create(builder, builder.loc(), type, positions, ArrayRef<int64_t>{int64_t(getDim())});
+    positions =
+        BroadcastOp::create(builder, builder.loc(), type, positions, ArrayRef<int64_t>{int64_t(getDim())});
   results.push_back(positions);
   return success();
 }

@@ -21,12 +21,13 @@ TESSERA_INFER(ContractOp) {
       failed(checkWord(location, out, "out_letters")))
     return failure();
   if (lhs.size() != lhsShape.size() || rhs.size() != rhsShape.size())
-    return inferError(location, "'" + lhs + "' and '" + rhs + "' must name each dimension of operands of ranks " +
+    return inferError(location, "'" + lhs + "' and '" + rhs +
+                                    "' must name each dimension of operands of ranks " +
                                     Twine(lhsShape.size()) + " and " + Twine(rhsShape.size()));
   for (auto [i, c] : llvm::enumerate(lhs))
     if (size_t j = rhs.find(c); j != StringRef::npos && lhsShape[i] != rhsShape[j])
-      return inferError(location, "letter '" + Twine(c) + "' has size " + Twine(lhsShape[i]) + " in the first operand and " +
-                                      Twine(rhsShape[j]) + " in the second");
+      return inferError(location, "letter '" + Twine(c) + "' has size " + Twine(lhsShape[i]) +
+                                      " in the first operand and " + Twine(rhsShape[j]) + " in the second");
   SmallVector<int64_t> shape;
   for (char c : out) {
     if (size_t i = lhs.find(c); i != StringRef::npos)
@@ -47,7 +48,8 @@ TESSERA_INFER(ContractOp) {
 
 LogicalResult ContractOp::verify() {
   if (!llvm::is_contained({"none", "gelu_tanh", "gelu_erf", "relu", "silu"}, getActivation()))
-    return emitOpError("activation must be none, gelu_tanh, gelu_erf, relu or silu, not '") << getActivation() << "'";
+    return emitOpError("activation must be none, gelu_tanh, gelu_erf, relu or silu, not '")
+           << getActivation() << "'";
   return success();
 }
 
@@ -95,8 +97,9 @@ FailureOr<SmallVector<Value>> ContractOp::lowerToLinalg(OpBuilder &builder, Valu
   LinalgEmitter e(builder, getLoc());
   RankedTensorType type = plainType(getResult());
   std::string out = getOutLetters().str();
-  Value product = e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out, type.getShape(),
-                        type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); });
+  Value product =
+      e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out,
+            type.getShape(), type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); });
   if (getBias())
     product = AddOp::create(builder, getLoc(), product, operands[2]);
   StringRef activation = getActivation();

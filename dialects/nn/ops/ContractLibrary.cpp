@@ -18,7 +18,8 @@ static void mergeLoops(SmallVectorImpl<Loop> &loops, int64_t Loop::*order) {
   llvm::stable_sort(loops, [&](const Loop &x, const Loop &y) { return x.*order > y.*order; });
   for (size_t i = 0; i + 1 < loops.size();) {
     Loop &outer = loops[i], &inner = loops[i + 1];
-    if (outer.a == inner.a * inner.size && outer.b == inner.b * inner.size && outer.c == inner.c * inner.size) {
+    if (outer.a == inner.a * inner.size && outer.b == inner.b * inner.size &&
+        outer.c == inner.c * inner.size) {
       inner.size *= outer.size;
       loops.erase(loops.begin() + i);
     } else {
@@ -27,7 +28,8 @@ static void mergeLoops(SmallVectorImpl<Loop> &loops, int64_t Loop::*order) {
   }
 }
 
-/// Takes the loop to run as the product's own dimension out of `loops`: the one along `letter`, else the longest.
+/// Takes the loop to run as the product's own dimension out of `loops`: the one along `letter`, else the
+/// longest.
 static Loop takeMain(SmallVectorImpl<Loop> &loops, char letter = 0) {
   if (loops.empty())
     return {1, 1, 1, 1, 0};
@@ -55,7 +57,8 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
   double flops = 2;
   for (const Factor &factor : getFactorRule().factors) {
     char c = factor.name[0];
-    Loop loop{factor.size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c), strideOf(out, outStrides, c), c};
+    Loop loop{factor.size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c),
+              strideOf(out, outStrides, c), c};
     bool inLhs = lhs.contains(c), inRhs = rhs.contains(c), inOut = out.contains(c);
     flops *= double(factor.size);
     if (factor.size == 1 && c != (out.empty() ? '\0' : out.back()))
@@ -79,9 +82,11 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
   mergeLoops(columns, &Loop::c);
   mergeLoops(summed, &Loop::a);
   mergeLoops(batch, &Loop::c);
-  Loop m = takeMain(rows), n = last ? *last : takeMain(columns, out.empty() ? 0 : out.back()), k = takeMain(summed);
+  Loop m = takeMain(rows), n = last ? *last : takeMain(columns, out.empty() ? 0 : out.back()),
+       k = takeMain(summed);
   SmallVector<SmallVector<int64_t>> items;
-  for (ArrayRef<Loop> loops : {ArrayRef<Loop>(batch), ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
+  for (ArrayRef<Loop> loops :
+       {ArrayRef<Loop>(batch), ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
     for (const Loop &loop : loops)
       items.push_back({loop.size, loop.a, loop.b, loop.c});
 

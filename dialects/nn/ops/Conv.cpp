@@ -6,37 +6,44 @@ using namespace mlir;
 using namespace tessera::nn;
 
 /// The shape of conv(x, w), or a diagnosed failure.
-static FailureOr<SmallVector<int64_t>> convShape(std::optional<Location> location, ArrayRef<int64_t> x, ArrayRef<int64_t> w,
-                                                 ArrayRef<int64_t> strides, ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations, int64_t groups) {
+static FailureOr<SmallVector<int64_t>> convShape(std::optional<Location> location, ArrayRef<int64_t> x,
+                                                 ArrayRef<int64_t> w, ArrayRef<int64_t> strides,
+                                                 ArrayRef<int64_t> pads, ArrayRef<int64_t> dilations,
+                                                 int64_t groups) {
   size_t spatial = strides.size();
-  if (x.size() != spatial + 2 || w.size() != spatial + 2 || pads.size() != 2 * spatial || dilations.size() != spatial || spatial == 0)
-    return inferError(location, "x " + shapeText(x) + " and w " + shapeText(w) + " need two dimensions and one more for each of the " +
-                                    Twine(spatial) + " strides; pads need two and dilations one for each");
+  if (x.size() != spatial + 2 || w.size() != spatial + 2 || pads.size() != 2 * spatial ||
+      dilations.size() != spatial || spatial == 0)
+    return inferError(location, "x " + shapeText(x) + " and w " + shapeText(w) +
+                                    " need two dimensions and one more for each of the " + Twine(spatial) +
+                                    " strides; pads need two and dilations one for each");
   if (groups < 1 || w[1] * groups != x[1] || w[0] % groups != 0)
-    return inferError(location, "x has " + Twine(x[1]) + " channels, w " + shapeText(w) + " takes " + Twine(w[1]) + " in each of " +
-                                    Twine(groups) + " groups, which must divide its output channels");
+    return inferError(location, "x has " + Twine(x[1]) + " channels, w " + shapeText(w) + " takes " +
+                                    Twine(w[1]) + " in each of " + Twine(groups) +
+                                    " groups, which must divide its output channels");
   SmallVector<int64_t> out = {x[0], w[0]};
   for (size_t d = 0; d < spatial; ++d) {
     if (strides[d] < 1 || dilations[d] < 1 || pads[d] < 0 || pads[spatial + d] < 0)
       return inferError(location, "strides and dilations must be positive and pads not negative");
     int64_t room = x[2 + d] + pads[d] + pads[spatial + d] - (w[2 + d] - 1) * dilations[d] - 1;
     if (room < 0 || w[2 + d] < 1)
-      return inferError(location, "the window does not fit spatial dimension " + Twine(d) + " of size " + Twine(x[2 + d]));
+      return inferError(location, "the window does not fit spatial dimension " + Twine(d) + " of size " +
+                                      Twine(x[2 + d]));
     out.push_back(room / strides[d] + 1);
   }
   return out;
 }
 
 TESSERA_INFER(ConvOp) {
-  auto shape = convShape(location, shapeOf(adaptor.getX()), shapeOf(adaptor.getW()), adaptor.getStrides(), adaptor.getPads(),
-                         adaptor.getDilations(), int64_t(adaptor.getGroups()));
+  auto shape = convShape(location, shapeOf(adaptor.getX()), shapeOf(adaptor.getW()), adaptor.getStrides(),
+                         adaptor.getPads(), adaptor.getDilations(), int64_t(adaptor.getGroups()));
   if (failed(shape))
     return failure();
   if (elementOf(adaptor.getX()) != elementOf(adaptor.getW()))
     return inferError(location, "x and w have different element types");
   if (Value bias = adaptor.getBias())
     if (shapeOf(bias) != ArrayRef<int64_t>{(*shape)[1]})
-      return inferError(location, "bias must have one element for each of the " + Twine((*shape)[1]) + " output channels");
+      return inferError(location, "bias must have one element for each of the " + Twine((*shape)[1]) +
+                                      " output channels");
   types.push_back(RankedTensorType::get(*shape, elementOf(adaptor.getX())));
   return success();
 }
@@ -44,11 +51,13 @@ LogicalResult ConvOp::verify() { return success(); }
 
 /// Whether (x, w) -> y are the shapes of a convolution with the attributes of `op`.
 template <class Op> static LogicalResult verifyGrad(Op op, Value x, Value w, Value y) {
-  auto shape = convShape(op.getLoc(), shapeOf(x), shapeOf(w), op.getStrides(), op.getPads(), op.getDilations(), int64_t(op.getGroups()));
+  auto shape = convShape(op.getLoc(), shapeOf(x), shapeOf(w), op.getStrides(), op.getPads(),
+                         op.getDilations(), int64_t(op.getGroups()));
   if (failed(shape))
     return failure();
   if (shapeOf(y) != ArrayRef<int64_t>(*shape))
-    return op.emitOpError("dy has shape ") << shapeText(shapeOf(y)) << ", the convolution's result has " << shapeText(*shape);
+    return op.emitOpError("dy has shape ")
+           << shapeText(shapeOf(y)) << ", the convolution's result has " << shapeText(*shape);
   return success();
 }
 LogicalResult ConvGradInputOp::verify() { return verifyGrad(*this, getDx(), getW(), getDy()); }
@@ -94,25 +103,34 @@ template <class Op> static std::optional<double> summedNeutral(Op op, unsigned f
   return rule.resultHas(0, factor) ? std::nullopt : std::optional<double>(0);
 }
 std::optional<double> ConvOp::getNeutral(unsigned, unsigned factor) { return summedNeutral(*this, factor); }
-std::optional<double> ConvGradInputOp::getNeutral(unsigned, unsigned factor) { return summedNeutral(*this, factor); }
-std::optional<double> ConvGradWeightsOp::getNeutral(unsigned, unsigned factor) { return summedNeutral(*this, factor); }
+std::optional<double> ConvGradInputOp::getNeutral(unsigned, unsigned factor) {
+  return summedNeutral(*this, factor);
+}
+std::optional<double> ConvGradWeightsOp::getNeutral(unsigned, unsigned factor) {
+  return summedNeutral(*this, factor);
+}
 
-LogicalResult ConvOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ConvOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                  SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
-LogicalResult ConvGradInputOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ConvGradInputOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                           SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
-LogicalResult ConvGradWeightsOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ConvGradWeightsOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                             SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
 
 LogicalResult ConvOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   Value dy = cotangents[0];
   if (grad.wants(0))
-    grad.add(0, ConvGradInputOp::create(grad, grad.loc(), plainType(getX()), getW(), dy, getStrides(), getPads(), getDilations(), getGroups()));
+    grad.add(0, ConvGradInputOp::create(grad, grad.loc(), plainType(getX()), getW(), dy, getStrides(),
+                                        getPads(), getDilations(), getGroups()));
   if (grad.wants(1))
-    grad.add(1, ConvGradWeightsOp::create(grad, grad.loc(), plainType(getW()), getX(), dy, getStrides(), getPads(), getDilations(), getGroups()));
+    grad.add(1, ConvGradWeightsOp::create(grad, grad.loc(), plainType(getW()), getX(), dy, getStrides(),
+                                          getPads(), getDilations(), getGroups()));
   if (getBias() && grad.wants(2)) {
     SmallVector<int64_t> dims = {0};
     for (size_t d = 0; d < getStrides().size(); ++d)
@@ -124,7 +142,8 @@ LogicalResult ConvOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 
 /// A call of one of the library's three functions on x, w, y.
 template <class Op>
-static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<int> buffers, Value x, Value w, Value y, bool bias, int threads) {
+static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<int> buffers, Value x, Value w,
+                                           Value y, bool bias, int threads) {
   ArrayRef<int64_t> strides = op.getStrides();
   if (!elementOf(x).isF32() || strides.size() > 2)
     return std::nullopt;
@@ -140,7 +159,8 @@ static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<i
   attrs.set("pads", op.getPads().take_front(strides.size()));
   attrs.set("dilations", op.getDilations());
   attrs.setFlag("bias", bias);
-  double flops = 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) / double(shapeOf(w)[0]);
+  double flops = 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) /
+                 double(shapeOf(w)[0]);
   return attrs.call(function, buffers, flops, tessera::rt::cpu::convWorkspaceBytes(threads));
 }
 std::optional<LibraryCall> ConvOp::getLibraryCall(int threads) {

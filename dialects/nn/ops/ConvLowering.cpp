@@ -7,7 +7,8 @@ using namespace mlir;
 using namespace tessera::nn;
 
 namespace {
-/// Loops: n batch, g group, o and c the channels of a group, then letters for the window (k), result (y) and image (x) positions.
+/// Loops: n batch, g group, o and c the channels of a group, then letters for the window (k), result (y) and
+/// image (x) positions.
 struct ConvEmitter : LinalgEmitter {
   int64_t groups;
   ArrayRef<int64_t> strides, pads, dilations;
@@ -16,8 +17,8 @@ struct ConvEmitter : LinalgEmitter {
 
   template <class Op>
   ConvEmitter(OpBuilder &builder, Op op)
-      : LinalgEmitter(builder, op.getLoc()), groups(op.getGroups()), strides(op.getStrides()), pads(op.getPads()), dilations(op.getDilations()),
-        spatial(strides.size()) {
+      : LinalgEmitter(builder, op.getLoc()), groups(op.getGroups()), strides(op.getStrides()),
+        pads(op.getPads()), dilations(op.getDilations()), spatial(strides.size()) {
     std::string more = freshLetters(3 * spatial, "ngoc");
     k = more.substr(0, spatial);
     y = more.substr(spatial, spatial);
@@ -61,7 +62,8 @@ struct ConvEmitter : LinalgEmitter {
     SmallVector<Value> positions;
     Value inside = constant(b.getI1Type(), 1);
     for (size_t d = 0; d < spatial; ++d) {
-      Value p = sub(add(mul(position(y[d]), index(strides[d])), mul(position(k[d]), index(dilations[d]))), index(pads[d]));
+      Value p = sub(add(mul(position(y[d]), index(strides[d])), mul(position(k[d]), index(dilations[d]))),
+                    index(pads[d]));
       inside = both(inside, i(arith::CmpIPredicate::ult, p, index(shapeOf(image)[2 + d])));
       positions.push_back(p);
     }
@@ -101,15 +103,17 @@ FailureOr<SmallVector<Value>> ConvOp::lowerToLinalg(OpBuilder &builder, ValueRan
 FailureOr<SmallVector<Value>> ConvGradInputOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   ConvEmitter e(builder, *this);
   auto type = plainType(getDx());
-  Value dx = e.sum({{e.grouped(operands[0], 0), "goc" + e.k}}, "ngc" + e.x, e.groupedShape(type.getShape(), 1), type.getElementType(),
-                   [&](ArrayRef<Value> a) { return e.mul(a[0], e.readResult(operands[1])); });
+  Value dx =
+      e.sum({{e.grouped(operands[0], 0), "goc" + e.k}}, "ngc" + e.x, e.groupedShape(type.getShape(), 1),
+            type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], e.readResult(operands[1])); });
   return SmallVector<Value>{e.ungrouped(dx, type, 1)};
 }
 
 FailureOr<SmallVector<Value>> ConvGradWeightsOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   ConvEmitter e(builder, *this);
   auto type = plainType(getDw());
-  Value dw = e.sum({{e.grouped(operands[1], 1), "ngo" + e.y}}, "goc" + e.k, e.groupedShape(type.getShape(), 0), type.getElementType(),
-                   [&](ArrayRef<Value> a) { return e.mul(a[0], e.readImage(operands[0])); });
+  Value dw =
+      e.sum({{e.grouped(operands[1], 1), "ngo" + e.y}}, "goc" + e.k, e.groupedShape(type.getShape(), 0),
+            type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], e.readImage(operands[0])); });
   return SmallVector<Value>{e.ungrouped(dw, type, 0)};
 }

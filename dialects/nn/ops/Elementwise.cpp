@@ -1,4 +1,5 @@
-// The elementwise family: broadcasting types, factor rule, gradients. Its lowering is in ElementwiseLowering.cpp.
+// The elementwise family: broadcasting types, factor rule, gradients. Its lowering is in
+// ElementwiseLowering.cpp.
 #include "dialects/nn/OpSupport.h"
 #include <cmath>
 #include <numbers>
@@ -6,8 +7,8 @@
 using namespace mlir;
 using namespace tessera::nn;
 
-LogicalResult tessera::nn::inferElementwise(std::optional<Location> location, ValueRange operands, Type element,
-                                            SmallVectorImpl<Type> &types) {
+LogicalResult tessera::nn::inferElementwise(std::optional<Location> location, ValueRange operands,
+                                            Type element, SmallVectorImpl<Type> &types) {
   size_t rank = 0;
   for (Value operand : operands)
     rank = std::max(rank, shapeOf(operand).size());
@@ -19,7 +20,8 @@ LogicalResult tessera::nn::inferElementwise(std::optional<Location> location, Va
       if (to == 1)
         to = from[d];
       else if (from[d] != 1 && from[d] != to)
-        return inferError(location, "operands of shapes " + shapeText(shapeOf(operands[0])) + " and " + shapeText(from) +
+        return inferError(location, "operands of shapes " + shapeText(shapeOf(operands[0])) + " and " +
+                                        shapeText(from) +
                                         " do not broadcast: sizes from the right must agree or be 1");
     }
   }
@@ -82,7 +84,9 @@ struct Emit {
   Value neg(Value x) { return NegOp::create(grad, loc, x); }
   Value zero(Value like) { return number(0, like); }
   Value select(Value condition, Value x, Value y) { return SelectOp::create(grad, loc, condition, x, y); }
-  Value compare(Value x, Value y, StringRef predicate) { return CompareOp::create(grad, loc, x, y, predicate); }
+  Value compare(Value x, Value y, StringRef predicate) {
+    return CompareOp::create(grad, loc, x, y, predicate);
+  }
   /// Hands over `value`, of the result's shape, as the cotangent of `operand`.
   void give(unsigned operand, Value value) {
     grad.add(operand, sumToShape(grad, loc, value, plainType(grad.forward()->getOperand(operand))));
@@ -90,17 +94,18 @@ struct Emit {
 };
 } // namespace
 
-#define UNARY_VJP(Op, expression)                                                                                        \
-  LogicalResult Op::buildVjp(GradBuilder &grad, ValueRange cotangents) {                                                 \
-    Emit e{grad};                                                                                                        \
-    [[maybe_unused]] Value x = getOperand(), y = getResult();                                                            \
-    Value dy = cotangents[0];                                                                                            \
-    grad.add(0, expression);                                                                                             \
-    return success();                                                                                                    \
+#define UNARY_VJP(Op, expression)                                                                            \
+  LogicalResult Op::buildVjp(GradBuilder &grad, ValueRange cotangents) {                                     \
+    Emit e{grad};                                                                                            \
+    [[maybe_unused]] Value x = getOperand(), y = getResult();                                                \
+    Value dy = cotangents[0];                                                                                \
+    grad.add(0, expression);                                                                                 \
+    return success();                                                                                        \
   }
 
 UNARY_VJP(NegOp, e.neg(dy))
-UNARY_VJP(AbsOp, e.select(e.compare(x, e.zero(x), "gt"), dy, e.select(e.compare(x, e.zero(x), "lt"), e.neg(dy), e.zero(x))))
+UNARY_VJP(AbsOp, e.select(e.compare(x, e.zero(x), "gt"), dy,
+                          e.select(e.compare(x, e.zero(x), "lt"), e.neg(dy), e.zero(x))))
 UNARY_VJP(ExpOp, e.mul(dy, y))
 UNARY_VJP(LogOp, e.div(dy, x))
 UNARY_VJP(SqrtOp, e.div(e.mul(dy, e.number(0.5, x)), y))
@@ -111,7 +116,8 @@ UNARY_VJP(SigmoidOp, e.mul(dy, e.mul(y, e.sub(e.number(1, x), y))))
 UNARY_VJP(ReluOp, e.select(e.compare(x, e.zero(x), "gt"), dy, e.zero(x)))
 UNARY_VJP(SiluOp, SiluGradOp::create(grad, e.loc, x, dy))
 UNARY_VJP(GeluOp, GeluGradOp::create(grad, e.loc, x, dy, getTanh()))
-UNARY_VJP(ErfOp, e.mul(e.mul(dy, e.number(2 * std::numbers::inv_sqrtpi, x)), ExpOp::create(grad, e.loc, e.neg(e.mul(x, x)))))
+UNARY_VJP(ErfOp, e.mul(e.mul(dy, e.number(2 * std::numbers::inv_sqrtpi, x)),
+                       ExpOp::create(grad, e.loc, e.neg(e.mul(x, x)))))
 UNARY_VJP(SinOp, e.mul(dy, CosOp::create(grad, e.loc, x)))
 UNARY_VJP(CosOp, e.neg(e.mul(dy, SinOp::create(grad, e.loc, x))))
 #undef UNARY_VJP
@@ -182,8 +188,12 @@ static LogicalResult chosenVjp(GradBuilder &grad, Value dz, StringRef firstWins)
     e.give(1, e.select(first, e.zero(dz), dz));
   return success();
 }
-LogicalResult MaxOp::buildVjp(GradBuilder &grad, ValueRange cotangents) { return chosenVjp(grad, cotangents[0], "ge"); }
-LogicalResult MinOp::buildVjp(GradBuilder &grad, ValueRange cotangents) { return chosenVjp(grad, cotangents[0], "le"); }
+LogicalResult MaxOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  return chosenVjp(grad, cotangents[0], "ge");
+}
+LogicalResult MinOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  return chosenVjp(grad, cotangents[0], "le");
+}
 
 LogicalResult SelectOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   Emit e{grad};

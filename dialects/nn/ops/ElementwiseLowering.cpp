@@ -18,14 +18,18 @@ struct Scalars : LinalgEmitter {
     if (isa<FloatType>(x.getType())) {
       // Comparisons with NaN are false, except ne.
       auto p = llvm::StringSwitch<arith::CmpFPredicate>(predicate)
-                   .Case("eq", arith::CmpFPredicate::OEQ).Case("ne", arith::CmpFPredicate::UNE)
-                   .Case("lt", arith::CmpFPredicate::OLT).Case("le", arith::CmpFPredicate::OLE)
-                   .Case("gt", arith::CmpFPredicate::OGT).Default(arith::CmpFPredicate::OGE);
+                   .Case("eq", arith::CmpFPredicate::OEQ)
+                   .Case("ne", arith::CmpFPredicate::UNE)
+                   .Case("lt", arith::CmpFPredicate::OLT)
+                   .Case("le", arith::CmpFPredicate::OLE)
+                   .Case("gt", arith::CmpFPredicate::OGT)
+                   .Default(arith::CmpFPredicate::OGE);
       return arith::CmpFOp::create(b, loc, p, x, y);
     }
     bool isBool = x.getType().isInteger(1) || x.getType().isUnsignedInteger();
     auto p = llvm::StringSwitch<arith::CmpIPredicate>(predicate)
-                 .Case("eq", arith::CmpIPredicate::eq).Case("ne", arith::CmpIPredicate::ne)
+                 .Case("eq", arith::CmpIPredicate::eq)
+                 .Case("ne", arith::CmpIPredicate::ne)
                  .Case("lt", isBool ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt)
                  .Case("le", isBool ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle)
                  .Case("gt", isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt)
@@ -53,7 +57,8 @@ struct Scalars : LinalgEmitter {
   }
   Value geluGrad(Value x, Value dy, bool byTanh) {
     if (!byTanh) {
-      Value density = mul(number(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2, x), exp(mul(number(-0.5, x), mul(x, x))));
+      Value density = mul(number(std::numbers::inv_sqrtpi * std::numbers::sqrt2 / 2, x),
+                          exp(mul(number(-0.5, x), mul(x, x))));
       return mul(dy, add(normalCdf(x), mul(x, density)));
     }
     Value t = tanh(geluInner(x));
@@ -64,7 +69,8 @@ struct Scalars : LinalgEmitter {
   }
   Value mod(Value x, Value y) {
     bool isFloating = isa<FloatType>(x.getType());
-    Value r = isFloating ? Value(arith::RemFOp::create(b, loc, x, y)) : Value(arith::RemSIOp::create(b, loc, x, y));
+    Value r =
+        isFloating ? Value(arith::RemFOp::create(b, loc, x, y)) : Value(arith::RemSIOp::create(b, loc, x, y));
     // The remainder of a truncated division has the dividend's sign.
     Value zero = number(0, x);
     Value otherSign = arith::XOrIOp::create(b, loc, compare(r, zero, "lt"), compare(y, zero, "lt"));
@@ -79,20 +85,24 @@ struct Scalars : LinalgEmitter {
     if (isa<FloatType>(from) && isa<FloatType>(to)) {
       if (fromBits == toBits) // bf16 and f16
         return arith::TruncFOp::create(b, loc, to, arith::ExtFOp::create(b, loc, b.getF32Type(), x));
-      return fromBits < toBits ? Value(arith::ExtFOp::create(b, loc, to, x)) : Value(arith::TruncFOp::create(b, loc, to, x));
+      return fromBits < toBits ? Value(arith::ExtFOp::create(b, loc, to, x))
+                               : Value(arith::TruncFOp::create(b, loc, to, x));
     }
     if (to.isInteger(1))
       return compare(x, constant(from, 0), "ne");
     if (isa<FloatType>(from))
       return arith::FPToSIOp::create(b, loc, to, x);
     if (isa<FloatType>(to))
-      return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, loc, to, x)) : Value(arith::SIToFPOp::create(b, loc, to, x));
+      return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, loc, to, x))
+                               : Value(arith::SIToFPOp::create(b, loc, to, x));
     if (fromBits >= toBits)
       return arith::TruncIOp::create(b, loc, to, x);
-    return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, loc, to, x)) : Value(arith::ExtSIOp::create(b, loc, to, x));
+    return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, loc, to, x))
+                             : Value(arith::ExtSIOp::create(b, loc, to, x));
   }
   Value abs(Value x) {
-    return isa<FloatType>(x.getType()) ? Value(math::AbsFOp::create(b, loc, x)) : Value(math::AbsIOp::create(b, loc, x));
+    return isa<FloatType>(x.getType()) ? Value(math::AbsFOp::create(b, loc, x))
+                                       : Value(math::AbsIOp::create(b, loc, x));
   }
   Value max(Value x, Value y) {
     if (isa<FloatType>(x.getType()))
@@ -105,7 +115,8 @@ struct Scalars : LinalgEmitter {
     return select(compare(x, y, "lt"), x, y);
   }
   Value pow(Value x, Value y) {
-    return isa<FloatType>(x.getType()) ? Value(math::PowFOp::create(b, loc, x, y)) : Value(math::IPowIOp::create(b, loc, x, y));
+    return isa<FloatType>(x.getType()) ? Value(math::PowFOp::create(b, loc, x, y))
+                                       : Value(math::IPowIOp::create(b, loc, x, y));
   }
   Value notOf(Value x) { return arith::XOrIOp::create(b, loc, x, constant(x.getType(), -1)); }
 };
@@ -116,7 +127,10 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
   OpBuilder &b = s.b;
   Location loc = s.loc;
   return llvm::TypeSwitch<Operation *, Value>(op)
-      .Case([&](NegOp) { return isa<FloatType>(a[0].getType()) ? Value(arith::NegFOp::create(b, loc, a[0])) : s.sub(s.number(0, a[0]), a[0]); })
+      .Case([&](NegOp) {
+        return isa<FloatType>(a[0].getType()) ? Value(arith::NegFOp::create(b, loc, a[0]))
+                                              : s.sub(s.number(0, a[0]), a[0]);
+      })
       .Case([&](AbsOp) { return s.abs(a[0]); })
       .Case([&](ExpOp) { return s.exp(a[0]); })
       .Case([&](LogOp) { return math::LogOp::create(b, loc, a[0]); })
@@ -163,7 +177,8 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
       .Default([](Operation *) { return Value(); });
 }
 
-FailureOr<SmallVector<Value>> tessera::nn::lowerElementwise(Operation *op, OpBuilder &builder, ValueRange operands) {
+FailureOr<SmallVector<Value>> tessera::nn::lowerElementwise(Operation *op, OpBuilder &builder,
+                                                            ValueRange operands) {
   Scalars scalars(builder, op->getLoc());
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   std::string out = freshLetters(shape.size());

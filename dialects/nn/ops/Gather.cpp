@@ -28,7 +28,8 @@ struct Place {
     if (start)
       id = e.sub(id, start);
     // Unsigned, so that ids before the block are outside as well.
-    isInside = arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ult, id, e.constant(i64, double(rows)));
+    isInside =
+        arith::CmpIOp::create(e.b, e.loc, arith::CmpIPredicate::ult, id, e.constant(i64, double(rows)));
     Value safe = arith::SelectOp::create(e.b, e.loc, isInside, id, e.constant(i64, 0));
     row = arith::IndexCastOp::create(e.b, e.loc, e.b.getIndexType(), safe);
   }
@@ -56,7 +57,8 @@ FactorRule GatherOp::getFactorRule() {
     words.push_back("");
   return lettersRule(*this, words, {w.ids + w.row});
 }
-LogicalResult GatherOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult GatherOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
   int rows = getFactorRule().find("V");
   Value start = builder.isSplit(rows) ? builder.blockStart(rows) : Value();
   results.push_back(GatherOp::create(builder, builder.loc(), operands[0], operands[1], start));
@@ -69,7 +71,8 @@ LogicalResult GatherOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   Value ids = getIds();
   if (int64_t frozen = getFrozenRow(); frozen >= 0) {
     // -1 is no row, and what is added to no row is skipped.
-    Value isFrozen = CompareOp::create(grad, loc, ids, scalarConstant(grad, loc, elementOf(ids), double(frozen)), "eq");
+    Value isFrozen =
+        CompareOp::create(grad, loc, ids, scalarConstant(grad, loc, elementOf(ids), double(frozen)), "eq");
     ids = SelectOp::create(grad, loc, isFrozen, scalarConstant(grad, loc, elementOf(ids), -1), ids);
   }
   grad.add(0, ScatterAddOp::create(grad, loc, plainType(getTable()), ids, cotangents[0], getStart()));
@@ -79,14 +82,17 @@ FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueR
   LinalgEmitter e(builder, getLoc());
   Words w(shapeOf(operands[1]).size(), shapeOf(operands[0]).size() - 1);
   auto type = plainType(getResult());
-  return SmallVector<Value>{e.map({{operands[1], w.ids}}, w.ids + w.row, type.getShape(), type.getElementType(), [&](ArrayRef<Value> a) -> Value {
-    Place place(e, a[0], getStart() ? operands[2] : Value(), shapeOf(operands[0])[0]);
-    SmallVector<Value> where = {place.row};
-    for (char c : w.row)
-      where.push_back(e.position(c));
-    Value element = tensor::ExtractOp::create(builder, getLoc(), operands[0], where);
-    return arith::SelectOp::create(builder, getLoc(), place.isInside, element, e.constant(type.getElementType(), 0));
-  })};
+  return SmallVector<Value>{
+      e.map({{operands[1], w.ids}}, w.ids + w.row, type.getShape(), type.getElementType(),
+            [&](ArrayRef<Value> a) -> Value {
+              Place place(e, a[0], getStart() ? operands[2] : Value(), shapeOf(operands[0])[0]);
+              SmallVector<Value> where = {place.row};
+              for (char c : w.row)
+                where.push_back(e.position(c));
+              Value element = tensor::ExtractOp::create(builder, getLoc(), operands[0], where);
+              return arith::SelectOp::create(builder, getLoc(), place.isInside, element,
+                                             e.constant(type.getElementType(), 0));
+            })};
 }
 
 /// Sets what gather and scatter_add share: `table` is theirs, read or written.
@@ -111,10 +117,10 @@ std::optional<LibraryCall> GatherOp::getLibraryCall(int) {
 
 LogicalResult ScatterAddOp::verify() {
   ArrayRef<int64_t> ids = shapeOf(getIds()), updates = shapeOf(getUpdates()), table = shapeOf(getResult());
-  if (table.empty() || updates.size() + 1 != ids.size() + table.size() || updates.take_front(ids.size()) != ids ||
-      updates.drop_front(ids.size()) != table.drop_front())
-    return emitOpError("updates ") << shapeText(updates) << " must have the dimensions of ids " << shapeText(ids) << " and then those of a row of "
-                                   << shapeText(table);
+  if (table.empty() || updates.size() + 1 != ids.size() + table.size() ||
+      updates.take_front(ids.size()) != ids || updates.drop_front(ids.size()) != table.drop_front())
+    return emitOpError("updates ") << shapeText(updates) << " must have the dimensions of ids "
+                                   << shapeText(ids) << " and then those of a row of " << shapeText(table);
   if (elementOf(getUpdates()) != elementOf(getResult()))
     return emitOpError("updates and result have different element types");
   unsigned bits = elementOf(getIds()).getIntOrFloatBitWidth();
@@ -131,10 +137,12 @@ FactorRule ScatterAddOp::getFactorRule() {
 std::optional<double> ScatterAddOp::getNeutral(unsigned operand, unsigned factor) {
   return operand == 0 && getFactorRule().operandHas(0, factor) ? std::optional<double>(-1) : std::nullopt;
 }
-LogicalResult ScatterAddOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ScatterAddOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                        SmallVectorImpl<Value> &results) {
   int rows = getFactorRule().find("V");
   Value start = builder.isSplit(rows) ? builder.blockStart(rows) : Value();
-  results.push_back(ScatterAddOp::create(builder, builder.loc(), builder.resultType(0), operands[0], operands[1], start));
+  results.push_back(
+      ScatterAddOp::create(builder, builder.loc(), builder.resultType(0), operands[0], operands[1], start));
   return success();
 }
 FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -149,19 +157,22 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
     if (plainType(value) == target)
       return value;
     auto shapeType = RankedTensorType::get({int64_t(shape.size())}, builder.getI64Type());
-    Value dims = arith::ConstantOp::create(builder, loc, shapeType, DenseIntElementsAttr::get(shapeType, shape));
+    Value dims =
+        arith::ConstantOp::create(builder, loc, shapeType, DenseIntElementsAttr::get(shapeType, shape));
     return tensor::ReshapeOp::create(builder, loc, target, value, dims);
   };
   Value ids = reshaped(operands[0], {count}), updates = reshaped(operands[1], {count, width});
   Value start = getStart() ? operands[2] : Value();
   auto sliceOf = [&](Value from, Value row) {
-    return tensor::ExtractSliceOp::create(builder, loc, RankedTensorType::get({width}, element), from,
-                                          ArrayRef<OpFoldResult>{row, builder.getIndexAttr(0)},
-                                          ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(width)},
-                                          ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(1)});
+    return tensor::ExtractSliceOp::create(
+        builder, loc, RankedTensorType::get({width}, element), from,
+        ArrayRef<OpFoldResult>{row, builder.getIndexAttr(0)},
+        ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(width)},
+        ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(1)});
   };
   // One token after the other: ids may repeat.
-  auto loop = scf::ForOp::create(builder, loc, e.index(0), e.index(count), e.index(1), e.filled({rows, width}, element, 0));
+  auto loop = scf::ForOp::create(builder, loc, e.index(0), e.index(count), e.index(1),
+                                 e.filled({rows, width}, element, 0));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(loop.getBody());
@@ -169,11 +180,13 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
     Place place(e, tensor::ExtractOp::create(builder, loc, ids, token), start, rows);
     Value update = sliceOf(updates, token), row = sliceOf(table, place.row);
     Value sum = e.generic({{update, "h"}}, {{row, "h"}}, [&](ArrayRef<Value> a) {
-      return SmallVector<Value>{arith::SelectOp::create(builder, loc, place.isInside, e.add(a[1], a[0]), a[1])};
+      return SmallVector<Value>{
+          arith::SelectOp::create(builder, loc, place.isInside, e.add(a[1], a[0]), a[1])};
     })[0];
-    Value next = tensor::InsertSliceOp::create(builder, loc, sum, table, ArrayRef<OpFoldResult>{place.row, builder.getIndexAttr(0)},
-                                               ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(width)},
-                                               ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(1)});
+    Value next = tensor::InsertSliceOp::create(
+        builder, loc, sum, table, ArrayRef<OpFoldResult>{place.row, builder.getIndexAttr(0)},
+        ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(width)},
+        ArrayRef<OpFoldResult>{builder.getIndexAttr(1), builder.getIndexAttr(1)});
     scf::YieldOp::create(builder, loc, next);
   }
   return SmallVector<Value>{reshaped(loop.getResult(0), type.getShape())};
@@ -183,5 +196,6 @@ std::optional<LibraryCall> ScatterAddOp::getLibraryCall(int) {
     return std::nullopt;
   CallAttrs attrs(getContext());
   setTable(attrs, getResult(), getIds());
-  return attrs.call("scatter_add", {0, 1, int(getNumOperands())}, double(plainType(getUpdates()).getNumElements()));
+  return attrs.call("scatter_add", {0, 1, int(getNumOperands())},
+                    double(plainType(getUpdates()).getNumElements()));
 }

@@ -17,12 +17,14 @@ struct Words {
 };
 } // namespace
 
-static RankedTensorType rowsType(Value logits) { return RankedTensorType::get(shapeOf(logits).drop_back(), elementOf(logits)); }
+static RankedTensorType rowsType(Value logits) {
+  return RankedTensorType::get(shapeOf(logits).drop_back(), elementOf(logits));
+}
 
 static LogicalResult checkLabels(std::optional<Location> location, Value logits, Value labels) {
   if (shapeOf(logits).empty() || shapeOf(labels) != shapeOf(logits).drop_back())
-    return inferError(location, "labels " + shapeText(shapeOf(labels)) + " must have the shape of logits " + shapeText(shapeOf(logits)) +
-                                    " without its last dimension");
+    return inferError(location, "labels " + shapeText(shapeOf(labels)) + " must have the shape of logits " +
+                                    shapeText(shapeOf(logits)) + " without its last dimension");
   return success();
 }
 
@@ -38,7 +40,8 @@ TESSERA_INFER(CrossEntropyOp) {
   return success();
 }
 LogicalResult CrossEntropyOp::verify() {
-  return elementOf(getLabels()).getIntOrFloatBitWidth() >= 16 ? success() : emitOpError("labels need at least 16 bits");
+  return elementOf(getLabels()).getIntOrFloatBitWidth() >= 16 ? success()
+                                                              : emitOpError("labels need at least 16 bits");
 }
 FactorRule CrossEntropyOp::getFactorRule() {
   Words w(getLogits());
@@ -51,18 +54,21 @@ std::optional<double> CrossEntropyOp::getNeutral(unsigned operand, unsigned fact
   return operand == 1 && !isClass ? std::optional<double>(double(ignoredLabel)) : std::nullopt;
 }
 
-LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                          SmallVectorImpl<Value> &results) {
   Location loc = builder.loc();
   int classes = getFactorRule().find("V");
   if (!builder.isSplit(classes))
     return cloneLocal(*this, builder, operands, results);
   Value logits = operands[0], labels = operands[1];
   int64_t rank = shapeOf(logits).size();
-  Value max = builder.allReduce(ReduceOp::create(builder, loc, logits, ArrayRef<int64_t>{rank - 1}, "max"), classes, "max");
+  Value max = builder.allReduce(ReduceOp::create(builder, loc, logits, ArrayRef<int64_t>{rank - 1}, "max"),
+                                classes, "max");
   auto sums = SoftmaxSumsOp::create(builder, loc, logits, labels, max, builder.blockStart(classes));
   SmallVector<Value> both = allReduceTogether(builder, {sums.getSum(), sums.getPicked()}, classes);
   Value log = LogOp::create(builder, loc, both[0]);
-  Value isCounted = CompareOp::create(builder, loc, labels, scalarConstant(builder, loc, elementOf(labels), double(ignoredLabel)), "ne");
+  Value isCounted = CompareOp::create(
+      builder, loc, labels, scalarConstant(builder, loc, elementOf(labels), double(ignoredLabel)), "ne");
   Value row = SelectOp::create(builder, loc, isCounted, SubOp::create(builder, loc, log, both[1]),
                                scalarConstant(builder, loc, elementOf(logits), 0));
   SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
@@ -73,7 +79,8 @@ LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange oper
 LogicalResult CrossEntropyOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (cotangents[1])
     return emitOpError("lse is not differentiated");
-  grad.add(0, CrossEntropyGradOp::create(grad, grad.loc(), getLogits(), getLabels(), getLse(), cotangents[0], Value()));
+  grad.add(0, CrossEntropyGradOp::create(grad, grad.loc(), getLogits(), getLabels(), getLse(), cotangents[0],
+                                         Value()));
   return success();
 }
 
@@ -86,10 +93,12 @@ struct LossEmitter : LinalgEmitter {
   Value start;
 
   LossEmitter(OpBuilder &builder, Location loc, Value logits, Value start)
-      : LinalgEmitter(builder, loc), w(logits), rows(shapeOf(logits).drop_back()), element(elementOf(logits)), start(start) {}
+      : LinalgEmitter(builder, loc), w(logits), rows(shapeOf(logits).drop_back()), element(elementOf(logits)),
+        start(start) {}
 
   Value isIgnored(Value label) {
-    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, label, constant(label.getType(), double(ignoredLabel)));
+    return arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, label,
+                                 constant(label.getType(), double(ignoredLabel)));
   }
   /// Whether the class of this column is the label.
   Value isLabel(Value label) {
@@ -105,10 +114,11 @@ struct LossEmitter : LinalgEmitter {
   /// The sums of exp(x - max), and x - max at the label, by rows.
   SmallVector<Value> sums(Value logits, Value labels, Value max) {
     Value zero = filled(rows, element, 0);
-    return generic({{logits, w.all}, {labels, w.rows}, {max, w.rows}}, {{zero, w.rows}, {zero, w.rows}}, [&](ArrayRef<Value> a) {
-      Value x = sub(a[0], a[2]);
-      return SmallVector<Value>{add(a[3], exp(x)), select(isLabel(a[1]), add(a[4], x), a[4])};
-    });
+    return generic({{logits, w.all}, {labels, w.rows}, {max, w.rows}}, {{zero, w.rows}, {zero, w.rows}},
+                   [&](ArrayRef<Value> a) {
+                     Value x = sub(a[0], a[2]);
+                     return SmallVector<Value>{add(a[3], exp(x)), select(isLabel(a[1]), add(a[4], x), a[4])};
+                   });
   }
 };
 } // namespace
@@ -120,9 +130,10 @@ FailureOr<SmallVector<Value>> CrossEntropyOp::lowerToLinalg(OpBuilder &builder, 
   auto log = [&](Value x) -> Value { return math::LogOp::create(builder, getLoc(), x); };
   Value lse = e.map({{max, e.w.rows}, {sums[0], e.w.rows}}, e.w.rows, e.rows, e.element,
                     [&](ArrayRef<Value> a) { return e.add(a[0], log(a[1])); });
-  Value loss = e.sum({{sums[0], e.w.rows}, {sums[1], e.w.rows}, {operands[1], e.w.rows}}, "", {}, e.element, [&](ArrayRef<Value> a) {
-    return e.select(e.isIgnored(a[2]), e.constant(e.element, 0), e.sub(log(a[0]), a[1]));
-  });
+  Value loss = e.sum({{sums[0], e.w.rows}, {sums[1], e.w.rows}, {operands[1], e.w.rows}}, "", {}, e.element,
+                     [&](ArrayRef<Value> a) {
+                       return e.select(e.isIgnored(a[2]), e.constant(e.element, 0), e.sub(log(a[0]), a[1]));
+                     });
   return SmallVector<Value>{loss, lse};
 }
 
@@ -155,7 +166,8 @@ std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall(int) {
   attrs.set("rows", rowCount(getLogits()));
   attrs.set("cols", shapeOf(getLogits()).back());
   int results = getNumOperands();
-  return attrs.call("softmax_sums", {0, 1, 2, results, results + 1}, 2.0 * plainType(getLogits()).getNumElements());
+  return attrs.call("softmax_sums", {0, 1, 2, results, results + 1},
+                    2.0 * plainType(getLogits()).getNumElements());
 }
 
 //===- cross_entropy_grad
@@ -177,20 +189,23 @@ FactorRule CrossEntropyGradOp::getFactorRule() {
     words.push_back("");
   return lettersRule(*this, words, {w.all});
 }
-LogicalResult CrossEntropyGradOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult CrossEntropyGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                              SmallVectorImpl<Value> &results) {
   int classes = getFactorRule().find("V");
   Value start = builder.isSplit(classes) ? builder.blockStart(classes) : Value();
-  results.push_back(CrossEntropyGradOp::create(builder, builder.loc(), operands[0], operands[1], operands[2], operands[3], start));
+  results.push_back(CrossEntropyGradOp::create(builder, builder.loc(), operands[0], operands[1], operands[2],
+                                               operands[3], start));
   return success();
 }
 FailureOr<SmallVector<Value>> CrossEntropyGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LossEmitter e(builder, getLoc(), operands[0], getStart() ? operands[4] : Value());
-  return SmallVector<Value>{e.map({{operands[0], e.w.all}, {operands[1], e.w.rows}, {operands[2], e.w.rows}, {operands[3], ""}}, e.w.all,
-                                  shapeOf(operands[0]), e.element, [&](ArrayRef<Value> a) {
-    Value p = e.exp(e.sub(a[0], a[2]));
-    Value difference = e.select(e.isLabel(a[1]), e.sub(p, e.constant(e.element, 1)), p);
-    return e.select(e.isIgnored(a[1]), e.constant(e.element, 0), e.mul(difference, a[3]));
-  })};
+  return SmallVector<Value>{
+      e.map({{operands[0], e.w.all}, {operands[1], e.w.rows}, {operands[2], e.w.rows}, {operands[3], ""}},
+            e.w.all, shapeOf(operands[0]), e.element, [&](ArrayRef<Value> a) {
+              Value p = e.exp(e.sub(a[0], a[2]));
+              Value difference = e.select(e.isLabel(a[1]), e.sub(p, e.constant(e.element, 1)), p);
+              return e.select(e.isIgnored(a[1]), e.constant(e.element, 0), e.mul(difference, a[3]));
+            })};
 }
 std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall(int) {
   if (!elementOf(getLogits()).isF32() || !elementOf(getLabels()).isInteger(64))
@@ -198,14 +213,17 @@ std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall(int) {
   CallAttrs attrs(getContext());
   attrs.set("rows", rowCount(getLogits()));
   attrs.set("cols", shapeOf(getLogits()).back());
-  LibraryCall call = attrs.call("cross_entropy_backward", {0, 1, 2, 3, int(getNumOperands())}, 3.0 * plainType(getLogits()).getNumElements());
+  LibraryCall call = attrs.call("cross_entropy_backward", {0, 1, 2, 3, int(getNumOperands())},
+                                3.0 * plainType(getLogits()).getNumElements());
   call.inPlace = {0};
   return call;
 }
 
 //===- count_valid
 
-FactorRule CountValidOp::getFactorRule() { return lettersRule(*this, {freshLetters(shapeOf(getLabels()).size())}, {""}); }
+FactorRule CountValidOp::getFactorRule() {
+  return lettersRule(*this, {freshLetters(shapeOf(getLabels()).size())}, {""});
+}
 std::optional<double> CountValidOp::getNeutral(unsigned, unsigned) { return double(ignoredLabel); }
 LogicalResult CountValidOp::verify() {
   return shapeOf(getCount()).empty() ? success() : emitOpError("the count must be a scalar");
@@ -213,8 +231,12 @@ LogicalResult CountValidOp::verify() {
 FailureOr<SmallVector<Value>> CountValidOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());
   Type element = elementOf(getCount());
-  return SmallVector<Value>{e.sum({{operands[0], freshLetters(shapeOf(operands[0]).size())}}, "", {}, element, [&](ArrayRef<Value> a) -> Value {
-    Value isIgnored = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, a[0], e.constant(a[0].getType(), double(ignoredLabel)));
-    return arith::SelectOp::create(builder, getLoc(), isIgnored, e.constant(element, 0), e.constant(element, 1));
-  })};
+  return SmallVector<Value>{
+      e.sum({{operands[0], freshLetters(shapeOf(operands[0]).size())}}, "", {}, element,
+            [&](ArrayRef<Value> a) -> Value {
+              Value isIgnored = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, a[0],
+                                                      e.constant(a[0].getType(), double(ignoredLabel)));
+              return arith::SelectOp::create(builder, getLoc(), isIgnored, e.constant(element, 0),
+                                             e.constant(element, 1));
+            })};
 }

@@ -1,5 +1,5 @@
-// Normalisations: types, factor rules, what padding must hold, gradients. The per-rank forms are in NormalizeLocal.cpp, lowerings in
-// NormalizeLowering.cpp.
+// Normalisations: types, factor rules, what padding must hold, gradients. The per-rank forms are in
+// NormalizeLocal.cpp, lowerings in NormalizeLowering.cpp.
 #include "dialects/nn/OpSupport.h"
 
 using namespace mlir;
@@ -9,19 +9,25 @@ using namespace tessera::nn;
 namespace {
 struct Words {
   std::string all, tokens, last;
-  explicit Words(Value value) : all(freshLetters(shapeOf(value).size())), tokens(all.substr(0, all.size() - 1)), last(all.substr(all.size() - 1)) {}
+  explicit Words(Value value)
+      : all(freshLetters(shapeOf(value).size())), tokens(all.substr(0, all.size() - 1)),
+        last(all.substr(all.size() - 1)) {}
 };
 } // namespace
 
 static LogicalResult checkRank(std::optional<Location> location, Value value) {
-  return shapeOf(value).empty() ? inferError(location, "needs an operand with at least one dimension") : success();
+  return shapeOf(value).empty() ? inferError(location, "needs an operand with at least one dimension")
+                                : success();
 }
 static RankedTensorType tokensType(Value value) {
   return RankedTensorType::get(shapeOf(value).drop_back(), elementOf(value));
 }
-static RankedTensorType lastType(Value value) { return RankedTensorType::get(shapeOf(value).take_back(), elementOf(value)); }
+static RankedTensorType lastType(Value value) {
+  return RankedTensorType::get(shapeOf(value).take_back(), elementOf(value));
+}
 /// `values` have `type`.
-static LogicalResult checkTypes(std::optional<Location> location, ValueRange values, RankedTensorType type, StringRef what) {
+static LogicalResult checkTypes(std::optional<Location> location, ValueRange values, RankedTensorType type,
+                                StringRef what) {
   for (Value value : values)
     if (plainType(value) != type) {
       std::string text;
@@ -42,7 +48,8 @@ FactorRule SoftmaxOp::getFactorRule() {
   return lettersRule(*this, {w.all}, {w.all}, "", w.last);
 }
 std::optional<double> SoftmaxOp::getNeutral(unsigned, unsigned factor) {
-  return factor + 1 == shapeOf(getOperand()).size() ? std::optional<double>(lowest(elementOf(getOperand()))) : std::nullopt;
+  return factor + 1 == shapeOf(getOperand()).size() ? std::optional<double>(lowest(elementOf(getOperand())))
+                                                    : std::nullopt;
 }
 FusionKind SoftmaxOp::getFusionKind() { return FusionKind::Row; }
 LogicalResult SoftmaxOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
@@ -140,7 +147,8 @@ std::optional<double> LayerNormGradAffineOp::getNeutral(unsigned, unsigned facto
 
 TESSERA_INFER(RmsNormOp) {
   Value x = adaptor.getX();
-  if (failed(checkRank(location, x)) || failed(checkTypes(location, {adaptor.getGamma()}, lastType(x), "gamma")))
+  if (failed(checkRank(location, x)) ||
+      failed(checkTypes(location, {adaptor.getGamma()}, lastType(x), "gamma")))
     return failure();
   types.append({plainType(x), tokensType(x)});
   return success();
@@ -206,10 +214,12 @@ std::optional<double> RmsNormGradAffineOp::getNeutral(unsigned, unsigned factor)
 
 TESSERA_INFER(RotaryOp) {
   SmallVector<Type> broadcast;
-  if (failed(checkRank(location, adaptor.getX())) || failed(inferElementwise(location, operands, elementOf(adaptor.getX()), broadcast)))
+  if (failed(checkRank(location, adaptor.getX())) ||
+      failed(inferElementwise(location, operands, elementOf(adaptor.getX()), broadcast)))
     return failure();
   if (shapeOf(adaptor.getX()).back() % 2 != 0)
-    return inferError(location, "the last dimension must be even, not " + Twine(shapeOf(adaptor.getX()).back()));
+    return inferError(location,
+                      "the last dimension must be even, not " + Twine(shapeOf(adaptor.getX()).back()));
   if (broadcast[0] != plainType(adaptor.getX()))
     return inferError(location, "cos and sin must broadcast to x");
   types.push_back(plainType(adaptor.getX()));
@@ -222,7 +232,8 @@ FactorRule RotaryOp::getFactorRule() {
   return rule;
 }
 FusionKind RotaryOp::getFusionKind() { return FusionKind::Alone; }
-LogicalResult RotaryOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult RotaryOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
 LogicalResult RotaryOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {

@@ -1,4 +1,5 @@
-// Normalisations over a dimension that is split or padded: local sums, one all-reduce of them, then elementwise operators.
+// Normalisations over a dimension that is split or padded: local sums, one all-reduce of them, then
+// elementwise operators.
 #include "dialects/nn/OpSupport.h"
 
 using namespace mlir;
@@ -39,7 +40,8 @@ struct Cooperation {
 };
 } // namespace
 
-LogicalResult LayerNormOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult LayerNormOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                       SmallVectorImpl<Value> &results) {
   Cooperation c(builder, *this, 0);
   Value x = operands[0];
   if (!c.needed(x))
@@ -54,7 +56,8 @@ LogicalResult LayerNormOp::expandLocal(LocalBuilder &builder, ValueRange operand
   return success();
 }
 
-LogicalResult LayerNormGradOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult LayerNormGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                           SmallVectorImpl<Value> &results) {
   Cooperation c(builder, *this, 1);
   Value dy = operands[0], x = operands[1], mean = operands[2], rstd = operands[3], gamma = operands[4];
   if (!c.needed(x))
@@ -66,7 +69,8 @@ LogicalResult LayerNormGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   return success();
 }
 
-LogicalResult RmsNormOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult RmsNormOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                     SmallVectorImpl<Value> &results) {
   Cooperation c(builder, *this, 0);
   Value x = operands[0];
   if (!c.needed(x))
@@ -76,7 +80,8 @@ LogicalResult RmsNormOp::expandLocal(LocalBuilder &builder, ValueRange operands,
   return success();
 }
 
-LogicalResult RmsNormGradOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult RmsNormGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                         SmallVectorImpl<Value> &results) {
   Cooperation c(builder, *this, 1);
   Value dy = operands[0], x = operands[1], rstd = operands[2], gamma = operands[3];
   if (!c.needed(x))

@@ -16,9 +16,9 @@ struct Rows : LinalgEmitter {
   double size;
 
   Rows(OpBuilder &builder, Location loc, Value x)
-      : LinalgEmitter(builder, loc), all(freshLetters(shapeOf(x).size())), tokens(all.substr(0, all.size() - 1)),
-        last(all.substr(all.size() - 1)), shape(shapeOf(x)), tokenShape(shapeOf(x).drop_back()), element(elementOf(x)),
-        size(double(shape.back())) {}
+      : LinalgEmitter(builder, loc), all(freshLetters(shapeOf(x).size())),
+        tokens(all.substr(0, all.size() - 1)), last(all.substr(all.size() - 1)), shape(shapeOf(x)),
+        tokenShape(shapeOf(x).drop_back()), element(elementOf(x)), size(double(shape.back())) {}
 
   using F = function_ref<Value(ArrayRef<Value>)>;
   Value sumRows(ArrayRef<Lettered> inputs, F body) { return sum(inputs, tokens, tokenShape, element, body); }
@@ -28,7 +28,8 @@ struct Rows : LinalgEmitter {
   /// 1/sqrt(sum/size + eps) by rows.
   Value inverseRoot(Value sum, double eps) {
     return mapRows({{sum, tokens}}, [&](ArrayRef<Value> a) {
-      return div(constant(element, 1), math::SqrtOp::create(b, loc, add(perSize(a[0]), constant(element, eps))));
+      return div(constant(element, 1),
+                 math::SqrtOp::create(b, loc, add(perSize(a[0]), constant(element, eps))));
     });
   }
 };
@@ -39,13 +40,17 @@ FailureOr<SmallVector<Value>> SoftmaxOp::lowerToLinalg(OpBuilder &builder, Value
   Lettered x{operands[0], e.all};
   Value max = e.max(x, e.tokens, e.tokenShape);
   // A row of -inf alone has maximum -inf: its exponentials, of NaN, are NaN as in PyTorch.
-  SmallVector<Value> both = e.generic({x, {max, e.tokens}}, {{e.empty(e.shape, e.element), e.all}, {e.filled(e.tokenShape, e.element, 0), e.tokens}},
-                                      [&](ArrayRef<Value> a) {
-                                        Value p = e.exp(e.sub(a[0], a[1]));
-                                        return SmallVector<Value>{p, e.add(a[3], p)};
-                                      });
-  Value inverse = e.mapRows({{both[1], e.tokens}}, [&](ArrayRef<Value> a) { return e.div(e.constant(e.element, 1), a[0]); });
-  return SmallVector<Value>{e.mapAll({{both[0], e.all}, {inverse, e.tokens}}, [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); })};
+  SmallVector<Value> both =
+      e.generic({x, {max, e.tokens}},
+                {{e.empty(e.shape, e.element), e.all}, {e.filled(e.tokenShape, e.element, 0), e.tokens}},
+                [&](ArrayRef<Value> a) {
+                  Value p = e.exp(e.sub(a[0], a[1]));
+                  return SmallVector<Value>{p, e.add(a[3], p)};
+                });
+  Value inverse = e.mapRows({{both[1], e.tokens}},
+                            [&](ArrayRef<Value> a) { return e.div(e.constant(e.element, 1), a[0]); });
+  return SmallVector<Value>{e.mapAll({{both[0], e.all}, {inverse, e.tokens}},
+                                     [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); })};
 }
 
 FailureOr<SmallVector<Value>> SoftmaxGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -66,21 +71,23 @@ FailureOr<SmallVector<Value>> LayerNormOp::lowerToLinalg(OpBuilder &builder, Val
     return e.mul(centred, centred);
   });
   Value rstd = e.inverseRoot(squares, getEps().convertToDouble());
-  Value y = e.mapAll({x, {mean, e.tokens}, {rstd, e.tokens}, {operands[1], e.last}, {operands[2], e.last}}, [&](ArrayRef<Value> a) {
-    return e.add(e.mul(e.mul(e.sub(a[0], a[1]), a[2]), a[3]), a[4]);
-  });
+  Value y =
+      e.mapAll({x, {mean, e.tokens}, {rstd, e.tokens}, {operands[1], e.last}, {operands[2], e.last}},
+               [&](ArrayRef<Value> a) { return e.add(e.mul(e.mul(e.sub(a[0], a[1]), a[2]), a[3]), a[4]); });
   return SmallVector<Value>{y, mean, rstd};
 }
 
 FailureOr<SmallVector<Value>> LayerNormGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Rows e(builder, getLoc(), operands[1]);
-  Lettered dy{operands[0], e.all}, x{operands[1], e.all}, mean{operands[2], e.tokens}, rstd{operands[3], e.tokens}, gamma{operands[4], e.last};
+  Lettered dy{operands[0], e.all}, x{operands[1], e.all}, mean{operands[2], e.tokens},
+      rstd{operands[3], e.tokens}, gamma{operands[4], e.last};
   // The sums of g = dy gamma and of g times the normalised x, in one pass.
   Value zero = e.filled(e.tokenShape, e.element, 0);
-  SmallVector<Value> sums = e.generic({dy, x, mean, rstd, gamma}, {{zero, e.tokens}, {zero, e.tokens}}, [&](ArrayRef<Value> a) {
-    Value g = e.mul(a[0], a[4]), normal = e.mul(e.sub(a[1], a[2]), a[3]);
-    return SmallVector<Value>{e.add(a[5], g), e.add(a[6], e.mul(g, normal))};
-  });
+  SmallVector<Value> sums =
+      e.generic({dy, x, mean, rstd, gamma}, {{zero, e.tokens}, {zero, e.tokens}}, [&](ArrayRef<Value> a) {
+        Value g = e.mul(a[0], a[4]), normal = e.mul(e.sub(a[1], a[2]), a[3]);
+        return SmallVector<Value>{e.add(a[5], g), e.add(a[6], e.mul(g, normal))};
+      });
   return SmallVector<Value>{
       e.mapAll({dy, x, mean, rstd, gamma, {sums[0], e.tokens}, {sums[1], e.tokens}}, [&](ArrayRef<Value> a) {
         Value g = e.mul(a[0], a[4]), normal = e.mul(e.sub(a[1], a[2]), a[3]);
@@ -91,25 +98,30 @@ FailureOr<SmallVector<Value>> LayerNormGradOp::lowerToLinalg(OpBuilder &builder,
 FailureOr<SmallVector<Value>> LayerNormGradAffineOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Rows e(builder, getLoc(), operands[1]);
   Value zero = e.filled({e.shape.back()}, e.element, 0);
-  return e.generic({{operands[0], e.all}, {operands[1], e.all}, {operands[2], e.tokens}, {operands[3], e.tokens}},
-                   {{zero, e.last}, {zero, e.last}}, [&](ArrayRef<Value> a) {
-                     Value normal = e.mul(e.sub(a[1], a[2]), a[3]);
-                     return SmallVector<Value>{e.add(a[4], e.mul(a[0], normal)), e.add(a[5], a[0])};
-                   });
+  return e.generic(
+      {{operands[0], e.all}, {operands[1], e.all}, {operands[2], e.tokens}, {operands[3], e.tokens}},
+      {{zero, e.last}, {zero, e.last}}, [&](ArrayRef<Value> a) {
+        Value normal = e.mul(e.sub(a[1], a[2]), a[3]);
+        return SmallVector<Value>{e.add(a[4], e.mul(a[0], normal)), e.add(a[5], a[0])};
+      });
 }
 
 FailureOr<SmallVector<Value>> RmsNormOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Rows e(builder, getLoc(), operands[0]);
   Lettered x{operands[0], e.all};
-  Value rstd = e.inverseRoot(e.sumRows({x}, [&](ArrayRef<Value> a) { return e.mul(a[0], a[0]); }), getEps().convertToDouble());
-  Value y = e.mapAll({x, {rstd, e.tokens}, {operands[1], e.last}}, [&](ArrayRef<Value> a) { return e.mul(e.mul(a[0], a[1]), a[2]); });
+  Value rstd = e.inverseRoot(e.sumRows({x}, [&](ArrayRef<Value> a) { return e.mul(a[0], a[0]); }),
+                             getEps().convertToDouble());
+  Value y = e.mapAll({x, {rstd, e.tokens}, {operands[1], e.last}},
+                     [&](ArrayRef<Value> a) { return e.mul(e.mul(a[0], a[1]), a[2]); });
   return SmallVector<Value>{y, rstd};
 }
 
 FailureOr<SmallVector<Value>> RmsNormGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Rows e(builder, getLoc(), operands[1]);
-  Lettered dy{operands[0], e.all}, x{operands[1], e.all}, rstd{operands[2], e.tokens}, gamma{operands[3], e.last};
-  Value sum = e.sumRows({dy, x, rstd, gamma}, [&](ArrayRef<Value> a) { return e.mul(e.mul(a[0], a[3]), e.mul(a[1], a[2])); });
+  Lettered dy{operands[0], e.all}, x{operands[1], e.all}, rstd{operands[2], e.tokens},
+      gamma{operands[3], e.last};
+  Value sum = e.sumRows({dy, x, rstd, gamma},
+                        [&](ArrayRef<Value> a) { return e.mul(e.mul(a[0], a[3]), e.mul(a[1], a[2])); });
   return SmallVector<Value>{e.mapAll({dy, x, rstd, gamma, {sum, e.tokens}}, [&](ArrayRef<Value> a) {
     Value normal = e.mul(a[1], a[2]);
     return e.mul(a[2], e.sub(e.mul(a[0], a[3]), e.mul(normal, e.perSize(a[4]))));
@@ -118,7 +130,8 @@ FailureOr<SmallVector<Value>> RmsNormGradOp::lowerToLinalg(OpBuilder &builder, V
 
 FailureOr<SmallVector<Value>> RmsNormGradAffineOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Rows e(builder, getLoc(), operands[1]);
-  return SmallVector<Value>{e.sum({{operands[0], e.all}, {operands[1], e.all}, {operands[2], e.tokens}}, e.last, {e.shape.back()}, e.element,
+  return SmallVector<Value>{e.sum({{operands[0], e.all}, {operands[1], e.all}, {operands[2], e.tokens}},
+                                  e.last, {e.shape.back()}, e.element,
                                   [&](ArrayRef<Value> a) { return e.mul(a[0], e.mul(a[1], a[2])); })};
 }
 
@@ -137,7 +150,8 @@ FailureOr<SmallVector<Value>> RotaryOp::lowerToLinalg(OpBuilder &builder, ValueR
     SmallVector<Value> here;
     for (char c : e.all)
       here.push_back(e.position(c));
-    Value isLow = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::ult, here.back(), e.index(half));
+    Value isLow =
+        arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::ult, here.back(), e.index(half));
     Value up = arith::AddIOp::create(builder, getLoc(), here.back(), e.index(half));
     Value down = arith::SubIOp::create(builder, getLoc(), here.back(), e.index(half));
     SmallVector<Value> other(here);

@@ -21,7 +21,8 @@ TESSERA_INFER(UpdateOp) {
   RankedTensorType type = plainType(adaptor.getParameter());
   auto differs = [&](Value value) { return shapeOf(value) != type.getShape(); };
   if (differs(adaptor.getGradient()) || llvm::any_of(adaptor.getState(), differs))
-    return inferError(location, "gradient and state must have the parameter's shape " + shapeText(type.getShape()));
+    return inferError(location,
+                      "gradient and state must have the parameter's shape " + shapeText(type.getShape()));
   types.push_back(type);
   for (Value state : adaptor.getState())
     types.push_back(plainType(state));
@@ -33,10 +34,12 @@ LogicalResult UpdateOp::verify() {
     return emitOpError("kind must be adamw, adam, sgd or sgd_momentum, not '") << getKind() << "'";
   if (getState().size() != *count)
     return emitOpError() << getKind() << " has " << *count << " state tensors, not " << getState().size();
-  if (shapeOf(getScalars()) != ArrayRef<int64_t>{8} || shapeOf(getDecay()).size() != 1 || !shapeOf(getNorm()).empty())
+  if (shapeOf(getScalars()) != ArrayRef<int64_t>{8} || shapeOf(getDecay()).size() != 1 ||
+      !shapeOf(getNorm()).empty())
     return emitOpError("scalars must be a vector of 8, decay a vector and norm a scalar");
   if (int64_t(getIndex()) < 0 || int64_t(getIndex()) >= shapeOf(getDecay())[0])
-    return emitOpError("index ") << int64_t(getIndex()) << " is not a place in decay, of size " << shapeOf(getDecay())[0];
+    return emitOpError("index ") << int64_t(getIndex()) << " is not a place in decay, of size "
+                                 << shapeOf(getDecay())[0];
   return success();
 }
 FactorRule UpdateOp::getFactorRule() {
@@ -59,14 +62,17 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
     unsigned bits = x.getType().getIntOrFloatBitWidth(), wanted = element.getIntOrFloatBitWidth();
     if (bits == wanted)
       return x;
-    return bits < wanted ? Value(arith::ExtFOp::create(builder, loc, element, x)) : Value(arith::TruncFOp::create(builder, loc, element, x));
+    return bits < wanted ? Value(arith::ExtFOp::create(builder, loc, element, x))
+                         : Value(arith::TruncFOp::create(builder, loc, element, x));
   };
   auto scalar = [&](int64_t i) { return read(scalars, {e.index(i)}); };
   auto sqrt = [&](Value x) -> Value { return math::SqrtOp::create(builder, loc, x); };
-  Value lr = scalar(0), beta1 = scalar(1), beta2 = scalar(2), eps = scalar(3), correction1 = scalar(4), correction2 = scalar(5),
-        momentum = scalar(6), clip = scalar(7), decay = read(decays, {e.index(getIndex())}), one = e.constant(element, 1);
+  Value lr = scalar(0), beta1 = scalar(1), beta2 = scalar(2), eps = scalar(3), correction1 = scalar(4),
+        correction2 = scalar(5), momentum = scalar(6), clip = scalar(7),
+        decay = read(decays, {e.index(getIndex())}), one = e.constant(element, 1);
   // Clipping: min(1, clip / (norm + 1e-6)), where asked for.
-  Value ratio = arith::MinimumFOp::create(builder, loc, one, e.div(clip, e.add(read(norm, {}), e.constant(element, 1e-6))));
+  Value ratio = arith::MinimumFOp::create(builder, loc, one,
+                                          e.div(clip, e.add(read(norm, {}), e.constant(element, 1e-6))));
   Value clips = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, clip, e.constant(element, 0));
   Value factor = arith::SelectOp::create(builder, loc, clips, ratio, one);
 

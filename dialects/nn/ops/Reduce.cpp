@@ -1,6 +1,6 @@
 // Reductions.
-#include "dialects/nn/Lowering.h"
 #include "dialects/nn/LibraryCalls.h"
+#include "dialects/nn/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include <cmath>
 
@@ -12,7 +12,9 @@ TESSERA_INFER(ReduceOp) {
   SmallVector<bool> gone(shape.size(), false);
   for (int64_t d : dims) {
     if (d < 0 || d >= int64_t(shape.size()) || gone[d])
-      return inferError(location, "dims " + shapeText(dims) + " must be different dimensions of the operand, of rank " + Twine(shape.size()));
+      return inferError(location, "dims " + shapeText(dims) +
+                                      " must be different dimensions of the operand, of rank " +
+                                      Twine(shape.size()));
     gone[d] = true;
   }
   SmallVector<int64_t> out;
@@ -64,7 +66,8 @@ std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
   return start(*this);
 }
 
-LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
   Value local = ReduceOp::create(builder, builder.loc(), operands[0], getDims(), getKind());
   if (getKind() == "max") {
     FactorRule rule = getFactorRule();
@@ -76,7 +79,9 @@ LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands, 
 }
 
 FusionKind ReduceOp::getFusionKind() {
-  return getDims().size() == 1 && getDims()[0] == int64_t(shapeOf(getOperand()).size()) - 1 ? FusionKind::Row : FusionKind::Alone;
+  return getDims().size() == 1 && getDims()[0] == int64_t(shapeOf(getOperand()).size()) - 1
+             ? FusionKind::Row
+             : FusionKind::Alone;
 }
 
 LogicalResult ReduceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
@@ -97,7 +102,8 @@ LogicalResult ReduceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     return success();
   }
   // Elements that share the extreme share its cotangent.
-  Value chosen = CastOp::create(grad, loc, CompareOp::create(grad, loc, getOperand(), result, "eq"), type.getElementType());
+  Value chosen = CastOp::create(grad, loc, CompareOp::create(grad, loc, getOperand(), result, "eq"),
+                                type.getElementType());
   Value count = BroadcastOp::create(grad, loc, type, sumOver(grad, loc, chosen, getDims()), kept);
   grad.add(0, MulOp::create(grad, loc, wide, DivOp::create(grad, loc, chosen, count)));
   return success();
@@ -109,18 +115,20 @@ FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueR
   RankedTensorType type = plainType(getResult());
   Type element = type.getElementType();
   bool isFloating = isa<FloatType>(element);
-  return e.generic({{operands[0], in}}, {{e.filled(type.getShape(), element, start(*this)), out}}, [&](ArrayRef<Value> args) {
-    Value x = args[0], sum = args[1];
-    if (getKind() == "sum")
-      return SmallVector<Value>{e.add(sum, x)};
-    if (getKind() == "prod")
-      return SmallVector<Value>{e.mul(sum, x)};
-    if (getKind() == "max")
-      return SmallVector<Value>{isFloating ? Value(arith::MaximumFOp::create(builder, getLoc(), sum, x))
-                                           : Value(arith::MaxSIOp::create(builder, getLoc(), sum, x))};
-    return SmallVector<Value>{isFloating ? Value(arith::MinimumFOp::create(builder, getLoc(), sum, x))
-                                         : Value(arith::MinSIOp::create(builder, getLoc(), sum, x))};
-  });
+  return e.generic(
+      {{operands[0], in}}, {{e.filled(type.getShape(), element, start(*this)), out}},
+      [&](ArrayRef<Value> args) {
+        Value x = args[0], sum = args[1];
+        if (getKind() == "sum")
+          return SmallVector<Value>{e.add(sum, x)};
+        if (getKind() == "prod")
+          return SmallVector<Value>{e.mul(sum, x)};
+        if (getKind() == "max")
+          return SmallVector<Value>{isFloating ? Value(arith::MaximumFOp::create(builder, getLoc(), sum, x))
+                                               : Value(arith::MaxSIOp::create(builder, getLoc(), sum, x))};
+        return SmallVector<Value>{isFloating ? Value(arith::MinimumFOp::create(builder, getLoc(), sum, x))
+                                             : Value(arith::MinSIOp::create(builder, getLoc(), sum, x))};
+      });
 }
 
 //===- sum_squares
@@ -129,12 +137,15 @@ TESSERA_INFER(SumSquaresOp) {
   types.push_back(RankedTensorType::get({}, elementOf(adaptor.getOperand())));
   return success();
 }
-FactorRule SumSquaresOp::getFactorRule() { return lettersRule(*this, {freshLetters(shapeOf(getOperand()).size())}, {""}); }
+FactorRule SumSquaresOp::getFactorRule() {
+  return lettersRule(*this, {freshLetters(shapeOf(getOperand()).size())}, {""});
+}
 std::optional<double> SumSquaresOp::getNeutral(unsigned, unsigned) { return 0; }
 
 FailureOr<SmallVector<Value>> SumSquaresOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());
-  return SmallVector<Value>{e.sum({{operands[0], freshLetters(shapeOf(operands[0]).size())}}, "", {}, elementOf(operands[0]),
+  return SmallVector<Value>{e.sum({{operands[0], freshLetters(shapeOf(operands[0]).size())}}, "", {},
+                                  elementOf(operands[0]),
                                   [&](ArrayRef<Value> a) { return e.mul(a[0], a[0]); })};
 }
 

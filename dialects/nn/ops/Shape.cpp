@@ -1,4 +1,5 @@
-// Operators that move or regroup elements: types, factor rules, folds, gradients. Lowerings are in ShapeLowering.cpp.
+// Operators that move or regroup elements: types, factor rules, folds, gradients. Lowerings are in
+// ShapeLowering.cpp.
 #include "dialects/nn/OpSupport.h"
 
 using namespace mlir;
@@ -13,7 +14,8 @@ static bool isConsecutive(ArrayRef<int64_t> values) {
 LogicalResult ReshapeOp::verify() {
   auto from = plainType(getOperand()), to = plainType(getResult());
   if (from.getElementType() != to.getElementType() || from.getNumElements() != to.getNumElements())
-    return emitOpError("cannot regroup ") << from << " to " << to << ": element types and numbers of elements must agree";
+    return emitOpError("cannot regroup ")
+           << from << " to " << to << ": element types and numbers of elements must agree";
   return success();
 }
 
@@ -21,7 +23,8 @@ OpFoldResult ReshapeOp::fold(FoldAdaptor adaptor) {
   if (getOperand().getType() == getType())
     return getOperand();
   if (auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand()))
-    return dense.isSplat() ? dense.resizeSplat(plainType(getResult())) : dense.reshape(plainType(getResult()));
+    return dense.isSplat() ? dense.resizeSplat(plainType(getResult()))
+                           : dense.reshape(plainType(getResult()));
   if (auto inner = getOperand().getDefiningOp<ReshapeOp>()) {
     getOperandMutable().assign(inner.getOperand());
     return getResult();
@@ -54,7 +57,8 @@ static bool isPermutation(ArrayRef<int64_t> perm, size_t rank) {
 TESSERA_INFER(TransposeOp) {
   ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), perm = adaptor.getPerm();
   if (!isPermutation(perm, shape.size()))
-    return inferError(location, "perm " + shapeText(perm) + " does not order the dimensions of " + shapeText(shape));
+    return inferError(location,
+                      "perm " + shapeText(perm) + " does not order the dimensions of " + shapeText(shape));
   SmallVector<int64_t> out;
   for (int64_t d : perm)
     out.push_back(shape[d]);
@@ -99,12 +103,15 @@ LogicalResult TransposeOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 LogicalResult BroadcastOp::verify() {
   ArrayRef<int64_t> from = shapeOf(getOperand()), to = shapeOf(getResult()), dims = getDims();
   if (dims.size() != from.size())
-    return emitOpError("needs one entry of dims for each of the operand's ") << from.size() << " dimensions, has " << dims.size();
+    return emitOpError("needs one entry of dims for each of the operand's ")
+           << from.size() << " dimensions, has " << dims.size();
   for (auto [i, d] : llvm::enumerate(dims)) {
     if (d < 0 || d >= int64_t(to.size()) || (i > 0 && d <= dims[i - 1]))
       return emitOpError("dims ") << shapeText(dims) << " must rise within the result's rank " << to.size();
     if (from[i] != to[d])
-      return emitOpError("operand dimension ") << i << " of size " << from[i] << " cannot become result dimension " << d << " of size " << to[d];
+      return emitOpError("operand dimension ")
+             << i << " of size " << from[i] << " cannot become result dimension " << d << " of size "
+             << to[d];
   }
   if (elementOf(getOperand()) != elementOf(getResult()))
     return emitOpError("operand and result have different element types");
@@ -131,14 +138,18 @@ LogicalResult BroadcastOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 //===- slice
 
 TESSERA_INFER(SliceOp) {
-  ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), starts = adaptor.getStarts(), sizes = adaptor.getSizes(), steps = adaptor.getSteps();
+  ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), starts = adaptor.getStarts(),
+                    sizes = adaptor.getSizes(), steps = adaptor.getSteps();
   if (starts.size() != shape.size() || sizes.size() != shape.size() || steps.size() != shape.size())
-    return inferError(location, "starts, sizes and steps need one entry for each of the " + Twine(shape.size()) + " dimensions");
+    return inferError(location, "starts, sizes and steps need one entry for each of the " +
+                                    Twine(shape.size()) + " dimensions");
   for (size_t d = 0; d < shape.size(); ++d)
     if (starts[d] < 0 || sizes[d] < 0 || steps[d] < 1 || starts[d] > shape[d] ||
-        (sizes[d] > 0 && (sizes[d] - 1) > (shape[d] - 1 - starts[d]) / steps[d]) || (sizes[d] > 0 && starts[d] >= shape[d]))
-      return inferError(location, "dimension " + Twine(d) + ": " + Twine(sizes[d]) + " elements from " + Twine(starts[d]) + " in steps of " +
-                                      Twine(steps[d]) + " do not lie in a size of " + Twine(shape[d]));
+        (sizes[d] > 0 && (sizes[d] - 1) > (shape[d] - 1 - starts[d]) / steps[d]) ||
+        (sizes[d] > 0 && starts[d] >= shape[d]))
+      return inferError(location, "dimension " + Twine(d) + ": " + Twine(sizes[d]) + " elements from " +
+                                      Twine(starts[d]) + " in steps of " + Twine(steps[d]) +
+                                      " do not lie in a size of " + Twine(shape[d]));
   types.push_back(RankedTensorType::get(sizes, elementOf(adaptor.getOperand())));
   return success();
 }
@@ -164,7 +175,8 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
 
 /// Whether dimension d of `slice`'s operand is taken whole.
 static bool takenWhole(SliceOp slice, size_t d) {
-  return slice.getStarts()[d] == 0 && slice.getSteps()[d] == 1 && slice.getSizes()[d] == shapeOf(slice.getOperand())[d];
+  return slice.getStarts()[d] == 0 && slice.getSteps()[d] == 1 &&
+         slice.getSizes()[d] == shapeOf(slice.getOperand())[d];
 }
 
 FactorRule SliceOp::getFactorRule() {
@@ -178,7 +190,8 @@ FactorRule SliceOp::getFactorRule() {
   return lettersRule(*this, {in}, {out}, "", unsplit);
 }
 
-LogicalResult SliceOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult SliceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                   SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results, [&](ValueRange trimmed, NamedAttrList &attrs) {
     SmallVector<int64_t> sizes(getSizes());
     for (size_t d = 0; d < sizes.size(); ++d)
@@ -201,9 +214,11 @@ LogicalResult SliceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 //===- pad
 
 TESSERA_INFER(PadOp) {
-  ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), low = adaptor.getLow(), high = adaptor.getHigh(), interior = adaptor.getInterior();
+  ArrayRef<int64_t> shape = shapeOf(adaptor.getOperand()), low = adaptor.getLow(), high = adaptor.getHigh(),
+                    interior = adaptor.getInterior();
   if (low.size() != shape.size() || high.size() != shape.size() || interior.size() != shape.size())
-    return inferError(location, "low, high and interior need one entry for each of the " + Twine(shape.size()) + " dimensions");
+    return inferError(location, "low, high and interior need one entry for each of the " +
+                                    Twine(shape.size()) + " dimensions");
   SmallVector<int64_t> out;
   for (size_t d = 0; d < shape.size(); ++d) {
     if (low[d] < 0 || high[d] < 0 || interior[d] < 0)
@@ -226,7 +241,8 @@ FactorRule PadOp::getFactorRule() {
   return lettersRule(*this, {in}, {out}, "", unsplit);
 }
 
-LogicalResult PadOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult PadOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                 SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
 
@@ -246,7 +262,8 @@ TESSERA_INFER(ConcatOp) {
   SmallVector<int64_t> out(shapeOf(operands[0]));
   int64_t dim = adaptor.getDim();
   if (dim < 0 || dim >= int64_t(out.size()))
-    return inferError(location, "dim " + Twine(dim) + " is not a dimension of operands of rank " + Twine(out.size()));
+    return inferError(location,
+                      "dim " + Twine(dim) + " is not a dimension of operands of rank " + Twine(out.size()));
   out[dim] = 0;
   for (Value operand : operands) {
     SmallVector<int64_t> shape(shapeOf(operand));
@@ -255,8 +272,9 @@ TESSERA_INFER(ConcatOp) {
     out[dim] += shape[dim];
     shape[dim] = out[dim];
     if (shape != out)
-      return inferError(location, "operands of shapes " + shapeText(shapeOf(operands[0])) + " and " + shapeText(shapeOf(operand)) +
-                                      " differ in another dimension than " + Twine(dim));
+      return inferError(location, "operands of shapes " + shapeText(shapeOf(operands[0])) + " and " +
+                                      shapeText(shapeOf(operand)) + " differ in another dimension than " +
+                                      Twine(dim));
   }
   types.push_back(RankedTensorType::get(out, elementOf(operands[0])));
   return success();
@@ -275,7 +293,8 @@ FactorRule ConcatOp::getFactorRule() {
   return lettersRule(*this, words, {out}, "", unsplit);
 }
 
-LogicalResult ConcatOp::expandLocal(LocalBuilder &builder, ValueRange operands, SmallVectorImpl<Value> &results) {
+LogicalResult ConcatOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
   return expandTrimmed(*this, builder, operands, results);
 }
 

@@ -8,7 +8,9 @@
 using namespace mlir;
 using namespace tessera::nn;
 
-static SmallVector<OpFoldResult> indices(OpBuilder &b, ArrayRef<int64_t> values) { return getAsIndexOpFoldResult(b.getContext(), values); }
+static SmallVector<OpFoldResult> indices(OpBuilder &b, ArrayRef<int64_t> values) {
+  return getAsIndexOpFoldResult(b.getContext(), values);
+}
 
 FailureOr<SmallVector<Value>> ReshapeOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   auto from = plainType(operands[0]), to = plainType(getResult());
@@ -29,12 +31,15 @@ FailureOr<SmallVector<Value>> ReshapeOp::lowerToLinalg(OpBuilder &builder, Value
     return all;
   };
   if (from.getRank() != 1)
-    flat = from.getRank() == 0 ? Value(tensor::ExpandShapeOp::create(builder, getLoc(), flatType, flat, ArrayRef<ReassociationIndices>()))
-                               : Value(tensor::CollapseShapeOp::create(builder, getLoc(), flatType, flat, group(from.getRank())));
+    flat = from.getRank() == 0 ? Value(tensor::ExpandShapeOp::create(builder, getLoc(), flatType, flat,
+                                                                     ArrayRef<ReassociationIndices>()))
+                               : Value(tensor::CollapseShapeOp::create(builder, getLoc(), flatType, flat,
+                                                                       group(from.getRank())));
   if (to.getRank() == 1)
     return SmallVector<Value>{flat};
   if (to.getRank() == 0)
-    return SmallVector<Value>{tensor::CollapseShapeOp::create(builder, getLoc(), to, flat, ArrayRef<ReassociationIndices>())};
+    return SmallVector<Value>{
+        tensor::CollapseShapeOp::create(builder, getLoc(), to, flat, ArrayRef<ReassociationIndices>())};
   return SmallVector<Value>{tensor::ExpandShapeOp::create(builder, getLoc(), to, flat, group(to.getRank()))};
 }
 FusionKind ReshapeOp::getFusionKind() { return FusionKind::Alone; }
@@ -45,8 +50,8 @@ FailureOr<SmallVector<Value>> TransposeOp::lowerToLinalg(OpBuilder &builder, Val
   std::string out = freshLetters(type.getRank()), in(out);
   for (auto [i, d] : llvm::enumerate(getPerm()))
     in[d] = out[i];
-  return SmallVector<Value>{
-      e.map({{operands[0], in}}, out, type.getShape(), type.getElementType(), [](ArrayRef<Value> a) { return a[0]; })};
+  return SmallVector<Value>{e.map({{operands[0], in}}, out, type.getShape(), type.getElementType(),
+                                  [](ArrayRef<Value> a) { return a[0]; })};
 }
 
 std::optional<LibraryCall> TransposeOp::getLibraryCall(int) {
@@ -66,13 +71,14 @@ FailureOr<SmallVector<Value>> BroadcastOp::lowerToLinalg(OpBuilder &builder, Val
   std::string out = freshLetters(type.getRank()), in;
   for (int64_t d : getDims())
     in.push_back(out[d]);
-  return SmallVector<Value>{
-      e.map({{operands[0], in}}, out, type.getShape(), type.getElementType(), [](ArrayRef<Value> a) { return a[0]; })};
+  return SmallVector<Value>{e.map({{operands[0], in}}, out, type.getShape(), type.getElementType(),
+                                  [](ArrayRef<Value> a) { return a[0]; })};
 }
 
 FailureOr<SmallVector<Value>> SliceOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
-  return SmallVector<Value>{tensor::ExtractSliceOp::create(builder, getLoc(), operands[0], indices(builder, getStarts()),
-                                                           indices(builder, getSizes()), indices(builder, getSteps()))};
+  return SmallVector<Value>{
+      tensor::ExtractSliceOp::create(builder, getLoc(), operands[0], indices(builder, getStarts()),
+                                     indices(builder, getSizes()), indices(builder, getSteps()))};
 }
 
 std::optional<LibraryCall> SliceOp::getLibraryCall(int) {
@@ -101,8 +107,9 @@ FailureOr<SmallVector<Value>> PadOp::lowerToLinalg(OpBuilder &builder, ValueRang
   for (int64_t interior : getInterior())
     steps.push_back(interior + 1);
   Value around = e.filled(type.getShape(), type.getElementType(), getValue().convertToDouble());
-  return SmallVector<Value>{tensor::InsertSliceOp::create(builder, getLoc(), operands[0], around, indices(builder, getLow()),
-                                                          indices(builder, shapeOf(operands[0])), indices(builder, steps))};
+  return SmallVector<Value>{
+      tensor::InsertSliceOp::create(builder, getLoc(), operands[0], around, indices(builder, getLow()),
+                                    indices(builder, shapeOf(operands[0])), indices(builder, steps))};
 }
 
 FailureOr<SmallVector<Value>> ConcatOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {

@@ -17,14 +17,17 @@ LogicalResult VariableOp::verify() {
 }
 
 /// The variable that `user` names has the shape and element type of `value`.
-static LogicalResult verifyAccess(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr name, Value value) {
+static LogicalResult verifyAccess(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr name,
+                                  Value value) {
   auto variable = symbols.lookupNearestSymbolFrom<VariableOp>(user, name);
   if (!variable)
     return user->emitOpError("names no nn.variable: ") << name;
   // A variable with a layout is read as what one rank holds of it, once the program is partitioned.
-  bool local = cast<RankedTensorType>(variable.getType()).getEncoding() && !cast<RankedTensorType>(value.getType()).getEncoding();
+  bool local = cast<RankedTensorType>(variable.getType()).getEncoding() &&
+               !cast<RankedTensorType>(value.getType()).getEncoding();
   if (!local && !sameShapesAndElements(TypeRange(variable.getType()), TypeRange(value.getType())))
-    return user->emitOpError("type ") << value.getType() << " is not that of variable " << name << ", " << variable.getType();
+    return user->emitOpError("type ")
+           << value.getType() << " is not that of variable " << name << ", " << variable.getType();
   return success();
 }
 LogicalResult ReadOp::verifySymbolUses(SymbolTableCollection &symbols) {

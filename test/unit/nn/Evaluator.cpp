@@ -87,7 +87,8 @@ llvm::Expected<std::unique_ptr<Evaluator>> Evaluator::create(ModuleOp module) {
     return engine.takeError();
   (*engine)->registerSymbols([](llvm::orc::MangleAndInterner interner) {
     llvm::orc::SymbolMap symbols;
-    symbols[interner("memrefCopy")] = {llvm::orc::ExecutorAddr::fromPtr(&memrefCopy), llvm::JITSymbolFlags::Exported};
+    symbols[interner("memrefCopy")] = {llvm::orc::ExecutorAddr::fromPtr(&memrefCopy),
+                                       llvm::JITSymbolFlags::Exported};
     return symbols;
   });
   auto evaluator = std::make_unique<Evaluator>();

@@ -1,5 +1,5 @@
-// Executes functions of nn operators by their plain lowerings, upstream's bufferization and loops, and upstream's JIT: nothing of
-// the compiler's own code generation.
+// Executes functions of nn operators by their plain lowerings, upstream's bufferization and loops, and
+// upstream's JIT: nothing of the compiler's own code generation.
 #ifndef TESSERA_TEST_UNIT_NN_EVALUATOR_H
 #define TESSERA_TEST_UNIT_NN_EVALUATOR_H
 
@@ -29,7 +29,8 @@ public:
   /// Lowers `module` (functions of nn operators on tensors), in place, and compiles it.
   static llvm::Expected<std::unique_ptr<Evaluator>> create(mlir::ModuleOp module);
   /// Runs `function`: reads `arguments`, writes `results`, of the function's types.
-  llvm::Error run(llvm::StringRef function, llvm::ArrayRef<Array *> arguments, llvm::ArrayRef<Array *> results);
+  llvm::Error run(llvm::StringRef function, llvm::ArrayRef<Array *> arguments,
+                  llvm::ArrayRef<Array *> results);
 
 private:
   std::unique_ptr<mlir::ExecutionEngine> engine;

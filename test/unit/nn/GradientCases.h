@@ -7,9 +7,9 @@
 
 namespace tessera::test {
 
-/// `text`: the operator with its operands %0, %1, ... and attributes. Types without "tensor<>". Floating operands are drawn from
-/// [low, high), integers from [0, below), each `distinct` from the others by much more than the step of the differences.
-/// `cotangents`: how many results, from the first on, get a cotangent.
+/// `text`: the operator with its operands %0, %1, ... and attributes. Types without "tensor<>". Floating
+/// operands are drawn from [low, high), integers from [0, below), each `distinct` from the others by much
+/// more than the step of the differences. `cotangents`: how many results, from the first on, get a cotangent.
 struct GradientCase {
   std::string text;
   std::vector<std::string> operands, results;

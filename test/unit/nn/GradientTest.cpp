@@ -1,10 +1,10 @@
 // Every gradient against central differences in f64, and every factor map against the sizes of factors.
 #include "dialects/nn/NN.h"
-#include "test/unit/nn/Evaluator.h"
-#include "test/unit/nn/GradientCases.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
+#include "test/unit/nn/Evaluator.h"
+#include "test/unit/nn/GradientCases.h"
 #include <gtest/gtest.h>
 #include <random>
 
@@ -23,8 +23,9 @@ static std::string typeList(ArrayRef<std::string> types, bool names = false) {
 /// `func.func @forwardN` of one case.
 static std::string forwardText(const GradientCase &c, size_t n) {
   std::string results = typeList(c.results), count = std::to_string(c.results.size());
-  std::string text = "func.func @forward" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" + results + ") {\n  %r:" + count + " = " + c.text +
-                     " : (" + typeList(c.operands) + ") -> (" + results + ")\n  return ";
+  std::string text = "func.func @forward" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" +
+                     results + ") {\n  %r:" + count + " = " + c.text + " : (" + typeList(c.operands) +
+                     ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
   return text + " : " + results + "\n}\n";
@@ -52,7 +53,8 @@ static void checkFactorMap(Operation *emitted, FactorRule forward) {
   ASSERT_EQ(rule.factors.size(), gradOf.getMap().size());
   for (auto [factor, target] : llvm::zip(rule.factors, gradOf.getMap()))
     if (target >= 0)
-      EXPECT_EQ(factor.size, forward.factors[target].size) << emitted->getName().getStringRef().str() << " " << rule.str();
+      EXPECT_EQ(factor.size, forward.factors[target].size)
+          << emitted->getName().getStringRef().str() << " " << rule.str();
 }
 
 /// Adds `func.func @backwardN(operands, cotangents) -> cotangents of operands` beside the forward function.
@@ -66,7 +68,8 @@ static void addBackward(func::FuncOp forward, size_t n, unsigned cotangents) {
     results.push_back(op->getOperand(i).getType());
   OpBuilder b(forward.getContext());
   b.setInsertionPointAfter(forward);
-  auto backward = func::FuncOp::create(b, forward.getLoc(), "backward" + std::to_string(n), b.getFunctionType(types, results));
+  auto backward = func::FuncOp::create(b, forward.getLoc(), "backward" + std::to_string(n),
+                                       b.getFunctionType(types, results));
   Block *body = backward.addEntryBlock();
   b.setInsertionPointToStart(body);
   IRMapping map;
@@ -123,13 +126,15 @@ static SmallVector<Array *> pointers(std::vector<Array> &list) {
   return result;
 }
 
-static void run(Evaluator &evaluator, const std::string &function, ArrayRef<Array *> arguments, ArrayRef<Array *> results) {
+static void run(Evaluator &evaluator, const std::string &function, ArrayRef<Array *> arguments,
+                ArrayRef<Array *> results) {
   llvm::Error error = evaluator.run(function, arguments, results);
   ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
 }
 
 /// The sum of products of results and cotangents after running forward function n.
-static double project(Evaluator &evaluator, size_t n, std::vector<Array> &operands, std::vector<Array> &results, std::vector<Array> &cotangents) {
+static double project(Evaluator &evaluator, size_t n, std::vector<Array> &operands,
+                      std::vector<Array> &results, std::vector<Array> &cotangents) {
   run(evaluator, "forward" + std::to_string(n), pointers(operands), pointers(results));
   double sum = 0;
   for (size_t r = 0; r < cotangents.size(); ++r)
@@ -170,7 +175,8 @@ TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
     std::vector<Array> operands = arrays(types[n].operands), results = arrays(types[n].results);
     for (Array &operand : operands)
       fill(operand, cases[n]);
-    std::vector<Array> cotangents = arrays(ArrayRef<Type>(types[n].results).take_front(cases[n].cotangents)), gradients;
+    std::vector<Array> cotangents = arrays(ArrayRef<Type>(types[n].results).take_front(cases[n].cotangents)),
+                       gradients;
     GradientCase plain;
     for (Array &cotangent : cotangents)
       fill(cotangent, plain);
@@ -189,7 +195,8 @@ TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
         double down = project(evaluator, n, operands, results, cotangents);
         x = before;
         double expected = (up - down) / (2 * step);
-        ASSERT_NEAR(gradients[k].doubles()[e], expected, 1e-7 * (1 + std::abs(expected))) << "operand " << i << " element " << e;
+        ASSERT_NEAR(gradients[k].doubles()[e], expected, 1e-7 * (1 + std::abs(expected)))
+            << "operand " << i << " element " << e;
         largest = std::max(largest, std::abs(expected));
       }
     EXPECT_GT(largest, 1e-3) << "the case tests nothing";
@@ -204,5 +211,6 @@ TEST(Gradient, EveryDifferentiableOperatorHasACase) {
     text += c.text.substr(0, c.text.find(' ')) + "\n";
   for (RegisteredOperationName name : context->getRegisteredOperationsByDialect("nn"))
     if (name.hasInterface<DifferentiableOpInterface>())
-      EXPECT_NE((text + "\n").find(name.getStringRef().str() + "\n"), std::string::npos) << name.getStringRef().str();
+      EXPECT_NE((text + "\n").find(name.getStringRef().str() + "\n"), std::string::npos)
+          << name.getStringRef().str();
 }

@@ -1,9 +1,10 @@
-// The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in f64.
+// The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in
+// f64.
 #include "dialects/nn/NN.h"
-#include "runtime/device/cpu/library.h"
-#include "test/unit/nn/Evaluator.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
+#include "runtime/device/cpu/library.h"
+#include "test/unit/nn/Evaluator.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -34,9 +35,10 @@ static std::string typeList(ArrayRef<std::string> types, bool isDouble, bool nam
 }
 
 static std::string functionText(const CallCase &c, bool isDouble, size_t n) {
-  std::string results = typeList(c.results, isDouble, false), text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, isDouble, true) + ") -> (" +
-                                                                     results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text + " : (" +
-                                                                     typeList(c.operands, isDouble, false) + ") -> (" + results + ")\n  return ";
+  std::string results = typeList(c.results, isDouble, false),
+              text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, isDouble, true) +
+                     ") -> (" + results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text +
+                     " : (" + typeList(c.operands, isDouble, false) + ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
   return text + " : " + results + "\n}\n";
@@ -76,13 +78,17 @@ static std::vector<char> narrowed(Array &array) {
 
 static std::vector<CallCase> makeCases() {
   std::vector<CallCase> cases;
-  auto contract = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands, std::string result, std::string more = "") {
-    cases.push_back({std::string("nn.contract %0, %1") + (operands.size() == 3 ? ", %2" : "") + " {lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs +
-                         "\", out_letters = \"" + out + "\"" + more + "}",
-                     operands, {result}});
+  auto contract = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands,
+                      std::string result, std::string more = "") {
+    cases.push_back({std::string("nn.contract %0, %1") + (operands.size() == 3 ? ", %2" : "") +
+                         " {lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs + "\", out_letters = \"" +
+                         out + "\"" + more + "}",
+                     operands,
+                     {result}});
   };
   contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64"}, "2x3x5xf64");
-  contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64", "5xf64"}, "2x3x5xf64", ", activation = \"gelu_tanh\"");
+  contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64", "5xf64"}, "2x3x5xf64",
+           ", activation = \"gelu_tanh\"");
   contract("bso", "io", "bsi", {"2x3x5xf64", "4x5xf64"}, "2x3x4xf64");
   contract("bsi", "bso", "io", {"2x3x4xf64", "2x3x5xf64"}, "4x5xf64");
   contract("io", "bsi", "bso", {"4x5xf64", "2x3x4xf64"}, "2x3x5xf64");
@@ -99,20 +105,27 @@ static std::vector<CallCase> makeCases() {
   contract("bi", "bi", "b", {"3x4xf64", "3x4xf64"}, "3xf64");
   contract("bi", "bi", "bi", {"3x4xf64", "3x4xf64"}, "3x4xf64");
 
-  std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"}, square = {"2x5x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"};
+  std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"},
+                           square = {"2x5x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"};
   std::vector<std::string> o = {"2x3x2x2x4xf64", "2x3x2x2xf64"}, squareO = {"2x5x2x2x4xf64", "2x5x2x2xf64"};
-  auto attention = [&](std::vector<std::string> in, std::vector<std::string> out, bool causal, std::string bias) {
-    std::string text = bias.empty() ? "%0, %1, %2" : "%0, %1, %2, %3", attrs = causal ? ", causal = true" : "", flag = bias.empty() ? "0" : "1";
+  auto attention = [&](std::vector<std::string> in, std::vector<std::string> out, bool causal,
+                       std::string bias) {
+    std::string text = bias.empty() ? "%0, %1, %2" : "%0, %1, %2, %3",
+                attrs = causal ? ", causal = true" : "", flag = bias.empty() ? "0" : "1";
     if (!bias.empty())
       in.push_back(bias);
-    cases.push_back({"nn.attention " + text + " {scale = 0.5" + attrs + ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0>}", in, out});
+    cases.push_back({"nn.attention " + text + " {scale = 0.5" + attrs +
+                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0>}",
+                     in, out});
     std::vector<std::string> dqkv(in.begin(), in.begin() + 3);
     int next = in.size();
     for (const std::string &type : {out[0], out[1], out[0]}) {
       text += ", %" + std::to_string(next++);
       in.push_back(type);
     }
-    cases.push_back({"nn.attention_grad " + text + " {scale = 0.5" + attrs + ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0>}", in, dqkv});
+    cases.push_back({"nn.attention_grad " + text + " {scale = 0.5" + attrs +
+                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0>}",
+                     in, dqkv});
   };
   attention(qkv, o, false, "");
   attention(square, squareO, true, "");
@@ -121,22 +134,32 @@ static std::vector<CallCase> makeCases() {
 
   cases.push_back({"nn.gather %0, %1", {"4x3x2xf64", "2x3xi64"}, {"2x3x3x2xf64"}});
   cases.push_back({"nn.scatter_add %0, %1", {"2x3xi64", "2x3x4xf64"}, {"4x4xf64"}});
-  cases.push_back({"nn.softmax_sums %0, %1, %2", {"2x3x4xf64", "2x3xi64", "2x3xf64"}, {"2x3xf64", "2x3xf64"}});
-  cases.push_back({"nn.cross_entropy_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"}, {"2x3x5xf64"}});
+  cases.push_back(
+      {"nn.softmax_sums %0, %1, %2", {"2x3x4xf64", "2x3xi64", "2x3xf64"}, {"2x3xf64", "2x3xf64"}});
+  cases.push_back(
+      {"nn.cross_entropy_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"}, {"2x3x5xf64"}});
   cases.push_back({"nn.sum_squares %0", {"2x3x4xf64"}, {"f64"}});
   cases.push_back({"nn.transpose %0 {perm = array<i64: 2, 0, 1>}", {"2x3x4xf64"}, {"4x2x3xf64"}});
-  cases.push_back({"nn.slice %0 {starts = array<i64: 1, 1>, sizes = array<i64: 2, 3>, steps = array<i64: 2, 1>}", {"5x4xf64"}, {"2x3xf64"}});
+  cases.push_back(
+      {"nn.slice %0 {starts = array<i64: 1, 1>, sizes = array<i64: 2, 3>, steps = array<i64: 2, 1>}",
+       {"5x4xf64"},
+       {"2x3xf64"}});
 
   auto conv = [&](std::string attributes, std::string x, std::string w, std::string bias, std::string y) {
     std::vector<std::string> operands = {x, w};
     if (!bias.empty())
       operands.push_back(bias);
-    cases.push_back({std::string("nn.conv ") + (bias.empty() ? "%0, %1" : "%0, %1, %2") + " {" + attributes + "}", operands, {y}});
+    cases.push_back(
+        {std::string("nn.conv ") + (bias.empty() ? "%0, %1" : "%0, %1, %2") + " {" + attributes + "}",
+         operands,
+         {y}});
     cases.push_back({"nn.conv_grad_input %0, %1 {" + attributes + "}", {w, y}, {x}});
     cases.push_back({"nn.conv_grad_weights %0, %1 {" + attributes + "}", {x, y}, {w}});
   };
-  conv("strides = array<i64: 2, 1>, pads = array<i64: 1, 0, 0, 1>, dilations = array<i64: 1, 2>, groups = 1", "2x3x5x6xf64", "4x3x2x3xf64", "4xf64", "2x4x3x3xf64");
-  conv("strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, groups = 2", "2x4x5xf64", "6x2x3xf64", "", "2x6x5xf64");
+  conv("strides = array<i64: 2, 1>, pads = array<i64: 1, 0, 0, 1>, dilations = array<i64: 1, 2>, groups = 1",
+       "2x3x5x6xf64", "4x3x2x3xf64", "4xf64", "2x4x3x3xf64");
+  conv("strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, groups = 2", "2x4x5xf64",
+       "6x2x3xf64", "", "2x6x5xf64");
 
   auto update = [&](std::string kind, int states) {
     std::vector<std::string> operands(2 + states, "3x4xf64"), results(1 + states, "3x4xf64");
@@ -161,7 +184,8 @@ TEST(LibraryCall, AgreesWithThePlainLowering) {
     doubles += functionText(cases[n], true, n);
     floats += functionText(cases[n], false, n);
   }
-  OwningOpRef<ModuleOp> plain = parseSourceString<ModuleOp>(doubles, context.get()), module = parseSourceString<ModuleOp>(floats, context.get());
+  OwningOpRef<ModuleOp> plain = parseSourceString<ModuleOp>(doubles, context.get()),
+                        module = parseSourceString<ModuleOp>(floats, context.get());
   ASSERT_TRUE(plain && module);
   std::vector<std::vector<Array>> operandsOf, expectedOf;
   for (size_t n = 0; n < cases.size(); ++n) {
@@ -225,7 +249,8 @@ TEST(LibraryCall, AgreesWithThePlainLowering) {
       auto &buffer = buffers[isNamed ? numOperands + r : call->inPlace[r]];
       for (int64_t i = 0; i < expectedOf[n][r].size(); ++i) {
         double expected = expectedOf[n][r].doubles()[i];
-        ASSERT_NEAR(reinterpret_cast<float *>(buffer.data())[i], expected, 2e-5 * (1 + std::abs(expected))) << "result " << r << " element " << i;
+        ASSERT_NEAR(reinterpret_cast<float *>(buffer.data())[i], expected, 2e-5 * (1 + std::abs(expected)))
+            << "result " << r << " element " << i;
       }
     }
   }

@@ -1,10 +1,11 @@
-// The per-rank forms of operators: on one rank that holds a padded block of everything, with what the operator asks for in the padding and
-// NaN elsewhere, they must compute what the operator computes on the logical sizes. Also where the operator cooperates.
+// The per-rank forms of operators: on one rank that holds a padded block of everything, with what the
+// operator asks for in the padding and NaN elsewhere, they must compute what the operator computes on the
+// logical sizes. Also where the operator cooperates.
 #include "dialects/nn/NN.h"
-#include "test/unit/nn/Evaluator.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
+#include "test/unit/nn/Evaluator.h"
 #include <gtest/gtest.h>
 #include <map>
 #include <random>
@@ -15,7 +16,8 @@ using namespace tessera::nn;
 using namespace tessera::test;
 
 namespace {
-/// An operator on %0, %1, ... of tensors; `padded`: extents of factors by name; `split`: factors said to be split (over one rank).
+/// An operator on %0, %1, ... of tensors; `padded`: extents of factors by name; `split`: factors said to be
+/// split (over one rank).
 struct LocalCase {
   std::string text;
   std::vector<std::string> operands, results;
@@ -26,11 +28,18 @@ struct LocalCase {
 /// One rank that holds everything.
 class WholeRank : public LocalBuilder {
 public:
-  WholeRank(Operation *op, const LocalCase &c) : LocalBuilder(op->getContext()), op(op), rule(cast<FactorOpInterface>(op).getFactorRule()), c(c) {}
+  WholeRank(Operation *op, const LocalCase &c)
+      : LocalBuilder(op->getContext()), op(op), rule(cast<FactorOpInterface>(op).getFactorRule()), c(c) {}
   Location loc() const override { return op->getLoc(); }
-  RankedTensorType resultType(unsigned result) const override { return padded(op->getResult(result).getType(), rule.results[result]); }
-  RankedTensorType operandType(unsigned operand) const { return padded(op->getOperand(operand).getType(), rule.operands[operand]); }
-  bool isSplit(int factor) const override { return factor >= 0 && c.split.find(rule.factors[factor].name) != std::string::npos; }
+  RankedTensorType resultType(unsigned result) const override {
+    return padded(op->getResult(result).getType(), rule.results[result]);
+  }
+  RankedTensorType operandType(unsigned operand) const {
+    return padded(op->getOperand(operand).getType(), rule.operands[operand]);
+  }
+  bool isSplit(int factor) const override {
+    return factor >= 0 && c.split.find(rule.factors[factor].name) != std::string::npos;
+  }
   Value blockStart(int) override { return arith::ConstantIntOp::create(*this, loc(), 0, 64); }
   Value allReduce(Value value, int, StringRef) override { return value; }
   Value logicalIndex(unsigned result, unsigned dim) override {
@@ -62,16 +71,19 @@ static std::string typeList(ArrayRef<std::string> types, bool names = false) {
 }
 
 static std::string globalText(const LocalCase &c, size_t n) {
-  std::string results = typeList(c.results), text = "func.func @global" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" + results +
-                                                    ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text + " : (" + typeList(c.operands) +
-                                                    ") -> (" + results + ")\n  return ";
+  std::string results = typeList(c.results),
+              text = "func.func @global" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" +
+                     results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text + " : (" +
+                     typeList(c.operands) + ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
   return text + " : " + results + "\n}\n";
 }
 
-/// Calls `visit(place in the small array, place in the large one)` for every element of the small box at the start of the large one.
-static void forEachShared(RankedTensorType small, RankedTensorType large, llvm::function_ref<void(int64_t, int64_t)> visit) {
+/// Calls `visit(place in the small array, place in the large one)` for every element of the small box at the
+/// start of the large one.
+static void forEachShared(RankedTensorType small, RankedTensorType large,
+                          llvm::function_ref<void(int64_t, int64_t)> visit) {
   for (int64_t i = 0; i < small.getNumElements(); ++i) {
     int64_t rest = i, at = 0, stride = 1;
     for (int64_t d = small.getRank() - 1; d >= 0; --d) {
@@ -90,43 +102,97 @@ static std::vector<LocalCase> makeCases() {
   std::vector<std::string> lnGrad = {"2x3x5xf64", "2x3x5xf64", "2x3xf64", "2x3xf64", "5xf64"};
   for (std::string split : {"", "c"}) {
     cases.push_back({"nn.layer_norm %0, %1, %2" + eps, ln, lnOut, {{"c", 6}, {"b", 4}}, split});
-    cases.push_back({"nn.layer_norm_grad %0, %1, %2, %3, %4", lnGrad, {"2x3x5xf64"}, {{"c", 6}, {"a", 3}}, split});
-    cases.push_back({"nn.rms_norm %0, %1" + eps, {"2x3x5xf64", "5xf64"}, {"2x3x5xf64", "2x3xf64"}, {{"c", 6}}, split});
-    cases.push_back({"nn.rms_norm_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3x5xf64", "2x3xf64", "5xf64"}, {"2x3x5xf64"}, {{"c", 6}}, split});
-    cases.push_back({"nn.reduce %0 {dims = array<i64: 0, 2>, kind = \"max\"}", {"2x3x5xf64"}, {"3xf64"}, {{"a", 4}, {"c", 6}}, split});
+    cases.push_back(
+        {"nn.layer_norm_grad %0, %1, %2, %3, %4", lnGrad, {"2x3x5xf64"}, {{"c", 6}, {"a", 3}}, split});
+    cases.push_back(
+        {"nn.rms_norm %0, %1" + eps, {"2x3x5xf64", "5xf64"}, {"2x3x5xf64", "2x3xf64"}, {{"c", 6}}, split});
+    cases.push_back({"nn.rms_norm_grad %0, %1, %2, %3",
+                     {"2x3x5xf64", "2x3x5xf64", "2x3xf64", "5xf64"},
+                     {"2x3x5xf64"},
+                     {{"c", 6}},
+                     split});
+    cases.push_back({"nn.reduce %0 {dims = array<i64: 0, 2>, kind = \"max\"}",
+                     {"2x3x5xf64"},
+                     {"3xf64"},
+                     {{"a", 4}, {"c", 6}},
+                     split});
   }
-  cases.push_back({"nn.layer_norm_grad_affine %0, %1, %2, %3", {"2x3x5xf64", "2x3x5xf64", "2x3xf64", "2x3xf64"}, {"5xf64", "5xf64"}, {{"b", 4}, {"c", 6}}, ""});
-  cases.push_back({"nn.rms_norm_grad_affine %0, %1, %2", {"2x3x5xf64", "2x3x5xf64", "2x3xf64"}, {"5xf64"}, {{"a", 4}}, ""});
+  cases.push_back({"nn.layer_norm_grad_affine %0, %1, %2, %3",
+                   {"2x3x5xf64", "2x3x5xf64", "2x3xf64", "2x3xf64"},
+                   {"5xf64", "5xf64"},
+                   {{"b", 4}, {"c", 6}},
+                   ""});
+  cases.push_back({"nn.rms_norm_grad_affine %0, %1, %2",
+                   {"2x3x5xf64", "2x3x5xf64", "2x3xf64"},
+                   {"5xf64"},
+                   {{"a", 4}},
+                   ""});
   cases.push_back({"nn.softmax %0", {"2x5xf64"}, {"2x5xf64"}, {{"b", 8}}, ""});
   cases.push_back({"nn.softmax_grad %0, %1", {"2x5xf64", "2x5xf64"}, {"2x5xf64"}, {{"b", 8}}, ""});
   for (std::string kind : {"sum", "min", "prod"})
-    cases.push_back({"nn.reduce %0 {dims = array<i64: 0, 2>, kind = \"" + kind + "\"}", {"2x3x5xf64"}, {"3xf64"}, {{"a", 4}, {"c", 6}}, ""});
+    cases.push_back({"nn.reduce %0 {dims = array<i64: 0, 2>, kind = \"" + kind + "\"}",
+                     {"2x3x5xf64"},
+                     {"3xf64"},
+                     {{"a", 4}, {"c", 6}},
+                     ""});
   cases.push_back({"nn.sum_squares %0", {"2x3xf64"}, {"f64"}, {{"a", 4}, {"b", 4}}, ""});
-  cases.push_back({"nn.contract %0, %1 {lhs_letters = \"bsi\", rhs_letters = \"io\", out_letters = \"bso\"}", {"2x3x5xf64", "5x3xf64"}, {"2x3x3xf64"},
-                   {{"i", 6}, {"s", 4}, {"o", 4}}, ""});
+  cases.push_back({"nn.contract %0, %1 {lhs_letters = \"bsi\", rhs_letters = \"io\", out_letters = \"bso\"}",
+                   {"2x3x5xf64", "5x3xf64"},
+                   {"2x3x3xf64"},
+                   {{"i", 6}, {"s", 4}, {"o", 4}},
+                   ""});
   for (std::string split : {"", "V"}) {
     cases.push_back({"nn.gather %0, %1", {"5x3xf64", "2x3xi64"}, {"2x3x3xf64"}, {{"V", 6}, {"b", 4}}, split});
-    cases.push_back({"nn.scatter_add %0, %1", {"2x3xi64", "2x3x3xf64"}, {"5x3xf64"}, {{"V", 6}, {"b", 4}}, split});
-    cases.push_back({"nn.cross_entropy %0, %1", {"2x3x5xf64", "2x3xi64"}, {"f64", "2x3xf64"}, {{"V", 6}, {"b", 4}}, split});
-    cases.push_back({"nn.cross_entropy_grad %0, %1, %2, %3", {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"}, {"2x3x5xf64"}, {{"V", 6}, {"b", 4}}, split});
+    cases.push_back(
+        {"nn.scatter_add %0, %1", {"2x3xi64", "2x3x3xf64"}, {"5x3xf64"}, {{"V", 6}, {"b", 4}}, split});
+    cases.push_back({"nn.cross_entropy %0, %1",
+                     {"2x3x5xf64", "2x3xi64"},
+                     {"f64", "2x3xf64"},
+                     {{"V", 6}, {"b", 4}},
+                     split});
+    cases.push_back({"nn.cross_entropy_grad %0, %1, %2, %3",
+                     {"2x3x5xf64", "2x3xi64", "2x3xf64", "f64"},
+                     {"2x3x5xf64"},
+                     {{"V", 6}, {"b", 4}},
+                     split});
   }
   cases.push_back({"nn.count_valid %0", {"2x3xi64"}, {"f64"}, {{"b", 4}}, ""});
-  cases.push_back({"nn.slice %0 {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>, steps = array<i64: 1, 2>}", {"2x5xf64"}, {"2x2xf64"},
-                   {{"a", 4}, {"b", 6}, {"d", 4}}, ""});
-  cases.push_back({"nn.pad %0 {low = array<i64: 0, 1>, high = array<i64: 0, 2>, interior = array<i64: 0, 0>}", {"2x5xf64"}, {"2x8xf64"},
-                   {{"a", 4}, {"b", 6}, {"d", 9}}, ""});
-  cases.push_back({"nn.concat %0, %1 {dim = 1}", {"2x3xf64", "2x2xf64"}, {"2x5xf64"}, {{"a", 4}, {"c", 4}, {"b", 6}}, ""});
-  cases.push_back({"nn.rotary %0, %1, %2", {"2x3x4xf64", "3x4xf64", "3x4xf64"}, {"2x3x4xf64"}, {{"c", 6}, {"b", 4}}, ""});
-  cases.push_back({"nn.conv %0, %1 {strides = array<i64: 2>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, groups = 1}", {"2x3x5xf64", "4x3x3xf64"},
-                   {"2x4x3xf64"}, {{"a", 8}, {"e", 4}, {"d", 4}, {"c", 4}, {"o", 6}}, ""});
-  std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x3x2x4xf64", "2x3x2x4xf64"}, o = {"2x3x2x2x4xf64", "2x3x2x2xf64"};
+  cases.push_back(
+      {"nn.slice %0 {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>, steps = array<i64: 1, 2>}",
+       {"2x5xf64"},
+       {"2x2xf64"},
+       {{"a", 4}, {"b", 6}, {"d", 4}},
+       ""});
+  cases.push_back({"nn.pad %0 {low = array<i64: 0, 1>, high = array<i64: 0, 2>, interior = array<i64: 0, 0>}",
+                   {"2x5xf64"},
+                   {"2x8xf64"},
+                   {{"a", 4}, {"b", 6}, {"d", 9}},
+                   ""});
+  cases.push_back({"nn.concat %0, %1 {dim = 1}",
+                   {"2x3xf64", "2x2xf64"},
+                   {"2x5xf64"},
+                   {{"a", 4}, {"c", 4}, {"b", 6}},
+                   ""});
+  cases.push_back(
+      {"nn.rotary %0, %1, %2", {"2x3x4xf64", "3x4xf64", "3x4xf64"}, {"2x3x4xf64"}, {{"c", 6}, {"b", 4}}, ""});
+  cases.push_back({"nn.conv %0, %1 {strides = array<i64: 2>, pads = array<i64: 1, 1>, dilations = array<i64: "
+                   "1>, groups = 1}",
+                   {"2x3x5xf64", "4x3x3xf64"},
+                   {"2x4x3xf64"},
+                   {{"a", 8}, {"e", 4}, {"d", 4}, {"c", 4}, {"o", 6}},
+                   ""});
+  std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x3x2x4xf64", "2x3x2x4xf64"},
+                           o = {"2x3x2x2x4xf64", "2x3x2x2xf64"};
   std::map<std::string, int64_t> heads = {{"s", 4}, {"t", 4}, {"m", 3}, {"g", 3}};
   for (std::string split : {"", "s"}) {
-    cases.push_back({"nn.attention %0, %1, %2 {scale = 0.5, causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>}", qkv, o, heads, split});
+    cases.push_back({"nn.attention %0, %1, %2 {scale = 0.5, causal = true, operandSegmentSizes = array<i32: "
+                     "1, 1, 1, 0, 0>}",
+                     qkv, o, heads, split});
     std::vector<std::string> all = qkv;
     all.insert(all.end(), {o[0], o[1], o[0]});
-    cases.push_back({"nn.attention_grad %0, %1, %2, %3, %4, %5 {scale = 0.5, causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0>}", all, qkv,
-                     heads, split});
+    cases.push_back({"nn.attention_grad %0, %1, %2, %3, %4, %5 {scale = 0.5, causal = true, "
+                     "operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0>}",
+                     all, qkv, heads, split});
   }
   return cases;
 }
@@ -158,7 +224,8 @@ TEST(LocalForm, PaddingDoesNotChangeTheLogicalResult) {
     for (unsigned r = 0; r < op->getNumResults(); ++r)
       resultTypes.push_back(builder.resultType(r));
     builder.setInsertionPointAfter(global);
-    auto local = func::FuncOp::create(builder, op->getLoc(), "local" + std::to_string(n), builder.getFunctionType(operandTypes, resultTypes));
+    auto local = func::FuncOp::create(builder, op->getLoc(), "local" + std::to_string(n),
+                                      builder.getFunctionType(operandTypes, resultTypes));
     Block *body = local.addEntryBlock();
     builder.setInsertionPointToStart(body);
     SmallVector<Value> results;
@@ -192,7 +259,8 @@ TEST(LocalForm, PaddingDoesNotChangeTheLogicalResult) {
         else
           padded.integers()[e] = int64_t(filler);
       }
-      forEachShared(whole.type, padded.type, [&](int64_t from, int64_t to) { padded.integers()[to] = whole.integers()[from]; });
+      forEachShared(whole.type, padded.type,
+                    [&](int64_t from, int64_t to) { padded.integers()[to] = whole.integers()[from]; });
       v.global.push_back(std::move(whole));
       v.local.push_back(std::move(padded));
     }
@@ -212,13 +280,15 @@ TEST(LocalForm, PaddingDoesNotChangeTheLogicalResult) {
   for (size_t n = 0; n < cases.size(); ++n) {
     SCOPED_TRACE(cases[n].text + (cases[n].split.empty() ? "" : " split " + cases[n].split));
     Values &v = values[n];
-    llvm::Error error = (*created)->run("global" + std::to_string(n), pointers(v.global), pointers(v.globalResults));
+    llvm::Error error =
+        (*created)->run("global" + std::to_string(n), pointers(v.global), pointers(v.globalResults));
     ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
     error = (*created)->run("local" + std::to_string(n), pointers(v.local), pointers(v.localResults));
     ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
     for (size_t r = 0; r < v.globalResults.size(); ++r)
       forEachShared(v.globalResults[r].type, v.localResults[r].type, [&](int64_t from, int64_t to) {
-        EXPECT_NEAR(v.localResults[r].doubles()[to], v.globalResults[r].doubles()[from], 1e-12) << "result " << r << " element " << from;
+        EXPECT_NEAR(v.localResults[r].doubles()[to], v.globalResults[r].doubles()[from], 1e-12)
+            << "result " << r << " element " << from;
       });
   }
 }
