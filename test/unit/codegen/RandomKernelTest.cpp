@@ -1,4 +1,4 @@
-// Random kernels, compiled with the chosen schedule and plainly, must agree: broadcasts, transposes, reductions over any dimensions,
+// Random kernels, compiled with the chosen schedule and plainly, must agree, also with results written in place: broadcasts, transposes, reductions over any dimensions,
 // reshapes, slices, insertions, several results.
 
 #include "test/unit/codegen/KernelTest.h"
@@ -249,11 +249,38 @@ TEST_P(RandomKernel, AgreesWithItsPlainForm) {
     }
     kernel.run(args);
     plain.run(plainArgs);
+    auto compare = [&](auto &got, const char *what) {
+      for (size_t r = 0; r < got.size(); ++r)
+        for (size_t i = 0; i < got[r]->size; ++i) {
+          float want = (*wanted[r])[i];
+          ASSERT_NEAR((*got[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want))) << what << ", result " << r << " at " << i;
+        }
+    };
+    compare(results, "own buffers");
+    // Every result that may take an argument's place does.
+    std::vector<std::unique_ptr<Buffer<float>>> inPlace(results.size());
+    std::vector<bool> taken(inputs.size());
+    std::string changed = text;
+    for (auto [argument, result] : kernel.info().inPlace) {
+      if (taken[argument] || inPlace[result])
+        continue;
+      taken[argument] = true;
+      inPlace[result] = std::make_unique<Buffer<float>>(inputs[argument]->size);
+      std::copy_n(inputs[argument]->data, inputs[argument]->size, inPlace[result]->data);
+      args[argument] = inPlace[result]->data;
+      std::string declaration = "%v" + std::to_string(argument) + ": " + typeOf(generator.arguments[argument]);
+      changed.insert(changed.find(declaration) + declaration.size(), " {tessera.result = " + std::to_string(result) + " : i64}");
+    }
+    args.resize(inputs.size());
     for (size_t r = 0; r < results.size(); ++r)
-      for (size_t i = 0; i < results[r]->size; ++i) {
-        float want = (*wanted[r])[i];
-        ASSERT_NEAR((*results[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want))) << "result " << r << " at " << i;
+      if (!inPlace[r]) {
+        inPlace[r] = std::make_unique<Buffer<float>>(results[r]->size, NAN);
+        args.push_back(inPlace[r]->data);
       }
+    TestKernel second(changed);
+    ASSERT_TRUE(second.ok()) << changed;
+    second.run(args);
+    compare(inPlace, "in place");
   }
 }
 
