@@ -21,6 +21,19 @@ static bool sameAxes(AxisList a, AxisList b) {
   return a == b;
 }
 
+// The atoms of all dimensions in order, runs of whole ones joined: what decides where the elements of the flat value are.
+static SmallVector<dist::Atom> placement(const Layout &layout) {
+  SmallVector<dist::Atom> result;
+  for (const dist::Atom *atom : layout.atoms()) {
+    auto whole = [](const dist::Atom &a) { return a.axes.empty() && a.padded == a.size; };
+    if (!result.empty() && whole(*atom) && whole(result.back()))
+      result.back() = dist::Atom(result.back().size * atom->size);
+    else if (!whole(*atom) || atom->size > 1)
+      result.push_back(*atom);
+  }
+  return result;
+}
+
 static LogicalResult verify(nn::FactorOpInterface op) {
   nn::FactorRule rule = op.getFactorRule();
   auto layoutOf = [](Value value) { return dist::getLayout(value.getType()); };
@@ -41,8 +54,15 @@ static LogicalResult verify(nn::FactorOpInterface op) {
       return op->emitOpError("is not linear in operand ") << i << ", which is a partial sum over {" << dist::toString(incoming)
                                                           << "}; reduce it first";
   }
-  if (rule.isReshape)
+  if (rule.isReshape) {
+    Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
+    if (placement(from) != placement(to))
+      return op->emitOpError("would move data: it goes from ") << dist::toString(from) << " to " << dist::toString(to);
+    if (!sameAxes(from.partial, to.partial))
+      return op->emitOpError("result 0 is laid out as a partial sum over {") << dist::toString(to.partial) << "} but is one over {"
+                                                                            << dist::toString(from.partial) << "}";
     return success();
+  }
   SmallVector<SmallVector<dist::Atom, 1>> atoms(rule.factors.size());
   auto meet = [&](ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what) -> LogicalResult {
     for (auto [i, value] : tensors(values)) {

@@ -1,0 +1,91 @@
+// RUN: tessera-opt %s --split-input-file --tessera-verify-layouts --verify-diagnostics
+
+!whole = tensor<4x8xf32, #dist.layout<[[4], [8]]>>
+!partial = tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>
+
+func.func @not_linear(%x: !partial) -> !partial {
+  // expected-error@below {{is not linear in operand 0, which is a partial sum over {"t"=2}; reduce it first}}
+  %0 = nn.gelu %x {tanh = true} : (!partial) -> !partial
+  return %0 : !partial
+}
+
+// Adding a replicated value to a partial sum would count it once a rank.
+func.func @adds_a_whole_value(%x: !partial, %y: !whole) -> !partial {
+  // expected-error@below {{adds operand 1, a partial sum over {}, to one over {"t"=2}}}
+  %0 = nn.acc %x, %y : (!partial, !whole) -> !partial
+  return %0 : !partial
+}
+
+// A reshape passes a partial sum along, a sum of partial sums too.
+func.func @passes(%x: !partial) -> tensor<32xf32, #dist.layout<[[4, 8]], partial = ["t"=2]>> {
+  %0 = nn.acc %x, %x : (!partial, !partial) -> !partial
+  %1 = nn.reshape %0 : (!partial) -> tensor<32xf32, #dist.layout<[[4, 8]], partial = ["t"=2]>>
+  return %1 : tensor<32xf32, #dist.layout<[[4, 8]], partial = ["t"=2]>>
+}
+
+// -----
+
+func.func @forgotten_sum(%x: tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>, %w: tensor<8x8xf32, #dist.layout<[[8 : "t"=2], [8]]>>)
+    -> tensor<4x8xf32, #dist.layout<[[4], [8]]>> {
+  // expected-error@below {{result 0 is laid out as a partial sum over {} but is one over {"t"=2}}}
+  %0 = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+     : (tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>, tensor<8x8xf32, #dist.layout<[[8 : "t"=2], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8]]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4], [8]]>>
+}
+
+func.func @invented_sum(%x: tensor<4x8xf32, #dist.layout<[[4], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>> {
+  // expected-error@below {{result 0 is laid out as a partial sum over {"t"=2} but is one over {}}}
+  %0 = nn.exp %x : (tensor<4x8xf32, #dist.layout<[[4], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>
+}
+
+// -----
+
+func.func @unsplit(%x: tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>> {
+  // expected-error@below {{operand 0 dimension 1 is split over {"t"=2} but factor b must be whole}}
+  %0 = nn.softmax %x : (tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+}
+
+// -----
+
+func.func @operands_apart(%x: tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>, %y: tensor<4x8xf32, #dist.layout<[[4], [8]]>>)
+    -> tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>> {
+  // expected-error@below {{operand 1 dimension 0 is laid out otherwise than another along factor a of ([a,b], [a,b])->([a,b])}}
+  %0 = nn.add %x, %y : (tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>, tensor<4x8xf32, #dist.layout<[[4], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>
+}
+
+// Padding is part of it: positions would not meet.
+func.func @padded_apart(%x: tensor<3x8xf32, #dist.layout<[[3 pad 4 : "t"=2], [8]]>>, %y: tensor<3x8xf32, #dist.layout<[[3 pad 6 : "t"=2], [8]]>>)
+    -> tensor<3x8xf32, #dist.layout<[[3 pad 4 : "t"=2], [8]]>> {
+  // expected-error@below {{operand 1 dimension 0 is laid out otherwise than another along factor a of ([a,b], [a,b])->([a,b])}}
+  %0 = nn.add %x, %y : (tensor<3x8xf32, #dist.layout<[[3 pad 4 : "t"=2], [8]]>>, tensor<3x8xf32, #dist.layout<[[3 pad 6 : "t"=2], [8]]>>) -> tensor<3x8xf32, #dist.layout<[[3 pad 4 : "t"=2], [8]]>>
+  return %0 : tensor<3x8xf32, #dist.layout<[[3 pad 4 : "t"=2], [8]]>>
+}
+
+func.func @result_apart(%x: tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>> {
+  // expected-error@below {{result 0 dimension 0 is laid out otherwise than another along factor a of ([a,b])->([a,b])}}
+  %0 = nn.exp %x : (tensor<4x8xf32, #dist.layout<[[4 : "t"=2], [8]]>>) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+}
+
+// -----
+
+func.func @reshape_moves(%x: tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>) -> tensor<32xf32, #dist.layout<[[32 : "t"=2]]>> {
+  // expected-error@below {{would move data: it goes from [[4], [8 : "t"=2]] to [[32 : "t"=2]]}}
+  %0 = nn.reshape %x : (tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>) -> tensor<32xf32, #dist.layout<[[32 : "t"=2]]>>
+  return %0 : tensor<32xf32, #dist.layout<[[32 : "t"=2]]>>
+}
+
+func.func @reshape_forgets_a_sum(%x: tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>) -> tensor<32xf32, #dist.layout<[[32]]>> {
+  // expected-error@below {{result 0 is laid out as a partial sum over {} but is one over {"t"=2}}}
+  %0 = nn.reshape %x : (tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>) -> tensor<32xf32, #dist.layout<[[32]]>>
+  return %0 : tensor<32xf32, #dist.layout<[[32]]>>
+}
+
+// Whole atoms may be regrouped, and dimensions of extent 1 come and go.
+func.func @reshape_regroups(%x: tensor<4x6x5xf32, #dist.layout<[[4], [6], [5 pad 6 : "t"=2]]>>) -> tensor<8x3x1x5xf32, #dist.layout<[[8], [3], [], [5 pad 6 : "t"=2]]>> {
+  %0 = nn.reshape %x : (tensor<4x6x5xf32, #dist.layout<[[4], [6], [5 pad 6 : "t"=2]]>>) -> tensor<8x3x1x5xf32, #dist.layout<[[8], [3], [], [5 pad 6 : "t"=2]]>>
+  return %0 : tensor<8x3x1x5xf32, #dist.layout<[[8], [3], [], [5 pad 6 : "t"=2]]>>
+}
