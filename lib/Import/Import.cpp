@@ -5,8 +5,8 @@
 #include "lib/Import/Parameters.h"
 #include "lib/Import/Reader.h"
 #include "lib/Support/Location.h"
-#include "llvm/ADT/ScopeExit.h"
 #include "mlir/IR/Verifier.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 
 using namespace mlir;
 using llvm::Twine;
@@ -113,6 +113,8 @@ private:
       Operation *variable = SymbolTable::lookupSymbolIn(*module, symbol);
       if (info.trained)
         variable->setAttr("trained", builder.getBoolAttr(true));
+      if (info.dropped)
+        variable->setAttr("init", builder.getStringAttr("zero"));
       if (!info.source.empty())
         variable->setAttr("source", builder.getStringAttr(info.source));
       if (info.transposed)
@@ -157,6 +159,9 @@ private:
     function.setFunctionType(builder.getFunctionType(function.getArgumentTypes(), types));
     function.setAllResultAttrs(attributes);
     materializeKnownValues(emitter, *module, weights);
+    for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
+      if (isOpTriviallyDead(&op))
+        op.erase();
   }
 
   /// The file's own shape of an output, where it has one, must be the computed one under the binds.

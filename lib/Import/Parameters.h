@@ -16,6 +16,8 @@ struct ParameterInfo {
   bool transposed = false;
   /// Names under which weights of the file as written hold this parameter.
   std::vector<std::string> aliases;
+  /// Zeros that the exporter dropped from the file: weights of the file as written lack it.
+  bool dropped = false;
 };
 
 struct ParameterPlan {

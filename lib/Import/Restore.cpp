@@ -127,7 +127,9 @@ private:
       zeros.dims = {rowsAreOutputs ? matrix.dims.front() : matrix.dims.back()};
       auto bytes = std::make_shared<std::string>(zeros.dims[0] * elementBytes(zeros.type), '\0');
       zeros.bytes = {bytes, *bytes};
-      add(std::move(zeros), {});
+      ParameterInfo info;
+      info.dropped = true;
+      add(std::move(zeros), std::move(info));
       if (!product) {
         node.inputs.resize(2);
         node.inputs.push_back(bias);

@@ -4,6 +4,7 @@
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
+#include "llvm/ADT/MapVector.h"
 #include <fnmatch.h>
 
 namespace tessera {
@@ -84,6 +85,52 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (const OpRule &rule : plan.ops)
       if (failed(givePattern(module, plan, rule, mesh)))
         return failure();
+    for (const ValueRule &rule : plan.values)
+      if (failed(layDown(module, plan, rule)))
+        return failure();
+    return success();
+  }
+
+  // ", the nearest is ..." among everything that globs are matched against.
+  std::string nearest(ModuleOp module, StringRef glob) {
+    std::string best;
+    unsigned distance = ~0u;
+    for (auto func : module.getOps<func::FuncOp>())
+      for (Operation &op : func.getBody().front())
+        for (const std::string &name : namesOf(&op))
+          if (unsigned d = glob.edit_distance(name, true, distance == ~0u ? 0 : distance); d < distance)
+            distance = d, best = name;
+    return best.empty() ? "" : "; the nearest is \"" + best + "\"";
+  }
+
+  // A layout laid down by hand: on the last operator of each node that the entry matches, whose result is the node's value.
+  LogicalResult layDown(ModuleOp module, const Plan &plan, const ValueRule &rule) {
+    bool named = false;
+    Builder b(&getContext());
+    for (auto func : module.getOps<func::FuncOp>()) {
+      llvm::MapVector<StringRef, Operation *> last;
+      for (Operation &op : func.getBody().front())
+        if (isa<nn::FactorOpInterface>(op) && !op.hasAttr("nn.grad_of") && op.getNumOperands() > 0 &&
+            globMatches(rule.match, nodeName(op.getLoc())))
+          last[nodeName(op.getLoc())] = &op;
+      for (auto [name, op] : last) {
+        named = true;
+        auto type = cast<RankedTensorType>(op->getResult(0).getType());
+        SmallVector<SmallVector<StringRef>> splits(type.getRank());
+        for (auto &[dim, axes] : rule.split) {
+          int64_t d = dim < 0 ? dim + type.getRank() : dim;
+          if (d < 0 || d >= type.getRank())
+            return error(plan, rule.at) << "value \"" << name << "\" has " << type.getRank() << " dimensions and no dimension " << dim;
+          splits[d].assign(axes.begin(), axes.end());
+        }
+        SmallVector<Attribute> dims;
+        for (auto &axes : splits)
+          dims.push_back(b.getStrArrayAttr(axes));
+        op->setAttr("dist.split", b.getArrayAttr(dims));
+      }
+    }
+    if (!named)
+      return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearest(module, rule.match);
     return success();
   }
 
@@ -93,7 +140,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (BlockArgument arg : func.getArguments()) {
       auto type = cast<RankedTensorType>(arg.getType());
       auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
-      if (!name || type.getRank() == 0)
+      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
+      bool isData = !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
+      if (!name || !isData || type.getRank() == 0)
         continue;
       SmallVector<SmallVector<StringRef>> splits(type.getRank());
       for (const InputRule &rule : plan.inputs) {
@@ -107,9 +156,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
           splits[dim].push_back(axis);
         break;
       }
-      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-      bool isData = !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
-      if (trains && plan.microbatches > 1 && isData) {
+      if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)
           return func.emitError("input \"") << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
                                             << plan.microbatches << " microbatches";
@@ -163,7 +210,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         ++numPatterns;
       }
     if (!named)
-      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"";
+      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"" << nearest(module, rule.match);
     if (!given)
       return error(plan, rule.at) << "\"" << rule.match << "\": " << why;
     return success();

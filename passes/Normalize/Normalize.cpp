@@ -52,7 +52,9 @@ struct Normalize : impl::NormalizeBase<Normalize> {
                   addOrderShapePatterns(patterns, numReshapes);
                   addSinkReshapePatterns(patterns, numReshapes);
                   addSimplifyPatterns(patterns, numTrivial);
-                });
+                }) &&
+                // Last: no other pattern looks for the form that this leaves.
+                round([&](RewritePatternSet &patterns) { addUnstackPatterns(patterns, numReshapes); });
     if (!done || failed(runPipeline(after, getOperation())))
       return signalPassFailure();
     eraseUnreadBuffers(getOperation());

@@ -19,6 +19,8 @@ void addRotaryPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addOrderShapePatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 /// Moves collapsing reshapes behind products, elementwise operators and normalisations.
 void addSinkReshapePatterns(mlir::RewritePatternSet &patterns, Counter &counter);
+/// Makes slices of equal parts slices of a dimension of parts, so that what is packed can be split over ranks.
+void addUnstackPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionBiasPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 

@@ -38,12 +38,14 @@ private:
     Assignment axes;
   };
   LogicalResult decideInputs(func::FuncOp func);
+  /// The placement that a `dist.split` attribute describes: per dimension a list of axis names.
+  FailureOr<Placement> laidDown(Value value, ArrayAttr splits, Location loc) const;
   LogicalResult decideOp(Operation *op);
   LogicalResult decideAcc(nn::AccOp acc);
   LogicalResult choose(Operation *op, Decision &d);
   bool follow(Operation *op, Decision &d);
   void demand(Value value, const Placement &placement);
-  void settle(Operation *op, Decision d);
+  LogicalResult settle(Operation *op, Decision d);
   bool isFree(Value value) const { return freeValues.contains(value); }
   Placement homeOf(Value value, Operation *user) const;
   Placement whole(Value value) const { return {SmallVector<AxisList>(atoms.flat(value).size()), {}}; }
@@ -117,35 +119,37 @@ Placement Propagation::homeOf(Value value, Operation *user) const {
   return it == homes.end() ? whole(value) : it->second;
 }
 
+FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Location loc) const {
+  Placement placement = whole(value);
+  size_t k = 0;
+  for (auto [d, dim] : llvm::enumerate(atoms.of(value))) {
+    if (d < splits.size() && !dim.empty())
+      for (auto name : cast<ArrayAttr>(splits[d]).getAsRange<StringAttr>()) {
+        // A dimension that reshapes cut is split at its major atom.
+        if (name.getValue() == dist::kMicroAxis) {
+          if (micro > 1)
+            placement.atoms[k].push_back({name.str(), 1, micro});
+          continue;
+        }
+        std::string why;
+        auto axes = mesh.resolve({AxisRef{name.str(), 1, 0}}, why);
+        if (!axes)
+          return emitError(loc) << why;
+        placement.atoms[k].append(axes->begin(), axes->end());
+      }
+    k += dim.size();
+  }
+  return placement;
+}
+
 LogicalResult Propagation::decideInputs(func::FuncOp func) {
   for (BlockArgument arg : func.getArguments()) {
     Placement home = whole(arg);
-    auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split");
-    auto byDim = atoms.of(arg);
-    if (splits) {
-      size_t k = 0;
-      for (auto [d, dim] : llvm::enumerate(byDim)) {
-        if (d < splits.size() && !dim.empty()) {
-          AxisList wanted, resolved;
-          for (auto name : cast<ArrayAttr>(splits[d]).getAsRange<StringAttr>())
-            wanted.push_back({name.str(), 1, name.getValue() == dist::kMicroAxis ? micro : 0});
-          for (const AxisRef &axis : wanted) {
-            if (axis.name == dist::kMicroAxis) {
-              if (micro > 1)
-                resolved.push_back(axis);
-              continue;
-            }
-            std::string why;
-            auto one = mesh.resolve({axis}, why);
-            if (!one)
-              return func.emitError("input ") << arg.getArgNumber() << ": " << why;
-            resolved.append(one->begin(), one->end());
-          }
-          // A dimension that reshapes cut is split at its major atom.
-          home.atoms[k] = resolved;
-        }
-        k += dim.size();
-      }
+    if (auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split")) {
+      FailureOr<Placement> given = laidDown(arg, splits, func.getLoc());
+      if (failed(given))
+        return failure();
+      home = *given;
     }
     Placement before = home;
     for (AxisList &axes : before.atoms)
@@ -226,7 +230,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
   return success();
 }
 
-void Propagation::settle(Operation *op, Decision d) {
+LogicalResult Propagation::settle(Operation *op, Decision d) {
   bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
@@ -247,9 +251,17 @@ void Propagation::settle(Operation *op, Decision d) {
     bool met = op->hasAttr("nn.grad_of") ||
                (!result.use_empty() && llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
     homes[result] = met ? raw : raw.withoutPartial();
+    if (auto splits = op->getAttrOfType<ArrayAttr>("dist.split"); splits && r == 0) {
+      FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
+      if (failed(given))
+        return failure();
+      homes[result] = *given;
+      noteAxes(result, *given);
+    }
     distance[result] = near;
   }
   decisions[op] = std::move(d);
+  return success();
 }
 
 void Propagation::demand(Value value, const Placement &placement) {
@@ -266,7 +278,7 @@ void Propagation::demand(Value value, const Placement &placement) {
   d.axes = Assignment(d.atoms.factors.size());
   unsigned r = cast<OpResult>(value).getResultNumber();
   d.axes.projectResult(d.atoms, r, placement);
-  settle(op, std::move(d));
+  (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
 }
 
 LogicalResult Propagation::decideAcc(nn::AccOp acc) {
@@ -331,8 +343,7 @@ LogicalResult Propagation::decideOp(Operation *op) {
   d.axes = Assignment(d.atoms.factors.size());
   if (!follow(op, d) && failed(choose(op, d)))
     return failure();
-  settle(op, std::move(d));
-  return success();
+  return settle(op, std::move(d));
 }
 
 LogicalResult Propagation::decide(func::FuncOp func) {

@@ -108,15 +108,21 @@ void loadWeights(const CommandContext &context, const Program &program, Session 
     needed |= used[i] && context.description.variables[i].init == "file";
   if (!needed)
     return;
-  std::string path = context.options.weights;
+  std::string path = context.options.weights, own = ownPath() + ".safetensors";
+  bool hasConstants = false;
+  for (size_t i = 0; i < used.size(); ++i)
+    hasConstants |= used[i] && context.description.variables[i].role == "buffer";
+  bool isOwn = path.empty();
   session.agreed([&] {
-    if (!path.empty())
+    if (!isOwn && !hasConstants)
       return;
-    path = ownPath() + ".safetensors";
-    if (::access(path.c_str(), F_OK) != 0)
-      throw Error("no weights beside the executable ('", path, "'); give --weights FILE.safetensors");
+    if (::access(own.c_str(), F_OK) != 0)
+      throw Error("no weights beside the executable ('", own, "'); give --weights FILE.safetensors");
   });
-  for (const std::string &note : session.loadVariables(path))
+  // Saved weights hold parameters; the program's constants are in its own file.
+  if (!isOwn && hasConstants)
+    session.loadVariables(own);
+  for (const std::string &note : session.loadVariables(isOwn ? own : path, false, !isOwn))
     if (session.rank() == 0)
       std::printf("note: %s\n", note.c_str());
 }

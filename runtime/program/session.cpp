@@ -97,11 +97,12 @@ void Session::agreed(const std::function<void()> &body) {
   engine.agree(error);
 }
 
-std::vector<std::string> Session::loadVariables(const std::string &path, bool everything) {
+std::vector<std::string> Session::loadVariables(const std::string &path, bool everything, bool constantsLoaded) {
   std::vector<std::string> notes;
   std::string bytes;
   agreed([&] {
-    Weights weights(path, description.variables, RankProgram::usedVariables(description, program), everything);
+    Weights weights(path, description.variables, RankProgram::usedVariables(description, program), everything,
+                    constantsLoaded);
     instance->loadVariables(weights);
     notes = weights.notes();
     bytes = std::to_string(File::openRead(path).size());

@@ -47,9 +47,10 @@ public:
   /// Together: runs `body` on every rank.
   void agreed(const std::function<void()> &body);
 
-  /// Together: fills the variables from a weights file; `everything`: also those that start as zero (a checkpoint). Returns what a user should know.
-  std::vector<std::string> loadVariables(const std::string &path, bool everything = false);
-  /// Together: writes the parameters and buffers, or `everything`, to a safetensors file that has its name only when it is complete.
+  /// Together: fills the variables from a weights file; `everything`: also those that start as zero (a checkpoint);
+  /// `constantsLoaded`: constants have their values already and may be missing. Returns what a user should know.
+  std::vector<std::string> loadVariables(const std::string &path, bool everything = false, bool constantsLoaded = false);
+  /// Together: writes the parameters, or `everything`, to a safetensors file that has its name only when it is complete.
   void saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata, bool everything = false);
   /// Together: writes output `index` as a .npy file (bf16 as float32).
   void saveOutput(size_t index, const std::string &path);

@@ -20,10 +20,10 @@ std::string shortList(const std::vector<std::string> &names) {
 
 } // namespace
 
-bool isStored(const Variable &variable) { return variable.role == "parameter" || variable.role == "buffer"; }
+bool isStored(const Variable &variable) { return variable.role == "parameter"; }
 
 Weights::Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used,
-                 bool everything)
+                 bool everything, bool constantsLoaded)
     : reader(path), variables(variables), found(variables.size()) {
   std::vector<std::string> missing, renamed, extra;
   std::set<std::string> known;
@@ -31,13 +31,18 @@ Weights::Weights(const std::string &path, const std::vector<Variable> &variables
     const Variable &variable = variables[i];
     known.insert(variable.name);
     known.insert(variable.aliases.begin(), variable.aliases.end());
-    if (!used[i] || (variable.init != "file" && !everything))
+    // A parameter that starts as zero (one that the exporter dropped and the compiler restored) may be in the file.
+    bool optional = variable.init != "file" && variable.role == "parameter" && !everything;
+    if (!used[i] || (variable.init != "file" && !everything && !optional))
       continue;
     const StoredTensor *tensor = reader.find(variable.name);
     for (size_t a = 0; !tensor && a < variable.aliases.size(); ++a)
       if ((tensor = reader.find(variable.aliases[a])))
         renamed.push_back(variable.name);
     if (!tensor) {
+      // Constants are not in saved weights; the executable's own file has been read before.
+      if (optional || (constantsLoaded && variable.role == "buffer"))
+        continue;
       missing.push_back(variable.name);
       continue;
     }

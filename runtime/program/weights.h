@@ -14,8 +14,9 @@ class Weights {
 public:
   /// Opens the file and finds every variable, by its name or by an alias. Throws Error for missing ones, wrong shapes and types that cannot be
   /// converted. `used`: the variables that the program has (others need no values). `everything`: also those that start as zero.
+  /// `constantsLoaded`: the program's constants have their values already, and may be missing.
   Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used,
-          bool everything = false);
+          bool everything = false, bool constantsLoaded = false);
 
   /// Whether variable `index` is read from the file.
   bool has(size_t index) const { return found[index]; }
@@ -34,7 +35,7 @@ private:
   std::vector<std::string> remarks;
 };
 
-/// Whether a variable belongs into a weights file.
+/// Whether a variable belongs into saved weights: parameters do, constants of the program do not.
 bool isStored(const Variable &variable);
 
 } // namespace tessera::rt

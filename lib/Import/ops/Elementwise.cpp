@@ -31,7 +31,8 @@ void pow(NodeImport &n) {
     return n.out(n.e.binary<nn::MulOp>(base, base));
   if (value == 0.5 && isa<FloatType>(elementOf(base)))
     return n.out(n.e.emit<nn::SqrtOp>(base));
-  n.out(n.e.binary<nn::PowOp>(base, n.e.cast(exponent, elementOf(base))));
+  Type type = elementOf(base), computed = isa<FloatType>(type) ? type : Type(n.e.builder.getF64Type());
+  n.out(n.e.cast(n.e.binary<nn::PowOp>(n.e.cast(base, computed), n.e.cast(exponent, computed)), type));
 }
 
 void mod(NodeImport &n) {

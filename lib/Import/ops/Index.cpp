@@ -76,6 +76,9 @@ void gather(NodeImport &n) {
     HostTensor normalized(known->type, known->shape, known->shape);
     normalized.i = values;
     indices = e.constant(normalized.compressed(), n.node.inputs[1]);
+  } else if (!isVariable(data)) { // ids of a table are checked by the program's input, others may count from the end
+    Value wrapped = e.binary<nn::AddOp>(indices, e.scalarLike(indices, size));
+    indices = e.emit<nn::SelectOp>({e.compare(indices, e.scalarLike(indices, 0), "lt"), wrapped, indices});
   }
   llvm::SmallVector<int64_t> toFront{axis}, back;
   for (int64_t d = 0; d < rankOf(data); ++d)

@@ -17,7 +17,7 @@ std::vector<int64_t> reducedAxes(NodeImport &n) {
   return n.axes(axes, rank);
 }
 
-enum class Kind { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSumExp };
+enum class Kind { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 
 template <Kind kind> void reduce(NodeImport &n) {
   Value x = n.in(0);
@@ -41,6 +41,7 @@ template <Kind kind> void reduce(NodeImport &n) {
   case Kind::L1: return n.out(e.reduce(e.emit<nn::AbsOp>(x), axes, "sum", keep));
   case Kind::SumSquare: return n.out(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep));
   case Kind::L2: return n.out(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)));
+  case Kind::LogSum: return n.out(e.emit<nn::LogOp>(e.reduce(x, axes, "sum", keep)));
   case Kind::LogSumExp: {
     Value max = e.reduce(x, axes, "max", true);
     Value log = e.emit<nn::LogOp>(e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, max)), axes, "sum", true));
@@ -48,6 +49,20 @@ template <Kind kind> void reduce(NodeImport &n) {
     return n.out(keep ? result : e.reduce(result, axes, "sum", false)); // dimensions of size 1
   }
   }
+}
+
+/// The first (or last) position of the largest (or smallest) element.
+template <bool largest> void argExtreme(NodeImport &n) {
+  Emitter &e = n.e;
+  Value x = n.in(0);
+  int64_t rank = rankOf(x), axis = n.axis(n.intAttr("axis", 0), rank);
+  bool last = n.intAttr("select_last_index", 0);
+  Shape along(rank, 1);
+  along[axis] = shapeOf(x)[axis];
+  Value position = e.iota(e.builder.getI64Type(), along, axis);
+  Value hit = e.compare(x, e.reduce(x, {axis}, largest ? "max" : "min", true), "eq");
+  Value candidate = e.emit<nn::SelectOp>({hit, position, e.scalarLike(position, last ? -1 : shapeOf(x)[axis])});
+  n.out(e.reduce(candidate, {axis}, last ? "max" : "min", n.intAttr("keepdims", 1)));
 }
 
 /// Sums over j <= i (or >=, <, >) with the comparison as a mask: only ever small integers in models.
@@ -79,7 +94,10 @@ void addReduceHandlers(HandlerRegistry &r) {
   r.add("ReduceL1", reduce<Kind::L1>);
   r.add("ReduceL2", reduce<Kind::L2>);
   r.add("ReduceSumSquare", reduce<Kind::SumSquare>);
+  r.add("ReduceLogSum", reduce<Kind::LogSum>);
   r.add("ReduceLogSumExp", reduce<Kind::LogSumExp>);
+  r.add("ArgMax", argExtreme<true>);
+  r.add("ArgMin", argExtreme<false>);
   r.add("CumSum", cumSum);
 }
 
