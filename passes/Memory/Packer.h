@@ -19,8 +19,9 @@ struct Packing {
 };
 
 /// Offsets that are multiples of `alignment` such that buffers live together do not overlap. Tries the orders by size, by contention (the
-/// largest live sum in a buffer's life) and by bytes times life, keeps the best and, where it misses the bound, improves it by moving buffers of the
-/// chain that supports the peak earlier, a fixed number of times. The same input gives the same packing.
+/// largest live sum in a buffer's life), by bytes times life and by life, keeps the best and, where it misses the bound, improves it by moving buffers of the
+/// chain that supports the peak earlier, a number of times that the number of buffers decides. The same input gives the same packing. A buffer that is
+/// never live takes nothing.
 Packing pack(const std::vector<PackBuffer> &buffers, int64_t alignment = 256);
 
 } // namespace tessera
