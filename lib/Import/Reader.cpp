@@ -3,6 +3,7 @@
 #include "lib/Import/Functions.h"
 #include "lib/Import/ImportError.h"
 #include "lib/Import/MappedFile.h"
+#include "lib/Import/RawData.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
@@ -17,7 +18,7 @@ using llvm::Twine;
 namespace tessera {
 namespace {
 
-/// Reads one model; `owner` keeps the parsed message, to which tensors' bytes point.
+/// Reads one model. The parsed message, the mapped file and external data live as long as tensors point to them.
 class ModelReader {
 public:
   explicit ModelReader(const std::string &path) : path(path), folder(llvm::sys::path::parent_path(path)) {}
@@ -44,8 +45,8 @@ public:
       graph.valueInfo[value.name()] = convert(value);
     if (proto.sparse_initializer_size())
       throw ImportError("'" + path + "' has sparse initializers, which are not supported");
-    for (const auto &tensor : proto.initializer())
-      graph.initializers.push_back(convert(tensor, "initializer"));
+    for (int i = 0; i < proto.initializer_size(); ++i)
+      graph.initializers.push_back(convert(proto.initializer(i), "initializer", i < static_cast<int>(rawData.size()) ? rawData[i] : StringRef()));
     graph.metadata = convert(proto.metadata_props());
     for (const auto &node : proto.node())
       graph.nodes.push_back(convert(node));
@@ -58,14 +59,16 @@ public:
 
 private:
   void parse() {
-    std::shared_ptr<MappedFile> file = MappedFile::open(path);
+    file = MappedFile::open(path);
     StringRef bytes = file->bytes();
     if (bytes.empty())
       throw ImportError("'" + path + "' is empty");
     if (bytes.size() > INT32_MAX)
       throw ImportError("'" + path + "' is larger than 2 GiB, which ONNX files cannot be: export it with external_data=True");
     model = std::make_shared<onnx::ModelProto>();
-    google::protobuf::io::ArrayInputStream stream(bytes.data(), static_cast<int>(bytes.size()));
+    StrippedModel stripped = stripRawData(bytes);
+    rawData = std::move(stripped.rawData);
+    google::protobuf::io::ArrayInputStream stream(stripped.bytes.data(), static_cast<int>(stripped.bytes.size()));
     google::protobuf::io::CodedInputStream coded(&stream);
     coded.SetTotalBytesLimit(INT32_MAX);
     if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
@@ -101,7 +104,8 @@ private:
     return info;
   }
 
-  OnnxTensor convert(const onnx::TensorProto &proto, StringRef what) {
+  /// `raw`: the tensor's raw data in the mapped file, where it was taken out before parsing.
+  OnnxTensor convert(const onnx::TensorProto &proto, StringRef what, StringRef raw = {}) {
     OnnxTensor tensor;
     tensor.name = proto.name();
     tensor.type = static_cast<OnnxType>(proto.data_type());
@@ -117,6 +121,8 @@ private:
     }
     if (proto.data_location() == onnx::TensorProto::EXTERNAL)
       tensor.bytes = external(proto, expected, label);
+    else if (raw.data())
+      tensor.bytes = {file, raw};
     else if (proto.has_raw_data())
       tensor.bytes = {model, proto.raw_data()};
     else
@@ -248,7 +254,9 @@ private:
 
   std::string path, folder;
   std::shared_ptr<onnx::ModelProto> model;
-  std::map<std::string, std::shared_ptr<MappedFile>> files;
+  std::shared_ptr<MappedFile> file;
+  std::vector<StringRef> rawData;                           // of the initializers, in `file`
+  std::map<std::string, std::shared_ptr<MappedFile>> files; // external data
 };
 
 /// Every value defined once and before its uses.
