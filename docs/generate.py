@@ -1,0 +1,81 @@
+"""Writes docs/patterns.md and docs/ops.md from the compiler itself; with --check it only says whether they are current.
+
+Needs `tessera` and `llvm-tblgen` on PATH:  PATH=build/bin:/usr/lib/llvm-22/bin:$PATH python3 docs/generate.py
+"""
+import json
+import pathlib
+import subprocess
+import sys
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+NOTE = "<!-- Written by docs/generate.py; edit what it reads, not this file. -->\n"
+DIALECTS = {"nn": "dialects/nn/NNOps.td", "dist": "dialects/dist/DistOps.td", "exec": "dialects/exec/ExecOps.td"}
+INTERFACES = {"DifferentiableOpInterface": "gradient", "LowerableOpInterface": "kernel", "LibraryOpInterface": "library"}
+
+
+def output(*command):
+    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
+
+
+def patterns():
+    """`name [axes]` lines, each with an indented paragraph, as `--list-patterns` prints them."""
+    lines = [NOTE, "# Patterns\n", "What `tessera compile --list-patterns` prints: each pattern with its mesh axes and what it sends.\n"]
+    for block in output("tessera", "compile", "--list-patterns").strip().split("\n\n"):
+        title, _, paragraph = block.partition("\n")
+        name, _, axes = title.partition(" ")
+        lines.append(f"## `{name}` {axes}\n\n{paragraph.strip()}\n")
+    return "\n".join(lines)
+
+
+def one_line(text):
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+def described(text):
+    """The description, without the indentation it has in its file."""
+    lines = text.strip("\n").splitlines()
+    indent = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join(line[indent:].rstrip() for line in lines).strip()
+
+
+def operators(dialect, file):
+    """(mnemonic, record) of every operator that the file defines, and the records by name."""
+    records = json.loads(output("llvm-tblgen", "--dump-json", "-I", "/usr/lib/llvm-22/include", "-I", ".", file))
+    names = [name for name in records["!instanceof"]["Op"] if records[records[name]["opDialect"]["def"]]["name"] == dialect]
+    return sorted((records[name]["opName"], records[name]) for name in names), records
+
+
+def interfaces(record, records):
+    named = {records[trait["def"]].get("cppInterfaceName", "") for trait in record["traits"]}
+    return [word for interface, word in INTERFACES.items() if interface in named]
+
+
+def ops():
+    lines = [NOTE, "# Operators\n", "From the `.td` files. *gradient*: has one; *kernel*: can be lowered to linalg; *library*: the runtime's library computes it "
+             "where it can. The factor rule of an operator is printed by `tessera-opt --tessera-print-factor-rules`.\n"]
+    for dialect, file in DIALECTS.items():
+        listed, records = operators(dialect, file)
+        lines.append(f"## `{dialect}`\n\n| operator | | |\n|---|---|---|")
+        lines += [f"| `{dialect}.{name}` | {one_line(op['summary'])} | {', '.join(interfaces(op, records))} |" for name, op in listed]
+        lines.append("")
+        for name, op in listed:
+            if text := described(op["description"]):
+                lines.append(f"**`{dialect}.{name}`**: {text}\n")
+    return "\n".join(lines)
+
+
+def main():
+    check = sys.argv[1:] == ["--check"]
+    stale = []
+    for name, text in (("patterns.md", patterns()), ("ops.md", ops())):
+        path = ROOT / "docs" / name
+        if not check:
+            path.write_text(text)
+        elif not path.exists() or path.read_text() != text:
+            stale.append(f"docs/{name}")
+    if stale:
+        sys.exit(f"{', '.join(stale)} is not what docs/generate.py writes; run it and commit the result")
+
+
+if __name__ == "__main__":
+    main()
