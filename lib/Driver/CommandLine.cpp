@@ -1,4 +1,5 @@
 #include "lib/Driver/CommandLine.h"
+#include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "passes/Assign/Pattern.h"
 #include "llvm/Support/CommandLine.h"
@@ -9,16 +10,15 @@ namespace cl = llvm::cl;
 
 namespace {
 
-// The options of one command. Options that say what to compile are common to all commands.
+// The options that say what to compile, which all commands share.
 struct Command {
   cl::SubCommand sub;
   cl::opt<std::string> model{cl::Positional, cl::desc("MODEL"), cl::sub(sub)};
-  cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
   cl::list<std::string> bind{"bind", cl::desc("value of a symbolic dimension (repeat)"), cl::value_desc("NAME=N"), cl::sub(sub)};
   cl::opt<std::string> plan{"plan", cl::desc("plan file"), cl::value_desc("FILE.toml"), cl::sub(sub)};
   cl::opt<int64_t> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
   cl::opt<int64_t> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
-  cl::opt<std::string> tpMode{"tp-mode", cl::desc("1d"), cl::init("1d"), cl::sub(sub)};
+  cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
   cl::opt<int64_t> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init(1), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
@@ -29,17 +29,23 @@ struct Command {
   cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
   cl::opt<int64_t> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
                            cl::value_desc("N"), cl::init(0), cl::sub(sub)};
+  Command(const char *name, const char *description) : sub(name, description) {}
+  explicit operator bool() { return bool(sub); }
+};
+
+// `compile`, with what it writes and where it starts and stops.
+struct CompileCommand : Command {
+  cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
   cl::opt<std::string> to{"to", cl::desc("stop after a phase: import normalize differentiate assign propagate partition schedule memory lower link"),
                           cl::value_desc("PHASE"), cl::sub(sub)};
-  cl::opt<std::string> from{"from", cl::desc("resume after the phase before PHASE from text"), cl::value_desc("PHASE"), cl::sub(sub)};
+  cl::opt<std::string> from{"from", cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"), cl::value_desc("PHASE"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"), cl::value_desc("DIR"), cl::sub(sub)};
   cl::opt<std::string> report{"report", cl::desc("write a report"), cl::value_desc("FILE.json"), cl::sub(sub)};
   cl::opt<bool> timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
-  cl::opt<bool> verbose{"v", cl::desc("say more"), cl::sub(sub)};
+  cl::opt<bool> verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
   cl::opt<bool> listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
 
-  Command(const char *name, const char *description) : sub(name, description) {}
-  explicit operator bool() { return bool(sub); }
+  using Command::Command;
 };
 
 int usage(const llvm::Twine &message) {
@@ -52,7 +58,6 @@ int read(Command &command, CompileOptions &options) {
   if (command.model.empty())
     return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
   options.model = command.model;
-  options.output = command.output;
   options.plan = command.plan;
   options.dp = command.dp;
   options.tp = command.tp;
@@ -60,10 +65,6 @@ int read(Command &command, CompileOptions &options) {
   options.loss = command.loss;
   options.weights = command.weights;
   options.threads = command.threads;
-  options.dumpDirectory = command.dump;
-  options.report = command.report;
-  options.timing = command.timing;
-  options.verbose = command.verbose;
   for (auto [name, value] : {std::pair("--dp", options.dp), {"--tp", options.tp}, {"--microbatches", options.microbatches}})
     if (value < 1)
       return usage(llvm::Twine(name) + " is " + llvm::Twine(value) + "; it is at least 1");
@@ -89,6 +90,17 @@ int read(Command &command, CompileOptions &options) {
   for (auto &[position, glob] : globs)
     options.import.trainable.push_back(glob);
   options.import.asWritten = command.asWritten;
+  return 0;
+}
+
+// What only `compile` has.
+int read(CompileCommand &command, CompileOptions &options) {
+  if (int status = read(static_cast<Command &>(command), options))
+    return status;
+  options.output = command.output;
+  options.dumpDirectory = command.dump;
+  options.report = command.report;
+  options.timing = command.timing || command.verbose;
   for (auto [text, phase, name] : {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
     if (!text->empty()) {
       auto parsed = parsePhase(*text);
@@ -97,6 +109,12 @@ int read(Command &command, CompileOptions &options) {
                      " is no phase; phases are import normalize differentiate assign propagate partition schedule memory lower link");
       *phase = *parsed;
     }
+  if (options.from != Phase::Import && !llvm::StringRef(options.model).ends_with(".mlir"))
+    return usage("--from=" + command.from + " needs .mlir text, and the model is \"" + options.model + "\"");
+  if (options.from > options.to)
+    return usage("--from=" + command.from + " is behind --to=" + command.to);
+  if (options.output.empty() && options.to == Phase::Link)
+    return usage("no output given: add -o OUT");
   return 0;
 }
 
@@ -111,23 +129,47 @@ void printPatterns() {
 } // namespace
 
 int tessera::runCommandLine(int argc, char **argv) {
-  static Command compileCommand("compile", "compile a model into an executable");
+  static CompileCommand compileCommand("compile", "compile a model into an executable");
+  static Command planCommand("plan", "print the plan that the options stand for");
+  static Command explainCommand("explain", "print what becomes of every operator and parameter, and why");
+  static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
+  static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"), cl::value_desc("GLOB"),
+                                   cl::sub(explainCommand.sub)};
+  static cl::opt<double> tolerance{"tolerance", cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
+                                   cl::value_desc("X"), cl::init(1e-5), cl::sub(verifyCommand.sub)};
+  // LLVM's own options mean nothing to users of this tool.
+  static cl::OptionCategory ours("options");
+  cl::HideUnrelatedOptions(ours);
   std::string problems;
   llvm::raw_string_ostream os(problems);
-  if (!cl::ParseCommandLineOptions(argc, argv, "Tessera: compiles models into sharded, distributed programs\n", &os)) {
+  // LLVM begins its messages about single options with the program's name: with the word of the contract, unless help is asked for.
+  std::vector<const char *> arguments(argv, argv + argc);
+  if (llvm::none_of(arguments, [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
+    arguments[0] = "error";
+  if (!cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os))
     return usage(llvm::StringRef(problems).trim());
-  }
+  CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {
       printPatterns();
       return 0;
     }
-    CompileOptions options;
     if (int status = read(compileCommand, options))
       return status;
-    if (options.output.empty() && options.to == Phase::Link)
-      return usage("no output given: add -o OUT");
     return failed(compile(options)) ? 1 : 0;
+  }
+  for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
+    if (*command)
+      if (int status = read(*command, options))
+        return status;
+  if (planCommand)
+    return printPlan(options);
+  if (explainCommand)
+    return explain(options, glob);
+  if (verifyCommand) {
+    if (!(tolerance >= 0))
+      return usage("--tolerance is " + std::to_string(tolerance.getValue()) + "; it is at least 0");
+    return verify(options, tolerance);
   }
   return usage("no command given; see tessera --help");
 }

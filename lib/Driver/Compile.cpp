@@ -40,6 +40,9 @@ static constexpr std::pair<Phase, llvm::StringLiteral> kPhases[] = {
     {Phase::Schedule, "schedule"},   {Phase::Memory, "memory"},       {Phase::Lower, "lower"},
     {Phase::Link, "link"}};
 
+// The weights that all texts in a folder of dumps refer to.
+static constexpr StringLiteral kDumpedWeights = "weights.safetensors";
+
 StringRef tessera::phaseName(Phase phase) { return kPhases[int(phase)].second; }
 
 std::optional<Phase> tessera::parsePhase(StringRef name) {
@@ -76,6 +79,9 @@ int64_t Compilation::threads() const {
   return std::max<int64_t>(1, int64_t(std::thread::hardware_concurrency()) / ranks);
 }
 
+// Text carries the last phase that it has been through, and the hashes of what it was made of.
+static constexpr StringLiteral kPhaseAttr = "nn.phase", kModelAttr = "nn.model", kPlanAttr = "nn.plan";
+
 LogicalResult Compilation::load() {
   Location here = UnknownLoc::get(&context);
   if (!llvm::sys::fs::exists(options.model))
@@ -85,20 +91,50 @@ LogicalResult Compilation::load() {
   if (!options.plan.empty())
     if (auto hash = sha256(options.plan); succeeded(hash))
       planHash = *hash;
-  if (StringRef(options.model).ends_with(".mlir")) {
-    module = parseSourceFile<ModuleOp>(options.model, &context);
-    if (!module)
-      return failure();
-    std::string weightsFile = options.weights;
-    if (weightsFile.empty() && llvm::sys::fs::exists(options.model + ".safetensors"))
-      weightsFile = options.model + ".safetensors";
-    return weightsFile.empty() ? success() : weights.addSafetensors(weightsFile, &context);
-  }
+  if (StringRef(options.model).ends_with(".mlir"))
+    return loadText();
   FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.model, options.import, context, weights);
   if (failed(imported))
     return failure();
   module = std::move(*imported);
+  next = Phase::Normalize;
   return success();
+}
+
+LogicalResult Compilation::loadText() {
+  module = parseSourceFile<ModuleOp>(options.model, &context);
+  if (!module)
+    return failure();
+  next = options.from == Phase::Import ? Phase::Normalize : options.from;
+  if (auto attr = (*module)->getAttrOfType<StringAttr>(kPhaseAttr)) {
+    std::optional<Phase> done = parsePhase(attr.getValue());
+    if (!done)
+      return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase \"" << attr.getValue() << "\", which does not exist";
+    Phase following = std::min(Phase(int(*done) + 1), Phase::Link);
+    if (options.from != Phase::Import && options.from != *done && options.from != following)
+      return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase " << phaseName(*done) << " and cannot be resumed from "
+                                                  << phaseName(options.from) << "; use --from " << phaseName(following);
+    next = following;
+  }
+  // Machine code is not part of the text.
+  next = std::min(next, Phase::Lower);
+  if (auto attr = (*module)->getAttrOfType<StringAttr>(kModelAttr))
+    modelHash = attr.getValue();
+  if (auto attr = (*module)->getAttrOfType<StringAttr>(kPlanAttr))
+    planHash = attr.getValue();
+  SmallString<128> beside(options.model), shared(llvm::sys::path::parent_path(options.model));
+  beside += ".safetensors";
+  llvm::sys::path::append(shared, kDumpedWeights);
+  std::string file = options.weights;
+  for (StringRef candidate : {beside.str(), shared.str()})
+    if (file.empty() && llvm::sys::fs::exists(candidate))
+      file = candidate;
+  return file.empty() ? success() : weights.addSafetensors(file, &context);
+}
+
+bool Compilation::hasWeights() {
+  return llvm::all_of((*module).getOps<nn::VariableOp>(),
+                      [&](nn::VariableOp v) { return v.getInit() != "file" || weights.find(v.getSymName()); });
 }
 
 LogicalResult Compilation::passes(Phase phase) {
@@ -174,6 +210,10 @@ LogicalResult Compilation::lower() {
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
+  return describe();
+}
+
+LogicalResult Compilation::describe() {
   ProgramInfo info;
   info.modelHash = modelHash;
   info.planHash = planHash;
@@ -198,6 +238,10 @@ LogicalResult Compilation::dump(Phase phase) {
     return emitError(here) << message;
   (*module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
   file->keep();
+  SmallString<128> values(options.dumpDirectory);
+  llvm::sys::path::append(values, kDumpedWeights);
+  if (seconds.size() == 1 && hasWeights() && failed(weights.writeSafetensors(std::string(values), *module)))
+    return failure();
   if (phase == Phase::Lower) {
     auto json = openOutputFile(options.dumpDirectory + "/program.json", &message);
     if (!json)
@@ -208,46 +252,52 @@ LogicalResult Compilation::dump(Phase phase) {
   return success();
 }
 
+LogicalResult Compilation::memory() {
+  PassManager pm(&context);
+  FormKernelsOptions form;
+  form.threads = threads();
+  pm.addPass(createFormKernels(form));
+  pm.addPass(createLowerKernels());
+  if (failed(pm.run(*module)) || failed(annotateKernels(*module)))
+    return failure();
+  PassManager plan(&context);
+  PlanMemoryOptions memory;
+  memory.threads = threads();
+  plan.addPass(createPlanMemory(memory));
+  return plan.run(*module);
+}
+
+// Which loss is taken, where the options leave the choice to the compiler.
+static void noteLoss(ModuleOp module) {
+  for (auto func : module.getOps<func::FuncOp>())
+    if (auto loss = func->getAttrOfType<StringAttr>("nn.loss"))
+      emitRemark(UnknownLoc::get(module.getContext())) << "the loss is " << loss.getValue() << "; choose another by --loss";
+}
+
 LogicalResult Compilation::run(Phase last) {
-  for (int p = int(options.from); p <= int(std::min(last, Phase::Lower)); ++p) {
-    Phase phase = Phase(p);
-    auto begin = std::chrono::steady_clock::now();
-    LogicalResult done = success();
-    if (!module)
-      done = load();
-    if (succeeded(done) && (p > int(options.from) || phase != Phase::Import)) {
-      switch (phase) {
-      case Phase::Import:
-        break;
-      case Phase::Memory: {
-        PassManager pm(&context);
-        FormKernelsOptions form;
-        form.threads = threads();
-        pm.addPass(createFormKernels(form));
-        pm.addPass(createLowerKernels());
-        done = pm.run(*module);
-        if (succeeded(done))
-          done = annotateKernels(*module);
-        PassManager plan(&context);
-        PlanMemoryOptions memory;
-        memory.threads = threads();
-        plan.addPass(createPlanMemory(memory));
-        if (succeeded(done))
-          done = plan.run(*module);
-        break;
-      }
-      case Phase::Lower:
-        done = lower();
-        break;
-      default:
-        done = passes(phase);
-      }
-    }
-    if (failed(done))
+  auto begin = std::chrono::steady_clock::now();
+  auto finish = [&](Phase phase) -> LogicalResult {
+    Builder b(&context);
+    (*module)->setAttr(kPhaseAttr, b.getStringAttr(phaseName(phase)));
+    (*module)->setAttr(kModelAttr, b.getStringAttr(modelHash));
+    if (!planHash.empty())
+      (*module)->setAttr(kPlanAttr, b.getStringAttr(planHash));
+    auto now = std::chrono::steady_clock::now();
+    seconds.push_back({phaseName(phase).str(), std::chrono::duration<double>(now - begin).count()});
+    LogicalResult dumped = dump(phase);
+    begin = std::chrono::steady_clock::now();
+    return dumped;
+  };
+  if (!module && (failed(load()) || failed(finish(Phase(int(next) - 1)))))
+    return failure();
+  for (; next <= std::min(last, Phase::Lower); next = Phase(int(next) + 1)) {
+    if (failed(next == Phase::Memory ? memory() : next == Phase::Lower ? lower() : passes(next)))
       return failure();
-    std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-    seconds.push_back({phaseName(phase).str(), elapsed.count()});
-    if (failed(dump(phase)))
+    if (next == Phase::Differentiate && options.loss.empty())
+      noteLoss(*module);
+    if (next == Phase::Propagate && !options.report.empty())
+      facts = collectFacts(*module);
+    if (failed(finish(next)))
       return failure();
   }
   return success();
@@ -262,30 +312,43 @@ LogicalResult tessera::link(Compilation &compilation) {
   return success();
 }
 
+// --to: the text goes to the output, its weights beside it.
+static LogicalResult writeText(Compilation &compilation) {
+  const CompileOptions &options = compilation.options;
+  Location here = UnknownLoc::get(&compilation.context);
+  if (compilation.next <= options.to)
+    return emitError(here) << "\"" << options.model << "\" cannot be compiled to " << phaseName(options.to);
+  if (int(compilation.next) > int(options.to) + 1)
+    return emitError(here) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(compilation.next) - 1))
+                           << ", which is behind --to " << phaseName(options.to);
+  std::string message;
+  auto file = openOutputFile(options.output.empty() ? "-" : options.output, &message);
+  if (!file)
+    return emitError(here) << message;
+  if (options.to == Phase::Lower)
+    file->os() << compilation.description << "\n";
+  else
+    (*compilation.module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
+  file->keep();
+  bool isFile = !options.output.empty() && options.output != "-";
+  if (options.to == Phase::Lower || !isFile || !compilation.hasWeights())
+    return success();
+  return compilation.weights.writeSafetensors(options.output + ".safetensors", *compilation.module);
+}
+
 LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
   if (failed(compilation.run(options.to)))
     return failure();
-  if (options.to != Phase::Link) {
-    std::string message;
-    auto file = openOutputFile(options.output.empty() ? "-" : options.output, &message);
-    if (!file)
-      return emitError(UnknownLoc::get(context.get())) << message;
-    if (options.to == Phase::Lower)
-      file->os() << compilation.description << "\n";
-    else
-      (*compilation.module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
-    file->keep();
-    return success();
-  }
   auto begin = std::chrono::steady_clock::now();
-  if (failed(link(compilation)))
+  if (failed(options.to == Phase::Link ? link(compilation) : writeText(compilation)))
     return failure();
   std::chrono::duration<double> elapsed = std::chrono::steady_clock::now() - begin;
-  compilation.seconds.push_back({"link", elapsed.count()});
+  if (options.to == Phase::Link)
+    compilation.seconds.push_back({"link", elapsed.count()});
   if (options.timing)
     printTiming(compilation.seconds, llvm::errs());
-  return success();
+  return options.report.empty() ? success() : writeReport(compilation, options.report);
 }

@@ -2,6 +2,7 @@
 #ifndef TESSERA_LIB_DRIVER_COMPILE_H
 #define TESSERA_LIB_DRIVER_COMPILE_H
 
+#include "lib/Driver/Facts.h"
 #include "lib/Driver/Options.h"
 #include "lib/Target/Cpu/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -21,13 +22,24 @@ struct Compilation {
   std::string description;            // after Lower
   std::optional<cpu::CompiledKernels> kernels; // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
+  std::optional<Facts> facts;                  // after Propagate, when a report is wanted
 
   Compilation(CompileOptions options, mlir::MLIRContext &context) : options(std::move(options)), context(context) {}
-  /// Runs the phases from options.from to min(options.to, last). Problems are reported as diagnostics.
+  /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which none is run twice.
+  /// Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
+  /// After Memory: fills `description`.
+  mlir::LogicalResult describe();
+  /// Whether the initial values of all variables are known.
+  bool hasWeights();
+
+  /// The first phase that has not been run.
+  Phase next = Phase::Import;
 
 private:
   mlir::LogicalResult load();
+  mlir::LogicalResult loadText();
+  mlir::LogicalResult memory();
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult lower();
   mlir::LogicalResult dump(Phase phase);

@@ -1,8 +1,9 @@
-// What the compiler tells its user: diagnostics, timing.
+// What the compiler tells its user: diagnostics, timing, the report.
 #ifndef TESSERA_LIB_DRIVER_REPORT_H
 #define TESSERA_LIB_DRIVER_REPORT_H
 
 #include "mlir/IR/MLIRContext.h"
+#include "llvm/Support/LogicalResult.h"
 #include "llvm/Support/raw_ostream.h"
 #include <string>
 #include <vector>
@@ -14,6 +15,10 @@ void installDiagnostics(mlir::MLIRContext &context);
 
 /// Where compile time went, one line a phase.
 void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os);
+
+struct Compilation;
+/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in the file `path`.
+llvm::LogicalResult writeReport(const Compilation &compilation, const std::string &path);
 
 } // namespace tessera
 #endif

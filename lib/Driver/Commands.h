@@ -1,0 +1,21 @@
+// The commands of `tessera` beside `compile`. Each returns the exit status, 0 done or 1 an error that it has reported.
+#ifndef TESSERA_LIB_DRIVER_COMMANDS_H
+#define TESSERA_LIB_DRIVER_COMMANDS_H
+
+#include "lib/Driver/Options.h"
+
+namespace tessera {
+
+/// Prints the plan that the options stand for, as TOML that --plan reads.
+int printPlan(const CompileOptions &options);
+
+/// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty: pattern, layouts, moves and their
+/// cost, and everything replicated, padded and trained.
+int explain(const CompileOptions &options, const std::string &glob);
+
+/// Compiles for one rank and for the plan, runs both in this process on the same random data and compares outputs, gradients and the
+/// parameters after one step of SGD. Values may differ by `tolerance` times the largest magnitude of their tensor.
+int verify(const CompileOptions &options, double tolerance);
+
+} // namespace tessera
+#endif
