@@ -76,7 +76,7 @@ static void warnOfLost(const OnnxGraph &graph, const Signature &signature, Param
       if (!plan.parameters.count(tensor.name) && signature.parameters.count(origin) && present.insert(origin).second)
         plan.warnings.push_back("parameter '" + origin + "' was folded into the constant '" + tensor.name +
                                 "' by the exporter and is not trained; exporting with optimize=False keeps it (or with a dynamic "
-                                "batch dimension, where it was expanded to the batch)");
+                                "batch dimension, where it was expanded to the batch); --trainable '" + tensor.name + "' trains the constant itself");
 }
 
 static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, ParameterPlan &plan) {
@@ -121,6 +121,10 @@ ParameterPlan planParameters(OnnxGraph &graph, const ImportOptions &options) {
       // The exporter folds the Transpose of a linear layer's weight, and nothing else of one matrix alone.
       info.transposed = info.transposed || (source != tensor.name && tensor.dims.size() == 2);
     }
+    // What another tool wrote into the file since has no metadata of its own.
+    for (const std::string &name : weightsByUse(graph))
+      if (!graph.valueInfo.count(name))
+        plan.parameters[name];
     warnOfLost(graph, signature, plan);
   } else {
     for (const std::string &name : weightsByUse(graph))
