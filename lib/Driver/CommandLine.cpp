@@ -3,7 +3,7 @@
 #include "lib/Driver/Compile.h"
 #include "passes/Assign/Pattern.h"
 #include "llvm/Support/CommandLine.h"
-#include "llvm/Support/InitLLVM.h"
+#include "llvm/ADT/StringExtras.h"
 
 using namespace tessera;
 namespace cl = llvm::cl;
@@ -16,19 +16,19 @@ struct Command {
   cl::opt<std::string> model{cl::Positional, cl::desc("MODEL"), cl::sub(sub)};
   cl::list<std::string> bind{"bind", cl::desc("value of a symbolic dimension (repeat)"), cl::value_desc("NAME=N"), cl::sub(sub)};
   cl::opt<std::string> plan{"plan", cl::desc("plan file"), cl::value_desc("FILE.toml"), cl::sub(sub)};
-  cl::opt<int64_t> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
-  cl::opt<int64_t> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init(1), cl::sub(sub)};
+  cl::opt<std::string> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
-  cl::opt<int64_t> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
-                                cl::init(1), cl::sub(sub)};
+  cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
+                                cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
   cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
   cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
   cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
   cl::opt<bool> asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
   cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
-  cl::opt<int64_t> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
-                           cl::value_desc("N"), cl::init(0), cl::sub(sub)};
+  cl::opt<std::string> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
+                           cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -53,21 +53,31 @@ int usage(const llvm::Twine &message) {
   return 2;
 }
 
+// LLVM's message without the name of the tool before each line.
+std::string withoutToolName(llvm::StringRef text) {
+  std::string result;
+  for (llvm::StringRef line : llvm::split(text.trim(), '\n')) {
+    line.consume_front("tessera: ");
+    result += (result.empty() ? "" : "\nnote: ") + line.str();
+  }
+  return result;
+}
+
 // Fills `options`; the exit status, 0 to go on.
 int read(Command &command, CompileOptions &options) {
   if (command.model.empty())
     return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
   options.model = command.model;
   options.plan = command.plan;
-  options.dp = command.dp;
-  options.tp = command.tp;
-  options.microbatches = command.microbatches;
   options.loss = command.loss;
   options.weights = command.weights;
-  options.threads = command.threads;
-  for (auto [name, value] : {std::pair("--dp", options.dp), {"--tp", options.tp}, {"--microbatches", options.microbatches}})
-    if (value < 1)
-      return usage(llvm::Twine(name) + " is " + llvm::Twine(value) + "; it is at least 1");
+  // LLVM's own parser of numbers has its own way of reporting.
+  for (auto [name, text, value, least] : {std::tuple("--dp", &command.dp, &options.dp, int64_t(1)),
+                                          {"--tp", &command.tp, &options.tp, 1},
+                                          {"--microbatches", &command.microbatches, &options.microbatches, 1},
+                                          {"--threads", &command.threads, &options.threads, 0}})
+    if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
+      return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " + llvm::Twine(least));
   if (command.tpMode != "1d")
     return usage("--tp-mode=" + command.tpMode + " is unknown; this version has 1d");
   options.optimizer = command.train;
@@ -135,8 +145,8 @@ int tessera::runCommandLine(int argc, char **argv) {
   static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"), cl::value_desc("GLOB"),
                                    cl::sub(explainCommand.sub)};
-  static cl::opt<double> tolerance{"tolerance", cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
-                                   cl::value_desc("X"), cl::init(1e-5), cl::sub(verifyCommand.sub)};
+  static cl::opt<std::string> tolerance{"tolerance", cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
+                                   cl::value_desc("X"), cl::init("1e-5"), cl::sub(verifyCommand.sub)};
   // LLVM's own options mean nothing to users of this tool.
   static cl::OptionCategory ours("options");
   cl::HideUnrelatedOptions(ours);
@@ -147,7 +157,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (llvm::none_of(arguments, [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
     arguments[0] = "error";
   if (!cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os))
-    return usage(llvm::StringRef(problems).trim());
+    return llvm::StringRef(problems).trim().empty() ? 2 : usage(llvm::StringRef(problems).trim());
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {
@@ -167,9 +177,10 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (explainCommand)
     return explain(options, glob);
   if (verifyCommand) {
-    if (!(tolerance >= 0))
-      return usage("--tolerance is " + std::to_string(tolerance.getValue()) + "; it is at least 0");
-    return verify(options, tolerance);
+    double allowed = 0;
+    if (llvm::StringRef(tolerance).getAsDouble(allowed) || !(allowed >= 0))
+      return usage("--tolerance=" + tolerance + ": expected a number of at least 0");
+    return verify(options, allowed);
   }
   return usage("no command given; see tessera --help");
 }

@@ -15,8 +15,13 @@ static std::string placeOf(Location loc) {
   return "node \"" + node.str() + "\"" + (module.empty() ? "" : " (" + module.str() + ")") + ": ";
 }
 
-void tessera::installDiagnostics(MLIRContext &context) {
-  context.getDiagEngine().registerHandler([](Diagnostic &diagnostic) {
+namespace {
+// Remarks wait until the end or the first error, so that an error is the first line.
+struct Printer {
+  std::string waiting;
+  bool failed = false;
+
+  void print(Diagnostic &diagnostic) {
     auto word = [](DiagnosticSeverity severity) -> StringRef {
       switch (severity) {
       case DiagnosticSeverity::Error: return "error";
@@ -26,14 +31,32 @@ void tessera::installDiagnostics(MLIRContext &context) {
       }
       return "error";
     };
-    llvm::errs() << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str() << "\n";
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    os << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str() << "\n";
     for (Diagnostic &note : diagnostic.getNotes()) {
-      std::string text = note.str();
+      std::string line = note.str();
       // MLIR attaches the whole operation; a user wants the sentence.
-      if (!StringRef(text).starts_with("see current operation"))
-        llvm::errs() << "note: " << placeOf(note.getLocation()) << text << "\n";
+      if (!StringRef(line).starts_with("see current operation"))
+        os << "note: " << placeOf(note.getLocation()) << line << "\n";
     }
-  });
+    if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
+      failed = true;
+      llvm::errs() << text << waiting;
+      waiting.clear();
+    } else if (failed) {
+      llvm::errs() << text;
+    } else {
+      waiting += text;
+    }
+  }
+  ~Printer() { llvm::errs() << waiting; }
+};
+} // namespace
+
+void tessera::installDiagnostics(MLIRContext &context) {
+  auto printer = std::make_shared<Printer>();
+  context.getDiagEngine().registerHandler([printer](Diagnostic &diagnostic) { printer->print(diagnostic); });
 }
 
 void tessera::printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os) {

@@ -91,15 +91,22 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     return success();
   }
 
-  // ", the nearest is ..." among everything that globs are matched against.
+  // "; the nearest is ..." among everything that globs are matched against: of the name whose whole or one component is closest to the glob's text.
   std::string nearest(ModuleOp module, StringRef glob) {
-    std::string best;
+    std::string best, text;
     unsigned distance = ~0u;
+    for (char c : glob.ltrim("*."))
+      if (c != '*' && c != '?')
+        text += c;
     for (auto func : module.getOps<func::FuncOp>())
       for (Operation &op : func.getBody().front())
-        for (const std::string &name : namesOf(&op))
-          if (unsigned d = glob.edit_distance(name, true, distance == ~0u ? 0 : distance); d < distance)
-            distance = d, best = name;
+        for (const std::string &name : namesOf(&op)) {
+          SmallVector<StringRef> parts = {name};
+          StringRef(name).split(parts, '.', -1, false);
+          for (StringRef part : parts)
+            if (unsigned d = part.edit_distance(text); d < distance)
+              distance = d, best = name;
+        }
     return best.empty() ? "" : "; the nearest is \"" + best + "\"";
   }
 
@@ -113,8 +120,15 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (isa<nn::FactorOpInterface>(op) && !op.hasAttr("nn.grad_of") && op.getNumOperands() > 0 &&
             globMatches(rule.match, nodeName(op.getLoc())))
           last[nodeName(op.getLoc())] = &op;
+      // Outputs have names of their own.
+      for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands()))
+        if (auto name = func.getResultAttrOfType<StringAttr>(i, "nn.name"); name && value.getDefiningOp())
+          if (isa<nn::FactorOpInterface>(value.getDefiningOp()) && globMatches(rule.match, name.getValue()))
+            last[name.getValue()] = value.getDefiningOp();
       for (auto [name, op] : last) {
         named = true;
+        if (op->getNumOperands() == 0 || op->getNumResults() != 1)
+          continue;
         auto type = cast<RankedTensorType>(op->getResult(0).getType());
         SmallVector<SmallVector<StringRef>> splits(type.getRank());
         for (auto &[dim, axes] : rule.split) {

@@ -1,6 +1,7 @@
 // The normalize pass: rounds of patterns, then what is no longer used.
 #include "passes/Normalize/Passes.h"
 #include "passes/Normalize/Patterns.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
@@ -23,6 +24,22 @@ void eraseUnreadBuffers(ModuleOp module) {
   for (auto variable : llvm::make_early_inc_range(module.getOps<nn::VariableOp>()))
     if (variable.getRole() == "buffer" && !used.contains(variable.getSymNameAttr()))
       variable.erase();
+}
+
+/// Inputs that a table is looked up by: the values they may have, for the runtime to check.
+void markRanges(ModuleOp module) {
+  Builder b(module.getContext());
+  module.walk([&](nn::GatherOp gather) {
+    Value ids = gather.getIds();
+    while (auto view = ids.getDefiningOp<nn::ReshapeOp>())
+      ids = view.getOperand();
+    auto arg = dyn_cast<BlockArgument>(ids);
+    auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+    if (!func || func.getArgAttr(arg.getArgNumber(), "nn.range"))
+      return;
+    func.setArgAttr(arg.getArgNumber(), "nn.range",
+                    b.getDenseI64ArrayAttr({0, cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0)}));
+  });
 }
 
 struct Normalize : impl::NormalizeBase<Normalize> {
@@ -58,6 +75,7 @@ struct Normalize : impl::NormalizeBase<Normalize> {
     if (!done || failed(runPipeline(after, getOperation())))
       return signalPassFailure();
     eraseUnreadBuffers(getOperation());
+    markRanges(getOperation());
   }
 
 private:

@@ -139,6 +139,13 @@ std::string figuresText(const Description &description, const Program &program, 
     }
   text += line("parameters", std::to_string(count) + " in " + std::to_string(tensors) + " tensors" +
                                  (trained && trained < count ? ", " + std::to_string(trained) + " of them trained" : ""));
+  for (const Variable &variable : description.variables)
+    if (variable.role == "parameter")
+      text += line("", variable.name + " " + formatShape(variable.shape) +
+                           (variable.source.empty() || (variable.source == variable.name && !variable.transposed)
+                                ? ""
+                                : " = " + variable.source + (variable.transposed ? ", transposed" : "")) +
+                           (trained && !variable.trained ? " (frozen)" : ""));
   auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
                                   [](auto &a, auto &b) { return a.peak < b.peak; });
   if (largest != figures.memory.end()) {

@@ -114,7 +114,7 @@ def test_wrong_usage(tmp_path, options):
     (("--train", "adamw", "--loss", "nothing"), "nothing"),
     (("--train", "adamw", "--frozen", "no.such.*"), "no.such.*"),
     (("--train", "adamw", "--frozen", "*"), "trained"),
-    (("--train", "adamw", "--microbatches", "3"), "3"),
+    (("--train", "adamw", "--microbatches", "8"), "8"),
     (("--bind", "nodim=3"), "nodim")])
 def test_options_that_do_not_fit_the_model(tmp_path, options, word):
     result = compile_fails(tmp_path, GPT2, *options)
