@@ -27,8 +27,11 @@ std::optional<Progression> progression(llvm::ArrayRef<int64_t> values) {
 /// Known negative indices count from the end; indices outside the dimension are an error.
 std::vector<int64_t> checkedIndices(NodeImport &n, std::vector<int64_t> indices, int64_t size) {
   for (int64_t &index : indices) {
-    if (index < -size || index >= size)
-      n.fail("index " + Twine(index) + " is outside a dimension of size " + Twine(size));
+    if (index < -size || index >= size) {
+      auto read = n.in(0).getDefiningOp<nn::ReadOp>();
+      n.fail("index " + Twine(index) + " is outside a dimension of size " + Twine(size) +
+             (read ? " of '" + read.getVariable().str() + "': is a length given by --bind longer than the model allows?" : std::string()));
+    }
     index += index < 0 ? size : 0;
   }
   return indices;

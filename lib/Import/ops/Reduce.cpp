@@ -65,12 +65,41 @@ template <bool largest> void argExtreme(NodeImport &n) {
   n.out(e.reduce(candidate, {axis}, last ? "max" : "min", n.intAttr("keepdims", 1)));
 }
 
+/// Running sums of known values: the general form below would need a square of them.
+HostTensor knownCumSum(const HostTensor &x, int64_t axis, bool exclusive, bool reverse) {
+  HostTensor result = x.dense();
+  int64_t size = x.shape[axis], inner = product(llvm::ArrayRef<int64_t>(x.shape).drop_front(axis + 1)), outer = size ? result.size() / (size * inner) : 0;
+  auto accumulate = [&](auto &data) {
+    for (int64_t o = 0; o < outer; ++o)
+      for (int64_t k = 0; k < inner; ++k) {
+        std::decay_t<decltype(data[0])> sum = 0;
+        for (int64_t j = 0; j < size; ++j) {
+          auto &element = data[(o * size + (reverse ? size - 1 - j : j)) * inner + k];
+          auto value = element;
+          element = exclusive ? sum : sum + value;
+          sum += value;
+        }
+      }
+  };
+  if (result.isFloat())
+    accumulate(result.f);
+  else
+    accumulate(result.i);
+  for (double &value : result.f)
+    value = roundTo(result.type, value);
+  for (int64_t &value : result.i)
+    value = wrapTo(result.type, value);
+  return result.compressed();
+}
+
 /// Sums over j <= i (or >=, <, >) with the comparison as a mask: only ever small integers in models.
 void cumSum(NodeImport &n) {
   Value x = n.in(0);
   std::vector<int64_t> given = n.ints(1);
   int64_t rank = rankOf(x), axis = n.axis(given.at(0), rank), size = shapeOf(x)[axis];
   bool exclusive = n.intAttr("exclusive", 0), reverse = n.intAttr("reverse", 0);
+  if (const HostTensor *known = n.e.known(x); known && known->size() <= maxHostElements)
+    return n.out(n.e.constant(knownCumSum(*known, axis, exclusive, reverse)));
   // [.., i, j, ..]: dimension `axis` becomes i, a new one after it is j.
   Shape spread(shapeOf(x)), row(rank + 1, 1), column(rank + 1, 1);
   spread.insert(spread.begin() + axis, 1);

@@ -71,6 +71,18 @@ TEST(Binding, reportsContradictions) {
   EXPECT_TRUE(contains(imported.errors, "declared as [n + 1], its nodes compute [9]")) << imported.errors;
 }
 
+TEST(Binding, longSequencesCostNoMasks) {
+  Imported imported(MODELS "/llama_dyn_nomask.onnx", bound({{"batch", 1}, {"seq", 8192}}));
+  ASSERT_TRUE(imported.module) << imported.errors;
+  EXPECT_FALSE(contains(imported.text, "nn.reduce %arg")) << imported.text;
+  EXPECT_FALSE(contains(imported.text, "tensor<1x8192x8192xi64>"));
+}
+
+TEST(Binding, lengthsBeyondThePositionTableAreErrors) {
+  Imported imported(MODELS "/gpt2_dyn.onnx", bound({{"batch", 1}, {"seq", 161}}));
+  EXPECT_TRUE(contains(imported.errors, "index 160 is outside a dimension of size 160 of 'transformer.wpe.weight'")) << imported.errors;
+}
+
 TEST(Operators, missingOnesAreListedTogether) {
   TemporaryFolder folder;
   ModelBuilder builder;
