@@ -50,6 +50,22 @@ std::string typeText(Type type) {
   return text;
 }
 
+// Training programs mark what they took over from the model by ids.
+bool isForward(Operation *op) {
+  auto func = op->getParentOfType<func::FuncOp>();
+  return func.getOps<nn::AssignOp>().empty() || op->hasAttr("nn.id");
+}
+
+// A move is forward when what it moves is computed there, or when it brings a parameter or an input there.
+bool isForwardMove(dist::ReshardOp op) {
+  Operation *producer = op.getSource().getDefiningOp();
+  if (auto before = dyn_cast_or_null<dist::ReshardOp>(producer))
+    return isForwardMove(before);
+  if (producer && !isa<nn::ReadOp>(producer))
+    return isForward(producer);
+  return llvm::any_of(op->getUsers(), [](Operation *user) { return isForward(user); });
+}
+
 bool isMicro(const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; }
 
 class Collector {
@@ -109,7 +125,7 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
   fact.module = modulePath(op.getLoc());
   fact.kind = op.getName().stripDialect();
   fact.names = namesOf(&op);
-  fact.isForward = !op.hasAttr("nn.grad_of");
+  fact.isForward = isForward(&op);
   if (auto pattern = op.getAttrOfType<dist::PatternAttr>("dist.pattern"))
     fact.pattern = pattern.getName().str() + " [" + axesText(pattern.getAxes()) + "]";
   if (auto origin = op.getAttrOfType<StringAttr>("dist.origin"))
@@ -141,12 +157,11 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
 void Collector::collect(func::FuncOp func) {
   for (Operation &op : func.getBody().front()) {
     for (Value operand : op.getOperands())
-      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && !op.hasAttr("nn.grad_of"))
+      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && isForward(&op))
         users[read.getVariable()].insert(&op);
     if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
       OperatorFact fact = describe(func, op);
-      Operation *producer = reshard.getSource().getDefiningOp();
-      fact.isForward = !(producer && (producer->hasAttr("nn.grad_of") || isa<nn::AccOp>(producer)));
+      fact.isForward = isForwardMove(reshard);
       fact.move.push_back(moveOf(reshard));
       facts.operators.push_back(std::move(fact));
     } else if (isa<nn::FactorOpInterface>(op) && !isa<nn::AccOp>(op)) {

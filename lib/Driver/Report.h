@@ -11,6 +11,7 @@
 namespace tessera {
 
 /// Prints diagnostics in the form of the contract: `error: ...` first, with the ONNX node or the place in a file, then notes.
+/// Warnings and notes wait for a first error, or for the end of the context.
 void installDiagnostics(mlir::MLIRContext &context);
 
 /// Where compile time went, one line a phase.

@@ -1,0 +1,116 @@
+"""plan, explain, verify, reports, and resuming from text: what they say, and how they refuse what is wrong."""
+import json
+import tomllib
+
+import pytest
+
+import harness as h
+
+MLP = h.MODELS / "mlp.onnx"
+GPT2 = h.MODELS / "gpt2.onnx"
+SGD = ("--train", "sgd")
+PHASES = ("import", "normalize", "differentiate", "assign", "propagate", "partition", "schedule", "memory", "lower")
+
+
+def test_plan_merges_with_a_file_and_the_files_entries_win(tmp_path):
+    (tmp_path / "p.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "*lm_head*"\npattern = "row"\naxes = ["tensor"]\n')
+    text = h.checked(h.TESSERA, "plan", GPT2, "--plan", tmp_path / "p.toml", "--dp", "2", "--tp", "2").stdout
+    plan = tomllib.loads(text)
+    assert plan["mesh"] == {"tensor": 2, "data": 2}
+    assert plan["op"][0]["pattern"] == "row" and len(plan["op"]) > 1
+
+
+def test_plan_with_two_sizes_of_an_axis(tmp_path):
+    (tmp_path / "p.toml").write_text("[mesh]\ntensor = 4\n")
+    h.assert_error(h.tessera("plan", GPT2, "--plan", tmp_path / "p.toml", "--tp", "2"), "tensor", "2")
+
+
+@pytest.mark.parametrize("variant,options", [
+    ("mlp", ("--dp", "2", "--tp", "2")), ("mlp", ("--dp", "3")), ("gpt2_mask", ("--tp", "3")),
+    ("bert", ("--dp", "2", "--microbatches", "2")),
+])
+def test_verify_finds_equal_programs_equal(variant, options):
+    result = h.checked(h.TESSERA, "verify", h.MODELS / f"{variant}.onnx", *options)
+    for word in ("infer:", "train:", "gradients", "parameters after a step", "worst"):
+        assert word in result.stdout
+
+
+def test_verify_tells_the_worst_value_where_programs_differ():
+    result = h.tessera("verify", MLP, "--tp", "2", "--tolerance", "1e-30")
+    h.assert_error(result, "worst", "1e-30", "on 1 rank")
+
+
+def test_explain_lists_moves_parameters_and_padding():
+    text = h.checked(h.TESSERA, "explain", GPT2, "--tp", "3", *SGD, "--frozen", "*wpe*").stdout
+    trained, frozen = text.split("parameters trained")[1].split("parameters not trained")
+    assert "transformer.wpe.weight" in frozen and "transformer.wpe.weight" not in trained
+    assert "all_reduce tensor" in text and "bytes sent a rank" in text
+    assert "160 stored as 162" in text.split("\npadded")[1]
+    assert "no pattern on layer_norm" in text.split("replicated parameters")[1]
+
+
+def test_explain_of_a_name_that_does_not_exist():
+    h.assert_error(h.tessera("explain", GPT2, "--op", "decoder.*"), "decoder.*")
+
+
+def test_every_phase_resumes_to_the_same_program(tmp_path):
+    options = ("--dp", "2", "--tp", "2", *SGD)
+    h.checked(h.TESSERA, "compile", MLP, *options, "--to", "lower", "-o", tmp_path / "whole.json")
+    whole = json.loads((tmp_path / "whole.json").read_text())
+    for done, following in zip(PHASES, PHASES[1:]):
+        text, out = tmp_path / f"{done}.mlir", tmp_path / f"{done}.json"
+        h.checked(h.TESSERA, "compile", MLP, *options, "--to", done, "-o", text)
+        h.checked(h.TESSERA, "compile", text, *options, "--from", following, "--to", "lower", "-o", out)
+        assert json.loads(out.read_text()) == whole, f"from {following}"
+
+
+def test_dumps_resume_by_themselves(tmp_path):
+    options = ("--tp", "2", *SGD)
+    h.checked(h.TESSERA, "compile", MLP, *options, "-o", tmp_path / "p", "--dump-phases", tmp_path / "d")
+    assert sorted(f.name for f in (tmp_path / "d").glob("*.mlir")) == [f"{i:02}-{p}.mlir" for i, p in enumerate(PHASES)]
+    h.checked(h.TESSERA, "compile", tmp_path / "d" / "04-propagate.mlir", "-o", tmp_path / "q")
+    assert (tmp_path / "p").read_bytes() == (tmp_path / "q").read_bytes()
+    assert (tmp_path / "p.safetensors").read_bytes() == (tmp_path / "q.safetensors").read_bytes()
+
+
+def test_text_resumes_only_where_it_stopped(tmp_path):
+    h.checked(h.TESSERA, "compile", MLP, "--to", "assign", "-o", tmp_path / "a.mlir")
+    h.assert_error(h.tessera("compile", tmp_path / "a.mlir", "--from", "schedule", "-o", tmp_path / "p"), "--from propagate")
+    h.assert_error(h.tessera("compile", tmp_path / "a.mlir", "--to", "import", "-o", tmp_path / "p"), "assign", "import")
+    assert not (tmp_path / "p").exists()
+
+
+def test_report(tmp_path):
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *SGD, "--report", tmp_path / "r.json")
+    report = json.loads((tmp_path / "r.json").read_text())
+    assert report["mesh"] == {"tensor": 2}
+    assert {"column [tensor]", "row [tensor]"} <= {op["pattern"] for op in report["operators"]}
+    assert any(r["collectives"] == ["all_reduce tensor"] and r["bytes"] > 0 for r in report["reshards"])
+    assert any(p["replicated"] and p["why"] for p in report["parameters"])
+    assert report["memory"]["train"]["peak"] > 0 and report["sent"]["train"]["tensor"]["all_reduce"]["bytes"] > 0
+    assert {"import", "lower", "link"} <= report["seconds"].keys()
+
+
+def test_the_chosen_loss_is_a_note(tmp_path):
+    said = "note: the loss is cross_entropy:logits"
+    assert said in h.checked(h.TESSERA, "compile", GPT2, *SGD, "--to", "differentiate", "-o", tmp_path / "a").stderr
+    named = h.checked(h.TESSERA, "compile", GPT2, *SGD, "--loss", "cross_entropy:logits", "--to", "differentiate", "-o", tmp_path / "b")
+    assert "the loss is" not in named.stderr
+
+
+@pytest.mark.parametrize("arguments,word", [
+    ((), "no command"), (("sing",), "sing"), (("compile",), "no model"), (("compile", MLP), "-o OUT"),
+    (("compile", MLP, "-o", "p", "--dp", "0"), "--dp=0"), (("plan", MLP, "--tp", "two"), "--tp=two"),
+    (("verify", MLP, "--tolerance", "small"), "--tolerance=small"), (("plan", MLP, MLP), "positional"),
+    (("explain", MLP, "--speed"), "--speed"), (("compile", MLP, "-o", "p", "--to", "fly"), "--to=fly"),
+    (("compile", MLP, "-o", "p", "--from", "assign"), "--from=assign"), (("plan", MLP, "--train", "lion"), "--train=lion"),
+])
+def test_wrong_usage(arguments, word, tmp_path):
+    h.assert_error(h.run(h.TESSERA, *arguments, cwd=tmp_path), word, status=2)
+
+
+def test_help_lists_commands_and_options():
+    text = h.checked(h.TESSERA, "--help").stdout
+    assert all(command in text for command in ("compile", "plan", "explain", "verify")) and len(text.splitlines()) < 40
+    text = h.checked(h.TESSERA, "compile", "--help").stdout
+    assert all(option in text for option in ("--bind", "--dump-phases", "--microbatches")) and len(text.splitlines()) < 60
