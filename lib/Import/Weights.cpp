@@ -134,7 +134,7 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
   bool complete = true;
   json.objectBegin();
   module.walk([&](nn::VariableOp variable) {
-    if (variable.getInit() != "file")
+    if (variable.getInit() != "file" && variable.getRole() != "parameter")
       return;
     const Weight *weight = find(variable.getSymName());
     auto type = cast<RankedTensorType>(variable.getType());
