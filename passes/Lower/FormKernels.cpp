@@ -96,6 +96,14 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return false;
   }
 
+  // The initial value of a loop that memory planning fills in, in the loop's own buffer.
+  static bool isOnlyFilled(Operation &op) {
+    auto constant = dyn_cast<nn::ConstantOp>(op);
+    auto splat = constant ? dyn_cast<SplatElementsAttr>(constant.getValue()) : nullptr;
+    return splat && isa<FloatType>(splat.getElementType()) &&
+           llvm::all_of(op.getUsers(), [](Operation *user) { return isa<dist::LoopOp>(user); });
+  }
+
   LogicalResult formIn(Block &block) {
     // A group is emitted where its last member stood, so everything between its members must be able to move behind or before it:
     // a group closes when one of its results is used by something outside it.
@@ -145,6 +153,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
         op.erase();
         continue;
       }
+      if (isOnlyFilled(op))
+        continue;
       Group single;
       single.ops.push_back(&op);
       if (failed(outline(single)))

@@ -49,7 +49,7 @@ func.func @chain(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layou
 // CHECK-LABEL: func.func @loop()
 // CHECK: %[[X:.*]] = exec.buffer {{.*}} offset = [[AT:[0-9]+]]
 // CHECK: exec.input %[[X]]
-// CHECK: exec.call "{{.*}}"({{.*}}%[[ACC:[0-9]+]])
+// CHECK: exec.call "fill"(%[[ACC:[0-9]+]])
 // CHECK-NEXT: exec.loop 4 {
 // CHECK-NEXT: exec.call "gemm"(%[[X]], %[[X]], %[[TERM:.*]], %{{.*}})
 // CHECK-NEXT: exec.launch @{{.*}}(%[[ACC]], %[[TERM]], %[[NEXT:[0-9]+]])
