@@ -174,6 +174,13 @@ std::vector<int64_t> NodeImport::ints(size_t i) const {
   return *result;
 }
 
+int64_t NodeImport::integer(size_t i) const {
+  std::vector<int64_t> values = ints(i);
+  if (values.size() != 1)
+    fail("input " + Twine(i) + " has " + Twine(values.size()) + " elements, one is expected");
+  return values[0];
+}
+
 const OnnxAttribute *NodeImport::attr(llvm::StringRef name) const {
   auto found = node.attributes.find(name.str());
   return found == node.attributes.end() ? nullptr : &found->second;
@@ -227,7 +234,7 @@ void NodeImport::out(Value value, size_t i) {
     found->second.name = node.outputs[i];
 }
 
-void NodeImport::outSequence(std::vector<Value> sequence) { values[node.outputs.at(0)].sequence = std::move(sequence); }
+void NodeImport::outSequence(std::vector<Value> sequence) { values[node.outputs[0]].sequence = std::move(sequence); }
 
 Handler HandlerRegistry::find(const OnnxNode &node, int64_t opset) const {
   auto found = handlers.find({node.domain, node.opType});

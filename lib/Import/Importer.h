@@ -126,6 +126,9 @@ public:
   std::vector<int64_t> ints(size_t i) const;
   const HostTensor *known(size_t i) const { return e.known(in(i)); }
 
+  /// The one integer of input `i`, known at import.
+  int64_t integer(size_t i) const;
+
   bool hasAttr(llvm::StringRef name) const { return node.attributes.count(name.str()); }
   int64_t intAttr(llvm::StringRef name, int64_t standard) const;
   double floatAttr(llvm::StringRef name, double standard) const;

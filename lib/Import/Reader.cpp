@@ -279,6 +279,8 @@ void checkOrder(const OnnxGraph &graph) {
       if (!input.empty() && !defined.count(input))
         throw ImportError("node '" + node.name + "' (" + node.opType + ") uses '" + input +
                           "' before anything defines it: the file's nodes are not in topological order, or it is incomplete");
+    if (llvm::all_of(node.outputs, [](const std::string &output) { return output.empty(); }))
+      throw ImportError("node '" + node.name + "' (" + node.opType + ") has no output");
     for (const std::string &output : node.outputs)
       define(output, "node '" + node.name + "'");
   }

@@ -184,7 +184,7 @@ void splitIdentities(OnnxGraph &graph, ParameterPlan &plan) {
   std::vector<OnnxNode> kept;
   std::vector<std::string> names;
   for (OnnxNode &node : graph.nodes) {
-    if (node.opType != "Identity" || !weights.count(node.inputs.at(0)) || outputs.count(node.outputs.at(0)) ||
+    if (node.opType != "Identity" || node.inputs.empty() || node.outputs[0].empty() || !weights.count(node.inputs[0]) || outputs.count(node.outputs[0]) ||
         !byName.count(node.inputs[0])) {
       kept.push_back(std::move(node));
       continue;
@@ -205,10 +205,12 @@ void splitIdentities(OnnxGraph &graph, ParameterPlan &plan) {
 void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
   std::set<std::string> tables, heads;
   for (const OnnxNode &node : graph.nodes) {
+    if (node.inputs.size() < 2)
+      continue;
     if (node.opType == "Gather")
-      tables.insert(node.inputs.at(0));
+      tables.insert(node.inputs[0]);
     if (node.opType == "MatMul" || node.opType == "Gemm")
-      heads.insert(node.inputs.at(1));
+      heads.insert(node.inputs[1]);
   }
   std::vector<OnnxTensor> kept;
   std::vector<OnnxNode> transposes;

@@ -84,7 +84,7 @@ std::set<std::string> weightsByUse(const OnnxGraph &graph) {
       if (judge.isWeight(node, index, *carrier->second))
         weights.insert(carrier->second->name);
       else if (index == 0 && among(node.opType, {"Transpose", "Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Expand"}))
-        carriers[node.outputs.at(0)] = carrier->second;
+        carriers[node.outputs[0]] = carrier->second;
     }
   return weights;
 }

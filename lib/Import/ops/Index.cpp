@@ -56,11 +56,19 @@ int64_t paddingRow(const OnnxNode &node) {
   return arguments.size() < 3 || arguments[2].trim().getAsInteger(10, row) ? -1 : row;
 }
 
+/// The indices, input 1.
+Value indicesOf(NodeImport &n) {
+  Value indices = n.in(1);
+  if (!elementOf(indices).isInteger(32) && !elementOf(indices).isInteger(64))
+    n.fail("the indices must be int32 or int64");
+  return indices;
+}
+
 bool isVariable(Value value) { return value.getDefiningOp<nn::ReadOp>() != nullptr; }
 
 void gather(NodeImport &n) {
   Emitter &e = n.e;
-  Value data = n.in(0), indices = n.in(1);
+  Value data = n.in(0), indices = indicesOf(n);
   int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(data)), size = shapeOf(data)[axis];
   if (const HostTensor *known = e.known(indices)) {
     std::vector<int64_t> values = checkedIndices(n, *known->asInts(), size);
@@ -157,7 +165,7 @@ Value gatherRuns(NodeImport &n, Value data, const HostTensor &indices) {
 
 void gatherND(NodeImport &n) {
   Emitter &e = n.e;
-  Value data = n.in(0), indices = n.in(1);
+  Value data = n.in(0), indices = indicesOf(n);
   if (n.intAttr("batch_dims", 0))
     n.fail("GatherND with batch_dims is not supported");
   int64_t count = rankOf(indices) ? shapeOf(indices).back() : 0;
@@ -186,7 +194,7 @@ void gatherND(NodeImport &n) {
 
 void gatherElements(NodeImport &n) {
   Emitter &e = n.e;
-  Value data = n.in(0), indices = n.in(1);
+  Value data = n.in(0), indices = indicesOf(n);
   int64_t rank = rankOf(data), axis = n.axis(n.intAttr("axis", 0), rank), size = shapeOf(data)[axis];
   if (rankOf(indices) != rank)
     n.fail("the indices must have as many dimensions as the data");
@@ -210,7 +218,7 @@ void gatherElements(NodeImport &n) {
 void trilu(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0);
-  int64_t rank = rankOf(x), k = n.has(1) ? n.ints(1).at(0) : 0;
+  int64_t rank = rankOf(x), k = n.has(1) ? n.integer(1) : 0;
   if (rank < 2)
     n.fail("Trilu needs at least two dimensions");
   Shape rows(rank, 1), columns(rank, 1);
@@ -226,7 +234,7 @@ void trilu(NodeImport &n) {
 void oneHot(NodeImport &n) {
   Emitter &e = n.e;
   Value indices = n.in(0);
-  int64_t depth = n.ints(1).at(0), axis = n.axis(n.intAttr("axis", -1), rankOf(indices) + 1);
+  int64_t depth = n.integer(1), axis = n.axis(n.intAttr("axis", -1), rankOf(indices) + 1);
   if (depth < 1)
     n.fail("the depth of OneHot must be positive");
   Shape spread(shapeOf(indices)), classes(rankOf(indices) + 1, 1);

@@ -95,8 +95,7 @@ HostTensor knownCumSum(const HostTensor &x, int64_t axis, bool exclusive, bool r
 /// Sums over j <= i (or >=, <, >) with the comparison as a mask: only ever small integers in models.
 void cumSum(NodeImport &n) {
   Value x = n.in(0);
-  std::vector<int64_t> given = n.ints(1);
-  int64_t rank = rankOf(x), axis = n.axis(given.at(0), rank), size = shapeOf(x)[axis];
+  int64_t rank = rankOf(x), axis = n.axis(n.integer(1), rank), size = shapeOf(x)[axis];
   bool exclusive = n.intAttr("exclusive", 0), reverse = n.intAttr("reverse", 0);
   if (const HostTensor *known = n.e.known(x); known && known->size() <= maxHostElements)
     return n.out(n.e.constant(knownCumSum(*known, axis, exclusive, reverse)));

@@ -123,7 +123,7 @@ void tile(NodeImport &n) {
 
 void concat(NodeImport &n) {
   llvm::SmallVector<Value> operands;
-  for (size_t i = 0; i < n.node.inputs.size(); ++i)
+  for (size_t i = 0; i < std::max<size_t>(n.node.inputs.size(), 1); ++i)
     operands.push_back(n.in(i));
   int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(operands[0]));
   llvm::erase_if(operands, [&](Value v) { return operands.size() > 1 && rankOf(v) > axis && shapeOf(v)[axis] == 0; });
@@ -192,8 +192,7 @@ void splitToSequence(NodeImport &n) {
 
 void sequenceAt(NodeImport &n) {
   const std::vector<Value> &parts = n.sequence(0);
-  std::vector<int64_t> position = n.ints(1);
-  n.out(parts[n.axis(position.at(0), parts.size())]);
+  n.out(parts[n.axis(n.integer(1), parts.size())]);
 }
 
 void sequenceConstruct(NodeImport &n) {
