@@ -11,7 +11,8 @@ using llvm::Twine;
 namespace tessera {
 namespace {
 
-/// Recursive descent over `+ - * / // % ( )`, numbers and names; `/` and `//` round down, as in Python's shape expressions.
+/// Recursive descent over `+ - * / // % ( )`, numbers and names; `/` and `//` round down, as in Python's
+/// shape expressions.
 class DimParser {
 public:
   DimParser(StringRef text, const Binds *binds) : text(text), binds(binds) {}
@@ -86,7 +87,8 @@ private:
       return value;
     }
     skip();
-    StringRef word = text.take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.' || c == ':'; });
+    StringRef word =
+        text.take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '.' || c == ':'; });
     text = text.drop_front(word.size());
     int64_t number;
     if (!word.empty() && llvm::isDigit(word[0])) {
@@ -132,7 +134,8 @@ std::map<std::string, Shape> bindInputs(const OnnxGraph &graph, const Binds &bin
     if (initializers.count(input.name))
       continue;
     if (!input.hasShape)
-      throw ImportError("graph input '" + input.name + "' has no shape in the file: export the model with one");
+      throw ImportError("graph input '" + input.name +
+                        "' has no shape in the file: export the model with one");
     Shape &shape = shapes[input.name];
     for (auto [d, dim] : llvm::enumerate(input.dims)) {
       std::string symbol = dim.symbol.empty() ? input.name + "." + std::to_string(d) : dim.symbol;
@@ -150,14 +153,15 @@ std::map<std::string, Shape> bindInputs(const OnnxGraph &graph, const Binds &bin
                             "', has no value under the given --bind");
       }
       if (size && *size < 1)
-        throw ImportError("dimension " + Twine(d) + " of graph input '" + input.name + "' would be " + Twine(*size) +
-                          (dim.size ? "" : " ('" + symbol + "')") + "; sizes begin at 1");
+        throw ImportError("dimension " + Twine(d) + " of graph input '" + input.name + "' would be " +
+                          Twine(*size) + (dim.size ? "" : " ('" + symbol + "')") + "; sizes begin at 1");
       shape.push_back(size.value_or(0));
     }
   }
   for (const auto &[name, value] : binds)
     if (!known.count(name)) {
-      std::string message = "--bind " + name + "=" + std::to_string(value) + ": the model has no symbolic dimension '" + name + "'";
+      std::string message = "--bind " + name + "=" + std::to_string(value) +
+                            ": the model has no symbolic dimension '" + name + "'";
       message += known.empty() ? "; all its shapes are fixed" : "; it has: " + llvm::join(known, ", ");
       throw ImportError(message);
     }
@@ -167,8 +171,8 @@ std::map<std::string, Shape> bindInputs(const OnnxGraph &graph, const Binds &bin
       command += " --bind " + name + "=" + std::to_string(value);
     for (size_t k = 0; k < unbound.size(); ++k) // the first is nearly always the batch
       command += " --bind " + unbound[k] + "=" + (k == 0 ? "4" : "128");
-    throw ImportError("these symbolic dimensions have no value: " + llvm::join(unbound, ", ") + "; give each one, for example: " +
-                      command + " -o OUT");
+    throw ImportError("these symbolic dimensions have no value: " + llvm::join(unbound, ", ") +
+                      "; give each one, for example: " + command + " -o OUT");
   }
   return shapes;
 }

@@ -21,8 +21,9 @@ int64_t at(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides) {
 }
 
 /// Applies `body(offsets)` to every stored position of the broadcast result.
-std::optional<HostTensor> elementwise(Operation *op, Operands operands,
-                                      llvm::function_ref<void(HostTensor &, int64_t, llvm::ArrayRef<int64_t>)> body) {
+std::optional<HostTensor>
+elementwise(Operation *op, Operands operands,
+            llvm::function_ref<void(HostTensor &, int64_t, llvm::ArrayRef<int64_t>)> body) {
   RankedTensorType type = resultType(op);
   int64_t rank = type.getRank();
   Shape stored(rank, 1);
@@ -347,14 +348,19 @@ double reciprocal(double x) { return 1 / x; }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
 double relu(double x) { return x > 0 ? x : 0; }
-double modulo(double x, double y) { double r = std::fmod(x, y); return r != 0 && (r < 0) != (y < 0) ? r + y : r; }
+double modulo(double x, double y) {
+  double r = std::fmod(x, y);
+  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
+}
 int64_t moduloInt(int64_t x, int64_t y) {
   if (y == 0 || y == -1)
     return 0;
   int64_t r = x % y;
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
 }
-int64_t divideInt(int64_t x, int64_t y) { return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y; }
+int64_t divideInt(int64_t x, int64_t y) {
+  return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y;
+}
 // Overflow wraps, as it does in the program.
 int64_t addInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) + static_cast<uint64_t>(y); }
 int64_t subInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) - static_cast<uint64_t>(y); }
@@ -388,14 +394,18 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
       .Case([&](nn::MulOp) { return binary(op, in, [](double x, double y) { return x * y; }, mulInt); })
       .Case([&](nn::DivOp) { return binary(op, in, [](double x, double y) { return x / y; }, divideInt); })
       .Case([&](nn::ModOp) { return binary(op, in, modulo, moduloInt); })
-      .Case([&](nn::PowOp) { return binary(op, in, [](double x, double y) { return std::pow(x, y); }, nullptr); })
+      .Case([&](nn::PowOp) {
+        return binary(op, in, [](double x, double y) { return std::pow(x, y); }, nullptr);
+      })
       .Case([&](nn::MaxOp) {
-        return binary(op, in, [](double x, double y) { return x != x || x > y ? x : y; },
-                      [](int64_t x, int64_t y) { return std::max(x, y); });
+        return binary(
+            op, in, [](double x, double y) { return x != x || x > y ? x : y; },
+            [](int64_t x, int64_t y) { return std::max(x, y); });
       })
       .Case([&](nn::MinOp) {
-        return binary(op, in, [](double x, double y) { return x != x || x < y ? x : y; },
-                      [](int64_t x, int64_t y) { return std::min(x, y); });
+        return binary(
+            op, in, [](double x, double y) { return x != x || x < y ? x : y; },
+            [](int64_t x, int64_t y) { return std::min(x, y); });
       })
       .Case([&](nn::AndOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x & y; }); })
       .Case([&](nn::OrOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x | y; }); })

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// The result of `op` on known operands; none for operators that are not evaluated (products of floating matrices, normalisations)
-/// and for results above `maxHostElements`.
+/// The result of `op` on known operands; none for operators that are not evaluated (products of floating
+/// matrices, normalisations) and for results above `maxHostElements`.
 std::optional<HostTensor> evaluate(mlir::Operation *op, llvm::ArrayRef<const HostTensor *> operands);
 
 } // namespace tessera

@@ -23,7 +23,8 @@ public:
     if (depth > 32 || result.size() > 10'000'000)
       throw ImportError("function '" + function.name + "' calls itself");
     if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
-      throw ImportError("node '" + node.name + "' passes more values than function '" + function.name + "' takes");
+      throw ImportError("node '" + node.name + "' passes more values than function '" + function.name +
+                        "' takes");
     std::string prefix = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
     prefix += "/";
     std::map<std::string, std::string> names{{"", ""}};

@@ -6,8 +6,8 @@
 
 namespace tessera {
 
-/// An attribute of a body node whose `kind` is Other and whose `s` begins with '\x01' refers to the attribute of the call with the
-/// name that follows.
+/// An attribute of a body node whose `kind` is Other and whose `s` begins with '\x01' refers to the attribute
+/// of the call with the name that follows.
 struct OnnxFunction {
   std::string name, domain;
   std::vector<std::string> inputs, outputs;
@@ -15,7 +15,8 @@ struct OnnxFunction {
   std::vector<OnnxNode> nodes;
 };
 
-/// Replaces every call in `graph`, nested ones too. Throws ImportError for recursion and for calls with too many values.
+/// Replaces every call in `graph`, nested ones too. Throws ImportError for recursion and for calls with too
+/// many values.
 void inlineFunctions(OnnxGraph &graph, const std::vector<OnnxFunction> &functions);
 
 } // namespace tessera

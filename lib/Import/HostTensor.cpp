@@ -1,8 +1,8 @@
 // Host tensors: storage, decoding from and encoding to files' bytes.
 #include "lib/Import/HostTensor.h"
 #include "lib/Import/ImportError.h"
-#include "llvm/ADT/APFloat.h"
 #include "mlir/IR/Builders.h"
+#include "llvm/ADT/APFloat.h"
 #include <cmath>
 #include <cstring>
 
@@ -66,7 +66,8 @@ Shape storedStrides(const HostTensor &tensor) {
   return strides;
 }
 
-void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::function_ref<void(llvm::ArrayRef<int64_t>, int64_t)> body) {
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>, int64_t)> body) {
   int64_t n = product(shape);
   Shape index(shape.size(), 0);
   for (int64_t flat = 0; flat < n; ++flat) {
@@ -103,7 +104,8 @@ HostTensor HostTensor::dense() const {
   if (stored == shape)
     return *this;
   if (size() > maxHostElements)
-    throw ImportError("a constant of " + llvm::Twine(size()) + " elements would have to be expanded during import");
+    throw ImportError("a constant of " + llvm::Twine(size()) +
+                      " elements would have to be expanded during import");
   return restored(*this, shape);
 }
 
@@ -154,7 +156,8 @@ double roundTo(Type type, double value) {
     return static_cast<float>(value);
   llvm::APFloat rounded(value);
   bool inexact;
-  rounded.convert(llvm::cast<FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven, &inexact);
+  rounded.convert(llvm::cast<FloatType>(type).getFloatSemantics(), llvm::APFloat::rmNearestTiesToEven,
+                  &inexact);
   return rounded.convertToDouble();
 }
 
@@ -166,26 +169,41 @@ int64_t wrapTo(Type type, int64_t value) {
   if (width >= 64)
     return value;
   uint64_t bits = static_cast<uint64_t>(value) << (64 - width);
-  return integer.isUnsigned() ? static_cast<int64_t>(bits >> (64 - width)) : static_cast<int64_t>(bits) >> (64 - width);
+  return integer.isUnsigned() ? static_cast<int64_t>(bits >> (64 - width))
+                              : static_cast<int64_t>(bits) >> (64 - width);
 }
 
 Type elementType(MLIRContext *context, OnnxType type) {
   Builder b(context);
   switch (type) {
-  case OnnxType::Float: return b.getF32Type();
-  case OnnxType::Double: return b.getF64Type();
-  case OnnxType::Float16: return b.getF16Type();
-  case OnnxType::BFloat16: return b.getBF16Type();
-  case OnnxType::Int64: return b.getI64Type();
-  case OnnxType::Int32: return b.getI32Type();
-  case OnnxType::Int16: return b.getI16Type();
-  case OnnxType::Int8: return b.getI8Type();
-  case OnnxType::Bool: return b.getI1Type();
-  case OnnxType::UInt8: return b.getIntegerType(8, false);
-  case OnnxType::UInt16: return b.getIntegerType(16, false);
-  case OnnxType::UInt32: return b.getIntegerType(32, false);
-  case OnnxType::UInt64: return b.getIntegerType(64, false);
-  default: return Type();
+  case OnnxType::Float:
+    return b.getF32Type();
+  case OnnxType::Double:
+    return b.getF64Type();
+  case OnnxType::Float16:
+    return b.getF16Type();
+  case OnnxType::BFloat16:
+    return b.getBF16Type();
+  case OnnxType::Int64:
+    return b.getI64Type();
+  case OnnxType::Int32:
+    return b.getI32Type();
+  case OnnxType::Int16:
+    return b.getI16Type();
+  case OnnxType::Int8:
+    return b.getI8Type();
+  case OnnxType::Bool:
+    return b.getI1Type();
+  case OnnxType::UInt8:
+    return b.getIntegerType(8, false);
+  case OnnxType::UInt16:
+    return b.getIntegerType(16, false);
+  case OnnxType::UInt32:
+    return b.getIntegerType(32, false);
+  case OnnxType::UInt64:
+    return b.getIntegerType(64, false);
+  default:
+    return Type();
   }
 }
 
@@ -200,14 +218,19 @@ template <typename T, typename Out> static void decodeAs(llvm::StringRef bytes, 
 HostTensor decode(MLIRContext *context, const OnnxTensor &tensor) {
   Type type = elementType(context, tensor.type);
   if (!type)
-    throw ImportError("'" + tensor.name + "' has the element type " + llvm::Twine(static_cast<int>(tensor.type)) +
-                      ", which is not supported");
+    throw ImportError("'" + tensor.name + "' has the element type " +
+                      llvm::Twine(static_cast<int>(tensor.type)) + ", which is not supported");
   HostTensor result(type, tensor.dims, tensor.dims);
   llvm::StringRef bytes = tensor.bytes.data;
   switch (tensor.type) {
-  case OnnxType::Float: decodeAs<float>(bytes, result.f); break;
-  case OnnxType::Double: decodeAs<double>(bytes, result.f); break;
-  case OnnxType::Float16: case OnnxType::BFloat16: {
+  case OnnxType::Float:
+    decodeAs<float>(bytes, result.f);
+    break;
+  case OnnxType::Double:
+    decodeAs<double>(bytes, result.f);
+    break;
+  case OnnxType::Float16:
+  case OnnxType::BFloat16: {
     const llvm::fltSemantics &semantics = llvm::cast<FloatType>(type).getFloatSemantics();
     for (size_t k = 0; k < result.f.size(); ++k) {
       uint16_t bits;
@@ -216,13 +239,28 @@ HostTensor decode(MLIRContext *context, const OnnxTensor &tensor) {
     }
     break;
   }
-  case OnnxType::Int64: case OnnxType::UInt64: decodeAs<int64_t>(bytes, result.i); break;
-  case OnnxType::Int32: decodeAs<int32_t>(bytes, result.i); break;
-  case OnnxType::UInt32: decodeAs<uint32_t>(bytes, result.i); break;
-  case OnnxType::Int16: decodeAs<int16_t>(bytes, result.i); break;
-  case OnnxType::UInt16: decodeAs<uint16_t>(bytes, result.i); break;
-  case OnnxType::Int8: decodeAs<int8_t>(bytes, result.i); break;
-  default: decodeAs<uint8_t>(bytes, result.i); break;
+  case OnnxType::Int64:
+  case OnnxType::UInt64:
+    decodeAs<int64_t>(bytes, result.i);
+    break;
+  case OnnxType::Int32:
+    decodeAs<int32_t>(bytes, result.i);
+    break;
+  case OnnxType::UInt32:
+    decodeAs<uint32_t>(bytes, result.i);
+    break;
+  case OnnxType::Int16:
+    decodeAs<int16_t>(bytes, result.i);
+    break;
+  case OnnxType::UInt16:
+    decodeAs<uint16_t>(bytes, result.i);
+    break;
+  case OnnxType::Int8:
+    decodeAs<int8_t>(bytes, result.i);
+    break;
+  default:
+    decodeAs<uint8_t>(bytes, result.i);
+    break;
   }
   return result;
 }
@@ -253,10 +291,14 @@ std::string encode(const HostTensor &tensor) {
     return encodeAs<uint16_t>(bits);
   }
   switch (llvm::cast<IntegerType>(all.type).getWidth()) {
-  case 64: return encodeAs<int64_t>(all.i);
-  case 32: return encodeAs<int32_t>(all.i);
-  case 16: return encodeAs<int16_t>(all.i);
-  default: return encodeAs<int8_t>(all.i);
+  case 64:
+    return encodeAs<int64_t>(all.i);
+  case 32:
+    return encodeAs<int32_t>(all.i);
+  case 16:
+    return encodeAs<int16_t>(all.i);
+  default:
+    return encodeAs<int8_t>(all.i);
   }
 }
 

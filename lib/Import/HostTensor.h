@@ -3,9 +3,9 @@
 #define TESSERA_LIB_IMPORT_HOSTTENSOR_H
 
 #include "lib/Import/OnnxGraph.h"
-#include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
 #include "mlir/IR/BuiltinTypes.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace tessera {
 
@@ -14,8 +14,9 @@ using Shape = llvm::SmallVector<int64_t, 4>;
 /// Above this many stored elements a value is computed by the program instead.
 constexpr int64_t maxHostElements = int64_t(1) << 24;
 
-/// A tensor of known values. A dimension may be stored once and repeated: `stored[d]` is `shape[d]` or 1; an expanded
-/// mask [batch, 1, s, s] costs s*s. Floating values are doubles already rounded to the element type, integers (and i1) int64.
+/// A tensor of known values. A dimension may be stored once and repeated: `stored[d]` is `shape[d]` or 1; an
+/// expanded mask [batch, 1, s, s] costs s*s. Floating values are doubles already rounded to the element type,
+/// integers (and i1) int64.
 struct HostTensor {
   mlir::Type type;
   Shape shape, stored;
@@ -28,7 +29,8 @@ struct HostTensor {
   static HostTensor ints(mlir::MLIRContext *context, llvm::ArrayRef<int64_t> values); ///< one dimension, i64
   static HostTensor splat(mlir::Type type, llvm::ArrayRef<int64_t> shape, double value);
 
-  static HostTensor splatInt(mlir::Type type, llvm::ArrayRef<int64_t> shape, int64_t value); ///< beyond a double's precision
+  static HostTensor splatInt(mlir::Type type, llvm::ArrayRef<int64_t> shape,
+                             int64_t value); ///< beyond a double's precision
 
   bool isFloat() const { return llvm::isa<mlir::FloatType>(type); }
   int64_t size() const; ///< elements, repeated ones included
@@ -48,7 +50,8 @@ int64_t product(llvm::ArrayRef<int64_t> shape);
 /// Strides in the stored data; 0 along repeated dimensions.
 Shape storedStrides(const HostTensor &tensor);
 /// Calls `body(index, flat)` for all positions of `shape` in row-major order.
-void forEachIndex(llvm::ArrayRef<int64_t> shape, llvm::function_ref<void(llvm::ArrayRef<int64_t>, int64_t)> body);
+void forEachIndex(llvm::ArrayRef<int64_t> shape,
+                  llvm::function_ref<void(llvm::ArrayRef<int64_t>, int64_t)> body);
 /// `value` rounded to a value of `type`.
 double roundTo(mlir::Type type, double value);
 int64_t wrapTo(mlir::Type type, int64_t value);

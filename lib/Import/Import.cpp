@@ -64,9 +64,10 @@ private:
       return;
     std::string list;
     for (const auto &[op, entry] : missing)
-      list += (list.empty() ? "" : ", ") + op + " (" + std::to_string(entry.count) + (entry.count == 1 ? " node" : " nodes") + ", first '" +
-              entry.first + "')";
-    throw ImportError("'" + graph.path + "' uses operators that are not supported in opset " + Twine(graph.opsets.at("")) + ": " + list);
+      list += (list.empty() ? "" : ", ") + op + " (" + std::to_string(entry.count) +
+              (entry.count == 1 ? " node" : " nodes") + ", first '" + entry.first + "')";
+    throw ImportError("'" + graph.path + "' uses operators that are not supported in opset " +
+                      Twine(graph.opsets.at("")) + ": " + list);
   }
 
   func::FuncOp createFunction(const std::map<std::string, Shape> &inputs, Location loc) {
@@ -80,12 +81,13 @@ private:
         continue; // an initializer's default
       Type element = elementType(&context, input.type);
       if (!element)
-        throw ImportError("graph input '" + input.name + "' has the element type " + Twine(static_cast<int>(input.type)) +
-                          ", which is not supported");
+        throw ImportError("graph input '" + input.name + "' has the element type " +
+                          Twine(static_cast<int>(input.type)) + ", which is not supported");
       types.push_back(RankedTensorType::get(shape->second, element));
       locations.push_back(NameLoc::get(builder.getStringAttr(input.name)));
-      attributes.push_back(builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(input.name)),
-                                                      builder.getNamedAttr("nn.kind", builder.getStringAttr("data"))}));
+      attributes.push_back(
+          builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(input.name)),
+                                     builder.getNamedAttr("nn.kind", builder.getStringAttr("data"))}));
       names.push_back(input.name);
     }
     auto function = func::FuncOp::create(builder, loc, "infer", builder.getFunctionType(types, {}));
@@ -120,10 +122,12 @@ private:
       if (info.transposed)
         variable->setAttr("transposed", builder.getBoolAttr(true));
       if (!info.aliases.empty())
-        variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(info.aliases.begin(), info.aliases.end())));
+        variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
+                                         info.aliases.begin(), info.aliases.end())));
       weights.add(symbol.str(), {type.getElementType(), tensor.dims, tensor.bytes, false});
-      values[tensor.name].tensor = nn::ReadOp::create(emitter.builder, emitter.loc, TypeRange{type}, ValueRange{},
-                                                      builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
+      values[tensor.name].tensor =
+          nn::ReadOp::create(emitter.builder, emitter.loc, TypeRange{type}, ValueRange{},
+                             builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
     }
   }
 
@@ -137,7 +141,8 @@ private:
     }
     for (const std::string &output : node.outputs)
       if (!output.empty() && !values.count(output))
-        throw ImportError("node '" + node.name + "' (" + node.opType + "): its output '" + output + "' is not supported");
+        throw ImportError("node '" + node.name + "' (" + node.opType + "): its output '" + output +
+                          "' is not supported");
   }
 
   /// Returns, the outputs' names and shapes, and the known values that are left.
@@ -152,7 +157,8 @@ private:
       checkOutput(output, shapeOf(value));
       results.push_back(value);
       types.push_back(value.getType());
-      attributes.push_back(builder.getDictionaryAttr(builder.getNamedAttr("nn.name", builder.getStringAttr(output.name))));
+      attributes.push_back(
+          builder.getDictionaryAttr(builder.getNamedAttr("nn.name", builder.getStringAttr(output.name))));
     }
     emitter.loc = function.getLoc();
     func::ReturnOp::create(emitter.builder, function.getLoc(), results);
@@ -171,18 +177,22 @@ private:
     bool fits = output.dims.size() == shape.size();
     for (size_t d = 0; fits && d < shape.size(); ++d) {
       const OnnxDim &dim = output.dims[d];
-      std::optional<int64_t> size = dim.size ? dim.size : dim.symbol.empty() ? std::nullopt : evaluateDim(dim.symbol, options.binds);
+      std::optional<int64_t> size = dim.size             ? dim.size
+                                    : dim.symbol.empty() ? std::nullopt
+                                                         : evaluateDim(dim.symbol, options.binds);
       fits = !size || *size == shape[d];
     }
     if (fits)
       return;
     std::string declared, computed;
     for (const OnnxDim &dim : output.dims)
-      declared += (declared.empty() ? "" : ", ") + (dim.size ? std::to_string(*dim.size) : dim.symbol.empty() ? "?" : dim.symbol);
+      declared += (declared.empty() ? "" : ", ") + (dim.size             ? std::to_string(*dim.size)
+                                                    : dim.symbol.empty() ? "?"
+                                                                         : dim.symbol);
     for (int64_t size : shape)
       computed += (computed.empty() ? "" : ", ") + std::to_string(size);
-    throw ImportError("graph output '" + output.name + "' is declared as [" + declared + "], its nodes compute [" + computed +
-                      "]: the --bind values contradict the file");
+    throw ImportError("graph output '" + output.name + "' is declared as [" + declared +
+                      "], its nodes compute [" + computed + "]: the --bind values contradict the file");
   }
 
   OnnxGraph graph;
@@ -196,7 +206,8 @@ private:
 
 } // namespace
 
-FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options, MLIRContext &context, WeightStore &weights) {
+FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options,
+                                            MLIRContext &context, WeightStore &weights) {
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   try {
     return GraphImporter(readOnnx(path), options, context, weights).run();

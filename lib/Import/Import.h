@@ -11,18 +11,22 @@ namespace tessera {
 struct ImportOptions {
   /// Values of symbolic dimensions.
   std::map<std::string, int64_t> binds;
-  /// `--trainable GLOB` (true) and `--frozen GLOB` (false) in the order given, over parameters' names and sources; the last match wins.
+  /// `--trainable GLOB` (true) and `--frozen GLOB` (false) in the order given, over parameters' names and
+  /// sources; the last match wins.
   std::vector<std::pair<bool, std::string>> trainable;
   /// Take the file as it is: do not restore parameters that the exporter merged or dropped.
   bool asWritten = false;
 };
 
-/// Imports the model at `path`: a module with one `nn.variable` for each parameter and each constant over 1 KiB, and
-/// `func.func @infer` of nn operators. Arguments have the attributes `nn.name` and `nn.kind = "data"`, results `nn.name`; locations are
-/// those of Location.h. The initial values go into `weights`. Problems of the file are reported as diagnostics; notes about restored
-/// and lost parameters are remarks and warnings.
-llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options,
-                                                             mlir::MLIRContext &context, WeightStore &weights);
+/// Imports the model at `path`: a module with one `nn.variable` for each parameter and each constant over 1
+/// KiB, and `func.func @infer` of nn operators. Arguments have the attributes `nn.name` and `nn.kind =
+/// "data"`, results `nn.name`; locations are those of Location.h. The initial values go into `weights`.
+/// Problems of the file are reported as diagnostics; notes about restored and lost parameters are remarks and
+/// warnings.
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(const std::string &path,
+                                                              const ImportOptions &options,
+                                                              mlir::MLIRContext &context,
+                                                              WeightStore &weights);
 
 } // namespace tessera
 #endif

@@ -1,4 +1,5 @@
-// The exception that import's files throw at each other for problems of the user's file; importOnnx turns it into a diagnostic.
+// The exception that import's files throw at each other for problems of the user's file; importOnnx turns it
+// into a diagnostic.
 #ifndef TESSERA_LIB_IMPORT_IMPORTERROR_H
 #define TESSERA_LIB_IMPORT_IMPORTERROR_H
 

@@ -24,7 +24,8 @@ const HostTensor *Emitter::known(Value value) {
 
 Value Emitter::constant(HostTensor tensor, llvm::StringRef name) {
   Type type = RankedTensorType::get(tensor.shape, tensor.type);
-  Value placeholder = UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
+  Value placeholder =
+      UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
   knownValues[placeholder] = {std::move(tensor), nullptr, name.str()};
   return placeholder;
 }
@@ -32,10 +33,11 @@ Value Emitter::constant(HostTensor tensor, llvm::StringRef name) {
 Value Emitter::initializer(const OnnxTensor &tensor) {
   Type element = elementType(builder.getContext(), tensor.type);
   if (!element)
-    throw ImportError("initializer '" + tensor.name + "' has the element type " + Twine(static_cast<int>(tensor.type)) +
-                      ", which is not supported");
+    throw ImportError("initializer '" + tensor.name + "' has the element type " +
+                      Twine(static_cast<int>(tensor.type)) + ", which is not supported");
   Type type = RankedTensorType::get(tensor.dims, element);
-  Value placeholder = UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
+  Value placeholder =
+      UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
   knownValues[placeholder] = {std::nullopt, &tensor, tensor.name};
   return placeholder;
 }
@@ -97,10 +99,12 @@ Value Emitter::broadcastTo(Value value, llvm::ArrayRef<int64_t> shape) {
     }
   }
   value = reshape(value, kept);
-  return emitAs<nn::BroadcastOp>(elementOf(value), shape, value, builder.getNamedAttr("dims", builder.getDenseI64ArrayAttr(dims)));
+  return emitAs<nn::BroadcastOp>(elementOf(value), shape, value,
+                                 builder.getNamedAttr("dims", builder.getDenseI64ArrayAttr(dims)));
 }
 
-Value Emitter::slice(Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> sizes, llvm::ArrayRef<int64_t> steps) {
+Value Emitter::slice(Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef<int64_t> sizes,
+                     llvm::ArrayRef<int64_t> steps) {
   if (shapeOf(value) == sizes && llvm::all_of(steps, [](int64_t s) { return s == 1; }))
     return value;
   return emit<nn::SliceOp>(value, {builder.getNamedAttr("starts", builder.getDenseI64ArrayAttr(starts)),
@@ -142,13 +146,16 @@ Value Emitter::reduce(Value value, llvm::ArrayRef<int64_t> dims, llvm::StringRef
 }
 
 Value Emitter::iota(Type elementType, llvm::ArrayRef<int64_t> shape, int64_t dim) {
-  return emitAs<nn::IotaOp>(elementType, shape, {}, builder.getNamedAttr("dim", builder.getI64IntegerAttr(dim)));
+  return emitAs<nn::IotaOp>(elementType, shape, {},
+                            builder.getNamedAttr("dim", builder.getI64IntegerAttr(dim)));
 }
 
-Value Emitter::contract(Value lhs, Value rhs, llvm::StringRef lhsLetters, llvm::StringRef rhsLetters, llvm::StringRef outLetters) {
-  return emit<nn::ContractOp>({lhs, rhs}, {builder.getNamedAttr("lhs_letters", builder.getStringAttr(lhsLetters)),
-                                           builder.getNamedAttr("rhs_letters", builder.getStringAttr(rhsLetters)),
-                                           builder.getNamedAttr("out_letters", builder.getStringAttr(outLetters))});
+Value Emitter::contract(Value lhs, Value rhs, llvm::StringRef lhsLetters, llvm::StringRef rhsLetters,
+                        llvm::StringRef outLetters) {
+  return emit<nn::ContractOp>({lhs, rhs},
+                              {builder.getNamedAttr("lhs_letters", builder.getStringAttr(lhsLetters)),
+                               builder.getNamedAttr("rhs_letters", builder.getStringAttr(rhsLetters)),
+                               builder.getNamedAttr("out_letters", builder.getStringAttr(outLetters))});
 }
 
 Value NodeImport::in(size_t i) const {
@@ -170,7 +177,8 @@ std::vector<int64_t> NodeImport::ints(size_t i) const {
   const HostTensor *tensor = known(i);
   std::optional<std::vector<int64_t>> result = tensor ? tensor->asInts() : std::nullopt;
   if (!result)
-    fail("input " + Twine(i) + " ('" + node.inputs[i] + "') must be known at compile time, here it depends on the data");
+    fail("input " + Twine(i) + " ('" + node.inputs[i] +
+         "') must be known at compile time, here it depends on the data");
   return *result;
 }
 
@@ -234,7 +242,9 @@ void NodeImport::out(Value value, size_t i) {
     found->second.name = node.outputs[i];
 }
 
-void NodeImport::outSequence(std::vector<Value> sequence) { values[node.outputs[0]].sequence = std::move(sequence); }
+void NodeImport::outSequence(std::vector<Value> sequence) {
+  values[node.outputs[0]].sequence = std::move(sequence);
+}
 
 Handler HandlerRegistry::find(const OnnxNode &node, int64_t opset) const {
   auto found = handlers.find({node.domain, node.opType});

@@ -1,4 +1,5 @@
-// What operator handlers work with: the node at hand, its inputs, and an emitter of nn operators that computes constants at once.
+// What operator handlers work with: the node at hand, its inputs, and an emitter of nn operators that
+// computes constants at once.
 #ifndef TESSERA_LIB_IMPORT_IMPORTER_H
 #define TESSERA_LIB_IMPORT_IMPORTER_H
 
@@ -6,8 +7,8 @@
 #include "lib/Import/HostTensor.h"
 #include "lib/Import/ImportError.h"
 #include "lib/Import/Weights.h"
-#include "llvm/ADT/DenseMap.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace tessera {
 
@@ -18,12 +19,14 @@ struct KnownValue {
   std::string name;
 };
 
-/// Emits nn operators into one block. Operators whose operands are all known are evaluated instead; types that do not fit throw ImportError.
+/// Emits nn operators into one block. Operators whose operands are all known are evaluated instead; types
+/// that do not fit throw ImportError.
 class Emitter {
 public:
   Emitter(mlir::OpBuilder builder, mlir::Location loc) : builder(builder), loc(loc) {}
 
-  template <typename OpTy> OpTy create(mlir::ValueRange operands, llvm::ArrayRef<mlir::NamedAttribute> attributes = {}) {
+  template <typename OpTy>
+  OpTy create(mlir::ValueRange operands, llvm::ArrayRef<mlir::NamedAttribute> attributes = {}) {
     llvm::SmallVector<mlir::Type> types;
     infer<OpTy>(operands, attributes, types);
     return OpTy::create(builder, loc, types, operands, attributes);
@@ -38,7 +41,9 @@ public:
     mlir::Type type = mlir::RankedTensorType::get(shape, elementType);
     return folded(OpTy::create(builder, loc, mlir::TypeRange{type}, operands, attributes));
   }
-  template <typename OpTy> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) { return emit<OpTy>({lhs, rhs}); }
+  template <typename OpTy> mlir::Value binary(mlir::Value lhs, mlir::Value rhs) {
+    return emit<OpTy>({lhs, rhs});
+  }
 
   /// The known value of `value`, decoded when needed; null when it is computed by the program, or too large.
   const HostTensor *known(mlir::Value value);
@@ -62,8 +67,8 @@ public:
   /// Dimensions `dims` reduced; kept with size 1 when `keep`.
   mlir::Value reduce(mlir::Value value, llvm::ArrayRef<int64_t> dims, llvm::StringRef kind, bool keep);
   mlir::Value iota(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, int64_t dim);
-  mlir::Value contract(mlir::Value lhs, mlir::Value rhs, llvm::StringRef lhsLetters, llvm::StringRef rhsLetters,
-                       llvm::StringRef outLetters);
+  mlir::Value contract(mlir::Value lhs, mlir::Value rhs, llvm::StringRef lhsLetters,
+                       llvm::StringRef rhsLetters, llvm::StringRef outLetters);
 
   mlir::OpBuilder builder;
   mlir::Location loc;
@@ -75,7 +80,8 @@ protected:
 
 private:
   template <typename OpTy>
-  void infer(mlir::ValueRange operands, llvm::ArrayRef<mlir::NamedAttribute> attributes, llvm::SmallVectorImpl<mlir::Type> &types) {
+  void infer(mlir::ValueRange operands, llvm::ArrayRef<mlir::NamedAttribute> attributes,
+             llvm::SmallVectorImpl<mlir::Type> &types) {
     std::string why;
     mlir::ScopedDiagnosticHandler capture(builder.getContext(), [&](mlir::Diagnostic &diagnostic) {
       why += (why.empty() ? "" : "; ") + diagnostic.str();
@@ -89,16 +95,22 @@ private:
       name.initOpProperties(mlir::OpaqueProperties(&properties), mlir::OpaqueProperties(nullptr));
       auto error = [&] { return mlir::emitError(loc); };
       if (succeeded(OpTy::setPropertiesFromAttr(properties, dictionary, error)))
-        result = OpTy::inferReturnTypes(builder.getContext(), loc, operands, dictionary, mlir::OpaqueProperties(&properties), {}, types);
+        result = OpTy::inferReturnTypes(builder.getContext(), loc, operands, dictionary,
+                                        mlir::OpaqueProperties(&properties), {}, types);
     } else {
-      result = OpTy::inferReturnTypes(builder.getContext(), loc, operands, dictionary, mlir::OpaqueProperties(nullptr), {}, types);
+      result = OpTy::inferReturnTypes(builder.getContext(), loc, operands, dictionary,
+                                      mlir::OpaqueProperties(nullptr), {}, types);
     }
     if (failed(result))
-      throw ImportError(why.empty() ? "the types of its operands do not fit " + llvm::Twine(OpTy::getOperationName()) : why);
+      throw ImportError(why.empty()
+                            ? "the types of its operands do not fit " + llvm::Twine(OpTy::getOperationName())
+                            : why);
   }
 };
 
-inline mlir::RankedTensorType typeOf(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return typeOf(value).getShape(); }
 inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
 inline mlir::Type elementOf(mlir::Value value) { return typeOf(value).getElementType(); }
@@ -163,11 +175,12 @@ private:
   std::map<std::pair<std::string, std::string>, std::map<int64_t, Handler>> handlers;
 };
 
-/// Replaces placeholders that have uses by constants, broadcasts, ramps, causal comparisons, or reads of new buffers in `weights`.
+/// Replaces placeholders that have uses by constants, broadcasts, ramps, causal comparisons, or reads of new
+/// buffers in `weights`.
 void materializeKnownValues(Emitter &emitter, mlir::ModuleOp module, WeightStore &weights);
 /// `nn.variable` at the front of the module; the name is made unique.
-mlir::StringAttr addVariable(mlir::ModuleOp module, llvm::StringRef name, mlir::RankedTensorType type, llvm::StringRef role,
-                             mlir::Location loc);
+mlir::StringAttr addVariable(mlir::ModuleOp module, llvm::StringRef name, mlir::RankedTensorType type,
+                             llvm::StringRef role, mlir::Location loc);
 
 } // namespace tessera
 #endif

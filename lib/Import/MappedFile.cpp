@@ -38,7 +38,8 @@ MappedFile::~MappedFile() {
 
 std::string resolveExternalData(const std::string &folder, llvm::StringRef location) {
   auto refuse = [&](const Twine &why) {
-    return ImportError("external data '" + location + "' " + why + "; the model may name only files in its own folder");
+    return ImportError("external data '" + location + "' " + why +
+                       "; the model may name only files in its own folder");
   };
   fs::path relative(location.str());
   if (location.empty())
@@ -54,7 +55,8 @@ std::string resolveExternalData(const std::string &folder, llvm::StringRef locat
     throw ImportError("cannot resolve the folder '" + Twine(folder) + "': " + error.message());
   fs::path file = fs::canonical(root / relative, error);
   if (error)
-    throw ImportError("cannot open external data '" + location + "' in '" + root.string() + "': " + error.message());
+    throw ImportError("cannot open external data '" + location + "' in '" + root.string() +
+                      "': " + error.message());
   auto mismatch = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
   if (mismatch.first != root.end())
     throw refuse("is a link to '" + Twine(file.string()) + "' outside of it; copy the file there");

@@ -23,7 +23,8 @@ private:
   size_t size;
 };
 
-/// The file `location`, named by the model in `folder`, as external data: relative, inside the folder, links resolved. Throws ImportError otherwise.
+/// The file `location`, named by the model in `folder`, as external data: relative, inside the folder, links
+/// resolved. Throws ImportError otherwise.
 std::string resolveExternalData(const std::string &folder, llvm::StringRef location);
 
 } // namespace tessera

@@ -1,4 +1,5 @@
-// Turns values known at import into operators: small constants, compact forms of large ones, buffers for the rest.
+// Turns values known at import into operators: small constants, compact forms of large ones, buffers for the
+// rest.
 #include "lib/Import/Importer.h"
 
 using namespace mlir;
@@ -28,7 +29,8 @@ DenseElementsAttr attributeOf(const HostTensor &tensor, RankedTensorType type) {
 
 class Materializer {
 public:
-  Materializer(Emitter &emitter, ModuleOp module, WeightStore &weights) : e(emitter), module(module), weights(weights) {}
+  Materializer(Emitter &emitter, ModuleOp module, WeightStore &weights)
+      : e(emitter), module(module), weights(weights) {}
 
   Value materialize(Value placeholder) {
     KnownValue &entry = e.knownValues[placeholder];
@@ -53,7 +55,8 @@ public:
   }
 
 private:
-  template <typename OpTy, typename... Args> Value make(Type element, llvm::ArrayRef<int64_t> shape, ValueRange operands, Args... attributes) {
+  template <typename OpTy, typename... Args>
+  Value make(Type element, llvm::ArrayRef<int64_t> shape, ValueRange operands, Args... attributes) {
     return OpTy::create(e.builder, e.loc, TypeRange{RankedTensorType::get(shape, element)}, operands,
                         llvm::ArrayRef<NamedAttribute>{attributes...});
   }
@@ -89,7 +92,8 @@ private:
   }
 
   Value iota(Type element, llvm::ArrayRef<int64_t> shape, int64_t dim) {
-    return make<nn::IotaOp>(element, shape, {}, e.builder.getNamedAttr("dim", e.builder.getI64IntegerAttr(dim)));
+    return make<nn::IotaOp>(element, shape, {},
+                            e.builder.getNamedAttr("dim", e.builder.getI64IntegerAttr(dim)));
   }
 
   Value ramp(const HostTensor &core) {
@@ -141,11 +145,13 @@ private:
     if (offset)
       row = make<nn::AddOp>(i64, rowShape, {row, scalar(i64, offset)});
     bool inverted = core.type.isInteger(1) && !inside;
-    Value cmp = make<nn::CompareOp>(i1, core.shape, {column, row},
-                                    e.builder.getNamedAttr("predicate", e.builder.getStringAttr(inverted ? "gt" : "le")));
+    Value cmp = make<nn::CompareOp>(
+        i1, core.shape, {column, row},
+        e.builder.getNamedAttr("predicate", e.builder.getStringAttr(inverted ? "gt" : "le")));
     if (core.type.isInteger(1))
       return cmp;
-    return make<nn::SelectOp>(core.type, core.shape, {cmp, scalar(core.type, inside), scalar(core.type, outside)});
+    return make<nn::SelectOp>(core.type, core.shape,
+                              {cmp, scalar(core.type, inside), scalar(core.type, outside)});
   }
 
   Value unstructured(const HostTensor &core, llvm::StringRef name, Bytes bytes) {
@@ -174,7 +180,8 @@ private:
 
 } // namespace
 
-StringAttr addVariable(ModuleOp module, llvm::StringRef name, RankedTensorType type, llvm::StringRef role, Location loc) {
+StringAttr addVariable(ModuleOp module, llvm::StringRef name, RankedTensorType type, llvm::StringRef role,
+                       Location loc) {
   std::string unique = name.str();
   for (int k = 1; SymbolTable::lookupSymbolIn(module, unique); ++k)
     unique = name.str() + "." + std::to_string(k);

@@ -16,8 +16,21 @@ namespace tessera {
 
 /// Element types, with ONNX's numbers.
 enum class OnnxType : int32_t {
-  Undefined = 0, Float = 1, UInt8 = 2, Int8 = 3, UInt16 = 4, Int16 = 5, Int32 = 6, Int64 = 7, String = 8, Bool = 9,
-  Float16 = 10, Double = 11, UInt32 = 12, UInt64 = 13, BFloat16 = 16
+  Undefined = 0,
+  Float = 1,
+  UInt8 = 2,
+  Int8 = 3,
+  UInt16 = 4,
+  Int16 = 5,
+  Int32 = 6,
+  Int64 = 7,
+  String = 8,
+  Bool = 9,
+  Float16 = 10,
+  Double = 11,
+  UInt32 = 12,
+  UInt64 = 13,
+  BFloat16 = 16
 };
 
 /// Read-only bytes and whoever keeps them alive: a mapped file or the parsed model.
@@ -94,11 +107,25 @@ struct OnnxGraph {
 /// Bytes of one element; 0 for strings and types unknown here.
 inline int64_t elementBytes(OnnxType type) {
   switch (type) {
-  case OnnxType::UInt8: case OnnxType::Int8: case OnnxType::Bool: return 1;
-  case OnnxType::UInt16: case OnnxType::Int16: case OnnxType::Float16: case OnnxType::BFloat16: return 2;
-  case OnnxType::Float: case OnnxType::Int32: case OnnxType::UInt32: return 4;
-  case OnnxType::Double: case OnnxType::Int64: case OnnxType::UInt64: return 8;
-  default: return 0;
+  case OnnxType::UInt8:
+  case OnnxType::Int8:
+  case OnnxType::Bool:
+    return 1;
+  case OnnxType::UInt16:
+  case OnnxType::Int16:
+  case OnnxType::Float16:
+  case OnnxType::BFloat16:
+    return 2;
+  case OnnxType::Float:
+  case OnnxType::Int32:
+  case OnnxType::UInt32:
+    return 4;
+  case OnnxType::Double:
+  case OnnxType::Int64:
+  case OnnxType::UInt64:
+    return 8;
+  default:
+    return 0;
   }
 }
 

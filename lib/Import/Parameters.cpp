@@ -9,7 +9,8 @@ using llvm::StringRef;
 namespace tessera {
 
 bool isFloating(OnnxType type) {
-  return type == OnnxType::Float || type == OnnxType::Double || type == OnnxType::Float16 || type == OnnxType::BFloat16;
+  return type == OnnxType::Float || type == OnnxType::Double || type == OnnxType::Float16 ||
+         type == OnnxType::BFloat16;
 }
 
 std::vector<std::string> pythonList(StringRef text) {
@@ -73,10 +74,13 @@ static void warnOfLost(const OnnxGraph &graph, const Signature &signature, Param
     present.insert(info.source);
   for (const OnnxTensor &tensor : graph.initializers)
     for (const std::string &origin : foldedFrom(graph, tensor.name))
-      if (!plan.parameters.count(tensor.name) && signature.parameters.count(origin) && present.insert(origin).second)
-        plan.warnings.push_back("parameter '" + origin + "' was folded into the constant '" + tensor.name +
-                                "' by the exporter and is not trained; exporting with optimize=False keeps it (or with a dynamic "
-                                "batch dimension, where it was expanded to the batch); --trainable '" + tensor.name + "' trains the constant itself");
+      if (!plan.parameters.count(tensor.name) && signature.parameters.count(origin) &&
+          present.insert(origin).second)
+        plan.warnings.push_back(
+            "parameter '" + origin + "' was folded into the constant '" + tensor.name +
+            "' by the exporter and is not trained; exporting with optimize=False keeps it (or with a dynamic "
+            "batch dimension, where it was expanded to the batch); --trainable '" +
+            tensor.name + "' trains the constant itself");
 }
 
 static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, ParameterPlan &plan) {
@@ -97,7 +101,8 @@ static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, Par
         plan.parameters[tensor.name] = {};
     }
     if (!used)
-      throw ImportError(std::string(trainable ? "--trainable '" : "--frozen '") + glob + "' matches no parameter, neither by its name nor by its source");
+      throw ImportError(std::string(trainable ? "--trainable '" : "--frozen '") + glob +
+                        "' matches no parameter, neither by its name nor by its source");
   }
 }
 

@@ -1,4 +1,5 @@
-// Which initializers are parameters, under which names they were trained, and the repair of what exporters do to them.
+// Which initializers are parameters, under which names they were trained, and the repair of what exporters do
+// to them.
 #ifndef TESSERA_LIB_IMPORT_PARAMETERS_H
 #define TESSERA_LIB_IMPORT_PARAMETERS_H
 
@@ -34,13 +35,15 @@ struct Signature {
 };
 Signature readSignature(const OnnxGraph &graph);
 
-/// Decides what the parameters of `graph` are. First, unless `options.asWritten`, rewrites the graph: parameters that the exporter
-/// merged, dropped, duplicated or untied get their own (or a common) initializer again.
+/// Decides what the parameters of `graph` are. First, unless `options.asWritten`, rewrites the graph:
+/// parameters that the exporter merged, dropped, duplicated or untied get their own (or a common) initializer
+/// again.
 ParameterPlan planParameters(OnnxGraph &graph, const ImportOptions &options);
 
 /// The names in `['a', 'b']`.
 std::vector<std::string> pythonList(llvm::StringRef text);
-/// The parameter names that the initializer's value was folded from, and itself when it is called a parameter.
+/// The parameter names that the initializer's value was folded from, and itself when it is called a
+/// parameter.
 std::vector<std::string> foldedFrom(const OnnxGraph &graph, const std::string &initializer);
 /// The one parameter that the initializer holds, maybe transposed; "" for constants.
 std::string sourceOf(const OnnxGraph &graph, const Signature &signature, const std::string &initializer);
@@ -48,9 +51,11 @@ bool isFloating(OnnxType type);
 
 /// Names of initializers that are weights by their use.
 std::set<std::string> weightsByUse(const OnnxGraph &graph);
-/// Gives merged parameters and dropped zero biases their own initializers, by the file's metadata; adds their aliases to `plan`.
+/// Gives merged parameters and dropped zero biases their own initializers, by the file's metadata; adds their
+/// aliases to `plan`.
 void restoreMerged(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan);
-/// TorchScript files: makes duplicates by Identity parameters of their own, and ties heads that are a transposed copy of a table.
+/// TorchScript files: makes duplicates by Identity parameters of their own, and ties heads that are a
+/// transposed copy of a table.
 void restoreDuplicates(OnnxGraph &graph, ParameterPlan &plan);
 
 } // namespace tessera

@@ -23,7 +23,8 @@ std::optional<uint64_t> takeVarint(StringRef &bytes) {
   return value;
 }
 
-/// Calls `visit(field, whole, payload)` for each field: all its bytes, and the content where it is length-delimited (else null). False when malformed.
+/// Calls `visit(field, whole, payload)` for each field: all its bytes, and the content where it is
+/// length-delimited (else null). False when malformed.
 bool forEachField(StringRef message, llvm::function_ref<bool(uint64_t, StringRef, StringRef)> visit) {
   while (!message.empty()) {
     StringRef begin = message, payload;
@@ -31,10 +32,18 @@ bool forEachField(StringRef message, llvm::function_ref<bool(uint64_t, StringRef
     if (!tag)
       return false;
     switch (*tag & 7) {
-    case 0: length = takeVarint(message) ? std::optional<uint64_t>(0) : std::nullopt; break;
-    case 1: length = 8; break;
-    case 2: length = takeVarint(message); break;
-    case 5: length = 4; break;
+    case 0:
+      length = takeVarint(message) ? std::optional<uint64_t>(0) : std::nullopt;
+      break;
+    case 1:
+      length = 8;
+      break;
+    case 2:
+      length = takeVarint(message);
+      break;
+    case 5:
+      length = 4;
+      break;
     }
     if (!length || *length > message.size())
       return false;

@@ -4,10 +4,10 @@
 #include "lib/Import/ImportError.h"
 #include "lib/Import/MappedFile.h"
 #include "lib/Import/RawData.h"
+#include "onnx.pb.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
-#include "onnx.pb.h"
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 #include <set>
@@ -18,7 +18,8 @@ using llvm::Twine;
 namespace tessera {
 namespace {
 
-/// Reads one model. The parsed message, the mapped file and external data live as long as tensors point to them.
+/// Reads one model. The parsed message, the mapped file and external data live as long as tensors point to
+/// them.
 class ModelReader {
 public:
   explicit ModelReader(const std::string &path) : path(path), folder(llvm::sys::path::parent_path(path)) {}
@@ -46,7 +47,8 @@ public:
     if (proto.sparse_initializer_size())
       throw ImportError("'" + path + "' has sparse initializers, which are not supported");
     for (int i = 0; i < proto.initializer_size(); ++i)
-      graph.initializers.push_back(convert(proto.initializer(i), "initializer", i < static_cast<int>(rawData.size()) ? rawData[i] : StringRef()));
+      graph.initializers.push_back(convert(proto.initializer(i), "initializer",
+                                           i < static_cast<int>(rawData.size()) ? rawData[i] : StringRef()));
     graph.metadata = convert(proto.metadata_props());
     for (const auto &node : proto.node())
       graph.nodes.push_back(convert(node));
@@ -64,11 +66,14 @@ private:
     if (bytes.empty())
       throw ImportError("'" + path + "' is empty");
     if (bytes.size() > INT32_MAX)
-      throw ImportError("'" + path + "' is larger than 2 GiB, which ONNX files cannot be: export it with external_data=True");
+      throw ImportError(
+          "'" + path +
+          "' is larger than 2 GiB, which ONNX files cannot be: export it with external_data=True");
     model = std::make_shared<onnx::ModelProto>();
     StrippedModel stripped = stripRawData(bytes);
     rawData = std::move(stripped.rawData);
-    google::protobuf::io::ArrayInputStream stream(stripped.bytes.data(), static_cast<int>(stripped.bytes.size()));
+    google::protobuf::io::ArrayInputStream stream(stripped.bytes.data(),
+                                                  static_cast<int>(stripped.bytes.size()));
     google::protobuf::io::CodedInputStream coded(&stream);
     coded.SetTotalBytesLimit(INT32_MAX);
     if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
@@ -112,7 +117,8 @@ private:
     std::string label = (what + " '" + proto.name() + "'").str();
     int64_t width = elementBytes(tensor.type);
     if (!width)
-      throw ImportError(label + " has the element type " + Twine(proto.data_type()) + ", which is not supported");
+      throw ImportError(label + " has the element type " + Twine(proto.data_type()) +
+                        ", which is not supported");
     int64_t expected = width;
     for (int64_t dim : proto.dims()) {
       if (dim < 0 || llvm::MulOverflow(expected, dim, expected))
@@ -128,8 +134,8 @@ private:
     else
       tensor.bytes = typed(proto, tensor.type, label);
     if (static_cast<int64_t>(tensor.bytes.data.size()) != expected)
-      throw ImportError(label + " has " + Twine(tensor.bytes.data.size()) + " bytes, its shape and type need " +
-                        Twine(expected));
+      throw ImportError(label + " has " + Twine(tensor.bytes.data.size()) +
+                        " bytes, its shape and type need " + Twine(expected));
     return tensor;
   }
 
@@ -141,7 +147,8 @@ private:
         location = entry.value();
       uint64_t *number = entry.key() == "offset" ? &offset : entry.key() == "length" ? &length : nullptr;
       if (number && !llvm::to_integer(entry.value(), *number, 10))
-        throw ImportError(label + " has the external data " + entry.key() + " '" + entry.value() + "', not a number");
+        throw ImportError(label + " has the external data " + entry.key() + " '" + entry.value() +
+                          "', not a number");
     }
     std::string file = resolveExternalData(folder, location);
     std::shared_ptr<MappedFile> &mapped = files[file];
@@ -149,8 +156,8 @@ private:
       mapped = MappedFile::open(file);
     uint64_t size = mapped->bytes().size();
     if (offset > size || length > size - offset)
-      throw ImportError(label + " needs bytes " + Twine(offset) + " to " + Twine(offset + length) + " of '" + file +
-                        "', which has " + Twine(size) + ": the file is truncated or another one");
+      throw ImportError(label + " needs bytes " + Twine(offset) + " to " + Twine(offset + length) + " of '" +
+                        file + "', which has " + Twine(size) + ": the file is truncated or another one");
     return {mapped, mapped->bytes().substr(offset, length)};
   }
 
@@ -161,16 +168,29 @@ private:
 
   static Bytes typed(const onnx::TensorProto &proto, OnnxType type, const std::string &label) {
     switch (type) {
-    case OnnxType::Float: return pack<float>(proto.float_data());
-    case OnnxType::Double: return pack<double>(proto.double_data());
-    case OnnxType::Int64: return pack<int64_t>(proto.int64_data());
-    case OnnxType::UInt64: return pack<uint64_t>(proto.uint64_data());
-    case OnnxType::UInt32: return pack<uint32_t>(proto.uint64_data());
-    case OnnxType::Int32: return pack<int32_t>(proto.int32_data());
-    case OnnxType::Bool: case OnnxType::Int8: case OnnxType::UInt8: return pack<uint8_t>(proto.int32_data());
-    case OnnxType::Int16: case OnnxType::UInt16: case OnnxType::Float16: case OnnxType::BFloat16:
+    case OnnxType::Float:
+      return pack<float>(proto.float_data());
+    case OnnxType::Double:
+      return pack<double>(proto.double_data());
+    case OnnxType::Int64:
+      return pack<int64_t>(proto.int64_data());
+    case OnnxType::UInt64:
+      return pack<uint64_t>(proto.uint64_data());
+    case OnnxType::UInt32:
+      return pack<uint32_t>(proto.uint64_data());
+    case OnnxType::Int32:
+      return pack<int32_t>(proto.int32_data());
+    case OnnxType::Bool:
+    case OnnxType::Int8:
+    case OnnxType::UInt8:
+      return pack<uint8_t>(proto.int32_data());
+    case OnnxType::Int16:
+    case OnnxType::UInt16:
+    case OnnxType::Float16:
+    case OnnxType::BFloat16:
       return pack<uint16_t>(proto.int32_data());
-    default: throw ImportError(label + " has no data");
+    default:
+      throw ImportError(label + " has no data");
     }
   }
 
@@ -178,9 +198,18 @@ private:
     OnnxAttribute attribute;
     using Kind = OnnxAttribute::Kind;
     switch (proto.type()) {
-    case onnx::AttributeProto::INT: attribute.kind = Kind::Int; attribute.i = proto.i(); break;
-    case onnx::AttributeProto::FLOAT: attribute.kind = Kind::Float; attribute.f = proto.f(); break;
-    case onnx::AttributeProto::STRING: attribute.kind = Kind::String; attribute.s = proto.s(); break;
+    case onnx::AttributeProto::INT:
+      attribute.kind = Kind::Int;
+      attribute.i = proto.i();
+      break;
+    case onnx::AttributeProto::FLOAT:
+      attribute.kind = Kind::Float;
+      attribute.f = proto.f();
+      break;
+    case onnx::AttributeProto::STRING:
+      attribute.kind = Kind::String;
+      attribute.s = proto.s();
+      break;
     case onnx::AttributeProto::TENSOR:
       attribute.kind = Kind::Tensor;
       attribute.t = convert(proto.t(), "attribute " + proto.name() + " of node '" + node + "', tensor");
@@ -197,8 +226,11 @@ private:
       attribute.kind = Kind::Strings;
       attribute.strings.assign(proto.strings().begin(), proto.strings().end());
       break;
-    case onnx::AttributeProto::GRAPH: attribute.kind = Kind::Graph; break;
-    default: break;
+    case onnx::AttributeProto::GRAPH:
+      attribute.kind = Kind::Graph;
+      break;
+    default:
+      break;
     }
     return attribute;
   }
@@ -233,8 +265,8 @@ private:
     return function;
   }
 
-  /// dynamo: `['', 'model', 'model.layers.0', 'linear']`, module paths and last the operator. TorchScript: node
-  /// names `/model/layers.0/mlp/MatMul_1`.
+  /// dynamo: `['', 'model', 'model.layers.0', 'linear']`, module paths and last the operator. TorchScript:
+  /// node names `/model/layers.0/mlp/MatMul_1`.
   static std::string moduleOf(const OnnxNode &node) {
     auto scopes = node.metadata.find("pkg.torch.onnx.name_scopes");
     if (scopes != node.metadata.end()) {
@@ -278,7 +310,8 @@ void checkOrder(const OnnxGraph &graph) {
     for (const std::string &input : node.inputs)
       if (!input.empty() && !defined.count(input))
         throw ImportError("node '" + node.name + "' (" + node.opType + ") uses '" + input +
-                          "' before anything defines it: the file's nodes are not in topological order, or it is incomplete");
+                          "' before anything defines it: the file's nodes are not in topological order, or "
+                          "it is incomplete");
     if (llvm::all_of(node.outputs, [](const std::string &output) { return output.empty(); }))
       throw ImportError("node '" + node.name + "' (" + node.opType + ") has no output");
     for (const std::string &output : node.outputs)

@@ -6,8 +6,9 @@
 
 namespace tessera {
 
-/// Reads the model at `path`: model-local functions inlined, topological order and single assignment checked, data of tensors checked
-/// against their shapes. External data is mapped, never read. Throws ImportError for anything wrong with the file.
+/// Reads the model at `path`: model-local functions inlined, topological order and single assignment checked,
+/// data of tensors checked against their shapes. External data is mapped, never read. Throws ImportError for
+/// anything wrong with the file.
 OnnxGraph readOnnx(const std::string &path);
 
 } // namespace tessera

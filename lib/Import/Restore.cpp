@@ -1,4 +1,5 @@
-// Undoes what exporters do to parameters whose initial values happen to be equal or zero, so that training is the module's.
+// Undoes what exporters do to parameters whose initial values happen to be equal or zero, so that training is
+// the module's.
 #include "lib/Import/Parameters.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -9,10 +10,14 @@ using llvm::StringRef;
 namespace tessera {
 namespace {
 
-StringRef lastComponent(StringRef name) { return name.rsplit('.').second.empty() ? name : name.rsplit('.').second; }
+StringRef lastComponent(StringRef name) {
+  return name.rsplit('.').second.empty() ? name : name.rsplit('.').second;
+}
 
-/// The parameters among the arguments of the framework's operator that `node` was made from; none when the file does not say.
-std::optional<std::vector<std::string>> frameworkParameters(const OnnxNode &node, const Signature &signature) {
+/// The parameters among the arguments of the framework's operator that `node` was made from; none when the
+/// file does not say.
+std::optional<std::vector<std::string>> frameworkParameters(const OnnxNode &node,
+                                                            const Signature &signature) {
   auto found = node.metadata.find("pkg.torch.onnx.fx_node");
   if (found == node.metadata.end())
     return std::nullopt;
@@ -33,7 +38,8 @@ std::optional<std::vector<std::string>> frameworkParameters(const OnnxNode &node
 
 class MergedRestorer {
 public:
-  MergedRestorer(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan) : graph(graph), signature(signature), plan(plan) {
+  MergedRestorer(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan)
+      : graph(graph), signature(signature), plan(plan) {
     for (auto [index, tensor] : llvm::enumerate(graph.initializers)) {
       byName[tensor.name] = index;
       std::string source = sourceOf(graph, signature, tensor.name);
@@ -52,8 +58,10 @@ public:
     restoreBiases();
     if (restored.empty())
       return;
-    plan.notes.push_back("restored " + std::to_string(restored.size()) + " parameters that the exporter had merged (equal initial values) or dropped "
-                         "(zero biases): " + llvm::join(restored, ", ") + "; --as-written leaves the file as it is");
+    plan.notes.push_back("restored " + std::to_string(restored.size()) +
+                         " parameters that the exporter had merged (equal initial values) or dropped "
+                         "(zero biases): " +
+                         llvm::join(restored, ", ") + "; --as-written leaves the file as it is");
   }
 
 private:
@@ -112,15 +120,17 @@ private:
       bool gemm = node.opType == "Gemm", conv = node.opType == "Conv", product = node.opType == "MatMul";
       std::string bias = node.module + ".bias";
       auto weight = node.inputs.size() > 1 ? sources.find(node.inputs[1]) : sources.end();
-      bool open = (gemm || conv || product) && (node.inputs.size() < 3 || node.inputs[2].empty()) && weight != sources.end() &&
-                  signature.parameters.count(bias) && !accounted.count(bias);
-      std::optional<std::vector<std::string>> arguments = open ? frameworkParameters(node, signature) : std::nullopt;
+      bool open = (gemm || conv || product) && (node.inputs.size() < 3 || node.inputs[2].empty()) &&
+                  weight != sources.end() && signature.parameters.count(bias) && !accounted.count(bias);
+      std::optional<std::vector<std::string>> arguments =
+          open ? frameworkParameters(node, signature) : std::nullopt;
       if (!open || (arguments && !llvm::is_contained(*arguments, bias))) {
         nodes.push_back(std::move(node));
         continue;
       }
       const OnnxTensor &matrix = graph.initializers[byName.at(weight->first)];
-      bool rowsAreOutputs = conv || (gemm && node.attributes.count("transB") && node.attributes.at("transB").i);
+      bool rowsAreOutputs =
+          conv || (gemm && node.attributes.count("transB") && node.attributes.at("transB").i);
       OnnxTensor zeros;
       zeros.name = bias;
       zeros.type = matrix.type;
@@ -161,8 +171,8 @@ private:
 
 /// Whether `matrix` [i, o] is the transpose of `table` [o, i].
 bool isTransposeOf(const OnnxTensor &matrix, const OnnxTensor &table) {
-  if (matrix.type != table.type || matrix.dims.size() != 2 || table.dims.size() != 2 || matrix.dims[0] != table.dims[1] ||
-      matrix.dims[1] != table.dims[0])
+  if (matrix.type != table.type || matrix.dims.size() != 2 || table.dims.size() != 2 ||
+      matrix.dims[0] != table.dims[1] || matrix.dims[1] != table.dims[0])
     return false;
   int64_t rows = matrix.dims[0], columns = matrix.dims[1], width = elementBytes(matrix.type);
   const char *a = matrix.bytes.data.data(), *b = table.bytes.data.data();
@@ -184,8 +194,8 @@ void splitIdentities(OnnxGraph &graph, ParameterPlan &plan) {
   std::vector<OnnxNode> kept;
   std::vector<std::string> names;
   for (OnnxNode &node : graph.nodes) {
-    if (node.opType != "Identity" || node.inputs.empty() || node.outputs[0].empty() || !weights.count(node.inputs[0]) || outputs.count(node.outputs[0]) ||
-        !byName.count(node.inputs[0])) {
+    if (node.opType != "Identity" || node.inputs.empty() || node.outputs[0].empty() ||
+        !weights.count(node.inputs[0]) || outputs.count(node.outputs[0]) || !byName.count(node.inputs[0])) {
       kept.push_back(std::move(node));
       continue;
     }
@@ -197,7 +207,8 @@ void splitIdentities(OnnxGraph &graph, ParameterPlan &plan) {
   }
   graph.nodes = std::move(kept);
   if (!names.empty())
-    plan.notes.push_back("restored " + std::to_string(names.size()) + " parameters that the exporter had merged (equal initial values): " +
+    plan.notes.push_back("restored " + std::to_string(names.size()) +
+                         " parameters that the exporter had merged (equal initial values): " +
                          llvm::join(names, ", ") + "; --as-written leaves the file as it is");
 }
 
@@ -216,7 +227,8 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
   std::vector<OnnxNode> transposes;
   for (const OnnxTensor &tensor : graph.initializers) {
     auto tied = llvm::find_if(graph.initializers, [&](const OnnxTensor &table) {
-      return heads.count(tensor.name) && tables.count(table.name) && &table != &tensor && isFloating(tensor.type) && isTransposeOf(tensor, table);
+      return heads.count(tensor.name) && tables.count(table.name) && &table != &tensor &&
+             isFloating(tensor.type) && isTransposeOf(tensor, table);
     });
     if (tied == graph.initializers.end()) {
       kept.push_back(tensor);
@@ -230,7 +242,8 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
     node.attributes["perm"].kind = OnnxAttribute::Kind::Ints;
     node.attributes["perm"].ints = {1, 0};
     transposes.push_back(node);
-    plan.notes.push_back("tied '" + tensor.name + "' to '" + tied->name + "', whose transposed copy it is; --as-written keeps it apart");
+    plan.notes.push_back("tied '" + tensor.name + "' to '" + tied->name +
+                         "', whose transposed copy it is; --as-written keeps it apart");
   }
   graph.initializers = std::move(kept);
   graph.nodes.insert(graph.nodes.begin(), transposes.begin(), transposes.end());
@@ -238,7 +251,9 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
 
 } // namespace
 
-void restoreMerged(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan) { MergedRestorer(graph, signature, plan).run(); }
+void restoreMerged(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan) {
+  MergedRestorer(graph, signature, plan).run();
+}
 
 void restoreDuplicates(OnnxGraph &graph, ParameterPlan &plan) {
   splitIdentities(graph, plan);

@@ -17,7 +17,6 @@ using namespace mlir;
 namespace tessera {
 namespace {
 
-
 int64_t byteWidth(Type type) { return llvm::divideCeil(type.getIntOrFloatBitWidth(), 8); }
 
 std::string dtypeOf(Type type) {
@@ -39,10 +38,17 @@ Type typeOf(MLIRContext *context, llvm::StringRef dtype) {
   if (dtype.drop_front().getAsInteger(10, width) || width < 8 || width > 64 || !llvm::isPowerOf2_32(width))
     return Type();
   switch (dtype.front()) {
-  case 'F': return width == 64 ? Type(b.getF64Type()) : width == 32 ? b.getF32Type() : width == 16 ? b.getF16Type() : Type();
-  case 'I': return b.getIntegerType(width);
-  case 'U': return b.getIntegerType(width, false);
-  default: return Type();
+  case 'F':
+    return width == 64   ? Type(b.getF64Type())
+           : width == 32 ? b.getF32Type()
+           : width == 16 ? b.getF16Type()
+                         : Type();
+  case 'I':
+    return b.getIntegerType(width);
+  case 'U':
+    return b.getIntegerType(width, false);
+  default:
+    return Type();
   }
 }
 
@@ -78,7 +84,9 @@ private:
 
 LogicalResult WeightStore::addSafetensors(const std::string &path, MLIRContext *context) {
   Location loc = FileLineColLoc::get(context, path, 0, 0);
-  auto broken = [&](const llvm::Twine &why) { return emitError(loc) << "'" << path << "' is not a safetensors file: " << why.str(); };
+  auto broken = [&](const llvm::Twine &why) {
+    return emitError(loc) << "'" << path << "' is not a safetensors file: " << why.str();
+  };
   std::shared_ptr<MappedFile> file;
   try {
     file = MappedFile::open(path);
@@ -111,7 +119,8 @@ LogicalResult WeightStore::addSafetensors(const std::string &path, MLIRContext *
     weight.elementType = typeOf(context, *dtype);
     std::optional<int64_t> begin = (*offsets)[0].getAsInteger(), end = (*offsets)[1].getAsInteger();
     int64_t expected = weight.elementType ? byteWidth(weight.elementType) : 0;
-    bool valid = expected && begin && end && *begin >= 0 && *end >= *begin && *end <= static_cast<int64_t>(data.size());
+    bool valid = expected && begin && end && *begin >= 0 && *end >= *begin &&
+                 *end <= static_cast<int64_t>(data.size());
     for (const llvm::json::Value &dim : *shape) {
       std::optional<int64_t> size = dim.getAsInteger();
       valid = valid && size && *size >= 0 && !llvm::MulOverflow(expected, *size, expected);
@@ -138,8 +147,10 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
       return;
     const Weight *weight = find(variable.getSymName());
     auto type = cast<RankedTensorType>(variable.getType());
-    if (!weight || llvm::ArrayRef<int64_t>(weight->shape) != type.getShape() || weight->elementType != type.getElementType()) {
-      variable.emitError() << (weight ? "the weights hold another shape or type for '" : "the weights hold no values for '")
+    if (!weight || llvm::ArrayRef<int64_t>(weight->shape) != type.getShape() ||
+        weight->elementType != type.getElementType()) {
+      variable.emitError() << (weight ? "the weights hold another shape or type for '"
+                                      : "the weights hold no values for '")
                            << variable.getSymName() << "'";
       complete = false;
       return;
@@ -175,8 +186,9 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
   writer.write(header.data(), header.size());
   for (auto &[name, weight] : entries) {
     if (weight->zero)
-      writer.zeros(cast<RankedTensorType>(RankedTensorType::get(weight->shape, weight->elementType)).getNumElements() *
-                   byteWidth(weight->elementType));
+      writer.zeros(
+          cast<RankedTensorType>(RankedTensorType::get(weight->shape, weight->elementType)).getNumElements() *
+          byteWidth(weight->elementType));
     else
       writer.write(weight->bytes.data.data(), weight->bytes.data.size());
   }

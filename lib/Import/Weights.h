@@ -12,7 +12,7 @@ namespace tessera {
 struct Weight {
   mlir::Type elementType;
   std::vector<int64_t> shape;
-  Bytes bytes;       ///< little-endian, row-major; unused when `zero`
+  Bytes bytes; ///< little-endian, row-major; unused when `zero`
   bool zero = false;
 };
 
@@ -24,10 +24,11 @@ public:
     auto found = weights.find(name.str());
     return found == weights.end() ? nullptr : &found->second;
   }
-  /// Reads the header of a safetensors file and maps its tensors; failure is reported at `context`'s unknown location.
+  /// Reads the header of a safetensors file and maps its tensors; failure is reported at `context`'s unknown
+  /// location.
   llvm::LogicalResult addSafetensors(const std::string &path, mlir::MLIRContext *context);
-  /// Writes the initial values of all variables of `module` with `init = "file"` to `path`, streaming: under a temporary name, synced, then
-  /// renamed. A variable without a value here is an error.
+  /// Writes the initial values of all variables of `module` with `init = "file"` to `path`, streaming: under
+  /// a temporary name, synced, then renamed. A variable without a value here is an error.
   llvm::LogicalResult writeSafetensors(const std::string &path, mlir::ModuleOp module) const;
 
 private:

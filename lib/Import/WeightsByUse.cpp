@@ -21,7 +21,9 @@ std::set<std::string> dataDependent(const OnnxGraph &graph) {
   return dependent;
 }
 
-bool among(llvm::StringRef op, std::initializer_list<llvm::StringRef> ops) { return llvm::is_contained(ops, op); }
+bool among(llvm::StringRef op, std::initializer_list<llvm::StringRef> ops) {
+  return llvm::is_contained(ops, op);
+}
 
 class UseJudge {
 public:
@@ -43,14 +45,16 @@ public:
       return withData && (tensor.dims.size() >= 2 || index == 2);
     if (among(op, {"Conv", "ConvTranspose"}))
       return index >= 1;
-    if (among(op, {"LayerNormalization", "RMSNormalization", "GroupNormalization", "InstanceNormalization", "BatchNormalization", "PRelu"}))
+    if (among(op, {"LayerNormalization", "RMSNormalization", "GroupNormalization", "InstanceNormalization",
+                   "BatchNormalization", "PRelu"}))
       return index == 1 || index == 2;
     if (among(op, {"LSTM", "GRU", "RNN"}))
       return index >= 1 && index <= 3;
     if (op == "Gather")
       return index == 0 && tensor.dims.size() == 2;
     if (op == "Add")
-      return withData && tensor.numElements() > 1 && (named || (tensor.dims.size() == 1 && afterProduct(node, index)));
+      return withData && tensor.numElements() > 1 &&
+             (named || (tensor.dims.size() == 1 && afterProduct(node, index)));
     if (op == "Mul")
       return withData && tensor.numElements() > 1 && (named || tensor.dims.size() == 1);
     return op == "Concat" && withData && named;
@@ -59,7 +63,8 @@ public:
 private:
   bool afterProduct(const OnnxNode &node, size_t index) const {
     auto producer = node.inputs.size() == 2 ? producers.find(node.inputs[1 - index]) : producers.end();
-    return producer != producers.end() && among(producer->second, {"MatMul", "Gemm", "Conv", "Reshape", "Einsum"});
+    return producer != producers.end() &&
+           among(producer->second, {"MatMul", "Gemm", "Conv", "Reshape", "Einsum"});
   }
 
   std::set<std::string> dependent;
@@ -83,7 +88,8 @@ std::set<std::string> weightsByUse(const OnnxGraph &graph) {
         continue;
       if (judge.isWeight(node, index, *carrier->second))
         weights.insert(carrier->second->name);
-      else if (index == 0 && among(node.opType, {"Transpose", "Identity", "Cast", "Reshape", "Unsqueeze", "Squeeze", "Expand"}))
+      else if (index == 0 && among(node.opType, {"Transpose", "Identity", "Cast", "Reshape", "Unsqueeze",
+                                                 "Squeeze", "Expand"}))
         carriers[node.outputs[0]] = carrier->second;
     }
   return weights;

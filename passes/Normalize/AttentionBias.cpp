@@ -1,4 +1,5 @@
-// Attention masks: the causal part becomes an attribute, what never masks disappears, and what is left is no larger than it must be.
+// Attention masks: the causal part becomes an attribute, what never masks disappears, and what is left is no
+// larger than it must be.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
 #include <functional>
@@ -8,7 +9,8 @@ using namespace mlir;
 namespace tessera::normalize {
 namespace {
 
-/// Where each dimension of a value lies in the bias [b, m, g, s, t]; -1 for dimensions of size 1 that lie nowhere.
+/// Where each dimension of a value lies in the bias [b, m, g, s, t]; -1 for dimensions of size 1 that lie
+/// nowhere.
 using Places = llvm::SmallVector<int64_t, 6>;
 
 /// A mask taken apart. `rest` builds what remains (null: nothing) in five dimensions, of the shape `shape`.
@@ -30,18 +32,21 @@ public:
     if (auto inner = lookThrough(value, places))
       return added(inner->first, inner->second);
     if (auto add = value.getDefiningOp<nn::AddOp>())
-      return merge<nn::AddOp>(added(add.getLhs(), aligned(add.getLhs(), places)), added(add.getRhs(), aligned(add.getRhs(), places)));
+      return merge<nn::AddOp>(added(add.getLhs(), aligned(add.getLhs(), places)),
+                              added(add.getRhs(), aligned(add.getRhs(), places)));
     if (auto select = value.getDefiningOp<nn::SelectOp>()) {
       std::optional<double> x = splatValue(select.getX()), y = splatValue(select.getY());
       bool seen = x && y && *x == 0 && *y <= -1e4, hidden = x && y && *y == 0 && *x <= -1e4;
       if (seen || hidden) {
-        std::optional<Parts> parts = condition(select.getCondition(), aligned(select.getCondition(), places), hidden);
+        std::optional<Parts> parts =
+            condition(select.getCondition(), aligned(select.getCondition(), places), hidden);
         if (!parts || !parts->rest)
           return parts;
         double low = seen ? *y : *x;
         parts->rest = [this, value, low, condition = parts->rest]() -> Value {
           Value seen = condition(), zero = splat(rewriter, loc, elementOf(value), {}, 0);
-          return nn::SelectOp::create(rewriter, loc, seen, zero, splat(rewriter, loc, elementOf(value), {}, low));
+          return nn::SelectOp::create(rewriter, loc, seen, zero,
+                                      splat(rewriter, loc, elementOf(value), {}, low));
         };
         return parts;
       }
@@ -68,7 +73,9 @@ private:
       return Parts{true, nullptr, Shape(5, 1)};
     std::optional<Parts> parts = whole(value, places);
     if (parts && inverted)
-      parts->rest = [this, condition = parts->rest]() -> Value { return nn::NotOp::create(rewriter, loc, condition()); };
+      parts->rest = [this, condition = parts->rest]() -> Value {
+        return nn::NotOp::create(rewriter, loc, condition());
+      };
     return parts;
   }
 
@@ -82,7 +89,8 @@ private:
     }
     if (predicate != (inverted ? "gt" : "le"))
       return false;
-    std::optional<int64_t> keyOffset = ramp(key, aligned(key, places), 4), queryOffset = ramp(query, aligned(query, places), 3);
+    std::optional<int64_t> keyOffset = ramp(key, aligned(key, places), 4),
+                           queryOffset = ramp(query, aligned(query, places), 3);
     return keyOffset && queryOffset && *queryOffset - *keyOffset == keys - queries;
   }
 
@@ -95,7 +103,8 @@ private:
     if (auto inner = lookThrough(value, places))
       return ramp(inner->first, inner->second, place);
     auto iota = value.getDefiningOp<nn::IotaOp>();
-    if (!iota || places[iota.getDim()] != place || typeOf(value).getNumElements() != (place == 4 ? keys : queries))
+    if (!iota || places[iota.getDim()] != place ||
+        typeOf(value).getNumElements() != (place == 4 ? keys : queries))
       return std::nullopt;
     return static_cast<int64_t>(offset);
   }
@@ -188,10 +197,12 @@ struct SplitAttentionBias : OpRewritePattern<nn::AttentionOp> {
       return rewriter.notifyMatchFailure(op, "its mask is as simple as can be");
     Value rest = parts->rest ? parts->rest() : Value();
     if (rest && shapeOf(rest) != llvm::ArrayRef<int64_t>(full)) // nn.attention wants the keys in full
-      rest = nn::BroadcastOp::create(rewriter, op.getLoc(), RankedTensorType::get(full, elementOf(rest)),
-                                     reshape(rewriter, op.getLoc(), rest, llvm::ArrayRef<int64_t>(full).drop_back()), llvm::ArrayRef<int64_t>{0, 1, 2, 3});
-    auto simpler = nn::AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), rest, op.getScale().convertToDouble(),
-                                           op.getCausal() || parts->causal);
+      rest = nn::BroadcastOp::create(
+          rewriter, op.getLoc(), RankedTensorType::get(full, elementOf(rest)),
+          reshape(rewriter, op.getLoc(), rest, llvm::ArrayRef<int64_t>(full).drop_back()),
+          llvm::ArrayRef<int64_t>{0, 1, 2, 3});
+    auto simpler = nn::AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), rest,
+                                           op.getScale().convertToDouble(), op.getCausal() || parts->causal);
     simpler->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     rewriter.replaceOp(op, simpler.getResults());
     ++counter;
@@ -202,6 +213,8 @@ struct SplitAttentionBias : OpRewritePattern<nn::AttentionOp> {
 
 } // namespace
 
-void addAttentionBiasPatterns(RewritePatternSet &patterns, Counter &counter) { patterns.add<SplitAttentionBias>(patterns.getContext(), counter); }
+void addAttentionBiasPatterns(RewritePatternSet &patterns, Counter &counter) {
+  patterns.add<SplitAttentionBias>(patterns.getContext(), counter);
+}
 
 } // namespace tessera::normalize

@@ -110,7 +110,8 @@ bool isElementwise(Operation *op) {
          op->getNumOperands() > 0 && !isa<nn::BroadcastOp, nn::ReshapeOp, nn::AccOp>(op);
 }
 
-std::optional<llvm::SmallVector<llvm::SmallVector<int64_t>>> collapseGroups(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to) {
+std::optional<llvm::SmallVector<llvm::SmallVector<int64_t>>> collapseGroups(llvm::ArrayRef<int64_t> from,
+                                                                            llvm::ArrayRef<int64_t> to) {
   if (to.empty() || from.size() <= to.size() || llvm::is_contained(from, 0))
     return std::nullopt;
   llvm::SmallVector<llvm::SmallVector<int64_t>> groups(to.size());
@@ -146,7 +147,8 @@ Value transpose(OpBuilder &b, Location loc, Value value, llvm::ArrayRef<int64_t>
 
 Value splat(OpBuilder &b, Location loc, Type element, llvm::ArrayRef<int64_t> shape, double value) {
   auto type = RankedTensorType::get(shape, element);
-  Attribute scalar = isa<FloatType>(element) ? Attribute(b.getFloatAttr(element, value)) : b.getIntegerAttr(element, static_cast<int64_t>(value));
+  Attribute scalar = isa<FloatType>(element) ? Attribute(b.getFloatAttr(element, value))
+                                             : b.getIntegerAttr(element, static_cast<int64_t>(value));
   return nn::ConstantOp::create(b, loc, type, DenseElementsAttr::get(type, scalar));
 }
 

@@ -9,7 +9,9 @@ namespace tessera::normalize {
 
 using Shape = llvm::SmallVector<int64_t, 6>;
 
-inline mlir::RankedTensorType typeOf(mlir::Value value) { return llvm::cast<mlir::RankedTensorType>(value.getType()); }
+inline mlir::RankedTensorType typeOf(mlir::Value value) {
+  return llvm::cast<mlir::RankedTensorType>(value.getType());
+}
 inline llvm::ArrayRef<int64_t> shapeOf(mlir::Value value) { return typeOf(value).getShape(); }
 inline int64_t rankOf(mlir::Value value) { return typeOf(value).getRank(); }
 inline mlir::Type elementOf(mlir::Value value) { return typeOf(value).getElementType(); }
@@ -21,7 +23,8 @@ inline bool isSplat(mlir::Value value, double expected) { return splatValue(valu
 bool isClose(double x, double y); ///< within the precision of f32
 
 /// `value` = OpTy(x, y), or OpTy(y, x) with `swapped`; the commutative matchers below try both.
-template <typename OpTy> bool matchEither(mlir::Value value, llvm::function_ref<bool(mlir::Value, mlir::Value)> match) {
+template <typename OpTy>
+bool matchEither(mlir::Value value, llvm::function_ref<bool(mlir::Value, mlir::Value)> match) {
   auto op = value.getDefiningOp<OpTy>();
   return op && (match(op.getLhs(), op.getRhs()) || match(op.getRhs(), op.getLhs()));
 }
@@ -38,16 +41,20 @@ mlir::Value skipUnitReshapes(mlir::Value value);
 /// Whether `op` belongs to the elementwise family of numpy-broadcasting operators with one result.
 bool isElementwise(mlir::Operation *op);
 
-/// For a reshape whose result dimensions are products of consecutive operand dimensions: those of each result dimension. Dimensions of size 1 join
-/// the group to their left, or the first. None for others.
-std::optional<llvm::SmallVector<llvm::SmallVector<int64_t>>> collapseGroups(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
+/// For a reshape whose result dimensions are products of consecutive operand dimensions: those of each result
+/// dimension. Dimensions of size 1 join the group to their left, or the first. None for others.
+std::optional<llvm::SmallVector<llvm::SmallVector<int64_t>>> collapseGroups(llvm::ArrayRef<int64_t> from,
+                                                                            llvm::ArrayRef<int64_t> to);
 
 /// A reshape; `value` itself when it has that shape.
 mlir::Value reshape(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> shape);
-mlir::Value transpose(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value, llvm::ArrayRef<int64_t> perm);
-mlir::Value splat(mlir::OpBuilder &b, mlir::Location loc, mlir::Type element, llvm::ArrayRef<int64_t> shape, double value);
+mlir::Value transpose(mlir::OpBuilder &b, mlir::Location loc, mlir::Value value,
+                      llvm::ArrayRef<int64_t> perm);
+mlir::Value splat(mlir::OpBuilder &b, mlir::Location loc, mlir::Type element, llvm::ArrayRef<int64_t> shape,
+                  double value);
 /// `op` again, with other operands and result type.
-mlir::Value cloneWith(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands, llvm::ArrayRef<int64_t> shape);
+mlir::Value cloneWith(mlir::OpBuilder &b, mlir::Operation *op, mlir::ValueRange operands,
+                      llvm::ArrayRef<int64_t> shape);
 
 } // namespace tessera::normalize
 #endif

@@ -1,10 +1,10 @@
 // The normalize pass: rounds of patterns, then what is no longer used.
-#include "passes/Normalize/Passes.h"
-#include "passes/Normalize/Patterns.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 #include "mlir/Transforms/Passes.h"
+#include "passes/Normalize/Passes.h"
+#include "passes/Normalize/Patterns.h"
 
 using namespace mlir;
 
@@ -37,8 +37,9 @@ void markRanges(ModuleOp module) {
     auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
     if (!func || func.getArgAttr(arg.getArgNumber(), "nn.range"))
       return;
-    func.setArgAttr(arg.getArgNumber(), "nn.range",
-                    b.getDenseI64ArrayAttr({0, cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0)}));
+    func.setArgAttr(
+        arg.getArgNumber(), "nn.range",
+        b.getDenseI64ArrayAttr({0, cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0)}));
   });
 }
 

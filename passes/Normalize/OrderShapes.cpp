@@ -1,5 +1,5 @@
-// Chains of shape operators in one order: expanding reshapes, then transposes, then collapsing reshapes. So most of them meet their inverse and
-// fold; transposes at products disappear into the letters.
+// Chains of shape operators in one order: expanding reshapes, then transposes, then collapsing reshapes. So
+// most of them meet their inverse and fold; transposes at products disappear into the letters.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
 
@@ -55,7 +55,8 @@ struct ExpandOfTranspose : OpRewritePattern<nn::ReshapeOp> {
 
 /// transpose(broadcast(x)): broadcast(transpose(x)).
 struct TransposeOfBroadcast : OpRewritePattern<nn::TransposeOp> {
-  TransposeOfBroadcast(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  TransposeOfBroadcast(MLIRContext *context, Counter &counter)
+      : OpRewritePattern(context), counter(counter) {}
   LogicalResult matchAndRewrite(nn::TransposeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<nn::BroadcastOp>();
     if (!inner)
@@ -76,9 +77,48 @@ struct TransposeOfBroadcast : OpRewritePattern<nn::TransposeOp> {
   Counter &counter;
 };
 
+/// slice(transpose(x)): transpose(slice(x)).
+struct SliceOfTranspose : OpRewritePattern<nn::SliceOp> {
+  SliceOfTranspose(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  LogicalResult matchAndRewrite(nn::SliceOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<nn::TransposeOp>();
+    if (!inner)
+      return rewriter.notifyMatchFailure(op, "its operand is no transpose");
+    Shape starts(rankOf(op)), sizes(rankOf(op)), steps(rankOf(op));
+    for (auto [i, d] : llvm::enumerate(inner.getPerm())) {
+      starts[d] = op.getStarts()[i];
+      sizes[d] = op.getSizes()[i];
+      steps[d] = op.getSteps()[i];
+    }
+    Value cut = nn::SliceOp::create(rewriter, op.getLoc(), inner.getOperand(), starts, sizes, steps);
+    rewriter.replaceOpWithNewOp<nn::TransposeOp>(op, cut, inner.getPerm());
+    ++counter;
+    return success();
+  }
+  Counter &counter;
+};
+
+/// A transpose that moves only dimensions of size 1 moves nothing: a reshape.
+struct TransposeOfOnes : OpRewritePattern<nn::TransposeOp> {
+  TransposeOfOnes(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  LogicalResult matchAndRewrite(nn::TransposeOp op, PatternRewriter &rewriter) const override {
+    llvm::SmallVector<int64_t> order;
+    for (int64_t d : op.getPerm())
+      if (shapeOf(op.getOperand())[d] != 1)
+        order.push_back(d);
+    if (!llvm::is_sorted(order))
+      return rewriter.notifyMatchFailure(op, "it moves elements");
+    rewriter.replaceOp(op, reshape(rewriter, op.getLoc(), op.getOperand(), shapeOf(op)));
+    ++counter;
+    return success();
+  }
+  Counter &counter;
+};
+
 /// A product reads its operands in any order of dimensions.
 struct TransposeIntoOperand : OpRewritePattern<nn::ContractOp> {
-  TransposeIntoOperand(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  TransposeIntoOperand(MLIRContext *context, Counter &counter)
+      : OpRewritePattern(context), counter(counter) {}
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
     bool changed = false;
     for (bool left : {true, false}) {
@@ -127,7 +167,8 @@ struct TransposeOfProduct : OpRewritePattern<nn::TransposeOp> {
 } // namespace
 
 void addOrderShapePatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<TransposeOfCollapse, ExpandOfTranspose, TransposeOfBroadcast, TransposeIntoOperand, TransposeOfProduct>(patterns.getContext(), counter);
+  patterns.add<TransposeOfCollapse, ExpandOfTranspose, TransposeOfBroadcast, SliceOfTranspose,
+               TransposeOfOnes, TransposeIntoOperand, TransposeOfProduct>(patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize

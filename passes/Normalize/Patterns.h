@@ -1,4 +1,5 @@
-// The rewrite patterns of normalisation, one file each; every pattern counts its uses in a statistic of the pass.
+// The rewrite patterns of normalisation, one file each; every pattern counts its uses in a statistic of the
+// pass.
 #ifndef TESSERA_PASSES_NORMALIZE_PATTERNS_H
 #define TESSERA_PASSES_NORMALIZE_PATTERNS_H
 
@@ -15,11 +16,13 @@ void addRmsNormPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addGeluPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addSiluPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addRotaryPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
-/// Orders chains of shape operators: expanding reshapes, then transposes, then collapsing reshapes; folds transposes into products.
+/// Orders chains of shape operators: expanding reshapes, then transposes, then collapsing reshapes; folds
+/// transposes into products.
 void addOrderShapePatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 /// Moves collapsing reshapes behind products, elementwise operators and normalisations.
 void addSinkReshapePatterns(mlir::RewritePatternSet &patterns, Counter &counter);
-/// Makes slices of equal parts slices of a dimension of parts, so that what is packed can be split over ranks.
+/// Makes slices of equal parts slices of a dimension of parts, so that what is packed can be split over
+/// ranks.
 void addUnstackPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionBiasPatterns(mlir::RewritePatternSet &patterns, Counter &counter);

@@ -87,7 +87,8 @@ struct RaiseGelu : OpRewritePattern<nn::MulOp> {
         continue;
       auto tanh = inner.getDefiningOp<nn::TanhOp>();
       auto erf = inner.getDefiningOp<nn::ErfOp>();
-      if (!(tanh && matchTanhArgument(tanh.getOperand(), x)) && !(erf && matchErfArgument(erf.getOperand(), x)))
+      if (!(tanh && matchTanhArgument(tanh.getOperand(), x)) &&
+          !(erf && matchErfArgument(erf.getOperand(), x)))
         continue;
       if (!isProduct(op, 0.5, {x, factor}, {x, factor}) || shapeOf(x) != shapeOf(op))
         continue;
@@ -119,7 +120,11 @@ struct RaiseSilu : OpRewritePattern<nn::MulOp> {
 
 } // namespace
 
-void addGeluPatterns(RewritePatternSet &patterns, Counter &counter) { patterns.add<RaiseGelu>(patterns.getContext(), counter); }
-void addSiluPatterns(RewritePatternSet &patterns, Counter &counter) { patterns.add<RaiseSilu>(patterns.getContext(), counter); }
+void addGeluPatterns(RewritePatternSet &patterns, Counter &counter) {
+  patterns.add<RaiseGelu>(patterns.getContext(), counter);
+}
+void addSiluPatterns(RewritePatternSet &patterns, Counter &counter) {
+  patterns.add<RaiseSilu>(patterns.getContext(), counter);
+}
 
 } // namespace tessera::normalize

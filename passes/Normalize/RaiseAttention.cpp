@@ -1,5 +1,5 @@
-// Attention from its two products: softmax(scale q k^T + masks) v, in whatever order of dimensions, with the guards, split scales and expanded key/value heads
-// that the exporters write.
+// Attention from its two products: softmax(scale q k^T + masks) v, in whatever order of dimensions, with the
+// guards, split scales and expanded key/value heads that the exporters write.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
 #include <cmath>
@@ -168,7 +168,8 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     if (!k.has(b))
       return refuse("the keys lack the batch dimension");
 
-    std::string probsLetters = (left ? op.getLhsLetters() : op.getRhsLetters()).str(), out = op.getOutLetters().str();
+    std::string probsLetters = (left ? op.getLhsLetters() : op.getRhsLetters()).str(),
+                out = op.getOutLetters().str();
     Lettered v{left ? op.getRhs() : op.getLhs(), (left ? op.getRhsLetters() : op.getLhsLetters()).str()};
     constexpr char e = '#';
     auto translate = [&](char letter) {
@@ -250,20 +251,24 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     full.append(shapeOf(mask).begin(), shapeOf(mask).end());
     return full;
   }
-  static llvm::ArrayRef<int64_t> headSizes(llvm::ArrayRef<int64_t> shape) { return shape.drop_front(1).drop_back(2); }
+  static llvm::ArrayRef<int64_t> headSizes(llvm::ArrayRef<int64_t> shape) {
+    return shape.drop_front(1).drop_back(2);
+  }
 
   /// Every mask reaches over all keys, and over all heads or none.
   static bool masksFit(const Scores &scores, llvm::ArrayRef<int64_t> shape) {
     auto fits = [&](Value mask) {
       Shape full = fullShape(mask, shape.size());
-      return full.back() == shape.back() && (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
+      return full.back() == shape.back() &&
+             (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
     };
-    return llvm::all_of(scores.masks, fits) && llvm::all_of(scores.conditions, [&](const auto &entry) { return fits(entry.first); });
+    return llvm::all_of(scores.masks, fits) &&
+           llvm::all_of(scores.conditions, [&](const auto &entry) { return fits(entry.first); });
   }
 
   /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks.
-  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm::ArrayRef<int64_t> shape, int64_t m, int64_t g,
-                      Type element) {
+  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores,
+                      llvm::ArrayRef<int64_t> shape, int64_t m, int64_t g, Type element) {
     llvm::SmallVector<Value> masks(scores.masks);
     for (auto [condition, low] : scores.conditions) {
       Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, low);
@@ -273,7 +278,8 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     for (Value mask : masks) {
       Shape full = fullShape(mask, shape.size());
       bool perHead = product(headSizes(full)) != 1;
-      Value five = reshape(rewriter, loc, mask, {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
+      Value five = reshape(rewriter, loc, mask,
+                           {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
       if (elementOf(five) != element)
         five = nn::CastOp::create(rewriter, loc, five, element);
       sum = sum ? Value(nn::AddOp::create(rewriter, loc, sum, five)) : five;
@@ -319,7 +325,8 @@ struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
     Lettered k{op.getK(), "bthd"}, v{op.getV(), "bthd"};
     dropRepeatedHeads(k, 'h');
     dropRepeatedHeads(v, 'h');
-    if (shapeOf(op.getQ())[3] != 1 || k.value == op.getK() || v.value == op.getV() || k.letters.size() != v.letters.size() || !op.getRange().empty())
+    if (shapeOf(op.getQ())[3] != 1 || k.value == op.getK() || v.value == op.getV() ||
+        k.letters.size() != v.letters.size() || !op.getRange().empty())
       return rewriter.notifyMatchFailure(op, "keys and values are not both repeated");
     int64_t heads = shapeOf(op.getQ())[2], m = k.has('h') ? k.size('h') : 1;
     if (m != (v.has('h') ? v.size('h') : 1))
@@ -334,14 +341,17 @@ struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
     };
     Location loc = op.getLoc();
     auto fourD = [&](Lettered operand) {
-      return reshape(rewriter, loc, operand.value, {operand.size('b'), operand.size('t'), m, operand.size('d')});
+      return reshape(rewriter, loc, operand.value,
+                     {operand.size('b'), operand.size('t'), m, operand.size('d')});
     };
     Value q = reshape(rewriter, loc, op.getQ(), regrouped(shapeOf(op.getQ()), 2)), bias = op.getBias();
     if (bias)
       bias = reshape(rewriter, loc, bias, regrouped(shapeOf(bias), 1));
-    auto shared = nn::AttentionOp::create(rewriter, loc, q, fourD(k), fourD(v), bias, op.getScale().convertToDouble(), op.getCausal());
+    auto shared = nn::AttentionOp::create(rewriter, loc, q, fourD(k), fourD(v), bias,
+                                          op.getScale().convertToDouble(), op.getCausal());
     shared->setDiscardableAttrs(op->getDiscardableAttrDictionary());
-    rewriter.replaceOp(op, {reshape(rewriter, loc, shared.getO(), shapeOf(op.getO())), reshape(rewriter, loc, shared.getLse(), shapeOf(op.getLse()))});
+    rewriter.replaceOp(op, {reshape(rewriter, loc, shared.getO(), shapeOf(op.getO())),
+                            reshape(rewriter, loc, shared.getLse(), shapeOf(op.getLse()))});
     return success();
   }
 };

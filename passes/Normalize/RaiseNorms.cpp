@@ -1,4 +1,5 @@
-// Layer and RMS normalisations from their decompositions. First without an affine part, which the operators around them then become.
+// Layer and RMS normalisations from their decompositions. First without an affine part, which the operators
+// around them then become.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
 
@@ -11,19 +12,22 @@ namespace {
 bool matchScaled(Value value, Value &x, Value &mean, double &eps) {
   auto check = [&](Value a, Value root) {
     Value sum = root.getDefiningOp()->getOperand(0);
-    if (!matchPlusScalar(sum, mean, eps) || rankOf(a) != rankOf(root) || shapeOf(root).back() != 1 || shapeOf(value) != shapeOf(a))
+    if (!matchPlusScalar(sum, mean, eps) || rankOf(a) != rankOf(root) || shapeOf(root).back() != 1 ||
+        shapeOf(value) != shapeOf(a))
       return false;
     x = a;
     return true;
   };
   if (auto div = value.getDefiningOp<nn::DivOp>())
     return div.getRhs().getDefiningOp<nn::SqrtOp>() && check(div.getLhs(), div.getRhs());
-  return matchEither<nn::MulOp>(value, [&](Value a, Value b) { return b.getDefiningOp<nn::RsqrtOp>() && check(a, b); });
+  return matchEither<nn::MulOp>(
+      value, [&](Value a, Value b) { return b.getDefiningOp<nn::RsqrtOp>() && check(a, b); });
 }
 
 /// x / sqrt(mean(x^2) + eps): rms_norm with gamma 1.
 struct RaiseRmsNorm : RewritePattern {
-  RaiseRmsNorm(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  RaiseRmsNorm(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<nn::MulOp, nn::DivOp>(op))
       return rewriter.notifyMatchFailure(op, "neither product nor quotient");
@@ -44,7 +48,8 @@ struct RaiseRmsNorm : RewritePattern {
 
 /// (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps): layer_norm with gamma 1, beta 0.
 struct RaiseLayerNorm : RewritePattern {
-  RaiseLayerNorm(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 2, context), counter(counter) {}
+  RaiseLayerNorm(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 2, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<nn::MulOp, nn::DivOp>(op))
       return rewriter.notifyMatchFailure(op, "neither product nor quotient");
@@ -60,7 +65,8 @@ struct RaiseLayerNorm : RewritePattern {
     Value x = sub.getLhs();
     Value gamma = splat(rewriter, op->getLoc(), elementOf(x), {shapeOf(x).back()}, 1);
     Value beta = splat(rewriter, op->getLoc(), elementOf(x), {shapeOf(x).back()}, 0);
-    auto norm = nn::LayerNormOp::create(rewriter, op->getLoc(), x, gamma, beta, rewriter.getF64FloatAttr(eps));
+    auto norm =
+        nn::LayerNormOp::create(rewriter, op->getLoc(), x, gamma, beta, rewriter.getF64FloatAttr(eps));
     rewriter.replaceOp(op, norm.getY());
     ++counter;
     return success();
@@ -69,7 +75,8 @@ struct RaiseLayerNorm : RewritePattern {
   static bool sameCentred(Value value, nn::SubOp sub) {
     auto other = value.getDefiningOp<nn::SubOp>();
     Value averaged;
-    return value == sub.getResult() || (other && other.getLhs() == sub.getLhs() && matchLastMean(other.getRhs(), averaged) && averaged == sub.getLhs());
+    return value == sub.getResult() || (other && other.getLhs() == sub.getLhs() &&
+                                        matchLastMean(other.getRhs(), averaged) && averaged == sub.getLhs());
   }
   Counter &counter;
 };
@@ -88,7 +95,8 @@ template <typename NormOp> struct FoldGamma : OpRewritePattern<nn::MulOp> {
     for (bool left : {true, false}) {
       Value y = left ? op.getLhs() : op.getRhs(), factor = left ? op.getRhs() : op.getLhs();
       auto norm = y.getDefiningOp<NormOp>();
-      if (!norm || norm.getY() != y || !isSplat(norm.getGamma(), 1) || shapeOf(op) != shapeOf(y) || !y.hasOneUse())
+      if (!norm || norm.getY() != y || !isSplat(norm.getGamma(), 1) || shapeOf(op) != shapeOf(y) ||
+          !y.hasOneUse())
         continue;
       if constexpr (std::is_same_v<NormOp, nn::LayerNormOp>)
         if (!isSplat(norm.getBeta(), 0))
@@ -97,9 +105,12 @@ template <typename NormOp> struct FoldGamma : OpRewritePattern<nn::MulOp> {
       if (!gamma)
         continue;
       if constexpr (std::is_same_v<NormOp, nn::LayerNormOp>)
-        rewriter.replaceOp(op, NormOp::create(rewriter, op.getLoc(), norm.getX(), gamma, norm.getBeta(), norm.getEpsAttr()).getY());
+        rewriter.replaceOp(
+            op, NormOp::create(rewriter, op.getLoc(), norm.getX(), gamma, norm.getBeta(), norm.getEpsAttr())
+                    .getY());
       else
-        rewriter.replaceOp(op, NormOp::create(rewriter, op.getLoc(), norm.getX(), gamma, norm.getEpsAttr()).getY());
+        rewriter.replaceOp(
+            op, NormOp::create(rewriter, op.getLoc(), norm.getX(), gamma, norm.getEpsAttr()).getY());
       return success();
     }
     return rewriter.notifyMatchFailure(op, "not a normalisation times a vector");
@@ -113,12 +124,15 @@ struct FoldBeta : OpRewritePattern<nn::AddOp> {
     for (bool left : {true, false}) {
       Value y = left ? op.getLhs() : op.getRhs(), term = left ? op.getRhs() : op.getLhs();
       auto norm = y.getDefiningOp<nn::LayerNormOp>();
-      if (!norm || norm.getY() != y || !isSplat(norm.getBeta(), 0) || shapeOf(op) != shapeOf(y) || !y.hasOneUse())
+      if (!norm || norm.getY() != y || !isSplat(norm.getBeta(), 0) || shapeOf(op) != shapeOf(y) ||
+          !y.hasOneUse())
         continue;
       Value beta = asVector(rewriter, term, shapeOf(y).back());
       if (!beta)
         continue;
-      rewriter.replaceOp(op, nn::LayerNormOp::create(rewriter, op.getLoc(), norm.getX(), norm.getGamma(), beta, norm.getEpsAttr()).getY());
+      rewriter.replaceOp(op, nn::LayerNormOp::create(rewriter, op.getLoc(), norm.getX(), norm.getGamma(),
+                                                     beta, norm.getEpsAttr())
+                                 .getY());
       return success();
     }
     return rewriter.notifyMatchFailure(op, "not a layer normalisation plus a vector");

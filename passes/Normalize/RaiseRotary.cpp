@@ -77,7 +77,8 @@ struct TransposeAfterRotary : OpRewritePattern<nn::RotaryOp> {
         return reshape(rewriter, op.getLoc(), table, target);
       return transpose(rewriter, op.getLoc(), table, inverse);
     };
-    Value y = nn::RotaryOp::create(rewriter, op.getLoc(), inner.getOperand(), moved(op.getCos()), moved(op.getSin()), op.getInverseAttr());
+    Value y = nn::RotaryOp::create(rewriter, op.getLoc(), inner.getOperand(), moved(op.getCos()),
+                                   moved(op.getSin()), op.getInverseAttr());
     rewriter.replaceOpWithNewOp<nn::TransposeOp>(op, y, perm);
     return success();
   }

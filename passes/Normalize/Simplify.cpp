@@ -9,7 +9,8 @@ namespace {
 
 /// x + 0, x - 0, x * 1, x / 1, x and true, cast to the own type: x.
 struct DropNeutral : RewritePattern {
-  DropNeutral(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  DropNeutral(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     Value kept;
     auto commutative = [&](double neutral) {
@@ -19,9 +20,11 @@ struct DropNeutral : RewritePattern {
     };
     if (isa<nn::AddOp>(op))
       commutative(0);
-    else if (isa<nn::MulOp, nn::AndOp>(op) && (!isa<nn::AndOp>(op) || elementOf(op->getResult(0)).isInteger(1)))
+    else if (isa<nn::MulOp, nn::AndOp>(op) &&
+             (!isa<nn::AndOp>(op) || elementOf(op->getResult(0)).isInteger(1)))
       commutative(1);
-    else if ((isa<nn::SubOp>(op) && isSplat(op->getOperand(1), 0)) || (isa<nn::DivOp>(op) && isSplat(op->getOperand(1), 1)) || isa<nn::CastOp>(op))
+    else if ((isa<nn::SubOp>(op) && isSplat(op->getOperand(1), 0)) ||
+             (isa<nn::DivOp>(op) && isSplat(op->getOperand(1), 1)) || isa<nn::CastOp>(op))
       kept = op->getOperand(0);
     if (!kept || kept.getType() != op->getResult(0).getType())
       return rewriter.notifyMatchFailure(op, "it changes its operand");
@@ -34,12 +37,15 @@ struct DropNeutral : RewritePattern {
 
 /// 1 / sqrt(x): rsqrt(x); 1 / x: reciprocal(x).
 struct NameReciprocals : RewritePattern {
-  NameReciprocals(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  NameReciprocals(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     Value x;
     if (auto reciprocal = dyn_cast<nn::ReciprocalOp>(op))
       x = reciprocal.getOperand();
-    else if (auto div = dyn_cast<nn::DivOp>(op); div && isSplat(div.getLhs(), 1) && shapeOf(div.getRhs()) == shapeOf(div) && isa<FloatType>(elementOf(div)))
+    else if (auto div = dyn_cast<nn::DivOp>(op); div && isSplat(div.getLhs(), 1) &&
+                                                 shapeOf(div.getRhs()) == shapeOf(div) &&
+                                                 isa<FloatType>(elementOf(div)))
       x = div.getRhs();
     if (!x)
       return rewriter.notifyMatchFailure(op, "not one over something");
@@ -71,9 +77,11 @@ struct ExpandCube : OpRewritePattern<nn::PowOp> {
   Counter &counter;
 };
 
-/// An elementwise operator broadcasts by itself: a broadcast operand is used as it was where the result keeps its shape.
+/// An elementwise operator broadcasts by itself: a broadcast operand is used as it was where the result keeps
+/// its shape.
 struct DropBroadcastOperand : RewritePattern {
-  DropBroadcastOperand(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  DropBroadcastOperand(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isElementwise(op) || op->getNumOperands() < 2)
       return rewriter.notifyMatchFailure(op, "not elementwise");
@@ -88,7 +96,8 @@ struct DropBroadcastOperand : RewritePattern {
       // What the other operands reach alone.
       Shape reached(result.size(), 1);
       for (OpOperand &other : op->getOpOperands()) {
-        llvm::ArrayRef<int64_t> shape = &other == &operand ? llvm::ArrayRef<int64_t>(thin) : shapeOf(other.get());
+        llvm::ArrayRef<int64_t> shape =
+            &other == &operand ? llvm::ArrayRef<int64_t>(thin) : shapeOf(other.get());
         for (size_t d = 0; d < shape.size(); ++d)
           if (shape[d] != 1)
             reached[result.size() - shape.size() + d] = shape[d];
@@ -109,7 +118,8 @@ struct DropBroadcastOperand : RewritePattern {
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<DropNeutral, NameReciprocals, ExpandCube, DropBroadcastOperand>(patterns.getContext(), counter);
+  patterns.add<DropNeutral, NameReciprocals, ExpandCube, DropBroadcastOperand>(patterns.getContext(),
+                                                                               counter);
 }
 
 } // namespace tessera::normalize

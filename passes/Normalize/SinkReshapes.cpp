@@ -1,5 +1,5 @@
-// Moves collapsing reshapes ([b, s, h] to [b*s, h]) behind the operators that do not need them, where they meet their inverse: batch and
-// sequence stay dimensions of their own.
+// Moves collapsing reshapes ([b, s, h] to [b*s, h]) behind the operators that do not need them, where they
+// meet their inverse: batch and sequence stay dimensions of their own.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
 
@@ -34,9 +34,11 @@ std::optional<Collapse> collapseOf(Value value) {
   return Collapse{op.getOperand(), *groups};
 }
 
-/// elementwise(collapse(x), ..): collapse(elementwise(x, ..)), where the others are scalars, vectors over untouched dimensions, or the same collapse.
+/// elementwise(collapse(x), ..): collapse(elementwise(x, ..)), where the others are scalars, vectors over
+/// untouched dimensions, or the same collapse.
 struct SinkThroughElementwise : RewritePattern {
-  SinkThroughElementwise(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  SinkThroughElementwise(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isElementwise(op))
       return rewriter.notifyMatchFailure(op, "not elementwise");
@@ -61,13 +63,15 @@ struct SinkThroughElementwise : RewritePattern {
       else if (std::optional<double> scalar = splatValue(operand))
         operands.push_back(splat(rewriter, operand.getLoc(), elementOf(operand), {}, *scalar));
       else
-        operands.push_back(reshape(rewriter, operand.getLoc(), operand, *trailingShape(operand, first->untouched())));
+        operands.push_back(
+            reshape(rewriter, operand.getLoc(), operand, *trailingShape(operand, first->untouched())));
     Value moved = cloneWith(rewriter, op, operands, first->shape());
     rewriter.replaceOp(op, reshape(rewriter, op->getLoc(), moved, result));
     ++counter;
     return success();
   }
-  /// The shape of `value` without leading ones, when it reaches over no more than `count` trailing dimensions.
+  /// The shape of `value` without leading ones, when it reaches over no more than `count` trailing
+  /// dimensions.
   static std::optional<llvm::ArrayRef<int64_t>> trailingShape(Value value, int64_t count) {
     llvm::ArrayRef<int64_t> shape = shapeOf(value);
     while (static_cast<int64_t>(shape.size()) > count && shape.front() == 1)
@@ -81,7 +85,8 @@ struct SinkThroughElementwise : RewritePattern {
 
 /// The same for one operand that is a transpose or a broadcast, when the others are scalars.
 template <typename ShapeOp> struct SinkPastScalars : RewritePattern {
-  SinkPastScalars(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  SinkPastScalars(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isElementwise(op))
       return rewriter.notifyMatchFailure(op, "not elementwise");
@@ -115,7 +120,8 @@ template <typename ShapeOp> struct SinkPastScalars : RewritePattern {
 
 /// norm(collapse(x)): collapse(norm(x)), when the last dimension is untouched.
 struct SinkThroughRows : RewritePattern {
-  SinkThroughRows(MLIRContext *context, Counter &counter) : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
+  SinkThroughRows(MLIRContext *context, Counter &counter)
+      : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<nn::SoftmaxOp, nn::LayerNormOp, nn::RmsNormOp>(op))
       return rewriter.notifyMatchFailure(op, "not an operator on rows");
@@ -129,7 +135,8 @@ struct SinkThroughRows : RewritePattern {
     state.addAttributes(op->getAttrs());
     for (Value result : op->getResults()) {
       bool rows = shapeOf(result) == shapeOf(op->getOperand(0));
-      state.addTypes(RankedTensorType::get(rows ? collapse->shape() : collapse->shape().drop_back(), elementOf(result)));
+      state.addTypes(
+          RankedTensorType::get(rows ? collapse->shape() : collapse->shape().drop_back(), elementOf(result)));
     }
     Operation *moved = rewriter.create(state);
     llvm::SmallVector<Value> results;
@@ -167,7 +174,8 @@ struct SinkThroughSlice : OpRewritePattern<nn::SliceOp> {
   Counter &counter;
 };
 
-/// A product of collapsed operands: rows that were merged become letters of their own. Summed dimensions stay merged.
+/// A product of collapsed operands: rows that were merged become letters of their own. Summed dimensions stay
+/// merged.
 struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
   SinkThroughProduct(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
@@ -189,7 +197,8 @@ struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
       return sizes;
     };
     for (char letter : out) {
-      bool in[2] = {letters[0].find(letter) != std::string::npos, letters[1].find(letter) != std::string::npos};
+      bool in[2] = {letters[0].find(letter) != std::string::npos,
+                    letters[1].find(letter) != std::string::npos};
       Shape sizes = in[0] ? sizesOf(0, letter) : sizesOf(1, letter);
       if (sizes.size() > 1 && (!in[0] || !in[1] || sizesOf(1, letter) == sizes))
         splits[letter] = sizes;
@@ -239,8 +248,8 @@ struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
     return names;
   }
 
-  static Value split(PatternRewriter &rewriter, Location loc, Value operand, std::string &letters, const std::map<char, Shape> &splits,
-                     std::map<char, std::string> &names) {
+  static Value split(PatternRewriter &rewriter, Location loc, Value operand, std::string &letters,
+                     const std::map<char, Shape> &splits, std::map<char, std::string> &names) {
     Shape shape;
     std::string renamed;
     for (auto [d, letter] : llvm::enumerate(letters)) {
@@ -262,7 +271,8 @@ struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
 } // namespace
 
 void addSinkReshapePatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<SinkThroughElementwise, SinkPastScalars<nn::TransposeOp>, SinkPastScalars<nn::BroadcastOp>, SinkThroughRows, SinkThroughSlice, SinkThroughProduct>(patterns.getContext(), counter);
+  patterns.add<SinkThroughElementwise, SinkPastScalars<nn::TransposeOp>, SinkPastScalars<nn::BroadcastOp>,
+               SinkThroughRows, SinkThroughSlice, SinkThroughProduct>(patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize

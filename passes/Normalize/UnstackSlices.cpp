@@ -1,7 +1,7 @@
 // Equal parts of a dimension become a dimension: x[.., 64:128] of 192 is part 1 of [.., 3, 64].
 //
-// Packed weights (q, k and v in one product) are split into such parts. As a slice of the whole dimension nothing of it could be split over
-// ranks; as a slice of the new dimension of parts, the part itself can.
+// Packed weights (q, k and v in one product) are split into such parts. As a slice of the whole dimension
+// nothing of it could be split over ranks; as a slice of the new dimension of parts, the part itself can.
 #include "dialects/nn/NN.h"
 #include "passes/Normalize/Patterns.h"
 
@@ -13,7 +13,8 @@ namespace {
 constexpr int64_t kMostParts = 8;
 
 struct UnstackSlice : OpRewritePattern<nn::SliceOp> {
-  UnstackSlice(MLIRContext *context, normalize::Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  UnstackSlice(MLIRContext *context, normalize::Counter &counter)
+      : OpRewritePattern(context), counter(counter) {}
 
   LogicalResult matchAndRewrite(nn::SliceOp op, PatternRewriter &b) const override {
     auto type = cast<RankedTensorType>(op.getOperand().getType());
@@ -37,8 +38,10 @@ struct UnstackSlice : OpRewritePattern<nn::SliceOp> {
     sizes = shape;
     starts[*dim] = start / size;
     sizes[*dim] = 1;
-    Value parts = nn::ReshapeOp::create(b, op.getLoc(), RankedTensorType::get(shape, type.getElementType()), op.getOperand());
-    Value part = nn::SliceOp::create(b, op.getLoc(), parts, starts, sizes, SmallVector<int64_t>(shape.size(), 1));
+    Value parts = nn::ReshapeOp::create(b, op.getLoc(), RankedTensorType::get(shape, type.getElementType()),
+                                        op.getOperand());
+    Value part =
+        nn::SliceOp::create(b, op.getLoc(), parts, starts, sizes, SmallVector<int64_t>(shape.size(), 1));
     b.replaceOpWithNewOp<nn::ReshapeOp>(op, op.getResult().getType(), part);
     ++counter;
     return success();

@@ -19,7 +19,8 @@ Value byHeads(NodeImport &n, Value x, int64_t heads) {
   return n.e.reshape(x, {shapeOf(x)[0], shapeOf(x)[1], heads, shapeOf(x)[2] / heads});
 }
 
-/// The mask as a bias [b|1, m|1, g|1, s|1, t]; a bool mask is true where a query attends. A short mask is padded with -inf.
+/// The mask as a bias [b|1, m|1, g|1, s|1, t]; a bool mask is true where a query attends. A short mask is
+/// padded with -inf.
 Value biasOf(NodeImport &n, Value mask, Type type, int64_t kvHeads, int64_t groups, int64_t keys) {
   Emitter &e = n.e;
   constexpr double never = -std::numeric_limits<double>::infinity();
@@ -56,7 +57,8 @@ void attention(NodeImport &n) {
   if (n.floatAttr("softcap", 0) != 0 || n.hasAttr("left_window_size") || n.hasAttr("right_window_size"))
     n.fail("Attention with softcap or a window is not supported");
   bool flat = rankOf(n.in(0)) == 3;
-  Value q = byHeads(n, n.in(0), n.intAttr("q_num_heads", 0)), k = byHeads(n, n.in(1), n.intAttr("kv_num_heads", 0)),
+  Value q = byHeads(n, n.in(0), n.intAttr("q_num_heads", 0)),
+        k = byHeads(n, n.in(1), n.intAttr("kv_num_heads", 0)),
         v = byHeads(n, n.in(2), n.intAttr("kv_num_heads", 0));
   llvm::ArrayRef<int64_t> shape = shapeOf(q);
   int64_t heads = shape[2], kvHeads = shapeOf(k)[2], keys = shapeOf(k)[1], width = shape[3];
@@ -68,12 +70,15 @@ void attention(NodeImport &n) {
     operands.push_back(biasOf(n, n.in(3), elementOf(q), kvHeads, groups, keys));
   bool causal = n.intAttr("is_causal", 0);
   if (causal && queries != keys)
-    n.fail("causal Attention with " + Twine(queries) + " queries and " + Twine(keys) + " keys is not supported");
+    n.fail("causal Attention with " + Twine(queries) + " queries and " + Twine(keys) +
+           " keys is not supported");
   double scale = n.floatAttr("scale", 1 / std::sqrt(static_cast<double>(width)));
   // q, k, v, the bias if any, no range.
-  NamedAttribute segments = e.builder.getNamedAttr("operandSegmentSizes", e.builder.getDenseI32ArrayAttr({1, 1, 1, n.has(3), 0}));
-  auto op = e.create<nn::AttentionOp>(operands, {segments, e.builder.getNamedAttr("scale", e.builder.getF64FloatAttr(scale)),
-                                                 e.builder.getNamedAttr("causal", e.builder.getBoolAttr(causal))});
+  NamedAttribute segments =
+      e.builder.getNamedAttr("operandSegmentSizes", e.builder.getDenseI32ArrayAttr({1, 1, 1, n.has(3), 0}));
+  auto op = e.create<nn::AttentionOp>(
+      operands, {segments, e.builder.getNamedAttr("scale", e.builder.getF64FloatAttr(scale)),
+                 e.builder.getNamedAttr("causal", e.builder.getBoolAttr(causal))});
   int64_t valueWidth = shapeOf(v)[3];
   if (flat)
     return n.out(e.reshape(op.getO(), {batch, queries, heads * valueWidth}));
@@ -100,7 +105,8 @@ void rotaryEmbedding(NodeImport &n) {
     return e.reshape(both, {shapeOf(both)[0], shapeOf(both)[1], 1, rotated});
   };
   Value turning = e.slice(rows, 3, 0, rotated);
-  Shape shape(shapeOf(turning)), pairs{shape[0], shape[1], shape[2], rotated / 2, 2}, halves{shape[0], shape[1], shape[2], 2, rotated / 2};
+  Shape shape(shapeOf(turning)), pairs{shape[0], shape[1], shape[2], rotated / 2, 2},
+      halves{shape[0], shape[1], shape[2], 2, rotated / 2};
   if (interleaved) // pairs (0, 1), (2, 3), .. to halves
     turning = e.reshape(e.transpose(e.reshape(turning, pairs), {0, 1, 2, 4, 3}), shape);
   Value y = e.emit<nn::RotaryOp>({turning, table(1), table(2)});

@@ -46,17 +46,21 @@ void constantOfShape(NodeImport &n) {
   HostTensor one = decode(n.e.builder.getContext(), value->t);
   if (one.storedSize() != 1)
     n.fail("the value must have one element");
-  n.out(n.e.constant(one.isFloat() ? HostTensor::splat(one.type, shape, one.f[0]) : HostTensor::splatInt(one.type, shape, one.i[0])));
+  n.out(n.e.constant(one.isFloat() ? HostTensor::splat(one.type, shape, one.f[0])
+                                   : HostTensor::splatInt(one.type, shape, one.i[0])));
 }
 
 void shape(NodeImport &n) {
   int64_t rank = rankOf(n.in(0));
   auto clamp = [&](int64_t value) { return std::clamp<int64_t>(value < 0 ? value + rank : value, 0, rank); };
   int64_t start = clamp(n.intAttr("start", 0)), end = clamp(n.intAttr("end", rank));
-  n.out(n.e.constant(HostTensor::ints(n.e.builder.getContext(), shapeOf(n.in(0)).slice(start, std::max<int64_t>(end - start, 0)))));
+  n.out(n.e.constant(HostTensor::ints(n.e.builder.getContext(),
+                                      shapeOf(n.in(0)).slice(start, std::max<int64_t>(end - start, 0)))));
 }
 
-void size(NodeImport &n) { n.out(n.e.constant(HostTensor::splat(n.e.builder.getI64Type(), {}, typeOf(n.in(0)).getNumElements()))); }
+void size(NodeImport &n) {
+  n.out(n.e.constant(HostTensor::splat(n.e.builder.getI64Type(), {}, typeOf(n.in(0)).getNumElements())));
+}
 
 void range(NodeImport &n) {
   const HostTensor *bounds[3];
@@ -68,7 +72,8 @@ void range(NodeImport &n) {
   double start = bounds[0]->number(0), limit = bounds[1]->number(0), delta = bounds[2]->number(0);
   double count = delta == 0 ? -1 : std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count >= 0 && count <= maxHostElements))
-    n.fail("a Range from " + std::to_string(start) + " to " + std::to_string(limit) + " by " + std::to_string(delta) + " is not possible");
+    n.fail("a Range from " + std::to_string(start) + " to " + std::to_string(limit) + " by " +
+           std::to_string(delta) + " is not possible");
   int64_t length = static_cast<int64_t>(count);
   HostTensor tensor(bounds[0]->type, {length}, {length});
   for (int64_t k = 0; k < length; ++k)
@@ -83,7 +88,9 @@ void eyeLike(NodeImport &n) {
   Type i64 = n.e.builder.getI64Type();
   Value row = n.e.iota(i64, {shape[0], 1}, 0), column = n.e.iota(i64, {1, shape[1]}, 1);
   Value diagonal = n.e.binary<nn::AddOp>(row, n.e.scalarLike(row, n.intAttr("k", 0)));
-  Type type = n.hasAttr("dtype") ? elementType(n.e.builder.getContext(), static_cast<OnnxType>(n.intAttr("dtype", 1))) : elementOf(n.in(0));
+  Type type = n.hasAttr("dtype")
+                  ? elementType(n.e.builder.getContext(), static_cast<OnnxType>(n.intAttr("dtype", 1)))
+                  : elementOf(n.in(0));
   if (!type)
     n.fail("the element type is not supported");
   n.out(n.e.cast(n.e.compare(column, diagonal, "eq"), type));

@@ -29,7 +29,8 @@ void conv(NodeImport &n) {
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER") {
     for (int64_t d = 0; d < spatial; ++d) {
       int64_t size = shapeOf(x)[d + 2], outputs = llvm::divideCeil(size, strides[d]);
-      int64_t total = std::max<int64_t>((outputs - 1) * strides[d] + (shapeOf(w)[d + 2] - 1) * dilations[d] + 1 - size, 0);
+      int64_t total = std::max<int64_t>(
+          (outputs - 1) * strides[d] + (shapeOf(w)[d + 2] - 1) * dilations[d] + 1 - size, 0);
       pads[d] = autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
       pads[d + spatial] = total - pads[d];
     }
@@ -40,7 +41,8 @@ void conv(NodeImport &n) {
   if (n.has(2))
     operands.push_back(n.in(2));
   Builder &b = e.builder;
-  n.out(e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(strides)), b.getNamedAttr("pads", b.getDenseI64ArrayAttr(pads)),
+  n.out(e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(strides)),
+                                      b.getNamedAttr("pads", b.getDenseI64ArrayAttr(pads)),
                                       b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(dilations)),
                                       b.getNamedAttr("groups", b.getI64IntegerAttr(n.intAttr("group", 1)))}));
 }

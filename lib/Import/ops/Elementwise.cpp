@@ -62,7 +62,8 @@ void gelu(NodeImport &n) {
   std::string form = n.stringAttr("approximate", "none");
   if (form != "none" && form != "tanh")
     n.fail("Gelu's approximate is '" + form + "', expected none or tanh");
-  n.out(n.e.emit<nn::GeluOp>(n.in(0), n.e.builder.getNamedAttr("tanh", n.e.builder.getBoolAttr(form == "tanh"))));
+  n.out(n.e.emit<nn::GeluOp>(n.in(0),
+                             n.e.builder.getNamedAttr("tanh", n.e.builder.getBoolAttr(form == "tanh"))));
 }
 
 Value clip(NodeImport &n, Value x, std::optional<double> low, std::optional<double> high) {
@@ -79,11 +80,16 @@ void clip(NodeImport &n) {
   n.out(x);
 }
 Value hardSigmoid(NodeImport &n, Value x, double alpha, double beta) {
-  Value line = n.e.binary<nn::AddOp>(n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, alpha)), n.e.scalarLike(x, beta));
+  Value line =
+      n.e.binary<nn::AddOp>(n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, alpha)), n.e.scalarLike(x, beta));
   return clip(n, line, 0, 1);
 }
-void hardSigmoid(NodeImport &n) { n.out(hardSigmoid(n, n.in(0), n.floatAttr("alpha", 0.2), n.floatAttr("beta", 0.5))); }
-void hardSwish(NodeImport &n) { n.out(n.e.binary<nn::MulOp>(n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5))); }
+void hardSigmoid(NodeImport &n) {
+  n.out(hardSigmoid(n, n.in(0), n.floatAttr("alpha", 0.2), n.floatAttr("beta", 0.5)));
+}
+void hardSwish(NodeImport &n) {
+  n.out(n.e.binary<nn::MulOp>(n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5)));
+}
 
 /// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow.
 Value softplus(NodeImport &n, Value x) {
@@ -92,10 +98,13 @@ Value softplus(NodeImport &n, Value x) {
   return n.e.binary<nn::AddOp>(n.e.emit<nn::ReluOp>(x), log);
 }
 void softplus(NodeImport &n) { n.out(softplus(n, n.in(0))); }
-void mish(NodeImport &n) { n.out(n.e.binary<nn::MulOp>(n.in(0), n.e.emit<nn::TanhOp>(softplus(n, n.in(0))))); }
+void mish(NodeImport &n) {
+  n.out(n.e.binary<nn::MulOp>(n.in(0), n.e.emit<nn::TanhOp>(softplus(n, n.in(0)))));
+}
 void swish(NodeImport &n) {
   Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 1)));
-  n.out(n.floatAttr("alpha", 1) == 1 ? n.e.emit<nn::SiluOp>(x) : n.e.binary<nn::MulOp>(x, n.e.emit<nn::SigmoidOp>(scaled)));
+  n.out(n.floatAttr("alpha", 1) == 1 ? n.e.emit<nn::SiluOp>(x)
+                                     : n.e.binary<nn::MulOp>(x, n.e.emit<nn::SigmoidOp>(scaled)));
 }
 
 Value positive(NodeImport &n, Value x) { return n.e.compare(x, n.e.scalarLike(x, 0), "gt"); }
@@ -103,16 +112,23 @@ void leakyRelu(NodeImport &n) {
   Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 0.01)));
   n.out(n.e.emit<nn::SelectOp>({positive(n, x), x, scaled}));
 }
-void prelu(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({positive(n, n.in(0)), n.in(0), n.e.binary<nn::MulOp>(n.in(0), n.in(1))})); }
-/// scale (x where positive, alpha (e^x - 1) elsewhere); the exponent is kept from overflowing where it is not chosen.
+void prelu(NodeImport &n) {
+  n.out(n.e.emit<nn::SelectOp>({positive(n, n.in(0)), n.in(0), n.e.binary<nn::MulOp>(n.in(0), n.in(1))}));
+}
+/// scale (x where positive, alpha (e^x - 1) elsewhere); the exponent is kept from overflowing where it is not
+/// chosen.
 Value elu(NodeImport &n, Value x, double alpha, double scale) {
   Value exponent = n.e.emit<nn::ExpOp>(n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)));
-  Value negative = n.e.binary<nn::MulOp>(n.e.binary<nn::SubOp>(exponent, n.e.scalarLike(x, 1)), n.e.scalarLike(x, alpha));
+  Value negative =
+      n.e.binary<nn::MulOp>(n.e.binary<nn::SubOp>(exponent, n.e.scalarLike(x, 1)), n.e.scalarLike(x, alpha));
   Value result = n.e.emit<nn::SelectOp>({positive(n, x), x, negative});
   return scale == 1 ? result : n.e.binary<nn::MulOp>(result, n.e.scalarLike(x, scale));
 }
 void elu(NodeImport &n) { n.out(elu(n, n.in(0), n.floatAttr("alpha", 1), 1)); }
-void selu(NodeImport &n) { n.out(elu(n, n.in(0), n.floatAttr("alpha", 1.67326319217681884765625), n.floatAttr("gamma", 1.05070102214813232421875))); }
+void selu(NodeImport &n) {
+  n.out(elu(n, n.in(0), n.floatAttr("alpha", 1.67326319217681884765625),
+            n.floatAttr("gamma", 1.05070102214813232421875)));
+}
 void softsign(NodeImport &n) {
   Value x = n.in(0);
   n.out(n.e.binary<nn::DivOp>(x, n.e.binary<nn::AddOp>(n.e.emit<nn::AbsOp>(x), n.e.scalarLike(x, 1))));
@@ -120,7 +136,8 @@ void softsign(NodeImport &n) {
 void ceil(NodeImport &n) { n.out(n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(n.in(0))))); }
 void sign(NodeImport &n) {
   Value x = n.in(0), zero = n.e.scalarLike(x, 0), type = x;
-  n.out(n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), elementOf(type)), n.e.cast(n.e.compare(x, zero, "lt"), elementOf(type))));
+  n.out(n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), elementOf(type)),
+                              n.e.cast(n.e.compare(x, zero, "lt"), elementOf(type))));
 }
 
 } // namespace

@@ -30,7 +30,9 @@ std::vector<int64_t> checkedIndices(NodeImport &n, std::vector<int64_t> indices,
     if (index < -size || index >= size) {
       auto read = n.in(0).getDefiningOp<nn::ReadOp>();
       n.fail("index " + Twine(index) + " is outside a dimension of size " + Twine(size) +
-             (read ? " of '" + read.getVariable().str() + "': is a length given by --bind longer than the model allows?" : std::string()));
+             (read ? " of '" + read.getVariable().str() +
+                         "': is a length given by --bind longer than the model allows?"
+                   : std::string()));
     }
     index += index < 0 ? size : 0;
   }
@@ -42,7 +44,8 @@ Value tableLookup(Emitter &e, Value table, Value ids, int64_t frozenRow = -1) {
   return e.emit<nn::GatherOp>({table, ids}, {b.getNamedAttr("frozen_row", b.getI64IntegerAttr(frozenRow))});
 }
 
-/// The padding index of a torch embedding, whose row is not trained: the third argument in the exporter's record of the call; -1 without.
+/// The padding index of a torch embedding, whose row is not trained: the third argument in the exporter's
+/// record of the call; -1 without.
 int64_t paddingRow(const OnnxNode &node) {
   auto record = node.metadata.find("pkg.torch.onnx.fx_node");
   if (record == node.metadata.end())
@@ -87,7 +90,8 @@ void gather(NodeImport &n) {
     HostTensor normalized(known->type, known->shape, known->shape);
     normalized.i = values;
     indices = e.constant(normalized.compressed(), n.node.inputs[1]);
-  } else if (!isVariable(data)) { // ids of a table are checked by the program's input, others may count from the end
+  } else if (!isVariable(
+                 data)) { // ids of a table are checked by the program's input, others may count from the end
     Value wrapped = e.binary<nn::AddOp>(indices, e.scalarLike(indices, size));
     indices = e.emit<nn::SelectOp>({e.compare(indices, e.scalarLike(indices, 0), "lt"), wrapped, indices});
   }
@@ -106,8 +110,8 @@ void gather(NodeImport &n) {
   n.out(e.transpose(result, back));
 }
 
-/// GatherND whose known indices name, for each indexed dimension, one index or a run along a result dimension of its own: a slice that is
-/// transposed and broadcast. Null for others.
+/// GatherND whose known indices name, for each indexed dimension, one index or a run along a result dimension
+/// of its own: a slice that is transposed and broadcast. Null for others.
 Value gatherRuns(NodeImport &n, Value data, const HostTensor &indices) {
   int64_t count = indices.shape.back(), idRank = indices.shape.size() - 1;
   Shape starts(rankOf(data), 0), sizes(shapeOf(data)), steps(rankOf(data), 1), resultShape(indices.shape);
@@ -116,7 +120,8 @@ Value gatherRuns(NodeImport &n, Value data, const HostTensor &indices) {
   llvm::SmallVector<int64_t> place(rankOf(data), -1); // of each data dimension in the result
   HostTensor all = indices.dense();
   for (int64_t k = 0; k < count; ++k) {
-    HostTensor coordinate(all.type, llvm::ArrayRef<int64_t>(all.shape).drop_back(), llvm::ArrayRef<int64_t>(all.shape).drop_back());
+    HostTensor coordinate(all.type, llvm::ArrayRef<int64_t>(all.shape).drop_back(),
+                          llvm::ArrayRef<int64_t>(all.shape).drop_back());
     for (int64_t j = 0; j < coordinate.storedSize(); ++j)
       coordinate.i[j] = all.i[j * count + k];
     coordinate.i = checkedIndices(n, coordinate.i, shapeOf(data)[k]);
@@ -182,7 +187,8 @@ void gatherND(NodeImport &n) {
     int64_t size = shapeOf(data)[k];
     Value coordinate = e.reshape(e.slice(indices, rankOf(indices) - 1, k, 1), idShape);
     Value wrapped = e.binary<nn::AddOp>(coordinate, e.scalarLike(coordinate, size));
-    coordinate = e.emit<nn::SelectOp>({e.compare(coordinate, e.scalarLike(coordinate, 0), "lt"), wrapped, coordinate});
+    coordinate =
+        e.emit<nn::SelectOp>({e.compare(coordinate, e.scalarLike(coordinate, 0), "lt"), wrapped, coordinate});
     Value part = e.binary<nn::MulOp>(coordinate, e.scalarLike(coordinate, stride));
     number = number ? e.binary<nn::AddOp>(number, part) : part;
     stride *= size;

@@ -16,7 +16,8 @@ Value alongLast(Emitter &e, Value value, int64_t axis, llvm::function_ref<Value(
 
 void softmax(NodeImport &n) {
   Value x = n.in(0);
-  n.out(alongLast(n.e, x, n.axis(n.intAttr("axis", -1), rankOf(x)), [&](Value v) { return n.e.emit<nn::SoftmaxOp>(v); }));
+  n.out(alongLast(n.e, x, n.axis(n.intAttr("axis", -1), rankOf(x)),
+                  [&](Value v) { return n.e.emit<nn::SoftmaxOp>(v); }));
 }
 
 void logSoftmax(NodeImport &n) {
@@ -54,14 +55,16 @@ void layerNormalization(NodeImport &n) {
     if (!n.node.outputs[i].empty())
       n.fail("the outputs Mean and InvStdDev of LayerNormalization are not supported");
   overTrailing(n, [&](Value x, auto affine) -> Value {
-    NamedAttribute eps = n.e.builder.getNamedAttr("eps", n.e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
+    NamedAttribute eps =
+        n.e.builder.getNamedAttr("eps", n.e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
     return n.e.create<nn::LayerNormOp>({x, affine(1, 1), affine(2, 0)}, eps).getY();
   });
 }
 
 void rmsNormalization(NodeImport &n) {
   overTrailing(n, [&](Value x, auto affine) -> Value {
-    NamedAttribute eps = n.e.builder.getNamedAttr("eps", n.e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
+    NamedAttribute eps =
+        n.e.builder.getNamedAttr("eps", n.e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
     return n.e.create<nn::RmsNormOp>({x, affine(1, 1)}, eps).getY();
   });
 }
@@ -81,17 +84,21 @@ void batchNormalization(NodeImport &n) {
     n.fail("BatchNormalization in training mode is not supported; export the model in evaluation mode");
   if (rankOf(x) < 2)
     n.fail("BatchNormalization needs a channel dimension");
-  Value rstd = e.emit<nn::RsqrtOp>(e.binary<nn::AddOp>(variance, e.scalarLike(variance, n.floatAttr("epsilon", 1e-5f))));
+  Value rstd = e.emit<nn::RsqrtOp>(
+      e.binary<nn::AddOp>(variance, e.scalarLike(variance, n.floatAttr("epsilon", 1e-5f))));
   Value factor = e.cast(e.binary<nn::MulOp>(e.cast(scale, elementOf(rstd)), rstd), elementOf(x));
   Value centred = e.binary<nn::SubOp>(x, perChannel(e, e.cast(mean, elementOf(x)), x));
-  n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(centred, perChannel(e, factor, x)), perChannel(e, e.cast(bias, elementOf(x)), x)));
+  n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(centred, perChannel(e, factor, x)),
+                            perChannel(e, e.cast(bias, elementOf(x)), x)));
 }
 
 /// `x` as [groups.., elements] normalised over the elements, without an affine part.
 Value standardize(NodeImport &n, Value x, llvm::ArrayRef<int64_t> flat) {
   Emitter &e = n.e;
-  Value rows = e.reshape(x, flat), one = e.splat(elementOf(x), 1, {flat.back()}), zero = e.splat(elementOf(x), 0, {flat.back()});
-  NamedAttribute eps = e.builder.getNamedAttr("eps", e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
+  Value rows = e.reshape(x, flat), one = e.splat(elementOf(x), 1, {flat.back()}),
+        zero = e.splat(elementOf(x), 0, {flat.back()});
+  NamedAttribute eps =
+      e.builder.getNamedAttr("eps", e.builder.getF64FloatAttr(n.floatAttr("epsilon", 1e-5f)));
   return e.reshape(e.create<nn::LayerNormOp>({rows, one, zero}, eps).getY(), shapeOf(x));
 }
 
@@ -108,7 +115,8 @@ void groupNormalization(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0);
   int64_t groups = n.intAttr("num_groups", 0);
-  if (rankOf(x) < 2 || groups < 1 || shapeOf(x)[1] % groups || typeOf(n.in(1)).getNumElements() != shapeOf(x)[1])
+  if (rankOf(x) < 2 || groups < 1 || shapeOf(x)[1] % groups ||
+      typeOf(n.in(1)).getNumElements() != shapeOf(x)[1])
     n.fail("the groups of GroupNormalization do not fit its channels");
   Value y = standardize(n, x, {shapeOf(x)[0], groups, product(shapeOf(x).drop_front(1)) / groups});
   n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(y, perChannel(e, n.in(1), x)), perChannel(e, n.in(2), x)));

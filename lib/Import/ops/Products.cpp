@@ -17,8 +17,10 @@ std::string leading(NodeImport &n, int64_t count) {
   return pool.substr(0, count);
 }
 
-/// Drops dimensions of size 1 that the other operand repeats, with their letters: nn.contract wants equal sizes.
-Value dropStretched(Emitter &e, Value value, std::string &letters, Value other, llvm::StringRef otherLetters) {
+/// Drops dimensions of size 1 that the other operand repeats, with their letters: nn.contract wants equal
+/// sizes.
+Value dropStretched(Emitter &e, Value value, std::string &letters, Value other,
+                    llvm::StringRef otherLetters) {
   Shape kept;
   std::string keptLetters;
   for (auto [size, letter] : llvm::zip(shapeOf(value), letters)) {
@@ -62,7 +64,8 @@ void gemm(NodeImport &n) {
   Value a = n.in(0), b = n.in(1);
   if (rankOf(a) != 2 || rankOf(b) != 2)
     n.fail("Gemm multiplies matrices");
-  Value result = e.contract(a, b, n.intAttr("transA", 0) ? "is" : "si", n.intAttr("transB", 0) ? "oi" : "io", "so");
+  Value result =
+      e.contract(a, b, n.intAttr("transA", 0) ? "is" : "si", n.intAttr("transB", 0) ? "oi" : "io", "so");
   double alpha = n.floatAttr("alpha", 1), beta = n.floatAttr("beta", 1);
   if (alpha != 1)
     result = e.binary<nn::MulOp>(result, e.scalarLike(result, alpha));
@@ -79,8 +82,10 @@ void einsum(NodeImport &n) {
   auto [inputs, out] = llvm::StringRef(equation).split("->");
   auto [lhs, rhs] = inputs.split(',');
   auto plain = [](llvm::StringRef word) { return llvm::all_of(word, llvm::isAlpha); };
-  if (n.node.inputs.size() != 2 || !llvm::StringRef(equation).contains("->") || !plain(lhs) || !plain(rhs) || !plain(out))
-    n.fail("the Einsum '" + equation + "' is not supported: two operands and an explicit result without '...' are");
+  if (n.node.inputs.size() != 2 || !llvm::StringRef(equation).contains("->") || !plain(lhs) || !plain(rhs) ||
+      !plain(out))
+    n.fail("the Einsum '" + equation +
+           "' is not supported: two operands and an explicit result without '...' are");
   n.out(n.e.contract(n.in(0), n.in(1), lhs, rhs, out));
 }
 

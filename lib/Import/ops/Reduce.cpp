@@ -7,7 +7,8 @@ using namespace mlir;
 namespace tessera {
 namespace {
 
-/// The reduced dimensions: an input since opset 18 (13 for ReduceSum), an attribute before; none given: all, or none with noop_with_empty_axes.
+/// The reduced dimensions: an input since opset 18 (13 for ReduceSum), an attribute before; none given: all,
+/// or none with noop_with_empty_axes.
 std::vector<int64_t> reducedAxes(NodeImport &n) {
   int64_t rank = rankOf(n.in(0));
   std::vector<int64_t> axes = n.has(1) ? n.ints(1) : n.intsAttr("axes");
@@ -25,10 +26,14 @@ template <Kind kind> void reduce(NodeImport &n) {
   bool keep = n.intAttr("keepdims", 1);
   Emitter &e = n.e;
   switch (kind) {
-  case Kind::Sum: return n.out(e.reduce(x, axes, "sum", keep));
-  case Kind::Max: return n.out(e.reduce(x, axes, "max", keep));
-  case Kind::Min: return n.out(e.reduce(x, axes, "min", keep));
-  case Kind::Prod: return n.out(e.reduce(x, axes, "prod", keep));
+  case Kind::Sum:
+    return n.out(e.reduce(x, axes, "sum", keep));
+  case Kind::Max:
+    return n.out(e.reduce(x, axes, "max", keep));
+  case Kind::Min:
+    return n.out(e.reduce(x, axes, "min", keep));
+  case Kind::Prod:
+    return n.out(e.reduce(x, axes, "prod", keep));
   case Kind::Mean: {
     int64_t count = 1;
     for (int64_t axis : axes)
@@ -38,13 +43,18 @@ template <Kind kind> void reduce(NodeImport &n) {
       return n.out(e.binary<nn::MulOp>(sum, e.scalarLike(sum, 1.0 / count)));
     return n.out(e.binary<nn::DivOp>(sum, e.scalarLike(sum, count)));
   }
-  case Kind::L1: return n.out(e.reduce(e.emit<nn::AbsOp>(x), axes, "sum", keep));
-  case Kind::SumSquare: return n.out(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep));
-  case Kind::L2: return n.out(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)));
-  case Kind::LogSum: return n.out(e.emit<nn::LogOp>(e.reduce(x, axes, "sum", keep)));
+  case Kind::L1:
+    return n.out(e.reduce(e.emit<nn::AbsOp>(x), axes, "sum", keep));
+  case Kind::SumSquare:
+    return n.out(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep));
+  case Kind::L2:
+    return n.out(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)));
+  case Kind::LogSum:
+    return n.out(e.emit<nn::LogOp>(e.reduce(x, axes, "sum", keep)));
   case Kind::LogSumExp: {
     Value max = e.reduce(x, axes, "max", true);
-    Value log = e.emit<nn::LogOp>(e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, max)), axes, "sum", true));
+    Value log =
+        e.emit<nn::LogOp>(e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, max)), axes, "sum", true));
     Value result = e.binary<nn::AddOp>(log, max);
     return n.out(keep ? result : e.reduce(result, axes, "sum", false)); // dimensions of size 1
   }
@@ -61,14 +71,16 @@ template <bool largest> void argExtreme(NodeImport &n) {
   along[axis] = shapeOf(x)[axis];
   Value position = e.iota(e.builder.getI64Type(), along, axis);
   Value hit = e.compare(x, e.reduce(x, {axis}, largest ? "max" : "min", true), "eq");
-  Value candidate = e.emit<nn::SelectOp>({hit, position, e.scalarLike(position, last ? -1 : shapeOf(x)[axis])});
+  Value candidate =
+      e.emit<nn::SelectOp>({hit, position, e.scalarLike(position, last ? -1 : shapeOf(x)[axis])});
   n.out(e.reduce(candidate, {axis}, last ? "max" : "min", n.intAttr("keepdims", 1)));
 }
 
 /// Running sums of known values: the general form below would need a square of them.
 HostTensor knownCumSum(const HostTensor &x, int64_t axis, bool exclusive, bool reverse) {
   HostTensor result = x.dense();
-  int64_t size = x.shape[axis], inner = product(llvm::ArrayRef<int64_t>(x.shape).drop_front(axis + 1)), outer = size ? result.size() / (size * inner) : 0;
+  int64_t size = x.shape[axis], inner = product(llvm::ArrayRef<int64_t>(x.shape).drop_front(axis + 1)),
+          outer = size ? result.size() / (size * inner) : 0;
   auto accumulate = [&](auto &data) {
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t k = 0; k < inner; ++k) {
@@ -106,7 +118,10 @@ void cumSum(NodeImport &n) {
   column[axis + 1] = size;
   Emitter &e = n.e;
   Type i64 = e.builder.getI64Type();
-  Value mask = e.compare(e.iota(i64, column, axis + 1), e.iota(i64, row, axis), reverse ? exclusive ? "gt" : "ge" : exclusive ? "lt" : "le");
+  Value mask = e.compare(e.iota(i64, column, axis + 1), e.iota(i64, row, axis),
+                         reverse     ? exclusive ? "gt" : "ge"
+                         : exclusive ? "lt"
+                                     : "le");
   Value chosen = e.emit<nn::SelectOp>({mask, e.reshape(x, spread), e.scalarLike(x, 0)});
   n.out(e.reduce(chosen, {axis + 1}, "sum", false));
 }

@@ -126,7 +126,8 @@ void concat(NodeImport &n) {
   for (size_t i = 0; i < std::max<size_t>(n.node.inputs.size(), 1); ++i)
     operands.push_back(n.in(i));
   int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(operands[0]));
-  llvm::erase_if(operands, [&](Value v) { return operands.size() > 1 && rankOf(v) > axis && shapeOf(v)[axis] == 0; });
+  llvm::erase_if(operands,
+                 [&](Value v) { return operands.size() > 1 && rankOf(v) > axis && shapeOf(v)[axis] == 0; });
   if (operands.empty())
     return n.out(n.in(0));
   n.out(n.e.concat(operands, axis));
@@ -166,7 +167,8 @@ std::vector<int64_t> partSizes(NodeImport &n, int64_t size, std::optional<int64_
 void split(NodeImport &n) {
   Value x = n.in(0);
   int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(x)), start = 0;
-  std::vector<int64_t> sizes = partSizes(n, shapeOf(x)[axis], n.intAttr("num_outputs", n.node.outputs.size()));
+  std::vector<int64_t> sizes =
+      partSizes(n, shapeOf(x)[axis], n.intAttr("num_outputs", n.node.outputs.size()));
   for (auto [i, size] : llvm::enumerate(sizes)) {
     n.out(n.e.slice(x, axis, start, size), i);
     start += size;
@@ -261,7 +263,8 @@ void pad(NodeImport &n) {
       n.fail("the value of a Pad must be a constant");
     value = known->number(0);
   }
-  Shape low(rankOf(x), 0), high(rankOf(x), 0), interior(rankOf(x), 0), starts(rankOf(x), 0), sizes(shapeOf(x));
+  Shape low(rankOf(x), 0), high(rankOf(x), 0), interior(rankOf(x), 0), starts(rankOf(x), 0),
+      sizes(shapeOf(x));
   for (size_t k = 0; k < axes.size(); ++k) {
     int64_t axis = n.axis(axes[k], rankOf(x));
     int64_t before = pads[k], after = pads[k + axes.size()];
@@ -273,11 +276,14 @@ void pad(NodeImport &n) {
     high[axis] = std::max<int64_t>(after, 0);
   }
   x = n.e.slice(x, starts, sizes, Shape(rankOf(x), 1));
-  if (llvm::all_of(low, [](int64_t p) { return p == 0; }) && llvm::all_of(high, [](int64_t p) { return p == 0; }))
+  if (llvm::all_of(low, [](int64_t p) { return p == 0; }) &&
+      llvm::all_of(high, [](int64_t p) { return p == 0; }))
     return n.out(x);
   Builder &b = n.e.builder;
-  n.out(n.e.emit<nn::PadOp>(x, {b.getNamedAttr("low", b.getDenseI64ArrayAttr(low)), b.getNamedAttr("high", b.getDenseI64ArrayAttr(high)),
-                                b.getNamedAttr("interior", b.getDenseI64ArrayAttr(interior)), b.getNamedAttr("value", b.getF64FloatAttr(value))}));
+  n.out(n.e.emit<nn::PadOp>(x, {b.getNamedAttr("low", b.getDenseI64ArrayAttr(low)),
+                                b.getNamedAttr("high", b.getDenseI64ArrayAttr(high)),
+                                b.getNamedAttr("interior", b.getDenseI64ArrayAttr(interior)),
+                                b.getNamedAttr("value", b.getF64FloatAttr(value))}));
 }
 
 } // namespace

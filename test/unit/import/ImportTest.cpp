@@ -6,7 +6,9 @@ using namespace tessera::test;
 
 namespace {
 
-bool contains(const std::string &text, const std::string &part) { return text.find(part) != std::string::npos; }
+bool contains(const std::string &text, const std::string &part) {
+  return text.find(part) != std::string::npos;
+}
 
 /// y = x reshaped to [batch, seq*4], by the chain of operators that exporters write for dynamic shapes.
 ModelBuilder dynamicReshape() {
@@ -34,7 +36,8 @@ TEST(Folding, leavesNothingOfShapeArithmetic) {
   TemporaryFolder folder;
   Imported imported(dynamicReshape().save(folder / "m.onnx"), bound({{"batch", 2}, {"seq", 3}}));
   ASSERT_TRUE(imported.module) << imported.errors;
-  EXPECT_TRUE(contains(imported.text, "nn.reshape %arg0 : (tensor<2x3x4xf32>) -> tensor<2x12xf32>")) << imported.text;
+  EXPECT_TRUE(contains(imported.text, "nn.reshape %arg0 : (tensor<2x3x4xf32>) -> tensor<2x12xf32>"))
+      << imported.text;
   for (const char *left : {"nn.gather", "nn.concat", "nn.constant", "nn.slice", "cast"})
     EXPECT_FALSE(contains(imported.text, left)) << imported.text;
 }
@@ -49,7 +52,9 @@ TEST(Binding, listsAllUnboundDimensionsAndACommand) {
 TEST(Binding, refusesWhatTheModelDoesNotKnow) {
   TemporaryFolder folder;
   Imported imported(dynamicReshape().save(folder / "m.onnx"), bound({{"batch", 2}, {"sqe", 3}, {"seq", 3}}));
-  EXPECT_TRUE(contains(imported.errors, "--bind sqe=3: the model has no symbolic dimension 'sqe'; it has: batch, seq")) << imported.errors;
+  EXPECT_TRUE(contains(imported.errors,
+                       "--bind sqe=3: the model has no symbolic dimension 'sqe'; it has: batch, seq"))
+      << imported.errors;
   Imported negative(dynamicReshape().save(folder / "m.onnx"), bound({{"batch", 0}, {"seq", 3}}));
   EXPECT_TRUE(contains(negative.errors, "sizes begin at 1")) << negative.errors;
 }
@@ -80,7 +85,9 @@ TEST(Binding, longSequencesCostNoMasks) {
 
 TEST(Binding, lengthsBeyondThePositionTableAreErrors) {
   Imported imported(MODELS "/gpt2_dyn.onnx", bound({{"batch", 1}, {"seq", 161}}));
-  EXPECT_TRUE(contains(imported.errors, "index 160 is outside a dimension of size 160 of 'transformer.wpe.weight'")) << imported.errors;
+  EXPECT_TRUE(
+      contains(imported.errors, "index 160 is outside a dimension of size 160 of 'transformer.wpe.weight'"))
+      << imported.errors;
 }
 
 TEST(Operators, missingOnesAreListedTogether) {
@@ -98,7 +105,10 @@ TEST(Operators, missingOnesAreListedTogether) {
 TEST(Operators, errorsNameTheNode) {
   TemporaryFolder folder;
   ModelBuilder builder;
-  builder.input("x", {"2", "3"}).input("z", {"4", "5"}).output("y", {"2", "5"}).node("MatMul", {"x", "z"}, {"y"});
+  builder.input("x", {"2", "3"})
+      .input("z", {"4", "5"})
+      .output("y", {"2", "5"})
+      .node("MatMul", {"x", "z"}, {"y"});
   Imported imported(builder.save(folder / "m.onnx"));
   EXPECT_FALSE(imported.module);
   EXPECT_TRUE(contains(imported.errors, "node 'node_y' (MatMul)")) << imported.errors;
@@ -132,9 +142,11 @@ TEST(Constants, othersOverOneKibibyteAreBuffers) {
   builder.node("Sub", {"x", "table"}, {"y"});
   Imported imported(builder.save(folder / "m.onnx"));
   ASSERT_TRUE(imported.module) << imported.errors;
-  EXPECT_TRUE(contains(imported.text, "nn.variable @table : tensor<300xf32> {role = \"buffer\"}")) << imported.text;
+  EXPECT_TRUE(contains(imported.text, "nn.variable @table : tensor<300xf32> {role = \"buffer\"}"))
+      << imported.text;
   ASSERT_TRUE(imported.weights.find("table"));
-  EXPECT_EQ(imported.weights.find("table")->bytes.data, llvm::StringRef(reinterpret_cast<char *>(values.data()), 1200));
+  EXPECT_EQ(imported.weights.find("table")->bytes.data,
+            llvm::StringRef(reinterpret_cast<char *>(values.data()), 1200));
 }
 
 } // namespace

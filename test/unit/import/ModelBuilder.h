@@ -29,7 +29,8 @@ struct ModelBuilder {
     model.mutable_graph()->set_name("graph");
   }
   /// A dimension is a number or a symbol.
-  static void setType(onnx::ValueInfoProto *value, const std::string &name, const std::vector<std::string> &dims, int type) {
+  static void setType(onnx::ValueInfoProto *value, const std::string &name,
+                      const std::vector<std::string> &dims, int type) {
     value->set_name(name);
     auto *tensor = value->mutable_type()->mutable_tensor_type();
     tensor->set_elem_type(type);
@@ -40,15 +41,18 @@ struct ModelBuilder {
       else
         tensor->mutable_shape()->add_dim()->set_dim_param(dim);
   }
-  ModelBuilder &input(const std::string &name, const std::vector<std::string> &dims, int type = onnx::TensorProto::FLOAT) {
+  ModelBuilder &input(const std::string &name, const std::vector<std::string> &dims,
+                      int type = onnx::TensorProto::FLOAT) {
     setType(model.mutable_graph()->add_input(), name, dims, type);
     return *this;
   }
-  ModelBuilder &output(const std::string &name, const std::vector<std::string> &dims, int type = onnx::TensorProto::FLOAT) {
+  ModelBuilder &output(const std::string &name, const std::vector<std::string> &dims,
+                       int type = onnx::TensorProto::FLOAT) {
     setType(model.mutable_graph()->add_output(), name, dims, type);
     return *this;
   }
-  onnx::NodeProto *node(const std::string &op, const std::vector<std::string> &inputs, const std::vector<std::string> &outputs) {
+  onnx::NodeProto *node(const std::string &op, const std::vector<std::string> &inputs,
+                        const std::vector<std::string> &outputs) {
     onnx::NodeProto *node = model.mutable_graph()->add_node();
     node->set_op_type(op);
     node->set_name("node_" + outputs[0]);
@@ -58,7 +62,8 @@ struct ModelBuilder {
       node->add_output(name);
     return node;
   }
-  onnx::TensorProto *floats(const std::string &name, const std::vector<int64_t> &dims, std::vector<float> values = {}) {
+  onnx::TensorProto *floats(const std::string &name, const std::vector<int64_t> &dims,
+                            std::vector<float> values = {}) {
     onnx::TensorProto *tensor = model.mutable_graph()->add_initializer();
     tensor->set_name(name);
     tensor->set_data_type(onnx::TensorProto::FLOAT);
@@ -92,7 +97,8 @@ struct ModelBuilder {
 struct Imported {
   explicit Imported(const std::string &path, const ImportOptions &options = {}) {
     mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
-      (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error ? errors : notes) += diagnostic.str() + "\n";
+      (diagnostic.getSeverity() == mlir::DiagnosticSeverity::Error ? errors : notes) +=
+          diagnostic.str() + "\n";
       return mlir::success();
     });
     auto result = importOnnx(path, options, context, weights);

@@ -1,5 +1,6 @@
-// ONNX's own node tests: models of one operator with inputs and outputs, from the onnx Python package. Each is imported, executed by the plain
-// lowerings, and compared; models with operators that are not supported do not count.
+// ONNX's own node tests: models of one operator with inputs and outputs, from the onnx Python package. Each
+// is imported, executed by the plain lowerings, and compared; models with operators that are not supported do
+// not count.
 #include "dialects/nn/NN.h"
 #include "lib/Import/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -39,12 +40,23 @@ std::vector<double> elements(const onnx::TensorProto &tensor) {
   };
   auto listed = [&](const auto &field) { values.assign(field.begin(), field.end()); };
   switch (tensor.data_type()) {
-  case onnx::TensorProto::FLOAT: tensor.has_raw_data() ? raw(float()) : listed(tensor.float_data()); break;
-  case onnx::TensorProto::DOUBLE: tensor.has_raw_data() ? raw(double()) : listed(tensor.double_data()); break;
-  case onnx::TensorProto::INT64: tensor.has_raw_data() ? raw(int64_t()) : listed(tensor.int64_data()); break;
-  case onnx::TensorProto::INT32: tensor.has_raw_data() ? raw(int32_t()) : listed(tensor.int32_data()); break;
-  case onnx::TensorProto::BOOL: tensor.has_raw_data() ? raw(uint8_t()) : listed(tensor.int32_data()); break;
-  default: throw std::runtime_error("element type of the test");
+  case onnx::TensorProto::FLOAT:
+    tensor.has_raw_data() ? raw(float()) : listed(tensor.float_data());
+    break;
+  case onnx::TensorProto::DOUBLE:
+    tensor.has_raw_data() ? raw(double()) : listed(tensor.double_data());
+    break;
+  case onnx::TensorProto::INT64:
+    tensor.has_raw_data() ? raw(int64_t()) : listed(tensor.int64_data());
+    break;
+  case onnx::TensorProto::INT32:
+    tensor.has_raw_data() ? raw(int32_t()) : listed(tensor.int32_data());
+    break;
+  case onnx::TensorProto::BOOL:
+    tensor.has_raw_data() ? raw(uint8_t()) : listed(tensor.int32_data());
+    break;
+  default:
+    throw std::runtime_error("element type of the test");
   }
   return values;
 }
@@ -65,8 +77,8 @@ Array arrayOf(RankedTensorType type, const std::vector<double> &values) {
   Array array(type);
   Type element = type.getElementType();
   char *bytes = array.bytes.data();
-  element.isF32()       ? store<float>(values, bytes)
-  : element.isF64()     ? store<double>(values, bytes)
+  element.isF32()         ? store<float>(values, bytes)
+  : element.isF64()       ? store<double>(values, bytes)
   : element.isInteger(64) ? store<int64_t>(values, bytes)
   : element.isInteger(32) ? store<int32_t>(values, bytes)
                           : store<uint8_t>(values, bytes);
@@ -84,15 +96,18 @@ double elementOf(const Array &array, int64_t k) {
 
 enum class Outcome { Passed, Failed, Unsupported };
 
-/// Imports with the integer inputs frozen to the test's values when `freeze`: shapes, axes and indices that must be known.
+/// Imports with the integer inputs frozen to the test's values when `freeze`: shapes, axes and indices that
+/// must be known.
 Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
   auto model = parse<onnx::ModelProto>(folder / "model.onnx");
   onnx::GraphProto &graph = *model.mutable_graph();
   std::vector<std::pair<std::string, onnx::TensorProto>> inputs;
   for (int i = 0; i < graph.input_size(); ++i) {
-    auto tensor = parse<onnx::TensorProto>(folder / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb"));
+    auto tensor =
+        parse<onnx::TensorProto>(folder / "test_data_set_0" / ("input_" + std::to_string(i) + ".pb"));
     tensor.set_name(graph.input(i).name());
-    bool integer = tensor.data_type() != onnx::TensorProto::FLOAT && tensor.data_type() != onnx::TensorProto::DOUBLE;
+    bool integer =
+        tensor.data_type() != onnx::TensorProto::FLOAT && tensor.data_type() != onnx::TensorProto::DOUBLE;
     if (freeze && (integer || (i > 0 && tensor.dims_size() == 0)))
       *graph.add_initializer() = tensor;
     else
@@ -115,7 +130,8 @@ Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
   auto function = *(*module)->getOps<func::FuncOp>().begin();
   std::vector<Array> arrays;
   for (unsigned i = 0; i < function.getNumArguments(); ++i)
-    arrays.push_back(arrayOf(cast<RankedTensorType>(function.getArgumentTypes()[i]), elements(inputs[i].second)));
+    arrays.push_back(
+        arrayOf(cast<RankedTensorType>(function.getArgumentTypes()[i]), elements(inputs[i].second)));
   for (auto read : llvm::make_early_inc_range(function.getOps<nn::ReadOp>())) {
     (void)function.insertArgument(function.getNumArguments(), read.getType(), {}, read.getLoc());
     Array array(cast<RankedTensorType>(read.getType()));
@@ -127,7 +143,8 @@ Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
   }
   for (auto variable : llvm::make_early_inc_range((*module)->getOps<nn::VariableOp>()))
     variable.erase();
-  if (llvm::any_of(function.getResultTypes(), [](Type type) { return cast<RankedTensorType>(type).getNumElements() == 0; }))
+  if (llvm::any_of(function.getResultTypes(),
+                   [](Type type) { return cast<RankedTensorType>(type).getNumElements() == 0; }))
     return Outcome::Unsupported; // of the evaluator
   std::vector<Array> results;
   for (Type type : function.getResultTypes())
@@ -144,7 +161,8 @@ Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
     return Outcome::Failed;
   }
   for (size_t i = 0; i < results.size(); ++i) {
-    auto tensor = parse<onnx::TensorProto>(folder / "test_data_set_0" / ("output_" + std::to_string(i) + ".pb"));
+    auto tensor =
+        parse<onnx::TensorProto>(folder / "test_data_set_0" / ("output_" + std::to_string(i) + ".pb"));
     std::vector<int64_t> dims(tensor.dims().begin(), tensor.dims().end());
     if (llvm::ArrayRef<int64_t>(dims) != results[i].type.getShape()) {
       why = "another shape";
@@ -153,9 +171,11 @@ Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
     std::vector<double> expected = elements(tensor);
     for (int64_t k = 0; k < static_cast<int64_t>(expected.size()); ++k) {
       double got = elementOf(results[i], k), want = expected[k];
-      if (got == want || (std::isnan(got) && std::isnan(want)) || std::abs(got - want) <= 1e-5 + 1e-3 * std::abs(want))
+      if (got == want || (std::isnan(got) && std::isnan(want)) ||
+          std::abs(got - want) <= 1e-5 + 1e-3 * std::abs(want))
         continue;
-      why = "output " + std::to_string(i) + " element " + std::to_string(k) + " is " + std::to_string(got) + ", expected " + std::to_string(want);
+      why = "output " + std::to_string(i) + " element " + std::to_string(k) + " is " + std::to_string(got) +
+            ", expected " + std::to_string(want);
       return Outcome::Failed;
     }
   }
@@ -165,7 +185,9 @@ Outcome runOnce(const fs::path &folder, bool freeze, std::string &why) {
 Outcome run(const fs::path &folder, std::string &why) {
   try {
     Outcome outcome = runOnce(folder, false, why);
-    return outcome == Outcome::Unsupported && why.find("compile time") != std::string::npos ? runOnce(folder, true, why) : outcome;
+    return outcome == Outcome::Unsupported && why.find("compile time") != std::string::npos
+               ? runOnce(folder, true, why)
+               : outcome;
   } catch (const std::exception &error) { // data that this test does not read: sequences, other element types
     why = error.what();
     return Outcome::Unsupported;

@@ -44,14 +44,16 @@ std::map<std::string, std::vector<char>> readNpz(const std::string &path) {
   size_t entry = at<uint32_t>(file, end + 16);
   for (int k = at<uint16_t>(file, end + 10); k > 0; --k) { // the central directory
     uint16_t method = at<uint16_t>(file, entry + 10), nameLength = at<uint16_t>(file, entry + 28);
-    uint32_t packed = at<uint32_t>(file, entry + 20), size = at<uint32_t>(file, entry + 24), local = at<uint32_t>(file, entry + 42);
+    uint32_t packed = at<uint32_t>(file, entry + 20), size = at<uint32_t>(file, entry + 24),
+             local = at<uint32_t>(file, entry + 42);
     std::string name = file.substr(entry + 46, nameLength);
     size_t begin = local + 30 + at<uint16_t>(file, local + 26) + at<uint16_t>(file, local + 28);
     std::vector<char> data(file.begin() + begin, file.begin() + begin + packed);
     if (method == 8)
       data = inflateRaw(file.data() + begin, packed, size);
     // numpy: magic, version, length of the header.
-    size_t header = data[6] == 1 ? 10 + at<uint16_t>({data.begin(), data.begin() + 10}, 8) : 12 + at<uint32_t>({data.begin(), data.begin() + 12}, 8);
+    size_t header = data[6] == 1 ? 10 + at<uint16_t>({data.begin(), data.begin() + 10}, 8)
+                                 : 12 + at<uint32_t>({data.begin(), data.begin() + 12}, 8);
     arrays[name.substr(0, name.rfind(".npy"))] = {data.begin() + header, data.end()};
     entry += 46 + nameLength + at<uint16_t>(file, entry + 30) + at<uint16_t>(file, entry + 32);
   }

@@ -8,7 +8,8 @@
 
 namespace tessera::test {
 
-/// The data of each array (without numpy's header), by name; little-endian, row-major. Throws std::runtime_error.
+/// The data of each array (without numpy's header), by name; little-endian, row-major. Throws
+/// std::runtime_error.
 std::map<std::string, std::vector<char>> readNpz(const std::string &path);
 
 } // namespace tessera::test

@@ -1,4 +1,5 @@
-// Imported models compute what torch computed, before and after normalisation: executed by the operators' plain lowerings.
+// Imported models compute what torch computed, before and after normalisation: executed by the operators'
+// plain lowerings.
 #include "dialects/nn/NN.h"
 #include "lib/Import/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -15,7 +16,8 @@ using namespace tessera::test;
 
 namespace {
 
-/// A file of test/models, the reference that it is compared with, and whether attention must have been raised.
+/// A file of test/models, the reference that it is compared with, and whether attention must have been
+/// raised.
 struct Model {
   const char *file, *reference;
   std::map<std::string, int64_t> binds;
@@ -66,7 +68,8 @@ protected:
       EXPECT_EQ(attentions, GetParam().attentions);
     }
     auto function = *(*module)->getOps<func::FuncOp>().begin();
-    std::map<std::string, std::vector<char>> reference = readNpz(folder + "/" + GetParam().reference + ".reference.npz");
+    std::map<std::string, std::vector<char>> reference =
+        readNpz(folder + "/" + GetParam().reference + ".reference.npz");
     std::vector<Array> inputs;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Array array(cast<RankedTensorType>(function.getArgumentTypes()[i]));
@@ -108,11 +111,16 @@ TEST_P(Numerics, normalizedAsTorch) { EXPECT_LT(run(true), 1e-4); }
 /// A sample of exporters and attentions; every file of test/models when TESSERA_TEST_ALL is 1.
 std::vector<Model> models() {
   const std::map<std::string, int64_t> tokens{{"batch", 4}, {"seq", 32}}, batch{{"batch", 4}};
-  std::vector<Model> sample{{"mlp_dyn", "mlp", batch, 0},           {"gpt2", "gpt2", {}, 2},
-                            {"gpt2_raw", "gpt2", {}, 2},            {"gpt2_ts_dyn", "gpt2", tokens, 2},
-                            {"llama", "llama", {}, 2},              {"llama_opset23", "llama", {}, 2},
-                            {"llama_dyn_nomask", "llama", tokens, 2}, {"bert_ts_eager", "bert", {}, 2},
-                            {"bert_dyn", "bert", tokens, 2},        {"vit", "vit", {}, 2}};
+  std::vector<Model> sample{{"mlp_dyn", "mlp", batch, 0},
+                            {"gpt2", "gpt2", {}, 2},
+                            {"gpt2_raw", "gpt2", {}, 2},
+                            {"gpt2_ts_dyn", "gpt2", tokens, 2},
+                            {"llama", "llama", {}, 2},
+                            {"llama_opset23", "llama", {}, 2},
+                            {"llama_dyn_nomask", "llama", tokens, 2},
+                            {"bert_ts_eager", "bert", {}, 2},
+                            {"bert_dyn", "bert", tokens, 2},
+                            {"vit", "vit", {}, 2}};
   const char *all = std::getenv("TESSERA_TEST_ALL");
   if (!all || std::string(all) != "1")
     return sample;
@@ -138,6 +146,7 @@ std::vector<Model> models() {
   sample.insert(sample.end(), rest.begin(), rest.end());
   return sample;
 }
-INSTANTIATE_TEST_SUITE_P(Models, Numerics, testing::ValuesIn(models()), [](const auto &info) { return std::string(info.param.file); });
+INSTANTIATE_TEST_SUITE_P(Models, Numerics, testing::ValuesIn(models()),
+                         [](const auto &info) { return std::string(info.param.file); });
 
 } // namespace

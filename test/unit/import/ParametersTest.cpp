@@ -17,7 +17,9 @@ std::vector<nn::VariableOp> parameters(Imported &imported) {
   return found;
 }
 
-nn::VariableOp find(Imported &imported, llvm::StringRef name) { return imported.module->lookupSymbol<nn::VariableOp>(name); }
+nn::VariableOp find(Imported &imported, llvm::StringRef name) {
+  return imported.module->lookupSymbol<nn::VariableOp>(name);
+}
 
 TEST(Parameters, keepTheirSourceWhereTheExporterRenamedThem) {
   Imported imported(folder + "llama.onnx");
@@ -41,10 +43,12 @@ TEST(Parameters, thatWereMergedOrDroppedAreRestored) {
   ASSERT_TRUE(norm);
   ASSERT_TRUE(norm.getAliases());
   EXPECT_EQ(llvm::cast<mlir::StringAttr>((*norm.getAliases())[0]), "transformer.h.0.ln_1.weight");
-  EXPECT_EQ(imported.weights.find("transformer.ln_f.weight")->bytes.data, imported.weights.find("transformer.h.0.ln_1.weight")->bytes.data);
+  EXPECT_EQ(imported.weights.find("transformer.ln_f.weight")->bytes.data,
+            imported.weights.find("transformer.h.0.ln_1.weight")->bytes.data);
   nn::VariableOp bias = find(imported, "transformer.h.1.mlp.c_fc.bias");
   ASSERT_TRUE(bias);
-  EXPECT_EQ(imported.weights.find("transformer.h.1.mlp.c_fc.bias")->bytes.data, llvm::StringRef(std::string(4 * 128, '\0')));
+  EXPECT_EQ(imported.weights.find("transformer.h.1.mlp.c_fc.bias")->bytes.data,
+            llvm::StringRef(std::string(4 * 128, '\0')));
   EXPECT_FALSE(find(imported, "transformer.wte.weight")); // tied to lm_head.weight, not merged
 }
 
@@ -71,7 +75,9 @@ TEST(Parameters, ofFilesWithoutMetadataAreFoundByUse) {
 TEST(Parameters, foldedBeyondRepairAreReported) {
   Imported imported(folder + "vit.onnx");
   ASSERT_TRUE(imported.module) << imported.errors;
-  EXPECT_NE(imported.notes.find("parameter 'vit.embeddings.cls_token' was folded into the constant 'expand'"), std::string::npos) << imported.notes;
+  EXPECT_NE(imported.notes.find("parameter 'vit.embeddings.cls_token' was folded into the constant 'expand'"),
+            std::string::npos)
+      << imported.notes;
   Imported dynamic(folder + "vit_dyn.onnx", [] {
     ImportOptions options;
     options.binds = {{"batch", 2}};
@@ -83,14 +89,16 @@ TEST(Parameters, foldedBeyondRepairAreReported) {
 
 TEST(Parameters, areFrozenByTheLastGlobThatMatches) {
   ImportOptions options;
-  options.trainable = {{false, "*"}, {true, "model.layers.*.q_proj.weight"}, {true, "model.norm.weight"}, {false, "val_110"}};
+  options.trainable = {
+      {false, "*"}, {true, "model.layers.*.q_proj.weight"}, {true, "model.norm.weight"}, {false, "val_110"}};
   Imported imported(folder + "llama.onnx", options);
   ASSERT_TRUE(imported.module) << imported.errors;
   std::vector<std::string> trained;
   for (nn::VariableOp parameter : parameters(imported))
     if (parameter.getTrained())
       trained.push_back(parameter.getSource()->str());
-  EXPECT_EQ(trained, (std::vector<std::string>{"model.norm.weight", "model.layers.1.self_attn.q_proj.weight"}));
+  EXPECT_EQ(trained,
+            (std::vector<std::string>{"model.norm.weight", "model.layers.1.self_attn.q_proj.weight"}));
   options.trainable = {{false, "nothing.*"}};
   Imported none(folder + "llama.onnx", options);
   EXPECT_NE(none.errors.find("--frozen 'nothing.*' matches no parameter"), std::string::npos) << none.errors;
@@ -116,12 +124,14 @@ TEST(Weights, survivesTheFile) {
   ASSERT_TRUE(imported.module) << imported.errors;
   std::string path = temporary / "llama.safetensors";
   ASSERT_TRUE(succeeded(imported.weights.writeSafetensors(path, *imported.module)));
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temporary.path), {}), 1); // no temporary file is left
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temporary.path), {}),
+            1); // no temporary file is left
   WeightStore read;
   ASSERT_TRUE(succeeded(read.addSafetensors(path, &imported.context)));
   int count = 0;
   for (auto variable : imported.module->getOps<nn::VariableOp>()) {
-    const Weight *before = imported.weights.find(variable.getSymName()), *after = read.find(variable.getSymName());
+    const Weight *before = imported.weights.find(variable.getSymName()),
+                 *after = read.find(variable.getSymName());
     ASSERT_TRUE(before && after) << variable.getSymName().str();
     EXPECT_EQ(before->bytes.data, after->bytes.data);
     EXPECT_EQ(before->shape, after->shape);

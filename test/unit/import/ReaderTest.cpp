@@ -6,10 +6,10 @@ using namespace tessera::test;
 
 namespace {
 
-#define EXPECT_ERROR(imported, part)                                                                                     \
-  do {                                                                                                                   \
-    EXPECT_FALSE((imported).module);                                                                                     \
-    EXPECT_NE((imported).errors.find(part), std::string::npos) << (imported).errors;                                     \
+#define EXPECT_ERROR(imported, part)                                                                         \
+  do {                                                                                                       \
+    EXPECT_FALSE((imported).module);                                                                         \
+    EXPECT_NE((imported).errors.find(part), std::string::npos) << (imported).errors;                         \
   } while (false)
 
 /// y = relu(x)
@@ -20,13 +20,15 @@ ModelBuilder relu() {
 }
 
 /// y = x + w, w in external data.
-ModelBuilder external(const std::string &location, const std::string &offset = "0", const std::string &length = "24") {
+ModelBuilder external(const std::string &location, const std::string &offset = "0",
+                      const std::string &length = "24") {
   ModelBuilder builder;
   builder.input("x", {"2", "3"}).output("y", {"2", "3"}).node("Add", {"x", "w"}, {"y"});
   onnx::TensorProto *w = builder.floats("w", {2, 3});
   w->clear_raw_data();
   w->set_data_location(onnx::TensorProto::EXTERNAL);
-  for (auto [key, value] : {std::pair<std::string, std::string>{"location", location}, {"offset", offset}, {"length", length}}) {
+  for (auto [key, value] :
+       {std::pair<std::string, std::string>{"location", location}, {"offset", offset}, {"length", length}}) {
     auto *entry = w->add_external_data();
     entry->set_key(key);
     entry->set_value(value);
@@ -34,7 +36,9 @@ ModelBuilder external(const std::string &location, const std::string &offset = "
   return builder;
 }
 
-void write(const std::string &path, const std::string &bytes) { std::ofstream(path, std::ios::binary) << bytes; }
+void write(const std::string &path, const std::string &bytes) {
+  std::ofstream(path, std::ios::binary) << bytes;
+}
 
 TEST(Reader, readsAWholeModel) {
   TemporaryFolder folder;
@@ -110,7 +114,8 @@ TEST(ExternalData, isAsLongAsItShouldBe) {
   EXPECT_ERROR(Imported(external("w.bin", "4").save(model)), "truncated");
   EXPECT_ERROR(Imported(external("w.bin", "18446744073709551615").save(model)), "truncated");
   EXPECT_ERROR(Imported(external("w.bin", "-4").save(model)), "not a number");
-  EXPECT_ERROR(Imported(external("w.bin", "0", "20").save(model)), "has 20 bytes, its shape and type need 24");
+  EXPECT_ERROR(Imported(external("w.bin", "0", "20").save(model)),
+               "has 20 bytes, its shape and type need 24");
 }
 
 TEST(Functions, areInlinedWithTheirAttributes) {
