@@ -115,6 +115,37 @@ struct TransposeOfOnes : OpRewritePattern<nn::TransposeOp> {
   Counter &counter;
 };
 
+/// A reshape of a transpose that only moves dimensions of size 1: the transpose of a reshape, in which those
+/// lie in front.
+struct OnesOfTranspose : OpRewritePattern<nn::ReshapeOp> {
+  OnesOfTranspose(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  LogicalResult matchAndRewrite(nn::ReshapeOp op, PatternRewriter &rewriter) const override {
+    auto inner = op.getOperand().getDefiningOp<nn::TransposeOp>();
+    if (!inner || rankOf(op) != rankOf(inner) || skipUnitReshapes(op) == op.getResult())
+      return rewriter.notifyMatchFailure(op, "it does not only move ones of a transpose");
+    // The dimensions that are not of size 1, in the order of x: where each lies in the transpose, counted
+    // without ones.
+    llvm::ArrayRef<int64_t> from = shapeOf(inner.getOperand());
+    llvm::SmallVector<int64_t> order;
+    for (int64_t d : inner.getPerm())
+      if (from[d] != 1)
+        order.push_back(d);
+    llvm::SmallVector<int64_t> sorted(order), perm;
+    llvm::sort(sorted);
+    int64_t ones = rankOf(op) - static_cast<int64_t>(order.size()), nextOne = 0, next = 0;
+    Shape front(ones, 1);
+    for (int64_t d : sorted)
+      front.push_back(from[d]);
+    for (int64_t size : shapeOf(op))
+      perm.push_back(size == 1 ? nextOne++ : ones + (llvm::find(sorted, order[next++]) - sorted.begin()));
+    Value moved = reshape(rewriter, op.getLoc(), inner.getOperand(), front);
+    rewriter.replaceOp(op, transpose(rewriter, op.getLoc(), moved, perm));
+    ++counter;
+    return success();
+  }
+  Counter &counter;
+};
+
 /// A product reads its operands in any order of dimensions.
 struct TransposeIntoOperand : OpRewritePattern<nn::ContractOp> {
   TransposeIntoOperand(MLIRContext *context, Counter &counter)
@@ -168,7 +199,8 @@ struct TransposeOfProduct : OpRewritePattern<nn::TransposeOp> {
 
 void addOrderShapePatterns(RewritePatternSet &patterns, Counter &counter) {
   patterns.add<TransposeOfCollapse, ExpandOfTranspose, TransposeOfBroadcast, SliceOfTranspose,
-               TransposeOfOnes, TransposeIntoOperand, TransposeOfProduct>(patterns.getContext(), counter);
+               TransposeOfOnes, OnesOfTranspose, TransposeIntoOperand, TransposeOfProduct>(
+      patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize

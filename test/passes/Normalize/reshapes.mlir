@@ -49,3 +49,27 @@ func.func @cutting_across(%x: tensor<6x4xf32>) -> tensor<8x3xf32> {
   %y = nn.relu %r : (tensor<8x3xf32>) -> tensor<8x3xf32>
   return %y : tensor<8x3xf32>
 }
+
+// -----
+
+// Cutting comes before transposing, and a transpose that only moves a dimension of size 1 is a reshape.
+// CHECK-LABEL: @slice_of_transpose
+// CHECK-NEXT: %[[S:.*]] = nn.slice %arg0 {sizes = array<i64: 2, 8, 1, 16>, starts = array<i64: 0, 0, 4, 0>
+// CHECK-NEXT: %[[R:.*]] = nn.reshape %[[S]] : (tensor<2x8x1x16xf32>) -> tensor<1x2x8x16xf32>
+// CHECK-NEXT: return %[[R]]
+func.func @slice_of_transpose(%x: tensor<2x8x6x16xf32>) -> tensor<1x2x8x16xf32> {
+  %t = nn.transpose %x {perm = array<i64: 2, 0, 1, 3>} : (tensor<2x8x6x16xf32>) -> tensor<6x2x8x16xf32>
+  %s = nn.slice %t {starts = array<i64: 4, 0, 0, 0>, sizes = array<i64: 1, 2, 8, 16>, steps = array<i64: 1, 1, 1, 1>} : (tensor<6x2x8x16xf32>) -> tensor<1x2x8x16xf32>
+  return %s : tensor<1x2x8x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @ones_between_transposes
+// CHECK-NEXT: return %arg0
+func.func @ones_between_transposes(%x: tensor<2x8x1x16xf32>) -> tensor<2x8x1x16xf32> {
+  %t = nn.transpose %x {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x8x1x16xf32>) -> tensor<2x1x16x8xf32>
+  %r = nn.reshape %t : (tensor<2x1x16x8xf32>) -> tensor<2x16x8x1xf32>
+  %y = nn.transpose %r {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x16x8x1xf32>) -> tensor<2x8x1x16xf32>
+  return %y : tensor<2x8x1x16xf32>
+}
