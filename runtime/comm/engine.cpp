@@ -144,6 +144,16 @@ std::vector<std::string> Engine::exchange(const std::string &mine) {
 
 void Engine::barrier() { exchange(""); }
 
+// Ends with what all ranks know. A rank that throws ends the others' waits, so it first lets them get here; one whose wait ends
+// because another was faster has the agreed texts already.
+[[noreturn]] static void throwAgreed(Engine &engine, const AgreedError &error) {
+  try {
+    engine.barrier();
+  } catch (const std::exception &) {
+  }
+  throw error;
+}
+
 void Engine::agree(const std::string &error) {
   std::vector<std::string> errors = exchange(error);
   auto failed = std::find_if(errors.begin(), errors.end(), [](auto &text) { return !text.empty(); });
@@ -151,16 +161,16 @@ void Engine::agree(const std::string &error) {
     return;
   bool everywhere = std::all_of(errors.begin(), errors.end(), [&](auto &text) { return text == *failed; });
   if (everywhere)
-    throw AgreedError(*failed);
-  throw AgreedError("rank ", failed - errors.begin(), " of ", size(), ": ", *failed);
+    throwAgreed(*this, AgreedError(*failed));
+  throwAgreed(*this, AgreedError("rank ", failed - errors.begin(), " of ", size(), ": ", *failed));
 }
 
 void Engine::agreeOn(const std::string &what, const std::string &text) {
   std::vector<std::string> texts = exchange(text);
   for (int rank = 1; rank < size(); ++rank)
     if (texts[rank] != texts[0])
-      throw AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '",
-                        texts[rank], "'");
+      throwAgreed(*this, AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '",
+                                     texts[rank], "'"));
 }
 
 } // namespace tessera::rt
