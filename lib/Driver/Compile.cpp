@@ -15,10 +15,7 @@
 #include "passes/Differentiate/Passes.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Passes.h"
-#if __has_include("passes/Normalize/Passes.h.inc")
 #include "passes/Normalize/Passes.h"
-#define HAVE_NORMALIZE
-#endif
 #include "passes/Partition/Passes.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Schedule/Passes.h"
@@ -142,9 +139,7 @@ LogicalResult Compilation::passes(Phase phase) {
   pm.enableVerifier(true);
   switch (phase) {
   case Phase::Normalize:
-#ifdef HAVE_NORMALIZE
     pm.addPass(createNormalize());
-#endif
     break;
   case Phase::Differentiate:
     pm.addPass(createCSEPass());
