@@ -1,5 +1,5 @@
 """Exports the demonstration's byte-level GPT (GPT-2 architecture over the 256 byte values), freshly initialised, into
-demo/gpt_bytes.onnx: `python export_demo.py`."""
+python/gpt_bytes.onnx: `python export_demo.py`."""
 import pathlib
 import warnings
 
