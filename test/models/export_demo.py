@@ -19,7 +19,7 @@ def main():
                         resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, bos_token_id=None,
                         eos_token_id=None)
     model = GPT2LMHeadModel(config).eval()
-    path = pathlib.Path(__file__).resolve().parents[2] / "demo" / "gpt_bytes.onnx"
+    path = pathlib.Path(__file__).resolve().parents[2] / "python" / "gpt_bytes.onnx"
     path.parent.mkdir(exist_ok=True)
     ids = torch.zeros((BATCH, SEQ), dtype=torch.int64)
     torch.onnx.export(model, (), str(path), kwargs={"input_ids": ids}, dynamo=True, external_data=False,
