@@ -1,4 +1,5 @@
 #include "lib/Target/Program.h"
+#include "dialects/dist/CollectiveSize.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/exec/Exec.h"
@@ -6,7 +7,6 @@
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
-#include "runtime/comm/collective_cost.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -154,22 +154,8 @@ json::Value Writer::expression(Value value) const {
 
 void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   auto axes = cast<dist::AxesAttr>(op.getAxes()).getAxes();
-  rt::CollectiveSize size;
-  auto kind = dist::symbolizeCollectiveKind(op.getKind());
-  switch (*kind) {
-  case dist::CollectiveKind::AllReduce: size.kind = rt::CollectiveKind::AllReduce; break;
-  case dist::CollectiveKind::AllGather: size.kind = rt::CollectiveKind::AllGather; break;
-  case dist::CollectiveKind::ReduceScatter: size.kind = rt::CollectiveKind::ReduceScatter; break;
-  case dist::CollectiveKind::AllToAll: size.kind = rt::CollectiveKind::AllToAll; break;
-  case dist::CollectiveKind::Broadcast: size.kind = rt::CollectiveKind::Broadcast; break;
-  case dist::CollectiveKind::Reduce: size.kind = rt::CollectiveKind::Reduce; break;
-  case dist::CollectiveKind::Permute: size.kind = rt::CollectiveKind::Permute; break;
-  }
-  size.ranks = dist::product(axes);
-  size.elementBytes = int64_t(dist::elementBytes(op.getElement()));
-  size.shape.assign(op.getShape().begin(), op.getShape().end());
-  size.split = op.getSplit();
-  size.concat = op.getConcat();
+  rt::CollectiveSize size = dist::collectiveSize(*dist::symbolizeCollectiveKind(op.getKind()), axes, op.getElement(), op.getShape(),
+                                                 op.getSplit(), op.getConcat());
   Sent &entry = sent[setName(axes)][op.getKind().str()];
   entry.count += times;
   entry.total += times * rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks);

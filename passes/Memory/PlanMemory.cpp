@@ -1,4 +1,5 @@
 // Liveness, in-place merges and offsets: from tensors to buffers.
+#include "dialects/dist/CollectiveSize.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/NN.h"
@@ -6,7 +7,6 @@
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Packer.h"
 #include "passes/Memory/Passes.h"
-#include "runtime/comm/collective_cost.h"
 #include "llvm/ADT/StringSet.h"
 
 namespace tessera {
@@ -351,22 +351,8 @@ LogicalResult Planner::emitCollective(Operation &op) {
     int buffer = create(bytesOf(result.getType()), position[&op], end + 1, categoryOf(result));
     bind(result, buffer);
   }
-  rt::CollectiveSize size;
-  switch (kind) {
-  case dist::CollectiveKind::AllReduce: size.kind = rt::CollectiveKind::AllReduce; break;
-  case dist::CollectiveKind::AllGather: size.kind = rt::CollectiveKind::AllGather; break;
-  case dist::CollectiveKind::ReduceScatter: size.kind = rt::CollectiveKind::ReduceScatter; break;
-  case dist::CollectiveKind::AllToAll: size.kind = rt::CollectiveKind::AllToAll; break;
-  case dist::CollectiveKind::Broadcast: size.kind = rt::CollectiveKind::Broadcast; break;
-  case dist::CollectiveKind::Reduce: size.kind = rt::CollectiveKind::Reduce; break;
-  case dist::CollectiveKind::Permute: size.kind = rt::CollectiveKind::Permute; break;
-  }
   Type element = cast<RankedTensorType>(source.getType()).getElementType();
-  size.ranks = dist::product(axes.getAxes());
-  size.elementBytes = int64_t(dist::elementBytes(element));
-  size.shape.assign(shape.begin(), shape.end());
-  size.split = split;
-  size.concat = concat;
+  rt::CollectiveSize size = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat);
   SmallVector<Value> handles = {handle(of(source)), handle(of(result))};
   if (int64_t scratch = rt::collectiveScratchBytes(size))
     handles.push_back(handle(create(scratch, position[&op], end + 1, "communication")));
