@@ -18,4 +18,9 @@
 #define GET_OP_CLASSES
 #include "dialects/exec/ExecOps.h.inc"
 
+namespace tessera::exec {
+/// The name of an element type in the program description: "bool", "f32", "bf16", "i64", ...
+std::string dtypeName(mlir::Type element);
+} // namespace tessera::exec
+
 #endif

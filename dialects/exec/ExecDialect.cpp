@@ -35,3 +35,12 @@ LogicalResult BufferOp::verify() {
            << getCategory() << "\"; expected parameters, gradients, optimizer, activations, workspace or communication";
   return success();
 }
+
+std::string tessera::exec::dtypeName(Type element) {
+  if (element.isInteger(1))
+    return "bool";
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  element.print(os);
+  return text;
+}

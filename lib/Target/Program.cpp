@@ -15,15 +15,6 @@ namespace json = llvm::json;
 
 namespace {
 
-std::string dtypeOf(Type element) {
-  if (element.isInteger(1))
-    return "bool";
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  element.print(os); // f32, bf16, i64 ...
-  return text;
-}
-
 json::Array axesOf(ArrayRef<dist::AxisRef> axes) {
   json::Array list;
   for (const dist::AxisRef &axis : axes)
@@ -124,7 +115,7 @@ json::Object Writer::variable(nn::VariableOp op) {
                       {"transposed", op.getTransposed()},
                       {"role", op.getRole()},
                       {"trained", op.getTrained()},
-                      {"dtype", dtypeOf(type.getElementType())},
+                      {"dtype", exec::dtypeName(type.getElementType())},
                       {"shape", shapeOf(type.getShape())},
                       {"layout", layoutOf(layout)},
                       {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},
@@ -199,7 +190,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
                           {"in", buffers.lookup(args[0])},
                           {"out", buffers.lookup(args[1])},
                           {"scratch", args.size() > 2 ? buffers.lookup(args[2]) : int64_t(-1)},
-                          {"dtype", dtypeOf(collective.getElement())},
+                          {"dtype", exec::dtypeName(collective.getElement())},
                           {"reduce", collective.getReduce()},
                           {"shape", shapeOf(collective.getShape())},
                           {"split", int64_t(collective.getSplit())},
@@ -242,7 +233,7 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
       bufferList.push_back(std::move(object));
     } else if (auto input = dyn_cast<exec::InputOp>(op)) {
       json::Object object{{"name", input.getName()},
-                          {"dtype", dtypeOf(input.getElement())},
+                          {"dtype", exec::dtypeName(input.getElement())},
                           {"shape", shapeOf(input.getShape())},
                           {"layout", layoutOf(cast<dist::LayoutAttr>(input.getLayout()).getLayout())},
                           {"buffer", buffers.lookup(input.getBuffer())},
@@ -254,7 +245,7 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
     } else if (auto output = dyn_cast<exec::OutputOp>(op)) {
       dist::Layout layout = cast<dist::LayoutAttr>(output.getLayout()).getLayout();
       outputs.push_back(json::Object{{"name", output.getName()},
-                                     {"dtype", dtypeOf(output.getElement())},
+                                     {"dtype", exec::dtypeName(output.getElement())},
                                      {"shape", shapeOf(output.getShape())},
                                      {"layout", layoutOf(layout)},
                                      {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},

@@ -180,32 +180,12 @@ void Planner::call(Operation &op, StringRef function, ArrayRef<int> list, ValueR
   tag(made, op, function);
 }
 
-static StringRef dtypeName(Type element) {
-  if (element.isInteger(1))
-    return "bool";
-  if (element.isF32())
-    return "f32";
-  if (element.isF64())
-    return "f64";
-  if (element.isBF16())
-    return "bf16";
-  if (element.isF16())
-    return "f16";
-  if (element.isInteger(64))
-    return "i64";
-  if (element.isInteger(32))
-    return "i32";
-  if (element.isInteger(16))
-    return "i16";
-  return "i8";
-}
-
 void Planner::copy(Value source, int target, Operation &op) {
   auto type = cast<RankedTensorType>(source.getType());
   int64_t n = type.getNumElements();
   auto attrs = b.getDictionaryAttr({b.getNamedAttr("shape", b.getI64ArrayAttr({n})), b.getNamedAttr("source_strides", b.getI64ArrayAttr({1})),
                                     b.getNamedAttr("target_strides", b.getI64ArrayAttr({1})),
-                                    b.getNamedAttr("dtype", b.getStringAttr(dtypeName(type.getElementType())))});
+                                    b.getNamedAttr("dtype", b.getStringAttr(exec::dtypeName(type.getElementType())))});
   call(op, "copy_box", {of(source), target}, {}, attrs);
   ++numCopies;
 }
@@ -379,7 +359,7 @@ LogicalResult Planner::emitLoop(dist::LoopOp op) {
       auto attrs = b.getDictionaryAttr(
           {b.getNamedAttr("count", b.getI64IntegerAttr(type.getNumElements())),
            b.getNamedAttr("value", b.getF64FloatAttr(splat.getSplatValue<APFloat>().convertToDouble())),
-           b.getNamedAttr("dtype", b.getStringAttr(dtypeName(type.getElementType())))});
+           b.getNamedAttr("dtype", b.getStringAttr(exec::dtypeName(type.getElementType())))});
       call(*op, "fill", {buffer}, {}, attrs);
     } else {
       copy(init, buffer, *op);
@@ -441,7 +421,7 @@ LogicalResult Planner::emit(Operation &op) {
     auto attrs = b.getDictionaryAttr({b.getNamedAttr("shape", b.getI64ArrayAttr({outer, n / k * inner})),
                                       b.getNamedAttr("source_strides", b.getI64ArrayAttr({n * inner, 1})),
                                       b.getNamedAttr("target_strides", b.getI64ArrayAttr({n / k * inner, 1})),
-                                      b.getNamedAttr("dtype", b.getStringAttr(dtypeName(type.getElementType())))});
+                                      b.getNamedAttr("dtype", b.getStringAttr(exec::dtypeName(type.getElementType())))});
     call(op, "copy_box", {of(slice.getSource()), of(slice.getResult())}, start, attrs);
     return success();
   }
@@ -468,7 +448,7 @@ LogicalResult Planner::emit(Operation &op) {
     auto attrs = b.getDictionaryAttr({b.getNamedAttr("outer", b.getI64IntegerAttr(shape[0])), b.getNamedAttr("n", b.getI64IntegerAttr(shape[1])),
                                       b.getNamedAttr("inner", b.getI64IntegerAttr(shape[2])), b.getNamedAttr("value", text),
                                       b.getNamedAttr("out", b.getBoolAttr(!inPlace)),
-                                      b.getNamedAttr("dtype", b.getStringAttr(dtypeName(type.getElementType())))});
+                                      b.getNamedAttr("dtype", b.getStringAttr(exec::dtypeName(type.getElementType())))});
     call(op, "mask_padding", list, valid, attrs);
     return success();
   }
