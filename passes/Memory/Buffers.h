@@ -1,0 +1,66 @@
+// The buffers of a program: which value lies in which, and how long each is live.
+#ifndef TESSERA_PASSES_MEMORY_BUFFERS_H
+#define TESSERA_PASSES_MEMORY_BUFFERS_H
+
+#include "dialects/exec/Exec.h"
+#include "dialects/nn/NN.h"
+#include "passes/Memory/Liveness.h"
+#include "llvm/ADT/StringMap.h"
+
+namespace tessera {
+
+/// Bytes of a tensor.
+int64_t bytesOf(mlir::Type type);
+
+/// Creates `exec.buffer` operators at the start of a block, in the order in which values need them, and gives them offsets.
+class Buffers {
+public:
+  /// Reads the positions and the gradients off `func`, whose new body is `program`.
+  Buffers(mlir::func::FuncOp func, mlir::Block *program);
+
+  const Liveness &positions() const { return liveness; }
+
+  /// A new buffer, live at [start, end).
+  int create(int64_t bytes, int64_t start, int64_t end, llvm::StringRef category);
+  int ofVariable(nn::VariableOp variable);
+  /// A buffer for the value, from the operator that makes it to the last that reads it.
+  void define(mlir::Value value);
+  /// Puts the value into a buffer, which stays live as long as the value.
+  void bind(mlir::Value value, int buffer);
+  /// Keeps the buffer live until `end`.
+  void extend(int buffer, int64_t end);
+
+  int of(mlir::Value value) const { return root.at(value); }
+  bool isVariable(int buffer) const { return bool(buffers[buffer].variable); }
+  nn::VariableOp variableOf(int buffer) const { return buffers[buffer].variable; }
+  int64_t endOf(int buffer) const { return buffers[buffer].end; }
+  mlir::Value handle(int buffer) const { return exec::BufferOp(buffers[buffer].op).getResult(); }
+  /// Whether nothing reads the value's buffer after `op`, so that it may be written over.
+  bool diesAt(mlir::Value value, mlir::Operation *op) const;
+  /// What a value's bytes are accounted as.
+  llvm::StringRef categoryOf(mlir::Value value) const;
+
+  /// Gives every buffer its offset. Returns the peak, the largest live sum (`bound`) and what the peak is made of.
+  mlir::DictionaryAttr assignOffsets();
+
+private:
+  struct Buffer {
+    int64_t start, end, bytes;
+    std::string category;
+    nn::VariableOp variable;
+    exec::BufferOp op;
+  };
+  void findGradients(mlir::func::FuncOp func);
+
+  Liveness liveness;
+  mlir::OpBuilder b;
+  mlir::Block *body, *program;
+  mlir::Location loc;
+  std::vector<Buffer> buffers;
+  llvm::DenseMap<mlir::Value, int> root;
+  llvm::DenseSet<mlir::Value> gradients;
+  llvm::StringMap<int> variables;
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,131 @@
+// Operators of the dist dialect: local parts, collectives and the loop over microbatches.
+#include "dialects/dist/CollectiveSize.h"
+#include "passes/Memory/Emitter.h"
+
+using namespace mlir;
+using namespace tessera;
+
+LogicalResult Emitter::emitSlice(dist::SliceOp op) {
+  auto shape = op.getShape();
+  int64_t split = op.getSplit(), outer = 1, inner = 1;
+  for (auto [i, extent] : llvm::enumerate(shape))
+    if (int64_t(i) != split)
+      (int64_t(i) < split ? outer : inner) *= extent;
+  int64_t row = shape[split] * inner, block = row / dist::product(op.getAxes().getAxes());
+  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block);
+  buffers.define(op.getResult());
+  call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, start,
+       settings({{"shape", b.getI64ArrayAttr({outer, block})},
+                 {"source_strides", b.getI64ArrayAttr({row, 1})},
+                 {"target_strides", b.getI64ArrayAttr({block, 1})},
+                 {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  return success();
+}
+
+LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
+  auto shape = op.getShape();
+  Value valid = exec::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize());
+  SmallVector<int> list = {buffers.of(op.getSource())};
+  bool inPlace = buffers.diesAt(op.getSource(), op);
+  if (inPlace) {
+    buffers.bind(op.getResult(), buffers.of(op.getSource()));
+    ++numInPlace;
+  } else {
+    buffers.define(op.getResult());
+    list.push_back(buffers.of(op.getResult()));
+  }
+  double value = 0;
+  if (auto f = dyn_cast<FloatAttr>(op.getValue()))
+    value = f.getValueAsDouble();
+  else
+    value = double(cast<IntegerAttr>(op.getValue()).getInt());
+  // JSON has no infinity: the library reads the word.
+  Attribute text = std::isinf(value) ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
+  call(*op, "mask_padding", list, valid,
+       settings({{"outer", b.getI64IntegerAttr(shape[0])},
+                 {"n", b.getI64IntegerAttr(shape[1])},
+                 {"inner", b.getI64IntegerAttr(shape[2])},
+                 {"value", text},
+                 {"out", b.getBoolAttr(!inPlace)},
+                 {"dtype", b.getStringAttr(exec::dtypeName(op.getSource().getType().getElementType()))}}));
+  return success();
+}
+
+LogicalResult Emitter::emitIndex(dist::LogicalIndexOp op) {
+  int64_t count = op.getType().getDimSize(0);
+  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count);
+  buffers.define(op.getResult());
+  call(*op, "logical_index", {buffers.of(op.getResult())}, start, settings({{"count", b.getI64IntegerAttr(count)}}));
+  return success();
+}
+
+LogicalResult Emitter::emitCollective(Operation &op) {
+  Value source = op.getOperand(0);
+  auto start = dyn_cast<dist::CollectiveStartOp>(op);
+  auto collective = dyn_cast<dist::CollectiveOp>(op);
+  auto get = [&](auto f) { return start ? f(start) : f(collective); };
+  auto kind = get([](auto o) { return o.getKind(); });
+  auto axes = get([](auto o) { return o.getAxes(); });
+  auto shape = get([](auto o) { return o.getShape(); });
+  int64_t split = get([](auto o) { return o.getSplit().value_or(0); });
+  int64_t concat = get([](auto o) { return o.getConcat().value_or(0); });
+  auto reduce = get([](auto o) { return o.getReduce(); });
+  auto from = get([](auto o) { return o.getFromAttr(); });
+  auto to = get([](auto o) { return o.getToAttr(); });
+
+  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult() : collective.getResult();
+  int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
+  int home = buffers.of(source);
+  bool keepsShape = kind == dist::CollectiveKind::AllReduce;
+  if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) && source.getParentBlock() == op.getBlock() &&
+      buffers.endOf(home) <= end + 1) {
+    buffers.bind(result, home);
+    ++numInPlace;
+  } else {
+    buffers.bind(result, buffers.create(bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
+  }
+  Type element = cast<RankedTensorType>(source.getType()).getElementType();
+  rt::CollectiveSize size = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat);
+  SmallVector<Value> handles = {buffers.handle(home), buffers.handle(buffers.of(result))};
+  if (int64_t scratch = rt::collectiveScratchBytes(size))
+    handles.push_back(buffers.handle(buffers.create(scratch, begin, end + 1, "communication")));
+  int64_t token = -1;
+  if (start)
+    tokens[start.getToken()] = token = tokens.size();
+  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element, shape, split, concat,
+                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, token);
+  return success();
+}
+
+LogicalResult Emitter::emitLoop(dist::LoopOp op) {
+  const Liveness &positions = buffers.positions();
+  // Carried values keep one buffer from before the loop to its last use behind it.
+  for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
+    int buffer = buffers.create(bytesOf(carried.getType()), positions.start(op), positions.end(op) + 1, buffers.categoryOf(result));
+    buffers.bind(carried, buffer);
+    buffers.bind(result, buffer);
+    auto type = cast<RankedTensorType>(init.getType());
+    auto constant = init.getDefiningOp<nn::ConstantOp>();
+    auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
+    if (splat && splat.isSplat() && isa<FloatType>(type.getElementType()))
+      call(*op, "fill", {buffer}, {},
+           settings({{"count", b.getI64IntegerAttr(type.getNumElements())},
+                     {"value", b.getF64FloatAttr(splat.getSplatValue<APFloat>().convertToDouble())},
+                     {"dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))}}));
+    else
+      copy(init, buffer, *op);
+  }
+  auto loop = exec::LoopOp::create(b, op.getLoc(), op.getTimes());
+  Block *body = new Block();
+  loop.getBody().push_back(body);
+  OpBuilder::InsertionGuard guard(b);
+  b.setInsertionPointToEnd(body);
+  Operation *yield = op.getBody()->getTerminator();
+  for (Operation &inner : op.getBody()->without_terminator())
+    if (failed(emit(inner)))
+      return failure();
+  for (auto [carried, next] : llvm::zip(op.getCarried(), yield->getOperands()))
+    if (buffers.of(next) != buffers.of(carried))
+      copy(next, buffers.of(carried), *yield);
+  return success();
+}

@@ -1,0 +1,84 @@
+// See Emitter.h: which operator is emitted how, and variables.
+#include "passes/Memory/Emitter.h"
+
+using namespace mlir;
+using namespace tessera;
+
+static nn::VariableOp variableOf(Operation *op, FlatSymbolRefAttr name) {
+  return SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(op, name);
+}
+
+Emitter::Emitter(func::FuncOp func, ModuleOp kernels, Block *program, int64_t threads)
+    : buffers(func, program), kernels(kernels), threads(threads), b(func.getContext()) {
+  b.setInsertionPointToEnd(program);
+  func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign, assign.getVariableAttr()); });
+}
+
+DictionaryAttr Emitter::settings(std::initializer_list<std::pair<StringRef, Attribute>> list) {
+  SmallVector<NamedAttribute> attrs;
+  for (auto [name, value] : list)
+    attrs.push_back(b.getNamedAttr(name, value));
+  return b.getDictionaryAttr(attrs);
+}
+
+void Emitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars, DictionaryAttr attrs) {
+  SmallVector<Value> handles;
+  for (int buffer : list)
+    handles.push_back(buffers.handle(buffer));
+  tag(exec::CallOp::create(b, op.getLoc(), function, handles, scalars, attrs), function);
+}
+
+void Emitter::copy(Value source, int target, Operation &op) {
+  auto type = cast<RankedTensorType>(source.getType());
+  Attribute one = b.getI64ArrayAttr({1});
+  call(op, "copy_box", {buffers.of(source), target}, {},
+       settings({{"shape", b.getI64ArrayAttr({type.getNumElements()})},
+                 {"source_strides", one},
+                 {"target_strides", one},
+                 {"dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))}}));
+  ++numCopies;
+}
+
+LogicalResult Emitter::emit(Operation &op) {
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    buffers.bind(read.getResult(), buffers.ofVariable(variableOf(read, read.getVariableAttr())));
+    return success();
+  }
+  if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+    int target = buffers.ofVariable(variableOf(assign, assign.getVariableAttr()));
+    if (buffers.of(assign.getValue()) != target)
+      copy(assign.getValue(), target, op);
+    return success();
+  }
+  if (isa<dist::BlockStartOp>(op))
+    return success(); // cloned where it is used
+  if (op.hasTrait<OpTrait::ConstantLike>())
+    return success(); // a loop's initial value
+  if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape) {
+    buffers.bind(op.getResult(0), buffers.of(op.getOperand(0)));
+    return success();
+  }
+  if (auto apply = dyn_cast<exec::ApplyOp>(op))
+    return emitKernel(apply);
+  if (auto library = dyn_cast<nn::LibraryOpInterface>(op)) {
+    auto made = library.getLibraryCall(threads);
+    if (!made)
+      return op.emitOpError("has no library function and was not made part of a kernel");
+    return emitLibrary(op, *made);
+  }
+  if (auto slice = dyn_cast<dist::SliceOp>(op))
+    return emitSlice(slice);
+  if (auto mask = dyn_cast<dist::MaskPaddingOp>(op))
+    return emitMask(mask);
+  if (auto index = dyn_cast<dist::LogicalIndexOp>(op))
+    return emitIndex(index);
+  if (isa<dist::CollectiveOp, dist::CollectiveStartOp>(op))
+    return emitCollective(op);
+  if (auto wait = dyn_cast<dist::CollectiveWaitOp>(op)) {
+    exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
+    return success();
+  }
+  if (auto loop = dyn_cast<dist::LoopOp>(op))
+    return emitLoop(loop);
+  return op.emitOpError("cannot be executed; it should have been partitioned or lowered");
+}

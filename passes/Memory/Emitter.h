@@ -1,0 +1,49 @@
+// From operators on tensors to exec operators on buffers.
+#ifndef TESSERA_PASSES_MEMORY_EMITTER_H
+#define TESSERA_PASSES_MEMORY_EMITTER_H
+
+#include "dialects/dist/Dist.h"
+#include "passes/Memory/Buffers.h"
+
+namespace tessera {
+
+/// Writes the program of one function into a new block, operator by operator.
+class Emitter {
+public:
+  Emitter(mlir::func::FuncOp func, mlir::ModuleOp kernels, mlir::Block *program, int64_t threads);
+
+  /// Emits an operator of the function's body.
+  mlir::LogicalResult emit(mlir::Operation &op);
+
+  Buffers buffers;
+  int64_t numInPlace = 0, numCopies = 0;
+
+private:
+  // EmitCompute.cpp
+  mlir::LogicalResult emitKernel(exec::ApplyOp op);
+  mlir::LogicalResult emitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
+  llvm::StringRef kernelInPlace(exec::ApplyOp op, llvm::SmallVectorImpl<int> &inPlace);
+  // EmitDist.cpp
+  mlir::LogicalResult emitSlice(dist::SliceOp op);
+  mlir::LogicalResult emitMask(dist::MaskPaddingOp op);
+  mlir::LogicalResult emitIndex(dist::LogicalIndexOp op);
+  mlir::LogicalResult emitCollective(mlir::Operation &op);
+  mlir::LogicalResult emitLoop(dist::LoopOp op);
+
+  mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }
+  /// A call on buffers; its kind in traces is the function's name.
+  void call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list, mlir::ValueRange scalars,
+            mlir::DictionaryAttr attrs);
+  void copy(mlir::Value source, int target, mlir::Operation &op);
+  void tag(mlir::Operation *made, llvm::StringRef kind) { made->setAttr("kind", b.getStringAttr(kind)); }
+  mlir::DictionaryAttr settings(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> list);
+
+  mlir::ModuleOp kernels;
+  int64_t threads;
+  mlir::OpBuilder b;
+  llvm::DenseMap<mlir::Value, nn::VariableOp> updates; // value -> the variable it is assigned to
+  llvm::DenseMap<mlir::Value, int64_t> tokens;
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,41 @@
+// See Liveness.h.
+#include "passes/Memory/Liveness.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/nn/NN.h"
+
+using namespace mlir;
+using namespace tessera;
+
+Liveness::Liveness(func::FuncOp func) {
+  number(func.getBody().front());
+  func.walk([&](Operation *op) {
+    for (Value operand : op->getOperands()) {
+      Operation *user = op;
+      while (user->getBlock() != operand.getParentBlock())
+        user = user->getParentOp();
+      int64_t p = user == op ? start(op) : end(user);
+      if (isa<dist::CollectiveStartOp>(op))
+        for (Operation *wait : op->getResult(0).getUsers())
+          p = std::max(p, start(wait));
+      uses[operand] = std::max(uses.lookup(operand), p);
+    }
+  });
+}
+
+void Liveness::number(Block &block) {
+  for (Operation &op : block) {
+    starts[&op] = at++;
+    for (Region &region : op.getRegions())
+      for (Block &inner : region)
+        number(inner);
+    ends[&op] = at++;
+  }
+}
+
+int64_t Liveness::lastUse(Value value) const {
+  int64_t p = uses.lookup(value);
+  for (Operation *user : value.getUsers())
+    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(user); factorOp && factorOp.getFactorRule().isReshape)
+      p = std::max(p, lastUse(user->getResult(0)));
+  return p;
+}
