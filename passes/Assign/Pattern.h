@@ -1,11 +1,12 @@
-// A pattern: one parallel algorithm for one kind of operator. One registered object a file in passes/Assign/patterns/,
-// stateless. It says which factors of the operator are split over which axes; everything else (what surrounds the operator, its
-// gradients, the collectives, their cost) follows.
+// A pattern: one parallel algorithm for one kind of operator. One registered object a file in
+// passes/Assign/patterns/, stateless. It says which factors of the operator are split over which axes;
+// everything else (what surrounds the operator, its gradients, the collectives, their cost) follows.
 #ifndef TESSERA_PASSES_ASSIGN_PATTERN_H
 #define TESSERA_PASSES_ASSIGN_PATTERN_H
 
 #include "dialects/dist/Axis.h"
 #include "dialects/nn/NN.h"
+#include <map>
 
 namespace tessera {
 
@@ -14,8 +15,27 @@ struct FactorSplit {
   dist::AxisList axes;
 };
 
+/// Axes of an operator's factors; those not named are whole.
+using FactorSplits = llvm::SmallVector<FactorSplit>;
+
+/// What a pattern decides about one operator.
 struct Choice {
-  llvm::SmallVector<FactorSplit> compute;
+  /// How the work is split. Factors not named follow the operands.
+  FactorSplits compute;
+  /// Where operands that are parameters live, by operand: gathered for the computation where that needs more.
+  /// By default as computed with.
+  std::map<unsigned, FactorSplits> storage = {};
+  /// Where results live, by result. By default as computed, without partial sums.
+  std::map<unsigned, FactorSplits> homes = {};
+};
+
+/// What a pattern may read of its surroundings.
+class Surroundings {
+public:
+  virtual ~Surroundings() = default;
+  /// The axes that split `factor` in the home of an operand; none for a parameter, whose home the operator
+  /// decides.
+  virtual dist::AxisList home(unsigned operand, int factor) const { return {}; }
 };
 
 /// Whether a pattern serves an operator; if not, why not, in a sentence a user can act on.
@@ -33,7 +53,8 @@ public:
   /// One paragraph and the formulas of what it sends; docs/patterns.md is made of these.
   virtual llvm::StringRef doc() const = 0;
   virtual Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
-  virtual Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
+  virtual Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                        const Surroundings &around) const = 0;
 };
 
 /// All registered patterns, by name.
@@ -49,7 +70,8 @@ template <typename T> struct RegisterPattern {
   }
 };
 
-/// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both are.
+/// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both
+/// are.
 int parameterOperand(mlir::Operation *op);
 /// The variable that a value is made of by reshapes, transposes and casts alone, or null.
 mlir::Operation *readOf(mlir::Value value);

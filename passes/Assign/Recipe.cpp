@@ -48,7 +48,7 @@ static llvm::SmallBitVector reshaped(Operation *op, const llvm::SmallBitVector &
 }
 
 static int weightColumns(nn::FactorOpInterface op, const tessera::Pattern &column) {
-  return column.choose(op, {dist::AxisList()}).compute[0].factor;
+  return column.choose(op, {dist::AxisList()}, {}).compute[0].factor;
 }
 
 static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &column, const tessera::Pattern &row, const tessera::Pattern &heads) {
@@ -94,7 +94,7 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
           found.endsAsClasses |= !inResult;
         }
         if (next.factors[factor].kind == nn::FactorKind::Reduction && row.applies(factorOp, {}) &&
-            row.choose(factorOp, {dist::AxisList()}).compute[0].factor == int(factor))
+            row.choose(factorOp, {dist::AxisList()}, {}).compute[0].factor == int(factor))
           found.rows.insert(user);
       }
       if (stops)
@@ -188,7 +188,7 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const Recipe &recipe, Plan &
       // A table that is looked up by what the program computes with: worth a split when every rank gets several rows.
       if (vocab.applies(factorOp, {})) {
         nn::FactorRule rule = factorOp.getFactorRule();
-        int f = vocab.choose(factorOp, {dist::AxisList()}).compute[0].factor;
+        int f = vocab.choose(factorOp, {dist::AxisList()}, {}).compute[0].factor;
         Operation *ids = op.getOperand(1).getDefiningOp();
         bool free = ids && ids->getNumOperands() == 0;
         if (rule.factors[f].size >= 8 * recipe.tp && !free)

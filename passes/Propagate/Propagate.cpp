@@ -36,6 +36,8 @@ private:
   struct Decision {
     OpAtoms atoms;
     Assignment axes;
+    /// What the pattern says of operands' storage and results' homes.
+    std::map<unsigned, Placement> storage = {}, homes = {};
   };
   LogicalResult decideInputs(func::FuncOp func);
   /// The placement that a `dist.split` attribute describes: per dimension a list of axis names.
@@ -44,6 +46,9 @@ private:
   LogicalResult decideAcc(nn::AccOp acc);
   LogicalResult choose(Operation *op, Decision &d);
   bool follow(Operation *op, Decision &d);
+  /// Where a partial sum is best reduced to: the home of what it is added to next when that costs no more
+  /// than reducing it in place.
+  Placement reducedHome(Value result, const Placement &raw);
   void demand(Value value, const Placement &placement);
   LogicalResult settle(Operation *op, Decision d);
   bool isFree(Value value) const { return freeValues.contains(value); }
@@ -63,8 +68,8 @@ private:
   DenseMap<Value, int> distance;
   DenseSet<Value> freeValues;
   DenseMap<Operation *, Decision> decisions;
-  llvm::StringMap<Placement> storage;    // variables
-  llvm::StringMap<Operation *> forward;  // nn.id -> operator, of the function being decided
+  llvm::StringMap<Placement> storage;            // variables
+  llvm::StringMap<Operation *> forward;          // nn.id -> operator, of the function being decided
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;
   DenseMap<Value, std::vector<std::pair<Placement, Value>>> copies;
@@ -90,7 +95,8 @@ Layout Propagation::layout(Value value, const Placement &placement, bool final) 
 
 RankedTensorType Propagation::typed(Value value, const Placement &placement) const {
   auto type = cast<RankedTensorType>(value.getType());
-  return dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), layout(value, placement, true));
+  return dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()),
+                          layout(value, placement, true));
 }
 
 double Propagation::reshardSeconds(Value value, const Placement &from, const Placement &to) {
@@ -170,7 +176,8 @@ bool Propagation::follow(Operation *op, Decision &d) {
     return false;
   const Decision &f = decisions[it->second];
   for (auto [i, factor] : llvm::enumerate(d.atoms.factors)) {
-    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()) || factor.kind == nn::FactorKind::Unsplit)
+    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()) ||
+        factor.kind == nn::FactorKind::Unsplit)
       continue;
     int64_t target = gradOf.getMap()[factor.factor];
     for (auto [j, other] : llvm::enumerate(f.atoms.factors))
@@ -207,9 +214,41 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
     auto factorOp = cast<nn::FactorOpInterface>(op);
     if (Applies applies = pattern->applies(factorOp, axes); !applies)
       return op->emitOpError(applies.why);
-    for (const FactorSplit &split : pattern->choose(factorOp, axes).compute)
+    struct Homes : Surroundings {
+      Homes(const Propagation &self, Operation *op, const OpAtoms &atoms)
+          : self(self), op(op), atoms(atoms) {}
+      AxisList home(unsigned operand, int factor) const override {
+        AxisList list;
+        if (!self.isFree(op->getOperand(operand)))
+          for (auto [f, axes] :
+               llvm::zip(atoms.operands[operand], self.homeOf(op->getOperand(operand), op).atoms))
+            if (atoms.factors[f].factor == factor)
+              list.append(axes.begin(), axes.end());
+        return list;
+      }
+      const Propagation &self;
+      Operation *op;
+      const OpAtoms &atoms;
+    };
+    Choice choice = pattern->choose(factorOp, axes, Homes(*this, op, d.atoms));
+    for (const FactorSplit &split : choice.compute)
       d.axes.spread(d.atoms, split.factor, split.axes, atoms);
     complete(d.axes, -1);
+    auto placed = [&](const FactorSplits &splits) {
+      Assignment axes(d.atoms.factors.size());
+      for (const FactorSplit &split : splits)
+        axes.spread(d.atoms, split.factor, split.axes, atoms);
+      return axes;
+    };
+    for (auto &[operand, splits] : choice.storage)
+      d.storage[operand] = placed(splits).use(d.atoms, operand);
+    for (auto &[result, splits] : choice.homes) {
+      Assignment axes = placed(splits);
+      for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
+        if (llvm::none_of(splits, [&](const FactorSplit &split) { return split.factor == factor.factor; }))
+          axes.extend(f, d.axes.axes[f]);
+      d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
+    }
     return success();
   }
   Assignment best(d.atoms.factors.size());
@@ -230,6 +269,38 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
   return success();
 }
 
+Placement Propagation::reducedHome(Value result, const Placement &raw) {
+  Placement reduced = raw.withoutPartial();
+  if (raw.partial.empty())
+    return reduced;
+  Value value = result;
+  while (value.hasOneUse()) {
+    Operation *user = *value.getUsers().begin();
+    auto factorOp = dyn_cast<nn::FactorOpInterface>(user);
+    if (!factorOp || user->getNumResults() != 1 || user->hasAttr("dist.pattern") ||
+        user->hasAttr("nn.grad_of"))
+      break;
+    nn::FactorRule rule = factorOp.getFactorRule();
+    auto elementwise = [&] {
+      return llvm::all_of(rule.factors,
+                          [](const nn::Factor &f) { return f.kind == nn::FactorKind::PassThrough; }) &&
+             user->getResult(0).getType() == value.getType();
+    };
+    if (rule.isReshape ? atoms.isBarrier(user) : !elementwise())
+      break;
+    for (Value other : user->getOperands())
+      if (other != value && homes.contains(other) && !isFree(other) && other.getType() == value.getType()) {
+        // Along reshapes atoms are the same, in the same order.
+        const Placement &home = homes[other];
+        if (!home.partial.empty() || home.atoms.size() != raw.atoms.size())
+          return reduced;
+        return reshardSeconds(result, raw, home) <= reshardSeconds(result, raw, reduced) ? home : reduced;
+      }
+    value = user->getResult(0);
+  }
+  return reduced;
+}
+
 LogicalResult Propagation::settle(Operation *op, Decision d) {
   bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
@@ -237,6 +308,8 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
       continue;
     Placement use = d.axes.use(d.atoms, i);
     noteAxes(operand, use);
+    if (auto stored = d.storage.find(i); stored != d.storage.end())
+      demand(operand, stored->second);
     demand(operand, use);
   }
   int near = op->hasAttr("dist.pattern") ? 0 : 1 << 20;
@@ -244,13 +317,19 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
     near = std::min(near, distance.lookup(operand) + 1);
   for (auto [r, result] : llvm::enumerate(op->getResults())) {
     Placement raw = d.axes.raw(d.atoms, r);
-    // A reshape carries a partial sum along; what else a gradient leaves partial stays so until cotangents meet.
+    // A reshape carries a partial sum along; what else a gradient leaves partial stays so until cotangents
+    // meet.
     if (regroups)
       raw.partial = homeOf(op->getOperand(0), op).partial;
     noteAxes(result, raw);
     bool met = op->hasAttr("nn.grad_of") ||
-               (!result.use_empty() && llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
-    homes[result] = met ? raw : raw.withoutPartial();
+               (!result.use_empty() &&
+                llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
+    if (auto given = d.homes.find(r); given != d.homes.end())
+      homes[result] = given->second;
+    else
+      homes[result] = met ? raw : reducedHome(result, raw);
+    noteAxes(result, homes[result]);
     if (auto splits = op->getAttrOfType<ArrayAttr>("dist.split"); splits && r == 0) {
       FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
       if (failed(given))
@@ -320,12 +399,13 @@ LogicalResult Propagation::decideOp(Operation *op) {
     demand(assign.getValue(), it->second);
     return success();
   }
-  if (isa<nn::ReadOp>(op) ||
-      (isa<nn::FactorOpInterface>(op) && llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
+  if (isa<nn::ReadOp>(op) || (isa<nn::FactorOpInterface>(op) &&
+                              llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
     freeValues.insert(op->result_begin(), op->result_end());
     if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
       forward[id.getValue()] = op;
-    // Optimizer state and parameters that no product reads yet have their storage where an earlier function put it.
+    // Optimizer state and parameters that no product reads yet have their storage where an earlier function
+    // put it.
     return success();
   }
   if (isa<func::ReturnOp>(op)) {
@@ -434,7 +514,8 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       std::vector<std::pair<Placement, SmallVector<Value>>> groups;
       for (Value term : acc.getTerms()) {
         Placement at = homeOf(term, op);
-        auto it = llvm::find_if(groups, [&](auto &g) { return layout(result, g.first, true) == layout(result, at, true); });
+        auto it = llvm::find_if(
+            groups, [&](auto &g) { return layout(result, g.first, true) == layout(result, at, true); });
         if (it == groups.end())
           it = groups.insert(groups.end(), {at, {}});
         it->second.push_back(current(term, op, at));
@@ -482,7 +563,8 @@ LogicalResult Propagation::emit(func::FuncOp func) {
   }
   for (Operation *op : llvm::reverse(dead))
     op->erase();
-  func.setType(FunctionType::get(func.getContext(), body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
+  func.setType(
+      FunctionType::get(func.getContext(), body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
   return success();
 }
 
@@ -503,12 +585,15 @@ void Propagation::emitVariables() {
       }
       result.dims.push_back(list);
     }
-    variable.setType(dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), result.canonical()));
+    variable.setType(
+        dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), result.canonical()));
   }
 }
 
 struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
-  void getDependentDialects(DialectRegistry &registry) const override { registry.insert<dist::DistDialect>(); }
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<dist::DistDialect>();
+  }
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto meshes = module.getOps<dist::MeshOp>();

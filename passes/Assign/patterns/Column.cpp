@@ -11,9 +11,12 @@ class Column : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "A product with a weight is split along the weight's output columns: y[.., o] = x[.., i] w[i, o] with o over the axis. Forward it "
-           "sends nothing where x is replicated; backward the cotangent of x, a partial sum, is all-reduced: 2(n-1)/n of x's bytes. "
-           "The bias is split with the columns. Attention between a column and a row product works on its own heads.";
+    return "A product with a weight is split along the weight's output columns: y[.., o] = x[.., i] w[i, o] "
+           "with o over the axis. Forward it "
+           "sends nothing where x is replicated; backward the cotangent of x, a partial sum, is all-reduced: "
+           "2(n-1)/n of x's bytes. "
+           "The bias is split with the columns. Attention between a column and a row product works on its "
+           "own heads.";
   }
   static int columns(nn::FactorOpInterface op) {
     int weight = parameterOperand(op);
@@ -31,7 +34,8 @@ class Column : public Pattern {
       return {"'column' splits the columns of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {{{columns(op), axes[0]}}};
   }
 };

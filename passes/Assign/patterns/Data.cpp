@@ -11,8 +11,10 @@ class Data : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "The first dimension of the result, the batch, is split over the axis; parameters are replicated, and the gradient of each is a partial "
-           "sum that is all-reduced once a step: 2(n-1)/n of the parameters' bytes. By the recipe it is the split of the inputs, which everything follows.";
+    return "The first dimension of the result, the batch, is split over the axis; parameters are replicated, "
+           "and the gradient of each is a partial "
+           "sum that is all-reduced once a step: 2(n-1)/n of the parameters' bytes. By the recipe it is the "
+           "split of the inputs, which everything follows.";
   }
   static int batch(nn::FactorOpInterface op) {
     nn::FactorRule rule = op.getFactorRule();
@@ -23,7 +25,8 @@ class Data : public Pattern {
       return {"'data' splits the first dimension of an operator's result, and this one has none"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {{{batch(op), axes[0]}}};
   }
 };

@@ -11,8 +11,10 @@ class Heads : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "Attention is split by key/value heads, then by the query heads of a group where there are more ranks than key/value heads; heads that the "
-           "ranks do not divide are padded as whole heads. Nothing is sent. Between a column and a row product it follows by itself.";
+    return "Attention is split by key/value heads, then by the query heads of a group where there are more "
+           "ranks than key/value heads; heads that the "
+           "ranks do not divide are padded as whole heads. Nothing is sent. Between a column and a row "
+           "product it follows by itself.";
   }
   // Key/value heads m and the query heads g of each, the third and fourth dimension of q: both pass through.
   static std::pair<int, int> heads(nn::FactorOpInterface op) {
@@ -27,7 +29,8 @@ class Heads : public Pattern {
       return {"'heads' splits the heads of an attention, and this operator is none"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     // The key/value heads take what they can use; the rest of the axis splits the groups.
     nn::FactorRule rule = op.getFactorRule();
     auto [m, g] = heads(op);

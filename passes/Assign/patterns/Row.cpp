@@ -11,8 +11,10 @@ class Row : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "A product with a weight is split along the dimension it sums over: y[.., o] = x[.., i] w[i, o] with i over the axis. Each rank "
-           "has a partial sum of y, all-reduced: 2(n-1)/n of y's bytes; backward it sends nothing. x is expected split as a column product "
+    return "A product with a weight is split along the dimension it sums over: y[.., o] = x[.., i] w[i, o] "
+           "with i over the axis. Each rank "
+           "has a partial sum of y, all-reduced: 2(n-1)/n of y's bytes; backward it sends nothing. x is "
+           "expected split as a column product "
            "leaves it. A bias is added once, after the reduction.";
   }
   static int rows(nn::FactorOpInterface op) {
@@ -21,7 +23,8 @@ class Row : public Pattern {
       return -1;
     nn::FactorRule rule = op.getFactorRule();
     for (auto [f, factor] : llvm::enumerate(rule.factors))
-      if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) && rule.operandHas(1 - weight, f))
+      if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) &&
+          rule.operandHas(1 - weight, f))
         return f;
     return -1;
   }
@@ -30,7 +33,8 @@ class Row : public Pattern {
       return {"'row' splits the rows of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {{{rows(op), axes[0]}}};
   }
 };
