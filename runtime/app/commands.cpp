@@ -82,6 +82,7 @@ std::string helpText(const Description &description, const std::string &name) {
           "  --device-memory SIZE         refuse to start when a rank needs more\n"
           "  --stats FILE.json            measured figures, in the shape of info --json\n"
           "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
+          "  --profile                    print where the time of a step goes\n"
           "options of infer:\n"
           "  --repeat N                   run N times more; --stats has the median time\n";
   if (trains)
@@ -152,6 +153,11 @@ void checkWritable(Session &session, const std::string &path) {
 void saveMeasurements(const CommandContext &context, const Program &program, Session &session) {
   if (!context.options.trace.empty())
     session.saveTrace(context.options.trace);
+  if (context.options.profile) {
+    std::string table = session.profileTable();
+    if (session.rank() == 0)
+      std::printf("%s", table.c_str());
+  }
   if (context.options.stats.empty())
     return;
   Measured measured = session.measured();

@@ -78,6 +78,7 @@ const std::vector<Option> &optionTable() {
       {"threads", all, true, [](O o, S v) { o.threads = int(std::min<int64_t>(parseInteger(v, "--threads", 1), 1 << 16)); }},
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
       {"trace", run, true, [](O o, S v) { o.trace = v; }},
+      {"profile", run, false, [](O o, S) { o.profile = true; }},
       {"device-memory", run, true, [](O o, S v) { o.deviceMemory = parseSize(v, "--device-memory"); }},
       {"json", info, false, [](O o, S) { o.json = true; }},
       {"program", info, true, [](O o, S v) { o.program = v; }},

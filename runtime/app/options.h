@@ -28,6 +28,7 @@ struct Options {
 
   // Common.
   std::string weights, stats, trace;
+  bool profile = false;
   int threads = 0;
   std::optional<int64_t> deviceMemory;
 

@@ -60,7 +60,7 @@ void runTrain(const CommandContext &context, Transport &transport) {
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
   Session session(description, *program, transport, context.resolve,
-                  {options.threads, options.deviceMemory, !options.trace.empty()});
+                  {options.threads, options.deviceMemory, !options.trace.empty(), options.profile});
   bool first = session.rank() == 0;
   std::unique_ptr<DataFeed> feed;
   std::vector<float> decay;

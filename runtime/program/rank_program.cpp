@@ -168,14 +168,28 @@ void RankProgram::step() {
         i = loopBegin;
       else
         micro = 0;
-    } else if (trace) {
-      double begin = traceSeconds();
-      execute(prepared, micro);
-      trace->add(prepared.op->name, prepared.op->profile, TraceRecorder::Stream::Compute, begin, traceSeconds());
+    } else if (trace || profile) {
+      observe(prepared, micro);
     } else {
       execute(prepared, micro);
     }
   }
+}
+
+void RankProgram::observe(Prepared &prepared, int64_t micro) {
+  const Operation &op = *prepared.op;
+  double help = pool.helpSeconds(), begin = traceSeconds();
+  execute(prepared, micro);
+  double end = traceSeconds();
+  if (trace)
+    trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, begin, end);
+  if (!profile)
+    return;
+  if (op.kind == Operation::Kind::Collective || op.kind == Operation::Kind::Wait)
+    profile->addWait(end - begin);
+  else
+    profile->addCompute(op.profile, end - begin,
+                        double(pool.threads() - 1) * (end - begin) - (pool.helpSeconds() - help));
 }
 
 void RankProgram::execute(Prepared &prepared, int64_t micro) {

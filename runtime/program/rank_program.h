@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/library.h"
 #include "runtime/program/description.h"
 #include "runtime/program/memory.h"
+#include "runtime/program/profile.h"
 #include "runtime/program/trace.h"
 #include "runtime/program/weights.h"
 
@@ -43,6 +44,8 @@ public:
   void step();
   /// Records what every operation does when; null stops it.
   void setTrace(TraceRecorder *recorder) { trace = recorder; }
+  /// Adds up where the time of steps goes; null stops it.
+  void setProfile(Profile *sums) { profile = sums; }
 
 private:
   struct Prepared;
@@ -52,6 +55,7 @@ private:
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   int64_t evaluate(const Expression &expression, const Coordinates &where) const;
   void execute(Prepared &prepared, int64_t micro);
+  void observe(Prepared &prepared, int64_t micro);
 
   const Description &description;
   const Program &program;
@@ -64,6 +68,7 @@ private:
   std::vector<void *> variables;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
+  Profile *profile = nullptr;
 };
 
 } // namespace tessera::rt

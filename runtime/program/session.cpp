@@ -51,14 +51,25 @@ Session::Session(const Description &description, const Program &program, Transpo
     pool = std::make_unique<Pool>(threads);
     instance = std::make_unique<RankProgram>(description, program, engine.rank(), engine, *pool, memory, resolve);
   });
-  if (!options.trace)
+  if (options.trace) {
+    origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
+    recorder = std::make_unique<TraceRecorder>(engine.rank());
+    instance->setTrace(recorder.get());
+  }
+  if (options.profile) {
+    profile = std::make_unique<Profile>(threads);
+    instance->setProfile(profile.get());
+  }
+  if (!recorder && !profile)
     return;
-  origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
-  recorder = std::make_unique<TraceRecorder>(engine.rank());
-  instance->setTrace(recorder.get());
-  engine.setObserver([this](const Collective &collective, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
+  engine.setObserver([this](const Collective &collective, Engine::Clock::time_point begin,
+                            Engine::Clock::time_point end) {
     auto secondsOf = [](auto time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); };
-    recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication, secondsOf(begin), secondsOf(end));
+    if (recorder)
+      recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication, secondsOf(begin),
+                    secondsOf(end));
+    if (profile)
+      profile->addCollective(collective.kind, secondsOf(end) - secondsOf(begin));
   });
 }
 
@@ -236,9 +247,13 @@ void Session::setScalars(const std::vector<float> &scalars, const std::vector<fl
 }
 
 void Session::step() {
+  if (profile)
+    profile->beginStep();
   double begin = traceSeconds();
   instance->step();
   seconds.push_back(traceSeconds() - begin);
+  if (profile)
+    profile->endStep(seconds.back());
 }
 
 void Session::resetMeasurements() {
@@ -274,6 +289,13 @@ Measured Session::measured() {
   if (size_t n = sorted.size())
     result.medianSeconds = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
   return result;
+}
+
+std::string Session::profileTable() {
+  std::string text;
+  for (const std::string &table : engine.exchange(profile->table(rank())))
+    text += table;
+  return text;
 }
 
 void Session::saveTrace(const std::string &path) {

@@ -17,7 +17,7 @@ struct SessionOptions {
   int threads = 0;
   /// Bytes of device memory a rank may use, beside the compiled capacity.
   std::optional<int64_t> deviceMemory;
-  bool trace = false;
+  bool trace = false, profile = false;
 };
 
 /// What was measured, gathered from all ranks.
@@ -74,6 +74,8 @@ public:
   Measured measured();
   /// Together: writes the trace of all ranks.
   void saveTrace(const std::string &path);
+  /// Together: the tables of all ranks, in the order of ranks; SessionOptions::profile asked for them.
+  std::string profileTable();
 
 private:
   void chooseThreads(const SessionOptions &options);
@@ -89,6 +91,7 @@ private:
   int threads = 1;
   std::unique_ptr<Pool> pool;
   std::unique_ptr<TraceRecorder> recorder;
+  std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;
   /// After the arena: it must end first, so that no collective under way touches memory that is gone.
   Engine engine;

@@ -4,6 +4,7 @@
 #include "runtime/core/error.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -14,6 +15,10 @@ namespace {
 /// number.
 thread_local Pool *currentPool = nullptr;
 thread_local int currentWorker = 0;
+
+double seconds() {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
 } // namespace
 
 Pool::Pool(int threads) : count(threads) {
@@ -32,6 +37,11 @@ Pool::~Pool() {
   wake.notify_all();
   for (std::thread &worker : workers)
     worker.join();
+}
+
+double Pool::helpSeconds() {
+  std::lock_guard lock(mutex);
+  return help;
 }
 
 void Pool::run(int64_t n, int64_t grain, RangeFn fn, void *body) {
@@ -63,7 +73,11 @@ void Pool::run(int64_t n, int64_t grain, RangeFn fn, void *body) {
   work(0);
   std::unique_lock lock(mutex);
   open = false;
-  idle.wait(lock, [this] { return active == 0; });
+  if (active != 0) {
+    const double begin = seconds();
+    idle.wait(lock, [this] { return active == 0; });
+    help -= seconds() - begin;
+  }
   if (failure)
     std::rethrow_exception(std::exchange(failure, nullptr));
 }
@@ -98,8 +112,11 @@ void Pool::workerMain(int worker) {
     seen = generation;
     ++active;
     lock.unlock();
+    const double begin = seconds();
     work(worker);
+    const double spent = seconds() - begin;
     lock.lock();
+    help += spent;
     if (--active == 0)
       idle.notify_one();
   }

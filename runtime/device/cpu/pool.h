@@ -40,6 +40,10 @@ public:
         const_cast<void *>(static_cast<const void *>(std::addressof(fn))));
   }
 
+  /// Seconds that the workers have spent in loops, less those that callers have waited for them: what the
+  /// pool has added to the callers' own time. Not inside a loop.
+  double helpSeconds();
+
   using RangeFn = void (*)(void *body, int64_t begin, int64_t end, int worker);
   /// parallelFor without the template.
   void run(int64_t n, int64_t grain, RangeFn fn, void *body);
@@ -61,6 +65,7 @@ private:
   uint64_t generation = 0;
   bool open = false, stopping = false;
   int active = 0;
+  double help = 0;
   std::exception_ptr failure;
   std::vector<std::thread> workers;
 };

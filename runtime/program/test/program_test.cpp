@@ -125,6 +125,36 @@ TEST(Program, HiddenMemoryAndTrafficShow) {
   });
 }
 
+TEST(Program, ProfileSharesAddUp) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  Description description = parseDescription(tinyDescription(2).dump());
+  std::string table;
+  launch(2, [&](Transport &transport) {
+    Session session(description, *description.findProgram("train"), transport, resolve, {2, {}, false, true});
+    session.loadVariables(weights);
+    for (int i = 0; i < 3; ++i)
+      session.step();
+    std::string text = session.profileTable();
+    if (session.rank() == 0)
+      table = text;
+  });
+  // Two tables, each of the two steps after the first, and both name what the program does.
+  double shares = 0;
+  int ranks = 0;
+  std::istringstream lines(table);
+  for (std::string line; std::getline(lines, line);) {
+    ranks += line.find("2 threads, 2 steps after the first") != std::string::npos;
+    if (line.back() == '%')
+      shares += std::stod(line.substr(line.size() - 8));
+  }
+  EXPECT_EQ(ranks, 2) << table;
+  EXPECT_NEAR(shares, 200, 2) << table;
+  for (const char *row :
+       {"sum_squares ", "all_reduce (communication) ", "waiting for communication ", "idle threads "})
+    EXPECT_NE(table.find(row), std::string::npos) << row << "\n" << table;
+}
+
 TEST(Program, InferenceSavesItsOutput) {
   TestFolder folder;
   std::string weights = writeWeights(folder);

@@ -4,7 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 using namespace tessera::rt;
 
@@ -59,6 +61,23 @@ TEST(Pool, SurvivesManyShortLoops) {
   for (int i = 0; i < 2000; ++i)
     pool.parallelFor(4, 1, [&](int64_t begin, int64_t end, int) { sum += end - begin; });
   EXPECT_EQ(sum, 8000);
+}
+
+TEST(Pool, CountsWhatItsWorkersAdd) {
+  Pool pool(2);
+  const auto helpOf = [&](int64_t sleeps) {
+    const double before = pool.helpSeconds();
+    pool.parallelFor(2, 1, [&](int64_t begin, int64_t end, int) {
+      for (int64_t i = begin; i < end; ++i)
+        if (i < sleeps)
+          std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    });
+    return pool.helpSeconds() - before;
+  };
+  helpOf(2);
+  // Two threads at once add the time of one; of a single piece of work nothing is gained, whoever does it.
+  EXPECT_GT(helpOf(2), 0.02);
+  EXPECT_LT(helpOf(1), 0.02);
 }
 
 TEST(Pool, RefusesNoThreads) { EXPECT_THROW(Pool(0), Error); }
