@@ -18,7 +18,8 @@ struct Command {
   cl::opt<std::string> plan{"plan", cl::desc("plan file"), cl::value_desc("FILE.toml"), cl::sub(sub)};
   cl::opt<std::string> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
+  cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d, 2d, 2.5d or 3d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
+  cl::opt<std::string> tpDepth{"tp-depth", cl::desc("depth of --tp-mode 2.5d"), cl::value_desc("D"), cl::init("0"), cl::sub(sub)};
   cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
@@ -68,18 +69,22 @@ int read(Command &command, CompileOptions &options) {
   if (command.model.empty())
     return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
   options.model = command.model;
-  options.plan = command.plan;
+  options.assign.planFile = command.plan;
   options.loss = command.loss;
   options.weights = command.weights;
   // LLVM's own parser of numbers has its own way of reporting.
-  for (auto [name, text, value, least] : {std::tuple("--dp", &command.dp, &options.dp, int64_t(1)),
-                                          {"--tp", &command.tp, &options.tp, 1},
-                                          {"--microbatches", &command.microbatches, &options.microbatches, 1},
+  for (auto [name, text, value, least] : {std::tuple("--dp", &command.dp, &options.assign.dp, int64_t(1)),
+                                          {"--tp", &command.tp, &options.assign.tp, 1},
+                                          {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
+                                          {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
                                           {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
       return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " + llvm::Twine(least));
-  if (command.tpMode != "1d")
-    return usage("--tp-mode=" + command.tpMode + " is unknown; this version has 1d");
+  options.assign.tpMode = command.tpMode;
+  if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
+    return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
+  if (options.assign.tpDepth > 0 && (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
+    return usage("--tp-depth=" + command.tpDepth + ": expected with --tp-mode 2.5d, and a divisor of --tp");
   options.optimizer = command.train;
   if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
     return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");

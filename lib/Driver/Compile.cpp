@@ -85,8 +85,8 @@ LogicalResult Compilation::load() {
     return emitError(here) << "there is no file \"" << options.model << "\"";
   if (auto hash = sha256(options.model); succeeded(hash))
     modelHash = *hash;
-  if (!options.plan.empty())
-    if (auto hash = sha256(options.plan); succeeded(hash))
+  if (!options.assign.planFile.empty())
+    if (auto hash = sha256(options.assign.planFile); succeeded(hash))
       planHash = *hash;
   if (StringRef(options.model).ends_with(".mlir"))
     return loadText();
@@ -151,15 +151,9 @@ LogicalResult Compilation::passes(Phase phase) {
       pm.addPass(createDifferentiate(d));
     }
     break;
-  case Phase::Assign: {
-    AssignOptions a;
-    a.planFile = options.plan;
-    a.dp = options.dp;
-    a.tp = options.tp;
-    a.microbatches = options.microbatches;
-    pm.addPass(createAssign(a));
+  case Phase::Assign:
+    pm.addPass(createAssign(options.assign));
     break;
-  }
   case Phase::Propagate:
     pm.addPass(createPropagate());
     pm.addPass(createVerifyLayouts());

@@ -3,6 +3,7 @@
 #define TESSERA_LIB_DRIVER_OPTIONS_H
 
 #include "lib/Import/Import.h"
+#include "passes/Assign/Passes.h"
 #include <optional>
 #include <string>
 
@@ -18,8 +19,7 @@ struct CompileOptions {
   std::string model, output;
   ImportOptions import;
   std::string weights;           // --weights, for .mlir models
-  std::string plan;              // file
-  int64_t dp = 1, tp = 1, microbatches = 1;
+  AssignOptions assign;          // plan file and recipe
   std::string optimizer;         // --train; empty: inference only
   std::string loss;
   bool emitGradients = false;    // verification: gradients are outputs

@@ -166,10 +166,8 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
   auto branch = [&](bool sharded) {
     CompileOptions own = front.options;
     own.report.clear();
-    if (!sharded) {
-      own.plan.clear();
-      own.dp = own.tp = own.microbatches = 1;
-    }
+    if (!sharded)
+      own.assign = {};
     auto compilation = std::make_unique<Compilation>(own, *context);
     compilation->module = cast<ModuleOp>((*front.module)->clone());
     compilation->next = Phase::Assign;

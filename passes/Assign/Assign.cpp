@@ -37,6 +37,23 @@ std::vector<std::string> tessera::namesOf(Operation *op) {
   return names;
 }
 
+FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options) {
+  Plan plan;
+  if (!options.planFile.empty()) {
+    std::string text;
+    llvm::raw_string_ostream os(text);
+    FailureOr<Plan> read = Plan::read(options.planFile, os);
+    if (failed(read))
+      return emitError(UnknownLoc::get(module.getContext())) << StringRef(text).rtrim(), failure();
+    plan = *read;
+  }
+  if (options.microbatches > 1)
+    plan.microbatches = options.microbatches;
+  if (failed(applyRecipe(module, options, plan)))
+    return failure();
+  return plan;
+}
+
 namespace {
 
 struct AssignPass : tessera::impl::AssignBase<AssignPass> {
@@ -51,20 +68,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    Plan plan;
-    if (!planFile.empty()) {
-      std::string text;
-      llvm::raw_string_ostream os(text);
-      FailureOr<Plan> read = Plan::read(planFile, os);
-      if (failed(read)) {
-        emitError(UnknownLoc::get(&getContext())) << StringRef(text).rtrim();
-        return signalPassFailure();
-      }
-      plan = *read;
-    }
-    if (microbatches > 1)
-      plan.microbatches = microbatches;
-    if (failed(applyRecipe(module, {dp, tp}, plan)) || failed(apply(module, plan)))
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, microbatches});
+    if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
 

@@ -12,6 +12,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,
     Option<"dp", "dp", "int64_t", "1", "recipe: ranks of data parallelism, axis \"data\"">,
     Option<"tp", "tp", "int64_t", "1", "recipe: ranks of tensor parallelism, axis \"tensor\"">,
+    Option<"tpMode", "tp-mode", "std::string", "\"1d\"", "recipe: 1d, 2d, 2.5d or 3d; the tensor axis becomes \"row,col[,depth]\" or \"i,j,k\"">,
+    Option<"tpDepth", "tp-depth", "int64_t", "0", "recipe: depth of 2.5d; 0: as fits best">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];

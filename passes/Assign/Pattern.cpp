@@ -47,3 +47,40 @@ int tessera::parameterOperand(Operation *op) {
     }
   return found;
 }
+
+std::optional<tessera::Linear> tessera::linearOf(nn::FactorOpInterface op) {
+  nn::FactorRule rule = op.getFactorRule();
+  if (rule.isReshape || op->getNumOperands() < 2 || rule.results.empty())
+    return std::nullopt;
+  int weight = parameterOperand(op);
+  if (weight < 0 || weight > 1)
+    return std::nullopt;
+  Linear linear{unsigned(weight), unsigned(1 - weight)};
+  for (auto [f, factor] : llvm::enumerate(rule.factors))
+    if (linear.in < 0 && factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) && rule.operandHas(1 - weight, f))
+      linear.in = f;
+  if (linear.in < 0 && weight == 0 && !rule.operands[0].empty())
+    if (int f = rule.operands[0][0]; f >= 0 && rule.factors[f].kind == nn::FactorKind::Reduction) {
+      linear.in = f;
+      linear.lookup = true;
+    }
+  // The last dimension of the result that runs along the weight and not along the other operand.
+  for (int f : llvm::reverse(rule.results[0]))
+    if (f >= 0 && linear.out < 0 && rule.operandHas(weight, f) && !rule.operandHas(1 - weight, f))
+      linear.out = f;
+  for (int f : rule.results[0])
+    if (f >= 0 && linear.batch < 0 && !rule.operandHas(weight, f) && rule.factors[f].size > 1)
+      linear.batch = f;
+  if (linear.in < 0 && linear.out < 0)
+    return std::nullopt;
+  return linear;
+}
+
+dist::AxisList tessera::batchOver(const Linear &linear, const Surroundings &around, ArrayRef<dist::AxisList> all, const dist::AxisList &own) {
+  dist::AxisList list = around.home(linear.input, linear.batch);
+  llvm::erase_if(list, [&](const dist::AxisRef &axis) {
+    return llvm::any_of(all, [&](const dist::AxisList &axes) { return dist::overlapsAny(axis, axes); });
+  });
+  list.append(own.begin(), own.end());
+  return list;
+}

@@ -7,6 +7,7 @@
 #include "dialects/dist/Axis.h"
 #include "dialects/nn/NN.h"
 #include <map>
+#include <optional>
 
 namespace tessera {
 
@@ -69,6 +70,17 @@ template <typename T> struct RegisterPattern {
     registerPattern(&pattern);
   }
 };
+
+/// The factors of an operator that is linear in a parameter. A product: y[b, .., o] = x[b, .., i] w[i, o]. A look-up in a table, which
+/// multiplies with a one in row ids[b, ..]: y[b, .., o] = w[i, o] where i = ids[b, ..]. -1 where it has no such factor.
+struct Linear {
+  unsigned weight, input; // operands
+  int batch = -1, in = -1, out = -1;
+  bool lookup = false;
+};
+std::optional<Linear> linearOf(nn::FactorOpInterface op);
+/// The axes that split the batch of a linear operator's input already, save `own`, followed by `own`.
+dist::AxisList batchOver(const Linear &linear, const Surroundings &around, llvm::ArrayRef<dist::AxisList> all, const dist::AxisList &own);
 
 /// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both
 /// are.

@@ -51,12 +51,12 @@ struct Plan {
   bool addAxis(llvm::StringRef axis, int64_t size);
 };
 
-/// The recipe's part of the options, and what it adds to a plan: --dp splits dimension 0 of the inputs that share it with most others;
-/// --tp pairs products of a block as column and row, and splits the vocabulary.
-struct Recipe {
-  int64_t dp = 1, tp = 1;
-};
-mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const Recipe &recipe, Plan &plan);
+struct AssignOptions;
+/// What the recipe's part of the options adds to a plan: --dp splits dimension 0 of the inputs that share it with most others;
+/// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a grid.
+mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
+/// The plan that the options stand for: the file's entries, then the recipe's. Reports what is wrong.
+mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
 
 /// fnmatch, or equality.
 bool globMatches(llvm::StringRef glob, llvm::StringRef text);

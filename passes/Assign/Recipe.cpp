@@ -1,10 +1,12 @@
 // The recipe: finds, by structure alone, what Megatron-LM does by hand, and writes it down as a plan.
 #include "dialects/dist/Dist.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tessera;
@@ -147,66 +149,120 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan) {
   return success();
 }
 
-LogicalResult tessera::applyRecipe(ModuleOp module, const Recipe &recipe, Plan &plan) {
+using Chosen = llvm::MapVector<Operation *, StringRef>;
+
+// Whether a table is looked up by what the program computes with, and a split of its rows over n ranks is worth it.
+static bool isLargeLookup(nn::FactorOpInterface op, const Linear &linear, int64_t n) {
+  Operation *ids = op->getOperand(linear.input).getDefiningOp();
+  bool free = ids && ids->getNumOperands() == 0;
+  return linear.lookup && !free && op.getFactorRule().factors[linear.in].size >= 8 * n;
+}
+
+// Megatron's: pairs of products as column and row, attentions between them by heads, tables and heads by vocabulary.
+static Chosen pairProducts(ArrayRef<nn::FactorOpInterface> ops, int64_t n) {
+  const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"), &heads = *findPattern("heads");
+  Chosen chosen;
+  for (nn::FactorOpInterface op : ops) {
+    auto linear = linearOf(op);
+    if (!linear || chosen.contains(op))
+      continue;
+    if (column.applies(op, {}) && row.applies(op, {})) {
+      Columns found = follow(op, column, row, heads);
+      if (!found.rows.empty()) {
+        chosen.insert({op, "column"});
+        for (Operation *other : found.rows)
+          chosen.insert({other, "row"});
+        for (Operation *other : found.attentions)
+          chosen.insert({other, "heads"});
+      } else if (found.endsAsClasses) {
+        chosen.insert({op, "vocab"});
+      }
+    } else if (isLargeLookup(op, *linear, n)) {
+      chosen.insert({op, "vocab"});
+    }
+  }
+  return chosen;
+}
+
+// All products with parameters, and the look-ups whose results they work on, over one grid.
+static Chosen layOverGrid(ArrayRef<nn::FactorOpInterface> ops, const tessera::Pattern &grid, int64_t n) {
+  Chosen chosen;
+  for (nn::FactorOpInterface op : ops) {
+    auto linear = linearOf(op);
+    if (linear && grid.applies(op, {}) && (!linear->lookup || isLargeLookup(op, *linear, n)))
+      chosen.insert({op, grid.name()});
+  }
+  return chosen;
+}
+
+// The factors of n nearest to its k-th root each, in falling order.
+static SmallVector<int64_t> nearRoots(int64_t n, int k) {
+  if (k == 1)
+    return {n};
+  int64_t best = n;
+  for (int64_t d = 1; d <= n; ++d)
+    if (n % d == 0 && std::pow(double(d), k) >= double(n) * (1 - 1e-9)) {
+      best = d;
+      break;
+    }
+  SmallVector<int64_t> list = {best};
+  list.append(nearRoots(n / best, k - 1));
+  return list;
+}
+
+LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options, Plan &plan) {
   auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
     if (plan.addAxis(name, size))
       return success();
     return module.emitError("mesh axis \"") << name << "\" has one size in the plan and size " << size << " by option";
   };
-  if (recipe.dp > 1) {
-    if (failed(axis("data", recipe.dp)))
+  if (options.dp > 1) {
+    if (failed(axis("data", options.dp)))
       return failure();
     bool given = llvm::any_of(plan.inputs, [](const InputRule &r) { return llvm::is_contained(r.axes, "data"); });
     if (!given && failed(splitBatch(module, plan)))
       return failure();
   }
-  if (recipe.tp <= 1)
+  if (options.tp <= 1)
     return success();
-  if (failed(axis("tensor", recipe.tp)))
-    return failure();
-  const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"), &vocab = *findPattern("vocab"),
-                &heads = *findPattern("heads");
-  llvm::MapVector<Operation *, StringRef> chosen;
+  std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
+  if (options.tpMode == "2d") {
+    auto sizes = nearRoots(options.tp, 2);
+    axes = {{"row", sizes[1]}, {"col", sizes[0]}};
+  } else if (options.tpMode == "2.5d") {
+    // As near to a cube as there is, unless told.
+    int64_t depth = options.tpDepth ? options.tpDepth : nearRoots(options.tp, 3)[2];
+    auto sizes = nearRoots(options.tp / depth, 2);
+    axes = {{"row", sizes[1]}, {"col", sizes[0]}, {"depth", depth}};
+  } else if (options.tpMode == "3d") {
+    auto sizes = nearRoots(options.tp, 3);
+    axes = {{"i", sizes[2]}, {"j", sizes[1]}, {"k", sizes[0]}};
+  }
+  std::vector<std::string> names;
+  for (auto &[name, size] : axes) {
+    if (failed(axis(name, size)))
+      return failure();
+    names.push_back(name);
+  }
+  SmallVector<nn::FactorOpInterface> ops;
   for (auto func : module.getOps<func::FuncOp>())
-    for (Operation &op : func.getBody().front()) {
-      auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
-      if (!factorOp || op.hasAttr("nn.grad_of") || chosen.contains(&op))
-        continue;
-      if (column.applies(factorOp, {}) && row.applies(factorOp, {})) {
-        Columns found = follow(factorOp, column, row, heads);
-        if (!found.rows.empty()) {
-          chosen.insert({&op, "column"});
-          for (Operation *other : found.rows)
-            chosen.insert({other, "row"});
-          for (Operation *other : found.attentions)
-            chosen.insert({other, "heads"});
-        } else if (found.endsAsClasses) {
-          chosen.insert({&op, "vocab"});
-        }
-        continue;
-      }
-      // A table that is looked up by what the program computes with: worth a split when every rank gets several rows.
-      if (vocab.applies(factorOp, {})) {
-        nn::FactorRule rule = factorOp.getFactorRule();
-        int f = vocab.choose(factorOp, {dist::AxisList()}, {}).compute[0].factor;
-        Operation *ids = op.getOperand(1).getDefiningOp();
-        bool free = ids && ids->getNumOperands() == 0;
-        if (rule.factors[f].size >= 8 * recipe.tp && !free)
-          chosen.insert({&op, "vocab"});
-      }
-    }
+    for (Operation &op : func.getBody().front())
+      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
+        ops.push_back(factorOp);
+  Chosen chosen = options.tpMode == "1d" ? pairProducts(ops, options.tp) : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
   if (chosen.empty())
-    return module.emitError("--tp: the model has no pair of products to split as column and row, and no vocabulary");
+    return module.emitError(options.tpMode == "1d" ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
+                                                   : "--tp: the model has no product with a parameter");
   std::set<std::string> listed;
   for (auto [op, pattern] : chosen) {
-    std::vector<std::string> names = namesOf(op);
+    std::vector<std::string> opNames = namesOf(op);
     // The parameter's name where there is one (it is unique), else the node's.
-    std::string match = names.empty() ? "" : names.front();
+    std::string match = opNames.empty() ? "" : opNames.front();
     if (int weight = parameterOperand(op); weight >= 0)
       match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
     // An attention without a name, in hand-written text, follows its products by itself.
     if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
-      plan.ops.push_back({match, pattern.str(), {"tensor"}, {}});
+      plan.ops.push_back({match, pattern.str(), names, {}});
   }
   return success();
 }

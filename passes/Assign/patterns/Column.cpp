@@ -18,25 +18,14 @@ class Column : public Pattern {
            "The bias is split with the columns. Attention between a column and a row product works on its "
            "own heads.";
   }
-  static int columns(nn::FactorOpInterface op) {
-    int weight = parameterOperand(op);
-    if (weight < 0)
-      return -1;
-    nn::FactorRule rule = op.getFactorRule();
-    // The last dimension of the result that runs along the weight and not along the other operand.
-    for (int f : llvm::reverse(rule.results[0]))
-      if (f >= 0 && rule.operandHas(weight, f) && !rule.operandHas(1 - weight, f))
-        return f;
-    return -1;
-  }
-  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
-    if (op->getNumOperands() < 2 || columns(op) < 0)
+  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
+    auto linear = linearOf(op);
+    if (!linear || linear->out < 0)
       return {"'column' splits the columns of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
-                const Surroundings &) const override {
-    return {{{columns(op), axes[0]}}};
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &) const override {
+    return {{{linearOf(op)->out, axes[0]}}};
   }
 };
 RegisterPattern<Column> column;

@@ -17,25 +17,14 @@ class Row : public Pattern {
            "expected split as a column product "
            "leaves it. A bias is added once, after the reduction.";
   }
-  static int rows(nn::FactorOpInterface op) {
-    int weight = parameterOperand(op);
-    if (weight < 0)
-      return -1;
-    nn::FactorRule rule = op.getFactorRule();
-    for (auto [f, factor] : llvm::enumerate(rule.factors))
-      if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) &&
-          rule.operandHas(1 - weight, f))
-        return f;
-    return -1;
-  }
-  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
-    if (op->getNumOperands() < 2 || rows(op) < 0)
+  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
+    auto linear = linearOf(op);
+    if (!linear || linear->in < 0 || linear->lookup)
       return {"'row' splits the rows of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
-                const Surroundings &) const override {
-    return {{{rows(op), axes[0]}}};
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &) const override {
+    return {{{linearOf(op)->in, axes[0]}}};
   }
 };
 RegisterPattern<Row> row;

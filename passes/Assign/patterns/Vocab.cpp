@@ -21,26 +21,12 @@ class Vocab : public Pattern {
   }
   // The rows of a table that is looked up, or the columns of a head.
   static int vocabulary(nn::FactorOpInterface op) {
-    nn::FactorRule rule = op.getFactorRule();
-    if (rule.isReshape || op->getNumOperands() < 2)
-      return -1;
-    int weight = parameterOperand(op);
-    if (weight < 0)
-      return -1;
-    if (weight == 0 && !rule.operands[0].empty()) {
-      int f = rule.operands[0][0];
-      if (f >= 0 && rule.factors[f].kind == nn::FactorKind::Reduction && !rule.operandHas(1, f))
-        return f;
-    }
-    for (int f : llvm::reverse(rule.results[0]))
-      if (f >= 0 && rule.operandHas(weight, f) && !rule.operandHas(1 - weight, f))
-        return f;
-    return -1;
+    auto linear = linearOf(op);
+    return !linear ? -1 : linear->lookup ? linear->in : linear->out;
   }
-  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
     if (vocabulary(op) < 0)
-      return {"'vocab' splits the rows of a table that is looked up, or the columns of the head, and this "
-              "operator is neither"};
+      return {"'vocab' splits the rows of a table that is looked up, or the columns of the head, and this operator is neither"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,

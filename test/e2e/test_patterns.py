@@ -1,0 +1,90 @@
+"""Every pattern: one rank and many compute the same (tessera verify: outputs, gradients, parameters after a step), and what a linear layer
+sends is what its formula says."""
+import re
+
+import pytest
+
+import harness as h
+
+COLLECTIVE = re.compile(r"dist\.collective(?:_start)? +(\w+) .*? over <([^>]*)> shape \[([0-9, ]*)\]")
+
+# Recipes that every model is verified under: options, and the models of the default sample.
+RECIPES = {
+    "--tp 4 --tp-mode 2d": ("gpt2", "bert", "vit"),
+    "--tp 6 --tp-mode 2d": ("llama",),  # a grid of 2 x 3, which divides nothing
+    "--dp 2 --tp 4 --tp-mode 2d": ("gpt2",),
+    "--tp 4 --tp-mode 2d --microbatches 2": ("gpt2",),
+    "--tp 8 --tp-mode 2.5d": ("gpt2", "mlp"),
+    "--tp 8 --tp-mode 2.5d --tp-depth 4": ("llama",),
+    "--tp 8 --tp-mode 3d": ("gpt2", "llama", "bert", "vit", "mlp"),
+    "--tp 6 --tp-mode 3d": ("gpt2",),  # 1 x 2 x 3
+    "--dp 2 --tp 8 --tp-mode 3d": ("gpt2",),
+}
+MODELS = ("gpt2", "llama", "bert", "vit", "mlp")
+
+
+@pytest.mark.parametrize("recipe,model", [
+    pytest.param(recipe, model, id=f"{model} {recipe}", marks=() if model in sample else pytest.mark.whole)
+    for recipe, sample in RECIPES.items() for model in MODELS])
+def test_recipe(recipe, model):
+    h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", *recipe.split())
+
+
+# One linear layer of 4096 x 1024 times 1024 x 4096, all extents a sixteenth. Its input is a sum with a parameter, so that the cotangent of the
+# input is wanted; both live where a layer before would have left the sum.
+LINEAR = """
+nn.variable @p : tensor<256x64xf32> {{role = "parameter", trained = true}}
+nn.variable @w : tensor<64x256xf32> {{role = "parameter", trained = true}}
+func.func @infer(%x: tensor<256x64xf32> {{nn.name = "x", nn.kind = "data", dist.split = {home}}}) -> (tensor<256x256xf32> {{nn.name = "y"}}) {{
+  %p = nn.read @p : tensor<256x64xf32>
+  %w = nn.read @w : tensor<64x256xf32>
+  %s = nn.add %x, %p : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<256x64xf32>
+  %y = nn.contract %s, %w {{lhs_letters = "bi", out_letters = "bo", rhs_letters = "io",
+    dist.pattern = #dist.pattern<"{pattern}", [{axes}]>}} : (tensor<256x64xf32>, tensor<64x256xf32>) -> tensor<256x256xf32>
+  return %y : tensor<256x256xf32>
+}}
+"""
+
+
+def sent(text):
+    """Elements that a rank sends in the collectives of a partitioned function, those of single numbers left out."""
+    total = 0
+    for kind, axes, shape in COLLECTIVE.findall(text):
+        n = 1
+        for size in re.findall(r"=(?:\(\d+\))?(\d+)", axes):
+            n *= int(size)
+        elements = 1
+        for extent in shape.split(","):
+            elements *= int(extent) if extent.strip() else 1
+        if shape.strip():
+            total += {"all_reduce": 2 * (n - 1) * elements // n, "all_gather": (n - 1) * elements,
+                      "reduce_scatter": (n - 1) * elements // n, "all_to_all": (n - 1) * elements // n}[kind]
+    return total
+
+
+# pattern, mesh, home of x, and elements sent by a rank forward and backward for the full extents, derived from the volume of each collective.
+GOLDEN = [
+    ("column", {"t": 4}, [[], []], 0, 6291456),
+    ("column", {"t": 16}, [[], []], 0, 7864320),
+    ("row", {"t": 4}, [[], ["t"]], 25165824, 0),
+    ("row", {"t": 64}, [[], ["t"]], 33030144, 0),
+    ("3d", {"i": 2, "j": 2, "k": 2}, [["i", "j"], ["k"]], 3145728, 3145728),
+    ("3d", {"i": 4, "j": 4, "k": 4}, [["i", "j"], ["k"]], 1179648, 1179648),
+]
+
+
+@pytest.mark.parametrize("pattern,mesh,home,forward,backward", GOLDEN,
+                         ids=[f"{case[0]} {'x'.join(map(str, case[1].values()))}" for case in GOLDEN])
+def test_golden_bytes_of_a_linear_layer(tmp_path, pattern, mesh, home, forward, backward):
+    model, plan = tmp_path / "linear.mlir", tmp_path / "plan.toml"
+    quoted = lambda axes: "[" + ", ".join(f'"{axis}"' for axis in axes) + "]"
+    model.write_text(LINEAR.format(pattern=pattern, axes=quoted(mesh)[1:-1], home="[" + ", ".join(map(quoted, home)) + "]"))
+    plan.write_text("[mesh]\n" + "".join(f"{axis} = {size}\n" for axis, size in mesh.items()))
+    compile = (h.TESSERA, "compile", model, "--plan", plan, "--to", "partition")
+    # What the program returns is gathered after the layer: the last operators before the return.
+    infer = h.checked(*compile).stdout
+    layer = infer[:infer.rindex("nn.contract")] + "".join(
+        line for line in infer[infer.rindex("nn.contract"):].splitlines() if "reduce" in line)
+    assert sent(layer) * 256 == forward, infer
+    train = h.checked(*compile, "--train", "sgd", "--loss", "mse:y").stdout
+    assert sent(train.split("func.func @train")[1]) * 256 == forward + backward, train
