@@ -146,7 +146,14 @@ LogicalResult LogicalIndexOp::verify() {
 //===--- collectives ---------------------------------------------------------------------===//
 
 static LogicalResult verifyPermute(Operation *op, ArrayRef<int64_t> shape, LayoutAttr from, LayoutAttr to,
-                                   RankedTensorType source, RankedTensorType result) {
+                                   RankedTensorType source, RankedTensorType result, bool shifts) {
+  if (shifts) {
+    if (from || to)
+      return op->emitOpError("permute has either the layouts 'from' and 'to' or a shift");
+    if (source != result)
+      return op->emitOpError("a shift keeps the type of what it moves");
+    return success();
+  }
   if (!from || !to)
     return op->emitOpError("permute needs the layouts 'from' and 'to'");
   const Layout &before = from.getLayout(), &after = to.getLayout();
@@ -190,15 +197,15 @@ template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensor
   if (failed(check("split", op.getSplit().has_value(), splits)) ||
       failed(check("concat", op.getConcat().has_value(), joins)) ||
       failed(check("root", op.getRoot().has_value(), rooted)) ||
-      failed(check("from", op.getFrom().has_value(), permutes)) ||
-      failed(check("to", op.getTo().has_value(), permutes)) ||
+      (!permutes && (failed(check("from", op.getFrom().has_value(), false)) || failed(check("to", op.getTo().has_value(), false)) ||
+                     failed(check("shift", op.getShift().has_value(), false)))) ||
       (op.getReduce() && failed(check("reduce", true, reduces))))
     return failure();
   if (rooted && (int64_t(*op.getRoot()) < 0 || int64_t(*op.getRoot()) >= ranks))
     return op.emitOpError("has root ") << int64_t(*op.getRoot()) << " in a group of " << ranks << " ranks";
   if (permutes)
     return verifyPermute(op, op.getShape(), op.getFromAttr(), op.getToAttr(), op.getSource().getType(),
-                         result);
+                         result, op.getShift().has_value());
 
   SmallVector<int64_t> after(op.getShape());
   if (splits && failed(shorten(op, *op.getSplit(), ranks, after)))

@@ -33,9 +33,10 @@ def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
   let summary = "the rank's own block of a value that all ranks hold";
   let description = [{
     No communication. `shape` is the source by atoms, row-major; atom `split` is cut into as many blocks as the axes have
-    ranks, and the rank keeps the block of its index.
+    ranks, and the rank keeps the block of its index (with `shift`, of the rank that many further on along each axis, round and round).
   }];
-  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$split);
+  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$split,
+                       OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = [{
     $source `over` $axes `shape` $shape `split` $split attr-dict `:` type($source) `->` type($result)
@@ -60,10 +61,19 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source",
 
 def Dist_BlockStartOp : Dist_Op<"block_start", [Pure]> {
   let summary = "where the rank's block begins: index in the axes times `block`";
-  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block);
+  let description = "With `shift`, the block of the rank that many further on along each axis, round and round.";
+  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block, OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs I64:$result);
   let assemblyFormat = "`over` $axes `block` $block attr-dict `:` type($result)";
   let hasVerifier = 1;
+}
+
+def Dist_ValidOp : Dist_Op<"valid", [Pure]> {
+  let summary = "how many positions of the rank's block are no padding: clamp(size - index*block, 0, block)";
+  let description = "With `shift`, of the block of the rank that many further on along each axis, round and round.";
+  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block, I64Attr:$size, OptionalAttr<DenseI64ArrayAttr>:$shift);
+  let results = (outs I64:$result);
+  let assemblyFormat = "`over` $axes `block` $block `size` $size attr-dict `:` type($result)";
 }
 
 def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
@@ -82,10 +92,11 @@ def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
 defvar Dist_CollectiveArguments = (ins
     Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape,
     OptionalAttr<I64Attr>:$split, OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root,
-    OptionalAttr<Dist_ReduceKindAttr>:$reduce, OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to);
+    OptionalAttr<Dist_ReduceKindAttr>:$reduce, OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to,
+    OptionalAttr<I64Attr>:$shift);
 defvar Dist_CollectiveFormat = [{
     $kind $source `over` $axes `shape` $shape (`split` $split^)? (`concat` $concat^)? (`root` $root^)?
-    (`reduce` $reduce^)? (`from` $from^ `to` $to)? attr-dict `:` type($source) `->` }];
+    (`reduce` $reduce^)? (`from` $from^ `to` $to)? (`shift` $shift^)? attr-dict `:` type($source) `->` }];
 
 def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
   let summary = "moves or combines local values among the ranks that differ only in `axes`";
@@ -100,7 +111,7 @@ def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
     | `all_to_all` | the source is cut along `split`; block j goes to rank j; what arrives is joined along `concat` |
     | `broadcast` | the source of the rank with index `root` |
     | `reduce` | the combination, on the rank with index `root`; undefined elsewhere |
-    | `permute` | the value, which is laid out `from`, laid out `to`: every rank sends and receives one block |
+    | `permute` | the value, which is laid out `from`, laid out `to`: every rank sends and receives one block; or, with `shift`, the source of the rank `shift` further on, round and round |
 
     Reductions add in order of index, and every rank gets the same bits. `reduce` is `sum` or `max`.
     Example: `dist.collective all_gather %x over <"tensor"=4> shape [2, 8] concat 1 : tensor<2x8xf32> -> tensor<2x32xf32>`

@@ -19,12 +19,6 @@ def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }
-def Exec_ValidOp : Exec_Op<"valid", [Pure]> {
-  let summary = "how many positions of the rank's block are no padding: clamp(size - index*block, 0, block)";
-  let arguments = (ins AnyAttr:$axes, I64Attr:$block, I64Attr:$size);
-  let results = (outs I64:$result);
-  let assemblyFormat = "attr-dict";
-}
 def Exec_InputOp : Exec_Op<"input"> {
   let summary = "a buffer that the runtime fills before the step";
   let arguments = (ins Exec_BufferType:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout,
@@ -51,7 +45,7 @@ def Exec_CollectiveOp : Exec_Op<"collective"> {
   let description = "Buffers: in, out, and scratch where the algorithm needs it.";
   let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element, DenseI64ArrayAttr:$shape,
                    I64Attr:$split, I64Attr:$concat, StrAttr:$reduce, OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target,
-                   DefaultValuedAttr<I64Attr, "-1">:$token);
+                   OptionalAttr<I64Attr>:$shift, DefaultValuedAttr<I64Attr, "-1">:$token);
   let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
 }
 def Exec_WaitOp : Exec_Op<"wait"> {

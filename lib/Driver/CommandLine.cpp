@@ -20,6 +20,9 @@ struct Command {
   cl::opt<std::string> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d, 2d, 2.5d or 3d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
   cl::opt<std::string> tpDepth{"tp-depth", cl::desc("depth of --tp-mode 2.5d"), cl::value_desc("D"), cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> sp{"sp", cl::desc("recipe: sequence parallelism, mesh axis \"seq\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> spMode{"sp-mode", cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
+                          cl::value_desc("MODE"), cl::sub(sub)};
   cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
@@ -76,6 +79,7 @@ int read(Command &command, CompileOptions &options) {
   for (auto [name, text, value, least] : {std::tuple("--dp", &command.dp, &options.assign.dp, int64_t(1)),
                                           {"--tp", &command.tp, &options.assign.tp, 1},
                                           {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
+                                          {"--sp", &command.sp, &options.assign.sp, 1},
                                           {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
                                           {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
@@ -83,6 +87,13 @@ int read(Command &command, CompileOptions &options) {
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
+  options.assign.spMode = command.spMode;
+  if (!command.spMode.empty() && !llvm::is_contained({"megatron", "ulysses", "ring", "rsa"}, options.assign.spMode))
+    return usage("--sp-mode=" + command.spMode + ": expected megatron, ulysses, ring or rsa");
+  if (options.assign.spMode == "megatron" && (options.assign.tp < 2 || options.assign.tpMode != "1d" || options.assign.sp > 1))
+    return usage("--sp-mode=megatron: the sequence is split over the axis of --tp, which it needs, in its 1d mode and without --sp");
+  if (!command.spMode.empty() && options.assign.spMode != "megatron" && options.assign.sp < 2)
+    return usage("--sp-mode=" + command.spMode + ": needs --sp N");
   if (options.assign.tpDepth > 0 && (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
     return usage("--tp-depth=" + command.tpDepth + ": expected with --tp-mode 2.5d, and a divisor of --tp");
   options.optimizer = command.train;

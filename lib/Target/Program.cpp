@@ -135,18 +135,26 @@ json::Value Writer::expression(Value value) const {
   Operation *op = value.getDefiningOp();
   if (IntegerAttr number; matchPattern(value, m_Constant(&number)))
     return number.getInt();
+  auto described = [&](auto place, StringRef kind) {
+    json::Object object{{kind, axesOf(place.getAxes().getAxes())}, {"block", int64_t(place.getBlock())}};
+    if (auto shift = place.getShift())
+      object["shift"] = json::Array(*shift);
+    return object;
+  };
   if (auto start = dyn_cast<dist::BlockStartOp>(op))
-    return json::Object{{"start", axesOf(start.getAxes().getAxes())}, {"block", int64_t(start.getBlock())}};
-  auto valid = cast<exec::ValidOp>(op);
-  return json::Object{{"valid", axesOf(cast<dist::AxesAttr>(valid.getAxes()).getAxes())},
-                      {"block", int64_t(valid.getBlock())},
-                      {"size", int64_t(valid.getSize())}};
+    return described(start, "start");
+  auto valid = cast<dist::ValidOp>(op);
+  json::Object object = described(valid, "valid");
+  object["size"] = int64_t(valid.getSize());
+  return object;
 }
 
 void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   auto axes = cast<dist::AxesAttr>(op.getAxes()).getAxes();
   rt::CollectiveSize size = dist::collectiveSize(*dist::symbolizeCollectiveKind(op.getKind()), axes, op.getElement(), op.getShape(),
                                                  op.getSplit(), op.getConcat());
+  if (op.getShift())
+    size.moved = size.ranks;
   Sent &entry = sent[setName(axes)][op.getKind().str()];
   entry.count += times;
   entry.total += times * rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks);
@@ -156,7 +164,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
     auto kind = op.getAttrOfType<StringAttr>("kind");
-    if (isa<exec::BufferOp, exec::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op) ||
+    if (isa<exec::BufferOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
@@ -200,6 +208,8 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       if (auto source = collective.getSourceAttr()) {
         object["source"] = layoutOf(cast<dist::LayoutAttr>(source).getLayout());
         object["target"] = layoutOf(cast<dist::LayoutAttr>(collective.getTargetAttr()).getLayout());
+      } else if (auto shift = collective.getShift()) {
+        object["shift"] = int64_t(*shift);
       }
       list.push_back(std::move(object));
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {

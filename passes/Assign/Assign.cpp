@@ -68,7 +68,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, microbatches});
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, microbatches});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -171,9 +171,10 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (dim < 0 || dim >= type.getRank())
           return error(plan, rule.at) << "input \"" << name.getValue() << "\" has " << type.getRank()
                                       << " dimensions and no dimension " << rule.dim;
-        for (const std::string &axis : rule.axes)
-          splits[dim].push_back(axis);
-        break;
+        // The first match of each dimension wins.
+        if (splits[dim].empty())
+          for (const std::string &axis : rule.axes)
+            splits[dim].push_back(axis);
       }
       if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)

@@ -14,6 +14,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"tp", "tp", "int64_t", "1", "recipe: ranks of tensor parallelism, axis \"tensor\"">,
     Option<"tpMode", "tp-mode", "std::string", "\"1d\"", "recipe: 1d, 2d, 2.5d or 3d; the tensor axis becomes \"row,col[,depth]\" or \"i,j,k\"">,
     Option<"tpDepth", "tp-depth", "int64_t", "0", "recipe: depth of 2.5d; 0: as fits best">,
+    Option<"sp", "sp", "int64_t", "1", "recipe: ranks of sequence parallelism, axis \"seq\"">,
+    Option<"spMode", "sp-mode", "std::string", "", "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];

@@ -84,3 +84,40 @@ dist::AxisList tessera::batchOver(const Linear &linear, const Surroundings &arou
   list.append(own.begin(), own.end());
   return list;
 }
+
+std::optional<tessera::AttentionFactors> tessera::attentionOf(nn::FactorOpInterface op) {
+  nn::FactorRule rule = op.getFactorRule();
+  if (rule.operands.size() < 3 || rule.operands[0].size() != 5 || rule.operands[1].size() != 4)
+    return std::nullopt;
+  AttentionFactors f{rule.operands[0][1], rule.operands[1][1], rule.operands[0][2], rule.operands[0][3]};
+  if (rule.operands[1][2] != f.m || f.s == f.t || rule.operandHas(1, f.g))
+    return std::nullopt;
+  return f;
+}
+
+tessera::FactorSplits tessera::splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g, const dist::AxisList &axes) {
+  nn::FactorRule rule = op.getFactorRule();
+  AttentionFactors f = *attentionOf(op);
+  int64_t have = dist::product(m);
+  for (dist::AxisRef axis : axes) {
+    int64_t part = 1;
+    while (axis.size % (2 * part) == 0 && have * part * 2 <= rule.factors[f.m].size)
+      part *= 2;
+    if (have * axis.size <= rule.factors[f.m].size || rule.factors[f.g].size == 1)
+      part = axis.size;
+    have *= part;
+    if (part == axis.size) {
+      m.push_back(axis);
+    } else if (part == 1) {
+      g.push_back(axis);
+    } else {
+      auto halves = *dist::split(axis, part);
+      m.push_back(halves.first);
+      g.push_back(halves.second);
+    }
+  }
+  tessera::FactorSplits splits = {{f.m, m}};
+  if (!g.empty())
+    splits.push_back({f.g, g});
+  return splits;
+}

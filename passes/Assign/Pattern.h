@@ -19,6 +19,13 @@ struct FactorSplit {
 /// Axes of an operator's factors; those not named are whole.
 using FactorSplits = llvm::SmallVector<FactorSplit>;
 
+/// A factor whose blocks move from rank to rank while the operator works on them: the operands named hold their own block of it, over the
+/// axes given, and so do those operands and results of a gradient that run along the same factors. The pattern expands such an operator itself.
+struct Stream {
+  int factor;
+  std::map<unsigned, dist::AxisList> holders;
+};
+
 /// What a pattern decides about one operator.
 struct Choice {
   /// How the work is split. Factors not named follow the operands.
@@ -28,6 +35,7 @@ struct Choice {
   std::map<unsigned, FactorSplits> storage = {};
   /// Where results live, by result. By default as computed, without partial sums.
   std::map<unsigned, FactorSplits> homes = {};
+  std::optional<Stream> stream = {};
 };
 
 /// What a pattern may read of its surroundings.
@@ -56,6 +64,12 @@ public:
   virtual Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
   virtual Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
                         const Surroundings &around) const = 0;
+  /// The per-rank computation of an operator for which `choose` gave a stream, or of a gradient of one: `op` has layouts in its types,
+  /// `operands` are local, results of the raw layouts are appended.
+  virtual mlir::LogicalResult expand(mlir::OpBuilder &builder, nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                                     mlir::ValueRange operands, llvm::SmallVectorImpl<mlir::Value> &results) const {
+    return op.emitOpError("has a pattern that does not expand it");
+  }
 };
 
 /// All registered patterns, by name.
@@ -81,6 +95,14 @@ struct Linear {
 std::optional<Linear> linearOf(nn::FactorOpInterface op);
 /// The axes that split the batch of a linear operator's input already, save `own`, followed by `own`.
 dist::AxisList batchOver(const Linear &linear, const Surroundings &around, llvm::ArrayRef<dist::AxisList> all, const dist::AxisList &own);
+
+/// The factors of an attention: queries, keys, key/value heads, query heads of a group.
+struct AttentionFactors {
+  int s, t, m, g;
+};
+std::optional<AttentionFactors> attentionOf(nn::FactorOpInterface op);
+/// Splits an attention by heads: the key/value heads, which `m` splits already, take what they can use of the axes, the query heads of a group the rest.
+FactorSplits splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g, const dist::AxisList &axes);
 
 /// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both
 /// are.

@@ -1,5 +1,6 @@
 // The recipe: finds, by structure alone, what Megatron-LM does by hand, and writes it down as a plan.
 #include "dialects/dist/Dist.h"
+#include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
@@ -210,6 +211,74 @@ static SmallVector<int64_t> nearRoots(int64_t n, int k) {
   return list;
 }
 
+// The attentions of the program, forward.
+static SmallVector<nn::FactorOpInterface> attentions(ArrayRef<nn::FactorOpInterface> ops) {
+  SmallVector<nn::FactorOpInterface> list;
+  for (nn::FactorOpInterface op : ops)
+    if (attentionOf(op))
+      list.push_back(op);
+  return list;
+}
+
+// --sp: the inputs whose second dimension is what attention's queries run along, and the attentions.
+static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops, const AssignOptions &options, Plan &plan) {
+  std::map<int64_t, int> lengths;
+  auto list = attentions(ops);
+  for (nn::FactorOpInterface op : list)
+    ++lengths[op.getFactorRule().factors[attentionOf(op)->s].size];
+  if (lengths.empty())
+    return module.emitError("--sp: the model has no attention, and so no sequence to split; --dp splits the batch");
+  int64_t length = llvm::max_element(lengths, [](auto &a, auto &b) { return a.second < b.second; })->first;
+  if (length < options.sp)
+    return module.emitError("--sp: a sequence of ") << length << " has no part for each of " << options.sp << " ranks";
+  std::set<std::string> names;
+  for (auto func : module.getOps<func::FuncOp>())
+    for (BlockArgument arg : func.getArguments()) {
+      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
+      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+      auto type = cast<RankedTensorType>(arg.getType());
+      bool isData = !kind || llvm::is_contained({"data", "labels", "target"}, kind.getValue());
+      if (name && isData && type.getRank() > 1 && type.getDimSize(1) == length && names.insert(name.str()).second)
+        plan.inputs.push_back({name.str(), 1, {"seq"}, {}});
+    }
+  for (nn::FactorOpInterface op : list) {
+    std::vector<std::string> opNames = namesOf(op);
+    if (!opNames.empty() && names.insert("@" + opNames.front()).second)
+      plan.ops.push_back({opNames.front(), options.spMode.empty() ? "ring" : options.spMode, {"seq"}, {}});
+  }
+  return success();
+}
+
+// --sp-mode megatron: the residual stream, which the first row product is added to, lives split along the sequence; the rest follows.
+static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, Plan &plan) {
+  for (auto [op, pattern] : chosen) {
+    if (pattern != "row")
+      continue;
+    Value value = op->getResult(0);
+    while (value.hasOneUse() || !value.use_empty()) {
+      Operation *user = *value.getUsers().begin();
+      for (Operation *other : value.getUsers())
+        if (!other->hasAttr("nn.grad_of") && !isa<nn::AccOp>(other))
+          user = other;
+      if (user->hasAttr("nn.grad_of") || user->getNumResults() != 1)
+        break;
+      for (Value stream : user->getOperands()) {
+        Operation *origin = stream.getDefiningOp();
+        auto type = cast<RankedTensorType>(stream.getType());
+        if (stream == value || !origin || readOf(stream) || type != user->getResult(0).getType() || type.getRank() < 3)
+          continue;
+        std::string name = nodeName(origin->getLoc()).str();
+        if (name.empty())
+          return origin->emitError("--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
+        plan.values.push_back({name, {{1, {"tensor"}}}, {}});
+        return success();
+      }
+      value = user->getResult(0);
+    }
+  }
+  return module.emitError("--sp-mode megatron: no row product is added to a residual stream of [batch, sequence, width]");
+}
+
 LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options, Plan &plan) {
   auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
     if (plan.addAxis(name, size))
@@ -223,6 +292,13 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     if (!given && failed(splitBatch(module, plan)))
       return failure();
   }
+  SmallVector<nn::FactorOpInterface> ops;
+  for (auto func : module.getOps<func::FuncOp>())
+    for (Operation &op : func.getBody().front())
+      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
+        ops.push_back(factorOp);
+  if (options.sp > 1 && (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, options, plan))))
+    return failure();
   if (options.tp <= 1)
     return success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
@@ -244,15 +320,12 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
       return failure();
     names.push_back(name);
   }
-  SmallVector<nn::FactorOpInterface> ops;
-  for (auto func : module.getOps<func::FuncOp>())
-    for (Operation &op : func.getBody().front())
-      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
-        ops.push_back(factorOp);
   Chosen chosen = options.tpMode == "1d" ? pairProducts(ops, options.tp) : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
   if (chosen.empty())
     return module.emitError(options.tpMode == "1d" ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
                                                    : "--tp: the model has no product with a parameter");
+  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, plan)))
+    return failure();
   std::set<std::string> listed;
   for (auto [op, pattern] : chosen) {
     std::vector<std::string> opNames = namesOf(op);

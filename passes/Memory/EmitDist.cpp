@@ -12,7 +12,7 @@ LogicalResult Emitter::emitSlice(dist::SliceOp op) {
     if (int64_t(i) != split)
       (int64_t(i) < split ? outer : inner) *= extent;
   int64_t row = shape[split] * inner, block = row / dist::product(op.getAxes().getAxes());
-  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block);
+  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
   buffers.define(op.getResult());
   call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, start,
        settings({{"shape", b.getI64ArrayAttr({outer, block})},
@@ -24,7 +24,7 @@ LogicalResult Emitter::emitSlice(dist::SliceOp op) {
 
 LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
-  Value valid = exec::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize());
+  Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize());
   SmallVector<int> list = {buffers.of(op.getSource())};
   bool inPlace = buffers.diesAt(op.getSource(), op);
   if (inPlace) {
@@ -72,6 +72,7 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   auto reduce = get([](auto o) { return o.getReduce(); });
   auto from = get([](auto o) { return o.getFromAttr(); });
   auto to = get([](auto o) { return o.getToAttr(); });
+  auto shift = get([](auto o) { return o.getShiftAttr(); });
 
   Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult() : collective.getResult();
   int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
@@ -93,7 +94,7 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   if (start)
     tokens[start.getToken()] = token = tokens.size();
   exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element, shape, split, concat,
-                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, token);
+                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift, token);
   return success();
 }
 

@@ -50,7 +50,7 @@ LogicalResult Emitter::emit(Operation &op) {
       copy(assign.getValue(), target, op);
     return success();
   }
-  if (isa<dist::BlockStartOp>(op))
+  if (isa<dist::BlockStartOp, dist::ValidOp>(op))
     return success(); // cloned where it is used
   if (op.hasTrait<OpTrait::ConstantLike>())
     return success(); // a loop's initial value

@@ -1,6 +1,7 @@
 // From the global program to the one that every rank runs.
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Assign/Pattern.h"
 #include "passes/Partition/LocalOp.h"
 #include "passes/Partition/MicroLoop.h"
 #include "passes/Partition/Passes.h"
@@ -18,6 +19,7 @@ namespace {
 
 struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   LogicalResult partition(func::FuncOp func, int64_t micro);
+  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands, SmallVectorImpl<Value> &results);
   FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local, SmallVectorImpl<Operation *> &accumulations);
 
   dist::ReshardPlanner planner;
@@ -48,6 +50,26 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
   FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
   numCollectives += collectives;
   return result;
+}
+
+LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands,
+                                    SmallVectorImpl<Value> &results) {
+  auto attr = op->getAttrOfType<dist::PatternAttr>(dist::kExpandAttr);
+  if (!attr)
+    return op.expandLocal(local, operands, results);
+  const tessera::Pattern *pattern = findPattern(attr.getName());
+  auto meshes = getOperation().getOps<dist::MeshOp>();
+  if (!pattern || meshes.empty())
+    return op.emitOpError("cannot be expanded by pattern \"") << attr.getName() << "\"";
+  SmallVector<dist::AxisList> axes;
+  for (const dist::AxisRef &axis : attr.getAxes()) {
+    std::string why;
+    auto resolved = (*meshes.begin()).getMesh().getMesh().resolve({axis}, why);
+    if (!resolved)
+      return op.emitOpError(why);
+    axes.push_back(*resolved);
+  }
+  return pattern->expand(b, op, axes, operands, results);
 }
 
 LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
@@ -88,7 +110,7 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
     SmallVector<Value> operands, results;
     for (unsigned i = 0; i < op.getNumOperands(); ++i)
       operands.push_back(local.masked(i, map.lookup(op.getOperand(i)), masks));
-    if (failed(factorOp.expandLocal(local, operands, results)) || failed(local.status()))
+    if (failed(expand(b, factorOp, local, operands, results)) || failed(local.status()))
       return delete block, failure();
     map.map(op.getResults(), results);
     b.setInsertionPointToEnd(block);

@@ -8,6 +8,7 @@
 #include "passes/Propagate/Placement.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
+#include <set>
 
 namespace tessera {
 #define GEN_PASS_DEF_PROPAGATE
@@ -38,7 +39,23 @@ private:
     Assignment axes;
     /// What the pattern says of operands' storage and results' homes.
     std::map<unsigned, Placement> storage = {}, homes = {};
+    /// Of operands and results whose blocks move while the operator works: where the first block is, the last one ends.
+    std::map<unsigned, Placement> streamedOperands = {}, streamedResults = {};
+    /// The stream and the pattern that expands it.
+    std::optional<Stream> stream = {};
+    dist::PatternAttr expander = {};
+
+    Placement use(unsigned operand) const {
+      auto it = streamedOperands.find(operand);
+      return it == streamedOperands.end() ? axes.use(atoms, operand) : it->second;
+    }
+    Placement raw(unsigned result) const {
+      auto it = streamedResults.find(result);
+      return it == streamedResults.end() ? axes.raw(atoms, result) : it->second;
+    }
   };
+  /// Places what holds blocks of the streamed factor; `factors` maps the operator's factors to those of the operator with the pattern.
+  void hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const;
   LogicalResult decideInputs(func::FuncOp func);
   /// The placement that a `dist.split` attribute describes: per dimension a list of axis names.
   FailureOr<Placement> laidDown(Value value, ArrayAttr splits, Location loc) const;
@@ -184,7 +201,49 @@ bool Propagation::follow(Operation *op, Decision &d) {
       if (target >= 0 && other.factor == target && other.index == factor.index)
         d.axes.extend(i, f.axes.axes[j]);
   }
+  if (f.stream) {
+    d.stream = f.stream;
+    d.expander = f.expander;
+    hold(cast<nn::FactorOpInterface>(op).getFactorRule(), cast<nn::FactorOpInterface>(it->second).getFactorRule(),
+         [&](int factor) { return factor >= 0 && factor < int(gradOf.getMap().size()) ? int(gradOf.getMap()[factor]) : -1; }, d);
+  }
   return true;
+}
+
+void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const {
+  int streamed = -1;
+  for (int f = 0, e = rule.factors.size(); f < e; ++f)
+    if (map(f) == d.stream->factor)
+      streamed = f;
+  // What runs along the same factors as a holder of the forward operator plays its part.
+  auto holder = [&](const nn::DimFactors &dims) -> const AxisList * {
+    std::set<int> mapped;
+    for (int f : dims)
+      mapped.insert(map(f));
+    for (auto &[operand, axes] : d.stream->holders)
+      if (mapped == std::set<int>(forward.operands[operand].begin(), forward.operands[operand].end()))
+        return &axes;
+    return nullptr;
+  };
+  auto placed = [&](const AxisList &axes) {
+    Assignment own(d.atoms.factors.size());
+    own.spread(d.atoms, streamed, axes, atoms);
+    for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
+      if (factor.factor != streamed)
+        own.extend(f, d.axes.axes[f]);
+    return own;
+  };
+  if (streamed < 0)
+    return;
+  for (auto [i, dims] : llvm::enumerate(rule.operands))
+    if (const AxisList *axes = holder(dims))
+      d.streamedOperands[i] = placed(*axes).use(d.atoms, i);
+  for (auto [r, dims] : llvm::enumerate(rule.results))
+    if (const AxisList *axes = holder(dims)) {
+      Placement raw = placed(*axes).raw(d.atoms, r);
+      llvm::erase_if(raw.partial, [&](const AxisRef &axis) { return dist::overlapsAny(axis, *axes); });
+      d.streamedResults[r] = raw;
+    }
 }
 
 LogicalResult Propagation::choose(Operation *op, Decision &d) {
@@ -231,6 +290,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
       const OpAtoms &atoms;
     };
     Choice choice = pattern->choose(factorOp, axes, Homes(*this, op, d.atoms));
+    nn::FactorRule rule = factorOp.getFactorRule();
     for (const FactorSplit &split : choice.compute)
       d.axes.spread(d.atoms, split.factor, split.axes, atoms);
     complete(d.axes, -1);
@@ -248,6 +308,11 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
         if (llvm::none_of(splits, [&](const FactorSplit &split) { return split.factor == factor.factor; }))
           axes.extend(f, d.axes.axes[f]);
       d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
+    }
+    if (choice.stream) {
+      d.stream = choice.stream;
+      d.expander = attr;
+      hold(rule, rule, [](int f) { return f; }, d);
     }
     return success();
   }
@@ -288,6 +353,10 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
     };
     if (rule.isReshape ? atoms.isBarrier(user) : !elementwise())
       break;
+    // A home laid down by hand.
+    if (auto splits = user->getAttrOfType<ArrayAttr>("dist.split"))
+      if (FailureOr<Placement> given = laidDown(user->getResult(0), splits, user->getLoc()); succeeded(given) && given->atoms.size() == raw.atoms.size())
+        return reshardSeconds(result, raw, *given) <= reshardSeconds(result, raw, reduced) ? *given : reduced;
     for (Value other : user->getOperands())
       if (other != value && homes.contains(other) && !isFree(other) && other.getType() == value.getType()) {
         // Along reshapes atoms are the same, in the same order.
@@ -306,7 +375,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
-    Placement use = d.axes.use(d.atoms, i);
+    Placement use = d.use(i);
     noteAxes(operand, use);
     if (auto stored = d.storage.find(i); stored != d.storage.end())
       demand(operand, stored->second);
@@ -316,7 +385,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
   for (Value operand : op->getOperands())
     near = std::min(near, distance.lookup(operand) + 1);
   for (auto [r, result] : llvm::enumerate(op->getResults())) {
-    Placement raw = d.axes.raw(d.atoms, r);
+    Placement raw = d.raw(r);
     // A reshape carries a partial sum along; what else a gradient leaves partial stays so until cotangents
     // meet.
     if (regroups)
@@ -491,6 +560,9 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     Value moved = dist::ReshardOp::create(b, result.getLoc(), typed(result, home), result);
     ++numReshards;
     now[result] = moved;
+    // Whoever wants it as it was computed need not move it back.
+    if (raw.partial.empty())
+      copies[result].push_back({raw, result});
   };
   for (Operation *op : ops) {
     if (isa<nn::ReadOp>(op)) {
@@ -544,16 +616,18 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       continue;
     }
     const Decision &d = decisions.at(op);
+    if (d.expander)
+      op->setAttr(dist::kExpandAttr, d.expander);
     bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
     for (OpOperand &operand : op->getOpOperands())
       if (isa<RankedTensorType>(operand.get().getType())) {
-        Placement use = d.axes.use(d.atoms, operand.getOperandNumber());
+        Placement use = d.use(operand.getOperandNumber());
         if (regroups)
           use.partial = homeOf(operand.get(), op).partial;
         operand.set(current(operand.get(), op, use));
       }
     for (auto [r, result] : llvm::enumerate(op->getResults())) {
-      Placement raw = d.axes.raw(d.atoms, r);
+      Placement raw = d.raw(r);
       if (regroups)
         raw.partial = cast<RankedTensorType>(op->getOperand(0).getType()).getEncoding()
                           ? dist::getLayout(op->getOperand(0).getType()).partial

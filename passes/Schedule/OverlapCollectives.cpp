@@ -33,7 +33,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
       auto start = dist::CollectiveStartOp::create(
           b, op.getLoc(), dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())), op.getSource(),
           op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(), op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(),
-          op.getFromAttr(), op.getToAttr());
+          op.getFromAttr(), op.getToAttr(), op.getShiftAttr());
       b.setInsertionPoint(first);
       auto wait = dist::CollectiveWaitOp::create(b, op.getLoc(), op.getResult().getType(), start.getToken());
       op.getResult().replaceAllUsesWith(wait.getResult());

@@ -30,6 +30,8 @@ struct CollectiveRequest {
   int64_t root = 0;
   /// Of permute: the axes of every atom, in order, before and after.
   std::vector<Axes> before = {}, after = {};
+  /// Or, where it is not 0: every rank receives from the one that many further on in the group, round and round.
+  int64_t shift = 0;
 };
 
 /// A collective as one rank executes it: checked, with its group.

@@ -96,8 +96,12 @@ Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, in
     throw Error(request.kind, ": root ", request.root, " is not one of ", size.ranks, " ranks");
   result.root = request.root;
   if (size.kind == CollectiveKind::Permute) {
-    result.sources = permuteSources(blockNumbers(request.before, mesh, result.group),
-                                    blockNumbers(request.after, mesh, result.group));
+    if (request.shift != 0)
+      for (int64_t i = 0; i < size.ranks; ++i)
+        result.sources.push_back(((i + request.shift) % size.ranks + size.ranks) % size.ranks);
+    else
+      result.sources = permuteSources(blockNumbers(request.before, mesh, result.group),
+                                      blockNumbers(request.after, mesh, result.group));
     for (int64_t i = 0; i < size.ranks; ++i) {
       if (result.sources[i] < 0)
         throw Error("permute: rank ", result.group.ranks[i],

@@ -264,6 +264,11 @@ private:
     expression.kind = start ? Expression::Kind::Start : Expression::Kind::Valid;
     expression.axes = axes(item.at(start ? "start" : "valid"), true);
     expression.block = item.at("block").integer(0, maxElements);
+    if (item.has("shift")) {
+      expression.shift = item.at("shift").integers(-maxElements, maxElements);
+      if (expression.shift.size() != expression.axes.size())
+        item.fail("shifts along another number of axes than it has");
+    }
     if (!start)
       expression.size = item.at("size").integer(0, maxElements);
     return expression;
@@ -357,7 +362,10 @@ private:
     request.dtype = dtype(item.at("dtype"));
     request.reduce = item.text("reduce", "sum");
     request.root = item.integer("root", 0, 0);
-    if (request.kind == "permute") {
+    if (request.kind == "permute" && item.has("shift")) {
+      request.shift = item.at("shift").integer(-maxElements, maxElements);
+      request.shape = item.at("shape").integers(0, maxElements);
+    } else if (request.kind == "permute") {
       Layout source = layout(item.at("source")), target = layout(item.at("target"));
       request.before = atomAxes(source);
       request.after = atomAxes(target);

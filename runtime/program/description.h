@@ -88,6 +88,7 @@ struct Expression {
   int64_t number = 0;
   Axes axes;
   int64_t block = 0, size = 0;
+  std::vector<int64_t> shift; // along each axis, or none
 };
 
 struct CollectiveSpec {

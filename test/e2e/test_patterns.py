@@ -19,15 +19,51 @@ RECIPES = {
     "--tp 8 --tp-mode 3d": ("gpt2", "llama", "bert", "vit", "mlp"),
     "--tp 6 --tp-mode 3d": ("gpt2",),  # 1 x 2 x 3
     "--dp 2 --tp 8 --tp-mode 3d": ("gpt2",),
+    "--sp 4": ("gpt2", "bert", "vit"),  # a ring, with a padding mask, with 17 tokens
+    "--sp 3": ("llama",),
+    "--sp 2 --tp 2 --dp 2": ("gpt2",),
+    "--sp 2 --sp-mode ulysses": ("gpt2", "vit"),
+    "--sp 4 --sp-mode ulysses": ("llama",),  # more ranks than key/value heads
+    "--sp 2 --sp-mode ulysses --tp 2": ("bert",),
+    "--sp 3 --sp-mode rsa": ("gpt2", "bert"),
+    "--sp 2 --sp-mode rsa --microbatches 2": ("llama",),
+    "--tp 4 --sp-mode megatron": ("gpt2", "llama", "bert", "vit"),
+    "--dp 2 --tp 3 --sp-mode megatron": ("gpt2",),
 }
 MODELS = ("gpt2", "llama", "bert", "vit", "mlp")
 
 
 @pytest.mark.parametrize("recipe,model", [
     pytest.param(recipe, model, id=f"{model} {recipe}", marks=() if model in sample else pytest.mark.whole)
-    for recipe, sample in RECIPES.items() for model in MODELS])
+    for recipe, sample in RECIPES.items() for model in MODELS if model != "mlp" or "--sp" not in recipe])
 def test_recipe(recipe, model):
     h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", *recipe.split())
+
+
+# Recipes no option stands for: a plan and a model.
+PLANS = {
+    "double ring": ("gpt2", """
+[mesh]
+outer = 2
+inner = 3
+[[input]]
+match = "*"
+dim = 1
+axes = ["outer", "inner"]
+[[op]]
+match = "node_scaled_dot_product_attention*"
+pattern = "double-ring"
+axes = ["outer", "inner"]
+"""),
+}
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_plan(tmp_path, name):
+    model, text = PLANS[name]
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", "--plan", plan)
 
 
 # One linear layer of 4096 x 1024 times 1024 x 4096, all extents a sixteenth. Its input is a sum with a parameter, so that the cotangent of the
