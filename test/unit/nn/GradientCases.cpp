@@ -59,6 +59,15 @@ static std::vector<GradientCase> makeCases() {
                    {"2x3x4xf64", "4xf64", "4xf64"},
                    {"2x3x4xf64", "2x3xf64", "2x3xf64"}});
   cases.push_back({"nn.rms_norm %0, %1 {eps = 1.0e-5}", {"2x3x4xf64", "4xf64"}, {"2x3x4xf64", "2x3xf64"}});
+  for (const char *inverse : {"", " {inverse = true}"}) // by tables that are nobody's cosine and sine
+    cases.push_back({std::string("nn.rotary %0, %1, %2") + inverse,
+                     {"2x3x2x4xf64", "3x1x4xf64", "3x1x4xf64"},
+                     {"2x3x2x4xf64"},
+                     -1,
+                     1,
+                     2,
+                     1,
+                     1});
 
   std::vector<std::string> attention = {"2x3x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"},
                            out = {"2x3x2x2x4xf64", "2x3x2x2xf64"};
