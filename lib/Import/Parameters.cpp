@@ -111,10 +111,12 @@ ParameterPlan planParameters(OnnxGraph &graph, const ImportOptions &options) {
   Signature signature = readSignature(graph);
   bool metadata = hasMetadata(graph, signature);
   if (!options.asWritten) {
-    if (metadata)
+    if (metadata) {
       restoreMerged(graph, signature, plan);
-    else
+      restoreExpanded(graph, signature, plan);
+    } else {
       restoreDuplicates(graph, plan);
+    }
   }
   if (metadata) {
     for (const OnnxTensor &tensor : graph.initializers) {

@@ -72,19 +72,78 @@ TEST(Parameters, ofFilesWithoutMetadataAreFoundByUse) {
   EXPECT_NE(tied.notes.find("tied 'onnx::MatMul_"), std::string::npos) << tied.notes;
 }
 
-TEST(Parameters, foldedBeyondRepairAreReported) {
+TEST(Parameters, expandedIntoAConstantAreRestored) {
   Imported imported(folder + "vit.onnx");
   ASSERT_TRUE(imported.module) << imported.errors;
-  EXPECT_NE(imported.notes.find("parameter 'vit.embeddings.cls_token' was folded into the constant 'expand'"),
+  EXPECT_NE(imported.notes.find("restored 1 parameters that the exporter had folded into constants of equal "
+                                "copies: vit.embeddings.cls_token"),
             std::string::npos)
       << imported.notes;
+  nn::VariableOp token = find(imported, "vit.embeddings.cls_token");
+  ASSERT_TRUE(token);
+  EXPECT_TRUE(token.getTrained());
+  EXPECT_EQ(llvm::cast<mlir::RankedTensorType>(token.getType()).getShape(),
+            (llvm::ArrayRef<int64_t>{1, 1, 64}));
+  EXPECT_FALSE(find(imported, "expand"));
   Imported dynamic(folder + "vit_dyn.onnx", [] {
     ImportOptions options;
-    options.binds = {{"batch", 2}};
+    options.binds = {{"batch", 4}};
     return options;
   }());
   EXPECT_EQ(dynamic.notes, "");
-  EXPECT_TRUE(find(dynamic, "vit.embeddings.cls_token").getTrained());
+  EXPECT_EQ(imported.weights.find("vit.embeddings.cls_token")->bytes.data,
+            dynamic.weights.find("vit.embeddings.cls_token")->bytes.data);
+  ImportOptions options;
+  options.asWritten = true;
+  Imported written(folder + "vit.onnx", options);
+  EXPECT_FALSE(find(written, "vit.embeddings.cls_token"));
+}
+
+/// What becomes of the constant `name`, [3, 1, 2], that the file says was folded from `origins`: the
+/// parameter's shape, or a warning.
+std::string restoredShape(const std::string &name, const std::string &origins, std::vector<float> values) {
+  TemporaryFolder temporary;
+  ModelBuilder builder;
+  builder.input("x", {"3", "1", "2"}).output("y", {"3", "2", "2"});
+  builder.floats(name, {3, 1, 2}, std::move(values));
+  builder.node("Concat", {name, "x"}, {"y"})->add_attribute()->set_name("axis");
+  builder.model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_i(1);
+  builder.model.mutable_graph()->mutable_node(0)->mutable_attribute(0)->set_type(onnx::AttributeProto::INT);
+  auto *value = builder.model.mutable_graph()->add_value_info();
+  ModelBuilder::setType(value, name, {"3", "1", "2"}, onnx::TensorProto::FLOAT);
+  auto add = [](auto *properties, const char *key, const std::string &text) {
+    auto *entry = properties->Add();
+    entry->set_key(key);
+    entry->set_value(text);
+  };
+  add(value->mutable_metadata_props(), "pkg.onnxscript.optimizer.folded_from", origins);
+  add(builder.model.mutable_graph()->mutable_metadata_props(),
+      "pkg.torch.export.ExportedProgram.graph_signature",
+      "p_token: PARAMETER target='token'\np_other: PARAMETER target='other'\n");
+  Imported imported(builder.save(temporary / "m.onnx"));
+  EXPECT_TRUE(imported.module) << imported.errors;
+  if (nn::VariableOp token = find(imported, "token")) {
+    std::string shape;
+    for (int64_t size : llvm::cast<mlir::RankedTensorType>(token.getType()).getShape())
+      shape += std::to_string(size) + " ";
+    return shape;
+  }
+  return imported.notes.find("parameter 'token' was folded into the constant '" + name + "'") !=
+                 std::string::npos
+             ? "warned"
+             : imported.notes;
+}
+
+TEST(Parameters, areRestoredFromCopiesOnlyWhereNothingElseWentIn) {
+  const std::vector<float> copies = {1, 2, 1, 2, 1, 2}, zeros(6, 0), others = {1, 2, 1, 2, 1, 3};
+  EXPECT_EQ(restoredShape("expand", "['token', 'val_1', 'val_2']", copies), "1 1 2 ");
+  EXPECT_EQ(restoredShape("expand_3", "['val_1', 'token']", copies), "1 1 2 ");
+  EXPECT_EQ(restoredShape("repeat", "['token', 'val_1']", copies), "1 1 2 ");
+  EXPECT_EQ(restoredShape("expand", "['token', 'val_1']", zeros), "1 1 2 ");
+  EXPECT_EQ(restoredShape("expand", "['token', 'val_1']", others), "warned");
+  EXPECT_EQ(restoredShape("expand", "['mul', 'token', 'val_1']", copies), "warned");
+  EXPECT_EQ(restoredShape("expand", "['other', 'token']", copies), "warned");
+  EXPECT_EQ(restoredShape("add", "['token', 'val_1']", copies), "warned");
 }
 
 TEST(Parameters, areFrozenByTheLastGlobThatMatches) {
