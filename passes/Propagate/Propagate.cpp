@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Propagate/Lazy.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Propagate/Placement.h"
 #include "llvm/ADT/MapVector.h"
@@ -34,26 +35,6 @@ public:
   int64_t numReshards = 0;
 
 private:
-  struct Decision {
-    OpAtoms atoms;
-    Assignment axes;
-    /// What the pattern says of operands' storage and results' homes.
-    std::map<unsigned, Placement> storage = {}, homes = {};
-    /// Of operands and results whose blocks move while the operator works: where the first block is, the last one ends.
-    std::map<unsigned, Placement> streamedOperands = {}, streamedResults = {};
-    /// The stream and the pattern that expands it.
-    std::optional<Stream> stream = {};
-    dist::PatternAttr expander = {};
-
-    Placement use(unsigned operand) const {
-      auto it = streamedOperands.find(operand);
-      return it == streamedOperands.end() ? axes.use(atoms, operand) : it->second;
-    }
-    Placement raw(unsigned result) const {
-      auto it = streamedResults.find(result);
-      return it == streamedResults.end() ? axes.raw(atoms, result) : it->second;
-    }
-  };
   /// Places what holds blocks of the streamed factor; `factors` maps the operator's factors to those of the operator with the pattern.
   void hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const;
   LogicalResult decideInputs(func::FuncOp func);
@@ -61,6 +42,13 @@ private:
   FailureOr<Placement> laidDown(Value value, ArrayAttr splits, Location loc) const;
   LogicalResult decideOp(Operation *op);
   LogicalResult decideAcc(nn::AccOp acc);
+  /// The value whose cotangent `acc` is; null for a parameter's.
+  FailureOr<Value> primalOf(nn::AccOp acc) const;
+  /// Whether the cotangent is left where its terms are, partial sums, to be reduced together with another
+  /// one.
+  bool isLazy(nn::AccOp acc, const Placement &at);
+  /// The axes of a partial operand that the results keep.
+  AxisList passed(Operation *op, const Decision &d);
   LogicalResult choose(Operation *op, Decision &d);
   bool follow(Operation *op, Decision &d);
   /// Where a partial sum is best reduced to: the home of what it is added to next when that costs no more
@@ -370,8 +358,19 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
   return reduced;
 }
 
+static Placement rawOf(const Decision &d, unsigned result, ArrayRef<AxisRef> passed) {
+  Placement raw = d.raw(result);
+  raw.partial.append(passed.begin(), passed.end());
+  llvm::sort(raw.partial);
+  return raw;
+}
+
+AxisList Propagation::passed(Operation *op, const Decision &d) {
+  return passedOn(op, d,
+                  {[&](Value value, Operation *user) { return homeOf(value, user); }, nullptr, nullptr});
+}
+
 LogicalResult Propagation::settle(Operation *op, Decision d) {
-  bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
@@ -384,13 +383,11 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
   int near = op->hasAttr("dist.pattern") ? 0 : 1 << 20;
   for (Value operand : op->getOperands())
     near = std::min(near, distance.lookup(operand) + 1);
+  AxisList partial = passed(op, d);
   for (auto [r, result] : llvm::enumerate(op->getResults())) {
-    Placement raw = d.raw(r);
-    // A reshape carries a partial sum along; what else a gradient leaves partial stays so until cotangents
-    // meet.
-    if (regroups)
-      raw.partial = homeOf(op->getOperand(0), op).partial;
+    Placement raw = rawOf(d, r, partial);
     noteAxes(result, raw);
+    // What a gradient leaves partial stays so until cotangents meet.
     bool met = op->hasAttr("nn.grad_of") ||
                (!result.use_empty() &&
                 llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
@@ -422,35 +419,64 @@ void Propagation::demand(Value value, const Placement &placement) {
     noteAxes(value, it->second);
     return;
   }
-  Decision d{OpAtoms::of(op, atoms), Assignment()};
-  d.axes = Assignment(d.atoms.factors.size());
+  Decision d = Decision::undecided(op, atoms);
   unsigned r = cast<OpResult>(value).getResultNumber();
   d.axes.projectResult(d.atoms, r, placement);
   (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
 }
 
+FailureOr<Value> Propagation::primalOf(nn::AccOp acc) const {
+  auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
+  if (!of || of.getValue().starts_with("@"))
+    return Value();
+  auto [id, index] = of.getValue().rsplit('#');
+  unsigned number = 0;
+  auto it = forward.find(id);
+  if (it == forward.end() || index.getAsInteger(10, number) || number >= it->second->getNumResults())
+    return acc.emitOpError("is the cotangent of an unknown value \"") << of.getValue() << "\"";
+  return Value(it->second->getResult(number));
+}
+
+bool Propagation::isLazy(nn::AccOp acc, const Placement &at) {
+  auto home = [&](Value value, Operation *user) { return homeOf(value, user); };
+  auto decision = [&](Operation *op, unsigned operand,
+                      const Placement &placement) -> std::optional<Decision> {
+    if (auto it = decisions.find(op); it != decisions.end())
+      return it->second;
+    Decision d = Decision::undecided(op, atoms);
+    if (follow(op, d))
+      return d;
+    if (op->getNumOperands() != 1 || placement.atoms.empty())
+      return std::nullopt;
+    d.axes.project(d.atoms, operand, placement);
+    return d;
+  };
+  auto isDeferred = [&](nn::AccOp other) {
+    FailureOr<Value> primal = primalOf(other);
+    return succeeded(primal) && (!*primal || isFree(*primal));
+  };
+  return staysPartial(acc, at, {home, decision, isDeferred});
+}
+
 LogicalResult Propagation::decideAcc(nn::AccOp acc) {
   Value result = acc.getResult();
   Placement home = whole(result);
-  auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
-  if (of && of.getValue().starts_with("@")) {
-    if (auto it = storage.find(of.getValue().drop_front()); it != storage.end())
+  FailureOr<Value> primal = primalOf(acc);
+  if (failed(primal))
+    return failure();
+  Placement raw = homes.lookup(acc.getTerms()[0]);
+  bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
+  if (!*primal) {
+    auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
+    if (auto it = storage.find(of ? of.getValue().drop_front() : ""); it != storage.end())
       home = it->second;
-  } else if (of) {
-    auto [id, index] = of.getValue().rsplit('#');
-    unsigned number = 0;
-    auto it = forward.find(id);
-    if (it == forward.end() || index.getAsInteger(10, number) || number >= it->second->getNumResults())
-      return acc.emitOpError("is the cotangent of an unknown value \"") << of.getValue() << "\"";
-    Value primal = it->second->getResult(number);
-    if (isFree(primal)) {
-      // The reduction is the parameter's business: stay as computed where all terms agree.
-      Placement raw = homes.lookup(acc.getTerms()[0]);
-      bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
-      home = agree ? raw : raw.withoutPartial();
-    } else {
-      home = homes.lookup(primal);
-    }
+  } else if (isFree(*primal)) {
+    // The reduction is the parameter's business: stay as computed where all terms agree.
+    home = agree ? raw : raw.withoutPartial();
+  } else {
+    home = homes.lookup(*primal);
+    if (agree && !raw.partial.empty() && raw.atoms == home.atoms && isLazy(acc, raw))
+      home = raw;
   }
   for (Value term : acc.getTerms())
     demand(term, home);
@@ -488,8 +514,7 @@ LogicalResult Propagation::decideOp(Operation *op) {
     return op->emitOpError("is not an operator that propagation understands");
   if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
     forward[id.getValue()] = op;
-  Decision d{OpAtoms::of(op, atoms), Assignment()};
-  d.axes = Assignment(d.atoms.factors.size());
+  Decision d = Decision::undecided(op, atoms);
   if (!follow(op, d) && failed(choose(op, d)))
     return failure();
   return settle(op, std::move(d));
@@ -618,22 +643,16 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     const Decision &d = decisions.at(op);
     if (d.expander)
       op->setAttr(dist::kExpandAttr, d.expander);
-    bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
+    AxisList partial = passed(op, d);
     for (OpOperand &operand : op->getOpOperands())
       if (isa<RankedTensorType>(operand.get().getType())) {
         Placement use = d.use(operand.getOperandNumber());
-        if (regroups)
-          use.partial = homeOf(operand.get(), op).partial;
+        if (!homeOf(operand.get(), op).partial.empty())
+          use.partial = partial;
         operand.set(current(operand.get(), op, use));
       }
-    for (auto [r, result] : llvm::enumerate(op->getResults())) {
-      Placement raw = d.raw(r);
-      if (regroups)
-        raw.partial = cast<RankedTensorType>(op->getOperand(0).getType()).getEncoding()
-                          ? dist::getLayout(op->getOperand(0).getType()).partial
-                          : AxisList();
-      finish(result, raw);
-    }
+    for (auto [r, result] : llvm::enumerate(op->getResults()))
+      finish(result, rawOf(d, r, partial));
   }
   for (Operation *op : llvm::reverse(dead))
     op->erase();

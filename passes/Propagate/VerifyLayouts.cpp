@@ -1,8 +1,9 @@
 // The guard of the propagate phase.
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Linear.h"
+#include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
-#include "dialects/nn/NN.h"
 #include "passes/Propagate/Passes.h"
 
 namespace tessera {
@@ -21,7 +22,8 @@ static bool sameAxes(AxisList a, AxisList b) {
   return a == b;
 }
 
-// The atoms of all dimensions in order, runs of whole ones joined: what decides where the elements of the flat value are.
+// The atoms of all dimensions in order, runs of whole ones joined: what decides where the elements of the
+// flat value are.
 static SmallVector<dist::Atom> placement(const Layout &layout) {
   SmallVector<dist::Atom> result;
   for (const dist::Atom *atom : layout.atoms()) {
@@ -44,26 +46,34 @@ static LogicalResult verify(nn::FactorOpInterface op) {
     return llvm::make_filter_range(llvm::enumerate(values),
                                    [](auto v) { return isa<RankedTensorType>(v.value().getType()); });
   };
-  // Linear in all operands at once: what adds or regroups passes a partial sum along.
+  // A sum is linear in all operands at once, other operators in one at most.
   bool adds = isa<nn::AccOp>(op);
   AxisList incoming;
   for (auto [i, value] : tensors(op->getOperands())) {
     Layout layout = layoutOf(value);
     if (adds && i > 0 && !sameAxes(layout.partial, incoming))
-      return op->emitOpError("adds operand ") << i << ", a partial sum over {" << dist::toString(layout.partial)
-                                              << "}, to one over {" << dist::toString(incoming) << "}";
-    incoming = layout.partial;
-    if (!incoming.empty() && !adds && !rule.isReshape)
-      return op->emitOpError("is not linear in operand ") << i << ", which is a partial sum over {" << dist::toString(incoming)
-                                                          << "}; reduce it first";
+      return op->emitOpError("adds operand ")
+             << i << ", a partial sum over {" << dist::toString(layout.partial) << "}, to one over {"
+             << dist::toString(incoming) << "}";
+    if (!layout.partial.empty() && !adds && !nn::isLinearIn(op, i))
+      return op->emitOpError("is not linear in operand ")
+             << i << ", which is a partial sum over {" << dist::toString(layout.partial)
+             << "}; reduce it first";
+    if (!layout.partial.empty() && !adds && !incoming.empty())
+      return op->emitOpError("is not linear in its operands together, of which more than one is a partial "
+                             "sum; reduce operand ")
+             << i;
+    if (adds || !layout.partial.empty())
+      incoming = layout.partial;
   }
   if (rule.isReshape) {
     Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
     if (placement(from) != placement(to))
-      return op->emitOpError("would move data: it goes from ") << dist::toString(from) << " to " << dist::toString(to);
+      return op->emitOpError("would move data: it goes from ")
+             << dist::toString(from) << " to " << dist::toString(to);
     if (!sameAxes(from.partial, to.partial))
-      return op->emitOpError("result 0 is laid out as a partial sum over {") << dist::toString(to.partial) << "} but is one over {"
-                                                                            << dist::toString(from.partial) << "}";
+      return op->emitOpError("result 0 is laid out as a partial sum over {")
+             << dist::toString(to.partial) << "} but is one over {" << dist::toString(from.partial) << "}";
     return success();
   }
   SmallVector<SmallVector<dist::Atom, 1>> atoms(rule.factors.size());
@@ -76,34 +86,39 @@ static LogicalResult verify(nn::FactorOpInterface op) {
         if (rule.factors[f].kind == nn::FactorKind::Unsplit)
           for (const dist::Atom &atom : layout.dims[d])
             if (!atom.axes.empty())
-              return op->emitOpError(what) << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
-                                           << "} but factor " << rule.factors[f].name << " must be whole";
+              return op->emitOpError(what)
+                     << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
+                     << "} but factor " << rule.factors[f].name << " must be whole";
         if (layout.dims[d].empty())
           continue;
         if (atoms[f].empty())
           atoms[f] = layout.dims[d];
         else if (atoms[f] != layout.dims[d])
-          return op->emitOpError(what) << " " << i << " dimension " << d << " is laid out otherwise than another along factor "
-                                       << rule.factors[f].name << " of " << rule.str();
+          return op->emitOpError(what)
+                 << " " << i << " dimension " << d << " is laid out otherwise than another along factor "
+                 << rule.factors[f].name << " of " << rule.str();
       }
     }
     return success();
   };
-  if (failed(meet(op->getOperands(), rule.operands, "operand")) || failed(meet(op->getResults(), rule.results, "result")))
+  if (failed(meet(op->getOperands(), rule.operands, "operand")) ||
+      failed(meet(op->getResults(), rule.results, "result")))
     return failure();
   for (auto [r, value] : llvm::enumerate(op->getResults())) {
     AxisList expected = incoming;
     for (auto [f, factor] : llvm::enumerate(rule.factors)) {
       bool inOperand = llvm::any_of(rule.operands, [&](auto &d) { return llvm::is_contained(d, int(f)); });
-      if (inOperand && !rule.resultHas(r, f) && factor.kind != nn::FactorKind::Cooperative && factor.kind != nn::FactorKind::Unsplit)
+      if (inOperand && !rule.resultHas(r, f) && factor.kind != nn::FactorKind::Cooperative &&
+          factor.kind != nn::FactorKind::Unsplit)
         for (const dist::Atom &atom : atoms[f])
           expected.append(atom.axes.begin(), atom.axes.end());
     }
     AxisList partial = dist::mergeNeighbours(layoutOf(value).partial);
     llvm::sort(expected);
     if (!sameAxes(partial, dist::mergeNeighbours(expected)))
-      return op->emitOpError("result ") << r << " is laid out as a partial sum over {" << dist::toString(partial) << "} but is one over {"
-                                        << dist::toString(expected) << "}";
+      return op->emitOpError("result ")
+             << r << " is laid out as a partial sum over {" << dist::toString(partial)
+             << "} but is one over {" << dist::toString(expected) << "}";
   }
   return success();
 }

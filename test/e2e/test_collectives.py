@@ -10,9 +10,10 @@ ACTIVATION = (4, 32, 64)
 COLLECTIVE = re.compile(r"dist\.collective(?:_start)? +(\w+) .*? over <([^>]*)> shape \[([0-9, ]*)\]")
 
 
-def collectives(variant, function):
+def collectives(variant, function, tp=2):
     """(kind, axes, shape) of every collective of a function of the partitioned program, in order."""
-    text = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--tp", "2", "--train", "adamw", "--to", "partition").stdout
+    text = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--tp", str(tp), "--train", "adamw", "--to",
+                     "partition").stdout
     body = text.split(f"func.func @{function}(")[1].split("func.func @")[0]
     found = COLLECTIVE.findall(body)
     assert len(found) == body.count("dist.collective"), "a collective is not understood"
@@ -45,3 +46,18 @@ def test_losses_exchange_three_numbers_a_token():
     """Of the cross entropy over a split vocabulary: a maximum, then the sum of exponentials with the label's logit."""
     rest = [(kind, shape) for kind, _, shape in collectives("gpt2_1layer", "train") if len(shape) and shape[-2:] == ACTIVATION[:2]]
     assert rest == [("all_reduce", ACTIVATION[:2]), ("all_reduce", (2, *ACTIVATION[:2]))]
+
+
+@pytest.mark.parametrize("variant", ["llama", "llama_ts"])
+def test_replicated_key_value_heads_are_reduced_lazily(variant):
+    """Two key and value heads on four ranks: 2 all-reduces a layer forward and 2 backward, as with as many heads as ranks, and
+    the gradients of the key and value weights at the end. test_training.py compares the losses."""
+    layers, outside_forward, outside_backward = 2, 1, 1  # the embedding; the head's cotangent
+    assert activations(collectives(variant, "infer", tp=4)) == [("all_reduce", '"tensor"=4')] * (2 * layers + outside_forward)
+    found = collectives(variant, "train", tp=4)
+    whole = [(kind, shape) for kind, axes, shape in found if axes == '"tensor"=4' and shape == ACTIVATION]
+    assert len(whole) == 4 * layers + outside_forward + outside_backward
+    among_copies = [(kind, shape) for kind, axes, shape in found if axes == '"tensor":(2)2']
+    assert among_copies == [("all_reduce", (64, 1, 16))] * (2 * layers), "the gradients of key and value weights, nothing else"
+    assert not [f for f in found if f[1] not in ('"tensor"=4', '"tensor":(2)2', '"tensor"=2') or
+                (f[1] == '"tensor"=2' and f[2])], "other sums"

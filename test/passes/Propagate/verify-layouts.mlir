@@ -23,6 +23,37 @@ func.func @passes(%x: !partial) -> tensor<32xf32, #dist.layout<[[4, 8]], partial
   return %1 : tensor<32xf32, #dist.layout<[[4, 8]], partial = ["t"=2]>>
 }
 
+// A product passes the partial sum of one operand along, and adds its own; a rotation that of what it turns.
+func.func @linear(%dy: tensor<4x8xf32, #dist.layout<[[4], [8 : "s"=2]], partial = ["t"=2]>>, %w: tensor<8x8xf32, #dist.layout<[[8], [8 : "s"=2]]>>,
+                  %x: !partial, %table: tensor<8xf32, #dist.layout<[[8]]>>)
+    -> (tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>, !partial) {
+  %0 = nn.contract %dy, %w {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io"}
+     : (tensor<4x8xf32, #dist.layout<[[4], [8 : "s"=2]], partial = ["t"=2]>>, tensor<8x8xf32, #dist.layout<[[8], [8 : "s"=2]]>>)
+     -> tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>
+  %1 = nn.rotary %x, %table, %table : (!partial, tensor<8xf32, #dist.layout<[[8]]>>, tensor<8xf32, #dist.layout<[[8]]>>) -> !partial
+  return %0, %1 : tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>, !partial
+}
+
+// -----
+
+!partial = tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>
+
+func.func @product_of_sums(%x: !partial, %y: !partial) -> !partial {
+  // expected-error@below {{is not linear in its operands together, of which more than one is a partial sum; reduce operand 1}}
+  %0 = nn.mul %x, %y : (!partial, !partial) -> !partial
+  return %0 : !partial
+}
+
+// -----
+
+!partial = tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["t"=2]>>
+
+func.func @table_of_sums(%x: tensor<4x8xf32, #dist.layout<[[4], [8]]>>, %table: tensor<8xf32, #dist.layout<[[8]], partial = ["t"=2]>>) -> !partial {
+  // expected-error@below {{is not linear in operand 1, which is a partial sum over {"t"=2}; reduce it first}}
+  %0 = nn.div %x, %table : (tensor<4x8xf32, #dist.layout<[[4], [8]]>>, tensor<8xf32, #dist.layout<[[8]], partial = ["t"=2]>>) -> !partial
+  return %0 : !partial
+}
+
 // -----
 
 func.func @forgotten_sum(%x: tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>, %w: tensor<8x8xf32, #dist.layout<[[8 : "t"=2], [8]]>>)
