@@ -246,10 +246,11 @@ mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
     return SliceOp::create(builder, loc, result, local, axes, shape, step.split);
   auto position = [&](int64_t atom) { return atom < 0 ? nullptr : builder.getI64IntegerAttr(atom); };
   bool permutes = step.kind == CollectiveKind::Permute;
+  bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
   return CollectiveOp::create(
       builder, loc, result, local, CollectiveKindAttr::get(context, *step.kind), axes,
       builder.getDenseI64ArrayAttr(shape), position(step.split), position(step.concat),
-      /*root=*/nullptr, /*reduce=*/nullptr, permutes ? LayoutAttr::get(context, step.before) : nullptr,
+      /*root=*/nullptr, reduces ? ReduceKindAttr::get(context, ReduceKind::Sum) : nullptr, permutes ? LayoutAttr::get(context, step.before) : nullptr,
       permutes ? LayoutAttr::get(context, step.after) : nullptr);
 }
 

@@ -137,23 +137,9 @@ FailureOr<Value> tessera::emitReshard(OpBuilder &b, Location loc, dist::ReshardP
       planner.plan(dist::elementBytes(element), from, to, [&] { return emitError(loc); });
   if (failed(plan))
     return failure();
-  auto position = [&](int64_t p) { return p >= 0 ? b.getI64IntegerAttr(p) : IntegerAttr(); };
   for (const dist::ReshardStep &step : plan->steps) {
-    auto result = RankedTensorType::get(step.after.localShape(), element);
-    auto shape = b.getDenseI64ArrayAttr(step.before.localAtoms());
-    auto axes = dist::AxesAttr::get(b.getContext(), step.axes);
-    if (!step.kind) {
-      local = dist::SliceOp::create(b, loc, result, local, axes, shape, b.getI64IntegerAttr(step.split));
-      continue;
-    }
-    bool reduces = *step.kind == dist::CollectiveKind::AllReduce || *step.kind == dist::CollectiveKind::ReduceScatter;
-    bool permutes = *step.kind == dist::CollectiveKind::Permute;
-    local = dist::CollectiveOp::create(
-        b, loc, result, local, *step.kind, axes, shape, position(step.split), position(step.concat), IntegerAttr(),
-        reduces ? dist::ReduceKindAttr::get(b.getContext(), dist::ReduceKind::Sum) : dist::ReduceKindAttr(),
-        permutes ? dist::LayoutAttr::get(b.getContext(), step.before) : dist::LayoutAttr(),
-        permutes ? dist::LayoutAttr::get(b.getContext(), step.after) : dist::LayoutAttr());
-    ++numCollectives;
+    local = dist::buildStep(b, loc, local, step);
+    numCollectives += step.kind.has_value();
   }
   return local;
 }
