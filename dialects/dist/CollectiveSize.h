@@ -28,4 +28,28 @@ inline rt::CollectiveSize collectiveSize(CollectiveKind kind, llvm::ArrayRef<Axi
   return size;
 }
 
+/// Of a permute over `axes`: how many ranks of a group receive their block from another one. The same in all groups, since
+/// the other axes stay where they are.
+inline int64_t movedByPermute(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes, const Layout &from, const Layout &to) {
+  llvm::SmallVector<int64_t> group = mesh.group(0, axes);
+  // As the runtime numbers them: by the axes of all atoms, in order.
+  auto blocks = [&](const Layout &layout) {
+    std::vector<int64_t> numbers;
+    for (int64_t rank : group) {
+      int64_t number = 0;
+      for (const Atom *atom : layout.atoms()) {
+        AxisList axes = atom->axes; // the microbatch is the same for all
+        llvm::erase_if(axes, [](const AxisRef &axis) { return axis.name == kMicroAxis; });
+        number = number * product(axes) + mesh.index(rank, axes);
+      }
+      numbers.push_back(number);
+    }
+    return numbers;
+  };
+  int64_t moved = 0;
+  for (auto [member, source] : llvm::enumerate(rt::permuteSources(blocks(from), blocks(to))))
+    moved += source != int64_t(member);
+  return moved;
+}
+
 } // namespace tessera::dist

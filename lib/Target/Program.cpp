@@ -5,8 +5,10 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "lib/Support/Location.h"
+#include "lib/Target/StepTime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -61,7 +63,8 @@ json::Value valueOf(Attribute attr) {
 
 class Writer {
 public:
-  Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro) : module(module), mesh(mesh), micro(micro) {
+  Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, int64_t threads)
+      : module(module), mesh(mesh), micro(micro), threads(threads) {
     for (auto [i, variable] : llvm::enumerate(module.getOps<nn::VariableOp>()))
       variables[variable.getSymName()] = i;
   }
@@ -84,19 +87,21 @@ private:
     return list;
   }
   void countSent(exec::CollectiveOp op, int64_t times);
+  /// Bytes of the buffers, each counted once.
+  static double bytesOf(ValueRange values);
   // The mesh's axes among `axes`, in the mesh's order: how figures are keyed.
   std::string setName(ArrayRef<dist::AxisRef> axes) const;
 
   ModuleOp module;
   const dist::Mesh &mesh;
-  int64_t micro;
+  int64_t micro, threads;
   llvm::StringMap<int64_t> variables;
   DenseMap<Value, int64_t> buffers;
   struct Sent {
     int64_t count = 0, total = 0; // bytes over all ranks
   };
   std::map<std::string, std::map<std::string, Sent>> sent;
-  double flops = 0;
+  StepTime time;
 };
 
 std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
@@ -155,9 +160,21 @@ void Writer::countSent(exec::CollectiveOp op, int64_t times) {
                                                  op.getSplit(), op.getConcat());
   if (op.getShift())
     size.moved = size.ranks;
+  else if (size.kind == rt::CollectiveKind::Permute)
+    size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
+                                      cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
+  time.collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, times);
   Sent &entry = sent[setName(axes)][op.getKind().str()];
   entry.count += times;
   entry.total += times * rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks);
+}
+
+double Writer::bytesOf(ValueRange values) {
+  double bytes = 0;
+  for (Value value : DenseSet<Value>(values.begin(), values.end()))
+    if (auto buffer = value.getDefiningOp<exec::BufferOp>())
+      bytes += double(buffer.getBytes());
+  return bytes;
 }
 
 LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times) {
@@ -168,6 +185,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
+      time.work(0, bytesOf(launch.getBuffers()), times);
       list.push_back(json::Object{{"op", "kernel"},
                                   {"symbol", launch.getKernel()},
                                   {"args", indices(launch.getBuffers())},
@@ -180,8 +198,8 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       json::Object attrs;
       for (NamedAttribute attr : call.getSettings())
         attrs[attr.getName().str()] = valueOf(attr.getValue());
-      if (auto work = op.getAttrOfType<FloatAttr>("flops"))
-        flops += work.getValueAsDouble() * double(times);
+      auto flops = op.getAttrOfType<FloatAttr>("flops");
+      time.work(flops ? flops.getValueAsDouble() : 0, bytesOf(call.getBuffers()), times);
       list.push_back(json::Object{{"op", "call"},
                                   {"function", call.getFunction()},
                                   {"args", indices(call.getBuffers())},
@@ -229,7 +247,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
 FailureOr<json::Object> Writer::program(func::FuncOp func) {
   buffers.clear();
   sent.clear();
-  flops = 0;
+  time = StepTime();
   json::Array bufferList, inputs, outputs, ops;
   for (Operation &op : func.getBody().front()) {
     if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
@@ -270,7 +288,6 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
       if (entry.getName() != "bound")
         memory[entry.getName().str()] = valueOf(entry.getValue());
   json::Object sentObject;
-  double seconds = flops / 5e10;
   for (auto &[axes, kinds] : sent) {
     json::Object byKind;
     for (auto &[kind, entry] : kinds) {
@@ -282,7 +299,7 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
   return json::Object{{"name", func.getName()},       {"inputs", std::move(inputs)},   {"outputs", std::move(outputs)},
                       {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
                       {"buffers", std::move(bufferList)}, {"ops", std::move(ops)},         {"memory", std::move(memory)},
-                      {"sent", std::move(sentObject)},    {"flops", int64_t(flops)},       {"step_seconds", seconds}};
+                      {"sent", std::move(sentObject)},    {"flops", int64_t(time.flops())}, {"step_seconds", time.seconds(threads)}};
 }
 
 } // namespace
@@ -295,7 +312,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   int64_t micro = 1;
   if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
     micro = attr.getInt();
-  Writer writer(module, mesh, micro);
+  Writer writer(module, mesh, micro, info.threads);
   json::Array axes, variables, programs;
   for (const dist::AxisRef &axis : mesh.declared())
     axes.push_back(json::Array{axis.name, axis.size});

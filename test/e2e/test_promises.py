@@ -49,6 +49,42 @@ def test_memory_and_bytes_sent(program, tmp_path, variant, mesh, kind):
         assert not any(entry["bytes"] for axis in promised["sent"].values() for entry in axis.values())
 
 
+PERMUTE_PLAN = """
+[mesh]
+a = 2
+b = 2
+[[value]]
+match = "node_relu"
+split = { 0 = ["a"] }
+[[value]]
+match = "node_gelu"
+split = { 0 = ["b"] }
+"""
+
+
+@pytest.mark.parametrize("mpi", [False, True])
+def test_bytes_of_a_permute(tmp_path, mpi):
+    """Rows split over one axis move to the other: two of the four ranks have theirs already, the others get it by one message."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(PERMUTE_PLAN)
+    h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "-o", tmp_path / "p", "--plan", plan, *TRAIN)
+    compiled = h.Program(tmp_path / "p", 4)
+    promised = compiled.info("infer")
+    half = 12 // 2 * 36 * 4  # bytes of the rows that a rank holds of the gelu's result
+    assert promised["sent"]["a,b"]["permute"] == {"count": 1, "bytes": half // 2}
+    for kind in ("infer", "train"):
+        assert_promise_kept(compiled.info(kind), stats_of(compiled, "mlp", tmp_path / kind, kind, mpi))
+    assert compiled.info("train")["sent"]["a,b"]["permute"]["bytes"] > half // 2, "backward, the other way"
+
+
+def test_estimated_seconds(program):
+    """The estimate falls with the work of a rank, not below what its collectives take (docs/program-format.md)."""
+    one, two = (program("gpt2", mesh, (*TRAIN, "--threads", "1")).info("train") for mesh in ("1", "tp2"))
+    assert one["step_seconds"] > one["flops"] / 1e11
+    count = sum(entry["count"] for kinds in two["sent"].values() for entry in kinds.values())
+    assert 5e-6 * count < two["step_seconds"] < one["step_seconds"] + 1e-3
+
+
 def all_reduces(info):
     """(count, bytes) of the tensor axis's all-reduces; any other collective over it is a failure."""
     sent = info["sent"].get("tensor", {})
