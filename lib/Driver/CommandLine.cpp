@@ -10,6 +10,20 @@ namespace cl = llvm::cl;
 
 namespace {
 
+// A flag; LLVM's own parser has its own way of reporting.
+struct FlagParser : cl::parser<bool> {
+  using cl::parser<bool>::parser;
+  static std::string problem;
+  bool parse(cl::Option &, llvm::StringRef name, llvm::StringRef text, bool &value) {
+    value = text.empty() || text == "true" || text == "1";
+    if (!value && text != "false" && text != "0")
+      problem = ("--" + name + "=" + text + ": expected no value, or true or false").str();
+    return !problem.empty();
+  }
+};
+std::string FlagParser::problem;
+using Flag = cl::opt<bool, false, FlagParser>;
+
 // The options that say what to compile, which all commands share.
 struct Command {
   cl::SubCommand sub;
@@ -29,7 +43,7 @@ struct Command {
   cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
   cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
   cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
-  cl::opt<bool> asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
+  Flag asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
   cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
   cl::opt<std::string> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
                            cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
@@ -44,10 +58,10 @@ struct CompileCommand : Command {
                           cl::value_desc("PHASE"), cl::sub(sub)};
   cl::opt<std::string> from{"from", cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"), cl::value_desc("PHASE"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"), cl::value_desc("DIR"), cl::sub(sub)};
-  cl::opt<std::string> report{"report", cl::desc("write a report"), cl::value_desc("FILE.json"), cl::sub(sub)};
-  cl::opt<bool> timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
-  cl::opt<bool> verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
-  cl::opt<bool> listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
+  cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"), cl::value_desc("FILE.json|.html"), cl::sub(sub)};
+  Flag timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
+  Flag verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
+  Flag listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
 
   using Command::Command;
 };
@@ -57,13 +71,15 @@ int usage(const llvm::Twine &message) {
   return 2;
 }
 
-// LLVM's message without the name of the tool before each line.
-std::string withoutToolName(llvm::StringRef text) {
+// LLVM's messages without the name of the program before each line: one error, then notes.
+std::string withoutProgramName(llvm::StringRef text) {
   std::string result;
   for (llvm::StringRef line : llvm::split(text.trim(), '\n')) {
-    line.consume_front("tessera: ");
+    line.consume_front("error: ");
     result += (result.empty() ? "" : "\nnote: ") + line.str();
   }
+  for (size_t at; (at = result.find("error --help")) != std::string::npos;)
+    result.replace(at, 5, "tessera");
   return result;
 }
 
@@ -126,6 +142,8 @@ int read(CompileCommand &command, CompileOptions &options) {
   options.output = command.output;
   options.dumpDirectory = command.dump;
   options.report = command.report;
+  if (llvm::StringRef report = options.report; !report.empty() && !report.ends_with(".json") && !report.ends_with(".html"))
+    return usage("--report=" + report + ": expected FILE.json or FILE.html");
   options.timing = command.timing || command.verbose;
   for (auto [text, phase, name] : {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
     if (!text->empty()) {
@@ -172,8 +190,11 @@ int tessera::runCommandLine(int argc, char **argv) {
   std::vector<const char *> arguments(argv, argv + argc);
   if (llvm::none_of(arguments, [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
     arguments[0] = "error";
-  if (!cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os))
-    return llvm::StringRef(problems).trim().empty() ? 2 : usage(llvm::StringRef(problems).trim());
+  bool parsed = cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os);
+  if (!FlagParser::problem.empty())
+    return usage(FlagParser::problem);
+  if (!parsed) // a missing value has been reported already
+    return problems.empty() ? 2 : usage(withoutProgramName(problems));
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {

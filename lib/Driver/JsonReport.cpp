@@ -1,6 +1,7 @@
-// --report: the facts of a compilation as JSON.
+// --report: the facts of a compilation as JSON, or as a page that shows the same JSON.
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
+#include "lib/Driver/ReportPage.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -57,6 +58,15 @@ static void addFacts(const Facts &facts, json::Object &root) {
   root["padded"] = std::move(paddings);
 }
 
+// The page with the report in it, which its script reads.
+static std::string page(std::string report) {
+  // Inside of strings only, where "\\u003c" is the same character: "</script>" would end the script.
+  for (size_t at; (at = report.find('<')) != std::string::npos;)
+    report.replace(at, 1, "\\u003c");
+  auto [before, after] = StringRef(kReportPage).split("REPORT_JSON");
+  return (llvm::Twine(before) + report + after).str();
+}
+
 LogicalResult tessera::writeReport(const Compilation &compilation, const std::string &path) {
   Location here = UnknownLoc::get(&compilation.context);
   json::Object root{{"model", compilation.options.model}}, phases;
@@ -64,7 +74,7 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     addFacts(*compilation.facts, root);
   // The figures that the program promises, by program.
   if (llvm::Expected<json::Value> description = json::parse(compilation.description)) {
-    json::Object memory, sent;
+    json::Object memory, sent, estimates;
     if (const json::Object *object = description->getAsObject())
       if (const json::Array *programs = object->getArray("programs"))
         for (const json::Value &value : *programs)
@@ -72,9 +82,11 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
             std::string name = program->getString("name")->str();
             memory[name] = *program->get("memory");
             sent[name] = *program->get("sent");
+            estimates[name] = *program->get("step_seconds");
           }
     root["memory"] = std::move(memory);
     root["sent"] = std::move(sent);
+    root["step_seconds"] = std::move(estimates);
   } else {
     llvm::consumeError(description.takeError()); // no description: --to an earlier phase
   }
@@ -85,7 +97,8 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
   auto file = openOutputFile(path, &message);
   if (!file)
     return emitError(here) << message;
-  file->os() << llvm::formatv("{0:2}\n", json::Value(std::move(root)));
+  std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(root)));
+  file->os() << (StringRef(path).ends_with(".html") ? page(text) : text);
   file->keep();
   return success();
 }

@@ -18,7 +18,8 @@ void installDiagnostics(mlir::MLIRContext &context);
 void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os);
 
 struct Compilation;
-/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in the file `path`.
+/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in the file `path`,
+/// or as a page around that JSON when it is called .html.
 llvm::LogicalResult writeReport(const Compilation &compilation, const std::string &path);
 
 } // namespace tessera

@@ -104,9 +104,17 @@ def test_no_permission_to_write(tmp_path):
 
 @pytest.mark.parametrize("options", [
     ("--no-such-option",), ("--tp",), ("--tp", "two"), ("--tp", "0"), ("--tp", "-1"), ("--train", "adamx"),
-    ("--microbatches", "0"), ("--bind", "batch"), ("--dtype", "f99"), ("--to", "nowhere")])
+    ("--microbatches", "0"), ("--microbatches", "1.5"), ("--bind", "batch"), ("--bind", "batch=" + "9" * 20), ("--dtype", "f99"),
+    ("--to", "nowhere"), ("--timing=maybe",), ("--as-written=3",), ("-v=x", "--no-such-option"), ("--threads", "nan"),
+    ("another.onnx",)])
 def test_wrong_usage(tmp_path, options):
-    compile_fails(tmp_path, GPT2, *options, status=2)
+    result = compile_fails(tmp_path, GPT2, *options, status=2)
+    assert result.stderr.count("error") == 1, "one error, and in our own words"
+
+
+def test_the_last_of_an_option_given_twice_wins():
+    plan = h.checked(h.TESSERA, "plan", GPT2, "--tp", "4", "--dp", "8", "--tp", "2", "--dp", "1").stdout
+    assert "tensor = 2" in plan and "tensor = 4" not in plan
 
 
 @pytest.mark.parametrize("options,word", [
@@ -248,9 +256,21 @@ def test_weights_of_another_model(gpt2, program, tmp_path):
     h.assert_error(result)
 
 
-@pytest.mark.parametrize("arguments", [("frobnicate",), ("train",), ("train", "--steps", "x"), ("infer", "--nothing")])
+@pytest.mark.parametrize("arguments", [
+    ("frobnicate",), ("train",), ("train", "--steps", "x"), ("train", "--steps", "9" * 20), ("train", "--steps"),
+    ("train", "--shuffle=maybe"), ("train", "--lr", "nan"), ("train", "--lr", "inf"), ("train", "--betas", "0.9,x"),
+    ("train", "--clip-norm", "-1"), ("info", "--threads", "0.5"), ("info", "--json=x"), ("infer", "--nothing"),
+    ("infer", "--repeat", "1e3", "--output", "d")])
 def test_wrong_usage_of_the_executable(gpt2, arguments):
-    h.assert_error(h.run(*gpt2.command(*arguments)), status=2)
+    result = h.run(*gpt2.command(*arguments))
+    h.assert_error(result, *(arguments[1:2] if "=" not in "".join(arguments) else ()), status=2)
+    assert result.stderr.count("error") == 1
+
+
+def test_the_last_value_of_the_executables_options_wins(gpt2, tmp_path):
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+    arguments = gpt2.train_arguments(tmp_path, data, 1, "--lr", "5", "--lr", "1e-3", "--steps", "2")
+    h.checked(*gpt2.command(*arguments))
 
 
 def test_tokens_out_of_the_vocabulary(gpt2, tmp_path):

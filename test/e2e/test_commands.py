@@ -91,6 +91,19 @@ def test_report(tmp_path):
     assert {"import", "lower", "link"} <= report["seconds"].keys()
 
 
+def test_report_as_a_page(tmp_path):
+    """The page holds the JSON report and nothing from elsewhere."""
+    for suffix in ("json", "html"):
+        h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *SGD, "--report", tmp_path / f"r.{suffix}")
+    page, report = (tmp_path / "r.html").read_text(), json.loads((tmp_path / "r.json").read_text())
+    held = json.loads(page.split('<script type="application/json" id="report">')[1].split("</script>")[0])
+    del held["seconds"], report["seconds"]
+    assert held == report
+    assert "http" not in page and " src=" not in page and page.rstrip().endswith("</html>")
+    result = h.tessera("compile", GPT2, "-o", tmp_path / "q", "--report", tmp_path / "r.txt")
+    h.assert_error(result, "r.txt", "FILE.html", status=2)
+
+
 def test_the_chosen_loss_is_a_note(tmp_path):
     said = "note: the loss is cross_entropy:logits"
     assert said in h.checked(h.TESSERA, "compile", GPT2, *SGD, "--to", "differentiate", "-o", tmp_path / "a").stderr
