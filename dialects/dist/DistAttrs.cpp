@@ -153,8 +153,9 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
     StringRef key;
     if (parser.parseKeyword(&key) || parser.parseEqual())
       return {};
-    if (key == "partial") {
-      if (parser.parseLSquare() || parseAxes(parser, layout.partial) || parser.parseRSquare())
+    if (key == "partial" || key == "flat") {
+      AxisList &axes = key == "partial" ? layout.partial : layout.flat;
+      if (parser.parseLSquare() || parseAxes(parser, axes) || parser.parseRSquare())
         return {};
     } else if (key == "tier") {
       StringRef text;
@@ -167,7 +168,7 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
       }
       layout.tier = *tier;
     } else {
-      parser.emitError(loc) << "unknown property '" << key << "' of a layout; expected partial or tier";
+      parser.emitError(loc) << "unknown property '" << key << "' of a layout; expected partial, flat or tier";
       return {};
     }
   }

@@ -48,9 +48,10 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "where a tensor is";
   let description = [{
-    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], tier = host>`: per dimension
+    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], flat = ["seq"=4], tier = host>`: per dimension
     its atoms, major to minor; an atom has a size, the size it is padded to if another, and the axes that split it. `partial`
-    names the axes over which the ranks' values must be summed. The encoding of a tensor type, whose extents are the products of
+    names the axes over which the ranks' values must be summed, `flat` those that cut the flattened block of a rank into
+    pieces (storage of training state). The encoding of a tensor type, whose extents are the products of
     the sizes.
   }];
   let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);

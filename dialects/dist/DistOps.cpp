@@ -109,13 +109,26 @@ LogicalResult SliceOp::verify() {
   return verifyShapes(*this, getShape(), after, getSource().getType(), getResult().getType());
 }
 
+/// A vector of at least as many elements as the block has.
+static LogicalResult verifyFlat(Operation *op, RankedTensorType block, RankedTensorType vector) {
+  if (vector.getRank() == 1 && vector.getNumElements() >= block.getNumElements() &&
+      vector.getElementType() == block.getElementType())
+    return success();
+  return op->emitOpError("goes between ") << block << " and " << vector << "; expected a vector of at least "
+                                          << block.getNumElements() << " elements of the same type";
+}
+
+LogicalResult FlattenOp::verify() { return verifyFlat(*this, getSource().getType(), getResult().getType()); }
+LogicalResult UnflattenOp::verify() { return verifyFlat(*this, getResult().getType(), getSource().getType()); }
+
 LogicalResult MaskPaddingOp::verify() {
   if (getShape().size() != 3)
     return emitOpError("has a shape of ") << getShape().size() << " extents; expected [outer, n, inner]";
   auto source = getSource().getType();
   // outer and inner are products over dimensions, so the extents factor the element count and not each dimension.
+  int64_t pieces = getPiece() ? product(getPiece()->getAxes()) : 1;
   if (llvm::any_of(getShape(), [](int64_t extent) { return extent < 1; }) ||
-      ShapedType::getNumElements(getShape()) != source.getNumElements())
+      llvm::divideCeil(ShapedType::getNumElements(getShape()), pieces) != uint64_t(source.getNumElements()))
     return emitOpError("has a shape [") << getShape() << "] that does not factor the source " << source;
   int64_t padded = getShape()[1] * product(getAxes().getAxes());
   if (int64_t(getSize()) < 0 || int64_t(getSize()) > padded)

@@ -44,17 +44,35 @@ def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Dist_FlattenOp : Dist_Op<"flatten", [Pure]> {
+  let summary = "a local block as a vector, longer where it is to be cut into equal pieces";
+  let description = [{The elements in row-major order; what the vector has beyond them is undefined.}];
+  let arguments = (ins Dist_LocalTensor:$source);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_UnflattenOp : Dist_Op<"unflatten", [Pure]> {
+  let summary = "the local block that the first elements of a vector are";
+  let arguments = (ins Dist_LocalTensor:$source);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "writes a value into the padding of one atom";
   let description = [{
     `shape` = `[outer, n, inner]` describes the source with the atom in the middle. Position j of the rank with index i is
     position i * n + j of the atom; where that is not below `size` the result is `value`, else the source's element.
+    With `piece` the source is a vector, the block of the rank's index in these axes of the flattened shape.
   }];
   let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$size,
-                       TypedAttrInterface:$value);
+                       TypedAttrInterface:$value, OptionalAttr<Dist_AxesAttr>:$piece);
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = [{
-    $source `over` $axes `shape` $shape `size` $size `value` $value attr-dict `:` type($source)
+    $source `over` $axes `shape` $shape `size` $size `value` $value (`piece` $piece^)? attr-dict `:` type($source)
   }];
   let hasVerifier = 1;
 }

@@ -55,6 +55,8 @@ SmallVector<int64_t> Layout::globalShape() const {
 }
 
 SmallVector<int64_t> Layout::localShape() const {
+  if (!flat.empty())
+    return {localElements()};
   SmallVector<int64_t> shape;
   for (const auto &dim : dims) {
     int64_t extent = 1;
@@ -66,6 +68,8 @@ SmallVector<int64_t> Layout::localShape() const {
 }
 
 SmallVector<int64_t> Layout::localAtoms() const {
+  if (!flat.empty())
+    return {localElements()};
   SmallVector<int64_t> sizes;
   for (const Atom *atom : atoms())
     sizes.push_back(atom->local());
@@ -76,7 +80,7 @@ int64_t Layout::localElements() const {
   int64_t n = 1;
   for (const Atom *atom : atoms())
     n *= atom->local();
-  return n;
+  return flat.empty() ? n : divideCeil(n, product(flat));
 }
 
 SmallVector<Atom *> Layout::atoms() {
@@ -103,7 +107,7 @@ size_t Layout::firstAtom(size_t dim) const {
 }
 
 bool Layout::isReplicated() const {
-  return partial.empty() && all_of(atoms(), [](const Atom *atom) { return atom->axes.empty(); });
+  return partial.empty() && flat.empty() && all_of(atoms(), [](const Atom *atom) { return atom->axes.empty(); });
 }
 
 bool Layout::hasPadding() const {
@@ -114,6 +118,7 @@ AxisList Layout::splittingAxes() const {
   AxisList axes;
   for (const Atom *atom : atoms())
     axes.append(atom->axes.begin(), atom->axes.end());
+  axes.append(flat.begin(), flat.end());
   return axes;
 }
 
@@ -129,9 +134,25 @@ Layout Layout::withoutPartial() const {
   return layout;
 }
 
+Layout Layout::withoutFlat() const {
+  Layout layout = *this;
+  layout.flat.clear();
+  return layout;
+}
+
+Layout Layout::piece() const {
+  Layout layout;
+  layout.dims.resize(1);
+  layout.dims[0].push_back(Atom(withoutFlat().localElements(), localElements() * product(flat), flat));
+  layout.partial = partial;
+  layout.tier = tier;
+  return layout;
+}
+
 Layout Layout::unsplit() const {
   Layout layout = *this;
   layout.partial.clear();
+  layout.flat.clear();
   for (Atom *atom : layout.atoms())
     atom->axes.clear();
   return layout;
@@ -156,6 +177,7 @@ Layout Layout::canonical() const {
     atom->axes = mergeNeighbours(atom->axes);
   llvm::sort(layout.partial);
   layout.partial = mergeNeighbours(layout.partial);
+  layout.flat = mergeNeighbours(layout.flat);
   return layout;
 }
 
@@ -173,7 +195,7 @@ static LogicalResult verifyAxis(const AxisRef &axis, AxisList &seen, EmitError e
   for (const AxisRef &other : seen)
     if (overlaps(axis, other))
       return emitError() << "axis " << toString(axis) << " occurs twice in the layout (also as "
-                         << toString(other) << "); an axis splits one atom or is partial";
+                         << toString(other) << "); an axis splits one atom, or is partial, or cuts flat storage";
   seen.push_back(axis);
   return success();
 }
@@ -205,6 +227,13 @@ LogicalResult Layout::verify(EmitError emitError) const {
   for (const AxisRef &axis : partial)
     if (failed(verifyAxis(axis, seen, emitError)))
       return failure();
+  int64_t pieces = 1, padded;
+  for (const AxisRef &axis : flat) {
+    if (failed(verifyAxis(axis, seen, emitError)))
+      return failure();
+    if (MulOverflow(pieces, axis.size, pieces) || AddOverflow(elements, pieces, padded))
+      return emitError() << "flat storage has more than 2^63 pieces or elements";
+  }
   return success();
 }
 
@@ -216,7 +245,8 @@ hash_code hash_value(const Layout &layout) {
       hash =
           hash_combine(hash, atom.size, atom.padded, hash_combine_range(atom.axes.begin(), atom.axes.end()));
   }
-  return hash_combine(hash, hash_combine_range(layout.partial.begin(), layout.partial.end()));
+  return hash_combine(hash, hash_combine_range(layout.partial.begin(), layout.partial.end()),
+                      hash_combine_range(layout.flat.begin(), layout.flat.end()));
 }
 
 raw_ostream &operator<<(raw_ostream &os, const Layout &layout) {
@@ -235,6 +265,8 @@ raw_ostream &operator<<(raw_ostream &os, const Layout &layout) {
   os << ']';
   if (layout.isPartial())
     os << ", partial = [" << toString(layout.partial) << ']';
+  if (!layout.flat.empty())
+    os << ", flat = [" << toString(layout.flat) << ']';
   if (layout.tier != Tier::Device)
     os << ", tier = " << stringify(layout.tier);
   return os;

@@ -9,6 +9,9 @@
 //
 // A value may be *partial* over axes: the true value is the sum over these axes of what the ranks hold.
 //
+// State of training (parameters, gradients, optimizer state) may be stored *flat* over axes that do nothing else in the layout:
+// the block that the atoms give a rank is flattened, padded to a multiple of these axes' product, and cut into equal pieces.
+//
 // Example: packed q, k, v of 12 heads of 64, the heads split over 8 ranks of "tensor" (and padded to 16), the
 // batch over "data":  #dist.layout<[[32 : "data"=2], [128], [3, 12 pad 16 : "tensor"=8, 64]]> on
 // tensor<32x128x2304xf32>. A rank holds 16 x 128 x (3 x 2 x 64). A dimension of extent 1 has no atoms.
@@ -44,6 +47,8 @@ using EmitError = llvm::function_ref<mlir::InFlightDiagnostic()>;
 struct Layout {
   llvm::SmallVector<llvm::SmallVector<Atom, 1>, 4> dims;
   AxisList partial;
+  /// Flat storage: the axes that cut the flattened block.
+  AxisList flat;
   Tier tier = Tier::Device;
 
   /// Every rank holds everything: one atom per dimension, none for extent 1.
@@ -51,7 +56,7 @@ struct Layout {
 
   /// Extents without padding.
   llvm::SmallVector<int64_t> globalShape() const;
-  /// Extents of what one rank holds, padding included.
+  /// Extents of what one rank holds, padding included; one extent if flat.
   llvm::SmallVector<int64_t> localShape() const;
   /// The same by atoms, flat: the `shape` of collectives.
   llvm::SmallVector<int64_t> localAtoms() const;
@@ -68,11 +73,15 @@ struct Layout {
   /// Whether every rank holds the whole true value.
   bool isReplicated() const;
   bool hasPadding() const;
-  /// Axes that split an atom, in order of the atoms.
+  /// Axes that split an atom, in order of the atoms, then those of flat storage.
   AxisList splittingAxes() const;
   /// Axes that split or are partial.
   AxisList usedAxes() const;
   Layout withoutPartial() const;
+  /// What is cut into pieces by flat storage: the block of a rank.
+  Layout withoutFlat() const;
+  /// Flat storage as a layout of the flattened block: one atom of its elements, padded, over `flat`; partial as this.
+  Layout piece() const;
   /// The same atoms (size and padding) with no axes.
   Layout unsplit() const;
   /// Whether both have the same dims, atoms, sizes and padding (axes, partial and tier may differ).

@@ -191,6 +191,87 @@ ReshardPlanner::~ReshardPlanner() = default;
 
 FailureOr<ReshardPlan> ReshardPlanner::plan(double elementBytes, const Layout &from, const Layout &to,
                                             EmitError emitError) {
+  return from.flat.empty() && to.flat.empty() ? search(elementBytes, from, to, emitError)
+                                              : planFlat(elementBytes, from, to, emitError);
+}
+
+/// `axes` without the parts that `drop` covers; nothing when digits do not nest.
+static std::optional<AxisList> minus(AxisList axes, AxisList drop) {
+  if (!refine({&axes, &drop}))
+    return std::nullopt;
+  return mergeNeighbours(without(axes, drop));
+}
+
+FailureOr<ReshardPlan> ReshardPlanner::planFlat(double elementBytes, Layout from, Layout to, EmitError emitError) {
+  dropMicro(from.partial);
+  dropMicro(to.partial);
+  from = from.canonical(), to = to.canonical();
+  to.tier = from.tier;
+  if (!from.sameAtoms(to))
+    return fail(emitError, "cannot reshard between layouts of different atoms or padding");
+  ReshardPlan plan;
+  Layout at = from;
+  auto move = [&](const Layout &target) -> LogicalResult {
+    auto part = search(elementBytes, at, target, emitError);
+    if (failed(part))
+      return failure();
+    append_range(plan.steps, part->steps);
+    plan.cost.bytes += part->cost.bytes;
+    plan.cost.seconds += part->cost.seconds;
+    plan.expanded += part->expanded;
+    plan.exceedsMemory |= part->exceedsMemory;
+    at = target;
+    return success();
+  };
+  auto regroup = [&](ReshardStep::Local local, const Layout &target) {
+    ReshardStep step{std::nullopt, {}, -1, -1, at, target, {}};
+    step.local = local;
+    plan.steps.push_back(step);
+    at = target;
+  };
+  // From pieces to pieces of the same block, if both are cut from one vector.
+  bool staysFlat = from.dims == to.dims && !from.flat.empty() && !to.flat.empty() &&
+                   from.piece().unsplit() == to.piece().unsplit();
+  if (staysFlat) {
+    at = from.piece();
+    if (failed(move(to.piece())))
+      return failure();
+    return plan;
+  }
+  if (!from.flat.empty()) {
+    at = from.piece();
+    Layout whole = at.unsplit();
+    whole.partial = from.partial;
+    if (failed(move(whole)))
+      return failure();
+    regroup(ReshardStep::Unflatten, from.withoutFlat());
+  }
+  if (to.flat.empty()) {
+    if (failed(move(to)))
+      return failure();
+    return plan;
+  }
+  // Only what splits the block is reduced before it is cut.
+  Layout block = to.withoutFlat();
+  std::optional<AxisList> kept = minus(from.partial, block.splittingAxes());
+  std::optional<AxisList> rest = kept ? minus(*kept, to.flat) : std::nullopt;
+  if (!rest)
+    return fail(emitError, "cannot reshard between layouts whose sub-axes of one axis do not nest");
+  block.partial = *kept;
+  if (failed(move(block)))
+    return failure();
+  Layout vector = to.piece(), scattered = vector;
+  vector = vector.unsplit();
+  vector.partial = *kept;
+  scattered.partial = *rest;
+  regroup(ReshardStep::Flatten, vector);
+  if (failed(move(scattered)) || failed(move(to.piece())))
+    return failure();
+  return plan;
+}
+
+FailureOr<ReshardPlan> ReshardPlanner::search(double elementBytes, const Layout &from, const Layout &to,
+                                              EmitError emitError) {
   Moving moving{from, to, {}, {}, {}, {}};
   if (failed(moving.build(elementBytes, model, emitError)))
     return failure();
@@ -242,6 +323,10 @@ mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
   auto result = mlir::RankedTensorType::get(step.after.localShape(), source.getElementType());
   AxesAttr axes = AxesAttr::get(context, step.axes);
   SmallVector<int64_t> shape = step.before.localAtoms();
+  if (!step.kind && step.local == ReshardStep::Flatten)
+    return FlattenOp::create(builder, loc, result, local);
+  if (!step.kind && step.local == ReshardStep::Unflatten)
+    return UnflattenOp::create(builder, loc, result, local);
   if (!step.kind)
     return SliceOp::create(builder, loc, result, local, axes, shape, step.split);
   auto position = [&](int64_t atom) { return atom < 0 ? nullptr : builder.getI64IntegerAttr(atom); };

@@ -4,6 +4,9 @@
 // reduce-scatters, all-reduces and permutes over sets of axes, each at its modelled time. No state on the way
 // is larger on a rank than the larger of the two ends. Axes that both layouts have in common as the major
 // part of an atom, and axes that neither mentions, stay where they are.
+//
+// Flat storage is dealt with around the search: a flat source is gathered, a flat target is made from the rank's block
+// as a vector, by a reduce-scatter over the axes of the storage before what remains is reduced.
 #pragma once
 
 #include "dialects/dist/Cost.h"
@@ -14,16 +17,22 @@
 
 namespace tessera::dist {
 
+/// On a reshard that gathers flat storage, and on what it becomes: "forward" or "backward". Gathers for the two are kept apart, so that
+/// nothing is whole from one to the other, and are done for each microbatch.
+inline constexpr llvm::StringLiteral kGatherAttr = "dist.gather";
+
 /// One movement. `split` and `concat` are flat indices of atoms, as in dist.collective; -1 where the kind has
 /// none.
 struct ReshardStep {
-  /// Nothing for a local slice (of atom `split`).
+  enum Local { Slice, Flatten, Unflatten };
+  /// Nothing for what happens on a rank alone: `local`.
   std::optional<CollectiveKind> kind;
   AxisList axes;
   int64_t split = -1, concat = -1;
   /// The value's layout before and after the step. Its `shape` is before.localAtoms().
   Layout before, after;
   Traffic cost;
+  Local local = Slice;
 };
 
 struct ReshardPlan {
@@ -58,13 +67,16 @@ public:
   const CostModel &costs() const { return model; }
 
 private:
+  mlir::FailureOr<ReshardPlan> search(double elementBytes, const Layout &from, const Layout &to, EmitError emitError);
+  mlir::FailureOr<ReshardPlan> planFlat(double elementBytes, Layout from, Layout to, EmitError emitError);
+
   CostModel model;
   /// Results by sizes, not names: equal problems on other axes are found again.
   struct Memo;
   std::unique_ptr<Memo> memo;
 };
 
-/// Emits the operator of one step on what a rank holds: dist.slice or dist.collective.
+/// Emits the operator of one step on what a rank holds.
 mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
                       const ReshardStep &step);
 

@@ -37,6 +37,10 @@ struct Command {
   cl::opt<std::string> sp{"sp", cl::desc("recipe: sequence parallelism, mesh axis \"seq\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> spMode{"sp-mode", cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
                           cl::value_desc("MODE"), cl::sub(sub)};
+  cl::opt<std::string> zero{"zero", cl::desc("recipe: store in pieces over \"data\": 1 optimizer state, 2 + gradients, 3 + parameters"), cl::value_desc("STAGE"),
+                        cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> regather{"regather", cl::desc("whether the backward gathers again what the forward gathered: never, always or auto (ZeRO-3 does)"),
+                            cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
   cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
@@ -112,6 +116,11 @@ int read(Command &command, CompileOptions &options) {
     return usage("--sp-mode=" + command.spMode + ": needs --sp N");
   if (options.assign.tpDepth > 0 && (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
     return usage("--tp-depth=" + command.tpDepth + ": expected with --tp-mode 2.5d, and a divisor of --tp");
+  if (llvm::StringRef(command.zero).getAsInteger(10, options.assign.zero) || options.assign.zero < 0 || options.assign.zero > 3)
+    return usage("--zero=" + command.zero + ": expected 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)");
+  options.assign.regather = command.regather;
+  if (!llvm::is_contained({"never", "always", "auto"}, options.assign.regather))
+    return usage("--regather=" + command.regather + ": expected never, always or auto");
   options.optimizer = command.train;
   if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
     return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");

@@ -120,7 +120,8 @@ int tessera::explain(const CompileOptions &options, const std::string &glob) {
   for (auto &[axis, size] : facts.mesh)
     os << " " << axis << "=" << size;
   os << (facts.mesh.empty() ? " of one rank\n" : "\n");
-  os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis is split over it\n\n";
+  os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis is split over it, "
+        "flat/axis stored in pieces over it\n\n";
   printOperators(facts, program, glob, os);
   if (glob.empty()) {
     printTotals(facts, os);

@@ -22,7 +22,7 @@ std::string axesText(ArrayRef<dist::AxisRef> axes) {
   return text;
 }
 
-// `f32[4/data, 32, 12>16/tensor*64] partial tensor`: atoms of a dimension joined by `*`, `>` before the padded size, `/` before the axes.
+// `f32[4/data, 32, 12>16/tensor*64] partial tensor flat/seq`: atoms of a dimension joined by `*`, `>` before the padded size, `/` before the axes.
 std::string typeText(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   std::string text;
@@ -47,6 +47,8 @@ std::string typeText(Type type) {
   os << "]";
   if (!layout.partial.empty())
     os << " partial " << axesText(layout.partial);
+  if (!layout.flat.empty())
+    os << " flat/" << axesText(layout.flat);
   return text;
 }
 
@@ -93,8 +95,11 @@ MoveFact Collector::moveOf(dist::ReshardOp op) {
   FailureOr<dist::ReshardPlan> plan = planner.plan(from, to);
   if (failed(plan))
     return move;
-  // What is cut into microbatches moves once for each of them.
-  bool repeats = llvm::any_of(dist::getLayout(from).splittingAxes(), isMicro) && llvm::any_of(dist::getLayout(to).splittingAxes(), isMicro);
+  // What is cut into microbatches moves once for each of them, and so do parameters that are not kept.
+  bool trains = !op->getParentOfType<func::FuncOp>().getOps<nn::AssignOp>().empty();
+  bool repeats = (trains && op->hasAttr(dist::kGatherAttr)) ||
+                 (llvm::any_of(dist::getLayout(from).splittingAxes(), isMicro) &&
+                  llvm::any_of(dist::getLayout(to).splittingAxes(), isMicro));
   int64_t times = repeats ? facts.microbatches : 1;
   move.bytes = plan->cost.bytes * times;
   move.seconds = plan->cost.seconds * times;

@@ -127,6 +127,8 @@ json::Object Writer::variable(nn::VariableOp op) {
                       {"of", nullptr},
                       {"slot", nullptr},
                       {"init", op.getInit()}};
+  if (!layout.flat.empty())
+    object["flat"] = json::Object{{"axes", axesOf(layout.flat)}, {"padded", layout.localElements() * dist::product(layout.flat)}};
   if (op.getOf())
     object["of"] = *op.getOf();
   if (op.getSlot())

@@ -68,7 +68,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, microbatches});
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, microbatches, zero, regather});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -84,6 +84,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     if (module.getOps<dist::MeshOp>().empty())
       dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(), dist::MeshAttr::get(&getContext(), mesh));
     module->setAttr("dist.micro", b.getI64IntegerAttr(plan.microbatches));
+    if (failed(storeInPieces(module, plan, mesh)))
+      return failure();
     for (auto func : module.getOps<func::FuncOp>())
       if (failed(splitInputs(func, plan)))
         return failure();
@@ -93,6 +95,28 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (const ValueRule &rule : plan.values)
       if (failed(layDown(module, plan, rule)))
         return failure();
+    return success();
+  }
+
+  LogicalResult storeInPieces(ModuleOp module, const Plan &plan, const dist::Mesh &mesh) {
+    Builder b(&getContext());
+    dist::AxisList axes;
+    for (const std::string &name : plan.zero.axes) {
+      std::string why;
+      auto resolved = mesh.resolve({dist::AxisRef{name, 1, 0}}, why);
+      if (!resolved)
+        return error(plan, plan.zero.at) << why;
+      axes.append(*resolved);
+    }
+    bool trains = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); });
+    if (plan.zero.stage > 0 && plan.zero.stage < 3 && !trains)
+      emitWarning(module.getLoc()) << "stage " << plan.zero.stage << " of ZeRO stores optimizer state in pieces, and the program has none; add --train";
+    if (plan.zero.stage > 0) {
+      module->setAttr("dist.zero", b.getI64IntegerAttr(plan.zero.stage));
+      module->setAttr("dist.zero_axes", dist::AxesAttr::get(&getContext(), axes));
+    }
+    if (regather != "auto")
+      module->setAttr("dist.regather", b.getStringAttr(regather));
     return success();
   }
 

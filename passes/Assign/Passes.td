@@ -17,6 +17,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"sp", "sp", "int64_t", "1", "recipe: ranks of sequence parallelism, axis \"seq\"">,
     Option<"spMode", "sp-mode", "std::string", "", "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
+    Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\"">,
+    Option<"regather", "regather", "std::string", "\"auto\"", "whether what was gathered for the forward is gathered again: never, always or auto">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

@@ -36,6 +36,8 @@ struct Choice {
   /// Where results live, by result. By default as computed, without partial sums.
   std::map<unsigned, FactorSplits> homes = {};
   std::optional<Stream> stream = {};
+  /// Whether what is gathered for the operator is kept for its gradients, rather than gathered again.
+  bool keepsGathered = false;
 };
 
 /// What a pattern may read of its surroundings.

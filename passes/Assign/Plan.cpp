@@ -128,7 +128,7 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
   Plan plan;
   plan.file = path.str();
   Reader reader(path, errors);
-  reader.keys(root, {"mesh", "input", "op", "value", "pipeline"}, "the plan");
+  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline"}, "the plan");
   if (const toml::node *mesh = root.get("mesh")) {
     if (const toml::table *table = mesh->as_table()) {
       // In the order of the file: slowest varying first.
@@ -207,6 +207,23 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
     }
     plan.values.push_back(rule);
   }
+  if (const toml::node *node = root.get("zero")) {
+    if (const toml::table *table = node->as_table()) {
+      reader.keys(*table, {"stage", "axes"}, "[zero]");
+      plan.zero.at = place(*node);
+      if (const toml::node *stage = table->get("stage")) {
+        plan.zero.stage = reader.number(*stage, "\"stage\"").value_or(0);
+        if (plan.zero.stage < 0 || plan.zero.stage > 3)
+          reader.error(stage->source()) << "\"stage\" is " << plan.zero.stage
+                                        << "; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)";
+      } else {
+        reader.error(table->source()) << "\"stage\" is missing";
+      }
+      plan.zero.axes = reader.axes(table->get("axes"), plan, table->source());
+    } else {
+      reader.error(node->source()) << "\"zero\" must be a table, with a stage and axes";
+    }
+  }
   if (const toml::node *node = root.get("pipeline")) {
     if (const toml::table *table = node->as_table()) {
       reader.keys(*table, {"microbatches"}, "[pipeline]");
@@ -258,6 +275,9 @@ void Plan::print(llvm::raw_ostream &os) const {
     }
     os << " }\n";
   }
+  if (zero.stage > 0)
+    os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in pieces\nstage = " << zero.stage
+       << "\naxes  = " << list(zero.axes) << "\n";
   if (microbatches > 1)
     os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
 }

@@ -35,11 +35,19 @@ struct ValueRule {
   PlanPosition at;
 };
 
+/// ZeRO: which training state is stored in pieces, over which axes.
+struct ZeroRule {
+  int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
+  std::vector<std::string> axes;
+  PlanPosition at;
+};
+
 struct Plan {
   std::vector<std::pair<std::string, int64_t>> mesh;
   std::vector<InputRule> inputs;
   std::vector<OpRule> ops; // the first match wins
   std::vector<ValueRule> values;
+  ZeroRule zero;
   int64_t microbatches = 1;
   std::string file;
 

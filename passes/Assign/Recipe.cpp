@@ -299,6 +299,13 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
         ops.push_back(factorOp);
   if (options.sp > 1 && (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, options, plan))))
     return failure();
+  // What the plan says of ZeRO comes first.
+  if (options.zero > 0 && plan.zero.axes.empty()) {
+    if (llvm::none_of(plan.mesh, [](auto &axis) { return axis.first == "data"; }))
+      return module.emitError("--zero=") << options.zero << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
+                                         << "--dp N, or [zero] with other axes to the plan";
+    plan.zero = {options.zero, {"data"}, {}};
+  }
   if (options.tp <= 1)
     return success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};

@@ -36,16 +36,27 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
   SmallVector<Operation *> forward;
   for (Operation &op : block)
     forward.push_back(&op);
+  // A variable's gradient is complete once the first operator that reads it has been gone through: then it is summed, so that it need not
+  // be kept in the form it was computed in.
+  DenseMap<Operation *, SmallVector<StringRef, 1>> completes;
+  llvm::StringSet<> met;
+  for (Operation *op : forward)
+    for (Value operand : op->getOperands())
+      if (auto read = operand.getDefiningOp<ReadOp>(); read && trained.contains(read.getVariable()))
+        if (met.insert(read.getVariable()).second)
+          completes[op].push_back(read.getVariable());
   OpBuilder builder = OpBuilder::atBlockEnd(&block);
   DenseMap<Value, SmallVector<Value, 2>> terms;
   llvm::StringMap<SmallVector<Value, 2>> variableTerms;
   terms[root].push_back(seed);
 
+  llvm::MapVector<StringRef, Value> gradients;
+  auto complete = [&](Operation *op) {
+    for (StringRef variable : completes.lookup(op))
+      if (auto &list = variableTerms[variable]; !list.empty())
+        gradients[variable] = accumulate(builder, op->getLoc(), list, "@" + variable);
+  };
   for (Operation *op : llvm::reverse(forward)) {
-    if (auto read = dyn_cast<ReadOp>(op)) {
-      llvm::append_range(variableTerms[read.getVariable()], terms.lookup(read.getResult()));
-      continue;
-    }
     SmallVector<Value> cotangents(op->getNumResults());
     bool isReached = false;
     auto id = op->getAttrOfType<StringAttr>("nn.id");
@@ -54,8 +65,10 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
         cotangents[r] = accumulate(builder, op->getLoc(), it->second, id.getValue() + "#" + Twine(r));
         isReached = true;
       }
-    if (!isReached)
+    if (!isReached) {
+      complete(op);
       continue;
+    }
     SmallVector<bool> wanted;
     for (Value operand : op->getOperands())
       wanted.push_back(active.contains(operand));
@@ -65,17 +78,13 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
       return failure();
     grad.finish();
     for (auto [operand, isWanted, cotangent] : llvm::zip(op->getOperands(), wanted, grad.results()))
-      if (isWanted && cotangent)
-        terms[operand].push_back(cotangent);
-  }
-
-  llvm::MapVector<StringRef, Value> gradients;
-  for (Operation *op : forward) {
-    auto read = dyn_cast<ReadOp>(op);
-    if (!read || !trained.contains(read.getVariable()) || gradients.contains(read.getVariable()))
-      continue;
-    if (auto &list = variableTerms[read.getVariable()]; !list.empty())
-      gradients[read.getVariable()] = accumulate(builder, op->getLoc(), list, "@" + read.getVariable());
+      if (isWanted && cotangent) {
+        if (auto read = operand.getDefiningOp<ReadOp>())
+          variableTerms[read.getVariable()].push_back(cotangent);
+        else
+          terms[operand].push_back(cotangent);
+      }
+    complete(op);
   }
   return gradients;
 }

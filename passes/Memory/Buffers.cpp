@@ -23,7 +23,7 @@ void Buffers::findGradients(func::FuncOp func) {
       gradients.insert(v);
       Operation *def = v.getDefiningOp();
       bool passes = def && def->getNumOperands() == 1 && def->getNumResults() == 1 &&
-                    (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, nn::ReshapeOp>(def));
+                    (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::FlattenOp>(def) || isView(def));
       v = passes ? def->getOperand(0) : Value();
     }
   });

@@ -41,8 +41,13 @@ LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
     value = double(cast<IntegerAttr>(op.getValue()).getInt());
   // JSON has no infinity: the library reads the word.
   Attribute text = std::isinf(value) ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
-  call(*op, "mask_padding", list, valid,
-       settings({{"outer", b.getI64IntegerAttr(shape[0])},
+  int64_t count = op.getPiece() ? op.getSource().getType().getNumElements() : 0;
+  SmallVector<Value> scalars = {valid};
+  if (count)
+    scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count));
+  call(*op, "mask_padding", list, scalars,
+       settings({{"piece", b.getI64IntegerAttr(count)},
+                 {"outer", b.getI64IntegerAttr(shape[0])},
                  {"n", b.getI64IntegerAttr(shape[1])},
                  {"inner", b.getI64IntegerAttr(shape[2])},
                  {"value", text},
@@ -57,6 +62,24 @@ LogicalResult Emitter::emitIndex(dist::LogicalIndexOp op) {
   buffers.define(op.getResult());
   call(*op, "logical_index", {buffers.of(op.getResult())}, start, settings({{"count", b.getI64IntegerAttr(count)}}));
   return success();
+}
+
+nn::VariableOp Emitter::replacedBy(Value value, int64_t begin) const {
+  Value stored = value;
+  while (!updates.contains(stored)) {
+    Operation *user = stored.hasOneUse() ? *stored.user_begin() : nullptr;
+    if (!user || !isView(user))
+      return nullptr;
+    stored = user->getResult(0);
+  }
+  nn::VariableOp variable = updates.lookup(stored);
+  if (!stored.hasOneUse() || bytesOf(value.getType()) != bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
+    return nullptr;
+  bool isRead = false;
+  value.getDefiningOp()->getParentOfType<func::FuncOp>().walk([&](nn::ReadOp read) {
+    isRead |= read.getVariable() == variable.getSymName() && buffers.positions().lastUse(read) >= begin;
+  });
+  return isRead ? nullptr : variable;
 }
 
 LogicalResult Emitter::emitCollective(Operation &op) {
@@ -81,6 +104,9 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) && source.getParentBlock() == op.getBlock() &&
       buffers.endOf(home) <= end + 1) {
     buffers.bind(result, home);
+    ++numInPlace;
+  } else if (auto variable = replacedBy(result, begin)) {
+    buffers.bind(result, buffers.ofVariable(variable));
     ++numInPlace;
   } else {
     buffers.bind(result, buffers.create(bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));

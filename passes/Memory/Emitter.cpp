@@ -54,8 +54,13 @@ LogicalResult Emitter::emit(Operation &op) {
     return success(); // cloned where it is used
   if (op.hasTrait<OpTrait::ConstantLike>())
     return success(); // a loop's initial value
-  if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape) {
+  if (isView(&op)) {
     buffers.bind(op.getResult(0), buffers.of(op.getOperand(0)));
+    return success();
+  }
+  if (auto flatten = dyn_cast<dist::FlattenOp>(op)) {
+    buffers.define(flatten.getResult());
+    copy(flatten.getSource(), buffers.of(flatten.getResult()), op);
     return success();
   }
   if (auto apply = dyn_cast<exec::ApplyOp>(op))

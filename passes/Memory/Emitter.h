@@ -35,6 +35,8 @@ private:
   void call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list, mlir::ValueRange scalars,
             mlir::DictionaryAttr attrs);
   void copy(mlir::Value source, int target, mlir::Operation &op);
+  /// The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.
+  nn::VariableOp replacedBy(mlir::Value value, int64_t begin) const;
   void tag(mlir::Operation *made, llvm::StringRef kind) { made->setAttr("kind", b.getStringAttr(kind)); }
   mlir::DictionaryAttr settings(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> list);
 

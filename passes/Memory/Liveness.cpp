@@ -6,6 +6,15 @@
 using namespace mlir;
 using namespace tessera;
 
+bool tessera::isView(Operation *op) {
+  if (isa<dist::UnflattenOp>(op))
+    return true;
+  if (auto flatten = dyn_cast<dist::FlattenOp>(op))
+    return flatten.getSource().getType().getNumElements() == flatten.getType().getNumElements();
+  auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+  return factorOp && factorOp.getFactorRule().isReshape;
+}
+
 Liveness::Liveness(func::FuncOp func) {
   number(func.getBody().front());
   func.walk([&](Operation *op) {
@@ -35,7 +44,7 @@ void Liveness::number(Block &block) {
 int64_t Liveness::lastUse(Value value) const {
   int64_t p = uses.lookup(value);
   for (Operation *user : value.getUsers())
-    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(user); factorOp && factorOp.getFactorRule().isReshape)
+    if (isView(user))
       p = std::max(p, lastUse(user->getResult(0)));
   return p;
 }

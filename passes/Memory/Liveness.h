@@ -6,6 +6,9 @@
 
 namespace tessera {
 
+/// Whether the result is the operand's bytes, or the first of them.
+bool isView(mlir::Operation *op);
+
 /// Positions in the order of a program: memory is a function of these, never of the clock.
 class Liveness {
 public:
@@ -15,7 +18,7 @@ public:
   int64_t start(mlir::Operation *op) const { return starts.at(op); }
   /// Behind the last operator of its regions.
   int64_t end(mlir::Operation *op) const { return ends.at(op); }
-  /// Where the value, or a reshape of it, is read last; 0 when it is not. What a loop reads from outside is read until the loop ends, what a
+  /// Where the value, or a view of it, is read last; 0 when it is not. What a loop reads from outside is read until the loop ends, what a
   /// collective is started with until it has been waited for.
   int64_t lastUse(mlir::Value value) const;
 

@@ -95,12 +95,31 @@ Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
   return sum;
 }
 
+// What the vector that flat storage cuts has beyond the block's elements.
+Value LocalOp::maskEnd(unsigned operand, Value local, const Layout &layout, int64_t &numMasks) {
+  int64_t size = layout.withoutFlat().localElements(), block = layout.localElements();
+  std::optional<double> neutral;
+  for (int f : rule.operands[operand])
+    if (f >= 0 && !neutral)
+      neutral = op.getNeutral(operand, f);
+  if (!neutral || size == block * dist::product(layout.flat))
+    return local;
+  ++numMasks;
+  Type element = cast<RankedTensorType>(local.getType()).getElementType();
+  return dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), layout.flat),
+                                     getDenseI64ArrayAttr({1, block, 1}), getI64IntegerAttr(size),
+                                     FloatAttr::get(element, *neutral), dist::AxesAttr());
+}
+
 Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
   auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
   if (!type || rule.isReshape)
     return local;
   Layout layout = dist::getLayout(type);
-  SmallVector<int64_t> shape = layout.localAtoms();
+  SmallVector<int64_t> shape = layout.withoutFlat().localAtoms();
+  auto piece = layout.flat.empty() ? dist::AxesAttr() : dist::AxesAttr::get(getContext(), layout.flat);
+  if (piece)
+    local = maskEnd(operand, local, layout, numMasks);
   for (auto [d, f] : llvm::enumerate(rule.operands[operand])) {
     if (f < 0)
       continue;
@@ -123,7 +142,7 @@ Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
                             : TypedAttr(IntegerAttr::get(element, int64_t(*neutral)));
       local = dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), atom.axes),
                                           getDenseI64ArrayAttr({outer, shape[at], inner}), getI64IntegerAttr(atom.size),
-                                          cast<TypedAttr>(value));
+                                          cast<TypedAttr>(value), piece);
       ++numMasks;
     }
   }
@@ -137,9 +156,8 @@ FailureOr<Value> tessera::emitReshard(OpBuilder &b, Location loc, dist::ReshardP
       planner.plan(dist::elementBytes(element), from, to, [&] { return emitError(loc); });
   if (failed(plan))
     return failure();
-  for (const dist::ReshardStep &step : plan->steps) {
+  for (const dist::ReshardStep &step : plan->steps)
     local = dist::buildStep(b, loc, local, step);
-    numCollectives += step.kind.has_value();
-  }
+  numCollectives += plan->numCollectives();
   return local;
 }

@@ -26,6 +26,7 @@ public:
 
 private:
   dist::AxisList axesOf(int factor) const;
+  mlir::Value maskEnd(unsigned operand, mlir::Value local, const dist::Layout &layout, int64_t &numMasks);
 
   nn::FactorOpInterface op;
   nn::FactorRule rule;

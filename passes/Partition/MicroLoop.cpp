@@ -1,4 +1,5 @@
 #include "passes/Partition/MicroLoop.h"
+#include "dialects/dist/Reshard.h"
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
@@ -8,8 +9,10 @@ Value tessera::markAccumulation(OpBuilder &b, Location loc, Value value) {
   return UnrealizedConversionCastOp::create(b, loc, value.getType(), value).getResult(0);
 }
 
-// Whether the operator itself depends on which microbatch runs.
+// Whether the operator itself depends on which microbatch runs, or is not to be kept for all of them.
 static bool readsMicro(Operation *op) {
+  if (op->hasAttr(dist::kGatherAttr))
+    return true;
   return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
     auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
     return axes && llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });

@@ -47,7 +47,11 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
     local = markAccumulation(b, op.getLoc(), local);
     accumulations.push_back(local.getDefiningOp());
   }
+  Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
+  if (Attribute gather = op->getAttr(dist::kGatherAttr))
+    for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made; made = made->getNextNode())
+      made->setAttr(dist::kGatherAttr, gather);
   numCollectives += collectives;
   return result;
 }

@@ -48,6 +48,17 @@ OpAtoms OpAtoms::of(Operation *op, const Atoms &atoms) {
   return result;
 }
 
+bool OpAtoms::runsFlat(unsigned operand) const {
+  const SmallVector<int> &loops = operands[operand];
+  auto agrees = [&](const SmallVector<int> &other) {
+    return other == loops || llvm::none_of(other, [&](int f) { return llvm::is_contained(loops, f); });
+  };
+  auto byElement = [&](int f) {
+    return factors[f].kind == nn::FactorKind::PassThrough || factors[f].kind == nn::FactorKind::Reduction;
+  };
+  return !loops.empty() && llvm::all_of(loops, byElement) && llvm::all_of(operands, agrees) && llvm::all_of(results, agrees);
+}
+
 bool Assignment::used(const AxisRef &axis) const {
   return llvm::any_of(axes, [&](const AxisList &list) { return dist::overlapsAny(axis, list); });
 }
@@ -127,6 +138,8 @@ Placement Assignment::use(const OpAtoms &op, unsigned operand) const {
   Placement placement;
   for (int f : op.operands[operand])
     placement.atoms.push_back(axes[f]);
+  if (op.operands[operand] == flatFactors)
+    placement.flat = flat;
   return placement;
 }
 
@@ -144,6 +157,10 @@ Placement Assignment::raw(const OpAtoms &op, unsigned result) const {
     if (inOperand[f] && !present[f] && factor.kind != nn::FactorKind::Cooperative &&
         factor.kind != nn::FactorKind::Unsplit)
       placement.partial.append(axes[f].begin(), axes[f].end());
+  if (op.results[result] == flatFactors)
+    placement.flat = flat;
+  else
+    placement.partial.append(flat.begin(), flat.end());
   llvm::sort(placement.partial);
   return placement;
 }

@@ -11,12 +11,13 @@
 
 namespace tessera {
 
-/// Axes per atom (flat over the dimensions of a value), and partial axes.
+/// Axes per atom (of all dimensions of a value in a row), partial axes, and those of flat storage.
 struct Placement {
   llvm::SmallVector<dist::AxisList> atoms;
-  dist::AxisList partial;
+  dist::AxisList partial, flat;
   bool operator==(const Placement &) const = default;
-  Placement withoutPartial() const { return {atoms, {}}; }
+  Placement withoutPartial() const { return {atoms, {}, flat}; }
+  Placement withoutFlat() const { return {atoms, partial, {}}; }
 };
 
 /// An operator's loops cut at atoms: every flat atom of every operand and result is one of `factors`.
@@ -31,11 +32,17 @@ struct OpAtoms {
   llvm::SmallVector<llvm::SmallVector<int>> operands, results;
 
   static OpAtoms of(mlir::Operation *op, const Atoms &atoms);
+  /// Whether the operator can run on pieces of flat storage of this operand: element by element, all that has its loops having them
+  /// in the same order.
+  bool runsFlat(unsigned operand) const;
 };
 
 /// Axes per factor of an OpAtoms. No axis occurs twice.
 struct Assignment {
   llvm::SmallVector<dist::AxisList> axes;
+  /// Where the operator runs on pieces of flat storage: the axes that cut it, and the factors of what is cut.
+  dist::AxisList flat;
+  llvm::SmallVector<int> flatFactors;
   explicit Assignment(size_t n = 0) : axes(n) {}
 
   /// Appends to factor `f` the part of `list` up to the first axis that overlaps one already used.
@@ -69,6 +76,8 @@ struct Decision {
   std::map<unsigned, Placement> streamedOperands = {}, streamedResults = {};
   /// The stream and the pattern that expands it.
   std::optional<Stream> stream = {};
+  /// Whether what is gathered for the operator is kept for its gradients.
+  bool keepsGathered = false;
   dist::PatternAttr expander = {};
 
   Placement use(unsigned operand) const {

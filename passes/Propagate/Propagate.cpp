@@ -6,7 +6,7 @@
 #include "passes/Assign/Pattern.h"
 #include "passes/Propagate/Lazy.h"
 #include "passes/Propagate/Passes.h"
-#include "passes/Propagate/Placement.h"
+#include "passes/Propagate/Zero.h"
 #include "llvm/ADT/MapVector.h"
 #include <numeric>
 #include <set>
@@ -26,8 +26,11 @@ namespace {
 
 class Propagation {
 public:
-  Propagation(ModuleOp module, const dist::Mesh &mesh, int64_t micro, const Atoms &atoms)
-      : module(module), mesh(mesh), micro(micro), atoms(atoms) {}
+  Propagation(ModuleOp module, const dist::Mesh &mesh, int64_t micro, const Atoms &atoms, Zero zero)
+      : module(module), mesh(mesh), micro(micro), atoms(atoms), zero(std::move(zero)) {
+    for (auto variable : module.getOps<nn::VariableOp>())
+      roles[variable.getSymName()] = variable.getRole();
+  }
   LogicalResult decide(func::FuncOp func);
   void fixPadding();
   LogicalResult emit(func::FuncOp func);
@@ -55,12 +58,17 @@ private:
   /// than reducing it in place.
   Placement reducedHome(Value result, const Placement &raw);
   void demand(Value value, const Placement &placement);
+  const Placement &storageOf(StringRef variable, const Placement &use);
   LogicalResult settle(Operation *op, Decision d);
   bool isFree(Value value) const { return freeValues.contains(value); }
   Placement homeOf(Value value, Operation *user) const;
-  Placement whole(Value value) const { return {SmallVector<AxisList>(atoms.flat(value).size()), {}}; }
+  Placement whole(Value value) const { return {SmallVector<AxisList>(atoms.flat(value).size()), {}, {}}; }
   double reshardSeconds(Value value, const Placement &from, const Placement &to);
   Layout layout(Value value, const Placement &placement, bool final) const;
+  /// Whether a rank holds more of the value as used than at home.
+  bool grows(Value value, const Placement &home, const Placement &use) const {
+    return layout(value, home, true).localElements() < layout(value, use, true).localElements();
+  }
   RankedTensorType typed(Value value, const Placement &placement) const;
   void noteAxes(Value value, const Placement &placement);
 
@@ -68,16 +76,23 @@ private:
   const dist::Mesh &mesh;
   int64_t micro;
   const Atoms &atoms;
+  Zero zero;
   dist::ReshardPlanner planner;
   DenseMap<Value, Placement> homes, inputHomes; // inputHomes: before the slice into microbatches
   DenseMap<Value, int> distance;
   DenseSet<Value> freeValues;
   DenseMap<Operation *, Decision> decisions;
   llvm::StringMap<Placement> storage;            // variables
+  llvm::StringMap<StringRef> roles;              // of variables
   llvm::StringMap<Operation *> forward;          // nn.id -> operator, of the function being decided
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;
-  DenseMap<Value, std::vector<std::pair<Placement, Value>>> copies;
+  struct Copy {
+    Placement placement;
+    bool backward; // gathered again for the backward
+    Value value;
+  };
+  DenseMap<Value, std::vector<Copy>> copies;
 };
 
 Layout Propagation::layout(Value value, const Placement &placement, bool final) const {
@@ -95,6 +110,7 @@ Layout Propagation::layout(Value value, const Placement &placement, bool final) 
     result.dims.push_back(list);
   }
   result.partial = placement.partial;
+  result.flat = placement.flat;
   return result.canonical();
 }
 
@@ -189,6 +205,7 @@ bool Propagation::follow(Operation *op, Decision &d) {
       if (target >= 0 && other.factor == target && other.index == factor.index)
         d.axes.extend(i, f.axes.axes[j]);
   }
+  d.keepsGathered = f.keepsGathered;
   if (f.stream) {
     d.stream = f.stream;
     d.expander = f.expander;
@@ -245,6 +262,10 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
     for (unsigned i : operands)
       if (int(i) != firstOperand)
         axes.project(d.atoms, i, homeOf(op->getOperand(i), op));
+    if (firstOperand >= 0 && d.atoms.runsFlat(firstOperand)) {
+      axes.flat = homeOf(op->getOperand(firstOperand), op).flat;
+      axes.flatFactors = d.atoms.operands[firstOperand];
+    }
   };
   if (auto attr = op->getAttrOfType<dist::PatternAttr>("dist.pattern")) {
     const tessera::Pattern *pattern = findPattern(attr.getName());
@@ -297,6 +318,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
           axes.extend(f, d.axes.axes[f]);
       d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
     }
+    d.keepsGathered = choice.keepsGathered;
     if (choice.stream) {
       d.stream = choice.stream;
       d.expander = attr;
@@ -409,14 +431,21 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
   return success();
 }
 
+const Placement &Propagation::storageOf(StringRef variable, const Placement &use) {
+  auto [it, isNew] = storage.try_emplace(variable, use);
+  // Optimizer state is where the update is computed.
+  if (isNew && roles.lookup(variable) != "optimizer")
+    it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat()) : use.withoutFlat();
+  return it->second;
+}
+
 void Propagation::demand(Value value, const Placement &placement) {
   if (!isFree(value) || homes.contains(value))
     return;
   Operation *op = value.getDefiningOp();
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
-    auto [it, isNew] = storage.try_emplace(read.getVariable(), placement);
-    homes[value] = it->second;
-    noteAxes(value, it->second);
+    homes[value] = storageOf(read.getVariable(), placement);
+    noteAxes(value, homes[value]);
     return;
   }
   Decision d = Decision::undecided(op, atoms);
@@ -467,9 +496,11 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
   Placement raw = homes.lookup(acc.getTerms()[0]);
   bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
   if (!*primal) {
-    auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
-    if (auto it = storage.find(of ? of.getValue().drop_front() : ""); it != storage.end())
-      home = it->second;
+    if (auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of")) {
+      home = storageOf(of.getValue().drop_front(), home);
+      if (zero.stage >= 1)
+        home = zero.cut(home);
+    }
   } else if (isFree(*primal)) {
     // The reduction is the parameter's business: stay as computed where all terms agree.
     home = agree ? raw : raw.withoutPartial();
@@ -489,9 +520,9 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
 LogicalResult Propagation::decideOp(Operation *op) {
   if (auto assign = dyn_cast<nn::AssignOp>(op)) {
     Placement home = homeOf(assign.getValue(), op).withoutPartial();
-    auto [it, isNew] = storage.try_emplace(assign.getVariable(), home);
-    noteAxes(assign.getValue(), it->second);
-    demand(assign.getValue(), it->second);
+    const Placement &stored = storageOf(assign.getVariable(), home);
+    noteAxes(assign.getValue(), stored);
+    demand(assign.getValue(), stored);
     return success();
   }
   if (isa<nn::ReadOp>(op) || (isa<nn::FactorOpInterface>(op) &&
@@ -558,6 +589,10 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     arg.setType(typed(arg, inputHomes[arg]));
     b.setInsertionPointToStart(&body);
   }
+  auto keepsGathered = [&](Operation *user) {
+    auto it = decisions.find(user);
+    return it != decisions.end() && it->second.keepsGathered;
+  };
   auto current = [&](Value original, Operation *user, const Placement &use) -> Value {
     Placement home = homeOf(original, user);
     Value value = original;
@@ -568,12 +603,15 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     b.setInsertionPoint(user);
     if (layout(original, home, true) == layout(original, use, true))
       return value;
-    for (auto &[placement, copy] : copies[original])
-      if (placement == use)
-        return copy;
-    Value copy = dist::ReshardOp::create(b, user->getLoc(), typed(original, use), value);
+    bool gathers = zero.regather && grows(original, home, use) && !keepsGathered(user), backward = gathers && runsBackward(user);
+    for (const Copy &copy : copies[original])
+      if (copy.placement == use && copy.backward == backward)
+        return copy.value;
+    auto copy = dist::ReshardOp::create(b, user->getLoc(), typed(original, use), value);
+    if (gathers)
+      copy->setAttr(dist::kGatherAttr, b.getStringAttr(backward ? "backward" : "forward"));
     ++numReshards;
-    copies[original].push_back({use, copy});
+    copies[original].push_back({use, backward, copy});
     return copy;
   };
   auto finish = [&](Value result, const Placement &raw) {
@@ -587,7 +625,7 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     now[result] = moved;
     // Whoever wants it as it was computed need not move it back.
     if (raw.partial.empty())
-      copies[result].push_back({raw, result});
+      copies[result].push_back({raw, false, result}), copies[result].push_back({raw, true, result});
   };
   for (Operation *op : ops) {
     if (isa<nn::ReadOp>(op)) {
@@ -601,7 +639,7 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     }
     if (isa<func::ReturnOp>(op)) {
       for (OpOperand &operand : op->getOpOperands())
-        operand.set(current(operand.get(), op, homeOf(operand.get(), op).withoutPartial()));
+        operand.set(current(operand.get(), op, homeOf(operand.get(), op).withoutPartial().withoutFlat()));
       continue;
     }
     if (auto acc = dyn_cast<nn::AccOp>(op)) {
@@ -678,6 +716,8 @@ void Propagation::emitVariables() {
       }
       result.dims.push_back(list);
     }
+    if (it != storage.end())
+      result.flat = it->second.flat;
     variable.setType(
         dist::withLayout(RankedTensorType::get(type.getShape(), type.getElementType()), result.canonical()));
   }
@@ -698,10 +738,14 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
     int64_t micro = 1;
     if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
       micro = attr.getInt();
+    Zero zero = Zero::of(module);
+    if (zero.stage >= 3 && zero.regather)
+      for (auto func : module.getOps<func::FuncOp>())
+        recomputeFromParameters(func);
     FailureOr<Atoms> atoms = Atoms::analyse(module);
     if (failed(atoms))
       return signalPassFailure();
-    Propagation propagation(module, mesh, micro, *atoms);
+    Propagation propagation(module, mesh, micro, *atoms, zero);
     // The program with the most to say about a variable's layout first: the one that trains it.
     SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
     llvm::stable_sort(funcs, [](func::FuncOp a, func::FuncOp b) {

@@ -36,6 +36,41 @@ static SmallVector<dist::Atom> placement(const Layout &layout) {
   return result;
 }
 
+// Pieces of flat storage are computed with element by element: whatever has the loops of the cut values has all of them, in the
+// same order, and is cut alike. Yields the axes that cut.
+static FailureOr<AxisList> verifyFlat(nn::FactorOpInterface op, const nn::FactorRule &rule) {
+  std::optional<nn::DimFactors> loops;
+  AxisList flat;
+  auto visit = [&](auto f) {
+    for (auto [values, dims, what] : {std::tuple(ValueRange(op->getOperands()), ArrayRef(rule.operands), "operand"),
+                                      std::tuple(ValueRange(op->getResults()), ArrayRef(rule.results), "result")})
+      for (auto [i, value] : llvm::enumerate(values))
+        if (isa<RankedTensorType>(value.getType()) && failed(f(dist::getLayout(value.getType()), dims[i], what, i)))
+          return failure();
+    return success();
+  };
+  (void)visit([&](const Layout &layout, const nn::DimFactors &dims, StringRef, size_t) {
+    if (!loops && !layout.flat.empty())
+      loops = dims, flat = layout.flat;
+    return success();
+  });
+  if (!loops)
+    return flat;
+  LogicalResult ok = visit([&](const Layout &layout, const nn::DimFactors &dims, StringRef what, size_t i) -> LogicalResult {
+    bool meets = llvm::any_of(dims, [&](int f) { return f >= 0 && llvm::is_contained(*loops, f); });
+    if (meets && dims != *loops)
+      return op->emitOpError("computes on pieces of flat storage over {") << dist::toString(flat) << "}, but " << what << " " << i
+                                                                          << " has its dimensions otherwise: " << rule.str();
+    if (layout.flat != (meets ? flat : AxisList()))
+      return op->emitOpError(what) << " " << i << " is stored flat over {" << dist::toString(layout.flat) << "} and another over {"
+                                   << dist::toString(flat) << "}";
+    return success();
+  });
+  if (failed(ok))
+    return failure();
+  return flat;
+}
+
 static LogicalResult verify(nn::FactorOpInterface op) {
   // Blocks of a streamed factor move during the operator: its pattern, not the factor rule, says what the layouts at its ends mean.
   if (op->hasAttr(dist::kExpandAttr))
@@ -68,14 +103,16 @@ static LogicalResult verify(nn::FactorOpInterface op) {
   }
   if (rule.isReshape) {
     Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
-    if (placement(from) != placement(to))
-      return op->emitOpError("would move data: it goes from ")
-             << dist::toString(from) << " to " << dist::toString(to);
+    if (placement(from) != placement(to) || from.flat != to.flat)
+      return op->emitOpError("would move data: it goes from ") << dist::toString(from) << " to " << dist::toString(to);
     if (!sameAxes(from.partial, to.partial))
       return op->emitOpError("result 0 is laid out as a partial sum over {")
              << dist::toString(to.partial) << "} but is one over {" << dist::toString(from.partial) << "}";
     return success();
   }
+  FailureOr<AxisList> flat = verifyFlat(op, rule);
+  if (failed(flat))
+    return failure();
   SmallVector<SmallVector<dist::Atom, 1>> atoms(rule.factors.size());
   auto meet = [&](ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what) -> LogicalResult {
     for (auto [i, value] : tensors(values)) {
@@ -113,6 +150,8 @@ static LogicalResult verify(nn::FactorOpInterface op) {
         for (const dist::Atom &atom : atoms[f])
           expected.append(atom.axes.begin(), atom.axes.end());
     }
+    if (layoutOf(value).flat.empty())
+      expected.append(*flat);
     AxisList partial = dist::mergeNeighbours(layoutOf(value).partial);
     llvm::sort(expected);
     if (!sameAxes(partial, dist::mergeNeighbours(expected)))

@@ -27,6 +27,11 @@ MESHES = {
 # Nothing divides by three: the batch of 4, the 4 heads, the vocabulary of 160.
 UNEVEN = {"dp3": (("--dp", "3"), 3), "tp3": (("--tp", "3"), 3)}
 MICRO = {"micro2": (("--microbatches", "2"), 1), "dp2micro2": (("--dp", "2", "--microbatches", "2"), 2)}
+# Training state in pieces. Of 64 x 64 values a third is no whole number.
+ZERO = {f"{mesh}zero{stage}": ((*flags, "--zero", str(stage)), ranks)
+        for mesh, (flags, ranks) in {"dp2": MESHES["dp2"], "dp2tp2": MESHES["dp2tp2"], "dp3": UNEVEN["dp3"],
+                                     "dp2micro2": MICRO["dp2micro2"]}.items() for stage in (1, 2, 3)}
+ALL_MESHES = {**MESHES, **UNEVEN, **MICRO, **ZERO}
 
 # The variants in files of their own; test/models/zoo.py says how each was exported. The first of each is the model's own.
 FAMILIES = {
@@ -137,7 +142,7 @@ class Compiler:
         self.folder, self.programs = folder, {}
 
     def __call__(self, variant, mesh="1", options=(), model=None):
-        flags, ranks = {**MESHES, **UNEVEN, **MICRO}[mesh]
+        flags, ranks = ALL_MESHES[mesh]
         key = (variant, mesh, tuple(options), model)
         if key not in self.programs:
             path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"

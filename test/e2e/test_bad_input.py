@@ -106,7 +106,7 @@ def test_no_permission_to_write(tmp_path):
     ("--no-such-option",), ("--tp",), ("--tp", "two"), ("--tp", "0"), ("--tp", "-1"), ("--train", "adamx"),
     ("--microbatches", "0"), ("--microbatches", "1.5"), ("--bind", "batch"), ("--bind", "batch=" + "9" * 20), ("--dtype", "f99"),
     ("--to", "nowhere"), ("--timing=maybe",), ("--as-written=3",), ("-v=x", "--no-such-option"), ("--threads", "nan"),
-    ("another.onnx",)])
+    ("another.onnx",), ("--dp", "2", "--zero", "4"), ("--dp", "2", "--zero", "all"), ("--regather", "sometimes")])
 def test_wrong_usage(tmp_path, options):
     result = compile_fails(tmp_path, GPT2, *options, status=2)
     assert result.stderr.count("error") == 1, "one error, and in our own words"
@@ -123,6 +123,7 @@ def test_the_last_of_an_option_given_twice_wins():
     (("--train", "adamw", "--frozen", "no.such.*"), "no.such.*"),
     (("--train", "adamw", "--frozen", "*"), "trained"),
     (("--train", "adamw", "--microbatches", "8"), "8"),
+    (("--train", "adamw", "--zero", "2"), "--dp"),
     (("--bind", "nodim=3"), "nodim")])
 def test_options_that_do_not_fit_the_model(tmp_path, options, word):
     result = compile_fails(tmp_path, GPT2, *options)
@@ -151,6 +152,8 @@ PLANS = {
     "axis-type": ('[mesh]\ntensor = "two"\n', "2:", ""),
     "missing-match": (MESH + '[[op]]\npattern = "column"\naxes = ["tensor"]\n', "3:", "match"),
     "input-dim": (MESH + '[[input]]\nmatch = "*"\ndim = 7\naxes = ["tensor"]\n', "[35]:", ""),
+    "zero-stage": (MESH + '[zero]\nstage = 4\naxes = ["tensor"]\n', "4:", "3"),
+    "zero-axis": (MESH + '[zero]\nstage = 1\naxes = ["data"]\n', "5:", "tensor"),
     "value-dim": (MESH + '[[value]]\nmatch = "logits"\nsplit = { 9 = ["tensor"] }\n', "[35]:", ""),
 }
 

@@ -1,5 +1,6 @@
 """What a transformer block sends: read off the program that every rank runs, without running it."""
 import re
+from collections import Counter
 
 import pytest
 
@@ -10,10 +11,9 @@ ACTIVATION = (4, 32, 64)
 COLLECTIVE = re.compile(r"dist\.collective(?:_start)? +(\w+) .*? over <([^>]*)> shape \[([0-9, ]*)\]")
 
 
-def collectives(variant, function, tp=2):
+def collectives(variant, function, options=("--tp", "2")):
     """(kind, axes, shape) of every collective of a function of the partitioned program, in order."""
-    text = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--tp", str(tp), "--train", "adamw", "--to",
-                     "partition").stdout
+    text = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", *options, "--train", "adamw", "--to", "partition").stdout
     body = text.split(f"func.func @{function}(")[1].split("func.func @")[0]
     found = COLLECTIVE.findall(body)
     assert len(found) == body.count("dist.collective"), "a collective is not understood"
@@ -53,11 +53,19 @@ def test_replicated_key_value_heads_are_reduced_lazily(variant):
     """Two key and value heads on four ranks: 2 all-reduces a layer forward and 2 backward, as with as many heads as ranks, and
     the gradients of the key and value weights at the end. test_training.py compares the losses."""
     layers, outside_forward, outside_backward = 2, 1, 1  # the embedding; the head's cotangent
-    assert activations(collectives(variant, "infer", tp=4)) == [("all_reduce", '"tensor"=4')] * (2 * layers + outside_forward)
-    found = collectives(variant, "train", tp=4)
+    assert activations(collectives(variant, "infer", ("--tp", "4"))) == [("all_reduce", '"tensor"=4')] * (2 * layers + outside_forward)
+    found = collectives(variant, "train", ("--tp", "4"))
     whole = [(kind, shape) for kind, axes, shape in found if axes == '"tensor"=4' and shape == ACTIVATION]
     assert len(whole) == 4 * layers + outside_forward + outside_backward
     among_copies = [(kind, shape) for kind, axes, shape in found if axes == '"tensor":(2)2']
     assert among_copies == [("all_reduce", (64, 1, 16))] * (2 * layers), "the gradients of key and value weights, nothing else"
     assert not [f for f in found if f[1] not in ('"tensor"=4', '"tensor":(2)2', '"tensor"=2') or
                 (f[1] == '"tensor"=2' and f[2])], "other sums"
+@pytest.mark.parametrize("stage,gathers", [("1", 12), ("2", 12), ("3", 18)])
+def test_zero_of_a_block(stage, gathers):
+    """Twelve parameters: each gradient is scattered, and each updated parameter gathered; stage 3 gathers for the forward, and for the
+    backward what it reads: four weights and two gains."""
+    one, two = (Counter(kind for kind, _, _ in collectives(v, "train", ("--dp", "2", "--zero", stage))) for v in ("gpt2_1layer", "gpt2"))
+    assert two - one == {"reduce_scatter": 12, "all_gather": gathers}
+
+

@@ -9,11 +9,12 @@ import harness as h
 
 TRAIN = ("--train", "adamw")
 SAMPLE = {("gpt2", m) for m in (*h.MESHES, "micro2")} | {("llama", "tp4"), ("bert", "dp2tp2"), ("vit", "dp2tp2")}
+SAMPLE |= {("gpt2", m) for m in ("dp2zero1", "dp2zero3", "dp3zero2", "dp2tp2zero3", "dp2micro2zero3")}
 
 
 def cases():
     for variant in ("gpt2", "llama", "bert", "vit"):
-        for mesh in (*h.MESHES, *h.MICRO):
+        for mesh in (*h.MESHES, *h.MICRO, *h.ZERO):
             yield pytest.param(variant, mesh, marks=() if (variant, mesh) in SAMPLE else pytest.mark.whole)
 
 
@@ -83,6 +84,17 @@ def test_estimated_seconds(program):
     assert one["step_seconds"] > one["flops"] / 1e11
     count = sum(entry["count"] for kinds in two["sent"].values() for entry in kinds.values())
     assert 5e-6 * count < two["step_seconds"] < one["step_seconds"] + 1e-3
+def test_state_in_pieces(program):
+    """Of two ranks each holds half the optimizer state, and under stage 3 half the parameters, to the alignment of buffers."""
+    held = {mesh: program("gpt2", mesh, TRAIN).info("train")["memory"][0]["device"] for mesh in ("dp2", "dp2zero1", "dp2zero2", "dp2zero3")}
+    tensors = program("gpt2", "1", TRAIN).info()["parameters"]["tensors"]
+    for stage in (1, 2, 3):
+        halved = held[f"dp2zero{stage}"]
+        assert abs(halved["optimizer"] - held["dp2"]["optimizer"] / 2) <= 2 * tensors * 256
+        whole = held["dp2"]["parameters"] / (2 if stage == 3 else 1)
+        assert abs(halved["parameters"] - whole) <= tensors * 256
+    peaks = [held[mesh]["peak"] for mesh in held]
+    assert peaks[0] > peaks[1] >= peaks[2] > peaks[3], peaks
 
 
 def all_reduces(info):

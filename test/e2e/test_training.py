@@ -35,8 +35,10 @@ def mesh_cases():
     sample |= {(m, "dp2tp2", True) for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "tp2", False)}
     sample |= {("gpt2", mesh, False) for mesh in h.UNEVEN}
     sample |= {("llama", "tp3", False), ("llama", "tp4", False), ("vit", "dp3", False)}
+    sample |= {("mlp", f"dp2zero{s}", False) for s in (1, 2, 3)} | {("gpt2", mesh, False) for mesh in h.ZERO}
+    sample |= {(m, "dp2tp2zero3", m == "llama") for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "dp2zero3", False)}
     for variant in MODELS:
-        for mesh, (_, ranks) in {**h.MESHES, **h.UNEVEN, **h.MICRO}.items():
+        for mesh, (_, ranks) in h.ALL_MESHES.items():
             if variant == "mlp" and "tp" in mesh:
                 continue
             for mpi in (False, True) if ranks > 1 else (False,):

@@ -39,9 +39,11 @@ class Grid3d : public Pattern {
     dist::AxisList input = around.home(l.input, l.in);
     if (llvm::any_of(input, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, j); }))
       std::swap(j, k);
-    return {{{l.batch, over(i)}, {l.in, k}, {l.out, j}},
-            {{l.weight, {{l.in, join(k, i)}, {l.out, j}}}},
-            {{0, {{l.batch, over(join(i, k))}, {l.out, j}}}}};
+    Choice choice{{{l.batch, over(i)}, {l.in, k}, {l.out, j}},
+                  {{l.weight, {{l.in, join(k, i)}, {l.out, j}}}},
+                  {{0, {{l.batch, over(join(i, k))}, {l.out, j}}}}};
+    choice.keepsGathered = true;
+    return choice;
   }
 };
 RegisterPattern<Grid3d> grid3d;

@@ -73,10 +73,28 @@ LibraryCall prepareFill(CallParser &parser) {
 }
 
 LibraryCall prepareMaskPadding(CallParser &parser) {
-  const int64_t outer = parser.size("outer"), n = parser.size("n"), inner = parser.size("inner");
+  const int64_t outer = parser.size("outer"), n = parser.size("n"), inner = parser.size("inner"), piece = parser.size("piece", 0);
   const bool copies = parser.flag("out");
   const Pattern pattern = parsePattern(parser);
   const auto elements = checkedProduct(std::array{outer, n, inner});
+  if (piece > 0) {
+    const int x = parser.buffer("x", piece, pattern.size);
+    const int out = copies ? parser.buffer("out", piece, pattern.size) : x;
+    parser.finish(2, 2);
+    return [=](const CallContext &context) {
+      const int64_t valid = std::clamp<int64_t>(context.scalars[0], 0, n), start = context.scalars[1];
+      const int64_t block = n * inner, kept = valid * inner, end = std::min(start + piece, outer * block);
+      char *target = static_cast<char *>(context.args[out]);
+      if (copies)
+        std::memcpy(target, context.args[x], piece * pattern.size);
+      // The masked part of every block that the piece meets.
+      for (int64_t i = start / block; i * block < end; ++i) {
+        const int64_t from = std::max(i * block + kept, start), to = std::min((i + 1) * block, end);
+        if (from < to)
+          pattern.write(target + (from - start) * pattern.size, to - from);
+      }
+    };
+  }
   const int x = parser.buffer("x", elements, pattern.size);
   const int out = copies ? parser.buffer("out", elements, pattern.size) : x;
   parser.finish(1, 1);

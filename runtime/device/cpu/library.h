@@ -73,8 +73,9 @@
 //   buffers: source, target; attrs: shape (of the source), perm, dtype="f32"
 //   Dimension j of the target is dimension perm[j] of the source.
 // mask_padding
-//   buffers: x, [out]; attrs: outer, n, inner, value=0, out=false, dtype="f32"; scalars: valid
-//   x as [outer, n, inner]: positions >= valid of the middle dimension get `value`; in place, or in a copy.
+//   buffers: x, [out]; attrs: outer, n, inner, value=0, out=false, piece=0, dtype="f32"; scalars: valid, [start]
+//   x as [outer, n, inner]: positions >= valid of the middle dimension get `value`; in place, or in a copy. With `piece` x is
+//   only that many elements of it, from `start` on; what lies behind its end is left as it is.
 // logical_index
 //   buffers: out (i64); attrs: count; scalars: start
 //   out[i] = start + i.

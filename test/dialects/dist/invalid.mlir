@@ -74,6 +74,9 @@ func.func private @f(tensor<4x7xf32, #dist.layout<[[4], [2, 3]]>>)
 // expected-error@+1 {{unknown tier 'tape'; expected device, host or nvme}}
 func.func private @f(tensor<4xf32, #dist.layout<[[4]], tier = tape>>)
 // -----
+// expected-error@+1 {{axis "a"=2 occurs twice in the layout}}
+func.func private @f(tensor<4xf32, #dist.layout<[[4 : "a"=2]], flat = ["a"=2]>>)
+// -----
 // expected-error@+1 {{unknown property 'colour' of a layout}}
 func.func private @f(tensor<4xf32, #dist.layout<[[4]], colour = tape>>)
 
@@ -322,6 +325,26 @@ func.func @f(%x: tensor<4xf32>) {
 func.func @f() {
   // expected-error@+1 {{has stage 0 and channel -1; both count from 0}}
   %0 = dist.recv from 0 channel -1 : tensor<4xf32>
+  return
+}
+
+// Flat storage.
+// -----
+func.func @f(%x: tensor<4x5xf32>) {
+  // expected-error@+1 {{expected a vector of at least 20 elements of the same type}}
+  %0 = dist.flatten %x : tensor<4x5xf32> -> tensor<19xf32>
+  return
+}
+// -----
+func.func @f(%x: tensor<20xf32>) {
+  // expected-error@+1 {{expected a vector of at least 21 elements of the same type}}
+  %0 = dist.unflatten %x : tensor<20xf32> -> tensor<3x7xf32>
+  return
+}
+// -----
+func.func @f(%x: tensor<8xf32>) {
+  // expected-error@+1 {{has a shape [1, 4, 5] that does not factor the source}}
+  %0 = dist.mask_padding %x over <"tensor"=2> shape [1, 4, 5] size 7 value 0.0 : f32 piece <"data"=3> : tensor<8xf32>
   return
 }
 

@@ -23,6 +23,20 @@ func.func @unit_dimension_and_scalar(%x: tensor<1x5xf32, #dist.layout<[[], [5]]>
   return
 }
 
+// The block of 4 x 5 elements that a rank has of [8, 5] is cut into three pieces of 7.
+// CHECK-LABEL: func.func @flat
+// CHECK-SAME: tensor<8x5xf32, #dist.layout<{{\[\[}}8 : "tensor"=2], [5]], flat = ["data"=3]>>
+func.func @flat(%x: tensor<8x5xf32, #dist.layout<[[8 : "tensor"=2], [5]], flat = ["data"=3]>>, %block: tensor<4x5xf32>) {
+  // CHECK: dist.flatten %{{.*}} : tensor<4x5xf32> -> tensor<21xf32>
+  %0 = dist.flatten %block : tensor<4x5xf32> -> tensor<21xf32>
+  // CHECK: dist.unflatten %{{.*}} : tensor<21xf32> -> tensor<4x5xf32>
+  %1 = dist.unflatten %0 : tensor<21xf32> -> tensor<4x5xf32>
+  // CHECK: dist.mask_padding %{{.*}} over <"tensor"=2> shape [1, 4, 5] size 7 value 0.000000e+00 : f32 piece <"data"=3> : tensor<7xf32>
+  %2 = dist.slice %0 over <"data"=3> shape [21] split 0 : tensor<21xf32> -> tensor<7xf32>
+  %3 = dist.mask_padding %2 over <"tensor"=2> shape [1, 4, 5] size 7 value 0.000000e+00 : f32 piece <"data"=3> : tensor<7xf32>
+  return
+}
+
 // CHECK-LABEL: func.func @collectives
 func.func @collectives(%x: tensor<2x24xf32>, %flat: tensor<48xf32>) {
   // CHECK: dist.collective all_reduce %{{.*}} over <"data"=2 "tensor":(2)2> shape [2, 3, 8] reduce max : tensor<2x24xf32> -> tensor<2x24xf32>

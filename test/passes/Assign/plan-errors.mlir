@@ -3,6 +3,8 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/keys.toml" 2>&1 | FileCheck %s --check-prefix=KEYS
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/axes.toml" 2>&1 | FileCheck %s --check-prefix=AXES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/sizes.toml" 2>&1 | FileCheck %s --check-prefix=SIZES
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/zero.toml" 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="zero=1" 2>&1 | FileCheck %s --check-prefix=NODATA
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/syntax.toml" 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/glob.toml" 2>&1 | FileCheck %s --check-prefix=GLOB
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/applies.toml" 2>&1 | FileCheck %s --check-prefix=APPLIES
@@ -80,6 +82,18 @@ tensor = "2"
 micro = 2
 [pipeline]
 microbatches = 0
+
+# ZERO: zero.toml:4:9: "stage" is 4; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)
+# ZERO: zero.toml:5:9: the mesh has no axis "dta"; the nearest is "data"
+# ZERO: zero.toml:6:1: unknown key "stages" in [zero]; the nearest is "stage"
+# NODATA: error: --zero=1 stores training state in pieces over the axis "data", which the mesh does not have; add --dp N, or [zero] with other axes to the plan
+//--- zero.toml
+[mesh]
+data = 2
+[zero]
+stage = 4
+axes = ["dta"]
+stages = 3
 
 # SYNTAX: syntax.toml:2:{{[0-9]+}}: {{.+}}
 //--- syntax.toml

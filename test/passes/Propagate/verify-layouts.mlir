@@ -56,6 +56,31 @@ func.func @table_of_sums(%x: tensor<4x8xf32, #dist.layout<[[4], [8]]>>, %table: 
 
 // -----
 
+// Pieces of flat storage: the sum of squares over them is one over whoever has the others; a product cannot be computed on them.
+!flat = tensor<8x8xf32, #dist.layout<[[8], [8 : "t"=2]], flat = ["d"=2]>>
+func.func @sums_pieces(%x: !flat) -> tensor<f32, #dist.layout<[], partial = ["d"=2 "t"=2]>> {
+  %0 = nn.sum_squares %x : (!flat) -> tensor<f32, #dist.layout<[], partial = ["d"=2 "t"=2]>>
+  return %0 : tensor<f32, #dist.layout<[], partial = ["d"=2 "t"=2]>>
+}
+func.func @forgets_pieces(%x: !flat) -> tensor<f32, #dist.layout<[], partial = ["t"=2]>> {
+  // expected-error@below {{result 0 is laid out as a partial sum over {"t"=2} but is one over {"d"=2 "t"=2}}}
+  %0 = nn.sum_squares %x : (!flat) -> tensor<f32, #dist.layout<[], partial = ["t"=2]>>
+  return %0 : tensor<f32, #dist.layout<[], partial = ["t"=2]>>
+}
+func.func @product_of_pieces(%x: tensor<4x8xf32, #dist.layout<[[4], [8]]>>, %w: !flat) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>> {
+  // expected-error@below {{computes on pieces of flat storage over {"d"=2}, but operand 0 has its dimensions otherwise}}
+  %0 = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+     : (tensor<4x8xf32, #dist.layout<[[4], [8]]>>, !flat) -> tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+  return %0 : tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>
+}
+func.func @pieces_and_blocks(%x: !flat, %y: tensor<8x8xf32, #dist.layout<[[8], [8 : "t"=2]]>>) -> !flat {
+  // expected-error@below {{operand 1 is stored flat over {} and another over {"d"=2}}}
+  %0 = nn.add %x, %y : (!flat, tensor<8x8xf32, #dist.layout<[[8], [8 : "t"=2]]>>) -> !flat
+  return %0 : !flat
+}
+
+// -----
+
 func.func @forgotten_sum(%x: tensor<4x8xf32, #dist.layout<[[4], [8 : "t"=2]]>>, %w: tensor<8x8xf32, #dist.layout<[[8 : "t"=2], [8]]>>)
     -> tensor<4x8xf32, #dist.layout<[[4], [8]]>> {
   // expected-error@below {{result 0 is laid out as a partial sum over {} but is one over {"t"=2}}}

@@ -29,22 +29,27 @@ Layout unsplit(const Case &c, size_t dims) {
   return layout;
 }
 
-/// Puts each axis from `next` on everywhere it can be: nowhere, partial, or at any place of any atom.
-void enumerate(const Case &c, size_t next, const Layout &layout, std::vector<Layout> &layouts) {
+/// Puts each axis from `next` on everywhere it can be: nowhere, partial, or at any place of any atom or of flat storage.
+void enumerate(const Case &c, size_t next, const Layout &layout, std::vector<Layout> &layouts, bool flat = false) {
   if (next == c.axes.size()) {
     layouts.push_back(layout);
     return;
   }
-  enumerate(c, next + 1, layout, layouts);
+  enumerate(c, next + 1, layout, layouts, flat);
   Layout partial = layout;
   partial.partial.push_back(c.axes[next]);
-  enumerate(c, next + 1, partial, layouts);
+  enumerate(c, next + 1, partial, layouts, flat);
+  for (size_t at = 0; flat && at <= layout.flat.size(); ++at) {
+    Layout cut = layout;
+    cut.flat.insert(cut.flat.begin() + at, c.axes[next]);
+    enumerate(c, next + 1, cut, layouts, flat);
+  }
   for (size_t d = 0; d < layout.dims.size(); ++d)
     for (size_t at = 0; at <= layout.dims[d][0].axes.size(); ++at) {
       Layout split = layout;
       AxisList &axes = split.dims[d][0].axes;
       axes.insert(axes.begin() + at, c.axes[next]);
-      enumerate(c, next + 1, split, layouts);
+      enumerate(c, next + 1, split, layouts, flat);
     }
 }
 
@@ -97,19 +102,23 @@ void move(ReshardPlanner &planner, const Mesh &mesh, const Layout &from, const L
   if (verify) {
     ASSERT_TRUE(verifies(plan, from));
   }
-  int64_t limit = std::max(from.localElements(), to.localElements());
+  // Flat storage is cut from a block, and put together to one.
+  auto whole = [](const Layout &layout) { return layout.localElements() * product(layout.flat); };
+  bool isFlat = !from.flat.empty() || !to.flat.empty();
+  int64_t limit = std::max(whole(from), whole(to));
   test::Ranks ranks = test::place(mesh, from);
-  Layout reached = from.canonical();
+  auto onRank = [](const Layout &layout) { return (layout.flat.empty() ? layout : layout.piece()).canonical(); };
+  Layout reached = onRank(from);
   for (const ReshardStep &step : plan.steps) {
     ASSERT_EQ(step.before, reached);
-    ASSERT_TRUE(step.after.sameAtoms(from));
+    ASSERT_TRUE(isFlat || step.after.sameAtoms(from));
     ASSERT_LE(step.after.localElements(), limit);
     std::string error;
     ranks = test::run(mesh, step, ranks, error);
     ASSERT_EQ(error, "");
     reached = step.after;
   }
-  ASSERT_EQ(reached, to.canonical());
+  ASSERT_EQ(reached, onRank(to));
   ASSERT_EQ(test::check(mesh, to, ranks), "");
 }
 
@@ -170,6 +179,32 @@ TEST(Exhaustive, AtomsWithoutRoom) {
         return;
     }
 }
+
+class Flat : public testing::TestWithParam<size_t> {};
+
+TEST_P(Flat, MovesEveryElement) {
+  Case c = cases()[GetParam()];
+  size_t planned = 0, pairs = 0, stride = std::getenv("TESSERA_TEST_ALL") || c.axes.size() == 1 ? 1 : 5;
+  for (size_t dims = 1; dims <= 2; ++dims) {
+    std::vector<Layout> layouts;
+    enumerate(c, 0, unsplit(c, dims), layouts, /*flat=*/true);
+    ReshardPlanner planner;
+    for (const Layout &from : layouts)
+      for (const Layout &to : layouts) {
+        if (!mayBecome(from, to) || (from.flat.empty() && to.flat.empty()) || pairs++ % stride != 0)
+          continue;
+        SCOPED_TRACE(toString(from) + "  ->  " + toString(to));
+        ReshardPlan plan;
+        move(planner, c.mesh, from, to, planned++ % 16 == 0, plan);
+        if (HasFatalFailure())
+          return;
+      }
+  }
+  EXPECT_GE(planned, c.axes.size() == 1 ? 20u : 100u);
+}
+
+// All but the meshes of three axes.
+INSTANTIATE_TEST_SUITE_P(Meshes, Flat, testing::Range<size_t>(0, 7));
 
 INSTANTIATE_TEST_SUITE_P(Meshes, Exhaustive, testing::Range<size_t>(0, cases().size()), [](const auto &info) {
   std::string name = cases()[info.param].name;

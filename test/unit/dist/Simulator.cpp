@@ -118,6 +118,16 @@ rt::CollectiveSize runtimeSize(const ReshardStep &step) {
 } // namespace
 
 Ranks place(const Mesh &mesh, const Layout &layout) {
+  if (!layout.flat.empty()) {
+    Ranks blocks = place(mesh, layout.withoutFlat()), pieces;
+    int64_t length = layout.localElements();
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+      blocks[rank].resize(length * product(layout.flat), std::numeric_limits<double>::quiet_NaN());
+      auto from = blocks[rank].begin() + mesh.index(rank, layout.flat) * length;
+      pieces.emplace_back(from, from + length);
+    }
+    return pieces;
+  }
   Ranks ranks(mesh.numRanks());
   int64_t parts = product(layout.partial);
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
@@ -151,6 +161,11 @@ Ranks run(const Mesh &mesh, const ReshardStep &step, const Ranks &before, std::s
     int64_t length = step.split >= 0 ? shape[step.split] / n : 0;
     if (step.split >= 0 && shape[step.split] % n != 0)
       error = "split atom is not a multiple of the ranks";
+    if (!step.kind && step.local != ReshardStep::Slice) {
+      after[rank] = before[rank];
+      after[rank].resize(step.after.localElements(), std::numeric_limits<double>::quiet_NaN());
+      continue;
+    }
     if (!step.kind) {
       after[rank] = block(before[rank], shape, step.split, index * length, length);
       continue;
@@ -206,6 +221,17 @@ Ranks run(const Mesh &mesh, const ReshardStep &step, const Ranks &before, std::s
 }
 
 std::string check(const Mesh &mesh, const Layout &layout, const Ranks &ranks) {
+  if (!layout.flat.empty()) {
+    Ranks blocks;
+    for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
+      std::vector<double> vector;
+      for (int64_t member : mesh.group(rank, layout.flat))
+        vector.insert(vector.end(), ranks[member].begin(), ranks[member].end());
+      vector.resize(layout.withoutFlat().localElements());
+      blocks.push_back(std::move(vector));
+    }
+    return check(mesh, layout.withoutFlat(), blocks);
+  }
   AxisList used = layout.usedAxes();
   for (int64_t rank = 0; rank < mesh.numRanks(); ++rank) {
     std::vector<int64_t> parts, replicas;

@@ -113,6 +113,24 @@ TEST(MaskPadding, InPlaceAndCopied) {
   EXPECT_EQ(x, std::vector<float>(x.size(), 0));
 }
 
+TEST(MaskPadding, PieceOfTheArray) {
+  // Cut into pieces of 23 the array [4, 6, 5] of 120 elements reaches 115 into the sixth.
+  const auto original = randomFloats(6 * 23, 2);
+  auto expected = original;
+  for (int64_t o = 0; o < 4; ++o)
+    std::fill_n(expected.begin() + (o * 6 + 4) * 5, 10, 0.0f);
+  for (bool copies : {true, false})
+    for (int64_t p = 0; p < 6; ++p) {
+      std::vector<float> x(original.begin() + p * 23, original.begin() + (p + 1) * 23), out(23, notANumber);
+      json attrs = {{"outer", 4}, {"n", 6}, {"inner", 5}, {"out", copies}, {"piece", 23}};
+      if (copies)
+        callLibrary("mask_padding", attrs, {x, out}, {4, p * 23});
+      else
+        callLibrary("mask_padding", attrs, {x}, {4, p * 23});
+      EXPECT_EQ(copies ? out : x, std::vector<float>(expected.begin() + p * 23, expected.begin() + (p + 1) * 23)) << p;
+    }
+}
+
 TEST(LogicalIndex, Counts) {
   std::vector<int64_t> out(4);
   callLibrary("logical_index", {{"count", 4}}, {out}, {8});

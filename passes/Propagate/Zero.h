@@ -1,0 +1,30 @@
+// ZeRO: training state stored flat, in pieces over axes that do not split it already.
+#ifndef TESSERA_PASSES_PROPAGATE_ZERO_H
+#define TESSERA_PASSES_PROPAGATE_ZERO_H
+
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Propagate/Placement.h"
+
+namespace tessera {
+
+/// What the assign phase left in the module.
+struct Zero {
+  int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
+  dist::AxisList axes;
+  /// Whether the backward gathers again what the forward gathered.
+  bool regather = true;
+
+  static Zero of(mlir::ModuleOp module);
+  /// Flat storage of a value that is laid out so, over those of the axes that do not split it. One element is not cut.
+  Placement cut(Placement placement) const;
+};
+
+/// Whether the operator runs in the backward.
+bool runsBackward(mlir::Operation *op);
+
+/// Lets the backward compute again what is computed from parameters alone (a cast, a transpose): it would keep gathered parameters
+/// whole from the forward on.
+void recomputeFromParameters(mlir::func::FuncOp func);
+
+} // namespace tessera
+#endif
