@@ -328,7 +328,7 @@ mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
   if (!step.kind && step.local == ReshardStep::Unflatten)
     return UnflattenOp::create(builder, loc, result, local);
   if (!step.kind)
-    return SliceOp::create(builder, loc, result, local, axes, shape, step.split);
+    return SliceOp::create(builder, loc, result, local, axes, shape, step.split, /*shift=*/nullptr);
   auto position = [&](int64_t atom) { return atom < 0 ? nullptr : builder.getI64IntegerAttr(atom); };
   bool permutes = step.kind == CollectiveKind::Permute;
   bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
@@ -336,7 +336,7 @@ mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
       builder, loc, result, local, CollectiveKindAttr::get(context, *step.kind), axes,
       builder.getDenseI64ArrayAttr(shape), position(step.split), position(step.concat),
       /*root=*/nullptr, reduces ? ReduceKindAttr::get(context, ReduceKind::Sum) : nullptr, permutes ? LayoutAttr::get(context, step.before) : nullptr,
-      permutes ? LayoutAttr::get(context, step.after) : nullptr);
+      permutes ? LayoutAttr::get(context, step.after) : nullptr, /*shift=*/nullptr);
 }
 
 double elementBytes(mlir::Type type) {

@@ -188,17 +188,18 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       if (!name || !isData || type.getRank() == 0)
         continue;
       SmallVector<SmallVector<StringRef>> splits(type.getRank());
+      const std::string *won = nullptr;
       for (const InputRule &rule : plan.inputs) {
-        if (!globMatches(rule.match, name.getValue()))
+        // The first match wins; entries of the same text describe further dimensions.
+        if (!globMatches(rule.match, name.getValue()) || (won && *won != rule.match))
           continue;
+        won = &rule.match;
         int64_t dim = rule.dim < 0 ? rule.dim + type.getRank() : rule.dim;
         if (dim < 0 || dim >= type.getRank())
           return error(plan, rule.at) << "input \"" << name.getValue() << "\" has " << type.getRank()
                                       << " dimensions and no dimension " << rule.dim;
-        // The first match of each dimension wins.
-        if (splits[dim].empty())
-          for (const std::string &axis : rule.axes)
-            splits[dim].push_back(axis);
+        for (const std::string &axis : rule.axes)
+          splits[dim].push_back(axis);
       }
       if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)

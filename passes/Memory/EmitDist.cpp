@@ -24,7 +24,7 @@ LogicalResult Emitter::emitSlice(dist::SliceOp op) {
 
 LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
-  Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize());
+  Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(), /*shift=*/nullptr);
   SmallVector<int> list = {buffers.of(op.getSource())};
   bool inPlace = buffers.diesAt(op.getSource(), op);
   if (inPlace) {
@@ -44,7 +44,7 @@ LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
   int64_t count = op.getPiece() ? op.getSource().getType().getNumElements() : 0;
   SmallVector<Value> scalars = {valid};
   if (count)
-    scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count));
+    scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count, /*shift=*/nullptr));
   call(*op, "mask_padding", list, scalars,
        settings({{"piece", b.getI64IntegerAttr(count)},
                  {"outer", b.getI64IntegerAttr(shape[0])},
@@ -58,7 +58,7 @@ LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
 
 LogicalResult Emitter::emitIndex(dist::LogicalIndexOp op) {
   int64_t count = op.getType().getDimSize(0);
-  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count);
+  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
   buffers.define(op.getResult());
   call(*op, "logical_index", {buffers.of(op.getResult())}, start, settings({{"count", b.getI64IntegerAttr(count)}}));
   return success();

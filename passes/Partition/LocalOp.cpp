@@ -48,7 +48,7 @@ Value LocalOp::blockStart(int factor) {
   int64_t block = 1;
   for (const Atom &atom : atoms[factor])
     block *= atom.local();
-  return dist::BlockStartOp::create(*this, loc(), getI64Type(), dist::AxesAttr::get(getContext(), axesOf(factor)), block);
+  return dist::BlockStartOp::create(*this, loc(), getI64Type(), dist::AxesAttr::get(getContext(), axesOf(factor)), block, /*shift=*/nullptr);
 }
 
 Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
@@ -60,7 +60,7 @@ Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
       *this, loc(), type, value, dist::CollectiveKind::AllReduce, dist::AxesAttr::get(getContext(), axes),
       getDenseI64ArrayAttr(type.getShape()), IntegerAttr(), IntegerAttr(), IntegerAttr(),
       dist::ReduceKindAttr::get(getContext(), kind == "max" ? dist::ReduceKind::Max : dist::ReduceKind::Sum),
-      dist::LayoutAttr(), dist::LayoutAttr());
+      dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
 }
 
 Value LocalOp::logicalIndex(unsigned result, unsigned dim) {

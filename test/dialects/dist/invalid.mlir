@@ -270,7 +270,7 @@ func.func @f(%x: tensor<4xf32>) {
 }
 // -----
 func.func @f(%x: tensor<2xf32>) {
-  // expected-error@+1 {{permute needs 'from'}}
+  // expected-error@+1 {{permute needs the layouts 'from' and 'to'}}
   %0 = dist.collective permute %x over <"a"=2> shape [2] : tensor<2xf32> -> tensor<2xf32>
   return
 }

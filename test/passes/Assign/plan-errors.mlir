@@ -83,9 +83,9 @@ micro = 2
 [pipeline]
 microbatches = 0
 
+# ZERO: zero.toml:6:1: unknown key "stages" in [zero]; the nearest is "stage"
 # ZERO: zero.toml:4:9: "stage" is 4; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)
 # ZERO: zero.toml:5:9: the mesh has no axis "dta"; the nearest is "data"
-# ZERO: zero.toml:6:1: unknown key "stages" in [zero]; the nearest is "stage"
 # NODATA: error: --zero=1 stores training state in pieces over the axis "data", which the mesh does not have; add --dp N, or [zero] with other axes to the plan
 //--- zero.toml
 [mesh]

@@ -42,12 +42,12 @@ func.func @infer(%ids: tensor<2x4xi64> {nn.name = "input_ids", nn.kind = "data"}
 // CHECK: %[[DT:.*]] = nn.contract {{.*}}, %[[C1]] {lhs_letters = "bsh", nn.grad_of = #nn.grad_of<"contract_0", [0, 1, 2, 3]>, out_letters = "Vh", rhs_letters = "bsV"}
 // CHECK: %[[C2:.*]] = nn.acc %[[DY]] {nn.cotangent_of = "add_0#0"}
 // CHECK: %[[DB:.*]] = nn.reduce %[[C2]] {dims = array<i64: 0, 1>, kind = "sum", nn.grad_of = #nn.grad_of<"add_0", [0, 1, 2]>}
+// CHECK: %[[GB:.*]] = nn.acc %[[DB]] {nn.cotangent_of = "@b"}
 // CHECK: %[[C3:.*]] = nn.acc %[[C2]] {nn.cotangent_of = "gather_0#0"}
 // CHECK: %[[DT2:.*]] = nn.scatter_add %[[IDS]], %[[C3]] {nn.grad_of = #nn.grad_of<"gather_0", [2, 3, 1, 0]>}
 
 // A parameter used twice has one sum; one that is not used has zeros.
 // CHECK: %[[GT:.*]] = nn.acc %[[DT]], %[[DT2]] {nn.cotangent_of = "@table"}
-// CHECK: %[[GB:.*]] = nn.acc %[[DB]] {nn.cotangent_of = "@b"}
 // CHECK: %[[ZERO:.*]] = nn.constant dense<0.000000e+00>
 // CHECK: %[[GU:.*]] = nn.acc %[[ZERO]] {nn.cotangent_of = "@unused"}
 // CHECK: %[[S0:.*]] = nn.sum_squares %[[GT]]

@@ -1,5 +1,6 @@
 // Gradients are ordinary operators of the global program; they split as their forward operators do.
 // RUN: tessera-opt %s --tessera-differentiate="loss=cross_entropy:logits optimizer=sgd" --tessera-assign="dp=2 tp=2" --tessera-propagate --tessera-verify-layouts | FileCheck %s
+// RUN: tessera-opt %s --tessera-differentiate="loss=cross_entropy:logits optimizer=sgd" --tessera-assign="dp=2 tp=2" --tessera-propagate --tessera-verify-layouts | FileCheck %s --check-prefix=SUMS
 
 nn.variable @up : tensor<8x16xf32> {role = "parameter", trained = true}
 nn.variable @down : tensor<16x8xf32> {role = "parameter", trained = true}
@@ -21,7 +22,7 @@ nn.variable @head : tensor<8x24xf32> {role = "parameter", trained = true}
 // CHECK: %[[X:.*]] = dist.reshard %[[DX]]
 // CHECK-NEXT: nn.acc %[[D]], %[[X]]
 // Each parameter's gradient is reduced once, over the batch, into the parameter's own layout.
-// CHECK-COUNT-4: dist.reshard {{.*}} partial = ["data"=2]>> ->
+// SUMS-COUNT-4: dist.reshard {{.*}} partial = ["data"=2]>> ->
 // Blocks of one sum are added before they are reduced, the replicated parameter's square apart: it counts once.
 // CHECK: %[[S0:.*]] = nn.sum_squares {{.*}} -> tensor<f32, #dist.layout<[], partial = ["tensor"=2]>>
 // CHECK: %[[S1:.*]] = nn.sum_squares

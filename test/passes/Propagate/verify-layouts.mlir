@@ -26,12 +26,12 @@ func.func @passes(%x: !partial) -> tensor<32xf32, #dist.layout<[[4, 8]], partial
 // A product passes the partial sum of one operand along, and adds its own; a rotation that of what it turns.
 func.func @linear(%dy: tensor<4x8xf32, #dist.layout<[[4], [8 : "s"=2]], partial = ["t"=2]>>, %w: tensor<8x8xf32, #dist.layout<[[8], [8 : "s"=2]]>>,
                   %x: !partial, %table: tensor<8xf32, #dist.layout<[[8]]>>)
-    -> (tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>, !partial) {
+    -> (tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2 "t"=2]>>, !partial) {
   %0 = nn.contract %dy, %w {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io"}
      : (tensor<4x8xf32, #dist.layout<[[4], [8 : "s"=2]], partial = ["t"=2]>>, tensor<8x8xf32, #dist.layout<[[8], [8 : "s"=2]]>>)
-     -> tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>
+     -> tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2 "t"=2]>>
   %1 = nn.rotary %x, %table, %table : (!partial, tensor<8xf32, #dist.layout<[[8]]>>, tensor<8xf32, #dist.layout<[[8]]>>) -> !partial
-  return %0, %1 : tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2, "t"=2]>>, !partial
+  return %0, %1 : tensor<4x8xf32, #dist.layout<[[4], [8]], partial = ["s"=2 "t"=2]>>, !partial
 }
 
 // -----
