@@ -200,7 +200,7 @@ TEST_P(Flat, MovesEveryElement) {
           return;
       }
   }
-  EXPECT_GE(planned, c.axes.size() == 1 ? 20u : 100u);
+  EXPECT_GE(planned, c.axes.size() == 1 ? 10u : 100u);
 }
 
 // All but the meshes of three axes.
