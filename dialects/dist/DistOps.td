@@ -160,6 +160,26 @@ def Dist_CollectiveWaitOp : Dist_Op<"collective_wait", [
   let assemblyFormat = "$token attr-dict `:` qualified(type($token))";
 }
 
+def Dist_PackOp : Dist_Op<"pack", [Pure]> {
+  let summary = "values one behind the other, to be communicated as one";
+  let description = [{
+    Each value begins at a multiple of 64 bytes; contents of the gaps are undefined. Values that are made for the pack are made in their place in it, so that nothing is
+    copied. `dist.pack %a, %b : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>`
+  }];
+  let arguments = (ins Variadic<Dist_LocalTensor>:$sources);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$sources attr-dict `:` type($sources) `->` type($result)";
+  let hasVerifier = 1;
+}
+
+def Dist_UnpackOp : Dist_Op<"unpack", [Pure]> {
+  let summary = "the values of a pack; no bytes move";
+  let arguments = (ins Dist_LocalTensor:$source);
+  let results = (outs Variadic<Dist_LocalTensor>:$results);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` type($results)";
+  let hasVerifier = 1;
+}
+
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
   let description = [{Values of one channel arrive in the order they were sent.}];

@@ -164,7 +164,7 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createCSEPass());
     break;
   case Phase::Schedule:
-    buildSchedulePipeline(pm);
+    buildSchedulePipeline(pm, threads());
     break;
   default:
     return success();
@@ -243,9 +243,6 @@ LogicalResult Compilation::dump(Phase phase) {
 
 LogicalResult Compilation::memory() {
   PassManager pm(&context);
-  FormKernelsOptions form;
-  form.threads = threads();
-  pm.addPass(createFormKernels(form));
   pm.addPass(createLowerKernels());
   if (failed(pm.run(*module)) || failed(annotateKernels(*module)))
     return failure();

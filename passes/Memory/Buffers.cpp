@@ -1,30 +1,46 @@
 // See Buffers.h.
 #include "passes/Memory/Buffers.h"
-#include "dialects/dist/Dist.h"
 #include "dialects/dist/Reshard.h"
 
 using namespace mlir;
 using namespace tessera;
 
-int64_t tessera::bytesOf(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
-  return tensor.getNumElements() * int64_t(dist::elementBytes(tensor.getElementType()));
-}
-
 Buffers::Buffers(func::FuncOp func, Block *program)
     : liveness(func), b(func.getContext()), body(&func.getBody().front()), program(program), loc(func.getLoc()) {
   findGradients(func);
+  findPlaces(func);
 }
 
-// The gradients that updates read, and what these are views or reductions of.
+// The gradients that updates read, and what these are views, parts or reductions of.
 void Buffers::findGradients(func::FuncOp func) {
-  func.walk([&](nn::UpdateOp update) {
-    for (Value v = update.getGradient(); v;) {
-      gradients.insert(v);
-      Operation *def = v.getDefiningOp();
-      bool passes = def && def->getNumOperands() == 1 && def->getNumResults() == 1 &&
-                    (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::FlattenOp>(def) || isView(def));
-      v = passes ? def->getOperand(0) : Value();
+  SmallVector<Value> open;
+  func.walk([&](nn::UpdateOp update) { open.push_back(update.getGradient()); });
+  while (!open.empty()) {
+    Value value = open.pop_back_val();
+    Operation *def = value.getDefiningOp();
+    if (gradients.insert(value).second && def &&
+        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp>(def) || isView(def)))
+      llvm::append_range(open, def->getOperands());
+  }
+}
+
+// What a value is a view of, by reshapes in its block.
+static Value viewed(Value value) {
+  for (Operation *def = value.getDefiningOp(); def; def = value.getDefiningOp()) {
+    if (!isView(def))
+      break;
+    value = def->getOperand(0);
+  }
+  return value;
+}
+
+void Buffers::findPlaces(func::FuncOp func) {
+  func.walk([&](dist::PackOp pack) {
+    SmallVector<int64_t> offsets = dist::packOffsets(pack.getSources().getTypes());
+    for (auto [source, offset] : llvm::zip(pack.getSources(), offsets)) {
+      Value value = viewed(source);
+      if (Operation *def = value.getDefiningOp(); def && def->getBlock() == pack->getBlock())
+        places.try_emplace(value, Place{pack, offset});
     }
   });
 }
@@ -42,17 +58,36 @@ int Buffers::ofVariable(nn::VariableOp variable) {
   auto [it, isNew] = variables.try_emplace(variable.getSymName(), 0);
   if (isNew) {
     StringRef category = variable.getRole() == "optimizer" ? "optimizer" : "parameters";
-    it->second = create(bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))), 0, 0, category);
+    it->second = create(dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))), 0, 0, category);
     buffers[it->second].variable = variable;
     buffers[it->second].op.setVariable(variable.getSymName());
   }
   return it->second;
 }
 
+int Buffers::part(int whole, int64_t offset, int64_t bytes) {
+  int made = create(bytes, buffers[whole].start, buffers[whole].start + 1, buffers[whole].category);
+  buffers[made].whole = whole;
+  buffers[made].offset = offset;
+  return made;
+}
+
+int Buffers::ofPack(dist::PackOp pack) {
+  auto it = packs.find(pack);
+  return it == packs.end() ? -1 : it->second;
+}
+
 void Buffers::define(Value value) {
   Operation *op = value.getDefiningOp();
   int64_t start = op ? liveness.start(op) : 0;
-  bind(value, create(bytesOf(value.getType()), start, start + 1, categoryOf(value)));
+  if (auto it = places.find(value); it != places.end()) {
+    // The first member that is made brings the pack with it.
+    auto [pack, isNew] = packs.try_emplace(it->second.pack, 0);
+    if (isNew)
+      pack->second = create(dist::bytesOf(it->second.pack.getType()), start, start + 1, categoryOf(it->second.pack));
+    return bind(value, part(pack->second, it->second.offset, dist::bytesOf(value.getType())));
+  }
+  bind(value, create(dist::bytesOf(value.getType()), start, start + 1, categoryOf(value)));
 }
 
 void Buffers::bind(Value value, int buffer) {
@@ -63,12 +98,16 @@ void Buffers::bind(Value value, int buffer) {
 void Buffers::extend(int buffer, int64_t end) {
   if (!isVariable(buffer))
     buffers[buffer].end = std::max(buffers[buffer].end, end);
+  if (int whole = buffers[buffer].whole; whole >= 0)
+    extend(whole, end);
 }
 
 bool Buffers::diesAt(Value value, Operation *op) const {
   int buffer = of(value);
   if (isVariable(buffer) || (isa<BlockArgument>(value) && value.getParentBlock() == body))
     return false;
+  if (buffers[buffer].whole >= 0)
+    return false; // its bytes are the pack's
   // A value from outside the loop is read again in the next iteration.
   if (value.getParentBlock() != op->getBlock())
     return false;

@@ -2,15 +2,14 @@
 #ifndef TESSERA_PASSES_MEMORY_BUFFERS_H
 #define TESSERA_PASSES_MEMORY_BUFFERS_H
 
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Pack.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "passes/Memory/Liveness.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace tessera {
-
-/// Bytes of a tensor.
-int64_t bytesOf(mlir::Type type);
 
 /// Creates `exec.buffer` operators at the start of a block, in the order in which values need them, and gives them offsets.
 class Buffers {
@@ -27,6 +26,15 @@ public:
   void define(mlir::Value value);
   /// Puts the value into a buffer, which stays live as long as the value.
   void bind(mlir::Value value, int buffer);
+  /// The buffer of bytes [offset, offset + bytes) of another one, which is live at least as long.
+  int part(int whole, int64_t offset, int64_t bytes);
+  bool isPart(int buffer, int whole, int64_t offset) const {
+    return buffers[buffer].whole == whole && buffers[buffer].offset == offset;
+  }
+  /// The buffer of a pack of which a member has been made, or -1.
+  int ofPack(dist::PackOp pack);
+  /// Whether the value is to be made in its place in a pack, and so not over an operand.
+  bool hasPlace(mlir::Value value) const { return places.contains(value); }
   /// Keeps the buffer live until `end`.
   void extend(int buffer, int64_t end);
 
@@ -49,8 +57,15 @@ private:
     std::string category;
     nn::VariableOp variable;
     exec::BufferOp op;
+    int whole = -1; // of a part: the buffer that it is a part of,
+    int64_t offset = 0; // and where it begins there
+  };
+  struct Place {
+    dist::PackOp pack;
+    int64_t offset;
   };
   void findGradients(mlir::func::FuncOp func);
+  void findPlaces(mlir::func::FuncOp func);
 
   Liveness liveness;
   mlir::OpBuilder b;
@@ -60,6 +75,8 @@ private:
   llvm::DenseMap<mlir::Value, int> root;
   llvm::DenseSet<mlir::Value> gradients;
   llvm::StringMap<int> variables;
+  llvm::DenseMap<mlir::Value, Place> places; // of values that are made for a pack
+  llvm::DenseMap<mlir::Operation *, int> packs;
 };
 
 } // namespace tessera

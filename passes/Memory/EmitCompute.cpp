@@ -20,7 +20,7 @@ StringRef Emitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inPlace
     bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
       return other != operand && isa<RankedTensorType>(other.getType()) && buffers.of(other) == buffers.of(operand);
     });
-    if (!once || shared || bytesOf(operand.getType()) != bytesOf(result.getType()) || !buffers.diesAt(operand, op))
+    if (!once || shared || buffers.hasPlace(result) || dist::bytesOf(operand.getType()) != dist::bytesOf(result.getType()) || !buffers.diesAt(operand, op))
       continue;
     inPlace[pair[1]] = pair[0];
     std::string name = (kernel.getName() + "_" + Twine(pair[0]) + "in" + Twine(pair[1])).str();

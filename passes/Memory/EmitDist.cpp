@@ -26,7 +26,7 @@ LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
   Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(), /*shift=*/nullptr);
   SmallVector<int> list = {buffers.of(op.getSource())};
-  bool inPlace = buffers.diesAt(op.getSource(), op);
+  bool inPlace = buffers.diesAt(op.getSource(), op) && !buffers.hasPlace(op.getResult());
   if (inPlace) {
     buffers.bind(op.getResult(), buffers.of(op.getSource()));
     ++numInPlace;
@@ -109,7 +109,7 @@ LogicalResult Emitter::emitCollective(Operation &op) {
     buffers.bind(result, buffers.ofVariable(variable));
     ++numInPlace;
   } else {
-    buffers.bind(result, buffers.create(bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
+    buffers.bind(result, buffers.create(dist::bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
   }
   Type element = cast<RankedTensorType>(source.getType()).getElementType();
   rt::CollectiveSize size = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat);
@@ -124,13 +124,34 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   return success();
 }
 
+LogicalResult Emitter::emitPack(dist::PackOp op) {
+  SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes());
+  int pack = buffers.ofPack(op);
+  int64_t at = buffers.positions().start(op);
+  if (pack < 0)
+    pack = buffers.create(offsets.back(), at, at + 1, buffers.categoryOf(op));
+  buffers.bind(op, pack);
+  for (auto [source, offset] : llvm::zip(op.getSources(), offsets))
+    if (!buffers.isPart(buffers.of(source), pack, offset))
+      copy(source, buffers.part(pack, offset, dist::bytesOf(source.getType())), *op.getOperation());
+  return success();
+}
+
+LogicalResult Emitter::emitUnpack(dist::UnpackOp op) {
+  int pack = buffers.of(op.getSource());
+  for (auto [result, offset] : llvm::zip(op.getResults(), dist::packOffsets(op.getResultTypes())))
+    buffers.bind(result, buffers.part(pack, offset, dist::bytesOf(result.getType())));
+  return success();
+}
+
 LogicalResult Emitter::emitLoop(dist::LoopOp op) {
   const Liveness &positions = buffers.positions();
   // Carried values keep one buffer from before the loop to its last use behind it.
   for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
-    int buffer = buffers.create(bytesOf(carried.getType()), positions.start(op), positions.end(op) + 1, buffers.categoryOf(result));
+    buffers.define(result);
+    int buffer = buffers.of(result);
     buffers.bind(carried, buffer);
-    buffers.bind(result, buffer);
+    buffers.extend(buffer, positions.end(op) + 1);
     auto type = cast<RankedTensorType>(init.getType());
     auto constant = init.getDefiningOp<nn::ConstantOp>();
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;

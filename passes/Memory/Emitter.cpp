@@ -83,6 +83,10 @@ LogicalResult Emitter::emit(Operation &op) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
     return success();
   }
+  if (auto pack = dyn_cast<dist::PackOp>(op))
+    return emitPack(pack);
+  if (auto unpack = dyn_cast<dist::UnpackOp>(op))
+    return emitUnpack(unpack);
   if (auto loop = dyn_cast<dist::LoopOp>(op))
     return emitLoop(loop);
   return op.emitOpError("cannot be executed; it should have been partitioned or lowered");

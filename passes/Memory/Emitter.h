@@ -28,6 +28,8 @@ private:
   mlir::LogicalResult emitMask(dist::MaskPaddingOp op);
   mlir::LogicalResult emitIndex(dist::LogicalIndexOp op);
   mlir::LogicalResult emitCollective(mlir::Operation &op);
+  mlir::LogicalResult emitPack(dist::PackOp op);
+  mlir::LogicalResult emitUnpack(dist::UnpackOp op);
   mlir::LogicalResult emitLoop(dist::LoopOp op);
 
   mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }

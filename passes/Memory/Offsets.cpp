@@ -38,6 +38,8 @@ DictionaryAttr Buffers::assignOffsets() {
   std::vector<PackBuffer> packed;
   std::vector<Buffer *> owners;
   for (Buffer &buffer : buffers) {
+    if (buffer.whole >= 0)
+      continue;
     if (!buffer.variable) {
       packed.push_back({buffer.start, buffer.end, buffer.bytes});
       owners.push_back(&buffer);
@@ -55,6 +57,9 @@ DictionaryAttr Buffers::assignOffsets() {
     if (place.start <= moment && moment < place.end)
       account(owner->category, aligned(place.bytes));
   }
+  for (Buffer &buffer : buffers)
+    if (buffer.whole >= 0)
+      buffer.op.setOffset(int64_t(buffers[buffer.whole].op.getOffset()) + buffer.offset);
   // What packing lost.
   account("workspace", packing.peak - most);
   SmallVector<NamedAttribute> memory = {b.getNamedAttr("peak", b.getI64IntegerAttr(bottom + packing.peak)),

@@ -1,4 +1,5 @@
 // Splitting of collectives into start and wait.
+#include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 
 namespace tessera {
@@ -9,37 +10,81 @@ namespace tessera {
 using namespace mlir;
 using namespace tessera;
 
-void tessera::buildSchedulePipeline(OpPassManager &pm) {
-  pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
-}
-
 namespace {
 
 struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCollectivesPass> {
-  void runOnOperation() override {
-    SmallVector<dist::CollectiveOp> collectives;
-    getOperation().walk([&](dist::CollectiveOp op) { collectives.push_back(op); });
-    for (dist::CollectiveOp op : collectives) {
-      // The first operator in this block that uses the result, itself or inside a region of it.
-      Operation *first = nullptr;
-      for (Operation *user : op.getResult().getUsers()) {
-        Operation *inBlock = op->getBlock()->findAncestorOpInBlock(*user);
-        if (inBlock && (!first || inBlock->isBeforeInBlock(first)))
-          first = inBlock;
-      }
-      if (!first || first == op->getNextNode())
-        continue;
-      OpBuilder b(op);
-      auto start = dist::CollectiveStartOp::create(
-          b, op.getLoc(), dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())), op.getSource(),
-          op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(), op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(),
-          op.getFromAttr(), op.getToAttr(), op.getShiftAttr());
-      b.setInsertionPoint(first);
-      auto wait = dist::CollectiveWaitOp::create(b, op.getLoc(), op.getResult().getType(), start.getToken());
-      op.getResult().replaceAllUsesWith(wait.getResult());
-      op.erase();
-      ++numOverlapped;
+  using OverlapCollectivesBase::OverlapCollectivesBase;
+
+  static dist::CollectiveWaitOp split(dist::CollectiveOp op) {
+    OpBuilder b(op);
+    auto start = dist::CollectiveStartOp::create(
+        b, op.getLoc(), dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())), op.getSource(),
+        op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(), op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(),
+        op.getFromAttr(), op.getToAttr(), op.getShiftAttr());
+    auto wait = dist::CollectiveWaitOp::create(b, op.getLoc(), op.getResult().getType(), start.getToken());
+    op.getResult().replaceAllUsesWith(wait.getResult());
+    op.erase();
+    return wait;
+  }
+
+  // Before the first operator that uses the result, itself or inside a region of it.
+  static void sink(dist::CollectiveWaitOp wait) {
+    Operation *first = wait->getBlock()->getTerminator();
+    for (Operation *user : wait.getResult().getUsers()) {
+      Operation *inBlock = wait->getBlock()->findAncestorOpInBlock(*user);
+      if (inBlock && inBlock->isBeforeInBlock(first))
+        first = inBlock;
     }
+    wait->moveBefore(first);
+  }
+
+  static void rejoin(dist::CollectiveWaitOp wait) {
+    auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
+    OpBuilder b(start);
+    auto op = dist::CollectiveOp::create(b, start.getLoc(), wait.getType(), start.getSource(), start.getKindAttr(), start.getAxesAttr(),
+                                         start.getShapeAttr(), start.getSplitAttr(), start.getConcatAttr(), start.getRootAttr(),
+                                         start.getReduceAttr(), start.getFromAttr(), start.getToAttr(), start.getShiftAttr());
+    wait.getResult().replaceAllUsesWith(op.getResult());
+    wait.erase();
+    start.erase();
+  }
+
+  void overlap(Block &block) {
+    SmallVector<dist::CollectiveWaitOp> waits;
+    for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))
+      waits.push_back(split(op));
+    if (waits.empty())
+      return;
+    // What nobody is in a hurry for waits behind others' starts, and the last ones behind all else.
+    BlockGraph graph(block);
+    SmallVector<std::pair<int, int>> unhurried; // start, wait
+    int lastWork = -1;
+    for (int node = 0; node < graph.size(); ++node) {
+      if (!graph.isSettled(node))
+        lastWork = node;
+      if (isa<dist::CollectiveWaitOp>(graph.op(node)) && graph.leadsNowhere(node))
+        unhurried.push_back({graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
+    }
+    std::vector<std::pair<int, int>> held;
+    for (auto [i, pair] : llvm::enumerate(unhurried)) {
+      if (i + inFlight < unhurried.size())
+        held.push_back({unhurried[i + inFlight].first, pair.second});
+      else if (lastWork > pair.second)
+        held.push_back({lastWork, pair.second});
+    }
+    graph.apply(graph.repaired(held));
+    for (dist::CollectiveWaitOp wait : waits)
+      sink(wait);
+    for (dist::CollectiveWaitOp wait : waits) {
+      if (wait->getPrevNode() == wait.getToken().getDefiningOp())
+        rejoin(wait);
+      else
+        ++numOverlapped;
+    }
+  }
+
+  void runOnOperation() override {
+    getOperation().walk([&](Block *block) { overlap(*block); });
   }
 };
 

@@ -2,13 +2,48 @@
 #define TESSERA_PASSES_SCHEDULE
 include "mlir/Pass/PassBase.td"
 
+def SplitClipping : Pass<"tessera-split-clipping", "::mlir::ModuleOp"> {
+  let summary = "Gives clipping by norm a program of its own";
+  let description = [{
+    Requires: `tessera-partition`. Ensures: `@train_clipped` is what `@train` was, and the updates of `@train` read no norm, so that each may run as soon as
+    its gradient is whole. Which of the two runs is decided by `--clip-norm`; `docs/design/0002-clipping.md` says why.
+  }];
+  let statistics = [Statistic<"numPrograms", "programs", "programs added">];
+  let dependentDialects = ["::tessera::nn::NNDialect"];
+}
+
+def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
+  let summary = "Orders operators by list scheduling for the least memory";
+  let description = [{
+    Operators that make nothing (updates in place, scalars, all-reduces) run as soon as they can. Of the others the one that frees the most bytes beyond those that it makes
+    runs next, where one does; else the first in program order. This rule for bytes is left out where it lowers the peak by less than one percent. Runs before collectives are
+    split: it decides the bound that packing then meets. Reads and writes of a variable keep their order.
+  }];
+  let statistics = [Statistic<"numMoved", "moved", "operators in another place than before">];
+}
+
+def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp"> {
+  let summary = "Merges small all-reduces that nothing waits for";
+  let description = [{
+    All-reduces over the same axes, of the same element type and reduction, become one of a `dist.pack` of their sources, where everything that depends on their
+    results makes nothing: gradients, which only updates and norms read. Members are put into a bucket in program order; the bucket starts where its last member did. One that
+    is as large as a full bucket stays alone.
+  }];
+  let options = [Option<"bytes", "bytes", "int64_t", "-1",
+                        "size of a full bucket; -1: where starting a collective takes a twentieth of its time, by the cost model">];
+  let statistics = [Statistic<"numBuckets", "buckets", "merged collectives">, Statistic<"numMembers", "members", "collectives that were merged">];
+  let dependentDialects = ["::tessera::dist::DistDialect"];
+}
+
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
   let description = [{
     A collective whose result is not used by the very next operators becomes `dist.collective_start` where it stood and
-    `dist.collective_wait` before its first use, so that what stands between overlaps with it. Collectives keep their order, which is the same on
-    every rank since every rank runs one program.
+    `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those that nothing waits for (see
+    `tessera-bucket-collectives`) are waited for, and what depends on them runs, when `in-flight` more of them have started, the last ones when all other work is done:
+    more in flight hides more, and holds more gradients. Collectives keep their order, which is the same on every rank since every rank runs one program.
   }];
+  let options = [Option<"inFlight", "in-flight", "unsigned", "2", "how many more have started before one that nothing waits for is waited for">];
   let statistics = [Statistic<"numOverlapped", "overlapped", "collectives split into start and wait">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

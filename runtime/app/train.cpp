@@ -56,7 +56,9 @@ int findOutput(const Program &program, const char *name) {
 void runTrain(const CommandContext &context, Transport &transport) {
   const Options &options = context.options;
   const Description &description = context.description;
-  const Program *program = description.findProgram("train");
+  // Clipping makes every update wait for the norm of all gradients, so it is a program of its own.
+  const Program *clipped = options.clipNorm > 0 ? description.findProgram("train_clipped") : nullptr;
+  const Program *program = clipped ? clipped : description.findProgram("train");
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
   Session session(description, *program, transport, context.resolve,

@@ -374,3 +374,21 @@ func.func @f(%x: tensor<4xf32>) {
   }) : (tensor<4xf32>) -> tensor<4xf32>
   return
 }
+// -----
+func.func @f(%x: tensor<3xf32>, %y: tensor<2x8xf32>) {
+  // expected-error@+1 {{has a pack of type 'tensor<19xf32>'; its values make up 'tensor<32xf32>'}}
+  %0 = dist.pack %x, %y : tensor<3xf32>, tensor<2x8xf32> -> tensor<19xf32>
+  return
+}
+// -----
+func.func @f(%x: tensor<16xf32>, %y: tensor<8xf64>) {
+  // expected-error@+1 {{packs 'tensor<8xf64>' with values of element type 'f32'}}
+  %0 = dist.pack %x, %y : tensor<16xf32>, tensor<8xf64> -> tensor<32xf32>
+  return
+}
+// -----
+func.func @f(%x: tensor<16xf32>) {
+  // expected-error@+1 {{has no values}}
+  "dist.unpack"(%x) : (tensor<16xf32>) -> ()
+  return
+}

@@ -104,3 +104,12 @@ func.func @loop(%x: tensor<8xf32>) -> tensor<8xf32> {
 // CHECK: func.func private @pattern() attributes {axes = #dist.axes<"a"=2 "b":(2)3>, pattern = #dist.pattern<"2d", ["row", "col"=2]>}
 func.func private @pattern() attributes {
   axes = #dist.axes<"a"=2 "b":(2)3>, pattern = #dist.pattern<"2d", ["row", "col":(1)2]>}
+
+// CHECK-LABEL: @packs
+// CHECK: %[[P:.*]] = dist.pack %arg0, %arg1 : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>
+// CHECK: dist.unpack %[[P]] : tensor<32xf32> -> tensor<3xf32>, tensor<2x8xf32>
+func.func @packs(%x: tensor<3xf32>, %y: tensor<2x8xf32>) -> (tensor<3xf32>, tensor<2x8xf32>) {
+  %0 = dist.pack %x, %y : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>
+  %1:2 = dist.unpack %0 : tensor<32xf32> -> tensor<3xf32>, tensor<2x8xf32>
+  return %1#0, %1#1 : tensor<3xf32>, tensor<2x8xf32>
+}

@@ -46,3 +46,33 @@ func.func @keeps_order(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>) -> tensor<8x8xf
   %6 = nn.add %3, %5 : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
   return %6 : tensor<8x8xf32>
 }
+
+nn.variable @w : tensor<64x64xf32> {role = "parameter", trained = true}
+
+// A gradient is waited for when two more collectives have started, the last ones when all other work is done; its update follows at once.
+// CHECK-LABEL: func.func @gradients
+// CHECK: %[[A:.*]] = dist.collective_start all_reduce %arg0
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg1
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_start all_reduce %arg2
+// CHECK-NEXT: %[[R:.*]] = dist.collective_wait %[[A]]
+// CHECK-NEXT: nn.update %{{.*}}, %[[R]]
+// CHECK-NEXT: nn.assign @w
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: dist.collective_wait
+// CHECK-NEXT: dist.collective_wait
+// CHECK-NEXT: return
+func.func @gradients(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>, %z: tensor<64x64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<1xf32>)
+    -> (tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>) {
+  %w = nn.read @w : tensor<64x64xf32>
+  %a = dist.collective all_reduce %x over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %u = nn.update %w, %a, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> tensor<64x64xf32>
+  nn.assign @w, %u : tensor<64x64xf32>
+  %e = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = dist.collective all_reduce %y over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %f = nn.exp %e : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = dist.collective all_reduce %z over <"d"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %g = nn.exp %f : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %b, %c, %g : tensor<64x64xf32>, tensor<64x64xf32>, tensor<64x64xf32>
+}

@@ -1,0 +1,211 @@
+// See BlockGraph.h: how the graph is built.
+#include "passes/Schedule/BlockGraph.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Pack.h"
+#include "dialects/nn/NN.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "llvm/ADT/StringMap.h"
+
+using namespace mlir;
+using namespace tessera;
+
+static constexpr int kNone = -1;
+
+class BlockGraph::Builder {
+public:
+  explicit Builder(BlockGraph &graph) : graph(graph), index(graph.index) {}
+
+  void run() {
+    bool isFunction = isa<func::FuncOp>(graph.block.getParentOp());
+    for (BlockArgument arg : graph.block.getArguments()) {
+      int storage = add(arg.getType());
+      storageOf[arg] = storage;
+      // What a loop carries stays.
+      graph.storages[storage].kept = !isFunction;
+      graph.initial += isFunction ? graph.storages[storage].bytes : 0;
+    }
+    for (Operation &op : graph.block.without_terminator()) {
+      index[&op] = graph.nodes.size();
+      graph.nodes.emplace_back().op = &op;
+    }
+    for (Operation &op : graph.block.without_terminator())
+      if (auto assign = dyn_cast<nn::AssignOp>(op))
+        assigned[assign.getValue()] = assign.getVariable();
+    for (int i = 0; i < graph.size(); ++i)
+      results(i);
+    for (int i = 0; i < graph.size(); ++i)
+      operands(i);
+    if (graph.block.mightHaveTerminator())
+      for (Value value : graph.block.getTerminator()->getOperands())
+        if (int storage = lookup(value); storage != kNone)
+          graph.storages[storage].kept = true;
+    variables();
+    effects();
+    for (Node &node : graph.nodes) {
+      llvm::sort(node.after);
+      node.after.erase(llvm::unique(node.after), node.after.end());
+    }
+    for (Node &node : graph.nodes)
+      for (int later : node.after)
+        ++graph.nodes[later].numBefore;
+  }
+
+private:
+  int add(Type type) {
+    auto tensor = dyn_cast<RankedTensorType>(type);
+    Storage storage;
+    if (tensor && tensor.getNumElements() > 1)
+      storage.bytes = (dist::bytesOf(type) + 255) / 256 * 256;
+    graph.storages.push_back(storage);
+    return graph.storages.size() - 1;
+  }
+
+  int lookup(Value value) const {
+    auto it = storageOf.find(value);
+    return it == storageOf.end() ? kNone : it->second;
+  }
+
+  // Gives results their storage. Those of one operator whose place in the block comes before its operand's have been moved by hand and are not
+  // views of it yet; views are followed from their source.
+  void results(int i) {
+    Operation *op = graph.nodes[i].op;
+    Value viewed = source(op);
+    for (Value result : op->getResults()) {
+      if (storageOf.count(result) || variableOf.count(result))
+        continue;
+      if (auto read = dyn_cast<nn::ReadOp>(op)) {
+        variableOf[result] = read.getVariable();
+        continue;
+      }
+      if (auto it = assigned.find(result); it != assigned.end())
+        continue; // written where the variable lies
+      if (viewed) {
+        if (Operation *def = viewed.getDefiningOp(); def && index.count(def) && !storageOf.count(viewed))
+          results(index.lookup(def));
+        if (auto it = variableOf.find(viewed); it != variableOf.end() && !isa<dist::CollectiveOp>(op)) {
+          std::string name = it->second;
+          variableOf[result] = name;
+          continue;
+        }
+        if (int storage = lookup(viewed); storage != kNone) {
+          storageOf[result] = storage;
+          continue;
+        }
+      }
+      int storage = add(result.getType());
+      storageOf[result] = storage;
+      graph.nodes[i].makes.push_back(storage);
+      graph.nodes[i].made += graph.storages[storage].bytes;
+    }
+  }
+
+  // The operand whose memory the operator's results lie in.
+  static Value source(Operation *op) {
+    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
+      return op->getOperand(0);
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && collective.getKind() == dist::CollectiveKind::AllReduce)
+      return collective.getSource();
+    if (auto wait = dyn_cast<dist::CollectiveWaitOp>(op))
+      if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>(); start && start.getKind() == dist::CollectiveKind::AllReduce)
+        return start.getSource();
+    if (auto unpack = dyn_cast<dist::UnpackOp>(op))
+      return unpack.getSource();
+    return {};
+  }
+
+  void operands(int i) {
+    Node &node = graph.nodes[i];
+    node.op->walk([&](Operation *inner) {
+      for (Value operand : inner->getOperands()) {
+        if (Operation *def = operand.getDefiningOp(); def && index.count(def) && def != node.op) {
+          graph.nodes[index.lookup(def)].after.push_back(i);
+          graph.nodes[index.lookup(def)].users.push_back(i);
+        }
+        if (auto it = variableOf.find(operand); it != variableOf.end())
+          touching[it->second].push_back({i, false});
+        int storage = lookup(operand);
+        if (storage != kNone && !llvm::is_contained(node.reads, storage)) {
+          node.reads.push_back(storage);
+          ++graph.storages[storage].readers;
+        }
+      }
+    });
+  }
+
+  // A variable is written where it lies: whoever reads its old value stays on the side of the write that it is on.
+  void variables() {
+    for (auto &[value, name] : assigned)
+      if (Operation *def = value.getDefiningOp(); def && index.count(def))
+        touching[name].push_back({index.lookup(def), true});
+    for (int i = 0; i < graph.size(); ++i)
+      if (auto assign = dyn_cast<nn::AssignOp>(graph.nodes[i].op))
+        touching[assign.getVariable()].push_back({i, true});
+    for (auto &entry : touching)
+      for (auto [writer, writes] : entry.second) {
+        if (!writes)
+          continue;
+        for (auto [other, alsoWrites] : entry.second)
+          if (other != writer)
+            graph.nodes[std::min(other, writer)].after.push_back(std::max(other, writer));
+      }
+  }
+
+  // Messages to other stages, and whatever else has effects, keep their order.
+  void effects() {
+    int last = kNone;
+    for (int i = 0; i < graph.size(); ++i) {
+      Operation *op = graph.nodes[i].op;
+      if (isMemoryEffectFree(op) || isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op))
+        continue;
+      if (last != kNone)
+        graph.nodes[last].after.push_back(i);
+      last = i;
+    }
+  }
+
+  BlockGraph &graph;
+  DenseMap<Operation *, int> &index;
+  DenseMap<Value, int> storageOf;
+  DenseMap<Value, std::string> variableOf, assigned;
+  llvm::StringMap<SmallVector<std::pair<int, bool>>> touching; // variable -> (node, whether it writes)
+};
+
+BlockGraph::BlockGraph(Block &block) : block(block) {
+  Builder(*this).run();
+  settle();
+}
+
+void BlockGraph::settle() {
+  // Users may stand before what they use while a pass is at work, so this iterates from the ends.
+  std::vector<int> open(size(), 0);
+  std::vector<std::vector<int>> operands(size());
+  for (int i = 0; i < size(); ++i) {
+    llvm::sort(nodes[i].users);
+    nodes[i].users.erase(llvm::unique(nodes[i].users), nodes[i].users.end());
+    open[i] = nodes[i].users.size();
+    for (int user : nodes[i].users)
+      operands[user].push_back(i);
+  }
+  std::vector<int> ready;
+  for (int i = 0; i < size(); ++i)
+    if (open[i] == 0)
+      ready.push_back(i);
+  while (!ready.empty()) {
+    int i = ready.back();
+    ready.pop_back();
+    nodes[i].settled = nodes[i].made == 0 && leadsNowhere(i);
+    for (int before : operands[i])
+      if (--open[before] == 0)
+        ready.push_back(before);
+  }
+}
+
+bool BlockGraph::leadsNowhere(int node) const {
+  return llvm::all_of(nodes[node].users, [&](int user) { return nodes[user].settled; });
+}
+
+void BlockGraph::apply(const std::vector<int> &order) {
+  Operation *end = block.mightHaveTerminator() ? block.getTerminator() : nullptr;
+  for (int node : order)
+    end ? nodes[node].op->moveBefore(end) : nodes[node].op->moveBefore(&block, block.end());
+}

@@ -1,0 +1,17 @@
+// The schedule phase.
+#include "passes/Lower/Passes.h"
+#include "passes/Schedule/Passes.h"
+
+using namespace mlir;
+using namespace tessera;
+
+void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
+  pm.addPass(createSplitClipping());
+  // Kernels are what is ordered: values inside of them take no memory.
+  FormKernelsOptions form;
+  form.threads = threads;
+  pm.addPass(createFormKernels(form));
+  pm.addNestedPass<func::FuncOp>(createOrderForMemory());
+  pm.addNestedPass<func::FuncOp>(createBucketCollectives());
+  pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
+}

@@ -1,0 +1,84 @@
+// The order of operators that needs the least memory.
+// RUN: tessera-opt %s --tessera-order-for-memory | FileCheck %s
+
+nn.variable @w : tensor<64x64xf32> {role = "parameter", trained = true}
+nn.variable @v : tensor<64x64xf32> {role = "parameter", trained = true}
+
+// Each gradient is used up before the next one is made; its norm and its all-reduce go with it.
+// CHECK-LABEL: func.func @updates_follow_gradients
+// CHECK: %[[A:.*]] = nn.exp
+// CHECK-NEXT: %[[R:.*]] = dist.collective all_reduce %[[A]]
+// CHECK-NEXT: nn.sum_squares %[[R]]
+// CHECK-NEXT: %[[U:.*]] = nn.update %{{.*}}, %[[R]]
+// CHECK-NEXT: nn.assign @w, %[[U]]
+// CHECK-NEXT: %[[B:.*]] = nn.neg
+// CHECK-NEXT: nn.sum_squares %[[B]]
+// CHECK-NEXT: nn.add
+// CHECK-NEXT: nn.update %{{.*}}, %[[B]]
+func.func @updates_follow_gradients(%x: tensor<64x64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<2xf32>) -> tensor<f32> {
+  %w = nn.read @w : tensor<64x64xf32>
+  %v = nn.read @v : tensor<64x64xf32>
+  %a = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = nn.neg %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %r = dist.collective all_reduce %a over <"t"=2> shape [64, 64] reduce sum : tensor<64x64xf32> -> tensor<64x64xf32>
+  %n = nn.sum_squares %r : (tensor<64x64xf32>) -> tensor<f32>
+  %m = nn.sum_squares %b : (tensor<64x64xf32>) -> tensor<f32>
+  %t = nn.add %n, %m : (tensor<f32>, tensor<f32>) -> tensor<f32>
+  %u = nn.update %w, %r, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<64x64xf32>
+  nn.assign @w, %u : tensor<64x64xf32>
+  %q = nn.update %v, %b, %none, %s, %d {index = 1 : i64, kind = "sgd"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<64x64xf32>
+  nn.assign @v, %q : tensor<64x64xf32>
+  return %t : tensor<f32>
+}
+
+// Neither reshapes nor reads make memory; a variable is not written while its old value is read.
+// CHECK-LABEL: func.func @readers_first
+// CHECK: %[[W:.*]] = nn.read @w
+// CHECK: nn.mul %[[W]]
+// CHECK-NEXT: nn.update %[[W]]
+// CHECK: nn.exp
+func.func @readers_first(%g: tensor<64x64xf32>, %x: tensor<64x64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<2xf32>) -> (tensor<64x64xf32>, tensor<64x64xf32>) {
+  %w = nn.read @w : tensor<64x64xf32>
+  %y = nn.mul %w, %x : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  %e = nn.exp %y : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %u = nn.update %w, %g, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64x64xf32>, tensor<64x64xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<64x64xf32>
+  nn.assign @w, %u : tensor<64x64xf32>
+  return %y, %e : tensor<64x64xf32>, tensor<64x64xf32>
+}
+
+// What shrinks the most goes first: the two wide values are never live together.
+// CHECK-LABEL: func.func @shrinks_first
+// CHECK: %[[A:.*]] = nn.broadcast
+// CHECK-NEXT: nn.reduce %[[A]]
+// CHECK-NEXT: %[[B:.*]] = nn.broadcast
+// CHECK-NEXT: nn.reduce %[[B]]
+func.func @shrinks_first(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  %a = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
+  %b = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
+  %p = nn.reduce %a {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
+  %q = nn.reduce %b {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
+  return %p, %q : tensor<64xf32>, tensor<64xf32>
+}
+
+// Where it gains nothing the order stays.
+// CHECK-LABEL: func.func @stays
+// CHECK-NEXT: nn.exp
+// CHECK-NEXT: nn.neg
+// CHECK-NEXT: nn.mul
+func.func @stays(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
+  %a = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %b = nn.neg %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  %c = nn.mul %a, %b : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
+  return %c : tensor<64x64xf32>
+}
+
+// Messages keep their order.
+// CHECK-LABEL: func.func @messages
+// CHECK: dist.send {{.*}} channel 0
+// CHECK: dist.send {{.*}} channel 1
+func.func @messages(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) {
+  %a = nn.exp %x : (tensor<64x64xf32>) -> tensor<64x64xf32>
+  dist.send %a to 1 channel 0 : tensor<64x64xf32>
+  dist.send %y to 1 channel 1 : tensor<64x64xf32>
+  return
+}
