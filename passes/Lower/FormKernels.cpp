@@ -125,13 +125,11 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       for (size_t g = groups.size(); g-- > 0 && !home;)
         if (joins(groups[g], &op))
           home = g;
-      // Operands from other groups must be complete before this one runs, and those may not wait for this one.
+      // Other groups that its operands come from are complete before this one runs. None of them can be waiting for `home`, which
+      // would be closed then.
       for (Value operand : op.getOperands())
-        if (Operation *def = operand.getDefiningOp(); def && member.contains(def) && (!home || member[def] != *home)) {
+        if (Operation *def = operand.getDefiningOp(); def && member.contains(def) && home != member[def])
           groups[member[def]].open = false;
-          if (home && member[def] > *home)
-            home.reset();
-        }
       // Operands that something outside the groups made after the group's first member are fine: the group runs at its last member.
       if (!home) {
         auto [rows, width] = rowsOf(&op);

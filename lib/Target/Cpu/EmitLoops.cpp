@@ -278,7 +278,8 @@ void Emitter::initialiseMemory(Segment &segment) {
       enterLoop(segment, level, forOp.getInductionVar());
     }
     for (Write &write : s.writes)
-      store(write.to.slot, address(write.to, number), read(write.init, number));
+      if (s.accumulates(write))
+        store(write.to.slot, address(write.to, number), read(write.init, number));
   }
 }
 
@@ -288,7 +289,8 @@ void Emitter::finish(unsigned number, unsigned writeNumber, Value value) {
   const Slot &slot = k.slots[to.slot];
   if (slot.kind == Slot::Result || slot.stored)
     store(to.slot, address(to, number), value);
-  bool unit = slot.writers == 1 && llvm::all_of(s.loops, [&](int loop) { return s.reduction[loop]; });
+  bool unit = slot.writers == 1 && (s.loops.empty() || s.accumulates(s.writes[writeNumber])) &&
+              llvm::all_of(s.loops, [&](int loop) { return s.reduction[loop]; });
   if (unit)
     unitScalars[to.slot] = value;
 }
@@ -334,7 +336,7 @@ void Emitter::cloneOp(Operation &op, IRMapping &map, unsigned number) {
 
 void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc) {
   Statement &s = k.statements[number];
-  bool reduces = accumulateFrom(segment, s) < s.loops.size(), memoryReduction = inMemory(segment, s);
+  bool memoryReduction = inMemory(segment, s);
   SmallVector<Value> results;
   if (!s.body) {
     results.push_back(read(s.reads[0], number));
@@ -349,9 +351,10 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
         continue;
       Value current;
       std::pair<unsigned, unsigned> key(number, i);
-      if (memoryReduction && held && held->count(key))
+      bool inPlace = memoryReduction && s.accumulates(write);
+      if (inPlace && held && held->count(key))
         current = held->lookup(key);
-      else if (memoryReduction)
+      else if (inPlace)
         current = load(write.to.slot, address(write.to, number));
       else if (auto it = acc.find({number, static_cast<unsigned>(i)}); it != acc.end())
         current = it->second;
@@ -368,15 +371,15 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
   }
   for (auto [i, value] : llvm::enumerate(results)) {
     unsigned writeNumber = i;
-    if (memoryReduction && held) {
+    if (!s.accumulates(s.writes[i])) {
+      forwarded[s.writes[i].to.slot] = value;
+      finish(number, i, value);
+    } else if (memoryReduction && held) {
       (*held)[{number, writeNumber}] = value;
     } else if (memoryReduction) {
       store(s.writes[i].to.slot, address(s.writes[i].to, number), value);
-    } else if (reduces) {
-      acc[{number, writeNumber}] = value;
     } else {
-      forwarded[s.writes[i].to.slot] = value;
-      finish(number, i, value);
+      acc[{number, writeNumber}] = value;
     }
   }
 }
@@ -454,6 +457,8 @@ void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
     if (level == depth || inMemory(segment, s) || accumulateFrom(segment, s) != level)
       continue;
     for (auto [i, write] : llvm::enumerate(s.writes)) {
+      if (!s.accumulates(write))
+        continue;
       std::pair<unsigned, unsigned> key(number, i);
       acc[key] = write.init.isUndefined()
                      ? arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element)).getResult()

@@ -53,6 +53,9 @@ struct Statement {
   bool invariant = false;         ///< has none of the range loops: runs once per call
   llvm::SmallVector<int> ranges;  ///< position of each range dimension among its loops
   llvm::SmallVector<int> loops;   ///< position of each loop of the segment among its loops
+  /// Whether a write sums over a loop. A statement may do that in one write and set every point in another, as a softmax does that
+  /// sums its exponentials.
+  bool accumulates(const Write &write) const;
 };
 
 /// Statements that share one loop nest; values pass from one to the next in registers.

@@ -299,12 +299,22 @@ void Scheduler::makeSegments() {
   k.segments = std::move(all);
 }
 
+bool Statement::accumulates(const Write &write) const {
+  for (auto [loop, extent] : llvm::enumerate(extents))
+    if (reduction[loop] && extent != 1 &&
+        llvm::none_of(write.to.index, [&](AffineExpr expr) { return expr.isFunctionOfDim(loop); }))
+      return true;
+  return false;
+}
+
 /// A value that is one scalar per range unit stays in a register.
-static bool isUnitScalar(const Statement &writer) {
+static bool isUnitScalar(const Statement &writer, int slot) {
   for (int loop : writer.loops)
     if (!writer.reduction[loop])
       return false;
-  return true;
+  return writer.loops.empty() || llvm::all_of(writer.writes, [&](const Write &write) {
+           return write.to.slot != slot || writer.accumulates(write);
+         });
 }
 
 /// Whether the reduction loops of `s` are the last of its segment, so that it accumulates in a register.
@@ -326,7 +336,7 @@ void Scheduler::chooseStorage() {
       return;
     const Statement &writer = k.statements[writerOf[access.slot]];
     bool same = segmentOf[writerOf[access.slot]] == segmentOf[reader];
-    if (k.slots[access.slot].writers != 1 || isInit || (!same && !isUnitScalar(writer)))
+    if (k.slots[access.slot].writers != 1 || isInit || (!same && !isUnitScalar(writer, access.slot)))
       k.slots[access.slot].stored = true;
   };
   for (auto [number, s] : llvm::enumerate(k.statements)) {

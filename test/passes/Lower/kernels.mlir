@@ -44,6 +44,19 @@ func.func @apart(%x: tensor<4x8xf32>, %y: tensor<16x8xf32>) -> (tensor<4x8xf32>,
   return %b, %c : tensor<4x8xf32>, tensor<16x8xf32>
 }
 
+// A group waits for another one that its later members read, and what its own results are read by waits for it.
+// CHECK-LABEL: func.func @waits
+// CHECK-NEXT: %[[SMALL:.*]] = exec.apply {{.*}}(%arg1) {{.*}} -> tensor<8xf32>
+// CHECK-NEXT: %[[LARGE:.*]]:2 = exec.apply {{.*}}(%arg0, %[[SMALL]])
+// CHECK-NEXT: return %[[LARGE]]#0, %[[LARGE]]#1
+func.func @waits(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<4x8xf32>, tensor<4x8xf32>) {
+  %a = nn.exp %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  %small = nn.exp %y : (tensor<8xf32>) -> tensor<8xf32>
+  %c = nn.add %a, %small : (tensor<4x8xf32>, tensor<8xf32>) -> tensor<4x8xf32>
+  %d = nn.tanh %x : (tensor<4x8xf32>) -> tensor<4x8xf32>
+  return %c, %d : tensor<4x8xf32>, tensor<4x8xf32>
+}
+
 // CHECK: module @kernels
 // CHECK: func.func @[[CHAIN]](%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<8xf32>) -> tensor<4x8xf32>
 // CHECK: nn.constant

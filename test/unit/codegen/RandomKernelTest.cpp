@@ -1,5 +1,5 @@
 // Random kernels, compiled with the chosen schedule and plainly, must agree, also with results written in place: broadcasts, transposes, reductions over any dimensions,
-// reshapes, slices, insertions, several results.
+// reshapes, slices, insertions, several results, also of one operation.
 
 #include "test/unit/codegen/KernelTest.h"
 #include <random>
@@ -141,12 +141,24 @@ private:
     std::vector<size_t> order = permutation(loops.size());
     std::string e = empty(result), f = "%f" + std::to_string(temporaries++);
     body += "  " + f + " = linalg.fill ins(%zero : f32) outs(" + e + " : " + typeOf(result) + ") -> " + typeOf(result) + "\n";
-    body += define(result) + "linalg.generic {indexing_maps = [" + map(loops.size(), order, in) + ", " +
-            map(loops.size(), order, out) + "], iterator_types = [" +
-            list(loops.size(), [&](size_t i) { return reduced[order[i]] ? "\"reduction\"" : "\"parallel\""; }) +
-            "]} ins(%v" + std::to_string(a) + " : " + typeOf(loops) + ") outs(" + f + " : " + typeOf(result) +
-            ") {\n  ^bb0(%a: f32, %o: f32):\n    %x = arith." + (pick(2) ? "addf" : "maximumf") +
-            " %a, %o : f32\n    linalg.yield %x : f32\n  } -> " + typeOf(result) + "\n";
+    std::string combine = std::string("    %x = arith.") + (pick(2) ? "addf" : "maximumf") + " %a, %o : f32\n",
+                iterators = list(loops.size(), [&](size_t i) { return reduced[order[i]] ? "\"reduction\"" : "\"parallel\""; }),
+                input = "]} ins(%v" + std::to_string(a) + " : " + typeOf(loops) + ") outs(";
+    std::string inMap = map(loops.size(), order, in), outMap = map(loops.size(), order, out);
+    if (pick(4) != 0) {
+      body += define(result) + "linalg.generic {indexing_maps = [" + inMap + ", " + outMap + "], iterator_types = [" + iterators +
+              input + f + " : " + typeOf(result) + ") {\n  ^bb0(%a: f32, %o: f32):\n" + combine + "    linalg.yield %x : f32\n  } -> " +
+              typeOf(result) + "\n";
+      return;
+    }
+    // Every point in one result, their sum in the other.
+    std::string points = empty(loops), types = typeOf(loops) + ", " + typeOf(result), first = std::to_string(values.size());
+    values.push_back(loops);
+    values.push_back(result);
+    body += "  %v" + first + ", %v" + std::to_string(values.size() - 1) + " = linalg.generic {indexing_maps = [" + inMap + ", " + inMap +
+            ", " + outMap + "], iterator_types = [" + iterators + input + points + ", " + f + " : " + types +
+            ") {\n  ^bb0(%a: f32, %p: f32, %o: f32):\n    %d = arith.addf %a, %a : f32\n" + combine +
+            "    linalg.yield %d, %x : f32, f32\n  } -> (" + types + ")\n";
   }
 
   void regroup() {
