@@ -73,7 +73,7 @@ nn::VariableOp Emitter::replacedBy(Value value, int64_t begin) const {
     stored = user->getResult(0);
   }
   nn::VariableOp variable = updates.lookup(stored);
-  if (!stored.hasOneUse() || bytesOf(value.getType()) != bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
+  if (!stored.hasOneUse() || dist::bytesOf(value.getType()) != dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
     return nullptr;
   bool isRead = false;
   value.getDefiningOp()->getParentOfType<func::FuncOp>().walk([&](nn::ReadOp read) {

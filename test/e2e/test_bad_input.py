@@ -114,7 +114,7 @@ def test_wrong_usage(tmp_path, options):
 
 def test_the_last_of_an_option_given_twice_wins():
     plan = h.checked(h.TESSERA, "plan", GPT2, "--tp", "4", "--dp", "8", "--tp", "2", "--dp", "1").stdout
-    assert "tensor = 2" in plan and "tensor = 4" not in plan
+    assert '"tensor" = 2' in plan and '"tensor" = 4' not in plan
 
 
 @pytest.mark.parametrize("options,word", [
