@@ -144,9 +144,12 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     bool named = false;
     Builder b(&getContext());
     for (auto func : module.getOps<func::FuncOp>()) {
+      // In a differentiated program the forward operators are those with an id.
+      bool differentiated = llvm::any_of(func.getBody().front(), [](Operation &op) { return op.hasAttr("nn.grad_of"); });
+      auto isForward = [&](Operation &op) { return !differentiated || op.hasAttr("nn.id"); };
       llvm::MapVector<StringRef, Operation *> last;
       for (Operation &op : func.getBody().front())
-        if (isa<nn::FactorOpInterface>(op) && !op.hasAttr("nn.grad_of") && op.getNumOperands() > 0 &&
+        if (isa<nn::FactorOpInterface>(op) && isForward(op) && op.getNumOperands() > 0 &&
             globMatches(rule.match, nodeName(op.getLoc())))
           last[nodeName(op.getLoc())] = &op;
       // Outputs have names of their own.

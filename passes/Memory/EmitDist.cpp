@@ -100,7 +100,10 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult() : collective.getResult();
   int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
   int home = buffers.of(source);
-  bool keepsShape = kind == dist::CollectiveKind::AllReduce;
+  // In place only where nobody else reads the source, which may happen while the collective is under way.
+  bool keepsShape = kind == dist::CollectiveKind::AllReduce && source.hasOneUse();
+  for (Operation *def = source.getDefiningOp(); keepsShape && def && isView(def); def = def->getOperand(0).getDefiningOp())
+    keepsShape = def->getOperand(0).hasOneUse();
   if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) && source.getParentBlock() == op.getBlock() &&
       buffers.endOf(home) <= end + 1) {
     buffers.bind(result, home);

@@ -4,6 +4,7 @@
 #include "dialects/dist/Pack.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Memory/Liveness.h"
 #include "llvm/ADT/StringMap.h"
 
 using namespace mlir;
@@ -65,8 +66,8 @@ private:
     return it == storageOf.end() ? kNone : it->second;
   }
 
-  // Gives results their storage. Those of one operator whose place in the block comes before its operand's have been moved by hand and are not
-  // views of it yet; views are followed from their source.
+  // Gives results their storage. Those of one operator whose place in the block comes before its operand's
+  // have been moved by hand and are not views of it yet; views are followed from their source.
   void results(int i) {
     Operation *op = graph.nodes[i].op;
     Value viewed = source(op);
@@ -101,12 +102,14 @@ private:
 
   // The operand whose memory the operator's results lie in.
   static Value source(Operation *op) {
-    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
+    if (isView(op))
       return op->getOperand(0);
-    if (auto collective = dyn_cast<dist::CollectiveOp>(op); collective && collective.getKind() == dist::CollectiveKind::AllReduce)
+    if (auto collective = dyn_cast<dist::CollectiveOp>(op);
+        collective && collective.getKind() == dist::CollectiveKind::AllReduce)
       return collective.getSource();
     if (auto wait = dyn_cast<dist::CollectiveWaitOp>(op))
-      if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>(); start && start.getKind() == dist::CollectiveKind::AllReduce)
+      if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
+          start && start.getKind() == dist::CollectiveKind::AllReduce)
         return start.getSource();
     if (auto unpack = dyn_cast<dist::UnpackOp>(op))
       return unpack.getSource();
@@ -123,6 +126,11 @@ private:
         }
         if (auto it = variableOf.find(operand); it != variableOf.end())
           touching[it->second].push_back({i, false});
+        // What a collective under way reads is read until it is waited for.
+        if (auto wait = dyn_cast<dist::CollectiveWaitOp>(inner))
+          if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>())
+            if (auto it = variableOf.find(start.getSource()); it != variableOf.end())
+              touching[it->second].push_back({i, false});
         int storage = lookup(operand);
         if (storage != kNone && !llvm::is_contained(node.reads, storage)) {
           node.reads.push_back(storage);
@@ -132,7 +140,8 @@ private:
     });
   }
 
-  // A variable is written where it lies: whoever reads its old value stays on the side of the write that it is on.
+  // A variable is written where it lies: whoever reads its old value stays on the side of the write that it
+  // is on.
   void variables() {
     for (auto &[value, name] : assigned)
       if (Operation *def = value.getDefiningOp(); def && index.count(def))
@@ -155,7 +164,8 @@ private:
     int last = kNone;
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
-      if (isMemoryEffectFree(op) || isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op))
+      if (isMemoryEffectFree(op) ||
+          isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op))
         continue;
       if (last != kNone)
         graph.nodes[last].after.push_back(i);

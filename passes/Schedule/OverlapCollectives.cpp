@@ -1,4 +1,5 @@
 // Splitting of collectives into start and wait.
+#include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 
@@ -18,9 +19,11 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
   static dist::CollectiveWaitOp split(dist::CollectiveOp op) {
     OpBuilder b(op);
     auto start = dist::CollectiveStartOp::create(
-        b, op.getLoc(), dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())), op.getSource(),
-        op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(), op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(),
-        op.getFromAttr(), op.getToAttr(), op.getShiftAttr());
+        b, op.getLoc(),
+        dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())),
+        op.getSource(), op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(),
+        op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(), op.getFromAttr(), op.getToAttr(),
+        op.getShiftAttr());
     auto wait = dist::CollectiveWaitOp::create(b, op.getLoc(), op.getResult().getType(), start.getToken());
     op.getResult().replaceAllUsesWith(wait.getResult());
     op.erase();
@@ -35,15 +38,27 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
       if (inBlock && inBlock->isBeforeInBlock(first))
         first = inBlock;
     }
+    // Nor behind what overwrites the variable that is being read.
+    Value source = wait.getToken().getDefiningOp<dist::CollectiveStartOp>().getSource();
+    while (source.getDefiningOp() && isView(source.getDefiningOp()))
+      source = source.getDefiningOp()->getOperand(0);
+    if (auto read = source.getDefiningOp<nn::ReadOp>())
+      for (auto assign : wait->getBlock()->getOps<nn::AssignOp>())
+        if (assign.getVariable() == read.getVariable())
+          for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
+            if (writer && writer->getBlock() == wait->getBlock() && wait->isBeforeInBlock(writer) &&
+                writer->isBeforeInBlock(first))
+              first = writer;
     wait->moveBefore(first);
   }
 
   static void rejoin(dist::CollectiveWaitOp wait) {
     auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
     OpBuilder b(start);
-    auto op = dist::CollectiveOp::create(b, start.getLoc(), wait.getType(), start.getSource(), start.getKindAttr(), start.getAxesAttr(),
-                                         start.getShapeAttr(), start.getSplitAttr(), start.getConcatAttr(), start.getRootAttr(),
-                                         start.getReduceAttr(), start.getFromAttr(), start.getToAttr(), start.getShiftAttr());
+    auto op = dist::CollectiveOp::create(
+        b, start.getLoc(), wait.getType(), start.getSource(), start.getKindAttr(), start.getAxesAttr(),
+        start.getShapeAttr(), start.getSplitAttr(), start.getConcatAttr(), start.getRootAttr(),
+        start.getReduceAttr(), start.getFromAttr(), start.getToAttr(), start.getShiftAttr());
     wait.getResult().replaceAllUsesWith(op.getResult());
     wait.erase();
     start.erase();
@@ -63,7 +78,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
       if (!graph.isSettled(node))
         lastWork = node;
       if (isa<dist::CollectiveWaitOp>(graph.op(node)) && graph.leadsNowhere(node))
-        unhurried.push_back({graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
+        unhurried.push_back(
+            {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
     std::vector<std::pair<int, int>> held;
     for (auto [i, pair] : llvm::enumerate(unhurried)) {
