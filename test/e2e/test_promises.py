@@ -1,8 +1,10 @@
 """Promised against measured: memory and bytes sent equal to the byte, collectives per transformer block, resident memory."""
 import json
+import re
 import subprocess
 import time
 
+import numpy as np
 import pytest
 
 import harness as h
@@ -163,3 +165,44 @@ def test_trace(program, tmp_path):
     spans = [e for e in events if e.get("ph") == "X"]
     assert len({e["pid"] for e in spans} | {e["tid"] for e in spans}) >= 4, "one row per rank"
     assert all(e["dur"] >= 0 for e in spans) and len(spans) > 100
+
+
+def hidden_share(trace):
+    """Of the time that gradients' all-reduces take, the part in which products run on the same rank; and how many of them overlap one."""
+    spans = [e for e in trace if e.get("ph") == "X"]
+    total = hidden = overlapping = 0
+    for rank in {e["pid"] for e in spans}:
+        products = [(e["ts"], e["ts"] + e["dur"]) for e in spans if e["pid"] == rank and e["tid"] == 0 and e["cat"] == "gemm"]
+        for e in (e for e in spans if e["pid"] == rank and e["tid"] == 1 and e["name"] == "all_reduce"):
+            common = sum(max(0, min(end, e["ts"] + e["dur"]) - max(begin, e["ts"])) for begin, end in products)
+            total, hidden, overlapping = total + e["dur"], hidden + common, overlapping + (common > 0)
+    return hidden / total, overlapping
+
+
+def test_gradients_travel_beside_the_backward(program, tmp_path):
+    """Gradients' all-reduces run at the same time as the backward's products: those that start before the last product."""
+    compiled = program("gpt_bytes", "dp2", ("--train", "adamw"), model=h.ROOT / "python" / "gpt_bytes.onnx")
+    ids = np.random.default_rng(0).integers(0, 256, (8, 129))
+    steps = 5
+    compiled.train(tmp_path, {"input_ids": ids[:, :-1], "labels": ids[:, 1:]}, steps, "--trace", tmp_path / "trace.json")
+    share, overlapping = hidden_share(json.loads((tmp_path / "trace.json").read_text()))
+    print(f"{share:.0%} of the all-reduces' time is beside products")
+    assert overlapping >= 2 * steps, "on each of two ranks at least one all-reduce a step"
+
+
+@pytest.mark.parametrize("variant", h.FAMILIES)
+def test_packing_is_tight(variant):
+    """Offsets waste at most 2 % of the largest sum of live bytes."""
+    worst = 0
+    for mesh, (flags, _) in {**h.MESHES, **h.MICRO}.items():
+        text = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", *flags, *TRAIN, "--to", "memory").stdout
+        found = re.findall(r"exec\.memory = \{[^}]*bound = (\d+) : i64[^}]*peak = (\d+) : i64", text)
+        assert len(found) == 3, "inference, training, training with clipping"
+        worst = max([worst, *(int(peak) / int(bound) for bound, peak in found)])
+    print(f"worst peak over bound of {variant}: {worst:.5f}")
+    assert worst <= 1.02
+
+
+def test_clipping_keeps_its_own_promise(program, tmp_path):
+    compiled = program("gpt2", "dp2", TRAIN)
+    assert_promise_kept(compiled.info("train_clipped"), stats_of(compiled, "gpt2", tmp_path, "train", False, "--clip-norm", "0.5"))
