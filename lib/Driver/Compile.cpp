@@ -245,6 +245,7 @@ LogicalResult Compilation::memory() {
   PassManager pm(&context);
   FormKernelsOptions form;
   form.threads = threads();
+  pm.addPass(createMergePieces());
   pm.addPass(createFormKernels(form));
   pm.addPass(createLowerKernels());
   if (failed(pm.run(*module)) || failed(annotateKernels(*module)))
