@@ -2,6 +2,14 @@
 #define TESSERA_PASSES_LOWER
 include "mlir/Pass/PassBase.td"
 
+def MergePieces : Pass<"tessera-merge-pieces", "::mlir::ModuleOp"> {
+  let summary = "Turns sums of padded pieces that cover a whole into concatenations";
+  let description = [{
+    Requires: `tessera-partition`, so that shapes are local. The gradient of a slice is a `nn.pad` with zeros, and those of all slices of a value
+    are added: three passes over a packed query, key and value where one that copies is enough. Pieces that overlap or leave a gap stay a sum.
+  }];
+}
+
 def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Groups operators that the library does not compute into generated kernels";
   let description = [{

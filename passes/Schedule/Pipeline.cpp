@@ -7,6 +7,7 @@ using namespace tessera;
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   pm.addPass(createSplitClipping());
+  pm.addPass(createMergePieces());
   // Kernels are what is ordered: values inside of them take no memory.
   FormKernelsOptions form;
   form.threads = threads;

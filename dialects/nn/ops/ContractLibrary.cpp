@@ -105,5 +105,8 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
   SmallVector<int> buffers = swapped ? SmallVector<int>{1, 0, result} : SmallVector<int>{0, 1, result};
   if (getBias())
     buffers.push_back(2);
-  return attrs.call("gemm", buffers, flops, rt::cpu::gemmWorkspaceBytes(threads));
+  int64_t count = 1;
+  for (ArrayRef<int64_t> item : items)
+    count *= item.front();
+  return attrs.call("gemm", buffers, flops, rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
 }

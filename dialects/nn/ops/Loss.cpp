@@ -57,15 +57,19 @@ std::optional<double> CrossEntropyOp::getNeutral(unsigned operand, unsigned fact
 LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                           SmallVectorImpl<Value> &results) {
   Location loc = builder.loc();
+  // Apart from the sum of all rows, even on one rank: it alone would make a kernel sequential.
   int classes = getFactorRule().find("V");
-  if (!builder.isSplit(classes))
-    return cloneLocal(*this, builder, operands, results);
+  bool isSplit = builder.isSplit(classes);
   Value logits = operands[0], labels = operands[1];
   int64_t rank = shapeOf(logits).size();
-  Value max = builder.allReduce(ReduceOp::create(builder, loc, logits, ArrayRef<int64_t>{rank - 1}, "max"),
-                                classes, "max");
-  auto sums = SoftmaxSumsOp::create(builder, loc, logits, labels, max, builder.blockStart(classes));
-  SmallVector<Value> both = allReduceTogether(builder, {sums.getSum(), sums.getPicked()}, classes);
+  Value max = ReduceOp::create(builder, loc, logits, ArrayRef<int64_t>{rank - 1}, "max");
+  if (isSplit)
+    max = builder.allReduce(max, classes, "max");
+  auto sums = SoftmaxSumsOp::create(builder, loc, logits, labels, max,
+                                    isSplit ? builder.blockStart(classes) : Value());
+  SmallVector<Value> both = {sums.getSum(), sums.getPicked()};
+  if (isSplit)
+    both = allReduceTogether(builder, both, classes);
   Value log = LogOp::create(builder, loc, both[0]);
   Value isCounted = CompareOp::create(
       builder, loc, labels, scalarConstant(builder, loc, elementOf(labels), double(ignoredLabel)), "ne");

@@ -117,8 +117,10 @@ LibraryCall prepareGemm(CallParser &parser) {
   bool swapped;
   orientResult(p, swapped);
 
-  int64_t needed = ownProductBytes(parser.threads());
+  int64_t needed = 0;
   ProductFn run = prepareVendorProduct(p, parser.threads(), needed);
+  if (!run)
+    run = prepareSharedProduct(p, parser.threads(), needed);
   if (!run) {
     needed = ownProductBytes(parser.threads());
     run = prepareOwnProduct(p);

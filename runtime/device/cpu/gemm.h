@@ -3,12 +3,11 @@
 #pragma once
 
 #include "runtime/device/cpu/functions.h"
+#include "runtime/device/cpu/kernels/kernels.h"
 
 #include <array>
 
 namespace tessera::rt::cpu {
-
-enum class Activation { None, GeluTanh, GeluErf, Relu, Silu };
 
 /// One batch dimension. Those with c = 0 are summed over.
 struct BatchDim {
@@ -41,6 +40,10 @@ using ProductFn = std::function<void(const ProductArgs &, Pool &)>;
 
 /// The library's own kernels: any strides. Needs ownProductBytes(threads).
 ProductFn prepareOwnProduct(const Product &product);
+
+/// The library's own kernels, for products large enough that all threads share the packing. Empty for others.
+/// `workspaceBytes` is set to what it needs, at most sharedProductBytes.
+ProductFn prepareSharedProduct(const Product &product, int threads, int64_t &workspaceBytes);
 
 /// oneDNN, one-thread calls on blocks of C. Empty when it has no fast kernel for the layouts.
 /// `workspaceBytes` is set to what it needs for `threads`.

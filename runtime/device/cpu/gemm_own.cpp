@@ -4,27 +4,10 @@
 #include "runtime/device/cpu/workspace.h"
 
 #include <algorithm>
-#include <cmath>
 
 namespace tessera::rt::cpu {
 
 namespace {
-float activate(Activation activation, float x) {
-  switch (activation) {
-  case Activation::None:
-    return x;
-  case Activation::GeluTanh:
-    return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x)));
-  case Activation::GeluErf:
-    return 0.5f * x * (1 + std::erf(x * 0.7071067812f));
-  case Activation::Relu:
-    return x > 0 || std::isnan(x) ? x : 0;
-  case Activation::Silu:
-    return x / (1 + std::exp(-x));
-  }
-  return x;
-}
-
 struct Block {
   int64_t row, rows, column, columns;
 };
@@ -61,20 +44,21 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
       accumulate = true;
     }
   }
-  if (!aside && !p.bias && p.activation == Activation::None)
+  const float *bias = p.bias ? args.bias + block.column : nullptr;
+  if (!aside) {
+    if (bias || p.activation != Activation::None)
+      kernel.finish(block.rows, block.columns, c, ld, bias, nullptr, p.activation);
     return;
+  }
+  if (p.accumulate)
+    for (int64_t i = 0; i < block.rows; ++i)
+      for (int64_t j = 0; j < block.columns; ++j)
+        held[i * ld + j] += c[i * p.c[0] + j * p.c[1]];
+  kernel.finish(block.rows, block.columns, held, ld, bias, nullptr, p.activation);
   for (int64_t i = 0; i < block.rows; ++i)
     for (int64_t j = 0; j < block.columns; ++j) {
       float *element = c + i * p.c[0] + j * p.c[1];
-      float x = target[i * ld + j];
-      if (aside && p.accumulate)
-        x += *element;
-      if (p.bias)
-        x += args.bias[block.column + j];
-      x = activate(p.activation, x);
-      if (p.residual)
-        x += args.residual[element - args.c];
-      *element = x;
+      *element = held[i * ld + j] + (p.residual ? args.residual[element - args.c] : 0.0f);
     }
 }
 } // namespace

@@ -20,6 +20,11 @@ constexpr int64_t blockDepth = 256;
 constexpr int64_t blockColumns = 256;
 /// Distance of the rows of an unfolded image block; not a power of two, which would crowd the cache's sets.
 constexpr int64_t unfoldedStride = 272;
+/// A product with shared packs: a region of C is at most sharedRows x sharedColumns, a slice of the sum
+/// sharedDepth.
+constexpr int64_t sharedRows = 1056;
+constexpr int64_t sharedColumns = 1536;
+constexpr int64_t sharedDepth = 512;
 /// What a one-thread matrix product of oneDNN may ask for: packed panels of both operands.
 constexpr int64_t vendorProductBytes = 1024 * 1024;
 
@@ -35,9 +40,24 @@ constexpr int64_t ownProductBytes(int64_t threads) {
   return threads * areaBytes(blockRows * blockDepth + blockDepth * blockColumns + taskRows * blockColumns);
 }
 
-/// `gemm` of any shape.
-constexpr int64_t gemmWorkspaceBytes(int64_t threads) {
-  return std::max(ownProductBytes(threads), threads * vendorProductBytes);
+/// Whether a product of these sizes is worth sharing packs: large, and not a few rows or columns only.
+constexpr bool sharesPacks(int64_t m, int64_t n, int64_t k) {
+  return m >= 64 && n >= 64 && k >= 16 && double(m) * double(n) * double(k) >= 8e6;
+}
+
+/// A product with shared packs, either side of C at most `side`: two halves of a slice of both operands.
+constexpr int64_t sharedProductBytes(int64_t side, int64_t k) {
+  return 2 * 4 * roundUp(std::min(k, sharedDepth), 16) *
+         (roundUp(std::min(side, sharedRows), 96) + roundUp(std::min(side, sharedColumns), panelColumns));
+}
+
+/// `gemm` of these sizes. Batch dimensions, `items` in all, may be folded into any of them.
+constexpr int64_t gemmWorkspaceBytes(int64_t m, int64_t n, int64_t k, int64_t items, int64_t threads) {
+  const int64_t small = std::max(ownProductBytes(threads), threads * vendorProductBytes);
+  if (!sharesPacks(m * items, n * items, k * items) ||
+      double(m) * double(n) * double(k) * double(items) < 8e6)
+    return small;
+  return std::max(small, sharedProductBytes(std::max(m, n) * items, k * items));
 }
 
 /// `attention_forward` with t keys and head size d: packed keys and values, a tile of scores and a block of

@@ -235,7 +235,7 @@ void countMicro(void *const *args, const int64_t *scalars, int64_t, int64_t) {
 TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
   using Json = nlohmann::json;
   Json micro = Json::array({Json::array({"micro", 1, 3})});
-  int64_t perThread = cpu::gemmWorkspaceBytes(1);
+  int64_t perThread = cpu::gemmWorkspaceBytes(1, 1, 1, 1, 1);
   Json buffers = Json::array({{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
                               {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
                               {{"offset", 0}, {"bytes", 0}, {"category", "workspace"}, {"thread_bytes", perThread}}});
@@ -278,7 +278,7 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
 
 TEST(Program, ReservedWorkspacesGrowBeyondTheirThreads) {
   using Json = nlohmann::json;
-  int64_t reserved = cpu::gemmWorkspaceBytes(2);
+  int64_t reserved = cpu::gemmWorkspaceBytes(1, 1, 1, 1, 2);
   Json strides = {4, 1};
   Json program = {{"name", "infer"}, {"inputs", Json::array()}, {"outputs", Json::array()},
                   {"buffers", {{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},

@@ -67,6 +67,9 @@ func.func @vocabulary(%x: tensor<2x16xf32> {nn.name = "x"}, %labels: tensor<2xi6
 // A batch of three on two ranks: the padding's label is the one that is not counted.
 // CHECK-LABEL: func.func @labels
 // CHECK: dist.mask_padding %{{.*}} over <"d"=2> shape [1, 2, 1] size 3 value -100 : i64 : tensor<2xi64>
+// The rows' sums are apart from the sum of all rows, which is one thread's work.
+// CHECK: %[[MAX:.*]] = nn.reduce %arg0 {dims = array<i64: 1>, kind = "max"}
+// CHECK: nn.softmax_sums %arg0, %{{.*}}, %[[MAX]] :
 // CHECK: dist.collective all_reduce %{{.*}} over <"d"=2> shape [] reduce sum
 dist.mesh @mesh = <["d"=2]>
 func.func @labels(%x: tensor<3x8xf32> {nn.name = "x", dist.split = [["d"], []]}, %labels: tensor<3xi64> {nn.name = "labels", nn.kind = "labels", dist.split = [["d"]]}) -> (tensor<f32> {nn.name = "loss"}) {

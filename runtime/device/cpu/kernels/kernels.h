@@ -34,6 +34,9 @@ struct UpdateStep {
   float learningRate, beta1, beta2, epsilon, correction1, correction2, momentum, decay, gradientScale;
 };
 
+/// What follows a product.
+enum class Activation { None, GeluTanh, GeluErf, Relu, Silu };
+
 struct Kernels {
   const char *level;
 
@@ -49,6 +52,14 @@ struct Kernels {
   void (*packPanels)(int64_t k, int64_t n, Strided b, float *panels);
   /// Copies the block a[m x k] to `target` (m * k floats); the result says how it lies there.
   Strided (*packBlock)(int64_t m, int64_t k, Strided a, float *target);
+  /// Packs a[m x k] into panels of the level's tile: [ceil(m / rows)][k][rows], zeros beyond m.
+  void (*packRows)(int64_t m, int64_t k, Strided a, float *panels);
+  /// c[m x n] = or += a b of panels by packRows and packPanels of depth k.
+  void (*productPanels)(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
+                        int64_t ldc, bool accumulate);
+  /// c = activation(c + bias) + residual for a block of rows; bias and residual (rows ldc apart) may be null.
+  void (*finish)(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
+                 Activation activation);
   /// target[j * ldt + i] = source[i * lds + j] for any 4-byte elements (they are only moved).
   void (*transpose)(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target,
                     int64_t ldt);

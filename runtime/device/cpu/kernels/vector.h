@@ -83,6 +83,15 @@ void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int
 void packPanels(int64_t k, int64_t n, Strided b, float *panels);
 Strided packBlock(int64_t m, int64_t k, Strided a, float *target);
 
+// panels.cpp
+void packRows(int64_t m, int64_t k, Strided a, float *panels);
+void productPanels(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
+                   bool accumulate);
+
+// epilogue.cpp
+void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
+            Activation activation);
+
 // transpose.cpp
 void transpose(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target, int64_t ldt);
 

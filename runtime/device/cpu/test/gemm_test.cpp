@@ -79,7 +79,10 @@ void check(const Case &t) {
     arguments.push_back(bias);
   if (t.residual)
     arguments.push_back(residual);
-  callLibrary("gemm", attrs, arguments, {}, gemmWorkspaceBytes(1));
+  int64_t items = 1;
+  for (const auto &dim : t.batch)
+    items *= dim[0];
+  callLibrary("gemm", attrs, arguments, {}, gemmWorkspaceBytes(t.m, t.n, t.k, items, 1));
   expectClose(c, expected, 2e-5);
 }
 } // namespace
@@ -153,11 +156,11 @@ TEST(Gemm, ResidualInPlace) {
         expected[i * 50 + j] += double(a[i * 600 + l]) * b[l * 50 + j];
   const json attrs = {
       {"m", 30},      {"n", 50},      {"k", 600},         {"a", {600, 1}},
-      {"b", {50, 1}}, {"c", {50, 1}}, {"residual", true}, {"workspace", gemmWorkspaceBytes(1)}};
-  std::vector<char> workspace(gemmWorkspaceBytes(1) + 256);
+      {"b", {50, 1}}, {"c", {50, 1}}, {"residual", true}, {"workspace", gemmWorkspaceBytes(1, 1, 1, 1, 1)}};
+  std::vector<char> workspace(gemmWorkspaceBytes(1, 1, 1, 1, 1) + 256);
   const int64_t cBytes = int64_t(c.size()) * 4;
   const std::vector<int64_t> bytes = {int64_t(a.size()) * 4, int64_t(b.size()) * 4, cBytes, cBytes,
-                                      gemmWorkspaceBytes(1)};
+                                      gemmWorkspaceBytes(1, 1, 1, 1, 1)};
   Pool pool(1);
   void *args[] = {a.data(), b.data(), c.data(), c.data(), workspace.data()};
   prepareCall("gemm", {attrs, bytes, 0, 1})({args, nullptr, pool});
@@ -171,7 +174,7 @@ TEST(Gemm, NothingToSumOrWrite) {
   check(t);
   const json attrs = {{"m", 0}, {"n", 7}, {"k", 3}, {"a", {3, 1}}, {"b", {7, 1}}, {"c", {7, 1}}};
   std::vector<float> none, b(21);
-  callLibrary("gemm", attrs, {none, b, none}, {}, gemmWorkspaceBytes(1));
+  callLibrary("gemm", attrs, {none, b, none}, {}, gemmWorkspaceBytes(1, 1, 1, 1, 1));
 }
 
 TEST(Gemm, RefusesWrongDescriptions) {
@@ -186,8 +189,8 @@ TEST(Gemm, RefusesWrongDescriptions) {
     return "";
   };
   EXPECT_NE(message().find("workspace"), std::string::npos);
-  attrs["workspace"] = gemmWorkspaceBytes(1);
-  bytes.push_back(gemmWorkspaceBytes(1));
+  attrs["workspace"] = gemmWorkspaceBytes(1, 1, 1, 1, 1);
+  bytes.push_back(gemmWorkspaceBytes(1, 1, 1, 1, 1));
   EXPECT_EQ(message(), "");
   bytes[1] = 80;
   EXPECT_NE(message().find("buffer 'B' (argument 1) has 80 bytes, its shape needs 84"), std::string::npos);
