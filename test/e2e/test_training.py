@@ -7,7 +7,8 @@ import pytest
 import harness as h
 
 STEPS = 10
-MODELS = ("gpt2", "gpt2_fresh", "llama", "llama_fresh", "bert", "bert_nomask", "vit", "mlp")
+MODELS = ("gpt2", "gpt2_fresh", "llama", "llama_fresh", "bert", "bert_nomask", "vit", "mlp", "opt", "gptneox", "qwen2",
+          "qwen3", "mistral", "phi")
 # The variants whose training is tried too: by default only those of GPT-2 and BERT.
 OTHERS = [v for v, f in h.VARIANTS.items() if v != f]
 
@@ -41,6 +42,7 @@ def mesh_cases():
     sample = {(m, "1", False) for m in MODELS}
     sample |= {("gpt2", mesh, False) for mesh in (*h.MESHES, *h.MICRO)} | {("gpt2", "dp2tp2", True)}
     sample |= {(m, "dp2tp2", True) for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "tp2", False)}
+    sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
     sample |= {("gpt2", mesh, False) for mesh in h.UNEVEN} | {("llama", "tp3", False), ("vit", "dp3", False)}
     for variant in MODELS:
         for mesh, (_, ranks) in {**h.MESHES, **h.UNEVEN, **h.MICRO}.items():
