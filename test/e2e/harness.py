@@ -45,6 +45,12 @@ FAMILIES = {
     "bert": ("bert", "bert_eager", "bert_dyn", "bert_dyn_eager", "bert_ts", "bert_ts_eager", "bert_ts_dyn"),
     "bert_nomask": ("bert_nomask",),
     "vit": ("vit", "vit_eager", "vit_dyn", "vit_dyn_eager", "vit_ts", "vit_ts_eager", "vit_ts_dyn"),
+    "opt": ("opt",),
+    "gptneox": ("gptneox",),
+    "qwen2": ("qwen2",),
+    "qwen3": ("qwen3",),
+    "mistral": ("mistral",),
+    "phi": ("phi",),
 }
 VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
 

@@ -7,7 +7,8 @@ import pytest
 import harness as h
 
 STEPS = 10
-MODELS = ("gpt2", "gpt2_fresh", "llama", "llama_fresh", "bert", "bert_nomask", "vit", "mlp")
+MODELS = ("gpt2", "gpt2_fresh", "llama", "llama_fresh", "bert", "bert_nomask", "vit", "mlp", "opt", "gptneox", "qwen2",
+          "qwen3", "mistral", "phi")
 # The variants whose training is tried too: by default only those of GPT-2 and BERT.
 OTHERS = [v for v, f in h.VARIANTS.items() if v != f]
 
@@ -37,6 +38,7 @@ def mesh_cases():
     sample |= {("llama", "tp3", False), ("llama", "tp4", False), ("vit", "dp3", False)}
     sample |= {("mlp", f"dp2zero{s}", False) for s in (1, 2, 3)} | {("gpt2", mesh, False) for mesh in h.ZERO}
     sample |= {(m, "dp2tp2zero3", m == "llama") for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "dp2zero3", False)}
+    sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
     for variant in MODELS:
         for mesh, (_, ranks) in h.ALL_MESHES.items():
             if variant == "mlp" and "tp" in mesh:

@@ -4,10 +4,13 @@ Needs torch and transformers; the tests themselves do not, they read the files t
 Everything is seeded, so that running the scripts again with the same versions gives the same files.
 """
 import dataclasses
+import functools
 
 import numpy as np
 import torch
 from torch import nn
+
+import decoders
 
 BATCH, SEQ, VOCAB = 4, 32, 160
 
@@ -115,6 +118,7 @@ MODELS = {
     "bert": (bert, bert_inputs, 13),
     "bert_nomask": (bert, bert_nomask_inputs, 13),
     "vit": (vit, image_inputs, 14),
+    **{model: (functools.partial(decoders.build, model), token_inputs, 20 + i) for i, model in enumerate(decoders.CONFIGS)},
 }
 
 
@@ -147,6 +151,8 @@ def variants():
         yield Variant(f"{model}_ts_eager", model, dynamo=False, attention="eager", mask=mask)
         yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True, mask=mask)
     for model in ("gpt2_fresh", "gpt2_1layer", "llama_fresh", "bert_nomask"):
+        yield Variant(model, model)
+    for model in decoders.CONFIGS:
         yield Variant(model, model)
     yield Variant("gpt2_mask", "gpt2", mask=True)
     yield Variant("llama_mask", "llama", mask=True)
