@@ -3,6 +3,7 @@
 #define TESSERA_PASSES_PARTITION_PASSES_H
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Pass/Pass.h"
 namespace tessera {
 #define GEN_PASS_DECL
