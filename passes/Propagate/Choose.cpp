@@ -1,0 +1,166 @@
+// What an operator splits: as its pattern says, as its forward operator does, or as its operands lie.
+#include "passes/Assign/Pattern.h"
+#include "passes/Propagate/Propagation.h"
+#include <set>
+
+using namespace mlir;
+using namespace tessera;
+using dist::AxisList;
+using dist::AxisRef;
+using dist::Layout;
+
+void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const {
+  int streamed = -1;
+  for (int f = 0, e = rule.factors.size(); f < e; ++f)
+    if (map(f) == d.stream->factor)
+      streamed = f;
+  // What runs along the same factors as a holder of the forward operator plays its part.
+  auto holder = [&](const nn::DimFactors &dims) -> const AxisList * {
+    std::set<int> mapped;
+    for (int f : dims)
+      mapped.insert(map(f));
+    for (auto &[operand, axes] : d.stream->holders)
+      if (mapped == std::set<int>(forward.operands[operand].begin(), forward.operands[operand].end()))
+        return &axes;
+    return nullptr;
+  };
+  auto placed = [&](const AxisList &axes) {
+    Assignment own(d.atoms.factors.size());
+    own.spread(d.atoms, streamed, axes, atoms);
+    for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
+      if (factor.factor != streamed)
+        own.extend(f, d.axes.axes[f]);
+    return own;
+  };
+  if (streamed < 0)
+    return;
+  for (auto [i, dims] : llvm::enumerate(rule.operands))
+    if (const AxisList *axes = holder(dims))
+      d.streamedOperands[i] = placed(*axes).use(d.atoms, i);
+  for (auto [r, dims] : llvm::enumerate(rule.results))
+    if (const AxisList *axes = holder(dims)) {
+      Placement raw = placed(*axes).raw(d.atoms, r);
+      llvm::erase_if(raw.partial, [&](const AxisRef &axis) { return dist::overlapsAny(axis, *axes); });
+      d.streamedResults[r] = raw;
+    }
+}
+
+bool Propagation::follow(Operation *op, Decision &d) {
+  auto gradOf = op->getAttrOfType<nn::GradOfAttr>("nn.grad_of");
+  if (!gradOf || gradOf.getMap().empty())
+    return false;
+  auto it = forward.find(gradOf.getId());
+  if (it == forward.end() || !decisions.contains(it->second))
+    return false;
+  const Decision &f = decisions[it->second];
+  for (auto [i, factor] : llvm::enumerate(d.atoms.factors)) {
+    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()) ||
+        factor.kind == nn::FactorKind::Unsplit)
+      continue;
+    int64_t target = gradOf.getMap()[factor.factor];
+    for (auto [j, other] : llvm::enumerate(f.atoms.factors))
+      if (target >= 0 && other.factor == target && other.index == factor.index)
+        d.axes.extend(i, f.axes.axes[j]);
+  }
+  d.keepsGathered = f.keepsGathered;
+  if (f.stream) {
+    d.stream = f.stream;
+    d.expander = f.expander;
+    hold(cast<nn::FactorOpInterface>(op).getFactorRule(), cast<nn::FactorOpInterface>(it->second).getFactorRule(),
+         [&](int factor) { return factor >= 0 && factor < int(gradOf.getMap().size()) ? int(gradOf.getMap()[factor]) : -1; }, d);
+  }
+  return true;
+}
+
+LogicalResult Propagation::choose(Operation *op, Decision &d) {
+  SmallVector<unsigned> operands;
+  for (unsigned i = 0; i < op->getNumOperands(); ++i)
+    if (isa<RankedTensorType>(op->getOperand(i).getType()) && !isFree(op->getOperand(i)))
+      operands.push_back(i);
+  auto complete = [&](Assignment &axes, int firstOperand) {
+    if (firstOperand >= 0)
+      axes.project(d.atoms, firstOperand, homeOf(op->getOperand(firstOperand), op));
+    for (unsigned i : operands)
+      if (int(i) != firstOperand)
+        axes.project(d.atoms, i, homeOf(op->getOperand(i), op));
+    if (firstOperand >= 0 && d.atoms.runsFlat(firstOperand)) {
+      axes.flat = homeOf(op->getOperand(firstOperand), op).flat;
+      axes.flatFactors = d.atoms.operands[firstOperand];
+    }
+  };
+  if (auto attr = op->getAttrOfType<dist::PatternAttr>("dist.pattern")) {
+    const tessera::Pattern *pattern = findPattern(attr.getName());
+    if (!pattern)
+      return op->emitOpError("has an unknown pattern \"") << attr.getName() << "\"";
+    SmallVector<AxisList> axes;
+    for (const AxisRef &axis : attr.getAxes()) {
+      std::string why;
+      auto resolved = mesh.resolve({axis}, why);
+      if (!resolved)
+        return op->emitOpError(why);
+      axes.push_back(*resolved);
+    }
+    auto factorOp = cast<nn::FactorOpInterface>(op);
+    if (Applies applies = pattern->applies(factorOp, axes); !applies)
+      return op->emitOpError(applies.why);
+    struct Homes : Surroundings {
+      Homes(const Propagation &self, Operation *op, const OpAtoms &atoms)
+          : self(self), op(op), atoms(atoms) {}
+      AxisList home(unsigned operand, int factor) const override {
+        AxisList list;
+        if (!self.isFree(op->getOperand(operand)))
+          for (auto [f, axes] :
+               llvm::zip(atoms.operands[operand], self.homeOf(op->getOperand(operand), op).atoms))
+            if (atoms.factors[f].factor == factor)
+              list.append(axes.begin(), axes.end());
+        return list;
+      }
+      const Propagation &self;
+      Operation *op;
+      const OpAtoms &atoms;
+    };
+    Choice choice = pattern->choose(factorOp, axes, Homes(*this, op, d.atoms));
+    nn::FactorRule rule = factorOp.getFactorRule();
+    for (const FactorSplit &split : choice.compute)
+      d.axes.spread(d.atoms, split.factor, split.axes, atoms);
+    complete(d.axes, -1);
+    auto placed = [&](const FactorSplits &splits) {
+      Assignment axes(d.atoms.factors.size());
+      for (const FactorSplit &split : splits)
+        axes.spread(d.atoms, split.factor, split.axes, atoms);
+      return axes;
+    };
+    for (auto &[operand, splits] : choice.storage)
+      d.storage[operand] = placed(splits).use(d.atoms, operand);
+    for (auto &[result, splits] : choice.homes) {
+      Assignment axes = placed(splits);
+      for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
+        if (llvm::none_of(splits, [&](const FactorSplit &split) { return split.factor == factor.factor; }))
+          axes.extend(f, d.axes.axes[f]);
+      d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
+    }
+    d.keepsGathered = choice.keepsGathered;
+    if (choice.stream) {
+      d.stream = choice.stream;
+      d.expander = attr;
+      hold(rule, rule, [](int f) { return f; }, d);
+    }
+    return success();
+  }
+  Assignment best(d.atoms.factors.size());
+  std::tuple<double, int, int64_t> bestKey;
+  for (unsigned candidate : operands) {
+    Assignment axes(d.atoms.factors.size());
+    complete(axes, candidate);
+    double seconds = 0;
+    for (unsigned i : operands)
+      seconds += reshardSeconds(op->getOperand(i), homeOf(op->getOperand(i), op), axes.use(d.atoms, i));
+    std::tuple<double, int, int64_t> key{seconds, distance.lookup(op->getOperand(candidate)), -axes.ways()};
+    if (candidate == operands.front() || key < bestKey) {
+      best = axes;
+      bestKey = key;
+    }
+  }
+  d.axes = best;
+  return success();
+}

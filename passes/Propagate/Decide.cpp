@@ -1,0 +1,264 @@
+// One walk over a program decides where every value is at home.
+#include "passes/Propagate/Propagation.h"
+
+using namespace mlir;
+using namespace tessera;
+using dist::AxisList;
+using dist::AxisRef;
+using dist::Layout;
+
+FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Location loc) const {
+  Placement placement = whole(value);
+  size_t k = 0;
+  for (auto [d, dim] : llvm::enumerate(atoms.of(value))) {
+    if (d < splits.size() && !dim.empty())
+      for (auto name : cast<ArrayAttr>(splits[d]).getAsRange<StringAttr>()) {
+        // A dimension that reshapes cut is split at its major atom.
+        if (name.getValue() == dist::kMicroAxis) {
+          if (micro > 1)
+            placement.atoms[k].push_back({name.str(), 1, micro});
+          continue;
+        }
+        std::string why;
+        auto axes = mesh.resolve({AxisRef{name.str(), 1, 0}}, why);
+        if (!axes)
+          return emitError(loc) << why;
+        placement.atoms[k].append(axes->begin(), axes->end());
+      }
+    k += dim.size();
+  }
+  return placement;
+}
+
+LogicalResult Propagation::decideInputs(func::FuncOp func) {
+  for (BlockArgument arg : func.getArguments()) {
+    Placement home = whole(arg);
+    if (auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split")) {
+      FailureOr<Placement> given = laidDown(arg, splits, func.getLoc());
+      if (failed(given))
+        return failure();
+      home = *given;
+    }
+    Placement before = home;
+    for (AxisList &axes : before.atoms)
+      llvm::erase_if(axes, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
+    inputHomes[arg] = before;
+    homes[arg] = home;
+    distance[arg] = 0;
+  }
+  return success();
+}
+
+Placement Propagation::reducedHome(Value result, const Placement &raw) {
+  Placement reduced = raw.withoutPartial();
+  if (raw.partial.empty())
+    return reduced;
+  Value value = result;
+  while (value.hasOneUse()) {
+    Operation *user = *value.getUsers().begin();
+    auto factorOp = dyn_cast<nn::FactorOpInterface>(user);
+    if (!factorOp || user->getNumResults() != 1 || user->hasAttr("dist.pattern") ||
+        user->hasAttr("nn.grad_of"))
+      break;
+    nn::FactorRule rule = factorOp.getFactorRule();
+    auto elementwise = [&] {
+      return llvm::all_of(rule.factors,
+                          [](const nn::Factor &f) { return f.kind == nn::FactorKind::PassThrough; }) &&
+             user->getResult(0).getType() == value.getType();
+    };
+    if (rule.isReshape ? atoms.isBarrier(user) : !elementwise())
+      break;
+    // A home laid down by hand.
+    if (auto splits = user->getAttrOfType<ArrayAttr>("dist.split"))
+      if (FailureOr<Placement> given = laidDown(user->getResult(0), splits, user->getLoc()); succeeded(given) && given->atoms.size() == raw.atoms.size())
+        return reshardSeconds(result, raw, *given) <= reshardSeconds(result, raw, reduced) ? *given : reduced;
+    for (Value other : user->getOperands())
+      if (other != value && homes.contains(other) && !isFree(other) && other.getType() == value.getType()) {
+        // Along reshapes atoms are the same, in the same order.
+        const Placement &home = homes[other];
+        if (!home.partial.empty() || home.atoms.size() != raw.atoms.size())
+          return reduced;
+        return reshardSeconds(result, raw, home) <= reshardSeconds(result, raw, reduced) ? home : reduced;
+      }
+    value = user->getResult(0);
+  }
+  return reduced;
+}
+
+LogicalResult Propagation::settle(Operation *op, Decision d) {
+  for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+    if (!isa<RankedTensorType>(operand.getType()))
+      continue;
+    Placement use = d.use(i);
+    noteAxes(operand, use);
+    if (auto stored = d.storage.find(i); stored != d.storage.end())
+      demand(operand, stored->second);
+    demand(operand, use);
+  }
+  int near = op->hasAttr("dist.pattern") ? 0 : 1 << 20;
+  for (Value operand : op->getOperands())
+    near = std::min(near, distance.lookup(operand) + 1);
+  AxisList partial = passed(op, d);
+  for (auto [r, result] : llvm::enumerate(op->getResults())) {
+    Placement raw = rawOf(d, r, partial);
+    noteAxes(result, raw);
+    // What a gradient leaves partial stays so until cotangents meet.
+    bool met = op->hasAttr("nn.grad_of") ||
+               (!result.use_empty() &&
+                llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
+    if (auto given = d.homes.find(r); given != d.homes.end())
+      homes[result] = given->second;
+    else
+      homes[result] = met ? raw : reducedHome(result, raw);
+    noteAxes(result, homes[result]);
+    if (auto splits = op->getAttrOfType<ArrayAttr>("dist.split"); splits && r == 0) {
+      FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
+      if (failed(given))
+        return failure();
+      homes[result] = *given;
+      noteAxes(result, *given);
+    }
+    distance[result] = near;
+  }
+  decisions[op] = std::move(d);
+  return success();
+}
+
+const Placement &Propagation::storageOf(StringRef variable, const Placement &use) {
+  auto [it, isNew] = storage.try_emplace(variable, use);
+  // Optimizer state is where the update is computed.
+  if (isNew && roles.lookup(variable) != "optimizer")
+    it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat()) : use.withoutFlat();
+  return it->second;
+}
+
+void Propagation::demand(Value value, const Placement &placement) {
+  if (!isFree(value) || homes.contains(value))
+    return;
+  Operation *op = value.getDefiningOp();
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    homes[value] = storageOf(read.getVariable(), placement);
+    noteAxes(value, homes[value]);
+    return;
+  }
+  Decision d = Decision::undecided(op, atoms);
+  unsigned r = cast<OpResult>(value).getResultNumber();
+  d.axes.projectResult(d.atoms, r, placement);
+  (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
+}
+
+FailureOr<Value> Propagation::primalOf(nn::AccOp acc) const {
+  auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
+  if (!of || of.getValue().starts_with("@"))
+    return Value();
+  auto [id, index] = of.getValue().rsplit('#');
+  unsigned number = 0;
+  auto it = forward.find(id);
+  if (it == forward.end() || index.getAsInteger(10, number) || number >= it->second->getNumResults())
+    return acc.emitOpError("is the cotangent of an unknown value \"") << of.getValue() << "\"";
+  return Value(it->second->getResult(number));
+}
+
+bool Propagation::isLazy(nn::AccOp acc, const Placement &at) {
+  auto home = [&](Value value, Operation *user) { return homeOf(value, user); };
+  auto decision = [&](Operation *op, unsigned operand,
+                      const Placement &placement) -> std::optional<Decision> {
+    if (auto it = decisions.find(op); it != decisions.end())
+      return it->second;
+    Decision d = Decision::undecided(op, atoms);
+    if (follow(op, d))
+      return d;
+    if (op->getNumOperands() != 1 || placement.atoms.empty())
+      return std::nullopt;
+    d.axes.project(d.atoms, operand, placement);
+    return d;
+  };
+  auto isDeferred = [&](nn::AccOp other) {
+    FailureOr<Value> primal = primalOf(other);
+    return succeeded(primal) && (!*primal || isFree(*primal));
+  };
+  return staysPartial(acc, at, {home, decision, isDeferred});
+}
+
+LogicalResult Propagation::decideAcc(nn::AccOp acc) {
+  Value result = acc.getResult();
+  Placement home = whole(result);
+  FailureOr<Value> primal = primalOf(acc);
+  if (failed(primal))
+    return failure();
+  Placement raw = homes.lookup(acc.getTerms()[0]);
+  bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
+  if (!*primal) {
+    if (auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of")) {
+      home = storageOf(of.getValue().drop_front(), home);
+      if (zero.stage >= 1)
+        home = zero.cut(home);
+    }
+  } else if (isFree(*primal)) {
+    // The reduction is the parameter's business: stay as computed where all terms agree.
+    home = agree ? raw : raw.withoutPartial();
+  } else {
+    home = homes.lookup(*primal);
+    if (agree && !raw.partial.empty() && raw.atoms == home.atoms && isLazy(acc, raw))
+      home = raw;
+  }
+  for (Value term : acc.getTerms())
+    demand(term, home);
+  noteAxes(result, home);
+  homes[result] = home;
+  distance[result] = 1;
+  return success();
+}
+
+LogicalResult Propagation::decideOp(Operation *op) {
+  if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+    Placement home = homeOf(assign.getValue(), op).withoutPartial();
+    const Placement &stored = storageOf(assign.getVariable(), home);
+    noteAxes(assign.getValue(), stored);
+    demand(assign.getValue(), stored);
+    return success();
+  }
+  if (isa<nn::ReadOp>(op) || (isa<nn::FactorOpInterface>(op) &&
+                              llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
+    freeValues.insert(op->result_begin(), op->result_end());
+    if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+      forward[id.getValue()] = op;
+    // Optimizer state and parameters that no product reads yet have their storage where an earlier function
+    // put it.
+    return success();
+  }
+  if (isa<func::ReturnOp>(op)) {
+    for (Value value : op->getOperands())
+      demand(value, whole(value));
+    return success();
+  }
+  if (auto acc = dyn_cast<nn::AccOp>(op))
+    return decideAcc(acc);
+  if (!isa<nn::FactorOpInterface>(op))
+    return op->emitOpError("is not an operator that propagation understands");
+  if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+    forward[id.getValue()] = op;
+  Decision d = Decision::undecided(op, atoms);
+  if (!follow(op, d) && failed(choose(op, d)))
+    return failure();
+  return settle(op, std::move(d));
+}
+
+LogicalResult Propagation::decide(func::FuncOp func) {
+  forward.clear();
+  if (failed(decideInputs(func)))
+    return failure();
+  for (BlockArgument arg : func.getArguments()) {
+    noteAxes(arg, homes[arg]);
+    noteAxes(arg, inputHomes[arg]);
+  }
+  for (Operation &op : func.getBody().front())
+    if (failed(decideOp(&op)))
+      return failure();
+  // What nobody demanded is whole.
+  for (Operation &op : func.getBody().front())
+    for (Value value : op.getResults())
+      if (isFree(value) && !homes.contains(value))
+        demand(value, whole(value));
+  return success();
+}
