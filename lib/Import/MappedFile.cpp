@@ -36,6 +36,12 @@ MappedFile::~MappedFile() {
     munmap(const_cast<char *>(begin), size);
 }
 
+void MappedFile::release(llvm::StringRef part) {
+  uintptr_t page = sysconf(_SC_PAGESIZE), first = reinterpret_cast<uintptr_t>(part.begin()) / page * page;
+  if (!part.empty())
+    madvise(reinterpret_cast<void *>(first), reinterpret_cast<uintptr_t>(part.end()) - first, MADV_DONTNEED);
+}
+
 std::string resolveExternalData(const std::string &folder, llvm::StringRef location) {
   auto refuse = [&](const Twine &why) {
     return ImportError("external data '" + location + "' " + why +

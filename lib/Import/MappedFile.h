@@ -16,6 +16,8 @@ public:
   MappedFile(const MappedFile &) = delete;
   MappedFile &operator=(const MappedFile &) = delete;
   llvm::StringRef bytes() const { return {begin, size}; }
+  /// Gives the memory of `part` of a mapped file back; whoever reads it again reads the file again.
+  static void release(llvm::StringRef part);
 
 private:
   MappedFile(const char *begin, size_t size) : begin(begin), size(size) {}

@@ -37,6 +37,7 @@ enum class OnnxType : int32_t {
 struct Bytes {
   std::shared_ptr<const void> owner;
   llvm::StringRef data;
+  bool mapped = false; ///< of a mapped file, whose memory can be given back
 };
 
 /// Little-endian, row-major.

@@ -128,7 +128,7 @@ private:
     if (proto.data_location() == onnx::TensorProto::EXTERNAL)
       tensor.bytes = external(proto, expected, label);
     else if (raw.data())
-      tensor.bytes = {file, raw};
+      tensor.bytes = {file, raw, true};
     else if (proto.has_raw_data())
       tensor.bytes = {model, proto.raw_data()};
     else
@@ -158,7 +158,7 @@ private:
     if (offset > size || length > size - offset)
       throw ImportError(label + " needs bytes " + Twine(offset) + " to " + Twine(offset + length) + " of '" +
                         file + "', which has " + Twine(size) + ": the file is truncated or another one");
-    return {mapped, mapped->bytes().substr(offset, length)};
+    return {mapped, mapped->bytes().substr(offset, length), true};
   }
 
   template <typename T, typename Field> static Bytes pack(const Field &field) {

@@ -58,10 +58,13 @@ public:
     restoreBiases();
     if (restored.empty())
       return;
+    constexpr size_t shown = 4; // `explain` and `info` list every parameter
+    std::string names = llvm::join(llvm::ArrayRef(restored).take_front(shown), ", ");
+    if (restored.size() > shown)
+      names += " and " + std::to_string(restored.size() - shown) + " more";
     plan.notes.push_back("restored " + std::to_string(restored.size()) +
-                         " parameters that the exporter had merged (equal initial values) or dropped "
-                         "(zero biases): " +
-                         llvm::join(restored, ", ") + "; --as-written leaves the file as it is");
+                         " parameters that the exporter had merged (equal initial values) or dropped (zero biases): " + names +
+                         "; --as-written leaves the file as it is");
   }
 
 private:

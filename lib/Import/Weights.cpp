@@ -69,6 +69,16 @@ public:
       size -= n;
     }
   }
+  /// Holds little of a mapped file in memory, so that compiling a model needs no more of it the larger its weights are.
+  void write(const Bytes &bytes) {
+    for (llvm::StringRef rest = bytes.data; !rest.empty() && !error;) {
+      llvm::StringRef chunk = rest.take_front(1 << 24);
+      write(chunk.data(), chunk.size());
+      if (bytes.mapped)
+        MappedFile::release(chunk);
+      rest = rest.drop_front(chunk.size());
+    }
+  }
   void zeros(size_t size) {
     static const char block[4096] = {};
     for (; size && !error; size -= std::min(size, sizeof block))
@@ -128,7 +138,7 @@ LogicalResult WeightStore::addSafetensors(const std::string &path, MLIRContext *
     }
     if (!valid || *end - *begin != expected)
       return broken("the entry '" + llvm::Twine(llvm::StringRef(key)) + "' does not fit the file");
-    weight.bytes = {file, data.substr(*begin, expected)};
+    weight.bytes = {file, data.substr(*begin, expected), true};
     add(llvm::StringRef(key).str(), std::move(weight));
   }
   return success();
@@ -190,7 +200,7 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
           cast<RankedTensorType>(RankedTensorType::get(weight->shape, weight->elementType)).getNumElements() *
           byteWidth(weight->elementType));
     else
-      writer.write(weight->bytes.data.data(), weight->bytes.data.size());
+      writer.write(weight->bytes);
   }
   int error = writer.error;
   if (!error && fsync(fd) != 0)

@@ -1,7 +1,10 @@
 """The compiler's other commands and options: plan, explain, verify, dumps and resuming from them, reports."""
 import json
+import subprocess
+import sys
 import tomllib
 
+import onnx
 import pytest
 
 import harness as h
@@ -143,3 +146,27 @@ def test_one_kind_of_program_for_the_same_input(tmp_path):
         (tmp_path / name).mkdir()
         h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / name / "p", "--tp", "2", *TRAIN)
     assert (tmp_path / "a" / "p").read_bytes() == (tmp_path / "b" / "p").read_bytes()
+
+
+def _compiling_product_peaks_at(folder, width):
+    """Resident bytes of compiling x @ W, W [4096, width] in a file of its own."""
+    folder.mkdir()
+    weight = onnx.TensorProto(name="w", data_type=onnx.TensorProto.FLOAT, dims=[4096, width], data_location=onnx.TensorProto.EXTERNAL)
+    weight.external_data.add(key="location", value="w.bin")
+    (folder / "w.bin").touch()
+    with open(folder / "w.bin", "r+b") as file:
+        file.truncate(4096 * width * 4)
+    tensor = lambda name, shape: onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape)
+    graph = onnx.helper.make_graph([onnx.helper.make_node("MatMul", ["x", "w"], ["y"])], "product", [tensor("x", [8, 4096])],
+                                   [tensor("y", [8, width])], [weight])
+    (folder / "model.onnx").write_bytes(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)]).SerializeToString())
+    # A small parent stands between: a process starts with its parent's resident pages.
+    measure = ("import resource, subprocess, sys; status = subprocess.run(sys.argv[1:]).returncode;"
+               "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024); sys.exit(status)")
+    return int(subprocess.run([sys.executable, "-ISc", measure, str(h.TESSERA), "compile", folder / "model.onnx", "-o", folder / "p"],
+                              check=True, capture_output=True, text=True).stdout)
+
+
+def test_weights_in_external_data_cost_the_compiler_no_memory(tmp_path):
+    small, large = (_compiling_product_peaks_at(tmp_path / str(width), width) for width in (64, 8192))
+    assert large - small < 32 << 20, f"{small} bytes for 1 MiB of weights, {large} bytes for 128 MiB"
