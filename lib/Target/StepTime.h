@@ -6,12 +6,13 @@
 
 namespace tessera {
 
-/// What a rank's processor does, measured once (tools/bench, 2 threads of an AVX-512 machine) and rounded.
+/// What a rank's processor does: thread-seconds of the training steps of a 14M and a 124M GPT (batch 4 x 256, 2 threads of
+/// an AVX-512 machine, `train --profile`) divided among products and all else; both models agree within 8 %.
 struct MachineRates {
   /// Floating-point operations a second and thread of products, convolutions and attention in f32.
-  double flops = 1e11;
+  double flops = 1.3e11;
   /// Bytes a second and thread of kernels, counting every buffer they read or write once.
-  double bytes = 8e9;
+  double bytes = 1.5e10;
 };
 
 /// Adds up the operations of a step. Nothing overlaps, ranks do not slow each other, every buffer comes from memory.

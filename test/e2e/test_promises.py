@@ -83,7 +83,7 @@ def test_bytes_of_a_permute(tmp_path, mpi):
 def test_estimated_seconds(program):
     """The estimate falls with the work of a rank, not below what its collectives take (docs/program-format.md)."""
     one, two = (program("gpt2", mesh, (*TRAIN, "--threads", "1")).info("train") for mesh in ("1", "tp2"))
-    assert one["step_seconds"] > one["flops"] / 1e11
+    assert one["step_seconds"] > one["flops"] / 1.3e11
     count = sum(entry["count"] for kinds in two["sent"].values() for entry in kinds.values())
     assert 5e-6 * count < two["step_seconds"] < one["step_seconds"] + 1e-3
 def test_state_in_pieces(program):
