@@ -250,7 +250,7 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
 }
 
 // --sp-mode megatron: the residual stream, which the first row product is added to, lives split along the sequence; the rest follows.
-static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, Plan &plan) {
+static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, bool splitsBatch, Plan &plan) {
   for (auto [op, pattern] : chosen) {
     if (pattern != "row")
       continue;
@@ -271,6 +271,8 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, Plan &
         if (name.empty())
           return origin->emitError("--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
         plan.values.push_back({name, {{1, {"tensor"}}}, {}});
+        if (splitsBatch)
+          plan.values.back().split[0] = {"data"};
         return success();
       }
       value = user->getResult(0);
@@ -331,7 +333,7 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
   if (chosen.empty())
     return module.emitError(options.tpMode == "1d" ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
                                                    : "--tp: the model has no product with a parameter");
-  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, plan)))
+  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, options.dp > 1, plan)))
     return failure();
   std::set<std::string> listed;
   for (auto [op, pattern] : chosen) {

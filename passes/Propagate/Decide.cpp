@@ -115,6 +115,9 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
       FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
       if (failed(given))
         return failure();
+      // A layout says where ranks keep the value; which part of the batch an iteration works on is not its business.
+      for (auto [home, computed] : llvm::zip(given->atoms, raw.atoms))
+        llvm::copy_if(computed, std::back_inserter(home), [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
       homes[result] = *given;
       noteAxes(result, *given);
     }

@@ -69,3 +69,10 @@ def test_zero_of_a_block(stage, gathers):
     assert two - one == {"reduce_scatter": 12, "all_gather": gathers}
 
 
+
+
+def test_megatron_sequence_leaves_the_batch_split():
+    """The residual stream is split over both axes: over data only gradients travel, over tensor no whole activation of the batch."""
+    found = collectives("gpt2", "train", ("--dp", "2", "--tp", "2", "--sp-mode", "megatron"))
+    assert {kind for kind, axes, _ in found if axes == '"data"=2'} == {"all_reduce"}
+    assert not activations([(kind, axes, shape) for kind, axes, shape in found if kind != "all_reduce"])
