@@ -188,13 +188,15 @@ FailureOr<Atoms> Atoms::analyse(ModuleOp module) {
   for (Operation *op : factorOps) {
     nn::FactorRule rule = cast<nn::FactorOpInterface>(op).getFactorRule();
     auto mark = [&](ValueRange values, ArrayRef<nn::DimFactors> dims) {
-      for (auto [value, factors] : llvm::zip(values, dims))
+      for (auto [value, factors] : llvm::zip(values, dims)) {
+        SmallVector<SmallVector<AtomId, 1>> ids = atoms.of(value);
         for (auto [d, f] : llvm::enumerate(factors))
           if (f >= 0 && rule.factors[f].kind == nn::FactorKind::Unsplit && rule.factors[f].size != 1)
-            for (AtomId atom : atoms.of(value)[d]) {
+            for (AtomId atom : ids[d]) {
               AtomId one = atoms.representative(atom);
               atoms.unsplit.insert({one.cls, one.index});
             }
+      }
     };
     mark(op->getOperands(), rule.operands);
     mark(op->getResults(), rule.results);
