@@ -149,6 +149,68 @@ Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
   return local;
 }
 
+// The atoms of a value of which some dimensions are whole and padded inside: as the rank holds them, and without that padding.
+namespace {
+struct Inside {
+  SmallVector<int64_t> held, kept;   // per atom
+  SmallVector<int64_t> local, logical; // per dimension
+  bool any = false;
+};
+} // namespace
+
+static Inside insideOf(const Layout &layout, const nn::FactorRule &rule, const nn::DimFactors &factors) {
+  Inside inside;
+  for (auto [d, f] : llvm::enumerate(factors)) {
+    bool cut = f >= 0 && rule.factors[f].kind == nn::FactorKind::Unsplit &&
+               llvm::any_of(llvm::drop_begin(layout.dims[d], layout.dims[d].empty() ? 0 : 1), [](const Atom &a) { return a.padded != a.size; });
+    inside.any |= cut;
+    int64_t local = 1, kept = 1;
+    for (const Atom &atom : layout.dims[d]) {
+      inside.held.push_back(atom.local());
+      inside.kept.push_back(cut ? atom.size : atom.local());
+      local *= inside.held.back(), kept *= inside.kept.back();
+    }
+    inside.local.push_back(local), inside.logical.push_back(kept);
+  }
+  return inside;
+}
+
+static Value reshaped(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> shape) {
+  return nn::ReshapeOp::create(b, loc, RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType()), value);
+}
+static Value trimmed(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
+  return nn::SliceOp::create(b, loc, value, starts, shape, steps);
+}
+static Value padded(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> shape) {
+  SmallVector<int64_t> none(shape.size(), 0), high;
+  for (auto [to, from] : llvm::zip(shape, cast<RankedTensorType>(value.getType()).getShape()))
+    high.push_back(to - from);
+  return nn::PadOp::create(b, loc, value, none, high, none);
+}
+
+Value LocalOp::paddedAtEnds(unsigned operand, Value local) {
+  auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
+  if (!type || rule.isReshape)
+    return local;
+  Inside inside = insideOf(dist::getLayout(type), rule, rule.operands[operand]);
+  if (!inside.any)
+    return local;
+  Value kept = trimmed(*this, loc(), reshaped(*this, loc(), local, inside.held), inside.kept);
+  return padded(*this, loc(), reshaped(*this, loc(), kept, inside.logical), inside.local);
+}
+
+Value LocalOp::paddedInside(unsigned result, Value local) {
+  auto type = dyn_cast<RankedTensorType>(op->getResult(result).getType());
+  if (!type || rule.isReshape)
+    return local;
+  Inside inside = insideOf(dist::getLayout(type), rule, rule.results[result]);
+  if (!inside.any)
+    return local;
+  Value kept = reshaped(*this, loc(), trimmed(*this, loc(), local, inside.logical), inside.kept);
+  return reshaped(*this, loc(), padded(*this, loc(), kept, inside.held), inside.local);
+}
+
 FailureOr<Value> tessera::emitReshard(OpBuilder &b, Location loc, dist::ReshardPlanner &planner, Value local,
                                       const Layout &from, const Layout &to, int64_t &numCollectives) {
   Type element = cast<RankedTensorType>(local.getType()).getElementType();

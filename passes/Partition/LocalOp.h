@@ -22,6 +22,10 @@ public:
 
   /// The operand with its padding made neutral where the operator would mix it in. Counts masks emitted.
   mlir::Value masked(unsigned operand, mlir::Value local, int64_t &numMasks);
+  /// The operand with the padding of dimensions that the operator needs whole at their ends, where operators look for it; in a layout it is
+  /// inside where the padded atom is not the major one. And the opposite for a result.
+  mlir::Value paddedAtEnds(unsigned operand, mlir::Value local);
+  mlir::Value paddedInside(unsigned result, mlir::Value local);
   mlir::LogicalResult status() const { return ok; }
 
 private:

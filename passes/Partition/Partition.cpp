@@ -113,9 +113,11 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
     LocalOp local(b, factorOp);
     SmallVector<Value> operands, results;
     for (unsigned i = 0; i < op.getNumOperands(); ++i)
-      operands.push_back(local.masked(i, map.lookup(op.getOperand(i)), masks));
+      operands.push_back(local.paddedAtEnds(i, local.masked(i, map.lookup(op.getOperand(i)), masks)));
     if (failed(expand(b, factorOp, local, operands, results)) || failed(local.status()))
       return delete block, failure();
+    for (auto [r, result] : llvm::enumerate(results))
+      result = local.paddedInside(r, result);
     map.map(op.getResults(), results);
     b.setInsertionPointToEnd(block);
   }
