@@ -224,9 +224,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     const tessera::Pattern *pattern = findPattern(rule.pattern);
     if (!pattern)
       return error(plan, rule.at) << "there is no pattern \"" << rule.pattern << "\"";
-    if (rule.axes.size() != pattern->axes().size())
-      return error(plan, rule.at) << "pattern \"" << rule.pattern << "\" takes " << pattern->axes().size() << " axes and was given "
-                                  << rule.axes.size();
+    if (Applies takes = takesAxes(*pattern, rule.axes.size()); !takes)
+      return error(plan, rule.at) << takes.why;
     SmallVector<dist::AxisList> axes;
     dist::AxisList refs;
     for (const std::string &name : rule.axes) {
@@ -247,7 +246,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
           continue;
         named = true;
         if (Applies applies = pattern->applies(factorOp, axes); !applies) {
-          why = applies.why;
+          if (why.empty())
+            why = applies.why;
           continue;
         }
         given = true;

@@ -13,6 +13,14 @@ void tessera::registerPattern(const tessera::Pattern *pattern) {
   llvm::sort(registry(), [](const tessera::Pattern *a, const tessera::Pattern *b) { return a->name() < b->name(); });
 }
 
+Applies tessera::takesAxes(const tessera::Pattern &pattern, size_t given) {
+  size_t least = pattern.fewestAxes(), most = pattern.axes().size();
+  if (given >= least && given <= most)
+    return {};
+  return {"pattern \"" + pattern.name().str() + "\" takes " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+          " axis names and was given " + std::to_string(given)};
+}
+
 ArrayRef<const tessera::Pattern *> tessera::allPatterns() { return registry(); }
 
 const tessera::Pattern *tessera::findPattern(StringRef name) {

@@ -19,11 +19,10 @@ struct FactorSplit {
 /// Axes of an operator's factors; those not named are whole.
 using FactorSplits = llvm::SmallVector<FactorSplit>;
 
-/// A factor whose blocks move from rank to rank while the operator works on them: the operands named hold their own block of it, over the
-/// axes given, and so do those operands and results of a gradient that run along the same factors. The pattern expands such an operator itself.
+/// Operands whose blocks move from rank to rank while the operator works on them: by operand, the splits of the blocks that ranks hold before.
+/// Those operands and results of a gradient that run along the same factors are held alike. The pattern expands such an operator itself.
 struct Stream {
-  int factor;
-  std::map<unsigned, dist::AxisList> holders;
+  std::map<unsigned, FactorSplits> holders;
 };
 
 /// What a pattern decides about one operator.
@@ -61,6 +60,8 @@ public:
   virtual llvm::StringRef name() const = 0;
   /// The names of its axes in order, for messages and the table: {"axis"}.
   virtual llvm::ArrayRef<llvm::StringRef> axes() const = 0;
+  /// How many of them must be given.
+  virtual unsigned fewestAxes() const { return axes().size(); }
   /// One paragraph and the formulas of what it sends; docs/patterns.md is made of these.
   virtual llvm::StringRef doc() const = 0;
   virtual Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
@@ -73,6 +74,9 @@ public:
     return op.emitOpError("has a pattern that does not expand it");
   }
 };
+
+/// Whether a pattern can be given that many axes.
+Applies takesAxes(const Pattern &pattern, size_t given);
 
 /// All registered patterns, by name.
 llvm::ArrayRef<const Pattern *> allPatterns();

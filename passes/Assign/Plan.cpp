@@ -177,9 +177,8 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
                                    << Reader::nearest(rule.pattern, names) << "\"";
     }
     rule.axes = reader.axes(table->get("axes"), plan, table->source());
-    if (pattern && !rule.axes.empty() && rule.axes.size() != pattern->axes().size())
-      reader.error(table->get("axes")->source()) << "pattern \"" << rule.pattern << "\" takes " << pattern->axes().size()
-                                                 << " axis names and was given " << rule.axes.size();
+    if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies(); !takes && !rule.axes.empty())
+      reader.error(table->get("axes")->source()) << takes.why;
     plan.ops.push_back(rule);
   }
   for (const toml::table *table : reader.tables(root, "value")) {

@@ -10,37 +10,36 @@ using dist::AxisRef;
 using dist::Layout;
 
 void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const {
-  int streamed = -1;
-  for (int f = 0, e = rule.factors.size(); f < e; ++f)
-    if (map(f) == d.stream->factor)
-      streamed = f;
   // What runs along the same factors as a holder of the forward operator plays its part.
-  auto holder = [&](const nn::DimFactors &dims) -> const AxisList * {
+  auto holder = [&](const nn::DimFactors &dims) -> const FactorSplits * {
     std::set<int> mapped;
     for (int f : dims)
       mapped.insert(map(f));
-    for (auto &[operand, axes] : d.stream->holders)
+    for (auto &[operand, splits] : d.stream->holders)
       if (mapped == std::set<int>(forward.operands[operand].begin(), forward.operands[operand].end()))
-        return &axes;
+        return &splits;
     return nullptr;
   };
-  auto placed = [&](const AxisList &axes) {
+  auto placed = [&](const FactorSplits &splits) {
     Assignment own(d.atoms.factors.size());
-    own.spread(d.atoms, streamed, axes, atoms);
+    for (int f = 0, e = rule.factors.size(); f < e; ++f)
+      for (const FactorSplit &split : splits)
+        if (map(f) == split.factor)
+          own.spread(d.atoms, f, split.axes, atoms);
     for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
-      if (factor.factor != streamed)
+      if (llvm::none_of(splits, [&](const FactorSplit &split) { return factor.factor >= 0 && map(factor.factor) == split.factor; }))
         own.extend(f, d.axes.axes[f]);
     return own;
   };
-  if (streamed < 0)
-    return;
   for (auto [i, dims] : llvm::enumerate(rule.operands))
-    if (const AxisList *axes = holder(dims))
-      d.streamedOperands[i] = placed(*axes).use(d.atoms, i);
+    if (const FactorSplits *splits = holder(dims))
+      d.streamedOperands[i] = placed(*splits).use(d.atoms, i);
   for (auto [r, dims] : llvm::enumerate(rule.results))
-    if (const AxisList *axes = holder(dims)) {
-      Placement raw = placed(*axes).raw(d.atoms, r);
-      llvm::erase_if(raw.partial, [&](const AxisRef &axis) { return dist::overlapsAny(axis, *axes); });
+    if (const FactorSplits *splits = holder(dims)) {
+      Placement raw = placed(*splits).raw(d.atoms, r);
+      llvm::erase_if(raw.partial, [&](const AxisRef &axis) {
+        return llvm::any_of(*splits, [&](const FactorSplit &split) { return dist::overlapsAny(axis, split.axes); });
+      });
       d.streamedResults[r] = raw;
     }
 }
@@ -54,20 +53,23 @@ bool Propagation::follow(Operation *op, Decision &d) {
     return false;
   const Decision &f = decisions[it->second];
   for (auto [i, factor] : llvm::enumerate(d.atoms.factors)) {
-    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()) ||
-        factor.kind == nn::FactorKind::Unsplit)
+    if (factor.factor < 0 || factor.factor >= int(gradOf.getMap().size()))
       continue;
     int64_t target = gradOf.getMap()[factor.factor];
     for (auto [j, other] : llvm::enumerate(f.atoms.factors))
-      if (target >= 0 && other.factor == target && other.index == factor.index)
+      // A whole dimension is split only where the pattern that expands the operator said so.
+      if (target >= 0 && other.factor == target && other.index == factor.index &&
+          (factor.kind != nn::FactorKind::Unsplit || other.kind == nn::FactorKind::Unsplit))
         d.axes.extend(i, f.axes.axes[j]);
   }
   d.keepsGathered = f.keepsGathered;
   if (f.stream) {
     d.stream = f.stream;
-    d.expander = f.expander;
     hold(cast<nn::FactorOpInterface>(op).getFactorRule(), cast<nn::FactorOpInterface>(it->second).getFactorRule(),
          [&](int factor) { return factor >= 0 && factor < int(gradOf.getMap().size()) ? int(gradOf.getMap()[factor]) : -1; }, d);
+    // The gradient of a bias, say, has nothing that moves.
+    if (!d.streamedOperands.empty() || !d.streamedResults.empty())
+      d.expander = f.expander;
   }
   return true;
 }

@@ -154,8 +154,7 @@ Placement Assignment::raw(const OpAtoms &op, unsigned result) const {
     for (int f : operand)
       inOperand.set(f);
   for (auto [f, factor] : llvm::enumerate(op.factors))
-    if (inOperand[f] && !present[f] && factor.kind != nn::FactorKind::Cooperative &&
-        factor.kind != nn::FactorKind::Unsplit)
+    if (inOperand[f] && !present[f] && factor.kind != nn::FactorKind::Cooperative)
       placement.partial.append(axes[f].begin(), axes[f].end());
   if (op.results[result] == flatFactors)
     placement.flat = flat;

@@ -157,7 +157,7 @@ class RingAttention : public tessera::Pattern {
     for (const AxisList &list : axes)
       all.append(list);
     Choice choice{{{f.s, all}}};
-    choice.stream = Stream{f.t, {{1, all}, {2, all}}};
+    choice.stream = Stream{{{1, {{f.t, all}}}, {2, {{f.t, all}}}}};
     return choice;
   }
   LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes, ValueRange operands,
