@@ -119,6 +119,29 @@ Value Emitter::slice(Value value, int64_t dim, int64_t start, int64_t size) {
   return slice(value, starts, sizes, steps);
 }
 
+Value Emitter::take(Value value, int64_t dim, llvm::ArrayRef<int64_t> indices) {
+  constexpr size_t mostSlices = 64;
+  llvm::SmallVector<Value> parts;
+  for (size_t begin = 0, end; begin < indices.size() && parts.size() <= mostSlices; begin = end) {
+    int64_t step = begin + 1 < indices.size() ? indices[begin + 1] - indices[begin] : 1;
+    for (end = begin + 1; end < indices.size() && step > 0 && indices[end] - indices[end - 1] == step;)
+      ++end;
+    Shape starts(rankOf(value), 0), sizes(shapeOf(value)), steps(rankOf(value), 1);
+    starts[dim] = indices[begin];
+    sizes[dim] = end - begin;
+    steps[dim] = end - begin > 1 ? step : 1;
+    parts.push_back(slice(value, starts, sizes, steps));
+  }
+  if (parts.size() <= mostSlices)
+    return parts.empty() ? slice(value, dim, 0, 0) : concat(parts, dim);
+  auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(value)));
+  std::swap(perm[0], perm[dim]);
+  Value ids = constant(HostTensor::ints(builder.getContext(), indices));
+  return transpose(emit<nn::GatherOp>({transpose(value, perm), ids},
+                                      builder.getNamedAttr("frozen_row", builder.getI64IntegerAttr(-1))),
+                   perm);
+}
+
 Value Emitter::concat(ValueRange values, int64_t dim) {
   if (values.size() == 1)
     return values[0];
@@ -266,6 +289,9 @@ const HandlerRegistry &HandlerRegistry::get() {
     addNormalizationHandlers(r);
     addAttentionHandlers(r);
     addConvHandlers(r);
+    addScatterHandlers(r);
+    addPoolHandlers(r);
+    addResizeHandlers(r);
     return r;
   }();
   return registry;

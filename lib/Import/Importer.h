@@ -62,6 +62,8 @@ public:
   /// Elements [start, start + size) of dimension `dim`.
   mlir::Value slice(mlir::Value value, int64_t dim, int64_t start, int64_t size);
   mlir::Value concat(mlir::ValueRange values, int64_t dim);
+  /// The elements `indices`, not negative, of dimension `dim` in this order.
+  mlir::Value take(mlir::Value value, int64_t dim, llvm::ArrayRef<int64_t> indices);
   mlir::Value cast(mlir::Value value, mlir::Type elementType);
   mlir::Value compare(mlir::Value lhs, mlir::Value rhs, llvm::StringRef predicate);
   /// Dimensions `dims` reduced; kept with size 1 when `keep`.

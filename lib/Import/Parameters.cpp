@@ -109,6 +109,31 @@ static void findTied(const OnnxGraph &graph, const Signature &signature, Paramet
   llvm::append_range(plan.absent, signature.savedBuffers);
 }
 
+/// Training leaves the running values of a batch normalisation as they are.
+static void warnOfBatchNorms(const OnnxGraph &graph, ParameterPlan &plan) {
+  for (bool training : {false, true}) {
+    std::vector<const OnnxNode *> nodes;
+    for (const OnnxNode &node : graph.nodes) {
+      auto mode = node.attributes.find("training_mode");
+      if (node.opType == "BatchNormalization" &&
+          training == (mode != node.attributes.end() && mode->second.i != 0))
+        nodes.push_back(&node);
+    }
+    if (nodes.empty())
+      continue;
+    std::string which = std::to_string(nodes.size()) + " BatchNormalization node" +
+                        (nodes.size() > 1 ? "s" : "") + ", first '" + nodes[0]->name + "', ";
+    plan.warnings.push_back(
+        training
+            ? which +
+                  "in training form: statistics are those of the global batch, in inference too; the running "
+                  "values are not updated"
+            : which +
+                  "in inference form: training keeps the mean and variance of the file; export in training "
+                  "mode (TorchScript: training=TrainingMode.TRAINING) for statistics of the batch");
+  }
+}
+
 static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, ParameterPlan &plan) {
   for (const auto &[trainable, glob] : options.trainable) {
     auto matches = [&](const std::string &name) {
@@ -165,6 +190,7 @@ ParameterPlan planParameters(OnnxGraph &graph, const ImportOptions &options) {
     for (const std::string &name : weightsByUse(graph))
       plan.parameters[name];
   }
+  warnOfBatchNorms(graph, plan);
   applyGlobs(graph, options, plan);
   return plan;
 }

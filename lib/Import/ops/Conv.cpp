@@ -1,68 +1,131 @@
-// Convolution and global pooling.
-#include "lib/Import/Importer.h"
+// Convolutions.
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/Window.h"
 #include "llvm/Support/MathExtras.h"
+#include <numeric>
 
 using namespace mlir;
 using llvm::Twine;
 
 namespace tessera {
-namespace {
 
-void conv(NodeImport &n) {
-  Emitter &e = n.e;
-  Value x = n.in(0), w = n.in(1);
-  int64_t spatial = rankOf(x) - 2;
-  if (spatial < 1 || rankOf(w) != rankOf(x))
-    n.fail("Conv needs operands [n, c, ..] and [o, c/groups, ..] of equal rank");
+Window windowOf(NodeImport &n, llvm::ArrayRef<int64_t> image, llvm::ArrayRef<int64_t> sizes) {
+  int64_t spatial = image.size();
   std::vector<int64_t> ones(spatial, 1);
-  std::vector<int64_t> strides = n.intsAttr("strides", ones), dilations = n.intsAttr("dilations", ones);
-  std::vector<int64_t> pads = n.intsAttr("pads", std::vector<int64_t>(2 * spatial, 0));
-  if (static_cast<int64_t>(strides.size()) != spatial || static_cast<int64_t>(dilations.size()) != spatial ||
-      static_cast<int64_t>(pads.size()) != 2 * spatial)
-    n.fail("strides, dilations and pads must fit " + Twine(spatial) + " spatial dimensions");
-  auto tooLarge = [](int64_t v) { return v < 1 || v > INT32_MAX; };
-  if (llvm::any_of(strides, tooLarge) || llvm::any_of(dilations, tooLarge) ||
-      llvm::any_of(pads, [](int64_t p) { return p < 0 || p > INT32_MAX; }))
-    n.fail("strides, dilations or pads are impossible");
+  Window w{sizes, n.intsAttr("strides", ones), n.intsAttr("pads", std::vector<int64_t>(2 * spatial, 0)),
+           n.intsAttr("dilations", ones)};
+  auto differs = [&](const std::vector<int64_t> &list, int64_t count) {
+    return static_cast<int64_t>(list.size()) != count;
+  };
+  if (spatial < 1 || differs(w.sizes, spatial) || differs(w.strides, spatial) ||
+      differs(w.dilations, spatial) || differs(w.pads, 2 * spatial))
+    n.fail("the window, its strides, dilations and pads must fit " + Twine(spatial) + " spatial dimensions");
+  auto impossible = [](int64_t v) { return v < 1 || v > INT32_MAX; };
+  if (llvm::any_of(w.sizes, impossible) || llvm::any_of(w.strides, impossible) ||
+      llvm::any_of(w.dilations, impossible) ||
+      llvm::any_of(w.pads, [](int64_t p) { return p < 0 || p > INT32_MAX; }))
+    n.fail("the window, its strides, dilations or pads are impossible");
   std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER") {
     for (int64_t d = 0; d < spatial; ++d) {
-      int64_t size = shapeOf(x)[d + 2], outputs = llvm::divideCeil(size, strides[d]);
-      int64_t total = std::max<int64_t>(
-          (outputs - 1) * strides[d] + (shapeOf(w)[d + 2] - 1) * dilations[d] + 1 - size, 0);
-      pads[d] = autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
-      pads[d + spatial] = total - pads[d];
+      int64_t outputs = llvm::divideCeil(image[d], w.strides[d]);
+      int64_t total = std::max<int64_t>((outputs - 1) * w.strides[d] + w.extent(d) - image[d], 0);
+      w.pads[d] = autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
+      w.pads[d + spatial] = total - w.pads[d];
     }
   } else if (autoPad != "NOTSET" && autoPad != "VALID") {
     n.fail("auto_pad '" + autoPad + "' is unknown");
   }
-  llvm::SmallVector<Value> operands{x, w};
-  if (n.has(2))
-    operands.push_back(n.in(2));
-  Builder &b = e.builder;
-  n.out(e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(strides)),
-                                      b.getNamedAttr("pads", b.getDenseI64ArrayAttr(pads)),
-                                      b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(dilations)),
-                                      b.getNamedAttr("groups", b.getI64IntegerAttr(n.intAttr("group", 1)))}));
+  return w;
 }
 
-template <bool average> void globalPool(NodeImport &n) {
+namespace {
+
+Value convolve(Emitter &e, ValueRange operands, const Window &w, int64_t groups) {
+  Builder &b = e.builder;
+  return e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                       b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                       b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
+                                       b.getNamedAttr("groups", b.getI64IntegerAttr(groups))});
+}
+
+void checkRanks(NodeImport &n) {
+  if (rankOf(n.in(0)) < 3 || rankOf(n.in(1)) != rankOf(n.in(0)))
+    n.fail(n.node.opType + " needs operands [n, c, ..] and weights of equal rank, 3 or more");
+}
+
+void conv(NodeImport &n) {
+  checkRanks(n);
+  llvm::SmallVector<Value> operands{n.in(0), n.in(1)};
+  if (n.has(2))
+    operands.push_back(n.in(2));
+  Window w = windowOf(n, shapeOf(operands[0]).drop_front(2), shapeOf(operands[1]).drop_front(2));
+  n.out(convolve(n.e, operands, w, n.intAttr("group", 1)));
+}
+
+/// The gradient of a convolution with respect to its image, written as one: of the image with strides - 1
+/// zeros between neighbours, with the window reversed and the channels' roles exchanged.
+void convTranspose(NodeImport &n) {
+  checkRanks(n);
   Emitter &e = n.e;
-  Value x = n.in(0);
-  auto dims = llvm::to_vector(llvm::seq<int64_t>(2, std::max<int64_t>(rankOf(x), 2)));
-  Value pooled = e.reduce(x, dims, average ? "sum" : "max", true);
-  if (average)
-    pooled = e.binary<nn::MulOp>(pooled, e.scalarLike(pooled, 1.0 / product(shapeOf(x).drop_front(2))));
-  n.out(pooled);
+  Value x = n.in(0), weights = n.in(1);
+  llvm::ArrayRef<int64_t> image = shapeOf(x).drop_front(2);
+  int64_t spatial = image.size(), groups = n.intAttr("group", 1), channels = shapeOf(x)[1];
+  if (groups < 1 || shapeOf(weights)[0] != channels || channels % groups)
+    n.fail("weights for " + Twine(shapeOf(weights)[0]) + " channels in " + Twine(groups) +
+           " groups, the image has " + Twine(channels));
+  Window w = windowOf(n, image, shapeOf(weights).drop_front(2));
+  std::vector<int64_t> extra = n.intsAttr("output_padding", std::vector<int64_t>(spatial, 0));
+  std::vector<int64_t> wanted = n.intsAttr("output_shape");
+  if (static_cast<int64_t>(extra.size()) != spatial ||
+      (!wanted.empty() && static_cast<int64_t>(wanted.size()) != spatial))
+    n.fail("output_padding and output_shape must fit " + Twine(spatial) + " spatial dimensions");
+  std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
+  for (int64_t d = 0; d < spatial; ++d) {
+    int64_t full = (image[d] - 1) * w.strides[d] + w.extent(d) + extra[d];
+    if (wanted.empty() && autoPad.substr(0, 4) != "SAME")
+      continue;
+    int64_t total = full - (wanted.empty() ? image[d] * w.strides[d] : wanted[d]);
+    // What is wanted beyond the whole is zeros at the end.
+    w.pads[d] = total < 0 ? 0 : autoPad == "SAME_UPPER" ? total / 2 : total - total / 2;
+    w.pads[d + spatial] = total - w.pads[d];
+  }
+  Shape interior(rankOf(x), 0), zeros(rankOf(x), 0);
+  for (int64_t d = 0; d < spatial; ++d) {
+    interior[d + 2] = w.strides[d] - 1;
+    int64_t low = w.extent(d) - 1 - w.pads[d], high = w.extent(d) - 1 - w.pads[d + spatial] + extra[d];
+    if (low < 0 || high < 0)
+      n.fail("pads beyond the window are not supported in a ConvTranspose");
+    w.pads[d] = low;
+    w.pads[d + spatial] = high;
+    std::vector<int64_t> backward(w.sizes[d]);
+    std::iota(backward.rbegin(), backward.rend(), 0);
+    weights = e.take(weights, d + 2, backward);
+  }
+  Builder &b = e.builder;
+  if (llvm::any_of(w.strides, [](int64_t s) { return s != 1; }))
+    x = e.emit<nn::PadOp>(x, {b.getNamedAttr("low", b.getDenseI64ArrayAttr(zeros)),
+                              b.getNamedAttr("high", b.getDenseI64ArrayAttr(zeros)),
+                              b.getNamedAttr("interior", b.getDenseI64ArrayAttr(interior)),
+                              b.getNamedAttr("value", b.getF64FloatAttr(0))});
+  w.strides.assign(spatial, 1);
+  // [c, o/groups, ..] to [o, c/groups, ..], each group by itself.
+  Shape split{groups, channels / groups}, merged{shapeOf(weights)[1] * groups, channels / groups};
+  llvm::append_range(split, shapeOf(weights).drop_front(1));
+  llvm::append_range(merged, w.sizes);
+  auto perm = llvm::to_vector(llvm::seq<int64_t>(0, split.size()));
+  std::swap(perm[1], perm[2]);
+  llvm::SmallVector<Value> operands{x, e.reshape(e.transpose(e.reshape(weights, split), perm), merged)};
+  if (n.has(2))
+    operands.push_back(n.in(2));
+  n.out(convolve(e, operands, w, groups));
 }
 
 } // namespace
 
 void addConvHandlers(HandlerRegistry &r) {
   r.add("Conv", conv);
-  r.add("GlobalAveragePool", globalPool<true>);
-  r.add("GlobalMaxPool", globalPool<false>);
+  r.add("ConvTranspose", convTranspose);
 }
 
 } // namespace tessera

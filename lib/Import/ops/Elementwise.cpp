@@ -140,6 +140,45 @@ void sign(NodeImport &n) {
                               n.e.cast(n.e.compare(x, zero, "lt"), elementOf(type))));
 }
 
+/// To the nearest integer, halves to the even one.
+void round(NodeImport &n) {
+  Value x = n.in(0), down = n.e.emit<nn::FloorOp>(x), rest = n.e.binary<nn::SubOp>(x, down);
+  Value up = n.e.binary<nn::AddOp>(down, n.e.scalarLike(x, 1));
+  Value odd = n.e.compare(n.e.binary<nn::ModOp>(down, n.e.scalarLike(x, 2)), n.e.scalarLike(x, 1), "eq");
+  Value half = n.e.scalarLike(x, 0.5);
+  Value above = n.e.binary<nn::OrOp>(n.e.compare(rest, half, "gt"),
+                                     n.e.binary<nn::AndOp>(n.e.compare(rest, half, "eq"), odd));
+  n.out(n.e.emit<nn::SelectOp>({above, up, down}));
+}
+void isInf(NodeImport &n) {
+  Value x = n.in(0), none = n.e.compare(x, x, "lt");
+  double infinity = std::numeric_limits<double>::infinity();
+  Value high = n.intAttr("detect_positive", 1) ? n.e.compare(x, n.e.scalarLike(x, infinity), "eq") : none;
+  Value low = n.intAttr("detect_negative", 1) ? n.e.compare(x, n.e.scalarLike(x, -infinity), "eq") : none;
+  n.out(n.e.binary<nn::OrOp>(high, low));
+}
+void thresholdedRelu(NodeImport &n) {
+  Value x = n.in(0), chosen = n.e.compare(x, n.e.scalarLike(x, n.floatAttr("alpha", 1)), "gt");
+  n.out(n.e.emit<nn::SelectOp>({chosen, x, n.e.scalarLike(x, 0)}));
+}
+/// max(0, x) + min(0, alpha (e^(x/alpha) - 1)).
+void celu(NodeImport &n) {
+  Value x = n.in(0);
+  double alpha = n.floatAttr("alpha", 1);
+  Value scaled =
+      n.e.binary<nn::MulOp>(n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)), n.e.scalarLike(x, 1 / alpha));
+  Value low = n.e.binary<nn::SubOp>(n.e.emit<nn::ExpOp>(scaled), n.e.scalarLike(x, 1));
+  n.out(n.e.binary<nn::AddOp>(n.e.emit<nn::ReluOp>(x), n.e.binary<nn::MulOp>(low, n.e.scalarLike(x, alpha))));
+}
+void shrink(NodeImport &n) {
+  Value x = n.in(0), zero = n.e.scalarLike(x, 0);
+  double lambda = n.floatAttr("lambd", 0.5), bias = n.floatAttr("bias", 0);
+  Value low = n.e.binary<nn::AddOp>(x, n.e.scalarLike(x, bias)),
+        high = n.e.binary<nn::SubOp>(x, n.e.scalarLike(x, bias));
+  Value upper = n.e.emit<nn::SelectOp>({n.e.compare(x, n.e.scalarLike(x, lambda), "gt"), high, zero});
+  n.out(n.e.emit<nn::SelectOp>({n.e.compare(x, n.e.scalarLike(x, -lambda), "lt"), low, upper}));
+}
+
 } // namespace
 
 void addElementwiseHandlers(HandlerRegistry &r) {
@@ -196,6 +235,11 @@ void addElementwiseHandlers(HandlerRegistry &r) {
   r.add("PRelu", prelu);
   r.add("Elu", elu);
   r.add("Selu", selu);
+  r.add("Round", round);
+  r.add("IsInf", isInf);
+  r.add("ThresholdedRelu", thresholdedRelu);
+  r.add("Celu", celu);
+  r.add("Shrink", shrink);
 }
 
 } // namespace tessera

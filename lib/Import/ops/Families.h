@@ -14,6 +14,9 @@ void addProductHandlers(HandlerRegistry &registry);
 void addNormalizationHandlers(HandlerRegistry &registry);
 void addAttentionHandlers(HandlerRegistry &registry);
 void addConvHandlers(HandlerRegistry &registry);
+void addScatterHandlers(HandlerRegistry &registry);
+void addPoolHandlers(HandlerRegistry &registry);
+void addResizeHandlers(HandlerRegistry &registry);
 
 } // namespace tessera
 #endif

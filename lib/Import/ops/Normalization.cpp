@@ -76,14 +76,34 @@ Value perChannel(Emitter &e, Value vector, Value x) {
   return e.reshape(vector, shape);
 }
 
-/// The inference form: (x - mean) scale / sqrt(variance + eps) + bias with the file's statistics.
+/// (x - mean) scale / sqrt(variance + eps) + bias: with the file's statistics, or in training mode with those
+/// of the batch.
 void batchNormalization(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), variance = n.in(4);
-  if (n.intAttr("training_mode", 0))
-    n.fail("BatchNormalization in training mode is not supported; export the model in evaluation mode");
   if (rankOf(x) < 2)
     n.fail("BatchNormalization needs a channel dimension");
+  if (n.intAttr("training_mode", 0)) {
+    auto dims = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
+    dims.erase(dims.begin() + 1);
+    double share = 1.0 * shapeOf(x)[1] / std::max<int64_t>(typeOf(x).getNumElements(), 1);
+    auto average = [&](Value values) {
+      Value sum = e.reduce(values, dims, "sum", false);
+      return e.binary<nn::MulOp>(sum, e.scalarLike(sum, share));
+    };
+    double kept = n.floatAttr("momentum", 0.9f);
+    auto running = [&](Value before, Value now) {
+      now = e.cast(now, elementOf(before));
+      return e.binary<nn::AddOp>(e.binary<nn::MulOp>(before, e.scalarLike(before, kept)),
+                                 e.binary<nn::MulOp>(now, e.scalarLike(before, 1 - kept)));
+    };
+    Value batchMean = average(x), centred = e.binary<nn::SubOp>(x, perChannel(e, batchMean, x));
+    Value batchVariance = average(e.binary<nn::MulOp>(centred, centred));
+    n.out(running(mean, batchMean), 1);
+    n.out(running(variance, batchVariance), 2);
+    mean = batchMean;
+    variance = batchVariance;
+  }
   Value rstd = e.emit<nn::RsqrtOp>(
       e.binary<nn::AddOp>(variance, e.scalarLike(variance, n.floatAttr("epsilon", 1e-5f))));
   Value factor = e.cast(e.binary<nn::MulOp>(e.cast(scale, elementOf(rstd)), rstd), elementOf(x));
@@ -115,11 +135,23 @@ void groupNormalization(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0);
   int64_t groups = n.intAttr("num_groups", 0);
-  if (rankOf(x) < 2 || groups < 1 || shapeOf(x)[1] % groups ||
-      typeOf(n.in(1)).getNumElements() != shapeOf(x)[1])
+  Value scale = n.in(1), bias = n.in(2);
+  if (rankOf(x) < 2 || groups < 1 || shapeOf(x)[1] % groups)
     n.fail("the groups of GroupNormalization do not fit its channels");
+  // Before opset 21 there is one factor for each group.
+  auto channelwise = [&](Value vector) {
+    int64_t each = shapeOf(x)[1] / groups;
+    if (n.opset >= 21 || rankOf(vector) != 1 || shapeOf(vector)[0] != groups)
+      return vector;
+    return e.reshape(e.broadcastTo(e.reshape(vector, {groups, 1}), {groups, each}), {groups * each});
+  };
+  scale = channelwise(scale);
+  bias = channelwise(bias);
+  for (Value vector : {scale, bias})
+    if (typeOf(vector).getNumElements() != shapeOf(x)[1])
+      n.fail("the scale and bias of GroupNormalization do not fit its channels");
   Value y = standardize(n, x, {shapeOf(x)[0], groups, product(shapeOf(x).drop_front(1)) / groups});
-  n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(y, perChannel(e, n.in(1), x)), perChannel(e, n.in(2), x)));
+  n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(y, perChannel(e, scale, x)), perChannel(e, bias, x)));
 }
 
 /// Inference: the identity. The optional mask is all true.
@@ -137,7 +169,7 @@ void addNormalizationHandlers(HandlerRegistry &r) {
   r.add("RMSNormalization", rmsNormalization);
   r.add("BatchNormalization", batchNormalization);
   r.add("InstanceNormalization", instanceNormalization);
-  r.add("GroupNormalization", groupNormalization, 21);
+  r.add("GroupNormalization", groupNormalization, 18);
   r.add("Dropout", dropout);
 }
 

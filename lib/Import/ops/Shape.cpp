@@ -233,8 +233,19 @@ void slice(NodeImport &n) {
   Shape first(rankOf(x), 0), sizes(shapeOf(x)), stride(rankOf(x), 1);
   for (size_t k = 0; k < starts.size(); ++k) {
     int64_t axis = n.axis(axes[k], rankOf(x)), size = shapeOf(x)[axis];
-    if (steps[k] < 1)
-      n.fail("the step " + Twine(steps[k]) + " of a Slice is not supported, only positive ones are");
+    if (steps[k] == 0 || steps[k] == INT64_MIN)
+      n.fail("the step " + Twine(steps[k]) + " of a Slice is impossible");
+    if (steps[k] < 0) {
+      auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, -1, size - 1); };
+      std::vector<int64_t> indices;
+      // An end before the first element can only be told as one below -size.
+      int64_t end = ends[k] < -size ? -1 : clamp(ends[k]);
+      for (int64_t i = clamp(starts[k]); i > end; i += std::max(steps[k], -size - 1))
+        indices.push_back(i);
+      x = n.e.take(x, axis, indices);
+      sizes[axis] = indices.size();
+      continue;
+    }
     auto clamp = [&](int64_t v) { return std::clamp<int64_t>(v < 0 ? v + size : v, 0, size); };
     int64_t begin = clamp(starts[k]), end = std::max(clamp(ends[k]), begin);
     first[axis] = begin;
@@ -244,10 +255,27 @@ void slice(NodeImport &n) {
   n.out(n.e.slice(x, first, sizes, stride));
 }
 
+/// Where each element of dimension of `size` with `before` and `after` more around comes from; negative ones
+/// cut.
+std::vector<int64_t> padSources(NodeImport &n, llvm::StringRef mode, int64_t size, int64_t before,
+                                int64_t after) {
+  if (mode == "reflect" && std::max(before, after) >= size)
+    n.fail("a reflecting Pad must be smaller than its dimension of size " + Twine(size));
+  std::vector<int64_t> sources;
+  for (int64_t i = -before; i < size + after; ++i) {
+    int64_t wrapped = ((i % size) + size) % size, mirrored = i < 0 ? -i : i >= size ? 2 * size - 2 - i : i;
+    sources.push_back(mode == "wrap"   ? wrapped
+                      : mode == "edge" ? std::clamp<int64_t>(i, 0, size - 1)
+                                       : mirrored);
+  }
+  return sources;
+}
+
 void pad(NodeImport &n) {
   Value x = n.in(0);
-  if (n.stringAttr("mode", "constant") != "constant")
-    n.fail("Pad with mode '" + n.stringAttr("mode", "constant") + "' is not supported, only constant");
+  std::string mode = n.stringAttr("mode", "constant");
+  if (mode != "constant" && mode != "reflect" && mode != "edge" && mode != "wrap")
+    n.fail("the mode '" + mode + "' of a Pad is unknown");
   std::vector<int64_t> pads = n.ints(1), axes;
   if (n.has(3))
     axes = n.ints(3);
@@ -256,6 +284,16 @@ void pad(NodeImport &n) {
       axes.push_back(d);
   if (pads.size() != 2 * axes.size())
     n.fail("two pads for each dimension are expected");
+  if (mode != "constant") {
+    for (size_t k = 0; k < axes.size(); ++k) {
+      int64_t axis = n.axis(axes[k], rankOf(x)), before = pads[k], after = pads[k + axes.size()];
+      if (std::max(before, after) > INT16_MAX || shapeOf(x)[axis] < 1)
+        n.fail("the pads are impossible");
+      if (before || after)
+        x = n.e.take(x, axis, padSources(n, mode, shapeOf(x)[axis], before, after));
+    }
+    return n.out(x);
+  }
   double value = 0;
   if (n.has(2)) {
     const HostTensor *known = n.known(2);

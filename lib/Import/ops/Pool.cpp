@@ -1,0 +1,98 @@
+// Pools: averages are convolutions of each channel by itself.
+#include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/Window.h"
+#include "llvm/Support/MathExtras.h"
+
+using namespace mlir;
+using llvm::Twine;
+
+namespace tessera {
+namespace {
+
+/// The window of a pool. With ceil_mode it has more padding at the end, so that the last window, which must
+/// start before the given padding ends, is whole: `extra` tells how much.
+Window poolWindow(NodeImport &n, std::vector<int64_t> &extra) {
+  llvm::ArrayRef<int64_t> shape = shapeOf(n.in(0));
+  if (shape.size() < 3 || !isa<FloatType>(elementOf(n.in(0))))
+    n.fail(n.node.opType + " needs a floating image [n, c, ..] with spatial dimensions");
+  llvm::ArrayRef<int64_t> image = shape.drop_front(2);
+  Window w = windowOf(n, image, n.intsAttr("kernel_shape"));
+  extra.assign(w.spatial(), 0);
+  for (int64_t d = 0; d < w.spatial() && n.intAttr("ceil_mode", 0); ++d) {
+    int64_t padded = image[d] + w.pads[d] + w.pads[d + w.spatial()], room = padded - w.extent(d);
+    if (room < 0 || room % w.strides[d] == 0)
+      continue;
+    int64_t last = (room / w.strides[d] + 1) * w.strides[d];
+    if (last >= image[d] + w.pads[d])
+      continue;
+    extra[d] = last - room;
+    w.pads[d + w.spatial()] += extra[d];
+  }
+  return w;
+}
+
+/// How many elements the window counts at each of `results` positions along dimension d.
+std::vector<int64_t> counts(const Window &w, int64_t d, int64_t size, int64_t extra, bool padding,
+                            int64_t results) {
+  int64_t end = padding ? size + w.pads[d + w.spatial()] - extra : size, begin = padding ? -w.pads[d] : 0;
+  std::vector<int64_t> list(results, 0);
+  for (int64_t o = 0; o < results; ++o)
+    for (int64_t k = 0; k < w.sizes[d]; ++k) {
+      int64_t position = o * w.strides[d] - w.pads[d] + k * w.dilations[d];
+      list[o] += position >= begin && position < end;
+    }
+  return list;
+}
+
+void averagePool(NodeImport &n) {
+  Emitter &e = n.e;
+  std::vector<int64_t> extra;
+  Window w = poolWindow(n, extra);
+  Value x = n.in(0);
+  Shape image(shapeOf(x)), planes{image[0] * image[1], 1}, window{1, 1};
+  llvm::append_range(planes, llvm::ArrayRef<int64_t>(image).drop_front(2));
+  llvm::append_range(window, w.sizes);
+  Type type = elementOf(x);
+  Builder &b = e.builder;
+  Value sums = e.emit<nn::ConvOp>({e.reshape(x, planes), e.splat(type, 1.0 / w.elements(), window)},
+                                  {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                   b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                   b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
+                                   b.getNamedAttr("groups", b.getI64IntegerAttr(1))});
+  Shape pooled{image[0], image[1]};
+  llvm::append_range(pooled, shapeOf(sums).drop_front(2));
+  Value result = e.reshape(sums, pooled);
+  bool padding = n.intAttr("count_include_pad", 0);
+  for (int64_t d = 0; d < w.spatial(); ++d) {
+    std::vector<int64_t> counted = counts(w, d, image[d + 2], extra[d], padding, pooled[d + 2]);
+    if (llvm::all_of(counted, [&](int64_t c) { return c == w.sizes[d]; }))
+      continue;
+    Shape own(pooled.size(), 1);
+    own[d + 2] = pooled[d + 2];
+    HostTensor factor(type, own, own);
+    for (auto [i, count] : llvm::enumerate(counted))
+      factor.set(i, static_cast<double>(w.sizes[d]) / count);
+    result = e.binary<nn::MulOp>(result, e.constant(std::move(factor)));
+  }
+  n.out(result);
+}
+
+template <bool average> void globalPool(NodeImport &n) {
+  Emitter &e = n.e;
+  Value x = n.in(0);
+  auto dims = llvm::to_vector(llvm::seq<int64_t>(2, std::max<int64_t>(rankOf(x), 2)));
+  Value pooled = e.reduce(x, dims, average ? "sum" : "max", true);
+  if (average)
+    pooled = e.binary<nn::MulOp>(pooled, e.scalarLike(pooled, 1.0 / product(shapeOf(x).drop_front(2))));
+  n.out(pooled);
+}
+
+} // namespace
+
+void addPoolHandlers(HandlerRegistry &r) {
+  r.add("AveragePool", averagePool);
+  r.add("GlobalAveragePool", globalPool<true>);
+  r.add("GlobalMaxPool", globalPool<false>);
+}
+
+} // namespace tessera
