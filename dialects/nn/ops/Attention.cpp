@@ -147,12 +147,45 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   return success();
 }
 
+/// The cotangent of the bias, which is that of the scores: p (do v^T - o do), where p are the weights of the
+/// keys, summed over what the bias is stretched along. Few biases are trained (relative positions are), so
+/// that this has no kernel of its own and writes p out.
+static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
+  Location loc = grad.loc();
+  auto product = [&](Value x, StringRef letters, Value y, StringRef others) -> Value {
+    return ContractOp::create(grad, loc, x, y, Value(), letters, others, "bmgst");
+  };
+  // A number for each query, [b, s, m, g], beside its keys.
+  auto besideKeys = [&](Value rows) -> Value {
+    return withTrailingOne(grad, loc, TransposeOp::create(grad, loc, rows, ArrayRef<int64_t>{0, 2, 3, 1}));
+  };
+  Value scores =
+      scaled(grad, loc, product(op.getQ(), "bsmgd", op.getK(), "btmd"), op.getScale().convertToDouble());
+  scores = AddOp::create(grad, loc, scores, op.getBias());
+  Value zero = scalarConstant(grad, loc, elementOf(scores), 0), lse = besideKeys(op.getLse());
+  // Queries that see nothing have no weights, nor a finite lse.
+  Value lowestSum = scalarConstant(grad, loc, elementOf(scores), lowest(elementOf(scores)));
+  Value seen = CompareOp::create(grad, loc, lse, lowestSum, "gt");
+  if (op.getCausal()) {
+    int64_t s = shapeOf(op.getQ())[1], t = shapeOf(op.getK())[1];
+    Type i64 = grad.getI64Type();
+    Value query = IotaOp::create(grad, loc, RankedTensorType::get({1, 1, 1, s, 1}, i64), 3);
+    Value key = IotaOp::create(grad, loc, RankedTensorType::get({1, 1, 1, 1, t}, i64), 4);
+    query = AddOp::create(grad, loc, query, scalarConstant(grad, loc, i64, t - s));
+    seen = AndOp::create(grad, loc, seen, CompareOp::create(grad, loc, query, key, "ge"));
+  }
+  Value weights = SelectOp::create(grad, loc, seen,
+                                   ExpOp::create(grad, loc, SubOp::create(grad, loc, scores, lse)), zero);
+  Value mean = sumOver(grad, loc, MulOp::create(grad, loc, op.getO(), dO), {4});
+  Value rest = SubOp::create(grad, loc, product(dO, "bsmge", op.getV(), "btme"), besideKeys(mean));
+  return sumToShape(grad, loc, MulOp::create(grad, loc, weights, rest), plainType(op.getBias()));
+}
+
 LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (cotangents[1])
     return emitOpError("lse is not differentiated");
   if (getBias() && grad.wants(3))
-    return emitOpError(
-        "bias is not differentiated: a trained bias needs the attention written as products and softmax");
+    grad.add(3, biasCotangent(grad, *this, cotangents[0]));
   auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(),
                                     cotangents[0], getRange(), getScaleAttr(), getCausalAttr());
   for (unsigned i : {0, 1, 2})

@@ -4,7 +4,7 @@ def NN_AttentionOp : NN_Op<"attention", !listconcat(NN_Infer, NN_Lower, NN_Vjp, 
   let summary = "softmax(scale q k^T + bias) v by heads; also the logarithm of each row's sum";
   let description = [{
     q is [b, s, m, g, d], k and v are [b, t, m, d]: m key/value heads, g query heads each. o is as q (with v's last dimension), lse is
-    [b, s, m, g]. Rule `bsmgd,btmd,btme->bsmge,bsmg`, t, d and e unsplit. `bias` is [b|1, m|1, g|1, s|1, t] and is not differentiated. `causal`: query s sees
+    [b, s, m, g]. Rule `bsmgd,btmd,btme->bsmge,bsmg`, t, d and e unsplit. `bias` is [b|1, m|1, g|1, s|1, t]. `causal`: query s sees
     keys t <= s + (t_size - s_size). A row that sees nothing (all -inf) yields zeros.
     `range` is empty or (valid_s, valid_t, start_s, start_t), of a block of queries and keys: keys from valid_t on are ignored, rows from valid_s on are zero, and
     `causal` lets query i see key j when start_s + i >= start_t + j.
