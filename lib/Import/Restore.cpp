@@ -215,6 +215,19 @@ void splitIdentities(OnnxGraph &graph, ParameterPlan &plan) {
                          llvm::join(names, ", ") + "; --as-written leaves the file as it is");
 }
 
+OnnxNode madeOf(const OnnxTensor &from, const OnnxTensor &to, bool transposed) {
+  OnnxNode node;
+  node.name = to.name + "/tied";
+  node.opType = transposed ? "Transpose" : "Identity";
+  node.inputs = {from.name};
+  node.outputs = {to.name};
+  if (transposed) {
+    node.attributes["perm"].kind = OnnxAttribute::Kind::Ints;
+    node.attributes["perm"].ints = {1, 0};
+  }
+  return node;
+}
+
 /// A head that is an exact transposed copy of an embedding table was tied to it.
 void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
   std::set<std::string> tables, heads;
@@ -237,14 +250,7 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
       kept.push_back(tensor);
       continue;
     }
-    OnnxNode node;
-    node.name = tensor.name + "/tied";
-    node.opType = "Transpose";
-    node.inputs = {tied->name};
-    node.outputs = {tensor.name};
-    node.attributes["perm"].kind = OnnxAttribute::Kind::Ints;
-    node.attributes["perm"].ints = {1, 0};
-    transposes.push_back(node);
+    transposes.push_back(madeOf(*tied, tensor, true));
     plan.notes.push_back("tied '" + tensor.name + "' to '" + tied->name +
                          "', whose transposed copy it is; --as-written keeps it apart");
   }
@@ -252,10 +258,35 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
   graph.nodes.insert(graph.nodes.begin(), transposes.begin(), transposes.end());
 }
 
+/// The exporter folds the transpose of a weight once for each use: a weight used twice becomes two. The first stays, the others are made
+/// of it.
+void tieCopies(OnnxGraph &graph, const Signature &signature) {
+  std::map<std::string, size_t> firsts; // by source, among the kept
+  std::vector<OnnxTensor> kept;
+  std::vector<OnnxNode> made;
+  for (OnnxTensor &tensor : graph.initializers) {
+    std::string source = sourceOf(graph, signature, tensor.name);
+    if (auto first = firsts.find(source); first != firsts.end() && isFloating(tensor.type)) {
+      const OnnxTensor &copied = kept[first->second];
+      bool same = copied.type == tensor.type && copied.dims == tensor.dims && copied.bytes.data == tensor.bytes.data;
+      if (same || isTransposeOf(tensor, copied)) {
+        made.push_back(madeOf(copied, tensor, !same));
+        continue;
+      }
+    }
+    if (!source.empty())
+      firsts.try_emplace(source, kept.size());
+    kept.push_back(std::move(tensor));
+  }
+  graph.initializers = std::move(kept);
+  graph.nodes.insert(graph.nodes.begin(), made.begin(), made.end());
+}
+
 } // namespace
 
 void restoreMerged(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan) {
   MergedRestorer(graph, signature, plan).run();
+  tieCopies(graph, signature);
 }
 
 void restoreDuplicates(OnnxGraph &graph, ParameterPlan &plan) {
