@@ -285,6 +285,8 @@ LogicalResult Compilation::run(Phase last) {
       return failure();
     if (next == Phase::Differentiate && options.loss.empty())
       noteLoss(*module);
+    if (next == Phase::Propagate)
+      warnOfRepeats(*module);
     if (next == Phase::Propagate && !options.report.empty())
       facts = collectFacts(*module);
     if (failed(finish(next)))

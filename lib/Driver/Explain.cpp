@@ -128,8 +128,5 @@ int tessera::explain(const CompileOptions &options, const std::string &glob) {
     printParameters(facts, os);
   }
   os.flush();
-  for (const OperatorFact &fact : facts.operators)
-    if (fact.program == program && llvm::is_contained(fact.whole, "tensor"))
-      emitWarning(here) << "every rank of \"tensor\" repeats all of " << label(fact) << "; give it a pattern in a plan";
   return 0;
 }

@@ -9,6 +9,8 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
+#include <map>
 
 using namespace mlir;
 using namespace tessera;
@@ -66,6 +68,44 @@ bool isForwardMove(dist::ReshardOp op) {
   if (producer && !isa<nn::ReadOp>(producer))
     return isForward(producer);
   return llvm::any_of(op->getUsers(), [](Operation *user) { return isForward(user); });
+}
+
+// Whether an operator is a product: a sum over what two of its operands share.
+bool isProduct(Operation &op) {
+  auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+  if (!factorOp || op.getNumOperands() < 2)
+    return false;
+  nn::FactorRule rule = factorOp.getFactorRule();
+  for (auto [f, factor] : llvm::enumerate(rule.factors))
+    if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(0, f) && rule.operandHas(1, f))
+      return true;
+  return false;
+}
+
+int64_t localBytes(RankedTensorType type) {
+  return int64_t(dist::getLayout(type).localElements() * dist::elementBytes(type.getElementType()));
+}
+
+// The axes of the mesh that neither an operand nor a result is split or partial over.
+std::vector<std::string> unusedAxes(Operation &op, ArrayRef<std::pair<std::string, int64_t>> mesh) {
+  dist::AxisList used;
+  for (TypeRange types : {TypeRange(op.getOperandTypes()), TypeRange(op.getResultTypes())})
+    for (Type type : types)
+      if (isa<RankedTensorType>(type))
+        used.append(dist::getLayout(type).usedAxes());
+  std::vector<std::string> unused;
+  for (auto &[axis, size] : mesh)
+    if (size > 1 && llvm::none_of(used, [&, name = StringRef(axis)](const dist::AxisRef &a) { return a.name == name; }))
+      unused.push_back(axis);
+  return unused;
+}
+
+std::vector<std::pair<std::string, int64_t>> meshOf(ModuleOp module) {
+  std::vector<std::pair<std::string, int64_t>> axes;
+  for (auto op : module.getOps<dist::MeshOp>())
+    for (const dist::AxisRef &axis : op.getMesh().getMesh().declared())
+      axes.push_back({axis.name, axis.size});
+  return axes;
 }
 
 bool isMicro(const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; }
@@ -138,24 +178,14 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
   for (Value operand : op.getOperands())
     fact.operands.push_back(typeText(operand.getType()));
   std::string label = fact.module.empty() ? fact.node : fact.module;
-  dist::AxisList used;
-  for (Value value : op.getOperands())
-    if (isa<RankedTensorType>(value.getType()))
-      used.append(dist::getLayout(value.getType()).usedAxes());
   for (Value result : op.getResults()) {
     fact.results.push_back(typeText(result.getType()));
-    if (auto type = dyn_cast<RankedTensorType>(result.getType())) {
-      fact.heldBytes += int64_t(dist::getLayout(type).localElements() * dist::elementBytes(type.getElementType()));
-      used.append(dist::getLayout(type).usedAxes());
-    }
+    if (auto type = dyn_cast<RankedTensorType>(result.getType()))
+      fact.heldBytes += localBytes(type);
     notePadding(result.getType(), label);
   }
-  auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
-  // Products are what the pattern of products applies to.
-  if (factorOp && fact.isForward && findPattern("column")->applies(factorOp, {}))
-    for (auto &[axis, size] : facts.mesh)
-      if (size > 1 && llvm::none_of(used, [&](const dist::AxisRef &a) { return a.name == axis; }))
-        fact.whole.push_back(axis);
+  if (fact.isForward && isProduct(op))
+    fact.whole = unusedAxes(op, facts.mesh);
   return fact;
 }
 
@@ -198,11 +228,7 @@ ParameterFact Collector::parameter(nn::VariableOp variable) {
 }
 
 Facts Collector::collect() {
-  for (auto op : module.getOps<dist::MeshOp>()) {
-    const dist::Mesh &mesh = op.getMesh().getMesh();
-    for (const dist::AxisRef &axis : mesh.declared())
-      facts.mesh.push_back({axis.name, axis.size});
-  }
+  facts.mesh = meshOf(module);
   if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
     facts.microbatches = attr.getInt();
   for (auto func : module.getOps<func::FuncOp>())
@@ -218,3 +244,51 @@ Facts Collector::collect() {
 } // namespace
 
 Facts tessera::collectFacts(ModuleOp module) { return Collector(module).collect(); }
+
+void tessera::warnOfRepeats(ModuleOp module) {
+  struct Repeats {
+    std::vector<std::string> nodes;
+    llvm::SetVector<Operation *> weights;
+  };
+  // Training's program has all that inference's has.
+  func::FuncOp program;
+  for (auto func : module.getOps<func::FuncOp>())
+    if (!program || !func.getOps<nn::AssignOp>().empty())
+      program = func;
+  if (!program)
+    return;
+  llvm::StringSet<> wanted;
+  for (Operation &op : program.getBody().front())
+    if (auto pattern = op.getAttrOfType<dist::PatternAttr>("dist.pattern"))
+      for (const dist::AxisRef &axis : pattern.getAxes())
+        wanted.insert(axis.name);
+  auto mesh = meshOf(module);
+  llvm::erase_if(mesh, [&](auto &axis) { return !wanted.contains(axis.first); });
+  std::map<std::pair<std::string, std::string>, Repeats> repeats;
+  llvm::DenseSet<Value> fixed; // known without inputs
+  for (Operation &op : program.getBody().front()) {
+    if (llvm::all_of(op.getOperands(), [&](Value value) { return fixed.contains(value); }))
+      fixed.insert(op.result_begin(), op.result_end());
+    else if (isForward(&op) && isProduct(op))
+      for (const std::string &axis : unusedAxes(op, mesh)) {
+        Repeats &list = repeats[{axis, op.getName().stripDialect().str()}];
+        list.nodes.push_back(nodeName(op.getLoc()).str());
+        for (Value operand : op.getOperands())
+          if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)))
+            list.weights.insert(SymbolTable::lookupNearestSymbolFrom(read, read.getVariableAttr()));
+      }
+  }
+  constexpr size_t mostNames = 8;
+  for (auto &[key, list] : repeats) {
+    int64_t bytes = 0;
+    for (Operation *weight : list.weights)
+      bytes += localBytes(cast<RankedTensorType>(cast<nn::VariableOp>(weight).getType()));
+    size_t count = list.nodes.size();
+    std::string names = llvm::join(ArrayRef(list.nodes).take_front(mostNames), ", ");
+    if (count > mostNames)
+      names += " and " + std::to_string(count - mostNames) + " more";
+    emitWarning(UnknownLoc::get(module.getContext()))
+        << "every rank of \"" << key.first << "\" computes all of " << count << " " << key.second << (count > 1 ? " operators (" : " operator (") << bytes
+        << " bytes of weights): " << names << "; give " << (count > 1 ? "them patterns" : "it a pattern") << " in a plan";
+  }
+}

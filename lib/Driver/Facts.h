@@ -51,5 +51,9 @@ struct Facts {
 /// Requires a module after Propagate.
 Facts collectFacts(mlir::ModuleOp module);
 
+/// Warns of the products that every rank of an axis computes whole although some pattern uses the axis: one warning for each kind of
+/// operator, with the names of the nodes and the bytes of their weights. Requires a module after Propagate.
+void warnOfRepeats(mlir::ModuleOp module);
+
 } // namespace tessera
 #endif

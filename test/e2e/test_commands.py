@@ -49,6 +49,16 @@ def test_explain_lists_moves_parameters_and_padding():
     assert "no pattern on layer_norm" in text.split("replicated parameters")[1]
 
 
+def test_products_that_every_rank_repeats_are_a_warning(tmp_path):
+    """The patches of ViT pair with no row product; a plan that names their convolution quiets the warning."""
+    vit = h.MODELS / "vit.onnx"
+    said = h.checked(h.TESSERA, "explain", vit, "--tp", "2").stderr
+    assert 'every rank of "tensor" computes all of 1 conv operator (49408 bytes of weights): node_conv2d' in said
+    (tmp_path / "p.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "*patch_embeddings*"\npattern = "column"\naxes = ["tensor"]\n')
+    assert "computes all of" not in h.checked(h.TESSERA, "explain", vit, "--tp", "2", "--plan", tmp_path / "p.toml").stderr
+    assert "computes all of" not in h.checked(h.TESSERA, "explain", vit, "--dp", "2").stderr
+
+
 def test_explain_of_a_name_that_does_not_exist():
     h.assert_error(h.tessera("explain", GPT2, "--op", "decoder.*"), "decoder.*")
 
