@@ -51,6 +51,12 @@ FAMILIES = {
     "qwen3": ("qwen3",),
     "mistral": ("mistral",),
     "phi": ("phi",),
+    "roberta": ("roberta", "roberta_ts_dyn"),
+    "distilbert": ("distilbert", "distilbert_dyn"),
+    "electra": ("electra", "electra_ts_eager"),
+    "albert": ("albert",),
+    "transformer": ("transformer", "transformer_ts"),
+    "t5": ("t5", "t5_dyn"),
 }
 VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
 
@@ -59,8 +65,13 @@ def bindings(variant):
     """The `--bind` options that a dynamic variant needs."""
     if "_dyn" not in variant:
         return ()
-    batch = ("--bind", "batch=12") if variant.startswith("mlp") else ("--bind", "batch=4")
-    return batch if variant.startswith(("mlp", "vit")) else (*batch, "--bind", "seq=32")
+    family = VARIANTS[variant]
+    sizes = {"batch": 12 if family == "mlp" else 4}
+    if family not in ("mlp", "vit", "resnet"):
+        sizes["seq"] = 32
+    if family == "t5":
+        sizes["targets"] = 16
+    return tuple(word for name, size in sizes.items() for word in ("--bind", f"{name}={size}"))
 
 
 class Result(subprocess.CompletedProcess):

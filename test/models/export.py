@@ -36,8 +36,9 @@ def export(variant):
         torch.onnx.export(module, (), str(path), kwargs=arrays, dynamo=True, dynamic_shapes=dims, external_data=False,
                           optimize=variant.optimize, verbose=False, **common)
     else:
-        module = Traced(module, list(arrays))
-        torch.onnx.export(module, tuple(arrays.values()), str(path), dynamo=False, dynamic_axes=dims, **common)
+        mode = torch.onnx.TrainingMode.TRAINING if module.training else torch.onnx.TrainingMode.EVAL
+        torch.onnx.export(Traced(module, list(arrays)).train(module.training), tuple(arrays.values()), str(path), dynamo=False,
+                          dynamic_axes=dims, training=mode, do_constant_folding=not module.training, **common)
     strip_paths(path)
     return path
 

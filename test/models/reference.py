@@ -40,7 +40,7 @@ RUNS = {
 
 def training_data(model):
     """Three batches of inputs, labels (about one in seven ignored) and, for the MLP, targets of a mean square error."""
-    rng = np.random.default_rng(100)
+    rng, pad = np.random.default_rng(100), zoo.MODELS[model].pad
     arrays = {}
     for name, array in zoo.inputs(model).items():
         shape = (BATCHES * array.shape[0], *array.shape[1:])
@@ -48,16 +48,16 @@ def training_data(model):
             arrays[name] = np.concatenate([array] * BATCHES)
         elif name == "token_type_ids":
             arrays[name] = rng.integers(0, 2, shape, dtype=np.int64)
-        elif name == "input_ids":
-            arrays[name] = rng.integers(1 if model.startswith("bert") else 0, zoo.VOCAB, shape, dtype=np.int64)
+        elif name.endswith("input_ids"):
+            arrays[name] = rng.integers(pad + 1, zoo.VOCAB, shape, dtype=np.int64)
         else:
             arrays[name] = rng.standard_normal(shape, dtype=np.float32)
-    first = next(iter(arrays.values()))
-    shape, classes = (first.shape[:1], 10) if model in ("vit", "mlp") else (first.shape, zoo.VOCAB)
+    last = list(arrays.values())[-1]
+    shape, classes = (last.shape, zoo.VOCAB) if last.dtype == np.int64 else (last.shape[:1], 10)
     labels = rng.integers(0, classes, shape, dtype=np.int64)
     labels[rng.random(shape) < 0.15] = -100
     if "attention_mask" in arrays:
-        arrays["input_ids"] *= arrays["attention_mask"]
+        arrays["input_ids"] = np.where(arrays["attention_mask"], arrays["input_ids"], pad)
         labels[arrays["attention_mask"] == 0] = -100
     arrays["labels"] = labels
     if model == "mlp":
@@ -70,12 +70,14 @@ def logits_of(module, batch):
     return out if isinstance(out, torch.Tensor) else out.logits
 
 
-def train(model, run, dtype, loss="cross_entropy"):
+def train(model, run, dtype, frozen=(), loss="cross_entropy"):
     """Ten steps; returns the losses, the gradient norms before clipping, and the module."""
     torch.set_default_dtype(torch.float32)
     module = zoo.build(model).to(dtype)
+    for name, parameter in module.named_parameters():
+        parameter.requires_grad = name not in frozen
     kind, arguments, rate, clip = RUNS[run]
-    trained = list(module.parameters())
+    trained = [p for p in module.parameters() if p.requires_grad]
     optimizer = kind(trained, lr=1e-3, **arguments)
     data = {k: torch.from_numpy(v) for k, v in training_data(model).items()}
     data = {k: v.to(dtype) if v.is_floating_point() else v for k, v in data.items()}
@@ -114,6 +116,8 @@ def reference(model):
         return module
 
     trained = add("adamw", "adamw")
+    if folded := zoo.MODELS[model].folded:
+        add("adamw-folded", "adamw", frozen=folded)
     if model in ("mlp", "gpt2"):
         for run in ("adam", "sgd", "sgd-momentum", "cosine-clip"):
             add(run, run)

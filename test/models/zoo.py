@@ -5,12 +5,14 @@ Everything is seeded, so that running the scripts again with the same versions g
 """
 import dataclasses
 import functools
+import typing
 
 import numpy as np
 import torch
 from torch import nn
 
 import decoders
+import encoders
 
 BATCH, SEQ, VOCAB = 4, 32, 160
 
@@ -99,6 +101,25 @@ def bert_nomask_inputs():
     return arrays
 
 
+def untyped_inputs():
+    arrays = bert_inputs()
+    del arrays["token_type_ids"]
+    return arrays
+
+
+def roberta_inputs():
+    """As BERT's with token 1 as padding, which also decides the positions."""
+    arrays = untyped_inputs()
+    ids, mask = np.maximum(arrays["input_ids"], 2), arrays["attention_mask"]
+    return {"input_ids": np.where(mask, ids, 1), "attention_mask": mask}
+
+
+def pair_inputs():
+    rng = np.random.default_rng(5)
+    return {"input_ids": rng.integers(1, VOCAB, (BATCH, SEQ), dtype=np.int64),
+            "decoder_input_ids": rng.integers(1, VOCAB, (BATCH, SEQ // 2), dtype=np.int64)}
+
+
 def image_inputs():
     return {"pixel_values": np.random.default_rng(3).standard_normal((BATCH, 3, 32, 32)).astype(np.float32)}
 
@@ -107,18 +128,47 @@ def mlp_inputs():
     return {"x": np.random.default_rng(4).standard_normal((12, 24)).astype(np.float32)}
 
 
-# model -> (builder, inputs, seed of its weights or None: as the library initialises them)
+@dataclasses.dataclass(frozen=True)
+class Model:
+    """`seed` is that of the weights, None: as the library initialises them; `pad` the token that pads rows; `folded` the
+    parameters that some exports fold into constants; `training` keeps the module in training mode; `finish` changes the
+    module when its weights are there."""
+
+    build: typing.Callable
+    inputs: typing.Callable
+    seed: int | None
+    pad: int = -1
+    folded: tuple = ()
+    training: bool = False
+    finish: typing.Callable = lambda module: module
+
+
+def encoder(model, inputs, seed, **options):
+    return Model(functools.partial(encoders.encoder, model), inputs, seed, **options)
+
+
 MODELS = {
-    "mlp": (lambda attention: Mlp(), mlp_inputs, 10),
-    "gpt2": (gpt2, token_inputs, 11),
-    "gpt2_fresh": (gpt2, token_inputs, None),
-    "gpt2_1layer": (lambda attention: gpt2(attention, layers=1), token_inputs, 15),
-    "llama": (llama, token_inputs, 12),
-    "llama_fresh": (llama, token_inputs, None),
-    "bert": (bert, bert_inputs, 13),
-    "bert_nomask": (bert, bert_nomask_inputs, 13),
-    "vit": (vit, image_inputs, 14),
-    **{model: (functools.partial(decoders.build, model), token_inputs, 20 + i) for i, model in enumerate(decoders.CONFIGS)},
+    "mlp": Model(lambda attention: Mlp(), mlp_inputs, 10),
+    "gpt2": Model(gpt2, token_inputs, 11),
+    "gpt2_fresh": Model(gpt2, token_inputs, None),
+    "gpt2_1layer": Model(lambda attention: gpt2(attention, layers=1), token_inputs, 15),
+    "llama": Model(llama, token_inputs, 12),
+    "llama_fresh": Model(llama, token_inputs, None),
+    "bert": Model(bert, bert_inputs, 13, pad=0),
+    "bert_nomask": Model(bert, bert_nomask_inputs, 13, pad=0),
+    "vit": Model(vit, image_inputs, 14),
+    **{model: Model(functools.partial(decoders.build, model), token_inputs, 20 + i)
+       for i, model in enumerate(decoders.CONFIGS)},
+    "roberta": encoder("roberta", roberta_inputs, 30, pad=1),
+    "distilbert": encoder("distilbert", untyped_inputs, 31, pad=0),
+    "electra": encoder("electra", bert_inputs, 32, pad=0),
+    "albert": encoder("albert", bert_inputs, 33, pad=0),
+    "transformer": Model(encoders.Translator, pair_inputs, 34, folded=("position.weight",)),
+    "t5": Model(encoders.t5, pair_inputs, 35, folded=tuple(
+        f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight" for side in ("encoder", "decoder"))),
+    "resnet": Model(encoders.resnet, image_inputs, 36, finish=encoders.fuse_normalizations),
+    "resnet_frozen": Model(encoders.resnet, image_inputs, 36),
+    "resnet_train": Model(encoders.resnet, image_inputs, 36, training=True),
 }
 
 
@@ -154,6 +204,17 @@ def variants():
         yield Variant(model, model)
     for model in decoders.CONFIGS:
         yield Variant(model, model)
+    for model in (*encoders.CONFIGS, "transformer", "t5", "resnet"):
+        yield Variant(model, model)
+    yield Variant("roberta_ts_dyn", "roberta", dynamo=False, dynamic=True)
+    yield Variant("distilbert_dyn", "distilbert", dynamic=True)
+    yield Variant("electra_ts_eager", "electra", dynamo=False, attention="eager")
+    yield Variant("transformer_ts", "transformer", dynamo=False)
+    yield Variant("t5_dyn", "t5", dynamic=True)
+    yield Variant("resnet_dyn", "resnet", dynamic=True)
+    yield Variant("resnet_ts", "resnet", dynamo=False)
+    yield Variant("resnet_frozen", "resnet_frozen", optimize=False)
+    yield Variant("resnet_train", "resnet_train", dynamo=False)
     yield Variant("gpt2_mask", "gpt2", mask=True)
     yield Variant("llama_mask", "llama", mask=True)
     yield Variant("gpt2_dyn_nomask", "gpt2", dynamic=True)
@@ -163,18 +224,18 @@ def variants():
 
 
 def build(model, attention="sdpa"):
-    """The module of `model` in evaluation mode, on the CPU, with its parameters in f32."""
-    builder, _, seed = MODELS[model]
+    """The module of `model`, on the CPU, with its parameters in f32, in evaluation mode unless it is said to train."""
+    spec = MODELS[model]
     torch.manual_seed(0)
-    module = builder(attention)
-    if seed is not None:
-        randomise(module, seed)
-    return module.eval()
+    module = spec.build(attention)
+    if spec.seed is not None:
+        randomise(module, spec.seed)
+    return spec.finish(module).train(spec.training)
 
 
 def inputs(model, mask=False):
     """Name -> array of the inputs of `model`; `mask` adds an attention mask of ones."""
-    arrays = MODELS[model][1]()
+    arrays = MODELS[model].inputs()
     if mask:
         arrays["attention_mask"] = np.ones((BATCH, SEQ), np.int64)
     return arrays
@@ -182,8 +243,5 @@ def inputs(model, mask=False):
 
 def dynamic_dims(variant):
     """Input name -> {dimension: symbol} of a dynamic variant."""
-    if variant.model == "mlp":
-        return {"x": {0: "batch"}}
-    if variant.model == "vit":
-        return {"pixel_values": {0: "batch"}}
-    return {name: {0: "batch", 1: "seq"} for name in inputs(variant.model, variant.mask)}
+    dims = {"x": {0: "batch"}, "pixel_values": {0: "batch"}, "decoder_input_ids": {0: "batch", 1: "targets"}}
+    return {name: dims.get(name, {0: "batch", 1: "seq"}) for name in inputs(variant.model, variant.mask)}
