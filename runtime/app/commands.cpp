@@ -39,7 +39,8 @@ const Program &chooseProgram(const Description &description, const std::string &
     return *program;
   std::string known;
   for (const Program &program : description.programs)
-    known += (known.empty() ? "" : ", ") + program.name;
+    if (program.stage == 0)
+      known += (known.empty() ? "" : ", ") + program.name;
   throw UsageError("--program " + name + ": the programs are " + known);
 }
 
@@ -75,7 +76,8 @@ std::string helpText(const Description &description, const std::string &name) {
     text += "Runs as " + std::to_string(description.mesh.size()) + " ranks: threads of one process, or processes under 'mpirun -n " +
             std::to_string(description.mesh.size()) + "'.\n\n";
   for (const Program &program : description.programs)
-    text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description))) + "\n";
+    if (program.stage == 0)
+      text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description))) + "\n";
   text += "options of infer and train:\n"
           "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
           "  --threads N                  threads a rank (this host's cores over its ranks)\n"
@@ -164,7 +166,7 @@ void saveMeasurements(const CommandContext &context, const Program &program, Ses
   Figures figures;
   figures.memory = measured.memory;
   figures.sent = measured.sent;
-  figures.flops = program.flops;
+  figures.flops = promisedFigures(context.description, program, session.threadsPerRank()).flops;
   figures.stepSeconds = measured.medianSeconds;
   figures.capacity = context.description.deviceCapacity;
   if (context.options.deviceMemory)

@@ -205,6 +205,8 @@ void DataFeed::fill(int64_t step, const std::function<void *(size_t)> &data) {
   for (Feed &feed : feeds) {
     const ProgramInput &input = program.inputs[feed.input];
     auto *memory = static_cast<char *>(data(feed.input));
+    if (!memory)
+      continue; // another pipeline stage reads it
     auto bytes = int64_t(dtypeBytes(input.dtype));
     forEachRun(input.layout, std::nullopt, mesh, coordinates, false, [&](const Run &run) {
       // A run may go over several samples, which need not be neighbours in the file.

@@ -81,11 +81,15 @@ std::string formatBytes(int64_t bytes) {
 
 Figures promisedFigures(const Description &description, const Program &program, int threads) {
   Figures figures;
-  figures.memory.assign(size_t(description.mesh.size()), program.memoryFor(threads));
+  figures.flops = figures.stepSeconds = 0;
+  for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
+    const Program &own = *description.findProgram(program.name, rank);
+    figures.memory.push_back(own.memoryFor(threads));
+    figures.flops += own.flops / double(description.mesh.size());
+    figures.stepSeconds = std::max(figures.stepSeconds, own.stepSeconds);
+  }
   figures.capacity = description.deviceCapacity;
   figures.sent = program.sent;
-  figures.flops = program.flops;
-  figures.stepSeconds = program.stepSeconds;
   return figures;
 }
 
@@ -154,6 +158,12 @@ std::string figuresText(const Description &description, const Program &program, 
       if (largest->by[i])
         parts += (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
     text += line("memory", formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")"));
+  }
+  if (!description.pipeline.is_null()) {
+    char bubble[32];
+    std::snprintf(bubble, sizeof(bubble), "%.1f %%", 100 * description.pipeline.at("bubble").get<double>());
+    text += line("pipeline", description.pipeline.at("schedule").get<std::string>() + ", " + bubble + " idle, microbatches held by stage " +
+                                 description.pipeline.at("live_microbatches").dump());
   }
   for (const auto &[axes, kinds] : figures.sent)
     for (const auto &[kind, sent] : kinds)

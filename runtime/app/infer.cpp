@@ -49,6 +49,8 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
 void readInputs(const Program &program, const Description &description, Session &session, std::vector<ArrayFile> &arrays) {
   for (size_t i = 0; i < arrays.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
+    if (!session.rankProgram().inputData(i))
+      continue; // another pipeline stage reads it
     ValueCheck check;
     check.range = input.range;
     readLocal(arrays[i], input.name, input.layout, {}, description.mesh, session.coordinates(), input.dtype,
@@ -60,7 +62,7 @@ void readInputs(const Program &program, const Description &description, Session 
 
 void runInfer(const CommandContext &context, Transport &transport) {
   const Options &options = context.options;
-  const Program *program = context.description.findProgram("infer");
+  const Program *program = context.description.findProgram("infer", transport.rank());
   if (!program)
     throw AgreedError("this executable has no inference program");
   Session session(context.description, *program, transport, context.resolve,

@@ -57,8 +57,8 @@ void runTrain(const CommandContext &context, Transport &transport) {
   const Options &options = context.options;
   const Description &description = context.description;
   // Clipping makes every update wait for the norm of all gradients, so it is a program of its own.
-  const Program *clipped = options.clipNorm > 0 ? description.findProgram("train_clipped") : nullptr;
-  const Program *program = clipped ? clipped : description.findProgram("train");
+  const Program *clipped = options.clipNorm > 0 ? description.findProgram("train_clipped", transport.rank()) : nullptr;
+  const Program *program = clipped ? clipped : description.findProgram("train", transport.rank());
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
   Session session(description, *program, transport, context.resolve,

@@ -24,7 +24,7 @@ Engine::~Engine() {
 
 void Engine::giveUp() noexcept {
   std::unique_lock lock(mutex);
-  if (completed == started || failure)
+  if ((completed == started && sending.empty()) || failure)
     return;
   // What is in the queue fails at its first message.
   lock.unlock();
@@ -41,6 +41,17 @@ void Engine::setObserver(Observer newObserver) {
 void Engine::execute(const Job &job) {
   Clock::time_point begin = Clock::now();
   try {
+    if (job.message) {
+      transport.beginCollective(job.message->axes, "send");
+      sending[job.token] = transport.send(job.message->peer, job.in, job.message->bytes);
+      transport.endCollective();
+      return;
+    }
+    if (!job.collective) {
+      auto request = sending.extract(job.token);
+      transport.wait(request.mapped());
+      return;
+    }
     runCollective(transport, *job.collective, job.in, job.out, job.scratch);
   } catch (...) {
     // Messages of the same collective may still be under way.
@@ -83,12 +94,41 @@ Engine::Token Engine::start(const Collective &collective, const void *in, void *
     runCollective(transport, collective, in, out, scratch);
     return -1;
   }
+  return push({&collective, in, out, scratch});
+}
+
+Engine::Token Engine::push(Job job) {
   std::unique_lock lock(mutex);
   if (failure)
     std::rethrow_exception(failure);
-  jobs.push_back({&collective, in, out, scratch});
+  if (job.message)
+    job.token = started;
+  jobs.push_back(job);
   changed.notify_all();
   return started++;
+}
+
+Engine::Token Engine::startSend(const Message &message, const void *data) {
+  Job job;
+  job.message = &message;
+  job.in = data;
+  return push(job);
+}
+
+void Engine::waitSend(Token token) {
+  Job job;
+  job.token = token;
+  wait(push(job));
+}
+
+void Engine::receive(const Message &message, void *data) {
+  drain();
+  try {
+    transport.wait(transport.receive(message.peer, data, message.bytes));
+  } catch (...) {
+    transport.cancel();
+    throw;
+  }
 }
 
 void Engine::wait(Token token) {

@@ -11,12 +11,21 @@
 #include <deque>
 #include <exception>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 namespace tessera::rt {
+
+/// A message between two ranks, outside of a collective. Messages of one pair of ranks arrive in the order sent.
+struct Message {
+  int peer = 0;
+  int64_t bytes = 0;
+  /// The mesh axis under which it is counted, as `send`.
+  std::string axes;
+};
 
 /// Owns the communication thread of a rank. All functions are called by one thread, the rank's. The transport
 /// outlives it.
@@ -48,6 +57,14 @@ public:
   /// Executes a collective after those started before, and returns when it is complete.
   void run(const Collective &collective, const void *in, void *out, void *scratch);
 
+  /// Hands a message to the communication thread, which starts to send it and goes on with what comes next: it never waits for the receiver. `message` and `data`
+  /// must stay until waitSend. Throws Error when communication has failed.
+  Token startSend(const Message &message, const void *data);
+  /// Returns when the message has left: `data` may change then.
+  void waitSend(Token token);
+  /// Receives a message, after everything started before, and returns when it is there.
+  void receive(const Message &message, void *data);
+
   /// Gives up the collectives that are not complete, if there are any: nothing touches their buffers after
   /// that, and this rank communicates no more. For a failing rank, before it frees what it handed over.
   void giveUp() noexcept;
@@ -64,12 +81,16 @@ public:
   void agreeOn(const std::string &what, const std::string &text);
 
 private:
+  /// A collective; or the start or (with only `token`) the end of a send.
   struct Job {
-    const Collective *collective;
-    const void *in;
-    void *out;
-    void *scratch;
+    const Collective *collective = nullptr;
+    const void *in = nullptr;
+    void *out = nullptr;
+    void *scratch = nullptr;
+    const Message *message = nullptr;
+    Token token = -1;
   };
+  Token push(Job job);
   void execute(const Job &job);
   void threadMain();
   void drain();
@@ -79,6 +100,8 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
+  /// Sends that were started and not waited for. Of the thread that executes jobs.
+  std::map<Token, Transport::Request> sending;
   Token started = 0, completed = 0;
   std::exception_ptr failure;
   bool stopping = false;

@@ -30,8 +30,15 @@ public:
     result.micro = root.integer("micro", 1, 1, 1 << 20);
     result.mesh = parseMesh(root.at("mesh").json(), result.micro);
     reservedThreads = root.integer("threads", 1, 1, 1 << 20);
-    if (root.has("pipeline"))
-      result.pipeline = root.at("pipeline").json();
+    if (root.has("pipeline") && !root.at("pipeline").isNull()) {
+      JsonReader pipeline = root.at("pipeline");
+      result.pipeline = pipeline.json();
+      result.pipelineAxis = pipeline.at("axis").text();
+      pipeline.at("schedule").text(), pipeline.at("bubble").number(), pipeline.list("live_microbatches");
+      const auto &axes = result.mesh.axes();
+      if (std::none_of(axes.begin(), axes.end(), [&](auto &axis) { return axis.first == result.pipelineAxis; }))
+        pipeline.fail("has the axis '" + result.pipelineAxis + "', which the mesh lacks");
+    }
     if (root.has("device_capacity") && !root.at("device_capacity").isNull())
       result.deviceCapacity = root.at("device_capacity").integer(0);
     std::set<std::string> names;
@@ -165,6 +172,7 @@ private:
   Program program(const JsonReader &item) const {
     Program program;
     program.name = item.at("name").text();
+    program.stage = item.integer("stage", 0, 0, result.mesh.size() - 1);
     JsonReader memory = item.at("memory");
     program.memory.peak = memory.at("peak").integer(0);
     for (size_t i = 0; i < numCategories; ++i)
@@ -227,13 +235,15 @@ private:
     if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay"}.count(input.kind))
       item.at("kind").fail("is '" + input.kind + "'; data, labels, target, scalars or decay is expected");
     array(item, input.dtype, input.shape, input.layout);
-    input.buffer = item.at("buffer").integer(0, last);
+    input.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
     if (item.has("range") && !item.at("range").isNull()) {
       auto bounds = item.at("range").integers();
       if (bounds.size() != 2)
         item.at("range").fail("is not [low, high]");
       input.range = {bounds[0], bounds[1]};
     }
+    if (input.buffer < 0)
+      return input;
     checkFits(item, program, input.buffer, localBytes(input.layout, {}, input.dtype));
     bool scalars = input.kind == "scalars";
     if (scalars || input.kind == "decay") {
@@ -250,7 +260,9 @@ private:
     array(item, output.dtype, output.shape, output.layout);
     if (item.has("replicas"))
       output.replicas = axes(item.at("replicas"), false);
-    output.buffer = item.at("buffer").integer(0, last);
+    output.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
+    if (output.buffer < 0)
+      return output;
     checkFits(item, program, output.buffer, localBytes(output.layout, {}, output.dtype));
     return output;
   }
@@ -283,9 +295,9 @@ private:
       depth += (op.kind == Operation::Kind::Loop) - (op.kind == Operation::Kind::End);
       if (depth < 0 || depth > 1)
         item.fail(depth < 0 ? "ends a loop that was not begun" : "begins a loop inside of a loop");
-      if (op.kind == Operation::Kind::Collective && op.collective.token >= 0 &&
-          !started.insert(op.collective.token).second)
-        item.fail("starts token " + std::to_string(op.collective.token) + ", which nobody has waited for");
+      int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token : op.kind == Operation::Kind::Send ? op.message.token : -1;
+      if (token >= 0 && !started.insert(token).second)
+        item.fail("starts token " + std::to_string(token) + ", which nobody has waited for");
       if (op.kind == Operation::Kind::Wait && !started.erase(op.token))
         item.fail("waits for token " + std::to_string(op.token) + ", which was not started");
       if (op.kind == Operation::Kind::Call)
@@ -335,6 +347,20 @@ private:
       op.kind = Operation::Kind::Wait;
       op.profile = kind;
       op.token = item.at("token").integer(0);
+    } else if (kind == "send" || kind == "recv") {
+      op.kind = kind == "send" ? Operation::Kind::Send : Operation::Kind::Receive;
+      op.profile = kind;
+      if (result.pipelineAxis.empty())
+        item.fail("exchanges messages between stages of a pipeline, and there is none");
+      op.message.stage = item.at("stage").integer(0, pipelineStages() - 1);
+      op.message.buffer = item.at("buffer").integer(0, last);
+      op.message.bytes = item.at("bytes").integer(0);
+      if (kind == "send")
+        op.message.token = item.at("token").integer(0);
+    } else if (kind == "step") {
+      op.kind = Operation::Kind::Step;
+      op.profile = kind;
+      op.micro = item.at("micro").integer(0, result.micro - 1);
     } else if (kind == "loop") {
       op.kind = Operation::Kind::Loop;
       op.times = item.at("times").integer(0, result.micro);
@@ -344,6 +370,13 @@ private:
       item.at("op").fail("is the unknown operation '" + kind + "'");
     }
     return op;
+  }
+
+  int64_t pipelineStages() const {
+    for (const auto &[name, size] : result.mesh.axes())
+      if (name == result.pipelineAxis)
+        return size;
+    return 1;
   }
 
   /// The axes of all atoms of a layout, in order.
@@ -416,9 +449,17 @@ const ProgramInput *Program::findInput(std::string_view kind) const {
   return nullptr;
 }
 
-const Program *Description::findProgram(std::string_view name) const {
+int64_t Description::stageOf(int64_t rank) const {
+  for (size_t i = 0; i < mesh.axes().size(); ++i)
+    if (mesh.axes()[i].first == pipelineAxis)
+      return mesh.coordinates(rank).ofAxis[i];
+  return 0;
+}
+
+const Program *Description::findProgram(std::string_view name, int64_t rank) const {
+  int64_t stage = stageOf(rank);
   for (const Program &program : programs)
-    if (program.name == name)
+    if (program.name == name && program.stage == stage)
       return &program;
   return nullptr;
 }
@@ -442,6 +483,19 @@ int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinat
   if (expression.kind == Expression::Kind::Start)
     return start;
   return std::clamp<int64_t>(expression.size - start, 0, expression.block);
+}
+
+bool Description::isFirstHolder(const Program &program, size_t variable) const {
+  return std::none_of(programs.begin(), programs.end(), [&](const Program &other) {
+    return other.name == program.name && other.stage < program.stage &&
+           std::any_of(other.buffers.begin(), other.buffers.end(), [&](const BufferRange &buffer) { return buffer.variable == int64_t(variable); });
+  });
+}
+
+bool Description::isFirstOutput(const Program &program, size_t output) const {
+  return std::none_of(programs.begin(), programs.end(), [&](const Program &other) {
+    return other.name == program.name && other.stage < program.stage && other.outputs[output].buffer >= 0;
+  });
 }
 
 Description parseDescription(std::string_view text) {

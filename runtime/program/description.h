@@ -55,7 +55,7 @@ struct ProgramInput {
   DType dtype;
   std::vector<int64_t> shape;
   Layout layout;
-  int64_t buffer = 0;
+  int64_t buffer = 0; // -1: none on this stage
   std::optional<std::pair<int64_t, int64_t>> range;
 };
 
@@ -65,7 +65,7 @@ struct ProgramOutput {
   std::vector<int64_t> shape;
   Layout layout;
   Axes replicas;
-  int64_t buffer = 0;
+  int64_t buffer = 0; // -1: none on this stage
 };
 
 /// A range of the arena.
@@ -99,8 +99,13 @@ struct CollectiveSpec {
   int64_t in = 0, out = 0, scratch = -1, token = -1;
 };
 
+/// A message to or from the rank of the same coordinates in another pipeline stage.
+struct MessageSpec {
+  int64_t stage = 0, buffer = 0, bytes = 0, token = -1;
+};
+
 struct Operation {
-  enum class Kind { Kernel, Call, Collective, Wait, Loop, End };
+  enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step };
   Kind kind;
   /// The ONNX node, and the class of operation, for traces and errors.
   std::string name, profile;
@@ -111,12 +116,17 @@ struct Operation {
   int64_t extent = 0, grain = 1;
   nlohmann::json attrs;
   CollectiveSpec collective;
+  MessageSpec message;
   int64_t token = -1;
   int64_t times = 0;
+  /// Step: the microbatch of what follows.
+  int64_t micro = 0;
 };
 
+/// A program, or one pipeline stage of it: then every stage lists all inputs and outputs, and those without a place on it have no buffer.
 struct Program {
   std::string name;
+  int64_t stage = 0;
   std::vector<ProgramInput> inputs;
   std::vector<ProgramOutput> outputs;
   std::vector<std::string> scalars;
@@ -139,12 +149,18 @@ struct Description {
   int64_t micro = 1;
   std::vector<Variable> variables;
   std::vector<Program> programs;
+  /// What `info` prints under that name, and the axis along which ranks have different stages (empty: one program for all).
   nlohmann::json pipeline;
+  std::string pipelineAxis;
   /// Bytes of device memory a rank may use, as compiled in.
   std::optional<int64_t> deviceCapacity;
 
-  /// Null when there is none of that name.
-  const Program *findProgram(std::string_view name) const;
+  /// The program that `rank` executes; null when there is none of that name.
+  const Program *findProgram(std::string_view name, int64_t rank = 0) const;
+  int64_t stageOf(int64_t rank) const;
+  /// Whether no stage of the program before `program`'s has the variable, or the output: who of several that have it writes it.
+  bool isFirstHolder(const Program &program, size_t variable) const;
+  bool isFirstOutput(const Program &program, size_t output) const;
 };
 
 /// Parses the JSON text. Everything that the runtime relies on is checked: types of fields, indices, ranges of buffers inside

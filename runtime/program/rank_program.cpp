@@ -18,6 +18,8 @@ struct RankProgram::Prepared {
   std::vector<std::vector<int64_t>> scalars;
   /// Of a collective: checked, with its buffers in `args` as in, out, scratch.
   std::unique_ptr<Collective> collective;
+  /// Of a send or receive: the other rank; the buffer is in `args`.
+  Message message;
   Engine::Token token = 0;
   /// Of a wait: the operation that started.
   size_t started = 0;
@@ -29,9 +31,11 @@ struct RankProgram::Prepared {
 
 std::vector<bool> RankProgram::usedVariables(const Description &description, const Program &program) {
   std::vector<bool> used(description.variables.size());
-  for (const BufferRange &buffer : program.buffers)
-    if (buffer.variable)
-      used[size_t(*buffer.variable)] = true;
+  for (const Program &stage : description.programs)
+    if (stage.name == program.name)
+      for (const BufferRange &buffer : stage.buffers)
+        if (buffer.variable)
+          used[size_t(*buffer.variable)] = true;
   return used;
 }
 
@@ -64,6 +68,8 @@ RankProgram::~RankProgram() {
 }
 
 void *RankProgram::bufferData(int64_t index) const {
+  if (index < 0)
+    return nullptr;
   const BufferRange &buffer = program.buffers[size_t(index)];
   return buffer.isBehind(pool.threads()) ? workspace : arena + buffer.offset;
 }
@@ -106,10 +112,15 @@ void RankProgram::prepare(const Operation &op, const KernelResolver &resolve) {
     prepared.call = cpu::prepareCall(op.symbol, {attrs, bytes, int64_t(op.scalars.size()), pool.threads()});
   } else if (op.kind == Operation::Kind::Collective) {
     prepareCollective(op, prepared);
+  } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
+    prepareMessage(op, prepared);
   } else if (op.kind == Operation::Kind::Wait) {
-    for (size_t i = 0; i < operations.size(); ++i)
-      if (operations[i].op->kind == Operation::Kind::Collective && operations[i].op->collective.token == op.token)
+    for (size_t i = 0; i < operations.size(); ++i) {
+      const Operation &other = *operations[i].op;
+      if ((other.kind == Operation::Kind::Collective && other.collective.token == op.token) ||
+          (other.kind == Operation::Kind::Send && other.message.token == op.token))
         prepared.started = i;
+    }
   }
   operations.push_back(std::move(prepared));
 }
@@ -127,6 +138,18 @@ void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) con
   add(spec.in, prepared.collective->inBytes(), "source");
   add(spec.out, prepared.collective->outBytes(), "result");
   add(spec.scratch, prepared.collective->scratchBytes(), "scratch");
+}
+
+void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const {
+  const auto &axes = description.mesh.axes();
+  Coordinates there = at;
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i].first == description.pipelineAxis)
+      there.ofAxis[i] = op.message.stage;
+  if (int64_t bytes = program.buffers[size_t(op.message.buffer)].bytes; bytes < op.message.bytes)
+    throw Error("a message of ", op.message.bytes, " bytes has a buffer of ", bytes);
+  prepared.message = {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis};
+  prepared.args.push_back(bufferData(op.message.buffer));
 }
 
 void RankProgram::loadVariables(const Weights &weights) {
@@ -159,6 +182,8 @@ void RankProgram::step() {
         i = loopBegin;
       else
         micro = 0;
+    } else if (prepared.op->kind == Operation::Kind::Step) {
+      micro = prepared.op->micro;
     } else if (trace || profile) {
       observe(prepared, micro);
     } else {
@@ -200,11 +225,21 @@ void RankProgram::execute(Prepared &prepared, int64_t micro) {
     else
       prepared.token = engine.start(*prepared.collective, prepared.args[0], prepared.args[1], prepared.args[2]);
     break;
+  case Operation::Kind::Send:
+    prepared.token = engine.startSend(prepared.message, prepared.args[0]);
+    break;
+  case Operation::Kind::Receive:
+    engine.receive(prepared.message, prepared.args[0]);
+    break;
   case Operation::Kind::Wait:
-    engine.wait(operations[prepared.started].token);
+    if (Prepared &started = operations[prepared.started]; started.op->kind == Operation::Kind::Send)
+      engine.waitSend(started.token);
+    else
+      engine.wait(started.token);
     break;
   case Operation::Kind::Loop:
   case Operation::Kind::End:
+  case Operation::Kind::Step:
     break;
   }
 }

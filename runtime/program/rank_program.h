@@ -31,10 +31,11 @@ public:
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
-  /// Which variables the program holds.
+  /// Which variables the program holds, on one stage or another.
   static std::vector<bool> usedVariables(const Description &description, const Program &program);
   /// This rank's part of a variable; null when the program does not hold it.
   void *variableData(size_t index) const { return variables[index]; }
+  /// Null when another pipeline stage has it.
   void *inputData(size_t index) const { return bufferData(program.inputs[index].buffer); }
   void *outputData(size_t index) const { return bufferData(program.outputs[index].buffer); }
 
@@ -53,6 +54,7 @@ private:
   void prepare(const Operation &op, const KernelResolver &resolve);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
+  void prepareMessage(const Operation &op, Prepared &prepared) const;
   void execute(Prepared &prepared, int64_t micro);
   void observe(Prepared &prepared, int64_t micro);
 

@@ -167,7 +167,7 @@ void Session::saveVariables(const std::string &path, const std::map<std::string,
     for (size_t k = 0; k < indices.size(); ++k) {
       const Variable &variable = description.variables[indices[k]];
       const void *data = instance->variableData(indices[k]);
-      if (data && isFirstReplica(variable.replicas))
+      if (data && isFirstReplica(variable.replicas) && description.isFirstHolder(program, indices[k]))
         writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh, coordinates(),
                    variable.dtype, data);
     }
@@ -182,7 +182,7 @@ void Session::saveOutput(size_t index, const std::string &path) {
   for (int64_t extent : output.shape)
     bytes *= uint64_t(extent);
   writeTogether(path, header, header.size() + bytes, [&](const File &file) {
-    if (isFirstReplica(output.replicas))
+    if (instance->outputData(index) && isFirstReplica(output.replicas) && description.isFirstOutput(program, index))
       writeLocal(file, header.size(), fileType, output.layout, {}, description.mesh, coordinates(), output.dtype,
                  instance->outputData(index));
   });
@@ -198,6 +198,8 @@ void Session::setInput(size_t index, const void *whole) {
   const ProgramInput &input = program.inputs[index];
   int64_t bytes = dtypeBytes(input.dtype);
   auto *local = static_cast<char *>(instance->inputData(index));
+  if (!local)
+    return;
   forEachRun(input.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
     copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes, run.stride, run.count, bytes);
   });
@@ -205,7 +207,7 @@ void Session::setInput(size_t index, const void *whole) {
 
 void Session::getOutput(size_t index, void *whole) const {
   const ProgramOutput &output = program.outputs[index];
-  if (!isFirstReplica(output.replicas))
+  if (!instance->outputData(index) || !isFirstReplica(output.replicas) || !description.isFirstOutput(program, index))
     return;
   int64_t bytes = dtypeBytes(output.dtype);
   auto *local = static_cast<const char *>(instance->outputData(index));
@@ -217,7 +219,7 @@ void Session::getOutput(size_t index, void *whole) const {
 void Session::getVariable(size_t index, void *whole) const {
   const Variable &variable = description.variables[index];
   auto *local = static_cast<const char *>(instance->variableData(index));
-  if (!local || !isFirstReplica(variable.replicas))
+  if (!local || !isFirstReplica(variable.replicas) || !description.isFirstHolder(program, index))
     return;
   int64_t bytes = dtypeBytes(variable.dtype);
   forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
@@ -239,6 +241,8 @@ void Session::setVariable(size_t index, const void *whole) {
 void Session::setScalars(const std::vector<float> &scalars, const std::vector<float> &decay) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
+    if (!instance->inputData(i))
+      continue;
     if (input.kind == "scalars")
       std::memcpy(instance->inputData(i), scalars.data(), scalars.size() * sizeof(float));
     else if (input.kind == "decay")
