@@ -255,6 +255,7 @@ template <typename Op> static LogicalResult verifyChannel(Op op) {
 }
 
 LogicalResult SendOp::verify() { return verifyChannel(*this); }
+LogicalResult SendStartOp::verify() { return verifyChannel(*this); }
 LogicalResult RecvOp::verify() { return verifyChannel(*this); }
 
 //===--- loop ------------------------------------------------------------------------------===//

@@ -182,10 +182,25 @@ def Dist_UnpackOp : Dist_Op<"unpack", [Pure]> {
 
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
-  let description = [{Values of one channel arrive in the order they were sent.}];
+  let description = [{Values of one pair of stages arrive in the order they were sent. `channel` names the value among those that stages exchange.}];
   let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
   let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source)";
   let hasVerifier = 1;
+}
+
+def Dist_SendStartOp : Dist_Op<"send_start"> {
+  let summary = "the first half of a send";
+  let description = [{The source is live until the one `dist.send_wait` of the token.}];
+  let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
+  let results = (outs Dist_TokenType:$token);
+  let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source) `->` qualified(type($token))";
+  let hasVerifier = 1;
+}
+
+def Dist_SendWaitOp : Dist_Op<"send_wait"> {
+  let summary = "waits until what was sent has left the rank";
+  let arguments = (ins Dist_TokenType:$token);
+  let assemblyFormat = "$token attr-dict `:` qualified(type($token))";
 }
 
 def Dist_RecvOp : Dist_Op<"recv"> {
@@ -194,6 +209,35 @@ def Dist_RecvOp : Dist_Op<"recv"> {
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = "`from` $stage `channel` $channel attr-dict `:` type($result)";
   let hasVerifier = 1;
+}
+
+def Dist_AbsentOp : Dist_Op<"absent", [Pure]> {
+  let summary = "stands for an output of the program that another pipeline stage has";
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "attr-dict `:` type($result)";
+}
+
+//===--- Pipelines: a stage's program -------------------------------------------===//
+
+def Dist_AccumulateOp : Dist_Op<"accumulate", [Pure, AllTypesMatch<["term", "result"]>]> {
+  let summary = "the sum of a value over all microbatches";
+  let description = [{
+    In the program of one microbatch that partition leaves for a pipeline stage; what uses the result runs after the last microbatch.
+    The schedule phase makes additions of it.
+  }];
+  let arguments = (ins Dist_LocalTensor:$term);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$term attr-dict `:` type($result)";
+}
+
+def Dist_StepOp : Dist_Op<"step"> {
+  let summary = "begins a step of a pipeline schedule: one microbatch through one chunk, one way";
+  let description = [{
+    What follows, up to the next one, has `micro` as its coordinate on the axis `"micro"`. Nothing moves across it. `work` is `forward`, `backward`, `weight`
+    or `update`, which ends the last step.
+  }];
+  let arguments = (ins StrAttr:$work, I64Attr:$chunk, I64Attr:$micro);
+  let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
 
 //===--- Microbatches -----------------------------------------------------------===//

@@ -21,14 +21,16 @@ def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
 }
 def Exec_InputOp : Exec_Op<"input"> {
   let summary = "a buffer that the runtime fills before the step";
-  let arguments = (ins Exec_BufferType:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout,
+  let description = "Without a buffer: an input that this stage of the program has no use for.";
+  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout,
                    OptionalAttr<DenseI64ArrayAttr>:$range);
-  let assemblyFormat = "$buffer attr-dict";
+  let assemblyFormat = "($buffer^)? attr-dict";
 }
 def Exec_OutputOp : Exec_Op<"output"> {
   let summary = "a buffer that the runtime writes out after the step";
-  let arguments = (ins Exec_BufferType:$buffer, StrAttr:$name, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout);
-  let assemblyFormat = "$buffer attr-dict";
+  let description = "Without a buffer: an output that another stage of the program has.";
+  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout);
+  let assemblyFormat = "($buffer^)? attr-dict";
 }
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
@@ -48,8 +50,23 @@ def Exec_CollectiveOp : Exec_Op<"collective"> {
                    OptionalAttr<I64Attr>:$shift, DefaultValuedAttr<I64Attr, "-1">:$token);
   let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
 }
+def Exec_SendOp : Exec_Op<"send"> {
+  let summary = "starts to send a buffer to the rank of the same coordinates in another pipeline stage";
+  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes, I64Attr:$token);
+  let assemblyFormat = "$buffer `to` $stage `channel` $channel attr-dict";
+}
+def Exec_RecvOp : Exec_Op<"recv"> {
+  let summary = "receives what the rank of the same coordinates in another pipeline stage sends";
+  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes);
+  let assemblyFormat = "$buffer `from` $stage `channel` $channel attr-dict";
+}
+def Exec_StepOp : Exec_Op<"step"> {
+  let summary = "begins a step of a pipeline schedule: sets the microbatch";
+  let arguments = (ins StrAttr:$work, I64Attr:$chunk, I64Attr:$micro);
+  let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
+}
 def Exec_WaitOp : Exec_Op<"wait"> {
-  let summary = "waits for the collective started with the token";
+  let summary = "waits for the collective or the send started with the token";
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";
 }

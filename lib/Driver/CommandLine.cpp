@@ -2,6 +2,7 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Pipeline/Schedule.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/ADT/StringExtras.h"
 
@@ -41,6 +42,9 @@ struct Command {
                         cl::init("0"), cl::sub(sub)};
   cl::opt<std::string> regather{"regather", cl::desc("whether the backward gathers again what the forward gathered: never, always or auto (ZeRO-3 does)"),
                             cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
+  cl::opt<std::string> pp{"pp", cl::desc("recipe: pipeline stages, mesh axis \"pipe\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> ppSchedule{"pp-schedule", cl::desc("order of the pipeline's steps: gpipe, 1f1b (default), interleaved or zero-bubble"),
+                                cl::value_desc("SCHEDULE"), cl::sub(sub)};
   cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
@@ -111,6 +115,7 @@ int read(Command &command, CompileOptions &options) {
                                           {"--tp", &command.tp, &options.assign.tp, 1},
                                           {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
                                           {"--sp", &command.sp, &options.assign.sp, 1},
+                                          {"--pp", &command.pp, &options.assign.pp, 1},
                                           {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
                                           {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
@@ -132,6 +137,9 @@ int read(Command &command, CompileOptions &options) {
   options.assign.regather = command.regather;
   if (!llvm::is_contained({"never", "always", "auto"}, options.assign.regather))
     return usage("--regather=" + command.regather + ": expected never, always or auto");
+  options.assign.ppSchedule = command.ppSchedule;
+  if (!options.assign.ppSchedule.empty() && !pipeline::findSchedule(options.assign.ppSchedule))
+    return usage("--pp-schedule=" + options.assign.ppSchedule + ": expected one of " + pipeline::scheduleNames());
   options.optimizer = command.train;
   if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
     return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");

@@ -1,5 +1,6 @@
 #include "lib/Driver/Compile.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "lib/Driver/Report.h"
@@ -218,6 +219,27 @@ LogicalResult Compilation::describe() {
   return success();
 }
 
+// Where the stages of a pipeline have programs of their own, one file more for each, to be read: NN-PHASE.stageK.mlir.
+LogicalResult Compilation::dumpStages(StringRef path) {
+  std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(*module);
+  auto stageOf = [](func::FuncOp func) { return func->getAttrOfType<IntegerAttr>(dist::kStageAttr); };
+  if (!pipeline || llvm::none_of((*module).getOps<func::FuncOp>(), stageOf))
+    return success();
+  for (int64_t stage = 0; stage < pipeline->numStages; ++stage) {
+    OwningOpRef<ModuleOp> own = (*module).clone();
+    for (auto func : llvm::make_early_inc_range(own->getOps<func::FuncOp>()))
+      if (auto other = stageOf(func); other && other.getInt() != stage)
+        func.erase();
+    std::string message, name = (path.drop_back(StringRef("mlir").size()) + "stage" + Twine(stage) + ".mlir").str();
+    auto file = openOutputFile(name, &message);
+    if (!file)
+      return emitError(UnknownLoc::get(&context)) << message;
+    own->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
+    file->keep();
+  }
+  return success();
+}
+
 LogicalResult Compilation::dump(Phase phase) {
   if (options.dumpDirectory.empty())
     return success();
@@ -231,6 +253,8 @@ LogicalResult Compilation::dump(Phase phase) {
     return emitError(here) << message;
   (*module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
   file->keep();
+  if (failed(dumpStages(path)))
+    return failure();
   SmallString<128> values(options.dumpDirectory);
   llvm::sys::path::append(values, kDumpedWeights);
   if (seconds.size() == 1 && hasWeights() && failed(weights.writeSafetensors(std::string(values), *module)))

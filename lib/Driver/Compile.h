@@ -43,6 +43,7 @@ private:
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult lower();
   mlir::LogicalResult dump(Phase phase);
+  mlir::LogicalResult dumpStages(llvm::StringRef path);
   int64_t threads() const;
 };
 

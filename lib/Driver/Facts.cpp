@@ -1,6 +1,7 @@
 // Gathers what propagation decided.
 #include "lib/Driver/Facts.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -86,16 +87,17 @@ int64_t localBytes(RankedTensorType type) {
   return int64_t(dist::getLayout(type).localElements() * dist::elementBytes(type.getElementType()));
 }
 
-// The axes of the mesh that neither an operand nor a result is split or partial over.
+// The axes of the mesh that neither an operand nor a result is split or partial over. A pipeline's axis is not one that work is repeated over.
 std::vector<std::string> unusedAxes(Operation &op, ArrayRef<std::pair<std::string, int64_t>> mesh) {
   dist::AxisList used;
   for (TypeRange types : {TypeRange(op.getOperandTypes()), TypeRange(op.getResultTypes())})
     for (Type type : types)
       if (isa<RankedTensorType>(type))
         used.append(dist::getLayout(type).usedAxes());
+  std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(op.getParentOfType<ModuleOp>());
   std::vector<std::string> unused;
   for (auto &[axis, size] : mesh)
-    if (size > 1 && llvm::none_of(used, [&, name = StringRef(axis)](const dist::AxisRef &a) { return a.name == name; }))
+    if (size > 1 && !(pipeline && axis == pipeline->axis) && llvm::none_of(used, [&, name = StringRef(axis)](const dist::AxisRef &a) { return a.name == name; }))
       unused.push_back(axis);
   return unused;
 }

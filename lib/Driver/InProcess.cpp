@@ -41,7 +41,7 @@ FailureOr<RunResult> tessera::runOnce(const LoadedProgram &loaded, const std::st
     rt::SessionOptions sessionOptions;
     sessionOptions.threads = options.threads;
     sessionOptions.poison = options.poison;
-    rt::Session session(description, program, transport, resolve, sessionOptions);
+    rt::Session session(description, *description.findProgram(name, transport.rank()), transport, resolve, sessionOptions);
     if (!options.weights.empty())
       session.loadVariables(options.weights);
     session.agreed([&] {

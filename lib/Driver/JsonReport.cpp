@@ -67,7 +67,7 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
   for (int rank = 0; rank < description.mesh.size(); ++rank) {
     rt::Coordinates where = description.mesh.coordinates(rank);
     int64_t pairs = 0, times = 1;
-    for (const rt::Operation &op : program.operations) {
+    for (const rt::Operation &op : description.findProgram(program.name, rank)->operations) {
       if (op.kind == rt::Operation::Kind::Loop)
         times = op.times;
       if (op.kind == rt::Operation::Kind::End)
@@ -111,17 +111,25 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
         for (const json::Value &value : *programs)
           if (const json::Object *program = value.getAsObject()) {
             std::string name = program->getString("name")->str();
-            memory[name] = *program->get("memory");
+            // Of a pipeline's stages the one that needs most memory, or time.
+            auto largest = [&](json::Object &of, const json::Value &value, std::optional<double> size, std::optional<double> before) {
+              if (!before || *before < size.value_or(0))
+                of[name] = value;
+            };
+            const json::Object *held = program->getObject("memory"), *before = memory.getObject(name);
+            largest(memory, *program->get("memory"), held->getNumber("peak"), before ? before->getNumber("peak") : std::nullopt);
+            largest(estimates, *program->get("step_seconds"), program->getNumber("step_seconds"), estimates.getNumber(name));
             sent[name] = *program->get("sent");
-            estimates[name] = *program->get("step_seconds");
           }
+    if (const json::Object *object = description->getAsObject(); object && object->getObject("pipeline"))
+      root["pipeline"] = *object->get("pipeline");
     root["memory"] = std::move(memory);
     root["sent"] = std::move(sent);
     root["step_seconds"] = std::move(estimates);
     json::Object pairs;
     rt::Description parsed = rt::parseDescription(compilation.description);
     for (const rt::Program &program : parsed.programs)
-      if (json::Array ranks = attentionPairs(parsed, program); ranks.front() != json::Value(0))
+      if (json::Array ranks = attentionPairs(parsed, program); llvm::any_of(ranks, [](auto &pairs) { return pairs != json::Value(0); }))
         pairs[program.name] = std::move(ranks);
     root["attention_pairs"] = std::move(pairs);
   } else {

@@ -1,6 +1,7 @@
 #include "lib/Target/Program.h"
 #include "dialects/dist/CollectiveSize.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
@@ -8,6 +9,7 @@
 #include "lib/Target/StepTime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
+#include "passes/Pipeline/Schedule.h"
 #include "llvm/ADT/DenseSet.h"
 #include "llvm/Support/JSON.h"
 
@@ -64,12 +66,16 @@ json::Value valueOf(Attribute attr) {
 class Writer {
 public:
   Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, int64_t threads)
-      : module(module), mesh(mesh), micro(micro), threads(threads) {
+      : module(module), mesh(mesh), micro(micro), threads(threads), pipeline(dist::Pipeline::of(module)) {
     for (auto [i, variable] : llvm::enumerate(module.getOps<nn::VariableOp>()))
       variables[variable.getSymName()] = i;
   }
   json::Object variable(nn::VariableOp op);
   FailureOr<json::Object> program(func::FuncOp func);
+  /// What all stages of a program send.
+  json::Object sentBy(StringRef program) const;
+  std::optional<pipeline::Simulation> simulated(StringRef program) const;
+  json::Value pipelineFigures() const;
 
 private:
   LogicalResult operations(Block &block, json::Array &list, int64_t times);
@@ -87,6 +93,10 @@ private:
     return list;
   }
   void countSent(exec::CollectiveOp op, int64_t times);
+  /// `bytes`: what the ranks that execute this function send, all together, times the number of stages.
+  void countSent(const std::string &axes, const std::string &kind, int64_t times, int64_t bytes);
+  int64_t numStages() const { return pipeline ? pipeline->numStages : 1; }
+  json::Array replicas(const dist::Layout &layout) const;
   /// Bytes of the buffers, each counted once.
   static double bytesOf(ValueRange values);
   // The mesh's axes among `axes`, in the mesh's order: how figures are keyed.
@@ -95,12 +105,17 @@ private:
   ModuleOp module;
   const dist::Mesh &mesh;
   int64_t micro, threads;
+  std::optional<dist::Pipeline> pipeline;
   llvm::StringMap<int64_t> variables;
   DenseMap<Value, int64_t> buffers;
   struct Sent {
-    int64_t count = 0, total = 0; // bytes over all ranks
+    int64_t count = 0, total = 0; // over the stages; bytes over all ranks, times the number of stages
   };
-  std::map<std::string, std::map<std::string, Sent>> sent;
+  using SentTable = std::map<std::string, std::map<std::string, Sent>>;
+  llvm::StringMap<SentTable> sent; // by program
+  SentTable *sentHere = nullptr;
+  llvm::StringMap<pipeline::Order> orders; // by program: the steps that were emitted
+  std::vector<pipeline::Step> *stepsHere = nullptr;
   StepTime time;
 };
 
@@ -110,6 +125,13 @@ std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
     if (llvm::any_of(axes, [&](const dist::AxisRef &a) { return a.name == axis.name; }))
       name += (name.empty() ? "" : ",") + axis.name;
   return name;
+}
+
+// The axes that a value is the same over. Stages are not among them: who has it at all, the runtime finds by the stages' buffers.
+json::Array Writer::replicas(const dist::Layout &layout) const {
+  dist::AxisList rest = mesh.rest(layout.splittingAxes());
+  llvm::erase_if(rest, [&](const dist::AxisRef &axis) { return pipeline && axis.name == pipeline->axis; });
+  return axesOf(rest);
 }
 
 json::Object Writer::variable(nn::VariableOp op) {
@@ -123,7 +145,7 @@ json::Object Writer::variable(nn::VariableOp op) {
                       {"dtype", exec::dtypeName(type.getElementType())},
                       {"shape", shapeOf(type.getShape())},
                       {"layout", layoutOf(layout)},
-                      {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},
+                      {"replicas", replicas(layout)},
                       {"of", nullptr},
                       {"slot", nullptr},
                       {"init", op.getInit()}};
@@ -166,9 +188,51 @@ void Writer::countSent(exec::CollectiveOp op, int64_t times) {
     size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
                                       cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
   time.collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, times);
-  Sent &entry = sent[setName(axes)][op.getKind().str()];
+  countSent(setName(axes), op.getKind().str(), times, rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
+}
+
+void Writer::countSent(const std::string &axes, const std::string &kind, int64_t times, int64_t bytes) {
+  Sent &entry = (*sentHere)[axes][kind];
   entry.count += times;
-  entry.total += times * rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks);
+  entry.total += times * bytes;
+}
+
+json::Object Writer::sentBy(StringRef program) const {
+  json::Object result;
+  auto it = sent.find(program);
+  if (it == sent.end())
+    return result;
+  int64_t stages = numStages(), share = stages * mesh.numRanks();
+  for (auto &[axes, kinds] : it->second) {
+    json::Object byKind;
+    for (auto &[kind, entry] : kinds)
+      byKind[kind] = json::Object{{"count", (2 * entry.count + stages) / (2 * stages)}, {"bytes", (2 * entry.total + share) / (2 * share)}};
+    result[axes] = std::move(byKind);
+  }
+  return result;
+}
+
+// The steps that were emitted, simulated with equal costs.
+std::optional<pipeline::Simulation> Writer::simulated(StringRef program) const {
+  const pipeline::Schedule *schedule = pipeline ? pipeline::findSchedule(pipeline->schedule) : nullptr;
+  auto order = orders.find(program);
+  if (!schedule || order == orders.end())
+    return std::nullopt;
+  return pipeline::simulate(*schedule, {numStages(), int64_t(pipeline->stages.size()), micro}, order->second);
+}
+
+// Of the training program where there is one.
+json::Value Writer::pipelineFigures() const {
+  auto simulation = simulated(orders.count("train") ? StringRef("train") : StringRef("infer"));
+  if (!simulation)
+    return nullptr;
+  json::Array live;
+  for (double held : simulation->live)
+    live.push_back(held == double(int64_t(held)) ? json::Value(int64_t(held)) : json::Value(held));
+  return json::Object{{"axis", pipeline->axis},
+                      {"schedule", pipeline->schedule},
+                      {"bubble", simulation->bubble},
+                      {"live_microbatches", std::move(live)}};
 }
 
 double Writer::bytesOf(ValueRange values) {
@@ -232,6 +296,20 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
         object["shift"] = int64_t(*shift);
       }
       list.push_back(std::move(object));
+    } else if (auto send = dyn_cast<exec::SendOp>(op)) {
+      countSent(pipeline->axis, "send", times, int64_t(send.getBytes()) * mesh.numRanks());
+      time.collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()}, times);
+      list.push_back(json::Object{{"op", "send"}, {"stage", int64_t(send.getStage())}, {"buffer", buffers.lookup(send.getBuffer())},
+                                  {"bytes", int64_t(send.getBytes())}, {"token", int64_t(send.getToken())}, {"name", name}});
+    } else if (auto receive = dyn_cast<exec::RecvOp>(op)) {
+      list.push_back(json::Object{{"op", "recv"}, {"stage", int64_t(receive.getStage())}, {"buffer", buffers.lookup(receive.getBuffer())},
+                                  {"bytes", int64_t(receive.getBytes())}, {"name", name}});
+    } else if (auto step = dyn_cast<exec::StepOp>(op)) {
+      for (int work = 0; work < 3; ++work)
+        if (step.getWork() == dist::workName(dist::PipelineWork(work)))
+          stepsHere->push_back({pipeline::Work(work), int64_t(step.getChunk()), int64_t(step.getMicro())});
+      list.push_back(json::Object{{"op", "step"}, {"micro", int64_t(step.getMicro())},
+                                  {"name", (step.getWork() + " " + Twine(int64_t(step.getChunk())) + "." + Twine(int64_t(step.getMicro()))).str()}});
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
       list.push_back(json::Object{{"op", "wait"}, {"token", int64_t(wait.getToken())}});
     } else if (auto loop = dyn_cast<exec::LoopOp>(op)) {
@@ -248,8 +326,16 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
 
 FailureOr<json::Object> Writer::program(func::FuncOp func) {
   buffers.clear();
-  sent.clear();
+  auto whole = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
+  auto stage = func->getAttrOfType<IntegerAttr>(dist::kStageAttr);
+  std::string programName = whole ? whole.str() : func.getName().str();
+  sentHere = &sent[programName];
+  if (stage) {
+    orders[programName].resize(numStages());
+    stepsHere = &orders[programName][stage.getInt()];
+  }
   time = StepTime();
+  auto bufferOf = [&](Value value) { return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr); };
   json::Array bufferList, inputs, outputs, ops;
   for (Operation &op : func.getBody().front()) {
     if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
@@ -266,7 +352,7 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
                           {"dtype", exec::dtypeName(input.getElement())},
                           {"shape", shapeOf(input.getShape())},
                           {"layout", layoutOf(cast<dist::LayoutAttr>(input.getLayout()).getLayout())},
-                          {"buffer", buffers.lookup(input.getBuffer())},
+                          {"buffer", bufferOf(input.getBuffer())},
                           {"range", nullptr},
                           {"kind", input.getKind()}};
       if (auto range = input.getRange())
@@ -278,8 +364,8 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
                                      {"dtype", exec::dtypeName(output.getElement())},
                                      {"shape", shapeOf(output.getShape())},
                                      {"layout", layoutOf(layout)},
-                                     {"replicas", axesOf(mesh.rest(layout.splittingAxes()))},
-                                     {"buffer", buffers.lookup(output.getBuffer())}});
+                                     {"replicas", replicas(layout)},
+                                     {"buffer", bufferOf(output.getBuffer())}});
     }
   }
   if (failed(operations(func.getBody().front(), ops, 1)))
@@ -289,19 +375,16 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
     for (NamedAttribute entry : attr)
       if (entry.getName() != "bound")
         memory[entry.getName().str()] = valueOf(entry.getValue());
-  json::Object sentObject;
-  for (auto &[axes, kinds] : sent) {
-    json::Object byKind;
-    for (auto &[kind, entry] : kinds) {
-      int64_t ranks = mesh.numRanks();
-      byKind[kind] = json::Object{{"count", entry.count}, {"bytes", (2 * entry.total + ranks) / (2 * ranks)}};
-    }
-    sentObject[axes] = std::move(byKind);
-  }
-  return json::Object{{"name", func.getName()},       {"inputs", std::move(inputs)},   {"outputs", std::move(outputs)},
+  return json::Object{{"name", programName},
+                      {"stage", stage ? stage.getInt() : 0},
+                      {"inputs", std::move(inputs)},
+                      {"outputs", std::move(outputs)},
                       {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
-                      {"buffers", std::move(bufferList)}, {"ops", std::move(ops)},         {"memory", std::move(memory)},
-                      {"sent", std::move(sentObject)},    {"flops", int64_t(time.flops())}, {"step_seconds", time.seconds(threads)}};
+                      {"buffers", std::move(bufferList)},
+                      {"ops", std::move(ops)},
+                      {"memory", std::move(memory)},
+                      {"flops", int64_t(time.flops())},
+                      {"step_seconds", time.seconds(threads)}};
 }
 
 } // namespace
@@ -326,10 +409,18 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
       return failure();
     programs.push_back(std::move(*program));
   }
+  for (json::Value &entry : programs) {
+    json::Object &program = *entry.getAsObject();
+    StringRef name = *program.getString("name");
+    program["sent"] = writer.sentBy(name);
+    // A stage also waits for others.
+    if (auto simulation = writer.simulated(name))
+      program["step_seconds"] = *program.getNumber("step_seconds") / (1 - simulation->bubble);
+  }
   json::Object root{{"format", 1},           {"target", info.target},
                     {"dtype", info.dtype},   {"model", info.modelHash},
                     {"plan", info.planHash}, {"threads", info.threads},
-                    {"mesh", std::move(axes)}, {"micro", micro},
+                    {"mesh", std::move(axes)}, {"micro", micro}, {"pipeline", writer.pipelineFigures()},
                     {"variables", std::move(variables)}, {"programs", std::move(programs)}};
   std::string text;
   llvm::raw_string_ostream os(text);

@@ -4,6 +4,7 @@
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
+#include "passes/Assign/Stages.h"
 #include "llvm/ADT/MapVector.h"
 #include <fnmatch.h>
 
@@ -54,6 +55,24 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   return plan;
 }
 
+std::string tessera::nearestName(ModuleOp module, StringRef glob) {
+  std::string best, text;
+  unsigned distance = ~0u;
+  for (char c : glob.ltrim("*."))
+    if (c != '*' && c != '?')
+      text += c;
+  for (auto func : module.getOps<func::FuncOp>())
+    for (Operation &op : func.getBody().front())
+      for (const std::string &name : namesOf(&op)) {
+        SmallVector<StringRef> parts = {name};
+        StringRef(name).split(parts, '.', -1, false);
+        for (StringRef part : parts)
+          if (unsigned d = part.edit_distance(text); d < distance)
+            distance = d, best = name;
+      }
+  return best.empty() ? "" : "; the nearest is \"" + best + "\"";
+}
+
 namespace {
 
 struct AssignPass : tessera::impl::AssignBase<AssignPass> {
@@ -68,7 +87,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, microbatches, zero, regather});
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, microbatches, zero, regather});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -95,7 +114,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (const ValueRule &rule : plan.values)
       if (failed(layDown(module, plan, rule)))
         return failure();
-    return success();
+    return plan.pipeline ? assignStages(module, plan, mesh) : success();
   }
 
   LogicalResult storeInPieces(ModuleOp module, const Plan &plan, const dist::Mesh &mesh) {
@@ -118,25 +137,6 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     if (regather != "auto")
       module->setAttr("dist.regather", b.getStringAttr(regather));
     return success();
-  }
-
-  // "; the nearest is ..." among everything that globs are matched against: of the name whose whole or one component is closest to the glob's text.
-  std::string nearest(ModuleOp module, StringRef glob) {
-    std::string best, text;
-    unsigned distance = ~0u;
-    for (char c : glob.ltrim("*."))
-      if (c != '*' && c != '?')
-        text += c;
-    for (auto func : module.getOps<func::FuncOp>())
-      for (Operation &op : func.getBody().front())
-        for (const std::string &name : namesOf(&op)) {
-          SmallVector<StringRef> parts = {name};
-          StringRef(name).split(parts, '.', -1, false);
-          for (StringRef part : parts)
-            if (unsigned d = part.edit_distance(text); d < distance)
-              distance = d, best = name;
-        }
-    return best.empty() ? "" : "; the nearest is \"" + best + "\"";
   }
 
   // A layout laid down by hand: on the last operator of each node that the entry matches, whose result is the node's value.
@@ -176,7 +176,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       }
     }
     if (!named)
-      return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearest(module, rule.match);
+      return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearestName(module, rule.match);
     return success();
   }
 
@@ -207,7 +207,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)
           return func.emitError("input \"") << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
-                                            << plan.microbatches << " microbatches";
+                                            << plan.microbatches << " microbatches; use at most " << type.getDimSize(0);
         splits[0].push_back(dist::kMicroAxis);
       }
       if (llvm::all_of(splits, [](auto &axes) { return axes.empty(); }))
@@ -258,7 +258,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         ++numPatterns;
       }
     if (!named)
-      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"" << nearest(module, rule.match);
+      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"" << nearestName(module, rule.match);
     if (!given)
       return error(plan, rule.at) << "\"" << rule.match << "\": " << why;
     return success();

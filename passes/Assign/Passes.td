@@ -6,7 +6,7 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
   let summary = "Writes mesh, input splits and patterns on the program, from a plan file and the recipe";
   let description = [{
     A plan file's entries come first, then `dist.pattern` attributes that are there already, then the recipe (`dp`, `tp`), which finds the transformer
-    block by structure. Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
+    block by structure. With a pipeline, operators get the chunk that they are part of (see `dialects/dist/Pipeline.h`), and the training program is made one of stages. Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
   }];
   let options = [
     Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,
@@ -16,6 +16,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"tpDepth", "tp-depth", "int64_t", "0", "recipe: depth of 2.5d; 0: as fits best">,
     Option<"sp", "sp", "int64_t", "1", "recipe: ranks of sequence parallelism, axis \"seq\"">,
     Option<"spMode", "sp-mode", "std::string", "", "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
+    Option<"pp", "pp", "int64_t", "1", "recipe: stages of the pipeline, axis \"pipe\"">,
+    Option<"ppSchedule", "pp-schedule", "std::string", "", "recipe: the pipeline's schedule">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
     Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\"">,
     Option<"regather", "regather", "std::string", "\"auto\"", "whether what was gathered for the forward is gathered again: never, always or auto">,

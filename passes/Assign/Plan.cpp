@@ -2,6 +2,7 @@
 #include "passes/Assign/Plan.h"
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Pipeline/Schedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 #define TOML_EXCEPTIONS 0
@@ -115,6 +116,67 @@ private:
 
 PlanPosition place(const toml::node &node) { return {int(node.source().begin.line), int(node.source().begin.column)}; }
 
+// `stages`: "auto" or one list of globs a stage.
+void readStages(Reader &reader, const toml::node &node, PipelineRule &rule) {
+  if (auto word = node.value_exact<std::string>(); word && *word == "auto")
+    return;
+  const toml::array *array = node.as_array();
+  if (!array || array->empty()) {
+    reader.error(node.source()) << "\"stages\" must be \"auto\" or one list of globs a stage, such as [[\"*.h.0*\"], [\"*.h.1*\"]]";
+    return;
+  }
+  for (const toml::node &item : *array) {
+    const toml::array *globs = item.as_array();
+    std::vector<std::string> list;
+    if (globs)
+      for (const toml::node &glob : *globs)
+        if (auto text = glob.value_exact<std::string>())
+          list.push_back(*text);
+    if (!globs || globs->empty() || list.size() != globs->size()) {
+      reader.error(item.source()) << "a stage must be a list of globs, such as [\"*.h.0*\"]";
+      continue;
+    }
+    rule.stages.push_back(list);
+    rule.stagesAt.push_back(place(item));
+  }
+}
+
+void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"axis", "stages", "schedule", "microbatches"}, "[pipeline]");
+  if (const toml::node *m = table.get("microbatches")) {
+    plan.microbatches = reader.number(*m, "\"microbatches\"").value_or(1);
+    if (plan.microbatches < 1)
+      reader.error(m->source()) << "\"microbatches\" is " << plan.microbatches << "; it is at least 1";
+  }
+  // Microbatches alone are gradient accumulation.
+  if (!table.contains("axis") && !table.contains("stages") && !table.contains("schedule"))
+    return;
+  PipelineRule rule;
+  rule.at = place(table);
+  rule.axis = reader.text(table, "axis", true);
+  SmallVector<StringRef> axes;
+  for (auto &axis : plan.mesh)
+    axes.push_back(axis.first);
+  if (!rule.axis.empty() && !llvm::is_contained(axes, rule.axis)) {
+    llvm::raw_ostream &os = reader.error(table.get("axis")->source()) << "the mesh has no axis \"" << rule.axis << "\"";
+    if (!axes.empty())
+      os << "; the nearest is \"" << Reader::nearest(rule.axis, axes) << "\"";
+  }
+  if (const toml::node *schedule = table.get("schedule")) {
+    rule.schedule = reader.text(table, "schedule", true);
+    if (!pipeline::findSchedule(rule.schedule)) {
+      SmallVector<StringRef> names;
+      for (const pipeline::Schedule &known : pipeline::allSchedules())
+        names.push_back(known.name);
+      reader.error(schedule->source()) << "there is no pipeline schedule \"" << rule.schedule << "\"; the nearest is \""
+                                       << Reader::nearest(rule.schedule, names) << "\"";
+    }
+  }
+  if (const toml::node *stages = table.get("stages"))
+    readStages(reader, *stages, rule);
+  plan.pipeline = rule;
+}
+
 } // namespace
 
 FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
@@ -225,12 +287,7 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
   }
   if (const toml::node *node = root.get("pipeline")) {
     if (const toml::table *table = node->as_table()) {
-      reader.keys(*table, {"microbatches"}, "[pipeline]");
-      if (const toml::node *m = table->get("microbatches")) {
-        plan.microbatches = reader.number(*m, "\"microbatches\"").value_or(1);
-        if (plan.microbatches < 1)
-          reader.error(m->source()) << "\"microbatches\" is " << plan.microbatches << "; it is at least 1";
-      }
+      readPipeline(reader, *table, plan);
     } else {
       reader.error(node->source()) << "\"pipeline\" must be a table";
     }
@@ -274,17 +331,27 @@ void Plan::print(llvm::raw_ostream &os) const {
     }
     os << " }\n";
   }
+  if (pipeline) {
+    os << "\n[pipeline]\naxis = " << quoted(pipeline->axis) << "\nstages = ";
+    if (pipeline->stages.empty())
+      os << "\"auto\"               # balanced by cost, or one list of globs a stage";
+    else
+      os << "[";
+    for (auto [i, globs] : llvm::enumerate(pipeline->stages))
+      os << (i ? ",\n          " : "") << list(globs);
+    os << (pipeline->stages.empty() ? "" : "]") << "\nschedule = " << quoted(pipeline->schedule) << "\nmicrobatches = " << microbatches << "\n";
+  } else if (microbatches > 1) {
+    os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
+  }
   if (zero.stage > 0)
     os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in pieces\nstage = " << zero.stage
        << "\naxes  = " << list(zero.axes) << "\n";
-  if (microbatches > 1)
-    os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
 }
 
-bool Plan::addAxis(StringRef axis, int64_t size) {
+bool Plan::addAxis(StringRef axis, int64_t size, bool slowest) {
   for (auto &[name, have] : mesh)
     if (axis == name)
       return have == size;
-  mesh.push_back({axis.str(), size});
+  mesh.insert(slowest ? mesh.begin() : mesh.end(), {axis.str(), size});
   return true;
 }

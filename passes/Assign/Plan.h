@@ -35,6 +35,16 @@ struct ValueRule {
   PlanPosition at;
 };
 
+/// How the model is cut along one mesh axis, and in which order its parts run.
+struct PipelineRule {
+  std::string axis;
+  std::string schedule = "1f1b";
+  /// One list of globs a chunk; none: balanced by cost.
+  std::vector<std::vector<std::string>> stages;
+  std::vector<PlanPosition> stagesAt;
+  PlanPosition at;
+};
+
 /// ZeRO: which training state is stored in pieces, over which axes.
 struct ZeroRule {
   int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
@@ -47,6 +57,7 @@ struct Plan {
   std::vector<InputRule> inputs;
   std::vector<OpRule> ops; // the first match wins
   std::vector<ValueRule> values;
+  std::optional<PipelineRule> pipeline;
   ZeroRule zero;
   int64_t microbatches = 1;
   std::string file;
@@ -55,13 +66,14 @@ struct Plan {
   static mlir::FailureOr<Plan> read(llvm::StringRef path, llvm::raw_ostream &errors);
   /// The plan as TOML, ready to edit and to give back.
   void print(llvm::raw_ostream &os) const;
-  /// Appends `axis` to the mesh. False when it is there with another size.
-  bool addAxis(llvm::StringRef axis, int64_t size);
+  /// Adds `axis` to the mesh, as the fastest varying or as the slowest. False when it is there with another size.
+  bool addAxis(llvm::StringRef axis, int64_t size, bool slowest = false);
 };
 
 struct AssignOptions;
 /// What the recipe's part of the options adds to a plan: --dp splits dimension 0 of the inputs that share it with most others;
-/// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a grid.
+/// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a grid; --pp cuts
+/// the model along axis "pipe".
 mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
 /// The plan that the options stand for: the file's entries, then the recipe's. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
@@ -70,6 +82,8 @@ mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &optio
 bool globMatches(llvm::StringRef glob, llvm::StringRef text);
 /// The names that globs are matched against: the operator's ONNX node, its module path, its parameters and their sources.
 std::vector<std::string> namesOf(mlir::Operation *op);
+/// `; the nearest is "..."` among everything that globs are matched against: of the name whose whole or one component is closest to the glob's text.
+std::string nearestName(mlir::ModuleOp module, llvm::StringRef glob);
 
 } // namespace tessera
 #endif

@@ -318,6 +318,19 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
                                          << "--dp N, or [zero] with other axes to the plan";
     plan.zero = {options.zero, {"data"}, {}};
   }
+  if (options.pp > 1) {
+    // Stages talk least, so their axis is the slowest varying one. A plan's [pipeline] wins.
+    if (!plan.addAxis("pipe", options.pp, /*slowest=*/true))
+      return axis("pipe", options.pp);
+    if (!plan.pipeline) {
+      plan.pipeline.emplace();
+      plan.pipeline->axis = "pipe";
+      if (!options.ppSchedule.empty())
+        plan.pipeline->schedule = options.ppSchedule;
+    }
+  } else if (!options.ppSchedule.empty() && !plan.pipeline) {
+    return module.emitError("--pp-schedule ") << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
+  }
   if (options.tp <= 1)
     return success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};

@@ -109,8 +109,12 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     // a group closes when one of its results is used by something outside it.
     SmallVector<Group> groups;
     DenseMap<Operation *, size_t> member;
+    size_t step = 0; // the first group of this step
     for (Operation &op : block) {
       if (!isGenerated(&op)) {
+        // Nothing moves from one step of a pipeline to another.
+        if (isa<dist::StepOp>(op))
+          step = groups.size();
         // What uses a group's result, in a region too, ends it; so does reading through a reshape.
         op.walk([&](Operation *inner) {
           for (Value operand : inner->getOperands())
@@ -122,7 +126,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       if (op.hasTrait<OpTrait::ConstantLike>())
         continue;
       std::optional<size_t> home;
-      for (size_t g = groups.size(); g-- > 0 && !home;)
+      for (size_t g = groups.size(); g-- > step && !home;)
         if (joins(groups[g], &op))
           home = g;
       // Other groups that its operands come from are complete before this one runs. None of them can be waiting for `home`, which

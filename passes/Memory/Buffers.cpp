@@ -11,7 +11,14 @@ Buffers::Buffers(func::FuncOp func, Block *program)
   findPlaces(func);
 }
 
-// The gradients that updates read, and what these are views, parts or reductions of.
+// Whether the operator adds one microbatch's term to the sum of those before it.
+static bool addsUp(Operation *op, Value sum) {
+  auto kind = op->getAttrOfType<StringAttr>("kind");
+  return isa<exec::ApplyOp>(op) && kind && kind.getValue() == "add" &&
+         llvm::all_of(op->getOperandTypes(), [&](Type type) { return type == sum.getType(); });
+}
+
+// The gradients that updates read, and what these are views, parts, sums or reductions of.
 void Buffers::findGradients(func::FuncOp func) {
   SmallVector<Value> open;
   func.walk([&](nn::UpdateOp update) { open.push_back(update.getGradient()); });
@@ -19,7 +26,8 @@ void Buffers::findGradients(func::FuncOp func) {
     Value value = open.pop_back_val();
     Operation *def = value.getDefiningOp();
     if (gradients.insert(value).second && def &&
-        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp>(def) || isView(def)))
+        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp>(def) || isView(def) ||
+         addsUp(def, value)))
       llvm::append_range(open, def->getOperands());
   }
 }

@@ -180,3 +180,20 @@ LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
       copy(next, buffers.of(carried), *yield);
   return success();
 }
+
+// Steps of a pipeline's schedule and messages between its stages.
+void ExecEmitter::emitPipeline(Operation &op) {
+  if (auto step = dyn_cast<dist::StepOp>(op)) {
+    exec::StepOp::create(b, op.getLoc(), step.getWork(), step.getChunk(), step.getMicro());
+  } else if (auto send = dyn_cast<dist::SendStartOp>(op)) {
+    int64_t token = tokens[send.getToken()] = tokens.size();
+    exec::SendOp::create(b, op.getLoc(), buffers.handle(buffers.of(send.getSource())), send.getStage(), send.getChannel(), dist::bytesOf(send.getSource().getType()),
+                         token);
+  } else if (auto wait = dyn_cast<dist::SendWaitOp>(op)) {
+    exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
+  } else if (auto receive = dyn_cast<dist::RecvOp>(op)) {
+    buffers.define(receive.getResult());
+    exec::RecvOp::create(b, op.getLoc(), buffers.handle(buffers.of(receive.getResult())), receive.getStage(), receive.getChannel(),
+                         dist::bytesOf(receive.getResult().getType()));
+  }
+}

@@ -89,5 +89,9 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     return emitUnpack(unpack);
   if (auto loop = dyn_cast<dist::LoopOp>(op))
     return emitLoop(loop);
+  if (isa<dist::StepOp, dist::SendStartOp, dist::SendWaitOp, dist::RecvOp, dist::AbsentOp>(op)) {
+    emitPipeline(op);
+    return success();
+  }
   return op.emitOpError("cannot be executed; it should have been partitioned or lowered");
 }

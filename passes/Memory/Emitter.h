@@ -31,6 +31,7 @@ private:
   mlir::LogicalResult emitPack(dist::PackOp op);
   mlir::LogicalResult emitUnpack(dist::UnpackOp op);
   mlir::LogicalResult emitLoop(dist::LoopOp op);
+  void emitPipeline(mlir::Operation &op);
 
   mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }
   /// A call on buffers; its kind in traces is the function's name.

@@ -1,4 +1,5 @@
 // The pass that turns functions into exec programs.
+#include "dialects/dist/Pipeline.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
@@ -35,11 +36,17 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     Buffers &buffers = emitter.buffers;
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());
+    bool isStage = func->hasAttr(dist::kStageAttr);
     for (BlockArgument arg : old.getArguments()) {
-      buffers.define(arg);
+      // A stage of a pipeline has no memory for inputs that only others use.
+      Value held;
+      if (!isStage || !arg.use_empty()) {
+        buffers.define(arg);
+        held = buffers.handle(buffers.of(arg));
+      }
       Described d{func.getArgAttrDict(arg.getArgNumber())};
       std::string name = "input" + std::to_string(arg.getArgNumber());
-      exec::InputOp::create(b, func.getLoc(), buffers.handle(buffers.of(arg)), d.text("nn.name", name), d.text("nn.kind", "data"),
+      exec::InputOp::create(b, func.getLoc(), held, d.text("nn.name", name), d.text("nn.kind", "data"),
                             cast<RankedTensorType>(arg.getType()).getElementType(), d.shape(), d.layout(),
                             d.attrs.getAs<DenseI64ArrayAttr>("nn.range"));
     }
@@ -50,7 +57,8 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     for (auto [i, value] : llvm::enumerate(old.getTerminator()->getOperands())) {
       Described d{func.getResultAttrDict(i)};
       std::string name = "output" + std::to_string(i);
-      exec::OutputOp::create(b, func.getLoc(), buffers.handle(buffers.of(value)), d.text("nn.name", name),
+      Value held = value.getDefiningOp<dist::AbsentOp>() ? Value() : buffers.handle(buffers.of(value));
+      exec::OutputOp::create(b, func.getLoc(), held, d.text("nn.name", name),
                              cast<RankedTensorType>(value.getType()).getElementType(), d.shape(), d.layout());
     }
     func::ReturnOp::create(b, func.getLoc());

@@ -5,6 +5,7 @@
 #include "passes/Partition/LocalOp.h"
 #include "passes/Partition/MicroLoop.h"
 #include "passes/Partition/Passes.h"
+#include "passes/Partition/SplitStages.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_PARTITION
@@ -23,6 +24,7 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local, SmallVectorImpl<Operation *> &accumulations);
 
   dist::ReshardPlanner planner;
+  std::optional<dist::Pipeline> pipeline;
 
   PartitionPass() = default;
   PartitionPass(const PartitionPass &other) : PartitionBase(other) {} // what the planner remembers is not copied
@@ -31,8 +33,9 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
     int64_t micro = 1;
     if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
       micro = attr.getInt();
-    for (auto func : module.getOps<func::FuncOp>())
-      if (failed(partition(func, micro)))
+    pipeline = dist::Pipeline::of(module);
+    for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
+      if (failed(partition(func, micro)) || (pipeline && failed(splitStages(func, *pipeline))))
         return signalPassFailure();
   }
 };
@@ -44,8 +47,12 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
   auto isMicro = [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
   if (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro)) {
     llvm::erase_if(from.partial, isMicro);
-    local = markAccumulation(b, op.getLoc(), local);
-    accumulations.push_back(local.getDefiningOp());
+    if (pipeline) {
+      local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
+    } else {
+      local = markAccumulation(b, op.getLoc(), local);
+      accumulations.push_back(local.getDefiningOp());
+    }
   }
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
@@ -95,11 +102,18 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   SmallVector<Operation *> accumulations;
   int64_t masks = 0;
   for (Operation &op : old) {
+    // Whatever an operator becomes is part of what it is part of.
+    Operation *before = block->empty() ? nullptr : &block->back();
+    auto inherit = [&] {
+      for (Operation *made = before ? before->getNextNode() : block->empty() ? nullptr : &block->front(); made; made = made->getNextNode())
+        dist::copyPipelinePart(&op, made);
+    };
     if (auto reshardOp = dyn_cast<dist::ReshardOp>(op)) {
       FailureOr<Value> local = reshard(b, reshardOp, map.lookup(reshardOp.getSource()), accumulations);
       if (failed(local))
         return delete block, failure();
       map.map(reshardOp.getResult(), *local);
+      inherit();
       continue;
     }
     auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
@@ -108,6 +122,7 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
       Operation *clone = b.clone(op, map);
       for (Value result : clone->getResults())
         result.setType(dist::localType(cast<RankedTensorType>(result.getType())));
+      inherit();
       continue;
     }
     LocalOp local(b, factorOp);
@@ -120,6 +135,7 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
       result = local.paddedInside(r, result);
     map.map(op.getResults(), results);
     b.setInsertionPointToEnd(block);
+    inherit();
   }
   numMasks += masks;
   Operation *terminator = old.getTerminator();

@@ -1,4 +1,5 @@
 // Writes decided placements into types, with a reshard wherever a value is used elsewhere than at home.
+#include "dialects/dist/Pipeline.h"
 #include "passes/Propagate/Propagation.h"
 
 using namespace mlir;
@@ -33,15 +34,24 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     b.setInsertionPoint(user);
     if (layout(original, home, true) == layout(original, use, true))
       return value;
+    // A chunk of a pipeline has copies of its own: what crosses to another stage is the value at its home.
+    std::optional<dist::PipelinePart> part;
+    if (!isFree(original))
+      part = dist::PipelinePart::of(user);
+    if (!part && !isFree(original) && original.getDefiningOp())
+      part = dist::PipelinePart::of(original.getDefiningOp());
+    int64_t chunk = part ? part->chunk : -1;
     bool gathers = zero.regather && grows(original, home, use) && !keepsGathered(user), backward = gathers && runsBackward(user);
     for (const Copy &copy : copies[original])
-      if (copy.placement == use && copy.backward == backward)
+      if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)
         return copy.value;
     auto copy = dist::ReshardOp::create(b, user->getLoc(), typed(original, use), value);
+    if (part)
+      part->setOn(copy);
     if (gathers)
       copy->setAttr(dist::kGatherAttr, b.getStringAttr(backward ? "backward" : "forward"));
     ++numReshards;
-    copies[original].push_back({use, backward, copy});
+    copies[original].push_back({use, chunk, backward, copy});
     return copy;
   };
   auto finish = [&](Value result, const Placement &raw) {
@@ -51,11 +61,13 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       return;
     b.setInsertionPointAfterValue(result);
     Value moved = dist::ReshardOp::create(b, result.getLoc(), typed(result, home), result);
+    dist::copyPipelinePart(result.getDefiningOp(), moved.getDefiningOp());
     ++numReshards;
     now[result] = moved;
     // Whoever wants it as it was computed need not move it back.
-    if (raw.partial.empty())
-      copies[result].push_back({raw, false, result}), copies[result].push_back({raw, true, result});
+    if (auto part = dist::PipelinePart::of(result.getDefiningOp()); raw.partial.empty())
+      for (bool backward : {false, true})
+        copies[result].push_back({raw, part ? part->chunk : -1, backward, result});
   };
   for (Operation *op : ops) {
     if (isa<nn::ReadOp>(op)) {
@@ -73,9 +85,16 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       continue;
     }
     if (auto acc = dyn_cast<nn::AccOp>(op)) {
-      // Add the terms of one layout, move each sum once, add the sums.
       Value result = acc.getResult();
       Placement home = homes.lookup(result);
+      // The terms of a sum over stages are on different ranks.
+      if (acc->hasAttr(dist::kOverStagesAttr)) {
+        for (OpOperand &operand : acc->getOpOperands())
+          operand.set(current(operand.get(), acc, home));
+        result.setType(typed(result, home));
+        continue;
+      }
+      // Add the terms of one layout, move each sum once, add the sums.
       std::vector<std::pair<Placement, SmallVector<Value>>> groups;
       for (Value term : acc.getTerms()) {
         Placement at = homeOf(term, op);
@@ -91,10 +110,12 @@ LogicalResult Propagation::emit(func::FuncOp func) {
         Value sum = terms[0];
         if (terms.size() > 1) {
           auto add = nn::AccOp::create(b, op->getLoc(), typed(result, at), terms);
+          dist::copyPipelinePart(acc, add);
           sum = add.getResult();
         }
         if (layout(result, at, true) != layout(result, home, true)) {
           sum = dist::ReshardOp::create(b, op->getLoc(), typed(result, home), sum);
+          dist::copyPipelinePart(acc, sum.getDefiningOp());
           ++numReshards;
         }
         sums.push_back(sum);

@@ -90,6 +90,7 @@ private:
   std::map<std::pair<int, int>, int64_t> padded;
   struct Copy {
     Placement placement;
+    int64_t chunk; // of a pipeline, which has copies of its own; -1: of none
     bool backward; // gathered again for the backward
     mlir::Value value;
   };

@@ -2,6 +2,7 @@
 #include "passes/Schedule/BlockGraph.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Pack.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Memory/Liveness.h"
@@ -42,6 +43,7 @@ public:
           graph.storages[storage].kept = true;
     variables();
     effects();
+    steps();
     for (Node &node : graph.nodes) {
       llvm::sort(node.after);
       node.after.erase(llvm::unique(node.after), node.after.end());
@@ -159,13 +161,30 @@ private:
       }
   }
 
-  // Messages to other stages, and whatever else has effects, keep their order.
+  // Nothing moves from one step of a pipeline to another.
+  void steps() {
+    int barrier = kNone, begin = 0;
+    for (int i = 0; i < graph.size(); ++i) {
+      bool isStep = isa<dist::StepOp>(graph.nodes[i].op);
+      if (barrier != kNone)
+        graph.nodes[barrier].after.push_back(i);
+      if (!isStep)
+        continue;
+      for (int before = begin; before < i; ++before)
+        graph.nodes[before].after.push_back(i);
+      barrier = i;
+      begin = i + 1;
+    }
+  }
+
+  // Messages to other stages, sums over all stages, and whatever else has effects, keep their order.
   void effects() {
     int last = kNone;
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
-      if (isMemoryEffectFree(op) ||
-          isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op))
+      if (!op->hasAttr(dist::kOverStagesAttr) &&
+          (isMemoryEffectFree(op) ||
+           isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op)))
         continue;
       if (last != kNone)
         graph.nodes[last].after.push_back(i);

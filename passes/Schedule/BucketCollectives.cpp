@@ -1,6 +1,7 @@
 // Small all-reduces that nothing waits for become one.
 #include "dialects/dist/Cost.h"
 #include "dialects/dist/Pack.h"
+#include "dialects/dist/Pipeline.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 
@@ -92,7 +93,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
           open.erase(&other);
         }
       int64_t size = dist::bytesOf(op.getSource().getType()), limit = fullBytes(op.getAxes().getAxes());
-      if (op.getKind() != dist::CollectiveKind::AllReduce || size >= limit || !graph.leadsNowhere(node))
+      if (op->hasAttr(dist::kOverStagesAttr) || op.getKind() != dist::CollectiveKind::AllReduce || size >= limit || !graph.leadsNowhere(node))
         continue;
       auto found = llvm::find_if(open, [&](Bucket &other) { return other.matches(op); });
       if (found == open.end()) {

@@ -1,4 +1,5 @@
 // Splitting of collectives into start and wait.
+#include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
@@ -66,8 +67,10 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
 
   void overlap(Block &block) {
     SmallVector<dist::CollectiveWaitOp> waits;
+    // What all stages of a pipeline do together stays where each of them has it.
     for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))
-      waits.push_back(split(op));
+      if (!op->hasAttr(dist::kOverStagesAttr))
+        waits.push_back(split(op));
     if (waits.empty())
       return;
     // What nobody is in a hurry for waits behind others' starts, and the last ones behind all else.

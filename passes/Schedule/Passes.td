@@ -2,11 +2,30 @@
 #define TESSERA_PASSES_SCHEDULE
 include "mlir/Pass/PassBase.td"
 
+def EmitPipeline : Pass<"tessera-emit-pipeline", "::mlir::ModuleOp"> {
+  let summary = "Unrolls the stages of a pipeline in the order of its schedule";
+  let description = [{
+    Requires: `tessera-partition`, which leaves for each stage the program of one microbatch. Every step of the schedule (`passes/Pipeline`) becomes a `dist.step`, what it
+    receives, its operators, and the starts of its sends, which are waited for when they have been received in a simulated run. `dist.accumulate` becomes additions. What depends on no microbatch comes first,
+    what uses sums over them last.
+  }];
+  let statistics = [Statistic<"numSteps", "steps", "steps emitted">];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
+}
+
+def VerifyPipeline : Pass<"tessera-verify-pipeline", "::mlir::ModuleOp"> {
+  let summary = "Refuses stages that do not meet: unmatched messages, deadlock";
+  let description = [{
+    Runs the messages and the collectives over stages of all stages of a program against each other, with sends that complete only when they are received. An error names two stages
+    and the operations at which they stand. Collectives within a stage are the same program's on all their members, so they meet.
+  }];
+}
+
 def SplitClipping : Pass<"tessera-split-clipping", "::mlir::ModuleOp"> {
   let summary = "Gives clipping by norm a program of its own";
   let description = [{
     Requires: `tessera-partition`. Ensures: `@train_clipped` is what `@train` was, and the updates of `@train` read no norm, so that each may run as soon as
-    its gradient is whole. Which of the two runs is decided by `--clip-norm`; `docs/design/0002-clipping.md` says why.
+    its gradient is whole. Which of the two runs is decided by `--clip-norm`; `docs/design/0002-schedule.md` says why. In a pipeline, of each stage.
   }];
   let statistics = [Statistic<"numPrograms", "programs", "programs added">];
   let dependentDialects = ["::tessera::nn::NNDialect"];

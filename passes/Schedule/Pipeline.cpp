@@ -6,6 +6,8 @@ using namespace mlir;
 using namespace tessera;
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
+  // First: a pipeline's schedule says what runs when; all else moves within its steps.
+  pm.addPass(createEmitPipeline());
   pm.addPass(createSplitClipping());
   pm.addPass(createMergePieces());
   // Kernels are what is ordered: values inside of them take no memory.
@@ -15,4 +17,5 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   pm.addNestedPass<func::FuncOp>(createOrderForMemory());
   pm.addNestedPass<func::FuncOp>(createBucketCollectives());
   pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
+  pm.addPass(createVerifyPipeline());
 }

@@ -32,6 +32,7 @@ ZERO = {f"{mesh}zero{stage}": ((*flags, "--zero", str(stage)), ranks)
         for mesh, (flags, ranks) in {"dp2": MESHES["dp2"], "dp2tp2": MESHES["dp2tp2"], "dp3": UNEVEN["dp3"],
                                      "dp2micro2": MICRO["dp2micro2"]}.items() for stage in (1, 2, 3)}
 ALL_MESHES = {**MESHES, **UNEVEN, **MICRO, **ZERO}
+PIPES = {}  # as test_pipeline names them
 
 # The variants in files of their own; test/models/zoo.py says how each was exported. The first of each is the model's own.
 FAMILIES = {
@@ -159,7 +160,7 @@ class Compiler:
         self.folder, self.programs = folder, {}
 
     def __call__(self, variant, mesh="1", options=(), model=None):
-        flags, ranks = ALL_MESHES[mesh]
+        flags, ranks = (ALL_MESHES | PIPES)[mesh]
         key = (variant, mesh, tuple(options), model)
         if key not in self.programs:
             path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"

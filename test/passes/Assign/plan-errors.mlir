@@ -19,7 +19,7 @@
 // KEYS: keys.toml:7:1: unknown key "dims" in {{\[\[}}input]]; the nearest is "dim"
 // KEYS: keys.toml:12:11: there is no pattern "colum"; the nearest is "column"
 // KEYS: keys.toml:15:1: "pattern" is missing
-// KEYS: keys.toml:20:1: unknown key "stages" in [pipeline]; the nearest is
+// KEYS: keys.toml:20:1: unknown key "stage" in [pipeline]; the nearest is "stages"
 //--- keys.toml
 opp = 1
 [mesh]
@@ -40,7 +40,7 @@ match = "w"
 axes = ["data"]
 
 [pipeline]
-stages = 2
+stage = 2
 
 # AXES: axes.toml:6:9: the mesh has no axis "dta"; the nearest is "data"
 # AXES: axes.toml:15:{{[0-9]+}}: axis "data" is listed twice

@@ -24,6 +24,20 @@ func.func @train(%x: tensor<64xf32>, %s: tensor<8xf32>, %d: tensor<1xf32>) -> te
 
 // -----
 
+// Each stage of a pipeline has its own; one without a parameter too.
+// CHECK-LABEL: func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64}
+// CHECK-LABEL: func.func @train_clipped_stage0() attributes {dist.program = "train_clipped", dist.stage = 0 : i64}
+// CHECK-LABEL: func.func @infer_stage0()
+// CHECK-NOT: func.func
+func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64} {
+  return
+}
+func.func @infer_stage0() attributes {dist.program = "infer", dist.stage = 0 : i64} {
+  return
+}
+
+// -----
+
 // What only infers stays alone.
 // CHECK-LABEL: func.func @infer(
 // CHECK-NOT: func.func

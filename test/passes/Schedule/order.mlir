@@ -82,3 +82,31 @@ func.func @messages(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) {
   dist.send %y to 1 channel 1 : tensor<64x64xf32>
   return
 }
+
+// Nothing moves from one step of a pipeline to another, whatever it would free.
+// CHECK-LABEL: func.func @steps
+// CHECK: %[[A:.*]] = nn.broadcast
+// CHECK-NEXT: dist.step "forward" chunk 0 micro 1
+// CHECK-NEXT: nn.reduce %[[A]]
+// CHECK-NEXT: %[[B:.*]] = nn.broadcast
+// CHECK-NEXT: nn.reduce %[[B]]
+func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
+  dist.step "forward" chunk 0 micro 0
+  %a = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
+  dist.step "forward" chunk 0 micro 1
+  %b = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
+  %p = nn.reduce %a {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
+  %q = nn.reduce %b {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
+  return %p, %q : tensor<64xf32>, tensor<64xf32>
+}
+
+// What all stages of a pipeline do together keeps its order.
+// CHECK-LABEL: func.func @over_stages
+// CHECK: dist.collective all_reduce %arg1
+// CHECK: dist.collective all_reduce
+func.func @over_stages(%x: tensor<64xf32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
+  %a = nn.sum_squares %x : (tensor<64xf32>) -> tensor<f32>
+  %b = dist.collective all_reduce %y over <"pipe"=2> shape [] reduce sum {dist.over_stages} : tensor<f32> -> tensor<f32>
+  %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.over_stages} : tensor<f32> -> tensor<f32>
+  return %b, %c : tensor<f32>, tensor<f32>
+}

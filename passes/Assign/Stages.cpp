@@ -1,0 +1,292 @@
+// Which chunk every forward operator is part of.
+#include "passes/Assign/Stages.h"
+#include "dialects/dist/Cost.h"
+#include "dialects/dist/Reshard.h"
+#include "lib/Support/Location.h"
+#include "passes/Assign/Pattern.h"
+#include "passes/Pipeline/Schedule.h"
+#include "llvm/ADT/SetVector.h"
+
+using namespace mlir;
+using namespace tessera;
+
+StringRef tessera::gradientOfParameter(Operation *op) {
+  auto of = isa<nn::AccOp>(op) ? op->getAttrOfType<StringAttr>("nn.cotangent_of") : StringAttr();
+  return of && of.getValue().starts_with("@") ? of.getValue().drop_front() : StringRef();
+}
+
+bool tessera::isGradient(Operation *op) {
+  return op->hasAttr("nn.grad_of") || (op->hasAttr("nn.cotangent_of") && gradientOfParameter(op).empty());
+}
+
+Dependence::Dependence(func::FuncOp func) {
+  DenseSet<Value> onInput(func.getArguments().begin(), func.getArguments().end()), onParameter;
+  DenseSet<Operation *> behind; // what follows whole gradients
+  for (Operation &op : func.getBody().front()) {
+    auto any = [&](auto &&test) { return llvm::any_of(op.getOperands(), test); };
+    if (!gradientOfParameter(&op).empty() || any([&](Value v) { return behind.contains(v.getDefiningOp()); }))
+      behind.insert(&op);
+    bool input = any([&](Value v) { return onInput.contains(v); }),
+         parameter = any([&](Value v) { return onParameter.contains(v); });
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr());
+      parameter = variable && variable.getRole() == "parameter";
+    }
+    for (Value result : op.getResults()) {
+      if (input)
+        onInput.insert(result);
+      if (parameter)
+        onParameter.insert(result);
+    }
+    if (input && parameter && isa<nn::FactorOpInterface>(op) && !isGradient(&op) && !behind.contains(&op))
+      placed.insert(&op);
+  }
+}
+
+namespace {
+
+double bytesOf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type ? double(type.getNumElements()) * dist::elementBytes(type.getElementType()) : 0;
+}
+
+// The modelled time of an operator: arithmetic or memory, whichever is slower.
+double secondsOf(nn::FactorOpInterface op) {
+  constexpr double kFlops = 5e10, kBytes = 1e10;
+  nn::FactorRule rule = op.getFactorRule();
+  if (rule.isReshape)
+    return 0;
+  double points = 1, bytes = 0;
+  for (const nn::Factor &factor : rule.factors)
+    points *= double(factor.size);
+  for (Value v : op->getOperands())
+    bytes += bytesOf(v);
+  for (Value v : op->getResults())
+    bytes += bytesOf(v);
+  return std::max(2 * points / kFlops, bytes / kBytes);
+}
+
+// What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.
+bool isLayer(Operation *op) {
+  int weight = parameterOperand(op);
+  return weight >= 0 && cast<RankedTensorType>(op->getOperand(weight).getType()).getRank() >= 2;
+}
+
+class Chunks {
+public:
+  Chunks(ModuleOp module, const Plan &plan, const dist::Mesh &mesh)
+      : module(module), plan(plan), rule(*plan.pipeline) {
+    for (const dist::AxisRef &axis : mesh.declared())
+      if (axis.name == rule.axis)
+        shape.stages = axis.size;
+  }
+  LogicalResult run();
+
+private:
+  InFlightDiagnostic error(PlanPosition at) {
+    if (at.line == 0)
+      return module.emitError();
+    return emitError(FileLineColLoc::get(module.getContext(), plan.file, at.line, at.column));
+  }
+  LogicalResult checkAxis();
+  LogicalResult balance(func::FuncOp func, ArrayRef<Operation *> ops);
+  LogicalResult follow(func::FuncOp func, ArrayRef<Operation *> ops);
+  void adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &known);
+
+  ModuleOp module;
+  const Plan &plan;
+  const PipelineRule &rule;
+  pipeline::Shape shape;
+  DenseMap<Operation *, int64_t> chunks;
+};
+
+} // namespace
+
+// The pipeline's axis is its own: no input and no operator is split over it.
+LogicalResult Chunks::checkAxis() {
+  for (const InputRule &input : plan.inputs)
+    if (llvm::is_contained(input.axes, rule.axis))
+      return error(input.at) << "input \"" << input.match << "\" is split over \"" << rule.axis
+                             << "\", which is the pipeline's axis; split it over another axis";
+  for (const OpRule &op : plan.ops)
+    if (llvm::is_contained(op.axes, rule.axis))
+      return error(op.at) << "\"" << op.match << "\" is given axis \"" << rule.axis
+                          << "\", which is the pipeline's; use another axis, or [pipeline] stages";
+  for (const ValueRule &value : plan.values)
+    for (auto &[dim, axes] : value.split)
+      if (llvm::is_contained(axes, rule.axis))
+        return error(value.at) << "value \"" << value.match << "\" is split over \"" << rule.axis
+                               << "\", which is the pipeline's axis; split it over another axis";
+  if (llvm::is_contained(plan.zero.axes, rule.axis))
+    return error(plan.zero.at)
+           << "[zero] is given axis \"" << rule.axis
+           << "\", which is the pipeline's: its ranks have different parameters; use another axis";
+  return success();
+}
+
+// Contiguous runs of operators such that the slowest chunk, with what it receives and sends, is as fast as
+// can be; among equals, those that send least.
+LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
+  int64_t layers = llvm::count_if(ops, isLayer), n = ops.size();
+  if (layers < shape.chunks) {
+    std::string why;
+    if (shape.chunks > shape.stages)
+      why =
+          " of schedule " + rule.schedule + " (" + std::to_string(shape.chunks / shape.stages) + " a stage)";
+    return error(rule.at) << "the model has " << layers
+                          << " layers (products and lookups with a parameter), fewer than the "
+                          << shape.chunks
+                          << (shape.chunks > shape.stages ? " chunks" : " stages of the pipeline") << why
+                          << "; use at most " << std::max<int64_t>(1, layers * shape.stages / shape.chunks)
+                          << " stages";
+  }
+  dist::Link link = dist::CostModel().link(rule.axis);
+  DenseMap<Operation *, int64_t> position;
+  for (auto [i, op] : llvm::enumerate(ops))
+    position[op] = i;
+  std::vector<double> work(n + 1), crossing(n + 1); // before operator i
+  std::vector<int64_t> depth(n + 1);
+  for (int64_t i = 0; i < n; ++i) {
+    work[i + 1] = work[i] + secondsOf(cast<nn::FactorOpInterface>(ops[i]));
+    depth[i + 1] = depth[i] + isLayer(ops[i]);
+    for (Value result : ops[i]->getResults()) {
+      int64_t last = i;
+      for (Operation *user : result.getUsers())
+        if (auto it = position.find(user); it != position.end())
+          last = std::max(last, it->second);
+      for (int64_t k = i + 1; k <= last; ++k)
+        crossing[k] += link.beta * bytesOf(result);
+    }
+  }
+  // Only cuts that send no more than their neighbours.
+  std::vector<int64_t> cuts = {0};
+  for (int64_t i = 1; i < n; ++i)
+    if (crossing[i] <= crossing[i - 1] && crossing[i] <= crossing[i + 1 < n ? i + 1 : i])
+      cuts.push_back(i);
+  cuts.push_back(n);
+  using Key = std::pair<double, double>; // slowest chunk, all that is sent
+  const Key never{1e300, 0};
+  size_t k = cuts.size();
+  std::vector<std::vector<Key>> best(shape.chunks + 1, std::vector<Key>(k, never));
+  std::vector<std::vector<size_t>> from(shape.chunks + 1, std::vector<size_t>(k));
+  best[0][0] = {0, 0};
+  for (int64_t chunk = 1; chunk <= shape.chunks; ++chunk)
+    for (size_t j = 1; j < k; ++j)
+      for (size_t i = 0; i < j; ++i) {
+        if (best[chunk - 1][i] == never || depth[cuts[j]] == depth[cuts[i]])
+          continue;
+        double seconds = work[cuts[j]] - work[cuts[i]] + crossing[cuts[i]] + crossing[cuts[j]];
+        Key key{std::max(best[chunk - 1][i].first, seconds), best[chunk - 1][i].second + crossing[cuts[j]]};
+        if (key < best[chunk][j])
+          best[chunk][j] = key, from[chunk][j] = i;
+      }
+  if (best[shape.chunks][k - 1] == never)
+    return error(rule.at) << "the model has no " << shape.chunks - 1
+                          << " places to cut it at; use fewer stages, or list them in [pipeline] stages";
+  size_t end = k - 1;
+  for (int64_t chunk = shape.chunks; chunk > 0; --chunk) {
+    size_t begin = from[chunk][end];
+    for (int64_t i = cuts[begin]; i < cuts[end]; ++i)
+      chunks[ops[i]] = chunk - 1;
+    end = begin;
+  }
+  return success();
+}
+
+// By the plan's globs; what they do not name goes with the latest of its operands.
+LogicalResult Chunks::follow(func::FuncOp func, ArrayRef<Operation *> ops) {
+  for (Operation *op : ops) {
+    int64_t least = 0;
+    Operation *source = nullptr;
+    for (Value operand : op->getOperands())
+      if (auto it = chunks.find(operand.getDefiningOp()); it != chunks.end() && it->second >= least)
+        least = it->second, source = operand.getDefiningOp();
+    std::optional<size_t> named;
+    std::vector<std::string> names = namesOf(op);
+    for (size_t list = 0; list < rule.stages.size() && !named; ++list)
+      if (llvm::any_of(rule.stages[list], [&](const std::string &glob) {
+            return llvm::any_of(names, [&](const std::string &n) { return globMatches(glob, n); });
+          }))
+        named = list;
+    chunks[op] = named ? int64_t(*named) : least;
+    if (named && int64_t(*named) < least)
+      return error(rule.stagesAt[*named])
+             << "stages form a cycle: \""
+             << (names.empty() ? op->getName().getStringRef().str() : names.front()) << "\" of list "
+             << *named << " uses a value of \"" << nodeName(source->getLoc()) << "\", which is of list "
+             << least << "; values flow to later lists only: move it to list " << least << " or later";
+  }
+  for (size_t list = 0; list < rule.stages.size(); ++list)
+    for (const std::string &glob : rule.stages[list]) {
+      bool matches = llvm::any_of(ops, [&](Operation *op) {
+        return llvm::any_of(namesOf(op), [&](const std::string &n) { return globMatches(glob, n); });
+      });
+      if (!matches)
+        return error(rule.stagesAt[list])
+               << "no operator, module or parameter that belongs to a stage is named \"" << glob << "\""
+               << nearestName(module, glob);
+    }
+  for (int64_t list = 0; list < shape.chunks; ++list)
+    if (llvm::none_of(chunks, [&](auto &entry) { return entry.second == list; }))
+      return error(rule.stagesAt[list])
+             << "list " << list
+             << " of stages has no operator of its own; earlier lists match all that it names";
+  return success();
+}
+
+// As in another program of the module; what is not in that one goes with the latest of its operands.
+void Chunks::adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &known) {
+  for (Operation *op : ops) {
+    int64_t chunk = 0;
+    for (Value operand : op->getOperands())
+      chunk = std::max(chunk, chunks.lookup(operand.getDefiningOp()));
+    auto id = op->getAttrOfType<StringAttr>("nn.id");
+    auto it = id ? known.find(id.getValue()) : known.end();
+    chunks[op] = it == known.end() ? chunk : it->second;
+  }
+}
+
+LogicalResult Chunks::run() {
+  const pipeline::Schedule &schedule = *pipeline::findSchedule(rule.schedule);
+  shape.chunks = rule.stages.empty() ? shape.stages * schedule.chunksPerStage : int64_t(rule.stages.size());
+  shape.micro = plan.microbatches;
+  if (failed(checkAxis()))
+    return failure();
+  // An axis of one rank is no pipeline.
+  if (shape.stages == 1)
+    return success();
+  if (std::string why = schedule.refusal(shape); !why.empty())
+    return error(rule.at) << "pipeline schedule " << rule.schedule << " " << why;
+  dist::Pipeline pipeline{rule.axis, rule.schedule, {}, shape.stages};
+  for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+    pipeline.stages.push_back(schedule.stageOf(chunk, shape.stages));
+  pipeline.setOn(module);
+  // The training program first: operators of other programs have the chunk of the same operator there.
+  SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
+  llvm::stable_sort(funcs, [](func::FuncOp a, func::FuncOp b) {
+    return !a.getOps<nn::AssignOp>().empty() && b.getOps<nn::AssignOp>().empty();
+  });
+  llvm::StringMap<int64_t> known;
+  for (func::FuncOp func : funcs) {
+    Dependence dependence(func);
+    ArrayRef<Operation *> ops = dependence.places();
+    auto idOf = [](Operation *op) { return op->getAttrOfType<StringAttr>("nn.id"); };
+    if (!known.empty())
+      adopt(ops, known);
+    else if (failed(rule.stages.empty() ? balance(func, ops) : follow(func, ops)))
+      return failure();
+    for (Operation *op : ops) {
+      int64_t chunk = chunks.at(op);
+      dist::PipelinePart{chunk, dist::PipelineWork::Forward}.setOn(op);
+      if (idOf(op))
+        known[idOf(op).getValue()] = chunk;
+    }
+    if (!func.getOps<nn::AssignOp>().empty() && failed(stageTraining(func, dependence, pipeline)))
+      return failure();
+  }
+  return success();
+}
+
+LogicalResult tessera::assignStages(ModuleOp module, const Plan &plan, const dist::Mesh &mesh) {
+  return Chunks(module, plan, mesh).run();
+}

@@ -1,0 +1,272 @@
+// A stage's program of one microbatch becomes that of the whole step, in the order of the schedule.
+#include "dialects/dist/Pipeline.h"
+#include "dialects/dist/Reshard.h"
+#include "dialects/nn/NN.h"
+#include "mlir/IR/IRMapping.h"
+#include "passes/Pipeline/Schedule.h"
+#include "passes/Schedule/Passes.h"
+#include "passes/Schedule/PipelineMessages.h"
+#include "llvm/ADT/MapVector.h"
+#include <map>
+
+namespace tessera {
+#define GEN_PASS_DEF_EMITPIPELINE
+#include "passes/Schedule/Passes.h.inc"
+} // namespace tessera
+
+using namespace mlir;
+using namespace tessera;
+using dist::PipelinePart;
+using dist::PipelineWork;
+
+namespace {
+
+// Whether the operator itself depends on which microbatch runs, or is not to be kept for all of them.
+bool readsMicro(Operation *op) {
+  if (op->hasAttr(dist::kGatherAttr))
+    return true;
+  return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
+    auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
+    return axes &&
+           llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
+  });
+}
+
+class StageEmitter {
+public:
+  StageEmitter(func::FuncOp func, const std::vector<pipeline::Step> &steps, const PipelineMessages &messages,
+               bool splitsBackward, int64_t micro)
+      : func(func), steps(steps), stage(func->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt()),
+        messages(messages), splitsBackward(splitsBackward), old(func.getBody().front()), b(func.getContext()),
+        ofMicro(micro) {}
+  LogicalResult run();
+
+private:
+  LogicalResult checkSums();
+  // When an operator runs: before the first microbatch, in steps of its part, once a microbatch before its
+  // first use, after the last.
+  enum class When { Before, Step, Use, After };
+  void classify();
+  void emitStep(size_t place);
+  void emitIn(Operation *op, IRMapping &map);
+  Value valueIn(Value value, IRMapping &map);
+  void emitAfter();
+  void send(dist::SendOp op, int64_t micro, Value value);
+  void wait(const PipelineMessage &message);
+  void waitForAll();
+  bool belongs(Operation *op, const pipeline::Step &step) const;
+
+  func::FuncOp func;
+  const std::vector<pipeline::Step> &steps;
+  const int64_t stage;
+  const PipelineMessages &messages;
+  const bool splitsBackward;
+  Block &old;
+  OpBuilder b;
+  DenseMap<Operation *, When> when;
+  IRMapping whole; // what every microbatch shares, and sums
+  std::vector<IRMapping> ofMicro;
+  DenseMap<Value, Value> sums;              // result of an accumulate -> what has been added so far
+  DenseMap<int64_t, Operation *> receives;  // channel -> the receive of one microbatch
+  std::map<PipelineMessage, Value> sending; // messages that have not been waited for -> tokens
+};
+
+} // namespace
+
+void StageEmitter::classify() {
+  DenseSet<Operation *> varies; // with the microbatch
+  for (Operation &op : old) {
+    auto part = PipelinePart::of(&op);
+    bool after = part && part->work == PipelineWork::Update, inStep = false, micro = readsMicro(&op);
+    if (auto receive = dyn_cast<dist::RecvOp>(op))
+      receives[receive.getChannel()] = &op;
+    if (auto send = dyn_cast<dist::SendOp>(op))
+      after |= !messages.channels.contains(send.getChannel());
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp()) {
+        after |= isa<dist::AccumulateOp>(def) || when.lookup(def) == When::After;
+        inStep |= when.lookup(def) == When::Step;
+        micro |= varies.contains(def);
+      }
+    if (micro || inStep)
+      varies.insert(&op);
+    when[&op] = after ? When::After : part ? When::Step : micro || inStep ? When::Use : When::Before;
+  }
+}
+
+bool StageEmitter::belongs(Operation *op, const pipeline::Step &step) const {
+  if (when.lookup(op) != When::Step)
+    return false;
+  return stepOf(*PipelinePart::of(op), step.micro, splitsBackward) == step;
+}
+
+// A value as the microbatch has it. What no step has of its own is made before its first use.
+Value StageEmitter::valueIn(Value value, IRMapping &map) {
+  if (map.contains(value))
+    return map.lookup(value);
+  if (Operation *def = value.getDefiningOp(); def && when.lookup(def) == When::Use)
+    emitIn(def, map);
+  return map.lookupOrDefault(whole.lookupOrDefault(value));
+}
+
+void StageEmitter::emitIn(Operation *op, IRMapping &map) {
+  for (Value operand : op->getOperands())
+    map.map(operand, valueIn(operand, map));
+  b.clone(*op, map);
+}
+
+void StageEmitter::send(dist::SendOp op, int64_t micro, Value value) {
+  auto type = dist::TokenType::get(b.getContext(), cast<RankedTensorType>(value.getType()));
+  auto start = dist::SendStartOp::create(b, op.getLoc(), type, value, op.getStage(), op.getChannel());
+  sending[{int64_t(op.getChannel()), micro}] = start.getToken();
+}
+
+void StageEmitter::wait(const PipelineMessage &message) {
+  auto it = sending.find(message);
+  dist::SendWaitOp::create(b, it->second.getLoc(), it->second);
+  sending.erase(it);
+}
+
+void StageEmitter::waitForAll() {
+  while (!sending.empty())
+    wait(sending.begin()->first);
+}
+
+void StageEmitter::emitStep(size_t place) {
+  const pipeline::Step &step = steps[place];
+  dist::StepOp::create(b, func.getLoc(), dist::workName(PipelineWork(int(step.work))), step.chunk,
+                       step.micro);
+  IRMapping &map = ofMicro[step.micro];
+  for (const PipelineMessage &message : messages.stages[stage].receives[place])
+    emitIn(receives.at(message.channel), ofMicro[message.micro]);
+  for (Operation &op : old) {
+    if (!belongs(&op, step) || isa<dist::RecvOp>(op))
+      continue;
+    if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) {
+      Value term = valueIn(accumulate.getTerm(), map);
+      Value &sum = sums[accumulate.getResult()];
+      sum = sum ? nn::AddOp::create(b, op.getLoc(), term.getType(), sum, term).getResult() : term;
+    } else if (auto sent = dyn_cast<dist::SendOp>(op)) {
+      send(sent, step.micro, valueIn(sent.getSource(), map));
+    } else {
+      emitIn(&op, map);
+    }
+  }
+  for (const PipelineMessage &message : messages.stages[stage].waits[place])
+    wait(message);
+}
+
+void StageEmitter::emitAfter() {
+  dist::StepOp::create(b, func.getLoc(), dist::workName(PipelineWork::Update), 0, 0);
+  waitForAll();
+  for (auto [result, sum] : sums)
+    whole.map(result, sum);
+  // With one microbatch nothing is accumulated: values of its steps are used as they are.
+  auto lookup = [&](Value v) { return whole.contains(v) ? whole.lookup(v) : ofMicro[0].lookupOrDefault(v); };
+  for (Operation &op : old) {
+    if (when.lookup(&op) != When::After && !op.hasTrait<OpTrait::IsTerminator>())
+      continue;
+    for (Value operand : op.getOperands()) {
+      Operation *def = operand.getDefiningOp();
+      if (def && when.lookup(def) == When::Use && !whole.contains(operand) && !ofMicro[0].contains(operand))
+        emitIn(def, ofMicro[0]);
+      whole.map(operand, lookup(operand));
+    }
+    if (op.hasTrait<OpTrait::IsTerminator>())
+      waitForAll();
+    if (auto sent = dyn_cast<dist::SendOp>(op))
+      send(sent, 0, whole.lookup(sent.getSource()));
+    else
+      b.clone(op, whole);
+  }
+}
+
+LogicalResult StageEmitter::checkSums() {
+  for (Operation &op : old)
+    for (Value operand : op.getOperands())
+      if (Operation *def = operand.getDefiningOp();
+          def && ofMicro.size() > 1 && when.lookup(&op) == When::After && !isa<dist::AccumulateOp>(def) &&
+          (when.lookup(def) == When::Step || when.lookup(def) == When::Use))
+        return op.emitOpError("uses a value of one microbatch beside a sum over all of them");
+  return success();
+}
+
+LogicalResult StageEmitter::run() {
+  classify();
+  if (failed(checkSums()))
+    return failure();
+  auto *block = new Block();
+  for (BlockArgument arg : old.getArguments())
+    whole.map(arg, block->addArgument(arg.getType(), arg.getLoc()));
+  b.setInsertionPointToEnd(block);
+  for (Operation &op : old)
+    if (when.lookup(&op) == When::Before && !op.hasTrait<OpTrait::IsTerminator>())
+      b.clone(op, whole);
+  for (size_t place = 0; place < steps.size(); ++place)
+    emitStep(place);
+  emitAfter();
+  old.dropAllReferences();
+  old.erase();
+  func.getBody().push_back(block);
+  return success();
+}
+
+namespace {
+struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
+  void runOnOperation() override {
+    ModuleOp module = getOperation();
+    std::optional<dist::Pipeline> pipe = dist::Pipeline::of(module);
+    if (!pipe)
+      return;
+    const pipeline::Schedule *schedule = pipeline::findSchedule(pipe->schedule);
+    if (!schedule) {
+      module.emitError("has the unknown pipeline schedule \"")
+          << pipe->schedule << "\"; schedules are " << pipeline::scheduleNames();
+      return signalPassFailure();
+    }
+    llvm::MapVector<StringAttr, SmallVector<func::FuncOp>> programs;
+    for (auto func : module.getOps<func::FuncOp>())
+      if (auto name = func->getAttrOfType<StringAttr>(dist::kProgramAttr))
+        programs[name].push_back(func);
+    for (auto &[name, funcs] : programs)
+      if (failed(emit(module, *pipe, *schedule, name, funcs)))
+        return signalPassFailure();
+  }
+
+  LogicalResult emit(ModuleOp module, const dist::Pipeline &pipe, const pipeline::Schedule &schedule,
+                     StringAttr name, SmallVectorImpl<func::FuncOp> &funcs) {
+    auto stageOf = [](func::FuncOp func) {
+      return func->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt();
+    };
+    llvm::sort(funcs, [&](func::FuncOp a, func::FuncOp c) { return stageOf(a) < stageOf(c); });
+    if (int64_t(funcs.size()) != pipe.numStages)
+      return module.emitError("program ")
+             << name << " has functions for " << funcs.size() << " of " << pipe.numStages << " stages";
+    bool trains = llvm::any_of(funcs, [](func::FuncOp func) {
+      return llvm::any_of(func.getBody().front(), [](Operation &op) {
+        auto part = PipelinePart::of(&op);
+        return part && part->work != PipelineWork::Forward;
+      });
+    });
+    int64_t micro = 1;
+    if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"); attr && trains)
+      micro = attr.getInt();
+    pipeline::Shape shape{pipe.numStages, int64_t(pipe.stages.size()), micro};
+    pipeline::Order order = trains ? schedule.order(shape) : pipeline::Order(shape.stages);
+    // Inference runs the whole batch through the chunks once.
+    for (int64_t chunk = 0; chunk < shape.chunks && !trains; ++chunk)
+      order[pipe.stages[chunk]].push_back({pipeline::Work::Forward, chunk, 0});
+    std::optional<pipeline::Simulation> simulation = pipeline::simulate(schedule, shape, order);
+    if (!simulation)
+      return module.emitError("program ") << name << ": in schedule " << pipe.schedule << " with " << micro
+                                          << " microbatches a stage waits for ever";
+    PipelineMessages messages = planMessages(funcs, order, *simulation, schedule.splitsBackward, micro);
+    for (auto [func, steps] : llvm::zip(funcs, order)) {
+      if (failed(StageEmitter(func, steps, messages, schedule.splitsBackward, micro).run()))
+        return failure();
+      numSteps += steps.size();
+    }
+    return success();
+  }
+};
+} // namespace
