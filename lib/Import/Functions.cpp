@@ -1,6 +1,8 @@
 // Inlines model-local functions.
 #include "lib/Import/Functions.h"
 #include "lib/Import/ImportError.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallVector.h"
 
 namespace tessera {
 namespace {
@@ -9,19 +11,26 @@ class Inliner {
 public:
   explicit Inliner(const std::vector<OnnxFunction> &functions) {
     for (const OnnxFunction &function : functions)
-      byName[{function.domain, function.name}] = &function;
+      if (!byName.try_emplace({function.domain, function.name}, &function).second)
+        throw ImportError("function '" + function.name + "' of domain '" + function.domain +
+                          "' is defined twice");
   }
 
-  void expand(OnnxNode node, std::vector<OnnxNode> &result, int depth) {
+  void expand(OnnxNode node, std::vector<OnnxNode> &result) {
+    // Without limits a small file could ask for more nodes than there is memory.
+    if (++expanded > maxNodes)
+      throw ImportError("the file's functions expand to more than " + llvm::Twine(maxNodes) + " nodes");
     auto found = byName.find({node.domain, node.opType});
     if (found == byName.end()) {
       result.push_back(std::move(node));
       return;
     }
     const OnnxFunction &function = *found->second;
-    // ONNX forbids recursion; without a limit a malicious file would never end.
-    if (depth > 32 || result.size() > 10'000'000)
-      throw ImportError("function '" + function.name + "' calls itself");
+    if (llvm::is_contained(calls, &function))
+      throw ImportError("function '" + function.name + "' calls itself, which ONNX forbids");
+    if (calls.size() >= maxDepth)
+      throw ImportError("functions are nested more than " + llvm::Twine(maxDepth) + " deep, the last is '" +
+                        function.name + "'");
     if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
       throw ImportError("node '" + node.name + "' passes more values than function '" + function.name +
                         "' takes");
@@ -34,6 +43,7 @@ public:
       if (!node.outputs[i].empty())
         names[function.outputs[i]] = node.outputs[i];
     auto rename = [&](std::string &name) { name = names.try_emplace(name, prefix + name).first->second; };
+    calls.push_back(&function);
     for (OnnxNode inner : function.nodes) {
       for (std::string &input : inner.inputs)
         rename(input);
@@ -43,8 +53,9 @@ public:
       inner.name = prefix + inner.name;
       if (inner.module.empty())
         inner.module = node.module;
-      expand(std::move(inner), result, depth + 1);
+      expand(std::move(inner), result);
     }
+    calls.pop_back();
   }
 
 private:
@@ -68,7 +79,11 @@ private:
     }
   }
 
+  static constexpr size_t maxNodes = 1'000'000, maxDepth = 100;
+
   std::map<std::pair<std::string, std::string>, const OnnxFunction *> byName;
+  llvm::SmallVector<const OnnxFunction *> calls; // around the node at hand
+  size_t expanded = 0;
 };
 
 } // namespace
@@ -79,7 +94,7 @@ void inlineFunctions(OnnxGraph &graph, const std::vector<OnnxFunction> &function
   Inliner inliner(functions);
   std::vector<OnnxNode> nodes;
   for (OnnxNode &node : graph.nodes)
-    inliner.expand(std::move(node), nodes, 0);
+    inliner.expand(std::move(node), nodes);
   graph.nodes = std::move(nodes);
 }
 

@@ -1,5 +1,6 @@
 // The walk over an ONNX graph that builds the nn module.
 #include "lib/Import/Import.h"
+#include "dialects/nn/Size.h"
 #include "lib/Import/Binding.h"
 #include "lib/Import/Importer.h"
 #include "lib/Import/Parameters.h"
@@ -23,7 +24,7 @@ public:
     checkSupported();
     std::map<std::string, Shape> inputs = bindInputs(graph, options.binds);
     ParameterPlan plan = planParameters(graph, options);
-    Location loc = NameLoc::get(builder.getStringAttr(graph.path));
+    Location loc = FileLineColLoc::get(&context, graph.path, 0, 0); // the file as a whole
     module = ModuleOp::create(loc);
     builder.setInsertionPointToEnd(module->getBody());
     func::FuncOp function = createFunction(inputs, loc);
@@ -86,6 +87,9 @@ private:
         throw ImportError("graph input '" + input.name + "' has the element type " +
                           Twine(static_cast<int>(input.type)) + ", which is not supported");
       types.push_back(RankedTensorType::get(shape->second, element));
+      if (!nn::hasReasonableSize(types.back()))
+        throw ImportError("graph input '" + input.name +
+                          "' has more elements than any machine can hold; is a dimension wrong?");
       locations.push_back(NameLoc::get(builder.getStringAttr(input.name)));
       attributes.push_back(
           builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(input.name)),
@@ -113,6 +117,9 @@ private:
       }
       const ParameterInfo &info = parameter->second;
       auto type = RankedTensorType::get(tensor.dims, elementType(&context, tensor.type));
+      if (!nn::hasReasonableSize(type))
+        throw ImportError("initializer '" + tensor.name +
+                          "' has more elements than any machine can hold; is a dimension wrong?");
       StringAttr symbol = addVariable(*module, tensor.name, type, "parameter", emitter.loc);
       Operation *variable = SymbolTable::lookupSymbolIn(*module, symbol);
       if (info.trained)
@@ -216,8 +223,9 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const Impor
   try {
     return GraphImporter(readOnnx(path), options, context, weights).run();
   } catch (const ImportError &error) {
-    if (*error.what())
-      emitError(NameLoc::get(StringAttr::get(&context, path))) << error.what();
+    llvm::StringRef what = error.what();
+    if (!what.empty())
+      emitError(UnknownLoc::get(&context)) << (what.starts_with("'" + path + "'") ? "" : "'" + path + "': ") << what;
     return failure();
   }
 }

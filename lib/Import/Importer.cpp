@@ -1,5 +1,6 @@
 // The emitter and the node at hand.
 #include "lib/Import/Importer.h"
+#include "dialects/nn/Size.h"
 #include "lib/Import/Evaluate.h"
 #include "lib/Import/ops/Families.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -22,8 +23,19 @@ const HostTensor *Emitter::known(Value value) {
   return &*entry.tensor;
 }
 
+/// Sizes come from the file: products of them must not overflow in what follows.
+static Type checked(Type type) {
+  if (!nn::hasReasonableSize(type)) {
+    std::string text;
+    llvm::raw_string_ostream(text) << type;
+    throw ImportError("a value of type " + text +
+                      " has more elements than any machine can hold; is a dimension wrong?");
+  }
+  return type;
+}
+
 Value Emitter::constant(HostTensor tensor, llvm::StringRef name) {
-  Type type = RankedTensorType::get(tensor.shape, tensor.type);
+  Type type = checked(RankedTensorType::get(tensor.shape, tensor.type));
   Value placeholder =
       UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
   knownValues[placeholder] = {std::move(tensor), nullptr, name.str()};
@@ -35,7 +47,7 @@ Value Emitter::initializer(const OnnxTensor &tensor) {
   if (!element)
     throw ImportError("initializer '" + tensor.name + "' has the element type " +
                       Twine(static_cast<int>(tensor.type)) + ", which is not supported");
-  Type type = RankedTensorType::get(tensor.dims, element);
+  Type type = checked(RankedTensorType::get(tensor.dims, element));
   Value placeholder =
       UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
   knownValues[placeholder] = {std::nullopt, &tensor, tensor.name};
@@ -48,6 +60,7 @@ Value Emitter::splat(Type elementType, double value, llvm::ArrayRef<int64_t> sha
 Value Emitter::scalarLike(Value like, double value) { return splat(elementOf(like), value); }
 
 Value Emitter::folded(Operation *op) {
+  checked(op->getResult(0).getType());
   llvm::SmallVector<const HostTensor *> operands;
   for (Value operand : op->getOperands()) {
     const HostTensor *tensor = known(operand);
@@ -113,6 +126,9 @@ Value Emitter::slice(Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef
 }
 
 Value Emitter::slice(Value value, int64_t dim, int64_t start, int64_t size) {
+  if (dim >= rankOf(value) || start < 0 || size < 0 || start > shapeOf(value)[dim] - size)
+    throw ImportError("there are no elements " + Twine(start) + " to " + Twine(start + size) +
+                      " along dimension " + Twine(dim) + " of " + text(shapeOf(value)));
   Shape starts(rankOf(value), 0), sizes(shapeOf(value)), steps(rankOf(value), 1);
   starts[dim] = start;
   sizes[dim] = size;
@@ -198,6 +214,9 @@ const std::vector<Value> &NodeImport::sequence(size_t i) const {
 
 std::vector<int64_t> NodeImport::ints(size_t i) const {
   const HostTensor *tensor = known(i);
+  if (tensor && tensor->shape.size() > 1)
+    fail("input " + Twine(i) + " ('" + node.inputs[i] + "') has " + Twine(tensor->shape.size()) +
+         " dimensions, a list of integers has one");
   std::optional<std::vector<int64_t>> result = tensor ? tensor->asInts() : std::nullopt;
   if (!result)
     fail("input " + Twine(i) + " ('" + node.inputs[i] +

@@ -14,7 +14,7 @@ using llvm::Twine;
 namespace tessera {
 
 std::shared_ptr<MappedFile> MappedFile::open(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (fd < 0)
     throw ImportError("cannot open '" + Twine(path) + "': " + std::strerror(errno));
   struct stat info;
@@ -25,7 +25,7 @@ std::shared_ptr<MappedFile> MappedFile::open(const std::string &path) {
   int failure = errno;
   close(fd);
   if (!regular)
-    throw ImportError("'" + Twine(path) + "' is not a file");
+    throw ImportError("'" + Twine(path) + "' is not a regular file");
   if (begin == MAP_FAILED)
     throw ImportError("cannot map '" + Twine(path) + "': " + std::strerror(failure));
   return std::shared_ptr<MappedFile>(new MappedFile(static_cast<const char *>(begin), info.st_size));

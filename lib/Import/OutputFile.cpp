@@ -1,6 +1,7 @@
 // See OutputFile.h.
 #include "lib/Import/OutputFile.h"
 #include "lib/Import/MappedFile.h"
+#include "llvm/Support/Signals.h"
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -15,6 +16,8 @@ OutputFile::OutputFile(std::string path) : path(std::move(path)) {
   fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (fd < 0)
     error = errno;
+  else
+    llvm::sys::RemoveFileOnSignal(temporary);
 }
 
 OutputFile::~OutputFile() {
@@ -22,6 +25,7 @@ OutputFile::~OutputFile() {
     ::close(fd);
   if (!published)
     ::unlink(temporary.c_str());
+  llvm::sys::DontRemoveFileOnSignal(temporary);
 }
 
 void OutputFile::write(llvm::StringRef bytes) {

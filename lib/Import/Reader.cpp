@@ -77,7 +77,7 @@ private:
     google::protobuf::io::CodedInputStream coded(&stream);
     coded.SetTotalBytesLimit(INT32_MAX);
     if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
-      throw ImportError("'" + path + "' is not a whole ONNX model: it is truncated, or another kind of file");
+      throw ImportError("'" + path + "' is not a whole ONNX model: it is truncated, nested too deeply, or another kind of file");
     if (!model->has_graph() || model->opset_import_size() == 0)
       throw ImportError("'" + path + "' is not an ONNX model: it has no graph or no opset");
   }
@@ -301,9 +301,12 @@ void checkOrder(const OnnxGraph &graph) {
   std::set<std::string> initializers;
   for (const OnnxTensor &tensor : graph.initializers)
     initializers.insert(tensor.name);
-  for (const OnnxValueInfo &input : graph.inputs)
+  for (const OnnxValueInfo &input : graph.inputs) {
+    if (input.name.empty())
+      throw ImportError("a graph input has no name");
     if (!initializers.count(input.name)) // an initializer may also be an input with that default
       define(input.name, "a graph input");
+  }
   for (const OnnxTensor &tensor : graph.initializers)
     define(tensor.name, "an initializer");
   for (const OnnxNode &node : graph.nodes) {
@@ -317,9 +320,15 @@ void checkOrder(const OnnxGraph &graph) {
     for (const std::string &output : node.outputs)
       define(output, "node '" + node.name + "'");
   }
-  for (const OnnxValueInfo &output : graph.outputs)
+  if (graph.outputs.empty())
+    throw ImportError("the graph has no outputs");
+  std::set<std::string> outputs;
+  for (const OnnxValueInfo &output : graph.outputs) {
     if (!defined.count(output.name))
       throw ImportError("nothing defines the graph output '" + output.name + "'");
+    if (!outputs.insert(output.name).second)
+      throw ImportError("the graph output '" + output.name + "' is listed twice");
+  }
 }
 
 } // namespace

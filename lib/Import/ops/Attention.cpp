@@ -95,7 +95,7 @@ void rotaryEmbedding(NodeImport &n) {
   int64_t width = shapeOf(rows)[3], rotated = n.intAttr("rotary_embedding_dim", 0);
   if (!rotated)
     rotated = width;
-  if (rotated % 2 || rotated > width)
+  if (rotated % 2 || rotated < 0 || rotated > width)
     n.fail("rotary_embedding_dim does not fit the heads");
   auto table = [&](size_t input) {
     Value half = n.has(3) ? e.emit<nn::GatherOp>({n.in(input), n.in(3)}) : n.in(input); // [b, s, d/2]

@@ -243,6 +243,8 @@ void oneHot(NodeImport &n) {
   int64_t depth = n.integer(1), axis = n.axis(n.intAttr("axis", -1), rankOf(indices) + 1);
   if (depth < 1)
     n.fail("the depth of OneHot must be positive");
+  if (shapeOf(n.in(2)) != llvm::ArrayRef<int64_t>{2})
+    n.fail("input 2, the values off and on, must be a vector of two");
   Shape spread(shapeOf(indices)), classes(rankOf(indices) + 1, 1);
   spread.insert(spread.begin() + axis, 1);
   classes[axis] = depth;

@@ -80,7 +80,7 @@ template <bool largest> void argExtreme(NodeImport &n) {
 HostTensor knownCumSum(const HostTensor &x, int64_t axis, bool exclusive, bool reverse) {
   HostTensor result = x.dense();
   int64_t size = x.shape[axis], inner = product(llvm::ArrayRef<int64_t>(x.shape).drop_front(axis + 1)),
-          outer = size ? result.size() / (size * inner) : 0;
+          outer = size && inner ? result.size() / (size * inner) : 0;
   auto accumulate = [&](auto &data) {
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t k = 0; k < inner; ++k) {

@@ -133,6 +133,13 @@ void concat(NodeImport &n) {
   n.out(n.e.concat(operands, axis));
 }
 
+/// A file may ask for more parts than there is memory.
+void checkParts(NodeImport &n, int64_t count) {
+  constexpr int64_t maxParts = 1 << 16;
+  if (count > maxParts)
+    n.fail("a split into " + Twine(count) + " parts is not supported, up to " + Twine(maxParts) + " are");
+}
+
 /// Sizes of the parts of Split and SplitToSequence along a dimension of `size`.
 std::vector<int64_t> partSizes(NodeImport &n, int64_t size, std::optional<int64_t> parts) {
   std::vector<int64_t> sizes;
@@ -143,6 +150,7 @@ std::vector<int64_t> partSizes(NodeImport &n, int64_t size, std::optional<int64_
       int64_t chunk = sizes[0];
       if (chunk < 1)
         n.fail("the parts have no size");
+      checkParts(n, llvm::divideCeil(size, chunk));
       sizes.clear();
       for (int64_t start = 0; start < size; start += chunk)
         sizes.push_back(std::min(chunk, size - start));
@@ -151,6 +159,7 @@ std::vector<int64_t> partSizes(NodeImport &n, int64_t size, std::optional<int64_
     int64_t count = parts.value_or(size);
     if (count < 1)
       n.fail("the number of parts is not positive");
+    checkParts(n, count);
     int64_t chunk = llvm::divideCeil(size, count);
     for (int64_t start = 0; static_cast<int64_t>(sizes.size()) < count; start += chunk)
       sizes.push_back(std::clamp<int64_t>(size - start, 0, chunk));
@@ -306,10 +315,13 @@ void pad(NodeImport &n) {
   for (size_t k = 0; k < axes.size(); ++k) {
     int64_t axis = n.axis(axes[k], rankOf(x));
     int64_t before = pads[k], after = pads[k + axes.size()];
+    if (std::max(before, after) > INT32_MAX || std::min(before, after) < -shapeOf(x)[axis])
+      n.fail("the pads " + Twine(before) + " and " + Twine(after) + " are impossible for dimension " +
+             Twine(axis) + " of size " + Twine(shapeOf(x)[axis]));
     starts[axis] = std::max<int64_t>(-before, 0); // negative pads cut
     sizes[axis] -= starts[axis] + std::max<int64_t>(-after, 0);
-    if (sizes[axis] < 0 || before > INT32_MAX || after > INT32_MAX)
-      n.fail("the pads are impossible");
+    if (sizes[axis] < 0)
+      n.fail("the pads cut more than there is");
     low[axis] = std::max<int64_t>(before, 0);
     high[axis] = std::max<int64_t>(after, 0);
   }

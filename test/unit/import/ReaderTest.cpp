@@ -57,7 +57,7 @@ TEST(Reader, refusesMissingEmptyTruncatedAndForeignFiles) {
   EXPECT_ERROR(Imported(folder / "half.onnx"), "truncated");
   write(folder / "text.onnx", "module { }\n");
   EXPECT_ERROR(Imported(folder / "text.onnx"), "not");
-  EXPECT_ERROR(Imported(folder.path.string()), "is not a file");
+  EXPECT_ERROR(Imported(folder.path.string()), "is not a regular file");
 }
 
 TEST(Reader, refusesOpsetsOutsideOfTheSupported) {
