@@ -6,6 +6,8 @@
 #include "passes/Assign/Plan.h"
 #include "passes/Assign/Stages.h"
 #include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SetVector.h"
+#include "llvm/ADT/StringExtras.h"
 #include <fnmatch.h>
 
 namespace tessera {
@@ -103,7 +105,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     if (module.getOps<dist::MeshOp>().empty())
       dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(), dist::MeshAttr::get(&getContext(), mesh));
     module->setAttr("dist.micro", b.getI64IntegerAttr(plan.microbatches));
-    if (failed(storeInPieces(module, plan, mesh)))
+    if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
     for (auto func : module.getOps<func::FuncOp>())
       if (failed(splitInputs(func, plan)))
@@ -177,6 +179,19 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     }
     if (!named)
       return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearestName(module, rule.match);
+    return success();
+  }
+
+  // Every entry for inputs must name one; what training adds may be named without it, so that one plan serves both.
+  LogicalResult checkInputs(ModuleOp module, const Plan &plan) {
+    llvm::SmallSetVector<StringRef, 4> names;
+    for (auto func : module.getOps<func::FuncOp>())
+      for (unsigned i = 0; i < func.getNumArguments(); ++i)
+        if (auto name = func.getArgAttrOfType<StringAttr>(i, "nn.name"))
+          names.insert(name.getValue());
+    for (const InputRule &rule : plan.inputs)
+      if (rule.match != "labels" && rule.match != "target" && llvm::none_of(names, [&](StringRef name) { return globMatches(rule.match, name); }))
+        return error(plan, rule.at) << "no input is named \"" << rule.match << "\"; the inputs are " << llvm::join(names, ", ");
     return success();
   }
 

@@ -209,6 +209,11 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
         else if (size)
           plan.mesh.push_back({axis.first, *size});
       }
+      SmallVector<dist::AxisRef> refs;
+      for (auto &[name, size] : plan.mesh)
+        refs.push_back({name, 1, size});
+      if (std::string why = dist::Mesh(refs).verify(); !why.empty())
+        reader.error(mesh->source()) << "[mesh]: " << why;
     } else {
       reader.error(mesh->source()) << "\"mesh\" must be a table of axes and sizes";
     }

@@ -145,8 +145,12 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan) {
   for (const std::string &name : byExtent[extent])
     plan.inputs.push_back({name, 0, {"data"}, {}});
   // What training adds is split along.
-  for (const char *name : {"labels", "target"})
-    plan.inputs.push_back({name, 0, {"data"}, {}});
+  std::set<std::string> added;
+  for (auto f : module.getOps<func::FuncOp>())
+    for (unsigned i = 0; i < f.getNumArguments(); ++i)
+      if (auto kind = f.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && llvm::is_contained({"labels", "target"}, kind.getValue()))
+        if (auto name = f.getArgAttrOfType<StringAttr>(i, "nn.name"); name && added.insert(name.str()).second)
+          plan.inputs.push_back({name.str(), 0, {"data"}, {}});
   return success();
 }
 
