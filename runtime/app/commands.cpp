@@ -134,8 +134,7 @@ void saveText(Session &session, const std::string &path, const std::string &text
   session.agreed([&] {
     if (session.rank() != 0)
       return;
-    registerUnfinished(path);
-    File file = File::create(temporaryName(path));
+    File file = File::createTemporary(path);
     file.write(0, text.data(), text.size());
     file.sync();
     commitFile(path);
@@ -146,8 +145,7 @@ void checkWritable(Session &session, const std::string &path) {
   session.agreed([&] {
     if (path.empty() || session.rank() != 0)
       return;
-    registerUnfinished(path);
-    File::create(temporaryName(path));
+    File::createTemporary(path);
     removeUnfinishedFiles();
   });
 }

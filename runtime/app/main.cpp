@@ -66,8 +66,7 @@ void fail(const std::string &message) noexcept {
 /// Prints a text once.
 int print(const std::string &text) {
   auto put = [&] {
-    std::fputs(text.c_str(), stdout);
-    if (std::fflush(stdout) != 0)
+    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
       throw Error("cannot write to standard output");
   };
   if (underMpi())

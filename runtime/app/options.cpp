@@ -25,13 +25,15 @@ double parseNonNegative(const std::string &text, const std::string &option) {
   return parseNumber(text, option, 0, HUGE_VAL, true);
 }
 
-int64_t parseInteger(const std::string &text, const std::string &option, int64_t low) {
+int64_t parseInteger(const std::string &text, const std::string &option, int64_t low, int64_t high = INT64_MAX) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
     throw UsageError(option + " needs an integer, not '" + text + "'");
   if (value < low)
     throw UsageError(option + " is " + text + ", at least " + std::to_string(low) + " is expected");
+  if (value > high)
+    throw UsageError(option + " is " + text + ", at most " + std::to_string(high) + " is possible");
   return value;
 }
 
@@ -75,7 +77,7 @@ const std::vector<Option> &optionTable() {
       run{Command::Train, Command::Infer}, all{Command::Train, Command::Infer, Command::Info};
   static const std::vector<Option> table = {
       {"weights", run, true, [](O o, S v) { o.weights = v; }},
-      {"threads", all, true, [](O o, S v) { o.threads = int(std::min<int64_t>(parseInteger(v, "--threads", 1), 1 << 16)); }},
+      {"threads", all, true, [](O o, S v) { o.threads = int(parseInteger(v, "--threads", 1, 1 << 16)); }},
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
       {"trace", run, true, [](O o, S v) { o.trace = v; }},
       {"profile", run, false, [](O o, S) { o.profile = true; }},

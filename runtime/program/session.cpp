@@ -129,8 +129,7 @@ void Session::writeTogether(const std::string &path, const std::string &header, 
   agreed([&] {
     if (rank() != 0)
       return;
-    registerUnfinished(path);
-    File file = File::create(temporaryName(path));
+    File file = File::createTemporary(path);
     file.write(0, header.data(), header.size());
     file.resize(fileBytes);
   });

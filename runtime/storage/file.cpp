@@ -27,7 +27,7 @@ std::atomic<bool> unfinishedUsed[maxUnfinished];
 } // namespace
 
 File File::openRead(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
   if (fd < 0)
     fail("open", path);
   File file(fd, path);
@@ -44,6 +44,15 @@ File File::openWrite(const std::string &path) {
   if (fd < 0)
     fail("open for writing", path);
   return File(fd, path);
+}
+
+File File::createTemporary(const std::string &path) {
+  struct stat info;
+  // The rename would put a file in the place of a device, a pipe or a folder.
+  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+    throw Error("cannot write '" + path + "': it exists and is not a regular file");
+  registerUnfinished(path);
+  return create(temporaryName(path));
 }
 
 File File::create(const std::string &path) {

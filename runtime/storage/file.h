@@ -15,6 +15,8 @@ public:
   static File openRead(const std::string &path);
   /// Opens an existing file for reading and writing (a file that another rank has created).
   static File openWrite(const std::string &path);
+  /// Creates the temporary file that `commitFile(path)` gives its final name; what is there must be a regular file, or nothing.
+  static File createTemporary(const std::string &path);
   /// Creates the file, or empties it.
   static File create(const std::string &path);
 

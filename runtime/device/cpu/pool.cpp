@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <chrono>
 #include <string>
+#include <system_error>
 #include <utility>
 
 namespace tessera::rt {
@@ -25,11 +26,19 @@ Pool::Pool(int threads) : count(threads) {
   if (threads < 1)
     throw Error("a thread pool needs at least 1 thread, got " + std::to_string(threads));
   workers.reserve(threads - 1);
-  for (int i = 1; i < threads; ++i)
-    workers.emplace_back([this, i] { workerMain(i); });
+  try {
+    for (int i = 1; i < threads; ++i)
+      workers.emplace_back([this, i] { workerMain(i); });
+  } catch (const std::system_error &error) {
+    stop();
+    throw Error("cannot start " + std::to_string(threads) + " threads: " + error.code().message() +
+                "; give a smaller --threads");
+  }
 }
 
-Pool::~Pool() {
+Pool::~Pool() { stop(); }
+
+void Pool::stop() {
   {
     std::lock_guard lock(mutex);
     stopping = true;

@@ -55,6 +55,7 @@ private:
     int64_t n = 0, step = 0;
     std::atomic<int64_t> next{0};
   };
+  void stop();
   void workerMain(int worker);
   void work(int worker);
 

@@ -8,6 +8,7 @@
 
 #include <cmath>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <zlib.h>
 
 using namespace tessera::rt;
@@ -222,15 +223,22 @@ TEST(Tokens, RawAndWithHeader) {
   EXPECT_NE(errorOf([&] { TokenFile(folder.write("o.bin", "abc"), 2); }).find("no multiple"), std::string::npos);
 }
 
+TEST(Files, DevicesAreNotReplaced) {
+  TestFolder folder;
+  std::string path = folder.file("pipe");
+  ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
+  EXPECT_NE(errorOf([&] { File::createTemporary(path); }).find("not a regular file"), std::string::npos);
+  EXPECT_NE(errorOf([&] { File::openRead(path); }).find("not a regular file"), std::string::npos); // and does not wait
+  EXPECT_TRUE(std::filesystem::is_fifo(path));
+}
+
 TEST(Files, UnfinishedOnesAreRemoved) {
   TestFolder folder;
   std::string path = folder.file("out");
-  File::create(temporaryName(path)).write(0, "x", 1);
-  registerUnfinished(path);
+  File::createTemporary(path).write(0, "x", 1);
   commitFile(path);
   EXPECT_EQ(readAll(path), "x");
-  File::create(temporaryName(path));
-  registerUnfinished(path);
+  File::createTemporary(path);
   removeUnfinishedFiles();
   EXPECT_FALSE(std::filesystem::exists(temporaryName(path)));
   EXPECT_EQ(readAll(path), "x");
