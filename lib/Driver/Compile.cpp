@@ -3,6 +3,7 @@
 #include "dialects/dist/Pipeline.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
+#include "lib/Driver/CheckText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Target/Cpu/Executable.h"
 #include "lib/Target/Program.h"
@@ -10,7 +11,6 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
-#include "mlir/Support/FileUtilities.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
 #include "passes/Differentiate/Passes.h"
@@ -24,7 +24,6 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
-#include "llvm/Support/ToolOutputFile.h"
 #include "llvm/ADT/StringExtras.h"
 #include <chrono>
 #include <thread>
@@ -82,8 +81,14 @@ static constexpr StringLiteral kPhaseAttr = "nn.phase", kModelAttr = "nn.model",
 
 LogicalResult Compilation::load() {
   Location here = UnknownLoc::get(&context);
-  if (!llvm::sys::fs::exists(options.model))
-    return emitError(here) << "there is no file \"" << options.model << "\"";
+  // Both are read more than once, which a pipe cannot be, and whole, which a device has no end for.
+  for (const std::string &file : {options.model, options.assign.planFile}) {
+    if (file.empty() || llvm::sys::fs::is_regular_file(file))
+      continue;
+    if (llvm::sys::fs::exists(file))
+      return emitError(here) << "\"" << file << "\" is not a regular file";
+    return emitError(here) << "there is no file \"" << file << "\"";
+  }
   if (auto hash = sha256(options.model); succeeded(hash))
     modelHash = *hash;
   if (!options.assign.planFile.empty())
@@ -120,6 +125,8 @@ LogicalResult Compilation::loadText() {
                                                 << " without a training program; write it with --train " << options.optimizer;
   // Machine code is not part of the text.
   next = std::min(next, Phase::Lower);
+  if (failed(checkText(*module, next)))
+    return failure();
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kModelAttr))
     modelHash = attr.getValue();
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kPlanAttr))
@@ -219,6 +226,13 @@ LogicalResult Compilation::describe() {
   return success();
 }
 
+static std::string printed(ModuleOp module) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  module->print(os, OpPrintingFlags().enableDebugInfo(true, false));
+  return text;
+}
+
 // Where the stages of a pipeline have programs of their own, one file more for each, to be read: NN-PHASE.stageK.mlir.
 LogicalResult Compilation::dumpStages(StringRef path) {
   std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(*module);
@@ -230,12 +244,9 @@ LogicalResult Compilation::dumpStages(StringRef path) {
     for (auto func : llvm::make_early_inc_range(own->getOps<func::FuncOp>()))
       if (auto other = stageOf(func); other && other.getInt() != stage)
         func.erase();
-    std::string message, name = (path.drop_back(StringRef("mlir").size()) + "stage" + Twine(stage) + ".mlir").str();
-    auto file = openOutputFile(name, &message);
-    if (!file)
-      return emitError(UnknownLoc::get(&context)) << message;
-    own->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
-    file->keep();
+    std::string name = (path.drop_back(StringRef("mlir").size()) + "stage" + Twine(stage) + ".mlir").str();
+    if (failed(writeText(context, name, printed(*own))))
+      return failure();
   }
   return success();
 }
@@ -247,26 +258,13 @@ LogicalResult Compilation::dump(Phase phase) {
   if (auto error = llvm::sys::fs::create_directories(options.dumpDirectory))
     return emitError(here) << "cannot create the folder \"" << options.dumpDirectory << "\": " << error.message();
   std::string path = options.dumpDirectory + "/" + (int(phase) < 10 ? "0" : "") + std::to_string(int(phase)) + "-" + phaseName(phase).str() + ".mlir";
-  std::string message;
-  auto file = openOutputFile(path, &message);
-  if (!file)
-    return emitError(here) << message;
-  (*module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
-  file->keep();
-  if (failed(dumpStages(path)))
+  if (failed(writeText(context, path, printed(*module))) || failed(dumpStages(path)))
     return failure();
   SmallString<128> values(options.dumpDirectory);
   llvm::sys::path::append(values, kDumpedWeights);
   if (seconds.size() == 1 && hasWeights() && failed(weights.writeSafetensors(std::string(values), *module)))
     return failure();
-  if (phase == Phase::Lower) {
-    auto json = openOutputFile(options.dumpDirectory + "/program.json", &message);
-    if (!json)
-      return emitError(here) << message;
-    json->os() << description;
-    json->keep();
-  }
-  return success();
+  return phase == Phase::Lower ? writeText(context, options.dumpDirectory + "/program.json", description) : success();
 }
 
 LogicalResult Compilation::memory() {
@@ -323,8 +321,10 @@ LogicalResult tessera::link(Compilation &compilation) {
   Location here = UnknownLoc::get(&compilation.context);
   if (failed(compilation.weights.writeSafetensors(compilation.options.output + ".safetensors", *compilation.module)))
     return failure();
-  if (llvm::Error error = cpu::writeExecutable(compilation.description, *compilation.kernels, compilation.options.output))
+  if (llvm::Error error = cpu::writeExecutable(compilation.description, *compilation.kernels, compilation.options.output)) {
+    llvm::sys::fs::remove(compilation.options.output + ".safetensors"); // nobody reads it now
     return emitError(here) << llvm::toString(std::move(error));
+  }
   return success();
 }
 
@@ -336,16 +336,10 @@ LogicalResult tessera::writeText(Compilation &compilation) {
   if (int(compilation.next) > int(options.to) + 1)
     return emitError(here) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(compilation.next) - 1))
                            << ", which is behind --to " << phaseName(options.to);
-  std::string message;
-  auto file = openOutputFile(options.output.empty() ? "-" : options.output, &message);
-  if (!file)
-    return emitError(here) << message;
-  if (options.to == Phase::Lower)
-    file->os() << compilation.description << "\n";
-  else
-    (*compilation.module)->print(file->os(), OpPrintingFlags().enableDebugInfo(true, false));
-  file->keep();
-  bool isFile = !options.output.empty() && options.output != "-";
+  std::string text = options.to == Phase::Lower ? compilation.description + "\n" : printed(*compilation.module);
+  if (failed(writeText(compilation.context, options.output.empty() ? "-" : options.output, text)))
+    return failure();
+  bool isFile = llvm::sys::fs::is_regular_file(options.output);
   if (options.to == Phase::Lower || !isFile || !compilation.hasWeights())
     return success();
   return compilation.weights.writeSafetensors(options.output + ".safetensors", *compilation.module);
@@ -354,6 +348,10 @@ LogicalResult tessera::writeText(Compilation &compilation) {
 LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
+  // The executable would take the place of a device or a folder; said now, not after the work.
+  if (options.to == Phase::Link && llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_regular_file(options.output))
+    return emitError(UnknownLoc::get(context.get()))
+           << "cannot write '" << options.output << "': it exists and is not a regular file; to compile without output, use --to lower -o /dev/null";
   Compilation compilation(options, *context);
   if (failed(compilation.run(options.to)))
     return failure();

@@ -99,7 +99,6 @@ static std::string page(std::string report) {
 }
 
 LogicalResult tessera::writeReport(const Compilation &compilation, const std::string &path) {
-  Location here = UnknownLoc::get(&compilation.context);
   json::Object root{{"model", compilation.options.model}}, phases;
   if (compilation.facts)
     addFacts(*compilation.facts, root);
@@ -138,12 +137,6 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
   for (auto &[phase, seconds] : compilation.seconds)
     phases[phase] = seconds;
   root["seconds"] = std::move(phases);
-  std::string message;
-  auto file = openOutputFile(path, &message);
-  if (!file)
-    return emitError(here) << message;
   std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(root)));
-  file->os() << (StringRef(path).ends_with(".html") ? page(text) : text);
-  file->keep();
-  return success();
+  return writeText(compilation.context, path, StringRef(path).ends_with(".html") ? page(text) : text);
 }

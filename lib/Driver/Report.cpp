@@ -1,13 +1,17 @@
 #include "lib/Driver/Report.h"
 #include "lib/Support/Location.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/Support/Error.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 
 using namespace mlir;
 
-// "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: ", or nothing.
+// "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: " or, for the whole file, "model.onnx: ", or nothing.
 static std::string placeOf(Location loc) {
-  if (auto file = loc->findInstanceOf<FileLineColLoc>())
+  if (auto file = loc->findInstanceOf<FileLineColLoc>(); file && file.getLine() == 0)
+    return file.getFilename().str() + ": ";
+  else if (file)
     return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn()) + ": ";
   StringRef node = tessera::nodeName(loc), module = tessera::modulePath(loc);
   if (node.empty())
@@ -57,6 +61,27 @@ struct Printer {
 void tessera::installDiagnostics(MLIRContext &context) {
   auto printer = std::make_shared<Printer>();
   context.getDiagEngine().registerHandler([printer](Diagnostic &diagnostic) { printer->print(diagnostic); });
+}
+
+LogicalResult tessera::writeText(MLIRContext &context, const std::string &path, StringRef text) {
+  auto put = [&](llvm::raw_ostream &os) -> llvm::Error {
+    auto &file = static_cast<llvm::raw_fd_ostream &>(os);
+    file << text;
+    file.flush();
+    std::error_code code = file.error();
+    file.clear_error(); // else LLVM ends the process
+    return code ? llvm::errorCodeToError(code) : llvm::Error::success();
+  };
+  auto putInto = [&]() -> llvm::Error {
+    if (path == "-" || !llvm::sys::fs::exists(path) || llvm::sys::fs::is_regular_file(path))
+      return llvm::writeToOutput(path, put);
+    std::error_code code;
+    llvm::raw_fd_ostream device(path, code);
+    return code ? llvm::errorCodeToError(code) : put(device);
+  };
+  if (llvm::Error error = putInto())
+    return emitError(UnknownLoc::get(&context)) << "cannot write '" << path << "': " << llvm::toString(std::move(error));
+  return success();
 }
 
 void tessera::printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os) {

@@ -17,6 +17,9 @@ void installDiagnostics(mlir::MLIRContext &context);
 /// Where compile time went, one line a phase.
 void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llvm::raw_ostream &os);
 
+/// Writes a text to a file, whole or not at all, or to standard output ("-"); a device is written as it is.
+llvm::LogicalResult writeText(mlir::MLIRContext &context, const std::string &path, llvm::StringRef text);
+
 struct Compilation;
 /// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in the file `path`,
 /// or as a page around that JSON when it is called .html.

@@ -7,6 +7,7 @@
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
+#include "llvm/Support/Signals.h"
 
 using namespace llvm;
 
@@ -50,13 +51,29 @@ Expected<std::string> emitMainObject(StringRef description, const CompiledKernel
 }
 
 namespace {
-/// A directory that goes away with its files.
-struct TemporaryDirectory {
-  SmallString<128> path;
-  ~TemporaryDirectory() {
-    if (!path.empty())
-      sys::fs::remove_directories(path);
+/// Files that go away at the end, and when a signal ends the process before.
+class TemporaryFiles {
+public:
+  ~TemporaryFiles() {
+    for (const std::string &path : paths) {
+      sys::fs::remove(path);
+      sys::DontRemoveFileOnSignal(path);
+    }
   }
+  Expected<std::string> create(StringRef suffix) {
+    SmallString<128> path;
+    if (std::error_code code = sys::fs::createTemporaryFile("tessera-link", suffix, path))
+      return createStringError(code, "cannot create a temporary file: " + code.message());
+    return add(path);
+  }
+  std::string add(StringRef path) {
+    paths.push_back(path.str());
+    sys::RemoveFileOnSignal(path);
+    return paths.back();
+  }
+
+private:
+  std::vector<std::string> paths;
 };
 } // namespace
 
@@ -108,19 +125,21 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   Expected<std::string> runtime = findRuntime(options);
   if (!runtime)
     return runtime.takeError();
-  TemporaryDirectory directory;
-  if (std::error_code code = sys::fs::createUniqueDirectory("tessera-link", directory.path))
-    return createStringError(code, "cannot create a temporary directory: " + code.message());
-  auto inDirectory = [&](const Twine &name) { return (directory.path + "/" + name).str(); };
+  TemporaryFiles files;
   // The object files go through a response file: there may be more than a command line holds.
   std::string response;
-  for (auto [i, object] : enumerate(objects)) {
-    std::string file = inDirectory(Twine(i) + ".o");
-    if (Error error = writeFile(file, object))
+  for (StringRef object : objects) {
+    Expected<std::string> file = files.create("o");
+    if (!file)
+      return file.takeError();
+    if (Error error = writeFile(*file, object))
       return error;
-    response += "\"" + file + "\"\n";
+    response += "\"" + *file + "\"\n";
   }
-  if (Error error = writeFile(inDirectory("objects"), response))
+  Expected<std::string> responseFile = files.create("objects"), messages = files.create("messages");
+  if (!responseFile || !messages)
+    return joinErrors(responseFile.takeError(), messages.takeError());
+  if (Error error = writeFile(*responseFile, response))
     return error;
   // Linked beside its final place, so that the rename is atomic.
   SmallString<128> partial;
@@ -128,23 +147,21 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   if (std::error_code code = sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, partial))
     return createStringError(code, "cannot write '" + path + "': " + code.message());
   sys::fs::closeFile(descriptor);
-  std::string list = "@" + inDirectory("objects"), messages = inDirectory("messages");
+  files.add(partial);
+  std::string list = "@" + *responseFile;
   SmallVector<StringRef> arguments = {*driver, "-o", partial, list, *runtime};
   append_range(arguments, options.libraries);
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(messages), StringRef(messages)};
+  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(*messages), StringRef(*messages)};
   std::string problem;
   int status = sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &problem);
   if (status != 0) {
-    sys::fs::remove(partial);
-    if (auto text = MemoryBuffer::getFile(messages))
+    if (auto text = MemoryBuffer::getFile(*messages))
       problem += (*text)->getBuffer();
     return createStringError("linking '" + path + "' with " + *driver + " failed: " + StringRef(problem).trim());
   }
   sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
-  if (std::error_code code = sys::fs::rename(partial, path)) {
-    sys::fs::remove(partial);
+  if (std::error_code code = sys::fs::rename(partial, path))
     return createStringError(code, "cannot write '" + path + "': " + code.message());
-  }
   return Error::success();
 }
 

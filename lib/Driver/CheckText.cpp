@@ -1,0 +1,73 @@
+#include "lib/Driver/CheckText.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/exec/Exec.h"
+#include "dialects/nn/NN.h"
+#include "dialects/nn/Size.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Lower/Passes.h"
+
+using namespace mlir;
+using namespace tessera;
+
+// Arguments and results are tensors; from partition to memory they say what part of which array they are.
+static LogicalResult checkInterface(func::FuncOp func, Phase next) {
+  bool partitioned = next > Phase::Partition && next <= Phase::Memory;
+  auto check = [&](StringRef what, unsigned i, Type type, DictionaryAttr attrs) -> LogicalResult {
+    if (!isa<RankedTensorType>(type) || !nn::hasReasonableSize(type))
+      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " has type " << type
+                              << "; expected a tensor with fixed sizes, of at most 2^48 elements";
+    if (partitioned && !(attrs && attrs.getAs<DenseI64ArrayAttr>("dist.shape") && attrs.getAs<dist::LayoutAttr>("dist.layout")))
+      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " lacks the attributes dist.shape and dist.layout that "
+                              << phaseName(Phase::Partition) << " gives it";
+    return success();
+  };
+  for (auto [i, type] : llvm::enumerate(func.getArgumentTypes()))
+    if (failed(check("argument", i, type, func.getArgAttrDict(i))))
+      return failure();
+  for (auto [i, type] : llvm::enumerate(func.getResultTypes()))
+    if (failed(check("result", i, type, func.getResultAttrDict(i))))
+      return failure();
+  return success();
+}
+
+static LogicalResult checkFunction(func::FuncOp func, Phase next) {
+  if (!func.getBody().hasOneBlock())
+    return func.emitError() << "function @" << func.getSymName() << " must have one block";
+  if (failed(checkInterface(func, next)))
+    return failure();
+  WalkResult result = func.getBody().walk([&](Operation *op) {
+    if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) && !isa<func::ReturnOp>(op)) {
+      op->emitError() << "a program has no operator '" << op->getName() << "'; expected those of nn, dist and exec";
+      return WalkResult::interrupt();
+    }
+    auto wrong = llvm::find_if_not(op->getResultTypes(), nn::hasReasonableSize);
+    if (wrong == op->result_type_end())
+      return WalkResult::advance();
+    op->emitError() << "a result has type " << *wrong << "; expected fixed sizes, of at most 2^48 elements";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+LogicalResult tessera::checkText(ModuleOp module, Phase next) {
+  if (module.getOps<func::FuncOp>().empty())
+    return module.emitError() << "the text has no func.func: it is no program";
+  for (Operation &op : *module.getBody()) {
+    if (auto func = dyn_cast<func::FuncOp>(op)) {
+      if (failed(checkFunction(func, next)))
+        return failure();
+    } else if (auto kernels = dyn_cast<ModuleOp>(op); kernels && kernels.getSymName() != kKernelsModule) {
+      return op.emitError() << "the only module inside of a program is @" << kKernelsModule;
+    } else if (!kernels && !isa<nn::VariableOp, dist::MeshOp>(op)) {
+      return op.emitError() << "a program holds variables, a mesh, functions and kernels, not '" << op.getName() << "'";
+    }
+  }
+  auto meshes = module.getOps<dist::MeshOp>();
+  if (!meshes.empty() && ++meshes.begin() != meshes.end())
+    return (*++meshes.begin()).emitError() << "a program has one mesh";
+  if (meshes.empty() && next > Phase::Assign)
+    return module.emitError() << "the text is said to be past " << phaseName(Phase::Assign) << " and has no dist.mesh";
+  if (next > Phase::Schedule && !module.lookupSymbol<ModuleOp>(kKernelsModule))
+    return module.emitError() << "the text is said to be past " << phaseName(Phase::Schedule) << " and has no module @" << kKernelsModule;
+  return success();
+}
