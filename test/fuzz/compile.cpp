@@ -1,0 +1,13 @@
+// ONNX files through all phases as far as the memory plan.
+#include "test/fuzz/pipeline.h"
+#include "test/fuzz/scratch.h"
+
+using namespace tessera;
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  static fuzz::ScratchFile file("m.onnx");
+  CompileOptions options = fuzz::optionsFor(data, size);
+  options.model = file.write(data, size);
+  fuzz::compileToMemory(options);
+  return 0;
+}

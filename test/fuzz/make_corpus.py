@@ -1,0 +1,154 @@
+"""Writes the seeds of the fuzz targets below test/fuzz/Inputs: small valid inputs, one for each thing that the readers know.
+
+    tools/build && .venv/bin/python test/fuzz/make_corpus.py
+"""
+import io
+import pathlib
+import re
+import subprocess
+import tempfile
+
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+INPUTS = ROOT / "test" / "fuzz" / "Inputs"
+F32, I64 = TensorProto.FLOAT, TensorProto.INT64
+RNG = np.random.default_rng(0)
+
+
+def put(folder, name, data):
+    (INPUTS / folder).mkdir(parents=True, exist_ok=True)
+    (INPUTS / folder / name).write_bytes(data)
+
+
+def weight(name, *shape):
+    return numpy_helper.from_array(RNG.standard_normal(shape).astype(np.float32), name)
+
+
+def ints(name, values):
+    return numpy_helper.from_array(np.array(values, np.int64), name)
+
+
+def model(nodes, inputs, initializers=(), functions=(), opset=20):
+    """`nodes`: (operator, inputs, output, attributes); the last output is the graph's."""
+    made = [helper.make_node(op, ins.split(), [out], name=f"n{i}", domain="f" if op == "F" else "", **attributes)
+            for i, (op, ins, out, attributes) in enumerate(nodes)]
+    graph = helper.make_graph(made, "g", [helper.make_tensor_value_info(n, t, s) for n, (t, s) in inputs.items()],
+                              [helper.make_tensor_value_info(nodes[-1][2], F32, None)], list(initializers))
+    imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid("f", 1)] if functions else [])
+    return helper.make_model(graph, opset_imports=imports, functions=list(functions), ir_version=10).SerializeToString()
+
+
+X = {"x": (F32, [4, 8])}
+IMAGE = {"x": (F32, [2, 3, 6, 6])}
+IDS = {"x": (I64, [4, 8])}
+
+
+def onnx_seeds():
+    one = [
+        ("unary", "Neg Abs Exp Sqrt Reciprocal Tanh Sigmoid Relu Erf Sin Cos Floor Ceil Softplus Gelu HardSwish Elu".split()),
+        ("twice", "Add Sub Mul Div Min Max Pow".split()),
+        ("rows", "Softmax LogSoftmax ReduceSum ReduceMean ReduceMax ReduceL2 ReduceLogSumExp Flatten Transpose Identity".split()),
+    ]
+    for name, operators in one:
+        nodes, last = [], "x"
+        for i, op in enumerate(operators):
+            nodes.append((op, f"{last} x" if name == "twice" else last, f"v{i}",
+                          {"keepdims": 1} if op.startswith("Reduce") else {}))
+            last = f"v{i}"
+        put("onnx", f"{name}.onnx", model(nodes, X))
+    put("onnx", "mlp.onnx", model(
+        [("Gemm", "x w b", "h", {"transB": 1}), ("Relu", "h", "r", {}), ("MatMul", "r u", "y", {})], X,
+        [weight("w", 16, 8), weight("b", 16), weight("u", 16, 4)]))
+    put("onnx", "embedding.onnx", model([("Gather", "w x", "e", {}), ("MatMul", "e u", "logits", {})], IDS,
+                                        [weight("w", 20, 8), weight("u", 8, 20)]))
+    put("onnx", "layernorm.onnx", model(
+        [("LayerNormalization", "x w b", "h", {"axis": -1}), ("ReduceMean", "h a", "m", {}), ("Sub", "h m", "d", {}),
+         ("Mul", "d d", "q", {}), ("ReduceMean", "q a", "s", {}), ("Sqrt", "s", "r", {}), ("Div", "d r", "y", {})], X,
+        [weight("w", 8), weight("b", 8), ints("a", [-1])]))
+    put("onnx", "attention.onnx", model(
+        [("MatMul", "x w", "qkv", {}), ("Reshape", "qkv s", "r", {}), ("Transpose", "r", "t", {"perm": [2, 0, 3, 1, 4]}),
+         ("Gather", "t i0", "q", {"axis": 0}), ("Gather", "t i1", "k", {"axis": 0}), ("Gather", "t i2", "v", {"axis": 0}),
+         ("Transpose", "k", "kt", {"perm": [0, 1, 3, 2]}), ("MatMul", "q kt", "p", {}), ("Mul", "p c", "pc", {}),
+         ("Softmax", "pc", "a", {"axis": -1}), ("MatMul", "a v", "o", {}), ("Transpose", "o", "ot", {"perm": [0, 2, 1, 3]}),
+         ("Reshape", "ot z", "y", {})],
+        {"x": (F32, [2, 4, 8])}, [weight("w", 8, 24), ints("s", [2, 4, 3, 2, 4]), ints("z", [0, 0, -1]), ints("i0", 0),
+                                  ints("i1", 1), ints("i2", 2), weight("c")]))
+    put("onnx", "attention23.onnx", model([("Attention", "x x x", "y", {"is_causal": 1})], {"x": (F32, [2, 2, 4, 8])}, opset=23))
+    put("onnx", "conv.onnx", model(
+        [("Conv", "x w b", "c", {"pads": [1, 1, 1, 1], "strides": [2, 2]}), ("BatchNormalization", "c s s s s", "n", {}),
+         ("Relu", "n", "r", {}), ("GlobalAveragePool", "r", "p", {}), ("Flatten", "p", "f", {"axis": 1}), ("MatMul", "f u", "y", {})],
+        IMAGE, [weight("w", 4, 3, 3, 3), weight("b", 4), weight("s", 4), weight("u", 4, 5)]))
+    put("onnx", "shapes.onnx", model(
+        [("Shape", "x", "s", {}), ("Gather", "s i", "n", {"axis": 0}), ("Concat", "n m", "t", {"axis": 0}), ("Reshape", "x t", "r", {}),
+         ("Unsqueeze", "r i", "u", {}), ("Expand", "u e", "ex", {}), ("Squeeze", "ex i", "q", {}), ("Slice", "q i o i o", "sl", {}),
+         ("Pad", "sl p", "pd", {}), ("Tile", "pd w", "y", {})],
+        X, [ints("i", [0]), ints("o", [1]), ints("m", [-1]), ints("e", [1, 4, 8]), ints("p", [0, 1, 0, 1]), ints("w", [1, 2])]))
+    put("onnx", "masks.onnx", model(
+        [("Shape", "x", "s", {}), ("ConstantOfShape", "s", "o", {}), ("Trilu", "o", "t", {"upper": 1}), ("Range", "a b c", "r", {}),
+         ("Less", "r b", "l", {}), ("Cast", "l", "lf", {"to": F32}), ("Where", "l x t", "w", {}), ("Mul", "w lf", "y", {})],
+        {"x": (F32, [4, 4])}, [ints("a", 0), ints("b", 4), ints("c", 1)]))
+    put("onnx", "index.onnx", model(
+        [("OneHot", "x d v", "h", {}), ("ArgMax", "h", "m", {"axis": -1, "keepdims": 0}), ("CumSum", "m a", "c", {}),
+         ("GatherElements", "h2 c", "y", {"axis": 1})], IDS,
+        [ints("d", 6), numpy_helper.from_array(np.array([0, 1], np.float32), "v"), ints("a", 1), weight("h2", 4, 40)]))
+    put("onnx", "sequence.onnx", model(
+        [("SplitToSequence", "x o", "q", {"axis": 1}), ("SequenceAt", "q i", "s", {}), ("SequenceConstruct", "s s", "r", {}),
+         ("ConcatFromSequence", "r", "y", {"axis": 0})], X, [ints("o", 4), ints("i", 1)]))
+    put("onnx", "einsum.onnx", model([("Einsum", "x x", "y", {"equation": "bi,bj->ij"})], X))
+    put("onnx", "dynamic.onnx", model([("MatMul", "x w", "y", {})], {"x": (F32, ["batch", "seq * 2"])}, [weight("w", 8, 4)]))
+    function = helper.make_function("f", "F", ["a"], ["b"], [
+        helper.make_node("Softmax", ["a"], ["t"], name="s"), helper.make_node("Neg", ["t"], ["b"], name="n")],
+        [helper.make_opsetid("", 20)])
+    put("onnx", "function.onnx", model([("F", "x", "y", {})], X, functions=[function]))
+
+
+PLANS = {
+    "data": '[mesh]\ndata = 2\n\n[[input]]\nmatch = "*"\ndim = 0\naxes = ["data"]\n',
+    "megatron": '[mesh]\ndata = 2\ntensor = 4\n[[op]]\nmatch = "*mlp.c_fc*"\npattern = "column"\naxes = ["tensor"]\n'
+                '[[op]]\nmatch = "*mlp.c_proj*"\npattern = "row"\naxes = ["tensor"]\n[[op]]\nmatch = "lm_head*"\npattern = "vocab"\n'
+                'axes = ["tensor"]\n[pipeline]\nmicrobatches = 2\n',
+    "heads": '[mesh]\nt = 3\n[[op]]\nmatch = "*attention*"\npattern = "heads"\naxes = ["t"]\n',
+    "value": '[mesh]\na = 2\nb = 2\n[[value]]\nmatch = "logits"\nsplit = { 0 = ["a"], -1 = ["b"] }\n',
+    "forms": "mesh = { x = 0x2 }\ninput = [ { match = 'input_ids', dim = -2, axes = ['x'] } ]\n# \"\"\"\n",
+}
+
+
+def mlir_seeds():
+    """Small programs as they are after each phase, with and without training."""
+    tessera = ROOT / "build" / "bin" / "tessera"
+    with tempfile.TemporaryDirectory() as folder:
+        for name, options in (("mlp", ["--train", "adamw", "--tp", "2"]), ("attention", ["--dp", "2"]), ("embedding", ["--train", "sgd"]),
+                              ("conv", [])):
+            subprocess.run([tessera, "compile", INPUTS / "onnx" / f"{name}.onnx", "-o", f"{folder}/p", "--dump-phases", f"{folder}/{name}",
+                            "--to", "memory", *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for text in sorted(pathlib.Path(folder, name).glob("*.mlir")):
+                # Without locations, and as long as an early phase.
+                plain = re.sub(r'#loc\d* = .*\n|\s*loc\((#loc\d*|"[^"]*")\)', "", text.read_text())
+                if len(plain) < 12000:
+                    put("mlir", f"{name}-{text.stem}.mlir", plain.encode())
+
+
+def array_seeds():
+    values = np.arange(6, dtype=np.float32).reshape(2, 3)
+    for name, array in (("c", values), ("fortran", np.asfortranarray(values)), ("scalar", np.int64(3)), ("bool", np.ones(5, bool))):
+        stream = io.BytesIO()
+        np.save(stream, array)
+        put("arrays", f"{name}.npy", stream.getvalue())
+    for name, save in (("stored", np.savez), ("deflated", np.savez_compressed)):
+        stream = io.BytesIO()
+        save(stream, x=values, y=np.zeros(3, np.int32))
+        put("arrays", f"{name}.npz", stream.getvalue())
+    header = b'{"__metadata__":{"a":"b"},"x":{"dtype":"F32","shape":[2,3],"data_offsets":[0,24]},"z":{"dtype":"BF16","shape":[],"data_offsets":[24,26]}}'
+    put("arrays", "two.safetensors", len(header).to_bytes(8, "little") + header + values.tobytes() + b"\0\1")
+    put("arrays", "u16.bin", np.arange(64, dtype="<u2").tobytes())
+    put("arrays", "llmc.bin", np.array([20240520, 1, 8], "<i4").tobytes().ljust(1024, b"\0") + np.arange(8, dtype="<u2").tobytes())
+
+
+if __name__ == "__main__":
+    onnx_seeds()
+    for name, text in PLANS.items():
+        put("plan", f"{name}.toml", text.encode())
+    array_seeds()
+    mlir_seeds()
