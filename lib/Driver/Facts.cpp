@@ -78,7 +78,7 @@ bool isProduct(Operation &op) {
     return false;
   nn::FactorRule rule = factorOp.getFactorRule();
   for (auto [f, factor] : llvm::enumerate(rule.factors))
-    if (factor.kind == nn::FactorKind::Reduction && rule.operandHas(0, f) && rule.operandHas(1, f))
+    if (rule.operandHas(0, f) && rule.operandHas(1, f) && llvm::none_of(rule.results, [&, f = int(f)](auto &dims) { return llvm::is_contained(dims, f); }))
       return true;
   return false;
 }

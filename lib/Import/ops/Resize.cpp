@@ -107,7 +107,8 @@ void resize(NodeImport &n) {
   std::vector<int64_t> axes = n.intsAttr("axes");
   if (axes.empty())
     axes.assign(llvm::seq<int64_t>(0, rank).begin(), llvm::seq<int64_t>(0, rank).end());
-  axes = n.axes(axes, rank);
+  for (int64_t &axis : axes) // in the order of their scales
+    axis = n.axis(axis, rank);
   bool bySizes = n.has(3) && typeOf(n.in(3)).getNumElements();
   std::vector<int64_t> sizes = bySizes ? n.ints(3) : std::vector<int64_t>();
   const HostTensor *scales = bySizes ? nullptr : n.known(2);
