@@ -266,6 +266,8 @@ const HandlerRegistry &HandlerRegistry::get() {
     addNormalizationHandlers(r);
     addAttentionHandlers(r);
     addConvHandlers(r);
+    addScatterHandlers(r);
+    addExpertHandlers(r);
     return r;
   }();
   return registry;

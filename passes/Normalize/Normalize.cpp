@@ -54,7 +54,10 @@ struct Normalize : impl::NormalizeBase<Normalize> {
     if (failed(runPipeline(before, getOperation())))
       return signalPassFailure();
     using namespace normalize;
-    bool done = round([&](RewritePatternSet &patterns) {
+    // First, before dimensions of tokens move: experts.
+    bool done = round([&](RewritePatternSet &patterns) { addSimplifyPatterns(patterns, numTrivial); });
+    raiseExperts(getOperation(), numExperts);
+    done = done && round([&](RewritePatternSet &patterns) {
                   addSimplifyPatterns(patterns, numTrivial);
                   addOrderShapePatterns(patterns, numReshapes);
                   addSinkReshapePatterns(patterns, numReshapes);

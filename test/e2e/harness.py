@@ -32,6 +32,21 @@ ZERO = {f"{mesh}zero{stage}": ((*flags, "--zero", str(stage)), ranks)
         for mesh, (flags, ranks) in {"dp2": MESHES["dp2"], "dp2tp2": MESHES["dp2tp2"], "dp3": UNEVEN["dp3"],
                                      "dp2micro2": MICRO["dp2micro2"]}.items() for stage in (1, 2, 3)}
 ALL_MESHES = {**MESHES, **UNEVEN, **MICRO, **ZERO}
+# Mixtures of experts alone: experts over an axis of their own, which the tokens are split over too. Six experts on four ranks leave one idle.
+EXPERT_MODELS = ("mixtral", "qwen2moe", "olmoe")
+EXPERT_MESHES = {
+    "ep2": (("--ep", "2"), 2),
+    "ep4": (("--ep", "4"), 4),
+    "dp2ep2": (("--dp", "2", "--ep", "2"), 4),
+    "ep2tp2": (("--ep", "2", "--tp", "2"), 4),
+    "ep2micro2": (("--ep", "2", "--microbatches", "2"), 2),
+    "dp2ep2zero3": (("--dp", "2", "--ep", "2", "--zero", "3"), 4),
+}
+
+
+def meshes_of(model, meshes):
+    return {**meshes, **(EXPERT_MESHES if model in EXPERT_MODELS else {})}
+
 
 # The variants in files of their own; test/models/zoo.py says how each was exported. The first of each is the model's own.
 FAMILIES = {
@@ -51,6 +66,9 @@ FAMILIES = {
     "qwen3": ("qwen3",),
     "mistral": ("mistral",),
     "phi": ("phi",),
+    "mixtral": ("mixtral",),
+    "qwen2moe": ("qwen2moe",),
+    "olmoe": ("olmoe",),
 }
 VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
 
@@ -148,7 +166,7 @@ class Compiler:
         self.folder, self.programs = folder, {}
 
     def __call__(self, variant, mesh="1", options=(), model=None):
-        flags, ranks = ALL_MESHES[mesh]
+        flags, ranks = {**ALL_MESHES, **EXPERT_MESHES}[mesh]
         key = (variant, mesh, tuple(options), model)
         if key not in self.programs:
             path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"

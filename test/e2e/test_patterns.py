@@ -29,13 +29,24 @@ RECIPES = {
     "--sp 2 --sp-mode rsa --microbatches 2": ("llama",),
     "--tp 4 --sp-mode megatron": ("gpt2", "llama", "bert", "vit"),
     "--dp 2 --tp 3 --sp-mode megatron": ("gpt2",),
+    "--ep 2": ("mixtral", "qwen2moe", "olmoe"),
+    "--ep 4": ("mixtral", "qwen2moe"),  # six experts on four ranks
+    "--ep 3": ("olmoe",),  # neither the batch nor the experts
+    "--dp 2 --ep 2 --zero 3": ("mixtral",),
+    "--ep 2 --tp 2": ("mixtral", "qwen2moe"),
+    "--ep 2 --tp 4": ("mixtral",),  # more ranks than experts
+    "--ep 2 --sp 2": ("olmoe",),
+    "--ep 2 --tp 2 --sp-mode megatron": ("qwen2moe",),
+    "--ep 2 --tp 4 --tp-mode 2d --zero 1": ("mixtral",),
+    "--ep 2 --microbatches 2": ("mixtral",),
 }
 MODELS = ("gpt2", "llama", "bert", "vit", "mlp")
 
 
 @pytest.mark.parametrize("recipe,model", [
     pytest.param(recipe, model, id=f"{model} {recipe}", marks=() if model in sample else pytest.mark.whole)
-    for recipe, sample in RECIPES.items() for model in MODELS if model != "mlp" or "--sp" not in recipe])
+    for recipe, sample in RECIPES.items() for model in (h.EXPERT_MODELS if "--ep" in recipe else MODELS)
+    if model != "mlp" or "--sp" not in recipe])
 def test_recipe(recipe, model):
     h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", *recipe.split())
 

@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 import decoders
+import experts
 
 BATCH, SEQ, VOCAB = 4, 32, 160
 
@@ -119,6 +120,7 @@ MODELS = {
     "bert_nomask": (bert, bert_nomask_inputs, 13),
     "vit": (vit, image_inputs, 14),
     **{model: (functools.partial(decoders.build, model), token_inputs, 20 + i) for i, model in enumerate(decoders.CONFIGS)},
+    **{model: (functools.partial(experts.build, model), token_inputs, 60 + i) for i, model in enumerate(experts.CONFIGS)},
 }
 
 
@@ -152,7 +154,7 @@ def variants():
         yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True, mask=mask)
     for model in ("gpt2_fresh", "gpt2_1layer", "llama_fresh", "bert_nomask"):
         yield Variant(model, model)
-    for model in decoders.CONFIGS:
+    for model in (*decoders.CONFIGS, *experts.CONFIGS):
         yield Variant(model, model)
     yield Variant("gpt2_mask", "gpt2", mask=True)
     yield Variant("llama_mask", "llama", mask=True)

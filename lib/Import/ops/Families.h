@@ -14,6 +14,8 @@ void addProductHandlers(HandlerRegistry &registry);
 void addNormalizationHandlers(HandlerRegistry &registry);
 void addAttentionHandlers(HandlerRegistry &registry);
 void addConvHandlers(HandlerRegistry &registry);
+void addScatterHandlers(HandlerRegistry &registry);
+void addExpertHandlers(HandlerRegistry &registry);
 
 } // namespace tessera
 #endif

@@ -80,6 +80,9 @@ static std::vector<GradientCase> makeCases() {
                    {"1x2x1x3x3xf64", "1x2x1x3xf64"}});
 
   cases.push_back({"nn.gather %0, %1", {"5x3xf64", "2x4xi64"}, {"2x4x3xf64"}, -1, 1, 6});
+  // Ids up to 3 of 3 experts: a choice of none too.
+  cases.push_back({"nn.dispatch %0, %1, %2", {"2x3x4xf64", "2x3x2xi64", "2x3x2xf64"}, {"3x2x3x4xf64"}, -1, 1, 4});
+  cases.push_back({"nn.combine %0, %1, %2", {"3x5x4xf64", "5x2xi64", "5x2xf64"}, {"5x4xf64"}, -1, 1, 4});
   cases.push_back({"nn.cross_entropy %0, %1", {"2x3x5xf64", "2x3xi64"}, {"f64", "2x3xf64"}, -2, 2, 5});
 
   auto conv = [&](std::string attributes, std::vector<std::string> operands, std::string result) {
