@@ -242,6 +242,16 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
       if (name && isData && type.getRank() > 1 && type.getDimSize(1) == length && names.insert(name.str()).second)
         plan.inputs.push_back({name.str(), 1, {"seq"}, {}});
     }
+  // Of images the sequence begins inside, with the first value that has it.
+  auto hasSequence = [&](nn::FactorOpInterface op) {
+    auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    return op->getNumResults() == 1 && type && type.getRank() > 2 && type.getDimSize(1) == length && !nodeName(op->getLoc()).empty();
+  };
+  if (auto first = llvm::find_if(ops, hasSequence); names.empty() && first != ops.end()) {
+    plan.values.push_back({nodeName((*first)->getLoc()).str(), {{1, {"seq"}}}, {}});
+    if (options.dp > 1)
+      plan.values.back().split[0] = {"data"};
+  }
   for (nn::FactorOpInterface op : list) {
     std::vector<std::string> opNames = namesOf(op);
     if (!opNames.empty() && names.insert("@" + opNames.front()).second)

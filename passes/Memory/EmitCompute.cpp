@@ -7,7 +7,7 @@ using namespace tessera;
 
 // Chooses results that take over an operand's buffer: `inPlace` gets the operand of each, or -1. Returns the kernel to call, since the
 // kernel has one argument for both. One pair only: each is known to be safe by itself, not with another.
-StringRef Emitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inPlace) {
+StringRef ExecEmitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inPlace) {
   auto kernel = kernels.lookupSymbol<func::FuncOp>(op.getKernel());
   inPlace.assign(op.getNumResults(), -1);
   auto pairs = kernel->getAttrOfType<ArrayAttr>("exec.in_place");
@@ -36,7 +36,7 @@ StringRef Emitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inPlace
   return kernel.getName();
 }
 
-LogicalResult Emitter::emitKernel(exec::ApplyOp op) {
+LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   auto kernel = kernels.lookupSymbol<func::FuncOp>(op.getKernel());
   auto number = [&](StringRef name, int64_t otherwise) {
     auto attr = kernel->getAttrOfType<IntegerAttr>(name);
@@ -69,7 +69,7 @@ LogicalResult Emitter::emitKernel(exec::ApplyOp op) {
   return success();
 }
 
-LogicalResult Emitter::emitLibrary(Operation &op, const nn::LibraryCall &library) {
+LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &library) {
   int numOperands = op.getNumOperands();
   int64_t at = buffers.positions().start(&op);
   auto isNamed = [&](int result) { return llvm::is_contained(library.buffers, numOperands + result); };

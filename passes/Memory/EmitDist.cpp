@@ -5,7 +5,7 @@
 using namespace mlir;
 using namespace tessera;
 
-LogicalResult Emitter::emitSlice(dist::SliceOp op) {
+LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
   auto shape = op.getShape();
   int64_t split = op.getSplit(), outer = 1, inner = 1;
   for (auto [i, extent] : llvm::enumerate(shape))
@@ -22,7 +22,7 @@ LogicalResult Emitter::emitSlice(dist::SliceOp op) {
   return success();
 }
 
-LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
+LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
   Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(), /*shift=*/nullptr);
   SmallVector<int> list = {buffers.of(op.getSource())};
@@ -56,7 +56,7 @@ LogicalResult Emitter::emitMask(dist::MaskPaddingOp op) {
   return success();
 }
 
-LogicalResult Emitter::emitIndex(dist::LogicalIndexOp op) {
+LogicalResult ExecEmitter::emitIndex(dist::LogicalIndexOp op) {
   int64_t count = op.getType().getDimSize(0);
   Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
   buffers.define(op.getResult());
@@ -64,7 +64,7 @@ LogicalResult Emitter::emitIndex(dist::LogicalIndexOp op) {
   return success();
 }
 
-nn::VariableOp Emitter::replacedBy(Value value, int64_t begin) const {
+nn::VariableOp ExecEmitter::replacedBy(Value value, int64_t begin) const {
   Value stored = value;
   while (!updates.contains(stored)) {
     Operation *user = stored.hasOneUse() ? *stored.user_begin() : nullptr;
@@ -82,7 +82,7 @@ nn::VariableOp Emitter::replacedBy(Value value, int64_t begin) const {
   return isRead ? nullptr : variable;
 }
 
-LogicalResult Emitter::emitCollective(Operation &op) {
+LogicalResult ExecEmitter::emitCollective(Operation &op) {
   Value source = op.getOperand(0);
   auto start = dyn_cast<dist::CollectiveStartOp>(op);
   auto collective = dyn_cast<dist::CollectiveOp>(op);
@@ -127,7 +127,7 @@ LogicalResult Emitter::emitCollective(Operation &op) {
   return success();
 }
 
-LogicalResult Emitter::emitPack(dist::PackOp op) {
+LogicalResult ExecEmitter::emitPack(dist::PackOp op) {
   SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes());
   int pack = buffers.ofPack(op);
   int64_t at = buffers.positions().start(op);
@@ -140,14 +140,14 @@ LogicalResult Emitter::emitPack(dist::PackOp op) {
   return success();
 }
 
-LogicalResult Emitter::emitUnpack(dist::UnpackOp op) {
+LogicalResult ExecEmitter::emitUnpack(dist::UnpackOp op) {
   int pack = buffers.of(op.getSource());
   for (auto [result, offset] : llvm::zip(op.getResults(), dist::packOffsets(op.getResultTypes())))
     buffers.bind(result, buffers.part(pack, offset, dist::bytesOf(result.getType())));
   return success();
 }
 
-LogicalResult Emitter::emitLoop(dist::LoopOp op) {
+LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
   const Liveness &positions = buffers.positions();
   // Carried values keep one buffer from before the loop to its last use behind it.
   for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {

@@ -8,27 +8,27 @@ static nn::VariableOp variableOf(Operation *op, FlatSymbolRefAttr name) {
   return SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(op, name);
 }
 
-Emitter::Emitter(func::FuncOp func, ModuleOp kernels, Block *program, int64_t threads)
+ExecEmitter::ExecEmitter(func::FuncOp func, ModuleOp kernels, Block *program, int64_t threads)
     : buffers(func, program), kernels(kernels), threads(threads), b(func.getContext()) {
   b.setInsertionPointToEnd(program);
   func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign, assign.getVariableAttr()); });
 }
 
-DictionaryAttr Emitter::settings(std::initializer_list<std::pair<StringRef, Attribute>> list) {
+DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, Attribute>> list) {
   SmallVector<NamedAttribute> attrs;
   for (auto [name, value] : list)
     attrs.push_back(b.getNamedAttr(name, value));
   return b.getDictionaryAttr(attrs);
 }
 
-void Emitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars, DictionaryAttr attrs) {
+void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars, DictionaryAttr attrs) {
   SmallVector<Value> handles;
   for (int buffer : list)
     handles.push_back(buffers.handle(buffer));
   tag(exec::CallOp::create(b, op.getLoc(), function, handles, scalars, attrs), function);
 }
 
-void Emitter::copy(Value source, int target, Operation &op) {
+void ExecEmitter::copy(Value source, int target, Operation &op) {
   auto type = cast<RankedTensorType>(source.getType());
   Attribute one = b.getI64ArrayAttr({1});
   call(op, "copy_box", {buffers.of(source), target}, {},
@@ -39,7 +39,7 @@ void Emitter::copy(Value source, int target, Operation &op) {
   ++numCopies;
 }
 
-LogicalResult Emitter::emit(Operation &op) {
+LogicalResult ExecEmitter::emit(Operation &op) {
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
     buffers.bind(read.getResult(), buffers.ofVariable(variableOf(read, read.getVariableAttr())));
     return success();

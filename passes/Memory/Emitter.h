@@ -8,9 +8,9 @@
 namespace tessera {
 
 /// Writes the program of one function into a new block, operator by operator.
-class Emitter {
+class ExecEmitter {
 public:
-  Emitter(mlir::func::FuncOp func, mlir::ModuleOp kernels, mlir::Block *program, int64_t threads);
+  ExecEmitter(mlir::func::FuncOp func, mlir::ModuleOp kernels, mlir::Block *program, int64_t threads);
 
   /// Emits an operator of the function's body.
   mlir::LogicalResult emit(mlir::Operation &op);

@@ -31,7 +31,7 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   LogicalResult plan(func::FuncOp func, ModuleOp kernels) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
-    Emitter emitter(func, kernels, program.get(), threads);
+    ExecEmitter emitter(func, kernels, program.get(), threads);
     Buffers &buffers = emitter.buffers;
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());

@@ -1,6 +1,7 @@
 // Layouts for everything: decides the placements of all programs, then writes them into types.
 #include "passes/Propagate/Passes.h"
 #include "passes/Propagate/Propagation.h"
+#include "passes/Propagate/Waste.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_PROPAGATE
@@ -49,6 +50,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
       if (failed(propagation.emit(func)))
         return signalPassFailure();
     propagation.emitVariables();
+    warnOfWaste(funcs.front(), mesh, micro);
     numReshards = propagation.numReshards;
   }
 };

@@ -148,6 +148,21 @@ def test_one_kind_of_program_for_the_same_input(tmp_path):
     assert (tmp_path / "a" / "p").read_bytes() == (tmp_path / "b" / "p").read_bytes()
 
 
+def test_waste_is_a_warning(tmp_path):
+    """More ranks than samples: half of them do what others do. A plan that shares the work is compiled in silence."""
+    compile = lambda *mesh: h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", *TRAIN, *mesh).stderr
+    assert "warning" not in compile("--dp", "2", "--tp", "2", "--microbatches", "2")
+    text = compile("--dp", "8")
+    assert "the 8 ranks together compute 2.0 times what one would" in text and "node_addmm" in text
+
+
+def test_images_are_split_where_their_sequence_begins():
+    """Of 17 tokens on four ranks products work on five: the patches' embedding is not a graph input, and yet nothing behind it is whole."""
+    text = h.checked(h.TESSERA, "explain", h.MODELS / "vit.onnx", "--sp", "4").stdout
+    product = text[text.index("contract node_MatMul_26"):].splitlines()[2]
+    assert "operands f32[4, 17>20/seq, 64]" in product
+
+
 def _compiling_product_peaks_at(folder, width):
     """Resident bytes of compiling x @ W, W [4096, width] in a file of its own."""
     folder.mkdir()

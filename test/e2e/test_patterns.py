@@ -21,6 +21,7 @@ RECIPES = {
     "--dp 2 --tp 8 --tp-mode 3d": ("gpt2",),
     "--sp 4": ("gpt2", "bert", "vit"),  # a ring, with a padding mask, with 17 tokens
     "--sp 3": ("llama",),
+    "--sp 3 --tp 2": ("vit",),  # the sequence begins inside, behind the patches
     "--sp 2 --tp 2 --dp 2": ("gpt2",),
     "--sp 2 --sp-mode ulysses": ("gpt2", "vit"),
     "--sp 4 --sp-mode ulysses": ("llama",),  # more ranks than key/value heads
