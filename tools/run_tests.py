@@ -37,7 +37,8 @@ class Tally:
 
 
 def run_reporting(tally, kind, command, report, env=None, quiet=False, passing=(0,)):
-    """Runs one test runner that writes a JUnit report; its output is shown, for a quiet one only if it fails."""
+    """Runs one test runner that writes a JUnit report; its output is shown; of a quiet one that does
+    not fail only its notes."""
     start = time.monotonic()
     output = ""
     try:
@@ -48,6 +49,8 @@ def run_reporting(tally, kind, command, report, env=None, quiet=False, passing=(
         status, output = 127, str(error)
     if quiet and status not in passing:
         print(output[-20000:])
+    elif quiet:
+        print("".join(line for line in output.splitlines(keepends=True) if line.startswith("note: ")), end="")
     passed, failed = tally.passed, len(tally.failed)
     tally.add_junit(report, kind, 0 if status in passing else status, output.strip().splitlines()[-1] if output.strip() else "")
     print(f"{kind}: {tally.passed - passed} passed, {len(tally.failed) - failed} failed, "
@@ -62,17 +65,15 @@ def run_lit(tally, build, folder):
                                  str(build / "test")], folder / "lit.xml")
 
 
-def run_gtests(tally, build, folder):
+def run_gtests(tally, build, folder, env):
     binaries = [line for line in (build / "gtests.txt").read_text().splitlines() if line]
     for binary in binaries:
         name = pathlib.Path(binary).name
         report = folder / f"{name}.xml"
-        run_reporting(tally, f"gtest {name}", [binary, f"--gtest_output=xml:{report}"], report, quiet=True)
+        run_reporting(tally, f"gtest {name}", [binary, f"--gtest_output=xml:{report}"], report, env=env, quiet=True)
 
 
-def run_e2e(tally, build, folder, whole):
-    env = {**os.environ, "TESSERA_BUILD": str(build), "TESSERA_TEST_ALL": "1" if whole else "0",
-           "PYTHONDONTWRITEBYTECODE": "1"}
+def run_e2e(tally, build, folder, env):
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-rs",
                f"--junitxml={folder / 'e2e.xml'}", f"--basetemp={folder / 'tmp'}", "test/e2e"]
     run_reporting(tally, "e2e", command, folder / "e2e.xml", env=env)
@@ -86,14 +87,16 @@ def main():
     options = parser.parse_args()
 
     tally = Tally()
+    env = {**os.environ, "TESSERA_BUILD": str(options.build), "TESSERA_TEST_ALL": "1" if options.all else "0",
+           "PYTHONDONTWRITEBYTECODE": "1"}
     with tempfile.TemporaryDirectory(prefix="tessera-test-") as folder:
         folder = pathlib.Path(folder)
         if options.only in (None, "lit"):
             run_lit(tally, options.build, folder)
         if options.only in (None, "gtest"):
-            run_gtests(tally, options.build, folder)
+            run_gtests(tally, options.build, folder, env)
         if options.only in (None, "e2e"):
-            run_e2e(tally, options.build, folder, options.all)
+            run_e2e(tally, options.build, folder, env)
 
     for name, reason in tally.skipped:
         print(f"skipped {name}: {reason or 'no reason given'}")

@@ -49,7 +49,7 @@ struct Command {
   cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
   cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
   Flag asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
-  cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
+  cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model; with convert, trained ones"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
   cl::opt<std::string> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
                            cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
@@ -67,6 +67,17 @@ struct CompileCommand : Command {
   Flag timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
   Flag verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
   Flag listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
+
+  using Command::Command;
+};
+
+// `convert`. With --format torch the positional argument is the weights, the model an option.
+struct ConvertCommand : Command {
+  cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
+  cl::opt<std::string> format{"format", cl::desc("mlir (text with the plan), or torch (MODEL is FILE.safetensors: under the names and in the shapes of "
+                                                 "the framework)"),
+                              cl::value_desc("FORMAT"), cl::sub(sub)};
+  cl::opt<std::string> of{"model", cl::desc("the model that FILE.safetensors was trained with"), cl::value_desc("MODEL"), cl::sub(sub)};
 
   using Command::Command;
 };
@@ -173,6 +184,28 @@ int read(CompileCommand &command, CompileOptions &options) {
   return 0;
 }
 
+// What only `convert` has.
+int read(ConvertCommand &command, CompileOptions &options) {
+  if (int status = read(static_cast<Command &>(command), options))
+    return status;
+  options.output = command.output;
+  if (options.output.empty())
+    return usage("no output given: add -o OUT");
+  if (!llvm::is_contained({"mlir", "torch"}, std::string(command.format)))
+    return usage("--format=" + command.format + ": expected mlir or torch");
+  bool isTorch = command.format == "torch";
+  if (isTorch != !command.of.empty())
+    return usage(isTorch ? "--format torch: no model given: tessera convert FILE.safetensors --model MODEL --format torch -o OUT"
+                         : "--model goes with --format torch: tessera convert MODEL --format " + command.format + " -o OUT");
+  if (isTorch && !command.weights.empty())
+    return usage("--weights: with --format torch the weights are the first argument");
+  if (isTorch) {
+    options.weights = command.model;
+    options.model = command.of;
+  }
+  return 0;
+}
+
 void printPatterns() {
   for (const Pattern *pattern : allPatterns()) {
     llvm::outs() << pattern->name() << " [";
@@ -188,6 +221,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   static Command planCommand("plan", "print the plan that the options stand for");
   static Command explainCommand("explain", "print what becomes of every operator and parameter, and why");
   static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
+  static ConvertCommand convertCommand("convert", "write the model with its plan, or trained weights for the framework that exported it");
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"), cl::value_desc("GLOB"),
                                    cl::sub(explainCommand.sub)};
   static cl::opt<std::string> tolerance{"tolerance", cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
@@ -215,6 +249,11 @@ int tessera::runCommandLine(int argc, char **argv) {
     if (int status = read(compileCommand, options))
       return status;
     return failed(compile(options)) ? 1 : 0;
+  }
+  if (convertCommand) {
+    if (int status = read(convertCommand, options))
+      return status;
+    return convertCommand.format == "torch" ? convertToTorch(options) : convertToText(options);
   }
   for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
     if (*command)

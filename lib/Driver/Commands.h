@@ -17,5 +17,11 @@ int explain(const CompileOptions &options, const std::string &glob);
 /// parameters after one step of SGD. Values may differ by `tolerance` times the largest magnitude of their tensor.
 int verify(const CompileOptions &options, double tolerance);
 
+/// Writes the program after assign as text with the plan in `dist.*` attributes, and its weights (or those of --weights) beside it.
+int convertToText(const CompileOptions &options);
+
+/// Writes the weights in the file `options.weights` under the names and in the shapes of the framework that exported the model.
+int convertToTorch(const CompileOptions &options);
+
 } // namespace tessera
 #endif

@@ -113,6 +113,10 @@ LogicalResult Compilation::loadText() {
                                                   << phaseName(options.from) << "; use --from " << phaseName(following);
     next = following;
   }
+  bool trains = (*module).lookupSymbol("train") || next > Phase::Memory;
+  if (next > Phase::Differentiate && !options.optimizer.empty() && !trains)
+    return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(next) - 1))
+                                                << " without a training program; write it with --train " << options.optimizer;
   // Machine code is not part of the text.
   next = std::min(next, Phase::Lower);
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kModelAttr))
@@ -298,8 +302,7 @@ LogicalResult tessera::link(Compilation &compilation) {
   return success();
 }
 
-// --to: the text goes to the output, its weights beside it.
-static LogicalResult writeText(Compilation &compilation) {
+LogicalResult tessera::writeText(Compilation &compilation) {
   const CompileOptions &options = compilation.options;
   Location here = UnknownLoc::get(&compilation.context);
   if (compilation.next <= options.to)

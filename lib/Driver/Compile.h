@@ -49,6 +49,9 @@ private:
 /// Writes the executable and the weights file beside it; both appear complete or not at all.
 mlir::LogicalResult link(Compilation &compilation);
 
+/// Writes the text of phase `options.to` to the output, and the weights beside it.
+mlir::LogicalResult writeText(Compilation &compilation);
+
 /// `tessera compile`: everything, with dumps and reports as the options say.
 mlir::LogicalResult compile(const CompileOptions &options);
 

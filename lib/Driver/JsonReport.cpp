@@ -4,9 +4,11 @@
 #include "lib/Driver/ReportPage.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
+#include "runtime/program/description.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/ToolOutputFile.h"
+#include <algorithm>
 
 using namespace mlir;
 using namespace tessera;
@@ -58,6 +60,35 @@ static void addFacts(const Facts &facts, json::Object &root) {
   root["padded"] = std::move(paddings);
 }
 
+// How many pairs of a query and a key each rank's attention works on in a step of a program, forward and backward: the part of its work that is not
+// the same on every rank by construction.
+static json::Array attentionPairs(const rt::Description &description, const rt::Program &program) {
+  json::Array ranks;
+  for (int rank = 0; rank < description.mesh.size(); ++rank) {
+    rt::Coordinates where = description.mesh.coordinates(rank);
+    int64_t pairs = 0, times = 1;
+    for (const rt::Operation &op : program.operations) {
+      if (op.kind == rt::Operation::Kind::Loop)
+        times = op.times;
+      if (op.kind == rt::Operation::Kind::End)
+        times = 1;
+      if (op.kind != rt::Operation::Kind::Call || op.symbol.rfind("attention_", 0) != 0)
+        continue;
+      auto size = [&](const char *name) { return op.attrs.at(name).get<int64_t>(); };
+      auto scalar = [&](size_t i, int64_t otherwise) {
+        return i < op.scalars.size() ? rt::evaluate(op.scalars[i], description.mesh, where) : otherwise;
+      };
+      int64_t validS = scalar(0, size("s")), validT = scalar(1, size("t")), startS = scalar(2, 0), startT = scalar(3, 0), seen = 0;
+      bool causal = op.attrs.value("causal", false);
+      for (int64_t i = 0; i < validS; ++i)
+        seen += causal ? std::clamp<int64_t>(startS + i - startT + 1, 0, validT) : validT;
+      pairs += times * size("batch") * size("kv_heads") * size("group") * seen;
+    }
+    ranks.push_back(pairs);
+  }
+  return ranks;
+}
+
 // The page with the report in it, which its script reads.
 static std::string page(std::string report) {
   // Inside of strings only, where "\\u003c" is the same character: "</script>" would end the script.
@@ -87,6 +118,12 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     root["memory"] = std::move(memory);
     root["sent"] = std::move(sent);
     root["step_seconds"] = std::move(estimates);
+    json::Object pairs;
+    rt::Description parsed = rt::parseDescription(compilation.description);
+    for (const rt::Program &program : parsed.programs)
+      if (json::Array ranks = attentionPairs(parsed, program); ranks.front() != json::Value(0))
+        pairs[program.name] = std::move(ranks);
+    root["attention_pairs"] = std::move(pairs);
   } else {
     llvm::consumeError(description.takeError()); // no description: --to an earlier phase
   }

@@ -29,6 +29,8 @@ public:
     func::FuncOp function = createFunction(inputs, loc);
     Emitter emitter(builder, loc);
     addInitializers(emitter, plan);
+    if (!plan.absent.empty())
+      (*module)->setAttr(kAbsentAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(plan.absent.begin(), plan.absent.end())));
     for (const OnnxNode &node : graph.nodes)
       importNode(emitter, node);
     finish(emitter, function);
@@ -121,6 +123,8 @@ private:
         variable->setAttr("source", builder.getStringAttr(info.source));
       if (info.transposed)
         variable->setAttr("transposed", builder.getBoolAttr(true));
+      if (!info.tied.empty())
+        variable->setAttr(kTiedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(info.tied.begin(), info.tied.end())));
       if (!info.aliases.empty())
         variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
                                          info.aliases.begin(), info.aliases.end())));

@@ -31,9 +31,15 @@ Signature readSignature(const OnnxGraph &graph) {
   StringRef(found->second).split(lines, '\n', -1, false);
   for (StringRef line : lines) {
     auto [placeholder, rest] = line.split(": ");
-    if (!rest.consume_front("PARAMETER target='"))
+    bool isBuffer = rest.starts_with("BUFFER target='");
+    if (!isBuffer && !rest.starts_with("PARAMETER target='"))
       continue;
-    std::string name = rest.take_until([](char c) { return c == '\''; }).str();
+    std::string name = rest.split('\'').second.split('\'').first.str();
+    if (isBuffer) {
+      if (rest.contains("persistent=True"))
+        signature.savedBuffers.push_back(name);
+      continue;
+    }
     signature.placeholders[placeholder.trim().str()] = name;
     signature.parameters.insert(name);
   }
@@ -83,6 +89,26 @@ static void warnOfLost(const OnnxGraph &graph, const Signature &signature, Param
             tensor.name + "' trains the constant itself");
 }
 
+/// A module whose own parameter has no initializer and that reads another one's is tied to that.
+static void findTied(const OnnxGraph &graph, const Signature &signature, ParameterPlan &plan) {
+  std::set<std::string> present;
+  for (const auto &[name, info] : plan.parameters)
+    present.insert(info.source);
+  for (const OnnxNode &node : graph.nodes)
+    for (const std::string &input : node.inputs) {
+      auto parameter = plan.parameters.find(input);
+      if (parameter == plan.parameters.end() || parameter->second.source.empty())
+        continue;
+      std::string own = node.module + "." + StringRef(parameter->second.source).rsplit('.').second.str();
+      if (signature.parameters.count(own) && present.insert(own).second)
+        parameter->second.tied.push_back(own);
+    }
+  for (const std::string &name : signature.parameters)
+    if (!present.count(name))
+      plan.absent.push_back(name);
+  llvm::append_range(plan.absent, signature.savedBuffers);
+}
+
 static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, ParameterPlan &plan) {
   for (const auto &[trainable, glob] : options.trainable) {
     auto matches = [&](const std::string &name) {
@@ -91,7 +117,8 @@ static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, Par
     bool used = false;
     for (const OnnxTensor &tensor : graph.initializers) {
       auto found = plan.parameters.find(tensor.name);
-      bool hit = matches(tensor.name) || (found != plan.parameters.end() && matches(found->second.source));
+      bool hit = matches(tensor.name) || (found != plan.parameters.end() &&
+                                          (matches(found->second.source) || llvm::any_of(found->second.tied, matches)));
       if (!hit || !isFloating(tensor.type))
         continue;
       used = true;
@@ -133,6 +160,7 @@ ParameterPlan planParameters(OnnxGraph &graph, const ImportOptions &options) {
       if (!graph.valueInfo.count(name))
         plan.parameters[name];
     warnOfLost(graph, signature, plan);
+    findTied(graph, signature, plan);
   } else {
     for (const std::string &name : weightsByUse(graph))
       plan.parameters[name];

@@ -15,6 +15,8 @@ struct ParameterInfo {
   std::string source;
   /// The initializer is the source's transpose.
   bool transposed = false;
+  /// Further names of the parameter in the exporting framework, which it is tied to.
+  std::vector<std::string> tied;
   /// Names under which weights of the file as written hold this parameter.
   std::vector<std::string> aliases;
   /// Zeros that the exporter dropped from the file: weights of the file as written lack it.
@@ -24,6 +26,8 @@ struct ParameterInfo {
 struct ParameterPlan {
   /// By initializer name.
   std::map<std::string, ParameterInfo> parameters;
+  /// What the framework's module has besides: parameters without an initializer, and buffers that it saves.
+  std::vector<std::string> absent;
   std::vector<std::string> notes, warnings;
 };
 
@@ -32,6 +36,7 @@ struct Signature {
   /// fx placeholder (`p_model_norm_weight`) to parameter (`model.norm.weight`).
   std::map<std::string, std::string> placeholders;
   std::set<std::string> parameters;
+  std::vector<std::string> savedBuffers;
 };
 Signature readSignature(const OnnxGraph &graph);
 

@@ -3,14 +3,12 @@
 #include "dialects/nn/NN.h"
 #include "lib/Import/ImportError.h"
 #include "lib/Import/MappedFile.h"
-#include "llvm/ADT/ScopeExit.h"
+#include "lib/Import/OutputFile.h"
 #include "llvm/Support/Endian.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cstring>
-#include <fcntl.h>
-#include <unistd.h>
 
 using namespace mlir;
 
@@ -51,44 +49,6 @@ Type typeOf(MLIRContext *context, llvm::StringRef dtype) {
     return Type();
   }
 }
-
-/// Writes to a file descriptor, remembering the first failure.
-class FileWriter {
-public:
-  explicit FileWriter(int fd) : fd(fd) {}
-  void write(const char *data, size_t size) {
-    while (size && !error) {
-      ssize_t n = ::write(fd, data, std::min<size_t>(size, 1 << 26));
-      if (n < 0 && errno == EINTR)
-        continue;
-      if (n <= 0) {
-        error = n == 0 ? EIO : errno;
-        return;
-      }
-      data += n;
-      size -= n;
-    }
-  }
-  /// Holds little of a mapped file in memory, so that compiling a model needs no more of it the larger its weights are.
-  void write(const Bytes &bytes) {
-    for (llvm::StringRef rest = bytes.data; !rest.empty() && !error;) {
-      llvm::StringRef chunk = rest.take_front(1 << 24);
-      write(chunk.data(), chunk.size());
-      if (bytes.mapped)
-        MappedFile::release(chunk);
-      rest = rest.drop_front(chunk.size());
-    }
-  }
-  void zeros(size_t size) {
-    static const char block[4096] = {};
-    for (; size && !error; size -= std::min(size, sizeof block))
-      write(block, std::min(size, sizeof block));
-  }
-  int error = 0;
-
-private:
-  int fd;
-};
 
 } // namespace
 
@@ -145,13 +105,8 @@ LogicalResult WeightStore::addSafetensors(const std::string &path, MLIRContext *
 }
 
 LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp module) const {
-  std::vector<std::pair<std::string, const Weight *>> entries;
-  std::string header;
-  llvm::raw_string_ostream text(header);
-  llvm::json::OStream json(text);
-  uint64_t offset = 0;
+  std::vector<StoredTensor> tensors;
   bool complete = true;
-  json.objectBegin();
   module.walk([&](nn::VariableOp variable) {
     if (variable.getInit() != "file" && variable.getRole() != "parameter")
       return;
@@ -165,54 +120,75 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
       complete = false;
       return;
     }
-    uint64_t size = type.getNumElements() * byteWidth(type.getElementType());
-    json.attributeObject(variable.getSymName(), [&] {
-      json.attribute("dtype", dtypeOf(type.getElementType()));
+    tensors.push_back({variable.getSymName().str(), *weight});
+  });
+  return complete ? tessera::writeSafetensors(path, tensors, module.getContext()) : failure();
+}
+
+/// Rows and columns exchanged, some columns at a time.
+static void writeTransposed(OutputFile &file, const Weight &weight) {
+  int64_t rows = weight.shape[0], columns = weight.shape[1], width = byteWidth(weight.elementType);
+  const char *from = weight.bytes.data.data();
+  std::string block;
+  for (int64_t c = 0; c < columns; c += 64) {
+    int64_t count = std::min<int64_t>(64, columns - c);
+    block.resize(count * rows * width);
+    for (int64_t r = 0; r < rows; ++r)
+      for (int64_t k = 0; k < count; ++k)
+        std::memcpy(&block[(k * rows + r) * width], from + (r * columns + c + k) * width, width);
+    file.write(block);
+  }
+}
+
+LogicalResult writeSafetensors(const std::string &path, llvm::ArrayRef<StoredTensor> tensors, MLIRContext *context) {
+  std::string header;
+  llvm::raw_string_ostream text(header);
+  llvm::json::OStream json(text);
+  auto bytesOf = [](const Weight &weight) {
+    int64_t bytes = byteWidth(weight.elementType);
+    for (int64_t dim : weight.shape)
+      bytes *= dim;
+    return bytes;
+  };
+  int64_t offset = 0;
+  json.objectBegin();
+  for (const StoredTensor &tensor : tensors) {
+    int64_t size = bytesOf(tensor.weight);
+    json.attributeObject(tensor.name, [&] {
+      json.attribute("dtype", dtypeOf(tensor.weight.elementType));
       json.attributeArray("shape", [&] {
-        for (int64_t dim : type.getShape())
+        std::vector<int64_t> shape = tensor.weight.shape;
+        if (tensor.transposed)
+          std::reverse(shape.begin(), shape.end());
+        for (int64_t dim : shape)
           json.value(dim);
       });
       json.attributeArray("data_offsets", [&] {
-        json.value(static_cast<int64_t>(offset));
-        json.value(static_cast<int64_t>(offset + size));
+        json.value(offset);
+        json.value(offset + size);
       });
     });
-    entries.push_back({variable.getSymName().str(), weight});
     offset += size;
-  });
+  }
   json.objectEnd();
-  if (!complete)
-    return failure();
   header.append((8 - header.size() % 8) % 8, ' ');
 
-  std::string temporary = path + ".tmp" + std::to_string(getpid());
-  int fd = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (fd < 0)
-    return module.emitError() << "cannot write '" << temporary << "': " << std::strerror(errno);
-  FileWriter writer(fd);
+  OutputFile file(path);
   char length[8];
   llvm::support::endian::write64le(length, header.size());
-  writer.write(length, 8);
-  writer.write(header.data(), header.size());
-  for (auto &[name, weight] : entries) {
-    if (weight->zero)
-      writer.zeros(
-          cast<RankedTensorType>(RankedTensorType::get(weight->shape, weight->elementType)).getNumElements() *
-          byteWidth(weight->elementType));
+  file.write({length, 8});
+  file.write(header);
+  for (const StoredTensor &tensor : tensors) {
+    if (tensor.weight.zero)
+      file.zeros(bytesOf(tensor.weight));
+    else if (tensor.transposed)
+      writeTransposed(file, tensor.weight);
     else
-      writer.write(weight->bytes);
+      file.write(tensor.weight.bytes);
   }
-  int error = writer.error;
-  if (!error && fsync(fd) != 0)
-    error = errno;
-  if (::close(fd) != 0 && !error)
-    error = errno;
-  if (!error && std::rename(temporary.c_str(), path.c_str()) != 0)
-    error = errno;
-  if (!error)
+  if (file.publish())
     return success();
-  ::unlink(temporary.c_str());
-  return module.emitError() << "cannot write '" << path << "': " << std::strerror(error);
+  return emitError(UnknownLoc::get(context)) << file.problem();
 }
 
 } // namespace tessera

@@ -72,12 +72,13 @@ std::optional<tessera::Linear> tessera::linearOf(nn::FactorOpInterface op) {
       linear.in = f;
       linear.lookup = true;
     }
+  auto canSplit = [&](int f) { return f >= 0 && rule.factors[f].kind != nn::FactorKind::Unsplit; };
   // The last dimension of the result that runs along the weight and not along the other operand.
   for (int f : llvm::reverse(rule.results[0]))
-    if (f >= 0 && linear.out < 0 && rule.operandHas(weight, f) && !rule.operandHas(1 - weight, f))
+    if (canSplit(f) && linear.out < 0 && rule.operandHas(weight, f) && !rule.operandHas(1 - weight, f))
       linear.out = f;
   for (int f : rule.results[0])
-    if (f >= 0 && linear.batch < 0 && !rule.operandHas(weight, f) && rule.factors[f].size > 1)
+    if (canSplit(f) && linear.batch < 0 && !rule.operandHas(weight, f) && rule.factors[f].size > 1)
       linear.batch = f;
   if (linear.in < 0 && linear.out < 0)
     return std::nullopt;

@@ -3,6 +3,7 @@
 
 #include "runtime/program/json_reader.h"
 
+#include <algorithm>
 #include <set>
 
 namespace tessera::rt {
@@ -420,6 +421,27 @@ const Program *Description::findProgram(std::string_view name) const {
     if (program.name == name)
       return &program;
   return nullptr;
+}
+
+int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where) {
+  if (expression.kind == Expression::Kind::Number)
+    return expression.number;
+  int64_t index = mesh.index(expression.axes, where);
+  if (!expression.shift.empty()) {
+    // Each coordinate by itself, minor to major.
+    int64_t rest = index, unit = 1;
+    index = 0;
+    for (size_t i = expression.axes.size(); i-- > 0;) {
+      int64_t size = expression.axes[i].size, coordinate = (rest % size + expression.shift[i] % size + size) % size;
+      index += coordinate * unit;
+      rest /= size;
+      unit *= size;
+    }
+  }
+  int64_t start = index * expression.block;
+  if (expression.kind == Expression::Kind::Start)
+    return start;
+  return std::clamp<int64_t>(expression.size - start, 0, expression.block);
 }
 
 Description parseDescription(std::string_view text) {

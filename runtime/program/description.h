@@ -91,6 +91,9 @@ struct Expression {
   std::vector<int64_t> shift; // along each axis, or none
 };
 
+/// Its value on the rank (and microbatch) at `where`.
+int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where);
+
 struct CollectiveSpec {
   CollectiveRequest request;
   int64_t in = 0, out = 0, scratch = -1, token = -1;

@@ -37,6 +37,8 @@ void *CountingAllocator::allocate(const Piece &piece) {
   if (pointer == MAP_FAILED)
     throw Error("cannot allocate " + std::to_string(piece.bytes) + " bytes of memory: " + std::strerror(errno));
   ::madvise(pointer, size_t(std::max<int64_t>(piece.bytes, 1)), MADV_HUGEPAGE);
+  if (poison)
+    std::memset(pointer, 0xff, size_t(piece.bytes));
   std::lock_guard lock(mutex);
   pieces.emplace(pointer, piece);
   now.peak += piece.bytes;

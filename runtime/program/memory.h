@@ -10,10 +10,11 @@
 
 namespace tessera::rt {
 
-/// Counts and hands out one rank's device memory, page-aligned and zeroed. Safe for several threads.
+/// Counts and hands out one rank's device memory, page-aligned and zeroed, or filled with ones (NaN in every floating type) if `poison`.
+/// Safe for several threads.
 class CountingAllocator {
 public:
-  CountingAllocator() = default;
+  explicit CountingAllocator(bool poison = false) : poison(poison) {}
   CountingAllocator(const CountingAllocator &) = delete;
   CountingAllocator &operator=(const CountingAllocator &) = delete;
   ~CountingAllocator();
@@ -34,6 +35,7 @@ private:
   };
   void *allocate(const Piece &piece);
 
+  const bool poison;
   mutable std::mutex mutex;
   std::unordered_map<void *, Piece> pieces;
   MemoryFigures now, high;

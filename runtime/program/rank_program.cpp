@@ -68,27 +68,6 @@ void *RankProgram::bufferData(int64_t index) const {
   return buffer.isBehind(pool.threads()) ? workspace : arena + buffer.offset;
 }
 
-int64_t RankProgram::evaluate(const Expression &expression, const Coordinates &where) const {
-  if (expression.kind == Expression::Kind::Number)
-    return expression.number;
-  int64_t index = description.mesh.index(expression.axes, where);
-  if (!expression.shift.empty()) {
-    // Each coordinate by itself, minor to major.
-    int64_t rest = index, unit = 1;
-    index = 0;
-    for (size_t i = expression.axes.size(); i-- > 0;) {
-      int64_t size = expression.axes[i].size, coordinate = (rest % size + expression.shift[i] % size + size) % size;
-      index += coordinate * unit;
-      rest /= size;
-      unit *= size;
-    }
-  }
-  int64_t start = index * expression.block;
-  if (expression.kind == Expression::Kind::Start)
-    return start;
-  return std::clamp<int64_t>(expression.size - start, 0, expression.block);
-}
-
 void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const {
   if (op.scalars.empty())
     return;
@@ -101,7 +80,7 @@ void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const 
     where.micro = micro;
     prepared.scalars.emplace_back();
     for (const Expression &expression : op.scalars)
-      prepared.scalars.back().push_back(evaluate(expression, where));
+      prepared.scalars.back().push_back(evaluate(expression, description.mesh, where));
   }
 }
 

@@ -53,7 +53,6 @@ private:
   void prepare(const Operation &op, const KernelResolver &resolve);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
-  int64_t evaluate(const Expression &expression, const Coordinates &where) const;
   void execute(Prepared &prepared, int64_t micro);
   void observe(Prepared &prepared, int64_t micro);
 

@@ -44,7 +44,7 @@ void copyElements(const char *from, int64_t fromStride, char *into, int64_t into
 
 Session::Session(const Description &description, const Program &program, Transport &transport,
                  const KernelResolver &resolve, const SessionOptions &options)
-    : description(description), program(program), engine(transport) {
+    : description(description), program(program), memory(options.poison), engine(transport) {
   chooseThreads(options);
   agreed([&] {
     checkMemory(options);

@@ -18,6 +18,8 @@ struct SessionOptions {
   /// Bytes of device memory a rank may use, beside the compiled capacity.
   std::optional<int64_t> deviceMemory;
   bool trace = false, profile = false;
+  /// Memory begins as NaN instead of zero, so that what reads padding is noticed.
+  bool poison = false;
 };
 
 /// What was measured, gathered from all ranks.

@@ -1,5 +1,6 @@
 """Every pattern: one rank and many compute the same (tessera verify: outputs, gradients, parameters after a step), and what a linear layer
 sends is what its formula says."""
+import json
 import re
 
 import pytest
@@ -67,6 +68,19 @@ match = "node_scaled_dot_product_attention*"
 pattern = "double-ring"
 axes = ["outer", "inner"]
 """),
+    "heads in a ring": ("gpt2", """
+[mesh]
+ring = 3
+heads = 2
+[[input]]
+match = "*"
+dim = 1
+axes = ["ring", "heads"]
+[[op]]
+match = "node_scaled_dot_product_attention*"
+pattern = "ulysses-ring"
+axes = ["ring", "heads"]
+"""),
 }
 
 
@@ -76,6 +90,16 @@ def test_plan(tmp_path, name):
     plan = tmp_path / "plan.toml"
     plan.write_text(text)
     h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", "--plan", plan)
+
+
+def test_report_tells_each_ranks_attention(tmp_path):
+    report = tmp_path / "report.json"
+    h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "--sp", "4", "--report", report, "--to", "lower", "-o", tmp_path / "out")
+    pairs = json.loads(report.read_text())["attention_pairs"]["infer"]
+    # A rank has 8 of 32 tokens, each of which sees those before it and itself.
+    ranks = [sum(i + 1 for i in range(8 * r, 8 * r + 8)) for r in range(4)]
+    assert [p * ranks[0] for p in pairs] == [r * pairs[0] for r in ranks], pairs
+    assert sum(pairs) % (4 * 4 * 32 * 33 // 2) == 0  # samples, heads, pairs; as many times as there are layers
 
 
 # One linear layer of 4096 x 1024 times 1024 x 4096, all extents a sixteenth. Its input is a sum with a parameter, so that the cotangent of the

@@ -84,8 +84,11 @@ struct Words {
 FactorRule ConvOp::getFactorRule() {
   Words w(getStrides().size(), getGroups());
   SmallVector<std::string> words = {w.x, w.w};
-  if (getBias())
+  if (getBias()) {
+    // Each term of a sum over split channels would have the bias.
     words.push_back("o");
+    w.unsplit += 'c';
+  }
   return lettersRule(*this, words, {w.y}, "", w.unsplit);
 }
 FactorRule ConvGradInputOp::getFactorRule() {

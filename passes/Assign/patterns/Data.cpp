@@ -21,8 +21,11 @@ class Data : public Pattern {
     return rule.isReshape || rule.results.empty() || rule.results[0].empty() ? -1 : rule.results[0][0];
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
-    if (batch(op) < 0)
+    int f = batch(op);
+    if (f < 0)
       return {"'data' splits the first dimension of an operator's result, and this one has none"};
+    if (op.getFactorRule().factors[f].kind == nn::FactorKind::Unsplit)
+      return {"'data' splits the first dimension of an operator's result, and this operator needs it whole; split what its operands are made of"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,

@@ -84,9 +84,12 @@ func.func @loss(%l: tensor<2x4x16xf32>, %labels: tensor<2x4xi64>, %s: tensor<f32
   return
 }
 
-func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %d: tensor<6x1x3x3xf32>, %y: tensor<2x6x8x8xf32>) {
+func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %d: tensor<6x1x3x3xf32>, %y: tensor<2x6x8x8xf32>, %b: tensor<4xf32>) {
   // CHECK-NEXT: nn.conv: ([n,c,a,b], [o,c,d,e])->([n,o,f,g]) reduction={c} unsplit={a, b, d, e, f, g} neutral(0,c)=0 neutral(0,a)=0 neutral(0,b)=0 neutral(1,c)=0 neutral(1,d)=0 neutral(1,e)=0
   %0 = nn.conv %x, %w {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>) -> tensor<2x4x8x8xf32>
+  // With a bias no part of the sum over c may be computed apart.
+  // CHECK-NEXT: nn.conv: ([n,c,a,b], [o,c,d,e], [o])->([n,o,f,g]) unsplit={c, a, b, d, e, f, g}
+  %2 = nn.conv %x, %w, %b {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 1} : (tensor<2x3x8x8xf32>, tensor<4x3x3x3xf32>, tensor<4xf32>) -> tensor<2x4x8x8xf32>
   // CHECK-NEXT: nn.conv: ([n,C,a,b], [o,c,d,e])->([n,o,f,g]) unsplit={C, a, b, o, c, d, e, f, g} neutral(0,C)=0 neutral(0,a)=0 neutral(0,b)=0 neutral(1,c)=0 neutral(1,d)=0 neutral(1,e)=0
   %1 = nn.conv %y, %d {strides = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>, dilations = array<i64: 1, 1>, groups = 6} : (tensor<2x6x8x8xf32>, tensor<6x1x3x3xf32>) -> tensor<2x6x8x8xf32>
   return

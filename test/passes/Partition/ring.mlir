@@ -13,12 +13,16 @@
 // CHECK-NOT: permute
 // CHECK: return
 
+// Blocks of keys and values go round; those of their cotangents make one hop less than in a ring, and the last sum is at home.
 // RSA-LABEL: func.func @infer
-// RSA-COUNT-2: all_gather
-// RSA: nn.attention
+// RSA-COUNT-6: permute {{.*}} over <"seq"=4> shape [2, 4, 2, 4] shift -1
+// RSA-NOT: permute
+// RSA: return
 // RSA-LABEL: func.func @train
-// RSA-COUNT-4: all_gather
-// RSA-COUNT-2: reduce_scatter
+// RSA-NOT: all_gather
+// RSA-COUNT-18: permute
+// RSA-NOT: permute
+// RSA: return
 
 // ULYSSES-LABEL: func.func @infer
 // ULYSSES-COUNT-4: all_to_all

@@ -52,6 +52,19 @@ TEST(Parameters, thatWereMergedOrDroppedAreRestored) {
   EXPECT_FALSE(find(imported, "transformer.wte.weight")); // tied to lm_head.weight, not merged
 }
 
+TEST(Parameters, knowTheNamesThatAreTiedToThem) {
+  Imported imported(folder + "gpt2.onnx");
+  ASSERT_TRUE(imported.module) << imported.errors;
+  auto tied = find(imported, "lm_head.weight")->getAttrOfType<mlir::ArrayAttr>(kTiedAttr);
+  ASSERT_TRUE(tied && tied.size() == 1);
+  EXPECT_EQ(llvm::cast<mlir::StringAttr>(tied[0]), "transformer.wte.weight");
+  EXPECT_FALSE((*imported.module)->hasAttr(kAbsentAttr));
+  Imported bert(folder + "bert.onnx");
+  auto absent = (*bert.module)->getAttrOfType<mlir::ArrayAttr>(kAbsentAttr);
+  ASSERT_TRUE(absent && absent.size() == 1);
+  EXPECT_EQ(llvm::cast<mlir::StringAttr>(absent[0]), "cls.predictions.bias");
+}
+
 TEST(Parameters, stayAsWrittenOnRequest) {
   ImportOptions options;
   options.asWritten = true;

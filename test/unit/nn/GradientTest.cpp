@@ -4,7 +4,7 @@
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
 #include "test/unit/nn/Evaluator.h"
-#include "test/unit/nn/GradientCases.h"
+#include "test/unit/nn/OperatorCases.h"
 #include <gtest/gtest.h>
 #include <random>
 #include <set>
@@ -14,18 +14,20 @@ using namespace tessera;
 using namespace tessera::nn;
 using namespace tessera::test;
 
+static const Sizes kSizes = {{'A', 2}, {'B', 3}, {'C', 4}, {'D', 5}};
+
 static std::string typeList(ArrayRef<std::string> types, bool names = false) {
   std::string text;
   for (auto [i, type] : llvm::enumerate(types))
-    text += (i ? ", " : "") + (names ? "%" + std::to_string(i) + ": " : "") + "tensor<" + type + ">";
+    text += (i ? ", " : "") + (names ? "%" + std::to_string(i) + ": " : "") + tensorType(type, kSizes, "f64");
   return text;
 }
 
 /// `func.func @forwardN` of one case.
-static std::string forwardText(const GradientCase &c, size_t n) {
+static std::string forwardText(const OperatorCase &c, size_t n) {
   std::string results = typeList(c.results), count = std::to_string(c.results.size());
   std::string text = "func.func @forward" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" +
-                     results + ") {\n  %r:" + count + " = " + c.text + " : (" + typeList(c.operands) +
+                     results + ") {\n  %r:" + count + " = " + operatorText(c, kSizes, "f64") + " : (" + typeList(c.operands) +
                      ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
@@ -35,7 +37,7 @@ static std::string forwardText(const GradientCase &c, size_t n) {
 static bool isFloating(Type type) { return isa<FloatType>(cast<ShapedType>(type).getElementType()); }
 
 /// Operands that get a cotangent: floating ones that the case does not hold constant.
-static SmallVector<unsigned> wantedOperands(Operation *op, const GradientCase &c) {
+static SmallVector<unsigned> wantedOperands(Operation *op, const OperatorCase &c) {
   SmallVector<unsigned> wanted;
   for (auto [i, type] : llvm::enumerate(op->getOperandTypes()))
     if (isFloating(type) && i < c.variables)
@@ -59,7 +61,7 @@ static void checkFactorMap(Operation *emitted, FactorRule forward) {
 }
 
 /// Adds `func.func @backwardN(operands, cotangents) -> cotangents of operands` beside the forward function.
-static void addBackward(func::FuncOp forward, size_t n, const GradientCase &c) {
+static void addBackward(func::FuncOp forward, size_t n, const OperatorCase &c) {
   Operation *op = &forward.getBody().front().front();
   auto types = llvm::to_vector(forward.getArgumentTypes());
   for (unsigned r = 0; r < c.cotangents; ++r)
@@ -103,7 +105,7 @@ static void addBackward(func::FuncOp forward, size_t n, const GradientCase &c) {
 
 static std::mt19937 generator(7);
 
-static void fill(Array &array, const GradientCase &c) {
+static void fill(Array &array, const OperatorCase &c) {
   std::uniform_real_distribution<double> real(c.low, c.high);
   for (int64_t i = 0; i < array.size(); ++i) {
     if (array.type.getElementType().isF64())
@@ -111,7 +113,7 @@ static void fill(Array &array, const GradientCase &c) {
     else if (array.type.getElementType().isInteger(1))
       array.bytes[i] = char(i % 2);
     else
-      array.integers()[i] = int64_t(generator() % c.below);
+      array.integers()[i] = int64_t(generator() % kSizes.at(c.below));
   }
 }
 
@@ -148,7 +150,7 @@ static double project(Evaluator &evaluator, size_t n, std::vector<Array> &operan
 TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
   auto context = makeContext();
   std::string text;
-  const auto &cases = gradientCases();
+  const auto &cases = operatorCases();
   for (size_t n = 0; n < cases.size(); ++n)
     text += forwardText(cases[n], n);
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, context.get());
@@ -179,7 +181,7 @@ TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
       fill(operand, cases[n]);
     std::vector<Array> cotangents = arrays(ArrayRef<Type>(types[n].results).take_front(cases[n].cotangents)),
                        gradients;
-    GradientCase plain;
+    OperatorCase plain;
     for (Array &cotangent : cotangents)
       fill(cotangent, plain);
     for (unsigned i : types[n].wanted)
@@ -210,7 +212,7 @@ TEST(Gradient, EveryOperatorAgreesWithCentralDifferences) {
 TEST(Gradient, EveryDifferentiableOperatorHasACase) {
   auto context = makeContext();
   std::set<StringRef> tested;
-  for (const GradientCase &c : gradientCases())
+  for (const OperatorCase &c : operatorCases())
     tested.insert(StringRef(c.text).split(' ').first);
   unsigned differentiable = 0;
   for (RegisteredOperationName name : context->getRegisteredOperations())
