@@ -55,9 +55,8 @@ struct Normalize : impl::NormalizeBase<Normalize> {
       return signalPassFailure();
     using namespace normalize;
     // First, before dimensions of tokens move: experts.
-    bool done = round([&](RewritePatternSet &patterns) { addSimplifyPatterns(patterns, numTrivial); });
     raiseExperts(getOperation(), numExperts);
-    done = done && round([&](RewritePatternSet &patterns) {
+    bool done = round([&](RewritePatternSet &patterns) {
                   addSimplifyPatterns(patterns, numTrivial);
                   addOrderShapePatterns(patterns, numReshapes);
                   addSinkReshapePatterns(patterns, numReshapes);
