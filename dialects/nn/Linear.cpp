@@ -7,7 +7,8 @@ using namespace mlir;
 bool tessera::nn::isLinearIn(Operation *op, unsigned operand) {
   return TypeSwitch<Operation *, bool>(op)
       .Case<ReshapeOp, TransposeOp, NegOp, ContractOp, MulOp>([](auto) { return true; })
-      .Case<DivOp, RotaryOp>([&](auto) { return operand == 0; })
+      .Case<DivOp, RotaryOp, DispatchOp, CombineOp>([&](auto) { return operand == 0; })
+      .Case<ExpertDotOp>([&](auto) { return operand < 2; })
       .Case<ReduceOp>([](ReduceOp reduce) { return reduce.getKind() == "sum"; })
       .Default([](auto) { return false; });
 }

@@ -38,6 +38,7 @@ struct Command {
   cl::opt<std::string> sp{"sp", cl::desc("recipe: sequence parallelism, mesh axis \"seq\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> spMode{"sp-mode", cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
                           cl::value_desc("MODE"), cl::sub(sub)};
+  cl::opt<std::string> ep{"ep", cl::desc("recipe: expert parallelism, mesh axis \"expert\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> zero{"zero", cl::desc("recipe: store in pieces over \"data\": 1 optimizer state, 2 + gradients, 3 + parameters"), cl::value_desc("STAGE"),
                         cl::init("0"), cl::sub(sub)};
   cl::opt<std::string> regather{"regather", cl::desc("whether the backward gathers again what the forward gathered: never, always or auto (ZeRO-3 does)"),
@@ -116,6 +117,7 @@ int read(Command &command, CompileOptions &options) {
                                           {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
                                           {"--sp", &command.sp, &options.assign.sp, 1},
                                           {"--pp", &command.pp, &options.assign.pp, 1},
+                                          {"--ep", &command.ep, &options.assign.ep, 1},
                                           {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
                                           {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)

@@ -311,6 +311,7 @@ const HandlerRegistry &HandlerRegistry::get() {
     addScatterHandlers(r);
     addPoolHandlers(r);
     addResizeHandlers(r);
+    addExpertHandlers(r);
     return r;
   }();
   return registry;

@@ -18,8 +18,9 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"spMode", "sp-mode", "std::string", "", "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
     Option<"pp", "pp", "int64_t", "1", "recipe: stages of the pipeline, axis \"pipe\"">,
     Option<"ppSchedule", "pp-schedule", "std::string", "", "recipe: the pipeline's schedule">,
+    Option<"ep", "ep", "int64_t", "1", "recipe: ranks of expert parallelism, axis \"expert\"">,
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
-    Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\"">,
+    Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\", and \"expert\" where it does not split experts">,
     Option<"regather", "regather", "std::string", "\"auto\"", "whether what was gathered for the forward is gathered again: never, always or auto">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];

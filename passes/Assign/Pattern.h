@@ -35,6 +35,8 @@ struct Choice {
   /// Where results live, by result. By default as computed, without partial sums.
   std::map<unsigned, FactorSplits> homes = {};
   std::optional<Stream> stream = {};
+  /// The operand that factors not named follow before others do; -1: the first one.
+  int lead = -1;
   /// Whether what is gathered for the operator is kept for its gradients, rather than gathered again.
   bool keepsGathered = false;
 };

@@ -117,7 +117,8 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
   return found;
 }
 
-static LogicalResult splitBatch(ModuleOp module, Plan &plan) {
+// Splits the batch over `axes`, for `option`.
+static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option, const std::vector<std::string> &axes) {
   func::FuncOp func;
   for (auto f : module.getOps<func::FuncOp>())
     if (!func || f.getName() == "infer")
@@ -139,18 +140,18 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan) {
       ++ties;
   }
   if (most == 0)
-    return module.emitError("--dp: the model has no input with a batch dimension");
+    return module.emitError(option) << ": the model has no input with a batch dimension";
   if (ties > 1)
-    return module.emitError("--dp: it is not clear which inputs share the batch dimension; say so with [[input]] entries of a plan");
+    return module.emitError(option) << ": it is not clear which inputs share the batch dimension; say so with [[input]] entries of a plan";
   for (const std::string &name : byExtent[extent])
-    plan.inputs.push_back({name, 0, {"data"}, {}});
+    plan.inputs.push_back({name, 0, axes, {}});
   // What training adds is split along.
   std::set<std::string> added;
   for (auto f : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < f.getNumArguments(); ++i)
       if (auto kind = f.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && llvm::is_contained({"labels", "target"}, kind.getValue()))
         if (auto name = f.getArgAttrOfType<StringAttr>(i, "nn.name"); name && added.insert(name.str()).second)
-          plan.inputs.push_back({name.str(), 0, {"data"}, {}});
+          plan.inputs.push_back({name.str(), 0, axes, {}});
   return success();
 }
 
@@ -264,7 +265,7 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
 }
 
 // --sp-mode megatron: the residual stream, which the first row product is added to, lives split along the sequence; the rest follows.
-static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, bool splitsBatch, Plan &plan) {
+static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, const std::vector<std::string> &batch, Plan &plan) {
   for (auto [op, pattern] : chosen) {
     if (pattern != "row")
       continue;
@@ -285,8 +286,8 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, bool s
         if (name.empty())
           return origin->emitError("--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
         plan.values.push_back({name, {{1, {"tensor"}}}, {}});
-        if (splitsBatch)
-          plan.values.back().split[0] = {"data"};
+        if (!batch.empty())
+          plan.values.back().split[0] = batch;
         return success();
       }
       value = user->getResult(0);
@@ -295,19 +296,54 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, bool s
   return module.emitError("--sp-mode megatron: no row product is added to a residual stream of [batch, sequence, width]");
 }
 
+// --ep: the products over a dimension of experts, and what stands between them and the tokens.
+static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops, const AssignOptions &options, Chosen &chosen) {
+  const tessera::Pattern &expert = *findPattern("expert");
+  for (nn::FactorOpInterface op : ops)
+    if (expert.applies(op, {})) {
+      if (Applies applies = expert.applies(op, {dist::AxisList{{"expert", 1, options.ep}}}); !applies)
+        return op.emitError("--ep: ") << applies.why;
+      chosen.insert({op, "expert"});
+    }
+  if (chosen.empty())
+    return module.emitError("--ep: the model has no mixture of experts, no product whose weight has a dimension of experts; --dp splits its batch and --tp "
+                            "its products");
+  return success();
+}
+
+// Writes what was chosen into the plan, over `axes`.
+static void list(const Chosen &chosen, const std::vector<std::string> &axes, std::set<std::string> &listed, Plan &plan) {
+  for (auto [op, pattern] : chosen) {
+    std::vector<std::string> opNames = namesOf(op);
+    // The parameter's name where there is one (it is unique), else the node's.
+    std::string match = opNames.empty() ? "" : opNames.front();
+    if (int weight = parameterOperand(op); weight >= 0)
+      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
+    // An attention without a name, in hand-written text, follows its products by itself.
+    if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
+      plan.ops.push_back({match, pattern.str(), axes, {}});
+  }
+}
+
 LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options, Plan &plan) {
   auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
     if (plan.addAxis(name, size))
       return success();
     return module.emitError("mesh axis \"") << name << "\" has one size in the plan and size " << size << " by option";
   };
-  if (options.dp > 1) {
-    if (failed(axis("data", options.dp)))
+  // Experts take tokens of their own axis, as data parallelism does.
+  std::vector<std::string> batch, fresh;
+  for (auto [name, size] : {std::pair("data", options.dp), {"expert", options.ep}}) {
+    if (size <= 1)
+      continue;
+    if (failed(axis(name, size)))
       return failure();
-    bool given = llvm::any_of(plan.inputs, [](const InputRule &r) { return llvm::is_contained(r.axes, "data"); });
-    if (!given && failed(splitBatch(module, plan)))
-      return failure();
+    batch.push_back(name);
+    if (llvm::none_of(plan.inputs, [&](const InputRule &r) { return llvm::is_contained(r.axes, name); }))
+      fresh.push_back(name);
   }
+  if (!fresh.empty() && failed(splitBatch(module, plan, options.dp > 1 ? "--dp" : "--ep", fresh)))
+    return failure();
   SmallVector<nn::FactorOpInterface> ops;
   for (auto func : module.getOps<func::FuncOp>())
     for (Operation &op : func.getBody().front())
@@ -317,10 +353,14 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     return failure();
   // What the plan says of ZeRO comes first.
   if (options.zero > 0 && plan.zero.axes.empty()) {
-    if (llvm::none_of(plan.mesh, [](auto &axis) { return axis.first == "data"; }))
+    std::vector<std::string> axes;
+    for (auto &[name, size] : plan.mesh)
+      if (name == "data" || name == "expert")
+        axes.push_back(name);
+    if (axes.empty())
       return module.emitError("--zero=") << options.zero << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
                                          << "--dp N, or [zero] with other axes to the plan";
-    plan.zero = {options.zero, {"data"}, {}};
+    plan.zero = {options.zero, axes, {}};
   }
   if (options.pp > 1) {
     // Stages talk least, so their axis is the slowest varying one. A plan's [pipeline] wins.
@@ -335,8 +375,12 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
   } else if (!options.ppSchedule.empty() && !plan.pipeline) {
     return module.emitError("--pp-schedule ") << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
   }
+  Chosen experts;
+  if (options.ep > 1 && failed(splitExperts(module, ops, options, experts)))
+    return failure();
+  std::set<std::string> listed;
   if (options.tp <= 1)
-    return success();
+    return list(experts, {"expert"}, listed, plan), success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
   if (options.tpMode == "2d") {
     auto sizes = nearRoots(options.tp, 2);
@@ -360,18 +404,17 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
   if (chosen.empty())
     return module.emitError(options.tpMode == "1d" ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
                                                    : "--tp: the model has no product with a parameter");
-  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, options.dp > 1, plan)))
+  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, batch, plan)))
     return failure();
-  std::set<std::string> listed;
-  for (auto [op, pattern] : chosen) {
-    std::vector<std::string> opNames = namesOf(op);
-    // The parameter's name where there is one (it is unique), else the node's.
-    std::string match = opNames.empty() ? "" : opNames.front();
-    if (int weight = parameterOperand(op); weight >= 0)
-      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
-    // An attention without a name, in hand-written text, follows its products by itself.
-    if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
-      plan.ops.push_back({match, pattern.str(), names, {}});
+  // Experts are split over the tensor axis as well where there are enough: that axis does not split the tokens, so it comes first.
+  std::vector<std::string> expertAxes = {"expert"};
+  for (auto [op, pattern] : experts) {
+    chosen.erase(op);
+    expertAxes = names.size() == 1 && findPattern(pattern)->applies(cast<nn::FactorOpInterface>(op), {dist::AxisList{{"expert", 1, options.ep * options.tp}}})
+                     ? std::vector<std::string>{names.front(), "expert"}
+                     : std::vector<std::string>{"expert"};
   }
+  list(experts, expertAxes, listed, plan);
+  list(chosen, names, listed, plan);
   return success();
 }

@@ -54,6 +54,8 @@ struct Normalize : impl::NormalizeBase<Normalize> {
     if (failed(runPipeline(before, getOperation())))
       return signalPassFailure();
     using namespace normalize;
+    // First, before dimensions of tokens move: experts.
+    raiseExperts(getOperation(), numExperts);
     bool done = round([&](RewritePatternSet &patterns) {
                   addSimplifyPatterns(patterns, numTrivial);
                   addOrderShapePatterns(patterns, numReshapes);

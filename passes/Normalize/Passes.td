@@ -5,7 +5,7 @@ include "mlir/Pass/PassBase.td"
 def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
   let summary = "Raises what exporters decomposed, and moves reshapes out of the way";
   let description = [{
-    Recognises attention (eager and fused exports, grouped queries), causal and padding masks, normalisations, activations and rotary embeddings, in the
+    Recognises attention (eager and fused exports, grouped queries), causal and padding masks, normalisations, activations, rotary embeddings and mixtures of experts, in the
     forms that the torch exporters write. Batch and sequence stay dimensions of their own: reshapes that merge them move behind the products. Buffers that nothing
     reads any more disappear.
   }];
@@ -18,6 +18,7 @@ def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
     Statistic<"numGelu", "gelu", "GELUs raised">,
     Statistic<"numSilu", "silu", "SiLUs raised">,
     Statistic<"numRotary", "rotary", "rotary embeddings raised">,
+    Statistic<"numExperts", "experts", "mixtures of experts raised">,
     Statistic<"numReshapes", "reshapes", "reshapes and transposes moved or folded">,
     Statistic<"numTrivial", "trivial", "operators without effect removed">,
   ];

@@ -3,6 +3,7 @@
 #ifndef TESSERA_PASSES_NORMALIZE_PATTERNS_H
 #define TESSERA_PASSES_NORMALIZE_PATTERNS_H
 
+#include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/PatternMatch.h"
 #include "mlir/Pass/Pass.h"
 
@@ -24,6 +25,8 @@ void addSinkReshapePatterns(mlir::RewritePatternSet &patterns, Counter &counter)
 /// Makes slices of equal parts slices of a dimension of parts, so that what is packed can be split over
 /// ranks.
 void addUnstackPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
+/// Makes mixtures of experts that gather weights for each choice products over a dimension of experts.
+void raiseExperts(mlir::ModuleOp module, Counter &counter);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionBiasPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 

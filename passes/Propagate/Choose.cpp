@@ -125,7 +125,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
     nn::FactorRule rule = factorOp.getFactorRule();
     for (const FactorSplit &split : choice.compute)
       d.axes.spread(d.atoms, split.factor, split.axes, atoms);
-    complete(d.axes, -1);
+    complete(d.axes, choice.lead);
     auto placed = [&](const FactorSplits &splits) {
       Assignment axes(d.atoms.factors.size());
       for (const FactorSplit &split : splits)

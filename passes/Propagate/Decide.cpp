@@ -1,4 +1,5 @@
 // One walk over a program decides where every value is at home.
+#include "dialects/nn/Linear.h"
 #include "passes/Propagate/Propagation.h"
 
 using namespace mlir;
@@ -49,10 +50,30 @@ LogicalResult Propagation::decideInputs(func::FuncOp func) {
   return success();
 }
 
+// Whether the one operator that reads `value` forward is linear in it and makes less of it, and gradients that read it are linear in it too:
+// then what is made of a partial sum is reduced, not the sum.
+static bool shrinksNext(Value value) {
+  Operation *next = nullptr;
+  for (OpOperand &use : value.getUses()) {
+    Operation *user = use.getOwner();
+    if (!nn::isLinearIn(user, use.getOperandNumber()) || user->getNumResults() != 1)
+      return false;
+    if (user->hasAttr("nn.grad_of"))
+      continue;
+    if (next || user->hasAttr("dist.pattern"))
+      return false;
+    next = user;
+  }
+  auto elements = [](Value v) { return cast<RankedTensorType>(v.getType()).getNumElements(); };
+  return next && elements(next->getResult(0)) < elements(value);
+}
+
 Placement Propagation::reducedHome(Value result, const Placement &raw) {
   Placement reduced = raw.withoutPartial();
   if (raw.partial.empty())
     return reduced;
+  if (shrinksNext(result))
+    return raw;
   Value value = result;
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
@@ -201,7 +222,7 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
     // The reduction is the parameter's business: stay as computed where all terms agree.
     home = agree ? raw : raw.withoutPartial();
   } else {
-    home = homes.lookup(*primal);
+    home = homes.lookup(*primal).withoutPartial();
     if (agree && !raw.partial.empty() && raw.atoms == home.atoms && isLazy(acc, raw))
       home = raw;
   }

@@ -33,6 +33,21 @@ ZERO = {f"{mesh}zero{stage}": ((*flags, "--zero", str(stage)), ranks)
                                      "dp2micro2": MICRO["dp2micro2"]}.items() for stage in (1, 2, 3)}
 ALL_MESHES = {**MESHES, **UNEVEN, **MICRO, **ZERO}
 PIPES = {}  # as test_pipeline names them
+# Mixtures of experts alone: experts over an axis of their own, which the tokens are split over too. Six experts on four ranks leave one idle.
+EXPERT_MODELS = ("mixtral", "qwen2moe", "olmoe")
+EXPERT_MESHES = {
+    "ep2": (("--ep", "2"), 2),
+    "ep4": (("--ep", "4"), 4),
+    "dp2ep2": (("--dp", "2", "--ep", "2"), 4),
+    "ep2tp2": (("--ep", "2", "--tp", "2"), 4),
+    "ep2micro2": (("--ep", "2", "--microbatches", "2"), 2),
+    "dp2ep2zero3": (("--dp", "2", "--ep", "2", "--zero", "3"), 4),
+}
+
+
+def meshes_of(model, meshes):
+    return {**meshes, **(EXPERT_MESHES if model in EXPERT_MODELS else {})}
+
 
 # The variants in files of their own; test/models/zoo.py says how each was exported. The first of each is the model's own.
 FAMILIES = {
@@ -58,6 +73,9 @@ FAMILIES = {
     "albert": ("albert",),
     "transformer": ("transformer", "transformer_ts"),
     "t5": ("t5", "t5_dyn"),
+    "mixtral": ("mixtral",),
+    "qwen2moe": ("qwen2moe",),
+    "olmoe": ("olmoe",),
 }
 VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
 
@@ -160,7 +178,7 @@ class Compiler:
         self.folder, self.programs = folder, {}
 
     def __call__(self, variant, mesh="1", options=(), model=None):
-        flags, ranks = (ALL_MESHES | PIPES)[mesh]
+        flags, ranks = (ALL_MESHES | PIPES | EXPERT_MESHES)[mesh]
         key = (variant, mesh, tuple(options), model)
         if key not in self.programs:
             path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"

@@ -10,12 +10,12 @@ def sampled(variant, mesh, mpi):
         return True
     if mpi:
         return mesh == "dp2tp2" and variant in h.FAMILIES
-    return mesh == "tp2" and variant in h.FAMILIES or variant in ("gpt2", "bert") and mesh in ("tp4", "tp3", "dp3")
+    return mesh in ("tp2", "ep2") and variant in h.FAMILIES or variant in ("gpt2", "bert") and mesh in ("tp4", "tp3", "dp3")
 
 
 def cases():
     for variant, family in h.VARIANTS.items():
-        for mesh, (_, ranks) in {**h.MESHES, **h.UNEVEN}.items():
+        for mesh, (_, ranks) in h.meshes_of(family, {**h.MESHES, **h.UNEVEN}).items():
             if family == "mlp" and "tp" in mesh:
                 continue  # no transformer block that the recipe could find
             for mpi in (False, True) if ranks > 1 else (False,):

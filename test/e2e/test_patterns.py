@@ -35,6 +35,16 @@ RECIPES = {
     "--pp 2 --pp-schedule gpipe --microbatches 2 --tp 4 --tp-mode 2d": ("bert",),
     "--pp 2 --pp-schedule interleaved --microbatches 2 --sp 2": ("gpt2",),
     "--pp 2 --pp-schedule zero-bubble --microbatches 2 --dp 2 --zero 3": ("llama",),
+    "--ep 2": ("mixtral", "qwen2moe", "olmoe"),
+    "--ep 4": ("mixtral", "qwen2moe"),  # six experts on four ranks
+    "--ep 3": ("olmoe",),  # neither the batch nor the experts
+    "--dp 2 --ep 2 --zero 3": ("mixtral",),
+    "--ep 2 --tp 2": ("mixtral", "qwen2moe"),
+    "--ep 2 --tp 4": ("mixtral",),  # more ranks than experts
+    "--ep 2 --sp 2": ("olmoe",),
+    "--ep 2 --tp 2 --sp-mode megatron": ("qwen2moe",),
+    "--ep 2 --tp 4 --tp-mode 2d --zero 1": ("mixtral",),
+    "--ep 2 --microbatches 2": ("mixtral",),
 }
 # The mlp has no sequence, and three layers: too few for two chunks on each of two stages.
 NOT_OF_MLP = ("--sp", "interleaved", "zero-bubble")
@@ -44,6 +54,8 @@ MODELS = ("gpt2", "llama", "bert", "vit", "mlp")
 @pytest.mark.parametrize("recipe,model", [
     pytest.param(recipe, model, id=f"{model} {recipe}", marks=() if model in sample else pytest.mark.whole)
     for recipe, sample in RECIPES.items() for model in MODELS if model != "mlp" or not any(word in recipe for word in NOT_OF_MLP)])
+    for recipe, sample in RECIPES.items() for model in (h.EXPERT_MODELS if "--ep" in recipe else MODELS)
+    if model != "mlp" or "--sp" not in recipe])
 def test_recipe(recipe, model):
     h.checked(h.TESSERA, "verify", h.MODELS / f"{model}.onnx", "--train", "sgd", *recipe.split())
 

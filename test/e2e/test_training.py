@@ -46,8 +46,10 @@ def mesh_cases():
     sample |= {("mlp", f"dp2zero{s}", False) for s in (1, 2, 3)} | {("gpt2", mesh, False) for mesh in h.ZERO}
     sample |= {(m, "dp2tp2zero3", m == "llama") for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "dp2zero3", False)}
     sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
+    sample |= {("mixtral", mesh, False) for mesh in (*h.EXPERT_MESHES, "tp2")} | {("mixtral", "dp2ep2", True)}
+    sample |= {("qwen2moe", "ep4", False), ("olmoe", "dp2ep2zero3", False)}
     for variant in MODELS:
-        for mesh, (_, ranks) in h.ALL_MESHES.items():
+        for mesh, (_, ranks) in h.meshes_of(variant, h.ALL_MESHES).items():
             if variant == "mlp" and "tp" in mesh:
                 continue
             for mpi in (False, True) if ranks > 1 else (False,):

@@ -13,6 +13,7 @@ from torch import nn
 
 import decoders
 import encoders
+import experts
 
 BATCH, SEQ, VOCAB = 4, 32, 160
 
@@ -169,6 +170,8 @@ MODELS = {
     "resnet": Model(encoders.resnet, image_inputs, 36, finish=encoders.fuse_normalizations),
     "resnet_frozen": Model(encoders.resnet, image_inputs, 36),
     "resnet_train": Model(encoders.resnet, image_inputs, 36, training=True),
+    **{model: Model(functools.partial(experts.build, model), token_inputs, 60 + i)
+       for i, model in enumerate(experts.CONFIGS)},
 }
 
 
@@ -202,7 +205,7 @@ def variants():
         yield Variant(f"{model}_ts_dyn", model, dynamo=False, dynamic=True, mask=mask)
     for model in ("gpt2_fresh", "gpt2_1layer", "llama_fresh", "bert_nomask"):
         yield Variant(model, model)
-    for model in decoders.CONFIGS:
+    for model in (*decoders.CONFIGS, *experts.CONFIGS):
         yield Variant(model, model)
     for model in (*encoders.CONFIGS, "transformer", "t5", "resnet"):
         yield Variant(model, model)

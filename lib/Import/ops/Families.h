@@ -17,6 +17,7 @@ void addConvHandlers(HandlerRegistry &registry);
 void addScatterHandlers(HandlerRegistry &registry);
 void addPoolHandlers(HandlerRegistry &registry);
 void addResizeHandlers(HandlerRegistry &registry);
+void addExpertHandlers(HandlerRegistry &registry);
 
 } // namespace tessera
 #endif

@@ -1,6 +1,7 @@
 // Writes by index, and choices by size. What is known at import becomes slices; the rest sums into a table.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/TopK.h"
 
 using namespace mlir;
 using llvm::Twine;
@@ -108,18 +109,17 @@ void scatterElements(NodeImport &n) {
   scatter(n, data, rowNumber(e, coordinates, shapeOf(data)), updates, {product(shapeOf(data))});
 }
 
-/// Each element's rank is the number of those before it; the k-th of the result is the one of rank k. This
-/// compares all with all: meant for a router's experts, not for vocabularies.
-void topK(NodeImport &n) {
+} // namespace
+
+// This compares all with all: meant for a router's experts, not for vocabularies.
+Top topOf(Emitter &e, Value x, int64_t axis, int64_t k, bool largest) {
   constexpr int64_t most = 4096;
-  Emitter &e = n.e;
-  Value x = n.in(0);
-  int64_t rank = rankOf(x), axis = n.axis(n.intAttr("axis", -1), rank), size = shapeOf(x)[axis],
-          k = n.integer(1);
+  int64_t rank = rankOf(x), size = shapeOf(x)[axis];
   if (k < 1 || k > size)
-    n.fail("TopK of " + Twine(k) + " elements of " + Twine(size));
+    throw ImportError("TopK of " + Twine(k) + " elements of " + Twine(size));
   if (size > most)
-    n.fail("TopK along a dimension of " + Twine(size) + ", at most " + Twine(most) + " are supported");
+    throw ImportError("TopK along a dimension of " + Twine(size) + ", at most " + Twine(most) +
+                      " are supported");
   Type i64 = e.builder.getI64Type();
   // [.., size, other]: the element and what it is compared with.
   auto perm = llvm::to_vector(llvm::seq<int64_t>(0, rank));
@@ -131,7 +131,7 @@ void topK(NodeImport &n) {
   own[rank - 1] = others[rank] = size;
   Value a = e.reshape(rows, mine), b = e.reshape(rows, other);
   Value i = e.iota(i64, own, rank - 1), j = e.iota(i64, others, rank);
-  Value beats = e.compare(b, a, n.intAttr("largest", 1) ? "gt" : "lt");
+  Value beats = e.compare(b, a, largest ? "gt" : "lt");
   Value tied = e.binary<nn::AndOp>(e.compare(b, a, "eq"), e.compare(j, i, "lt"));
   Value place = e.reduce(e.cast(e.binary<nn::OrOp>(beats, tied), i64), {rank}, "sum", true); // [.., size, 1]
   Shape wanted(rank + 1, 1);
@@ -142,8 +142,16 @@ void topK(NodeImport &n) {
         e.reduce(e.emit<nn::SelectOp>({chosen, value, e.scalarLike(value, 0)}), {rank - 1}, "sum", false);
     return e.transpose(sum, perm);
   };
-  n.out(pick(a));
-  n.out(pick(i), 1);
+  return {pick(a), pick(i)};
+}
+
+namespace {
+
+void topK(NodeImport &n) {
+  Value x = n.in(0);
+  Top top = topOf(n.e, x, n.axis(n.intAttr("axis", -1), rankOf(x)), n.integer(1), n.intAttr("largest", 1));
+  n.out(top.values);
+  n.out(top.indices, 1);
 }
 
 } // namespace

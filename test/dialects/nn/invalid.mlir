@@ -133,3 +133,32 @@ func.func @unknown_variable() {
   %0 = nn.read @w : tensor<3xf32>
   return
 }
+
+// -----
+func.func @dispatch_tokens(%x: tensor<5x6xf32>, %ids: tensor<4x2xi64>, %w: tensor<4x2xf32>) {
+  // expected-error @+1 {{tokens [5, 6] must have the dimensions of ids [4, 2] but the last, and one more}}
+  %0 = nn.dispatch %x, %ids, %w : (tensor<5x6xf32>, tensor<4x2xi64>, tensor<4x2xf32>) -> tensor<3x5x6xf32>
+  return
+}
+
+// -----
+func.func @dispatch_result(%x: tensor<5x6xf32>, %ids: tensor<5x2xi64>, %w: tensor<5x2xf32>) {
+  // expected-error @+1 {{experts' rows [3, 5, 7] must be a dimension of experts before those of tokens [5, 6]}}
+  %0 = nn.dispatch %x, %ids, %w : (tensor<5x6xf32>, tensor<5x2xi64>, tensor<5x2xf32>) -> tensor<3x5x7xf32>
+  return
+}
+
+// -----
+func.func @combine_weights(%y: tensor<3x5x6xf32>, %ids: tensor<5x2xi64>, %w: tensor<5xf32>) {
+  // expected-error @+1 {{weights [5] must have the shape of ids [5, 2] and the element type of what they multiply}}
+  %0 = nn.combine %y, %ids, %w : (tensor<3x5x6xf32>, tensor<5x2xi64>, tensor<5xf32>) -> tensor<5x6xf32>
+  return
+}
+
+// -----
+func.func @combine_ids(%y: tensor<3x5x6xf32>, %ids: tensor<5x2xi8>, %w: tensor<5x2xf32>) {
+  // expected-error @+2 {{ids must be i32 or i64}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.combine %y, %ids, %w : (tensor<3x5x6xf32>, tensor<5x2xi8>, tensor<5x2xf32>) -> tensor<5x6xf32>
+  return
+}

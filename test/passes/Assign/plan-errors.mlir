@@ -12,6 +12,8 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/missing.toml" 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/good.toml dp=3" 2>&1 | FileCheck %s --check-prefix=TWOSIZES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="tp=2" 2>&1 | FileCheck %s --check-prefix=NOPAIR
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="ep=2" 2>&1 | FileCheck %s --check-prefix=NOEXPERTS
+// NOEXPERTS: --ep: the model has no mixture of experts, no product whose weight has a dimension of experts; --dp splits its batch and --tp its products
 // RUN: not tessera-opt %t/ambiguous.mlir --tessera-assign="dp=2" 2>&1 | FileCheck %s --check-prefix=AMBIGUOUS
 
 // Every problem of the file is reported, not only the first.

@@ -156,6 +156,12 @@ static std::vector<LocalCase> makeCases() {
                      {{"V", 6}, {"b", 4}},
                      split});
   }
+  for (std::string split : {"", "e"}) { // ids up to 4 of 3 experts
+    std::map<std::string, int64_t> padded = {{"e", 4}, {"a", 6}, {"k", 3}, {"h", 5}};
+    cases.push_back({"nn.dispatch %0, %1, %2", {"5x4xf64", "5x2xi64", "5x2xf64"}, {"3x5x4xf64"}, padded, split});
+    cases.push_back({"nn.combine %0, %1, %2", {"3x5x4xf64", "5x2xi64", "5x2xf64"}, {"5x4xf64"}, padded, split});
+    cases.push_back({"nn.expert_dot %0, %1, %2", {"5x4xf64", "3x5x4xf64", "5x2xi64"}, {"5x2xf64"}, padded, split});
+  }
   cases.push_back({"nn.count_valid %0", {"2x3xi64"}, {"f64"}, {{"b", 4}}, ""});
   cases.push_back(
       {"nn.slice %0 {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>, steps = array<i64: 1, 2>}",

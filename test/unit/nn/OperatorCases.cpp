@@ -130,6 +130,14 @@ static void addAttentions(std::vector<OperatorCase> &cases) {
             {"AxBxCx1x4xf", "AxBxCx1xf"});
 }
 
+static void addExperts(std::vector<OperatorCase> &cases) {
+  OperatorCase dispatch{"nn.dispatch %0, %1, %2", {"AxBxf", "Ax2xi64", "Ax2xf"}, {"CxAxBxf"}};
+  OperatorCase combine{"nn.combine %0, %1, %2", {"CxAxBxf", "Ax2xi64", "Ax2xf"}, {"AxBxf"}};
+  dispatch.below = combine.below = 'D'; // where D exceeds C, of no expert too
+  cases.push_back(dispatch);
+  cases.push_back(combine);
+}
+
 const std::vector<OperatorCase> &tessera::test::operatorCases() {
   static const std::vector<OperatorCase> cases = [] {
     std::vector<OperatorCase> list;
@@ -138,6 +146,7 @@ const std::vector<OperatorCase> &tessera::test::operatorCases() {
     addProducts(list);
     addRows(list);
     addAttentions(list);
+    addExperts(list);
     return list;
   }();
   return cases;

@@ -1,0 +1,70 @@
+// expert: the experts of a mixture, a few a rank, between two exchanges with tokens (GShard, Lepikhin et al. 2020).
+#include "passes/Assign/Pattern.h"
+#include "llvm/ADT/Twine.h"
+
+using namespace tessera;
+
+namespace {
+class Expert : public Pattern {
+  llvm::StringRef name() const override { return "expert"; }
+  llvm::ArrayRef<llvm::StringRef> axes() const override {
+    static const llvm::StringRef names[] = {"axis", "inner"};
+    return names;
+  }
+  unsigned fewestAxes() const override { return 1; }
+  llvm::StringRef doc() const override {
+    return "Products whose weights have a dimension of experts are computed with the experts split over the axis, and so are their weights, gradients and "
+           "optimizer state. Over an axis that splits the tokens too, as by the recipe, rows of tokens are exchanged for rows of experts by an all-to-all behind "
+           "the dispatch, and back by another before the combination; backward by two more; each sends (n-1)/n of a rank's block [E, tokens, width]. Every "
+           "expert has a row for each token, so nothing is dropped, no collective depends on the routing, and an expert without tokens is one of zeros. Over an "
+           "axis that does not split the tokens (list it before one that does) each rank fills the rows of its own experts and the combination is a partial sum, "
+           "all-reduced: 2(n-1)/n of a rank's tokens. Gradients of experts have no divisor and no reduction over the axis.";
+  }
+  // The dimension of experts of a product with a parameter, or of what stands between tokens and experts; -1 for others.
+  static int experts(nn::FactorOpInterface op) {
+    nn::FactorRule rule = op.getFactorRule();
+    if (mlir::isa<nn::DispatchOp>(op))
+      return rule.results[0][0];
+    if (mlir::isa<nn::CombineOp>(op))
+      return rule.operands[0][0];
+    auto linear = linearOf(op);
+    if (!linear || linear->in < 0 || linear->lookup)
+      return -1;
+    for (int f : rule.operands[linear->weight])
+      if (f >= 0 && rule.operandHas(linear->input, f) && rule.resultHas(0, f))
+        return f;
+    return -1;
+  }
+  Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
+    int f = experts(op);
+    if (f < 0)
+      return {"'expert' splits a dimension of experts that a weight and what it multiplies have, and this operator has none"};
+    int64_t ranks = 1, size = op.getFactorRule().factors[f].size;
+    for (const dist::AxisList &list : axes)
+      ranks *= dist::product(list);
+    if (ranks > size)
+      return {("'expert' has no expert for each of " + llvm::Twine(ranks) + " ranks here, where there are " + llvm::Twine(size) +
+               "; an axis of at most " + llvm::Twine(size) + " would do")
+                  .str()};
+    return {};
+  }
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
+    Choice choice;
+    bool dispatches = mlir::isa<nn::DispatchOp>(op);
+    // Tokens are where the router's choices are; experts are split over what is left of the axes.
+    if (dispatches || mlir::isa<nn::CombineOp>(op))
+      choice.lead = 1;
+    if (mlir::isa<nn::CombineOp>(op))
+      return choice;
+    dist::AxisList list;
+    for (const dist::AxisList &axis : axes)
+      list.append(axis.begin(), axis.end());
+    if (dispatches)
+      for (int token : op.getFactorRule().operands[0])
+        llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
+    choice.compute = {{experts(op), list}};
+    return choice;
+  }
+};
+RegisterPattern<Expert> expert;
+} // namespace

@@ -1,0 +1,103 @@
+"""Mixtures of experts: what is exchanged, experts that nobody chooses, and the forms besides that of test/models/experts.py."""
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import harness as h
+
+
+def test_an_expert_without_tokens(tmp_path):
+    """A router of zeros: by ties all tokens choose the first two experts of four, so that one rank of two has nothing to do."""
+    model = onnx.load(h.MODELS / "mixtral.onnx")
+    gates = [t for t in model.graph.initializer if t.name.endswith("mlp.gate.weight")]
+    assert len(gates) == 2
+    for gate in gates:
+        gate.CopyFrom(numpy_helper.from_array(0 * numpy_helper.to_array(gate), gate.name))
+    onnx.save(model, tmp_path / "model.onnx")
+    h.checked(h.TESSERA, "verify", tmp_path / "model.onnx", "--train", "sgd", "--ep", "2")
+
+
+@pytest.mark.parametrize("options,ranks,layer", [
+    # A layer of 4 experts, 128 tokens, 32 wide: two exchanges forward and two backward of a rank's block of 4 * 128 / N * 32.
+    ("--ep 2", 2, 4 * (4 * 64 * 32) // 2),
+    ("--ep 4", 4, 4 * (4 * 32 * 32) * 3 // 4),
+    ("--dp 2 --ep 2", 4, 4 * (4 * 32 * 32) // 2),
+])
+def test_golden_bytes_of_experts(tmp_path, options, ranks, layer):
+    h.checked(h.TESSERA, "compile", h.MODELS / "mixtral.onnx", "-o", tmp_path / "p", "--train", "sgd", *options.split())
+    program = h.Program(tmp_path / "p", ranks)
+    sent = program.info()["sent"]["expert"]["all_to_all"]
+    assert sent == {"count": 2 * 4, "bytes": 2 * 4 * layer}
+    forward = program.info("infer")["sent"]["expert"]["all_to_all"]
+    assert forward == {"count": 2 * 2, "bytes": 2 * 4 * layer // 2}
+
+
+@pytest.mark.parametrize("model,options,why", [
+    ("gpt2", "--ep 2", "--ep: the model has no mixture of experts"),
+    ("mixtral", "--ep 8", "no expert for each of 8 ranks here, where there are 4; an axis of at most 4 would do"),
+])
+def test_experts_that_are_not_there(model, options, why):
+    result = h.tessera("plan", h.MODELS / f"{model}.onnx", *options.split())
+    assert result.returncode == 1 and why in result.first_error, result.stderr
+
+
+EXPERTS, BATCH, SEQ, WIDTH, INNER = 4, 4, 6, 8, 12
+
+
+def save_model(path, nodes, weights, outputs=("logits",), opsets=(("", 20),)):
+    """A model of x [BATCH, SEQ, WIDTH] -> logits of the same shape, with metadata that says that all weights are trained."""
+    rng = np.random.default_rng(0)
+    tensors = [numpy_helper.from_array(rng.standard_normal(shape).astype(np.float32) * 0.5 if isinstance(shape, tuple) else shape, name)
+               for name, shape in weights.items()]
+    shape = [BATCH, SEQ, WIDTH]
+    graph = helper.make_graph(nodes, "experts", [helper.make_tensor_value_info("x", TensorProto.FLOAT, shape)],
+                              [helper.make_tensor_value_info(name, TensorProto.FLOAT, shape) for name in outputs], tensors)
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid(*o) for o in opsets], ir_version=10), path)
+
+
+def check(path, *recipes):
+    """Inference against ONNX Runtime, and each recipe against one rank."""
+    inputs = {"x": np.random.default_rng(1).standard_normal((BATCH, SEQ, WIDTH)).astype(np.float32)}
+    program = path.parent / "program"
+    h.checked(h.TESSERA, "compile", path, "-o", program)
+    h.assert_outputs_close(h.Program(program, 1).infer(path.parent / "run", inputs), h.onnxruntime_outputs(path, inputs))
+    for recipe in recipes:
+        h.checked(h.TESSERA, "verify", path, "--train", "sgd", "--loss", "mse:logits", *recipe.split())
+
+
+def test_dense_products(tmp_path):
+    """Every expert works on every token, and the router's softmax weighs what they say."""
+    node = helper.make_node
+    save_model(tmp_path / "dense.onnx", [
+        node("Reshape", ["x", "flat"], ["tokens"], name="tokens"),
+        node("MatMul", ["tokens", "router.weight"], ["scores"], name="router"),
+        node("Softmax", ["scores"], ["probabilities"], name="probabilities", axis=-1),
+        node("Expand", ["tokens", "each"], ["rows"], name="rows"),
+        node("MatMul", ["rows", "up.weight"], ["a"], name="up"),
+        node("Relu", ["a"], ["r"], name="act"),
+        node("MatMul", ["r", "down.weight"], ["y"], name="down"),
+        node("Transpose", ["probabilities"], ["by_expert"], name="by_expert", perm=[1, 0]),
+        node("Unsqueeze", ["by_expert", "last"], ["weights"], name="weights"),
+        node("Mul", ["y", "weights"], ["weighted"], name="weighted"),
+        node("ReduceSum", ["weighted", "first"], ["sum"], name="sum", keepdims=0),
+        node("Reshape", ["sum", "shape"], ["logits"], name="out"),
+    ], {"router.weight": (WIDTH, EXPERTS), "up.weight": (EXPERTS, WIDTH, INNER), "down.weight": (EXPERTS, INNER, WIDTH),
+        "flat": np.array([BATCH * SEQ, WIDTH]), "each": np.array([EXPERTS, BATCH * SEQ, WIDTH]), "shape": np.array([BATCH, SEQ, WIDTH]),
+        "last": np.array([2]), "first": np.array([0])})
+    check(tmp_path / "dense.onnx", "--ep 2", "--ep 3", "--dp 2 --ep 2")
+
+
+@pytest.mark.parametrize("k,normalize,activation,fusion", [(2, 0, "silu", 0), (2, 1, "gelu", 0), (1, 0, "relu", 0), (3, 1, "swiglu", 1)])
+def test_onnx_runtimes_operator(tmp_path, k, normalize, activation, fusion):
+    inner = INNER * (2 if fusion else 1)
+    node = helper.make_node
+    save_model(tmp_path / "moe.onnx", [
+        node("Reshape", ["x", "flat"], ["tokens"], name="tokens"),
+        node("MatMul", ["tokens", "router.weight"], ["scores"], name="router"),
+        node("MoE", ["x", "scores", "up.weight", "up.bias", "down.weight", "down.bias"], ["logits"], name="experts", domain="com.microsoft", k=k,
+             activation_type=activation, normalize_routing_weights=normalize, **({"swiglu_fusion": fusion} if fusion else {})),
+    ], {"router.weight": (WIDTH, EXPERTS), "up.weight": (EXPERTS, inner, WIDTH), "up.bias": (EXPERTS, inner),
+        "down.weight": (EXPERTS, WIDTH, INNER), "down.bias": (EXPERTS, WIDTH), "flat": np.array([BATCH * SEQ, WIDTH])},
+        opsets=(("", 20), ("com.microsoft", 1)))
+    check(tmp_path / "moe.onnx", *(("--ep 2", "--tp 2") if k == 2 else ("--ep 3",)))
