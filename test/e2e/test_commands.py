@@ -50,14 +50,14 @@ def test_explain_lists_moves_parameters_and_padding():
 
 
 def test_products_that_every_rank_repeats_are_a_warning(tmp_path):
-    """The head of ELECTRA begins with a product that pairs with no row product; a plan that names it quiets the warning. The patches of ViT
+    """The head of RoBERTa begins with a product that pairs with no row product; a plan that names it quiets the warning. The patches of ViT
     are a convolution that does neither."""
-    electra, vit = (h.MODELS / f"{model}.onnx" for model in ("electra", "vit"))
-    said = h.checked(h.TESSERA, "explain", electra, "--tp", "2").stderr
-    assert 'every rank of "tensor" computes all of 1 contract operator (9216 bytes of weights): node_MatMul_110' in said
-    (tmp_path / "p.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "node_MatMul_110"\npattern = "column"\naxes = ["tensor"]\n')
-    assert "computes all of" not in h.checked(h.TESSERA, "explain", electra, "--tp", "2", "--plan", tmp_path / "p.toml").stderr
-    assert "computes all of" not in h.checked(h.TESSERA, "explain", electra, "--dp", "2").stderr
+    roberta, vit = (h.MODELS / f"{model}.onnx" for model in ("roberta", "vit"))
+    said = h.checked(h.TESSERA, "explain", roberta, "--tp", "2").stderr
+    assert 'every rank of "tensor" computes all of 1 contract operator (4096 bytes of weights): node_MatMul_180' in said
+    (tmp_path / "p.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "node_MatMul_180"\npattern = "column"\naxes = ["tensor"]\n')
+    assert "computes all of" not in h.checked(h.TESSERA, "explain", roberta, "--tp", "2", "--plan", tmp_path / "p.toml").stderr
+    assert "computes all of" not in h.checked(h.TESSERA, "explain", roberta, "--dp", "2").stderr
     assert "computes all of 1 conv operator" in h.checked(h.TESSERA, "explain", vit, "--tp", "2").stderr
 
 
