@@ -1,5 +1,6 @@
 #include "passes/Propagate/Waste.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/nn/NN.h"
 #include "lib/Support/Location.h"
 #include "llvm/ADT/MapVector.h"
@@ -61,6 +62,9 @@ void tessera::warnOfWaste(func::FuncOp func, const dist::Mesh &mesh, int64_t mic
   int64_t ranks = mesh.numRanks();
   if (ranks == 1)
     return;
+  // An operator runs on the ranks of its stage.
+  std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(func->getParentOfType<ModuleOp>());
+  int64_t perStage = ranks / (pipeline ? pipeline->numStages : 1);
   Work all;
   llvm::MapVector<StringRef, Work> byNode;
   for (auto op : func.getOps<nn::FactorOpInterface>()) {
@@ -68,7 +72,7 @@ void tessera::warnOfWaste(func::FuncOp func, const dist::Mesh &mesh, int64_t mic
     // What streams through an operator is all worked on, whatever its layout says.
     if (rule.isReshape || op->hasAttr(dist::kExpandAttr))
       continue;
-    Work work = workOf(op, rule, ranks, micro);
+    Work work = workOf(op, rule, perStage, micro);
     all.add(work);
     byNode[nodeName(op->getLoc())].add(work);
   }
