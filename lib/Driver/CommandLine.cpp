@@ -78,7 +78,7 @@ struct CompileCommand : Command {
 // `convert`. With --format torch the positional argument is the weights, the model an option.
 struct ConvertCommand : Command {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
-  cl::opt<std::string> format{"format", cl::desc("mlir (text with the plan), or torch (MODEL is FILE.safetensors: under the names and in the shapes of "
+  cl::opt<std::string> format{"format", cl::desc("onnx (the model with the plan inside), mlir (text with it), or torch (MODEL is FILE.safetensors: under the names and in the shapes of "
                                                  "the framework)"),
                               cl::value_desc("FORMAT"), cl::sub(sub)};
   cl::opt<std::string> of{"model", cl::desc("the model that FILE.safetensors was trained with"), cl::value_desc("MODEL"), cl::sub(sub)};
@@ -199,12 +199,14 @@ int read(ConvertCommand &command, CompileOptions &options) {
   options.output = command.output;
   if (options.output.empty())
     return usage("no output given: add -o OUT");
-  if (!llvm::is_contained({"mlir", "torch"}, std::string(command.format)))
-    return usage("--format=" + command.format + ": expected mlir or torch");
+  if (!llvm::is_contained({"onnx", "mlir", "torch"}, std::string(command.format)))
+    return usage("--format=" + command.format + ": expected onnx, mlir or torch");
   bool isTorch = command.format == "torch";
   if (isTorch != !command.of.empty())
     return usage(isTorch ? "--format torch: no model given: tessera convert FILE.safetensors --model MODEL --format torch -o OUT"
                          : "--model goes with --format torch: tessera convert MODEL --format " + command.format + " -o OUT");
+  if (command.format == "onnx" && !llvm::StringRef(options.model).ends_with(".onnx"))
+    return usage("--format onnx needs an .onnx model to write the plan into, and the model is \"" + options.model + "\"");
   if (isTorch && !command.weights.empty())
     return usage("--weights: with --format torch the weights are the first argument");
   if (isTorch) {
@@ -261,7 +263,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (convertCommand) {
     if (int status = read(convertCommand, options))
       return status;
-    return convertCommand.format == "torch" ? convertToTorch(options) : convertToText(options);
+    return convertCommand.format == "torch" ? convertToTorch(options) : convertCommand.format == "onnx" ? convertToOnnx(options) : convertToText(options);
   }
   for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
     if (*command)

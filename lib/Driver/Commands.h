@@ -20,6 +20,9 @@ int verify(const CompileOptions &options, double tolerance);
 /// Writes the program after assign as text with the plan in `dist.*` attributes, and its weights (or those of --weights) beside it.
 int convertToText(const CompileOptions &options);
 
+/// Writes an ONNX model with the plan inside, as text in its metadata and as annotations of its nodes, and with the weights of --weights.
+int convertToOnnx(const CompileOptions &options);
+
 /// Writes the weights in the file `options.weights` under the names and in the shapes of the framework that exported the model.
 int convertToTorch(const CompileOptions &options);
 

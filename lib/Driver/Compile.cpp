@@ -96,7 +96,7 @@ LogicalResult Compilation::load() {
       planHash = *hash;
   if (StringRef(options.model).ends_with(".mlir"))
     return loadText();
-  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.model, options.import, context, weights);
+  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.model, options.import, context, weights, &nodes);
   if (failed(imported))
     return failure();
   module = std::move(*imported);

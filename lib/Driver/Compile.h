@@ -18,6 +18,7 @@ struct Compilation {
   mlir::MLIRContext &context;
   mlir::OwningOpRef<mlir::ModuleOp> module;
   WeightStore weights;
+  std::vector<NodeTensors> nodes; // of an ONNX model
   std::string modelHash, planHash;
   std::string description;            // after Lower
   std::optional<cpu::CompiledKernels> kernels; // after Lower

@@ -4,6 +4,7 @@
 #include "lib/Driver/InProcess.h"
 #include "lib/Driver/Report.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Annotations.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -61,10 +62,12 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
   auto branch = [&](bool sharded) {
     CompileOptions own = front.options;
     own.report.clear();
-    if (!sharded)
-      own.assign = {};
     auto compilation = std::make_unique<Compilation>(own, *context);
     compilation->module = cast<ModuleOp>((*front.module)->clone());
+    if (!sharded) {
+      compilation->options.assign = {};
+      dropCarriedPlan(*compilation->module);
+    }
     compilation->next = Phase::Assign;
     return compilation;
   };

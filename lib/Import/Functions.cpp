@@ -34,6 +34,8 @@ public:
     if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
       throw ImportError("node '" + node.name + "' passes more values than function '" + function.name +
                         "' takes");
+    if (!node.sharding.empty())
+      annotatedCalls.push_back(node.name);
     std::string prefix = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
     prefix += "/";
     std::map<std::string, std::string> names{{"", ""}};
@@ -49,6 +51,9 @@ public:
         rename(input);
       for (std::string &output : inner.outputs)
         rename(output);
+      for (NodeSharding &sharding : inner.sharding)
+        for (ShardingSpec &spec : sharding.specs)
+          rename(spec.tensor);
       substitute(inner, node, function);
       inner.name = prefix + inner.name;
       if (inner.module.empty())
@@ -57,6 +62,8 @@ public:
     }
     calls.pop_back();
   }
+
+  std::vector<std::string> annotatedCalls;
 
 private:
   static void substitute(OnnxNode &inner, const OnnxNode &call, const OnnxFunction &function) {
@@ -96,6 +103,7 @@ void inlineFunctions(OnnxGraph &graph, const std::vector<OnnxFunction> &function
   for (OnnxNode &node : graph.nodes)
     inliner.expand(std::move(node), nodes);
   graph.nodes = std::move(nodes);
+  graph.annotatedCalls = std::move(inliner.annotatedCalls);
 }
 
 } // namespace tessera

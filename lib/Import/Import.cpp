@@ -8,6 +8,7 @@
 #include "lib/Support/Location.h"
 #include "mlir/IR/Verifier.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include <numeric>
 
 using namespace mlir;
 using llvm::Twine;
@@ -17,8 +18,8 @@ namespace {
 
 class GraphImporter {
 public:
-  GraphImporter(OnnxGraph graph, const ImportOptions &options, MLIRContext &context, WeightStore &weights)
-      : graph(std::move(graph)), options(options), context(context), weights(weights), builder(&context) {}
+  GraphImporter(OnnxGraph graph, const ImportOptions &options, MLIRContext &context, WeightStore &weights, std::vector<NodeTensors> *nodes)
+      : graph(std::move(graph)), options(options), context(context), weights(weights), nodes(nodes), annotations(this->graph), builder(&context) {}
 
   OwningOpRef<ModuleOp> run() {
     checkSupported();
@@ -35,6 +36,7 @@ public:
     for (const OnnxNode &node : graph.nodes)
       importNode(emitter, node);
     finish(emitter, function);
+    annotations.finish(*module);
     for (const std::string &note : plan.notes)
       emitRemark(loc) << note;
     for (const std::string &warning : plan.warnings)
@@ -154,6 +156,34 @@ private:
       if (!output.empty() && !values.count(output))
         throw ImportError("node '" + node.name + "' (" + node.opType + "): its output '" + output +
                           "' is not supported");
+    if (!nodes && !annotations.has(node.name))
+      return;
+    NodeTensors tensors{node.name, node.opType, {}, {}};
+    for (const std::string &input : node.inputs)
+      tensors.inputs.push_back(tensorOf(emitter, input));
+    for (const std::string &output : node.outputs)
+      tensors.outputs.push_back(tensorOf(emitter, output));
+    annotations.add(tensors);
+    if (nodes)
+      nodes->push_back(std::move(tensors));
+  }
+
+  NodeTensor tensorOf(Emitter &emitter, const std::string &name) {
+    auto found = name.empty() ? values.end() : values.find(name);
+    if (found == values.end() || !found->second.tensor)
+      return {NodeTensor::Kind::Constant, "", {}};
+    Value value = found->second.tensor;
+    if (isa<BlockArgument>(value))
+      return {NodeTensor::Kind::Input, name, shapeOf(value).vec(), cast<NameLoc>(value.getLoc()).getName().str()};
+    Value source = value;
+    std::vector<int64_t> dims(rankOf(value));
+    std::iota(dims.begin(), dims.end(), 0);
+    for (nn::TransposeOp op; (op = source.getDefiningOp<nn::TransposeOp>()); source = op.getOperand())
+      for (int64_t &dim : dims)
+        dim = op.getPerm()[dim];
+    if (auto read = source.getDefiningOp<nn::ReadOp>())
+      return {NodeTensor::Kind::Parameter, name, shapeOf(value).vec(), read.getVariable().str(), dims};
+    return {emitter.knownValues.count(value) ? NodeTensor::Kind::Constant : NodeTensor::Kind::Value, name, shapeOf(value).vec()};
   }
 
   /// Returns, the outputs' names and shapes, and the known values that are left.
@@ -210,6 +240,8 @@ private:
   const ImportOptions &options;
   MLIRContext &context;
   WeightStore &weights;
+  std::vector<NodeTensors> *nodes;
+  Annotations annotations;
   OpBuilder builder;
   OwningOpRef<ModuleOp> module;
   std::map<std::string, GraphValue> values;
@@ -218,10 +250,10 @@ private:
 } // namespace
 
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options,
-                                            MLIRContext &context, WeightStore &weights) {
+                                            MLIRContext &context, WeightStore &weights, std::vector<NodeTensors> *nodes) {
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   try {
-    return GraphImporter(readOnnx(path), options, context, weights).run();
+    return GraphImporter(readOnnx(path), options, context, weights, nodes).run();
   } catch (const ImportError &error) {
     llvm::StringRef what = error.what();
     if (!what.empty())

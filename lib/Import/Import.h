@@ -2,6 +2,7 @@
 #ifndef TESSERA_LIB_IMPORT_IMPORT_H
 #define TESSERA_LIB_IMPORT_IMPORT_H
 
+#include "lib/Import/Annotations.h"
 #include "lib/Import/Weights.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/OwningOpRef.h"
@@ -27,11 +28,12 @@ inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 /// KiB, and `func.func @infer` of nn operators. Arguments have the attributes `nn.name` and `nn.kind =
 /// "data"`, results `nn.name`; locations are those of Location.h. The initial values go into `weights`.
 /// Problems of the file are reported as diagnostics; notes about restored and lost parameters are remarks and
-/// warnings.
+/// warnings. `nodes`, where given, gets the tensors of all nodes.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(const std::string &path,
                                                               const ImportOptions &options,
                                                               mlir::MLIRContext &context,
-                                                              WeightStore &weights);
+                                                              WeightStore &weights,
+                                                              std::vector<NodeTensors> *nodes = nullptr);
 
 } // namespace tessera
 #endif

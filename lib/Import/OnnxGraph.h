@@ -66,7 +66,36 @@ struct OnnxAttribute {
   std::vector<std::string> strings;
 };
 
+/// The model's metadata has our plan under this key.
+inline constexpr const char *kPlanKey = "tessera.plan";
+
 using Metadata = std::map<std::string, std::string>;
+
+/// A set of devices that annotations refer to by name.
+struct DeviceConfiguration {
+  std::string name;
+  int64_t numDevices = 0;
+};
+
+/// How a dimension is sharded: its parts from major to minor (a size, 0 where the file does not say, and into how many shards).
+struct ShardedDim {
+  int64_t axis = 0; ///< negative: from the back
+  std::vector<std::pair<int64_t, int64_t>> parts;
+};
+
+/// Which devices hold which shard of an input or output of a node. Shards are numbered row-major over `dims` by axis.
+struct ShardingSpec {
+  std::string tensor;
+  std::vector<std::vector<int64_t>> holders; ///< of each shard; alike on all of one entry
+  std::vector<ShardedDim> dims;
+};
+
+/// What the file says of the devices of a node.
+struct NodeSharding {
+  std::string configuration;
+  std::vector<ShardingSpec> specs;
+  std::optional<int64_t> stage;
+};
 
 struct OnnxNode {
   std::string name, opType, domain;
@@ -74,6 +103,7 @@ struct OnnxNode {
   std::vector<std::string> inputs, outputs;
   std::map<std::string, OnnxAttribute> attributes;
   Metadata metadata;
+  std::vector<NodeSharding> sharding;
   /// The module that the node belongs to, such as `model.layers.0.mlp`; "" where the file does not say.
   std::string module;
 };
@@ -103,6 +133,11 @@ struct OnnxGraph {
   std::vector<OnnxNode> nodes;
   std::map<std::string, OnnxValueInfo> valueInfo;
   Metadata metadata;
+  std::vector<DeviceConfiguration> configurations;
+  /// Nodes with annotations that were calls of functions; their bodies' nodes are what is left of them.
+  std::vector<std::string> annotatedCalls;
+  /// The plan that `tessera convert` wrote into the file; "" in others.
+  std::string plan;
 };
 
 /// Bytes of one element; 0 for strings and types unknown here.

@@ -1,4 +1,4 @@
-// The only file that sees protobuf: turns ModelProto into OnnxGraph.
+// Turns ModelProto into OnnxGraph. Only this file and WriteOnnx.cpp see protobuf.
 #include "lib/Import/Reader.h"
 #include "lib/Import/Functions.h"
 #include "lib/Import/ImportError.h"
@@ -50,6 +50,9 @@ public:
       graph.initializers.push_back(convert(proto.initializer(i), "initializer",
                                            i < static_cast<int>(rawData.size()) ? rawData[i] : StringRef()));
     graph.metadata = convert(proto.metadata_props());
+    graph.plan = convert(model->metadata_props())[kPlanKey];
+    for (const auto &configuration : model->configuration())
+      graph.configurations.push_back({configuration.name(), configuration.num_devices()});
     for (const auto &node : proto.node())
       graph.nodes.push_back(convert(node));
     std::vector<OnnxFunction> functions;
@@ -235,6 +238,31 @@ private:
     return attribute;
   }
 
+  static NodeSharding convert(const onnx::NodeDeviceConfigurationProto &proto) {
+    NodeSharding sharding;
+    sharding.configuration = proto.configuration_id();
+    if (proto.has_pipeline_stage())
+      sharding.stage = proto.pipeline_stage();
+    for (const auto &from : proto.sharding_spec()) {
+      ShardingSpec spec;
+      spec.tensor = from.tensor_name();
+      std::map<int64_t, std::vector<int64_t>> groups;
+      for (const auto &entry : from.index_to_device_group_map())
+        groups[entry.key()].assign(entry.value().begin(), entry.value().end());
+      for (int64_t device : from.device())
+        spec.holders.push_back(groups.count(device) ? groups[device] : std::vector<int64_t>{device});
+      for (const auto &dim : from.sharded_dim()) {
+        ShardedDim sharded;
+        sharded.axis = dim.axis();
+        for (const auto &part : dim.simple_sharding())
+          sharded.parts.push_back({part.dim_value(), part.num_shards()});
+        spec.dims.push_back(sharded);
+      }
+      sharding.specs.push_back(spec);
+    }
+    return sharding;
+  }
+
   OnnxNode convert(const onnx::NodeProto &proto) {
     OnnxNode node;
     node.name = proto.name();
@@ -248,6 +276,8 @@ private:
       else
         node.attributes[attribute.name()] = convert(attribute, proto.name());
     node.metadata = convert(proto.metadata_props());
+    for (const auto &sharding : proto.device_configurations())
+      node.sharding.push_back(convert(sharding));
     node.module = moduleOf(node);
     return node;
   }

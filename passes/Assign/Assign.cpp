@@ -1,6 +1,7 @@
 // The assign phase: the plan's entries become attributes of the program.
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Annotations.h"
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
@@ -42,6 +43,16 @@ std::vector<std::string> tessera::namesOf(Operation *op) {
 
 FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options) {
   Plan plan;
+  bool given = !options.planFile.empty() || options.dp > 1 || options.tp > 1 || options.sp > 1 || options.pp > 1;
+  if (given && carriesPlan(module))
+    emitRemark(UnknownLoc::get(module.getContext())) << "the model carries a plan, which is left aside: the options give another";
+  if (!given) {
+    FailureOr<std::optional<Plan>> carried = planOfFile(module);
+    if (failed(carried))
+      return failure();
+    if (*carried)
+      plan = **carried;
+  }
   if (!options.planFile.empty()) {
     std::string text;
     llvm::raw_string_ostream os(text);
@@ -116,6 +127,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (const ValueRule &rule : plan.values)
       if (failed(layDown(module, plan, rule)))
         return failure();
+    dropCarriedPlan(module);
     return plan.pipeline ? assignStages(module, plan, mesh) : success();
   }
 
@@ -269,7 +281,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (op.hasAttr("dist.pattern"))
           continue;
         op.setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
-        op.setAttr("dist.origin", StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : "recipe"));
+        op.setAttr("dist.origin", StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : plan.origin));
         ++numPatterns;
       }
     if (!named)

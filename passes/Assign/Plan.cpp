@@ -179,8 +179,7 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
 
 } // namespace
 
-FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
-  toml::parse_result parsed = toml::parse_file(std::string_view(path));
+static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm::raw_ostream &errors) {
   if (!parsed) {
     const auto &at = parsed.error().source().begin;
     errors << path << ":" << at.line << ":" << at.column << ": " << StringRef(parsed.error().description());
@@ -300,6 +299,14 @@ FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
   if (!reader.ok)
     return failure();
   return plan;
+}
+
+FailureOr<Plan> Plan::read(StringRef path, llvm::raw_ostream &errors) {
+  return readToml(toml::parse_file(std::string_view(path)), path, errors);
+}
+
+FailureOr<Plan> Plan::parse(StringRef text, StringRef name, llvm::raw_ostream &errors) {
+  return readToml(toml::parse(std::string_view(text), std::string_view(name)), name, errors);
 }
 
 static std::string quoted(StringRef text) {

@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// Where an entry stands in the file it was read from; line 0: the recipe.
+/// Where an entry stands in the file it was read from; line 0: the plan's `origin`.
 struct PlanPosition {
   int line = 0, column = 0;
 };
@@ -61,9 +61,12 @@ struct Plan {
   ZeroRule zero;
   int64_t microbatches = 1;
   std::string file;
+  std::string origin = "recipe"; // of entries without a position
 
   /// Reads a plan file. What is wrong is reported as `error: FILE:LINE:COLUMN: ...` with the nearest valid name.
   static mlir::FailureOr<Plan> read(llvm::StringRef path, llvm::raw_ostream &errors);
+  /// Reads text; `name` stands for the file in messages.
+  static mlir::FailureOr<Plan> parse(llvm::StringRef text, llvm::StringRef name, llvm::raw_ostream &errors);
   /// The plan as TOML, ready to edit and to give back.
   void print(llvm::raw_ostream &os) const;
   /// Adds `axis` to the mesh, as the fastest varying or as the slowest. False when it is there with another size.
@@ -75,7 +78,8 @@ struct AssignOptions;
 /// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a grid; --pp cuts
 /// the model along axis "pipe".
 mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
-/// The plan that the options stand for: the file's entries, then the recipe's. Reports what is wrong.
+/// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of the mesh, the plan that
+/// the model carries. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
 
 /// fnmatch, or equality.
