@@ -25,6 +25,17 @@ typedef struct tsr_kernel {
 int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels,
              size_t num_kernels);
 
+/* A kernel of a program for NVIDIA's GPUs: PTX text, ended by a zero, with the function `entry`, which takes the kernel's buffers and scalars one
+ * after the other. It is launched in blocks of `threads`, each of which does `units` of the kernel's extent. */
+typedef struct tsr_gpu_kernel {
+  const char *symbol, *entry, *ptx;
+  int64_t threads, units;
+} tsr_gpu_kernel;
+
+/* tsr_main for a program for GPUs. */
+int tsr_main_cuda(int argc, char **argv, const char *description, size_t length, const tsr_gpu_kernel *kernels,
+                  size_t num_kernels);
+
 #ifdef __cplusplus
 }
 #endif

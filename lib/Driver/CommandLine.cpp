@@ -1,6 +1,7 @@
 #include "lib/Driver/CommandLine.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
+#include "lib/Target/Cuda/Kernels.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Pipeline/Schedule.h"
 #include "llvm/Support/CommandLine.h"
@@ -66,6 +67,10 @@ struct CompileCommand : Command {
   cl::opt<std::string> to{"to", cl::desc("stop after a phase: import normalize differentiate assign propagate partition schedule memory lower link"),
                           cl::value_desc("PHASE"), cl::sub(sub)};
   cl::opt<std::string> from{"from", cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"), cl::value_desc("PHASE"), cl::sub(sub)};
+  cl::opt<std::string> target{"target", cl::desc("what executes the kernels: cpu, or cuda, cuda:sm_80, cuda:sm_90, cuda:sm_100"),
+                              cl::value_desc("TARGET"), cl::init("cpu"), cl::sub(sub)};
+  cl::opt<std::string> hostTwins{"host-twins", cl::desc("with --target cuda: write the kernels' programs for the host, which the checking driver executes"),
+                                 cl::value_desc("FILE.so"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"), cl::value_desc("DIR"), cl::sub(sub)};
   cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"), cl::value_desc("FILE.json|.html"), cl::sub(sub)};
   Flag timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
@@ -170,6 +175,14 @@ int read(CompileCommand &command, CompileOptions &options) {
   if (int status = read(static_cast<Command &>(command), options))
     return status;
   options.output = command.output;
+  auto [target, chip] = llvm::StringRef(command.target).split(':');
+  if (command.target != "cpu" && (target != "cuda" || (command.target != "cuda" && !llvm::is_contained(cuda::chips(), chip))))
+    return usage("--target=" + command.target + ": expected cpu, cuda, or cuda: with one of " + llvm::join(cuda::chips(), ", "));
+  if (target == "cuda")
+    options.chip = chip.empty() ? cuda::chips().front().str() : chip.str();
+  options.hostTwins = command.hostTwins;
+  if (!options.hostTwins.empty() && options.chip.empty())
+    return usage("--host-twins=" + command.hostTwins + ": kernels for the CPU have no twins; expected with --target cuda");
   options.dumpDirectory = command.dump;
   options.report = command.report;
   if (llvm::StringRef report = options.report; !report.empty() && !report.ends_with(".json") && !report.ends_with(".html"))

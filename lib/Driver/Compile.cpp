@@ -6,6 +6,8 @@
 #include "lib/Driver/CheckText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Target/Cpu/Executable.h"
+#include "lib/Target/Cuda/Executable.h"
+#include "lib/Target/Cuda/Kernels.h"
 #include "lib/Target/Program.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -206,8 +208,9 @@ static LogicalResult annotateKernels(ModuleOp module) {
 }
 
 LogicalResult Compilation::lower() {
+  auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
   FailureOr<cpu::CompiledKernels> compiled =
-      cpu::compileKernels((*module).lookupSymbol<ModuleOp>(kKernelsModule), {});
+      options.chip.empty() ? cpu::compileKernels(functions) : cuda::compileKernels(functions, {options.chip, 2, !options.hostTwins.empty()});
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
@@ -216,6 +219,7 @@ LogicalResult Compilation::lower() {
 
 LogicalResult Compilation::describe() {
   ProgramInfo info;
+  info.target = options.chip.empty() ? "cpu" : "cuda:" + options.chip;
   info.modelHash = modelHash;
   info.planHash = planHash;
   info.threads = threads();
@@ -264,7 +268,12 @@ LogicalResult Compilation::dump(Phase phase) {
   llvm::sys::path::append(values, kDumpedWeights);
   if (seconds.size() == 1 && hasWeights() && failed(weights.writeSafetensors(std::string(values), *module)))
     return failure();
-  return phase == Phase::Lower ? writeText(context, options.dumpDirectory + "/program.json", description) : success();
+  if (phase != Phase::Lower)
+    return success();
+  for (const cpu::CompiledKernel &kernel : kernels->kernels)
+    if (!options.chip.empty() && failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + ".ptx", *kernel.object)))
+      return failure();
+  return writeText(context, options.dumpDirectory + "/program.json", description);
 }
 
 LogicalResult Compilation::memory() {
@@ -274,7 +283,7 @@ LogicalResult Compilation::memory() {
     return failure();
   PassManager plan(&context);
   PlanMemoryOptions memory;
-  memory.threads = threads();
+  memory.threads = options.chip.empty() ? threads() : 0;
   plan.addPass(createPlanMemory(memory));
   return plan.run(*module);
 }
@@ -321,8 +330,13 @@ LogicalResult tessera::link(Compilation &compilation) {
   Location here = UnknownLoc::get(&compilation.context);
   if (failed(compilation.weights.writeSafetensors(compilation.options.output + ".safetensors", *compilation.module)))
     return failure();
-  if (llvm::Error error = cpu::writeExecutable(compilation.description, *compilation.kernels, compilation.options.output)) {
-    llvm::sys::fs::remove(compilation.options.output + ".safetensors"); // nobody reads it now
+  const CompileOptions &options = compilation.options;
+  llvm::Error error = options.chip.empty() ? cpu::writeExecutable(compilation.description, *compilation.kernels, options.output)
+                                           : cuda::writeExecutable(compilation.description, *compilation.kernels, options.output);
+  if (!error && !options.hostTwins.empty())
+    error = cuda::writeTwins(*compilation.kernels, options.hostTwins);
+  if (error) {
+    llvm::sys::fs::remove(options.output + ".safetensors"); // nobody reads it now
     return emitError(here) << llvm::toString(std::move(error));
   }
   return success();

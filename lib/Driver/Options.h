@@ -23,6 +23,8 @@ struct CompileOptions {
   std::string optimizer;         // --train; empty: inference only
   std::string loss;
   bool emitGradients = false;    // verification: gradients are outputs
+  std::string chip;              // of --target cuda: the GPU that PTX is made for; empty: the CPU
+  std::string hostTwins;         // file for the kernels' programs for the host, which tests execute
   std::string dumpDirectory;
   Phase from = Phase::Import, to = Phase::Link;
   std::string report;

@@ -105,7 +105,9 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
     list.push_back(buffer);
   }
   NamedAttrList attrs(library.attrs);
-  if (library.workspace > 0) {
+  if (threads == 0) {
+    attrs.erase("workspace");
+  } else if (library.workspace > 0) {
     list.push_back(buffers.create(library.workspace, at, at + 1, "workspace"));
     if (!attrs.get("workspace"))
       attrs.set("workspace", b.getI64IntegerAttr(library.workspace));

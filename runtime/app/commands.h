@@ -10,8 +10,13 @@ namespace tessera::rt {
 struct CommandContext {
   const Description &description;
   const Options &options;
-  const KernelResolver &resolve;
+  const DeviceMaker &makeDevice;
 };
+
+/// Makes devices for a program, whose target it checks.
+using DeviceChooser = std::function<DeviceMaker(const Description &)>;
+/// The command line of an executable; returns its exit status. Never throws. include/tessera-rt/main.h has the ways in.
+int runExecutable(int argc, char **argv, std::string_view description, const DeviceChooser &choose);
 
 /// `train`: every rank calls it, inside of `launch`.
 void runTrain(const CommandContext &context, Transport &transport);

@@ -1,16 +1,12 @@
-// The command line of a produced executable: see include/tessera-rt/main.h.
-#include "tessera-rt/main.h"
-
+// The command line of a produced executable.
 #include "runtime/app/commands.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi/mpi.h"
-#include "runtime/device/cpu/cpu.h"
 #include "runtime/storage/file.h"
 
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <unordered_map>
 
 namespace tessera::rt {
 namespace {
@@ -27,27 +23,6 @@ void installSignalHandlers() {
   // A full pipe's end or the file size limit show as errors of the write.
   std::signal(SIGPIPE, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);
-}
-
-/// The kernels by symbol, for the highest level that this machine has.
-KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
-  struct Entry {
-    int level;
-    KernelFunction function;
-  };
-  int highest = int(cpu::cpuLevel());
-  std::unordered_map<std::string_view, Entry> table;
-  for (size_t i = 0; i < count; ++i) {
-    if (kernels[i].level > highest)
-      continue;
-    Entry &entry = table[kernels[i].symbol];
-    if (!entry.function || kernels[i].level > entry.level)
-      entry = {kernels[i].level, kernels[i].function};
-  }
-  return [table = std::move(table)](std::string_view symbol) {
-    auto it = table.find(symbol);
-    return it == table.end() ? nullptr : it->second.function;
-  };
 }
 
 /// Prints the error once, also where a launcher started several processes.
@@ -79,20 +54,18 @@ int print(const std::string &text) {
 }
 
 int run(const std::vector<std::string> &arguments, const std::string &name, std::string_view text,
-        const tsr_kernel *kernels, size_t count) {
+        const DeviceChooser &choose) {
   Options options = parseOptions(arguments);
   Description description = parseDescription(text);
   if (options.command == Options::Command::Help)
     return print(helpText(description, name));
-  KernelResolver resolve;
-  CommandContext context{description, options, resolve};
+  DeviceMaker makeDevice;
+  CommandContext context{description, options, makeDevice};
   if (options.command == Options::Command::Info)
     return print(describeProgram(context));
-  if (description.target != "cpu")
-    throw Error("the program was compiled for ", description.target, ", this runtime executes cpu");
   if (options.command == Options::Command::Train)
     checkOptimizerOptions(description, options);
-  resolve = makeResolver(kernels, count);
+  makeDevice = choose(description);
   auto command = options.command == Options::Command::Train ? runTrain : runInfer;
   int status = launch(description.mesh.size(), [&](Transport &transport) { command(context, transport); });
   removeUnfinishedFiles();
@@ -100,14 +73,11 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
 }
 
 } // namespace
-} // namespace tessera::rt
 
-extern "C" int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels,
-                        size_t num_kernels) {
-  using namespace tessera::rt;
+int runExecutable(int argc, char **argv, std::string_view description, const DeviceChooser &choose) {
   installSignalHandlers();
   try {
-    return run({argv + 1, argv + argc}, argc > 0 ? argv[0] : "program", {description, length}, kernels, num_kernels);
+    return run({argv + 1, argv + argc}, argc > 0 ? argv[0] : "program", description, choose);
   } catch (const UsageError &error) {
     fail(error.what());
     return 2;
@@ -116,3 +86,5 @@ extern "C" int tsr_main(int argc, char **argv, const char *description, size_t l
     return 1;
   }
 }
+
+} // namespace tessera::rt

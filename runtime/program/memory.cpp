@@ -1,18 +1,13 @@
 // See memory.h.
 #include "runtime/program/memory.h"
 
-#include "runtime/core/error.h"
-
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <sys/mman.h>
 
 namespace tessera::rt {
 
 CountingAllocator::~CountingAllocator() {
   for (const auto &[pointer, piece] : pieces)
-    ::munmap(pointer, size_t(std::max<int64_t>(piece.bytes, 1)));
+    device.release(pointer, piece.bytes);
 }
 
 void *CountingAllocator::allocate(int64_t bytes, Category category) {
@@ -31,14 +26,12 @@ void *CountingAllocator::allocateArena(const MemoryFigures &figures) {
 }
 
 void *CountingAllocator::allocate(const Piece &piece) {
-  // An empty arena is a valid one: it gets a page that nobody touches.
-  void *pointer = ::mmap(nullptr, size_t(std::max<int64_t>(piece.bytes, 1)), PROT_READ | PROT_WRITE,
-                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (pointer == MAP_FAILED)
-    throw Error("cannot allocate " + std::to_string(piece.bytes) + " bytes of memory: " + std::strerror(errno));
-  ::madvise(pointer, size_t(std::max<int64_t>(piece.bytes, 1)), MADV_HUGEPAGE);
-  if (poison)
-    std::memset(pointer, 0xff, size_t(piece.bytes));
+  void *pointer = device.allocate(piece.bytes);
+  if (poison) {
+    std::vector<char> ones(size_t(std::min<int64_t>(piece.bytes, 1 << 20)), char(0xff));
+    for (int64_t at = 0; at < piece.bytes; at += int64_t(ones.size()))
+      device.upload(static_cast<char *>(pointer) + at, ones.data(), std::min(piece.bytes - at, int64_t(ones.size())));
+  }
   std::lock_guard lock(mutex);
   pieces.emplace(pointer, piece);
   now.peak += piece.bytes;
@@ -54,7 +47,7 @@ void CountingAllocator::release(void *pointer) noexcept {
   auto it = pieces.find(pointer);
   if (it == pieces.end())
     return;
-  ::munmap(pointer, size_t(std::max<int64_t>(it->second.bytes, 1)));
+  device.release(pointer, it->second.bytes);
   now.peak -= it->second.bytes;
   for (size_t i = 0; i < numCategories; ++i)
     now.by[i] -= it->second.by[i];

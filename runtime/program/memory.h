@@ -1,6 +1,7 @@
 // The one allocator for tensors and communication. It counts by itself what is held, so that measured figures do not rest on the plan's.
 #pragma once
 
+#include "runtime/device/device.h"
 #include "runtime/program/description.h"
 
 #include <array>
@@ -10,16 +11,17 @@
 
 namespace tessera::rt {
 
-/// Counts and hands out one rank's device memory, page-aligned and zeroed, or filled with ones (NaN in every floating type) if `poison`.
-/// Safe for several threads.
+/// Counts and hands out one rank's device memory, zeroed, or filled with ones (NaN in every floating type) if `poison`.
+/// Safe for several threads where the device is the host.
 class CountingAllocator {
 public:
-  explicit CountingAllocator(bool poison = false) : poison(poison) {}
+  /// The device must outlive this.
+  explicit CountingAllocator(Device &device, bool poison = false) : device(device), poison(poison) {}
   CountingAllocator(const CountingAllocator &) = delete;
   CountingAllocator &operator=(const CountingAllocator &) = delete;
   ~CountingAllocator();
 
-  /// Throws Error when the system has no such memory.
+  /// Throws Error when the device has no such memory.
   void *allocate(int64_t bytes, Category category);
   /// An arena: one piece of memory whose categories at its peak are given; what they leave over counts as activations.
   void *allocateArena(const MemoryFigures &figures);
@@ -35,6 +37,7 @@ private:
   };
   void *allocate(const Piece &piece);
 
+  Device &device;
   const bool poison;
   mutable std::mutex mutex;
   std::unordered_map<void *, Piece> pieces;

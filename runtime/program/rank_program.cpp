@@ -9,10 +9,13 @@
 
 namespace tessera::rt {
 
+/// Of the scratch of collectives.
+static constexpr size_t scratchAlignment = 64;
+
 struct RankProgram::Prepared {
   const Operation *op;
-  KernelFunction kernel = nullptr;
-  cpu::LibraryCall call;
+  /// Of a kernel or a library call.
+  Work work;
   std::vector<void *> args;
   /// Evaluated scalars, one row a microbatch; a single row when they do not depend on it.
   std::vector<std::vector<int64_t>> scalars;
@@ -20,6 +23,8 @@ struct RankProgram::Prepared {
   std::unique_ptr<Collective> collective;
   /// Of a send or receive: the other rank; the buffer is in `args`.
   Message message;
+  /// Where the device is not the host: what it exchanges with other ranks.
+  std::vector<char> hostIn, hostOut, hostScratch;
   Engine::Token token = 0;
   /// Of a wait: the operation that started.
   size_t started = 0;
@@ -39,20 +44,27 @@ std::vector<bool> RankProgram::usedVariables(const Description &description, con
   return used;
 }
 
-RankProgram::RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Pool &pool,
-                         CountingAllocator &allocator, const KernelResolver &resolve)
-    : description(description), program(program), at(description.mesh.coordinates(rank)), engine(engine), pool(pool),
+RankProgram::RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Device &device,
+                         CountingAllocator &allocator)
+    : description(description), program(program), at(description.mesh.coordinates(rank)), engine(engine), device(device),
       allocator(allocator), variables(description.variables.size()) {
   MemoryFigures figures = program.memory;
   arena = static_cast<char *>(allocator.allocateArena(figures));
-  if (int64_t bytes = program.workspaceBytes(pool.threads()))
+  if (int64_t bytes = program.workspaceBytes(device.threads()))
     workspace = static_cast<char *>(allocator.allocate(bytes, Category::Workspace));
   for (size_t i = 0; i < program.buffers.size(); ++i)
     if (program.buffers[i].variable)
       variables[size_t(*program.buffers[i].variable)] = bufferData(int64_t(i));
+  if (!device.isHost()) {
+    auto bytesOf = [&](int64_t buffer) { return buffer < 0 ? 0 : size_t(program.buffers[size_t(buffer)].bytes); };
+    for (const ProgramInput &input : program.inputs)
+      hostInputs.emplace_back(bytesOf(input.buffer));
+    for (const ProgramOutput &output : program.outputs)
+      hostOutputs.emplace_back(bytesOf(output.buffer));
+  }
   for (const Operation &op : program.operations) {
     try {
-      prepare(op, resolve);
+      prepare(op);
     } catch (const Error &error) {
       throw Error(op.name.empty() ? "operation " + op.profile : "operation '" + op.name + "'", ": ", error.what());
     }
@@ -71,7 +83,7 @@ void *RankProgram::bufferData(int64_t index) const {
   if (index < 0)
     return nullptr;
   const BufferRange &buffer = program.buffers[size_t(index)];
-  return buffer.isBehind(pool.threads()) ? workspace : arena + buffer.offset;
+  return buffer.isBehind(device.threads()) ? workspace : arena + buffer.offset;
 }
 
 void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const {
@@ -90,26 +102,24 @@ void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const 
   }
 }
 
-void RankProgram::prepare(const Operation &op, const KernelResolver &resolve) {
+void RankProgram::prepare(const Operation &op) {
   Prepared prepared;
   prepared.op = &op;
   for (int64_t arg : op.args)
     prepared.args.push_back(bufferData(arg));
   prepareScalars(op, prepared);
   if (op.kind == Operation::Kind::Kernel) {
-    prepared.kernel = resolve(op.symbol);
-    if (!prepared.kernel)
-      throw Error("the program has no kernel '", op.symbol, "'");
+    prepared.work = device.prepareKernel({op.symbol, prepared.args, int64_t(op.scalars.size()), op.extent, op.grain});
   } else if (op.kind == Operation::Kind::Call) {
     std::vector<int64_t> bytes;
     nlohmann::json attrs = op.attrs;
     for (int64_t arg : op.args) {
       const BufferRange &buffer = program.buffers[size_t(arg)];
-      bytes.push_back(buffer.bytesFor(pool.threads()));
-      if (buffer.isBehind(pool.threads()))
+      bytes.push_back(buffer.bytesFor(device.threads()));
+      if (buffer.isBehind(device.threads()))
         attrs["workspace"] = bytes.back();
     }
-    prepared.call = cpu::prepareCall(op.symbol, {attrs, bytes, int64_t(op.scalars.size()), pool.threads()});
+    prepared.work = device.prepareCall({op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
   } else if (op.kind == Operation::Kind::Collective) {
     prepareCollective(op, prepared);
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
@@ -138,6 +148,35 @@ void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) con
   add(spec.in, prepared.collective->inBytes(), "source");
   add(spec.out, prepared.collective->outBytes(), "result");
   add(spec.scratch, prepared.collective->scratchBytes(), "scratch");
+  if (device.isHost())
+    return;
+  prepared.hostIn.resize(size_t(prepared.collective->inBytes()));
+  prepared.hostOut.resize(size_t(prepared.collective->outBytes()));
+  prepared.hostScratch.resize(size_t(prepared.collective->scratchBytes()) + scratchAlignment);
+}
+
+void RankProgram::startCollective(Prepared &prepared) {
+  const void *in = prepared.args[0];
+  void *out = prepared.args[1], *scratch = prepared.args[2];
+  if (!device.isHost()) {
+    device.download(prepared.hostIn.data(), in, int64_t(prepared.hostIn.size()));
+    in = prepared.hostIn.data();
+    out = prepared.hostOut.data();
+    scratch = prepared.hostScratch.data();
+    size_t room = prepared.hostScratch.size();
+    scratch = std::align(scratchAlignment, 1, scratch, room);
+  }
+  if (prepared.op->collective.token >= 0) {
+    prepared.token = engine.start(*prepared.collective, in, out, scratch);
+    return;
+  }
+  engine.run(*prepared.collective, in, out, scratch);
+  finishCollective(prepared);
+}
+
+void RankProgram::finishCollective(Prepared &prepared) {
+  if (!device.isHost() && prepared.args[1])
+    device.upload(prepared.args[1], prepared.hostOut.data(), int64_t(prepared.hostOut.size()));
 }
 
 void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const {
@@ -150,22 +189,64 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
     throw Error("a message of ", op.message.bytes, " bytes has a buffer of ", bytes);
   prepared.message = {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis};
   prepared.args.push_back(bufferData(op.message.buffer));
+  if (!device.isHost())
+    (op.kind == Operation::Kind::Send ? prepared.hostIn : prepared.hostOut).resize(size_t(op.message.bytes));
 }
 
 void RankProgram::loadVariables(const Weights &weights) {
   for (size_t i = 0; i < variables.size(); ++i) {
     if (!variables[i])
       continue;
-    const Variable &variable = description.variables[i];
-    if (weights.has(i))
-      weights.load(i, description.mesh, at, variables[i]);
-    else
-      std::memset(variables[i], 0,
-                  size_t(localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype)));
+    changeVariable(i, [&](void *data) {
+      if (weights.has(i))
+        weights.load(i, description.mesh, at, data);
+      else
+        std::memset(data, 0, size_t(variableBytes(i)));
+    });
   }
 }
 
+int64_t RankProgram::variableBytes(size_t index) const {
+  const Variable &variable = description.variables[index];
+  return localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype);
+}
+
+const void *RankProgram::readVariable(size_t index) {
+  if (device.isHost())
+    return variables[index];
+  hostVariable.resize(size_t(variableBytes(index)));
+  device.download(hostVariable.data(), variables[index], variableBytes(index));
+  return hostVariable.data();
+}
+
+void RankProgram::changeVariable(size_t index, const std::function<void(void *)> &write) {
+  if (device.isHost())
+    return write(variables[index]);
+  readVariable(index);
+  write(hostVariable.data());
+  device.upload(variables[index], hostVariable.data(), variableBytes(index));
+}
+
+void *RankProgram::inputData(size_t index) {
+  void *data = bufferData(program.inputs[index].buffer);
+  return data && !device.isHost() ? hostInputs[index].data() : data;
+}
+
+const void *RankProgram::outputData(size_t index) const {
+  const void *data = bufferData(program.outputs[index].buffer);
+  return data && !device.isHost() ? hostOutputs[index].data() : data;
+}
+
 void RankProgram::step() {
+  for (size_t i = 0; i < hostInputs.size(); ++i)
+    device.upload(bufferData(program.inputs[i].buffer), hostInputs[i].data(), int64_t(hostInputs[i].size()));
+  run();
+  for (size_t i = 0; i < hostOutputs.size(); ++i)
+    device.download(hostOutputs[i].data(), bufferData(program.outputs[i].buffer), int64_t(hostOutputs[i].size()));
+  device.finish();
+}
+
+void RankProgram::run() {
   size_t loopBegin = 0;
   int64_t micro = 0, times = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -194,7 +275,7 @@ void RankProgram::step() {
 
 void RankProgram::observe(Prepared &prepared, int64_t micro) {
   const Operation &op = *prepared.op;
-  double help = pool.helpSeconds(), begin = traceSeconds();
+  double help = device.helpSeconds(), begin = traceSeconds();
   execute(prepared, micro);
   double end = traceSeconds();
   if (trace)
@@ -205,37 +286,36 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
     profile->addWait(end - begin);
   else
     profile->addCompute(op.profile, end - begin,
-                        double(pool.threads() - 1) * (end - begin) - (pool.helpSeconds() - help));
+                        double(device.threads() - 1) * (end - begin) - (device.helpSeconds() - help));
 }
 
 void RankProgram::execute(Prepared &prepared, int64_t micro) {
   const Operation &op = *prepared.op;
   switch (op.kind) {
   case Operation::Kind::Kernel:
-    pool.parallelFor(op.extent, op.grain, [&](int64_t begin, int64_t end, int) {
-      prepared.kernel(prepared.args.data(), prepared.scalarsAt(micro), begin, end);
-    });
-    break;
   case Operation::Kind::Call:
-    prepared.call({prepared.args.data(), prepared.scalarsAt(micro), pool});
+    prepared.work(prepared.scalarsAt(micro));
     break;
   case Operation::Kind::Collective:
-    if (op.collective.token < 0)
-      engine.run(*prepared.collective, prepared.args[0], prepared.args[1], prepared.args[2]);
-    else
-      prepared.token = engine.start(*prepared.collective, prepared.args[0], prepared.args[1], prepared.args[2]);
+    startCollective(prepared);
     break;
   case Operation::Kind::Send:
-    prepared.token = engine.startSend(prepared.message, prepared.args[0]);
+    if (!device.isHost())
+      device.download(prepared.hostIn.data(), prepared.args[0], op.message.bytes);
+    prepared.token = engine.startSend(prepared.message, device.isHost() ? prepared.args[0] : prepared.hostIn.data());
     break;
   case Operation::Kind::Receive:
-    engine.receive(prepared.message, prepared.args[0]);
+    engine.receive(prepared.message, device.isHost() ? prepared.args[0] : prepared.hostOut.data());
+    if (!device.isHost())
+      device.upload(prepared.args[0], prepared.hostOut.data(), op.message.bytes);
     break;
   case Operation::Kind::Wait:
-    if (Prepared &started = operations[prepared.started]; started.op->kind == Operation::Kind::Send)
+    if (Prepared &started = operations[prepared.started]; started.op->kind == Operation::Kind::Send) {
       engine.waitSend(started.token);
-    else
+    } else {
       engine.wait(started.token);
+      finishCollective(started);
+    }
     break;
   case Operation::Kind::Loop:
   case Operation::Kind::End:

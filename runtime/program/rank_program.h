@@ -2,42 +2,37 @@
 #pragma once
 
 #include "runtime/comm/engine.h"
-#include "runtime/device/cpu/library.h"
 #include "runtime/program/description.h"
 #include "runtime/program/memory.h"
 #include "runtime/program/profile.h"
 #include "runtime/program/trace.h"
 #include "runtime/program/weights.h"
 
-#include <functional>
 #include <memory>
-#include <string_view>
 #include <vector>
 
 namespace tessera::rt {
 
-/// A kernel of the program: see tsr_kernel_function in include/tessera-rt/main.h.
-using KernelFunction = void (*)(void *const *args, const int64_t *scalars, int64_t begin, int64_t end);
-/// Finds a kernel by its symbol; null when there is none.
-using KernelResolver = std::function<KernelFunction(std::string_view symbol)>;
-
 /// Executes one program on one rank. Everything that can be checked or prepared is, in the constructor; a step allocates nothing.
 class RankProgram {
 public:
-  /// The description, the program (one of its programs), engine, pool and allocator must outlive this. Throws Error for an unknown kernel or a
+  /// The description, the program (one of its programs), engine, device and allocator must outlive this. Throws Error for an unknown kernel or a
   /// library call that this machine cannot run.
-  RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Pool &pool,
-              CountingAllocator &allocator, const KernelResolver &resolve);
+  RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Device &device,
+              CountingAllocator &allocator);
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
   /// Which variables the program holds, on one stage or another.
   static std::vector<bool> usedVariables(const Description &description, const Program &program);
-  /// This rank's part of a variable; null when the program does not hold it.
-  void *variableData(size_t index) const { return variables[index]; }
-  /// Null when another pipeline stage has it.
-  void *inputData(size_t index) const { return bufferData(program.inputs[index].buffer); }
-  void *outputData(size_t index) const { return bufferData(program.outputs[index].buffer); }
+  bool holds(size_t variable) const { return variables[variable] != nullptr; }
+  /// This rank's part of a variable that the program holds, as the host sees it: until the next call where the device is not the host.
+  const void *readVariable(size_t index);
+  /// Calls `write` with such a part, to be changed by it.
+  void changeVariable(size_t index, const std::function<void(void *)> &write);
+  /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it.
+  void *inputData(size_t index);
+  const void *outputData(size_t index) const;
 
   /// Fills the variables from the file, or with zeros.
   void loadVariables(const Weights &weights);
@@ -51,10 +46,14 @@ public:
 private:
   struct Prepared;
   void *bufferData(int64_t index) const;
-  void prepare(const Operation &op, const KernelResolver &resolve);
+  void prepare(const Operation &op);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
+  void startCollective(Prepared &prepared);
+  void finishCollective(Prepared &prepared);
+  int64_t variableBytes(size_t index) const;
+  void run();
   void execute(Prepared &prepared, int64_t micro);
   void observe(Prepared &prepared, int64_t micro);
 
@@ -62,11 +61,14 @@ private:
   const Program &program;
   const Coordinates at;
   Engine &engine;
-  Pool &pool;
+  Device &device;
   CountingAllocator &allocator;
   char *arena = nullptr;
   char *workspace = nullptr;
   std::vector<void *> variables;
+  /// Where the device is not the host: inputs and outputs, and a variable on its way.
+  std::vector<std::vector<char>> hostInputs, hostOutputs;
+  std::vector<char> hostVariable;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;

@@ -44,12 +44,23 @@ void copyElements(const char *from, int64_t fromStride, char *into, int64_t into
 
 Session::Session(const Description &description, const Program &program, Transport &transport,
                  const KernelResolver &resolve, const SessionOptions &options)
-    : description(description), program(program), memory(options.poison), engine(transport) {
+    : Session(description, program, transport,
+              [&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); }, options) {}
+
+Session::Session(const Description &description, const Program &program, Transport &transport,
+                 const DeviceMaker &makeDevice, const SessionOptions &options)
+    : description(description), program(program), engine(transport) {
   chooseThreads(options);
+  char host[256] = {};
+  ::gethostname(host, sizeof(host) - 1);
+  std::vector<std::string> hosts = engine.exchange(host);
+  DevicePlace place{threads, int(std::count(hosts.begin(), hosts.begin() + engine.rank(), host)),
+                    int(std::count(hosts.begin(), hosts.end(), host))};
   agreed([&] {
     checkMemory(options);
-    pool = std::make_unique<Pool>(threads);
-    instance = std::make_unique<RankProgram>(description, program, engine.rank(), engine, *pool, memory, resolve);
+    device = makeDevice(place);
+    memory = std::make_unique<CountingAllocator>(*device, options.poison);
+    instance = std::make_unique<RankProgram>(description, program, engine.rank(), engine, *device, *memory);
   });
   if (options.trace) {
     origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
@@ -165,10 +176,9 @@ void Session::saveVariables(const std::string &path, const std::map<std::string,
   writeTogether(path, plan.header(), plan.fileBytes(), [&](const File &file) {
     for (size_t k = 0; k < indices.size(); ++k) {
       const Variable &variable = description.variables[indices[k]];
-      const void *data = instance->variableData(indices[k]);
-      if (data && isFirstReplica(variable.replicas) && description.isFirstHolder(program, indices[k]))
+      if (instance->holds(indices[k]) && isFirstReplica(variable.replicas) && description.isFirstHolder(program, indices[k]))
         writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh, coordinates(),
-                   variable.dtype, data);
+                   variable.dtype, instance->readVariable(indices[k]));
     }
   });
 }
@@ -217,9 +227,9 @@ void Session::getOutput(size_t index, void *whole) const {
 
 void Session::getVariable(size_t index, void *whole) const {
   const Variable &variable = description.variables[index];
-  auto *local = static_cast<const char *>(instance->variableData(index));
-  if (!local || !isFirstReplica(variable.replicas) || !description.isFirstHolder(program, index))
+  if (!instance->holds(index) || !isFirstReplica(variable.replicas) || !description.isFirstHolder(program, index))
     return;
+  auto *local = static_cast<const char *>(instance->readVariable(index));
   int64_t bytes = dtypeBytes(variable.dtype);
   forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
     copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1, run.count, bytes);
@@ -228,12 +238,14 @@ void Session::getVariable(size_t index, void *whole) const {
 
 void Session::setVariable(size_t index, const void *whole) {
   const Variable &variable = description.variables[index];
-  auto *local = static_cast<char *>(instance->variableData(index));
-  if (!local)
+  if (!instance->holds(index))
     return;
   int64_t bytes = dtypeBytes(variable.dtype);
-  forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
-    copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes, run.stride, run.count, bytes);
+  instance->changeVariable(index, [&](void *local) {
+    forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
+      copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, static_cast<char *>(local) + run.memory * bytes, run.stride,
+                   run.count, bytes);
+    });
   });
 }
 
@@ -266,7 +278,7 @@ void Session::resetMeasurements() {
 
 Measured Session::measured() {
   nlohmann::json mine;
-  MemoryFigures figures = memory.figures();
+  MemoryFigures figures = memory->figures();
   mine["peak"] = figures.peak;
   mine["by"] = figures.by;
   for (const auto &[axes, kinds] : engine.sent())

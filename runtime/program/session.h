@@ -2,6 +2,7 @@
 // compiler's in-process checks use it alike, inside of `launch` (runtime/comm/launch.h).
 #pragma once
 
+#include "runtime/device/cpu/host_device.h"
 #include "runtime/program/rank_program.h"
 
 #include <map>
@@ -35,6 +36,9 @@ class Session {
 public:
   /// Together. Description, program and transport must outlive this. Errors: too little memory allowed, unknown kernels, workspaces too small for
   /// this machine.
+  Session(const Description &description, const Program &program, Transport &transport, const DeviceMaker &makeDevice,
+          const SessionOptions &options);
+  /// The same on the CPU.
   Session(const Description &description, const Program &program, Transport &transport, const KernelResolver &resolve,
           const SessionOptions &options);
 
@@ -43,7 +47,7 @@ public:
   RankProgram &rankProgram() { return *instance; }
   const Coordinates &coordinates() const { return instance->coordinates(); }
   /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
-  CountingAllocator &allocator() { return memory; }
+  CountingAllocator &allocator() { return *memory; }
 
   int threadsPerRank() const { return threads; }
   /// Together: runs `body` on every rank.
@@ -89,9 +93,9 @@ private:
 
   const Description &description;
   const Program &program;
-  CountingAllocator memory;
   int threads = 1;
-  std::unique_ptr<Pool> pool;
+  std::unique_ptr<Device> device;
+  std::unique_ptr<CountingAllocator> memory;
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;

@@ -1,7 +1,6 @@
 // Compiles the kernels of a module in parallel, identical ones once.
 
-#include "lib/Target/Cpu/Kernels.h"
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Cpu/Backend.h"
 #include "lib/Target/Cpu/LowerLoops.h"
 #include "lib/Target/Cpu/MachineCode.h"
 #include "mlir/IR/Verifier.h"
@@ -100,15 +99,14 @@ FailureOr<KernelInfo> analyse(func::FuncOp func) {
 namespace {
 struct Job {
   std::string name, text, symbol;
-  KernelInfo info;
-  std::shared_ptr<const std::string> object;
+  std::shared_ptr<const KernelCode> code;
   std::string error;
 };
 
-/// The kernels this process has compiled, by levels and text.
+/// The kernels this process has compiled, by back end and text.
 struct Cache {
   std::mutex mutex;
-  std::unordered_map<std::string, std::pair<KernelInfo, std::shared_ptr<const std::string>>> entries;
+  std::unordered_map<std::string, std::shared_ptr<const KernelCode>> entries;
 };
 } // namespace
 
@@ -117,22 +115,25 @@ static Cache &cache() {
   return instance;
 }
 
-/// Compiles one kernel for all levels into one object file.
-static LogicalResult compileOne(MLIRContext &context, Job &job, const CpuOptions &options) {
+static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBackend &backend, bool plain) {
   ParserConfig config(&context);
   OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(job.text, config);
   if (!module || failed(simplify(*module)))
     return failure();
   auto func = *module->getOps<func::FuncOp>().begin();
   std::string implementation = job.symbol + "_body";
-  if (options.plain || needsBufferization(func)) {
-    if (failed(bufferizeKernel(func, implementation, job.info)))
+  auto code = std::make_shared<KernelCode>();
+  if (plain || needsBufferization(func)) {
+    if (failed(bufferizeKernel(func, implementation, code->info)))
       return failure();
   } else {
     FailureOr<Kernel> kernel = readKernel(func);
-    if (failed(kernel) || failed(schedule(*kernel)) || failed(emitLoops(*kernel, implementation)))
+    if (failed(kernel) || failed(schedule(*kernel)))
       return failure();
-    job.info = kernel->info;
+    code->launch = backend.adapt(*kernel);
+    if (failed(emitLoops(*kernel, implementation)))
+      return failure();
+    code->info = kernel->info;
     func.erase();
   }
   bool exact = false;
@@ -145,41 +146,15 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const CpuOptions
     job.error = "it could not be lowered to LLVM IR";
     return failure();
   }
-  // One object for all levels: the levels' functions are optimised apart, each with the CPU in its attributes, then linked.
-  auto combined = std::make_unique<llvm::Module>(job.symbol, llvmContext);
-  llvm::Linker linker(*combined);
-  for (CpuLevel level : options.levels) {
-    std::unique_ptr<llvm::Module> variant = llvm::CloneModule(*base);
-    std::string symbol = job.symbol + levelSuffix(level).str();
-    wrapKernel(*variant, implementation, symbol);
-    if (llvm::Error error = optimise(*variant, level)) {
-      job.error = llvm::toString(std::move(error));
-      return failure();
-    }
-    // The remainder is the C library's: rare, and exact for any quotient.
-    static const std::set<std::string> allowed = {"memcpy", "memset", "memmove", "fmod", "fmodf"};
-    for (const std::string &callee : externalCalls(*variant))
-      if (!exact && !allowed.count(callee)) {
-        job.error = "it calls the function '" + callee + "', which is not vectorised; the compiler should have expanded it";
-        return failure();
-      }
-    combined->setTargetTriple(variant->getTargetTriple());
-    combined->setDataLayout(variant->getDataLayout());
-    if (linker.linkInModule(std::move(variant))) {
-      job.error = "its variants could not be linked";
-      return failure();
-    }
-  }
-  llvm::Expected<std::string> object = emitObjectCode(*combined, options.levels.back());
-  if (!object) {
-    job.error = llvm::toString(object.takeError());
+  if (llvm::Error error = backend.emit(*base, implementation, job.symbol, exact, *code)) {
+    job.error = llvm::toString(std::move(error));
     return failure();
   }
-  job.object = std::make_shared<const std::string>(std::move(*object));
+  job.code = std::move(code);
   return success();
 }
 
-static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const CpuOptions &options) {
+static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const KernelBackend &backend, bool plain) {
   KernelContext own;
   MLIRContext &context = own.context;
   for (size_t i; (i = next++) < jobs.size();) {
@@ -189,7 +164,7 @@ static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, con
       messages += (messages.empty() ? "" : "; ") + diagnostic.str();
       return success();
     });
-    if (failed(compileOne(context, job, options))) {
+    if (failed(compileOne(context, job, backend, plain))) {
       if (job.error.empty())
         job.error = messages.empty() ? "unknown error" : messages;
       else if (!messages.empty())
@@ -198,16 +173,11 @@ static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, con
   }
 }
 
-FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
+FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &backend, unsigned threadCount, bool plain) {
   auto start = std::chrono::steady_clock::now();
   CompiledKernels result;
-  result.levels = options.levels;
-  if (options.levels.empty())
-    return module.emitError("no CPU level to compile kernels for");
   std::vector<Job> jobs;
-  std::string levelKey = options.plain ? "_plain" : "";
-  for (CpuLevel level : options.levels)
-    levelKey += levelSuffix(level);
+  std::string key = backend.key() + (plain ? "_plain" : "");
   llvm::StringMap<unsigned> byText;
   for (auto func : module.getOps<func::FuncOp>()) {
     if (func.isExternal())
@@ -228,37 +198,92 @@ FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &opt
   {
     std::lock_guard lock(cache().mutex);
     for (Job &job : jobs) {
-      auto it = cache().entries.find(levelKey + job.text);
+      auto it = cache().entries.find(key + job.text);
       if (it == cache().entries.end()) {
         pending.push_back(&job);
         continue;
       }
-      std::tie(job.info, job.object) = it->second;
+      job.code = it->second;
       ++result.reused;
     }
   }
   std::atomic<size_t> next = 0;
   std::vector<std::thread> threads;
-  for (size_t i = 1; i < std::min<size_t>(std::max(1u, options.threads), pending.size()); ++i)
-    threads.emplace_back([&] { compileJobs(pending, next, options); });
+  for (size_t i = 1; i < std::min<size_t>(std::max(1u, threadCount), pending.size()); ++i)
+    threads.emplace_back([&] { compileJobs(pending, next, backend, plain); });
   if (!pending.empty())
-    compileJobs(pending, next, options);
+    compileJobs(pending, next, backend, plain);
   for (std::thread &thread : threads)
     thread.join();
   bool failedAny = false;
   for (Job &job : jobs) {
-    if (!job.object) {
+    if (!job.code) {
       module.emitError("kernel '") << job.name << "' cannot be compiled: " << job.error;
       failedAny = true;
       continue;
     }
     std::lock_guard lock(cache().mutex);
-    cache().entries.try_emplace(levelKey + job.text, job.info, job.object);
-    result.kernels.push_back({job.symbol, job.info, job.object});
+    cache().entries.try_emplace(key + job.text, job.code);
+    auto part = [&](const std::string &text) { return std::shared_ptr<const std::string>(job.code, &text); };
+    result.kernels.push_back({job.symbol, job.code->info, part(job.code->object), job.code->launch, part(job.code->twin)});
   }
   if (failedAny)
     return failure();
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  return result;
+}
+
+namespace {
+/// Object code with the kernel for every level.
+class CpuBackend : public KernelBackend {
+public:
+  explicit CpuBackend(ArrayRef<CpuLevel> levels) : levels(levels) {}
+  std::string key() const override {
+    std::string text;
+    for (CpuLevel level : levels)
+      text += levelSuffix(level);
+    return text;
+  }
+  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, KernelCode &code) const override;
+
+private:
+  ArrayRef<CpuLevel> levels;
+};
+} // namespace
+
+llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, StringRef name, bool exact, KernelCode &code) const {
+  // One object for all levels: the levels' functions are optimised apart, each with the CPU in its attributes, then linked.
+  auto combined = std::make_unique<llvm::Module>(name, module.getContext());
+  llvm::Linker linker(*combined);
+  for (CpuLevel level : levels) {
+    std::unique_ptr<llvm::Module> variant = llvm::CloneModule(module);
+    wrapKernel(*variant, implementation, (name + levelSuffix(level)).str());
+    if (llvm::Error error = optimise(*variant, level))
+      return error;
+    // The remainder is the C library's: rare, and exact for any quotient.
+    static const std::set<std::string> allowed = {"memcpy", "memset", "memmove", "fmod", "fmodf"};
+    for (const std::string &callee : externalCalls(*variant))
+      if (!exact && !allowed.count(callee))
+        return llvm::createStringError("it calls the function '" + callee +
+                                       "', which is not vectorised; the compiler should have expanded it");
+    combined->setTargetTriple(variant->getTargetTriple());
+    combined->setDataLayout(variant->getDataLayout());
+    if (linker.linkInModule(std::move(variant)))
+      return llvm::createStringError("its variants could not be linked");
+  }
+  llvm::Expected<std::string> object = emitObjectCode(*combined, levels.back());
+  if (!object)
+    return object.takeError();
+  code.object = std::move(*object);
+  return llvm::Error::success();
+}
+
+FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
+  if (options.levels.empty())
+    return module.emitError("no CPU level to compile kernels for");
+  FailureOr<CompiledKernels> result = compileKernels(module, CpuBackend(options.levels), options.threads, options.plain);
+  if (succeeded(result))
+    result->levels = options.levels;
   return result;
 }
 

@@ -1,6 +1,7 @@
 // Emits a scheduled kernel as scf loops with loads and stores on flat memrefs.
 
 #include "lib/Target/Cpu/LoopDimensions.h"
+#include "lib/Target/Cpu/Warp.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -48,11 +49,10 @@ private:
   scf::ForOp createLoop(const Segment &segment, unsigned level, ValueRange initial = {});
   void enterLoop(const Segment &segment, unsigned level, Value iv);
   void emitStatement(unsigned number, Segment &segment, Accumulators &acc);
-  void finish(unsigned number, unsigned write, Value value);
+  /// `onEveryLane`: outside of the loops that lanes share, so that all of them have the value.
+  void finish(unsigned number, unsigned write, Value value, bool onEveryLane);
   void cloneOp(Operation &op, IRMapping &map, unsigned number);
   unsigned accumulateFrom(const Segment &segment, const Statement &s);
-  bool inMemory(const Segment &segment, const Statement &s);
-
   Kernel &k;
   OpBuilder b;
   Location loc;
@@ -66,6 +66,7 @@ private:
   llvm::DenseMap<int, Value> unitScalars;  ///< slot -> its only value in this range unit
   Value begin, end, base;
   Value zero;
+  std::optional<WarpEmitter> warp; ///< where the lanes of a warp share a unit
 };
 } // namespace
 
@@ -109,6 +110,10 @@ void Emitter::createFunction(StringRef name) {
   end = entry->getArgument(next);
   b.setInsertionPointToStart(entry);
   zero = constantIndex(0);
+  if (k.warps) {
+    warp.emplace(b, loc, target);
+    workspace = workspace ? workspace : warp->sharedMemory(k.temporaryBytes(), k.warps);
+  }
   // Temporaries and constants.
   int64_t used = 0;
   for (auto [number, slot] : llvm::enumerate(k.slots)) {
@@ -131,7 +136,9 @@ void Emitter::createFunction(StringRef name) {
       elements *= extent;
     auto type = MemRefType::get({elements}, storageType(slot.element));
     if (workspace)
-      memory[number] = memref::ViewOp::create(b, loc, type, workspace, constantIndex(used), ValueRange());
+      memory[number] = memref::ViewOp::create(
+          b, loc, MemRefType::get({elements}, type.getElementType(), AffineMap(), cast<MemRefType>(workspace.getType()).getMemorySpace()),
+          workspace, constantIndex(used), ValueRange());
     else
       memory[number] = memref::AllocaOp::create(b, loc, type, b.getI64IntegerAttr(64));
     used += llvm::alignTo(elements * ((slot.element.getIntOrFloatBitWidth() + 7) / 8), 64);
@@ -210,16 +217,6 @@ Value Emitter::read(const Access &access, unsigned statement) {
   return load(access.slot, address(access, statement));
 }
 
-bool Emitter::inMemory(const Segment &segment, const Statement &s) {
-  bool seen = false;
-  for (int loop : s.loops) {
-    if (seen && !s.reduction[loop])
-      return true;
-    seen |= s.reduction[loop];
-  }
-  return false;
-}
-
 /// The first loop of the segment that `s` reduces over; all after it are reductions too.
 unsigned Emitter::accumulateFrom(const Segment &segment, const Statement &s) {
   unsigned level = s.loops.size();
@@ -267,7 +264,7 @@ void Emitter::collapseLoops(Segment &segment) {
 void Emitter::initialiseMemory(Segment &segment) {
   for (unsigned number : segment.statements) {
     Statement &s = k.statements[number];
-    if (!inMemory(segment, s))
+    if (!s.accumulatesInMemory())
       continue;
     OpBuilder::InsertionGuard guard(b);
     for (auto [level, loop] : llvm::enumerate(s.loops)) {
@@ -283,12 +280,17 @@ void Emitter::initialiseMemory(Segment &segment) {
   }
 }
 
-void Emitter::finish(unsigned number, unsigned writeNumber, Value value) {
+void Emitter::finish(unsigned number, unsigned writeNumber, Value value, bool onEveryLane) {
   const Statement &s = k.statements[number];
   const Access &to = s.writes[writeNumber].to;
   const Slot &slot = k.slots[to.slot];
-  if (slot.kind == Slot::Result || slot.stored)
-    store(to.slot, address(to, number), value);
+  auto write = [&] { store(to.slot, address(to, number), value); };
+  if (slot.kind == Slot::Result || slot.stored) {
+    if (warp && onEveryLane)
+      warp->onFirstLane(write);
+    else
+      write();
+  }
   bool unit = slot.writers == 1 && (s.loops.empty() || s.accumulates(s.writes[writeNumber])) &&
               llvm::all_of(s.loops, [&](int loop) { return s.reduction[loop]; });
   if (unit)
@@ -336,7 +338,7 @@ void Emitter::cloneOp(Operation &op, IRMapping &map, unsigned number) {
 
 void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc) {
   Statement &s = k.statements[number];
-  bool memoryReduction = inMemory(segment, s);
+  bool memoryReduction = s.accumulatesInMemory();
   SmallVector<Value> results;
   if (!s.body) {
     results.push_back(read(s.reads[0], number));
@@ -373,7 +375,7 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
     unsigned writeNumber = i;
     if (!s.accumulates(s.writes[i])) {
       forwarded[s.writes[i].to.slot] = value;
-      finish(number, i, value);
+      finish(number, i, value, s.loops.empty());
     } else if (memoryReduction && held) {
       (*held)[{number, writeNumber}] = value;
     } else if (memoryReduction) {
@@ -390,6 +392,8 @@ scf::ForOp Emitter::createLoop(const Segment &segment, unsigned level, ValueRang
     upper = arith::MinSIOp::create(b, loc, arith::SubIOp::create(b, loc, end, base).getResult(), constantIndex(k.block));
   else
     upper = constantIndex(segment.extents[level]);
+  if (warp && level + 1 == segment.extents.size())
+    return scf::ForOp::create(b, loc, warp->lane(), upper, constantIndex(warpLanes), initial);
   return scf::ForOp::create(b, loc, zero, upper, constantIndex(1), initial);
 }
 
@@ -451,10 +455,11 @@ void Emitter::emitJammedRows(Segment &segment, unsigned level) {
 
 void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
   SmallVector<std::pair<unsigned, unsigned>> started;
+  SmallVector<Value> firstValues;
   unsigned depth = segment.extents.size();
   for (unsigned number : segment.statements) {
     Statement &s = k.statements[number];
-    if (level == depth || inMemory(segment, s) || accumulateFrom(segment, s) != level)
+    if (level == depth || s.accumulatesInMemory() || accumulateFrom(segment, s) != level)
       continue;
     for (auto [i, write] : llvm::enumerate(s.writes)) {
       if (!s.accumulates(write))
@@ -463,6 +468,9 @@ void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
       acc[key] = write.init.isUndefined()
                      ? arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element)).getResult()
                      : read(write.init, number);
+      firstValues.push_back(acc[key]);
+      if (warp)
+        acc[key] = warp->neutral(combinerOf(s, i));
       started.push_back(key);
     }
   }
@@ -492,10 +500,12 @@ void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
   }
   for (auto [entry, result] : llvm::zip(acc, forOp.getResults()))
     entry.second = result;
-  for (auto key : started) {
+  for (auto [key, first] : llvm::zip(started, firstValues)) {
     Value value = acc[key];
+    if (warp)
+      value = warp->reduce(combinerOf(k.statements[key.first], key.second), first, value);
     acc.erase(key);
-    finish(key.first, key.second, value);
+    finish(key.first, key.second, value, true);
   }
 }
 
@@ -506,6 +516,8 @@ void Emitter::emitSegment(Segment &segment) {
   Accumulators acc;
   emitLevel(segment, 0, acc);
   forwarded.clear();
+  if (warp) // the next segment's lanes read what other lanes have written
+    warp->sync();
 }
 
 FailureOr<func::FuncOp> Emitter::emit(StringRef name) {

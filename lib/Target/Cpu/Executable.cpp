@@ -13,7 +13,7 @@ using namespace llvm;
 
 namespace tessera::cpu {
 
-Expected<std::string> emitMainObject(StringRef description, const CompiledKernels &kernels) {
+Expected<std::string> emitMainObject(StringRef description, StringRef runtimeName, TableRows rows) {
   LLVMContext context;
   Module module("program", context);
   IRBuilder<> b(context);
@@ -21,26 +21,14 @@ Expected<std::string> emitMainObject(StringRef description, const CompiledKernel
   auto constantData = [&](Constant *value, const Twine &name) {
     return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage, value, name);
   };
-  auto *entry = StructType::get(context, {pointer, b.getInt32Ty(), pointer}); // tsr_kernel
-  std::vector<Constant *> table;
-  std::vector<std::pair<StringRef, unsigned>> names;
-  for (const auto &item : kernels.byName)
-    names.push_back({item.getKey(), item.getValue()});
-  llvm::sort(names); // the same program gives the same file
-  for (auto [name, index] : names) {
-    Constant *text = constantData(ConstantDataArray::getString(context, name), "name");
-    for (CpuLevel level : kernels.levels) {
-      FunctionCallee code =
-          module.getOrInsertFunction((kernels.kernels[index].symbol + levelSuffix(level)).str(), b.getVoidTy(), pointer,
-                                     pointer, b.getInt64Ty(), b.getInt64Ty());
-      table.push_back(ConstantStruct::get(
-          entry, {text, b.getInt32(level == CpuLevel::V4 ? 4 : 3), cast<Constant>(code.getCallee())}));
-    }
-  }
-  Constant *tableData = constantData(ConstantArray::get(ArrayType::get(entry, table.size()), table), "kernels");
+  std::vector<Constant *> table =
+      rows(module, [&](StringRef text) -> Constant * { return constantData(ConstantDataArray::getString(context, text), "text"); });
+  Constant *tableData = ConstantPointerNull::get(pointer);
+  if (!table.empty())
+    tableData = constantData(ConstantArray::get(ArrayType::get(table.front()->getType(), table.size()), table), "kernels");
   Constant *text = constantData(ConstantDataArray::getString(context, description), "description");
-  FunctionCallee runtime = module.getOrInsertFunction("tsr_main", b.getInt32Ty(), b.getInt32Ty(), pointer, pointer,
-                                                      b.getInt64Ty(), pointer, b.getInt64Ty());
+  FunctionCallee runtime = module.getOrInsertFunction(runtimeName, b.getInt32Ty(), b.getInt32Ty(), pointer, pointer, b.getInt64Ty(), pointer,
+                                                      b.getInt64Ty());
   Function *mainFunction = Function::Create(FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), pointer}, false),
                                             GlobalValue::ExternalLinkage, "main", module);
   b.SetInsertPoint(BasicBlock::Create(context, "", mainFunction));
@@ -48,6 +36,30 @@ Expected<std::string> emitMainObject(StringRef description, const CompiledKernel
                                      b.getInt64(description.size()), tableData, b.getInt64(table.size())}));
   // The check of the CPU's level is in the runtime, so nothing before it may need one.
   return emitPortableObject(module);
+}
+
+std::vector<std::pair<StringRef, const CompiledKernel *>> CompiledKernels::names() const {
+  std::vector<std::pair<StringRef, const CompiledKernel *>> result;
+  for (const auto &item : byName)
+    result.push_back({item.getKey(), &kernels[item.getValue()]});
+  llvm::sort(result); // the same program gives the same file
+  return result;
+}
+
+Expected<std::string> emitMainObject(StringRef description, const CompiledKernels &kernels) {
+  return emitMainObject(description, "tsr_main", [&](Module &module, function_ref<Constant *(StringRef)> text) {
+    IRBuilder<> b(module.getContext());
+    PointerType *pointer = b.getPtrTy();
+    auto *entry = StructType::get(module.getContext(), {pointer, b.getInt32Ty(), pointer}); // tsr_kernel
+    std::vector<Constant *> table;
+    for (auto [name, kernel] : kernels.names())
+      for (CpuLevel level : kernels.levels) {
+        FunctionCallee code = module.getOrInsertFunction((kernel->symbol + levelSuffix(level)).str(), b.getVoidTy(), pointer, pointer,
+                                                         b.getInt64Ty(), b.getInt64Ty());
+        table.push_back(ConstantStruct::get(entry, {text(name), b.getInt32(level == CpuLevel::V4 ? 4 : 3), cast<Constant>(code.getCallee())}));
+      }
+    return table;
+  });
 }
 
 namespace {
@@ -122,9 +134,13 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   Expected<std::string> driver = findDriver(options);
   if (!driver)
     return driver.takeError();
-  Expected<std::string> runtime = findRuntime(options);
-  if (!runtime)
-    return runtime.takeError();
+  std::string runtime;
+  if (!options.shared) {
+    Expected<std::string> found = findRuntime(options);
+    if (!found)
+      return found.takeError();
+    runtime = *found;
+  }
   TemporaryFiles files;
   // The object files go through a response file: there may be more than a command line holds.
   std::string response;
@@ -149,8 +165,13 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   sys::fs::closeFile(descriptor);
   files.add(partial);
   std::string list = "@" + *responseFile;
-  SmallVector<StringRef> arguments = {*driver, "-o", partial, list, *runtime};
-  append_range(arguments, options.libraries);
+  SmallVector<StringRef> arguments = {*driver, "-o", partial, list};
+  if (options.shared) {
+    arguments.push_back("-shared");
+  } else {
+    arguments.push_back(runtime);
+    append_range(arguments, options.libraries);
+  }
   std::optional<StringRef> redirects[] = {StringRef(""), StringRef(*messages), StringRef(*messages)};
   std::string problem;
   int status = sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &problem);

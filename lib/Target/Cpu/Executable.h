@@ -4,6 +4,8 @@
 #define TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
 
 #include "lib/Target/Cpu/Kernels.h"
+#include "llvm/ADT/STLFunctionalExtras.h"
+#include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
 
 namespace tessera::cpu {
@@ -15,7 +17,15 @@ struct LinkOptions {
   std::string driver;
   /// Further arguments of the driver after the runtime library.
   std::vector<std::string> libraries = {"-ldnnl", "-lz", "-lpthread", "-ldl"};
+  /// Makes a shared library of the objects alone instead.
+  bool shared = false;
 };
+
+/// The rows of the table that the runtime is given beside the description, made in `module`. `text` makes the address of a constant string.
+using TableRows = llvm::function_ref<std::vector<llvm::Constant *>(llvm::Module &module, llvm::function_ref<llvm::Constant *(llvm::StringRef)> text)>;
+
+/// Object code that holds `description`, a table and a `main` that hands both to the runtime's function `runtime`.
+llvm::Expected<std::string> emitMainObject(llvm::StringRef description, llvm::StringRef runtime, TableRows rows);
 
 /// Object code that holds `description`, the table of `kernels` by their names (`tsr_kernel`) and a `main` that hands both to
 /// the runtime's `tsr_main`.

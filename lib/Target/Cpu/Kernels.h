@@ -56,6 +56,13 @@ struct KernelInfo {
   std::string reason;
 };
 
+/// How a kernel is launched on a GPU: in blocks of `threads`, each for `units` units of [0, extent).
+struct Launch {
+  int64_t threads = 1, units = 1;
+  /// The lanes of a warp work on one unit together; else every thread works on some of its own.
+  bool warpPerUnit = false;
+};
+
 /// Chooses the schedule of the kernel `func` without changing it. Fails, with a diagnostic naming the kernel, where it has
 /// something that cannot be compiled.
 mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func);
@@ -72,10 +79,13 @@ llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
 /// the results that have no argument of their own (`inPlaceAttribute`) in order, the workspace if any; contiguous row-major,
 /// 64-byte aligned, not overlapping (but arguments that are only read may be the same); i1 is a byte that is 0 or 1.
 /// `scalars`: the i64 and index arguments in order.
+/// Compiled for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the other.
 struct CompiledKernel {
   std::string symbol;
   KernelInfo info;
   std::shared_ptr<const std::string> object;
+  Launch launch;                           ///< for a GPU
+  std::shared_ptr<const std::string> twin; ///< for a GPU, if asked for: see lib/Target/Cuda/Ptx.h
 };
 
 /// The kernels of one module.
@@ -85,11 +95,11 @@ struct CompiledKernels {
   llvm::StringMap<unsigned> byName;    ///< name of a kernel's function -> index in `kernels`
   double seconds = 0;                  ///< wall time
   unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
+  /// The names of the kernels' functions, sorted, with what they became.
+  std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
 };
 
-/// Compiles every function of `module` that has a body, identical ones once, on `options.threads` threads. Results are
-/// kept for the life of the process, so that a second program with the same kernel does not compile it again. Fails,
-/// with diagnostics that name the kernels, where a kernel cannot be compiled.
+/// Compiles the kernels of `module` for the CPU; see Backend.h.
 mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const CpuOptions &options = {});
 
 } // namespace tessera::cpu

@@ -56,6 +56,8 @@ struct Statement {
   /// Whether a write sums over a loop. A statement may do that in one write and set every point in another, as a softmax does that
   /// sums its exponentials.
   bool accumulates(const Write &write) const;
+  /// Whether a reduction loop has a parallel one inside, so that sums are kept in memory, not in registers.
+  bool accumulatesInMemory() const;
 };
 
 /// Statements that share one loop nest; values pass from one to the next in registers.
@@ -77,12 +79,17 @@ struct Kernel {
   KernelInfo info;
   llvm::SmallVector<int64_t> rangeExtents;
   int64_t block = 1; ///< Flat, Columns: units per step of the range loop; temporaries hold that many
+  /// On a GPU: warps of a thread block that each work on a unit of their own, the lanes of a warp sharing the innermost loops.
+  /// 0: a unit is worked on by one thread, as on a CPU.
+  int64_t warps = 0;
   std::vector<Segment> segments;
 
   /// The access to `value` at `index` (in its own dimensions), seen through casts, slices and reshapes.
   mlir::FailureOr<Access> resolve(mlir::Value value, llvm::SmallVector<mlir::AffineExpr> index);
   /// The slot's shape as a temporary: range dimensions hold one unit, or one block.
   llvm::SmallVector<int64_t> storageShape(int slot) const;
+  /// Bytes that the stored temporaries of a unit (or of a block of units) take.
+  int64_t temporaryBytes() const;
   /// The classes of range dimensions of a slot: for each of its dimensions the range dimension it is, or -1.
   std::vector<llvm::SmallVector<int>> slotRanges;
 };

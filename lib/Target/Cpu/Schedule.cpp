@@ -45,7 +45,6 @@ private:
   bool canForward(const Access &read, const Statement &reader, int segment);
   SmallVector<AffineExpr> canonical(const Statement &statement, ArrayRef<AffineExpr> index);
   void chooseStorage();
-  int64_t temporaryBytes();
   bool inPlaceSafe(int argument, int result);
   LogicalResult applyInPlace();
   void chooseGrain();
@@ -307,6 +306,16 @@ bool Statement::accumulates(const Write &write) const {
   return false;
 }
 
+bool Statement::accumulatesInMemory() const {
+  bool seen = false;
+  for (int loop : loops) {
+    if (seen && !reduction[loop])
+      return true;
+    seen |= reduction[loop];
+  }
+  return false;
+}
+
 /// A value that is one scalar per range unit stays in a register.
 static bool isUnitScalar(const Statement &writer, int slot) {
   for (int loop : writer.loops)
@@ -315,17 +324,6 @@ static bool isUnitScalar(const Statement &writer, int slot) {
   return writer.loops.empty() || llvm::all_of(writer.writes, [&](const Write &write) {
            return write.to.slot != slot || writer.accumulates(write);
          });
-}
-
-/// Whether the reduction loops of `s` are the last of its segment, so that it accumulates in a register.
-static bool accumulatesInRegister(const Statement &s) {
-  bool seen = false;
-  for (int loop : s.loops) {
-    if (seen && !s.reduction[loop])
-      return false;
-    seen |= s.reduction[loop];
-  }
-  return true;
 }
 
 void Scheduler::chooseStorage() {
@@ -346,18 +344,18 @@ void Scheduler::chooseStorage() {
       k.slots[slot].stored = true;
     for (const Write &write : s.writes) {
       use(write.init, number, true);
-      if (!accumulatesInRegister(s))
+      if (s.accumulatesInMemory())
         k.slots[write.to.slot].stored = true;
     }
   }
 }
 
-int64_t Scheduler::temporaryBytes() {
+int64_t Kernel::temporaryBytes() const {
   int64_t bytes = 0;
-  for (auto [number, slot] : llvm::enumerate(k.slots))
+  for (auto [number, slot] : llvm::enumerate(slots))
     if (slot.kind == Slot::Temporary && slot.stored) {
       int64_t size = byteWidth(slot.element);
-      for (int64_t extent : k.storageShape(number))
+      for (int64_t extent : storageShape(number))
         size *= extent;
       bytes += llvm::alignTo(size, 64);
     }
@@ -477,7 +475,7 @@ LogicalResult Scheduler::run() {
       continue;
     makeSegments();
     chooseStorage();
-    int64_t bytes = temporaryBytes();
+    int64_t bytes = k.temporaryBytes();
     if (candidate.strategy != Strategy::Sequential && bytes > maxStackBytes) {
       tooLarge = true;
       continue;

@@ -1,6 +1,7 @@
 // Checked access to the attributes and buffers of a library call.
 #include "runtime/device/cpu/call_parser.h"
 
+#include <bit>
 #include <cmath>
 
 namespace tessera::rt::cpu {
@@ -104,6 +105,24 @@ DType CallParser::elementType() const {
   if (!type)
     fail("attribute 'dtype' is " + value.dump() + ", expected an element type such as f32 or i64");
   return *type;
+}
+
+uint64_t CallParser::valueBits() const {
+  const double value = number("value", 0);
+  const DType type = elementType();
+  if (type == DType::F32)
+    return std::bit_cast<uint32_t>(float(value));
+  if (type == DType::F64)
+    return std::bit_cast<uint64_t>(value);
+  if (type == DType::F16 || type == DType::BF16) {
+    if (value != 0)
+      fail("attribute 'value' is " + std::to_string(value) + ", only 0 can be written as f16 or bf16");
+    return 0;
+  }
+  // Two's complement: the low bytes serve every width, signed or not.
+  if (value != std::trunc(value) || std::abs(value) > 9007199254740992.0)
+    fail("attribute 'value' is " + std::to_string(value) + ", expected an integer up to 2^53");
+  return uint64_t(int64_t(value));
 }
 
 int CallParser::buffer(const char *name, std::optional<int64_t> elements, int64_t bytes) {

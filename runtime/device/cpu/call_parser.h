@@ -41,6 +41,8 @@ public:
   /// Attribute `dtype`, f32 by default, and the bytes of its elements.
   DType elementType() const;
   int64_t elementBytes() const { return dtypeBytes(elementType()); }
+  /// Attribute `value`, 0 by default, as the bits of an element; integers take the low bytes.
+  uint64_t valueBits() const;
   const nlohmann::json &attribute(const char *name) const;
 
   /// The next buffer: its index. It must hold `elements` elements of `bytes` bytes each.

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstring>
 
 namespace tessera::rt::cpu {
@@ -30,31 +29,11 @@ struct Pattern {
   }
 };
 
-template <typename T> Pattern patternOf(T value) {
-  Pattern pattern;
-  pattern.size = sizeof(T);
-  std::memcpy(pattern.bytes.data(), &value, sizeof(T));
-  return pattern;
-}
-
-/// The attribute `value` in the type of `dtype`.
 Pattern parsePattern(const CallParser &parser) {
-  const double value = parser.number("value", 0);
-  const DType type = parser.elementType();
-  if (type == DType::F32)
-    return patternOf(float(value));
-  if (type == DType::F64)
-    return patternOf(value);
-  if (type == DType::F16 || type == DType::BF16) {
-    if (value != 0)
-      parser.fail("attribute 'value' is " + std::to_string(value) + ", only 0 can be written as f16 or bf16");
-    return patternOf(int16_t(0));
-  }
-  // Two's complement: the low bytes serve every width, signed or not.
-  if (value != std::trunc(value) || std::abs(value) > 9007199254740992.0)
-    parser.fail("attribute 'value' is " + std::to_string(value) + ", expected an integer up to 2^53");
-  Pattern pattern = patternOf(int64_t(value));
-  pattern.size = dtypeBytes(type);
+  Pattern pattern;
+  const uint64_t bits = parser.valueBits();
+  std::memcpy(pattern.bytes.data(), &bits, sizeof(bits));
+  pattern.size = parser.elementBytes();
   return pattern;
 }
 } // namespace

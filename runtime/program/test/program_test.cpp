@@ -211,7 +211,7 @@ TEST(Program, FlatStorageLoadsAndSavesTheWholeVariable) {
   EXPECT_EQ(launch(2, [&](Transport &transport) {
               Session session(description, description.programs[0], transport, resolve, {1, {}, false});
               session.loadVariables(weights);
-              auto *part = static_cast<const float *>(session.rankProgram().variableData(0));
+              auto *part = static_cast<const float *>(session.rankProgram().readVariable(0));
               EXPECT_EQ(part[0], ws[session.rank() == 0 ? 0 : 2]);
               session.saveVariables(folder.file("a.safetensors"), {});
             }),

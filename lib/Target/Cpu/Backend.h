@@ -1,0 +1,41 @@
+// What differs between the machines that kernels are compiled for.
+
+#ifndef TESSERA_LIB_TARGET_CPU_BACKEND_H
+#define TESSERA_LIB_TARGET_CPU_BACKEND_H
+
+#include "lib/Target/Cpu/Loops.h"
+#include "llvm/IR/Module.h"
+#include "llvm/Support/Error.h"
+
+namespace tessera::cpu {
+
+/// What a kernel becomes.
+struct KernelCode {
+  KernelInfo info;
+  Launch launch;
+  std::string object; ///< x86-64 object code, or PTX text
+  std::string twin;   ///< of PTX: object code of the same program for the host, if asked for
+};
+
+/// From a scheduled kernel to code. Used by several threads at once.
+class KernelBackend {
+public:
+  virtual ~KernelBackend() = default;
+  /// What its results depend on beside the kernel's text.
+  virtual std::string key() const = 0;
+  /// Completes the schedule of a kernel before its loops are emitted, and says how it is launched.
+  virtual Launch adapt(Kernel &kernel) const { return {}; }
+  /// Fills `code` from `module`, in which `implementation` is the kernel as a function of bare pointers, scalars and a range; code.info
+  /// and code.launch are set. `exact`: the kernel computes in f64. The code's entry is `symbol`.
+  virtual llvm::Error emit(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol, bool exact,
+                           KernelCode &code) const = 0;
+};
+
+/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain` as in CpuOptions. Results are
+/// kept for the life of the process, so that a second program with the same kernel does not compile it again. Fails,
+/// with diagnostics that name the kernels, where a kernel cannot be compiled.
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const KernelBackend &backend, unsigned threads, bool plain = false);
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_BACKEND_H

@@ -1,0 +1,52 @@
+// What loops need where the 32 lanes of a GPU's warp share a unit of a kernel: each takes every 32nd point of the innermost
+// loop, and sums are completed by shuffles.
+
+#ifndef TESSERA_LIB_TARGET_CPU_WARP_H
+#define TESSERA_LIB_TARGET_CPU_WARP_H
+
+#include "lib/Target/Cpu/Loops.h"
+#include "mlir/IR/Builders.h"
+
+namespace tessera::cpu {
+
+inline constexpr int64_t warpLanes = 32;
+
+/// The operation that a statement combines the values of `write` with, if that has a neutral element; else null.
+mlir::Operation *combinerOf(const Statement &statement, unsigned write);
+
+/// Whether lanes can share the innermost loops of a scheduled kernel: every sum along one is by an operation with a neutral
+/// element, and no loop inside of it is parallel.
+bool canShareUnits(const Kernel &kernel);
+
+/// Emits what a lane does. GPU intrinsics are calls of functions with LLVM's names for them.
+class WarpEmitter {
+public:
+  WarpEmitter(mlir::OpBuilder &builder, mlir::Location loc, mlir::func::FuncOp target);
+
+  mlir::Value lane() const { return laneIndex; }
+  /// This warp's part of a shared memory with `bytes` for each of `warps`; null where there are none.
+  mlir::Value sharedMemory(int64_t bytes, int64_t warps);
+  /// What the lanes have read and written before is done.
+  void sync();
+  /// Runs `emit` on one lane, after every lane has read what it may overwrite.
+  void onFirstLane(llvm::function_ref<void()> emit);
+  /// The value that `combiner` starts from.
+  mlir::Value neutral(mlir::Operation *combiner);
+  /// `initial` combined with the values of all lanes, the same on every one.
+  mlir::Value reduce(mlir::Operation *combiner, mlir::Value initial, mlir::Value value);
+
+private:
+  mlir::Value call(llvm::StringRef name, mlir::Type result, mlir::ValueRange arguments);
+  mlir::Value integer(int64_t value);
+  mlir::Value shuffle(mlir::Value value, int64_t distance);
+  mlir::Value combine(mlir::Operation *combiner, mlir::Value a, mlir::Value c);
+
+  mlir::OpBuilder &b;
+  mlir::Location loc;
+  mlir::func::FuncOp target;
+  mlir::Value thread, laneIndex;
+};
+
+} // namespace tessera::cpu
+
+#endif // TESSERA_LIB_TARGET_CPU_WARP_H

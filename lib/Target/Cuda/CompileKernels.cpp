@@ -1,0 +1,69 @@
+// Who works on the units of a kernel on a GPU, and what becomes of its program.
+
+#include "lib/Target/Cuda/Kernels.h"
+#include "lib/Target/Cpu/Backend.h"
+#include "lib/Target/Cpu/Warp.h"
+#include "lib/Target/Cuda/Ptx.h"
+#include "llvm/Transforms/Utils/Cloning.h"
+
+using namespace mlir;
+
+namespace tessera::cuda {
+
+/// Shared memory that a block may have on every GPU without asking for more.
+static constexpr int64_t sharedBytes = 48 * 1024;
+
+ArrayRef<llvm::StringLiteral> chips() {
+  static constexpr llvm::StringLiteral all[] = {"sm_80", "sm_90", "sm_100"};
+  return all;
+}
+
+namespace {
+class CudaBackend : public cpu::KernelBackend {
+public:
+  explicit CudaBackend(const CudaOptions &options) : options(options) {}
+  std::string key() const override { return options.chip + (options.twins ? "_twins" : ""); }
+  cpu::Launch adapt(cpu::Kernel &kernel) const override;
+  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, cpu::KernelCode &code) const override;
+
+private:
+  const CudaOptions &options;
+};
+} // namespace
+
+cpu::Launch CudaBackend::adapt(cpu::Kernel &kernel) const {
+  if (kernel.info.strategy == cpu::Strategy::Flat || kernel.info.strategy == cpu::Strategy::Columns) {
+    // Neighbours in memory are neighbours among threads. Four elements a thread are loads of 128 bits.
+    bool wide = kernel.info.strategy == cpu::Strategy::Flat && kernel.info.extent % 4 == 0;
+    kernel.block = wide ? 4 : 1;
+    return {256, 256 * kernel.block, false};
+  }
+  int64_t bytes = kernel.info.workspace ? 0 : kernel.temporaryBytes();
+  if (!cpu::canShareUnits(kernel) || bytes > sharedBytes)
+    return kernel.info.extent == 1 ? cpu::Launch{} : cpu::Launch{64, 64, false};
+  kernel.warps = std::min<int64_t>(kernel.info.extent, bytes ? std::min<int64_t>(4, sharedBytes / bytes) : 4);
+  return {kernel.warps * cpu::warpLanes, kernel.warps, true};
+}
+
+llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, cpu::KernelCode &code) const {
+  if (llvm::Error error = addEntry(module, implementation, symbol, code.info, code.launch))
+    return error;
+  if (options.twins) {
+    std::unique_ptr<llvm::Module> host = llvm::CloneModule(module);
+    llvm::Expected<std::string> twin = emitTwin(*host, symbol);
+    if (!twin)
+      return twin.takeError();
+    code.twin = std::move(*twin);
+  }
+  llvm::Expected<std::string> ptx = emitPtx(module, symbol, options.chip, code.launch);
+  if (!ptx)
+    return ptx.takeError();
+  code.object = std::move(*ptx);
+  return llvm::Error::success();
+}
+
+FailureOr<cpu::CompiledKernels> compileKernels(ModuleOp module, const CudaOptions &options) {
+  return cpu::compileKernels(module, CudaBackend(options), options.threads);
+}
+
+} // namespace tessera::cuda

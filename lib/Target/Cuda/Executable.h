@@ -1,0 +1,18 @@
+// Makes an executable for NVIDIA's GPUs of a program description and its kernels.
+
+#ifndef TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H
+#define TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H
+
+#include "lib/Target/Cpu/Executable.h"
+
+namespace tessera::cuda {
+
+/// An executable that holds the PTX of `kernels`, as text, in a table (`tsr_gpu_kernel`). It needs no CUDA to be linked.
+llvm::Error writeExecutable(llvm::StringRef description, const cpu::CompiledKernels &kernels, llvm::StringRef path);
+
+/// A shared library of the twins of `kernels`, which the checking driver executes (docs/gpu.md).
+llvm::Error writeTwins(const cpu::CompiledKernels &kernels, llvm::StringRef path);
+
+} // namespace tessera::cuda
+
+#endif // TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H

@@ -1,0 +1,28 @@
+// Compiles kernels to PTX: the public interface of the CUDA target. What a kernel may contain, and how it is read and
+// scheduled, is the CPU's (docs/kernels.md); only who works on a unit differs.
+
+#ifndef TESSERA_LIB_TARGET_CUDA_KERNELS_H
+#define TESSERA_LIB_TARGET_CUDA_KERNELS_H
+
+#include "lib/Target/Cpu/Kernels.h"
+
+namespace tessera::cuda {
+
+struct CudaOptions {
+  /// The GPU that PTX is made for, which newer ones take too: one of chips().
+  std::string chip = "sm_80";
+  /// Threads that compile kernels.
+  unsigned threads = 2;
+  /// Compiles each kernel's program for this machine too, to be executed by a simulator of a GPU's threads.
+  bool twins = false;
+};
+
+/// The GPUs that can be compiled for: "sm_80", "sm_90", "sm_100".
+llvm::ArrayRef<llvm::StringLiteral> chips();
+
+/// Compiles the kernels of `module` to PTX, as cpu::compileKernels does to object code.
+mlir::FailureOr<cpu::CompiledKernels> compileKernels(mlir::ModuleOp module, const CudaOptions &options = {});
+
+} // namespace tessera::cuda
+
+#endif // TESSERA_LIB_TARGET_CUDA_KERNELS_H

@@ -1,0 +1,159 @@
+// See Ptx.h.
+
+#include "lib/Target/Cuda/Ptx.h"
+#include "lib/Target/Cpu/MachineCode.h"
+#include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/Intrinsics.h"
+#include "llvm/IR/IntrinsicsNVPTX.h"
+#include "llvm/IR/LegacyPassManager.h"
+#include "llvm/IR/Verifier.h"
+#include "llvm/MC/TargetRegistry.h"
+#include "llvm/Passes/PassBuilder.h"
+#include "llvm/Support/TargetSelect.h"
+#include "llvm/Target/TargetMachine.h"
+#include <mutex>
+
+using namespace llvm;
+
+extern "C" {
+void LLVMInitializeNVPTXTarget();
+void LLVMInitializeNVPTXTargetInfo();
+void LLVMInitializeNVPTXTargetMC();
+void LLVMInitializeNVPTXAsmPrinter();
+}
+
+namespace tessera::cuda {
+
+/// What kernels ask of the GPU, and what the host's simulator calls it.
+static constexpr std::pair<Intrinsic::ID, StringLiteral> questions[] = {
+    {Intrinsic::nvvm_read_ptx_sreg_tid_x, "tsr_simt_thread"},
+    {Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "tsr_simt_block"},
+    {Intrinsic::nvvm_shfl_sync_bfly_i32, "tsr_simt_shuffle_xor"},
+    {Intrinsic::nvvm_bar_warp_sync, "tsr_simt_sync_warp"},
+};
+
+Error addEntry(Module &module, StringRef implementation, StringRef symbol, const cpu::KernelInfo &info, const cpu::Launch &launch) {
+  LLVMContext &context = module.getContext();
+  // Functions that were declared by an intrinsic's name lack its attributes, convergence among them.
+  for (Function &function : module)
+    if (function.isDeclaration() && function.isIntrinsic())
+      function.setAttributes(Intrinsic::getAttributes(context, function.getIntrinsicID(), function.getFunctionType()));
+  Function *body = module.getFunction(implementation);
+  body->setLinkage(GlobalValue::InternalLinkage);
+  body->addFnAttr(Attribute::AlwaysInline);
+  unsigned parameters = body->arg_size() - 2; // the range comes last
+  SmallVector<Type *> types;
+  for (unsigned i = 0; i < parameters; ++i)
+    types.push_back(body->getArg(i)->getType());
+  auto *entry = Function::Create(FunctionType::get(Type::getVoidTy(context), types, false), GlobalValue::ExternalLinkage, symbol, module);
+  SmallVector<Value *> arguments;
+  for (unsigned i = 0; i < parameters; ++i) {
+    entry->addParamAttrs(i, AttrBuilder(context, body->getAttributes().getParamAttrs(i)));
+    arguments.push_back(entry->getArg(i));
+  }
+  IRBuilder<> b(BasicBlock::Create(context, "", entry));
+  Type *i64 = b.getInt64Ty();
+  auto ask = [&](Intrinsic::ID id) { return b.CreateZExt(b.CreateIntrinsic(id, ArrayRef<Type *>(), ArrayRef<Value *>()), i64); };
+  int64_t workers = launch.warpPerUnit ? launch.threads / 32 : launch.threads, each = launch.units / workers;
+  Value *worker = ask(Intrinsic::nvvm_read_ptx_sreg_tid_x);
+  if (launch.warpPerUnit)
+    worker = b.CreateUDiv(worker, b.getInt64(32));
+  worker = b.CreateAdd(b.CreateMul(ask(Intrinsic::nvvm_read_ptx_sreg_ctaid_x), b.getInt64(workers)), worker);
+  Value *begin = b.CreateMul(worker, b.getInt64(each)), *end = b.CreateAdd(begin, b.getInt64(each));
+  if (info.extent % each)
+    end = b.CreateBinaryIntrinsic(Intrinsic::umin, end, b.getInt64(info.extent));
+  BasicBlock *work = BasicBlock::Create(context, "", entry), *done = BasicBlock::Create(context, "", entry);
+  b.CreateCondBr(b.CreateICmpULT(begin, b.getInt64(info.extent)), work, done);
+  b.SetInsertPoint(work);
+  arguments.append({begin, end});
+  b.CreateCall(body, arguments);
+  b.CreateBr(done);
+  b.SetInsertPoint(done);
+  b.CreateRetVoid();
+  return Error::success();
+}
+
+static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef chip) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    LLVMInitializeNVPTXTargetInfo();
+    LLVMInitializeNVPTXTarget();
+    LLVMInitializeNVPTXTargetMC();
+    LLVMInitializeNVPTXAsmPrinter();
+  });
+  Triple triple("nvptx64-nvidia-cuda");
+  std::string message;
+  const Target *target = TargetRegistry::lookupTarget(triple, message);
+  if (!target)
+    return createStringError("this LLVM has no back end for NVIDIA's GPUs: " + message);
+  TargetOptions options;
+  options.AllowFPOpFusion = FPOpFusion::Fast;
+  return std::unique_ptr<TargetMachine>(
+      target->createTargetMachine(triple, chip, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
+}
+
+Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const cpu::Launch &launch) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(chip);
+  if (!machine)
+    return machine.takeError();
+  module.setTargetTriple((*machine)->getTargetTriple());
+  module.setDataLayout((*machine)->createDataLayout());
+  Function *entry = module.getFunction(symbol);
+  entry->setCallingConv(CallingConv::PTX_Kernel);
+  entry->addFnAttr("nvvm.maxntid", std::to_string(launch.threads));
+  for (Function &function : module)
+    if (!function.isDeclaration()) {
+      function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
+      function.addFnAttr(Attribute::NoUnwind);
+    }
+  std::string problems;
+  raw_string_ostream stream(problems);
+  if (verifyModule(module, &stream))
+    return createStringError("invalid LLVM IR: " + problems);
+  PassBuilder builder(machine->get());
+  LoopAnalysisManager loops;
+  FunctionAnalysisManager functions;
+  CGSCCAnalysisManager sccs;
+  ModuleAnalysisManager modules;
+  builder.registerModuleAnalyses(modules);
+  builder.registerCGSCCAnalyses(sccs);
+  builder.registerFunctionAnalyses(functions);
+  builder.registerLoopAnalyses(loops);
+  builder.crossRegisterProxies(loops, functions, sccs, modules);
+  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  for (const std::string &callee : cpu::externalCalls(module))
+    return createStringError("it calls the function '" + callee + "', which there is none of on a GPU");
+  SmallString<0> text;
+  raw_svector_ostream out(text);
+  legacy::PassManager passes;
+  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::AssemblyFile))
+    return createStringError("LLVM cannot emit PTX");
+  passes.run(module);
+  return text.str().str();
+}
+
+Expected<std::string> emitTwin(Module &module, StringRef symbol) {
+  for (auto [id, name] : questions)
+    if (Function *function = Intrinsic::getDeclarationIfExists(&module, id)) {
+      function->setName(name);
+      function->setAttributes({});
+    }
+  Function *entry = module.getFunction(symbol);
+  entry->setLinkage(GlobalValue::InternalLinkage);
+  LLVMContext &context = module.getContext();
+  Type *pointer = PointerType::getUnqual(context);
+  auto *twin = Function::Create(FunctionType::get(Type::getVoidTy(context), {pointer}, false), GlobalValue::ExternalLinkage,
+                                symbol + "_twin", module);
+  IRBuilder<> b(BasicBlock::Create(context, "", twin));
+  SmallVector<Value *> arguments;
+  for (Argument &argument : entry->args())
+    arguments.push_back(b.CreateLoad(
+        argument.getType(), b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, twin->getArg(0), argument.getArgNo()))));
+  b.CreateCall(entry, arguments);
+  b.CreateRetVoid();
+  if (Error error = cpu::optimise(module, cpu::CpuLevel::V3))
+    return error;
+  return cpu::emitObjectCode(module, cpu::CpuLevel::V3);
+}
+
+} // namespace tessera::cuda

@@ -1,0 +1,46 @@
+// The entry of executables for the CPU.
+#include "tessera-rt/main.h"
+
+#include "runtime/app/commands.h"
+#include "runtime/device/cpu/cpu.h"
+
+#include <unordered_map>
+
+namespace tessera::rt {
+namespace {
+
+/// The kernels by symbol, for the highest level that this machine has.
+KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
+  struct Entry {
+    int level;
+    KernelFunction function;
+  };
+  int highest = int(cpu::cpuLevel());
+  std::unordered_map<std::string_view, Entry> table;
+  for (size_t i = 0; i < count; ++i) {
+    if (kernels[i].level > highest)
+      continue;
+    Entry &entry = table[kernels[i].symbol];
+    if (!entry.function || kernels[i].level > entry.level)
+      entry = {kernels[i].level, kernels[i].function};
+  }
+  return [table = std::move(table)](std::string_view symbol) {
+    auto it = table.find(symbol);
+    return it == table.end() ? nullptr : it->second.function;
+  };
+}
+
+} // namespace
+} // namespace tessera::rt
+
+extern "C" int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels,
+                        size_t num_kernels) {
+  using namespace tessera::rt;
+  KernelResolver resolve;
+  return runExecutable(argc, argv, {description, length}, [&](const Description &program) -> DeviceMaker {
+    if (program.target != "cpu")
+      throw Error("the program was compiled for ", program.target, ", this executable's kernels are for cpu");
+    resolve = makeResolver(kernels, num_kernels);
+    return [&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); };
+  });
+}

@@ -1,0 +1,235 @@
+// What every device must do: memory, copies, library calls. The library's functions on a GPU, as the checking driver executes them, against the
+// CPU's on the same random data, every buffer compared.
+#include "runtime/core/error.h"
+#include "runtime/device/cpu/host_device.h"
+#include "runtime/device/cpu/library.h"
+#include "runtime/device/cuda/cuda_device.h"
+
+#include <cmath>
+#include <cstring>
+#include <gtest/gtest.h>
+#include <random>
+#include <set>
+
+using namespace tessera::rt;
+using nlohmann::json;
+
+namespace {
+
+constexpr size_t workspaceBytes = 1 << 23;
+
+/// Bytes of a buffer and what they hold at first.
+struct BufferSpec {
+  enum Kind { Floats, Positive, Ids, Bytes } kind = Floats;
+  int64_t count = 0;
+  int64_t bound = 0; ///< Ids in [-1, bound)
+  int64_t bytes() const { return count * (kind == Ids ? 8 : kind == Bytes ? 1 : 4); }
+};
+BufferSpec floats(int64_t n) { return {BufferSpec::Floats, n}; }
+BufferSpec positive(int64_t n) { return {BufferSpec::Positive, n}; }
+BufferSpec ids(int64_t n, int64_t bound) { return {BufferSpec::Ids, n, bound}; }
+BufferSpec bytes(int64_t n) { return {BufferSpec::Bytes, n}; }
+
+struct Case {
+  std::string function;
+  json attrs;
+  std::vector<BufferSpec> buffers;
+  std::vector<int64_t> scalars = {};
+  double tolerance = 1e-5;
+  int same = -1; ///< this buffer is passed again as the last one: in place
+};
+
+void PrintTo(const Case &c, std::ostream *out) { *out << c.function << " " << c.attrs.dump(); }
+
+std::vector<char> contents(const BufferSpec &spec, unsigned seed) {
+  std::vector<char> data(size_t(spec.bytes()));
+  if (data.size() >= workspaceBytes)
+    return data;
+  std::mt19937 random(seed);
+  for (int64_t i = 0; i < spec.count; ++i) {
+    float value = std::uniform_real_distribution<float>(spec.kind == BufferSpec::Positive ? 0.1f : -1, 1)(random);
+    int64_t id = std::uniform_int_distribution<int64_t>(-1, std::max<int64_t>(spec.bound, 1) - 1)(random);
+    if (spec.kind == BufferSpec::Ids)
+      std::memcpy(&data[size_t(i) * 8], &id, 8);
+    else if (spec.kind == BufferSpec::Bytes)
+      data[size_t(i)] = char(random());
+    else
+      std::memcpy(&data[size_t(i) * 4], &value, 4);
+  }
+  return data;
+}
+
+/// The buffers after a call.
+std::vector<std::vector<char>> runOn(Device &device, const Case &c) {
+  LibrarySite site{c.function, c.attrs, {}, {}, int64_t(c.scalars.size())};
+  std::vector<std::vector<char>> data;
+  for (size_t i = 0; i < c.buffers.size(); ++i) {
+    data.push_back(contents(c.buffers[i], unsigned(i + 1)));
+    site.args.push_back(device.allocate(c.buffers[i].bytes()));
+    site.argBytes.push_back(c.buffers[i].bytes());
+    device.upload(site.args.back(), data.back().data(), c.buffers[i].bytes());
+  }
+  if (c.same >= 0) {
+    site.args.push_back(site.args[size_t(c.same)]);
+    site.argBytes.push_back(site.argBytes[size_t(c.same)]);
+  }
+  Work work = device.prepareCall(site);
+  work(c.scalars.data());
+  for (size_t i = 0; i < data.size(); ++i)
+    device.download(data[i].data(), site.args[i], c.buffers[i].bytes());
+  device.finish();
+  for (size_t i = 0; i < data.size(); ++i)
+    device.release(site.args[i], c.buffers[i].bytes());
+  return data;
+}
+
+const cuda::KernelTable noKernels;
+std::unique_ptr<cuda::CudaDevice> gpu() { return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels); }
+HostDevice host() { return HostDevice(2, [](std::string_view) { return nullptr; }); }
+
+json attention(int64_t s, int64_t t, int64_t group, int64_t d, bool causal, bool bias) {
+  int64_t heads = 2, row = heads * group * d, key = heads * d;
+  json attrs = {{"batch", 2}, {"s", s}, {"t", t}, {"kv_heads", heads}, {"group", group}, {"d", d}, {"scale", 0.3}, {"causal", causal},
+                {"bias", bias}, {"q_strides", {s * row, row, group * d, d}}, {"k_strides", {t * key, key, d}}, {"v_strides", {t * key, key, d}},
+                {"o_strides", {s * row, row, group * d, d}}, {"workspace", workspaceBytes}};
+  if (bias)
+    attrs["bias_strides"] = {0, 0, 0, t, 1};
+  return attrs;
+}
+
+std::vector<BufferSpec> attentionBuffers(int64_t s, int64_t t, int64_t group, int64_t d, bool bias, bool backward) {
+  int64_t q = 2 * s * 2 * group * d, k = 2 * t * 2 * d, rows = 2 * s * 2 * group;
+  std::vector<BufferSpec> all = {floats(q), floats(k), floats(k)};
+  if (bias)
+    all.push_back(floats(s * t));
+  all.push_back(floats(q));
+  all.push_back(positive(rows));
+  if (backward)
+    for (int64_t n : {q, q, k, k})
+      all.push_back(floats(n));
+  all.push_back(bytes(workspaceBytes));
+  return all;
+}
+
+json gemm(int64_t m, int64_t n, int64_t k, bool transposed = false) {
+  return {{"m", m}, {"n", n}, {"k", k}, {"a", transposed ? json{1, m} : json{k, 1}}, {"b", transposed ? json{1, k} : json{n, 1}}, {"c", {n, 1}},
+          {"workspace", workspaceBytes}};
+}
+json with(json attrs, const json &more) {
+  attrs.update(more);
+  return attrs;
+}
+
+std::vector<Case> cases() {
+  BufferSpec scratch = bytes(workspaceBytes);
+  std::vector<Case> all = {
+      {"gemm", gemm(70, 65, 33), {floats(70 * 33), floats(33 * 65), floats(70 * 65), scratch}},
+      {"gemm", gemm(5, 130, 64, true), {floats(5 * 64), floats(64 * 130), floats(5 * 130), scratch}},
+      {"gemm", with(gemm(20, 24, 16), {{"accumulate", true}, {"bias", true}, {"residual", true}, {"activation", "gelu_erf"}}),
+       {floats(320), floats(384), floats(480), floats(24), floats(480), scratch}},
+      // Items that B shares, and a sum over another batch dimension.
+      {"gemm", with(gemm(9, 7, 8), {{"batch", {{3, 72, 0, 63}, {2, 216, 56, 0}}}}), {floats(3 * 2 * 72), floats(2 * 56), floats(3 * 63), scratch}},
+      {"gather", {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}}, {floats(66), ids(20, 14), floats(120)}, {1, 18}},
+      {"gather", {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}, {"dtype", "f16"}}, {bytes(132), ids(20, 14), bytes(240)}},
+      {"scatter_add", {{"rows", 11}, {"width", 300}, {"count", 20}, {"ids", "i64"}}, {ids(20, 14), floats(6000), floats(3300)}, {1, 18}},
+      {"scatter_add", {{"rows", 5}, {"width", 3}, {"count", 40}, {"ids", "i64"}, {"accumulate", true}}, {ids(40, 5), floats(120), floats(15)}},
+      {"fill", {{"count", 1000}, {"value", 2.5}}, {floats(1000)}},
+      {"fill", {{"count", 77}, {"value", -3}, {"dtype", "i8"}}, {bytes(77)}},
+      {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"value", -1}}, {floats(105)}, {3}},
+      {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"out", true}}, {floats(105), floats(105)}, {2}},
+      {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"piece", 64}}, {floats(64)}, {2, 64}},
+      {"logical_index", {{"count", 300}}, {ids(300, 1)}, {17}},
+      {"copy_box", {{"shape", {3, 4, 5}}, {"source_strides", {1, 3, 12}}, {"target_strides", {20, 5, 1}}, {"dtype", "i64"}},
+       {bytes(600), bytes(600)}, {2, 5}},
+      {"transpose", {{"shape", {3, 4, 5, 6}}, {"perm", {2, 0, 3, 1}}}, {floats(360), floats(360)}},
+      {"sum_squares", {{"counts", {1000, 3}}}, {floats(1000), floats(3), floats(1)}, {700, 3}},
+      {"sum_squares", {{"counts", {10}}}, {floats(10), floats(1)}},
+      {"square_root", {{"count", 3}}, {positive(3), floats(3)}},
+      {"row_max", {{"rows", 9}, {"cols", 70}}, {floats(630), floats(9)}, {50}},
+      {"softmax_sums", {{"rows", 9}, {"cols", 70}}, {floats(630), ids(9, 80), floats(9), floats(9), floats(9)}, {3, 60}},
+      {"cross_entropy_backward", {{"rows", 9}, {"cols", 70}, {"ignore_index", -1}}, {floats(630), ids(9, 80), floats(9), floats(1), floats(630)},
+       {3, 60, 8}},
+      {"adamw", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300), floats(300), positive(300)}},
+      {"adam", {{"count", 300}, {"decay", 0}, {"grad_norm", true}},
+       {positive(8), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
+      {"sgd", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300)}},
+      {"sgd_momentum", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300), floats(300)}},
+  };
+  for (const char *activation : {"gelu_tanh", "relu", "silu"})
+    all.push_back({"gemm", with(gemm(3, 4, 5), {{"activation", activation}}), {floats(15), floats(20), floats(12), scratch}});
+  for (bool causal : {false, true})
+    for (bool bias : {false, true}) {
+      int64_t s = 37, t = 41, group = 2, d = 40;
+      json attrs = attention(s, t, group, d, causal, bias);
+      all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, bias, false), {35, 39, 3, 0}});
+      all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, bias, true), {35, 39, 3, 0}, 2e-5});
+    }
+  return all;
+}
+
+class Library : public testing::TestWithParam<Case> {};
+
+/// Workspaces are each device's own.
+bool isScratch(const Case &c, size_t buffer) { return c.attrs.contains("workspace") && buffer + 1 == c.buffers.size(); }
+
+TEST_P(Library, GpuAgreesWithCpu) {
+  const Case &c = GetParam();
+  HostDevice cpu = host();
+  auto wanted = runOn(cpu, c), got = runOn(*gpu(), c);
+  for (size_t b = 0; b < wanted.size(); ++b) {
+    if (isScratch(c, b))
+      continue;
+    if (c.buffers[b].kind == BufferSpec::Ids || c.buffers[b].kind == BufferSpec::Bytes) {
+      EXPECT_EQ(got[b], wanted[b]) << "buffer " << b;
+      continue;
+    }
+    for (int64_t i = 0; i < c.buffers[b].count; ++i) {
+      float x, y;
+      std::memcpy(&x, &got[b][size_t(i) * 4], 4);
+      std::memcpy(&y, &wanted[b][size_t(i) * 4], 4);
+      if (x == y || (std::isnan(x) && std::isnan(y)))
+        continue;
+      ASSERT_NEAR(x, y, c.tolerance * std::max(1.0f, std::fabs(y))) << "buffer " << b << " at " << i;
+    }
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Functions, Library, testing::ValuesIn(cases()));
+
+TEST(Library, EveryFunctionIsTriedButConvolutions) {
+  std::set<std::string, std::less<>> tried;
+  for (const Case &c : cases())
+    tried.insert(c.function);
+  for (std::string_view name : cpu::libraryFunctions())
+    EXPECT_EQ(tried.count(name), name.substr(0, 5) == "conv_" ? 0u : 1u) << name;
+}
+
+std::string messageOf(const std::function<void()> &body) {
+  try {
+    body();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Cuda, WhatAGpuCannotDoIsSaid) {
+  auto device = gpu();
+  auto prepare = [&](const char *function, json attrs) {
+    return messageOf([&] { device->prepareCall({function, std::move(attrs), {}, {}, 0}); });
+  };
+  EXPECT_NE(prepare("conv_forward", {}).find("no kernel for GPUs yet"), std::string::npos);
+  EXPECT_NE(prepare("attention_forward", attention(3, 3, 1, 300, false, false)).find("head sizes from 1 to 256"), std::string::npos);
+  EXPECT_NE(messageOf([&] { device->prepareKernel({"nothing", {}, 0, 1, 1}); }).find("no kernel 'nothing'"), std::string::npos);
+}
+
+TEST(Cuda, TheCheckingDriverRefusesWhatAGpuFailsAt) {
+  auto device = gpu();
+  char bytes[64] = {};
+  void *memory = device->allocate(64);
+  EXPECT_NE(messageOf([&] { device->upload(static_cast<char *>(memory) + 1, bytes, 64); }).find("INVALID_VALUE"), std::string::npos);
+  EXPECT_DEATH(static_cast<volatile char *>(memory)[0] = 1, "");
+  device->release(memory, 64);
+  EXPECT_NE(messageOf([&] { device->download(bytes, memory, 64); }).find("INVALID_VALUE"), std::string::npos);
+}
+
+} // namespace

@@ -1,0 +1,34 @@
+// The CPU as a device: memory of the host, kernels on a pool of threads.
+#pragma once
+
+#include "runtime/device/cpu/pool.h"
+#include "runtime/device/device.h"
+
+namespace tessera::rt {
+
+/// A kernel of the program: see tsr_kernel_function in include/tessera-rt/main.h.
+using KernelFunction = void (*)(void *const *args, const int64_t *scalars, int64_t begin, int64_t end);
+/// Finds a kernel by its symbol; null when there is none.
+using KernelResolver = std::function<KernelFunction(std::string_view symbol)>;
+
+class HostDevice : public Device {
+public:
+  HostDevice(int threads, const KernelResolver &resolve) : pool(threads), resolve(resolve) {}
+
+  void *allocate(int64_t bytes) override;
+  void release(void *pointer, int64_t bytes) noexcept override;
+  bool isHost() const override { return true; }
+  void upload(void *to, const void *from, int64_t bytes) override;
+  void download(void *to, const void *from, int64_t bytes) override;
+  Work prepareKernel(const KernelSite &site) override;
+  Work prepareCall(const LibrarySite &site) override;
+  void finish() override {}
+  int threads() const override { return pool.threads(); }
+  double helpSeconds() override { return pool.helpSeconds(); }
+
+private:
+  Pool pool;
+  const KernelResolver resolve;
+};
+
+} // namespace tessera::rt

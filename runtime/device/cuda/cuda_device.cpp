@@ -1,0 +1,132 @@
+// See cuda_device.h.
+#include "runtime/device/cuda/cuda_device.h"
+
+#include "runtime/device/cuda/library.h"
+
+#include <algorithm>
+
+/// The library's kernels: PTX text, ended by a zero (kernels.cpp.in).
+extern "C" const char tsr_cuda_library_ptx[];
+
+namespace tessera::rt::cuda {
+
+CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const KernelTable &kernels)
+    : driver(Driver::get()), kernels(kernels), workspaceThreads(place.threads) {
+  int gpus = 0;
+  driver.check(driver.deviceCount(&gpus), "counting the GPUs");
+  if (gpus < place.count)
+    throw Error("the program has ", place.count, " ranks on this host, which has ", gpus,
+                gpus == 1 ? " GPU" : " GPUs", " (CUDA_VISIBLE_DEVICES may hide some); every rank needs one of its own");
+  driver.check(driver.deviceGet(&number, place.index), "taking a GPU");
+  int major = 0, minor = 0;
+  driver.check(driver.deviceAttribute(&major, attributeMajor, number), "asking a GPU for its kind");
+  driver.check(driver.deviceAttribute(&minor, attributeMinor, number), "asking a GPU for its kind");
+  if ("sm_" + std::to_string(major * 10 + minor) != chip && major * 10 + minor < std::stoi(chip.substr(3)))
+    throw Error("GPU ", place.index, " has compute capability ", major, ".", minor, ", the program was compiled for ", chip,
+                "; compile it with --target cuda:sm_", major * 10 + minor);
+  driver.check(driver.contextRetain(&context, number), "starting GPU " + std::to_string(place.index));
+  driver.check(driver.contextSetCurrent(context), "starting GPU " + std::to_string(place.index));
+  driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream");
+}
+
+CudaDevice::~CudaDevice() {
+  // Nothing here can be told to anybody; the process goes on without the GPU.
+  if (stream) {
+    driver.streamSynchronize(stream);
+    driver.streamDestroy(stream);
+  }
+  for (auto &[text, module] : modules)
+    driver.moduleUnload(module);
+  if (context)
+    driver.contextRelease(number);
+}
+
+void *CudaDevice::allocate(int64_t bytes) {
+  size_t free = 0, total = 0;
+  driver.check(driver.memoryInfo(&free, &total), "asking for the GPU's free memory");
+  if (size_t(bytes) > free)
+    throw Error("the program needs ", bytes, " bytes of device memory a rank, GPU ", number, " has ", free, " of its ", total,
+                " free; end what else uses it, or compile for more ranks or with --recompute block");
+  DevicePointer pointer = 0;
+  driver.check(driver.allocate(&pointer, std::max<size_t>(size_t(bytes), 1)),
+               "allocating " + std::to_string(bytes) + " bytes of device memory");
+  auto *result = reinterpret_cast<void *>(pointer);
+  clear(result, bytes);
+  return result;
+}
+
+void CudaDevice::release(void *pointer, int64_t) noexcept {
+  driver.streamSynchronize(stream);
+  driver.release(reinterpret_cast<DevicePointer>(pointer));
+}
+
+void CudaDevice::clear(void *pointer, int64_t bytes) {
+  if (bytes > 0)
+    driver.check(driver.set(reinterpret_cast<DevicePointer>(pointer), 0, size_t(bytes), stream), "clearing device memory");
+}
+
+void CudaDevice::upload(void *to, const void *from, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
+  finish();
+}
+
+void CudaDevice::download(void *to, const void *from, int64_t bytes) {
+  if (bytes == 0)
+    return;
+  driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream), "copying from the GPU");
+  finish();
+}
+
+void CudaDevice::finish() { driver.check(driver.streamSynchronize(stream), "the GPU has failed"); }
+
+Handle CudaDevice::load(const char *ptx, const std::string &what) {
+  Handle module = nullptr;
+  driver.check(driver.moduleLoad(&module, ptx), "loading " + what);
+  return module;
+}
+
+Handle CudaDevice::libraryFunction(const char *name) {
+  Handle &module = modules["library"];
+  if (!module)
+    module = load(tsr_cuda_library_ptx, "the library's kernels");
+  Handle function = nullptr;
+  driver.check(driver.moduleFunction(&function, module, name), std::string("finding the library's kernel ") + name);
+  return function;
+}
+
+void CudaDevice::launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters) {
+  if (blocks == 0)
+    return;
+  if (blocks > INT32_MAX)
+    throw Error("kernel '", name, "' needs ", blocks, " blocks, a GPU launches up to ", INT32_MAX);
+  driver.check(driver.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, stream, parameters, nullptr),
+               "launching kernel '" + name + "'");
+}
+
+Work CudaDevice::prepareKernel(const KernelSite &site) {
+  auto it = kernels.find(site.symbol);
+  if (it == kernels.end())
+    throw Error("the program has no kernel '", site.symbol, "'");
+  const Kernel &kernel = it->second;
+  std::string name(kernel.entry);
+  Handle &module = modules[name];
+  if (!module)
+    module = load(kernel.ptx, "kernel '" + name + "'");
+  Handle function = nullptr;
+  driver.check(driver.moduleFunction(&function, module, name.c_str()), "finding kernel '" + name + "'");
+  int64_t blocks = (site.extent + kernel.units - 1) / kernel.units;
+  return [=, this, threads = kernel.threads, args = site.args, numScalars = site.numScalars](const int64_t *scalars) mutable {
+    std::vector<void *> parameters;
+    for (void *&arg : args)
+      parameters.push_back(&arg);
+    for (int64_t i = 0; i < numScalars; ++i)
+      parameters.push_back(const_cast<int64_t *>(scalars + i));
+    launch(name, function, blocks, threads, parameters.data());
+  };
+}
+
+Work CudaDevice::prepareCall(const LibrarySite &site) { return cuda::prepareCall(*this, site); }
+
+} // namespace tessera::rt::cuda

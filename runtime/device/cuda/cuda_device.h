@@ -1,0 +1,54 @@
+// One GPU of NVIDIA as a device: an arena in its memory, one stream of work in the order of calls.
+#pragma once
+
+#include "runtime/device/cuda/driver.h"
+#include "runtime/device/device.h"
+
+#include <map>
+#include <string>
+
+namespace tessera::rt::cuda {
+
+/// A kernel of the program for GPUs: PTX text, and how it is launched. See tsr_gpu_kernel in include/tessera-rt/main.h.
+struct Kernel {
+  std::string_view entry;
+  const char *ptx;
+  int64_t threads, units;
+};
+using KernelTable = std::map<std::string_view, Kernel>;
+
+class CudaDevice : public Device {
+public:
+  /// Takes GPU number place.index. `chip` ("sm_80") is what kernels were compiled for. The table must outlive this. Throws Error: no driver, fewer
+  /// GPUs than ranks on this host, a GPU older than `chip`.
+  CudaDevice(const DevicePlace &place, const std::string &chip, const KernelTable &kernels);
+  ~CudaDevice() override;
+
+  void *allocate(int64_t bytes) override;
+  void release(void *pointer, int64_t bytes) noexcept override;
+  bool isHost() const override { return false; }
+  void upload(void *to, const void *from, int64_t bytes) override;
+  void download(void *to, const void *from, int64_t bytes) override;
+  Work prepareKernel(const KernelSite &site) override;
+  Work prepareCall(const LibrarySite &site) override;
+  void finish() override;
+  int threads() const override { return workspaceThreads; }
+
+  /// A function of the runtime's own PTX.
+  Handle libraryFunction(const char *name);
+  /// Hands a launch to the stream; `parameters` as cuLaunchKernel takes them, copied by it.
+  void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters);
+  void clear(void *pointer, int64_t bytes);
+
+private:
+  Handle load(const char *ptx, const std::string &what);
+
+  const Driver &driver;
+  const KernelTable &kernels;
+  const int workspaceThreads;
+  int number = 0;
+  Handle context = nullptr, stream = nullptr, library = nullptr;
+  std::map<std::string, Handle> modules;
+};
+
+} // namespace tessera::rt::cuda

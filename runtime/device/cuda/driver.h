@@ -1,0 +1,60 @@
+// The functions of NVIDIA's driver that the runtime calls, found at run time: an executable starts without a driver and says what is missing.
+#pragma once
+
+#include "runtime/core/error.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+
+namespace tessera::rt::cuda {
+
+// As in cuda.h, whose names and values are a stable binary interface.
+using Status = int;
+using DevicePointer = uint64_t;
+using Handle = void *; ///< context, module, function, stream, event
+
+/// TSR_CUDA_FUNCTION(member, symbol, parameters): every function returns a Status.
+#define TSR_CUDA_FUNCTIONS(TSR_CUDA_FUNCTION)                                                                          \
+  TSR_CUDA_FUNCTION(init, "cuInit", (unsigned flags))                                                                  \
+  TSR_CUDA_FUNCTION(driverVersion, "cuDriverGetVersion", (int *version))                                               \
+  TSR_CUDA_FUNCTION(errorName, "cuGetErrorName", (Status status, const char **name))                                   \
+  TSR_CUDA_FUNCTION(deviceCount, "cuDeviceGetCount", (int *count))                                                     \
+  TSR_CUDA_FUNCTION(deviceGet, "cuDeviceGet", (int *device, int number))                                               \
+  TSR_CUDA_FUNCTION(deviceAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                  \
+  TSR_CUDA_FUNCTION(contextRetain, "cuDevicePrimaryCtxRetain", (Handle *context, int device))                          \
+  TSR_CUDA_FUNCTION(contextRelease, "cuDevicePrimaryCtxRelease_v2", (int device))                                      \
+  TSR_CUDA_FUNCTION(contextSetCurrent, "cuCtxSetCurrent", (Handle context))                                            \
+  TSR_CUDA_FUNCTION(memoryInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))                                      \
+  TSR_CUDA_FUNCTION(allocate, "cuMemAlloc_v2", (DevicePointer *pointer, size_t bytes))                                 \
+  TSR_CUDA_FUNCTION(release, "cuMemFree_v2", (DevicePointer pointer))                                                  \
+  TSR_CUDA_FUNCTION(set, "cuMemsetD8Async", (DevicePointer to, unsigned char value, size_t count, Handle stream))      \
+  TSR_CUDA_FUNCTION(upload, "cuMemcpyHtoDAsync_v2", (DevicePointer to, const void *from, size_t bytes, Handle stream)) \
+  TSR_CUDA_FUNCTION(download, "cuMemcpyDtoHAsync_v2", (void *to, DevicePointer from, size_t bytes, Handle stream))     \
+  TSR_CUDA_FUNCTION(streamCreate, "cuStreamCreate", (Handle *stream, unsigned flags))                                  \
+  TSR_CUDA_FUNCTION(streamDestroy, "cuStreamDestroy_v2", (Handle stream))                                              \
+  TSR_CUDA_FUNCTION(streamSynchronize, "cuStreamSynchronize", (Handle stream))                                         \
+  TSR_CUDA_FUNCTION(moduleLoad, "cuModuleLoadData", (Handle *module, const void *image))                               \
+  TSR_CUDA_FUNCTION(moduleUnload, "cuModuleUnload", (Handle module))                                                   \
+  TSR_CUDA_FUNCTION(moduleFunction, "cuModuleGetFunction", (Handle *function, Handle module, const char *name))        \
+  TSR_CUDA_FUNCTION(launch, "cuLaunchKernel",                                                                          \
+                    (Handle function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
+                     unsigned blockZ, unsigned sharedBytes, Handle stream, void **parameters, void **extra))
+
+struct Driver {
+#define TSR_CUDA_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;
+  TSR_CUDA_FUNCTIONS(TSR_CUDA_MEMBER)
+#undef TSR_CUDA_MEMBER
+
+  /// Loads libcuda.so.1 once per process. Throws Error where there is none, or an older one than CUDA 12.0's.
+  static const Driver &get();
+  /// Throws Error for a status that is not 0: "`what`: CUDA_ERROR_...".
+  void check(Status status, const std::string &what) const;
+};
+
+/// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
+constexpr int attributeMajor = 75, attributeMinor = 76;
+/// CU_STREAM_NON_BLOCKING.
+constexpr unsigned streamNonBlocking = 1;
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,100 @@
+// What the host hands to the library's GPU kernels: one struct a kernel, by value. Pointers are the device's; contracts are those of
+// runtime/device/cpu/library.h.
+#pragma once
+
+#include <stdint.h>
+
+namespace tessera::rt::cuda {
+
+constexpr int maxDimensions = 8;
+
+/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]) + residual, for each position of the first `items` batch
+/// dimensions, summed over the others. One block for each 64 x 64 tile of each item.
+struct GemmArguments {
+  const float *a, *b, *bias, *residual;
+  float *c;
+  int64_t m, n, k, aStrides[2], bStrides[2], cStrides[2];
+  int32_t items, dimensions, accumulate, activation;
+  int64_t sizes[maxDimensions], aBatch[maxDimensions], bBatch[maxDimensions], cBatch[maxDimensions];
+};
+constexpr int64_t gemmTile = 64, gemmThreads = 256;
+
+/// One warp for each row of q (forward, the gradient of q), or of k (the gradients of k and v).
+struct AttentionArguments {
+  const float *q, *k, *v, *bias, *o, *dO;
+  float *lse, *out, *dq, *dk, *dv;
+  int64_t batch, s, t, kvHeads, group, d;
+  float scale;
+  int32_t causal;
+  int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4], dkStrides[3], dvStrides[3];
+  int64_t validS, validT, startS, startT;
+};
+constexpr int64_t attentionWarps = 4, attentionHead = 256;
+
+/// Rows of a table by ids. One thread for each element of `out`; of scatter_add one for each column.
+struct RowsArguments {
+  const void *ids, *source;
+  void *target;
+  int64_t rows, width, count, start, valid;
+  int32_t wideIds, bytes;
+};
+
+/// The pieces of a cross entropy. One warp for each row.
+struct LossArguments {
+  const float *logits, *shift, *scale;
+  const int64_t *labels;
+  float *out, *picked;
+  int64_t rows, cols, start, validCols, validRows, ignored;
+};
+constexpr int64_t lossWarps = 4;
+
+enum class Update : int32_t { AdamW, Adam, Sgd, SgdMomentum };
+struct UpdateArguments {
+  const float *scalars, *decay, *gradNorm, *g;
+  float *p, *m, *v;
+  int64_t count;
+  Update update;
+};
+
+/// out[0] (+)= the sum of the squares of x. One block.
+struct SquaresArguments {
+  const float *x;
+  float *out;
+  int64_t count;
+  int32_t accumulate;
+};
+constexpr int64_t squaresThreads = 256;
+
+/// target[position by target strides] = source[position by source strides]; elements of `bytes`.
+struct CopyArguments {
+  const void *source;
+  void *target;
+  int64_t count, shape[maxDimensions], sourceStrides[maxDimensions], targetStrides[maxDimensions];
+  int32_t rank, bytes;
+};
+
+/// x as [outer, n, inner], the elements [start, start + count) of it: positions >= valid of the middle dimension become `pattern`,
+/// the others x, and so do those from `end` on. fill is n = inner = 1, valid = 0.
+struct MaskArguments {
+  const void *x;
+  void *out;
+  int64_t count, start, end, n, inner, valid;
+  uint64_t pattern;
+  int32_t bytes;
+};
+
+struct IndexArguments {
+  int64_t *out;
+  int64_t count, start;
+};
+
+struct RootArguments {
+  const float *in;
+  float *out;
+  int64_t count;
+};
+
+/// Threads of a block of a kernel with one thread for each element.
+constexpr int64_t elementThreads = 256;
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,161 @@
+// Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a time, one a lane for the
+// scores, then one element of the head a lane for the sums.
+#include "runtime/device/cuda/kernels/gpu.h"
+
+using namespace tessera::rt::cuda;
+
+namespace {
+constexpr int64_t parts = attentionHead / lanes;
+
+struct Row {
+  int64_t b, i, m, g; ///< batch, position, key head, query head of the group
+};
+
+int64_t at(const int64_t (&strides)[4], const Row &r) {
+  return r.b * strides[0] + r.i * strides[1] + r.m * strides[2] + r.g * strides[3];
+}
+int64_t at(const int64_t (&strides)[3], const Row &r, int64_t j) { return r.b * strides[0] + j * strides[1] + r.m * strides[2]; }
+
+float dot(const float *x, const float *y, int64_t d) {
+  float sum = 0;
+  for (int64_t i = 0; i < d; ++i)
+    sum = __builtin_fmaf(x[i], y[i], sum);
+  return sum;
+}
+
+/// -infinity where query r.i does not see key j.
+float score(const AttentionArguments &a, const Row &r, int64_t j) {
+  if (j >= a.validT || (a.causal && a.startS + r.i < a.startT + j))
+    return -infinity;
+  float s = a.scale * dot(a.q + at(a.qStrides, r), a.k + at(a.kStrides, r, j), a.d);
+  return a.bias ? s + a.bias[at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]] : s;
+}
+
+/// The row of this warp among [batch, s, kvHeads, group], and whether there is one.
+bool findRow(const AttentionArguments &a, Row &r, int64_t &number) {
+  number = blockIndex() * attentionWarps + threadIndex() / lanes;
+  int64_t rest = number;
+  r.g = rest % a.group;
+  rest /= a.group;
+  r.m = rest % a.kvHeads;
+  rest /= a.kvHeads;
+  r.i = rest % a.s;
+  r.b = rest / a.s;
+  return r.b < a.batch;
+}
+} // namespace
+
+TSR_KERNEL(attention_forward, AttentionArguments) {
+  TSR_SHARED float shared[attentionWarps][lanes];
+  Row r;
+  int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
+  if (!findRow(a, r, number))
+    return;
+  float maximum = -infinity, total = 0, sum[parts] = {};
+  int64_t keys = r.i < a.validS ? a.validT : 0;
+  for (int64_t first = 0; first < keys; first += lanes) {
+    float s = score(a, r, first + lane), highest = larger(warpMax(s), maximum);
+    if (highest == -infinity) // nothing is seen so far
+      continue;
+    float p = exponential(s - highest), before = exponential(maximum - highest);
+    total = total * before + warpSum(p);
+    maximum = highest;
+    shared[warp][lane] = p;
+    syncWarp();
+#pragma unroll
+    for (int64_t part = 0; part < parts; ++part) {
+      int64_t e = part * lanes + lane;
+      sum[part] *= before;
+      for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
+        if (shared[warp][j] != 0) // what is not seen may be NaN
+          sum[part] = __builtin_fmaf(shared[warp][j], a.v[at(a.vStrides, r, first + j) + e], sum[part]);
+    }
+    syncWarp();
+  }
+#pragma unroll
+  for (int64_t part = 0; part < parts; ++part)
+    if (int64_t e = part * lanes + lane; e < a.d)
+      a.out[at(a.oStrides, r) + e] = total == 0 ? 0.0f : sum[part] / total;
+  if (lane == 0)
+    a.lse[number] = r.i >= a.validS ? 0.0f : maximum == -infinity ? -infinity : maximum + logarithm(total);
+}
+
+namespace {
+/// Of query r and key j: the probability, and the gradient of the score times scale.
+float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
+  float lse = a.lse[number], s = score(a, r, j);
+  return lse == -infinity || s == -infinity ? 0.0f : exponential(s - lse);
+}
+float scoreGradient(const AttentionArguments &a, const Row &r, int64_t j, float p, float product) {
+  return p * (dot(a.dO + at(a.dOStrides, r), a.v + at(a.vStrides, r, j), a.d) - product) * a.scale;
+}
+} // namespace
+
+TSR_KERNEL(attention_backward_q, AttentionArguments) {
+  TSR_SHARED float shared[attentionWarps][lanes];
+  Row r;
+  int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
+  if (!findRow(a, r, number))
+    return;
+  float sum[parts] = {};
+  int64_t keys = r.i < a.validS ? a.validT : 0;
+  float product = keys ? dot(a.dO + at(a.dOStrides, r), a.o + at(a.oStrides, r), a.d) : 0;
+  for (int64_t first = 0; first < keys; first += lanes) {
+    float p = probability(a, r, first + lane, number);
+    shared[warp][lane] = p == 0 ? 0.0f : scoreGradient(a, r, first + lane, p, product);
+    syncWarp();
+#pragma unroll
+    for (int64_t part = 0; part < parts; ++part) {
+      int64_t e = part * lanes + lane;
+      for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
+        if (shared[warp][j] != 0)
+          sum[part] = __builtin_fmaf(shared[warp][j], a.k[at(a.kStrides, r, first + j) + e], sum[part]);
+    }
+    syncWarp();
+  }
+#pragma unroll
+  for (int64_t part = 0; part < parts; ++part)
+    if (int64_t e = part * lanes + lane; e < a.d)
+      a.dq[at(a.dqStrides, r) + e] = sum[part];
+}
+
+TSR_KERNEL(attention_backward_kv, AttentionArguments) {
+  TSR_SHARED float shared[attentionWarps][2][lanes];
+  int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes, rest = blockIndex() * attentionWarps + warp;
+  Row r{};
+  r.m = rest % a.kvHeads;
+  rest /= a.kvHeads;
+  int64_t j = rest % a.t;
+  r.b = rest / a.t;
+  if (r.b >= a.batch)
+    return;
+  float dk[parts] = {}, dv[parts] = {};
+  for (int64_t g = 0; g < a.group; ++g)
+    for (int64_t first = 0; first < a.validS && j < a.validT; first += lanes) {
+      Row query{r.b, first + lane, r.m, g};
+      int64_t number = ((r.b * a.s + query.i) * a.kvHeads + r.m) * a.group + g;
+      float p = query.i < a.validS ? probability(a, query, j, number) : 0.0f;
+      shared[warp][0][lane] = p;
+      shared[warp][1][lane] =
+          p == 0 ? 0.0f : scoreGradient(a, query, j, p, dot(a.dO + at(a.dOStrides, query), a.o + at(a.oStrides, query), a.d));
+      syncWarp();
+#pragma unroll
+      for (int64_t part = 0; part < parts; ++part) {
+        int64_t e = part * lanes + lane;
+        for (int64_t i = 0; i < lanes && e < a.d; ++i) {
+          Row other{r.b, first + i, r.m, g};
+          if (shared[warp][0][i] == 0)
+            continue;
+          dv[part] = __builtin_fmaf(shared[warp][0][i], a.dO[at(a.dOStrides, other) + e], dv[part]);
+          dk[part] = __builtin_fmaf(shared[warp][1][i], a.q[at(a.qStrides, other) + e], dk[part]);
+        }
+      }
+      syncWarp();
+    }
+#pragma unroll
+  for (int64_t part = 0; part < parts; ++part)
+    if (int64_t e = part * lanes + lane; e < a.d) {
+      a.dk[at(a.dkStrides, r, j) + e] = dk[part];
+      a.dv[at(a.dvStrides, r, j) + e] = dv[part];
+    }
+}

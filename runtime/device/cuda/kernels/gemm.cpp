@@ -1,0 +1,101 @@
+// Products by any strides: a block computes a tile of 64 x 64, 16 terms at a time through shared memory, a thread 4 x 4 of it.
+#include "runtime/device/cuda/kernels/gpu.h"
+
+using namespace tessera::rt::cuda;
+
+namespace {
+constexpr int64_t depth = 16, side = 4;
+
+float errorFunction(float x) {
+  float z = x > 4 ? 4.0f : x < -4 ? -4.0f : x, s = z * z;
+  const float p[] = {-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+                     -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f};
+  const float q[] = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f,
+                     -1.42647390514189e-02f};
+  float above = p[0], below = q[0];
+  for (int i = 1; i < 7; ++i)
+    above = __builtin_fmaf(above, s, p[i]);
+  for (int i = 1; i < 5; ++i)
+    below = __builtin_fmaf(below, s, q[i]);
+  return z * above / below;
+}
+
+/// x / (1 + e^-u).
+float gated(float x, float u) { return x / (1 + exponential(-u)); }
+
+/// By the order of the attribute's names.
+float activate(int32_t activation, float x) {
+  switch (activation) {
+  case 1:
+    return gated(x, 1.5957691216f * (x + 0.044715f * x * x * x));
+  case 2:
+    return 0.5f * x * (1 + errorFunction(x * 0.7071067812f));
+  case 3:
+    return x < 0 ? 0.0f : x;
+  case 4:
+    return gated(x, x);
+  default:
+    return x;
+  }
+}
+
+/// Adds the offsets of position `index` of batch dimensions [first, last).
+void addOffsets(const GemmArguments &g, int first, int last, int64_t index, int64_t (&offsets)[3]) {
+  for (int i = last; i-- > first;) {
+    int64_t at = index % g.sizes[i];
+    index /= g.sizes[i];
+    offsets[0] += at * g.aBatch[i];
+    offsets[1] += at * g.bBatch[i];
+    offsets[2] += at * g.cBatch[i];
+  }
+}
+} // namespace
+
+TSR_KERNEL(gemm, GemmArguments) {
+  TSR_SHARED float left[depth][gemmTile + 4], right[depth][gemmTile + 4];
+  int64_t thread = threadIndex(), row = thread / 16, column = thread % 16;
+  int64_t rowTiles = (a.m + gemmTile - 1) / gemmTile, columnTiles = (a.n + gemmTile - 1) / gemmTile, block = blockIndex();
+  int64_t firstRow = block % rowTiles * gemmTile, firstColumn = block / rowTiles % columnTiles * gemmTile;
+  int64_t item[3] = {0, 0, 0}, terms = 1;
+  addOffsets(a, 0, a.items, block / rowTiles / columnTiles, item);
+  for (int i = a.items; i < a.dimensions; ++i)
+    terms *= a.sizes[i];
+  float sum[side][side] = {};
+  for (int64_t term = 0; term < terms; ++term) {
+    int64_t at[3] = {item[0], item[1], 0};
+    addOffsets(a, a.items, a.dimensions, term, at);
+    for (int64_t first = 0; first < a.k; first += depth) {
+      for (int64_t i = thread; i < depth * gemmTile; i += gemmThreads) {
+        // Neighbouring threads read along the dimension that is contiguous.
+        bool along = a.aStrides[1] == 1;
+        int64_t k = along ? i % depth : i / gemmTile, m = along ? i / depth : i % gemmTile;
+        left[k][m] = first + k < a.k && firstRow + m < a.m
+                         ? a.a[at[0] + (firstRow + m) * a.aStrides[0] + (first + k) * a.aStrides[1]] : 0.0f;
+        along = a.bStrides[0] == 1 && a.bStrides[1] != 1;
+        k = along ? i % depth : i / gemmTile;
+        int64_t n = along ? i / depth : i % gemmTile;
+        right[k][n] = first + k < a.k && firstColumn + n < a.n
+                          ? a.b[at[1] + (first + k) * a.bStrides[0] + (firstColumn + n) * a.bStrides[1]] : 0.0f;
+      }
+      syncBlock();
+      for (int64_t k = 0; k < depth; ++k)
+#pragma unroll
+        for (int64_t i = 0; i < side; ++i)
+#pragma unroll
+          for (int64_t j = 0; j < side; ++j)
+            sum[i][j] = __builtin_fmaf(left[k][row * side + i], right[k][column * side + j], sum[i][j]);
+      syncBlock();
+    }
+  }
+#pragma unroll
+  for (int64_t i = 0; i < side; ++i)
+#pragma unroll
+    for (int64_t j = 0; j < side; ++j) {
+      int64_t m = firstRow + row * side + i, n = firstColumn + column * side + j;
+      if (m >= a.m || n >= a.n)
+        continue;
+      int64_t at = item[2] + m * a.cStrides[0] + n * a.cStrides[1];
+      float value = sum[i][j] + (a.accumulate ? a.c[at] : 0.0f) + (a.bias ? a.bias[n] : 0.0f);
+      a.c[at] = activate(a.activation, value) + (a.residual ? a.residual[at] : 0.0f);
+    }
+}

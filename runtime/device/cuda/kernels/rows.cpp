@@ -1,0 +1,108 @@
+// Embedding, copies, constants and the optimizers' updates: a thread an element.
+#include "runtime/device/cuda/kernels/gpu.h"
+
+using namespace tessera::rt::cuda;
+
+static int64_t idAt(const RowsArguments &a, int64_t i) {
+  return a.wideIds ? static_cast<const int64_t *>(a.ids)[i] : static_cast<const int32_t *>(a.ids)[i];
+}
+
+TSR_KERNEL(gather, RowsArguments) {
+  int64_t i = elementIndex(), row = i / a.width;
+  if (row >= a.count)
+    return;
+  int64_t id = row < a.valid ? idAt(a, row) - a.start : -1;
+  static const uint64_t zero = 0;
+  if (id >= 0 && id < a.rows)
+    copyElement(a.target, i, a.source, id * a.width + i % a.width, a.bytes);
+  else
+    copyElement(a.target, i, &zero, 0, a.bytes);
+}
+
+/// A thread owns a column, so that every element adds in the order of the rows.
+TSR_KERNEL(scatter_add, RowsArguments) {
+  int64_t column = elementIndex();
+  if (column >= a.width)
+    return;
+  for (int64_t i = 0; i < a.valid; ++i)
+    if (int64_t id = idAt(a, i) - a.start; id >= 0 && id < a.rows)
+      static_cast<float *>(a.target)[id * a.width + column] += static_cast<const float *>(a.source)[i * a.width + column];
+}
+
+TSR_KERNEL(copy_box, CopyArguments) {
+  int64_t i = elementIndex(), from = 0, to = 0, rest = i;
+  if (i >= a.count)
+    return;
+  for (int dim = a.rank; dim-- > 0;) {
+    from += rest % a.shape[dim] * a.sourceStrides[dim];
+    to += rest % a.shape[dim] * a.targetStrides[dim];
+    rest /= a.shape[dim];
+  }
+  copyElement(a.target, to, a.source, from, a.bytes);
+}
+
+TSR_KERNEL(mask_padding, MaskArguments) {
+  int64_t i = elementIndex();
+  if (i >= a.count)
+    return;
+  if (a.start + i < a.end && (a.start + i) / a.inner % a.n >= a.valid)
+    copyElement(a.out, i, &a.pattern, 0, a.bytes);
+  else if (a.x != a.out)
+    copyElement(a.out, i, a.x, i, a.bytes);
+}
+
+TSR_KERNEL(logical_index, IndexArguments) {
+  if (int64_t i = elementIndex(); i < a.count)
+    a.out[i] = a.start + i;
+}
+
+TSR_KERNEL(square_root, RootArguments) {
+  if (int64_t i = elementIndex(); i < a.count)
+    a.out[i] = __builtin_sqrtf(a.in[i]);
+}
+
+TSR_KERNEL(sum_squares, SquaresArguments) {
+  TSR_SHARED double sums[squaresThreads];
+  int64_t thread = threadIndex();
+  double sum = 0;
+  for (int64_t i = thread; i < a.count; i += squaresThreads)
+    sum += double(a.x[i]) * a.x[i];
+  sums[thread] = sum;
+  syncBlock();
+  for (int64_t half = squaresThreads / 2; half > 0; half /= 2) {
+    if (thread < half)
+      sums[thread] += sums[thread + half];
+    syncBlock();
+  }
+  if (thread == 0)
+    a.out[0] = float((a.accumulate ? double(a.out[0]) : 0) + sums[0]);
+}
+
+TSR_KERNEL(update, UpdateArguments) {
+  int64_t i = elementIndex();
+  if (i >= a.count)
+    return;
+  float rate = a.scalars[0], beta1 = a.scalars[1], beta2 = a.scalars[2], epsilon = a.scalars[3];
+  float clip = a.scalars[7], decay = a.decay[0], g = a.g[i], p = a.p[i];
+  if (a.gradNorm && clip > 0) {
+    // A NaN norm stays one.
+    float scale = clip / (a.gradNorm[0] + 1e-6f);
+    g *= scale > 1 ? 1.0f : scale;
+  }
+  if (a.update == Update::Sgd || a.update == Update::SgdMomentum) {
+    g += decay * p;
+    if (a.update == Update::SgdMomentum)
+      g = a.m[i] = a.scalars[6] * a.m[i] + g;
+    a.p[i] = p - rate * g;
+    return;
+  }
+  if (a.update == Update::Adam)
+    g += decay * p;
+  float m = a.m[i] + (g - a.m[i]) * (1 - beta1), v = a.v[i] * beta2 + (1 - beta2) * g * g;
+  a.m[i] = m;
+  a.v[i] = v;
+  float denominator = __builtin_sqrtf(v) / __builtin_sqrtf(a.scalars[5]) + epsilon;
+  if (a.update == Update::AdamW)
+    p *= 1 - rate * decay;
+  a.p[i] = p - rate / a.scalars[4] * m / denominator;
+}

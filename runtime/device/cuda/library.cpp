@@ -1,0 +1,425 @@
+// Reads the library's calls and launches the kernels of runtime/device/cuda/kernels.
+#include "runtime/device/cuda/library.h"
+
+#include "runtime/device/cpu/call_parser.h"
+#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/device/cuda/kernels/arguments.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::rt::cuda {
+namespace {
+
+using cpu::CallParser, cpu::checkedProduct;
+
+int64_t blocksFor(int64_t count, int64_t each) { return (count + each - 1) / each; }
+
+/// One call while it is prepared.
+struct Call {
+  CudaDevice &device;
+  CallParser parser;
+  const std::vector<void *> &args;
+
+  template <typename T> T *at(int buffer, int64_t offset = 0) const {
+    return buffer < 0 ? nullptr : static_cast<T *>(args[size_t(buffer)]) + offset;
+  }
+  void *whole(int buffer) const { return args[size_t(buffer)]; }
+  /// A launch of `kernel` with `arguments`, which `update` changes by the scalars of a call.
+  template <typename Arguments, typename Update>
+  Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads, Update update) const {
+    return [&device = device, name = std::string(kernel), function = device.libraryFunction(kernel), arguments, blocks, threads,
+            update](const int64_t *scalars) mutable {
+      Arguments now = arguments;
+      update(now, scalars);
+      void *parameters[] = {&now};
+      device.launch(name, function, blocks, threads, parameters);
+    };
+  }
+  template <typename Arguments> Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads) const {
+    return launch(kernel, arguments, blocks, threads, [](Arguments &, const int64_t *) {});
+  }
+  template <typename Arguments, typename... Update> Work launchElements(const char *kernel, Arguments arguments, int64_t count, Update... update) const {
+    return launch(kernel, arguments, blocksFor(count, elementThreads), elementThreads, update...);
+  }
+};
+
+Work prepareGemm(Call &c) {
+  GemmArguments g{};
+  CallParser &p = c.parser;
+  g.m = p.size("m");
+  g.n = p.size("n");
+  g.k = p.size("k");
+  for (auto [name, strides] : {std::pair("a", g.aStrides), {"b", g.bStrides}, {"c", g.cStrides}})
+    std::ranges::copy(p.sizes(name, 2), strides);
+  g.accumulate = p.flag("accumulate");
+  bool bias = p.flag("bias"), residual = p.flag("residual");
+  g.activation = p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"});
+  int64_t offsetA = p.size("a_offset", 0), offsetB = p.size("b_offset", 0), offsetC = p.size("c_offset", 0);
+  std::vector<int64_t> shapes[3] = {{g.m, g.k}, {g.k, g.n}, {g.m, g.n}};
+  std::vector<int64_t> strides[3] = {{g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
+  std::vector<std::array<int64_t, 4>> items, summed;
+  if (p.has("batch"))
+    for (const nlohmann::json &dim : p.attribute("batch")) {
+      if (!dim.is_array() || dim.size() != 4)
+        p.fail("attribute 'batch' is " + p.attribute("batch").dump() + ", expected a list of [size, sa, sb, sc]");
+      std::array<int64_t, 4> d = {dim[0], dim[1], dim[2], dim[3]};
+      for (int i = 0; i < 3; ++i) {
+        shapes[i].push_back(d[0]);
+        strides[i].push_back(d[size_t(i) + 1]);
+      }
+      if (d[0] != 1)
+        (d[3] == 0 ? summed : items).push_back(d);
+    }
+  if (items.size() + summed.size() > maxDimensions)
+    p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+  int64_t count = 1;
+  for (auto *dims : {&items, &summed})
+    for (const auto &d : *dims) {
+      g.sizes[g.dimensions] = d[0];
+      g.aBatch[g.dimensions] = d[1];
+      g.bBatch[g.dimensions] = d[2];
+      g.cBatch[g.dimensions++] = d[3];
+      count *= dims == &items ? d[0] : 1;
+    }
+  g.items = int32_t(items.size());
+  g.a = c.at<float>(p.box("A", shapes[0], strides[0], offsetA), offsetA);
+  g.b = c.at<float>(p.box("B", shapes[1], strides[1], offsetB), offsetB);
+  g.c = c.at<float>(p.box("C", shapes[2], strides[2], offsetC), offsetC);
+  g.bias = c.at<float>(p.bufferIf(bias, "bias", g.n));
+  g.residual = residual ? c.at<float>(p.box("residual", shapes[2], strides[2], offsetC), offsetC) : nullptr;
+  p.workspace(0);
+  p.finish();
+  return c.launch("tsr_gemm", g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
+}
+
+/// The part of the arguments that both directions have.
+struct AttentionReader {
+  Call &c;
+  AttentionArguments a{};
+  std::array<int64_t, 5> queryShape;
+  std::array<int64_t, 4> keyShape;
+
+  explicit AttentionReader(Call &c) : c(c) {
+    CallParser &p = c.parser;
+    a.batch = p.size("batch");
+    a.s = p.size("s");
+    a.t = p.size("t");
+    a.kvHeads = p.size("kv_heads");
+    a.group = p.size("group");
+    a.d = p.size("d");
+    a.scale = float(p.number("scale"));
+    a.causal = p.flag("causal");
+    queryShape = {a.batch, a.s, a.kvHeads, a.group, a.d};
+    keyShape = {a.batch, a.t, a.kvHeads, a.d};
+    if (a.d < 1 || a.d > attentionHead)
+      p.fail("attribute 'd' is " + std::to_string(a.d) + ", a GPU's kernel takes head sizes from 1 to " + std::to_string(attentionHead));
+  }
+  template <size_t N> float *operand(const std::string &name, const std::string &like, int64_t (&strides)[N]) {
+    CallParser &p = c.parser;
+    std::vector<int64_t> given = p.sizes(((p.has((name + "_strides").c_str()) ? name : like) + "_strides").c_str(), N);
+    std::ranges::copy(given, strides);
+    int64_t offset = p.size(((p.has((name + "_offset").c_str()) ? name : like) + "_offset").c_str(), 0);
+    given.push_back(1);
+    return c.at<float>(p.box(name.c_str(), N == 4 ? std::span<const int64_t>(queryShape) : keyShape, given, offset), offset);
+  }
+  void read(bool backward) {
+    a.q = operand("q", "q", a.qStrides);
+    a.k = operand("k", "k", a.kStrides);
+    a.v = operand("v", "v", a.vStrides);
+    if (c.parser.flag("bias")) {
+      std::vector<int64_t> given = c.parser.sizes("bias_strides", 5);
+      std::ranges::copy(given, a.biasStrides);
+      a.bias = c.at<float>(c.parser.box("bias", std::array{a.batch, a.kvHeads, a.group, a.s, a.t}, given, 0));
+    }
+    a.out = operand("o", "o", a.oStrides);
+    a.o = a.out;
+    a.lse = c.at<float>(c.parser.buffer("lse", checkedProduct(std::array{a.batch, a.s, a.kvHeads, a.group})));
+    if (backward) {
+      a.dO = operand("do", "o", a.dOStrides);
+      a.dq = operand("dq", "q", a.dqStrides);
+      a.dk = operand("dk", "k", a.dkStrides);
+      a.dv = operand("dv", "v", a.dvStrides);
+    }
+    c.parser.workspace(0);
+    c.parser.finish(0, 4);
+  }
+  Work launch(const char *kernel, int64_t rows) const {
+    return c.launch(kernel, a, blocksFor(rows, attentionWarps), attentionWarps * 32,
+                    [count = c.parser.scalars()](AttentionArguments &now, const int64_t *scalars) {
+                      now.validS = std::clamp<int64_t>(count > 0 ? scalars[0] : now.s, 0, now.s);
+                      now.validT = std::clamp<int64_t>(count > 1 ? scalars[1] : now.t, 0, now.t);
+                      now.startS = count > 2 ? scalars[2] : 0;
+                      now.startT = count > 3 ? scalars[3] : 0;
+                    });
+  }
+  int64_t queryRows() const { return a.batch * a.s * a.kvHeads * a.group; }
+};
+
+Work prepareAttentionForward(Call &c) {
+  AttentionReader reader(c);
+  reader.read(false);
+  return reader.launch("tsr_attention_forward", reader.queryRows());
+}
+
+Work prepareAttentionBackward(Call &c) {
+  AttentionReader reader(c);
+  reader.read(true);
+  Work queries = reader.launch("tsr_attention_backward_q", reader.queryRows());
+  Work keys = reader.launch("tsr_attention_backward_kv", reader.a.batch * reader.a.t * reader.a.kvHeads);
+  return [=](const int64_t *scalars) {
+    queries(scalars);
+    keys(scalars);
+  };
+}
+
+Work prepareRows(Call &c, bool scatter) {
+  CallParser &p = c.parser;
+  RowsArguments a{};
+  a.rows = p.size("rows");
+  a.width = p.size("width");
+  a.count = p.size("count");
+  a.wideIds = p.choice("ids", {"i64", "i32"}, false) == 0;
+  a.bytes = scatter ? 4 : int32_t(p.elementBytes());
+  auto table = checkedProduct(std::array{a.rows, a.width}), rows = checkedProduct(std::array{a.count, a.width});
+  if (!scatter)
+    a.source = c.whole(p.buffer("table", table, a.bytes));
+  a.ids = c.whole(p.buffer("ids", a.count, a.wideIds ? 8 : 4));
+  if (scatter)
+    a.source = c.whole(p.buffer("dy", rows));
+  a.target = c.whole(scatter ? p.buffer("table", table) : p.buffer("out", rows, a.bytes));
+  p.finish(0, 2);
+  auto update = [count = p.scalars()](RowsArguments &now, const int64_t *scalars) {
+    now.start = count > 0 ? scalars[0] : 0;
+    now.valid = std::min(now.count, count > 1 ? scalars[1] : now.count);
+  };
+  if (!scatter)
+    return c.launchElements("tsr_gather", a, a.count * a.width, update);
+  Work add = c.launchElements("tsr_scatter_add", a, a.width, update);
+  if (p.flag("accumulate"))
+    return add;
+  return [add, &device = c.device, target = a.target, bytes = a.rows * a.width * 4](const int64_t *scalars) {
+    device.clear(target, bytes);
+    add(scalars);
+  };
+}
+
+Work prepareCopyBox(Call &c) {
+  CallParser &p = c.parser;
+  CopyArguments a{};
+  std::vector<int64_t> shape = p.sizes("shape");
+  int64_t rank = int64_t(shape.size());
+  if (rank > maxDimensions)
+    p.fail("attribute 'shape' has " + std::to_string(rank) + " dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+  std::vector<int64_t> from = p.sizes("source_strides", rank), to = p.sizes("target_strides", rank);
+  a.rank = int32_t(rank);
+  a.bytes = int32_t(p.elementBytes());
+  a.count = 1;
+  for (int64_t i = 0; i < rank; ++i) {
+    a.count *= a.shape[i] = shape[size_t(i)];
+    a.sourceStrides[i] = from[size_t(i)];
+    a.targetStrides[i] = to[size_t(i)];
+  }
+  int64_t sourceOffset = p.size("source_offset", 0), targetOffset = p.size("target_offset", 0);
+  a.source = c.at<char>(p.box("source", shape, from, sourceOffset, a.bytes), sourceOffset * a.bytes);
+  a.target = c.at<char>(p.box("target", shape, to, targetOffset, a.bytes), targetOffset * a.bytes);
+  p.finish(0, 2);
+  return c.launchElements("tsr_copy_box", a, a.count, [count = p.scalars()](CopyArguments &now, const int64_t *scalars) {
+    if (count > 0)
+      now.source = static_cast<const char *>(now.source) + scalars[0] * now.bytes;
+    if (count > 1)
+      now.target = static_cast<char *>(now.target) + scalars[1] * now.bytes;
+  });
+}
+
+Work prepareTranspose(Call &c) {
+  CallParser &p = c.parser;
+  CopyArguments a{};
+  std::vector<int64_t> shape = p.sizes("shape"), perm = p.sizes("perm", int64_t(shape.size())), sorted = perm;
+  std::ranges::sort(sorted);
+  for (size_t i = 0; i < sorted.size(); ++i)
+    if (sorted[i] != int64_t(i))
+      p.fail("attribute 'perm' is " + p.attribute("perm").dump() + ", expected a permutation of 0 to " + std::to_string(sorted.size() - 1));
+  if (shape.size() > maxDimensions)
+    p.fail("attribute 'shape' has " + std::to_string(shape.size()) + " dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+  a.rank = int32_t(shape.size());
+  a.bytes = int32_t(p.elementBytes());
+  auto elements = checkedProduct(shape);
+  a.source = c.whole(p.buffer("source", elements, a.bytes));
+  a.target = c.whole(p.buffer("target", elements, a.bytes));
+  p.finish();
+  // In the order of the target, so that neighbouring threads write neighbouring elements.
+  std::vector<int64_t> strides(shape.size());
+  int64_t stride = 1;
+  for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
+    strides[i] = stride;
+  a.count = 1;
+  for (size_t j = shape.size(); j-- > 0;) {
+    a.shape[j] = shape[size_t(perm[j])];
+    a.sourceStrides[j] = strides[size_t(perm[j])];
+    a.targetStrides[j] = a.count;
+    a.count *= a.shape[j];
+  }
+  return c.launchElements("tsr_copy_box", a, a.count);
+}
+
+Work prepareFill(Call &c) {
+  MaskArguments a{};
+  a.count = a.end = c.parser.size("count");
+  a.n = a.inner = 1;
+  a.pattern = c.parser.valueBits();
+  a.bytes = int32_t(c.parser.elementBytes());
+  a.out = c.whole(c.parser.buffer("out", a.count, a.bytes));
+  c.parser.finish();
+  return c.launchElements("tsr_mask_padding", a, a.count);
+}
+
+Work prepareMaskPadding(Call &c) {
+  CallParser &p = c.parser;
+  MaskArguments a{};
+  int64_t outer = p.size("outer"), piece = p.size("piece", 0);
+  a.n = p.size("n");
+  a.inner = p.size("inner");
+  a.pattern = p.valueBits();
+  a.bytes = int32_t(p.elementBytes());
+  auto elements = piece > 0 ? std::optional(piece) : checkedProduct(std::array{outer, a.n, a.inner});
+  bool copies = p.flag("out");
+  a.x = a.out = c.whole(p.buffer("x", elements, a.bytes));
+  if (copies)
+    a.out = c.whole(p.buffer("out", elements, a.bytes));
+  a.count = *elements;
+  p.finish(piece > 0 ? 2 : 1, piece > 0 ? 2 : 1);
+  a.end = outer * a.n * a.inner;
+  return c.launchElements("tsr_mask_padding", a, a.count, [piece](MaskArguments &now, const int64_t *scalars) {
+    now.valid = std::clamp<int64_t>(scalars[0], 0, now.n);
+    now.start = piece > 0 ? scalars[1] : 0;
+  });
+}
+
+Work prepareLogicalIndex(Call &c) {
+  IndexArguments a{};
+  a.count = c.parser.size("count");
+  a.out = c.at<int64_t>(c.parser.buffer("out", a.count, 8));
+  c.parser.finish(1, 1);
+  return c.launchElements("tsr_logical_index", a, a.count, [](IndexArguments &now, const int64_t *scalars) { now.start = scalars[0]; });
+}
+
+Work prepareSquareRoot(Call &c) {
+  RootArguments a{};
+  a.count = c.parser.size("count");
+  a.in = c.at<float>(c.parser.buffer("in", a.count));
+  a.out = c.at<float>(c.parser.buffer("out", a.count));
+  c.parser.finish();
+  return c.launchElements("tsr_square_root", a, a.count);
+}
+
+Work prepareSumSquares(Call &c) {
+  std::vector<int64_t> counts = c.parser.sizes("counts");
+  std::vector<SquaresArguments> parts;
+  for (int64_t count : counts)
+    parts.push_back({c.at<float>(c.parser.buffer("in", count)), nullptr, count, !parts.empty()});
+  float *out = c.at<float>(c.parser.buffer("out", 1));
+  bool limited = c.parser.scalars() != 0;
+  c.parser.finish(limited ? int64_t(counts.size()) : 0, limited ? int64_t(counts.size()) : 0);
+  // One after the other into one number: the order, and so the bits, are always the same.
+  std::vector<Work> works;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    parts[i].out = out;
+    works.push_back(c.launch("tsr_sum_squares", parts[i], 1, squaresThreads, [limited, i](SquaresArguments &now, const int64_t *scalars) {
+      if (limited)
+        now.count = std::clamp<int64_t>(scalars[i], 0, now.count);
+    }));
+  }
+  return [works, out, &device = c.device](const int64_t *scalars) {
+    if (works.empty())
+      device.clear(out, 4);
+    for (const Work &work : works)
+      work(scalars);
+  };
+}
+
+Work prepareLoss(Call &c, const char *kernel, int kind) {
+  CallParser &p = c.parser;
+  LossArguments a{};
+  a.rows = p.size("rows");
+  a.cols = p.size("cols");
+  auto elements = checkedProduct(std::array{a.rows, a.cols});
+  if (kind == 2)
+    a.ignored = p.integer("ignore_index", -100);
+  a.logits = c.at<float>(p.buffer("logits", elements));
+  if (kind > 0)
+    a.labels = c.at<int64_t>(p.buffer("labels", a.rows, 8));
+  if (kind > 0)
+    a.shift = c.at<float>(p.buffer(kind == 1 ? "max" : "lse", a.rows));
+  if (kind == 2)
+    a.scale = c.at<float>(p.buffer("scale", 1));
+  a.out = c.at<float>(kind == 2 ? p.buffer("dlogits", elements) : p.buffer(kind == 1 ? "sum" : "max", a.rows));
+  if (kind == 1)
+    a.picked = c.at<float>(p.buffer("picked", a.rows));
+  p.finish(0, kind + 1);
+  return c.launch(kernel, a, blocksFor(a.rows, lossWarps), lossWarps * 32, [kind, count = p.scalars()](LossArguments &now, const int64_t *scalars) {
+    auto scalar = [&](int64_t i, int64_t standard) { return i < count ? scalars[i] : standard; };
+    now.start = kind > 0 ? scalar(0, 0) : 0;
+    now.validCols = std::clamp<int64_t>(scalar(kind > 0 ? 1 : 0, now.cols), 0, now.cols);
+    now.validRows = kind == 2 ? scalar(2, now.rows) : now.rows;
+  });
+}
+
+Work prepareUpdate(Call &c, Update update) {
+  CallParser &p = c.parser;
+  UpdateArguments a{};
+  a.update = update;
+  a.count = p.size("count");
+  int64_t decay = p.size("decay");
+  a.scalars = c.at<float>(p.buffer("scalars", 8));
+  a.decay = c.at<float>(p.buffer("decay", decay + 1), decay);
+  a.gradNorm = c.at<float>(p.bufferIf(p.flag("grad_norm"), "grad_norm", 1));
+  a.p = c.at<float>(p.buffer("p", a.count));
+  a.g = c.at<float>(p.buffer("g", a.count));
+  if (update != Update::Sgd)
+    a.m = c.at<float>(p.buffer(update == Update::SgdMomentum ? "momentum" : "m", a.count));
+  if (update == Update::AdamW || update == Update::Adam)
+    a.v = c.at<float>(p.buffer("v", a.count));
+  p.finish();
+  return c.launchElements("tsr_update", a, a.count);
+}
+
+struct Entry {
+  std::string_view name;
+  Work (*prepare)(Call &);
+};
+
+constexpr Entry entries[] = {
+    {"adam", [](Call &c) { return prepareUpdate(c, Update::Adam); }},
+    {"adamw", [](Call &c) { return prepareUpdate(c, Update::AdamW); }},
+    {"attention_backward", prepareAttentionBackward},
+    {"attention_forward", prepareAttentionForward},
+    {"copy_box", prepareCopyBox},
+    {"cross_entropy_backward", [](Call &c) { return prepareLoss(c, "tsr_cross_entropy_backward", 2); }},
+    {"fill", prepareFill},
+    {"gather", [](Call &c) { return prepareRows(c, false); }},
+    {"gemm", prepareGemm},
+    {"logical_index", prepareLogicalIndex},
+    {"mask_padding", prepareMaskPadding},
+    {"row_max", [](Call &c) { return prepareLoss(c, "tsr_row_max", 0); }},
+    {"scatter_add", [](Call &c) { return prepareRows(c, true); }},
+    {"sgd", [](Call &c) { return prepareUpdate(c, Update::Sgd); }},
+    {"sgd_momentum", [](Call &c) { return prepareUpdate(c, Update::SgdMomentum); }},
+    {"softmax_sums", [](Call &c) { return prepareLoss(c, "tsr_softmax_sums", 1); }},
+    {"square_root", prepareSquareRoot},
+    {"sum_squares", prepareSumSquares},
+    {"transpose", prepareTranspose},
+};
+
+} // namespace
+
+Work prepareCall(CudaDevice &device, const LibrarySite &site) {
+  cpu::CallSite checked{site.attrs, site.argBytes, site.numScalars, device.threads()};
+  Call call{device, CallParser(site.function, checked), site.args};
+  for (const Entry &entry : entries)
+    if (entry.name == site.function)
+      return entry.prepare(call);
+  throw Error("the library function '", site.function, "' has no kernel for GPUs yet; compile the program with --target cpu");
+}
+
+} // namespace tessera::rt::cuda

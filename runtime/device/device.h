@@ -1,0 +1,62 @@
+// What executes a rank's operations: its memory, its kernels and library calls. device/cpu and device/cuda implement it.
+#pragma once
+
+#include <nlohmann/json.hpp>
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string_view>
+#include <vector>
+
+namespace tessera::rt {
+
+/// An operation with its buffers, ready to run. `scalars` are the call's; the work may go on after the return, in the order of calls.
+using Work = std::function<void(const int64_t *scalars)>;
+
+/// A kernel of the program on its buffers.
+struct KernelSite {
+  std::string_view symbol;
+  std::vector<void *> args;
+  int64_t numScalars, extent, grain;
+};
+
+/// A library call (runtime/device/cpu/library.h) on its buffers.
+struct LibrarySite {
+  std::string_view function;
+  nlohmann::json attrs;
+  std::vector<void *> args;
+  std::vector<int64_t> argBytes;
+  int64_t numScalars;
+};
+
+/// Used by one thread, the rank's, from its making to its end.
+class Device {
+public:
+  virtual ~Device() = default;
+  /// Memory of the device, aligned for every element type, zeroed. Throws Error when there is not as much.
+  virtual void *allocate(int64_t bytes) = 0;
+  virtual void release(void *pointer, int64_t bytes) noexcept = 0;
+  /// Whether the host may read and write its memory; else it copies.
+  virtual bool isHost() const = 0;
+  /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
+  virtual void upload(void *to, const void *from, int64_t bytes) = 0;
+  virtual void download(void *to, const void *from, int64_t bytes) = 0;
+  /// Throws Error for a kernel that the program lacks, or a call that this device cannot run.
+  virtual Work prepareKernel(const KernelSite &site) = 0;
+  virtual Work prepareCall(const LibrarySite &site) = 0;
+  /// Returns when all work is done. Throws Error where some has failed.
+  virtual void finish() = 0;
+  /// The threads that workspaces are sized for.
+  virtual int threads() const = 0;
+  /// Seconds of help that worker threads have given so far.
+  virtual double helpSeconds() { return 0; }
+};
+
+/// Where a device is wanted: for the rank number `index` of the `count` ranks on this host.
+struct DevicePlace {
+  int threads, index, count;
+};
+using DeviceMaker = std::function<std::unique_ptr<Device>(const DevicePlace &)>;
+
+} // namespace tessera::rt

@@ -1,0 +1,172 @@
+"""Programs for NVIDIA's GPUs, executed by the checking driver (runtime/device/cuda/check) in place of a GPU's, and their PTX by ptxas."""
+import json
+import os
+import shutil
+
+import numpy as np
+import pytest
+
+import harness as h
+
+CHECK = h.BUILD / "lib" / "check"
+STEPS = 2
+
+
+def losses(entries):
+    return np.array([entry["loss"] for entry in entries])
+
+
+def environment(twins, **settings):
+    return {**os.environ, "LD_LIBRARY_PATH": str(CHECK), "TESSERA_CHECK_TWINS": str(twins), **settings}
+
+
+def gpu_program(program, variant, options):
+    """The model for CUDA, with the kernels' twins beside it; `run` executes its commands on the checking driver."""
+    folder = program.folder / f"cuda-{variant}-{'-'.join(options)}"
+    path, twins = folder / "program", folder / "twins.so"
+    if not folder.exists():
+        folder.mkdir()
+        h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, "--target", "cuda", "--host-twins", twins, *options)
+
+    def run(*arguments, **settings):
+        return h.run(path, *arguments, env=environment(twins, **settings), timeout=600)
+    return path, run
+
+
+def train_on_gpu(program, variant, folder, options, *arguments, **settings):
+    path, run = gpu_program(program, variant, options)
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    given = h.Program(path, 1).train_arguments(folder, data, STEPS, "--log", folder / "log.jsonl", *arguments)
+    result = run(*given, **settings)
+    assert result.returncode == 0, result.stderr[-3000:]
+    assert "checking driver" not in result.stderr
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+
+
+def train_on_cpu(program, variant, folder, options, *arguments):
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    return program(variant, "1", options).train(folder, data, STEPS, *arguments)
+
+
+CASES = [("gpt2", "adamw"), ("llama", "adamw"), ("bert", "adam"), ("mlp", "sgd"), ("mlp", "sgd-momentum")]
+
+
+@pytest.mark.parametrize("variant,optimizer", [
+    pytest.param(*case, marks=() if case in CASES else pytest.mark.whole)
+    for case in CASES + [(v, "adamw") for v in ("gpt2_fresh", "bert", "opt", "gptneox", "qwen2", "qwen3", "mistral", "phi")]])
+def test_losses_are_the_cpus(program, tmp_path, variant, optimizer):
+    options = ("--train", optimizer)
+    gpu = train_on_gpu(program, variant, tmp_path / "gpu", options)
+    cpu = train_on_cpu(program, variant, tmp_path / "cpu", options)
+    assert len(gpu) == STEPS
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+
+
+def test_clipping_and_microbatches(program, tmp_path):
+    options = ("--train", "adamw", "--microbatches", "2")
+    gpu = train_on_gpu(program, "gpt2", tmp_path / "gpu", options, "--clip-norm", "0.5")
+    cpu = train_on_cpu(program, "gpt2", tmp_path / "cpu", options, "--clip-norm", "0.5")
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+    np.testing.assert_allclose([e["grad_norm"] for e in gpu], [e["grad_norm"] for e in cpu], rtol=1e-4)
+
+
+def test_outputs_and_saved_weights(program, tmp_path):
+    path, run = gpu_program(program, "gpt2", ("--train", "adamw"))
+    inputs = h.model_inputs("gpt2", h.input_names("gpt2"))
+    given = []
+    for name, array in inputs.items():
+        np.save(tmp_path / f"{name}.npy", array)
+        given += ["--input", f"{name}={tmp_path}/{name}.npy"]
+    result = run("infer", *given, "--output", tmp_path / "out", "--stats", tmp_path / "stats.json")
+    assert result.returncode == 0, result.stderr
+    expected = program("gpt2", "1", ("--train", "adamw")).infer(tmp_path / "cpu", inputs)
+    for name, array in expected.items():
+        np.testing.assert_allclose(np.load(tmp_path / "out" / f"{name}.npy"), array, rtol=1e-4, atol=1e-5)
+    stats, info = json.loads((tmp_path / "stats.json").read_text()), h.Program(path, 1).info("infer")
+    assert info["target"] == "cuda:sm_80"
+    assert stats["memory"][0]["device"]["peak"] == info["memory"][0]["device"]["peak"]
+    # Weights that were never changed come back as they were.
+    saved = tmp_path / "saved.safetensors"
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    arguments = h.Program(path, 1).train_arguments(tmp_path / "train", data, 1, "--lr", "0", "--weight-decay", "0", "--save", saved)
+    assert run(*arguments).returncode == 0
+    from safetensors.numpy import load_file
+    before, after = load_file(f"{path}.safetensors"), load_file(saved)
+    assert after and all(np.array_equal(before[name], after[name]) for name in after)
+
+
+def first_step(program, **settings):
+    path, run = gpu_program(program, "mlp", ("--train", "sgd"))
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+    folder = program.folder / "faults"
+    return run(*h.Program(path, 1).train_arguments(folder, data, 1), **settings)
+
+
+@pytest.mark.parametrize("settings,words", [
+    ({"LD_LIBRARY_PATH": ""}, ("no driver of NVIDIA", "libcuda.so.1", "--target cpu")),
+    ({"TESSERA_CHECK_VERSION": "11080"}, ("CUDA 11.8", "needs 12.0", "update the driver")),
+    ({"TESSERA_CHECK_GPUS": "0"}, ("1 ranks", "0 GPUs")),
+    ({"TESSERA_CHECK_CAPABILITY": "75"}, ("compute capability 7.5", "sm_80")),
+    ({"TESSERA_CHECK_MEMORY": "4096"}, ("bytes of device memory", "4096 free")),
+], ids=["no driver", "old driver", "no GPU", "old GPU", "little memory"])
+def test_machines_that_cannot_run_it(program, settings, words):
+    if "LD_LIBRARY_PATH" in settings and any(os.path.exists(f"{folder}/libcuda.so.1") for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")):
+        pytest.skip("this machine has a driver")
+    h.assert_error(first_step(program, **settings), *words)
+
+
+def test_kernels_without_twins_are_named(program):
+    result = first_step(program, TESSERA_CHECK_TWINS="")
+    assert result.returncode == 1 and "has no twin" in result.stderr
+
+
+@pytest.mark.parametrize("variant,mesh,flags", [
+    pytest.param("gpt2", "dp2tp2", (), id="dp2tp2"), pytest.param("gpt2", "dp2zero3", (), id="zero3"),
+    pytest.param("llama", "tp3", (), id="tp3", marks=pytest.mark.whole), pytest.param("bert", "dp2tp2", (), id="bert", marks=pytest.mark.whole)])
+def test_several_ranks(program, tmp_path, variant, mesh, flags):
+    """A GPU a rank; what they exchange passes through the host."""
+    options = ("--train", "adamw", *h.ALL_MESHES[mesh][0], *flags)
+    gpu = train_on_gpu(program, variant, tmp_path / "gpu", options, TESSERA_CHECK_GPUS="4")
+    cpu = train_on_cpu(program, variant, tmp_path / "cpu", ("--train", "adamw"))
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+
+
+def test_fewer_gpus_than_ranks(program, tmp_path):
+    options = ("--train", "adamw", *h.ALL_MESHES["dp2tp2"][0])
+    path, run = gpu_program(program, "gpt2", options)
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    result = run(*h.Program(path, 4).train_arguments(tmp_path, data, 1), TESSERA_CHECK_GPUS="3")
+    h.assert_error(result, "4 ranks on this host", "3 GPUs")
+
+
+@pytest.mark.parametrize("target,words", [("cuda:sm_70", ("sm_70", "sm_80, sm_90, sm_100")), ("gpu", ("--target=gpu", "expected cpu, cuda"))])
+def test_targets_that_do_not_exist(tmp_path, target, words):
+    result = h.tessera("compile", h.MODELS / "mlp.onnx", "-o", tmp_path / "p", "--target", target)
+    h.assert_error(result, *words, status=2)
+
+
+def ptxas():
+    return shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("variant", ["gpt2", pytest.param("llama", marks=pytest.mark.whole), pytest.param("bert", marks=pytest.mark.whole),
+                                     pytest.param("vit", marks=pytest.mark.whole)])
+def test_kernels_assemble_without_spills(tmp_path, variant, chip):
+    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--train", "adamw", "--target", f"cuda:{chip}", "--to", "lower",
+              "--dump-phases", tmp_path, "-o", tmp_path / "program.json")
+    texts = sorted(tmp_path.glob("*.ptx"))
+    assert len(texts) > 5 and all(f".target {chip}" in text.read_text() for text in texts)
+    if not ptxas():
+        pytest.skip("no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled")
+    for text in texts:
+        result = h.checked(ptxas(), f"-arch={chip}", "-v", text, "-o", "/dev/null")
+        assert " 0 bytes spill stores, 0 bytes spill loads" in result.stderr, f"{text.name}: {result.stderr}"
+
+
+@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
+def test_library_assembles_without_spills(chip):
+    if not ptxas():
+        pytest.skip("no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled")
+    result = h.checked(ptxas(), f"-arch={chip}", "-v", h.BUILD / "runtime" / "device" / "cuda" / "library.ptx", "-o", "/dev/null")
+    assert result.stderr.count(" 0 bytes spill stores, 0 bytes spill loads") == result.stderr.count("Compiling entry function") > 10

@@ -1,0 +1,203 @@
+// Kernels on the simulator of a GPU's threads: rows of odd and of large lengths, sums by shuffles, temporaries in shared memory, columns, wide
+// loads; and what ptxas says of them.
+
+#include "test/unit/cuda/CudaKernelTest.h"
+
+using namespace tessera;
+using cpu::Buffer, cpu::fill;
+
+/// Softmax with an additive mask of columns: a maximum, a sum and a row of temporaries.
+static const char *const softmax = R"(
+#rc = affine_map<(r, c) -> (r, c)>
+#c = affine_map<(r, c) -> (c)>
+#r = affine_map<(r, c) -> (r)>
+func.func @k(%x: tensor<$Rx$Cxf32>, %m: tensor<$Cxf32>) -> tensor<$Rx$Cxf32> {
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<$Rx$Cxf32>
+  %er = tensor.empty() : tensor<$Rxf32>
+  %s = linalg.generic {indexing_maps = [#rc, #c, #rc], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %m : tensor<$Rx$Cxf32>, tensor<$Cxf32>) outs(%e : tensor<$Rx$Cxf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.addf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rx$Cxf32>
+  %lows = linalg.fill ins(%low : f32) outs(%er : tensor<$Rxf32>) -> tensor<$Rxf32>
+  %max = linalg.generic {indexing_maps = [#rc, #r], iterator_types = ["parallel", "reduction"]}
+    ins(%s : tensor<$Rx$Cxf32>) outs(%lows : tensor<$Rxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.maximumf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rxf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%er : tensor<$Rxf32>) -> tensor<$Rxf32>
+  %p, %sum = linalg.generic {indexing_maps = [#rc, #r, #rc, #r], iterator_types = ["parallel", "reduction"]}
+    ins(%s, %max : tensor<$Rx$Cxf32>, tensor<$Rxf32>) outs(%e, %zeros : tensor<$Rx$Cxf32>, tensor<$Rxf32>) {
+  ^bb0(%a: f32, %h: f32, %o: f32, %t: f32):
+    %d = arith.subf %a, %h : f32
+    %v = math.exp %d : f32
+    %w = arith.addf %t, %v : f32
+    linalg.yield %v, %w : f32, f32
+  } -> (tensor<$Rx$Cxf32>, tensor<$Rxf32>)
+  %y = linalg.generic {indexing_maps = [#rc, #r, #rc], iterator_types = ["parallel", "parallel"]}
+    ins(%p, %sum : tensor<$Rx$Cxf32>, tensor<$Rxf32>) outs(%e : tensor<$Rx$Cxf32>) {
+  ^bb0(%a: f32, %t: f32, %o: f32):
+    %v = arith.divf %a, %t : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rx$Cxf32>
+  return %y : tensor<$Rx$Cxf32>
+})";
+
+/// bias + GELU, the same by rows.
+static const char *const gelu = R"(
+func.func @k(%x: tensor<$Nxf32>, %b: tensor<$Nxf32>) -> tensor<$Nxf32> {
+  %half = arith.constant 0.5 : f32
+  %one = arith.constant 1.0 : f32
+  %s = arith.constant 0.707106781 : f32
+  %e = tensor.empty() : tensor<$Nxf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>, affine_map<(n) -> (n)>], iterator_types = ["parallel"]}
+    ins(%x, %b : tensor<$Nxf32>, tensor<$Nxf32>) outs(%e : tensor<$Nxf32>) {
+  ^bb0(%a: f32, %bias: f32, %o: f32):
+    %v = arith.addf %a, %bias : f32
+    %t = arith.mulf %v, %s : f32
+    %f = math.erf %t : f32
+    %g = arith.addf %f, %one : f32
+    %h = arith.mulf %v, %half : f32
+    %i = arith.mulf %h, %g : f32
+    linalg.yield %i : f32
+  } -> tensor<$Nxf32>
+  return %y : tensor<$Nxf32>
+})";
+
+/// The sum of each column, and of everything.
+static const char *const columnSums = R"(
+func.func @k(%x: tensor<$Rx$Cxf32>) -> tensor<$Cxf32> {
+  %zero = arith.constant 0.0 : f32
+  %e = tensor.empty() : tensor<$Cxf32>
+  %z = linalg.fill ins(%zero : f32) outs(%e : tensor<$Cxf32>) -> tensor<$Cxf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(r, c) -> (r, c)>, affine_map<(r, c) -> (c)>], iterator_types = ["reduction", "parallel"]}
+    ins(%x : tensor<$Rx$Cxf32>) outs(%z : tensor<$Cxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Cxf32>
+  return %y : tensor<$Cxf32>
+})";
+
+static const char *const totalSum = R"(
+func.func @k(%x: tensor<$Nxf16>) -> tensor<f16> {
+  %zero = arith.constant 0.0 : f16
+  %e = tensor.empty() : tensor<f16>
+  %z = linalg.fill ins(%zero : f16) outs(%e : tensor<f16>) -> tensor<f16>
+  %y = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> ()>], iterator_types = ["reduction"]}
+    ins(%x : tensor<$Nxf16>) outs(%z : tensor<f16>) {
+  ^bb0(%a: f16, %o: f16):
+    %v = arith.maximumf %a, %o : f16
+    linalg.yield %v : f16
+  } -> tensor<f16>
+  return %y : tensor<f16>
+})";
+
+class CudaRows : public testing::TestWithParam<int> {};
+
+TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
+  const int rows = 6, columns = GetParam();
+  cuda::TestKernel kernel(fill(softmax, {{'R', rows}, {'C', columns}}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_TRUE(kernel.kernel.launch.warpPerUnit);
+  EXPECT_NE(kernel.ptx().find("shfl.sync.bfly"), std::string::npos);
+  Buffer<float> x(rows * columns), mask(columns), y(x.size, NAN);
+  x.randomise(-9, 9, 3);
+  for (int j = 1; j < columns; j += 7)
+    mask[j] = -INFINITY;
+  kernel.run({x.data, mask.data, y.data});
+  for (int r = 0; r < rows; ++r) {
+    double sum = 0;
+    for (int j = 0; j < columns; ++j)
+      sum += std::exp(double(x[r * columns + j]) + mask[j]);
+    for (int j = 0; j < columns; ++j)
+      ASSERT_NEAR(y[r * columns + j], std::exp(double(x[r * columns + j]) + mask[j]) / sum, 1e-6) << r << " " << j;
+  }
+}
+INSTANTIATE_TEST_SUITE_P(Lengths, CudaRows, testing::Values(33, 512, 4099));
+
+TEST(Cuda, RowsTooLongForSharedMemoryAreOfOneThread) {
+  cuda::TestKernel kernel(fill(softmax, {{'R', 20}, {'C', 20000}}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_FALSE(kernel.kernel.launch.warpPerUnit);
+}
+
+TEST(Cuda, ElementsAreLoadedFourAtATime) {
+  const int n = 4 * 257;
+  cuda::TestKernel kernel(fill(gelu, {{'N', n}})), odd(fill(gelu, {{'N', n - 1}}));
+  ASSERT_TRUE(kernel.ok() && odd.ok());
+  EXPECT_NE(kernel.ptx().find("ld.global.nc.v4"), std::string::npos) << kernel.ptx();
+  EXPECT_EQ(odd.ptx().find(".v4"), std::string::npos);
+  for (cuda::TestKernel *k : {&kernel, &odd}) {
+    Buffer<float> x(n), b(n), y(n, NAN);
+    x.randomise(-5, 5, 1);
+    b.randomise(-1, 1, 2);
+    k->run({x.data, b.data, y.data});
+    for (int i = 0; i < n - (k == &odd); ++i) {
+      double v = x[i] + b[i];
+      ASSERT_NEAR(y[i], 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))), 2e-6) << i;
+    }
+    EXPECT_EQ(std::isnan(y[n - 1]), k == &odd);
+  }
+}
+
+TEST(Cuda, ColumnSums) {
+  const int rows = 77, columns = 300;
+  cuda::TestKernel kernel(fill(columnSums, {{'R', rows}, {'C', columns}}));
+  ASSERT_TRUE(kernel.ok());
+  Buffer<float> x(rows * columns), y(columns, NAN);
+  x.randomise(-1, 1, 5);
+  kernel.run({x.data, y.data});
+  for (int c = 0; c < columns; ++c) {
+    double sum = 0;
+    for (int r = 0; r < rows; ++r)
+      sum += x[r * columns + c];
+    ASSERT_NEAR(y[c], sum, 1e-5) << c;
+  }
+}
+
+TEST(Cuda, SumOfEverythingInSixteenBits) {
+  const int n = 1000;
+  cuda::TestKernel kernel(fill(totalSum, {{'N', n}}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_TRUE(kernel.kernel.launch.warpPerUnit);
+  Buffer<uint16_t> x(n, 0x3c00), y(1);
+  x[777] = 0x4500; // 5
+  kernel.run({x.data, y.data});
+  EXPECT_EQ(y[0], 0x4500);
+}
+
+TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
+  std::string text = fill(gelu, {{'N', 64}});
+  for (size_t at; (at = text.find("f32")) != std::string::npos;)
+    text.replace(at, 3, "f64");
+  mlir::DialectRegistry registry;
+  cpu::registerKernelDialects(registry);
+  mlir::MLIRContext context(registry);
+  std::string message;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    message = diagnostic.str();
+    return mlir::success();
+  });
+  auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
+  EXPECT_TRUE(failed(cuda::compileKernels(*module)));
+  EXPECT_NE(message.find("it calls the function 'erf'"), std::string::npos) << message;
+}
+
+TEST(Cuda, EveryChipAssemblesWithoutSpills) {
+  for (llvm::StringRef chip : {"sm_80", "sm_90"})
+    for (const std::string &text : {fill(softmax, {{'R', 4096}, {'C', 1024}}), fill(gelu, {{'N', 1 << 20}}), fill(columnSums, {{'R', 4096}, {'C', 768}}),
+                                    fill(totalSum, {{'N', 100000}})}) {
+      cuda::TestKernel kernel(text, chip.data());
+      ASSERT_TRUE(kernel.ok());
+      std::optional<std::string> said = cuda::assemble(kernel.ptx(), chip.str());
+      if (!said)
+        GTEST_SKIP() << "no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled";
+      EXPECT_TRUE(llvm::StringRef(*said).starts_with("status 0\n")) << *said << kernel.ptx();
+      EXPECT_NE(said->find(" 0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << *said;
+    }
+}
