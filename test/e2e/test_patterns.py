@@ -32,7 +32,7 @@ RECIPES = {
     "--tp 4 --sp-mode megatron": ("gpt2", "llama", "bert", "vit"),
     "--dp 2 --tp 3 --sp-mode megatron": ("gpt2",),
     "--pp 2 --microbatches 2": ("vit", "mlp"),
-    "--pp 2 --pp-schedule gpipe --microbatches 2 --tp 4 --tp-mode 2d": ("bert",),
+    "--pp 2 --pp-schedule gpipe --microbatches 2 --tp 4 --tp-mode 2d": (),  # fails: BERT is refused at its tied head (README, Limits)
     "--pp 2 --pp-schedule interleaved --microbatches 2 --sp 2": ("gpt2",),
     "--pp 2 --pp-schedule zero-bubble --microbatches 2 --dp 2 --zero 3": ("llama",),
     "--ep 2": ("mixtral", "qwen2moe", "olmoe"),
