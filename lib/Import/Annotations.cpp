@@ -46,7 +46,7 @@ static void mergeAxes(DeviceMesh &mesh) {
   for (size_t i = 0; i + 1 < mesh.sizes.size();) {
     bool together = llvm::all_of(mesh.axes, [&](const std::vector<int> &axes) {
       auto major = llvm::find(axes, int(i)), minor = llvm::find(axes, int(i + 1));
-      return major == axes.end() ? minor == axes.end() : minor == major + 1;
+      return major == axes.end() ? minor == axes.end() : minor != axes.end() && minor == major + 1;
     });
     if (!together) {
       ++i;

@@ -392,7 +392,8 @@ private:
           return failure();
         if (!output && !merged->empty()) {
           ValueRule rule{node.str(), {}, {}};
-          for (auto [d, factor] : llvm::enumerate(best.getFactorRule().results[0]))
+          nn::FactorRule result = best.getFactorRule();
+          for (auto [d, factor] : llvm::enumerate(result.results[0]))
             if (merged->count(factor))
               rule.split[d] = merged->at(factor);
           plan.values.push_back(rule);

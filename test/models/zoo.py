@@ -160,6 +160,8 @@ MODELS = {
     "vit": Model(vit, image_inputs, 14),
     **{model: Model(functools.partial(decoders.build, model), token_inputs, 20 + i)
        for i, model in enumerate(decoders.CONFIGS)},
+    **{model: Model(functools.partial(experts.build, model), token_inputs, 60 + i)
+       for i, model in enumerate(experts.CONFIGS)},
     "roberta": encoder("roberta", roberta_inputs, 30, pad=1),
     "distilbert": encoder("distilbert", untyped_inputs, 31, pad=0),
     "electra": encoder("electra", bert_inputs, 32, pad=0),
@@ -170,8 +172,6 @@ MODELS = {
     "resnet": Model(encoders.resnet, image_inputs, 36, finish=encoders.fuse_normalizations),
     "resnet_frozen": Model(encoders.resnet, image_inputs, 36),
     "resnet_train": Model(encoders.resnet, image_inputs, 36, training=True),
-    **{model: Model(functools.partial(experts.build, model), token_inputs, 60 + i)
-       for i, model in enumerate(experts.CONFIGS)},
 }
 
 

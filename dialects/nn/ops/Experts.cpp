@@ -53,10 +53,10 @@ static FactorRule routingRule(Operation *op, SmallVector<std::string> words, std
     words.push_back("");
   return lettersRule(op, words, {result});
 }
-/// Padded choices are of no expert; padded rows are never looked at, except summed.
+/// Padded choices are of no expert; padded experts have rows of zeros, as an id that is of no expert has.
 static std::optional<double> neutralOf(FactorOpInterface op, unsigned operand, unsigned factor) {
   FactorRule rule = op.getFactorRule();
-  if (rule.resultHas(0, factor) || rule.factors[factor].name == "e")
+  if (rule.resultHas(0, factor))
     return std::nullopt;
   return isFloat(op->getOperand(operand)) ? 0 : -1;
 }

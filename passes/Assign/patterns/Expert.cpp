@@ -59,8 +59,9 @@ class Expert : public Pattern {
     dist::AxisList list;
     for (const dist::AxisList &axis : axes)
       list.append(axis.begin(), axis.end());
+    nn::FactorRule rule = op.getFactorRule();
     if (dispatches)
-      for (int token : op.getFactorRule().operands[0])
+      for (int token : rule.operands[0])
         llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
     choice.compute = {{experts(op), list}};
     return choice;
