@@ -112,8 +112,15 @@ struct LocalAttention {
     shape[dim] = logicalT;
     return trimmedTo(b, b.loc(), value, shape);
   }
+  /// `value` with its last dimension, features, padded with zeros, or cut, to `size`.
+  Value resized(Value value, int64_t size) {
+    SmallVector<int64_t> shape(shapeOf(value));
+    bool grows = shape.back() < size;
+    shape.back() = size;
+    return grows ? paddedTo(b, b.loc(), value, shape) : trimmedTo(b, b.loc(), value, shape);
+  }
   SmallVector<Value> range(Value localQ, bool causal, int factor) {
-    if (!causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1]))
+    if (!causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1] && logicalS == logicalT))
       return {};
     auto number = [&](int64_t n) -> Value { return arith::ConstantIntOp::create(b, b.loc(), n, 64); };
     Value start = b.isSplit(factor) ? b.blockStart(factor) : number(0);
@@ -125,25 +132,29 @@ struct LocalAttention {
 LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                        SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
-  Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
+  // The library has one size of heads: the smaller of keys' and values' gets zeros, which change no score and no other output.
+  int64_t values = shapeOf(operands[2]).back(), size = std::max(shapeOf(operands[0]).back(), values);
+  Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   auto op = AttentionOp::create(
-      builder, builder.loc(), q, local.trimmed(operands[1], 1), local.trimmed(operands[2], 1), bias,
+      builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
       local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
-  llvm::append_range(results, op.getResults());
+  results.append({local.resized(op.getO(), values), op.getLse()});
   return success();
 }
 
 LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                            SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
-  Value q = operands[0], bias = getBias() ? local.trimmed(operands[3], 4) : Value();
+  int64_t keys = shapeOf(operands[0]).back(), values = shapeOf(operands[2]).back(), size = std::max(keys, values);
+  Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
-  auto op = AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(operands[1], 1),
-                                    local.trimmed(operands[2], 1), bias, rest[0], rest[1], rest[2],
-                                    local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(),
-                                    getCausalAttr());
-  results.append({op.getDq(), paddedTo(builder, builder.loc(), op.getDk(), builder.resultType(1).getShape()),
-                  paddedTo(builder, builder.loc(), op.getDv(), builder.resultType(2).getShape())});
+  auto op = AttentionGradOp::create(
+      builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
+      local.resized(rest[0], size), rest[1], local.resized(rest[2], size), local.range(q, getCausal(), getFactorRule().find("s")),
+      getScaleAttr(), getCausalAttr());
+  results.append({local.resized(op.getDq(), keys),
+                  paddedTo(builder, builder.loc(), local.resized(op.getDk(), keys), builder.resultType(1).getShape()),
+                  paddedTo(builder, builder.loc(), local.resized(op.getDv(), values), builder.resultType(2).getShape())});
   return success();
 }
 
