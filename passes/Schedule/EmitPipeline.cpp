@@ -68,6 +68,7 @@ private:
   std::vector<IRMapping> ofMicro;
   DenseMap<Value, Value> sums;              // result of an accumulate -> what has been added so far
   DenseMap<int64_t, Operation *> receives;  // channel -> the receive of one microbatch
+  LogicalResult ok = success();
   std::map<PipelineMessage, Value> sending; // messages that have not been waited for -> tokens
 };
 
@@ -106,7 +107,10 @@ Value StageEmitter::valueIn(Value value, IRMapping &map) {
     return map.lookup(value);
   if (Operation *def = value.getDefiningOp(); def && when.lookup(def) == When::Use)
     emitIn(def, map);
-  return map.lookupOrDefault(whole.lookupOrDefault(value));
+  Value found = map.lookupOrDefault(whole.lookupOrDefault(value));
+  if (Operation *def = found.getDefiningOp(); def && def->getBlock() == &old && succeeded(ok))
+    ok = def->emitOpError("is computed in a later step of the schedule than one that uses it; another schedule or number of microbatches would do");
+  return found;
 }
 
 void StageEmitter::emitIn(Operation *op, IRMapping &map) {
@@ -204,7 +208,13 @@ LogicalResult StageEmitter::run() {
       b.clone(op, whole);
   for (size_t place = 0; place < steps.size(); ++place)
     emitStep(place);
-  emitAfter();
+  if (succeeded(ok))
+    emitAfter();
+  if (failed(ok)) {
+    block->dropAllReferences();
+    delete block;
+    return failure();
+  }
   old.dropAllReferences();
   old.erase();
   func.getBody().push_back(block);

@@ -117,12 +117,12 @@ ROUND_TRIPS = {
 def test_the_plan_travels_inside_the_model(program, tmp_path, case):
     variant, options = ROUND_TRIPS[case]
     model, out = h.MODELS / f"{variant}.onnx", tmp_path / "out.onnx"
-    h.checked(h.TESSERA, "convert", model, *options, "--format", "onnx", "-o", out)
+    h.checked(h.TESSERA, "convert", model, *options, *ADAMW, "--format", "onnx", "-o", out)
     onnx.checker.check_model(str(out))
     inputs = h.model_inputs(variant, h.input_names(variant))
     for name, array in h.onnxruntime_outputs(model, inputs).items():
         np.testing.assert_array_equal(h.onnxruntime_outputs(out, inputs)[name], array)
-    assert plan_of(out) == plan_of(model, *options)
+    assert plan_of(out) == plan_of(model, *options, *ADAMW)
     # One program, but for what it was made of.
     texts = []
     for source, extra in ((model, options), (out, ())):

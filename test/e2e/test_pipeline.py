@@ -117,7 +117,8 @@ def test_eight_stages_of_eight(tmp_path):
 @pytest.mark.parametrize("schedule", ONE_CHUNK + TWO_CHUNKS)
 def test_inference(program, tmp_path, schedule):
     inputs = h.model_inputs("gpt2", ["input_ids"])
-    compiled = program("gpt2", pipe(2, schedule, 2), TRAIN)
+    # Two microbatches under zero-bubble are refused: README, Limits.
+    compiled = program("gpt2", pipe(2, schedule, 3 if schedule == "zero-bubble" else 2), TRAIN)
     h.assert_outputs_close(compiled.infer(tmp_path / "a", inputs), program("gpt2", "1", TRAIN).infer(tmp_path / "b", inputs))
 
 

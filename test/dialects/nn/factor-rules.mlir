@@ -114,9 +114,9 @@ func.func @update(%p: tensor<2x3xf32>, %n: tensor<f32>, %s: tensor<8xf32>, %d: t
 func.func @experts(%x: tensor<5x6xf32>, %ids: tensor<5x2xi64>, %weights: tensor<5x2xf32>) {
   // CHECK-NEXT: nn.dispatch: ([a,h], [a,k], [a,k])->([e,a,h]) reduction={k} neutral(1,k)=-1 neutral(2,k)=0
   %0 = nn.dispatch %x, %ids, %weights : (tensor<5x6xf32>, tensor<5x2xi64>, tensor<5x2xf32>) -> tensor<4x5x6xf32>
-  // CHECK-NEXT: nn.combine: ([e,a,h], [a,k], [a,k])->([a,h]) reduction={e, k} neutral(1,k)=-1 neutral(2,k)=0
+  // CHECK-NEXT: nn.combine: ([e,a,h], [a,k], [a,k])->([a,h]) reduction={e, k} neutral(0,e)=0 neutral(1,k)=-1 neutral(2,k)=0
   %1 = nn.combine %0, %ids, %weights : (tensor<4x5x6xf32>, tensor<5x2xi64>, tensor<5x2xf32>) -> tensor<5x6xf32>
-  // CHECK-NEXT: nn.expert_dot: ([a,h], [e,a,h], [a,k])->([a,k]) reduction={h, e} neutral(0,h)=0 neutral(1,h)=0
+  // CHECK-NEXT: nn.expert_dot: ([a,h], [e,a,h], [a,k])->([a,k]) reduction={h, e} neutral(0,h)=0 neutral(1,e)=0 neutral(1,h)=0
   %2 = nn.expert_dot %x, %0, %ids : (tensor<5x6xf32>, tensor<4x5x6xf32>, tensor<5x2xi64>) -> tensor<5x2xf32>
   return
 }

@@ -54,7 +54,7 @@ func.func @owned(%x: tensor<8x6xf32> {nn.name = "x"}, %ids: tensor<8x2xi64> {nn.
 // Products with the columns and rows of experts split: what the row product leaves partial is combined first, and then reduced, a row for each token
 // and not for each expert as well.
 // CHECK-LABEL: func.func @reduced_late
-// CHECK: %[[Y:.*]] = nn.contract {{.*}} -> tensor<4x8x6xf32>
+// CHECK: %[[Y:.*]] = nn.contract {{.*}}"row", ["t"]{{.*}} -> tensor<4x8x6xf32>
 // CHECK-NEXT: %[[OUT:.*]] = nn.combine %[[Y]]
 // CHECK-NEXT: dist.collective all_reduce %[[OUT]] over <"t"=2> shape [8, 6]
 dist.mesh @mesh = <["t"=2]>
