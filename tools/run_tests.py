@@ -74,7 +74,10 @@ def run_gtests(tally, build, folder, env):
 
 
 def run_e2e(tally, build, folder, env):
+    # Compiling is one thread's work, so tests run beside each other; a program's ranks are few.
+    workers = min(len(os.sched_getaffinity(0)), 8)
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-rs",
+               "-n", str(workers), "--dist", "worksteal",
                f"--junitxml={folder / 'e2e.xml'}", f"--basetemp={folder / 'tmp'}", "test/e2e"]
     run_reporting(tally, "e2e", command, folder / "e2e.xml", env=env)
 

@@ -5,9 +5,10 @@ import harness
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory):
-    """program(variant, mesh, options): the compiled model, from a cache."""
-    return harness.Compiler(tmp_path_factory.mktemp("programs"))
+def program(tmp_path_factory, worker_id):
+    """program(variant, mesh, options): the compiled model, from a cache that all workers share."""
+    base = tmp_path_factory.getbasetemp()
+    return harness.Compiler((base if worker_id == "master" else base.parent) / "programs")
 
 
 def pytest_collection_modifyitems(config, items):

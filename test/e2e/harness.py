@@ -1,4 +1,6 @@
 """Runs the compiler and the executables that it writes; the tables of models and meshes that all end-to-end tests share."""
+import fcntl
+import hashlib
 import json
 import os
 import pathlib
@@ -171,21 +173,23 @@ class Program:
 
 
 class Compiler:
-    """Compiles every combination of model and options once in a session."""
+    """Compiles every combination of model and options once, for all processes that run tests."""
 
     def __init__(self, folder):
-        self.folder, self.programs = folder, {}
+        self.folder = folder
 
     def __call__(self, variant, mesh="1", options=(), model=None):
         flags, ranks = (ALL_MESHES | PIPES | EXPERT_MESHES)[mesh]
-        key = (variant, mesh, tuple(options), model)
-        if key not in self.programs:
-            path = self.folder / f"{len(self.programs)}-{variant}-{mesh}" / "program"
-            path.parent.mkdir(parents=True)
-            checked(TESSERA, "compile", model or MODELS / f"{variant}.onnx", "-o", path, *bindings(variant), *flags,
-                    *options)
-            self.programs[key] = Program(path, ranks)
-        return self.programs[key]
+        key = hashlib.sha256(repr((options, str(model))).encode()).hexdigest()[:8]
+        folder = self.folder / f"{variant}-{mesh}-{key}"
+        folder.mkdir(parents=True, exist_ok=True)
+        with open(folder / "lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not (folder / "done").exists():
+                checked(TESSERA, "compile", model or MODELS / f"{variant}.onnx", "-o", folder / "program",
+                        *bindings(variant), *flags, *options)
+                (folder / "done").touch()
+        return Program(folder / "program", ranks)
 
 
 def reference(variant):

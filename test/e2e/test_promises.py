@@ -190,7 +190,8 @@ def test_gradients_travel_beside_the_backward(program, tmp_path):
     assert overlapping >= 2 * steps, "on each of two ranks at least one all-reduce a step"
 
 
-@pytest.mark.parametrize("variant", h.FAMILIES)
+@pytest.mark.parametrize("variant", [
+    pytest.param(v, marks=() if v in ("gpt2", "bert", "vit", "t5", "mixtral") else pytest.mark.whole) for v in h.FAMILIES])
 def test_packing_is_tight(variant):
     """Offsets waste at most 2 % of the largest sum of live bytes."""
     worst = 0

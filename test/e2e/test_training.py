@@ -39,14 +39,14 @@ def train(program, variant, folder, *options, mpi=False, steps=STEPS):
 
 def mesh_cases():
     sample = {(m, "1", False) for m in MODELS}
-    sample |= {("gpt2", mesh, False) for mesh in (*h.MESHES, *h.MICRO)} | {("gpt2", "dp2tp2", True)}
+    sample |= {("gpt2", mesh, False) for mesh in ("1", "tp4", "dp2tp2", *h.MICRO)} | {("gpt2", "dp2tp2", True)}
     sample |= {(m, "dp2tp2", True) for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "tp2", False)}
     sample |= {("gpt2", mesh, False) for mesh in h.UNEVEN}
     sample |= {("llama", "tp3", False), ("llama", "tp4", False), ("vit", "dp3", False)}
-    sample |= {("mlp", f"dp2zero{s}", False) for s in (1, 2, 3)} | {("gpt2", mesh, False) for mesh in h.ZERO}
-    sample |= {(m, "dp2tp2zero3", m == "llama") for m in ("llama", "bert", "vit")} | {("gpt2_fresh", "dp2zero3", False)}
+    sample |= {("mlp", f"dp2zero{s}", False) for s in (1, 2, 3)} | {("gpt2", mesh, False) for mesh in ("dp2tp2zero1", "dp3zero2", "dp2zero3", "dp2micro2zero2", "dp2micro2zero3")}
+    sample |= {(m, "dp2tp2zero3", m == "llama") for m in ("llama", "vit")} | {("gpt2_fresh", "dp2zero3", False)}
     sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
-    sample |= {("mixtral", mesh, False) for mesh in (*h.EXPERT_MESHES, "tp2")} | {("mixtral", "dp2ep2", True)}
+    sample |= {("mixtral", mesh, False) for mesh in ("ep2tp2", "dp2ep2zero3", "tp2")} | {("mixtral", "dp2ep2", True)}
     sample |= {("qwen2moe", "ep4", False), ("olmoe", "dp2ep2zero3", False)}
     for variant in MODELS:
         for mesh, (_, ranks) in h.meshes_of(variant, h.ALL_MESHES).items():
