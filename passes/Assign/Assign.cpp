@@ -228,8 +228,13 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (dim < 0 || dim >= type.getRank())
           return error(plan, rule.at) << "input \"" << name.getValue() << "\" has " << type.getRank()
                                       << " dimensions and no dimension " << rule.dim;
-        for (const std::string &axis : rule.axes)
+        for (const std::string &axis : rule.axes) {
+          for (auto [d, axes] : llvm::enumerate(splits))
+            if (llvm::is_contained(axes, axis))
+              return error(plan, rule.at) << "axis \"" << axis << "\" splits dimension " << d << " of input \"" << name.getValue()
+                                          << "\" already; an axis splits one dimension, so give dimension " << dim << " another";
           splits[dim].push_back(axis);
+        }
       }
       if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)

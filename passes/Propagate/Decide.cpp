@@ -10,6 +10,7 @@ using dist::Layout;
 
 FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Location loc) const {
   Placement placement = whole(value);
+  AxisList all;
   size_t k = 0;
   for (auto [d, dim] : llvm::enumerate(atoms.of(value))) {
     if (d < splits.size() && !dim.empty())
@@ -24,6 +25,11 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
         auto axes = mesh.resolve({AxisRef{name.str(), 1, 0}}, why);
         if (!axes)
           return emitError(loc) << why;
+        for (const AxisRef &axis : *axes) {
+          if (dist::overlapsAny(axis, all))
+            return emitError(loc) << "dist.split names axis \"" << name.getValue() << "\" twice; an axis splits one dimension of a value";
+          all.push_back(axis);
+        }
         placement.atoms[k].append(axes->begin(), axes->end());
       }
     k += dim.size();

@@ -9,6 +9,7 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/glob.toml" 2>&1 | FileCheck %s --check-prefix=GLOB
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/applies.toml" 2>&1 | FileCheck %s --check-prefix=APPLIES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/dim.toml" 2>&1 | FileCheck %s --check-prefix=DIM
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/twice.toml" 2>&1 | FileCheck %s --check-prefix=TWICE
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/missing.toml" 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/good.toml dp=3" 2>&1 | FileCheck %s --check-prefix=TWOSIZES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="tp=2" 2>&1 | FileCheck %s --check-prefix=NOPAIR
@@ -127,6 +128,19 @@ data = 2
 [[input]]
 match = "*"
 dim = 2
+axes = ["data"]
+
+# TWICE: twice.toml:7:1: error: axis "data" splits dimension 0 of input "x" already; an axis splits one dimension, so give dimension 1 another
+//--- twice.toml
+[mesh]
+data = 2
+[[input]]
+match = "*"
+dim = 0
+axes = ["data"]
+[[input]]
+match = "*"
+dim = 1
 axes = ["data"]
 
 # MISSING: error: {{.*}}missing.toml:{{.*}}could not be opened

@@ -160,9 +160,13 @@ private:
         continue;
       auto &dims = way.inputs[i];
       dims.assign(rule.operands[i].size(), {});
+      // An axis splits one dimension: of a causal bias, that of queries or that of keys.
+      std::set<int> taken;
       for (auto [d, f] : llvm::enumerate(rule.operands[i]))
         if (auto it = splits.find(f); it != splits.end())
-          dims[d] = it->second;
+          for (int axis : it->second)
+            if (taken.insert(axis).second)
+              dims[d].push_back(axis);
     }
     return way;
   }
