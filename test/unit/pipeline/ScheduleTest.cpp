@@ -2,6 +2,7 @@
 // of them.
 #include "passes/Pipeline/Schedule.h"
 #include <gtest/gtest.h>
+#include <map>
 #include <set>
 #include <tuple>
 
@@ -78,6 +79,23 @@ TEST(Schedule, ZeroBubbleIdlesOnlyWhileItFills) {
     for (double live : result.live)
       EXPECT_LE(live, stages);
   }
+}
+
+// A parameter that both chunks of a stage use (a tied table) has one gradient there, added up in the earlier
+// chunk's step.
+TEST(Schedule, ZeroBubbleHasALaterChunksWeightsFirst) {
+  const Schedule &schedule = *findSchedule("zero-bubble");
+  for (int64_t stages : {1, 2, 3, 4, 8})
+    for (int64_t micro : {1, 2, 3, 4, 7, 8, 16})
+      for (const auto &steps : schedule.order(shapeOf(schedule, stages, micro))) {
+        std::map<int64_t, std::set<int64_t>> done; // microbatch -> chunks
+        for (const Step &step : steps)
+          if (step.work == Work::Weight) {
+            EXPECT_TRUE(done[step.micro].empty() || *done[step.micro].rbegin() > step.chunk)
+                << stages << " stages, microbatch " << step.micro << " of " << micro;
+            done[step.micro].insert(step.chunk);
+          }
+      }
 }
 
 TEST(Schedule, RefusesShapesThatItCannotServe) {
