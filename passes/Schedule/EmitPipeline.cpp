@@ -77,6 +77,11 @@ private:
 void StageEmitter::classify() {
   DenseSet<Operation *> varies; // with the microbatch
   for (Operation &op : old) {
+    // Equal constants are one, whatever each was part of.
+    if (op.hasTrait<OpTrait::ConstantLike>()) {
+      when[&op] = When::Before;
+      continue;
+    }
     auto part = PipelinePart::of(&op);
     bool after = part && part->work == PipelineWork::Update, inStep = false, micro = readsMicro(&op);
     if (auto receive = dyn_cast<dist::RecvOp>(op))

@@ -10,6 +10,7 @@ module attributes {dist.micro = 2 : i64, dist.pipeline = {axis = "pipe", schedul
 
   // A stage waits for a send once the other has received it, not at the same moment: each could be waiting for the other.
   // CHECK-LABEL: func.func @train_stage0
+  // CHECK: %[[ZERO:.*]] = nn.constant
   // CHECK: dist.step "forward" chunk 0 micro 0
   // CHECK: %[[A:.*]] = dist.send_start {{.*}} to 1 channel 0
   // CHECK-NEXT: dist.step "forward" chunk 0 micro 1
@@ -21,7 +22,10 @@ module attributes {dist.micro = 2 : i64, dist.pipeline = {axis = "pipe", schedul
   // CHECK: dist.step "backward" chunk 0 micro 1
   // CHECK-NEXT: dist.recv from 1 channel 1
   // CHECK: dist.step "update"
+  // Constants are before all steps, also where folding gave one of a step to what follows all of them (the norm).
+  // CHECK: %[[NORM:.*]] = dist.collective all_reduce %[[ZERO]] over <"pipe"=2>
   func.func @train_stage0(%a: tensor<8xf32>) attributes {dist.program = "train", dist.stage = 0 : i64} {
+    %zero = nn.constant {dist.chunk = 0 : i64, dist.work = "forward"} dense<0.0> : tensor<f32> : tensor<f32>
     %v = nn.read @v : tensor<8xf32>
     %x = nn.mul %a, %v {dist.chunk = 0 : i64, dist.work = "forward"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     dist.send %x to 1 channel 0 {dist.chunk = 0 : i64, dist.work = "forward"} : tensor<8xf32>
@@ -29,6 +33,7 @@ module attributes {dist.micro = 2 : i64, dist.pipeline = {axis = "pipe", schedul
     %g = nn.mul %c, %a {dist.chunk = 0 : i64, dist.work = "weight"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %sum = dist.accumulate %g {dist.chunk = 0 : i64, dist.work = "weight"} : tensor<8xf32>
     nn.assign @v, %sum {dist.chunk = 0 : i64, dist.work = "update"} : tensor<8xf32>
+    %norm = dist.collective all_reduce %zero over <"pipe"=2> shape [] reduce sum {dist.chunk = 0 : i64, dist.over_stages, dist.work = "update"} : tensor<f32> -> tensor<f32>
     return
   }
 
