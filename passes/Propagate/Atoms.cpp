@@ -1,4 +1,6 @@
 #include "passes/Propagate/Atoms.h"
+#include "dialects/dist/Dist.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -133,9 +135,41 @@ bool Atoms::refine(Operation *reshape) {
   return changed;
 }
 
-FailureOr<Atoms> Atoms::analyse(ModuleOp module) {
+void Atoms::refineAll() {
+  for (bool changed = true; changed;) {
+    changed = false;
+    for (Operation *reshape : reshapes)
+      changed |= refine(reshape);
+  }
+}
+
+bool Atoms::cutMicrobatches(ModuleOp module, int64_t micro) {
+  for (auto func : module.getOps<func::FuncOp>())
+    for (BlockArgument arg : func.getArguments()) {
+      auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split");
+      for (int d = 0, e = splits ? splits.size() : 0; d < e; ++d) {
+        if (!llvm::is_contained(cast<ArrayAttr>(splits[d]).getAsValueRange<StringAttr>(), dist::kMicroAxis))
+          continue;
+        int root = find(nodes.at({arg.getAsOpaquePointer(), d}));
+        int64_t rows = extents[root] / micro;
+        // A batch of one row has nothing left to split.
+        auto isCoarser = [&](int64_t other) { return other > rows || rows % other != 0; };
+        if (extents[root] % micro != 0 || rows == 1 || llvm::any_of(breaks[root], isCoarser))
+          return false;
+        breaks[root].insert(rows);
+        microClasses.insert(root);
+      }
+    }
+  size_t barriersBefore = barriers.size();
+  refineAll();
+  return barriers.size() == barriersBefore && llvm::all_of(microClasses, [&](int root) {
+           return *breaks[root].rbegin() == extents[root] / micro;
+         });
+}
+
+FailureOr<Atoms> Atoms::analyse(ModuleOp module, int64_t micro) {
   Atoms atoms;
-  SmallVector<Operation *> reshapes, factorOps;
+  SmallVector<Operation *> factorOps;
   for (auto variable : module.getOps<nn::VariableOp>()) {
     atoms.variables[variable.getSymName()] = variable;
     auto type = cast<RankedTensorType>(variable.getType());
@@ -157,16 +191,15 @@ FailureOr<Atoms> Atoms::analyse(ModuleOp module) {
     if (failed(atoms.visit(op)))
       return WalkResult::interrupt();
     if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op))
-      (factorOp.getFactorRule().isReshape ? reshapes : factorOps).push_back(op);
+      (factorOp.getFactorRule().isReshape ? atoms.reshapes : factorOps).push_back(op);
     return WalkResult::advance();
   });
   if (result.wasInterrupted())
     return failure();
-  for (bool changed = true; changed;) {
-    changed = false;
-    for (Operation *reshape : reshapes)
-      changed |= atoms.refine(reshape);
-  }
+  atoms.refineAll();
+  if (micro > 1)
+    if (Atoms cut = atoms; cut.cutMicrobatches(module, micro))
+      atoms = cut;
   for (int n = 0, e = atoms.parent.size(); n < e; ++n) {
     int root = atoms.find(n);
     if (root != n || atoms.extents[n] == 1)
@@ -181,7 +214,7 @@ FailureOr<Atoms> Atoms::analyse(ModuleOp module) {
     sizes.push_back(high);
     atoms.sizes[n] = sizes;
   }
-  for (Operation *reshape : reshapes)
+  for (Operation *reshape : atoms.reshapes)
     if (!atoms.isBarrier(reshape))
       for (auto [a, b] : llvm::zip_equal(atoms.flat(reshape->getOperand(0)), atoms.flat(reshape->getResult(0))))
         atoms.joined.unionSets({a.cls, a.index}, {b.cls, b.index});
@@ -242,6 +275,11 @@ AtomId Atoms::representative(AtomId atom) const {
 bool Atoms::unsplitSomewhere(AtomId atom) const {
   AtomId one = representative(atom);
   return unsplit.contains({one.cls, one.index});
+}
+
+bool Atoms::isMicro(AtomId atom) const {
+  AtomId one = representative(atom);
+  return llvm::any_of(microClasses, [&](int root) { return representative({root, 0}) == one; });
 }
 
 int64_t Atoms::size(AtomId atom) const { return sizes.at(atom.cls)[atom.index]; }

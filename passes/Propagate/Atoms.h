@@ -27,8 +27,8 @@ struct AtomId {
 
 class Atoms {
 public:
-  /// Analyses every function and variable of the module. Reports operators it cannot understand.
-  static mlir::FailureOr<Atoms> analyse(mlir::ModuleOp module);
+  /// Analyses every function and variable of the module, which runs `micro` microbatches. Reports operators it cannot understand.
+  static mlir::FailureOr<Atoms> analyse(mlir::ModuleOp module, int64_t micro = 1);
 
   /// The atoms of each dimension of a value; none for extent 1.
   llvm::SmallVector<llvm::SmallVector<AtomId, 1>> of(mlir::Value value) const;
@@ -41,6 +41,9 @@ public:
   AtomId representative(AtomId atom) const;
   /// Whether some operator must have this atom whole.
   bool unsplitSomewhere(AtomId atom) const;
+  /// Whether this atom tells microbatches apart: the major one of a batch that they divide. What is minor to it is a batch like that of a
+  /// single microbatch, on which axes come and go without moving rows from one microbatch to another.
+  bool isMicro(AtomId atom) const;
   /// Atoms that this reshape cannot follow; they must be whole at it.
   bool isBarrier(mlir::Operation *reshape) const { return barriers.contains(reshape); }
 
@@ -50,11 +53,16 @@ private:
   void unite(int a, int b);
   mlir::LogicalResult visit(mlir::Operation *op);
   bool refine(mlir::Operation *reshape);
+  void refineAll();
+  /// Cuts the dimensions that are split into microbatches; false if one of them cannot be.
+  bool cutMicrobatches(mlir::ModuleOp module, int64_t micro);
   llvm::SmallVector<llvm::SmallVector<AtomId, 1>> lookup(void *key, unsigned rank) const;
 
+  llvm::SmallVector<mlir::Operation *> reshapes;
   llvm::DenseMap<std::pair<void *, int>, int> nodes;
   llvm::SmallVector<int> parent;
   llvm::SmallVector<int64_t> extents;
+  std::set<int> microClasses;                                  // roots whose major atom tells microbatches apart
   llvm::DenseMap<int, llvm::SmallVector<int64_t>> sizes;       // root -> atom sizes, major to minor
   llvm::DenseMap<int, std::set<int64_t>> breaks;               // root -> trailing products strictly inside
   llvm::EquivalenceClasses<std::pair<int, int>> joined;

@@ -13,9 +13,10 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
   AxisList all;
   size_t k = 0;
   for (auto [d, dim] : llvm::enumerate(atoms.of(value))) {
+    size_t first = dim.size() > 1 && atoms.isMicro(dim[0]) ? 1 : 0;
     if (d < splits.size() && !dim.empty())
       for (auto name : cast<ArrayAttr>(splits[d]).getAsRange<StringAttr>()) {
-        // A dimension that reshapes cut is split at its major atom.
+        // A dimension that reshapes cut is split at its major atom, behind that of microbatches.
         if (name.getValue() == dist::kMicroAxis) {
           if (micro > 1)
             placement.atoms[k].push_back({name.str(), 1, micro});
@@ -30,7 +31,7 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
             return emitError(loc) << "dist.split names axis \"" << name.getValue() << "\" twice; an axis splits one dimension of a value";
           all.push_back(axis);
         }
-        placement.atoms[k].append(axes->begin(), axes->end());
+        placement.atoms[k + first].append(axes->begin(), axes->end());
       }
     k += dim.size();
   }

@@ -97,8 +97,11 @@ static int64_t smallestPrime(int64_t n) {
 
 void Assignment::spread(const OpAtoms &op, int factor, ArrayRef<AxisRef> list, const Atoms &atoms) {
   SmallVector<int> eligible, all;
+  int micro = -1;
   for (auto [i, f] : llvm::enumerate(op.factors))
-    if (f.factor == factor) {
+    if (f.factor == factor && atoms.isMicro(f.atom)) {
+      micro = i;
+    } else if (f.factor == factor) {
       all.push_back(i);
       if (!atoms.unsplitSomewhere(f.atom))
         eligible.push_back(i);
@@ -109,6 +112,10 @@ void Assignment::spread(const OpAtoms &op, int factor, ArrayRef<AxisRef> list, c
   for (AxisRef rest : list) {
     if (used(rest))
       return;
+    if (micro >= 0 && rest.name == dist::kMicroAxis) {
+      axes[micro].push_back(rest);
+      continue;
+    }
     // Prime by prime: an atom that is full passes the rest of the axis on to the next; the last one takes it padded where
     // that still shortens the blocks.
     while (rest.size > 1 && at < eligible.size()) {

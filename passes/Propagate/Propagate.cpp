@@ -32,7 +32,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
     if (zero.stage >= 3 && zero.regather)
       for (auto func : module.getOps<func::FuncOp>())
         recomputeFromParameters(func);
-    FailureOr<Atoms> atoms = Atoms::analyse(module);
+    FailureOr<Atoms> atoms = Atoms::analyse(module, micro);
     if (failed(atoms))
       return signalPassFailure();
     Propagation propagation(module, mesh, micro, *atoms, zero);

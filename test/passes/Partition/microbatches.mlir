@@ -4,7 +4,7 @@
 // CHECK-LABEL: func.func @train
 // CHECK-SAME: %[[X:[a-z0-9]+]]: tensor<6x8xf32>
 // CHECK: %[[LOOP:.*]]:2 = dist.loop times 3 iter_args({{.*}} : tensor<f32>, {{.*}} : tensor<8x4xf32>) {
-// CHECK-DAG: dist.slice %[[X]] over <"micro"=3> shape [6, 8] split 0 : tensor<6x8xf32> -> tensor<2x8xf32>
+// CHECK-DAG: dist.slice %[[X]] over <"micro"=3> shape [3, 2, 8] split 0 : tensor<6x8xf32> -> tensor<2x8xf32>
 // CHECK-NOT: dist.collective
 // CHECK: dist.yield
 // CHECK: }
