@@ -32,7 +32,7 @@ RECIPES = {
     "--tp 4 --sp-mode megatron": ("gpt2", "vit"),
     "--dp 2 --tp 3 --sp-mode megatron": ("gpt2",),
     "--pp 2 --microbatches 2": ("vit",),
-    "--pp 2 --pp-schedule gpipe --microbatches 2 --tp 4 --tp-mode 2d": (),  # fails: BERT is refused at its tied head (README, Limits)
+    "--pp 2 --pp-schedule gpipe --microbatches 2 --tp 4 --tp-mode 2d": ("bert",),
     "--pp 2 --pp-schedule interleaved --microbatches 2 --sp 2": ("gpt2",),
     "--pp 2 --pp-schedule zero-bubble --microbatches 2 --dp 2 --zero 3": ("llama",),
     "--ep 2": ("olmoe",),
@@ -44,7 +44,9 @@ RECIPES = {
     "--ep 2 --sp 2": ("olmoe",),
     "--ep 2 --tp 2 --sp-mode megatron": ("qwen2moe",),
     "--ep 2 --tp 4 --tp-mode 2d --zero 1": ("mixtral",),
-    "--ep 2 --microbatches 2": (),  # fails: refused (README, Limits)
+    "--ep 2 --microbatches 2": (),
+    "--dp 2 --ep 2 --tp 2 --microbatches 2": ("qwen2moe",),
+    "--pp 2 --ep 2 --microbatches 2": ("olmoe",),
 }
 # The mlp has no sequence, and three layers: too few for two chunks on each of two stages.
 NOT_OF_MLP = ("--sp", "interleaved", "zero-bubble")

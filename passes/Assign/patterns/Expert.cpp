@@ -50,19 +50,15 @@ class Expert : public Pattern {
   }
   Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
     Choice choice;
-    bool dispatches = mlir::isa<nn::DispatchOp>(op);
-    // Tokens are where the router's choices are; experts are split over what is left of the axes.
-    if (dispatches || mlir::isa<nn::CombineOp>(op))
-      choice.lead = 1;
-    if (mlir::isa<nn::CombineOp>(op))
-      return choice;
     dist::AxisList list;
     for (const dist::AxisList &axis : axes)
       list.append(axis.begin(), axis.end());
-    nn::FactorRule rule = op.getFactorRule();
-    if (dispatches)
-      for (int token : rule.operands[0])
+    // Tokens are where the router's choices are; experts are split over what is left of the axes.
+    if (mlir::isa<nn::DispatchOp, nn::CombineOp>(op)) {
+      choice.lead = 1;
+      for (int token : op.getFactorRule().operands[1])
         llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
+    }
     choice.compute = {{experts(op), list}};
     return choice;
   }
