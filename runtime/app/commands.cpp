@@ -82,6 +82,7 @@ std::string helpText(const Description &description, const std::string &name) {
           "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
           "  --threads N                  threads a rank (this host's cores over its ranks)\n"
           "  --device-memory SIZE         refuse to start when a rank needs more\n"
+          "  --comm nccl|host             how GPUs exchange data (nccl)\n"
           "  --stats FILE.json            measured figures, in the shape of info --json\n"
           "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
           "  --profile                    print where the time of a step goes\n"

@@ -10,13 +10,13 @@ namespace tessera::rt {
 struct CommandContext {
   const Description &description;
   const Options &options;
-  const DeviceMaker &makeDevice;
+  const Platform &platform;
 };
 
-/// Makes devices for a program, whose target it checks.
-using DeviceChooser = std::function<DeviceMaker(const Description &)>;
+/// The platform for a program, whose target it checks.
+using PlatformChooser = std::function<Platform(const Description &, const Options &)>;
 /// The command line of an executable; returns its exit status. Never throws. include/tessera-rt/main.h has the ways in.
-int runExecutable(int argc, char **argv, std::string_view description, const DeviceChooser &choose);
+int runExecutable(int argc, char **argv, std::string_view description, const PlatformChooser &choose);
 
 /// `train`: every rank calls it, inside of `launch`.
 void runTrain(const CommandContext &context, Transport &transport);

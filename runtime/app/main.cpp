@@ -1,7 +1,6 @@
 // The command line of a produced executable.
 #include "runtime/app/commands.h"
 #include "runtime/comm/launch.h"
-#include "runtime/comm/mpi/mpi.h"
 #include "runtime/storage/file.h"
 
 #include <csignal>
@@ -28,12 +27,12 @@ void installSignalHandlers() {
 /// Prints the error once, also where a launcher started several processes.
 void fail(const std::string &message) noexcept {
   try {
-    if (underMpi()) {
-      runMpi([&](Transport &transport) { Engine(transport).agree(message); });
+    if (underLauncher()) {
+      runProcess([&](Transport &transport) { Engine(transport).agree(message); });
       return;
     }
   } catch (const std::exception &) {
-    // MPI does not start: then every process says it.
+    // The ranks do not come together: then every process says it.
   }
   std::fprintf(stderr, "error: %s\n", message.c_str());
 }
@@ -44,8 +43,8 @@ int print(const std::string &text) {
     if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
       throw Error("cannot write to standard output");
   };
-  if (underMpi())
-    return runMpi([&](Transport &transport) {
+  if (underLauncher())
+    return runProcess([&](Transport &transport) {
       if (transport.rank() == 0)
         put();
     });
@@ -54,18 +53,18 @@ int print(const std::string &text) {
 }
 
 int run(const std::vector<std::string> &arguments, const std::string &name, std::string_view text,
-        const DeviceChooser &choose) {
+        const PlatformChooser &choose) {
   Options options = parseOptions(arguments);
   Description description = parseDescription(text);
   if (options.command == Options::Command::Help)
     return print(helpText(description, name));
-  DeviceMaker makeDevice;
-  CommandContext context{description, options, makeDevice};
+  Platform platform;
+  CommandContext context{description, options, platform};
   if (options.command == Options::Command::Info)
     return print(describeProgram(context));
   if (options.command == Options::Command::Train)
     checkOptimizerOptions(description, options);
-  makeDevice = choose(description);
+  platform = choose(description, options);
   auto command = options.command == Options::Command::Train ? runTrain : runInfer;
   int status = launch(description.mesh.size(), [&](Transport &transport) { command(context, transport); });
   removeUnfinishedFiles();
@@ -74,7 +73,7 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
 
 } // namespace
 
-int runExecutable(int argc, char **argv, std::string_view description, const DeviceChooser &choose) {
+int runExecutable(int argc, char **argv, std::string_view description, const PlatformChooser &choose) {
   installSignalHandlers();
   try {
     return run({argv + 1, argv + argc}, argc > 0 ? argv[0] : "program", description, choose);

@@ -82,6 +82,12 @@ const std::vector<Option> &optionTable() {
       {"trace", run, true, [](O o, S v) { o.trace = v; }},
       {"profile", run, false, [](O o, S) { o.profile = true; }},
       {"device-memory", run, true, [](O o, S v) { o.deviceMemory = parseSize(v, "--device-memory"); }},
+      {"comm", run, true,
+       [](O o, S v) {
+         if (v != "nccl" && v != "host")
+           throw UsageError("--comm is nccl or host, not '" + v + "'");
+         o.communication = v;
+       }},
       {"json", info, false, [](O o, S) { o.json = true; }},
       {"program", info, true, [](O o, S v) { o.program = v; }},
       {"input", infer, true, [](O o, S v) { o.inputs.push_back(parseAssignment(v, "--input")); }},

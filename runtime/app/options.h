@@ -31,6 +31,8 @@ struct Options {
   bool profile = false;
   int threads = 0;
   std::optional<int64_t> deviceMemory;
+  /// Of a program for GPUs: `nccl` or `host`; empty: nccl where there are several ranks.
+  std::string communication;
 
   // info
   bool json = false;

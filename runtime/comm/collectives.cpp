@@ -1,25 +1,13 @@
 // See collectives.h: the execution.
 #include "runtime/comm/collectives.h"
 
+#include "runtime/comm/collective_views.h"
+
 #include <algorithm>
 #include <cstring>
 
 namespace tessera::rt {
 namespace {
-
-/// Bytes in memory, `run` of them together every `stride`: one block of an array cut along a dimension.
-struct View {
-  char *base = nullptr;
-  int64_t bytes = 0;
-  int64_t run = 0, stride = 0;
-
-  /// The part from byte `begin` on, of a view without gaps.
-  char *at(int64_t begin) const { return base + begin; }
-};
-
-View contiguous(const void *base, int64_t bytes) {
-  return {static_cast<char *>(const_cast<void *>(base)), bytes, std::max<int64_t>(bytes, 1), 0};
-}
 
 /// Copies bytes [fromBegin, fromBegin + count) of one view to those from `toBegin` on of another.
 void copy(const View &from, int64_t fromBegin, const View &to, int64_t toBegin, int64_t count) {
@@ -64,8 +52,6 @@ public:
 private:
   int rankOf(int64_t member) const { return collective.group.ranks[member]; }
 
-  int64_t numDims() const { return int64_t(size.shape.size()); }
-
   /// Elements [first(i), first(i + 1)) are chunk i of an array that n need not divide.
   int64_t first(int64_t chunk) const {
     int64_t elements = size.elements();
@@ -76,20 +62,8 @@ private:
                       (first(i + 1) - first(i)) * size.elementBytes);
   }
 
-  /// Block i of `in` cut along `split`.
-  View cut(int64_t i) const {
-    int64_t run = size.product(size.split, numDims()) / n * size.elementBytes;
-    return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n,
-            std::max<int64_t>(run, 1), n * run};
-  }
-  /// Block i of `out`, joined along `concat`; every block has the extents of `in` with `split` divided by
-  /// `parts`.
-  View joined(int64_t i, int64_t parts) const {
-    int64_t run = size.product(size.concat, numDims()) * size.elementBytes;
-    if (size.split >= size.concat)
-      run /= parts;
-    return {static_cast<char *>(out) + i * run, size.bytes() / parts, std::max<int64_t>(run, 1), n * run};
-  }
+  View cut(int64_t i) const { return cutBlock(size, in, i); }
+  View joined(int64_t i, int64_t parts) const { return joinedBlock(size, out, i, parts); }
 
   /// Scratch memory of the s-th message of this segment, counted from 0.
   View receiveStage(int64_t s, int64_t bytes) const { return contiguous(scratch + s * segment, bytes); }

@@ -49,6 +49,8 @@ struct Collective {
   int64_t inBytes() const { return size.bytes(); }
   int64_t outBytes() const;
   int64_t scratchBytes() const { return collectiveScratchBytes(size); }
+  /// Bytes that this rank sends; over the group they add up to collectiveSentBytes.
+  int64_t sentBytes() const;
 };
 
 /// The kind of a name such as `all_reduce`. Throws Error for another name.

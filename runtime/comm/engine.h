@@ -47,6 +47,9 @@ public:
   /// What this rank has sent; only while no collective is under way.
   const SentCounters &sent() const { return transport.sent(); }
   void resetSent() { transport.resetSent(); }
+  /// See Transport::count and check; only while nothing is under way here.
+  void count(std::string_view axes, std::string_view kind, int64_t bytes) { transport.count(axes, kind, bytes); }
+  void check() { transport.check(); }
   void setObserver(Observer observer);
 
   /// Hands a collective to the communication thread. It and its buffers must stay until the token has been

@@ -3,6 +3,7 @@
 
 #include "runtime/comm/agreed_error.h"
 #include "runtime/comm/mpi/mpi.h"
+#include "runtime/comm/tcp/tcp.h"
 #include "runtime/comm/threads/threads.h"
 
 #include <cstdio>
@@ -33,17 +34,25 @@ bool underMpi() {
   return false;
 }
 
+bool underLauncher() { return underMpi() || underTcp(); }
+
+int runProcess(const std::function<void(Transport &)> &body) {
+  if (!underMpi())
+    return runTcp(body);
+  undoDefaultBinding();
+  return runMpi(body);
+}
+
 int launch(int64_t ranks, const std::function<void(Transport &)> &body) {
   try {
-    if (!underMpi()) {
+    if (!underLauncher()) {
       runThreads(int(ranks), body);
       return 0;
     }
-    undoDefaultBinding();
-    return runMpi([&](Transport &transport) {
+    return runProcess([&](Transport &transport) {
       if (transport.size() != ranks)
         throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ",
-                          transport.size(), "; use mpirun -n ", ranks, ", or no mpirun at all");
+                          transport.size(), "; use ", underMpi() ? "mpirun -n " : "WORLD_SIZE=", ranks, ", or no launcher at all");
       body(transport);
     });
   } catch (const std::exception &error) {

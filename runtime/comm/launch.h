@@ -11,7 +11,13 @@ namespace tessera::rt {
 /// Whether an MPI launcher (mpirun, or a batch system through PMI) started this process.
 bool underMpi();
 
-/// Runs `body` once for each of `ranks` ranks: in this process' rank under an MPI launcher, otherwise in one
+/// Whether this process is one of several ranks, by MPI or by the variables of torchrun.
+bool underLauncher();
+
+/// Runs `body` for this process' rank, under a launcher. See runMpi and runTcp.
+int runProcess(const std::function<void(Transport &)> &body);
+
+/// Runs `body` once for each of `ranks` ranks: in this process' rank under a launcher, otherwise in one
 /// thread each. When a rank throws, one line `error: ...` is printed and every rank ends: under MPI by
 /// MPI_Abort, else the result is 1. A number of ranks other than the launcher's is an error. Returns the exit
 /// status of the process, 0 or 1.

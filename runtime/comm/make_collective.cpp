@@ -65,6 +65,31 @@ int64_t Collective::outBytes() const {
   }
 }
 
+int64_t Collective::sentBytes() const {
+  int64_t n = size.ranks, others = n - 1, me = group.index, elements = size.elements();
+  switch (size.kind) {
+  case CollectiveKind::AllReduce: {
+    int64_t mine = (elements / n + (me < elements % n)) * size.elementBytes;
+    return size.bytes() - mine + others * mine;
+  }
+  case CollectiveKind::AllGather:
+    return others * size.bytes();
+  case CollectiveKind::ReduceScatter:
+  case CollectiveKind::AllToAll:
+    return size.bytes() - size.bytes() / n;
+  case CollectiveKind::Broadcast:
+    return (me + n - root) % n + 1 < n ? size.bytes() : 0;
+  case CollectiveKind::Reduce:
+    return me == root ? 0 : size.bytes();
+  case CollectiveKind::Permute:
+    break;
+  }
+  int64_t sum = 0;
+  for (int64_t i = 0; i < n; ++i)
+    sum += i != me && sources[i] == me ? size.bytes() : 0;
+  return sum;
+}
+
 CollectiveKind parseCollectiveKind(const std::string &name) {
   for (const KindName &entry : kindNames)
     if (name == entry.name)

@@ -35,6 +35,12 @@ void Transport::beginCollective(std::string_view axes, std::string_view kind) {
   ++current->count;
 }
 
+void Transport::count(std::string_view axes, std::string_view kind, int64_t bytes) {
+  Sent &entry = counter(axes, kind);
+  ++entry.count;
+  entry.bytes += bytes;
+}
+
 void Transport::resetSent() {
   counters.clear();
   current = nullptr;

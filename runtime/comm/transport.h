@@ -39,6 +39,8 @@ public:
   /// more.
   virtual void wait(Request request) = 0;
 
+  /// Throws Error when it is known that another rank has failed: for a rank that waits for something else than messages.
+  virtual void check() {}
   /// This rank has failed: every other rank ends with `message`. Under MPI it prints `error: rank R of N:
   /// message` and does not return.
   virtual void abort(const std::string &message) = 0;
@@ -50,6 +52,8 @@ public:
   void beginCollective(std::string_view axes, std::string_view kind);
   /// Payload sent outside of a collective is counted as `send` over no axes.
   void endCollective() { current = nullptr; }
+  /// A collective that something else than this transport has executed, and what this rank sent by it.
+  void count(std::string_view axes, std::string_view kind, int64_t bytes);
   const SentCounters &sent() const { return counters; }
   void resetSent();
 

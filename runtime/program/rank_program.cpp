@@ -9,9 +9,6 @@
 
 namespace tessera::rt {
 
-/// Of the scratch of collectives.
-static constexpr size_t scratchAlignment = 64;
-
 struct RankProgram::Prepared {
   const Operation *op;
   /// Of a kernel or a library call.
@@ -19,15 +16,10 @@ struct RankProgram::Prepared {
   std::vector<void *> args;
   /// Evaluated scalars, one row a microbatch; a single row when they do not depend on it.
   std::vector<std::vector<int64_t>> scalars;
-  /// Of a collective: checked, with its buffers in `args` as in, out, scratch.
+  /// Of a collective: checked.
   std::unique_ptr<Collective> collective;
-  /// Of a send or receive: the other rank; the buffer is in `args`.
-  Message message;
-  /// Where the device is not the host: what it exchanges with other ranks.
-  std::vector<char> hostIn, hostOut, hostScratch;
-  Engine::Token token = 0;
-  /// Of a wait: the operation that started.
-  size_t started = 0;
+  /// Of a collective, a send or a receive, and of a wait for one.
+  Communicator::Handle communication = 0;
 
   const int64_t *scalarsAt(int64_t micro) const {
     return scalars.empty() ? nullptr : scalars[scalars.size() == 1 ? 0 : size_t(micro)].data();
@@ -44,9 +36,9 @@ std::vector<bool> RankProgram::usedVariables(const Description &description, con
   return used;
 }
 
-RankProgram::RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Device &device,
+RankProgram::RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator, Device &device,
                          CountingAllocator &allocator)
-    : description(description), program(program), at(description.mesh.coordinates(rank)), engine(engine), device(device),
+    : description(description), program(program), at(description.mesh.coordinates(rank)), communicator(communicator), device(device),
       allocator(allocator), variables(description.variables.size()) {
   MemoryFigures figures = program.memory;
   arena = static_cast<char *>(allocator.allocateArena(figures));
@@ -73,7 +65,7 @@ RankProgram::RankProgram(const Description &description, const Program &program,
 
 RankProgram::~RankProgram() {
   // Collectives that a failed step has left under way use the arena.
-  engine.giveUp();
+  communicator.giveUp();
   allocator.release(arena);
   if (workspace)
     allocator.release(workspace);
@@ -125,11 +117,11 @@ void RankProgram::prepare(const Operation &op) {
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
     prepareMessage(op, prepared);
   } else if (op.kind == Operation::Kind::Wait) {
-    for (size_t i = 0; i < operations.size(); ++i) {
-      const Operation &other = *operations[i].op;
+    for (const Prepared &started : operations) {
+      const Operation &other = *started.op;
       if ((other.kind == Operation::Kind::Collective && other.collective.token == op.token) ||
           (other.kind == Operation::Kind::Send && other.message.token == op.token))
-        prepared.started = i;
+        prepared.communication = started.communication;
     }
   }
   operations.push_back(std::move(prepared));
@@ -143,40 +135,12 @@ void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) con
     int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
     if (bytes < needed)
       throw Error("the ", what, " buffer of an ", spec.request.kind, " has ", bytes, " bytes, ", needed, " are needed");
-    prepared.args.push_back(buffer < 0 ? nullptr : bufferData(buffer));
+    return bufferData(buffer);
   };
-  add(spec.in, prepared.collective->inBytes(), "source");
-  add(spec.out, prepared.collective->outBytes(), "result");
-  add(spec.scratch, prepared.collective->scratchBytes(), "scratch");
-  if (device.isHost())
-    return;
-  prepared.hostIn.resize(size_t(prepared.collective->inBytes()));
-  prepared.hostOut.resize(size_t(prepared.collective->outBytes()));
-  prepared.hostScratch.resize(size_t(prepared.collective->scratchBytes()) + scratchAlignment);
-}
-
-void RankProgram::startCollective(Prepared &prepared) {
-  const void *in = prepared.args[0];
-  void *out = prepared.args[1], *scratch = prepared.args[2];
-  if (!device.isHost()) {
-    device.download(prepared.hostIn.data(), in, int64_t(prepared.hostIn.size()));
-    in = prepared.hostIn.data();
-    out = prepared.hostOut.data();
-    scratch = prepared.hostScratch.data();
-    size_t room = prepared.hostScratch.size();
-    scratch = std::align(scratchAlignment, 1, scratch, room);
-  }
-  if (prepared.op->collective.token >= 0) {
-    prepared.token = engine.start(*prepared.collective, in, out, scratch);
-    return;
-  }
-  engine.run(*prepared.collective, in, out, scratch);
-  finishCollective(prepared);
-}
-
-void RankProgram::finishCollective(Prepared &prepared) {
-  if (!device.isHost() && prepared.args[1])
-    device.upload(prepared.args[1], prepared.hostOut.data(), int64_t(prepared.hostOut.size()));
+  void *in = add(spec.in, prepared.collective->inBytes(), "source");
+  void *out = add(spec.out, prepared.collective->outBytes(), "result");
+  void *scratch = add(spec.scratch, prepared.collective->scratchBytes(), "scratch");
+  prepared.communication = communicator.prepareCollective(*prepared.collective, in, out, scratch);
 }
 
 void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const {
@@ -187,10 +151,8 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
       there.ofAxis[i] = op.message.stage;
   if (int64_t bytes = program.buffers[size_t(op.message.buffer)].bytes; bytes < op.message.bytes)
     throw Error("a message of ", op.message.bytes, " bytes has a buffer of ", bytes);
-  prepared.message = {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis};
-  prepared.args.push_back(bufferData(op.message.buffer));
-  if (!device.isHost())
-    (op.kind == Operation::Kind::Send ? prepared.hostIn : prepared.hostOut).resize(size_t(op.message.bytes));
+  prepared.communication = communicator.prepareMessage({int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis},
+                                                       bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
 }
 
 void RankProgram::loadVariables(const Weights &weights) {
@@ -297,25 +259,19 @@ void RankProgram::execute(Prepared &prepared, int64_t micro) {
     prepared.work(prepared.scalarsAt(micro));
     break;
   case Operation::Kind::Collective:
-    startCollective(prepared);
+    if (op.collective.token >= 0)
+      communicator.start(prepared.communication);
+    else
+      communicator.run(prepared.communication);
     break;
   case Operation::Kind::Send:
-    if (!device.isHost())
-      device.download(prepared.hostIn.data(), prepared.args[0], op.message.bytes);
-    prepared.token = engine.startSend(prepared.message, device.isHost() ? prepared.args[0] : prepared.hostIn.data());
+    communicator.start(prepared.communication);
     break;
   case Operation::Kind::Receive:
-    engine.receive(prepared.message, device.isHost() ? prepared.args[0] : prepared.hostOut.data());
-    if (!device.isHost())
-      device.upload(prepared.args[0], prepared.hostOut.data(), op.message.bytes);
+    communicator.run(prepared.communication);
     break;
   case Operation::Kind::Wait:
-    if (Prepared &started = operations[prepared.started]; started.op->kind == Operation::Kind::Send) {
-      engine.waitSend(started.token);
-    } else {
-      engine.wait(started.token);
-      finishCollective(started);
-    }
+    communicator.wait(prepared.communication);
     break;
   case Operation::Kind::Loop:
   case Operation::Kind::End:

@@ -1,7 +1,7 @@
 // One rank's instance of a program: its arena, its prepared operations, and the loop that executes them.
 #pragma once
 
-#include "runtime/comm/engine.h"
+#include "runtime/comm/communicator.h"
 #include "runtime/program/description.h"
 #include "runtime/program/memory.h"
 #include "runtime/program/profile.h"
@@ -16,9 +16,9 @@ namespace tessera::rt {
 /// Executes one program on one rank. Everything that can be checked or prepared is, in the constructor; a step allocates nothing.
 class RankProgram {
 public:
-  /// The description, the program (one of its programs), engine, device and allocator must outlive this. Throws Error for an unknown kernel or a
+  /// The description, the program (one of its programs), communicator, device and allocator must outlive this. Throws Error for an unknown kernel or a
   /// library call that this machine cannot run.
-  RankProgram(const Description &description, const Program &program, int rank, Engine &engine, Device &device,
+  RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator, Device &device,
               CountingAllocator &allocator);
   ~RankProgram();
 
@@ -50,8 +50,6 @@ private:
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
-  void startCollective(Prepared &prepared);
-  void finishCollective(Prepared &prepared);
   int64_t variableBytes(size_t index) const;
   void run();
   void execute(Prepared &prepared, int64_t micro);
@@ -60,7 +58,7 @@ private:
   const Description &description;
   const Program &program;
   const Coordinates at;
-  Engine &engine;
+  Communicator &communicator;
   Device &device;
   CountingAllocator &allocator;
   char *arena = nullptr;

@@ -1,6 +1,7 @@
 // See session.h.
 #include "runtime/program/session.h"
 
+#include "runtime/program/engine_communicator.h"
 #include "runtime/storage/array_writer.h"
 #include "runtime/storage/elements.h"
 #include "runtime/storage/npy.h"
@@ -45,10 +46,10 @@ void copyElements(const char *from, int64_t fromStride, char *into, int64_t into
 Session::Session(const Description &description, const Program &program, Transport &transport,
                  const KernelResolver &resolve, const SessionOptions &options)
     : Session(description, program, transport,
-              [&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); }, options) {}
+              Platform{[&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); }, {}}, options) {}
 
 Session::Session(const Description &description, const Program &program, Transport &transport,
-                 const DeviceMaker &makeDevice, const SessionOptions &options)
+                 const Platform &platform, const SessionOptions &options)
     : description(description), program(program), engine(transport) {
   chooseThreads(options);
   char host[256] = {};
@@ -58,10 +59,15 @@ Session::Session(const Description &description, const Program &program, Transpo
                     int(std::count(hosts.begin(), hosts.end(), host))};
   agreed([&] {
     checkMemory(options);
-    device = makeDevice(place);
+    device = platform.makeDevice(place);
+    if (platform.makeCommunicator)
+      communicator = platform.makeCommunicator(engine, *device);
+    else
+      communicator = std::make_unique<EngineCommunicator>(engine, *device);
     memory = std::make_unique<CountingAllocator>(*device, options.poison);
-    instance = std::make_unique<RankProgram>(description, program, engine.rank(), engine, *device, *memory);
+    instance = std::make_unique<RankProgram>(description, program, engine.rank(), *communicator, *device, *memory);
   });
+  communicator->connect();
   if (options.trace) {
     origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
     recorder = std::make_unique<TraceRecorder>(engine.rank());

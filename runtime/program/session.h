@@ -13,6 +13,12 @@
 
 namespace tessera::rt {
 
+/// What executes a program: every rank's device, and what ranks communicate by (none: the engine, through the host).
+struct Platform {
+  DeviceMaker makeDevice;
+  CommunicatorMaker makeCommunicator;
+};
+
 struct SessionOptions {
   /// Threads a rank; 0: this host's cores over its ranks.
   int threads = 0;
@@ -36,7 +42,7 @@ class Session {
 public:
   /// Together. Description, program and transport must outlive this. Errors: too little memory allowed, unknown kernels, workspaces too small for
   /// this machine.
-  Session(const Description &description, const Program &program, Transport &transport, const DeviceMaker &makeDevice,
+  Session(const Description &description, const Program &program, Transport &transport, const Platform &platform,
           const SessionOptions &options);
   /// The same on the CPU.
   Session(const Description &description, const Program &program, Transport &transport, const KernelResolver &resolve,
@@ -94,13 +100,13 @@ private:
   const Description &description;
   const Program &program;
   int threads = 1;
+  Engine engine;
   std::unique_ptr<Device> device;
+  std::unique_ptr<Communicator> communicator;
   std::unique_ptr<CountingAllocator> memory;
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;
-  /// After the arena: it must end first, so that no collective under way touches memory that is gone.
-  Engine engine;
   double origin = 0;
   std::vector<double> seconds;
 };

@@ -1,7 +1,9 @@
 """Programs for NVIDIA's GPUs, executed by the checking driver (runtime/device/cuda/check) in place of a GPU's, and their PTX by ptxas."""
+import ctypes
 import json
 import os
 import shutil
+import subprocess
 
 import numpy as np
 import pytest
@@ -121,23 +123,74 @@ def test_kernels_without_twins_are_named(program):
     assert result.returncode == 1 and "has no twin" in result.stderr
 
 
-@pytest.mark.parametrize("variant,mesh,flags", [
-    pytest.param("gpt2", "dp2tp2", (), id="dp2tp2"), pytest.param("gpt2", "dp2zero3", (), id="zero3"),
-    pytest.param("llama", "tp3", (), id="tp3", marks=pytest.mark.whole), pytest.param("bert", "dp2tp2", (), id="bert", marks=pytest.mark.whole)])
-def test_several_ranks(program, tmp_path, variant, mesh, flags):
-    """A GPU a rank; what they exchange passes through the host."""
-    options = ("--train", "adamw", *h.ALL_MESHES[mesh][0], *flags)
-    gpu = train_on_gpu(program, variant, tmp_path / "gpu", options, TESSERA_CHECK_GPUS="4")
+RANKS = {  # name: variant, options, ranks
+    "mlp dp2": ("mlp", ("--dp", "2"), 2),
+    "dp2tp2": ("gpt2", ("--dp", "2", "--tp", "2"), 4),
+    "zero3": ("gpt2", ("--dp", "2", "--zero", "3"), 2),
+    "pp2": ("gpt2", ("--pp", "2", "--pp-schedule", "1f1b", "--microbatches", "4"), 2),
+    "ring2": ("gpt2", ("--sp", "2"), 2),
+    "tp3": ("llama", ("--tp", "3"), 3),
+    "bert": ("bert", ("--dp", "2", "--tp", "2"), 4),
+    "ulysses2": ("gpt2", ("--dp", "2", "--sp", "2", "--sp-mode", "ulysses"), 4),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "mlp dp2" else pytest.mark.whole) for name in RANKS])
+def test_several_ranks(program, tmp_path, name):
+    """A GPU a rank, which exchange by NCCL."""
+    variant, flags, _ = RANKS[name]
+    gpu = train_on_gpu(program, variant, tmp_path / "gpu", ("--train", "adamw", *flags), "--stats", tmp_path / "stats.json", TESSERA_CHECK_GPUS="4")
     cpu = train_on_cpu(program, variant, tmp_path / "cpu", ("--train", "adamw"))
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+    path, _ = gpu_program(program, variant, ("--train", "adamw", *flags))
+    assert json.loads((tmp_path / "stats.json").read_text())["sent"] == h.Program(path, 1).info("train")["sent"]
+
+
+def several(program):
+    """An executable of two ranks, and the arguments of a training run."""
+    path, run = gpu_program(program, "mlp", ("--train", "adamw", "--dp", "2"))
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+    return path, run, lambda folder: h.Program(path, 2).train_arguments(folder, data, STEPS, "--log", folder / "log.jsonl")
+
+
+def test_processes_of_a_launcher(program, tmp_path):
+    """As torchrun starts them; NCCL's ids travel over TCP."""
+    path, _, arguments = several(program)
+    twins = path.parent / "twins.so"
+    given = arguments(tmp_path)
+    processes = [subprocess.Popen([str(path), *map(str, given)], stderr=subprocess.PIPE, text=True,
+                                  env=environment(twins, TESSERA_CHECK_GPUS="2", RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="localhost",
+                                                  MASTER_PORT=str(30000 + os.getpid() % 10000))) for rank in range(2)]
+    for process in processes:
+        _, err = process.communicate(timeout=200)
+        assert process.returncode == 0 and "checking driver" not in err, err
+    cpu = train_on_cpu(program, "mlp", tmp_path / "cpu", ("--train", "adamw"))
+    gpu = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
 
 
+def test_without_nccl(program, tmp_path):
+    _, run, arguments = several(program)
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libcuda.so.1").symlink_to(CHECK / "libcuda.so.1")
+    missing = {"LD_LIBRARY_PATH": str(tmp_path / "lib"), "TESSERA_CHECK_GPUS": "2"}
+    try:
+        ctypes.CDLL("libnccl.so.2")
+    except OSError:
+        h.assert_error(run(*arguments(tmp_path / "data"), **missing), "no NCCL on this machine", "--comm host")
+    h.checked("c++", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libnccl.so.2")
+    h.assert_error(run(*arguments(tmp_path / "data"), **missing), "lacks the function ncclGetVersion", "--comm host")
+    h.assert_error(run(*arguments(tmp_path / "data"), TESSERA_CHECK_GPUS="2", TESSERA_CHECK_NCCL_VERSION="21400"), "is 2.14", "needs 2.18")
+    assert run(*arguments(tmp_path / "data"), "--comm", "host", **missing).returncode == 0
+    host = [json.loads(line) for line in (tmp_path / "data" / "log.jsonl").read_text().splitlines()]
+    assert run(*arguments(tmp_path / "again"), TESSERA_CHECK_GPUS="2").returncode == 0
+    nccl = [json.loads(line) for line in (tmp_path / "again" / "log.jsonl").read_text().splitlines()]
+    assert list(losses(host)) == list(losses(nccl))
+
+
 def test_fewer_gpus_than_ranks(program, tmp_path):
-    options = ("--train", "adamw", *h.ALL_MESHES["dp2tp2"][0])
-    path, run = gpu_program(program, "gpt2", options)
-    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
-    result = run(*h.Program(path, 4).train_arguments(tmp_path, data, 1), TESSERA_CHECK_GPUS="3")
-    h.assert_error(result, "4 ranks on this host", "3 GPUs")
+    _, run, arguments = several(program)
+    h.assert_error(run(*arguments(tmp_path), TESSERA_CHECK_GPUS="1"), "2 ranks on this host", "1 GPU")
 
 
 @pytest.mark.parametrize("target,words", [("cuda:sm_70", ("sm_70", "sm_80, sm_90, sm_100")), ("gpu", ("--target=gpu", "expected cpu, cuda"))])

@@ -97,6 +97,11 @@ public:
     mine.changed.wait(lock, [&] { return mine.copies == 0; });
   }
 
+  void check(int owner) {
+    std::unique_lock lock(mutex);
+    throwIfOver(owner);
+  }
+
   /// The first error of all is kept; `rank` has failed with it.
   void fail(int rank, std::exception_ptr error, const std::string &message) {
     std::unique_lock lock(mutex);
@@ -173,6 +178,7 @@ public:
   void wait(Request request) override { world.wait(self, request); }
   void abort(const std::string &message) override { world.fail(self, nullptr, message); }
   void cancel() override { world.cancel(self); }
+  void check() override { world.check(self); }
 
 protected:
   Request postSend(int to, const void *data, int64_t bytes, Tag tag) override {

@@ -1,7 +1,6 @@
 // See cases.h.
 #include "runtime/cts/comm/cases.h"
 
-#include "runtime/comm/engine.h"
 #include "runtime/cts/comm/reference.h"
 
 #include <cstdlib>
@@ -13,7 +12,6 @@ namespace {
 
 /// What a rank's memory holds around arrays, and in them before.
 constexpr unsigned char guard = 0xa5;
-constexpr int64_t guardBytes = 64;
 
 /// Memory of a size, aligned to 64, between guards.
 class Guarded {
@@ -24,6 +22,7 @@ public:
     std::memset(memory.get(), guard, whole);
   }
   unsigned char *data() const { return memory.get() + guardBytes; }
+  Array array() const { return {data(), bytes}; }
   bool intact() const {
     for (int64_t i = 0; i < guardBytes; ++i)
       if (memory.get()[i] != guard || data()[bytes + i] != guard)
@@ -187,10 +186,19 @@ std::vector<Case> casesFor(int64_t ranks) {
 }
 
 Outcome runCases(Transport &transport, const std::vector<Case> &cases) {
+  Engine engine(transport);
+  return runCases(engine, cases, [&](size_t index, const Collective &collective, Array in, Array out, Array scratch) {
+    if (cases[index].seed % 2)
+      engine.wait(engine.start(collective, in.data, out.data, scratch.data));
+    else
+      engine.run(collective, in.data, out.data, scratch.data);
+  });
+}
+
+Outcome runCases(Engine &engine, const std::vector<Case> &cases, const Executor &execute) {
   Outcome outcome;
   outcome.hash = 1469598103934665603ULL;
-  Engine engine(transport);
-  int64_t rank = transport.rank();
+  int64_t rank = engine.rank();
   std::string sentHere;
   for (const Case &test : cases) {
     Collective collective = makeCollective(test.request, test.mesh, rank);
@@ -199,10 +207,7 @@ Outcome runCases(Transport &transport, const std::vector<Case> &cases) {
     Guarded &out = test.inPlace ? in : separate;
     fill(test, rank, in.data(), collective.size.elements());
     engine.resetSent();
-    if (test.seed % 2)
-      engine.wait(engine.start(collective, in.data(), out.data(), scratch.data()));
-    else
-      engine.run(collective, in.data(), out.data(), scratch.data());
+    execute(size_t(outcome.cases), collective, in.array(), out.array(), scratch.array());
     ++outcome.cases;
 
     int64_t sent = 0;

@@ -23,7 +23,7 @@ struct Result {
 
 /// Runs the MPI program with four ranks and returns its output; `line` sees every line as it comes.
 Result runProgram(const std::string &arguments, const std::function<void(const std::string &)> &line = {}) {
-  std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "comm-cts-mpi";
+  std::string program = std::filesystem::read_symlink("/proc/self/exe").parent_path() / "comm-cts-launcher";
   std::string command =
       "timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + program + "' " + arguments + " 2>&1";
   auto begin = std::chrono::steady_clock::now();

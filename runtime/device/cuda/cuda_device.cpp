@@ -4,6 +4,8 @@
 #include "runtime/device/cuda/library.h"
 
 #include <algorithm>
+#include <chrono>
+#include <thread>
 
 /// The library's kernels: PTX text, ended by a zero (kernels.cpp.in).
 extern "C" const char tsr_cuda_library_ptx[];
@@ -79,7 +81,21 @@ void CudaDevice::download(void *to, const void *from, int64_t bytes) {
   finish();
 }
 
-void CudaDevice::finish() { driver.check(driver.streamSynchronize(stream), "the GPU has failed"); }
+void CudaDevice::finish() {
+  Status status = watch ? driver.streamQuery(stream) : driver.streamSynchronize(stream);
+  auto begin = std::chrono::steady_clock::now();
+  for (; status == notReady; status = driver.streamQuery(stream)) {
+    try {
+      watch(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+    } catch (...) {
+      // Copies from and to the host's memory are still to come, and that may be freed on the way out.
+      driver.streamSynchronize(stream);
+      throw;
+    }
+    std::this_thread::yield();
+  }
+  driver.check(status, "the GPU has failed");
+}
 
 Handle CudaDevice::load(const char *ptx, const std::string &what) {
   Handle module = nullptr;
@@ -96,12 +112,12 @@ Handle CudaDevice::libraryFunction(const char *name) {
   return function;
 }
 
-void CudaDevice::launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters) {
+void CudaDevice::launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters, Handle on) {
   if (blocks == 0)
     return;
   if (blocks > INT32_MAX)
     throw Error("kernel '", name, "' needs ", blocks, " blocks, a GPU launches up to ", INT32_MAX);
-  driver.check(driver.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, stream, parameters, nullptr),
+  driver.check(driver.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, on ? on : stream, parameters, nullptr),
                "launching kernel '" + name + "'");
 }
 

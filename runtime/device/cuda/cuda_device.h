@@ -31,14 +31,22 @@ public:
   void download(void *to, const void *from, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
   Work prepareCall(const LibrarySite &site) override;
+  /// Calls the watch, where there is one, while it waits.
   void finish() override;
   int threads() const override { return workspaceThreads; }
 
   /// A function of the runtime's own PTX.
   Handle libraryFunction(const char *name);
-  /// Hands a launch to the stream; `parameters` as cuLaunchKernel takes them, copied by it.
-  void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters);
+  /// Hands a launch to a stream; `parameters` as cuLaunchKernel takes them, copied by it.
+  void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters, Handle on = nullptr);
   void clear(void *pointer, int64_t bytes);
+
+  const Driver &api() const { return driver; }
+  /// The stream of the work that is prepared here.
+  Handle computeStream() const { return stream; }
+  /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
+  using Watch = std::function<void(double seconds)>;
+  void setWatch(Watch newWatch) { watch = std::move(newWatch); }
 
 private:
   Handle load(const char *ptx, const std::string &what);
@@ -47,8 +55,9 @@ private:
   const KernelTable &kernels;
   const int workspaceThreads;
   int number = 0;
-  Handle context = nullptr, stream = nullptr, library = nullptr;
+  Handle context = nullptr, stream = nullptr;
   std::map<std::string, Handle> modules;
+  Watch watch;
 };
 
 } // namespace tessera::rt::cuda

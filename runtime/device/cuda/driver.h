@@ -33,7 +33,14 @@ using Handle = void *; ///< context, module, function, stream, event
   TSR_CUDA_FUNCTION(download, "cuMemcpyDtoHAsync_v2", (void *to, DevicePointer from, size_t bytes, Handle stream))     \
   TSR_CUDA_FUNCTION(streamCreate, "cuStreamCreate", (Handle *stream, unsigned flags))                                  \
   TSR_CUDA_FUNCTION(streamDestroy, "cuStreamDestroy_v2", (Handle stream))                                              \
+  TSR_CUDA_FUNCTION(copy, "cuMemcpyDtoDAsync_v2", (DevicePointer to, DevicePointer from, size_t bytes, Handle stream)) \
   TSR_CUDA_FUNCTION(streamSynchronize, "cuStreamSynchronize", (Handle stream))                                         \
+  TSR_CUDA_FUNCTION(streamQuery, "cuStreamQuery", (Handle stream))                                                     \
+  TSR_CUDA_FUNCTION(streamWaitEvent, "cuStreamWaitEvent", (Handle stream, Handle event, unsigned flags))               \
+  TSR_CUDA_FUNCTION(eventCreate, "cuEventCreate", (Handle *event, unsigned flags))                                     \
+  TSR_CUDA_FUNCTION(eventDestroy, "cuEventDestroy_v2", (Handle event))                                                 \
+  TSR_CUDA_FUNCTION(eventRecord, "cuEventRecord", (Handle event, Handle stream))                                       \
+  TSR_CUDA_FUNCTION(eventQuery, "cuEventQuery", (Handle event))                                                        \
   TSR_CUDA_FUNCTION(moduleLoad, "cuModuleLoadData", (Handle *module, const void *image))                               \
   TSR_CUDA_FUNCTION(moduleUnload, "cuModuleUnload", (Handle module))                                                   \
   TSR_CUDA_FUNCTION(moduleFunction, "cuModuleGetFunction", (Handle *function, Handle module, const char *name))        \
@@ -56,5 +63,9 @@ struct Driver {
 constexpr int attributeMajor = 75, attributeMinor = 76;
 /// CU_STREAM_NON_BLOCKING.
 constexpr unsigned streamNonBlocking = 1;
+/// CU_EVENT_DISABLE_TIMING.
+constexpr unsigned eventDisableTiming = 2;
+/// CUDA_ERROR_NOT_READY: what is asked for is still under way.
+constexpr Status notReady = 600;
 
 } // namespace tessera::rt::cuda

@@ -73,6 +73,14 @@ struct CopyArguments {
   int32_t rank, bytes;
 };
 
+/// `count` elements of `bytes`, of an array that has `run` of them together every `stride` to another such array, each from its own first on.
+struct RunsArguments {
+  const void *source;
+  void *target;
+  int64_t count, sourceFirst, sourceRun, sourceStride, targetFirst, targetRun, targetStride;
+  int32_t bytes;
+};
+
 /// x as [outer, n, inner], the elements [start, start + count) of it: positions >= valid of the middle dimension become `pattern`,
 /// the others x, and so do those from `end` on. fill is n = inner = 1, valid = 0.
 struct MaskArguments {

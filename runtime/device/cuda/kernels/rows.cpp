@@ -41,6 +41,13 @@ TSR_KERNEL(copy_box, CopyArguments) {
   copyElement(a.target, to, a.source, from, a.bytes);
 }
 
+TSR_KERNEL(copy_runs, RunsArguments) {
+  int64_t i = elementIndex(), from = a.sourceFirst + i, to = a.targetFirst + i;
+  if (i < a.count)
+    copyElement(a.target, to / a.targetRun * a.targetStride + to % a.targetRun, a.source,
+                from / a.sourceRun * a.sourceStride + from % a.sourceRun, a.bytes);
+}
+
 TSR_KERNEL(mask_padding, MaskArguments) {
   int64_t i = elementIndex();
   if (i >= a.count)

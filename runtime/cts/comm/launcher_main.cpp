@@ -1,4 +1,4 @@
-// The conformance suite as a program for mpirun; mpi_test.cpp starts it.
+// The conformance suite as a program for a launcher; mpi_test.cpp and tcp_test.cpp start it.
 //   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every
 //   failure fail          rank 2 throws while the others wait hang          all ranks wait for rank 2, which
 //   prints its process id and sleeps agree         all ranks agree on an error of rank 1 ranks N       starts
@@ -17,17 +17,16 @@ using namespace tessera::rt;
 
 static int runAll(int64_t maxMessage) {
   int failed = 0;
-  int status = runMpi(
-      [&](Transport &transport) {
-        cts::Outcome outcome = cts::runCases(transport, cts::casesFor(transport.size()));
-        std::string text = "rank " + std::to_string(transport.rank()) + " cases " +
-                           std::to_string(outcome.cases) + " hash " + std::to_string(outcome.hash) + "\n";
-        for (const std::string &failure : outcome.failures)
-          text += "failure: " + failure + "\n";
-        std::fputs(text.c_str(), stdout);
-        failed = !outcome.failures.empty();
-      },
-      maxMessage);
+  auto body = [&](Transport &transport) {
+    cts::Outcome outcome = cts::runCases(transport, cts::casesFor(transport.size()));
+    std::string text = "rank " + std::to_string(transport.rank()) + " cases " +
+                       std::to_string(outcome.cases) + " hash " + std::to_string(outcome.hash) + "\n";
+    for (const std::string &failure : outcome.failures)
+      text += "failure: " + failure + "\n";
+    std::fputs(text.c_str(), stdout);
+    failed = !outcome.failures.empty();
+  };
+  int status = underMpi() ? runMpi(body, maxMessage) : runProcess(body);
   return status | failed;
 }
 

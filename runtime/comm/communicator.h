@@ -1,0 +1,40 @@
+// What a rank's program communicates by: its collectives and messages, on buffers of its device.
+#pragma once
+
+#include "runtime/comm/engine.h"
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+
+namespace tessera::rt {
+
+class Device;
+
+/// Every operation is prepared once with its buffers, then started and waited for in each step; the ranks that take part do so in the same
+/// order. Used by the rank's thread.
+class Communicator {
+public:
+  using Handle = size_t;
+  virtual ~Communicator() = default;
+  /// `collective` must outlive this. Throws Error for one that cannot be executed.
+  virtual Handle prepareCollective(const Collective &collective, void *in, void *out, void *scratch) = 0;
+  virtual Handle prepareMessage(const Message &message, void *buffer, bool receives) = 0;
+  /// All ranks call it together, when everything is prepared.
+  virtual void connect() {}
+  /// Begins the operation after the device's work so far; until `wait` its buffers belong to it.
+  virtual void start(Handle handle) = 0;
+  /// The device's work from now on comes after the operation, the host need not. Throws Error where it has failed.
+  virtual void wait(Handle handle) = 0;
+  /// One that is waited for at once.
+  virtual void run(Handle handle) {
+    start(handle);
+    wait(handle);
+  }
+  /// Gives up what is not complete: nothing touches its buffers after that, and this rank communicates no more.
+  virtual void giveUp() noexcept = 0;
+};
+
+using CommunicatorMaker = std::function<std::unique_ptr<Communicator>(Engine &, Device &)>;
+
+} // namespace tessera::rt

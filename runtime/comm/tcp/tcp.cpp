@@ -1,0 +1,316 @@
+// See tcp.h. Sockets do not block; whoever waits moves all messages on. A message is a header and its bytes; one that comes before its receive
+// is posted is kept, where another is waited for from the same rank.
+#include "runtime/comm/tcp/tcp.h"
+
+#include "runtime/comm/agreed_error.h"
+#include "runtime/comm/tcp/rendezvous.h"
+
+#include <atomic>
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <deque>
+#include <fcntl.h>
+#include <list>
+#include <poll.h>
+#include <sys/socket.h>
+
+namespace tessera::rt {
+namespace {
+
+/// Beside Transport::Tag: the sender has failed, and says why elsewhere; it is done.
+enum : int64_t { Failed = 100, Done = 101 };
+
+/// Thrown where another rank has failed and has said why.
+struct PeerFailed : Error {
+  explicit PeerFailed(int rank) : Error("rank ", rank, " has failed") {}
+};
+
+struct Header {
+  int64_t tag, bytes;
+};
+struct Outgoing {
+  Header header;
+  const char *data;
+  Transport::Request request;
+};
+struct Incoming {
+  int64_t tag, bytes;
+  char *data;
+  Transport::Request request;
+};
+struct Kept {
+  int64_t tag;
+  std::vector<char> data;
+  bool whole = false;
+};
+
+struct Peer {
+  Socket socket;
+  std::deque<Outgoing> out;
+  int64_t written = 0; ///< of the first, with its header
+  std::deque<Incoming> in;
+  std::list<Kept> kept;
+  Kept *keeping = nullptr; ///< the current message
+  Header header{};
+  int64_t read = 0; ///< of the current message, with its header
+  Incoming current{};
+  bool done = false;
+};
+
+class TcpTransport : public Transport {
+public:
+  explicit TcpTransport(const Rendezvous &rendezvous) : self(rendezvous.rank), ranks(rendezvous.size), peers(size_t(rendezvous.size)) {
+    std::vector<Socket> sockets = rendezvous.connect();
+    for (int i = 0; i < ranks; ++i) {
+      peers[size_t(i)].socket = std::move(sockets[size_t(i)]);
+      if (i != self)
+        ::fcntl(peers[size_t(i)].socket.descriptor(), F_SETFL, O_NONBLOCK);
+    }
+  }
+
+  int rank() const override { return self; }
+  int size() const override { return ranks; }
+  void wait(Request request) override {
+    while (!complete[size_t(request)]) {
+      throwIfCancelled();
+      progress(100);
+    }
+    used[size_t(request)] = false;
+  }
+  void abort(const std::string &text) override {
+    if (ranks == 1)
+      std::fprintf(stderr, "error: %s\n", text.c_str());
+    else
+      std::fprintf(stderr, "error: rank %d of %d: %s\n", self, ranks, text.c_str());
+    std::fflush(nullptr);
+    quit();
+  }
+  /// Tells everybody that this rank fails, also where it does so because another has: who only loses a connection would call that an error.
+  void quit() noexcept {
+    sayEverybody(Failed);
+    // What is closed with bytes unread takes back what it has said.
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    for (Peer &peer : peers)
+      ::shutdown(peer.socket.descriptor(), SHUT_WR);
+    for (Peer &peer : peers)
+      for (char sink[4096]; std::chrono::steady_clock::now() < end;) {
+        pollfd poll{peer.socket.descriptor(), POLLIN, 0};
+        if (::poll(&poll, 1, 100) < 0 || ((poll.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) && ::recv(peer.socket.descriptor(), sink, sizeof sink, 0) <= 0))
+          break;
+      }
+  }
+  void cancel() override { cancelled = true; }
+  void check() override { progress(0); }
+
+  /// The word to all, as far as they still listen.
+  void sayEverybody(int64_t word) noexcept {
+    Header header{word, 0};
+    for (int i = 0; i < ranks; ++i)
+      if (i != self && (word == Failed || peers[size_t(i)].out.empty()))
+        (void)!::send(peers[size_t(i)].socket.descriptor(), &header, sizeof header, MSG_NOSIGNAL);
+  }
+  /// Returns when all ranks have said that they are done.
+  void finish() {
+    sayEverybody(Done);
+    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    auto missing = [&] {
+      for (int i = 0; i < ranks; ++i)
+        if (i != self && !peers[size_t(i)].done)
+          return true;
+      return false;
+    };
+    while (missing() && std::chrono::steady_clock::now() < end)
+      progress(100, true);
+  }
+
+protected:
+  Request postSend(int to, const void *data, int64_t bytes, Tag tag) override {
+    Request request = newRequest();
+    Peer &peer = peers[size_t(to)];
+    peer.out.push_back({{tag, bytes}, static_cast<const char *>(data), request});
+    if (peer.out.size() == 1)
+      write(to);
+    return request;
+  }
+  Request postReceive(int from, void *data, int64_t bytes, Tag tag) override {
+    Request request = newRequest();
+    Peer &peer = peers[size_t(from)];
+    Incoming incoming{tag, bytes, static_cast<char *>(data), request};
+    for (auto it = peer.kept.begin(); it != peer.kept.end(); ++it)
+      if (it->tag == tag) {
+        checkBytes(from, incoming, int64_t(it->data.size()));
+        while (!it->whole) {
+          throwIfCancelled();
+          progress(100);
+        }
+        std::memcpy(data, it->data.data(), it->data.size());
+        complete[size_t(request)] = true;
+        peer.kept.erase(it);
+        return request;
+      }
+    peer.in.push_back(incoming);
+    return request;
+  }
+
+private:
+  Request newRequest() {
+    throwIfCancelled();
+    size_t request = 0;
+    while (request < used.size() && used[request])
+      ++request;
+    if (request == used.size()) {
+      used.push_back(true);
+      complete.push_back(false);
+    }
+    used[request] = true;
+    complete[request] = false;
+    return Request(request);
+  }
+  void throwIfCancelled() const {
+    if (failed >= 0)
+      throw PeerFailed(failed);
+    if (cancelled)
+      throw Error("communication of rank ", self, " was given up");
+  }
+  void checkBytes(int from, const Incoming &incoming, int64_t bytes) const {
+    if (incoming.bytes != bytes)
+      throw Error("rank ", self, " expects ", incoming.bytes, " bytes, rank ", from, " sends ", bytes, ": they execute different programs");
+  }
+  [[noreturn]] void lost(int rank) const { throw Error("rank ", rank, " has ended, or the connection to it is lost"); }
+
+  /// Moves messages on, and waits so long for one that can be moved. `ending`: whatever comes.
+  void progress(int milliseconds, bool ending = false) {
+    std::vector<pollfd> polls;
+    std::vector<int> who;
+    for (int i = 0; i < ranks; ++i) {
+      Peer &peer = peers[size_t(i)];
+      if (i == self || peer.done)
+        continue;
+      bool reads = ending || !peer.in.empty() || peer.read > 0 || milliseconds == 0;
+      polls.push_back({peer.socket.descriptor(), short(POLLRDHUP | (reads ? POLLIN : 0) | (peer.out.empty() ? 0 : POLLOUT)), 0});
+      who.push_back(i);
+    }
+    ::poll(polls.data(), polls.size(), milliseconds);
+    for (size_t k = 0; k < polls.size(); ++k) {
+      if (polls[k].revents & POLLOUT)
+        write(who[k]);
+      if (polls[k].revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
+        read(who[k]);
+    }
+  }
+
+  void write(int to) {
+    Peer &peer = peers[size_t(to)];
+    while (!peer.out.empty()) {
+      Outgoing &out = peer.out.front();
+      constexpr auto head = int64_t(sizeof(Header));
+      bool inHeader = peer.written < head;
+      const char *from = inHeader ? reinterpret_cast<const char *>(&out.header) + peer.written : out.data + (peer.written - head);
+      int64_t left = (inHeader ? head : head + out.header.bytes) - peer.written;
+      ssize_t done = left > 0 ? ::send(peer.socket.descriptor(), from, size_t(left), MSG_NOSIGNAL) : 0;
+      if (done < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+      if (done < 0)
+        lost(to);
+      peer.written += done;
+      if (peer.written < head + out.header.bytes)
+        continue;
+      complete[size_t(out.request)] = true;
+      peer.out.pop_front();
+      peer.written = 0;
+    }
+  }
+
+  /// Where the message goes whose header has come.
+  void place(int from) {
+    Peer &peer = peers[size_t(from)];
+    for (auto it = peer.in.begin(); it != peer.in.end(); ++it)
+      if (it->tag == peer.header.tag) {
+        checkBytes(from, *it, peer.header.bytes);
+        peer.current = *it;
+        peer.in.erase(it);
+        return;
+      }
+    peer.keeping = &peer.kept.emplace_back(Kept{peer.header.tag, std::vector<char>(size_t(peer.header.bytes))});
+    peer.current = {peer.header.tag, peer.header.bytes, peer.keeping->data.data(), -1};
+  }
+
+  void read(int from) {
+    Peer &peer = peers[size_t(from)];
+    constexpr auto head = int64_t(sizeof(Header));
+    while (!peer.done) {
+      bool inHeader = peer.read < head;
+      char *to = inHeader ? reinterpret_cast<char *>(&peer.header) + peer.read : peer.current.data + (peer.read - head);
+      int64_t left = (inHeader ? head : head + peer.header.bytes) - peer.read;
+      ssize_t done = left > 0 ? ::recv(peer.socket.descriptor(), to, size_t(left), 0) : 0;
+      if (done < 0 && (errno == EAGAIN || errno == EINTR))
+        return;
+      if (done < 0 || (done == 0 && left > 0))
+        lost(from);
+      peer.read += done;
+      if (inHeader && peer.read == head) {
+        if (peer.header.tag == Failed) {
+          failed = from;
+          throw PeerFailed(from);
+        }
+        peer.done = peer.header.tag == Done;
+        if (!peer.done)
+          place(from);
+      }
+      if (peer.done || peer.read < head + peer.header.bytes)
+        continue;
+      peer.read = 0;
+      if (peer.current.request >= 0)
+        complete[size_t(peer.current.request)] = true;
+      else
+        peer.keeping->whole = true;
+      if (peer.in.empty())
+        return;
+    }
+  }
+
+  const int self, ranks;
+  std::vector<Peer> peers;
+  std::deque<bool> used, complete;
+  std::atomic<bool> cancelled{false};
+  int failed = -1;
+};
+
+} // namespace
+
+bool underTcp() {
+  for (const char *name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"})
+    if (!std::getenv(name))
+      return false;
+  return true;
+}
+
+int runTcp(const std::function<void(Transport &)> &body) {
+  TcpTransport transport(Rendezvous::fromEnvironment());
+  int status = 0;
+  try {
+    body(transport);
+    transport.finish();
+  } catch (const AgreedError &error) {
+    if (transport.rank() == 0)
+      std::fprintf(stderr, "error: %s\n", error.what());
+    status = 1;
+    try {
+      transport.finish();
+    } catch (const std::exception &) {
+      // All that there is to say has been said.
+    }
+  } catch (const PeerFailed &) {
+    transport.quit();
+    status = 1;
+  } catch (const std::exception &error) {
+    transport.abort(error.what());
+    status = 1;
+  }
+  return status;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,99 @@
+// Stands in for libcuda.so.1 in tests: executes the twins of kernels on the host and refuses what a GPU would fail at.
+//
+// - Work of a stream runs only when somebody waits for the stream, as late as a GPU may do it: a result that is read, or a source that is
+//   overwritten, without waiting shows as a wrong value.
+// - Device memory is closed to the host, new memory is full of NaN, and freed memory stays closed: touching any of them from outside of a
+//   kernel, or a byte beyond an allocation's pages, ends the process.
+// - Streams are independent: one runs ahead of another, or stays behind, unless an event orders them.
+// - A kernel's parameters, block size and name are checked against its PTX; threads that miss a shuffle or barrier are an error.
+//
+// Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins), TESSERA_CHECK_GPUS, _MEMORY, _CAPABILITY and
+// _VERSION say what machine it is.
+#pragma once
+
+#include "runtime/core/error.h"
+#include "runtime/device/cuda/driver.h"
+
+#include <deque>
+#include <functional>
+#include <list>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace tessera::rt::cuda::check {
+
+enum : Status { success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719 };
+
+/// Does a piece of work, or tries to: false when it has to wait for something and is to be tried again.
+using Attempt = std::function<bool()>;
+
+struct Stream {
+  std::deque<Attempt> work;
+  bool running = false;
+  /// Works until all is done, or `reached` says that it is enough, or an attempt has to wait. Returns whether it did not have to wait.
+  bool run(const std::function<bool()> &reached = {});
+};
+
+/// What an event was recorded for: a point in a stream.
+struct Point {
+  Stream *stream;
+  bool reached = false;
+};
+struct Event {
+  std::shared_ptr<Point> point;
+};
+
+/// A GPU, as the threads see it that made it current: one thread at a time works on it.
+struct Context {
+  int number = 0;
+  std::recursive_mutex mutex;
+  std::list<Stream> streams;
+  Status failure = success; ///< sticky, as after a fault of a real GPU
+};
+
+struct Allocation {
+  size_t bytes, mapped;
+  Context *context;
+  bool live;
+};
+
+/// Device memory is closed to the host but while a stream of its GPU works.
+struct Memory {
+  std::mutex mutex;
+  std::map<DevicePointer, Allocation> allocations;
+  size_t used(const Context &context);
+  /// Whether [pointer, pointer + bytes) lies in one live allocation of the context.
+  bool holds(const Context &context, DevicePointer pointer, size_t bytes);
+  void protect(const Context &context, int mode);
+};
+Memory &memory();
+
+Context *&currentContext();
+size_t setting(const char *name, size_t standard);
+/// Says what is wrong and returns the status.
+Status fail(Status status, const std::string &what);
+
+/// Tries the work of a stream, and where that has to wait, of the GPU's other streams. Returns success, notReady, or what has failed.
+Status progress(Context &context, Stream &stream);
+/// Hands work to a stream that runs as late as a GPU may do it: when somebody waits for it.
+void push(Stream &stream, std::function<void()> work);
+
+} // namespace tessera::rt::cuda::check
+
+/// Without a context a thread has no GPU.
+#define NEEDS_CONTEXT                                                                                                  \
+  if (!currentContext())                                                                                               \
+    return fail(invalidContext, "this thread has no context");                                                         \
+  Context &context = *currentContext();                                                                                \
+  std::lock_guard lock(context.mutex);
+
+extern "C" {
+/// For libraries that check: hands work to a stream, as early as a GPU may do it: at once where the stream has nothing else to do.
+tessera::rt::cuda::Status tsr_check_enqueue(tessera::rt::cuda::Handle stream, const tessera::rt::cuda::check::Attempt &attempt);
+/// Whether this thread's GPU has this memory.
+bool tsr_check_holds(const void *pointer, size_t bytes);
+/// The number of this thread's GPU, -1 for none.
+int tsr_check_gpu();
+}

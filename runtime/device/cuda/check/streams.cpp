@@ -1,0 +1,161 @@
+// Streams, events and copies of the checking driver.
+#include "runtime/device/cuda/check/machine.h"
+
+#include <cstring>
+#include <sys/mman.h>
+#include <thread>
+
+namespace tessera::rt::cuda::check {
+
+bool Stream::run(const std::function<bool()> &reached) {
+  if (running)
+    return false; // a circle of events
+  running = true;
+  struct End {
+    bool &flag;
+    ~End() { flag = false; }
+  } end{running};
+  while (!work.empty() && !(reached && reached())) {
+    if (!work.front()())
+      return false;
+    work.pop_front();
+  }
+  return true;
+}
+
+void push(Stream &stream, std::function<void()> work) {
+  stream.work.push_back([work = std::move(work)] {
+    work();
+    return true;
+  });
+}
+
+/// Runs `body` with the GPU's memory open.
+template <typename Body> static Status working(Context &context, Body body) {
+  if (context.failure != success)
+    return context.failure;
+  memory().protect(context, PROT_READ | PROT_WRITE);
+  Status status = success;
+  try {
+    status = body() ? success : notReady;
+  } catch (const std::exception &error) {
+    status = context.failure = fail(launchFailed, error.what());
+  }
+  memory().protect(context, PROT_NONE);
+  return status;
+}
+
+Status progress(Context &context, Stream &stream) {
+  return working(context, [&] {
+    if (stream.run())
+      return true;
+    for (Stream &other : context.streams)
+      if (&other != &stream)
+        other.run();
+    return stream.run();
+  });
+}
+
+} // namespace tessera::rt::cuda::check
+
+using namespace tessera::rt::cuda;
+using namespace tessera::rt::cuda::check;
+
+Status tsr_check_enqueue(Handle handle, const Attempt &attempt) {
+  NEEDS_CONTEXT
+  auto &stream = *static_cast<Stream *>(handle);
+  stream.work.push_back(attempt);
+  if (stream.work.size() > 1)
+    return success;
+  Status status = working(context, [&] { return stream.run(); });
+  return status == notReady ? success : status;
+}
+
+extern "C" {
+
+Status cuStreamCreate(Handle *stream, unsigned) {
+  NEEDS_CONTEXT
+  *stream = &context.streams.emplace_back();
+  return success;
+}
+Status cuStreamDestroy_v2(Handle stream) {
+  NEEDS_CONTEXT
+  context.streams.remove_if([&](const Stream &other) { return &other == stream; });
+  return success;
+}
+Status cuStreamQuery(Handle stream) {
+  NEEDS_CONTEXT
+  return progress(context, *static_cast<Stream *>(stream));
+}
+Status cuStreamSynchronize(Handle stream) {
+  NEEDS_CONTEXT
+  while (true) {
+    Status status = progress(context, *static_cast<Stream *>(stream));
+    if (status != notReady)
+      return status;
+    std::this_thread::yield();
+  }
+}
+
+Status cuEventCreate(Handle *event, unsigned) {
+  *event = new Event;
+  return success;
+}
+Status cuEventDestroy_v2(Handle event) {
+  delete static_cast<Event *>(event);
+  return success;
+}
+Status cuEventRecord(Handle event, Handle stream) {
+  NEEDS_CONTEXT
+  auto point = std::make_shared<Point>(Point{static_cast<Stream *>(stream)});
+  static_cast<Event *>(event)->point = point;
+  push(*point->stream, [point] { point->reached = true; });
+  return success;
+}
+Status cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
+  NEEDS_CONTEXT
+  std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
+  if (!point)
+    return fail(invalidValue, "a stream waits for an event that was never recorded");
+  static_cast<Stream *>(stream)->work.push_back([point] {
+    if (!point->reached)
+      point->stream->run([&] { return point->reached; });
+    return point->reached;
+  });
+  return success;
+}
+Status cuEventQuery(Handle event) {
+  NEEDS_CONTEXT
+  std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
+  return !point || point->reached ? success : notReady;
+}
+
+Status cuMemsetD8Async(DevicePointer to, unsigned char value, size_t count, Handle stream) {
+  NEEDS_CONTEXT
+  if (!memory().holds(context, to, count))
+    return fail(invalidValue, "memory that is set lies outside of every allocation");
+  push(*static_cast<Stream *>(stream), [=] { std::memset(reinterpret_cast<void *>(to), value, count); });
+  return success;
+}
+Status cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Handle stream) {
+  NEEDS_CONTEXT
+  if (!memory().holds(context, to, bytes))
+    return fail(invalidValue, "a copy's target lies outside of every allocation");
+  push(*static_cast<Stream *>(stream), [=] { std::memcpy(reinterpret_cast<void *>(to), from, bytes); });
+  return success;
+}
+Status cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, Handle stream) {
+  NEEDS_CONTEXT
+  if (!memory().holds(context, from, bytes))
+    return fail(invalidValue, "a copy's source lies outside of every allocation");
+  push(*static_cast<Stream *>(stream), [=] { std::memcpy(to, reinterpret_cast<void *>(from), bytes); });
+  return success;
+}
+Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Handle stream) {
+  NEEDS_CONTEXT
+  if (!memory().holds(context, from, bytes) || !memory().holds(context, to, bytes))
+    return fail(invalidValue, "a copy inside of the GPU reaches outside of every allocation");
+  push(*static_cast<Stream *>(stream), [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
+  return success;
+}
+}

@@ -1,0 +1,82 @@
+// See engine_communicator.h.
+#include "runtime/program/engine_communicator.h"
+
+namespace tessera::rt {
+
+/// Of the scratch of collectives.
+static constexpr size_t scratchAlignment = 64;
+
+Communicator::Handle EngineCommunicator::prepareCollective(const Collective &collective, void *in, void *out, void *scratch) {
+  Operation &operation = operations.emplace_back();
+  operation.collective = &collective;
+  operation.in = operation.hostIn = in;
+  operation.out = operation.hostOut = out;
+  operation.hostScratch = scratch;
+  if (!device.isHost()) {
+    operation.copyIn.resize(size_t(collective.inBytes()));
+    operation.copyOut.resize(size_t(collective.outBytes()));
+    size_t room = size_t(collective.scratchBytes()) + scratchAlignment;
+    operation.copyScratch.resize(room);
+    operation.hostIn = operation.copyIn.data();
+    operation.hostOut = operation.copyOut.data();
+    operation.hostScratch = operation.copyScratch.data();
+    std::align(scratchAlignment, 1, operation.hostScratch, room);
+  }
+  return operations.size() - 1;
+}
+
+Communicator::Handle EngineCommunicator::prepareMessage(const Message &message, void *buffer, bool receives) {
+  Operation &operation = operations.emplace_back();
+  operation.message = message;
+  operation.receives = receives;
+  (receives ? operation.out : operation.in) = buffer;
+  operation.hostIn = operation.in;
+  operation.hostOut = operation.out;
+  if (!device.isHost()) {
+    std::vector<char> &copy = receives ? operation.copyOut : operation.copyIn;
+    copy.resize(size_t(message.bytes));
+    (receives ? operation.hostOut : operation.hostIn) = copy.data();
+  }
+  return operations.size() - 1;
+}
+
+void EngineCommunicator::fetch(Operation &operation) {
+  if (!operation.copyIn.empty())
+    device.download(operation.hostIn, operation.in, int64_t(operation.copyIn.size()));
+}
+
+void EngineCommunicator::store(Operation &operation) {
+  if (!operation.copyOut.empty() && operation.out)
+    device.upload(operation.out, operation.hostOut, int64_t(operation.copyOut.size()));
+}
+
+void EngineCommunicator::start(Handle handle) {
+  Operation &operation = operations[handle];
+  fetch(operation);
+  if (operation.collective)
+    operation.token = engine.start(*operation.collective, operation.hostIn, operation.hostOut, operation.hostScratch);
+  else if (!operation.receives)
+    operation.token = engine.startSend(operation.message, operation.hostIn);
+}
+
+void EngineCommunicator::wait(Handle handle) {
+  Operation &operation = operations[handle];
+  if (operation.collective)
+    engine.wait(operation.token);
+  else if (operation.receives)
+    engine.receive(operation.message, operation.hostOut);
+  else
+    engine.waitSend(operation.token);
+  store(operation);
+}
+
+void EngineCommunicator::run(Handle handle) {
+  Operation &operation = operations[handle];
+  if (!operation.collective)
+    return Communicator::run(handle);
+  fetch(operation);
+  engine.run(*operation.collective, operation.hostIn, operation.hostOut, operation.hostScratch);
+  store(operation);
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,43 @@
+// Communication through the host: by the rank's engine, in place where the device is the host, else through copies.
+#pragma once
+
+#include "runtime/comm/communicator.h"
+#include "runtime/device/device.h"
+
+#include <deque>
+#include <vector>
+
+namespace tessera::rt {
+
+class EngineCommunicator : public Communicator {
+public:
+  /// Both must outlive this.
+  EngineCommunicator(Engine &engine, Device &device) : engine(engine), device(device) {}
+
+  Handle prepareCollective(const Collective &collective, void *in, void *out, void *scratch) override;
+  Handle prepareMessage(const Message &message, void *buffer, bool receives) override;
+  void start(Handle handle) override;
+  void wait(Handle handle) override;
+  void run(Handle handle) override;
+  void giveUp() noexcept override { engine.giveUp(); }
+
+private:
+  struct Operation {
+    const Collective *collective = nullptr; // or a message
+    Message message;
+    bool receives = false;
+    /// The device's buffers, and what the engine works on.
+    void *in = nullptr, *out = nullptr;
+    void *hostIn = nullptr, *hostOut = nullptr, *hostScratch = nullptr;
+    std::vector<char> copyIn, copyOut, copyScratch;
+    Engine::Token token = -1;
+  };
+  void fetch(Operation &operation);
+  void store(Operation &operation);
+
+  Engine &engine;
+  Device &device;
+  std::deque<Operation> operations; // messages stay where they are
+};
+
+} // namespace tessera::rt
