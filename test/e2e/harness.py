@@ -172,6 +172,16 @@ class Program:
         return entries
 
 
+def once(folder, make):
+    """Calls `make` in one of all processes that run tests; the folder is there then."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (folder / "done").exists():
+            make()
+            (folder / "done").touch()
+
+
 class Compiler:
     """Compiles every combination of model and options once, for all processes that run tests."""
 
@@ -182,13 +192,8 @@ class Compiler:
         flags, ranks = (ALL_MESHES | PIPES | EXPERT_MESHES)[mesh]
         key = hashlib.sha256(repr((options, str(model))).encode()).hexdigest()[:8]
         folder = self.folder / f"{variant}-{mesh}-{key}"
-        folder.mkdir(parents=True, exist_ok=True)
-        with open(folder / "lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not (folder / "done").exists():
-                checked(TESSERA, "compile", model or MODELS / f"{variant}.onnx", "-o", folder / "program",
-                        *bindings(variant), *flags, *options)
-                (folder / "done").touch()
+        once(folder, lambda: checked(TESSERA, "compile", model or MODELS / f"{variant}.onnx", "-o", folder / "program",
+                                     *bindings(variant), *flags, *options))
         return Program(folder / "program", ranks)
 
 

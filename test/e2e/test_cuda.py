@@ -26,9 +26,8 @@ def gpu_program(program, variant, options):
     """The model for CUDA, with the kernels' twins beside it; `run` executes its commands on the checking driver."""
     folder = program.folder / f"cuda-{variant}-{'-'.join(options)}"
     path, twins = folder / "program", folder / "twins.so"
-    if not folder.exists():
-        folder.mkdir()
-        h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, "--target", "cuda", "--host-twins", twins, *options)
+    h.once(folder, lambda: h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, "--target", "cuda", "--host-twins", twins,
+                                     *options))
 
     def run(*arguments, **settings):
         return h.run(path, *arguments, env=environment(twins, **settings), timeout=600)
