@@ -108,6 +108,39 @@ std::string withoutProgramName(llvm::StringRef text) {
   return result;
 }
 
+// What is wrong with an option's name, or nothing. LLVM's parser takes unknown names for groups of one-letter options.
+std::string unknownOption(llvm::ArrayRef<const char *> arguments) {
+  for (cl::SubCommand *sub : cl::getRegisteredSubcommands()) {
+    if (arguments.empty() || sub->getName() != arguments.front())
+      continue;
+    auto takesValue = [](const cl::Option *option) { return option->getValueExpectedFlag() == cl::ValueRequired; };
+    for (size_t i = 1; i < arguments.size(); ++i) {
+      llvm::StringRef argument = arguments[i];
+      if (argument == "--")
+        return {};
+      if (!argument.consume_front("-") || argument.empty())
+        continue;
+      argument.consume_front("-");
+      auto [name, value] = argument.split('=');
+      auto known = sub->OptionsMap.find(name);
+      if (known != sub->OptionsMap.end()) {
+        i += takesValue(known->second) && !argument.contains('=');
+        continue;
+      }
+      if (name == "h") // LLVM has it aside
+        continue;
+      std::string nearest;
+      unsigned least = 1 + std::max<size_t>(1, name.size() / 3);
+      for (auto &entry : sub->OptionsMap)
+        if (unsigned distance = name.edit_distance(entry.first, true, least); entry.first.size() > 1 && distance < least)
+          least = distance, nearest = "; did you mean --" + entry.first.str() + "?";
+      return ("unknown option \"" + llvm::StringRef(arguments[i]).split('=').first + "\" of tessera " + sub->getName() +
+              (nearest.empty() ? "; see tessera " + sub->getName() + " --help" : nearest)).str();
+    }
+  }
+  return {};
+}
+
 // Fills `options`; the exit status, 0 to go on.
 int read(Command &command, CompileOptions &options) {
   if (command.model.empty())
@@ -258,6 +291,8 @@ int tessera::runCommandLine(int argc, char **argv) {
   std::vector<const char *> arguments(argv, argv + argc);
   if (llvm::none_of(arguments, [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
     arguments[0] = "error";
+  if (std::string problem = unknownOption(llvm::ArrayRef(arguments).drop_front()); !problem.empty())
+    return usage(problem);
   bool parsed = cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os);
   if (!FlagParser::problem.empty())
     return usage(FlagParser::problem);

@@ -1,11 +1,24 @@
 #include "lib/Driver/Report.h"
 #include "lib/Support/Location.h"
 #include "mlir/IR/Diagnostics.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/Error.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
+#include "llvm/Support/JSON.h"
 
 using namespace mlir;
+
+// Text of a file's as a terminal can take it: UTF-8 without control characters.
+static std::string printable(StringRef text) {
+  std::string result;
+  for (char c : llvm::json::fixUTF8(text))
+    if (c == '\n' || c == '\t' || !llvm::isASCII(c) || llvm::isPrint(c))
+      result += c;
+    else
+      result += "\\x" + llvm::toHex(StringRef(&c, 1));
+  return result;
+}
 
 // "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: " or, for the whole file, "model.onnx: ", or nothing.
 static std::string placeOf(Location loc) {
@@ -35,8 +48,8 @@ struct Printer {
       }
       return "error";
     };
-    std::string text;
-    llvm::raw_string_ostream os(text);
+    std::string raw;
+    llvm::raw_string_ostream os(raw);
     os << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str() << "\n";
     for (Diagnostic &note : diagnostic.getNotes()) {
       std::string line = note.str();
@@ -44,6 +57,7 @@ struct Printer {
       if (!StringRef(line).starts_with("see current operation"))
         os << "note: " << placeOf(note.getLocation()) << line << "\n";
     }
+    std::string text = printable(raw);
     if (diagnostic.getSeverity() == DiagnosticSeverity::Error) {
       failed = true;
       llvm::errs() << text << waiting;

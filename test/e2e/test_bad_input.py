@@ -103,7 +103,7 @@ def test_no_permission_to_write(tmp_path):
 # ---- options
 
 @pytest.mark.parametrize("options", [
-    ("--no-such-option",), ("--tp",), ("--tp", "two"), ("--tp", "0"), ("--tp", "-1"), ("--train", "adamx"),
+    ("--no-such-option",), ("--host-memory", "1GiB"), ("--tp",), ("--tp", "two"), ("--tp", "0"), ("--tp", "-1"), ("--train", "adamx"),
     ("--microbatches", "0"), ("--microbatches", "1.5"), ("--bind", "batch"), ("--bind", "batch=" + "9" * 20), ("--dtype", "f99"),
     ("--to", "nowhere"), ("--timing=maybe",), ("--as-written=3",), ("-v=x", "--no-such-option"), ("--threads", "nan"),
     ("another.onnx",), ("--dp", "2", "--zero", "4"), ("--dp", "2", "--zero", "all"), ("--regather", "sometimes")])

@@ -13,7 +13,9 @@ MIXES = tomllib.loads((h.ROOT / "test" / "e2e" / "mixes.toml").read_text())["mix
 # The operators of each part, by globs over parameters' sources, modules and nodes.
 PARTS = {
     "gpt2": {"embedding": "transformer.wte", "qkv": "*.c_attn.weight", "attention": "node_scaled_dot_product_attention*", "out": "*.attn.c_proj.weight",
-             "up": "*.mlp.c_fc.weight", "down": "*.mlp.c_proj.weight", "head": "lm_head*"},
+             "up": "*.mlp.c_fc.weight", "down": "*.mlp.c_proj.weight", "head": "lm_head*",
+             "first qkv": "*.h.0.attn.c_attn.weight", "first up": "*.h.0.mlp.c_fc.weight", "first down": "*.h.0.mlp.c_proj.weight",
+             "second attention": "node_scaled_dot_product_attention_1", "second up": "*.h.1.mlp.c_fc.weight", "second down": "*.h.1.mlp.c_proj.weight"},
     "llama": {"embedding": "model.embed_tokens", "qkv": "*.[qkv]_proj.weight", "attention": "node_scaled_dot_product_attention*", "out": "*.o_proj.weight",
               "up": "*.mlp.[gu]*_proj.weight", "down": "*.mlp.down_proj.weight", "head": "lm_head*"},
     "bert": {"embedding": "*.word_embeddings", "qkv": "*.attention.self.*.weight", "attention": "node_scaled_dot_product_attention*",
@@ -21,6 +23,8 @@ PARTS = {
     "vit": {"qkv": "*.attention.[qkv]_proj.weight", "attention": "node_scaled_dot_product_attention*", "out": "*.attention.o_proj.weight", "up": "*.mlp.fc1.weight",
             "down": "*.mlp.fc2.weight", "head": "classifier.weight"},
 }
+# What rows of options alone are trained with besides.
+OTHERS = ["mixtral", "t5"]
 
 
 def title(mix):
@@ -43,7 +47,8 @@ def plan_of(mix, model):
 def cases():
     for mix in MIXES:
         # An image has no sequence at its input: rows by hand that split one are for the others.
-        models = mix.get("models", [m for m in PARTS if m != "vit" or "1" not in mix.get("inputs", {})])
+        everywhere = [m for m in PARTS if m != "vit" or "1" not in mix.get("inputs", {})]
+        models = mix.get("models", everywhere + ([] if "parts" in mix else OTHERS))
         for i, model in enumerate(models):
             marks = () if mix.get("sample") and i == 0 else pytest.mark.whole
             yield pytest.param(mix, model, id=f"{model} {title(mix)}", marks=marks)
