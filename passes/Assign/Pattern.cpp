@@ -86,10 +86,16 @@ std::optional<tessera::Linear> tessera::linearOf(nn::FactorOpInterface op) {
 }
 
 dist::AxisList tessera::batchOver(const Linear &linear, const Surroundings &around, ArrayRef<dist::AxisList> all, const dist::AxisList &own) {
-  dist::AxisList list = around.home(linear.input, linear.batch);
-  llvm::erase_if(list, [&](const dist::AxisRef &axis) {
-    return llvm::any_of(all, [&](const dist::AxisList &axes) { return dist::overlapsAny(axis, axes); });
-  });
+  dist::AxisList home = around.home(linear.input, linear.batch), list, there;
+  for (const dist::AxisRef &axis : home) {
+    if (llvm::is_contained(own, axis))
+      there.push_back(axis);
+    if (llvm::none_of(all, [&](const dist::AxisList &axes) { return dist::overlapsAny(axis, axes); }))
+      list.push_back(axis);
+  }
+  // Split over them already, perhaps before other axes: nothing is to move.
+  if (there == own && list.size() + own.size() == home.size())
+    return home;
   list.append(own.begin(), own.end());
   return list;
 }

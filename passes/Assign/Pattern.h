@@ -101,7 +101,7 @@ struct Linear {
   bool lookup = false;
 };
 std::optional<Linear> linearOf(nn::FactorOpInterface op);
-/// The axes that split the batch of a linear operator's input already, save `own`, followed by `own`.
+/// The axes that split the batch of a linear operator's input already, with `own`: last, where they do not split it too.
 dist::AxisList batchOver(const Linear &linear, const Surroundings &around, llvm::ArrayRef<dist::AxisList> all, const dist::AxisList &own);
 
 /// The factors of an attention: queries, keys, key/value heads, query heads of a group.
