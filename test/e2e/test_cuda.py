@@ -63,6 +63,27 @@ def test_losses_are_the_cpus(program, tmp_path, variant, optimizer):
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
 
 
+def test_products_without_cublaslt(program, tmp_path):
+    """Our own kernels do them, which is said once; so they do where cuBLASLt is switched off."""
+    path, run = gpu_program(program, "mlp", ("--train", "sgd"))
+    (tmp_path / "lib").mkdir()
+    (tmp_path / "lib" / "libcuda.so.1").symlink_to(CHECK / "libcuda.so.1")
+    h.checked("c++", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libcublasLt.so.13")
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+
+    def train(name, **settings):
+        result = run(*h.Program(path, 1).train_arguments(tmp_path / name, data, STEPS, "--log", tmp_path / name / "log.jsonl"), **settings)
+        assert result.returncode == 0, result.stderr
+        return result.stderr, losses([json.loads(line) for line in (tmp_path / name / "log.jsonl").read_text().splitlines()])
+    said, own = train("own", LD_LIBRARY_PATH=str(tmp_path / "lib"))
+    assert said.count("note: products are done without cuBLASLt") == 1
+    said, off = train("off", TESSERA_CUBLASLT="off")
+    assert said == "" and list(own) == list(off)
+    said, library = train("library")
+    assert said == ""
+    np.testing.assert_allclose(library, own, rtol=1e-5)
+
+
 @pytest.mark.whole
 def test_clipping_and_microbatches(program, tmp_path):
     options = ("--train", "adamw", "--microbatches", "2")

@@ -1,6 +1,7 @@
 // See cuda_device.h.
 #include "runtime/device/cuda/cuda_device.h"
 
+#include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/library.h"
 
 #include <algorithm>
@@ -37,6 +38,8 @@ CudaDevice::~CudaDevice() {
     driver.streamSynchronize(stream);
     driver.streamDestroy(stream);
   }
+  if (blasHandle)
+    blas::Library::get()->destroy(blasHandle);
   for (auto &[text, module] : modules)
     driver.moduleUnload(module);
   if (context)
@@ -141,6 +144,20 @@ Work CudaDevice::prepareKernel(const KernelSite &site) {
       parameters.push_back(const_cast<int64_t *>(scalars + i));
     launch(name, function, blocks, threads, parameters.data());
   };
+}
+
+Handle CudaDevice::blas() {
+  if (blasSought)
+    return blasHandle;
+  blasSought = true;
+  const blas::Library *library = blas::Library::get();
+  if (!library)
+    return nullptr;
+  if (blas::Status status = library->create(&blasHandle)) {
+    blasHandle = nullptr;
+    blas::sayWithout("it does not start, status " + std::to_string(status));
+  }
+  return blasHandle;
 }
 
 Work CudaDevice::prepareCall(const LibrarySite &site) { return cuda::prepareCall(*this, site); }

@@ -44,6 +44,8 @@ public:
   const Driver &api() const { return driver; }
   /// The stream of the work that is prepared here.
   Handle computeStream() const { return stream; }
+  /// This GPU's handle of cuBLASLt; null where there is none (blas_library.h), which is said.
+  Handle blas();
   /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
   using Watch = std::function<void(double seconds)>;
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
@@ -58,6 +60,8 @@ private:
   Handle context = nullptr, stream = nullptr;
   std::map<std::string, Handle> modules;
   Watch watch;
+  bool blasSought = false;
+  Handle blasHandle = nullptr;
 };
 
 } // namespace tessera::rt::cuda

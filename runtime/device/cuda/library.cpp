@@ -1,97 +1,13 @@
 // Reads the library's calls and launches the kernels of runtime/device/cuda/kernels.
 #include "runtime/device/cuda/library.h"
 
-#include "runtime/device/cpu/call_parser.h"
-#include "runtime/device/cuda/cuda_device.h"
-#include "runtime/device/cuda/kernels/arguments.h"
+#include "runtime/device/cuda/call.h"
 
 #include <algorithm>
 #include <array>
 
 namespace tessera::rt::cuda {
 namespace {
-
-using cpu::CallParser, cpu::checkedProduct;
-
-int64_t blocksFor(int64_t count, int64_t each) { return (count + each - 1) / each; }
-
-/// One call while it is prepared.
-struct Call {
-  CudaDevice &device;
-  CallParser parser;
-  const std::vector<void *> &args;
-
-  template <typename T> T *at(int buffer, int64_t offset = 0) const {
-    return buffer < 0 ? nullptr : static_cast<T *>(args[size_t(buffer)]) + offset;
-  }
-  void *whole(int buffer) const { return args[size_t(buffer)]; }
-  /// A launch of `kernel` with `arguments`, which `update` changes by the scalars of a call.
-  template <typename Arguments, typename Update>
-  Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads, Update update) const {
-    return [&device = device, name = std::string(kernel), function = device.libraryFunction(kernel), arguments, blocks, threads,
-            update](const int64_t *scalars) mutable {
-      Arguments now = arguments;
-      update(now, scalars);
-      void *parameters[] = {&now};
-      device.launch(name, function, blocks, threads, parameters);
-    };
-  }
-  template <typename Arguments> Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads) const {
-    return launch(kernel, arguments, blocks, threads, [](Arguments &, const int64_t *) {});
-  }
-  template <typename Arguments, typename... Update> Work launchElements(const char *kernel, Arguments arguments, int64_t count, Update... update) const {
-    return launch(kernel, arguments, blocksFor(count, elementThreads), elementThreads, update...);
-  }
-};
-
-Work prepareGemm(Call &c) {
-  GemmArguments g{};
-  CallParser &p = c.parser;
-  g.m = p.size("m");
-  g.n = p.size("n");
-  g.k = p.size("k");
-  for (auto [name, strides] : {std::pair("a", g.aStrides), {"b", g.bStrides}, {"c", g.cStrides}})
-    std::ranges::copy(p.sizes(name, 2), strides);
-  g.accumulate = p.flag("accumulate");
-  bool bias = p.flag("bias"), residual = p.flag("residual");
-  g.activation = p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"});
-  int64_t offsetA = p.size("a_offset", 0), offsetB = p.size("b_offset", 0), offsetC = p.size("c_offset", 0);
-  std::vector<int64_t> shapes[3] = {{g.m, g.k}, {g.k, g.n}, {g.m, g.n}};
-  std::vector<int64_t> strides[3] = {{g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
-  std::vector<std::array<int64_t, 4>> items, summed;
-  if (p.has("batch"))
-    for (const nlohmann::json &dim : p.attribute("batch")) {
-      if (!dim.is_array() || dim.size() != 4)
-        p.fail("attribute 'batch' is " + p.attribute("batch").dump() + ", expected a list of [size, sa, sb, sc]");
-      std::array<int64_t, 4> d = {dim[0], dim[1], dim[2], dim[3]};
-      for (int i = 0; i < 3; ++i) {
-        shapes[i].push_back(d[0]);
-        strides[i].push_back(d[size_t(i) + 1]);
-      }
-      if (d[0] != 1)
-        (d[3] == 0 ? summed : items).push_back(d);
-    }
-  if (items.size() + summed.size() > maxDimensions)
-    p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
-  int64_t count = 1;
-  for (auto *dims : {&items, &summed})
-    for (const auto &d : *dims) {
-      g.sizes[g.dimensions] = d[0];
-      g.aBatch[g.dimensions] = d[1];
-      g.bBatch[g.dimensions] = d[2];
-      g.cBatch[g.dimensions++] = d[3];
-      count *= dims == &items ? d[0] : 1;
-    }
-  g.items = int32_t(items.size());
-  g.a = c.at<float>(p.box("A", shapes[0], strides[0], offsetA), offsetA);
-  g.b = c.at<float>(p.box("B", shapes[1], strides[1], offsetB), offsetB);
-  g.c = c.at<float>(p.box("C", shapes[2], strides[2], offsetC), offsetC);
-  g.bias = c.at<float>(p.bufferIf(bias, "bias", g.n));
-  g.residual = residual ? c.at<float>(p.box("residual", shapes[2], strides[2], offsetC), offsetC) : nullptr;
-  p.workspace(0);
-  p.finish();
-  return c.launch("tsr_gemm", g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
-}
 
 /// The part of the arguments that both directions have.
 struct AttentionReader {
@@ -415,7 +331,7 @@ constexpr Entry entries[] = {
 
 Work prepareCall(CudaDevice &device, const LibrarySite &site) {
   cpu::CallSite checked{site.attrs, site.argBytes, site.numScalars, device.threads()};
-  Call call{device, CallParser(site.function, checked), site.args};
+  Call call{device, CallParser(site.function, checked), site.args, site.argBytes};
   for (const Entry &entry : entries)
     if (entry.name == site.function)
       return entry.prepare(call);

@@ -90,8 +90,9 @@ void push(Stream &stream, std::function<void()> work);
   std::lock_guard lock(context.mutex);
 
 extern "C" {
-/// For libraries that check: hands work to a stream, as early as a GPU may do it: at once where the stream has nothing else to do.
-tessera::rt::cuda::Status tsr_check_enqueue(tessera::rt::cuda::Handle stream, const tessera::rt::cuda::check::Attempt &attempt);
+/// For libraries that check: hands work to a stream. `early`: it is done as early as a GPU may do it, at once where the stream has nothing else
+/// to do; else as late.
+tessera::rt::cuda::Status tsr_check_enqueue(tessera::rt::cuda::Handle stream, const tessera::rt::cuda::check::Attempt &attempt, bool early);
 /// Whether this thread's GPU has this memory.
 bool tsr_check_holds(const void *pointer, size_t bytes);
 /// The number of this thread's GPU, -1 for none.

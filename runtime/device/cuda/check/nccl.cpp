@@ -188,7 +188,7 @@ Status enqueue(const std::vector<Call> &calls) {
       return true;
     return single ? collect(*state, messages->calls[0], number, shown) : messages->attempt(*state);
   };
-  return tsr_check_enqueue(calls[0].stream, attempt) == check::success ? inProgress : Status(1);
+  return tsr_check_enqueue(calls[0].stream, attempt, true) == check::success ? inProgress : Status(1);
 }
 
 Status call(Call call) {

@@ -61,11 +61,11 @@ Status progress(Context &context, Stream &stream) {
 using namespace tessera::rt::cuda;
 using namespace tessera::rt::cuda::check;
 
-Status tsr_check_enqueue(Handle handle, const Attempt &attempt) {
+Status tsr_check_enqueue(Handle handle, const Attempt &attempt, bool early) {
   NEEDS_CONTEXT
   auto &stream = *static_cast<Stream *>(handle);
   stream.work.push_back(attempt);
-  if (stream.work.size() > 1)
+  if (!early || stream.work.size() > 1)
     return success;
   Status status = working(context, [&] { return stream.run(); });
   return status == notReady ? success : status;

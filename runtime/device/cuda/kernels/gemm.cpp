@@ -51,6 +51,18 @@ void addOffsets(const GemmArguments &g, int first, int last, int64_t index, int6
 }
 } // namespace
 
+/// What a product is followed by: C = activation(C + bias) + residual, a thread an element.
+TSR_KERNEL(finish_product, GemmArguments) {
+  int64_t i = elementIndex(), n = i % a.n, m = i / a.n % a.m, item[3] = {0, 0, 0}, items = 1;
+  for (int dim = 0; dim < a.items; ++dim)
+    items *= a.sizes[dim];
+  if (i >= a.m * a.n * items)
+    return;
+  addOffsets(a, 0, a.items, i / a.n / a.m, item);
+  int64_t at = item[2] + m * a.cStrides[0] + n * a.cStrides[1];
+  a.c[at] = activate(a.activation, a.c[at] + (a.bias ? a.bias[n] : 0.0f)) + (a.residual ? a.residual[at] : 0.0f);
+}
+
 TSR_KERNEL(gemm, GemmArguments) {
   TSR_SHARED float left[depth][gemmTile + 4], right[depth][gemmTile + 4];
   int64_t thread = threadIndex(), row = thread / 16, column = thread % 16;

@@ -1,0 +1,209 @@
+// Stands in for libcublasLt.so.13 in tests: products on the host, late in their stream as a kernel is.
+//
+// It refuses what cuBLASLt refuses, or computes wrongly: matrices that do not fit each other, leading dimensions shorter than a column, batches
+// that differ, memory outside of the GPU's, addresses that are less aligned than the algorithm was chosen for, less workspace than it needs.
+// Its algorithms need 4096 bytes of workspace where they are offered, so that what is handed over is looked at.
+#include "runtime/device/cuda/blas_library.h"
+#include "runtime/device/cuda/check/machine.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <vector>
+
+using namespace tessera::rt::cuda;
+using namespace tessera::rt::cuda::blas;
+namespace check = tessera::rt::cuda::check;
+using blas::Status;
+
+namespace {
+
+enum : Status { success = 0, invalidValue = 7, notSupported = 15 };
+
+/// Attributes by number.
+struct Described {
+  std::map<int, uint64_t> values;
+  uint64_t rows = 0, columns = 0;
+  int64_t leading = 0;
+  int64_t at(int attribute, int64_t standard = 0) const {
+    auto it = values.find(attribute);
+    return it == values.end() ? standard : int64_t(it->second);
+  }
+  int64_t count() const { return at(BatchCount, 1); }
+  int64_t stride() const { return at(BatchStride); }
+  /// From the first element to behind the last.
+  int64_t extent() const { return (count() - 1) * stride() + (int64_t(columns) - 1) * leading + int64_t(rows); }
+};
+Described &of(Handle handle) { return *static_cast<Described *>(handle); }
+
+Status refuse(const std::string &what) {
+  check::fail(invalidValue, "cuBLASLt: " + what);
+  return invalidValue;
+}
+
+/// What an algorithm remembers of what it was chosen for.
+struct Chosen {
+  uint32_t magic, alignment[4];
+  uint64_t workspace;
+};
+static_assert(sizeof(Chosen) <= sizeof(Algorithm));
+constexpr uint32_t magic = 0xb1a5;
+constexpr uint64_t workspaceNeeded = 4096;
+
+Status set(Handle handle, int attribute, const void *value, size_t bytes, std::initializer_list<std::pair<int, size_t>> known) {
+  for (auto [number, size] : known)
+    if (number == attribute && size == bytes) {
+      uint64_t &entry = of(handle).values[attribute];
+      entry = 0;
+      std::memcpy(&entry, value, bytes);
+      return success;
+    }
+  return refuse("attribute " + std::to_string(attribute) + " of " + std::to_string(bytes) + " bytes");
+}
+
+/// The shapes as op(A) op(B) = D.
+Status checkShapes(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
+  bool ta = of(descriptor).at(TransposeA), tb = of(descriptor).at(TransposeB);
+  uint64_t m = ta ? of(a).columns : of(a).rows, k = ta ? of(a).rows : of(a).columns;
+  uint64_t k2 = tb ? of(b).columns : of(b).rows, n = tb ? of(b).rows : of(b).columns;
+  if (k != k2 || of(d).rows != m || of(d).columns != n || of(c).rows != m || of(c).columns != n)
+    return refuse("matrices that do not fit each other");
+  for (Handle layout : {a, b, c, d}) {
+    if (of(layout).leading < int64_t(of(layout).rows))
+      return refuse("a leading dimension of " + std::to_string(of(layout).leading) + " for columns of " + std::to_string(of(layout).rows));
+    if (of(layout).count() != of(d).count())
+      return refuse("batches that differ");
+  }
+  if (of(d).count() > 1 && of(d).stride() < int64_t(of(d).rows))
+    return refuse("items of the result that overlap");
+  return success;
+}
+
+float finished(uint32_t epilogue, const float *bias, uint64_t row, float value) {
+  if (epilogue & Bias)
+    value += bias[row];
+  if (epilogue & Relu)
+    value = std::max(value, 0.0f);
+  if (epilogue & Gelu)
+    value = 0.5f * value * (1 + std::tanh(0.7978845608f * (value + 0.044715f * value * value * value)));
+  return value;
+}
+
+} // namespace
+
+extern "C" {
+
+size_t cublasLtGetVersion() { return 130000; }
+Status cublasLtCreate(Handle *handle) {
+  *handle = new int(tsr_check_gpu());
+  return success;
+}
+Status cublasLtDestroy(Handle handle) {
+  delete static_cast<int *>(handle);
+  return success;
+}
+Status cublasLtMatmulDescCreate(Handle *descriptor, int compute, int scale) {
+  *descriptor = new Described;
+  return compute == Compute32 && scale == Real32 ? success : refuse("a product that is not f32 throughout");
+}
+Status cublasLtMatrixLayoutCreate(Handle *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+  *layout = new Described{{}, rows, columns, leading};
+  return type == Real32 ? success : refuse("a matrix that is not f32");
+}
+Status cublasLtMatmulPreferenceCreate(Handle *preference) {
+  *preference = new Described;
+  return success;
+}
+static Status destroy(Handle handle) {
+  delete static_cast<Described *>(handle);
+  return success;
+}
+Status cublasLtMatmulDescDestroy(Handle handle) { return destroy(handle); }
+Status cublasLtMatrixLayoutDestroy(Handle handle) { return destroy(handle); }
+Status cublasLtMatmulPreferenceDestroy(Handle handle) { return destroy(handle); }
+
+Status cublasLtMatmulDescSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
+  return set(handle, attribute, value, bytes, {{TransposeA, 4}, {TransposeB, 4}, {Epilogue, 4}, {BiasPointer, 8}});
+}
+Status cublasLtMatrixLayoutSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
+  return set(handle, attribute, value, bytes, {{BatchCount, 4}, {BatchStride, 8}});
+}
+Status cublasLtMatmulPreferenceSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
+  return set(handle, attribute, value, bytes, {{MostWorkspace, 8}, {AlignmentA, 4}, {AlignmentB, 4}, {AlignmentC, 4}, {AlignmentD, 4}});
+}
+
+Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, Handle preference, int wanted,
+                                      Heuristic *found, int *count) {
+  *count = 0;
+  if (Status status = checkShapes(descriptor, a, b, c, d))
+    return status;
+  Chosen chosen{magic, {}, std::min<uint64_t>(workspaceNeeded, uint64_t(of(preference).at(MostWorkspace)))};
+  for (int i = 0; i < 4; ++i)
+    chosen.alignment[i] = uint32_t(of(preference).at(AlignmentA + i, 256));
+  if (wanted < 1)
+    return refuse("no algorithm is wanted");
+  *found = {};
+  std::memcpy(&found->algorithm, &chosen, sizeof chosen);
+  found->workspaceBytes = chosen.workspace;
+  *count = 1;
+  return success;
+}
+
+Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, Handle bLayout,
+                      const void *beta, const void *c, Handle cLayout, void *d, Handle dLayout, const Algorithm *algorithm, void *workspace,
+                      size_t workspaceBytes, Handle stream) {
+  if (*static_cast<int *>(handle) != tsr_check_gpu())
+    return refuse("the handle is another GPU's");
+  if (Status status = checkShapes(descriptor, aLayout, bLayout, cLayout, dLayout))
+    return status;
+  Chosen chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  std::pair<const void *, Handle> matrices[] = {{a, aLayout}, {b, bLayout}, {c, cLayout}, {d, dLayout}};
+  for (int i = 0; i < 4; ++i) {
+    auto [pointer, layout] = matrices[i];
+    auto address = reinterpret_cast<uint64_t>(pointer);
+    if (!tsr_check_holds(pointer, size_t(of(layout).extent()) * 4))
+      return refuse("a matrix reaches outside of the GPU's memory");
+    if (chosen.magic != magic || chosen.alignment[i] == 0 || address % chosen.alignment[i] ||
+        (of(layout).count() > 1 && uint64_t(of(layout).stride()) * 4 % chosen.alignment[i]))
+      return refuse("a matrix is less aligned than its algorithm was chosen for");
+  }
+  if (workspaceBytes < chosen.workspace || (chosen.workspace && !tsr_check_holds(workspace, workspaceBytes)))
+    return refuse("less workspace than the algorithm needs");
+  Described operation = of(descriptor), left = of(aLayout), right = of(bLayout), result = of(dLayout);
+  auto epilogue = uint32_t(operation.at(Epilogue, Plain));
+  auto *bias = reinterpret_cast<const float *>(operation.at(BiasPointer));
+  if ((epilogue & Bias) && !tsr_check_holds(bias, result.rows * 4))
+    return refuse("the bias lies outside of the GPU's memory");
+  float scale = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
+  auto *pa = static_cast<const float *>(a), *pb = static_cast<const float *>(b);
+  auto *pc = static_cast<const float *>(c);
+  auto *pd = static_cast<float *>(d);
+  auto work = [=] {
+    // An algorithm leaves something in its workspace.
+    if (chosen.workspace)
+      std::memset(workspace, 0x7f, chosen.workspace);
+    bool ta = operation.at(TransposeA), tb = operation.at(TransposeB);
+    int64_t m = int64_t(result.rows), n = int64_t(result.columns), k = int64_t(ta ? left.rows : left.columns);
+    std::vector<float> column(static_cast<size_t>(m));
+    for (int64_t item = 0; item < result.count(); ++item)
+      for (int64_t j = 0; j < n; ++j) {
+        std::fill(column.begin(), column.end(), 0.0f);
+        for (int64_t t = 0; t < k; ++t) {
+          float factor = pb[item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t)];
+          const float *from = pa + item * left.stride() + (ta ? t : t * left.leading);
+          int64_t step = ta ? left.leading : 1;
+          for (int64_t i = 0; i < m; ++i)
+            column[size_t(i)] = std::fma(from[i * step], factor, column[size_t(i)]);
+        }
+        for (int64_t i = 0; i < m; ++i) {
+          int64_t at = item * result.stride() + j * result.leading + i;
+          pd[at] = finished(epilogue, bias, uint64_t(i), scale * column[size_t(i)] + (keep != 0 ? keep * pc[at] : 0));
+        }
+      }
+    return true;
+  };
+  return tsr_check_enqueue(stream, work, false) == 0 ? success : invalidValue;
+}
+}

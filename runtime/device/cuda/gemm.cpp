@@ -1,0 +1,62 @@
+// Products on a GPU: cuBLASLt's where it is there and takes the layout, else our own kernel.
+#include "runtime/device/cuda/call.h"
+#include "runtime/device/cuda/product.h"
+
+#include <algorithm>
+#include <array>
+
+namespace tessera::rt::cuda {
+
+Work prepareGemm(Call &c) {
+  GemmArguments g{};
+  CallParser &p = c.parser;
+  g.m = p.size("m");
+  g.n = p.size("n");
+  g.k = p.size("k");
+  for (auto [name, strides] : {std::pair("a", g.aStrides), {"b", g.bStrides}, {"c", g.cStrides}})
+    std::ranges::copy(p.sizes(name, 2), strides);
+  g.accumulate = p.flag("accumulate");
+  bool bias = p.flag("bias"), residual = p.flag("residual");
+  g.activation = p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"});
+  int64_t offsetA = p.size("a_offset", 0), offsetB = p.size("b_offset", 0), offsetC = p.size("c_offset", 0);
+  std::vector<int64_t> shapes[3] = {{g.m, g.k}, {g.k, g.n}, {g.m, g.n}};
+  std::vector<int64_t> strides[3] = {{g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
+  std::vector<std::array<int64_t, 4>> items, summed;
+  if (p.has("batch"))
+    for (const nlohmann::json &dim : p.attribute("batch")) {
+      if (!dim.is_array() || dim.size() != 4)
+        p.fail("attribute 'batch' is " + p.attribute("batch").dump() + ", expected a list of [size, sa, sb, sc]");
+      std::array<int64_t, 4> d = {dim[0], dim[1], dim[2], dim[3]};
+      for (int i = 0; i < 3; ++i) {
+        shapes[i].push_back(d[0]);
+        strides[i].push_back(d[size_t(i) + 1]);
+      }
+      if (d[0] != 1)
+        (d[3] == 0 ? summed : items).push_back(d);
+    }
+  if (items.size() + summed.size() > maxDimensions)
+    p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+  int64_t count = 1;
+  for (auto *dims : {&items, &summed})
+    for (const auto &d : *dims) {
+      g.sizes[g.dimensions] = d[0];
+      g.aBatch[g.dimensions] = d[1];
+      g.bBatch[g.dimensions] = d[2];
+      g.cBatch[g.dimensions++] = d[3];
+      count *= dims == &items ? d[0] : 1;
+    }
+  g.items = int32_t(items.size());
+  g.a = c.at<float>(p.box("A", shapes[0], strides[0], offsetA), offsetA);
+  g.b = c.at<float>(p.box("B", shapes[1], strides[1], offsetB), offsetB);
+  g.c = c.at<float>(p.box("C", shapes[2], strides[2], offsetC), offsetC);
+  g.bias = c.at<float>(p.bufferIf(bias, "bias", g.n));
+  g.residual = residual ? c.at<float>(p.box("residual", shapes[2], strides[2], offsetC), offsetC) : nullptr;
+  int workspace = p.workspace(0);
+  p.finish();
+  ProductWorkspace room{workspace < 0 ? nullptr : c.whole(workspace), workspace < 0 ? 0 : c.argBytes[size_t(workspace)]};
+  if (Work product = prepareProduct(c.device, g, room))
+    return product;
+  return c.launch("tsr_gemm", g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
+}
+
+} // namespace tessera::rt::cuda

@@ -1,0 +1,146 @@
+// See product.h.
+#include "runtime/device/cuda/product.h"
+
+#include "runtime/device/cuda/blas_library.h"
+#include "runtime/device/cuda/product_shape.h"
+
+#include <algorithm>
+
+namespace tessera::rt::cuda {
+namespace {
+
+using blas::Library;
+
+/// A descriptor of cuBLASLt, ended with it.
+struct Described {
+  Handle handle = nullptr;
+  blas::Status (*end)(Handle) = nullptr;
+  ~Described() {
+    if (handle)
+      end(handle);
+  }
+};
+
+/// The largest power of two, up to 256, that divides an address and the distance of items.
+uint32_t alignmentOf(const float *pointer, int64_t stride) {
+  uint64_t bits = reinterpret_cast<uint64_t>(pointer) | uint64_t(stride * 4) | 256;
+  return uint32_t(bits & -bits);
+}
+
+class Product {
+public:
+  Product(CudaDevice &device, const Library &library, const GemmArguments &g, const BlasProduct &shape, const ProductWorkspace &workspace)
+      : device(device), library(library), g(g), shape(shape), workspace(workspace) {}
+
+  /// Whether cuBLASLt has an algorithm.
+  bool prepare() {
+    uint32_t epilogue = blas::Plain;
+    bool last = shape.terms == 1;
+    // A bias runs along the columns of C; what cuBLASLt lacks our own kernel does afterwards.
+    fused = last && (!g.bias || !shape.inOrder) && (g.activation == 0 || g.activation == 1 || g.activation == 3) && !g.residual;
+    if (fused) {
+      epilogue = g.activation == 1 ? blas::Gelu : g.activation == 3 ? blas::Relu : blas::Plain;
+      if (g.bias)
+        epilogue = (epilogue == blas::Plain ? 0 : epilogue) | blas::Bias;
+    }
+    needsKernel = !fused && (g.bias || g.activation || g.residual);
+    make(descriptor, library.createDescriptor(&descriptor.handle, blas::Compute32, blas::Real32), library.destroyDescriptor);
+    int32_t transposed[] = {shape.first.transposed, shape.second.transposed};
+    set(library.setDescriptor, descriptor, blas::TransposeA, transposed[0]);
+    set(library.setDescriptor, descriptor, blas::TransposeB, transposed[1]);
+    set(library.setDescriptor, descriptor, blas::Epilogue, epilogue);
+    if (epilogue & blas::Bias)
+      set(library.setDescriptor, descriptor, blas::BiasPointer, g.bias);
+    layout(first, shape.first, firstStride());
+    layout(second, shape.second, secondStride());
+    layout(result, shape.result, shape.stride[2]);
+    return choose();
+  }
+
+  void run() const {
+    for (size_t i = 0; i < shape.offsets.size(); ++i) {
+      const auto &offset = shape.offsets[i];
+      const float *a = g.a + offset[0], *b = g.b + offset[1], one = 1;
+      float beta = g.accumulate || int64_t(i) % shape.terms > 0 ? 1 : 0, *c = g.c + offset[2];
+      Library::check(library.multiply(device.blas(), descriptor.handle, &one, shape.inOrder ? a : b, first.handle, shape.inOrder ? b : a,
+                                      second.handle, &beta, c, result.handle, c, result.handle, &algorithm, workspace.memory,
+                                      size_t(workspace.bytes), device.computeStream()),
+                     "a product");
+    }
+  }
+  bool needsKernel = false;
+
+private:
+  int64_t firstStride() const { return shape.stride[shape.inOrder ? 0 : 1]; }
+  int64_t secondStride() const { return shape.stride[shape.inOrder ? 1 : 0]; }
+
+  void make(Described &described, blas::Status status, blas::Status (*end)(Handle)) {
+    Library::check(status, "describing a product");
+    described.end = end;
+  }
+  template <typename T>
+  void set(blas::Status (*function)(Handle, int, const void *, size_t), const Described &described, int attribute, T value) {
+    Library::check(function(described.handle, attribute, &value, sizeof value), "describing a product");
+  }
+  void layout(Described &described, const BlasMatrix &matrix, int64_t stride) {
+    make(described, library.createLayout(&described.handle, blas::Real32, uint64_t(matrix.rows), uint64_t(matrix.columns), matrix.leading),
+         library.destroyLayout);
+    set(library.setLayout, described, blas::BatchCount, int32_t(shape.count));
+    set(library.setLayout, described, blas::BatchStride, stride);
+  }
+  bool choose() {
+    Described preference;
+    make(preference, library.createPreference(&preference.handle), library.destroyPreference);
+    set(library.setPreference, preference, blas::MostWorkspace, uint64_t(workspace.bytes));
+    uint32_t alignments[3] = {256, 256, 256};
+    for (const auto &offset : shape.offsets) {
+      const float *bases[] = {g.a, g.b, g.c};
+      for (size_t i = 0; i < 3; ++i)
+        alignments[i] = std::min(alignments[i], alignmentOf(bases[i] + offset[i], shape.stride[i]));
+    }
+    set(library.setPreference, preference, blas::AlignmentA, alignments[shape.inOrder ? 0 : 1]);
+    set(library.setPreference, preference, blas::AlignmentB, alignments[shape.inOrder ? 1 : 0]);
+    set(library.setPreference, preference, blas::AlignmentC, alignments[2]);
+    set(library.setPreference, preference, blas::AlignmentD, alignments[2]);
+    blas::Heuristic found{};
+    int count = 0;
+    blas::Status status = library.chooseAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle, result.handle,
+                                                  preference.handle, 1, &found, &count);
+    algorithm = found.algorithm;
+    return status == 0 && count == 1 && found.state == 0;
+  }
+
+  CudaDevice &device;
+  const Library &library;
+  const GemmArguments g;
+  const BlasProduct shape;
+  const ProductWorkspace workspace;
+  bool fused = false;
+  Described descriptor, first, second, result;
+  blas::Algorithm algorithm{};
+};
+
+} // namespace
+
+Work prepareProduct(CudaDevice &device, const GemmArguments &arguments, const ProductWorkspace &workspace) {
+  std::optional<BlasProduct> shape = blasProduct(arguments);
+  const Library *library = device.blas() ? Library::get() : nullptr;
+  if (!shape || !library || (arguments.residual && arguments.residual == arguments.c))
+    return {};
+  auto product = std::make_shared<Product>(device, *library, arguments, *shape, workspace);
+  if (!product->prepare())
+    return {};
+  if (!product->needsKernel)
+    return [product](const int64_t *) { product->run(); };
+  int64_t elements = arguments.m * arguments.n;
+  for (int32_t i = 0; i < arguments.items; ++i)
+    elements *= arguments.sizes[i];
+  return [product, elements, arguments, &device, function = device.libraryFunction("tsr_finish_product")](const int64_t *) {
+    product->run();
+    GemmArguments now = arguments;
+    void *parameters[] = {&now};
+    device.launch("tsr_finish_product", function, (elements + elementThreads - 1) / elementThreads, elementThreads, parameters);
+  };
+}
+
+} // namespace tessera::rt::cuda

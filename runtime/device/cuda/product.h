@@ -1,0 +1,18 @@
+// Products by cuBLASLt, in f32 throughout (no TF32).
+#pragma once
+
+#include "runtime/device/cuda/cuda_device.h"
+#include "runtime/device/cuda/kernels/arguments.h"
+
+namespace tessera::rt::cuda {
+
+/// Memory that the program has promised a product for scratch.
+struct ProductWorkspace {
+  void *memory = nullptr;
+  int64_t bytes = 0;
+};
+
+/// The product as calls of cuBLASLt; empty where that is not there, or does not take these strides.
+Work prepareProduct(CudaDevice &device, const GemmArguments &arguments, const ProductWorkspace &workspace);
+
+} // namespace tessera::rt::cuda
