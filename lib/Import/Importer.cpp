@@ -312,6 +312,7 @@ const HandlerRegistry &HandlerRegistry::get() {
     addPoolHandlers(r);
     addResizeHandlers(r);
     addExpertHandlers(r);
+    addLossHandlers(r);
     return r;
   }();
   return registry;

@@ -33,6 +33,22 @@ def test_golden_bytes_of_experts(tmp_path, options, ranks, layer):
     assert forward == {"count": 2 * 2, "bytes": 2 * 4 * layer // 2}
 
 
+@pytest.mark.parametrize("recipe", ["--ep 2", "--dp 2 --ep 2 --zero 3", pytest.param("--sp 2", marks=pytest.mark.whole),
+                                    pytest.param("--ep 2 --tp 2", marks=pytest.mark.whole), pytest.param("--pp 1 --tp 2", marks=pytest.mark.whole)])
+def test_a_loss_that_balances_the_load(recipe):
+    """A model that computes its own loss, with the share of tokens that each expert gets in it: shares are of the whole batch, on any mesh."""
+    h.checked(h.TESSERA, "verify", h.MODELS / "mixtral_loss.onnx", "--train", "sgd", "--loss", "loss", *recipe.split())
+
+
+def test_a_loss_of_the_models_own_is_onnx_runtimes(tmp_path):
+    rng = np.random.default_rng(0)
+    inputs = {"input_ids": rng.integers(0, 64, (4, 16)), "labels": rng.integers(0, 64, (4, 16))}
+    inputs["labels"][1, 3:7] = -100
+    h.checked(h.TESSERA, "compile", h.MODELS / "mixtral_loss.onnx", "-o", tmp_path / "p", "--dp", "2")
+    ours = h.Program(tmp_path / "p", 2).infer(tmp_path / "run", inputs)
+    h.assert_outputs_close(ours, h.onnxruntime_outputs(h.MODELS / "mixtral_loss.onnx", inputs))
+
+
 @pytest.mark.parametrize("model,options,why", [
     ("gpt2", "--ep 2", "--ep: the model has no mixture of experts"),
     ("mixtral", "--ep 8", "no expert for each of 8 ranks here, where there are 4; an axis of at most 4 would do"),

@@ -18,6 +18,7 @@ void addScatterHandlers(HandlerRegistry &registry);
 void addPoolHandlers(HandlerRegistry &registry);
 void addResizeHandlers(HandlerRegistry &registry);
 void addExpertHandlers(HandlerRegistry &registry);
+void addLossHandlers(HandlerRegistry &registry);
 
 } // namespace tessera
 #endif
