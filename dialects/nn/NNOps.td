@@ -14,5 +14,6 @@ include "dialects/nn/ops/Gather.td"
 include "dialects/nn/ops/Experts.td"
 include "dialects/nn/ops/Loss.td"
 include "dialects/nn/ops/Conv.td"
+include "dialects/nn/ops/Pool.td"
 include "dialects/nn/ops/Optimizer.td"
 #endif

@@ -77,6 +77,9 @@ FAMILIES = {
     "mixtral": ("mixtral",),
     "qwen2moe": ("qwen2moe",),
     "olmoe": ("olmoe",),
+    "resnet": ("resnet", "resnet_dyn", "resnet_ts"),
+    "resnet_frozen": ("resnet_frozen",),
+    "resnet_train": ("resnet_train",),
 }
 VARIANTS = {variant: family for family, variants in FAMILIES.items() for variant in variants}
 

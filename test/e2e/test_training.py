@@ -48,6 +48,7 @@ def mesh_cases():
     sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
     sample |= {("mixtral", mesh, False) for mesh in ("ep2tp2", "dp2ep2zero3", "tp2")} | {("mixtral", "dp2ep2", True)}
     sample |= {("qwen2moe", "ep4", False), ("olmoe", "dp2ep2zero3", False)}
+    sample |= {("resnet", "dp2tp2", False)}
     for variant in MODELS:
         for mesh, (_, ranks) in h.meshes_of(variant, h.ALL_MESHES).items():
             if variant == "mlp" and "tp" in mesh:

@@ -1,5 +1,6 @@
 // Convolutions: types, factor rules, gradients, library calls. Lowerings are in ConvLowering.cpp.
 #include "dialects/nn/LibraryCalls.h"
+#include "dialects/nn/Window.h"
 #include "runtime/device/cpu/workspace.h"
 
 using namespace mlir;
@@ -20,16 +21,11 @@ static FailureOr<SmallVector<int64_t>> convShape(std::optional<Location> locatio
     return inferError(location, "x has " + Twine(x[1]) + " channels, w " + shapeText(w) + " takes " +
                                     Twine(w[1]) + " in each of " + Twine(groups) +
                                     " groups, which must divide its output channels");
+  auto sizes = windowedSizes(location, x.drop_front(2), w.drop_front(2), strides, pads, dilations);
+  if (failed(sizes))
+    return failure();
   SmallVector<int64_t> out = {x[0], w[0]};
-  for (size_t d = 0; d < spatial; ++d) {
-    if (strides[d] < 1 || dilations[d] < 1 || pads[d] < 0 || pads[spatial + d] < 0)
-      return inferError(location, "strides and dilations must be positive and pads not negative");
-    int64_t room = x[2 + d] + pads[d] + pads[spatial + d] - (w[2 + d] - 1) * dilations[d] - 1;
-    if (room < 0 || w[2 + d] < 1)
-      return inferError(location, "the window does not fit spatial dimension " + Twine(d) + " of size " +
-                                      Twine(x[2 + d]));
-    out.push_back(room / strides[d] + 1);
-  }
+  llvm::append_range(out, *sizes);
   return out;
 }
 

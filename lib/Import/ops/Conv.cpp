@@ -41,12 +41,22 @@ Window windowOf(NodeImport &n, llvm::ArrayRef<int64_t> image, llvm::ArrayRef<int
 
 namespace {
 
-Value convolve(Emitter &e, ValueRange operands, const Window &w, int64_t groups) {
-  Builder &b = e.builder;
-  return e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
-                                       b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
-                                       b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
-                                       b.getNamedAttr("groups", b.getI64IntegerAttr(groups))});
+/// The node's result. A bias is added behind the sum over channels, which ranks may share.
+void convolve(NodeImport &n, Value x, Value weights, const Window &w, int64_t groups) {
+  Builder &b = n.e.builder;
+  Value y =
+      n.e.emit<nn::ConvOp>({x, weights}, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                          b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                          b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
+                                          b.getNamedAttr("groups", b.getI64IntegerAttr(groups))});
+  if (n.has(2)) {
+    Shape channels(w.spatial() + 1, 1);
+    channels[0] = shapeOf(y)[1];
+    if (shapeOf(n.in(2)) != llvm::ArrayRef<int64_t>(channels[0]))
+      n.fail("the bias must have one element for each of " + Twine(channels[0]) + " channels");
+    y = n.e.binary<nn::AddOp>(y, n.e.reshape(n.in(2), channels));
+  }
+  n.out(y);
 }
 
 void checkRanks(NodeImport &n) {
@@ -56,11 +66,8 @@ void checkRanks(NodeImport &n) {
 
 void conv(NodeImport &n) {
   checkRanks(n);
-  llvm::SmallVector<Value> operands{n.in(0), n.in(1)};
-  if (n.has(2))
-    operands.push_back(n.in(2));
-  Window w = windowOf(n, shapeOf(operands[0]).drop_front(2), shapeOf(operands[1]).drop_front(2));
-  n.out(convolve(n.e, operands, w, n.intAttr("group", 1)));
+  Window w = windowOf(n, shapeOf(n.in(0)).drop_front(2), shapeOf(n.in(1)).drop_front(2));
+  convolve(n, n.in(0), n.in(1), w, n.intAttr("group", 1));
 }
 
 /// The gradient of a convolution with respect to its image, written as one: of the image with strides - 1
@@ -115,10 +122,7 @@ void convTranspose(NodeImport &n) {
   llvm::append_range(merged, w.sizes);
   auto perm = llvm::to_vector(llvm::seq<int64_t>(0, split.size()));
   std::swap(perm[1], perm[2]);
-  llvm::SmallVector<Value> operands{x, e.reshape(e.transpose(e.reshape(weights, split), perm), merged)};
-  if (n.has(2))
-    operands.push_back(n.in(2));
-  n.out(convolve(e, operands, w, groups));
+  convolve(n, x, e.reshape(e.transpose(e.reshape(weights, split), perm), merged), w, groups);
 }
 
 } // namespace

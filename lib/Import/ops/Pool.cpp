@@ -1,4 +1,4 @@
-// Pools: averages are convolutions of each channel by itself.
+// Pools: the maximum is an operator; averages are convolutions of each channel by itself.
 #include "lib/Import/ops/Families.h"
 #include "lib/Import/ops/Window.h"
 #include "llvm/Support/MathExtras.h"
@@ -29,6 +29,54 @@ Window poolWindow(NodeImport &n, std::vector<int64_t> &extra) {
     w.pads[d + w.spatial()] += extra[d];
   }
   return w;
+}
+
+/// For MaxPool's second output: the row-major number of the chosen element in the whole image.
+Value elementNumbers(NodeImport &n, Value chosen, const Window &w) {
+  Emitter &e = n.e;
+  llvm::ArrayRef<int64_t> image = shapeOf(n.in(0)), pooled = shapeOf(chosen);
+  Type i64 = e.builder.getI64Type();
+  Value number = e.cast(chosen, i64), flat;
+  auto times = [&](Value v, int64_t k) { return e.binary<nn::MulOp>(v, e.scalarLike(v, k)); };
+  int64_t stride = 1;
+  auto addPart = [&](Value part, int64_t size) {
+    part = times(part, stride);
+    flat = flat ? e.binary<nn::AddOp>(flat, part) : part;
+    stride *= size;
+  };
+  auto along = [&](int64_t d) {
+    Shape own(image.size(), 1);
+    own[d] = pooled[d];
+    return e.iota(i64, own, d);
+  };
+  for (int64_t d = w.spatial() - 1; d >= 0; --d) {
+    Value rest = e.binary<nn::DivOp>(number, e.scalarLike(number, w.sizes[d]));
+    Value k = e.binary<nn::SubOp>(number, times(rest, w.sizes[d]));
+    Value first = e.binary<nn::SubOp>(times(along(d + 2), w.strides[d]), e.scalarLike(number, w.pads[d]));
+    addPart(e.binary<nn::AddOp>(first, times(k, w.dilations[d])), image[d + 2]);
+    number = rest;
+  }
+  addPart(along(1), image[1]);
+  addPart(along(0), image[0]);
+  return flat;
+}
+
+void maxPool(NodeImport &n) {
+  Emitter &e = n.e;
+  std::vector<int64_t> extra;
+  Window w = poolWindow(n, extra);
+  Builder &b = e.builder;
+  auto pool =
+      e.create<nn::MaxPoolOp>(n.in(0), {b.getNamedAttr("window", b.getDenseI64ArrayAttr(w.sizes)),
+                                        b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                        b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                        b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations))});
+  n.out(pool.getY());
+  if (n.node.outputs.size() < 2 || n.node.outputs[1].empty())
+    return;
+  if (n.intAttr("storage_order", 0))
+    n.fail("MaxPool's indices in column-major order are not supported");
+  n.out(elementNumbers(n, pool.getChosen(), w), 1);
 }
 
 /// How many elements the window counts at each of `results` positions along dimension d.
@@ -90,6 +138,7 @@ template <bool average> void globalPool(NodeImport &n) {
 } // namespace
 
 void addPoolHandlers(HandlerRegistry &r) {
+  r.add("MaxPool", maxPool);
   r.add("AveragePool", averagePool);
   r.add("GlobalAveragePool", globalPool<true>);
   r.add("GlobalMaxPool", globalPool<false>);

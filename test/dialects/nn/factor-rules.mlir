@@ -95,6 +95,14 @@ func.func @conv(%x: tensor<2x3x8x8xf32>, %w: tensor<4x3x3x3xf32>, %d: tensor<6x1
   return
 }
 
+func.func @pool(%x: tensor<2x3x8xf32>) {
+  // CHECK-NEXT: nn.max_pool: ([n,c,a])->([n,c,b], [n,c,b]) unsplit={a, b}
+  %0:2 = nn.max_pool %x {window = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<2x3x8xf32>) -> (tensor<2x3x4xf32>, tensor<2x3x4xi32>)
+  // CHECK-NEXT: nn.max_pool_grad: ([n,c,b], [n,c,b])->([n,c,a]) unsplit={b, a}
+  %1 = nn.max_pool_grad %0#1, %0#0 {window = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<2x3x4xi32>, tensor<2x3x4xf32>) -> tensor<2x3x8xf32>
+  return
+}
+
 func.func @values() {
   // CHECK-NEXT: nn.constant: ()->([a,b])
   %0 = nn.constant dense<1.0> : tensor<2x3xf32> : tensor<2x3xf32>

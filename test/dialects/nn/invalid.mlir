@@ -109,6 +109,21 @@ func.func @conv(%x: tensor<2x3x8xf32>, %w: tensor<4x2x3xf32>) {
 }
 
 // -----
+func.func @pool(%x: tensor<2x3x4xf32>) {
+  // expected-error @+2 {{the window does not fit spatial dimension 0 of size 4}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:2 = nn.max_pool %x {window = array<i64: 7>, strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>} : (tensor<2x3x4xf32>) -> (tensor<2x3x1xf32>, tensor<2x3x1xi32>)
+  return
+}
+
+// -----
+func.func @pool_grad(%c: tensor<2x3x4xi32>, %dy: tensor<2x3x4xf32>) {
+  // expected-error @+1 {{dy has shape [2, 3, 4], the windows of dx are [5]}}
+  %0 = nn.max_pool_grad %c, %dy {window = array<i64: 2>, strides = array<i64: 2>, pads = array<i64: 0, 0>, dilations = array<i64: 1>} : (tensor<2x3x4xi32>, tensor<2x3x4xf32>) -> tensor<2x3x10xf32>
+  return
+}
+
+// -----
 func.func @update(%p: tensor<2xf32>, %n: tensor<f32>, %s: tensor<8xf32>, %d: tensor<4xf32>) {
   // expected-error @+1 {{adamw has 2 state tensors, not 1}}
   %0:2 = nn.update %p, %p, %p, %n, %s, %d {kind = "adamw", index = 0} : (tensor<2xf32>, tensor<2xf32>, tensor<2xf32>, tensor<f32>, tensor<8xf32>, tensor<4xf32>) -> (tensor<2xf32>, tensor<2xf32>)

@@ -187,6 +187,12 @@ static std::vector<LocalCase> makeCases() {
                    {"2x4x3xf64"},
                    {{"a", 8}, {"e", 4}, {"d", 4}, {"c", 4}, {"o", 6}},
                    ""});
+  cases.push_back({"nn.max_pool %0 {window = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 1, 1>, "
+                   "dilations = array<i64: 1>}",
+                   {"2x3x5xf64"},
+                   {"2x3x3xf64", "2x3x3xi32"},
+                   {{"a", 8}, {"b", 4}, {"n", 3}, {"c", 4}},
+                   ""});
   std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x3x2x4xf64", "2x3x2x4xf64"},
                            o = {"2x3x2x2x4xf64", "2x3x2x2xf64"};
   std::map<std::string, int64_t> heads = {{"s", 4}, {"t", 4}, {"m", 3}, {"g", 3}};

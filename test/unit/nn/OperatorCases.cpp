@@ -80,6 +80,11 @@ static void addProducts(std::vector<OperatorCase> &cases) {
        {"AxBx5x6xf", "CxBx2x3xf", "Cxf"}, "AxCx3x3xf");
   conv("strides = array<i64: 1>, pads = array<i64: 1, 1>, dilations = array<i64: 1>, groups = 2",
        {"Ax4x5xf", "6x2x3xf"}, "Ax6x5xf");
+  cases.push_back({"nn.max_pool %0 {window = array<i64: 3, 2>, strides = array<i64: 2, 1>, pads = array<i64: "
+                   "1, 0, 1, 1>, "
+                   "dilations = array<i64: 1, 2>}",
+                   {"AxBx5x6xf"},
+                   {"AxBx3x5xf", "AxBx3x5xi32"}});
 }
 
 static void addRows(std::vector<OperatorCase> &cases) {

@@ -1,0 +1,114 @@
+// The maximum over windows and its gradient.
+#include "dialects/nn/Window.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
+
+using namespace mlir;
+using namespace tessera::nn;
+
+TESSERA_INFER(MaxPoolOp) {
+  ArrayRef<int64_t> x = shapeOf(adaptor.getX());
+  if (x.size() < 3)
+    return inferError(location,
+                      "x " + shapeText(x) + " needs batch, channels and at least one spatial dimension");
+  auto sizes = windowedSizes(location, x.drop_front(2), adaptor.getWindow(), adaptor.getStrides(),
+                             adaptor.getPads(), adaptor.getDilations());
+  if (failed(sizes))
+    return failure();
+  sizes->insert(sizes->begin(), x.begin(), x.begin() + 2);
+  types.push_back(RankedTensorType::get(*sizes, elementOf(adaptor.getX())));
+  types.push_back(RankedTensorType::get(*sizes, IntegerType::get(context, 32)));
+  return success();
+}
+
+LogicalResult MaxPoolGradOp::verify() {
+  if (shapeOf(getDx()).size() < 3 || shapeOf(getDy()).size() != shapeOf(getDx()).size())
+    return emitOpError("dx ") << shapeText(shapeOf(getDx())) << " and dy " << shapeText(shapeOf(getDy()))
+                              << " need batch, channels and the same spatial dimensions";
+  auto sizes = windowedSizes(getLoc(), shapeOf(getDx()).drop_front(2), getWindow(), getStrides(), getPads(),
+                             getDilations());
+  if (failed(sizes))
+    return failure();
+  if (shapeOf(getDy()).drop_front(2) != ArrayRef<int64_t>(*sizes) || shapeOf(getDy()) != shapeOf(getChosen()))
+    return emitOpError("dy has shape ")
+           << shapeText(shapeOf(getDy())) << ", the windows of dx are " << shapeText(*sizes);
+  return success();
+}
+
+/// "nc" and fresh letters for the image's and the result's spatial dimensions, which are unsplit.
+static std::pair<std::string, std::string> letters(size_t spatial) {
+  std::string more = freshLetters(2 * spatial, "nc");
+  return {"nc" + more.substr(0, spatial), "nc" + more.substr(spatial)};
+}
+FactorRule MaxPoolOp::getFactorRule() {
+  auto [x, y] = letters(getStrides().size());
+  return lettersRule(*this, {x}, {y, y}, "", x.substr(2) + y.substr(2));
+}
+FactorRule MaxPoolGradOp::getFactorRule() {
+  auto [x, y] = letters(getStrides().size());
+  return lettersRule(*this, {y, y}, {x}, "", x.substr(2) + y.substr(2));
+}
+
+LogicalResult MaxPoolOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                     SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
+LogicalResult MaxPoolGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
+                                         SmallVectorImpl<Value> &results) {
+  return expandTrimmed(*this, builder, operands, results);
+}
+
+LogicalResult MaxPoolOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  grad.add(0, MaxPoolGradOp::create(grad, grad.loc(), plainType(getX()), getChosen(), cotangents[0],
+                                    getWindow(), getStrides(), getPads(), getDilations()));
+  return success();
+}
+
+/// The number of the window position that the loops are at.
+static Value windowNumber(WindowEmitter &e, ArrayRef<int64_t> window) {
+  Value number = e.index(0);
+  for (size_t d = 0; d < window.size(); ++d)
+    number = e.add(e.mul(number, e.index(window[d])), e.position(e.k[d]));
+  return arith::IndexCastOp::create(e.b, e.loc, e.b.getI32Type(), number);
+}
+
+FailureOr<SmallVector<Value>> MaxPoolOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  WindowEmitter e(builder, *this, "nc");
+  auto type = plainType(getY());
+  Type element = type.getElementType(), i32 = builder.getI32Type();
+  std::string out = "nc" + e.y;
+  // Only the shape of the window is read.
+  Lettered window{e.filled(getWindow(), builder.getI1Type(), 0), e.k};
+  return e.generic(
+      {window},
+      {{e.filled(type.getShape(), element, lowest(element)), out}, {e.filled(type.getShape(), i32, 0), out}},
+      [&](ArrayRef<Value> args) {
+        Value best = args[1], chosen = args[2];
+        Value x = e.read(operands[0], {e.position('n'), e.position('c')},
+                         e.imagePlace(shapeOf(operands[0]).drop_front(2)), lowest(element));
+        // Larger, or the first that is not a number.
+        auto is = [&](arith::CmpFPredicate p, Value l, Value r) -> Value {
+          return arith::CmpFOp::create(builder, getLoc(), p, l, r);
+        };
+        Value ordered = is(arith::CmpFPredicate::ORD, best, best);
+        Value better =
+            arith::AndIOp::create(builder, getLoc(), ordered, is(arith::CmpFPredicate::UGT, x, best));
+        return SmallVector<Value>{
+            arith::SelectOp::create(builder, getLoc(), better, x, best),
+            arith::SelectOp::create(builder, getLoc(), better, windowNumber(e, getWindow()), chosen)};
+      });
+}
+
+FailureOr<SmallVector<Value>> MaxPoolGradOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
+  WindowEmitter e(builder, *this, "nc");
+  auto type = plainType(getDx());
+  Lettered window{e.filled(getWindow(), builder.getI1Type(), 0), e.k};
+  return SmallVector<Value>{
+      e.sum({window}, "nc" + e.x, type.getShape(), type.getElementType(), [&](ArrayRef<Value>) -> Value {
+        auto place = e.resultPlace(shapeOf(operands[1]).drop_front(2));
+        SmallVector<Value> leading = {e.position('n'), e.position('c')};
+        Value dy = e.read(operands[1], leading, place, 0), chosen = e.read(operands[0], leading, place, -1);
+        Value mine = arith::CmpIOp::create(builder, getLoc(), arith::CmpIPredicate::eq, chosen,
+                                           windowNumber(e, getWindow()));
+        return arith::SelectOp::create(builder, getLoc(), mine, dy, e.constant(type.getElementType(), 0));
+      })};
+}
