@@ -33,12 +33,13 @@ const tessera::Pattern *tessera::findPattern(StringRef name) {
 Operation *tessera::readOf(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && !isa<nn::ReadOp>(op)) {
-    // One tensor operand and all its elements kept: what moves a parameter about without computing.
+    // One tensor operand whose elements are kept, all or a part: what moves a parameter about without computing.
     auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
     if (!factorOp || op->getNumOperands() != 1 || op->getNumResults() != 1)
       return nullptr;
     auto in = dyn_cast<RankedTensorType>(op->getOperand(0).getType()), out = cast<RankedTensorType>(op->getResult(0).getType());
-    if (!in || in.getNumElements() != out.getNumElements())
+    auto isReduction = [](const nn::Factor &factor) { return factor.kind == nn::FactorKind::Reduction; };
+    if (!in || in.getNumElements() < out.getNumElements() || llvm::any_of(factorOp.getFactorRule().factors, isReduction))
       return nullptr;
     op = op->getOperand(0).getDefiningOp();
   }

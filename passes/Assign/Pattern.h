@@ -112,10 +112,10 @@ std::optional<AttentionFactors> attentionOf(nn::FactorOpInterface op);
 /// Splits an attention by heads: the key/value heads, which `m` splits already, take what they can use of the axes, the query heads of a group the rest.
 FactorSplits splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g, const dist::AxisList &axes);
 
-/// The operand of a product that is a parameter, perhaps reshaped, transposed or cast; -1 when none or both
+/// The operand of a product that is a parameter or a part of one, perhaps reshaped, transposed or cast; -1 when none or both
 /// are.
 int parameterOperand(mlir::Operation *op);
-/// The variable that a value is made of by reshapes, transposes and casts alone, or null.
+/// The variable that a value is made of by slices, reshapes, transposes and casts alone, or null.
 mlir::Operation *readOf(mlir::Value value);
 
 } // namespace tessera

@@ -86,24 +86,19 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
         continue;
       }
       llvm::SmallBitVector factors(next.factors.size());
-      bool stops = false;
       for (auto [d, factor] : llvm::enumerate(next.operands[use.getOperandNumber()])) {
         if (!flow.dims[d] || factor < 0)
           continue;
         factors.set(factor);
         bool inResult = llvm::any_of(next.results, [&](auto &r) { return llvm::is_contained(r, factor); });
-        if (next.factors[factor].kind == nn::FactorKind::Cooperative) {
-          stops = true;
-          found.endsAsClasses |= !inResult;
-        }
+        found.endsAsClasses |= next.factors[factor].kind == nn::FactorKind::Cooperative && !inResult;
         if (next.factors[factor].kind == nn::FactorKind::Reduction && row.applies(factorOp, {}) &&
             row.choose(factorOp, {dist::AxisList()}, {}).compute[0].factor == int(factor))
           found.rows.insert(user);
       }
-      if (stops)
-        continue;
       if (heads.applies(factorOp, {}))
         found.attentions.insert(user);
+      // A norm of all columns ends the flow; one of each head leaves the heads to follow.
       for (auto [r, result] : llvm::enumerate(user->getResults())) {
         llvm::SmallBitVector tracked(next.results[r].size());
         for (auto [d, factor] : llvm::enumerate(next.results[r]))
@@ -168,25 +163,32 @@ static bool isLargeLookup(nn::FactorOpInterface op, const Linear &linear, int64_
 static Chosen pairProducts(ArrayRef<nn::FactorOpInterface> ops, int64_t n) {
   const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"), &heads = *findPattern("heads");
   Chosen chosen;
-  for (nn::FactorOpInterface op : ops) {
-    auto linear = linearOf(op);
-    if (!linear || chosen.contains(op))
-      continue;
-    if (column.applies(op, {}) && row.applies(op, {})) {
-      Columns found = follow(op, column, row, heads);
-      if (!found.rows.empty()) {
-        chosen.insert({op, "column"});
-        for (Operation *other : found.rows)
-          chosen.insert({other, "row"});
-        for (Operation *other : found.attentions)
-          chosen.insert({other, "heads"});
-      } else if (found.endsAsClasses) {
+  auto isTaken = [&](Operation *other) { return chosen.contains(other) && chosen.lookup(other) != "row"; };
+  // Those around attentions first: a product that widens the embeddings would take the first block's queries, keys and values for its rows.
+  for (bool aroundAttention : {true, false})
+    for (nn::FactorOpInterface op : ops) {
+      auto linear = linearOf(op);
+      if (!linear || chosen.contains(op))
+        continue;
+      if (column.applies(op, {}) && row.applies(op, {})) {
+        Columns found = follow(op, column, row, heads);
+        if (aroundAttention && found.attentions.empty())
+          continue;
+        bool feedsProducts = !found.rows.empty();
+        found.rows.remove_if(isTaken);
+        if (!found.rows.empty()) {
+          chosen.insert({op, "column"});
+          for (Operation *other : found.rows)
+            chosen.insert({other, "row"});
+          for (Operation *other : found.attentions)
+            chosen.insert({other, "heads"});
+        } else if (found.endsAsClasses && !feedsProducts) {
+          chosen.insert({op, "vocab"});
+        }
+      } else if (isLargeLookup(op, *linear, n)) {
         chosen.insert({op, "vocab"});
       }
-    } else if (isLargeLookup(op, *linear, n)) {
-      chosen.insert({op, "vocab"});
     }
-  }
   return chosen;
 }
 

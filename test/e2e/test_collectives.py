@@ -76,3 +76,18 @@ def test_megatron_sequence_leaves_the_batch_split():
     found = collectives("gpt2", "train", ("--dp", "2", "--tp", "2", "--sp-mode", "megatron"))
     assert {kind for kind, axes, _ in found if axes == '"data"=2'} == {"all_reduce"}
     assert not activations([(kind, axes, shape) for kind, axes, shape in found if kind != "all_reduce"])
+
+
+@pytest.mark.parametrize("variant,rows,width,expected", [
+    ("electra", 32, 48, 2 * 2),  # two layers; a product before them widens the embeddings
+    ("albert", 32, 48, 2 * 2),
+    ("transformer", 32, 32, 2 + 1),  # of the encoder's layer, and its embedding
+    ("transformer", 16, 32, 3 + 1),  # self attention, cross attention with a weight packed otherwise, products
+])
+def test_all_reduces_of_encoders(variant, rows, width, expected):
+    """Every attention is split by heads, so that a block has one all-reduce for it and one for its products."""
+    result = h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--tp", "2", "--to", "assign")
+    attentions = [line for line in result.stdout.splitlines() if "nn.attention " in line]
+    assert attentions and all('dist.pattern<"heads", ["tensor"]>' in line for line in attentions)
+    sizes = [shape for kind, _, shape in collectives(variant, "infer") if len(shape) == 3]
+    assert sum(sorted(shape) == sorted((4, rows, width)) for shape in sizes) == expected

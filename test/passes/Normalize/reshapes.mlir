@@ -73,3 +73,18 @@ func.func @ones_between_transposes(%x: tensor<2x8x1x16xf32>) -> tensor<2x8x1x16x
   %y = nn.transpose %r {perm = array<i64: 0, 2, 3, 1>} : (tensor<2x16x8x1xf32>) -> tensor<2x8x1x16xf32>
   return %y : tensor<2x8x1x16xf32>
 }
+
+// -----
+
+// A packed weight for queries, and for keys and values: one and two of three equal parts.
+// CHECK-LABEL: @parts
+// CHECK: %[[P:.*]] = nn.reshape %arg0 : (tensor<96x32xf32>) -> tensor<3x32x32xf32>
+// CHECK: nn.slice %[[P]] {sizes = array<i64: 1, 32, 32>, starts = array<i64: 0, 0, 0>
+// CHECK: nn.slice %[[P]] {sizes = array<i64: 2, 32, 32>, starts = array<i64: 1, 0, 0>
+// CHECK: nn.slice %arg0 {sizes = array<i64: 95, 32>
+func.func @parts(%w: tensor<96x32xf32>) -> (tensor<32x32xf32>, tensor<64x32xf32>, tensor<95x32xf32>) {
+  %q = nn.slice %w {sizes = array<i64: 32, 32>, starts = array<i64: 0, 0>, steps = array<i64: 1, 1>} : (tensor<96x32xf32>) -> tensor<32x32xf32>
+  %kv = nn.slice %w {sizes = array<i64: 64, 32>, starts = array<i64: 32, 0>, steps = array<i64: 1, 1>} : (tensor<96x32xf32>) -> tensor<64x32xf32>
+  %rest = nn.slice %w {sizes = array<i64: 95, 32>, starts = array<i64: 1, 0>, steps = array<i64: 1, 1>} : (tensor<96x32xf32>) -> tensor<95x32xf32>
+  return %q, %kv, %rest : tensor<32x32xf32>, tensor<64x32xf32>, tensor<95x32xf32>
+}
