@@ -77,6 +77,11 @@ FAMILIES = {
     "mixtral": ("mixtral",),
     "qwen2moe": ("qwen2moe",),
     "olmoe": ("olmoe",),
+    "gemma2": ("gemma2",),
+    "bloom": ("bloom",),
+    "falcon": ("falcon",),
+    "bart": ("bart", "bart_ts_dyn"),
+    "convnext": ("convnext", "convnext_ts"),
     "resnet": ("resnet", "resnet_dyn", "resnet_ts"),
     "resnet_frozen": ("resnet_frozen",),
     "resnet_train": ("resnet_train",),
@@ -90,9 +95,9 @@ def bindings(variant):
         return ()
     family = VARIANTS[variant]
     sizes = {"batch": 12 if family == "mlp" else 4}
-    if family not in ("mlp", "vit", "resnet"):
+    if family not in ("mlp", "vit", "convnext", "resnet"):
         sizes["seq"] = 32
-    if family == "t5":
+    if family in ("t5", "bart"):
         sizes["targets"] = 16
     return tuple(word for name, size in sizes.items() for word in ("--bind", f"{name}={size}"))
 

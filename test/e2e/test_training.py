@@ -9,7 +9,7 @@ import harness as h
 STEPS = 10
 MODELS = tuple(h.FAMILIES)
 # What some exports of a family fold into constants: then torch's run without training it is the reference.
-FOLDED = {"t5": "relative_attention_bias", "transformer": "position.weight"}
+FOLDED = {"t5": "relative_attention_bias", "transformer": "position.weight", "gemma2": "norm.weight"}
 # The variants whose training is tried too: by default only those of GPT-2 and BERT.
 OTHERS = [v for v, f in h.VARIANTS.items() if v != f]
 
@@ -48,7 +48,7 @@ def mesh_cases():
     sample |= {("gptneox", "dp2tp2", True), ("qwen3", "tp4", False), ("mistral", "tp2", False)}
     sample |= {("mixtral", mesh, False) for mesh in ("ep2tp2", "dp2ep2zero3", "tp2")} | {("mixtral", "dp2ep2", True)}
     sample |= {("qwen2moe", "ep4", False), ("olmoe", "dp2ep2zero3", False)}
-    sample |= {("resnet", "dp2tp2", False)}
+    sample |= {("resnet", "dp2tp2", False), ("convnext", "dp2tp2", False), ("bart", "dp2tp2", False), ("bloom", "tp2", False)}
     for variant in MODELS:
         for mesh, (_, ranks) in h.meshes_of(variant, h.ALL_MESHES).items():
             if variant == "mlp" and "tp" in mesh:

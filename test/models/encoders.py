@@ -55,6 +55,21 @@ class Translator(nn.Module):
         return self.head(self.transformer(source, target, tgt_mask=causal, tgt_is_causal=True))
 
 
+def bart(attention):
+    """Self and cross attention, each with its own products, positions with an offset of 2, norms behind the sums."""
+    side = dict(layers=1, attention_heads=4, ffn_dim=64)
+    config = transformers.BartConfig(
+        vocab_size=ROWS, d_model=32, max_position_embeddings=ROWS, dropout=0.0, use_cache=False, pad_token_id=0,
+        attn_implementation=attention, **{f"{name}_{key}": value for name in ("encoder", "decoder") for key, value in side.items()})
+    return transformers.BartForConditionalGeneration(config)
+
+
+def convnext(attention):
+    """Convolutions of each channel by itself, norms over channels, products as wide as four times the channels."""
+    config = transformers.ConvNextConfig(num_stages=2, hidden_sizes=[16, 32], depths=[1, 2], num_labels=10)
+    return transformers.ConvNextForImageClassification(config)
+
+
 def resnet(attention):
     config = transformers.ResNetConfig(embedding_size=16, hidden_sizes=[16, 32], depths=[1, 2], layer_type="basic",
                                        num_labels=10)

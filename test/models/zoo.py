@@ -158,7 +158,7 @@ MODELS = {
     "bert": Model(bert, bert_inputs, 13, pad=0),
     "bert_nomask": Model(bert, bert_nomask_inputs, 13, pad=0),
     "vit": Model(vit, image_inputs, 14),
-    **{model: Model(functools.partial(decoders.build, model), token_inputs, 20 + i)
+    **{model: Model(functools.partial(decoders.build, model), token_inputs, 20 + i, folded=decoders.FOLDED.get(model, ()))
        for i, model in enumerate(decoders.CONFIGS)},
     **{model: Model(functools.partial(experts.build, model), token_inputs, 60 + i)
        for i, model in enumerate(experts.CONFIGS)},
@@ -169,6 +169,8 @@ MODELS = {
     "transformer": Model(encoders.Translator, pair_inputs, 34, folded=("position.weight",)),
     "t5": Model(encoders.t5, pair_inputs, 35, folded=tuple(
         f"{side}.block.0.layer.0.SelfAttention.relative_attention_bias.weight" for side in ("encoder", "decoder"))),
+    "bart": Model(encoders.bart, pair_inputs, 37, pad=0),
+    "convnext": Model(encoders.convnext, image_inputs, 38),
     "resnet": Model(encoders.resnet, image_inputs, 36, finish=encoders.fuse_normalizations),
     "resnet_frozen": Model(encoders.resnet, image_inputs, 36),
     "resnet_train": Model(encoders.resnet, image_inputs, 36, training=True),
@@ -207,13 +209,15 @@ def variants():
         yield Variant(model, model)
     for model in (*decoders.CONFIGS, *experts.CONFIGS):
         yield Variant(model, model)
-    for model in (*encoders.CONFIGS, "transformer", "t5", "resnet"):
+    for model in (*encoders.CONFIGS, "transformer", "t5", "bart", "convnext", "resnet"):
         yield Variant(model, model)
     yield Variant("roberta_ts_dyn", "roberta", dynamo=False, dynamic=True)
     yield Variant("distilbert_dyn", "distilbert", dynamic=True)
     yield Variant("electra_ts_eager", "electra", dynamo=False, attention="eager")
     yield Variant("transformer_ts", "transformer", dynamo=False)
     yield Variant("t5_dyn", "t5", dynamic=True)
+    yield Variant("bart_ts_dyn", "bart", dynamo=False, dynamic=True)
+    yield Variant("convnext_ts", "convnext", dynamo=False)
     yield Variant("resnet_dyn", "resnet", dynamic=True)
     yield Variant("resnet_ts", "resnet", dynamo=False)
     yield Variant("resnet_frozen", "resnet_frozen", optimize=False)
