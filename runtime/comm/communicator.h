@@ -31,6 +31,11 @@ public:
     start(handle);
     wait(handle);
   }
+  /// Whether its operations are work of the device, which a recording (Device::record) may hold.
+  virtual bool isRecordable() const { return false; }
+  /// What is started from now on is recorded; and what was recorded is done once more.
+  virtual void beginRecording() {}
+  virtual void repeatRecording() {}
   /// Gives up what is not complete: nothing touches its buffers after that, and this rank communicates no more.
   virtual void giveUp() noexcept = 0;
 };

@@ -42,9 +42,18 @@ public:
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
   virtual void upload(void *to, const void *from, int64_t bytes) = 0;
   virtual void download(void *to, const void *from, int64_t bytes) = 0;
+  /// The same, but `from` and `to` are left alone by others until finish().
+  virtual void startUpload(void *to, const void *from, int64_t bytes) { upload(to, from, bytes); }
+  virtual void startDownload(void *to, const void *from, int64_t bytes) { download(to, from, bytes); }
   /// Throws Error for a kernel that the program lacks, or a call that this device cannot run.
   virtual Work prepareKernel(const KernelSite &site) = 0;
   virtual Work prepareCall(const LibrarySite &site) = 0;
+  /// What `body` hands over, as one piece of work that can be done again and again; it is not done by this. Null where the device has no such
+  /// thing. Throws Error where something in it cannot be a part of such a piece.
+  virtual Work record(const std::function<void()> &body) {
+    (void)body;
+    return {};
+  }
   /// Returns when all work is done. Throws Error where some has failed.
   virtual void finish() = 0;
   /// The threads that workspaces are sized for.

@@ -201,11 +201,30 @@ const void *RankProgram::outputData(size_t index) const {
 
 void RankProgram::step() {
   for (size_t i = 0; i < hostInputs.size(); ++i)
-    device.upload(bufferData(program.inputs[i].buffer), hostInputs[i].data(), int64_t(hostInputs[i].size()));
-  run();
+    device.startUpload(bufferData(program.inputs[i].buffer), hostInputs[i].data(), int64_t(hostInputs[i].size()));
+  runOrRepeat();
   for (size_t i = 0; i < hostOutputs.size(); ++i)
-    device.download(hostOutputs[i].data(), bufferData(program.outputs[i].buffer), int64_t(hostOutputs[i].size()));
+    device.startDownload(hostOutputs[i].data(), bufferData(program.outputs[i].buffer), int64_t(hostOutputs[i].size()));
   device.finish();
+}
+
+void RankProgram::runOrRepeat() {
+  bool communicates = std::any_of(operations.begin(), operations.end(), [](const Prepared &prepared) {
+    return prepared.op->kind == Operation::Kind::Collective || prepared.op->kind == Operation::Kind::Send ||
+           prepared.op->kind == Operation::Kind::Receive;
+  });
+  // Who looks at single operations gets them one by one.
+  if (device.isHost() || trace || profile || ++steps == 1 || (communicates && !communicator.isRecordable()))
+    return run();
+  if (recording) {
+    communicator.repeatRecording();
+  } else {
+    communicator.beginRecording();
+    recording = device.record([&] { run(); });
+    if (!recording)
+      return run();
+  }
+  recording(nullptr);
 }
 
 void RankProgram::run() {

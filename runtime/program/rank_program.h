@@ -52,6 +52,8 @@ private:
   void prepareMessage(const Operation &op, Prepared &prepared) const;
   int64_t variableBytes(size_t index) const;
   void run();
+  /// Runs the operations, or repeats what is recorded of them: the second step records, when every library has been used once.
+  void runOrRepeat();
   void execute(Prepared &prepared, int64_t micro);
   void observe(Prepared &prepared, int64_t micro);
 
@@ -70,6 +72,8 @@ private:
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;
+  int64_t steps = 0;
+  Work recording;
 };
 
 } // namespace tessera::rt

@@ -11,7 +11,7 @@ import pytest
 import harness as h
 
 CHECK = h.BUILD / "lib" / "check"
-STEPS = 2
+STEPS = 3  # the first runs operation by operation, the second is recorded, the third repeats it
 
 
 def losses(entries):

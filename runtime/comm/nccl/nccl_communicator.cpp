@@ -74,6 +74,23 @@ void NcclCommunicator::start(Handle handle) {
   issue(operation);
   operation.done->record(on);
   operation.started = true;
+  count(operation);
+  if (recording)
+    recorded.push_back(handle);
+}
+
+void NcclCommunicator::beginRecording() {
+  recording = true;
+  recorded.clear();
+}
+
+void NcclCommunicator::repeatRecording() {
+  recording = false;
+  for (Handle handle : recorded)
+    count(*operations[handle]);
+}
+
+void NcclCommunicator::count(const Operation &operation) {
   if (operation.collective && operation.collective->size.ranks > 1 && operation.collective->size.elements() > 0)
     engine.count(operation.collective->axes, operation.collective->kind, operation.collective->sentBytes());
   else if (!operation.collective && !operation.receives)
@@ -85,7 +102,8 @@ void NcclCommunicator::wait(Handle handle) { operations[handle]->done->await(dev
 void NcclCommunicator::giveUp() noexcept {
   if (aborted)
     return;
-  bool idle = true;
+  // The events of a recording tell nothing of its repetitions; those are the stream's last work.
+  bool idle = recorded.empty() || device.api().streamQuery(device.computeStream()) != cuda::notReady;
   for (const auto &operation : operations)
     idle = idle && (!operation->started || operation->done->isReached());
   if (idle)

@@ -27,6 +27,9 @@ public:
   void connect() override;
   void start(Handle handle) override;
   void wait(Handle handle) override;
+  bool isRecordable() const override { return true; }
+  void beginRecording() override;
+  void repeatRecording() override;
   void giveUp() noexcept override;
 
 private:
@@ -57,6 +60,7 @@ private:
   void copy(const Operation &operation, const void *from, void *to, int64_t bytes);
   /// Returns when NCCL has taken what was handed over; `result` is what the call said.
   void settle(Group &group, Status result, const std::string &what);
+  void count(const Operation &operation);
   void watch(double seconds);
   std::string describe(const Operation &operation) const;
 
@@ -67,6 +71,9 @@ private:
   cuda::Stream stream; ///< of collectives
   std::map<std::string, std::unique_ptr<Group>> groups;
   std::vector<std::unique_ptr<Operation>> operations;
+  /// What is started is added while `recording`, until the first repetition.
+  std::vector<Handle> recorded;
+  bool recording = false;
   bool aborted = false;
   const double timeout; ///< seconds
 };

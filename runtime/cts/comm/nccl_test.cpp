@@ -128,6 +128,35 @@ TEST(NcclOrder, IsThatOfTheGpusWork) {
   });
 }
 
+/// A recording of kernels and collectives is repeated with what its buffers hold then, and counted each time.
+TEST(NcclOrder, HoldsInARecordingToo) {
+  eachRank(2, [](Engine &engine) {
+    Place place(engine, 64);
+    Collective sum = sumOf(2, engine);
+    auto handle = place.communicator.prepareCollective(sum, place.memory, place.memory, nullptr);
+    place.communicator.connect();
+    Work square = place.device.prepareCall({"square_root", {{"count", 2}}, {place.memory, place.memory}, {8, 8}, 0});
+    float values[2] = {32, 2};
+    place.device.upload(place.memory, values, 8);
+    place.communicator.beginRecording();
+    Work recording = place.device.record([&] {
+      place.communicator.run(handle);
+      square(nullptr);
+    });
+    place.device.download(values, place.memory, 8);
+    EXPECT_EQ(values[0], 32); // nothing is done yet
+    recording(nullptr);
+    place.device.download(values, place.memory, 8);
+    EXPECT_EQ(values[0], 8);
+    EXPECT_EQ(values[1], 2);
+    recording(nullptr);
+    place.communicator.repeatRecording();
+    place.device.download(values, place.memory, 8);
+    EXPECT_EQ(values[0], 4);
+    EXPECT_EQ(engine.sent().at("x").at("all_reduce").count, 2);
+  });
+}
+
 std::string errorOf(int ranks, const std::function<void(Engine &)> &body) {
   auto begin = std::chrono::steady_clock::now();
   std::string message;

@@ -5,6 +5,7 @@
 #include "runtime/device/cpu/library.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/product_shape.h"
+#include "runtime/device/cuda/stream.h"
 
 #include <cmath>
 #include <cstdlib>
@@ -274,6 +275,24 @@ TEST(Cuda, WhatAGpuCannotDoIsSaid) {
   EXPECT_NE(prepare("conv_forward", {}).find("no kernel for GPUs yet"), std::string::npos);
   EXPECT_NE(prepare("attention_forward", attention(3, 3, 1, 300, false, false)).find("head sizes from 1 to 256"), std::string::npos);
   EXPECT_NE(messageOf([&] { device->prepareKernel({"nothing", {}, 0, 1, 1}); }).find("no kernel 'nothing'"), std::string::npos);
+}
+
+TEST(Cuda, WhatARecordingCannotHoldIsSaid) {
+  auto device = gpu();
+  void *memory = device->allocate(64);
+  char bytes[64] = {};
+  EXPECT_NE(messageOf([&] { device->record([&] { device->upload(memory, bytes, 64); }); }).find("CAPTURE_UNSUPPORTED"), std::string::npos);
+  cuda::Stream other(device->api());
+  cuda::Event fork(device->api());
+  EXPECT_NE(messageOf([&] {
+              device->record([&] {
+                fork.record(device->computeStream());
+                fork.await(other.handle());
+              });
+            }).find("CAPTURE_UNJOINED"),
+            std::string::npos);
+  device->upload(memory, bytes, 64);
+  device->release(memory, 64);
 }
 
 TEST(Cuda, TheCheckingDriverRefusesWhatAGpuFailsAt) {

@@ -6,6 +6,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
+#include <memory>
 #include <thread>
 
 /// The library's kernels: PTX text, ended by a zero (kernels.cpp.in).
@@ -70,18 +72,44 @@ void CudaDevice::clear(void *pointer, int64_t bytes) {
     driver.check(driver.set(reinterpret_cast<DevicePointer>(pointer), 0, size_t(bytes), stream), "clearing device memory");
 }
 
+void CudaDevice::startUpload(void *to, const void *from, int64_t bytes) {
+  if (bytes > 0)
+    driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
+}
+
+void CudaDevice::startDownload(void *to, const void *from, int64_t bytes) {
+  if (bytes > 0)
+    driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream), "copying from the GPU");
+}
+
 void CudaDevice::upload(void *to, const void *from, int64_t bytes) {
-  if (bytes == 0)
-    return;
-  driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
+  startUpload(to, from, bytes);
   finish();
 }
 
 void CudaDevice::download(void *to, const void *from, int64_t bytes) {
-  if (bytes == 0)
-    return;
-  driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream), "copying from the GPU");
+  startDownload(to, from, bytes);
   finish();
+}
+
+Work CudaDevice::record(const std::function<void()> &body) {
+  if (const char *wish = std::getenv("TESSERA_CUDA_GRAPHS"); wish && std::string(wish) == "off")
+    return {};
+  driver.check(driver.beginCapture(stream, captureThreadLocal), "recording a CUDA graph");
+  Handle graph = nullptr, executable = nullptr;
+  try {
+    body();
+  } catch (...) {
+    if (driver.endCapture(stream, &graph) == 0 && graph)
+      driver.graphDestroy(graph);
+    throw;
+  }
+  driver.check(driver.endCapture(stream, &graph), "recording the step as a CUDA graph (TESSERA_CUDA_GRAPHS=off does without)");
+  Status status = driver.graphInstantiate(&executable, graph, 0);
+  driver.graphDestroy(graph);
+  driver.check(status, "making a CUDA graph executable");
+  std::shared_ptr<void> owner(executable, driver.graphExecutableDestroy);
+  return [this, owner](const int64_t *) { driver.check(driver.graphLaunch(owner.get(), stream), "launching a CUDA graph"); };
 }
 
 void CudaDevice::finish() {

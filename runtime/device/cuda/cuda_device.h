@@ -29,8 +29,12 @@ public:
   bool isHost() const override { return false; }
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
+  void startUpload(void *to, const void *from, int64_t bytes) override;
+  void startDownload(void *to, const void *from, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
   Work prepareCall(const LibrarySite &site) override;
+  /// As a CUDA graph; null where TESSERA_CUDA_GRAPHS is `off`.
+  Work record(const std::function<void()> &body) override;
   /// Calls the watch, where there is one, while it waits.
   void finish() override;
   int threads() const override { return workspaceThreads; }

@@ -41,6 +41,12 @@ using Handle = void *; ///< context, module, function, stream, event
   TSR_CUDA_FUNCTION(eventDestroy, "cuEventDestroy_v2", (Handle event))                                                 \
   TSR_CUDA_FUNCTION(eventRecord, "cuEventRecord", (Handle event, Handle stream))                                       \
   TSR_CUDA_FUNCTION(eventQuery, "cuEventQuery", (Handle event))                                                        \
+  TSR_CUDA_FUNCTION(beginCapture, "cuStreamBeginCapture_v2", (Handle stream, int mode))                                \
+  TSR_CUDA_FUNCTION(endCapture, "cuStreamEndCapture", (Handle stream, Handle *graph))                                  \
+  TSR_CUDA_FUNCTION(graphInstantiate, "cuGraphInstantiateWithFlags", (Handle *executable, Handle graph, unsigned long long flags)) \
+  TSR_CUDA_FUNCTION(graphLaunch, "cuGraphLaunch", (Handle executable, Handle stream))                                  \
+  TSR_CUDA_FUNCTION(graphDestroy, "cuGraphDestroy", (Handle graph))                                                    \
+  TSR_CUDA_FUNCTION(graphExecutableDestroy, "cuGraphExecDestroy", (Handle executable))                                 \
   TSR_CUDA_FUNCTION(moduleLoad, "cuModuleLoadData", (Handle *module, const void *image))                               \
   TSR_CUDA_FUNCTION(moduleUnload, "cuModuleUnload", (Handle module))                                                   \
   TSR_CUDA_FUNCTION(moduleFunction, "cuModuleGetFunction", (Handle *function, Handle module, const char *name))        \
@@ -65,6 +71,8 @@ constexpr int attributeMajor = 75, attributeMinor = 76;
 constexpr unsigned streamNonBlocking = 1;
 /// CU_EVENT_DISABLE_TIMING.
 constexpr unsigned eventDisableTiming = 2;
+/// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
+constexpr int captureThreadLocal = 1;
 /// CUDA_ERROR_NOT_READY: what is asked for is still under way.
 constexpr Status notReady = 600;
 

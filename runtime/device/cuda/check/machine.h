@@ -21,16 +21,20 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <vector>
 
 namespace tessera::rt::cuda::check {
 
-enum : Status { success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719 };
+enum : Status { success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719, captureUnsupported = 900, captureUnjoined = 904 };
 
 /// Does a piece of work, or tries to: false when it has to wait for something and is to be tried again.
 using Attempt = std::function<bool()>;
 
+struct Capture;
+
 struct Stream {
   std::deque<Attempt> work;
+  std::shared_ptr<Capture> capture; ///< while the stream's work goes into a graph
   bool running = false;
   /// Works until all is done, or `reached` says that it is enough, or an attempt has to wait. Returns whether it did not have to wait.
   bool run(const std::function<bool()> &reached = {});
@@ -40,6 +44,25 @@ struct Stream {
 struct Point {
   Stream *stream;
   bool reached = false;
+  std::shared_ptr<Capture> capture; ///< of one in a graph
+};
+
+/// A graph: per stream that took part its work in order, with the points that it reaches and waits for.
+struct Capture {
+  struct Node {
+    Attempt attempt;
+    std::shared_ptr<Point> reaches, awaits;
+  };
+  struct Branch {
+    Stream *stream;
+    std::vector<Node> nodes;
+    /// Of each other branch: how many of its nodes this one comes after.
+    std::map<Stream *, size_t> after;
+  };
+  std::list<Branch> branches; // the first is the origin's
+  std::map<const Point *, std::map<Stream *, size_t>> pasts;
+  bool broken = false;
+  Branch &of(Stream *stream);
 };
 struct Event {
   std::shared_ptr<Point> point;
@@ -75,6 +98,13 @@ size_t setting(const char *name, size_t standard);
 /// Says what is wrong and returns the status.
 Status fail(Status status, const std::string &what);
 
+/// Hands work to a stream, or to the graph that it is recorded in.
+void give(Stream &stream, Attempt attempt);
+/// The event's point, or a wait for one, in a graph. The first: whether the stream is recorded.
+bool recordInCapture(Stream &stream, const std::shared_ptr<Point> &point);
+Status awaitInCapture(Stream &stream, const std::shared_ptr<Point> &point);
+/// Whether what a stream is asked is impossible while it is recorded, which is said.
+bool refusedInCapture(Stream &stream, const char *what);
 /// Tries the work of a stream, and where that has to wait, of the GPU's other streams. Returns success, notReady, or what has failed.
 Status progress(Context &context, Stream &stream);
 /// Hands work to a stream that runs as late as a GPU may do it: when somebody waits for it.

@@ -78,6 +78,8 @@ Status cuGetErrorName(Status status, const char **name) {
           : status == launchFailed ? "CUDA_ERROR_LAUNCH_FAILED"
           : status == notFound     ? "CUDA_ERROR_NOT_FOUND"
           : status == invalidImage ? "CUDA_ERROR_INVALID_IMAGE"
+          : status == captureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
+          : status == captureUnjoined ? "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
                                    : "CUDA_ERROR_INVALID_VALUE";
   return success;
 }

@@ -181,12 +181,20 @@ Status enqueue(const std::vector<Call> &calls) {
   bool single = calls[0].kind != "Send" && calls[0].kind != "Recv";
   if (single && calls.size() > 1)
     return refuse("a group of calls that are not messages");
-  uint64_t number = single ? state->calls++ : 0;
   auto messages = std::make_shared<Messages>(Messages{calls, {}, {}});
-  check::Attempt attempt = [=, shown = false]() mutable {
+  // A graph does it several times; every time begins anew.
+  check::Attempt attempt = [=, begun = false, shown = false, number = uint64_t(0)]() mutable {
     if (state->aborted)
       return true;
-    return single ? collect(*state, messages->calls[0], number, shown) : messages->attempt(*state);
+    if (!begun && single)
+      number = state->calls++;
+    begun = true;
+    if (!(single ? collect(*state, messages->calls[0], number, shown) : messages->attempt(*state)))
+      return false;
+    begun = shown = false;
+    messages->files.clear();
+    messages->done.clear();
+    return true;
   };
   return tsr_check_enqueue(calls[0].stream, attempt, true) == check::success ? inProgress : Status(1);
 }

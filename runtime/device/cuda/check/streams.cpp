@@ -24,7 +24,7 @@ bool Stream::run(const std::function<bool()> &reached) {
 }
 
 void push(Stream &stream, std::function<void()> work) {
-  stream.work.push_back([work = std::move(work)] {
+  give(stream, [work = std::move(work)] {
     work();
     return true;
   });
@@ -64,8 +64,8 @@ using namespace tessera::rt::cuda::check;
 Status tsr_check_enqueue(Handle handle, const Attempt &attempt, bool early) {
   NEEDS_CONTEXT
   auto &stream = *static_cast<Stream *>(handle);
-  stream.work.push_back(attempt);
-  if (!early || stream.work.size() > 1)
+  give(stream, attempt);
+  if (!early || stream.capture || stream.work.size() > 1)
     return success;
   Status status = working(context, [&] { return stream.run(); });
   return status == notReady ? success : status;
@@ -85,10 +85,14 @@ Status cuStreamDestroy_v2(Handle stream) {
 }
 Status cuStreamQuery(Handle stream) {
   NEEDS_CONTEXT
+  if (refusedInCapture(*static_cast<Stream *>(stream), "a question whether a stream is done"))
+    return captureUnsupported;
   return progress(context, *static_cast<Stream *>(stream));
 }
 Status cuStreamSynchronize(Handle stream) {
   NEEDS_CONTEXT
+  if (refusedInCapture(*static_cast<Stream *>(stream), "a wait for a stream"))
+    return captureUnsupported;
   while (true) {
     Status status = progress(context, *static_cast<Stream *>(stream));
     if (status != notReady)
@@ -107,8 +111,10 @@ Status cuEventDestroy_v2(Handle event) {
 }
 Status cuEventRecord(Handle event, Handle stream) {
   NEEDS_CONTEXT
-  auto point = std::make_shared<Point>(Point{static_cast<Stream *>(stream)});
+  auto point = std::make_shared<Point>(Point{static_cast<Stream *>(stream), false, {}});
   static_cast<Event *>(event)->point = point;
+  if (recordInCapture(*point->stream, point))
+    return success;
   push(*point->stream, [point] { point->reached = true; });
   return success;
 }
@@ -117,6 +123,8 @@ Status cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
   std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
   if (!point)
     return fail(invalidValue, "a stream waits for an event that was never recorded");
+  if (point->capture || static_cast<Stream *>(stream)->capture)
+    return awaitInCapture(*static_cast<Stream *>(stream), point);
   static_cast<Stream *>(stream)->work.push_back([point] {
     if (!point->reached)
       point->stream->run([&] { return point->reached; });
@@ -127,6 +135,8 @@ Status cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
 Status cuEventQuery(Handle event) {
   NEEDS_CONTEXT
   std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
+  if (point && point->capture)
+    return captureUnsupported;
   return !point || point->reached ? success : notReady;
 }
 
@@ -141,6 +151,8 @@ Status cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Ha
   NEEDS_CONTEXT
   if (!memory().holds(context, to, bytes))
     return fail(invalidValue, "a copy's target lies outside of every allocation");
+  if (refusedInCapture(*static_cast<Stream *>(stream), "a copy of the host's memory"))
+    return captureUnsupported;
   push(*static_cast<Stream *>(stream), [=] { std::memcpy(reinterpret_cast<void *>(to), from, bytes); });
   return success;
 }
@@ -148,6 +160,8 @@ Status cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, Handle s
   NEEDS_CONTEXT
   if (!memory().holds(context, from, bytes))
     return fail(invalidValue, "a copy's source lies outside of every allocation");
+  if (refusedInCapture(*static_cast<Stream *>(stream), "a copy of the host's memory"))
+    return captureUnsupported;
   push(*static_cast<Stream *>(stream), [=] { std::memcpy(to, reinterpret_cast<void *>(from), bytes); });
   return success;
 }
