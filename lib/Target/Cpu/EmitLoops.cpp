@@ -417,6 +417,9 @@ bool Emitter::canJamRows(const Segment &segment, unsigned level, const Accumulat
     const Statement &s = k.statements[number];
     if (s.reduction[s.loops[level + 1]])
       return false;
+    // One that is summed over loops further out has an accumulator for each row.
+    if (s.accumulatesInMemory() && !s.reduction[s.loops[level]])
+      return false;
     any |= s.reduction[s.loops[level]];
   }
   return any;

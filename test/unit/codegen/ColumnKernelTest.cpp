@@ -69,6 +69,57 @@ TEST(Speed, GammaAndBetaGradients) {
               {x.data, mean.data, rstd.data, dy.data, dg.data, db.data}, 2 * x.size * 4);
 }
 
+// The gradients of attention with respect to queries and keys: what one sums over rows, the other keeps.
+TEST(Columns, SumsOverDifferentLoopsOfOneNest) {
+  const int batch = 3, outer = 5, rows = 19, columns = 20;
+  TestKernel kernel(fill(R"(
+#full = affine_map<(b, i, r, c) -> (b, i, r, c)>
+#overRows = affine_map<(b, i, r, c) -> (b, i, c)>
+#overOuter = affine_map<(b, i, r, c) -> (b, r, c)>
+func.func @k(%x: tensor<$Bx$Ox$Rx$Cxf32>) -> (tensor<$Bx$Ox$Cxf32>, tensor<$Bx$Rx$Cxf32>) {
+  %zero = arith.constant 0.0 : f32
+  %ei = tensor.empty() : tensor<$Bx$Ox$Cxf32>
+  %er = tensor.empty() : tensor<$Bx$Rx$Cxf32>
+  %zi = linalg.fill ins(%zero : f32) outs(%ei : tensor<$Bx$Ox$Cxf32>) -> tensor<$Bx$Ox$Cxf32>
+  %zr = linalg.fill ins(%zero : f32) outs(%er : tensor<$Bx$Rx$Cxf32>) -> tensor<$Bx$Rx$Cxf32>
+  %si = linalg.generic {indexing_maps = [#full, #overRows], iterator_types = ["parallel", "parallel", "reduction", "parallel"]}
+    ins(%x : tensor<$Bx$Ox$Rx$Cxf32>) outs(%zi : tensor<$Bx$Ox$Cxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Bx$Ox$Cxf32>
+  %sr = linalg.generic {indexing_maps = [#full, #overOuter], iterator_types = ["parallel", "reduction", "parallel", "parallel"]}
+    ins(%x : tensor<$Bx$Ox$Rx$Cxf32>) outs(%zr : tensor<$Bx$Rx$Cxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Bx$Rx$Cxf32>
+  return %si, %sr : tensor<$Bx$Ox$Cxf32>, tensor<$Bx$Rx$Cxf32>
+})",
+                         {{'B', batch}, {'O', outer}, {'R', rows}, {'C', columns}}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel.info().strategy, Strategy::Rows);
+  Buffer<float> x(batch * outer * rows * columns), si(batch * outer * columns, NAN), sr(batch * rows * columns, NAN);
+  x.randomise(-1, 1, 2);
+  kernel.run({x.data, si.data, sr.data});
+  auto at = [&](int b, int i, int r, int c) { return x[((b * outer + i) * rows + r) * columns + c]; };
+  for (int b = 0; b < batch; ++b)
+    for (int c = 0; c < columns; ++c) {
+      for (int i = 0; i < outer; ++i) {
+        double sum = 0;
+        for (int r = 0; r < rows; ++r)
+          sum += at(b, i, r, c);
+        ASSERT_NEAR(si[(b * outer + i) * columns + c], sum, 1e-5) << b << " " << i << " " << c;
+      }
+      for (int r = 0; r < rows; ++r) {
+        double sum = 0;
+        for (int i = 0; i < outer; ++i)
+          sum += at(b, i, r, c);
+        ASSERT_NEAR(sr[(b * rows + r) * columns + c], sum, 1e-5) << b << " " << r << " " << c;
+      }
+    }
+}
+
 TEST(Columns, MeanOverRowsKeepsAFollowingStatement) {
   // Sum over the two leading dimensions, then a division and a power of each column: temporaries of one block.
   const int batch = 3, rows = 5, columns = 300;
