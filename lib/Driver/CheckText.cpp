@@ -3,6 +3,7 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Size.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Lower/Passes.h"
 
@@ -30,13 +31,19 @@ static LogicalResult checkInterface(func::FuncOp func, Phase next) {
   return success();
 }
 
+// The sizes of blocks that operators have as operands from partition on.
+static bool isNumber(Operation *op) {
+  auto constant = dyn_cast<arith::ConstantOp>(op);
+  return constant && constant.getType().isInteger(64);
+}
+
 static LogicalResult checkFunction(func::FuncOp func, Phase next) {
   if (!func.getBody().hasOneBlock())
     return func.emitError() << "function @" << func.getSymName() << " must have one block";
   if (failed(checkInterface(func, next)))
     return failure();
   WalkResult result = func.getBody().walk([&](Operation *op) {
-    if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) && !isa<func::ReturnOp>(op)) {
+    if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) && !isa<func::ReturnOp>(op) && !isNumber(op)) {
       op->emitError() << "a program has no operator '" << op->getName() << "'; expected those of nn, dist and exec";
       return WalkResult::interrupt();
     }

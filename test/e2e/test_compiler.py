@@ -80,7 +80,7 @@ def test_verify_reports_the_worst_value():
 
 def test_phases_can_be_dumped_and_resumed(tmp_path, program):
     dumps = tmp_path / "dumps"
-    options = ("--dp", "2", "--tp", "2", *TRAIN)
+    options = ("--sp", "2", "--tp", "2", *TRAIN)  # a ring, whose attentions have numbers as operands
     h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", *options, "--dump-phases", dumps)
     phases = ["import", "normalize", "differentiate", "assign", "propagate", "partition", "schedule", "memory"]
     files = sorted(p.name for p in dumps.glob("*.mlir"))
