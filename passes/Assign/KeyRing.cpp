@@ -1,5 +1,6 @@
 #include "passes/Assign/KeyRing.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Reshard.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -7,7 +8,7 @@ using namespace tessera;
 using dist::AxisList;
 
 KeyRing::KeyRing(OpBuilder &builder, Operation *op, ArrayRef<AxisList> axes, Value q, Value k)
-    : b(builder), loc(op->getLoc()) {
+    : b(builder), loc(op->getLoc()), isGradient(isa<nn::AttentionGradOp>(op)) {
   for (const AxisList &list : axes)
     ring.push_back(list.front());
   dist::Layout queries = dist::getLayout(op->getOperand(0).getType()),
@@ -51,10 +52,14 @@ Value KeyRing::columns(Value bias) {
 
 Value KeyRing::hop(Value value, size_t along, int64_t shift) {
   auto type = cast<RankedTensorType>(value.getType());
-  return dist::CollectiveOp::create(
+  auto op = dist::CollectiveOp::create(
       b, loc, type, value, dist::CollectiveKind::Permute, dist::AxesAttr::get(b.getContext(), {ring[along]}),
       b.getDenseI64ArrayAttr(type.getShape()), IntegerAttr(), IntegerAttr(), IntegerAttr(),
       dist::ReduceKindAttr(), dist::LayoutAttr(), dist::LayoutAttr(), b.getI64IntegerAttr(shift));
+  // Blocks go round again for the backward: else all that passed forward would be kept for it.
+  if (isGradient)
+    op->setAttr(dist::kGatherAttr, b.getStringAttr("backward"));
+  return op;
 }
 
 void KeyRing::advance() {

@@ -46,6 +46,7 @@ private:
   mlir::Location loc;
   dist::AxisList ring, queryAxes;
   int64_t queryBlock = 0, keyBlock = 0, numKeys = 0, moved = 0;
+  bool isGradient;
   llvm::SmallVector<int64_t> step; // whose block is here: how many ranks further on along each ring
 };
 

@@ -1,5 +1,7 @@
 // Attention whose keys and values go round: three hops of each forward over four ranks, backward as many and four of their cotangents. Nothing is gathered.
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s
+// What passed forward is not kept for the backward.
+// RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4" --tessera-propagate --tessera-partition --canonicalize --cse | FileCheck %s
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4 sp-mode=rsa" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s --check-prefix=RSA
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=2 sp-mode=ulysses" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s --check-prefix=ULYSSES
 
