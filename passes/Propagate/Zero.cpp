@@ -14,8 +14,10 @@ Zero Zero::of(ModuleOp module) {
     zero.stage = stage.getInt();
   if (auto axes = module->getAttrOfType<dist::AxesAttr>("dist.zero_axes"))
     zero.axes = dist::AxisList(axes.getAxes());
-  if (auto regather = module->getAttrOfType<StringAttr>("dist.regather"))
+  if (auto regather = module->getAttrOfType<StringAttr>("dist.regather")) {
     zero.regather = regather.getValue() != "never";
+    zero.regatherAlways = regather.getValue() == "always";
+  }
   return zero;
 }
 

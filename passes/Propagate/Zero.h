@@ -13,6 +13,8 @@ struct Zero {
   dist::AxisList axes;
   /// Whether the backward gathers again what the forward gathered.
   bool regather = true;
+  /// Also what a pattern would keep.
+  bool regatherAlways = false;
 
   static Zero of(mlir::ModuleOp module);
   /// Flat storage of a value that is laid out so, over those of the axes that do not split it. One element is not cut.
