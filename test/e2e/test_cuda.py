@@ -173,14 +173,18 @@ def several(program):
     return path, run, lambda folder: h.Program(path, 2).train_arguments(folder, data, STEPS, "--log", folder / "log.jsonl")
 
 
-def test_processes_of_a_launcher(program, tmp_path):
+@pytest.mark.parametrize("shared", [False, True], ids=["a GPU each", "one GPU"])
+def test_processes_of_a_launcher(program, tmp_path, shared):
     """As torchrun starts them; NCCL's ids travel over TCP."""
     path, _, arguments = several(program)
     twins = path.parent / "twins.so"
     given = arguments(tmp_path)
-    processes = [subprocess.Popen([str(path), *map(str, given)], stderr=subprocess.PIPE, text=True,
-                                  env=environment(twins, TESSERA_CHECK_GPUS="2", RANK=str(rank), WORLD_SIZE="2", MASTER_ADDR="localhost",
-                                                  MASTER_PORT=str(30000 + os.getpid() % 10000))) for rank in range(2)]
+
+    def settings(rank):
+        ranks = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(30000 + os.getpid() % 10000)}
+        gpus = {"TESSERA_SHARE_GPUS": "1", "NCCL_HOSTID": str(rank)} if shared else {"TESSERA_CHECK_GPUS": "2"}
+        return environment(twins, **ranks, **gpus)
+    processes = [subprocess.Popen([str(path), *map(str, given)], stderr=subprocess.PIPE, text=True, env=settings(rank)) for rank in range(2)]
     for process in processes:
         _, err = process.communicate(timeout=200)
         assert process.returncode == 0 and "checking driver" not in err, err

@@ -19,18 +19,20 @@ CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const 
     : driver(Driver::get()), kernels(kernels), workspaceThreads(place.threads) {
   int gpus = 0;
   driver.check(driver.deviceCount(&gpus), "counting the GPUs");
-  if (gpus < place.count)
+  const char *wish = std::getenv("TESSERA_SHARE_GPUS");
+  bool shared = wish && std::string(wish) == "1" && gpus > 0;
+  if (gpus < place.count && !shared)
     throw Error("the program has ", place.count, " ranks on this host, which has ", gpus,
-                gpus == 1 ? " GPU" : " GPUs", " (CUDA_VISIBLE_DEVICES may hide some); every rank needs one of its own");
-  driver.check(driver.deviceGet(&number, place.index), "taking a GPU");
+                gpus == 1 ? " GPU" : " GPUs", " (CUDA_VISIBLE_DEVICES may hide some); every rank needs one of its own, unless TESSERA_SHARE_GPUS is 1");
+  driver.check(driver.deviceGet(&number, shared ? place.index % gpus : place.index), "taking a GPU");
   int major = 0, minor = 0;
   driver.check(driver.deviceAttribute(&major, attributeMajor, number), "asking a GPU for its kind");
   driver.check(driver.deviceAttribute(&minor, attributeMinor, number), "asking a GPU for its kind");
   if ("sm_" + std::to_string(major * 10 + minor) != chip && major * 10 + minor < std::stoi(chip.substr(3)))
-    throw Error("GPU ", place.index, " has compute capability ", major, ".", minor, ", the program was compiled for ", chip,
+    throw Error("GPU ", number, " has compute capability ", major, ".", minor, ", the program was compiled for ", chip,
                 "; compile it with --target cuda:sm_", major * 10 + minor);
-  driver.check(driver.contextRetain(&context, number), "starting GPU " + std::to_string(place.index));
-  driver.check(driver.contextSetCurrent(context), "starting GPU " + std::to_string(place.index));
+  driver.check(driver.contextRetain(&context, number), "starting GPU " + std::to_string(number));
+  driver.check(driver.contextSetCurrent(context), "starting GPU " + std::to_string(number));
   driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream");
 }
 

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
@@ -230,7 +231,8 @@ Status ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Conf
   state->size = ranks;
   state->gpu = tsr_check_gpu();
   fs::create_directory(state->folder);
-  put(state->file("here", 0, rank), std::to_string(ranks) + " " + std::to_string(::getpid()) + ":" + std::to_string(state->gpu));
+  const char *host = std::getenv("NCCL_HOSTID"); // as NCCL tells GPUs of the same number apart
+  put(state->file("here", 0, rank), std::to_string(ranks) + " " + (host ? host : "one host") + ":" + std::to_string(state->gpu));
   *comm = new StatePointer(state);
   return inProgress;
 }
