@@ -8,6 +8,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static fuzz::ScratchFile file("m.mlir");
   CompileOptions options = fuzz::optionsFor(data, size);
   options.model = file.write(data, size);
-  fuzz::compileToMemory(options);
+  fuzz::compileAsFarAs(Phase::Memory, options);
   return 0;
 }
