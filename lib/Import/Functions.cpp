@@ -34,6 +34,10 @@ public:
     if (node.inputs.size() > function.inputs.size() || node.outputs.size() > function.outputs.size())
       throw ImportError("node '" + node.name + "' passes more values than function '" + function.name +
                         "' takes");
+    for (const auto &[name, attribute] : node.attributes)
+      if (!function.attributes.count(name) && !function.defaults.count(name))
+        throw ImportError("node '" + node.name + "' passes the attribute '" + name + "', which function '" +
+                          function.name + "' does not have");
     if (!node.sharding.empty())
       annotatedCalls.push_back(node.name);
     std::string prefix = node.name.empty() ? node.outputs.empty() ? "" : node.outputs[0] : node.name;
@@ -86,7 +90,7 @@ private:
     }
   }
 
-  static constexpr size_t maxNodes = 1'000'000, maxDepth = 100;
+  static constexpr size_t maxNodes = 100'000, maxDepth = 100;
 
   std::map<std::pair<std::string, std::string>, const OnnxFunction *> byName;
   llvm::SmallVector<const OnnxFunction *> calls; // around the node at hand

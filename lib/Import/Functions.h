@@ -11,6 +11,7 @@ namespace tessera {
 struct OnnxFunction {
   std::string name, domain;
   std::vector<std::string> inputs, outputs;
+  std::set<std::string> attributes; ///< that calls give; those with defaults are apart
   std::map<std::string, OnnxAttribute> defaults;
   std::vector<OnnxNode> nodes;
 };

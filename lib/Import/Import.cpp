@@ -119,9 +119,6 @@ private:
       }
       const ParameterInfo &info = parameter->second;
       auto type = RankedTensorType::get(tensor.dims, elementType(&context, tensor.type));
-      if (!nn::hasReasonableSize(type))
-        throw ImportError("initializer '" + tensor.name +
-                          "' has more elements than any machine can hold; is a dimension wrong?");
       StringAttr symbol = addVariable(*module, tensor.name, type, "parameter", emitter.loc);
       Operation *variable = SymbolTable::lookupSymbolIn(*module, symbol);
       if (info.trained)
@@ -149,6 +146,7 @@ private:
     NodeImport import(emitter, node, values, opsetOf(node));
     try {
       HandlerRegistry::get().find(node, import.opset)(import);
+      import.checkAllRead();
     } catch (const ImportError &error) {
       throw ImportError("node '" + node.name + "' (" + node.opType + "): " + error.what());
     }
@@ -209,6 +207,18 @@ private:
     for (Operation &op : llvm::make_early_inc_range(llvm::reverse(function.getBody().front())))
       if (isOpTriviallyDead(&op))
         op.erase();
+    checkNotEmpty(function);
+  }
+
+  /// Values without elements are folded away where models have them; kernels have no loops of no iterations.
+  void checkNotEmpty(func::FuncOp function) {
+    for (Operation &op : function.getBody().front())
+      for (Type type : op.getResultTypes())
+        if (cast<ShapedType>(type).getNumElements() == 0) {
+          emitError(op.getLoc()) << "a value has no elements (" << type
+                                 << "), which is not supported; is a length zero?";
+          throw ImportError("");
+        }
   }
 
   /// The file's own shape of an output, where it has one, must be the computed one under the binds.

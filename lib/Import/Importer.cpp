@@ -47,7 +47,7 @@ Value Emitter::initializer(const OnnxTensor &tensor) {
   if (!element)
     throw ImportError("initializer '" + tensor.name + "' has the element type " +
                       Twine(static_cast<int>(tensor.type)) + ", which is not supported");
-  Type type = checked(RankedTensorType::get(tensor.dims, element));
+  Type type = RankedTensorType::get(tensor.dims, element);
   Value placeholder =
       UnrealizedConversionCastOp::create(builder, loc, TypeRange{type}, ValueRange{}).getResult(0);
   knownValues[placeholder] = {std::nullopt, &tensor, tensor.name};
@@ -231,7 +231,18 @@ int64_t NodeImport::integer(size_t i) const {
   return values[0];
 }
 
+void NodeImport::checkAllRead() const {
+  for (const auto &[name, attribute] : node.attributes)
+    if (!readAttributes.count(name))
+      fail("attribute '" + name + "' is not one that the operator has, or it is not supported");
+  for (size_t i = readInputs; i < node.inputs.size(); ++i)
+    if (!node.inputs[i].empty())
+      fail("input " + Twine(i) + " ('" + node.inputs[i] + "') is one too many: the operator takes " +
+           Twine(readInputs) + ", or more are not supported");
+}
+
 const OnnxAttribute *NodeImport::attr(llvm::StringRef name) const {
+  readAttributes.insert(name.str());
   auto found = node.attributes.find(name.str());
   return found == node.attributes.end() ? nullptr : &found->second;
 }
@@ -273,6 +284,12 @@ std::vector<int64_t> NodeImport::axes(std::vector<int64_t> axes, int64_t rank) c
   if (std::adjacent_find(axes.begin(), axes.end()) != axes.end())
     fail("an axis is named twice");
   return axes;
+}
+
+void NodeImport::checkListed(int64_t count) const {
+  if (count > maxHostElements)
+    fail("this would need a list of " + Twine(count) + " positions at compile time, at most " +
+         Twine(maxHostElements) + " are possible");
 }
 
 void NodeImport::out(Value value, size_t i) {

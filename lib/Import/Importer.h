@@ -9,6 +9,7 @@
 #include "lib/Import/Weights.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/DenseMap.h"
+#include <set>
 
 namespace tessera {
 
@@ -133,7 +134,10 @@ public:
   const OnnxNode &node;
   int64_t opset;
 
-  bool has(size_t i) const { return i < node.inputs.size() && !node.inputs[i].empty(); }
+  bool has(size_t i) const {
+    readInputs = std::max(readInputs, i + 1);
+    return i < node.inputs.size() && !node.inputs[i].empty();
+  }
   mlir::Value in(size_t i) const;
   const std::vector<mlir::Value> &sequence(size_t i) const;
   /// Input `i` as integers that are known at import; an error when they depend on data.
@@ -143,7 +147,7 @@ public:
   /// The one integer of input `i`, known at import.
   int64_t integer(size_t i) const;
 
-  bool hasAttr(llvm::StringRef name) const { return node.attributes.count(name.str()); }
+  bool hasAttr(llvm::StringRef name) const { return attr(name); }
   int64_t intAttr(llvm::StringRef name, int64_t standard) const;
   double floatAttr(llvm::StringRef name, double standard) const;
   std::string stringAttr(llvm::StringRef name, llvm::StringRef standard) const;
@@ -152,6 +156,17 @@ public:
   /// `axis` counted from the front; an error when outside [-rank, rank).
   int64_t axis(int64_t axis, int64_t rank) const;
   std::vector<int64_t> axes(std::vector<int64_t> axes, int64_t rank) const;
+  /// An error where `count` numbers, a size that the file tells, are too many to be listed one by one.
+  void checkListed(int64_t count) const;
+
+  /// Attributes that ONNX defines and that make no difference to the import.
+  void ignore(std::initializer_list<llvm::StringRef> attributes) const {
+    for (llvm::StringRef name : attributes)
+      attr(name);
+  }
+  /// To be called after the handler: an error for inputs and attributes that it did not ask for, which would
+  /// be lost without a word.
+  void checkAllRead() const;
 
   void out(mlir::Value value, size_t i = 0);
   void outSequence(std::vector<mlir::Value> sequence);
@@ -159,6 +174,8 @@ public:
 
 private:
   std::map<std::string, GraphValue> &values;
+  mutable size_t readInputs = 0;
+  mutable std::set<std::string, std::less<>> readAttributes;
 };
 
 using Handler = void (*)(NodeImport &);

@@ -1,5 +1,6 @@
 // Turns ModelProto into OnnxGraph. Only this file and WriteOnnx.cpp see protobuf.
 #include "lib/Import/Reader.h"
+#include "dialects/nn/Size.h"
 #include "lib/Import/Functions.h"
 #include "lib/Import/ImportError.h"
 #include "lib/Import/MappedFile.h"
@@ -29,8 +30,13 @@ public:
     OnnxGraph graph;
     graph.path = path;
     graph.irVersion = model->ir_version();
-    for (const auto &set : model->opset_import())
-      graph.opsets[set.domain() == "ai.onnx" ? "" : set.domain()] = set.version();
+    for (const auto &set : model->opset_import()) {
+      auto [entry, isNew] =
+          graph.opsets.try_emplace(set.domain() == "ai.onnx" ? "" : set.domain(), set.version());
+      if (!isNew && entry->second != set.version())
+        throw ImportError("'" + path + "' imports the domain '" + set.domain() + "' in opset " +
+                          Twine(entry->second) + " and in opset " + Twine(set.version()));
+    }
     auto standard = graph.opsets.find("");
     if (standard == graph.opsets.end())
       throw ImportError("'" + path + "' does not import the standard operators (opset of domain ai.onnx)");
@@ -122,11 +128,14 @@ private:
     if (!width)
       throw ImportError(label + " has the element type " + Twine(proto.data_type()) +
                         ", which is not supported");
-    int64_t expected = width;
+    int64_t elements = 1, expected = width;
     for (int64_t dim : proto.dims()) {
-      if (dim < 0 || llvm::MulOverflow(expected, dim, expected))
-        throw ImportError(label + " has an impossible shape");
+      // Sizes of 0 count as 1: parts of the shape are multiplied, too.
+      if (dim < 0 || llvm::MulOverflow(elements, std::max<int64_t>(dim, 1), elements) ||
+          elements > nn::maxElements)
+        throw ImportError(label + " has an impossible shape: a dimension is " + Twine(dim));
       tensor.dims.push_back(dim);
+      expected *= dim;
     }
     if (proto.data_location() == onnx::TensorProto::EXTERNAL)
       tensor.bytes = external(proto, expected, label);
@@ -270,11 +279,16 @@ private:
     node.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
     node.inputs.assign(proto.input().begin(), proto.input().end());
     node.outputs.assign(proto.output().begin(), proto.output().end());
-    for (const auto &attribute : proto.attribute())
+    for (const auto &attribute : proto.attribute()) {
+      auto [entry, isNew] = node.attributes.try_emplace(attribute.name());
+      if (!isNew)
+        throw ImportError("node '" + Twine(node.name) + "' (" + node.opType + ") has the attribute '" +
+                          attribute.name() + "' twice");
       if (!attribute.ref_attr_name().empty())
-        node.attributes[attribute.name()].s = "\x01" + attribute.ref_attr_name();
+        entry->second.s = "\x01" + attribute.ref_attr_name();
       else
-        node.attributes[attribute.name()] = convert(attribute, proto.name());
+        entry->second = convert(attribute, proto.name());
+    }
     node.metadata = convert(proto.metadata_props());
     for (const auto &sharding : proto.device_configurations())
       node.sharding.push_back(convert(sharding));
@@ -288,6 +302,7 @@ private:
     function.domain = proto.domain() == "ai.onnx" ? "" : proto.domain();
     function.inputs.assign(proto.input().begin(), proto.input().end());
     function.outputs.assign(proto.output().begin(), proto.output().end());
+    function.attributes.insert(proto.attribute().begin(), proto.attribute().end());
     for (const auto &attribute : proto.attribute_proto())
       function.defaults[attribute.name()] = convert(attribute, proto.name());
     for (const auto &node : proto.node())

@@ -54,8 +54,11 @@ void attention(NodeImport &n) {
   for (size_t i = 1; i < n.node.outputs.size(); ++i)
     if (!n.node.outputs[i].empty())
       n.fail("only the first output of Attention is supported");
-  if (n.floatAttr("softcap", 0) != 0 || n.hasAttr("left_window_size") || n.hasAttr("right_window_size"))
+  if (n.floatAttr("softcap", 0) != 0 || n.intAttr("left_window_size", -1) != -1 ||
+      n.intAttr("right_window_size", -1) != -1)
     n.fail("Attention with softcap or a window is not supported");
+  // Of an output that is refused; and sums are never of a smaller type than f32.
+  n.ignore({"qk_matmul_output_mode", "softmax_precision"});
   bool flat = rankOf(n.in(0)) == 3;
   Value q = byHeads(n, n.in(0), n.intAttr("q_num_heads", 0)),
         k = byHeads(n, n.in(1), n.intAttr("kv_num_heads", 0)),

@@ -63,6 +63,7 @@ void size(NodeImport &n) {
 }
 
 void range(NodeImport &n) {
+  n.ignore({"stash_type"}); // the numbers are computed as f64
   const HostTensor *bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     bounds[i] = n.known(i);

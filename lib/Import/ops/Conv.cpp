@@ -1,4 +1,5 @@
 // Convolutions.
+#include "dialects/nn/Size.h"
 #include "lib/Import/ops/Families.h"
 #include "lib/Import/ops/Window.h"
 #include "llvm/Support/MathExtras.h"
@@ -25,6 +26,10 @@ Window windowOf(NodeImport &n, llvm::ArrayRef<int64_t> image, llvm::ArrayRef<int
       llvm::any_of(w.dilations, impossible) ||
       llvm::any_of(w.pads, [](int64_t p) { return p < 0 || p > INT32_MAX; }))
     n.fail("the window, its strides, dilations or pads are impossible");
+  int64_t elements = 1;
+  for (int64_t size : w.sizes)
+    if (llvm::MulOverflow(elements, size, elements) || elements > nn::maxElements)
+      n.fail("the window has more elements than any machine can hold");
   std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
   if (autoPad == "SAME_UPPER" || autoPad == "SAME_LOWER") {
     for (int64_t d = 0; d < spatial; ++d) {
@@ -59,13 +64,16 @@ void convolve(NodeImport &n, Value x, Value weights, const Window &w, int64_t gr
   n.out(y);
 }
 
-void checkRanks(NodeImport &n) {
+void checkWeights(NodeImport &n) {
   if (rankOf(n.in(0)) < 3 || rankOf(n.in(1)) != rankOf(n.in(0)))
     n.fail(n.node.opType + " needs operands [n, c, ..] and weights of equal rank, 3 or more");
+  std::vector<int64_t> sizes = shapeOf(n.in(1)).drop_front(2).vec();
+  if (n.intsAttr("kernel_shape", sizes) != sizes)
+    n.fail("kernel_shape differs from the window of the weights");
 }
 
 void conv(NodeImport &n) {
-  checkRanks(n);
+  checkWeights(n);
   Window w = windowOf(n, shapeOf(n.in(0)).drop_front(2), shapeOf(n.in(1)).drop_front(2));
   convolve(n, n.in(0), n.in(1), w, n.intAttr("group", 1));
 }
@@ -73,7 +81,7 @@ void conv(NodeImport &n) {
 /// The gradient of a convolution with respect to its image, written as one: of the image with strides - 1
 /// zeros between neighbours, with the window reversed and the channels' roles exchanged.
 void convTranspose(NodeImport &n) {
-  checkRanks(n);
+  checkWeights(n);
   Emitter &e = n.e;
   Value x = n.in(0), weights = n.in(1);
   llvm::ArrayRef<int64_t> image = shapeOf(x).drop_front(2);
@@ -89,6 +97,11 @@ void convTranspose(NodeImport &n) {
     n.fail("output_padding and output_shape must fit " + Twine(spatial) + " spatial dimensions");
   std::string autoPad = n.stringAttr("auto_pad", "NOTSET");
   for (int64_t d = 0; d < spatial; ++d) {
+    n.checkListed(w.sizes[d]);
+    n.checkListed(image[d]); // times a stride it stays a number
+    auto impossible = [](int64_t v) { return v < 0 || v > INT32_MAX; };
+    if (impossible(extra[d]) || (!wanted.empty() && impossible(wanted[d])))
+      n.fail("output_padding or output_shape is impossible");
     int64_t full = (image[d] - 1) * w.strides[d] + w.extent(d) + extra[d];
     if (wanted.empty() && autoPad.substr(0, 4) != "SAME")
       continue;

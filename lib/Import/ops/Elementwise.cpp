@@ -51,12 +51,16 @@ void mod(NodeImport &n) {
 void where(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({n.in(0), n.in(1), n.in(2)})); }
 void identity(NodeImport &n) { n.out(n.in(0)); }
 void cast(NodeImport &n) {
+  n.ignore({"saturate", "round_mode"}); // of types of 8 bits, which are not supported
   Type type = elementType(n.e.builder.getContext(), static_cast<OnnxType>(n.intAttr("to", 0)));
   if (!type)
     n.fail("cannot cast to element type " + llvm::Twine(n.intAttr("to", 0)));
   n.out(n.e.cast(n.in(0), type));
 }
-void castLike(NodeImport &n) { n.out(n.e.cast(n.in(0), elementOf(n.in(1)))); }
+void castLike(NodeImport &n) {
+  n.ignore({"saturate", "round_mode"});
+  n.out(n.e.cast(n.in(0), elementOf(n.in(1))));
+}
 
 void gelu(NodeImport &n) {
   std::string form = n.stringAttr("approximate", "none");

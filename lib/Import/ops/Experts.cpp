@@ -69,6 +69,7 @@ Value activated(NodeImport &n, Value x) {
 void moe(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0), scores = n.in(1);
+  n.ignore({"activation_alpha", "activation_beta", "swiglu_fusion", "swiglu_limit"}); // of swiglu alone
   if (n.intAttr("use_sparse_mixer", 0))
     n.fail("a mixture of experts with use_sparse_mixer is not supported");
   if (rankOf(x) < 2 || rankOf(scores) != 2)

@@ -83,6 +83,7 @@ void batchNormalization(NodeImport &n) {
   Value x = n.in(0), scale = n.in(1), bias = n.in(2), mean = n.in(3), variance = n.in(4);
   if (rankOf(x) < 2)
     n.fail("BatchNormalization needs a channel dimension");
+  n.ignore({"momentum"}); // of training alone
   if (n.intAttr("training_mode", 0)) {
     auto dims = llvm::to_vector(llvm::seq<int64_t>(0, rankOf(x)));
     dims.erase(dims.begin() + 1);
@@ -134,6 +135,7 @@ void instanceNormalization(NodeImport &n) {
 void groupNormalization(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0);
+  n.ignore({"stash_type"}); // sums are never of a smaller type than f32
   int64_t groups = n.intAttr("num_groups", 0);
   Value scale = n.in(1), bias = n.in(2);
   if (rankOf(x) < 2 || groups < 1 || shapeOf(x)[1] % groups)
@@ -156,6 +158,8 @@ void groupNormalization(NodeImport &n) {
 
 /// Inference: the identity. The optional mask is all true.
 void dropout(NodeImport &n) {
+  n.ignore({"seed"});
+  (void)n.has(2); // nor do the ratio and the mode matter
   n.out(n.in(0));
   n.out(n.e.splat(n.e.builder.getI1Type(), 1, shapeOf(n.in(0))), 1);
 }

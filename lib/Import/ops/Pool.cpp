@@ -65,6 +65,7 @@ void maxPool(NodeImport &n) {
   Emitter &e = n.e;
   std::vector<int64_t> extra;
   Window w = poolWindow(n, extra);
+  bool columnMajor = n.intAttr("storage_order", 0); // of the second output
   Builder &b = e.builder;
   auto pool =
       e.create<nn::MaxPoolOp>(n.in(0), {b.getNamedAttr("window", b.getDenseI64ArrayAttr(w.sizes)),
@@ -74,7 +75,7 @@ void maxPool(NodeImport &n) {
   n.out(pool.getY());
   if (n.node.outputs.size() < 2 || n.node.outputs[1].empty())
     return;
-  if (n.intAttr("storage_order", 0))
+  if (columnMajor)
     n.fail("MaxPool's indices in column-major order are not supported");
   n.out(elementNumbers(n, pool.getChosen(), w), 1);
 }
@@ -83,12 +84,14 @@ void maxPool(NodeImport &n) {
 std::vector<int64_t> counts(const Window &w, int64_t d, int64_t size, int64_t extra, bool padding,
                             int64_t results) {
   int64_t end = padding ? size + w.pads[d + w.spatial()] - extra : size, begin = padding ? -w.pads[d] : 0;
-  std::vector<int64_t> list(results, 0);
-  for (int64_t o = 0; o < results; ++o)
-    for (int64_t k = 0; k < w.sizes[d]; ++k) {
-      int64_t position = o * w.strides[d] - w.pads[d] + k * w.dilations[d];
-      list[o] += position >= begin && position < end;
-    }
+  std::vector<int64_t> list(results);
+  for (int64_t o = 0; o < results; ++o) {
+    int64_t first = o * w.strides[d] - w.pads[d];
+    auto before = [&](int64_t position) { // elements of the window
+      return std::clamp<int64_t>(llvm::divideCeilSigned(position - first, w.dilations[d]), 0, w.sizes[d]);
+    };
+    list[o] = before(end) - before(begin);
+  }
   return list;
 }
 
@@ -112,6 +115,7 @@ void averagePool(NodeImport &n) {
   Value result = e.reshape(sums, pooled);
   bool padding = n.intAttr("count_include_pad", 0);
   for (int64_t d = 0; d < w.spatial(); ++d) {
+    n.checkListed(pooled[d + 2]);
     std::vector<int64_t> counted = counts(w, d, image[d + 2], extra[d], padding, pooled[d + 2]);
     if (llvm::all_of(counted, [&](int64_t c) { return c == w.sizes[d]; }))
       continue;

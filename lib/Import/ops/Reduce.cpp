@@ -11,8 +11,9 @@ namespace {
 /// or none with noop_with_empty_axes.
 std::vector<int64_t> reducedAxes(NodeImport &n) {
   int64_t rank = rankOf(n.in(0));
+  bool none = n.intAttr("noop_with_empty_axes", 0);
   std::vector<int64_t> axes = n.has(1) ? n.ints(1) : n.intsAttr("axes");
-  if (axes.empty() && !n.intAttr("noop_with_empty_axes", 0))
+  if (axes.empty() && !none)
     for (int64_t d = 0; d < rank; ++d)
       axes.push_back(d);
   return n.axes(axes, rank);

@@ -100,6 +100,7 @@ void resize(NodeImport &n) {
     n.fail("Resize needs a floating image of at most 8 dimensions");
   if (n.intAttr("antialias", 0) || n.stringAttr("keep_aspect_ratio_policy", "stretch") != "stretch")
     n.fail("Resize with antialias or keep_aspect_ratio_policy is not supported");
+  n.ignore({"extrapolation_value"}); // of a crop, which is refused
   Interpolation how{n.stringAttr("mode", "nearest"),
                     n.stringAttr("coordinate_transformation_mode", "half_pixel"),
                     n.stringAttr("nearest_mode", "round_prefer_floor"), n.floatAttr("cubic_coeff_a", -0.75),
@@ -151,7 +152,7 @@ void depthToSpace(NodeImport &n) {
 void spaceToDepth(NodeImport &n) {
   Value x = n.in(0);
   int64_t block = n.intAttr("blocksize", 0);
-  if (rankOf(x) != 4 || block < 1 || shapeOf(x)[2] % block || shapeOf(x)[3] % block)
+  if (rankOf(x) != 4 || block < 1 || block > INT16_MAX || shapeOf(x)[2] % block || shapeOf(x)[3] % block)
     n.fail("the image of SpaceToDepth does not fit blocks of " + Twine(block));
   llvm::ArrayRef<int64_t> s = shapeOf(x);
   int64_t h = s[2] / block, w = s[3] / block;

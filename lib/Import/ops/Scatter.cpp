@@ -148,6 +148,7 @@ Top topOf(Emitter &e, Value x, int64_t axis, int64_t k, bool largest) {
 namespace {
 
 void topK(NodeImport &n) {
+  n.ignore({"sorted"}); // the result always is
   Value x = n.in(0);
   Top top = topOf(n.e, x, n.axis(n.intAttr("axis", -1), rankOf(x)), n.integer(1), n.intAttr("largest", 1));
   n.out(top.values);

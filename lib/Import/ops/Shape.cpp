@@ -187,11 +187,12 @@ void split(NodeImport &n) {
 void splitToSequence(NodeImport &n) {
   Value x = n.in(0);
   int64_t axis = n.axis(n.intAttr("axis", 0), rankOf(x)), start = 0;
+  bool keep = n.intAttr("keepdims", 1) || n.has(1);
   std::vector<Value> parts;
   for (int64_t size : partSizes(n, shapeOf(x)[axis], std::nullopt)) {
     Value part = n.e.slice(x, axis, start, size);
     start += size;
-    if (!n.has(1) && !n.intAttr("keepdims", 1)) {
+    if (!keep) {
       Shape shape(shapeOf(part));
       shape.erase(shape.begin() + axis);
       part = n.e.reshape(part, shape);
@@ -249,7 +250,9 @@ void slice(NodeImport &n) {
       std::vector<int64_t> indices;
       // An end before the first element can only be told as one below -size.
       int64_t end = ends[k] < -size ? -1 : clamp(ends[k]);
-      for (int64_t i = clamp(starts[k]); i > end; i += std::max(steps[k], -size - 1))
+      int64_t step = std::max(steps[k], -size - 1);
+      n.checkListed((clamp(starts[k]) - end) / -step);
+      for (int64_t i = clamp(starts[k]); i > end; i += step)
         indices.push_back(i);
       x = n.e.take(x, axis, indices);
       sizes[axis] = indices.size();
@@ -270,6 +273,7 @@ std::vector<int64_t> padSources(NodeImport &n, llvm::StringRef mode, int64_t siz
                                 int64_t after) {
   if (mode == "reflect" && std::max(before, after) >= size)
     n.fail("a reflecting Pad must be smaller than its dimension of size " + Twine(size));
+  n.checkListed(size + before + after);
   std::vector<int64_t> sources;
   for (int64_t i = -before; i < size + after; ++i) {
     int64_t wrapped = ((i % size) + size) % size, mirrored = i < 0 ? -i : i >= size ? 2 * size - 2 - i : i;

@@ -452,7 +452,7 @@ void Scheduler::chooseGrain() {
         cost += isa_and_nonnull<math::MathDialect>(op.getDialect()) && !isa<math::SqrtOp, math::AbsFOp>(op) ? 8 : 1;
     work += points * cost;
   }
-  int64_t perUnit = std::max<int64_t>(1, work / k.info.extent);
+  int64_t perUnit = std::max<int64_t>(1, work / std::max<int64_t>(k.info.extent, 1));
   int64_t least = k.info.strategy == Strategy::Rows         ? 1
                   : k.info.strategy == Strategy::Columns    ? 64
                   : k.info.strategy == Strategy::Flat       ? flatBlock

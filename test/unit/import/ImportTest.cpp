@@ -114,6 +114,51 @@ TEST(Operators, errorsNameTheNode) {
   EXPECT_TRUE(contains(imported.errors, "node 'node_y' (MatMul)")) << imported.errors;
 }
 
+void setInt(onnx::NodeProto *node, const std::string &name, int64_t value) {
+  onnx::AttributeProto *attribute = node->add_attribute();
+  attribute->set_name(name);
+  attribute->set_type(onnx::AttributeProto::INT);
+  attribute->set_i(value);
+}
+
+TEST(Operators, whatNobodyReadsIsAnError) {
+  TemporaryFolder folder;
+  ModelBuilder unknown, tooMany;
+  unknown.input("x", {"2", "3"}).output("y", {"2", "3"});
+  setInt(unknown.node("Softmax", {"x"}, {"y"}), "axes", 0);
+  Imported attribute(unknown.save(folder / "attribute.onnx"));
+  EXPECT_TRUE(contains(attribute.errors, "node 'node_y' (Softmax): attribute 'axes'")) << attribute.errors;
+  tooMany.input("x", {"2", "3"}).output("y", {"2", "3"}).node("Neg", {"x", "x"}, {"y"});
+  Imported input(tooMany.save(folder / "input.onnx"));
+  EXPECT_TRUE(contains(input.errors, "node 'node_y' (Neg): input 1 ('x')")) << input.errors;
+}
+
+TEST(Operators, attributesWithoutAnEffectAreAccepted) {
+  TemporaryFolder folder;
+  ModelBuilder model;
+  model.input("x", {"2", "3"}).output("y", {"2", "3"}, onnx::TensorProto::INT32);
+  setInt(model.node("Dropout", {"x"}, {"d"}), "seed", 7);
+  onnx::NodeProto *cast = model.node("Cast", {"d"}, {"y"});
+  setInt(cast, "to", onnx::TensorProto::INT32);
+  setInt(cast, "saturate", 0);
+  Imported imported(model.save(folder / "m.onnx"));
+  EXPECT_TRUE(imported.module) << imported.errors;
+}
+
+TEST(Operators, reductionsOverNoAxesAreOverAllUnlessToldOtherwise) {
+  TemporaryFolder folder;
+  for (bool none : {false, true}) {
+    ModelBuilder model;
+    model.input("x", {"2", "3"})
+        .output("y", none ? std::vector<std::string>{"2", "3"} : std::vector<std::string>{"1", "1"});
+    model.ints("axes", {});
+    setInt(model.node("ReduceSum", {"x", "axes"}, {"y"}), "noop_with_empty_axes", none);
+    Imported imported(model.save(folder / "m.onnx"));
+    ASSERT_TRUE(imported.module) << imported.errors;
+    EXPECT_EQ(contains(imported.text, "nn.reduce"), !none);
+  }
+}
+
 TEST(Constants, largeOnesTakeCompactForms) {
   TemporaryFolder folder;
   ModelBuilder builder;
