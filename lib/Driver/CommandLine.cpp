@@ -160,6 +160,8 @@ int read(Command &command, CompileOptions &options) {
                                           {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
       return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " + llvm::Twine(least));
+  if (options.threads > 1 << 16) // as the executable's own option
+    return usage("--threads=" + command.threads + ": expected at most 65536");
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");

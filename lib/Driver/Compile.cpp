@@ -4,6 +4,7 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "lib/Driver/CheckText.h"
+#include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Target/Cpu/Executable.h"
 #include "lib/Target/Cuda/Executable.h"
@@ -11,7 +12,6 @@
 #include "lib/Target/Program.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "mlir/Parser/Parser.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
@@ -22,11 +22,11 @@
 #include "passes/Partition/Passes.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Schedule/Passes.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/Path.h"
 #include "llvm/Support/SHA256.h"
-#include "llvm/ADT/StringExtras.h"
 #include <chrono>
 #include <thread>
 
@@ -107,7 +107,7 @@ LogicalResult Compilation::load() {
 }
 
 LogicalResult Compilation::loadText() {
-  module = parseSourceFile<ModuleOp>(options.model, &context);
+  module = readText(options.model, context);
   if (!module)
     return failure();
   next = options.from == Phase::Import ? Phase::Normalize : options.from;
