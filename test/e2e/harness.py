@@ -264,6 +264,25 @@ def assert_error(result, *words, status=1, notes=""):
     assert "Traceback" not in result.stderr and "Assertion" not in result.stderr
 
 
+def marked(folder):
+    """The environment of processes that `marked_processes` finds again; other tests may run the same program at the same time."""
+    return {**os.environ, "TESSERA_TEST": str(folder)}
+
+
+def marked_processes(folder):
+    """process id -> environment."""
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/environ", "rb") as environ:
+                variables = dict(v.split(b"=", 1) for v in environ.read().split(b"\0") if b"=" in v)
+        except OSError:
+            continue
+        if variables.get(b"TESSERA_TEST") == str(folder).encode():
+            found[int(pid)] = variables
+    return found
+
+
 def wait_until(condition, seconds):
     """Whether `condition` came true within the time."""
     end = time.monotonic() + seconds

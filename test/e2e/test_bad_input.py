@@ -332,17 +332,17 @@ def test_killed_rank(program, tmp_path, victim):
     data = h.training_data("gpt2", ["input_ids", "labels"])
     arguments = compiled.train_arguments(tmp_path, data, 1000000, "--threads", "1")
     process = subprocess.Popen([*map(str, compiled.command(*arguments, mpi=True))], stdout=subprocess.PIPE,
-                               stderr=subprocess.PIPE, text=True, start_new_session=True)
+                               stderr=subprocess.PIPE, text=True, start_new_session=True, env=h.marked(tmp_path))
     ranks = {}
     try:
-        assert h.wait_until(lambda: len(rank_processes(compiled.path)) == 4, 30), "training did not begin"
+        assert h.wait_until(lambda: len(rank_processes(tmp_path)) == 4, 30), "training did not begin"
         time.sleep(2)  # into the middle of training
-        ranks = rank_processes(compiled.path)
+        ranks = rank_processes(tmp_path)
         assert sorted(ranks) == [0, 1, 2, 3]
         os.kill(ranks[victim], signal.SIGKILL)
         killed = time.monotonic()
         out, err = process.communicate(timeout=10)
-        assert h.wait_until(lambda: not rank_processes(compiled.path), killed + 10 - time.monotonic()), "ranks were left running"
+        assert h.wait_until(lambda: not rank_processes(tmp_path), killed + 10 - time.monotonic()), "ranks were left running"
     finally:
         for pid in [process.pid, *ranks.values()]:
             try:
@@ -353,16 +353,7 @@ def test_killed_rank(program, tmp_path, victim):
     assert f"rank {victim}" in out + err
 
 
-def rank_processes(path):
-    """rank -> process id of the running processes of an executable under mpirun."""
-    found = {}
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.path.realpath(f"/proc/{pid}/exe") != str(path.resolve()):
-                continue
-            with open(f"/proc/{pid}/environ", "rb") as environ:
-                variables = dict(v.split(b"=", 1) for v in environ.read().split(b"\0") if b"=" in v)
-            found[int(variables[b"OMPI_COMM_WORLD_RANK"])] = int(pid)
-        except (FileNotFoundError, ProcessLookupError, KeyError, PermissionError):
-            continue
-    return found
+def rank_processes(folder):
+    """rank -> process id of the marked processes under mpirun."""
+    return {int(environ[b"OMPI_COMM_WORLD_RANK"]): pid for pid, environ in h.marked_processes(folder).items()
+            if b"OMPI_COMM_WORLD_RANK" in environ}
