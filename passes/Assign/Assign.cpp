@@ -173,7 +173,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
             last[name.getValue()] = value.getDefiningOp();
       for (auto [name, op] : last) {
         named = true;
-        if (op->getNumOperands() == 0 || op->getNumResults() != 1)
+        // Of several results (a norm's statistics) the first is the value.
+        if (op->getNumOperands() == 0 || op->getNumResults() == 0)
           continue;
         auto type = cast<RankedTensorType>(op->getResult(0).getType());
         SmallVector<SmallVector<StringRef>> splits(type.getRank());
