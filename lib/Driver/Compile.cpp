@@ -191,7 +191,7 @@ static LogicalResult annotateKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
   Builder b(module.getContext());
   for (auto func : kernels.getOps<func::FuncOp>()) {
-    FailureOr<cpu::KernelInfo> info = cpu::analyse(func);
+    FailureOr<target::KernelInfo> info = target::analyse(func);
     if (failed(info))
       return failure();
     func->setAttr("exec.extent", b.getI64IntegerAttr(info->extent));
@@ -209,7 +209,7 @@ static LogicalResult annotateKernels(ModuleOp module) {
 
 LogicalResult Compilation::lower() {
   auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
-  FailureOr<cpu::CompiledKernels> compiled =
+  FailureOr<target::CompiledKernels> compiled =
       options.chip.empty() ? cpu::compileKernels(functions) : cuda::compileKernels(functions, {options.chip, 2, !options.hostTwins.empty()});
   if (failed(compiled))
     return failure();
@@ -270,7 +270,7 @@ LogicalResult Compilation::dump(Phase phase) {
     return failure();
   if (phase != Phase::Lower)
     return success();
-  for (const cpu::CompiledKernel &kernel : kernels->kernels)
+  for (const target::CompiledKernel &kernel : kernels->kernels)
     if (!options.chip.empty() && failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + ".ptx", *kernel.object)))
       return failure();
   return writeText(context, options.dumpDirectory + "/program.json", description);

@@ -4,7 +4,7 @@
 
 #include "lib/Driver/Facts.h"
 #include "lib/Driver/Options.h"
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Common/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace tessera {
@@ -21,7 +21,7 @@ struct Compilation {
   std::vector<NodeTensors> nodes; // of an ONNX model
   std::string modelHash, planHash;
   std::string description;            // after Lower
-  std::optional<cpu::CompiledKernels> kernels; // after Lower
+  std::optional<target::CompiledKernels> kernels; // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
   std::optional<Facts> facts;                  // after Propagate, when a report is wanted
 

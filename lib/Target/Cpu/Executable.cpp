@@ -1,53 +1,14 @@
-// Makes an executable of a program description and its kernels.
+// See Executable.h.
 
 #include "lib/Target/Cpu/Executable.h"
-#include "lib/Target/Cpu/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
-#include "llvm/Support/FileSystem.h"
-#include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
-#include "llvm/Support/Program.h"
-#include "llvm/Support/Signals.h"
 
 using namespace llvm;
 
 namespace tessera::cpu {
 
-Expected<std::string> emitMainObject(StringRef description, StringRef runtimeName, TableRows rows) {
-  LLVMContext context;
-  Module module("program", context);
-  IRBuilder<> b(context);
-  PointerType *pointer = b.getPtrTy();
-  auto constantData = [&](Constant *value, const Twine &name) {
-    return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage, value, name);
-  };
-  std::vector<Constant *> table =
-      rows(module, [&](StringRef text) -> Constant * { return constantData(ConstantDataArray::getString(context, text), "text"); });
-  Constant *tableData = ConstantPointerNull::get(pointer);
-  if (!table.empty())
-    tableData = constantData(ConstantArray::get(ArrayType::get(table.front()->getType(), table.size()), table), "kernels");
-  Constant *text = constantData(ConstantDataArray::getString(context, description), "description");
-  FunctionCallee runtime = module.getOrInsertFunction(runtimeName, b.getInt32Ty(), b.getInt32Ty(), pointer, pointer, b.getInt64Ty(), pointer,
-                                                      b.getInt64Ty());
-  Function *mainFunction = Function::Create(FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), pointer}, false),
-                                            GlobalValue::ExternalLinkage, "main", module);
-  b.SetInsertPoint(BasicBlock::Create(context, "", mainFunction));
-  b.CreateRet(b.CreateCall(runtime, {mainFunction->getArg(0), mainFunction->getArg(1), text,
-                                     b.getInt64(description.size()), tableData, b.getInt64(table.size())}));
-  // The check of the CPU's level is in the runtime, so nothing before it may need one.
-  return emitPortableObject(module);
-}
-
-std::vector<std::pair<StringRef, const CompiledKernel *>> CompiledKernels::names() const {
-  std::vector<std::pair<StringRef, const CompiledKernel *>> result;
-  for (const auto &item : byName)
-    result.push_back({item.getKey(), &kernels[item.getValue()]});
-  llvm::sort(result); // the same program gives the same file
-  return result;
-}
-
 Expected<std::string> emitMainObject(StringRef description, const CompiledKernels &kernels) {
-  return emitMainObject(description, "tsr_main", [&](Module &module, function_ref<Constant *(StringRef)> text) {
+  return target::emitMainObject(description, "tsr_main", [&](Module &module, function_ref<Constant *(StringRef)> text) {
     IRBuilder<> b(module.getContext());
     PointerType *pointer = b.getPtrTy();
     auto *entry = StructType::get(module.getContext(), {pointer, b.getInt32Ty(), pointer}); // tsr_kernel
@@ -60,130 +21,6 @@ Expected<std::string> emitMainObject(StringRef description, const CompiledKernel
       }
     return table;
   });
-}
-
-namespace {
-/// Files that go away at the end, and when a signal ends the process before.
-class TemporaryFiles {
-public:
-  ~TemporaryFiles() {
-    for (const std::string &path : paths) {
-      sys::fs::remove(path);
-      sys::DontRemoveFileOnSignal(path);
-    }
-  }
-  Expected<std::string> create(StringRef suffix) {
-    SmallString<128> path;
-    if (std::error_code code = sys::fs::createTemporaryFile("tessera-link", suffix, path))
-      return createStringError(code, "cannot create a temporary file: " + code.message());
-    return add(path);
-  }
-  std::string add(StringRef path) {
-    paths.push_back(path.str());
-    sys::RemoveFileOnSignal(path);
-    return paths.back();
-  }
-
-private:
-  std::vector<std::string> paths;
-};
-} // namespace
-
-static Error writeFile(StringRef path, StringRef contents) {
-  std::error_code code;
-  raw_fd_ostream stream(path, code);
-  if (!code) {
-    stream << contents;
-    stream.close();
-    code = stream.error();
-    stream.clear_error();
-  }
-  if (code)
-    return createStringError(code, "cannot write '" + path + "': " + code.message());
-  return Error::success();
-}
-
-static Expected<std::string> findDriver(const LinkOptions &options) {
-  if (!options.driver.empty()) {
-    if (ErrorOr<std::string> found = sys::findProgramByName(options.driver))
-      return *found;
-    return createStringError("the linker driver '" + options.driver + "' does not exist");
-  }
-  for (StringRef name : {"c++", "g++", "clang++"})
-    if (ErrorOr<std::string> found = sys::findProgramByName(name))
-      return *found;
-  return createStringError("no C++ compiler driver found to link the executable: looked for c++, g++ and clang++ in PATH; "
-                           "install one (Debian: apt install g++)");
-}
-
-static Expected<std::string> findRuntime(const LinkOptions &options) {
-  std::string path = options.runtimeLibrary;
-  if (path.empty()) {
-    static int anchor;
-    SmallString<128> beside(sys::path::parent_path(
-        sys::path::parent_path(sys::fs::getMainExecutable(nullptr, static_cast<void *>(&anchor)))));
-    sys::path::append(beside, "lib", "libtessera-rt.a");
-    path = beside.str().str();
-  }
-  if (!sys::fs::exists(path))
-    return createStringError("the runtime library '" + path + "' does not exist; it is installed with the compiler");
-  return path;
-}
-
-Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOptions &options) {
-  Expected<std::string> driver = findDriver(options);
-  if (!driver)
-    return driver.takeError();
-  std::string runtime;
-  if (!options.shared) {
-    Expected<std::string> found = findRuntime(options);
-    if (!found)
-      return found.takeError();
-    runtime = *found;
-  }
-  TemporaryFiles files;
-  // The object files go through a response file: there may be more than a command line holds.
-  std::string response;
-  for (StringRef object : objects) {
-    Expected<std::string> file = files.create("o");
-    if (!file)
-      return file.takeError();
-    if (Error error = writeFile(*file, object))
-      return error;
-    response += "\"" + *file + "\"\n";
-  }
-  Expected<std::string> responseFile = files.create("objects"), messages = files.create("messages");
-  if (!responseFile || !messages)
-    return joinErrors(responseFile.takeError(), messages.takeError());
-  if (Error error = writeFile(*responseFile, response))
-    return error;
-  // Linked beside its final place, so that the rename is atomic.
-  SmallString<128> partial;
-  int descriptor;
-  if (std::error_code code = sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, partial))
-    return createStringError(code, "cannot write '" + path + "': " + code.message());
-  sys::fs::closeFile(descriptor);
-  files.add(partial);
-  std::string list = "@" + *responseFile;
-  SmallVector<StringRef> arguments = {*driver, "-o", partial, list};
-  if (options.shared) {
-    arguments.push_back("-shared");
-  } else {
-    arguments.push_back(runtime);
-    append_range(arguments, options.libraries);
-  }
-  std::optional<StringRef> redirects[] = {StringRef(""), StringRef(*messages), StringRef(*messages)};
-  std::string problem;
-  int status = sys::ExecuteAndWait(*driver, arguments, std::nullopt, redirects, 0, 0, &problem);
-  if (status != 0) {
-    if (auto text = MemoryBuffer::getFile(*messages))
-      problem += (*text)->getBuffer();
-    return createStringError("linking '" + path + "' with " + *driver + " failed: " + StringRef(problem).trim());
-  }
-  sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
-  if (std::error_code code = sys::fs::rename(partial, path))
-    return createStringError(code, "cannot write '" + path + "': " + code.message());
-  return Error::success();
 }
 
 Error writeExecutable(StringRef description, const CompiledKernels &kernels, StringRef path,

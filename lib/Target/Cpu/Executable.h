@@ -3,36 +3,14 @@
 #ifndef TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
 #define TESSERA_LIB_TARGET_CPU_EXECUTABLE_H
 
-#include "lib/Target/Cpu/Kernels.h"
-#include "llvm/ADT/STLFunctionalExtras.h"
-#include "llvm/IR/Module.h"
-#include "llvm/Support/Error.h"
+#include "lib/Target/Common/Link.h"
+#include "lib/Target/Cpu/CompileKernels.h"
 
 namespace tessera::cpu {
-
-struct LinkOptions {
-  /// The static runtime library; empty: ../lib/libtessera-rt.a beside the running program.
-  std::string runtimeLibrary;
-  /// The C++ compiler driver that links; empty: the first of c++, g++, clang++ in PATH.
-  std::string driver;
-  /// Further arguments of the driver after the runtime library.
-  std::vector<std::string> libraries = {"-ldnnl", "-lz", "-lpthread", "-ldl"};
-  /// Makes a shared library of the objects alone instead.
-  bool shared = false;
-};
-
-/// The rows of the table that the runtime is given beside the description, made in `module`. `text` makes the address of a constant string.
-using TableRows = llvm::function_ref<std::vector<llvm::Constant *>(llvm::Module &module, llvm::function_ref<llvm::Constant *(llvm::StringRef)> text)>;
-
-/// Object code that holds `description`, a table and a `main` that hands both to the runtime's function `runtime`.
-llvm::Expected<std::string> emitMainObject(llvm::StringRef description, llvm::StringRef runtime, TableRows rows);
 
 /// Object code that holds `description`, the table of `kernels` by their names (`tsr_kernel`) and a `main` that hands both to
 /// the runtime's `tsr_main`.
 llvm::Expected<std::string> emitMainObject(llvm::StringRef description, const CompiledKernels &kernels);
-
-/// Links object files (their contents) with the runtime into the executable `path`. The file appears complete or not at all.
-llvm::Error linkExecutable(llvm::ArrayRef<llvm::StringRef> objects, llvm::StringRef path, const LinkOptions &options = {});
 
 /// emitMainObject and linkExecutable on its result and the kernels' objects.
 llvm::Error writeExecutable(llvm::StringRef description, const CompiledKernels &kernels, llvm::StringRef path,

@@ -3,7 +3,7 @@
 #ifndef TESSERA_LIB_TARGET_CPU_JIT_H
 #define TESSERA_LIB_TARGET_CPU_JIT_H
 
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Cpu/CompileKernels.h"
 
 namespace llvm::orc {
 class LLJIT;

@@ -1,8 +1,8 @@
 // Who works on the units of a kernel on a GPU, and what becomes of its program.
 
 #include "lib/Target/Cuda/Kernels.h"
-#include "lib/Target/Cpu/Backend.h"
-#include "lib/Target/Cpu/Warp.h"
+#include "lib/Target/Common/Backend.h"
+#include "lib/Target/Common/Warp.h"
 #include "lib/Target/Cuda/Ptx.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -19,33 +19,33 @@ ArrayRef<llvm::StringLiteral> chips() {
 }
 
 namespace {
-class CudaBackend : public cpu::KernelBackend {
+class CudaBackend : public target::KernelBackend {
 public:
   explicit CudaBackend(const CudaOptions &options) : options(options) {}
   std::string key() const override { return options.chip + (options.twins ? "_twins" : ""); }
-  cpu::Launch adapt(cpu::Kernel &kernel) const override;
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, cpu::KernelCode &code) const override;
+  target::Launch adapt(target::Kernel &kernel) const override;
+  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, target::KernelCode &code) const override;
 
 private:
   const CudaOptions &options;
 };
 } // namespace
 
-cpu::Launch CudaBackend::adapt(cpu::Kernel &kernel) const {
-  if (kernel.info.strategy == cpu::Strategy::Flat || kernel.info.strategy == cpu::Strategy::Columns) {
+target::Launch CudaBackend::adapt(target::Kernel &kernel) const {
+  if (kernel.info.strategy == target::Strategy::Flat || kernel.info.strategy == target::Strategy::Columns) {
     // Neighbours in memory are neighbours among threads. Four elements a thread are loads of 128 bits.
-    bool wide = kernel.info.strategy == cpu::Strategy::Flat && kernel.info.extent % 4 == 0;
+    bool wide = kernel.info.strategy == target::Strategy::Flat && kernel.info.extent % 4 == 0;
     kernel.block = wide ? 4 : 1;
     return {256, 256 * kernel.block, false};
   }
   int64_t bytes = kernel.info.workspace ? 0 : kernel.temporaryBytes();
-  if (!cpu::canShareUnits(kernel) || bytes > sharedBytes)
-    return kernel.info.extent == 1 ? cpu::Launch{} : cpu::Launch{64, 64, false};
+  if (!target::canShareUnits(kernel) || bytes > sharedBytes)
+    return kernel.info.extent == 1 ? target::Launch{} : target::Launch{64, 64, false};
   kernel.warps = std::min<int64_t>(kernel.info.extent, bytes ? std::min<int64_t>(4, sharedBytes / bytes) : 4);
-  return {kernel.warps * cpu::warpLanes, kernel.warps, true};
+  return {kernel.warps * target::warpLanes, kernel.warps, true};
 }
 
-llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, cpu::KernelCode &code) const {
+llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, target::KernelCode &code) const {
   if (llvm::Error error = addEntry(module, implementation, symbol, code.info, code.launch))
     return error;
   if (options.twins) {
@@ -62,8 +62,8 @@ llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, St
   return llvm::Error::success();
 }
 
-FailureOr<cpu::CompiledKernels> compileKernels(ModuleOp module, const CudaOptions &options) {
-  return cpu::compileKernels(module, CudaBackend(options), options.threads);
+FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, const CudaOptions &options) {
+  return target::compileKernels(module, CudaBackend(options), options.threads);
 }
 
 } // namespace tessera::cuda

@@ -7,8 +7,8 @@ using namespace llvm;
 
 namespace tessera::cuda {
 
-Error writeExecutable(StringRef description, const cpu::CompiledKernels &kernels, StringRef path) {
-  Expected<std::string> main = cpu::emitMainObject(description, "tsr_main_cuda", [&](Module &module, function_ref<Constant *(StringRef)> text) {
+Error writeExecutable(StringRef description, const target::CompiledKernels &kernels, StringRef path) {
+  Expected<std::string> main = target::emitMainObject(description, "tsr_main_cuda", [&](Module &module, function_ref<Constant *(StringRef)> text) {
     IRBuilder<> b(module.getContext());
     auto *entry = StructType::get(module.getContext(), {b.getPtrTy(), b.getPtrTy(), b.getPtrTy(), b.getInt64Ty(), b.getInt64Ty()}); // tsr_gpu_kernel
     std::vector<Constant *> table;
@@ -23,16 +23,16 @@ Error writeExecutable(StringRef description, const cpu::CompiledKernels &kernels
   });
   if (!main)
     return main.takeError();
-  return cpu::linkExecutable({StringRef(*main)}, path);
+  return target::linkExecutable({StringRef(*main)}, path);
 }
 
-Error writeTwins(const cpu::CompiledKernels &kernels, StringRef path) {
+Error writeTwins(const target::CompiledKernels &kernels, StringRef path) {
   SmallVector<StringRef> objects;
-  for (const cpu::CompiledKernel &kernel : kernels.kernels)
+  for (const target::CompiledKernel &kernel : kernels.kernels)
     objects.push_back(*kernel.twin);
-  cpu::LinkOptions options;
+  target::LinkOptions options;
   options.shared = true;
-  return cpu::linkExecutable(objects, path, options);
+  return target::linkExecutable(objects, path, options);
 }
 
 } // namespace tessera::cuda

@@ -3,15 +3,15 @@
 #ifndef TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H
 #define TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H
 
-#include "lib/Target/Cpu/Executable.h"
+#include "lib/Target/Common/Link.h"
 
 namespace tessera::cuda {
 
 /// An executable that holds the PTX of `kernels`, as text, in a table (`tsr_gpu_kernel`). It needs no CUDA to be linked.
-llvm::Error writeExecutable(llvm::StringRef description, const cpu::CompiledKernels &kernels, llvm::StringRef path);
+llvm::Error writeExecutable(llvm::StringRef description, const target::CompiledKernels &kernels, llvm::StringRef path);
 
 /// A shared library of the twins of `kernels`, which the checking driver executes (docs/gpu.md).
-llvm::Error writeTwins(const cpu::CompiledKernels &kernels, llvm::StringRef path);
+llvm::Error writeTwins(const target::CompiledKernels &kernels, llvm::StringRef path);
 
 } // namespace tessera::cuda
 

@@ -1,10 +1,10 @@
 // Compiles kernels to PTX: the public interface of the CUDA target. What a kernel may contain, and how it is read and
-// scheduled, is the CPU's (docs/kernels.md); only who works on a unit differs.
+// scheduled, is every target's (docs/kernels.md); only who works on a unit differs.
 
 #ifndef TESSERA_LIB_TARGET_CUDA_KERNELS_H
 #define TESSERA_LIB_TARGET_CUDA_KERNELS_H
 
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Common/Kernels.h"
 
 namespace tessera::cuda {
 
@@ -20,8 +20,8 @@ struct CudaOptions {
 /// The GPUs that can be compiled for: "sm_80", "sm_90", "sm_100".
 llvm::ArrayRef<llvm::StringLiteral> chips();
 
-/// Compiles the kernels of `module` to PTX, as cpu::compileKernels does to object code.
-mlir::FailureOr<cpu::CompiledKernels> compileKernels(mlir::ModuleOp module, const CudaOptions &options = {});
+/// Compiles the kernels of `module` to PTX, as the CPU's does to object code.
+mlir::FailureOr<target::CompiledKernels> compileKernels(mlir::ModuleOp module, const CudaOptions &options = {});
 
 } // namespace tessera::cuda
 

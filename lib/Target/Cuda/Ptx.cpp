@@ -1,7 +1,7 @@
 // See Ptx.h.
 
 #include "lib/Target/Cuda/Ptx.h"
-#include "lib/Target/Cpu/MachineCode.h"
+#include "lib/Target/Common/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
@@ -32,7 +32,7 @@ static constexpr std::pair<Intrinsic::ID, StringLiteral> questions[] = {
     {Intrinsic::nvvm_bar_warp_sync, "tsr_simt_sync_warp"},
 };
 
-Error addEntry(Module &module, StringRef implementation, StringRef symbol, const cpu::KernelInfo &info, const cpu::Launch &launch) {
+Error addEntry(Module &module, StringRef implementation, StringRef symbol, const target::KernelInfo &info, const target::Launch &launch) {
   LLVMContext &context = module.getContext();
   // Functions that were declared by an intrinsic's name lack its attributes, convergence among them.
   for (Function &function : module)
@@ -92,7 +92,7 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef chip) {
       target->createTargetMachine(triple, chip, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
-Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const cpu::Launch &launch) {
+Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const target::Launch &launch) {
   Expected<std::unique_ptr<TargetMachine>> machine = createMachine(chip);
   if (!machine)
     return machine.takeError();
@@ -121,7 +121,7 @@ Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, 
   builder.registerLoopAnalyses(loops);
   builder.crossRegisterProxies(loops, functions, sccs, modules);
   builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
-  for (const std::string &callee : cpu::externalCalls(module))
+  for (const std::string &callee : target::externalCalls(module))
     return createStringError("it calls the function '" + callee + "', which there is none of on a GPU");
   SmallString<0> text;
   raw_svector_ostream out(text);
@@ -151,9 +151,9 @@ Expected<std::string> emitTwin(Module &module, StringRef symbol) {
         argument.getType(), b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, twin->getArg(0), argument.getArgNo()))));
   b.CreateCall(entry, arguments);
   b.CreateRetVoid();
-  if (Error error = cpu::optimise(module, cpu::CpuLevel::V3))
+  if (Error error = target::optimise(module, target::CpuLevel::V3))
     return error;
-  return cpu::emitObjectCode(module, cpu::CpuLevel::V3);
+  return target::emitObjectCode(module, target::CpuLevel::V3);
 }
 
 } // namespace tessera::cuda

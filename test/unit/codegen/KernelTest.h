@@ -4,7 +4,7 @@
 #define TESSERA_TEST_UNIT_CODEGEN_KERNELTEST_H
 
 #include "lib/Target/Cpu/Jit.h"
-#include "lib/Target/Cpu/LowerLoops.h"
+#include "lib/Target/Common/LowerLoops.h"
 #include "mlir/Parser/Parser.h"
 #include <chrono>
 #include <cmath>

@@ -1,6 +1,6 @@
 // From a kernel as loops on memrefs to LLVM IR, with the kernels' binary interface around it.
 
-#include "lib/Target/Cpu/LowerLoops.h"
+#include "lib/Target/Common/LowerLoops.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Affine/IR/AffineOps.h"
 #include "mlir/Dialect/Arith/Transforms/BufferizableOpInterfaceImpl.h"
@@ -28,7 +28,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 void registerKernelDialects(DialectRegistry &registry) {
   registry.insert<affine::AffineDialect, arith::ArithDialect, bufferization::BufferizationDialect, cf::ControlFlowDialect, func::FuncDialect,
@@ -77,4 +77,4 @@ std::unique_ptr<llvm::Module> lowerToLlvm(ModuleOp module, llvm::LLVMContext &co
   return translateModuleToLLVMIR(module, context);
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

@@ -1,6 +1,6 @@
 // From LLVM IR to x86-64 object code.
 
-#include "lib/Target/Cpu/MachineCode.h"
+#include "lib/Target/Common/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/LegacyPassManager.h"
 #include "llvm/IR/Verifier.h"
@@ -13,7 +13,7 @@
 
 using namespace llvm;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 StringRef levelSuffix(CpuLevel level) { return level == CpuLevel::V4 ? "_v4" : "_v3"; }
 
@@ -137,4 +137,4 @@ std::vector<std::string> externalCalls(const Module &module) {
   return names;
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

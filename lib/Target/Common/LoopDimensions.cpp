@@ -1,10 +1,10 @@
 // Which loops of a kernel's statements are one and the same dimension of its data.
 
-#include "lib/Target/Cpu/LoopDimensions.h"
+#include "lib/Target/Common/LoopDimensions.h"
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 LoopDimensions::LoopDimensions(const Kernel &kernel) : kernel(kernel) {
   for (const Statement &statement : kernel.statements) {
@@ -125,4 +125,4 @@ std::optional<SmallVector<int64_t>> coefficients(AffineExpr expr, unsigned loops
   return result;
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

@@ -1,7 +1,7 @@
 // The way of last resort for kernels that are not loop statements (loops over tensors, as a scatter has): MLIR's
 // bufferization and plain loops, run as one unit. Always correct, never fast.
 
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Common/Loops.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
@@ -19,7 +19,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Buffers that fit together in this many bytes are on the stack.
 static constexpr int64_t maxStackBytes = 64 * 1024;
@@ -165,4 +165,4 @@ FailureOr<func::FuncOp> bufferizeKernel(func::FuncOp func, StringRef name, Kerne
   return func;
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

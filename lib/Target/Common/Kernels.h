@@ -1,8 +1,8 @@
-// Compiles kernels (functions on tensors whose bodies are linalg, arith, math and tensor operations) to x86-64 object
-// code: the public interface of the CPU target. docs/kernels.md says what a kernel may contain and how it is scheduled.
+// Kernels (functions on tensors whose bodies are linalg, arith, math and tensor operations) and what they become: what the targets share.
+// docs/kernels.md says what a kernel may contain and how it is scheduled.
 
-#ifndef TESSERA_LIB_TARGET_CPU_KERNELS_H
-#define TESSERA_LIB_TARGET_CPU_KERNELS_H
+#ifndef TESSERA_LIB_TARGET_COMMON_KERNELS_H
+#define TESSERA_LIB_TARGET_COMMON_KERNELS_H
 
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit vectors).
 enum class CpuLevel { V3, V4 };
@@ -21,14 +21,6 @@ llvm::StringRef levelSuffix(CpuLevel level);
 
 /// The highest level this machine executes, or failure when it is below x86-64-v3.
 mlir::FailureOr<CpuLevel> hostLevel();
-
-struct CpuOptions {
-  std::vector<CpuLevel> levels = {CpuLevel::V3, CpuLevel::V4};
-  /// Threads that compile kernels; each has an MLIR and an LLVM context of its own.
-  unsigned threads = 2;
-  /// Compiles every kernel through MLIR's bufferization, as one sequential unit: an independent way to check the other.
-  bool plain = false;
-};
 
 /// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's buffer.
 inline constexpr llvm::StringLiteral inPlaceAttribute = "tessera.result";
@@ -99,9 +91,6 @@ struct CompiledKernels {
   std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
 };
 
-/// Compiles the kernels of `module` for the CPU; see Backend.h.
-mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const CpuOptions &options = {});
+} // namespace tessera::target
 
-} // namespace tessera::cpu
-
-#endif // TESSERA_LIB_TARGET_CPU_KERNELS_H
+#endif // TESSERA_LIB_TARGET_COMMON_KERNELS_H

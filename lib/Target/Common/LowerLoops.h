@@ -1,12 +1,12 @@
 // From a kernel as loops on memrefs to LLVM IR.
 
-#ifndef TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H
-#define TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H
+#ifndef TESSERA_LIB_TARGET_COMMON_LOWERLOOPS_H
+#define TESSERA_LIB_TARGET_COMMON_LOWERLOOPS_H
 
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Common/Kernels.h"
 #include "llvm/IR/Module.h"
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Replaces divisions by what an inner loop does not change by multiplications, sets fast-math flags and expands math
 /// functions of f32, f16 and bf16 values into arithmetic that LLVM vectorises. f64 values keep exact semantics and the C
@@ -19,6 +19,6 @@ std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMConte
 /// Registers the dialects kernels are made of and the translations to LLVM IR.
 void registerKernelDialects(mlir::DialectRegistry &registry);
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_LOWERLOOPS_H
+#endif // TESSERA_LIB_TARGET_COMMON_LOWERLOOPS_H

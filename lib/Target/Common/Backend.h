@@ -1,13 +1,13 @@
 // What differs between the machines that kernels are compiled for.
 
-#ifndef TESSERA_LIB_TARGET_CPU_BACKEND_H
-#define TESSERA_LIB_TARGET_CPU_BACKEND_H
+#ifndef TESSERA_LIB_TARGET_COMMON_BACKEND_H
+#define TESSERA_LIB_TARGET_COMMON_BACKEND_H
 
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Common/Loops.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// What a kernel becomes.
 struct KernelCode {
@@ -31,11 +31,12 @@ public:
                            KernelCode &code) const = 0;
 };
 
-/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain` as in CpuOptions. Results are
+/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain`: through MLIR's bufferization, as
+/// one sequential unit. Results are
 /// kept for the life of the process, so that a second program with the same kernel does not compile it again. Fails,
 /// with diagnostics that name the kernels, where a kernel cannot be compiled.
 mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const KernelBackend &backend, unsigned threads, bool plain = false);
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_BACKEND_H
+#endif // TESSERA_LIB_TARGET_COMMON_BACKEND_H

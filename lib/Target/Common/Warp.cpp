@@ -1,6 +1,6 @@
 // See Warp.h.
 
-#include "lib/Target/Cpu/Warp.h"
+#include "lib/Target/Common/Warp.h"
 #include "mlir/Analysis/SliceAnalysis.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/MemRef/IR/MemRef.h"
@@ -8,7 +8,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 Operation *combinerOf(const Statement &s, unsigned write) {
   if (!s.body || s.body->getNumArguments() != s.reads.size() + s.writes.size())
@@ -126,4 +126,4 @@ Value WarpEmitter::reduce(Operation *combiner, Value initial, Value value) {
   return combine(combiner, initial, value);
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

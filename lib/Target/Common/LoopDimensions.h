@@ -1,12 +1,12 @@
 // Which loops of a kernel's statements are one and the same dimension of its data.
 
-#ifndef TESSERA_LIB_TARGET_CPU_LOOPDIMENSIONS_H
-#define TESSERA_LIB_TARGET_CPU_LOOPDIMENSIONS_H
+#ifndef TESSERA_LIB_TARGET_COMMON_LOOPDIMENSIONS_H
+#define TESSERA_LIB_TARGET_COMMON_LOOPDIMENSIONS_H
 
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Common/Loops.h"
 #include <optional>
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Equivalence classes of loops and of dimensions of slots. Two loops are in one class if one writes what the other reads at the
 /// same index of a value made inside the kernel (these must agree), or, where nothing speaks against it, if they read the same
@@ -42,6 +42,6 @@ private:
 /// it is not or has symbols.
 std::optional<llvm::SmallVector<int64_t>> coefficients(mlir::AffineExpr expr, unsigned loops);
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_LOOPDIMENSIONS_H
+#endif // TESSERA_LIB_TARGET_COMMON_LOOPDIMENSIONS_H

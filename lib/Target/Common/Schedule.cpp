@@ -1,13 +1,13 @@
 // Chooses how a kernel is cut into ranges, which statements share a loop nest, and which values need memory.
 
-#include "lib/Target/Cpu/LoopDimensions.h"
+#include "lib/Target/Common/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Temporaries live on the stack of the worker up to this; beyond it the kernel is sequential and takes a workspace.
 static constexpr int64_t maxStackBytes = 512 * 1024;
@@ -498,4 +498,4 @@ LogicalResult Scheduler::run() {
 
 LogicalResult schedule(Kernel &kernel) { return Scheduler(kernel).run(); }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

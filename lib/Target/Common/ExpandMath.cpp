@@ -1,6 +1,6 @@
 // Math functions as polynomials and rationals on scalars, which LLVM's loop vectoriser takes as they are.
 
-#include "lib/Target/Cpu/LowerLoops.h"
+#include "lib/Target/Common/LowerLoops.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 namespace {
 /// erf(x) = z P(z^2) / Q(z^2) with z = x clamped to [-4, 4]: the rational of Eigen's float erf; at most 5.5 ulp. One
@@ -208,4 +208,4 @@ LogicalResult expandMath(ModuleOp module) {
   return applyPatternsGreedily(module, std::move(patterns));
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

@@ -1,7 +1,7 @@
 // Reads a function on tensors into loop statements: every operand becomes an affine function of the loop variables into an
 // argument, a result, a temporary or a constant, through whatever slices and reshapes lie between.
 
-#include "lib/Target/Cpu/LoopDimensions.h"
+#include "lib/Target/Common/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
 #include "mlir/Dialect/SCF/IR/SCF.h"
@@ -11,7 +11,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 int64_t Slot::elements() const {
   int64_t n = 1;
@@ -523,4 +523,4 @@ FailureOr<Kernel> readKernel(func::FuncOp func) {
   return kernel;
 }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

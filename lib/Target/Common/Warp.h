@@ -1,13 +1,13 @@
 // What loops need where the 32 lanes of a GPU's warp share a unit of a kernel: each takes every 32nd point of the innermost
 // loop, and sums are completed by shuffles.
 
-#ifndef TESSERA_LIB_TARGET_CPU_WARP_H
-#define TESSERA_LIB_TARGET_CPU_WARP_H
+#ifndef TESSERA_LIB_TARGET_COMMON_WARP_H
+#define TESSERA_LIB_TARGET_COMMON_WARP_H
 
-#include "lib/Target/Cpu/Loops.h"
+#include "lib/Target/Common/Loops.h"
 #include "mlir/IR/Builders.h"
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 inline constexpr int64_t warpLanes = 32;
 
@@ -47,6 +47,6 @@ private:
   mlir::Value thread, laneIndex;
 };
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_WARP_H
+#endif // TESSERA_LIB_TARGET_COMMON_WARP_H

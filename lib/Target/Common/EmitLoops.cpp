@@ -1,7 +1,7 @@
 // Emits a scheduled kernel as scf loops with loads and stores on flat memrefs.
 
-#include "lib/Target/Cpu/LoopDimensions.h"
-#include "lib/Target/Cpu/Warp.h"
+#include "lib/Target/Common/LoopDimensions.h"
+#include "lib/Target/Common/Warp.h"
 #include "mlir/Dialect/Affine/Utils.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -12,7 +12,7 @@
 
 using namespace mlir;
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Rows that a sum over rows takes at a time.
 static constexpr int64_t jammedRows = 4;
@@ -563,4 +563,4 @@ FailureOr<func::FuncOp> Emitter::emit(StringRef name) {
 
 FailureOr<func::FuncOp> emitLoops(Kernel &kernel, StringRef name) { return Emitter(kernel).emit(name); }
 
-} // namespace tessera::cpu
+} // namespace tessera::target

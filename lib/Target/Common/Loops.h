@@ -1,12 +1,12 @@
 // A kernel as loop statements over buffers: the form in which its schedule is chosen and from which loops are emitted.
 
-#ifndef TESSERA_LIB_TARGET_CPU_LOOPS_H
-#define TESSERA_LIB_TARGET_CPU_LOOPS_H
+#ifndef TESSERA_LIB_TARGET_COMMON_LOOPS_H
+#define TESSERA_LIB_TARGET_COMMON_LOOPS_H
 
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Common/Kernels.h"
 #include "mlir/IR/AffineExpr.h"
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// A place where a tensor value lives.
 struct Slot {
@@ -116,6 +116,6 @@ bool needsBufferization(mlir::func::FuncOp func);
 /// `info`.
 mlir::FailureOr<mlir::func::FuncOp> bufferizeKernel(mlir::func::FuncOp func, llvm::StringRef name, KernelInfo &info);
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_LOOPS_H
+#endif // TESSERA_LIB_TARGET_COMMON_LOOPS_H

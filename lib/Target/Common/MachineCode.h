@@ -1,13 +1,13 @@
 // From LLVM IR to x86-64 object code.
 
-#ifndef TESSERA_LIB_TARGET_CPU_MACHINECODE_H
-#define TESSERA_LIB_TARGET_CPU_MACHINECODE_H
+#ifndef TESSERA_LIB_TARGET_COMMON_MACHINECODE_H
+#define TESSERA_LIB_TARGET_COMMON_MACHINECODE_H
 
-#include "lib/Target/Cpu/Kernels.h"
+#include "lib/Target/Common/Kernels.h"
 #include "llvm/IR/Module.h"
 #include "llvm/Support/Error.h"
 
-namespace tessera::cpu {
+namespace tessera::target {
 
 /// Makes `implementation`, a function of bare pointers, scalars and the range, callable as `symbol` through the kernels'
 /// binary interface, and keeps the two apart so that what is known about the pointers survives.
@@ -25,6 +25,6 @@ llvm::Expected<std::string> emitPortableObject(llvm::Module &module);
 /// Names of the functions that `module` calls and does not define, LLVM's intrinsics apart.
 std::vector<std::string> externalCalls(const llvm::Module &module);
 
-} // namespace tessera::cpu
+} // namespace tessera::target
 
-#endif // TESSERA_LIB_TARGET_CPU_MACHINECODE_H
+#endif // TESSERA_LIB_TARGET_COMMON_MACHINECODE_H
