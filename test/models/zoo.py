@@ -211,6 +211,9 @@ def variants():
         yield Variant(model, model)
     for model in (*encoders.CONFIGS, "transformer", "t5", "bart", "convnext", "resnet"):
         yield Variant(model, model)
+    yield Variant("gptneox_ts", "gptneox", dynamo=False, mask=True)
+    yield Variant("mistral_ts_dyn", "mistral", dynamo=False, dynamic=True, mask=True)
+    yield Variant("phi_ts_eager", "phi", dynamo=False, attention="eager", mask=True)
     yield Variant("roberta_ts_dyn", "roberta", dynamo=False, dynamic=True)
     yield Variant("distilbert_dyn", "distilbert", dynamic=True)
     yield Variant("electra_ts_eager", "electra", dynamo=False, attention="eager")
