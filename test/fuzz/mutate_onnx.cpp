@@ -1,6 +1,9 @@
 // Mutations that know ONNX's messages: bytes changed at random rarely leave a model that protobuf can parse.
-#include "onnx.pb.h"
+#include "onnx_reflected.pb.h"
 #include <algorithm>
+#include <google/protobuf/descriptor.h>
+#include <google/protobuf/message.h>
+#include <memory>
 #include <random>
 #include <string>
 #include <vector>
@@ -144,7 +147,7 @@ void mutate(Random &random, Message &model, Message *other) {
 size_t mutated(const uint8_t *data, size_t size, const uint8_t *otherData, size_t otherSize, uint8_t *out, size_t maxSize,
                unsigned seed) {
   Random random(seed);
-  onnx::ModelProto model, other;
+  onnx_reflected::ModelProto model, other;
   if (!model.ParseFromArray(data, static_cast<int>(size)))
     return 0;
   bool splice = otherData && other.ParseFromArray(otherData, static_cast<int>(otherSize));
