@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import subprocess
+import time
 
 import numpy as np
 import pytest
@@ -191,6 +192,23 @@ def test_processes_of_a_launcher(program, tmp_path, shared):
     cpu = train_on_cpu(program, "mlp", tmp_path / "cpu", ("--train", "adamw"))
     gpu = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+
+
+def test_a_lost_peer_ends_the_others(program, tmp_path):
+    path, _, _ = several(program)
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+    given = h.Program(path, 2).train_arguments(tmp_path, data, 100000, "--log", tmp_path / "log.jsonl")
+    processes = [subprocess.Popen([str(path), *map(str, given)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+                                  env=environment(path.parent / "twins.so", TESSERA_CHECK_GPUS="2", RANK=str(rank), WORLD_SIZE="2",
+                                                  MASTER_ADDR="localhost", MASTER_PORT=str(40000 + os.getpid() % 10000))) for rank in range(2)]
+    deadline = time.time() + 60
+    while time.time() < deadline and not ((tmp_path / "log.jsonl").exists() and (tmp_path / "log.jsonl").read_text().count("\n") > 2):
+        time.sleep(0.05)
+    processes[1].kill()
+    _, err = processes[0].communicate(timeout=30)
+    processes[1].communicate()
+    assert processes[0].returncode == 1 and [line for line in err.splitlines() if line.startswith("error: ")] == \
+        ["error: rank 0 of 2: rank 1 has ended, or the connection to it is lost"], err
 
 
 def test_without_nccl(program, tmp_path):
