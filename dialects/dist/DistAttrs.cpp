@@ -133,6 +133,8 @@ static ParseResult parseAtom(AsmParser &parser, Atom &atom) {
   atom.padded = atom.size;
   if (succeeded(parser.parseOptionalKeyword("pad")) && parser.parseInteger(atom.padded))
     return failure();
+  if (succeeded(parser.parseOptionalKeyword("zigzag")) && parser.parseInteger(atom.zigzag))
+    return failure();
   if (succeeded(parser.parseOptionalColon()))
     return parseAxes(parser, atom.axes);
   return success();

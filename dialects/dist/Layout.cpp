@@ -33,6 +33,13 @@ std::optional<Tier> parseTier(StringRef text) {
       .Default(std::nullopt);
 }
 
+SmallVector<int64_t> Atom::chunkOrder() const {
+  SmallVector<int64_t> order;
+  for (int64_t i = 0; i < zigzag; ++i)
+    order.append({i, 2 * zigzag - 1 - i});
+  return order;
+}
+
 Layout Layout::replicated(ArrayRef<int64_t> shape) {
   Layout layout;
   for (int64_t extent : shape) {
@@ -165,7 +172,7 @@ bool Layout::sameAtoms(const Layout &other) const {
     if (mine.size() != others.size())
       return false;
     for (const auto &[a, b] : llvm::zip(mine, others))
-      if (a.size != b.size || a.padded != b.padded)
+      if (a.size != b.size || a.padded != b.padded || a.zigzag != b.zigzag)
         return false;
   }
   return true;
@@ -211,6 +218,9 @@ LogicalResult Layout::verify(EmitError emitError) const {
                          << ", which is less";
     if (MulOverflow(elements, std::max<int64_t>(atom->padded, 1), elements))
       return emitError() << "the layout has more than 2^63 elements";
+    if (atom->zigzag < 0 || (atom->zigzag > 0 && atom->padded % (2 * atom->zigzag) != 0))
+      return emitError() << "an atom of size " << atom->size << " padded to " << atom->padded << " cannot be cut into the 2 x " << atom->zigzag
+                         << " chunks of its zig-zag order";
     // The product of distinct axes is checked step by step: each factor is at most 2^31.
     int64_t blocks = 1;
     for (const AxisRef &axis : atom->axes) {
@@ -243,7 +253,7 @@ hash_code hash_value(const Layout &layout) {
     hash = hash_combine(hash, dim.size());
     for (const Atom &atom : dim)
       hash =
-          hash_combine(hash, atom.size, atom.padded, hash_combine_range(atom.axes.begin(), atom.axes.end()));
+          hash_combine(hash, atom.size, atom.padded, atom.zigzag, hash_combine_range(atom.axes.begin(), atom.axes.end()));
   }
   return hash_combine(hash, hash_combine_range(layout.partial.begin(), layout.partial.end()),
                       hash_combine_range(layout.flat.begin(), layout.flat.end()));
@@ -257,6 +267,8 @@ raw_ostream &operator<<(raw_ostream &os, const Layout &layout) {
       os << atom.size;
       if (atom.padded != atom.size)
         os << " pad " << atom.padded;
+      if (atom.zigzag)
+        os << " zigzag " << atom.zigzag;
       if (!atom.axes.empty())
         os << " : " << toString(atom.axes);
     });

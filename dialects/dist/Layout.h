@@ -34,11 +34,16 @@ struct Atom {
   int64_t size = 1;
   int64_t padded = 1;
   AxisList axes;
+  /// Not 0: positions are held in zig-zag order. Of 2 * zigzag equal chunks, chunks i and 2 * zigzag - 1 - i are one behind the other, for each i
+  /// in turn, so that rank i of a causal ring has as much to do as any other.
+  int64_t zigzag = 0;
 
   explicit Atom(int64_t size) : size(size), padded(size) {}
   Atom(int64_t size, int64_t padded, AxisList axes) : size(size), padded(padded), axes(std::move(axes)) {}
   /// Positions that one rank holds.
   int64_t local() const { return padded / product(axes); }
+  /// The chunk of logical positions that each chunk held has: 0, 3, 1, 2 for zigzag = 2; empty if in order.
+  llvm::SmallVector<int64_t> chunkOrder() const;
   bool operator==(const Atom &) const = default;
 };
 
@@ -84,7 +89,7 @@ struct Layout {
   Layout piece() const;
   /// The same atoms (size and padding) with no axes.
   Layout unsplit() const;
-  /// Whether both have the same dims, atoms, sizes and padding (axes, partial and tier may differ).
+  /// Whether both have the same dims, atoms, sizes, padding and order (axes, partial and tier may differ).
   bool sameAtoms(const Layout &other) const;
   /// Neighbouring sub-axes joined, partial axes sorted: layouts that place data equally compare equal.
   Layout canonical() const;

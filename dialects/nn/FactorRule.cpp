@@ -6,7 +6,7 @@ using namespace mlir;
 using namespace tessera::nn;
 
 FactorRule FactorRule::fromLetters(ArrayRef<std::string> operands, ArrayRef<std::string> results, TypeRange operandTypes,
-                                   TypeRange resultTypes, StringRef cooperative, StringRef unsplit) {
+                                   TypeRange resultTypes, StringRef cooperative, StringRef unsplit, std::optional<StringRef> ordered) {
   FactorRule rule;
   auto add = [&](ArrayRef<std::string> letters, TypeRange types, SmallVector<DimFactors> &out) {
     for (auto [i, type] : llvm::enumerate(types)) {
@@ -31,6 +31,7 @@ FactorRule FactorRule::fromLetters(ArrayRef<std::string> operands, ArrayRef<std:
   add(operands, operandTypes, rule.operands);
   add(results, resultTypes, rule.results);
   for (auto [f, factor] : llvm::enumerate(rule.factors)) {
+    factor.ordered = ordered.value_or(unsplit).contains(factor.name);
     bool inResult = llvm::any_of(rule.results, [&](DimFactors &d) { return llvm::is_contained(d, int(f)); });
     if (cooperative.contains(factor.name))
       factor.kind = FactorKind::Cooperative;

@@ -19,6 +19,8 @@ struct Factor {
   std::string name;
   int64_t size = 1;
   FactorKind kind = FactorKind::PassThrough;
+  /// Whether the operator tells positions along it apart (a slice, an index into a table, a causal limit), so that they must be in order.
+  bool ordered = false;
 };
 
 /// Per operand (result), per dimension: the index of its factor, or -1.
@@ -31,11 +33,13 @@ struct FactorRule {
   bool isReshape = false;
 
   /// Builds a rule from letters, one string an operand and a result, one letter a dimension ('1': no factor). Sizes come from the types.
-  /// Letters that occur in operands and in no result are reductions; `cooperative` and `unsplit` name others.
+  /// Letters that occur in operands and in no result are reductions; `cooperative` and `unsplit` name others. `ordered`: those whose positions must
+  /// be in order, by default the unsplit ones.
   /// ({"bsi","io"}, {"bso"}) -> b, s, o pass through, i is a reduction.
   static FactorRule fromLetters(llvm::ArrayRef<std::string> operands, llvm::ArrayRef<std::string> results,
                                 mlir::TypeRange operandTypes, mlir::TypeRange resultTypes,
-                                llvm::StringRef cooperative = "", llvm::StringRef unsplit = "");
+                                llvm::StringRef cooperative = "", llvm::StringRef unsplit = "",
+                                std::optional<llvm::StringRef> ordered = {});
   /// The factor called `name`, or -1.
   int find(llvm::StringRef name) const;
   bool operandHas(unsigned operand, int factor) const { return llvm::is_contained(operands[operand], factor); }

@@ -47,9 +47,10 @@ std::string tessera::nn::freshLetters(size_t count, StringRef avoid) {
 }
 
 FactorRule tessera::nn::lettersRule(Operation *op, ArrayRef<std::string> operands,
-                                    ArrayRef<std::string> results, StringRef cooperative, StringRef unsplit) {
+                                    ArrayRef<std::string> results, StringRef cooperative, StringRef unsplit,
+                                    std::optional<StringRef> ordered) {
   return FactorRule::fromLetters(operands, results, op->getOperandTypes(), op->getResultTypes(), cooperative,
-                                 unsplit);
+                                 unsplit, ordered);
 }
 
 Value tessera::nn::splatConstant(OpBuilder &builder, Location loc, RankedTensorType type, double value) {

@@ -30,7 +30,7 @@ std::string freshLetters(size_t count, llvm::StringRef avoid = "");
 /// fromLetters with the operator's own types.
 FactorRule lettersRule(mlir::Operation *op, llvm::ArrayRef<std::string> operands,
                        llvm::ArrayRef<std::string> results, llvm::StringRef cooperative = "",
-                       llvm::StringRef unsplit = "");
+                       llvm::StringRef unsplit = "", std::optional<llvm::StringRef> ordered = {});
 
 /// A scalar (rank 0) constant; integers are rounded.
 mlir::Value scalarConstant(mlir::OpBuilder &builder, mlir::Location loc, mlir::Type element, double value);

@@ -30,8 +30,12 @@ json::Array layoutOf(const dist::Layout &layout) {
   json::Array dims;
   for (auto &dim : layout.dims) {
     json::Array atoms;
-    for (const dist::Atom &atom : dim)
-      atoms.push_back(json::Object{{"size", atom.size}, {"padded", atom.padded}, {"axes", axesOf(atom.axes)}});
+    for (const dist::Atom &atom : dim) {
+      json::Object object{{"size", atom.size}, {"padded", atom.padded}, {"axes", axesOf(atom.axes)}};
+      if (atom.zigzag)
+        object["order"] = json::Array(atom.chunkOrder());
+      atoms.push_back(std::move(object));
+    }
     dims.push_back(std::move(atoms));
   }
   return dims;

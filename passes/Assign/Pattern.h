@@ -23,6 +23,9 @@ using FactorSplits = llvm::SmallVector<FactorSplit>;
 /// Those operands and results of a gradient that run along the same factors are held alike. The pattern expands such an operator itself.
 struct Stream {
   std::map<unsigned, FactorSplits> holders;
+  /// Not 0: the pattern divides the work evenly if the positions that the operator needs in order (nn::Factor::ordered) are held in a zig-zag order
+  /// of this many ranks (dist::Atom::zigzag). It must do without where another operator needs them in order.
+  int64_t zigzag = 0;
 };
 
 /// What a pattern decides about one operator.

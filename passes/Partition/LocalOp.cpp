@@ -63,16 +63,57 @@ Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
       dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
 }
 
+// The logical position of each position of an atom in zig-zag order.
+static SmallVector<int64_t> positions(const Atom &atom) {
+  SmallVector<int64_t> list;
+  int64_t chunk = atom.padded / (2 * atom.zigzag);
+  for (int64_t first : atom.chunkOrder())
+    for (int64_t i = 0; i < chunk; ++i)
+      list.push_back(first * chunk + i);
+  return list;
+}
+
+SmallVector<int64_t> LocalOp::heldOrder(unsigned result, unsigned dim) {
+  Layout layout = dist::getLayout(op->getResult(result).getType());
+  auto &list = layout.dims[dim];
+  if (llvm::none_of(list, [](const Atom &atom) { return atom.zigzag; }))
+    return {};
+  // Mixed radix over the atoms, major to minor.
+  SmallVector<int64_t> held = {0};
+  for (const Atom &atom : list) {
+    SmallVector<int64_t> own = atom.zigzag ? positions(atom) : llvm::to_vector(llvm::seq<int64_t>(0, atom.padded)), next;
+    for (int64_t major : held)
+      for (int64_t minor : own)
+        next.push_back(major * atom.padded + minor);
+    held = next;
+  }
+  return held;
+}
+
 Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
   Layout layout = dist::getLayout(op->getResult(result).getType());
   auto &list = layout.dims[dim];
+  auto numbers = [&](ArrayRef<int64_t> values) -> Value {
+    auto type = RankedTensorType::get({int64_t(values.size())}, getI64Type());
+    return nn::ConstantOp::create(*this, loc(), type, DenseElementsAttr::get(type, values));
+  };
   auto index = [&](const Atom &atom) -> Value {
+    if (atom.zigzag) {
+      Value held = numbers(positions(atom));
+      return atom.axes.empty()
+                 ? held
+                 : dist::SliceOp::create(*this, loc(), RankedTensorType::get({atom.local()}, getI64Type()),
+                                         held, dist::AxesAttr::get(getContext(), atom.axes),
+                                         getDenseI64ArrayAttr({atom.padded}), int64_t(0),
+                                         /*shift=*/nullptr);
+    }
     return dist::LogicalIndexOp::create(*this, loc(), RankedTensorType::get({atom.local()}, getI64Type()),
                                         dist::AxesAttr::get(getContext(), atom.axes), atom.size, atom.padded);
   };
   if (list.empty())
-    return nn::ConstantOp::create(*this, loc(), RankedTensorType::get({1}, getI64Type()),
-                                  DenseElementsAttr::get(RankedTensorType::get({1}, getI64Type()), int64_t(0)));
+    return nn::ConstantOp::create(
+        *this, loc(), RankedTensorType::get({1}, getI64Type()),
+        DenseElementsAttr::get(RankedTensorType::get({1}, getI64Type()), int64_t(0)));
   // Mixed radix over the atoms, major to minor.
   Value sum;
   int64_t rows = 1;
@@ -84,8 +125,9 @@ Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
       continue;
     }
     auto type = RankedTensorType::get({rows, atom.local()}, getI64Type());
-    Value scale = nn::ConstantOp::create(*this, loc(), RankedTensorType::get({}, getI64Type()),
-                                         DenseElementsAttr::get(RankedTensorType::get({}, getI64Type()), atom.size));
+    Value scale =
+        nn::ConstantOp::create(*this, loc(), RankedTensorType::get({}, getI64Type()),
+                               DenseElementsAttr::get(RankedTensorType::get({}, getI64Type()), atom.size));
     Value column = nn::ReshapeOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), sum);
     Value scaled = nn::MulOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), column, scale);
     Value both = nn::AddOp::create(*this, loc(), type, scaled, next);

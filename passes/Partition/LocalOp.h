@@ -19,6 +19,7 @@ public:
   mlir::Value blockStart(int factor) override;
   mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) override;
   mlir::Value logicalIndex(unsigned result, unsigned dim) override;
+  llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) override;
 
   /// The operand with its padding made neutral where the operator would mix it in. Counts masks emitted.
   mlir::Value masked(unsigned operand, mlir::Value local, int64_t &numMasks);

@@ -164,6 +164,8 @@ void Propagation::emitVariables() {
         auto p = padded.find({one.cls, one.index});
         list.push_back(dist::Atom(atoms.size(id), p == padded.end() ? atoms.size(id) : p->second,
                                   it == storage.end() ? AxisList() : it->second.atoms[k]));
+        if (auto order = zigzag.find({one.cls, one.index}); order != zigzag.end())
+          list.back().zigzag = order->second;
         ++k;
       }
       result.dims.push_back(list);

@@ -46,6 +46,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
       if (failed(propagation.decide(func)))
         return signalPassFailure();
     propagation.fixPadding();
+    propagation.fixOrder();
     for (func::FuncOp func : funcs)
       if (failed(propagation.emit(func)))
         return signalPassFailure();

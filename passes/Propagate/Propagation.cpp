@@ -19,6 +19,8 @@ Layout Propagation::layout(Value value, const Placement &placement, bool final) 
       auto it = padded.find({one.cls, one.index});
       int64_t full = final ? (it == padded.end() ? size : it->second) : (size + unit - 1) / unit * unit;
       list.push_back(dist::Atom(size, full, placement.atoms[k++]));
+      if (auto order = zigzag.find({one.cls, one.index}); final && order != zigzag.end())
+        list.back().zigzag = order->second;
     }
     result.dims.push_back(list);
   }
@@ -69,6 +71,70 @@ Placement Propagation::rawOf(const Decision &d, unsigned result, ArrayRef<AxisRe
   raw.partial.append(passed.begin(), passed.end());
   llvm::sort(raw.partial);
   return raw;
+}
+
+void Propagation::fixOrder() {
+  auto atomsOf = [&](Value value, int64_t dim) {
+    std::vector<std::pair<int, int>> list;
+    auto dims = atoms.of(value);
+    for (AtomId atom : dims[dim])
+      list.push_back({atoms.representative(atom).cls, atoms.representative(atom).index});
+    return list;
+  };
+  using Visit = llvm::function_ref<void(Operation *, Value, int64_t dim, int factor, const nn::FactorRule &)>;
+  auto forEachDim = [&](Operation *op, Visit visit) {
+    auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+    if (!factorOp)
+      return;
+    nn::FactorRule rule = factorOp.getFactorRule();
+    auto each = [&](ValueRange values, ArrayRef<nn::DimFactors> dims) {
+      for (auto [value, factors] : llvm::zip(values, dims))
+        for (auto [d, f] : llvm::enumerate(factors))
+          if (f >= 0 || rule.isReshape)
+            visit(op, value, d, f, rule);
+    };
+    each(op->getOperands(), rule.operands);
+    each(op->getResults(), rule.results);
+  };
+  auto wanted = [&](Operation *op) {
+    auto it = decisions.find(op);
+    return it != decisions.end() && it->second.stream ? it->second.stream->zigzag : 0;
+  };
+  // Where positions go round evenly so: a whole dimension without padding.
+  module.walk([&](Operation *op) {
+    if (int64_t ranks = wanted(op))
+      forEachDim(op, [&](Operation *, Value value, int64_t d, int f, const nn::FactorRule &rule) {
+        auto list = rule.factors[f].ordered ? atomsOf(value, d) : decltype(atomsOf(value, d))();
+        if (list.size() == 1 && atoms.size({list[0].first, list[0].second}) == padded[list[0]] && padded[list[0]] % (2 * ranks) == 0)
+          zigzag[list[0]] = ranks;
+      });
+  });
+  // Less what somebody else needs in order.
+  for (bool changed = true; changed;) {
+    changed = false;
+    module.walk([&](Operation *op) {
+      forEachDim(op, [&](Operation *, Value value, int64_t d, int f, const nn::FactorRule &rule) {
+        bool needsOrder = rule.isReshape ? atoms.isBarrier(op) : rule.factors[f].ordered;
+        if (!needsOrder)
+          return;
+        // A ring needs all its positions in one order.
+        int64_t ranks = wanted(op);
+        bool fits = ranks && llvm::all_of(atomsOf(value, d), [&](auto one) { return zigzag.count(one) && zigzag[one] == ranks; });
+        auto drop = [&](Value v, int64_t dim) {
+          for (auto one : atomsOf(v, dim))
+            changed |= zigzag.erase(one) > 0;
+        };
+        if (fits)
+          return;
+        drop(value, d);
+        if (ranks)
+          forEachDim(op, [&](Operation *, Value other, int64_t dim, int g, const nn::FactorRule &) {
+            if (rule.factors[g].ordered)
+              drop(other, dim);
+          });
+      });
+    });
+  }
 }
 
 void Propagation::fixPadding() {

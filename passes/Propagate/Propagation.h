@@ -11,7 +11,7 @@
 
 namespace tessera {
 
-/// The placements of all values of all programs of a module: `decide` each program, then `fixPadding`, then `emit` each,
+/// The placements of all values of all programs of a module: `decide` each program, then `fixPadding` and `fixOrder`, then `emit` each,
 /// then `emitVariables`.
 class Propagation {
 public:
@@ -24,6 +24,8 @@ public:
   llvm::LogicalResult decide(mlir::func::FuncOp func);
   /// Pads each size to the blocks that all programs together cut it into.
   void fixPadding();
+  /// Orders positions in zig-zag where a pattern divides its work evenly so, and nothing needs them in order.
+  void fixOrder();
   /// Writes the decided placements into the types of `func`, with `dist.reshard` between homes and uses.
   llvm::LogicalResult emit(mlir::func::FuncOp func);
   /// Writes the storage of the variables into their types.
@@ -88,6 +90,7 @@ private:
   llvm::StringMap<mlir::Operation *> forward;          // nn.id -> operator, of the function being decided
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;
+  std::map<std::pair<int, int>, int64_t> zigzag; // representative atom -> ranks of the zig-zag
   struct Copy {
     Placement placement;
     int64_t chunk; // of a pipeline, which has copies of its own; -1: of none

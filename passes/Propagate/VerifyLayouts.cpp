@@ -27,7 +27,7 @@ static bool sameAxes(AxisList a, AxisList b) {
 static SmallVector<dist::Atom> placement(const Layout &layout) {
   SmallVector<dist::Atom> result;
   for (const dist::Atom *atom : layout.atoms()) {
-    auto whole = [](const dist::Atom &a) { return a.axes.empty() && a.padded == a.size; };
+    auto whole = [](const dist::Atom &a) { return a.axes.empty() && a.padded == a.size && !a.zigzag; };
     if (!result.empty() && whole(*atom) && whole(result.back()))
       result.back() = dist::Atom(result.back().size * atom->size);
     else if (!whole(*atom) || atom->size > 1)

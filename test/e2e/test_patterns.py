@@ -104,9 +104,8 @@ def test_report_tells_each_ranks_attention(tmp_path):
     report = tmp_path / "report.json"
     h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "--sp", "4", "--report", report, "--to", "lower", "-o", tmp_path / "out")
     pairs = json.loads(report.read_text())["attention_pairs"]["infer"]
-    # A rank has 8 of 32 tokens, each of which sees those before it and itself.
-    ranks = [sum(i + 1 for i in range(8 * r, 8 * r + 8)) for r in range(4)]
-    assert [p * ranks[0] for p in pairs] == [r * pairs[0] for r in ranks], pairs
+    # In zig-zag order each rank's queries see as many keys as any other's.
+    assert len(set(pairs)) == 1, pairs
     assert sum(pairs) % (4 * 4 * 32 * 33 // 2) == 0  # samples, heads, pairs; as many times as there are layers
 
 

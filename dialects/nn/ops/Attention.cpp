@@ -75,7 +75,7 @@ FactorRule AttentionOp::getFactorRule() {
   if (getBias())
     words.push_back(biasWord(getBias(), getQ()));
   words.append(getRange().size(), "");
-  return lettersRule(*this, words, {"bsmge", "bsmg"}, "", "tde");
+  return lettersRule(*this, words, {"bsmge", "bsmg"}, "", "tde", getCausal() ? "st" : "");
 }
 
 FactorRule AttentionGradOp::getFactorRule() {
@@ -84,7 +84,7 @@ FactorRule AttentionGradOp::getFactorRule() {
     words.push_back(biasWord(getBias(), getQ()));
   words.append({"bsmge", "bsmg", "bsmge"});
   words.append(getRange().size(), "");
-  return lettersRule(*this, words, {"bsmgd", "btmd", "btme"}, "", "tde");
+  return lettersRule(*this, words, {"bsmgd", "btmd", "btme"}, "", "tde", getCausal() ? "st" : "");
 }
 
 std::optional<double> AttentionOp::getNeutral(unsigned, unsigned factor) {

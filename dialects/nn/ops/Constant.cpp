@@ -17,12 +17,41 @@ LogicalResult ConstantOp::verify() {
 FactorRule ConstantOp::getFactorRule() {
   std::string out = freshLetters(shapeOf(getResult()).size());
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
-  return lettersRule(*this, {}, {out}, "", dense && dense.isSplat() ? "" : out);
+  return lettersRule(*this, {}, {out}, "", dense && dense.isSplat() ? "" : out, "");
+}
+
+/// The elements of `value` in the order they are held in, `held` by dimension (empty: as they are).
+static DenseElementsAttr reordered(DenseElementsAttr value, ArrayRef<SmallVector<int64_t>> held) {
+  ArrayRef<int64_t> shape = value.getType().getShape();
+  auto elements = llvm::to_vector(value.getValues<Attribute>());
+  SmallVector<Attribute> moved;
+  for (int64_t i = 0, n = elements.size(); i < n; ++i) {
+    int64_t from = 0, unit = 1, rest = i;
+    for (int64_t d = int64_t(shape.size()) - 1; d >= 0; --d) {
+      int64_t at = rest % shape[d];
+      from += unit * (held[d].empty() ? at : held[d][at]);
+      unit *= shape[d];
+      rest /= shape[d];
+    }
+    moved.push_back(elements[from]);
+  }
+  return DenseElementsAttr::get(value.getType(), moved);
 }
 
 LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVectorImpl<Value> &results) {
   RankedTensorType type = builder.resultType(0);
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  SmallVector<SmallVector<int64_t>> held;
+  for (int64_t d = 0; d < type.getRank(); ++d)
+    held.push_back(builder.heldOrder(0, d));
+  if (llvm::any_of(held, [](auto &order) { return !order.empty(); }) && !(dense && dense.isSplat())) {
+    // Such a dimension has no padding.
+    if (!dense)
+      return emitOpError("of a resource cannot change its order");
+    Value whole = ConstantOp::create(builder, builder.loc(), plainType(getResult()), reordered(dense, held));
+    results.push_back(paddedTo(builder, builder.loc(), whole, type.getShape()));
+    return success();
+  }
   if (type.getShape() == shapeOf(getResult())) {
     results.push_back(ConstantOp::create(builder, builder.loc(), type, getValue()));
     return success();

@@ -51,7 +51,7 @@ static LogicalResult checkWeights(std::optional<Location> location, Value ids, V
 static FactorRule routingRule(Operation *op, SmallVector<std::string> words, std::string result) {
   if (op->getNumOperands() > words.size())
     words.push_back("");
-  return lettersRule(op, words, {result});
+  return lettersRule(op, words, {result}, "", "", "e");
 }
 /// Padded choices are of no expert; padded experts have rows of zeros, as an id that is of no expert has.
 static std::optional<double> neutralOf(FactorOpInterface op, unsigned operand, unsigned factor) {

@@ -55,7 +55,7 @@ FactorRule GatherOp::getFactorRule() {
   SmallVector<std::string> words = {"V" + w.row, w.ids};
   if (getStart())
     words.push_back("");
-  return lettersRule(*this, words, {w.ids + w.row});
+  return lettersRule(*this, words, {w.ids + w.row}, "", "", "V");
 }
 LogicalResult GatherOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                     SmallVectorImpl<Value> &results) {
@@ -131,7 +131,7 @@ FactorRule ScatterAddOp::getFactorRule() {
   SmallVector<std::string> words = {w.ids, w.ids + w.row};
   if (getStart())
     words.push_back("");
-  return lettersRule(*this, words, {"V" + w.row});
+  return lettersRule(*this, words, {"V" + w.row}, "", "", "V");
 }
 // -1 is in no block, so that padded updates are skipped.
 std::optional<double> ScatterAddOp::getNeutral(unsigned operand, unsigned factor) {

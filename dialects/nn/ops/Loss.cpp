@@ -45,7 +45,7 @@ LogicalResult CrossEntropyOp::verify() {
 }
 FactorRule CrossEntropyOp::getFactorRule() {
   Words w(getLogits());
-  return lettersRule(*this, {w.all, w.rows}, {"", w.rows}, "V");
+  return lettersRule(*this, {w.all, w.rows}, {"", w.rows}, "V", "", "V");
 }
 std::optional<double> CrossEntropyOp::getNeutral(unsigned operand, unsigned factor) {
   bool isClass = int(factor) == getFactorRule().find("V");
@@ -157,7 +157,7 @@ FactorRule SoftmaxSumsOp::getFactorRule() {
   SmallVector<std::string> words = {w.all, w.rows, w.rows};
   if (getStart())
     words.push_back("");
-  return lettersRule(*this, words, {w.rows, w.rows});
+  return lettersRule(*this, words, {w.rows, w.rows}, "", "", "V");
 }
 FailureOr<SmallVector<Value>> SoftmaxSumsOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LossEmitter e(builder, getLoc(), operands[0], getStart() ? operands[3] : Value());
@@ -191,7 +191,7 @@ FactorRule CrossEntropyGradOp::getFactorRule() {
   SmallVector<std::string> words = {w.all, w.rows, w.rows, ""};
   if (getStart())
     words.push_back("");
-  return lettersRule(*this, words, {w.all});
+  return lettersRule(*this, words, {w.all}, "", "", "V");
 }
 LogicalResult CrossEntropyGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                               SmallVectorImpl<Value> &results) {

@@ -45,7 +45,7 @@ TESSERA_INFER(SoftmaxOp) {
 }
 FactorRule SoftmaxOp::getFactorRule() {
   Words w(getOperand());
-  return lettersRule(*this, {w.all}, {w.all}, "", w.last);
+  return lettersRule(*this, {w.all}, {w.all}, "", w.last, "");
 }
 std::optional<double> SoftmaxOp::getNeutral(unsigned, unsigned factor) {
   return factor + 1 == shapeOf(getOperand()).size() ? std::optional<double>(lowest(elementOf(getOperand())))
@@ -65,7 +65,7 @@ TESSERA_INFER(SoftmaxGradOp) {
 }
 FactorRule SoftmaxGradOp::getFactorRule() {
   Words w(getY());
-  return lettersRule(*this, {w.all, w.all}, {w.all}, "", w.last);
+  return lettersRule(*this, {w.all, w.all}, {w.all}, "", w.last, "");
 }
 std::optional<double> SoftmaxGradOp::getNeutral(unsigned, unsigned factor) {
   return factor + 1 == shapeOf(getY()).size() ? std::optional<double>(0) : std::nullopt;

@@ -20,6 +20,8 @@ class RingAttention : public tessera::Pattern {
       all.append(list);
     Choice choice{{{f.s, all}}};
     choice.stream = Stream{{{1, {{f.t, all}}}, {2, {{f.t, all}}}}};
+    if (!all.empty() && cast<nn::AttentionOp>(op.getOperation()).getCausal())
+      choice.stream->zigzag = dist::product(all);
     return choice;
   }
   LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes, ValueRange operands,
@@ -47,7 +49,12 @@ class Ring : public RingAttention {
            "that are with it, sends them on to the next rank "
            "while it works, and merges what it gets by the logarithm of each row's sum. Forward n-1 sends of "
            "a rank's block of k and v; backward n-1 of k and v "
-           "and n of their cotangents. Nothing is gathered: a rank holds two blocks of keys at a time.";
+           "and n of their cotangents. Nothing is gathered: a rank holds two blocks of keys at a time. In a "
+           "causal attention ranks with late tokens would have "
+           "more to do than others, so tokens are held in zig-zag order: of 2n chunks rank r has chunks r "
+           "and 2n-1-r, and each step is half a block's work on "
+           "every rank. It takes a number of tokens that 2n divides, and no operator that needs neighbouring "
+           "tokens; else tokens stay in order.";
   }
 };
 

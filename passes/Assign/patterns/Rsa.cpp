@@ -44,7 +44,8 @@ class Rsa : public tessera::Pattern {
            "values in blocks of (n-1)/n in all, for the forward "
            "and again for the backward, where their cotangents, partial sums, are reduce-scattered block by "
            "block: 2(n-1) sends of a block forward, 4(n-1) backward. "
-           "Nothing is gathered. Any number of heads. "
+           "Nothing is gathered. Any number of heads. Tokens stay in order, so that in a causal attention "
+           "late ranks have more to do (ring does better). "
            "Where a causal attention has other keys than queries, keys are gathered and their cotangents "
            "reduce-scattered whole.";
   }

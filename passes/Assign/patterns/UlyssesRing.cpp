@@ -37,8 +37,11 @@ class UlyssesRing : public tessera::Pattern {
     AxisList m = others(f.m), g = others(f.g), tokens = axes[0];
     Choice choice{splitHeads(op, m, g, axes[1])};
     choice.compute.push_back({f.s, tokens});
-    if (!axes[0].empty())
+    if (!axes[0].empty()) {
       choice.stream = Stream{{{1, {{f.t, axes[0]}}}, {2, {{f.t, axes[0]}}}}};
+      if (cast<nn::AttentionOp>(op.getOperation()).getCausal())
+        choice.stream->zigzag = dist::product(axes[0]);
+    }
     tokens.append(axes[1]);
     choice.homes[0] = {{f.s, tokens}, {f.m, m}, {f.g, g}};
     return choice;

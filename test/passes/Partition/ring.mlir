@@ -1,9 +1,16 @@
 // Attention whose keys and values go round: three hops of each forward over four ranks, backward as many and four of their cotangents. Nothing is gathered.
+// In zig-zag order each of four steps is three attentions between halves of blocks.
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s
 // What passed forward is not kept for the backward.
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4" --tessera-propagate --tessera-partition --canonicalize --cse | FileCheck %s
+// RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4" --tessera-propagate --tessera-partition | FileCheck %s --check-prefix=ZIGZAG
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=4 sp-mode=rsa" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s --check-prefix=RSA
 // RUN: tessera-opt %s --tessera-differentiate="loss=mse:y optimizer=sgd" --tessera-assign="sp=2 sp-mode=ulysses" --tessera-propagate --tessera-verify-layouts --tessera-partition | FileCheck %s --check-prefix=ULYSSES
+
+// ZIGZAG-LABEL: func.func @infer
+// ZIGZAG-COUNT-12: nn.attention {{.*}}(tensor<2x2x2x1x4xf32>, tensor<2x2x2x4xf32>
+// ZIGZAG-NOT: nn.attention
+// ZIGZAG: return
 
 // CHECK-LABEL: func.func @infer
 // CHECK-COUNT-6: permute {{.*}} over <"seq"=4> shape [2, 4, 2, 4] shift -1
