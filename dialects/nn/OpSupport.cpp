@@ -1,4 +1,5 @@
 #include "dialects/nn/OpSupport.h"
+#include "dialects/nn/ByNumber.h"
 #include "llvm/Support/raw_ostream.h"
 #include <cmath>
 #include <limits>
@@ -98,6 +99,15 @@ Value tessera::nn::withTrailingOne(OpBuilder &builder, Location loc, Value value
   SmallVector<int64_t> shape(shapeOf(value));
   shape.push_back(1);
   return ReshapeOp::create(builder, loc, RankedTensorType::get(shape, elementOf(value)), value);
+}
+
+bool tessera::nn::isByNumber(FactorOpInterface op, const FactorRule &rule, int factor) {
+  auto has = [&](const DimFactors &dims) { return llvm::is_contained(dims, factor); };
+  if (rule.factors[factor].kind == FactorKind::Reduction)
+    return llvm::none_of(llvm::seq<unsigned>(rule.operands.size()),
+                         [&](unsigned i) { return has(rule.operands[i]) && op.getNeutral(i, factor); });
+  bool isSum = llvm::any_of(rule.factors, [](const Factor &f) { return f.kind == FactorKind::Reduction; });
+  return isSum && llvm::none_of(rule.operands, has);
 }
 
 double tessera::nn::lowest(Type type) {

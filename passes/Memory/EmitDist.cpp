@@ -39,8 +39,9 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
     value = f.getValueAsDouble();
   else
     value = double(cast<IntegerAttr>(op.getValue()).getInt());
-  // JSON has no infinity: the library reads the word.
-  Attribute text = std::isinf(value) ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
+  // JSON has no infinity, and no end of the range of 64 bit integers: the library reads the word.
+  bool isEnd = std::isinf(value) || (isa<IntegerAttr>(op.getValue()) && std::abs(value) > std::ldexp(1.0, 53));
+  Attribute text = isEnd ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
   int64_t count = op.getPiece() ? op.getSource().getType().getNumElements() : 0;
   SmallVector<Value> scalars = {valid};
   if (count)

@@ -1,4 +1,5 @@
 #include "passes/Partition/LocalOp.h"
+#include "dialects/nn/ByNumber.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -39,15 +40,14 @@ AxisList LocalOp::axesOf(int factor) const {
 bool LocalOp::isSplit(int factor) const { return factor >= 0 && !axesOf(factor).empty(); }
 
 Value LocalOp::blockStart(int factor) {
-  if (atoms[factor].size() > 1) {
-    // Of several atoms only a split of the major one leaves a contiguous block.
-    for (const Atom &atom : llvm::drop_begin(atoms[factor]))
-      if (!atom.axes.empty() || atom.padded != atom.size)
-        ok = op->emitOpError("needs a contiguous block of factor ") << rule.factors[factor].name << ", which is split inside";
-  }
   int64_t block = 1;
-  for (const Atom &atom : atoms[factor])
-    block *= atom.local();
+  for (auto [k, atom] : llvm::enumerate(atoms[factor])) {
+    // Of several atoms only a split of the major one leaves a contiguous block; padding inside it is taken out where elements are counted.
+    bool isTrimmed = k > 0 && countsThrough(factor);
+    if (k > 0 && (!atom.axes.empty() || (atom.padded != atom.size && !isTrimmed)))
+      ok = op->emitOpError("needs a contiguous block of factor ") << rule.factors[factor].name << ", which is split inside";
+    block *= isTrimmed ? atom.size : atom.local();
+  }
   return dist::BlockStartOp::create(*this, loc(), getI64Type(), dist::AxesAttr::get(getContext(), axesOf(factor)), block, /*shift=*/nullptr);
 }
 
@@ -200,16 +200,19 @@ struct Inside {
 };
 } // namespace
 
-static Inside insideOf(const Layout &layout, const nn::FactorRule &rule, const nn::DimFactors &factors) {
+// Dimensions along factors that `counts` says are counted through, by the number of the element.
+static Inside insideOf(const Layout &layout, const nn::DimFactors &factors, llvm::function_ref<bool(int)> counts) {
   Inside inside;
   for (auto [d, f] : llvm::enumerate(factors)) {
-    bool cut = f >= 0 && rule.factors[f].kind == nn::FactorKind::Unsplit &&
-               llvm::any_of(llvm::drop_begin(layout.dims[d], layout.dims[d].empty() ? 0 : 1), [](const Atom &a) { return a.padded != a.size; });
+    ArrayRef<Atom> atoms = layout.dims[d];
+    ArrayRef<Atom> inner = atoms.drop_front(!atoms.empty());
+    bool cut = f >= 0 && counts(f) && llvm::all_of(inner, [](const Atom &a) { return a.axes.empty(); }) &&
+               llvm::any_of(inner, [](const Atom &a) { return a.padded != a.size; });
     inside.any |= cut;
     int64_t local = 1, kept = 1;
-    for (const Atom &atom : layout.dims[d]) {
+    for (auto [k, atom] : llvm::enumerate(atoms)) {
       inside.held.push_back(atom.local());
-      inside.kept.push_back(cut ? atom.size : atom.local());
+      inside.kept.push_back(cut && (k > 0 || atom.axes.empty()) ? atom.size : atom.local());
       local *= inside.held.back(), kept *= inside.kept.back();
     }
     inside.local.push_back(local), inside.logical.push_back(kept);
@@ -231,11 +234,15 @@ static Value padded(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> s
   return nn::PadOp::create(b, loc, value, none, high, none);
 }
 
+bool LocalOp::countsThrough(int factor) {
+  return rule.factors[factor].kind == nn::FactorKind::Unsplit || nn::isByNumber(op, rule, factor);
+}
+
 Value LocalOp::paddedAtEnds(unsigned operand, Value local) {
   auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
   if (!type || rule.isReshape)
     return local;
-  Inside inside = insideOf(dist::getLayout(type), rule, rule.operands[operand]);
+  Inside inside = insideOf(dist::getLayout(type), rule.operands[operand], [&](int f) { return countsThrough(f); });
   if (!inside.any)
     return local;
   Value kept = trimmed(*this, loc(), reshaped(*this, loc(), local, inside.held), inside.kept);
@@ -246,7 +253,7 @@ Value LocalOp::paddedInside(unsigned result, Value local) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(result).getType());
   if (!type || rule.isReshape)
     return local;
-  Inside inside = insideOf(dist::getLayout(type), rule, rule.results[result]);
+  Inside inside = insideOf(dist::getLayout(type), rule.results[result], [&](int f) { return countsThrough(f); });
   if (!inside.any)
     return local;
   Value kept = reshaped(*this, loc(), trimmed(*this, loc(), local, inside.logical), inside.kept);

@@ -27,6 +27,8 @@ public:
   /// inside where the padded atom is not the major one. And the opposite for a result.
   mlir::Value paddedAtEnds(unsigned operand, mlir::Value local);
   mlir::Value paddedInside(unsigned result, mlir::Value local);
+  /// Whether the operator needs the elements along a factor in order, padding last.
+  bool countsThrough(int factor);
   mlir::LogicalResult status() const { return ok; }
 
 private:

@@ -1,4 +1,5 @@
 #include "passes/Propagate/Placement.h"
+#include "dialects/nn/ByNumber.h"
 #include "llvm/ADT/SmallBitVector.h"
 
 using namespace mlir;
@@ -35,8 +36,10 @@ OpAtoms OpAtoms::of(Operation *op, const Atoms &atoms) {
             // A dimension without a factor that has atoms nevertheless is a loop of its own, whole.
             int key = f < 0 ? -2 - int(out.size() * 64 + d) : f;
             auto [it, isNew] = index.try_emplace({key, int(j)}, result.factors.size());
+            // Of what is found by number each rank needs a contiguous block: only the major atom may be split.
+            bool isWhole = f < 0 || (j > 0 && nn::isByNumber(cast<nn::FactorOpInterface>(op), rule, f));
             if (isNew)
-              result.factors.push_back({f, int(j), atom, f < 0 ? nn::FactorKind::Unsplit : rule.factors[f].kind});
+              result.factors.push_back({f, int(j), atom, isWhole ? nn::FactorKind::Unsplit : rule.factors[f].kind});
             list.push_back(it->second);
           }
       }

@@ -117,3 +117,20 @@ def test_onnx_runtimes_operator(tmp_path, k, normalize, activation, fusion):
         "down.weight": (EXPERTS, WIDTH, INNER), "down.bias": (EXPERTS, WIDTH), "flat": np.array([BATCH * SEQ, WIDTH])},
         opsets=(("", 20), ("com.microsoft", 1)))
     check(tmp_path / "moe.onnx", *(("--ep 2", "--tp 2") if k == 2 else ("--ep 3",)))
+
+
+def test_scores_looked_up_by_number(tmp_path):
+    """A router that looks its scores up and marks its choices by number, in a vector of all tokens' scores, where four scores a token are held as six."""
+    tokens = BATCH * SEQ
+    nodes = [helper.make_node("MatMul", ["x", "router"], ["scores"], name="router"),
+             helper.make_node("Reshape", ["scores", "flat"], ["rows"]),
+             helper.make_node("ArgMax", ["rows"], ["best"], axis=1, keepdims=1),
+             helper.make_node("GatherElements", ["rows", "best"], ["chosen"], axis=1),
+             helper.make_node("ScatterElements", ["zeros", "best", "chosen"], ["marked"], axis=1),
+             helper.make_node("MatMul", ["marked", "out"], ["mixed"]),
+             helper.make_node("Reshape", ["mixed", "shape"], ["logits"])]
+    save_model(tmp_path / "m.onnx", nodes, {
+        "router": (WIDTH, EXPERTS), "out": (EXPERTS, WIDTH), "flat": np.array([tokens, EXPERTS]), "shape": np.array([BATCH, SEQ, WIDTH]),
+        "zeros": np.zeros((tokens, EXPERTS), np.float32)})
+    (tmp_path / "plan.toml").write_text('[mesh]\nt = 3\n[[op]]\nmatch = "router"\npattern = "column"\naxes = ["t"]\n')
+    h.checked(h.TESSERA, "verify", tmp_path / "m.onnx", "--train", "sgd", "--plan", tmp_path / "plan.toml")

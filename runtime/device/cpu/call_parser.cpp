@@ -119,6 +119,11 @@ uint64_t CallParser::valueBits() const {
       fail("attribute 'value' is " + std::to_string(value) + ", only 0 can be written as f16 or bf16");
     return 0;
   }
+  if (std::isinf(value)) { // the end of the type's range
+    const bool isUnsigned = type >= DType::U64;
+    const uint64_t low = isUnsigned ? 0 : ~uint64_t(0) << (8 * dtypeBytes(type) - 1);
+    return value < 0 ? low : isUnsigned ? ~uint64_t(0) : ~low;
+  }
   // Two's complement: the low bytes serve every width, signed or not.
   if (value != std::trunc(value) || std::abs(value) > 9007199254740992.0)
     fail("attribute 'value' is " + std::to_string(value) + ", expected an integer up to 2^53");

@@ -91,6 +91,13 @@ TEST(Fill, Values) {
   std::vector<int64_t> labels(7);
   callLibrary("fill", {{"count", 7}, {"value", -100}, {"dtype", "i64"}}, {labels});
   EXPECT_EQ(labels, std::vector<int64_t>(7, -100));
+  callLibrary("fill", {{"count", 7}, {"value", "-inf"}, {"dtype", "i64"}}, {labels});
+  EXPECT_EQ(labels, std::vector<int64_t>(7, INT64_MIN));
+  callLibrary("fill", {{"count", 7}, {"value", "inf"}, {"dtype", "i64"}}, {labels});
+  EXPECT_EQ(labels, std::vector<int64_t>(7, INT64_MAX));
+  std::vector<int32_t> counts(7);
+  callLibrary("fill", {{"count", 7}, {"value", "-inf"}, {"dtype", "i32"}}, {counts});
+  EXPECT_EQ(counts, std::vector<int32_t>(7, INT32_MIN));
 }
 
 TEST(MaskPadding, InPlaceAndCopied) {
