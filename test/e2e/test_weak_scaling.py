@@ -26,8 +26,8 @@ def one(tmp_path_factory):
     return memory(tmp_path_factory.mktemp("one"), 1)
 
 
-@pytest.mark.parametrize("options", [("--sp-mode", "ring", "--sp"), ("--sp-mode", "rsa", "--sp"), ("--sp-mode", "megatron", "--tp")],
-                         ids=lambda options: options[1])
+@pytest.mark.parametrize("options", [("--sp-mode", "ring", "--sp"), pytest.param(("--sp-mode", "rsa", "--sp"), marks=pytest.mark.whole),
+                                     pytest.param(("--sp-mode", "megatron", "--tp"), marks=pytest.mark.whole)], ids=lambda options: options[1])
 def test_a_split_sequence_is_flat(tmp_path, one, options):
     held = [memory(tmp_path, n, *options, str(n)) for n in RANKS[1:]]
     if "--sp" in options:
@@ -38,6 +38,7 @@ def test_a_split_sequence_is_flat(tmp_path, one, options):
         assert held[-1]["activations"] < 2.5 * one["activations"], held
 
 
+@pytest.mark.whole
 def test_tensor_parallelism_grows(tmp_path, one):
     held = [one] + [memory(tmp_path, n, "--tp", str(n)) for n in RANKS[1:]]
     activations = [m["activations"] for m in held]
@@ -45,7 +46,7 @@ def test_tensor_parallelism_grows(tmp_path, one):
     assert held[-1]["parameters"] < one["parameters"] / 3
 
 
-@pytest.mark.parametrize("options,ranks", [(("--tp", "4", "--tp-mode", "2d"), 4), (("--tp", "8", "--tp-mode", "2.5d"), 8),
+@pytest.mark.parametrize("options,ranks", [(("--tp", "4", "--tp-mode", "2d"), 4), pytest.param(("--tp", "8", "--tp-mode", "2.5d"), 8, marks=pytest.mark.whole),
                                            (("--tp", "8", "--tp-mode", "3d", "--regather", "always"), 8)], ids=["2d", "2.5d", "3d"])
 def test_grids_hold_their_share(tmp_path, one, options, ranks):
     # 2.5d on 2 x 2 x 2 ranks holds a weight twice: a layer of the grid for each half of the batch.
