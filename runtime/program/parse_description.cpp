@@ -1,0 +1,203 @@
+// parseDescription: top-down; whatever an entry refers to is checked against what was parsed before it.
+#include "runtime/program/parse_operations.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tessera::rt {
+
+namespace {
+
+constexpr int64_t alignment = 64;
+
+class Parser {
+public:
+  explicit Parser(const JsonReader &root) : root(root) {}
+
+  Description parse() {
+    if (int64_t format = root.at("format").integer(); format != 1)
+      root.at("format").fail("is " + std::to_string(format) + "; this runtime reads format 1");
+    result.target = root.at("target").text();
+    result.dtype = root.at("dtype").text();
+    result.model = root.text("model", "");
+    result.plan = root.text("plan", "");
+    result.micro = root.integer("micro", 1, 1, 1 << 20);
+    result.mesh = parseMesh(root.at("mesh").json(), result.micro);
+    arrays.emplace(result.mesh);
+    reservedThreads = root.integer("threads", 1, 1, 1 << 20);
+    if (root.has("pipeline") && !root.at("pipeline").isNull()) {
+      JsonReader pipeline = root.at("pipeline");
+      result.pipeline = pipeline.json();
+      result.pipelineAxis = pipeline.at("axis").text();
+      pipeline.at("schedule").text(), pipeline.at("bubble").number(), pipeline.list("live_microbatches");
+      const auto &axes = result.mesh.axes();
+      if (std::none_of(axes.begin(), axes.end(), [&](auto &axis) { return axis.first == result.pipelineAxis; }))
+        pipeline.fail("has the axis '" + result.pipelineAxis + "', which the mesh lacks");
+    }
+    if (root.has("device_capacity") && !root.at("device_capacity").isNull())
+      result.deviceCapacity = root.at("device_capacity").integer(0);
+    std::set<std::string> names;
+    for (const JsonReader &item : root.at("variables").list()) {
+      result.variables.push_back(variable(item));
+      if (!names.insert(result.variables.back().name).second)
+        item.fail("has the name '" + result.variables.back().name + "', which an earlier one has");
+    }
+    for (const JsonReader &item : root.at("programs").list())
+      result.programs.push_back(program(item));
+    return std::move(result);
+  }
+
+private:
+  Variable variable(const JsonReader &item) const {
+    Variable variable;
+    variable.name = item.at("name").text();
+    variable.source = item.text("source", "");
+    variable.transposed = item.truth("transposed", false);
+    variable.role = item.at("role").text();
+    if (!std::set<std::string>{"parameter", "buffer", "optimizer", "counter"}.count(variable.role))
+      item.at("role").fail("is '" + variable.role + "'; parameter, buffer, optimizer or counter is expected");
+    variable.trained = item.truth("trained", false);
+    variable.of = item.text("of", "");
+    variable.slot = item.text("slot", "");
+    variable.init = item.text("init", "file");
+    if (variable.init != "file" && variable.init != "zero")
+      item.at("init").fail("is '" + variable.init + "'; file or zero is expected");
+    arrays->array(item, variable.dtype, variable.shape, variable.layout);
+    if (item.has("flat") && !item.at("flat").isNull()) {
+      JsonReader flat = item.at("flat");
+      variable.flat = Flat{flat.at("padded").integer(0, maxElements), arrays->axes(flat.at("axes"), false)};
+      int64_t local = localElements(variable.layout, std::nullopt, result.mesh);
+      if (variable.flat->padded < local || variable.flat->padded % result.mesh.count(variable.flat->axes) != 0)
+        flat.fail("is no padding of " + std::to_string(local) + " elements that its axes divide");
+    }
+    if (item.has("replicas"))
+      variable.replicas = arrays->axes(item.at("replicas"), false);
+    if (item.has("aliases"))
+      variable.aliases = item.at("aliases").texts();
+    return variable;
+  }
+
+  void checkFits(const JsonReader &item, const Program &program, int64_t buffer, int64_t bytes) const {
+    if (program.buffers[buffer].bytes < bytes)
+      item.fail("needs " + std::to_string(bytes) + " bytes, its buffer " + std::to_string(buffer) + " has " +
+                std::to_string(program.buffers[buffer].bytes));
+  }
+
+  Program program(const JsonReader &item) const {
+    Program program;
+    program.name = item.at("name").text();
+    program.stage = item.integer("stage", 0, 0, result.mesh.size() - 1);
+    JsonReader memory = item.at("memory");
+    program.memory.peak = memory.at("peak").integer(0);
+    for (size_t i = 0; i < numCategories; ++i)
+      program.memory.by[i] = memory.integer(categoryNames[i], 0, 0);
+    for (const JsonReader &entry : item.at("buffers").list())
+      program.buffers.push_back(buffer(entry, program.memory.peak));
+    int64_t last = int64_t(program.buffers.size()) - 1;
+    for (const JsonReader &entry : item.at("inputs").list())
+      program.inputs.push_back(input(entry, program, last));
+    for (const JsonReader &entry : item.at("outputs").list())
+      program.outputs.push_back(output(entry, program, last));
+    if (item.has("scalars"))
+      program.scalars = item.at("scalars").texts();
+    OperationParser(result, reservedThreads).operations(item.at("ops"), program);
+    if (item.has("sent"))
+      for (const auto &[axes, kinds] : item.at("sent").json().items())
+        for (const auto &[kind, figures] : kinds.items()) {
+          JsonReader entry(figures, "sent." + axes + "." + kind);
+          program.sent[axes][kind] = {entry.integer("count", 0, 0), entry.integer("bytes", 0, 0)};
+        }
+    program.flops = item.number("flops", 0);
+    program.stepSeconds = item.number("step_seconds", 0);
+    int64_t sum = 0;
+    for (int64_t bytes : program.memory.by)
+      sum += bytes;
+    if (sum != program.memory.peak)
+      memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " + std::to_string(program.memory.peak));
+    return program;
+  }
+
+  BufferRange buffer(const JsonReader &item, int64_t arena) const {
+    BufferRange range;
+    range.bytes = item.at("bytes").integer(0, arena);
+    range.offset = item.at("offset").integer(0, arena - range.bytes);
+    if (range.offset % alignment != 0)
+      item.at("offset").fail("is not a multiple of " + std::to_string(alignment));
+    std::string category = item.at("category").text();
+    size_t index = 0;
+    while (index < numCategories && category != categoryNames[index])
+      ++index;
+    if (index == numCategories)
+      item.at("category").fail("is the unknown category '" + category + "'");
+    range.category = Category(index);
+    range.threadBytes = item.integer("thread_bytes", 0, 0, maxElements);
+    if (item.has("variable") && !item.at("variable").isNull()) {
+      range.variable = item.at("variable").integer(0, int64_t(result.variables.size()) - 1);
+      const Variable &variable = result.variables[*range.variable];
+      int64_t needed = arrays->localBytes(variable.layout, variable.flat, variable.dtype);
+      if (range.bytes < needed)
+        item.fail("has " + std::to_string(range.bytes) + " bytes, variable '" + variable.name + "' needs " +
+                  std::to_string(needed));
+    }
+    return range;
+  }
+
+  ProgramInput input(const JsonReader &item, const Program &program, int64_t last) const {
+    ProgramInput input;
+    input.name = item.at("name").text();
+    input.kind = item.text("kind", "data");
+    if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay"}.count(input.kind))
+      item.at("kind").fail("is '" + input.kind + "'; data, labels, target, scalars or decay is expected");
+    arrays->array(item, input.dtype, input.shape, input.layout);
+    input.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
+    if (item.has("range") && !item.at("range").isNull()) {
+      auto bounds = item.at("range").integers();
+      if (bounds.size() != 2)
+        item.at("range").fail("is not [low, high]");
+      input.range = {bounds[0], bounds[1]};
+    }
+    if (input.buffer < 0)
+      return input;
+    checkFits(item, program, input.buffer, arrays->localBytes(input.layout, {}, input.dtype));
+    bool scalars = input.kind == "scalars";
+    if (scalars || input.kind == "decay") {
+      int64_t needed = scalars ? numStepScalars : int64_t(result.variables.size());
+      if (input.dtype != DType::F32 || localElements(input.layout, {}, result.mesh) < needed)
+        item.fail("holds fewer than " + std::to_string(needed) + " numbers of type f32");
+    }
+    return input;
+  }
+
+  ProgramOutput output(const JsonReader &item, const Program &program, int64_t last) const {
+    ProgramOutput output;
+    output.name = item.at("name").text();
+    arrays->array(item, output.dtype, output.shape, output.layout);
+    if (item.has("replicas"))
+      output.replicas = arrays->axes(item.at("replicas"), false);
+    output.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
+    if (output.buffer < 0)
+      return output;
+    checkFits(item, program, output.buffer, arrays->localBytes(output.layout, {}, output.dtype));
+    return output;
+  }
+
+  const JsonReader &root;
+  Description result;
+  std::optional<ArrayParser> arrays;
+  int64_t reservedThreads = 1;
+};
+
+} // namespace
+
+Description parseDescription(std::string_view text) {
+  nlohmann::json json;
+  try {
+    json = nlohmann::json::parse(text);
+  } catch (const nlohmann::json::exception &error) {
+    throw Error(std::string("program description: not JSON: ") + error.what());
+  }
+  JsonReader root(json, "the description");
+  return Parser(root).parse();
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,161 @@
+// See parse_operations.h.
+#include "runtime/program/parse_operations.h"
+
+#include <algorithm>
+#include <set>
+
+namespace tessera::rt {
+
+/// The axes of all atoms of a layout, in order.
+static std::vector<Axes> atomAxes(const Layout &layout) {
+  std::vector<Axes> list;
+  for (const auto &dimension : layout)
+    for (const Atom &atom : dimension)
+      list.push_back(atom.axes);
+  return list;
+}
+
+Expression OperationParser::expression(const JsonReader &item) const {
+  Expression expression;
+  if (item.isNumber()) {
+    expression.number = item.integer();
+    return expression;
+  }
+  bool start = item.has("start");
+  expression.kind = start ? Expression::Kind::Start : Expression::Kind::Valid;
+  expression.axes = arrays.axes(item.at(start ? "start" : "valid"), true);
+  expression.block = item.at("block").integer(0, maxElements);
+  if (item.has("shift")) {
+    expression.shift = item.at("shift").integers(-maxElements, maxElements);
+    if (expression.shift.size() != expression.axes.size())
+      item.fail("shifts along another number of axes than it has");
+  }
+  if (!start)
+    expression.size = item.at("size").integer(0, maxElements);
+  return expression;
+}
+
+void OperationParser::operations(const JsonReader &list, Program &program) const {
+  int64_t last = int64_t(program.buffers.size()) - 1;
+  int depth = 0;
+  std::set<int64_t> started;
+  for (const JsonReader &item : list.list()) {
+    Operation op = operation(item, last);
+    depth += (op.kind == Operation::Kind::Loop) - (op.kind == Operation::Kind::End);
+    if (depth < 0 || depth > 1)
+      item.fail(depth < 0 ? "ends a loop that was not begun" : "begins a loop inside of a loop");
+    int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token : op.kind == Operation::Kind::Send ? op.message.token : -1;
+    if (token >= 0 && !started.insert(token).second)
+      item.fail("starts token " + std::to_string(token) + ", which nobody has waited for");
+    if (op.kind == Operation::Kind::Wait && !started.erase(op.token))
+      item.fail("waits for token " + std::to_string(op.token) + ", which was not started");
+    if (op.kind == Operation::Kind::Call)
+      noteWorkspace(item, op, program);
+    program.operations.push_back(std::move(op));
+  }
+  if (depth != 0)
+    list.fail("hold a loop without end");
+  if (!started.empty())
+    list.fail("never wait for token " + std::to_string(*started.begin()));
+}
+
+void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const {
+  if (!item.has("attrs") || op.args.empty())
+    return;
+  int64_t bytes = item.at("attrs").integer("workspace", 0, 0, maxElements);
+  int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
+  if (bytes > 0)
+    threadBytes = std::max(threadBytes, (bytes + reservedThreads - 1) / reservedThreads);
+}
+
+Operation OperationParser::operation(const JsonReader &item, int64_t last) const {
+  Operation op;
+  std::string kind = item.at("op").text();
+  op.name = item.text("name", "");
+  if (kind == "kernel" || kind == "call") {
+    bool kernel = kind == "kernel";
+    op.kind = kernel ? Operation::Kind::Kernel : Operation::Kind::Call;
+    op.symbol = item.at(kernel ? "symbol" : "function").text();
+    op.args = item.at("args").integers(0, last);
+    for (const JsonReader &scalar : item.list("scalars"))
+      op.scalars.push_back(expression(scalar));
+    if (kernel) {
+      op.extent = item.at("extent").integer(0);
+      op.grain = item.integer("grain", 1, 1);
+    }
+    op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
+    op.profile = item.text("kind", "");
+    if (op.profile.empty())
+      op.profile = op.symbol;
+  } else if (kind == "collective") {
+    op.kind = Operation::Kind::Collective;
+    op.collective = collective(item, last);
+    op.profile = op.collective.request.kind;
+  } else if (kind == "wait") {
+    op.kind = Operation::Kind::Wait;
+    op.profile = kind;
+    op.token = item.at("token").integer(0);
+  } else if (kind == "send" || kind == "recv") {
+    op.kind = kind == "send" ? Operation::Kind::Send : Operation::Kind::Receive;
+    op.profile = kind;
+    if (description.pipelineAxis.empty())
+      item.fail("exchanges messages between stages of a pipeline, and there is none");
+    op.message.stage = item.at("stage").integer(0, pipelineStages() - 1);
+    op.message.buffer = item.at("buffer").integer(0, last);
+    op.message.bytes = item.at("bytes").integer(0);
+    if (kind == "send")
+      op.message.token = item.at("token").integer(0);
+  } else if (kind == "step") {
+    op.kind = Operation::Kind::Step;
+    op.profile = kind;
+    op.micro = item.at("micro").integer(0, description.micro - 1);
+  } else if (kind == "loop") {
+    op.kind = Operation::Kind::Loop;
+    op.times = item.at("times").integer(0, description.micro);
+  } else if (kind == "end") {
+    op.kind = Operation::Kind::End;
+  } else {
+    item.at("op").fail("is the unknown operation '" + kind + "'");
+  }
+  return op;
+}
+
+int64_t OperationParser::pipelineStages() const {
+  for (const auto &[name, size] : description.mesh.axes())
+    if (name == description.pipelineAxis)
+      return size;
+  return 1;
+}
+
+CollectiveSpec OperationParser::collective(const JsonReader &item, int64_t last) const {
+  CollectiveSpec spec;
+  CollectiveRequest &request = spec.request;
+  request.kind = item.at("kind").text();
+  request.axes = arrays.axes(item.at("axes"), false);
+  request.dtype = arrays.dtype(item.at("dtype"));
+  request.reduce = item.text("reduce", "sum");
+  request.root = item.integer("root", 0, 0);
+  if (request.kind == "permute" && item.has("shift")) {
+    request.shift = item.at("shift").integer(-maxElements, maxElements);
+    request.shape = item.at("shape").integers(0, maxElements);
+  } else if (request.kind == "permute") {
+    Layout source = arrays.layout(item.at("source")), target = arrays.layout(item.at("target"));
+    request.before = atomAxes(source);
+    request.after = atomAxes(target);
+    request.shape = {localElements(source, {}, description.mesh)};
+    if (localElements(target, {}, description.mesh) != request.shape[0])
+      item.fail("permutes blocks of unequal sizes");
+  } else {
+    request.shape = item.at("shape").integers(0, maxElements);
+    int64_t rank = std::max<int64_t>(1, int64_t(request.shape.size()));
+    request.split = item.integer("split", 0, 0, rank - 1);
+    request.concat = item.integer("concat", 0, 0, rank - 1);
+  }
+  spec.in = item.at("in").integer(0, last);
+  spec.out = item.at("out").integer(0, last);
+  spec.scratch = item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
+  spec.token = item.integer("token", -1, -1);
+  return spec;
+}
+
+} // namespace tessera::rt

@@ -1,0 +1,32 @@
+// The list of operations of a program in the description.
+#pragma once
+
+#include "runtime/program/description.h"
+#include "runtime/program/parse_arrays.h"
+
+namespace tessera::rt {
+
+/// Reads operations, checked against the program's buffers and what of the description was read before: mesh, microbatches, pipeline.
+class OperationParser {
+public:
+  /// `reservedThreads`: the threads of a rank that workspaces were reserved for. `description` must outlive the parser.
+  OperationParser(const Description &description, int64_t reservedThreads)
+      : description(description), arrays(description.mesh), reservedThreads(reservedThreads) {}
+
+  /// Appends to `program.operations`. Loops are closed, and what is started is waited for, or Error is thrown.
+  void operations(const JsonReader &list, Program &program) const;
+
+private:
+  Expression expression(const JsonReader &item) const;
+  Operation operation(const JsonReader &item, int64_t last) const;
+  CollectiveSpec collective(const JsonReader &item, int64_t last) const;
+  int64_t pipelineStages() const;
+  /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they grow.
+  void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const;
+
+  const Description &description;
+  ArrayParser arrays;
+  int64_t reservedThreads;
+};
+
+} // namespace tessera::rt
