@@ -2,6 +2,8 @@
 // guards, split scales and expanded key/value heads that the exporters write.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
+#include "llvm/ADT/APFloat.h"
+#include <algorithm>
 #include <cmath>
 
 using namespace mlir;
@@ -13,7 +15,7 @@ namespace {
 struct Scores {
   nn::ContractOp product;
   double scale = 1;
-  llvm::SmallVector<Value> masks;                         // added
+  llvm::SmallVector<std::pair<Value, double>> masks;      // added, times the number
   llvm::SmallVector<std::pair<Value, double>> conditions; // where false, the number instead of the score
 };
 
@@ -32,18 +34,17 @@ bool traceScores(Value value, llvm::ArrayRef<int64_t> shape, Scores &scores, int
     scores.scale *= c;
     return traceScores(x, shape, scores, depth + 1);
   }
-  if (scores.scale != 1) // a mask inside the scaling would be scaled too
-    return false;
+  // A mask inside of the scaling is scaled too.
   if (auto select = value.getDefiningOp<nn::SelectOp>()) {
     std::optional<double> low = splatValue(select.getY());
-    if (!low || *low > -1e4)
+    if (!low || *low * scores.scale > -1e4)
       return false;
-    scores.conditions.push_back({select.getCondition(), *low});
+    scores.conditions.push_back({select.getCondition(), *low * scores.scale});
     return traceScores(select.getX(), shape, scores, depth + 1);
   }
   return matchEither<nn::AddOp>(value, [&](Value a, Value mask) {
     Scores attempt = scores;
-    attempt.masks.push_back(mask);
+    attempt.masks.push_back({mask, scores.scale});
     if (!traceScores(a, shape, attempt, depth + 1))
       return false;
     scores = attempt;
@@ -262,14 +263,31 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
       return full.back() == shape.back() &&
              (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
     };
-    return llvm::all_of(scores.masks, fits) &&
-           llvm::all_of(scores.conditions, [&](const auto &entry) { return fits(entry.first); });
+    auto entryFits = [&](const auto &entry) { return fits(entry.first); };
+    return llvm::all_of(scores.masks, entryFits) && llvm::all_of(scores.conditions, entryFits);
+  }
+
+  /// `mask` times `factor`. A choice between two numbers stays one, so that its meaning can still be seen.
+  static Value scaled(PatternRewriter &rewriter, Location loc, Value mask, double factor) {
+    if (factor == 1)
+      return mask;
+    auto number = [&](double value) {
+      double limit = llvm::APFloat::getLargest(cast<FloatType>(elementOf(mask)).getFloatSemantics()).convertToDouble();
+      return splat(rewriter, loc, elementOf(mask), {}, std::isinf(value) ? value : std::clamp(value * factor, -limit, limit));
+    };
+    auto select = mask.getDefiningOp<nn::SelectOp>();
+    std::optional<double> x = select ? splatValue(select.getX()) : std::nullopt, y = select ? splatValue(select.getY()) : std::nullopt;
+    if (x && y)
+      return nn::SelectOp::create(rewriter, loc, select.getCondition(), number(*x), number(*y));
+    return nn::MulOp::create(rewriter, loc, mask, splat(rewriter, loc, elementOf(mask), {}, factor));
   }
 
   /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks.
   static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores,
                       llvm::ArrayRef<int64_t> shape, int64_t m, int64_t g, Type element) {
-    llvm::SmallVector<Value> masks(scores.masks);
+    llvm::SmallVector<Value> masks;
+    for (auto [mask, factor] : scores.masks)
+      masks.push_back(scaled(rewriter, loc, mask, factor));
     for (auto [condition, low] : scores.conditions) {
       Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, low);
       masks.push_back(nn::SelectOp::create(rewriter, loc, condition, zero, never));

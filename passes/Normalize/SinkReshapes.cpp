@@ -35,7 +35,8 @@ std::optional<Collapse> collapseOf(Value value) {
 }
 
 /// elementwise(collapse(x), ..): collapse(elementwise(x, ..)), where the others are scalars, vectors over
-/// untouched dimensions, or the same collapse.
+/// untouched dimensions, the same collapse, or can be reshaped for nothing: what depends on nothing (constants,
+/// variables) and what a reshape made.
 struct SinkThroughElementwise : RewritePattern {
   SinkThroughElementwise(MLIRContext *context, Counter &counter)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
@@ -54,7 +55,8 @@ struct SinkThroughElementwise : RewritePattern {
       return same && same->shape() == first->shape() && shapeOf(operand) == result;
     };
     for (Value operand : op->getOperands())
-      if (!sameCollapse(operand) && !splatValue(operand) && !trailingShape(operand, first->untouched()))
+      if (!sameCollapse(operand) && !splatValue(operand) && !trailingShape(operand, first->untouched()) &&
+          !expandedShape(operand, *first))
         return rewriter.notifyMatchFailure(op, "another operand needs the collapsed dimensions");
     llvm::SmallVector<Value> operands;
     for (Value operand : op->getOperands())
@@ -62,9 +64,10 @@ struct SinkThroughElementwise : RewritePattern {
         operands.push_back(collapseOf(operand)->source);
       else if (std::optional<double> scalar = splatValue(operand))
         operands.push_back(splat(rewriter, operand.getLoc(), elementOf(operand), {}, *scalar));
+      else if (auto trailing = trailingShape(operand, first->untouched()))
+        operands.push_back(reshape(rewriter, operand.getLoc(), operand, *trailing));
       else
-        operands.push_back(
-            reshape(rewriter, operand.getLoc(), operand, *trailingShape(operand, first->untouched())));
+        operands.push_back(reshape(rewriter, operand.getLoc(), operand, *expandedShape(operand, *first)));
     Value moved = cloneWith(rewriter, op, operands, first->shape());
     rewriter.replaceOp(op, reshape(rewriter, op->getLoc(), moved, result));
     ++counter;
@@ -79,6 +82,26 @@ struct SinkThroughElementwise : RewritePattern {
     if (static_cast<int64_t>(shape.size()) > count)
       return std::nullopt;
     return shape;
+  }
+  /// The shape before the collapse of what depends on nothing or is a reshape's result, when it reaches over each collapsed dimension whole or not
+  /// at all.
+  static std::optional<Shape> expandedShape(Value value, const Collapse &collapse) {
+    Operation *made = value.getDefiningOp();
+    llvm::ArrayRef<int64_t> shape = shapeOf(value);
+    if (!made || (made->getNumOperands() != 0 && !isa<nn::ReshapeOp>(made)) || shape.size() > collapse.groups.size())
+      return std::nullopt;
+    Shape expanded;
+    auto groups = llvm::ArrayRef(collapse.groups).take_back(shape.size());
+    for (auto [size, group] : llvm::zip(shape, groups)) {
+      int64_t whole = 1;
+      for (int64_t d : group)
+        whole *= collapse.shape()[d];
+      if (size != 1 && size != whole)
+        return std::nullopt;
+      for (int64_t d : group)
+        expanded.push_back(size == 1 ? 1 : collapse.shape()[d]);
+    }
+    return expanded;
   }
   Counter &counter;
 };

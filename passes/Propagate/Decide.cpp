@@ -160,6 +160,10 @@ const Placement &Propagation::storageOf(StringRef variable, const Placement &use
   // Optimizer state is where the update is computed.
   if (isNew && roles.lookup(variable) != "optimizer")
     it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat()) : use.withoutFlat();
+  // A variable outlives the microbatches, so that each takes its part.
+  if (isNew)
+    for (AxisList &axes : it->second.atoms)
+      llvm::erase_if(axes, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
   return it->second;
 }
 

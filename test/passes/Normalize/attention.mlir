@@ -95,3 +95,46 @@ func.func @softmax_over_queries(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8xf3
   %o = nn.contract %p, %v {lhs_letters = "bhis", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return %o : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+// A causal mask inside of the scaling, and one of numbers: the first is seen for what it is, the second is scaled.
+// CHECK-LABEL: @masked_then_scaled
+// CHECK-NOT: nn.softmax
+// CHECK: %[[BIAS:.*]] = nn.mul %arg3, %{{.*}}
+// CHECK: %[[FIVE:.*]] = nn.reshape %[[BIAS]]
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[FIVE]] {causal = true, {{.*}}scale = 2.500000e-01
+func.func @masked_then_scaled(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x8x16xf32>, %padding: tensor<2x1x1x8xf32>) -> tensor<2x4x8x16xf32> {
+  %s = nn.contract %q, %k {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x8x8xf32>
+  %i = nn.iota {dim = 2 : i64} : () -> tensor<1x1x8x1xi64>
+  %j = nn.iota {dim = 3 : i64} : () -> tensor<1x1x1x8xi64>
+  %seen = nn.compare %j, %i {predicate = "le"} : (tensor<1x1x1x8xi64>, tensor<1x1x8x1xi64>) -> tensor<1x1x8x8xi1>
+  %zero = nn.constant dense<0.0> : tensor<f32> : tensor<f32>
+  %low = nn.constant dense<-3.40282347E+38> : tensor<f32> : tensor<f32>
+  %mask = nn.select %seen, %zero, %low : (tensor<1x1x8x8xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x8x8xf32>
+  %masked = nn.add %s, %mask : (tensor<2x4x8x8xf32>, tensor<1x1x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %twice = nn.add %masked, %padding : (tensor<2x4x8x8xf32>, tensor<2x1x1x8xf32>) -> tensor<2x4x8x8xf32>
+  %root = nn.constant dense<4.0> : tensor<f32> : tensor<f32>
+  %scaled = nn.div %twice, %root : (tensor<2x4x8x8xf32>, tensor<f32>) -> tensor<2x4x8x8xf32>
+  %p = nn.softmax %scaled : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %o = nn.contract %p, %v {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// Slopes added where batch and heads are one dimension: they are a mask of each head all the same.
+// CHECK-LABEL: @slopes_on_merged_heads
+// CHECK-NOT: nn.softmax
+// CHECK: %[[SLOPES:.*]] = nn.reshape %arg3 : (tensor<2x4x8xf32>) -> tensor<2x4x1x1x8xf32>
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[SLOPES]] {
+func.func @slopes_on_merged_heads(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x8x16xf32>, %slopes: tensor<2x4x8xf32>) -> tensor<2x4x8x16xf32> {
+  %s = nn.contract %q, %k {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x8x8xf32>
+  %merged = nn.reshape %s : (tensor<2x4x8x8xf32>) -> tensor<8x8x8xf32>
+  %rows = nn.reshape %slopes : (tensor<2x4x8xf32>) -> tensor<8x1x8xf32>
+  %sum = nn.add %merged, %rows : (tensor<8x8x8xf32>, tensor<8x1x8xf32>) -> tensor<8x8x8xf32>
+  %split = nn.reshape %sum : (tensor<8x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %p = nn.softmax %split : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %o = nn.contract %p, %v {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}

@@ -29,3 +29,19 @@ module attributes {dist.micro = 2 : i64} {
     return %s : tensor<f32>
   }
 }
+
+// -----
+
+// A variable with the batch as a dimension is there for all microbatches: each takes its part.
+// CHECK-LABEL: func.func @table_of_the_batch
+// CHECK: %[[T:.*]] = nn.read @table : tensor<8x4xf32, #dist.layout<{{\[\[}}2, 4 : "d"=2], [4]]>>
+// CHECK: dist.reshard %[[T]] {{.*}} -> tensor<8x4xf32, #dist.layout<{{\[\[}}2 : "micro"=2, 4 : "d"=2], [4]]>>
+module attributes {dist.micro = 2 : i64} {
+  dist.mesh @mesh = <["d"=2]>
+  nn.variable @table : tensor<8x4xf32> {role = "buffer", trained = false}
+  func.func @table_of_the_batch(%x: tensor<8x4xf32> {nn.name = "x", dist.split = [["d", "micro"], []]}) -> tensor<8x4xf32> {
+    %t = nn.read @table : tensor<8x4xf32>
+    %y = nn.add %x, %t : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+    return %y : tensor<8x4xf32>
+  }
+}
