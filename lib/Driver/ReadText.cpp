@@ -2,26 +2,97 @@
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringMap.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
 
-// Brackets within brackets; a minus sign before another counts as one, too.
+// Brackets within brackets; a minus sign before another counts as one, too, and an alias as what it stands for.
 static constexpr int kMaxNesting = 256;
+// How long a text may become when all aliases are written out.
+static constexpr uint64_t kMaxExpansion = 1 << 28;
 
-/// The line where the text is nested too deeply, if any.
-static std::optional<unsigned> tooDeep(StringRef text) {
-  int depth = 0, signs = 0;
+namespace {
+
+// Looks for what the parser, and everything that walks its attributes, would follow deeper than a stack goes, or without end.
+class Nesting {
+public:
+  explicit Nesting(StringRef text) : text(text) {}
+  /// What is wrong with the text at `line`; empty when nothing is.
+  std::string check();
   unsigned line = 1;
+
+private:
+  // What an alias stands for: how deeply it nests, and its length with the aliases in it written out.
+  struct Alias {
+    int depth = 0;
+    uint64_t length = 0;
+  };
+
+  size_t skipString(size_t i) const;
+  StringRef aliasAt(size_t i) const;
+  bool isDefinition(size_t end) const;
+  void readAlias(StringRef name);
+
+  StringRef text;
+  llvm::StringMap<Alias> aliases;
+  Alias *defined = nullptr; // the alias that the text is part of, or was before the program began
+  int depth = 0;            // of brackets
+  int signs = 0;
+  int aliasDepth = 0;       // of the alias just read
+  uint64_t expanded = 0;    // by all aliases so far
+};
+
+} // namespace
+
+size_t Nesting::skipString(size_t i) const {
+  for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
+    i += text[i] == '\\';
+  return i;
+}
+
+StringRef Nesting::aliasAt(size_t i) const {
+  return text.substr(i, 1 + text.substr(i + 1).take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.'; }).size());
+}
+
+// Whether "=" follows, past white space and comments.
+bool Nesting::isDefinition(size_t end) const {
+  StringRef rest = text.substr(end).ltrim();
+  while (rest.starts_with("//"))
+    rest = rest.drop_until([](char c) { return c == '\n'; }).ltrim();
+  return rest.starts_with("=");
+}
+
+void Nesting::readAlias(StringRef name) {
+  Alias &alias = aliases[name];
+  if (isDefinition(name.end() - text.begin())) {
+    defined = &alias;
+    return;
+  }
+  if (defined == &alias)
+    defined = nullptr; // an alias cannot stand for itself: this is the program
+  aliasDepth = alias.depth;
+  expanded += alias.length;
+  if (defined)
+    defined->length += alias.length;
+}
+
+std::string Nesting::check() {
   for (size_t i = 0; i < text.size(); ++i) {
     char c = text[i], next = i + 1 < text.size() ? text[i + 1] : '\0';
+    size_t begin = i;
+    aliasDepth = 0;
     line += c == '\n';
     if (c == '/' && next == '/') {
       i = std::min(text.find('\n', i), text.size()) - 1;
     } else if (c == '"') {
-      for (++i; i < text.size() && text[i] != '"' && text[i] != '\n'; ++i)
-        i += text[i] == '\\';
+      i = skipString(i);
+      signs = 0;
+    } else if (c == '#' || c == '!') {
+      StringRef name = aliasAt(i);
+      readAlias(name);
+      i += name.size() - 1;
       signs = 0;
     } else if (c == '-' && next != '>') {
       ++signs;
@@ -33,10 +104,16 @@ static std::optional<unsigned> tooDeep(StringRef text) {
       else if (StringRef(")]}>").contains(c) && !arrow && !compares)
         depth = std::max(depth - 1, 0);
     }
-    if (depth + signs > kMaxNesting)
-      return line;
+    if (defined) {
+      defined->depth = std::max(defined->depth, depth + aliasDepth);
+      defined->length += i + 1 - begin;
+    }
+    if (depth + signs + aliasDepth > kMaxNesting)
+      return ("the text is nested more than " + llvm::Twine(kMaxNesting) + " deep").str();
+    if (expanded > kMaxExpansion)
+      return ("the aliases so far stand for more than " + llvm::Twine(kMaxExpansion) + " characters").str();
   }
-  return std::nullopt;
+  return "";
 }
 
 OwningOpRef<ModuleOp> tessera::readText(const std::string &path, MLIRContext &context) {
@@ -50,9 +127,9 @@ OwningOpRef<ModuleOp> tessera::readText(const std::string &path, MLIRContext &co
     emitError(FileLineColLoc::get(&context, path, 0, 0)) << "the file is MLIR's bytecode; expected text";
     return nullptr;
   }
-  if (std::optional<unsigned> line = tooDeep((*file)->getBuffer())) {
-    emitError(FileLineColLoc::get(&context, path, *line, 1))
-        << "the text is nested more than " << kMaxNesting << " deep";
+  Nesting nesting((*file)->getBuffer());
+  if (std::string wrong = nesting.check(); !wrong.empty()) {
+    emitError(FileLineColLoc::get(&context, path, nesting.line, 1)) << wrong;
     return nullptr;
   }
   llvm::SourceMgr sources;

@@ -55,13 +55,16 @@ TEXTS = {"regions": "module {" * DEEP + "}" * DEEP, "lists": "module attributes 
          "tables": "module attributes {a = " + "{a = " * DEEP + "1" + "}" * DEEP + "} {}", "open": "module {" * DEEP,
          "types": "func.func private @f(" + "tuple<" * DEEP + "i1" + ">" * DEEP + ")",
          "locations": "module {} loc(" + "fused[" * DEEP + "unknown" + "]" * DEEP + ")",
-         "maps": "module attributes {a = affine_map<(x) -> (" + "(" * DEEP + "x" + ")" * DEEP + ")>} {}"}
+         "maps": "module attributes {a = affine_map<(x) -> (" + "(" * DEEP + "x" + ")" * DEEP + ")>} {}",
+         "aliases": "#a0 = [1]\n" + "".join(f"#a{i + 1} = [#a{i}]\n" for i in range(DEEP)) + f"module attributes {{a = #a{DEEP}}} {{}}",
+         "type-aliases": "!t0 = i1\n" + "".join(f"!t{i + 1} // of\n = tuple<!t{i}>\n" for i in range(DEEP)) + f"func.func private @f(!t{DEEP})",
+         "doubled": "#a0 = [1]\n" + "".join(f"#a{i + 1} = [#a{i}, #a{i}]\n" for i in range(100)) + "module attributes {a = #a100} {}"}
 
 
 @pytest.mark.parametrize("kind", TEXTS)
 def test_texts_nested_deeply(tmp_path, kind):
     (tmp_path / "deep.mlir").write_text(TEXTS[kind])
-    compile_fails(tmp_path, tmp_path / "deep.mlir", words=["deep.mlir"])
+    compile_fails(tmp_path, tmp_path / "deep.mlir", words=["deep.mlir", "stand for" if kind == "doubled" else "nested"])
 
 
 def test_bytecode_is_not_read(tmp_path):
