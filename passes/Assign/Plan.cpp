@@ -2,11 +2,10 @@
 #include "passes/Assign/Plan.h"
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Assign/Toml.h"
 #include "passes/Pipeline/Schedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
-#define TOML_EXCEPTIONS 0
-#include <toml++/toml.h>
 
 using namespace mlir;
 using namespace tessera;
