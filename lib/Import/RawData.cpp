@@ -3,6 +3,7 @@
 #include "llvm/ADT/STLFunctionalExtras.h"
 #include "llvm/Support/LEB128.h"
 #include "llvm/Support/raw_ostream.h"
+#include <algorithm>
 
 using llvm::StringRef;
 
@@ -11,12 +12,14 @@ namespace {
 
 // Field numbers of onnx.proto.
 constexpr uint64_t modelGraph = 7, graphInitializer = 5, tensorRawData = 9;
+// Of 64 bits, 7 in a byte. LLVM's decoder would go on through any number of zeros.
+constexpr size_t longestVarint = 10;
 
 std::optional<uint64_t> takeVarint(StringRef &bytes) {
   unsigned length = 0;
   const char *error = nullptr;
   auto *begin = reinterpret_cast<const uint8_t *>(bytes.data());
-  uint64_t value = llvm::decodeULEB128(begin, &length, begin + bytes.size(), &error);
+  uint64_t value = llvm::decodeULEB128(begin, &length, begin + std::min(bytes.size(), longestVarint), &error);
   if (error)
     return std::nullopt;
   bytes = bytes.drop_front(length);
