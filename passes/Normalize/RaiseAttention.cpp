@@ -166,6 +166,9 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
       return refuse("the queries lack a batch dimension, or more than one dimension is summed");
     char b = batch[0], d = summed[0];
+    auto known = [&](char letter) { return letter == d || dims.find(letter) != std::string::npos; };
+    if (!llvm::all_of(q.letters, known) || !llvm::all_of(k.letters, known))
+      return refuse("a dimension of the queries alone, or of the keys alone, is summed");
     if (!k.has(b))
       return refuse("the keys lack the batch dimension");
 

@@ -138,3 +138,26 @@ func.func @slopes_on_merged_heads(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8x
   %o = nn.contract %p, %v {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
   return %o : tensor<2x4x8x16xf32>
 }
+
+// -----
+
+// Queries without the batch dimension of the scores, and summed over one of their own.
+// CHECK-LABEL: @queries_summed_alone
+// CHECK: nn.softmax
+func.func @queries_summed_alone(%q: tensor<3x4x8x16xf32>, %kt: tensor<2x4x16x8xf32>, %vt: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %s = nn.contract %q, %kt {lhs_letters = "ghsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<3x4x8x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x8x8xf32>
+  %p = nn.softmax %s : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %o = nn.contract %p, %vt {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// -----
+
+// CHECK-LABEL: @keys_summed_alone
+// CHECK: nn.softmax
+func.func @keys_summed_alone(%qt: tensor<2x4x8x16xf32>, %kt: tensor<2x4x16x8x3xf32>, %vt: tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32> {
+  %s = nn.contract %qt, %kt {lhs_letters = "bhsi", rhs_letters = "bhioz", out_letters = "bhso"} : (tensor<2x4x8x16xf32>, tensor<2x4x16x8x3xf32>) -> tensor<2x4x8x8xf32>
+  %p = nn.softmax %s : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %o = nn.contract %p, %vt {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}
