@@ -9,7 +9,7 @@ using namespace tessera;
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   static fuzz::ScratchFile file("m.onnx");
   const std::string &path = file.write(data, size);
-  MLIRContext &context = fuzz::contextForNextInput(
+  MLIRContext &context = fuzz::stateForNextInput<MLIRContext>(
       [] { return std::make_unique<MLIRContext>(MLIRContext::Threading::DISABLED); });
   ImportOptions options;
   options.binds = {{"batch", 2}, {"seq", 4}};

@@ -102,6 +102,7 @@ def onnx_seeds():
         helper.make_node("Softmax", ["a"], ["t"], name="s"), helper.make_node("Neg", ["t"], ["b"], name="n")],
         [helper.make_opsetid("", 20)])
     put("onnx", "function.onnx", model([("F", "x", "y", {})], X, functions=[function]))
+    put("onnx", "varint.onnx", b"\x08" + b"\x80" * 11 + b"\x00")  # longer than 64 bits
 
 
 PLANS = {
@@ -111,6 +112,8 @@ PLANS = {
                 'axes = ["tensor"]\n[pipeline]\nmicrobatches = 2\n',
     "heads": '[mesh]\nt = 3\n[[op]]\nmatch = "*attention*"\npattern = "heads"\naxes = ["t"]\n',
     "value": '[mesh]\na = 2\nb = 2\n[[value]]\nmatch = "logits"\nsplit = { 0 = ["a"], -1 = ["b"] }\n',
+    "key": "[}esh]\n",
+    "space": "\ufdff[mesh]\n",  # not white space, which toml++ takes for granted between U+FC67 and U+FEFE
     "forms": "mesh = { x = 0x2 }\ninput = [ { match = 'input_ids', dim = -2, axes = ['x'] } ]\n# \"\"\"\n",
 }
 
@@ -128,6 +131,8 @@ def mlir_seeds():
                 plain = re.sub(r'#loc\d* = .*\n|\s*loc\((#loc\d*|"[^"]*")\)', "", text.read_text())
                 if len(plain) < 12000:
                     put("mlir", f"{name}-{text.stem}.mlir", plain.encode())
+    put("mlir", "doubled-aliases.mlir", ("#a0 = [1]\n" + "".join(f"#a{i + 1} = [#a{i}, #a{i}]\n" for i in range(100))
+                                         + "module attributes {nn.a = #a100} {}\n").encode())
 
 
 def array_seeds():

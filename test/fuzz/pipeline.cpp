@@ -18,7 +18,7 @@ CompileOptions fuzz::optionsFor(const uint8_t *data, size_t size) {
 }
 
 void fuzz::compileAsFarAs(Phase last, const CompileOptions &options) {
-  MLIRContext &context = contextForNextInput(makeContext);
+  MLIRContext &context = stateForNextInput<MLIRContext>(makeContext);
   Compilation compilation(options, context);
   expectDiagnosed(context, [&] { return compilation.run(last); });
 }
