@@ -167,6 +167,8 @@ void saveMeasurements(const CommandContext &context, const Program &program, Ses
   figures.sent = measured.sent;
   figures.flops = promisedFigures(context.description, program, session.threadsPerRank()).flops;
   figures.stepSeconds = measured.medianSeconds;
+  figures.hostSeconds = measured.hostSeconds;
+  figures.outside = measured.outside;
   figures.capacity = context.description.deviceCapacity;
   if (context.options.deviceMemory)
     figures.capacity = std::min(figures.capacity.value_or(INT64_MAX), *context.options.deviceMemory);

@@ -47,7 +47,8 @@ Json memoryJson(const Figures &figures) {
     Json device = {{"peak", memory.peak}, {"capacity", figures.capacity ? Json(*figures.capacity) : Json()}};
     for (size_t i = 0; i < numCategories; ++i)
       device[categoryNames[i]] = memory.by[i];
-    list.push_back({{"rank", rank}, {"device", device}, {"host", {{"peak", 0}}}, {"nvme", {{"peak", 0}}}});
+    Json outside = rank < figures.outside.size() && figures.outside[rank] ? Json(*figures.outside[rank]) : Json();
+    list.push_back({{"rank", rank}, {"device", device}, {"outside", outside}, {"host", {{"peak", 0}}}, {"nvme", {{"peak", 0}}}});
   }
   return list;
 }
@@ -119,7 +120,8 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"sent", sentJson(figures.sent)},
                {"moved", {{"host_to_device", 0}, {"device_to_host", 0}, {"nvme_read", 0}, {"nvme_write", 0}}},
                {"flops", int64_t(figures.flops)},
-               {"step_seconds", figures.stepSeconds}};
+               {"step_seconds", figures.stepSeconds},
+               {"host_seconds", figures.hostSeconds ? Json(*figures.hostSeconds) : Json()}};
   return json.dump(2) + "\n";
 }
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,9 @@ struct LibrarySite {
   int64_t numScalars;
 };
 
+/// The host's end of copies: zeroed bytes.
+using HostMemory = std::unique_ptr<char, std::function<void(char *)>>;
+
 /// Used by one thread, the rank's, from its making to its end.
 class Device {
 public:
@@ -39,6 +43,10 @@ public:
   virtual void release(void *pointer, int64_t bytes) noexcept = 0;
   /// Whether the host may read and write its memory; else it copies.
   virtual bool isHost() const = 0;
+  /// Memory of the host that the device copies from and to at its best; it ends before the device.
+  virtual HostMemory allocateHost(int64_t bytes) {
+    return {new char[size_t(bytes)](), [](char *pointer) { delete[] pointer; }};
+  }
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
   virtual void upload(void *to, const void *from, int64_t bytes) = 0;
   virtual void download(void *to, const void *from, int64_t bytes) = 0;
@@ -56,6 +64,8 @@ public:
   }
   /// Returns when all work is done. Throws Error where some has failed.
   virtual void finish() = 0;
+  /// What the process has taken of the device's memory beside allocate(): code, libraries. Nothing where that cannot be told.
+  virtual std::optional<int64_t> bytesOutside() { return {}; }
   /// The threads that workspaces are sized for.
   virtual int threads() const = 0;
   /// Seconds of help that worker threads have given so far.

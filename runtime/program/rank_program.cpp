@@ -48,11 +48,14 @@ RankProgram::RankProgram(const Description &description, const Program &program,
     if (program.buffers[i].variable)
       variables[size_t(*program.buffers[i].variable)] = bufferData(int64_t(i));
   if (!device.isHost()) {
-    auto bytesOf = [&](int64_t buffer) { return buffer < 0 ? 0 : size_t(program.buffers[size_t(buffer)].bytes); };
+    auto hostEnd = [&](int64_t buffer) {
+      int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
+      return HostEnd{device.allocateHost(bytes), bytes};
+    };
     for (const ProgramInput &input : program.inputs)
-      hostInputs.emplace_back(bytesOf(input.buffer));
+      hostInputs.push_back(hostEnd(input.buffer));
     for (const ProgramOutput &output : program.outputs)
-      hostOutputs.emplace_back(bytesOf(output.buffer));
+      hostOutputs.push_back(hostEnd(output.buffer));
   }
   for (const Operation &op : program.operations) {
     try {
@@ -191,20 +194,22 @@ void RankProgram::changeVariable(size_t index, const std::function<void(void *)>
 
 void *RankProgram::inputData(size_t index) {
   void *data = bufferData(program.inputs[index].buffer);
-  return data && !device.isHost() ? hostInputs[index].data() : data;
+  return data && !device.isHost() ? hostInputs[index].memory.get() : data;
 }
 
 const void *RankProgram::outputData(size_t index) const {
   const void *data = bufferData(program.outputs[index].buffer);
-  return data && !device.isHost() ? hostOutputs[index].data() : data;
+  return data && !device.isHost() ? hostOutputs[index].memory.get() : data;
 }
 
 void RankProgram::step() {
+  double begin = traceSeconds();
   for (size_t i = 0; i < hostInputs.size(); ++i)
-    device.startUpload(bufferData(program.inputs[i].buffer), hostInputs[i].data(), int64_t(hostInputs[i].size()));
+    device.startUpload(bufferData(program.inputs[i].buffer), hostInputs[i].memory.get(), hostInputs[i].bytes);
   runOrRepeat();
   for (size_t i = 0; i < hostOutputs.size(); ++i)
-    device.startDownload(hostOutputs[i].data(), bufferData(program.outputs[i].buffer), int64_t(hostOutputs[i].size()));
+    device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer), hostOutputs[i].bytes);
+  handedOver = traceSeconds() - begin;
   device.finish();
 }
 

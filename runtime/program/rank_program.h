@@ -38,6 +38,8 @@ public:
   void loadVariables(const Weights &weights);
   /// Runs the operations once.
   void step();
+  /// The part of the last step in which the host did not wait for the device.
+  double hostSeconds() const { return handedOver; }
   /// Records what every operation does when; null stops it.
   void setTrace(TraceRecorder *recorder) { trace = recorder; }
   /// Adds up where the time of steps goes; null stops it.
@@ -67,12 +69,17 @@ private:
   char *workspace = nullptr;
   std::vector<void *> variables;
   /// Where the device is not the host: inputs and outputs, and a variable on its way.
-  std::vector<std::vector<char>> hostInputs, hostOutputs;
+  struct HostEnd {
+    HostMemory memory;
+    int64_t bytes;
+  };
+  std::vector<HostEnd> hostInputs, hostOutputs;
   std::vector<char> hostVariable;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;
   int64_t steps = 0;
+  double handedOver = 0;
   Work recording;
 };
 

@@ -273,13 +273,21 @@ void Session::step() {
   double begin = traceSeconds();
   instance->step();
   seconds.push_back(traceSeconds() - begin);
+  hostSeconds.push_back(instance->hostSeconds());
   if (profile)
     profile->endStep(seconds.back());
 }
 
 void Session::resetMeasurements() {
   seconds.clear();
+  hostSeconds.clear();
   engine.resetSent();
+}
+
+static double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  size_t n = values.size();
+  return n ? (values[(n - 1) / 2] + values[n / 2]) / 2 : 0;
 }
 
 Measured Session::measured() {
@@ -287,6 +295,8 @@ Measured Session::measured() {
   MemoryFigures figures = memory->figures();
   mine["peak"] = figures.peak;
   mine["by"] = figures.by;
+  if (std::optional<int64_t> outside = device->bytesOutside())
+    mine["outside"] = *outside;
   for (const auto &[axes, kinds] : engine.sent())
     for (const auto &[kind, sent] : kinds)
       mine["sent"][axes][kind] = {sent.count, sent.bytes};
@@ -295,6 +305,7 @@ Measured Session::measured() {
   for (const std::string &text : engine.exchange(mine.dump())) {
     nlohmann::json theirs = nlohmann::json::parse(text);
     result.memory.push_back({theirs["peak"].get<int64_t>(), theirs["by"].get<std::array<int64_t, numCategories>>()});
+    result.outside.push_back(theirs.contains("outside") ? std::optional(theirs["outside"].get<int64_t>()) : std::nullopt);
     for (const auto &[axes, kinds] : theirs["sent"].items())
       for (const auto &[kind, sent] : kinds.items()) {
         sums[axes][kind].first += sent[0].get<double>();
@@ -305,10 +316,8 @@ Measured Session::measured() {
   for (const auto &[axes, kinds] : sums)
     for (const auto &[kind, sum] : kinds)
       result.sent[axes][kind] = {std::llround(sum.first / share), std::llround(sum.second / share)};
-  std::vector<double> sorted = seconds;
-  std::sort(sorted.begin(), sorted.end());
-  if (size_t n = sorted.size())
-    result.medianSeconds = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+  result.medianSeconds = median(seconds);
+  result.hostSeconds = median(hostSeconds);
   return result;
 }
 

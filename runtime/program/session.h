@@ -35,6 +35,10 @@ struct Measured {
   /// Per step, mean over ranks, rounded to the nearest integer.
   SentTable sent;
   double medianSeconds = 0;
+  /// The part of it in which the host did not wait for the device, median too.
+  double hostSeconds = 0;
+  /// Of each rank: what its process takes of the device beside the program's memory, where that can be told.
+  std::vector<std::optional<int64_t>> outside;
 };
 
 /// Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of them (AgreedError).
@@ -108,7 +112,7 @@ private:
   std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;
   double origin = 0;
-  std::vector<double> seconds;
+  std::vector<double> seconds, hostSeconds;
 };
 
 } // namespace tessera::rt

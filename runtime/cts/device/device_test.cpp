@@ -7,12 +7,18 @@
 #include "runtime/device/cuda/product_shape.h"
 #include "runtime/device/cuda/stream.h"
 
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <dlfcn.h>
+#include <filesystem>
+#include <fstream>
 #include <gtest/gtest.h>
 #include <random>
 #include <set>
+#include <unistd.h>
 
 using namespace tessera::rt;
 using nlohmann::json;
@@ -124,6 +130,19 @@ json with(json attrs, const json &more) {
   return attrs;
 }
 
+/// The three functions of a convolution; `counts`: elements of the input, the weights and the output.
+void addConvolutions(std::vector<Case> &all, json attrs, const std::array<int64_t, 3> &counts) {
+  attrs["workspace"] = workspaceBytes;
+  BufferSpec x = floats(counts[0]), w = floats(counts[1]), y = floats(counts[2]), scratch = bytes(workspaceBytes);
+  BufferSpec bias = floats(attrs["out_channels"].get<int64_t>());
+  json biased = with(attrs, {{"bias", true}});
+  all.push_back({"conv_forward", attrs, {x, w, y, scratch}});
+  all.push_back({"conv_forward", biased, {x, w, y, bias, scratch}});
+  all.push_back({"conv_backward_data", attrs, {w, y, x, scratch}});
+  all.push_back({"conv_backward_weights", attrs, {x, y, w, scratch}});
+  all.push_back({"conv_backward_weights", biased, {x, y, w, bias, scratch}});
+}
+
 std::vector<Case> cases() {
   BufferSpec scratch = bytes(workspaceBytes);
   std::vector<Case> all = {
@@ -182,6 +201,13 @@ std::vector<Case> cases() {
       all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, bias, false), {35, 39, 3, 0}});
       all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, bias, true), {35, 39, 3, 0}, 2e-5});
     }
+  // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
+  addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
+  addConvolutions(all, {{"batch", 2}, {"in_channels", 4}, {"out_channels", 6}, {"groups", 2}, {"in", {10, 8}}, {"out", {4, 3}}, {"kernel", {3, 2}}, {"strides", {2, 3}}, {"dilations", {2, 1}}, {"pads", {1, 0}}},
+                  {2 * 4 * 80, 6 * 2 * 6, 2 * 6 * 12});
+  addConvolutions(all, {{"batch", 1}, {"in_channels", 3}, {"out_channels", 2}, {"in", {6, 6}}, {"out", {6, 6}}, {"kernel", {2, 2}}, {"pads", {1, 0}}}, {3 * 36, 2 * 12, 2 * 36});
+  addConvolutions(all, {{"batch", 2}, {"in_channels", 5}, {"out_channels", 5}, {"groups", 5}, {"in", {7, 7}}, {"out", {7, 7}}, {"kernel", {5, 5}}, {"pads", {2, 2}}}, {2 * 5 * 49, 125, 2 * 5 * 49});
+  addConvolutions(all, {{"batch", 2}, {"in_channels", 3}, {"out_channels", 4}, {"in", {40}}, {"out", {19}}, {"kernel", {4}}, {"strides", {2}}}, {240, 48, 152});
   return all;
 }
 
@@ -214,24 +240,75 @@ TEST_P(Library, GpuAgreesWithCpu) {
   HostDevice cpu = host();
   auto wanted = runOn(cpu, c), got = runOn(*gpu(), c);
   expectEqual(c, got, wanted);
-  if (c.function != "gemm")
+  bool convolution = c.function.starts_with("conv_");
+  if (c.function != "gemm" && !convolution)
     return;
-  EXPECT_TRUE(gpu()->blas());
-  // Without cuBLASLt our own kernel does it.
-  ::setenv("TESSERA_CUBLASLT", "off", 1);
+  EXPECT_TRUE(convolution ? gpu()->dnn() : gpu()->blas());
+  // Without the library our own kernel does it.
+  const char *variable = convolution ? "TESSERA_CUDNN" : "TESSERA_CUBLASLT";
+  ::setenv(variable, "off", 1);
   got = runOn(*gpu(), c);
-  ::unsetenv("TESSERA_CUBLASLT");
+  ::unsetenv(variable);
   expectEqual(c, got, wanted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, Library, testing::ValuesIn(cases()));
 
-TEST(Library, EveryFunctionIsTriedButConvolutions) {
+TEST(Library, EveryFunctionIsTried) {
   std::set<std::string, std::less<>> tried;
   for (const Case &c : cases())
     tried.insert(c.function);
   for (std::string_view name : cpu::libraryFunctions())
-    EXPECT_EQ(tried.count(name), name.substr(0, 5) == "conv_" ? 0u : 1u) << name;
+    EXPECT_EQ(tried.count(name), 1u) << name;
+}
+
+TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {
+  std::string folder = testing::TempDir() + "tessera-tuned-" + std::to_string(::getpid());
+  Case c{"gemm", gemm(30, 20, 10), {floats(300), floats(200), floats(600), bytes(workspaceBytes)}};
+  ASSERT_TRUE(gpu()->blas());
+  auto slowProducts = reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), "tsr_check_slow_products"));
+  if (!slowProducts)
+    GTEST_SKIP() << "only with the checking library";
+  /// How often the heuristics' first guess, the slow one, is taken.
+  auto slowOnes = [&] {
+    int before = slowProducts();
+    runOn(*gpu(), c);
+    return slowProducts() - before;
+  };
+  auto kept = [&] {
+    std::string text;
+    for (const auto &entry : std::filesystem::directory_iterator(folder))
+      if (entry.path().filename() == "cublaslt-Checking_GPU-130000") {
+        std::ifstream in(entry.path());
+        std::getline(in, text, '\0');
+      }
+    return text;
+  };
+  ::setenv("TESSERA_CACHE", folder.c_str(), 1);
+  EXPECT_EQ(slowOnes(), 1);
+  EXPECT_FALSE(std::filesystem::exists(folder)) << "nobody has asked for it";
+  ::setenv("TESSERA_CHECK_SLOW", "100", 1);
+  ::setenv("TESSERA_CUBLASLT", "tune", 1);
+  EXPECT_EQ(slowOnes(), 4) << "it is measured, and not taken";
+  EXPECT_EQ(slowOnes(), 0) << "it is known";
+  ::unsetenv("TESSERA_CUBLASLT");
+  std::string first = kept();
+  EXPECT_EQ(std::ranges::count(first, '\n'), 1);
+  EXPECT_EQ(slowOnes(), 0) << "the choice is read";
+  // What is no choice is passed over: other letters, a part of a line, another algorithm's bytes.
+  std::string path = folder + "/cublaslt-Checking_GPU-130000", product = first.substr(0, first.find('\t'));
+  for (const std::string &text : {std::string("\n\0\xff", 3), first.substr(0, first.size() - 9), product + "\t" + std::string(128, 'f') + "\n", product + "\t\n"}) {
+    std::ofstream(path) << text;
+    EXPECT_EQ(slowOnes(), 1) << text;
+  }
+  // And is replaced when there is tuning.
+  ::setenv("TESSERA_CUBLASLT", "tune", 1);
+  EXPECT_EQ(slowOnes(), 4);
+  ::unsetenv("TESSERA_CUBLASLT");
+  EXPECT_NE(kept().find(first), std::string::npos);
+  ::unsetenv("TESSERA_CHECK_SLOW");
+  ::unsetenv("TESSERA_CACHE");
+  std::filesystem::remove_all(folder);
 }
 
 std::string messageOf(const std::function<void()> &body) {
@@ -272,7 +349,7 @@ TEST(Cuda, WhatAGpuCannotDoIsSaid) {
   auto prepare = [&](const char *function, json attrs) {
     return messageOf([&] { device->prepareCall({function, std::move(attrs), {}, {}, 0}); });
   };
-  EXPECT_NE(prepare("conv_forward", {}).find("no kernel for GPUs yet"), std::string::npos);
+  EXPECT_NE(prepare("convolute", {}).find("'convolute' has no kernel for GPUs"), std::string::npos);
   EXPECT_NE(prepare("attention_forward", attention(3, 3, 1, 300, false, false)).find("head sizes from 1 to 256"), std::string::npos);
   EXPECT_NE(messageOf([&] { device->prepareKernel({"nothing", {}, 0, 1, 1}); }).find("no kernel 'nothing'"), std::string::npos);
 }

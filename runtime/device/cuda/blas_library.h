@@ -46,6 +46,9 @@ enum EpilogueKind : uint32_t { Plain = 1, Relu = 2, Bias = 4, Gelu = 32 };
   TSR_BLAS_FUNCTION(chooseAlgorithm, "cublasLtMatmulAlgoGetHeuristic",                                                 \
                     (Handle handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, Handle preference,      \
                      int wanted, Heuristic *found, int *count))                                                        \
+  TSR_BLAS_FUNCTION(checkAlgorithm, "cublasLtMatmulAlgoCheck",                                                         \
+                    (Handle handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d,                         \
+                     const Algorithm *algorithm, Heuristic *result))                                                   \
   TSR_BLAS_FUNCTION(multiply, "cublasLtMatmul",                                                                        \
                     (Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, \
                      Handle bLayout, const void *beta, const void *c, Handle cLayout, void *d, Handle dLayout,         \
@@ -55,6 +58,7 @@ struct Library {
 #define TSR_BLAS_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;
   TSR_BLAS_FUNCTIONS(TSR_BLAS_MEMBER)
 #undef TSR_BLAS_MEMBER
+  size_t version = 0;
 
   /// Loads libcublasLt.so, 13 or 12, once per process. Null where there is none, which is said once, or where TESSERA_CUBLASLT is `off`.
   static const Library *get();

@@ -45,5 +45,9 @@ struct Call {
 
 /// In gemm.cpp.
 Work prepareGemm(Call &c);
+/// In conv.cpp.
+Work prepareConvForward(Call &c);
+Work prepareConvBackwardData(Call &c);
+Work prepareConvBackwardWeights(Call &c);
 
 } // namespace tessera::rt::cuda

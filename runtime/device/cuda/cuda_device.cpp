@@ -2,11 +2,13 @@
 #include "runtime/device/cuda/cuda_device.h"
 
 #include "runtime/device/cuda/blas_library.h"
+#include "runtime/device/cuda/dnn_library.h"
 #include "runtime/device/cuda/library.h"
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
 
@@ -34,6 +36,8 @@ CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const 
   driver.check(driver.contextRetain(&context, number), "starting GPU " + std::to_string(number));
   driver.check(driver.contextSetCurrent(context), "starting GPU " + std::to_string(number));
   driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream");
+  size_t total = 0;
+  driver.check(driver.memoryInfo(&freeAtStart, &total), "asking for the GPU's free memory");
 }
 
 CudaDevice::~CudaDevice() {
@@ -44,6 +48,8 @@ CudaDevice::~CudaDevice() {
   }
   if (blasHandle)
     blas::Library::get()->destroy(blasHandle);
+  if (dnnHandle)
+    dnn::Library::get()->destroy(dnnHandle);
   for (auto &[text, module] : modules)
     driver.moduleUnload(module);
   if (context)
@@ -59,14 +65,30 @@ void *CudaDevice::allocate(int64_t bytes) {
   DevicePointer pointer = 0;
   driver.check(driver.allocate(&pointer, std::max<size_t>(size_t(bytes), 1)),
                "allocating " + std::to_string(bytes) + " bytes of device memory");
+  allocated += bytes;
   auto *result = reinterpret_cast<void *>(pointer);
   clear(result, bytes);
   return result;
 }
 
-void CudaDevice::release(void *pointer, int64_t) noexcept {
+void CudaDevice::release(void *pointer, int64_t bytes) noexcept {
   driver.streamSynchronize(stream);
   driver.release(reinterpret_cast<DevicePointer>(pointer));
+  allocated -= bytes;
+}
+
+std::optional<int64_t> CudaDevice::bytesOutside() {
+  size_t free = 0, total = 0;
+  driver.check(driver.memoryInfo(&free, &total), "asking for the GPU's free memory");
+  return std::max<int64_t>(0, int64_t(freeAtStart) - int64_t(free) - allocated);
+}
+
+HostMemory CudaDevice::allocateHost(int64_t bytes) {
+  void *pointer = nullptr;
+  auto size = std::max<size_t>(size_t(bytes), 1);
+  driver.check(driver.allocateHost(&pointer, size, 0), "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
+  std::memset(pointer, 0, size);
+  return {static_cast<char *>(pointer), [&driver = driver](char *memory) { driver.releaseHost(memory); }};
 }
 
 void CudaDevice::clear(void *pointer, int64_t bytes) {
@@ -188,6 +210,29 @@ Handle CudaDevice::blas() {
     blas::sayWithout("it does not start, status " + std::to_string(status));
   }
   return blasHandle;
+}
+
+const TunedChoices &CudaDevice::tunedProducts() {
+  if (!tuned) {
+    char name[256] = {};
+    driver.check(driver.deviceName(name, sizeof name - 1, number), "asking a GPU for its name");
+    tuned.emplace(name + std::string("-") + std::to_string(blas::Library::get()->version));
+  }
+  return *tuned;
+}
+
+Handle CudaDevice::dnn() {
+  const dnn::Library *library = dnnSought ? nullptr : dnn::Library::get();
+  dnnSought = true;
+  if (!library)
+    return dnnHandle;
+  if (dnn::Status status = library->create(&dnnHandle)) {
+    dnnHandle = nullptr;
+    dnn::sayWithout("it does not start, status " + std::to_string(status));
+  } else {
+    dnn::Library::check(library->setStream(dnnHandle, stream), "taking a stream");
+  }
+  return dnnHandle;
 }
 
 Work CudaDevice::prepareCall(const LibrarySite &site) { return cuda::prepareCall(*this, site); }

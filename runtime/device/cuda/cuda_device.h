@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/tuning.h"
 #include "runtime/device/device.h"
 
 #include <map>
@@ -27,6 +28,8 @@ public:
   void *allocate(int64_t bytes) override;
   void release(void *pointer, int64_t bytes) noexcept override;
   bool isHost() const override { return false; }
+  /// Pinned: the GPU copies while the host goes on.
+  HostMemory allocateHost(int64_t bytes) override;
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
   void startUpload(void *to, const void *from, int64_t bytes) override;
@@ -37,6 +40,8 @@ public:
   Work record(const std::function<void()> &body) override;
   /// Calls the watch, where there is one, while it waits.
   void finish() override;
+  /// Since the context was made; what other processes have taken or given meanwhile is in it.
+  std::optional<int64_t> bytesOutside() override;
   int threads() const override { return workspaceThreads; }
 
   /// A function of the runtime's own PTX.
@@ -50,6 +55,10 @@ public:
   Handle computeStream() const { return stream; }
   /// This GPU's handle of cuBLASLt; null where there is none (blas_library.h), which is said.
   Handle blas();
+  /// The fastest algorithms for products on GPUs of this kind, where there is cuBLASLt.
+  const TunedChoices &tunedProducts();
+  /// This GPU's handle of cuDNN, on the stream of the work that is prepared here; null where there is none (dnn_library.h), which is said.
+  Handle dnn();
   /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
   using Watch = std::function<void(double seconds)>;
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
@@ -62,10 +71,13 @@ private:
   const int workspaceThreads;
   int number = 0;
   Handle context = nullptr, stream = nullptr;
+  size_t freeAtStart = 0;
+  int64_t allocated = 0;
   std::map<std::string, Handle> modules;
   Watch watch;
-  bool blasSought = false;
-  Handle blasHandle = nullptr;
+  bool blasSought = false, dnnSought = false;
+  Handle blasHandle = nullptr, dnnHandle = nullptr;
+  std::optional<TunedChoices> tuned;
 };
 
 } // namespace tessera::rt::cuda

@@ -22,12 +22,15 @@ using Handle = void *; ///< context, module, function, stream, event
   TSR_CUDA_FUNCTION(deviceCount, "cuDeviceGetCount", (int *count))                                                     \
   TSR_CUDA_FUNCTION(deviceGet, "cuDeviceGet", (int *device, int number))                                               \
   TSR_CUDA_FUNCTION(deviceAttribute, "cuDeviceGetAttribute", (int *value, int attribute, int device))                  \
+  TSR_CUDA_FUNCTION(deviceName, "cuDeviceGetName", (char *name, int length, int device))                               \
   TSR_CUDA_FUNCTION(contextRetain, "cuDevicePrimaryCtxRetain", (Handle *context, int device))                          \
   TSR_CUDA_FUNCTION(contextRelease, "cuDevicePrimaryCtxRelease_v2", (int device))                                      \
   TSR_CUDA_FUNCTION(contextSetCurrent, "cuCtxSetCurrent", (Handle context))                                            \
   TSR_CUDA_FUNCTION(memoryInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))                                      \
   TSR_CUDA_FUNCTION(allocate, "cuMemAlloc_v2", (DevicePointer *pointer, size_t bytes))                                 \
   TSR_CUDA_FUNCTION(release, "cuMemFree_v2", (DevicePointer pointer))                                                  \
+  TSR_CUDA_FUNCTION(allocateHost, "cuMemHostAlloc", (void **pointer, size_t bytes, unsigned flags))                    \
+  TSR_CUDA_FUNCTION(releaseHost, "cuMemFreeHost", (void *pointer))                                                     \
   TSR_CUDA_FUNCTION(set, "cuMemsetD8Async", (DevicePointer to, unsigned char value, size_t count, Handle stream))      \
   TSR_CUDA_FUNCTION(upload, "cuMemcpyHtoDAsync_v2", (DevicePointer to, const void *from, size_t bytes, Handle stream)) \
   TSR_CUDA_FUNCTION(download, "cuMemcpyDtoHAsync_v2", (void *to, DevicePointer from, size_t bytes, Handle stream))     \

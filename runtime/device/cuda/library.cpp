@@ -310,6 +310,9 @@ constexpr Entry entries[] = {
     {"adamw", [](Call &c) { return prepareUpdate(c, Update::AdamW); }},
     {"attention_backward", prepareAttentionBackward},
     {"attention_forward", prepareAttentionForward},
+    {"conv_backward_data", prepareConvBackwardData},
+    {"conv_backward_weights", prepareConvBackwardWeights},
+    {"conv_forward", prepareConvForward},
     {"copy_box", prepareCopyBox},
     {"cross_entropy_backward", [](Call &c) { return prepareLoss(c, "tsr_cross_entropy_backward", 2); }},
     {"fill", prepareFill},
@@ -335,7 +338,7 @@ Work prepareCall(CudaDevice &device, const LibrarySite &site) {
   for (const Entry &entry : entries)
     if (entry.name == site.function)
       return entry.prepare(call);
-  throw Error("the library function '", site.function, "' has no kernel for GPUs yet; compile the program with --target cpu");
+  throw Error("the library function '", site.function, "' has no kernel for GPUs; compile the program with --target cpu");
 }
 
 } // namespace tessera::rt::cuda

@@ -5,6 +5,8 @@
 #include "runtime/device/cuda/product_shape.h"
 
 #include <algorithm>
+#include <chrono>
+#include <sstream>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -34,7 +36,6 @@ public:
 
   /// Whether cuBLASLt has an algorithm.
   bool prepare() {
-    uint32_t epilogue = blas::Plain;
     bool last = shape.terms == 1;
     // A bias runs along the columns of C; what cuBLASLt lacks our own kernel does afterwards.
     fused = last && (!g.bias || !shape.inOrder) && (g.activation == 0 || g.activation == 1 || g.activation == 3) && !g.residual;
@@ -102,12 +103,64 @@ private:
     set(library.setPreference, preference, blas::AlignmentB, alignments[shape.inOrder ? 1 : 0]);
     set(library.setPreference, preference, blas::AlignmentC, alignments[2]);
     set(library.setPreference, preference, blas::AlignmentD, alignments[2]);
-    blas::Heuristic found{};
+    std::string text = description(alignments);
+    auto check = [&](const blas::Algorithm &candidate) { return isUsable(candidate); };
+    auto measure = [&]() -> std::optional<blas::Algorithm> {
+      std::vector<blas::Algorithm> candidates = offered(preference, 8);
+      return candidates.empty() ? std::nullopt : std::optional(fastest(candidates));
+    };
+    std::optional<blas::Algorithm> found = isTuning() ? device.tunedProducts().findOrMeasure(text, check, measure) : device.tunedProducts().find(text, check);
+    if (!found)
+      if (std::vector<blas::Algorithm> candidates = offered(preference, 1); !candidates.empty())
+        found = candidates.front();
+    algorithm = found.value_or(algorithm);
+    return found.has_value();
+  }
+  /// What its heuristics offer, the best guess first.
+  std::vector<blas::Algorithm> offered(const Described &preference, int wanted) const {
+    std::vector<blas::Heuristic> found(size_t(wanted), blas::Heuristic{});
     int count = 0;
     blas::Status status = library.chooseAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle, result.handle,
-                                                  preference.handle, 1, &found, &count);
-    algorithm = found.algorithm;
-    return status == 0 && count == 1 && found.state == 0;
+                                                  preference.handle, wanted, found.data(), &count);
+    std::vector<blas::Algorithm> algorithms;
+    for (int i = 0; i < count && status == 0; ++i)
+      if (found[size_t(i)].state == 0)
+        algorithms.push_back(found[size_t(i)].algorithm);
+    return algorithms;
+  }
+  bool isUsable(const blas::Algorithm &candidate) const {
+    blas::Heuristic found{};
+    return library.checkAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle, result.handle, &candidate, &found) == 0 &&
+           found.state == 0 && found.workspaceBytes <= size_t(workspace.bytes);
+  }
+  /// Runs each, when the program's memory holds nothing yet, and stops the time.
+  blas::Algorithm fastest(const std::vector<blas::Algorithm> &candidates) {
+    double least = 0;
+    blas::Algorithm best = candidates.front();
+    for (const blas::Algorithm &candidate : candidates) {
+      algorithm = candidate;
+      run();
+      device.finish();
+      auto begin = std::chrono::steady_clock::now();
+      for (int i = 0; i < 3; ++i)
+        run();
+      device.finish();
+      double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+      if (least == 0 || seconds < least) {
+        least = seconds;
+        best = candidate;
+      }
+    }
+    return best;
+  }
+  /// Everything that an algorithm is chosen by.
+  std::string description(const uint32_t (&alignments)[3]) const {
+    std::ostringstream text;
+    for (const BlasMatrix &matrix : {shape.first, shape.second, shape.result})
+      text << matrix.rows << 'x' << matrix.columns << '/' << matrix.leading << (matrix.transposed ? "t " : " ");
+    text << shape.count << " of " << firstStride() << ' ' << secondStride() << ' ' << shape.stride[2] << " e" << epilogue << " a" << alignments[0] << ' '
+         << alignments[1] << ' ' << alignments[2] << " w" << workspace.bytes;
+    return text.str();
   }
 
   CudaDevice &device;
@@ -116,6 +169,7 @@ private:
   const BlasProduct shape;
   const ProductWorkspace workspace;
   bool fused = false;
+  uint32_t epilogue = blas::Plain;
   Described descriptor, first, second, result;
   blas::Algorithm algorithm{};
 };

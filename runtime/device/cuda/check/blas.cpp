@@ -7,9 +7,13 @@
 #include "runtime/device/cuda/check/machine.h"
 
 #include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <map>
+#include <thread>
 #include <vector>
 
 using namespace tessera::rt::cuda;
@@ -42,14 +46,16 @@ Status refuse(const std::string &what) {
   return invalidValue;
 }
 
-/// What an algorithm remembers of what it was chosen for.
+/// What an algorithm remembers of what it was chosen for. The heuristics' first guess is a slow one.
 struct Chosen {
   uint32_t magic, alignment[4];
   uint64_t workspace;
+  uint32_t slow;
 };
 static_assert(sizeof(Chosen) <= sizeof(Algorithm));
 constexpr uint32_t magic = 0xb1a5;
 constexpr uint64_t workspaceNeeded = 4096;
+std::atomic<int> slowProducts = 0;
 
 Status set(Handle handle, int attribute, const void *value, size_t bytes, std::initializer_list<std::pair<int, size_t>> known) {
   for (auto [number, size] : known)
@@ -93,6 +99,9 @@ float finished(uint32_t epilogue, const float *bias, uint64_t row, float value) 
 } // namespace
 
 extern "C" {
+
+/// For tests: how often the heuristics' first guess was taken. TESSERA_CHECK_SLOW says how many milliseconds it takes.
+int tsr_check_slow_products() { return slowProducts; }
 
 size_t cublasLtGetVersion() { return 130000; }
 Status cublasLtCreate(Handle *handle) {
@@ -138,16 +147,26 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handl
   *count = 0;
   if (Status status = checkShapes(descriptor, a, b, c, d))
     return status;
-  Chosen chosen{magic, {}, std::min<uint64_t>(workspaceNeeded, uint64_t(of(preference).at(MostWorkspace)))};
+  Chosen chosen{magic, {}, std::min<uint64_t>(workspaceNeeded, uint64_t(of(preference).at(MostWorkspace))), 1};
   for (int i = 0; i < 4; ++i)
     chosen.alignment[i] = uint32_t(of(preference).at(AlignmentA + i, 256));
   if (wanted < 1)
     return refuse("no algorithm is wanted");
-  *found = {};
-  std::memcpy(&found->algorithm, &chosen, sizeof chosen);
-  found->workspaceBytes = chosen.workspace;
-  *count = 1;
+  for (*count = 0; *count < std::min(wanted, 2); ++*count, chosen.slow = 0) {
+    found[*count] = {};
+    std::memcpy(&found[*count].algorithm, &chosen, sizeof chosen);
+    found[*count].workspaceBytes = chosen.workspace;
+  }
   return success;
+}
+
+Status cublasLtMatmulAlgoCheck(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, const Algorithm *algorithm, Heuristic *result) {
+  Chosen chosen;
+  std::memcpy(&chosen, algorithm, sizeof chosen);
+  *result = {};
+  result->workspaceBytes = chosen.workspace;
+  // What no heuristics have made is refused without a word, as files may hold anything.
+  return chosen.magic == magic ? checkShapes(descriptor, a, b, c, d) : notSupported;
 }
 
 Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, Handle bLayout,
@@ -181,6 +200,9 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
   auto *pc = static_cast<const float *>(c);
   auto *pd = static_cast<float *>(d);
   auto work = [=] {
+    slowProducts += chosen.slow;
+    if (const char *slow = std::getenv("TESSERA_CHECK_SLOW"); slow && chosen.slow)
+      std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
     // An algorithm leaves something in its workspace.
     if (chosen.workspace)
       std::memset(workspace, 0x7f, chosen.workspace);

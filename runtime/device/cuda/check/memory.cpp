@@ -91,6 +91,10 @@ Status cuDeviceGet(int *device, int number) {
   *device = number;
   return number >= 0 && size_t(number) < setting("TESSERA_CHECK_GPUS", 1) ? success : invalidValue;
 }
+Status cuDeviceGetName(char *name, int length, int) {
+  std::snprintf(name, size_t(length), "Checking GPU");
+  return success;
+}
 Status cuDeviceGetAttribute(int *value, int attribute, int) {
   int capability = int(setting("TESSERA_CHECK_CAPABILITY", 90));
   *value = attribute == attributeMajor ? capability / 10 : attribute == attributeMinor ? capability % 10 : 0;
@@ -133,6 +137,19 @@ Status cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
   *pointer = reinterpret_cast<DevicePointer>(base);
   std::lock_guard all(memory().mutex);
   memory().allocations[*pointer] = {bytes, mapped, &context, true};
+  return success;
+}
+Status cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
+  NEEDS_CONTEXT
+  *pointer = std::malloc(bytes);
+  return bytes == 0 ? invalidValue : *pointer ? success : outOfMemory;
+}
+Status cuMemFreeHost(void *pointer) {
+  NEEDS_CONTEXT
+  for (Stream &stream : context.streams)
+    if (!stream.work.empty())
+      return fail(invalidValue, "pinned memory of the host is freed while work is under way that may copy to it");
+  std::free(pointer);
   return success;
 }
 Status cuMemFree_v2(DevicePointer pointer) {

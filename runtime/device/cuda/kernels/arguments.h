@@ -19,6 +19,13 @@ struct GemmArguments {
 };
 constexpr int64_t gemmTile = 64, gemmThreads = 256;
 
+/// A convolution of images [batch, groups, cig, h, w], and its gradients. One block for each 64 x 64 tile of `out`, of an item of it.
+struct ConvArguments {
+  const float *input, *weights, *bias, *dy;
+  float *out;
+  int64_t batch, groups, cig, cog, h, w, oh, ow, kh, kw, strideH, strideW, padH, padW, dilationH, dilationW;
+};
+
 /// One warp for each row of q (forward, the gradient of q), or of k (the gradients of k and v).
 struct AttentionArguments {
   const float *q, *k, *v, *bias, *o, *dO;
