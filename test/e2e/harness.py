@@ -5,6 +5,7 @@ import json
 import os
 import pathlib
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -151,16 +152,18 @@ class Program:
         extra = ("--program", program) if program else ()
         return json.loads(checked(self.path, "info", "--json", *extra).stdout)
 
-    def infer(self, folder, inputs, *options, mpi=False):
-        """Runs on arrays by name; returns the outputs by name."""
+    def infer_arguments(self, folder, inputs, *options):
         folder.mkdir(parents=True, exist_ok=True)
         given = []
         for name, array in inputs.items():
             np.save(folder / f"{name}.npy", array)
             given += ["--input", f"{name}={folder / name}.npy"]
-        out = folder / "out"
-        checked(*self.command("infer", *given, "--output", out, *options, mpi=mpi))
-        return {p.stem: np.load(p) for p in out.glob("*.npy")}
+        return ("infer", *given, "--output", folder / "out", *options)
+
+    def infer(self, folder, inputs, *options, mpi=False):
+        """Runs on arrays by name; returns the outputs by name."""
+        checked(*self.command(*self.infer_arguments(folder, inputs, *options), mpi=mpi))
+        return {p.stem: np.load(p) for p in (folder / "out").glob("*.npy")}
 
     def train_arguments(self, folder, data, steps, *options):
         folder.mkdir(parents=True, exist_ok=True)
@@ -252,6 +255,20 @@ def assert_outputs_close(ours, theirs):
         bound = 2e-5 + 1e-5 * np.abs(expected).max()
         worst = np.abs(got.astype(np.float64) - expected).max()
         assert worst <= bound, f"{name}: off by {worst:.3g}, at most {bound:.3g} is allowed"
+
+
+def ptxas():
+    """NVIDIA's assembler, or None."""
+    return shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
+
+
+def assemble(text, chip):
+    """Assembles a file of PTX for a chip; kernel -> (registers, bytes spilled)."""
+    said = checked(ptxas(), f"-arch={chip}", "-v", text, "-o", "/dev/null").stderr
+    pattern = r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers"
+    kernels = {name: (int(registers), int(stores) + int(loads)) for name, stores, loads, registers in re.findall(pattern, said, re.DOTALL)}
+    assert kernels and len(kernels) == said.count("Compiling entry function"), said
+    return kernels
 
 
 def assert_error(result, *words, status=1, notes=""):

@@ -2,7 +2,6 @@
 import ctypes
 import json
 import os
-import shutil
 import subprocess
 import time
 
@@ -10,57 +9,13 @@ import numpy as np
 import pytest
 
 import harness as h
+from gpu import CHECK, STEPS, environment, gpu_program, losses, train_on_cpu, train_on_gpu
 
-CHECK = h.BUILD / "lib" / "check"
-STEPS = 3  # the first runs operation by operation, the second is recorded, the third repeats it
-
-
-def losses(entries):
-    return np.array([entry["loss"] for entry in entries])
-
-
-def environment(twins, **settings):
-    return {**os.environ, "LD_LIBRARY_PATH": str(CHECK), "TESSERA_CHECK_TWINS": str(twins), **settings}
-
-
-def gpu_program(program, variant, options):
-    """The model for CUDA, with the kernels' twins beside it; `run` executes its commands on the checking driver."""
-    folder = program.folder / f"cuda-{variant}-{'-'.join(options)}"
-    path, twins = folder / "program", folder / "twins.so"
-    h.once(folder, lambda: h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, "--target", "cuda", "--host-twins", twins,
-                                     *options))
-
-    def run(*arguments, **settings):
-        return h.run(path, *arguments, env=environment(twins, **settings), timeout=600)
-    return path, run
-
-
-def train_on_gpu(program, variant, folder, options, *arguments, **settings):
-    path, run = gpu_program(program, variant, options)
-    data = h.training_data(variant, [*h.input_names(variant), "labels"])
-    given = h.Program(path, 1).train_arguments(folder, data, STEPS, "--log", folder / "log.jsonl", *arguments)
-    result = run(*given, **settings)
-    assert result.returncode == 0, result.stderr[-3000:]
-    assert "checking driver" not in result.stderr
-    return [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-
-
-def train_on_cpu(program, variant, folder, options, *arguments):
-    data = h.training_data(variant, [*h.input_names(variant), "labels"])
-    return program(variant, "1", options).train(folder, data, STEPS, *arguments)
-
-
-CASES = [("mlp", "sgd"), ("mlp", "sgd-momentum")]
-
-
-@pytest.mark.parametrize("variant,optimizer", [
-    pytest.param(*case, marks=() if case in CASES else pytest.mark.whole)
-    for case in CASES + [("gpt2", "adamw"), ("bert", "adam")] + [(v, "adamw") for v in ("llama", "gpt2_fresh", "bert", "opt", "gptneox", "qwen2", "qwen3", "mistral", "phi")]])
-def test_losses_are_the_cpus(program, tmp_path, variant, optimizer):
+@pytest.mark.parametrize("optimizer", ["sgd", "sgd-momentum"])
+def test_losses_are_the_cpus(program, tmp_path, optimizer):
+    """Of a small model; test_cuda_models.py has the others."""
     options = ("--train", optimizer)
-    gpu = train_on_gpu(program, variant, tmp_path / "gpu", options)
-    cpu = train_on_cpu(program, variant, tmp_path / "cpu", options)
-    assert len(gpu) == STEPS
+    gpu, cpu = train_on_gpu(program, "mlp", tmp_path / "gpu", options), train_on_cpu(program, "mlp", tmp_path / "cpu", options)
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
 
 
@@ -97,11 +52,7 @@ def test_clipping_and_microbatches(program, tmp_path):
 def test_outputs_and_saved_weights(program, tmp_path):
     path, run = gpu_program(program, "gpt2", ("--train", "adamw"))
     inputs = h.model_inputs("gpt2", h.input_names("gpt2"))
-    given = []
-    for name, array in inputs.items():
-        np.save(tmp_path / f"{name}.npy", array)
-        given += ["--input", f"{name}={tmp_path}/{name}.npy"]
-    result = run("infer", *given, "--output", tmp_path / "out", "--stats", tmp_path / "stats.json")
+    result = run(*h.Program(path, 1).infer_arguments(tmp_path, inputs, "--stats", tmp_path / "stats.json"))
     assert result.returncode == 0, result.stderr
     expected = program("gpt2", "1", ("--train", "adamw")).infer(tmp_path / "cpu", inputs)
     for name, array in expected.items():
@@ -117,6 +68,23 @@ def test_outputs_and_saved_weights(program, tmp_path):
     from safetensors.numpy import load_file
     before, after = load_file(f"{path}.safetensors"), load_file(saved)
     assert after and all(np.array_equal(before[name], after[name]) for name in after)
+
+
+def test_convolutions_without_cudnn(program, tmp_path):
+    """Our own kernels do them, which is said once; so they do where cuDNN is switched off."""
+    path, run = gpu_program(program, "resnet", ("--train", "adamw"))
+    (tmp_path / "lib").mkdir()
+    for name in ("libcuda.so.1", "libcublasLt.so.13"):
+        (tmp_path / "lib" / name).symlink_to(CHECK / name)
+    h.checked("c++", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libcudnn.so.9")
+    inputs = h.model_inputs("resnet", h.input_names("resnet"))
+    results = [run(*h.Program(path, 1).infer_arguments(tmp_path / name, inputs), **settings) for name, settings in
+               (("own", {"LD_LIBRARY_PATH": str(tmp_path / "lib")}), ("off", {"TESSERA_CUDNN": "off"}), ("library", {}))]
+    assert [result.returncode for result in results] == [0, 0, 0], results[0].stderr
+    assert [result.stderr.count("note: convolutions are done without cuDNN") for result in results] == [1, 0, 0]
+    own, off, library = (np.load(tmp_path / name / "out" / "logits.npy") for name in ("own", "off", "library"))
+    np.testing.assert_array_equal(own, off)
+    np.testing.assert_allclose(library, own, rtol=1e-4, atol=1e-5)
 
 
 def first_step(program, **settings):
@@ -144,26 +112,13 @@ def test_kernels_without_twins_are_named(program):
     assert result.returncode == 1 and "has no twin" in result.stderr
 
 
-RANKS = {  # name: variant, options, ranks
-    "mlp dp2": ("mlp", ("--dp", "2"), 2),
-    "dp2tp2": ("gpt2", ("--dp", "2", "--tp", "2"), 4),
-    "zero3": ("gpt2", ("--dp", "2", "--zero", "3"), 2),
-    "pp2": ("gpt2", ("--pp", "2", "--pp-schedule", "1f1b", "--microbatches", "4"), 2),
-    "ring2": ("gpt2", ("--sp", "2"), 2),
-    "tp3": ("llama", ("--tp", "3"), 3),
-    "bert": ("bert", ("--dp", "2", "--tp", "2"), 4),
-    "ulysses2": ("gpt2", ("--dp", "2", "--sp", "2", "--sp-mode", "ulysses"), 4),
-}
-
-
-@pytest.mark.parametrize("name", [pytest.param(name, marks=() if name == "mlp dp2" else pytest.mark.whole) for name in RANKS])
-def test_several_ranks(program, tmp_path, name):
-    """A GPU a rank, which exchange by NCCL."""
-    variant, flags, _ = RANKS[name]
-    gpu = train_on_gpu(program, variant, tmp_path / "gpu", ("--train", "adamw", *flags), "--stats", tmp_path / "stats.json", TESSERA_CHECK_GPUS="4")
-    cpu = train_on_cpu(program, variant, tmp_path / "cpu", ("--train", "adamw"))
+def test_several_ranks(program, tmp_path):
+    """A GPU a rank, which exchange by NCCL; test_cuda_models.py has other meshes."""
+    options = ("--train", "adamw", "--dp", "2")
+    gpu = train_on_gpu(program, "mlp", tmp_path / "gpu", options, "--stats", tmp_path / "stats.json", TESSERA_CHECK_GPUS="4")
+    cpu = train_on_cpu(program, "mlp", tmp_path / "cpu", ("--train", "adamw"))
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
-    path, _ = gpu_program(program, variant, ("--train", "adamw", *flags))
+    path, _ = gpu_program(program, "mlp", options)
     assert json.loads((tmp_path / "stats.json").read_text())["sent"] == h.Program(path, 1).info("train")["sent"]
 
 
@@ -192,6 +147,21 @@ def test_processes_of_a_launcher(program, tmp_path, shared):
     cpu = train_on_cpu(program, "mlp", tmp_path / "cpu", ("--train", "adamw"))
     gpu = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+
+
+@pytest.mark.parametrize("variant,mesh", [("mlp", "dp2"), pytest.param("gpt2", "tp2", marks=pytest.mark.whole), pytest.param("llama", "tp3", marks=pytest.mark.whole)])
+def test_processes_of_mpirun(program, tmp_path, variant, mesh):
+    """NCCL's ids travel over MPI."""
+    flags, ranks = h.ALL_MESHES[mesh]
+    path, _ = gpu_program(program, variant, ("--train", "adamw", *flags))
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    given = h.Program(path, ranks).train_arguments(tmp_path, data, STEPS, "--log", tmp_path / "log.jsonl", "--stats", tmp_path / "stats.json")
+    result = h.run(*h.mpirun(ranks), path, *given, env=environment(path.parent / "twins.so", TESSERA_CHECK_GPUS=str(ranks)), timeout=600)
+    assert result.returncode == 0 and "checking driver" not in result.stderr, result.stderr
+    gpu = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    cpu = train_on_cpu(program, variant, tmp_path / "cpu", ("--train", "adamw"))
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+    assert json.loads((tmp_path / "stats.json").read_text())["sent"] == h.Program(path, 1).info("train")["sent"]
 
 
 def test_a_lost_peer_ends_the_others(program, tmp_path):
@@ -241,28 +211,9 @@ def test_targets_that_do_not_exist(tmp_path, target, words):
     h.assert_error(result, *words, status=2)
 
 
-def ptxas():
-    return shutil.which("ptxas") or shutil.which("ptxas", path="/usr/local/cuda/bin")
-
-
-@pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
-@pytest.mark.parametrize("variant", ["gpt2", pytest.param("llama", marks=pytest.mark.whole), pytest.param("bert", marks=pytest.mark.whole),
-                                     pytest.param("vit", marks=pytest.mark.whole)])
-def test_kernels_assemble_without_spills(tmp_path, variant, chip):
-    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "--train", "adamw", "--target", f"cuda:{chip}", "--to", "lower",
-              "--dump-phases", tmp_path, "-o", tmp_path / "program.json")
-    texts = sorted(tmp_path.glob("*.ptx"))
-    assert len(texts) > 5 and all(f".target {chip}" in text.read_text() for text in texts)
-    if not ptxas():
-        pytest.skip("no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled")
-    for text in texts:
-        result = h.checked(ptxas(), f"-arch={chip}", "-v", text, "-o", "/dev/null")
-        assert " 0 bytes spill stores, 0 bytes spill loads" in result.stderr, f"{text.name}: {result.stderr}"
-
-
 @pytest.mark.parametrize("chip", ["sm_80", "sm_90"])
 def test_library_assembles_without_spills(chip):
-    if not ptxas():
+    if not h.ptxas():
         pytest.skip("no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled")
-    result = h.checked(ptxas(), f"-arch={chip}", "-v", h.BUILD / "runtime" / "device" / "cuda" / "library.ptx", "-o", "/dev/null")
-    assert result.stderr.count(" 0 bytes spill stores, 0 bytes spill loads") == result.stderr.count("Compiling entry function") > 10
+    kernels = h.assemble(h.BUILD / "runtime" / "device" / "cuda" / "library.ptx", chip)
+    assert len(kernels) > 10 and [name for name, (_, spilled) in kernels.items() if spilled] == []
