@@ -1,5 +1,6 @@
 // The cost of collectives.
 #include "dialects/dist/Cost.h"
+#include "dialects/dist/Broadcast.h"
 #include "dialects/dist/Dist.h"
 
 #include <algorithm>
@@ -26,23 +27,36 @@ Traffic CostModel::collective(CollectiveKind kind, double bytes, int64_t ranks, 
   case CollectiveKind::Permute:
     // One message to one rank, however many ranks take part; some may keep their block.
     return {bytes, launch + link.alpha + link.beta * bytes};
+  case CollectiveKind::Broadcast: {
+    rt::BroadcastAlgorithm algorithm = rt::broadcastAlgorithm(ranks, bytes, link.alpha, link.beta);
+    return {share * bytes, launch + rt::broadcastSeconds(algorithm, ranks, bytes, link.alpha, link.beta)};
+  }
+  case CollectiveKind::Reduce:
+    // One rank receives from all others.
+    return {share * bytes, launch + link.alpha + link.beta * (n - 1) * bytes};
   case CollectiveKind::ReduceScatter:
   case CollectiveKind::AllToAll:
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
     break;
   }
-  double depth = 0;
-  for (int64_t reached = 1; reached < ranks; reached *= 2)
-    ++depth;
+  double depth = double(rt::collectiveRounds(ranks));
   return {share * bytes, launch + link.alpha * rounds * depth + link.beta * share * bytes};
 }
 
-Traffic CostModel::collective(CollectiveKind kind, double bytes, llvm::ArrayRef<AxisRef> axes) const {
-  Link slowest{0, 0};
+static Link slowest(const CostModel &model, llvm::ArrayRef<AxisRef> axes) {
+  Link found{0, 0};
   for (const AxisRef &axis : axes)
-    slowest = worst(slowest, link(axis.name));
-  return collective(kind, bytes, product(axes), slowest);
+    found = worst(found, model.link(axis.name));
+  return found;
+}
+
+Traffic CostModel::collective(CollectiveKind kind, double bytes, llvm::ArrayRef<AxisRef> axes) const {
+  return collective(kind, bytes, product(axes), slowest(*this, axes));
+}
+
+BroadcastCost broadcastCost(const CostModel &model, double bytes, llvm::ArrayRef<AxisRef> axes) {
+  Link link = slowest(model, axes);
+  return {rt::broadcastAlgorithm(product(axes), bytes, link.alpha, link.beta),
+          model.collective(CollectiveKind::Broadcast, bytes, axes).seconds};
 }
 
 } // namespace tessera::dist

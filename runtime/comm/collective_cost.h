@@ -54,11 +54,87 @@ inline int64_t collectiveSentBytes(const CollectiveSize &size) {
   return others * bytes;
 }
 
+/// How a broadcast travels. Direct: the root sends to everyone at once. Tree: whoever has the value sends it on, in rounds that double their number. Chain: from
+/// rank to rank in segments, so that all links work at the same time.
+enum class BroadcastAlgorithm { Direct, Tree, Chain };
+
+inline const char *broadcastName(BroadcastAlgorithm algorithm) {
+  return algorithm == BroadcastAlgorithm::Direct ? "direct" : algorithm == BroadcastAlgorithm::Tree ? "tree" : "chain";
+}
+
+/// Rounds in which a tree, or a halving, reaches n ranks.
+inline int64_t collectiveRounds(int64_t ranks) {
+  int64_t rounds = 0;
+  for (int64_t reached = 1; reached < ranks; reached *= 2)
+    ++rounds;
+  return rounds;
+}
+
 /// Messages that pass through scratch memory are cut so that those of all peers together have about this many
 /// bytes.
 constexpr int64_t collectiveStageBytes = int64_t(1) << 20;
 /// ... but not below this, since a message costs as much as some thousand bytes.
 constexpr int64_t collectiveMinSegmentBytes = int64_t(1) << 14;
+
+/// Seconds until the last of `ranks` ranks has `bytes` bytes: a message takes alpha, a byte on a link beta.
+inline double broadcastSeconds(BroadcastAlgorithm algorithm, int64_t ranks, double bytes, double alpha, double beta) {
+  if (ranks < 2)
+    return 0;
+  switch (algorithm) {
+  case BroadcastAlgorithm::Direct:
+    return alpha + double(ranks - 1) * beta * bytes;
+  case BroadcastAlgorithm::Tree:
+    return double(collectiveRounds(ranks)) * (alpha + beta * bytes);
+  case BroadcastAlgorithm::Chain:
+    break;
+  }
+  double segment = std::min(bytes, double(collectiveStageBytes));
+  double segments = bytes > segment ? bytes / segment : 1;
+  return (segments + double(ranks - 2)) * (alpha + beta * segment);
+}
+
+/// The places, counted from the root's, that a place sends a broadcast to, in order.
+inline std::vector<int64_t> broadcastReceivers(BroadcastAlgorithm algorithm, int64_t ranks, int64_t place) {
+  std::vector<int64_t> receivers;
+  switch (algorithm) {
+  case BroadcastAlgorithm::Direct:
+    for (int64_t other = 1; place == 0 && other < ranks; ++other)
+      receivers.push_back(other);
+    break;
+  case BroadcastAlgorithm::Tree:
+    // Round r takes the value from the first 2^r places to the next 2^r; who got it in an earlier round sends first.
+    for (int64_t reached = 1; reached < ranks; reached *= 2)
+      if (place < reached && place + reached < ranks)
+        receivers.push_back(place + reached);
+    break;
+  case BroadcastAlgorithm::Chain:
+    if (place + 1 < ranks)
+      receivers.push_back(place + 1);
+    break;
+  }
+  return receivers;
+}
+
+/// The place from which a place other than the root's gets a broadcast.
+inline int64_t broadcastSender(BroadcastAlgorithm algorithm, int64_t place) {
+  if (algorithm == BroadcastAlgorithm::Direct)
+    return 0;
+  if (algorithm == BroadcastAlgorithm::Chain)
+    return place - 1;
+  int64_t reached = 1;
+  while (reached * 2 <= place)
+    reached *= 2;
+  return place - reached;
+}
+
+/// The fastest one; of equals the first.
+inline BroadcastAlgorithm broadcastAlgorithm(int64_t ranks, double bytes, double alpha, double beta) {
+  BroadcastAlgorithm best = BroadcastAlgorithm::Direct;
+  for (BroadcastAlgorithm other : {BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
+    if (broadcastSeconds(other, ranks, bytes, alpha, beta) < broadcastSeconds(best, ranks, bytes, alpha, beta))
+      best = other;
+  return best;
+}
 
 /// Elements per message to each of `peers` ranks when `block` elements for each go through scratch memory.
 inline int64_t collectiveSegment(int64_t block, int64_t peers, int64_t elementBytes) {

@@ -169,27 +169,31 @@ private:
     exchange([&](int64_t i) { return cut(i); }, [&](int64_t i) { return joined(i, n); });
   }
 
-  /// A chain from the root on, in segments, so that all links work at the same time.
+  /// From place to place, counted from the root's; a chain in segments, so that all links work at the same time.
   void broadcast() {
     int64_t place = (me + n - collective.root) % n, bytes = size.bytes();
-    int previous = rankOf((me + n - 1) % n), next = rankOf((me + 1) % n);
+    bool inSegments = collective.algorithm == BroadcastAlgorithm::Chain;
+    int64_t most = inSegments ? collectiveStageBytes : bytes;
+    auto rankAt = [&](int64_t other) { return rankOf((other + collective.root) % n); };
     if (place == 0 && in != out)
       std::memcpy(out, in, bytes);
     char *data = static_cast<char *>(out);
-    auto lengthAt = [&](int64_t begin) { return std::min(collectiveStageBytes, bytes - begin); };
+    auto lengthAt = [&](int64_t begin) { return std::min(most, bytes - begin); };
+    std::vector<int64_t> receivers = broadcastReceivers(collective.algorithm, n, place);
     std::vector<Transport::Request> sends;
     Transport::Request incoming = -1;
+    int sender = place > 0 ? rankAt(broadcastSender(collective.algorithm, place)) : -1;
     if (place > 0)
-      incoming = transport.receive(previous, data, lengthAt(0));
-    for (int64_t begin = 0; begin < bytes; begin += collectiveStageBytes) {
+      incoming = transport.receive(sender, data, lengthAt(0));
+    for (int64_t begin = 0; begin < bytes; begin += most) {
       if (place > 0) {
         transport.wait(incoming);
-        int64_t following = begin + collectiveStageBytes;
+        int64_t following = begin + most;
         if (following < bytes)
-          incoming = transport.receive(previous, data + following, lengthAt(following));
+          incoming = transport.receive(sender, data + following, lengthAt(following));
       }
-      if (place + 1 < n)
-        sends.push_back(transport.send(next, data + begin, lengthAt(begin)));
+      for (int64_t receiver : receivers)
+        sends.push_back(transport.send(rankAt(receiver), data + begin, lengthAt(begin)));
     }
     for (Transport::Request request : sends)
       transport.wait(request);

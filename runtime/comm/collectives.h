@@ -28,6 +28,8 @@ struct CollectiveRequest {
   int64_t split = 0, concat = 0;
   /// Of broadcast and reduce: the index in `axes` of the rank that has or gets the value.
   int64_t root = 0;
+  /// Of broadcast: "direct", "tree" or "chain".
+  std::string algorithm = "chain";
   /// Of permute: the axes of every atom, in order, before and after.
   std::vector<Axes> before = {}, after = {};
   /// Or, where it is not 0: every rank receives from the one that many further on in the group, round and round.
@@ -40,6 +42,7 @@ struct Collective {
   Reduction reduction = Reduction::Sum;
   DType dtype = DType::F32;
   int64_t root = 0;
+  BroadcastAlgorithm algorithm = BroadcastAlgorithm::Chain;
   Group group;
   /// The labels under which it is counted: `data,tensor`, `all_reduce`.
   std::string axes, kind;

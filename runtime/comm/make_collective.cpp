@@ -16,6 +16,13 @@ constexpr KindName kindNames[] = {
     {"broadcast", CollectiveKind::Broadcast},  {"reduce", CollectiveKind::Reduce},
     {"permute", CollectiveKind::Permute}};
 
+BroadcastAlgorithm parseBroadcastAlgorithm(const std::string &name) {
+  for (BroadcastAlgorithm algorithm : {BroadcastAlgorithm::Direct, BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
+    if (name == broadcastName(algorithm))
+      return algorithm;
+  throw Error("broadcast: unknown algorithm '", name, "', expected direct, tree or chain");
+}
+
 void checkShape(const CollectiveRequest &request, CollectiveKind kind, int64_t ranks) {
   int64_t elements = 1;
   for (int64_t extent : request.shape) {
@@ -78,7 +85,7 @@ int64_t Collective::sentBytes() const {
   case CollectiveKind::AllToAll:
     return size.bytes() - size.bytes() / n;
   case CollectiveKind::Broadcast:
-    return (me + n - root) % n + 1 < n ? size.bytes() : 0;
+    return int64_t(broadcastReceivers(algorithm, n, (me + n - root) % n).size()) * size.bytes();
   case CollectiveKind::Reduce:
     return me == root ? 0 : size.bytes();
   case CollectiveKind::Permute:
@@ -120,6 +127,7 @@ Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, in
   if (request.root < 0 || request.root >= size.ranks)
     throw Error(request.kind, ": root ", request.root, " is not one of ", size.ranks, " ranks");
   result.root = request.root;
+  result.algorithm = parseBroadcastAlgorithm(request.algorithm);
   if (size.kind == CollectiveKind::Permute) {
     if (request.shift != 0)
       for (int64_t i = 0; i < size.ranks; ++i)

@@ -135,6 +135,7 @@ CollectiveSpec OperationParser::collective(const JsonReader &item, int64_t last)
   request.dtype = arrays.dtype(item.at("dtype"));
   request.reduce = item.text("reduce", "sum");
   request.root = item.integer("root", 0, 0);
+  request.algorithm = item.text("algorithm", request.algorithm);
   if (request.kind == "permute" && item.has("shift")) {
     request.shift = item.at("shift").integer(-maxElements, maxElements);
     request.shape = item.at("shape").integers(0, maxElements);

@@ -71,6 +71,7 @@ public:
     base.inPlace = true;
     for (const char *kind : {"all_reduce", "reduce", "broadcast"})
       one(kind, {300001}, 0, 0);
+    broadcasts({300001});
     base.inPlace = false;
     one("all_reduce", {300001}, 0, 0);
     one("reduce_scatter", {3, n * 50003}, 1, 0);
@@ -96,10 +97,16 @@ private:
     both("reduce", shape);
     base.request.root = n - 1;
     both("reduce", shape);
-    both("broadcast", shape);
+    broadcasts(shape);
     base.request.root = 0;
     one("reduce_scatter", {n * shape[0], 3}, 0, 0);
     one("reduce_scatter", {3, n * shape[0]}, 1, 0);
+  }
+  void broadcasts(std::vector<int64_t> shape) {
+    for (const char *algorithm : {"direct", "tree", "chain"}) {
+      base.request.algorithm = algorithm;
+      both("broadcast", shape);
+    }
   }
   void gathers(int64_t n) {
     one("all_gather", {5, 3, 2}, 0, 0);
@@ -147,7 +154,7 @@ std::string Case::describe() const {
   for (int64_t extent : request.shape)
     text += " " + std::to_string(extent);
   text += " ] split " + std::to_string(request.split) + " concat " + std::to_string(request.concat) +
-          " root " + std::to_string(request.root) + " " + request.reduce + (inPlace ? " in place" : "") +
+          " root " + std::to_string(request.root) + " " + request.algorithm + " " + request.reduce + (inPlace ? " in place" : "") +
           " over";
   for (const SubAxis &axis : request.axes)
     text += " " + axis.name + ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
