@@ -24,6 +24,15 @@ void ExecDialect::initialize() {
       >();
 }
 
+LogicalResult OwnOp::verify() {
+  if (getSources().empty())
+    return emitOpError("needs a value for each rank");
+  for (Type type : getSources().getTypes())
+    if (type != getType())
+      return emitOpError("gives ") << getType() << " of a value of type " << type;
+  return success();
+}
+
 LogicalResult BufferOp::verify() {
   if (int64_t(getOffset()) < 0 || int64_t(getBytes()) < 0)
     return emitOpError("has a negative offset or size");

@@ -11,6 +11,17 @@ def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
 }
 
+def Exec_OwnOp : Exec_Op<"own", [Pure]> {
+  let summary = "of values that were reduced to one rank each, the one that this rank got";
+  let description = [{
+    Before memory is planned: operand k is the reduction to the rank with index k. All are made in one buffer, which only the root writes, so that no bytes move.
+  }];
+  let arguments = (ins Variadic<AnyRankedTensor>:$sources);
+  let results = (outs AnyRankedTensor:$result);
+  let assemblyFormat = "$sources attr-dict `:` type($sources) `->` type($result)";
+  let hasVerifier = 1;
+}
+
 def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let summary = "bytes [offset, offset + bytes) of the arena";
   let description = [{ Of a variable's buffer `variable` is the name; it is live at every position. }];
@@ -44,10 +55,10 @@ def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments]> {
 }
 def Exec_CollectiveOp : Exec_Op<"collective"> {
   let summary = "a collective, or with `token` >= 0 its start";
-  let description = "Buffers: in, out, and scratch where the algorithm needs it.";
+  let description = "Buffers: in, out, and scratch where the algorithm needs it. `algorithm` is how a broadcast travels.";
   let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element, DenseI64ArrayAttr:$shape,
                    I64Attr:$split, I64Attr:$concat, StrAttr:$reduce, OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target,
-                   OptionalAttr<I64Attr>:$shift, DefaultValuedAttr<I64Attr, "-1">:$token);
+                   OptionalAttr<I64Attr>:$shift, OptionalAttr<I64Attr>:$root, OptionalAttr<StrAttr>:$algorithm, DefaultValuedAttr<I64Attr, "-1">:$token);
   let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
 }
 def Exec_SendOp : Exec_Op<"send"> {

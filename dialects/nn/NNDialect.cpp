@@ -1,5 +1,6 @@
 // Registration of the nn dialect.
 #include "dialects/nn/OpSupport.h"
+#include "dialects/nn/Panel.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/TypeSwitch.h"
 
@@ -13,6 +14,9 @@ using namespace tessera::nn;
 #include "dialects/nn/NNAttrs.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/nn/NNOps.cpp.inc"
+#include "dialects/nn/PanelInterface.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/nn/PanelOps.cpp.inc"
 
 void NNDialect::initialize() {
   addAttributes<
@@ -23,6 +27,11 @@ void NNDialect::initialize() {
 #define GET_OP_LIST
 #include "dialects/nn/NNOps.cpp.inc"
       >();
+  addOperations<
+#define GET_OP_LIST
+#include "dialects/nn/PanelOps.cpp.inc"
+      >();
+  attachPanels(*getContext());
 }
 
 Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {

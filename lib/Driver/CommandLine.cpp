@@ -44,6 +44,8 @@ struct Command {
                         cl::init("0"), cl::sub(sub)};
   cl::opt<std::string> regather{"regather", cl::desc("whether the backward gathers again what the forward gathered: never, always or auto (ZeRO-3 does)"),
                             cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
+  cl::opt<std::string> stream{"stream", cl::desc("whether a product of gathered operands is computed by panels that are broadcast one by one: never, always or auto (where it is faster)"),
+                            cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
   cl::opt<std::string> pp{"pp", cl::desc("recipe: pipeline stages, mesh axis \"pipe\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> ppSchedule{"pp-schedule", cl::desc("order of the pipeline's steps: gpipe, 1f1b (default), interleaved or zero-bubble"),
                                 cl::value_desc("SCHEDULE"), cl::sub(sub)};
@@ -179,6 +181,9 @@ int read(Command &command, CompileOptions &options) {
   options.assign.regather = command.regather;
   if (!llvm::is_contained({"never", "always", "auto"}, options.assign.regather))
     return usage("--regather=" + command.regather + ": expected never, always or auto");
+  options.assign.stream = command.stream;
+  if (!llvm::is_contained({"never", "always", "auto"}, options.assign.stream))
+    return usage("--stream=" + command.stream + ": expected never, always or auto");
   options.assign.ppSchedule = command.ppSchedule;
   if (!options.assign.ppSchedule.empty() && !pipeline::findSchedule(options.assign.ppSchedule))
     return usage("--pp-schedule=" + options.assign.ppSchedule + ": expected one of " + pipeline::scheduleNames());

@@ -320,6 +320,8 @@ LogicalResult Compilation::run(Phase last) {
       warnOfRepeats(*module);
     if (next == Phase::Propagate && !options.report.empty())
       facts = collectFacts(*module);
+    if (next == Phase::Schedule && !options.report.empty())
+      streams = collectStreams(*module);
     if (failed(finish(next)))
       return failure();
   }

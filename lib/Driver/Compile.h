@@ -4,6 +4,7 @@
 
 #include "lib/Driver/Facts.h"
 #include "lib/Driver/Options.h"
+#include "lib/Driver/Streams.h"
 #include "lib/Target/Common/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 
@@ -24,6 +25,7 @@ struct Compilation {
   std::optional<target::CompiledKernels> kernels; // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
   std::optional<Facts> facts;                  // after Propagate, when a report is wanted
+  std::vector<StreamFact> streams;             // after Schedule, likewise
 
   Compilation(CompileOptions options, mlir::MLIRContext &context) : options(std::move(options)), context(context) {}
   /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which none is run twice.

@@ -68,6 +68,20 @@ void printTotals(const Facts &facts, llvm::raw_ostream &os) {
     os << "  " << key << ": " << total.moves << " times, " << int64_t(total.bytes) << " bytes sent a rank, " << secondsText(total.seconds) << "\n";
 }
 
+void printStreams(const std::vector<StreamFact> &streams, StringRef program, StringRef glob, llvm::raw_ostream &os) {
+  os << "\nproducts by panels, which are broadcast";
+  bool any = false;
+  for (const StreamFact &fact : streams) {
+    if (fact.program != program || (!glob.empty() && !globMatches(glob, fact.node)))
+      continue;
+    os << (any ? "" : "\n");
+    any = true;
+    os << "  " << (fact.node.empty() ? "(no node)" : fact.node) << ": " << fact.count << " over " << fact.axes << ", " << fact.bytes << " bytes each, "
+       << fact.algorithm << ", " << secondsText(fact.seconds) << "\n";
+  }
+  os << (any ? "" : ": none\n");
+}
+
 void printParameters(const Facts &facts, llvm::raw_ostream &os) {
   auto print = [&](StringRef title, auto select, bool showsWhy) {
     os << "\n" << title;
@@ -123,6 +137,9 @@ int tessera::explain(const CompileOptions &options, const std::string &glob) {
   os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis is split over it, "
         "flat/axis stored in pieces over it\n\n";
   printOperators(facts, program, glob, os);
+  if (!facts.mesh.empty() && failed(compilation.run(Phase::Schedule)))
+    return 1;
+  printStreams(facts.mesh.empty() ? std::vector<StreamFact>() : collectStreams(*compilation.module), program, glob, os);
   if (glob.empty()) {
     printTotals(facts, os);
     printParameters(facts, os);

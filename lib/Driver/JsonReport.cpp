@@ -102,6 +102,13 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
   json::Object root{{"model", compilation.options.model}}, phases;
   if (compilation.facts)
     addFacts(*compilation.facts, root);
+  if (compilation.next > Phase::Schedule) {
+    json::Array streams;
+    for (const StreamFact &fact : compilation.streams)
+      streams.push_back(json::Object{{"program", fact.program}, {"node", fact.node}, {"axes", fact.axes}, {"broadcasts", fact.count}, {"bytes", fact.bytes},
+                                     {"algorithm", fact.algorithm}, {"seconds", fact.seconds}});
+    root["streams"] = std::move(streams);
+  }
   // The figures that the program promises, by program.
   if (llvm::Expected<json::Value> description = json::parse(compilation.description)) {
     json::Object memory, sent, estimates;

@@ -299,6 +299,10 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       } else if (auto shift = collective.getShift()) {
         object["shift"] = int64_t(*shift);
       }
+      if (auto root = collective.getRoot())
+        object["root"] = int64_t(*root);
+      if (auto algorithm = collective.getAlgorithm())
+        object["algorithm"] = *algorithm;
       list.push_back(std::move(object));
     } else if (auto send = dyn_cast<exec::SendOp>(op)) {
       countSent(pipeline->axis, "send", times, int64_t(send.getBytes()) * mesh.numRanks());

@@ -100,7 +100,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches, zero, regather});
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches, zero, regather, stream});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -150,6 +150,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     }
     if (regather != "auto")
       module->setAttr("dist.regather", b.getStringAttr(regather));
+    if (stream != "auto")
+      module->setAttr("dist.stream", b.getStringAttr(stream));
     return success();
   }
 

@@ -22,6 +22,7 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
     Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\", and \"expert\" where it does not split experts">,
     Option<"regather", "regather", "std::string", "\"auto\"", "whether what was gathered for the forward is gathered again: never, always or auto">,
+    Option<"stream", "stream", "std::string", "\"auto\"", "whether products of gathered operands are computed by panels: never, always or auto">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

@@ -26,9 +26,15 @@ void Buffers::findGradients(func::FuncOp func) {
     Value value = open.pop_back_val();
     Operation *def = value.getDefiningOp();
     if (gradients.insert(value).second && def &&
-        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp>(def) || isView(def) ||
+        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp, exec::OwnOp>(def) || isView(def) ||
          addsUp(def, value)))
       llvm::append_range(open, def->getOperands());
+    // What the library computes in place of an operand.
+    auto library = dyn_cast_or_null<nn::LibraryOpInterface>(def);
+    if (auto call = library ? library.getLibraryCall(1) : std::nullopt)
+      for (auto [result, from] : llvm::zip(def->getResults(), call->inPlace))
+        if (result == value && from >= 0 && llvm::is_contained(call->buffers, from))
+          open.push_back(def->getOperand(from));
   }
 }
 
@@ -42,6 +48,14 @@ static Value viewed(Value value) {
   return value;
 }
 
+// The index of the only rank that has the value, or -1.
+static int64_t reducedTo(Value value) {
+  auto rootOf = [](auto op) -> int64_t { return op && op.getKind() == dist::CollectiveKind::Reduce ? int64_t(*op.getRoot()) : -1; };
+  if (auto wait = value.getDefiningOp<dist::CollectiveWaitOp>())
+    return rootOf(wait.getToken().getDefiningOp<dist::CollectiveStartOp>());
+  return rootOf(value.getDefiningOp<dist::CollectiveOp>());
+}
+
 void Buffers::findPlaces(func::FuncOp func) {
   func.walk([&](dist::PackOp pack) {
     SmallVector<int64_t> offsets = dist::packOffsets(pack.getSources().getTypes());
@@ -50,6 +64,11 @@ void Buffers::findPlaces(func::FuncOp func) {
       if (Operation *def = value.getDefiningOp(); def && def->getBlock() == pack->getBlock())
         places.try_emplace(value, Place{pack, offset});
     }
+  });
+  func.walk([&](exec::OwnOp own) {
+    for (auto [rank, source] : llvm::enumerate(own.getSources()))
+      if (reducedTo(source) == int64_t(rank))
+        places.try_emplace(source, Place{own, 0});
   });
 }
 
@@ -80,19 +99,20 @@ int Buffers::part(int whole, int64_t offset, int64_t bytes) {
   return made;
 }
 
-int Buffers::ofPack(dist::PackOp pack) {
+int Buffers::ofPack(Operation *pack) {
   auto it = packs.find(pack);
   return it == packs.end() ? -1 : it->second;
 }
 
-void Buffers::define(Value value) {
+void Buffers::define(Value value, int64_t start) {
   Operation *op = value.getDefiningOp();
-  int64_t start = op ? liveness.start(op) : 0;
+  if (start < 0)
+    start = op ? liveness.start(op) : 0;
   if (auto it = places.find(value); it != places.end()) {
     // The first member that is made brings the pack with it.
     auto [pack, isNew] = packs.try_emplace(it->second.pack, 0);
     if (isNew)
-      pack->second = create(dist::bytesOf(it->second.pack.getType()), start, start + 1, categoryOf(it->second.pack));
+      pack->second = create(dist::bytesOf(it->second.pack->getResult(0).getType()), start, start + 1, categoryOf(it->second.pack->getResult(0)));
     return bind(value, part(pack->second, it->second.offset, dist::bytesOf(value.getType())));
   }
   bind(value, create(dist::bytesOf(value.getType()), start, start + 1, categoryOf(value)));

@@ -23,7 +23,9 @@ public:
   int create(int64_t bytes, int64_t start, int64_t end, llvm::StringRef category);
   int ofVariable(nn::VariableOp variable);
   /// A buffer for the value, from the operator that makes it to the last that reads it.
-  void define(mlir::Value value);
+  void define(mlir::Value value) { define(value, -1); }
+  /// The same, live from `start` on.
+  void define(mlir::Value value, int64_t start);
   /// Puts the value into a buffer, which stays live as long as the value.
   void bind(mlir::Value value, int buffer);
   /// The buffer of bytes [offset, offset + bytes) of another one, which is live at least as long.
@@ -31,9 +33,9 @@ public:
   bool isPart(int buffer, int whole, int64_t offset) const {
     return buffers[buffer].whole == whole && buffers[buffer].offset == offset;
   }
-  /// The buffer of a pack of which a member has been made, or -1.
-  int ofPack(dist::PackOp pack);
-  /// Whether the value is to be made in its place in a pack, and so not over an operand.
+  /// The buffer of a pack, or of an `exec.own`, of which a member has been made, or -1.
+  int ofPack(mlir::Operation *pack);
+  /// Whether the value is to be made in its place in such a buffer, and so not over an operand.
   bool hasPlace(mlir::Value value) const { return places.contains(value); }
   /// Keeps the buffer live until `end`.
   void extend(int buffer, int64_t end);
@@ -61,7 +63,7 @@ private:
     int64_t offset = 0; // and where it begins there
   };
   struct Place {
-    dist::PackOp pack;
+    mlir::Operation *pack;
     int64_t offset;
   };
   void findGradients(mlir::func::FuncOp func);

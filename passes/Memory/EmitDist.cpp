@@ -1,4 +1,5 @@
 // Operators of the dist dialect: local parts, collectives and the loop over microbatches.
+#include "dialects/dist/Broadcast.h"
 #include "dialects/dist/CollectiveSize.h"
 #include "passes/Memory/Emitter.h"
 
@@ -97,6 +98,7 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
   auto from = get([](auto o) { return o.getFromAttr(); });
   auto to = get([](auto o) { return o.getToAttr(); });
   auto shift = get([](auto o) { return o.getShiftAttr(); });
+  auto root = get([](auto o) { return o.getRootAttr(); });
 
   Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult() : collective.getResult();
   int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
@@ -109,6 +111,8 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
       buffers.endOf(home) <= end + 1) {
     buffers.bind(result, home);
     ++numInPlace;
+  } else if (kind == dist::CollectiveKind::Reduce && buffers.hasPlace(result)) {
+    buffers.define(result, begin);
   } else if (auto variable = replacedBy(result, begin)) {
     buffers.bind(result, buffers.ofVariable(variable));
     ++numInPlace;
@@ -123,8 +127,11 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
   int64_t token = -1;
   if (start)
     tokens[start.getToken()] = token = tokens.size();
+  StringAttr algorithm;
+  if (kind == dist::CollectiveKind::Broadcast)
+    algorithm = b.getStringAttr(rt::broadcastName(dist::broadcastCost({}, double(size.bytes()), axes.getAxes()).algorithm));
   exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element, shape, split, concat,
-                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift, token);
+                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift, root, algorithm, token);
   return success();
 }
 

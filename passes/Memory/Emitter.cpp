@@ -83,6 +83,14 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
     return success();
   }
+  if (auto own = dyn_cast<exec::OwnOp>(op)) {
+    int buffer = buffers.ofPack(own);
+    for (Value source : own.getSources())
+      if (buffer < 0 || !buffers.isPart(buffers.of(source), buffer, 0))
+        return own.emitOpError("needs values that reductions to one rank each have made");
+    buffers.bind(own.getResult(), buffer);
+    return success();
+  }
   if (auto pack = dyn_cast<dist::PackOp>(op))
     return emitPack(pack);
   if (auto unpack = dyn_cast<dist::UnpackOp>(op))

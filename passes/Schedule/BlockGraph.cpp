@@ -3,6 +3,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Memory/Liveness.h"
@@ -115,6 +116,8 @@ private:
         return start.getSource();
     if (auto unpack = dyn_cast<dist::UnpackOp>(op))
       return unpack.getSource();
+    if (auto own = dyn_cast<exec::OwnOp>(op))
+      return own.getSources().front();
     return {};
   }
 

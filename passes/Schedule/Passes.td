@@ -41,6 +41,21 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   let statistics = [Statistic<"numMoved", "moved", "operators in another place than before">];
 }
 
+def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::FuncOp"> {
+  let summary = "Turns a product of what is gathered into products of panels that are broadcast one after the other";
+  let description = [{
+    Along one factor of a product (`nn::PanelOpInterface`) operands may be gathered for it alone and its result reduce-scattered. Each rank's block of such an operand becomes a
+    panel, broadcast while the product on the panel before runs; products on panels add up where the factor is summed over and fill the result's places where it is not. Each rank's
+    block of the result is reduced to its rank while the next one is computed. Products that share a gathered operand share its panels. As much is sent, two panels are live, and
+    `tessera-overlap-collectives` cuts the collectives.
+
+    The module's `dist.stream` says when: `never`, `always`, or `auto` (default), where the cost model expects that it takes less time.
+  }];
+  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product">];
+  let statistics = [Statistic<"numProducts", "products", "products computed by panels">];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect", "::tessera::nn::NNDialect"];
+}
+
 def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp"> {
   let summary = "Merges small all-reduces that nothing waits for";
   let description = [{

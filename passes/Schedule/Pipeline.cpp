@@ -15,6 +15,10 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   form.threads = threads;
   pm.addPass(createFormKernels(form));
   pm.addNestedPass<func::FuncOp>(createOrderForMemory());
+  // In the order that stays: a panel is broadcast one product before its own.
+  StreamContractionsOptions stream;
+  stream.threads = threads;
+  pm.addNestedPass<func::FuncOp>(createStreamContractions(stream));
   pm.addNestedPass<func::FuncOp>(createBucketCollectives());
   pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
   pm.addPass(createVerifyPipeline());

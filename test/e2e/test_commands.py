@@ -126,6 +126,7 @@ def test_the_chosen_loss_is_a_note(tmp_path):
 @pytest.mark.parametrize("arguments,word", [
     ((), "no command"), (("sing",), "sing"), (("compile",), "no model"), (("compile", MLP), "-o OUT"),
     (("compile", MLP, "-o", "p", "--dp", "0"), "--dp=0"), (("plan", MLP, "--tp", "two"), "--tp=two"),
+    (("plan", MLP, "--stream", "sometimes"), "--stream=sometimes"),
     (("verify", MLP, "--tolerance", "small"), "--tolerance=small"), (("plan", MLP, MLP), "positional"),
     (("explain", MLP, "--speed"), "--speed"), (("compile", MLP, "-o", "p", "--to", "fly"), "--to=fly"),
     (("compile", MLP, "-o", "p", "--from", "assign"), "--from=assign"), (("plan", MLP, "--train", "lion"), "--train=lion"),

@@ -20,6 +20,14 @@ RECIPES = {
     "--tp 8 --tp-mode 3d": ("llama", "vit", "mlp"),
     "--tp 6 --tp-mode 3d": ("gpt2",),  # 1 x 2 x 3
     "--dp 2 --tp 8 --tp-mode 3d": (),
+    "--tp 9 --tp-mode 2d --stream always": ("bert",),
+    "--tp 6 --tp-mode 2d --stream always": ("llama",),  # a panel ends where a block of either operand does
+    "--tp 8 --tp-mode 2.5d --microbatches 2 --stream always": ("gpt2",),
+    "--tp 12 --tp-mode 3d --stream always": ("vit",),
+    "--tp 8 --tp-mode 3d --regather always --stream always": ("bert",),
+    "--tp 4 --sp-mode megatron --stream always": ("gpt2", "vit"),
+    "--dp 3 --zero 3 --stream always": (),
+    "--pp 2 --microbatches 2 --tp 4 --tp-mode 2d --stream always": ("gpt2",),
     "--sp 4": ("bert", "vit"),  # a ring, with a padding mask, with 17 tokens
     "--sp 3": ("llama",),
     "--sp 3 --tp 2": ("vit",),  # the sequence begins inside, behind the patches
@@ -137,7 +145,8 @@ def sent(text):
             elements *= int(extent) if extent.strip() else 1
         if shape.strip():
             total += {"all_reduce": 2 * (n - 1) * elements // n, "all_gather": (n - 1) * elements,
-                      "reduce_scatter": (n - 1) * elements // n, "all_to_all": (n - 1) * elements // n}[kind]
+                      "reduce_scatter": (n - 1) * elements // n, "all_to_all": (n - 1) * elements // n,
+                      "broadcast": (n - 1) * elements / n, "reduce": (n - 1) * elements / n}[kind]
     return total
 
 
@@ -157,18 +166,23 @@ GOLDEN = [
 ]
 
 
+@pytest.mark.parametrize("stream", ["never", "always"])
 @pytest.mark.parametrize("pattern,mesh,home,forward,backward", GOLDEN,
                          ids=[f"{case[0]} {'x'.join(map(str, case[1].values()))}" for case in GOLDEN])
-def test_golden_bytes_of_a_linear_layer(tmp_path, pattern, mesh, home, forward, backward):
+def test_golden_bytes_of_a_linear_layer(tmp_path, pattern, mesh, home, forward, backward, stream):
     model, plan = tmp_path / "linear.mlir", tmp_path / "plan.toml"
     quoted = lambda axes: "[" + ", ".join(f'"{axis}"' for axis in axes) + "]"
     model.write_text(LINEAR.format(pattern=pattern, axes=quoted(mesh)[1:-1], home="[" + ", ".join(map(quoted, home)) + "]"))
     plan.write_text("[mesh]\n" + "".join(f"{axis} = {size}\n" for axis, size in mesh.items()))
-    compile = (h.TESSERA, "compile", model, "--plan", plan, "--to", "partition")
+    compile = (h.TESSERA, "compile", model, "--plan", plan, "--stream", stream, "--to", "partition", "-o", tmp_path / "local.mlir")
+    streamed = (h.TESSERA.parent / "tessera-opt", "--pass-pipeline=builtin.module(func.func(tessera-stream-contractions))", tmp_path / "local.mlir")
     # What the program returns is gathered after the layer: the last operators before the return.
-    infer = h.checked(*compile).stdout
+    h.checked(*compile)
+    infer = h.checked(*streamed).stdout
+    assert ("broadcast" in infer) == (stream == "always" and pattern[0].isdigit())
     layer = infer[:infer.rindex("nn.contract")] + "".join(
         line for line in infer[infer.rindex("nn.contract"):].splitlines() if "reduce" in line)
     assert sent(layer) * 256 == forward, infer
-    train = h.checked(*compile, "--train", "sgd", "--loss", "mse:y").stdout
+    h.checked(*compile, "--train", "sgd", "--loss", "mse:y")
+    train = h.checked(*streamed).stdout
     assert sent(train.split("func.func @train")[1]) * 256 == forward + backward, train

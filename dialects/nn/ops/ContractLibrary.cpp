@@ -1,5 +1,6 @@
 // A contraction as a call of the library's `gemm`: which letters are rows, columns, summed and batched.
 #include "dialects/nn/LibraryCalls.h"
+#include "dialects/nn/Panel.h"
 #include "runtime/device/cpu/workspace.h"
 
 using namespace mlir;
@@ -41,27 +42,39 @@ static Loop takeMain(SmallVectorImpl<Loop> &loops, char letter = 0) {
   return main;
 }
 
-std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
-  if (!elementOf(getResult()).isF32())
-    return std::nullopt;
-  StringRef lhs = getLhsLetters(), rhs = getRhsLetters(), out = getOutLetters();
-  auto strideOf = [](StringRef word, ArrayRef<int64_t> strides, char c) -> int64_t {
-    size_t d = word.find(c);
-    return d == StringRef::npos ? 0 : strides[d];
-  };
-  auto lhsStrides = rowMajorStrides(shapeOf(getLhs())), rhsStrides = rowMajorStrides(shapeOf(getRhs())),
-       outStrides = rowMajorStrides(shapeOf(getResult()));
+namespace {
+/// What both kinds of contraction say of themselves.
+struct Product {
+  StringRef lhs, rhs, out;
+  Value a, b, c;
+  /// Letters with their sizes, in the order of the factor rule.
+  SmallVector<std::pair<char, int64_t>> letters;
+  StringRef activation = "none";
+  Value bias = {};
+  int64_t starts[3] = {0, 0, 0}; // in elements
+  bool accumulates = false;
+};
+} // namespace
+
+static int64_t strideOf(StringRef word, ArrayRef<int64_t> strides, char c) {
+  size_t d = word.find(c);
+  return d == StringRef::npos ? 0 : strides[d];
+}
+
+/// The call as far as it is the same for both; the operands' and the result's numbers in `buffers` are 0, 1 and `result`.
+static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int result, int threads) {
+  StringRef lhs = p.lhs, rhs = p.rhs, out = p.out;
+  auto lhsStrides = rowMajorStrides(shapeOf(p.a)), rhsStrides = rowMajorStrides(shapeOf(p.b)),
+       outStrides = rowMajorStrides(shapeOf(p.c));
   // The last letter of the result runs along the columns of C: swap the operands when the first one has it.
   bool swapped = !out.empty() && lhs.contains(out.back()) && !rhs.contains(out.back());
   SmallVector<Loop> batch, rows, columns, summed;
   double flops = 2;
-  for (const Factor &factor : getFactorRule().factors) {
-    char c = factor.name[0];
-    Loop loop{factor.size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c),
-              strideOf(out, outStrides, c), c};
+  for (auto [c, size] : p.letters) {
+    Loop loop{size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c), strideOf(out, outStrides, c), c};
     bool inLhs = lhs.contains(c), inRhs = rhs.contains(c), inOut = out.contains(c);
-    flops *= double(factor.size);
-    if (factor.size == 1 && c != (out.empty() ? '\0' : out.back()))
+    flops *= double(size);
+    if (size == 1 && c != (out.empty() ? '\0' : out.back()))
       continue;
     if (!inOut && !(inLhs && inRhs))
       return std::nullopt;
@@ -71,7 +84,7 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
   }
   // A bias runs along the last letter alone.
   std::optional<Loop> last;
-  if (getBias()) {
+  if (p.bias) {
     auto it = llvm::find_if(columns, [&](const Loop &loop) { return loop.letter == out.back(); });
     if (it == columns.end())
       return std::nullopt;
@@ -90,7 +103,7 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
     for (const Loop &loop : loops)
       items.push_back({loop.size, loop.a, loop.b, loop.c});
 
-  CallAttrs attrs(getContext());
+  CallAttrs attrs(context);
   attrs.set("m", m.size);
   attrs.set("n", n.size);
   attrs.set("k", k.size);
@@ -99,14 +112,49 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
   attrs.set("c", {m.c, n.c});
   if (!items.empty())
     attrs.setRows("batch", items);
-  attrs.set("activation", getActivation());
-  attrs.setFlag("bias", bool(getBias()));
-  int result = getNumOperands();
+  attrs.set("activation", p.activation);
+  attrs.setFlag("bias", bool(p.bias));
+  const char *const names[] = {swapped ? "b_offset" : "a_offset", swapped ? "a_offset" : "b_offset", "c_offset"};
+  for (auto [name, start] : llvm::zip(names, p.starts))
+    if (start != 0)
+      attrs.set(name, start);
+  if (p.accumulates)
+    attrs.setFlag("accumulate", true);
   SmallVector<int> buffers = swapped ? SmallVector<int>{1, 0, result} : SmallVector<int>{0, 1, result};
-  if (getBias())
+  if (p.bias)
     buffers.push_back(2);
   int64_t count = 1;
   for (ArrayRef<int64_t> item : items)
     count *= item.front();
-  return attrs.call("gemm", buffers, flops, rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
+  return attrs.call("gemm", buffers, flops, tessera::rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
+}
+
+std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
+  if (!elementOf(getResult()).isF32())
+    return std::nullopt;
+  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}, getActivation(), getBias()};
+  for (const Factor &factor : getFactorRule().factors)
+    product.letters.push_back({factor.name[0], factor.size});
+  return gemmCall(getContext(), product, getNumOperands(), threads);
+}
+
+std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
+  if (!elementOf(getResult()).isF32())
+    return std::nullopt;
+  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}};
+  char panel = getLetter()[0];
+  for (auto [word, value] : {std::pair(getLhsLetters(), getLhs()), {getRhsLetters(), getRhs()}})
+    for (auto [letter, size] : llvm::zip(word, shapeOf(value)))
+      if (llvm::none_of(product.letters, [&](auto &known) { return known.first == letter; }))
+        product.letters.push_back({letter, letter == panel ? int64_t(getSize()) : size});
+  StringRef words[] = {getLhsLetters(), getRhsLetters(), getOutLetters()};
+  Value values[] = {getLhs(), getRhs(), getResult()};
+  for (int i = 0; i < 3; ++i)
+    product.starts[i] = getStarts()[i] * strideOf(words[i], rowMajorStrides(shapeOf(values[i])), panel);
+  product.accumulates = getInto() && !getOutLetters().contains(panel);
+  // Computed where `into` lies: the result has no name of its own then.
+  std::optional<LibraryCall> call = gemmCall(getContext(), product, 2, threads);
+  if (call && getInto())
+    call->inPlace = {2};
+  return call;
 }

@@ -177,3 +177,52 @@ func.func @combine_ids(%y: tensor<3x5x6xf32>, %ids: tensor<5x2xi8>, %w: tensor<5
   %0 = nn.combine %y, %ids, %w : (tensor<3x5x6xf32>, tensor<5x2xi8>, tensor<5x2xf32>) -> tensor<5x6xf32>
   return
 }
+
+// -----
+func.func @panel_letter(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+1 {{needs one letter and three starts: of both operands and of the result}}
+  %0 = nn.contract_panel %x, %w over "i" size 4 at [0, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @panel_into(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %y: tensor<2x6xf32>) {
+  // expected-error @+1 {{fills a value of type 'tensor<2x6xf32>' for a result of type 'tensor<2x5xf32>'}}
+  %0 = nn.contract_panel %x, %w, %y over "i" size 4 at [0, 0, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>, tensor<2x6xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @panel_rank(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+1 {{names 3 dimensions of the first operand, which has 2}}
+  %0 = nn.contract_panel %x, %w over "i" size 4 at [0, 0, 0] {lhs_letters = "bsi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @panel_start(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+1 {{begins at 1 of letter 'i', which the result lacks}}
+  %0 = nn.contract_panel %x, %w over "i" size 2 at [0, 0, 1] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @panel_end(%x: tensor<2x4xf32>, %w: tensor<8x5xf32>) {
+  // expected-error @+1 {{covers 4 positions from 6 on of the second operand, which has 8}}
+  %0 = nn.contract_panel %x, %w over "i" size 4 at [0, 6, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<8x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @panel_sizes(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+1 {{has sizes 5 and 6 of letter 'o'}}
+  %0 = nn.contract_panel %x, %w over "i" size 4 at [0, 0, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+func.func @panel_unknown(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
+  // expected-error @+1 {{has letter 'k', which no operand has}}
+  %0 = nn.contract_panel %x, %w over "k" size 4 at [0, 0, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}

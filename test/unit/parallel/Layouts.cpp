@@ -1,4 +1,5 @@
 #include "test/unit/parallel/Layouts.h"
+#include "dialects/nn/Panel.h"
 #include "passes/Assign/Pattern.h"
 #include <numeric>
 #include <set>
@@ -32,6 +33,12 @@ public:
       addFactors();
     addConflicts();
     addPatterns();
+    if (isa<nn::PanelOpInterface>(op.getOperation()))
+      for (size_t i = 0, n = ways.size(); i < n; ++i) {
+        ways.push_back(ways[i]);
+        ways.back().name += ", streamed";
+        ways.back().isStreamed = true;
+      }
     return std::move(ways);
   }
 
@@ -76,7 +83,7 @@ private:
          to = cast<RankedTensorType>(op->getResult(0).getType());
     for (int64_t d = 0; d < type.getRank(); ++d)
       for (int64_t r = -1; r < to.getRank(); ++r) {
-        Way way{"dimension " + std::to_string(d), "", {}, {}, {}, 0, {}};
+        Way way{"dimension " + std::to_string(d), "", {}, {}, {}, 0, false, {}};
         way.inputs[0].assign(type.getRank(), {});
         way.inputs[0][d] = sequence(numAxes);
         if (r >= 0) {
@@ -91,7 +98,7 @@ private:
   void addConflicts() {
     if (op->getNumOperands() < 2)
       return;
-    Way way{"conflict", "", {}, {}, {}, 0, {}};
+    Way way{"conflict", "", {}, {}, {}, 0, false, {}};
     for (unsigned i = 0; i < op->getNumOperands(); ++i) {
       auto type = cast<RankedTensorType>(op->getOperand(i).getType());
       if (specimen.isParameter(i) || type.getRank() == 0)
@@ -121,7 +128,7 @@ private:
           lists.push_back(axes[a]);
         if (!seen.insert(own).second || !pattern->applies(op, lists))
           continue;
-        Way way{pattern->name().str(), pattern->name().str(), own, {}, {}, 0, {}};
+        Way way{pattern->name().str(), pattern->name().str(), own, {}, {}, 0, false, {}};
         for (int a : own)
           way.name += " " + axisName(a);
         if (llvm::is_contained(factors, batch) && !others.empty() && pattern->name() != "data")
@@ -147,7 +154,7 @@ private:
   }
   // All inputs split along these factors, the operator's work with them.
   Way byFactor(const std::map<int, std::vector<int>> &splits) {
-    Way way{"", "", {}, {}, {}, 0, {}};
+    Way way{"", "", {}, {}, {}, 0, false, {}};
     for (auto &[f, list] : splits) {
       way.name += (way.name.empty() ? "" : ", ") + rule.factors[f].name + ":";
       for (int a : list)
@@ -210,6 +217,8 @@ OwningOpRef<ModuleOp> tessera::test::layOut(const Specimen &specimen, const Mesh
     (*module)->setAttr("dist.zero", b.getI64IntegerAttr(way.zero));
     (*module)->setAttr("dist.zero_axes", dist::AxesAttr::get(b.getContext(), {axes[0]}));
   }
+  if (way.isStreamed)
+    (*module)->setAttr("dist.stream", b.getStringAttr("always"));
   for (const char *function : {"infer", "train"}) {
     auto func = module->lookupSymbol<func::FuncOp>(function);
     for (BlockArgument arg : func.getArguments()) {

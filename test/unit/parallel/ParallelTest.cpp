@@ -135,6 +135,8 @@ protected:
     if (bytes)
       EXPECT_EQ(total(outcome->sent["infer"]), *bytes);
     ++numCases;
+    for (auto &[axes, kinds] : outcome->sent["train"])
+      numStreamed += way.isStreamed && (kinds.count("broadcast") || kinds.count("reduce"));
   }
 
   // What one rank computes.
@@ -195,7 +197,7 @@ protected:
     installDiagnostics(*context);
     return context;
   }();
-  int64_t numCases = 0, numWays = 0;
+  int64_t numCases = 0, numWays = 0, numStreamed = 0;
   double worst = 0;
 };
 } // namespace
@@ -204,6 +206,8 @@ TEST_F(Parallel, EqualsSequential) {
   const char *all = getenv("TESSERA_TEST_ALL");
   auto begin = std::chrono::steady_clock::now();
   run(all && std::string(all) == "1");
+  if (!getenv("TESSERA_PARALLEL_CASE"))
+    EXPECT_GT(numStreamed, 0) << "no product was computed by panels";
   std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - begin;
   std::cout << "note: sequential == parallel: " << numCases << " cases of " << numWays << " in "
             << int64_t(seconds.count()) << " s, worst error " << worst

@@ -1,0 +1,49 @@
+// See Streams.h.
+#include "lib/Driver/Streams.h"
+#include "dialects/dist/Broadcast.h"
+#include "dialects/dist/Dist.h"
+#include "dialects/dist/Pipeline.h"
+#include "dialects/dist/Reshard.h"
+#include "lib/Support/Location.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
+
+using namespace mlir;
+using namespace tessera;
+
+std::vector<StreamFact> tessera::collectStreams(ModuleOp module) {
+  std::vector<StreamFact> facts;
+  auto add = [&](StringRef program, auto op) {
+    if (op.getKind() != dist::CollectiveKind::Broadcast)
+      return;
+    int64_t times = 1;
+    for (auto loop = op->template getParentOfType<dist::LoopOp>(); loop;
+         loop = loop->template getParentOfType<dist::LoopOp>())
+      times *= int64_t(loop.getTimes());
+    StreamFact fact{program.str(), nodeName(op.getLoc()).str(), {}, {}, times, 0, 0};
+    for (const dist::AxisRef &axis : op.getAxes().getAxes())
+      fact.axes += (fact.axes.empty() ? "" : ",") + axis.name;
+    auto type = cast<RankedTensorType>(op.getSource().getType());
+    fact.bytes = int64_t(double(type.getNumElements()) * dist::elementBytes(type.getElementType()));
+    dist::BroadcastCost cost = dist::broadcastCost({}, double(fact.bytes), op.getAxes().getAxes());
+    fact.algorithm = rt::broadcastName(cost.algorithm);
+    fact.seconds = cost.seconds;
+    for (StreamFact &known : facts)
+      if (known.program == fact.program && known.node == fact.node && known.axes == fact.axes &&
+          known.bytes == fact.bytes) {
+        known.count += times;
+        return;
+      }
+    facts.push_back(std::move(fact));
+  };
+  for (auto func : module.getOps<func::FuncOp>()) {
+    auto program = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
+    StringRef name = program ? program.getValue() : func.getName();
+    func.walk([&](Operation *op) {
+      if (auto collective = dyn_cast<dist::CollectiveOp>(op))
+        add(name, collective);
+      else if (auto start = dyn_cast<dist::CollectiveStartOp>(op))
+        add(name, start);
+    });
+  }
+  return facts;
+}
