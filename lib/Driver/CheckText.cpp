@@ -56,6 +56,55 @@ static LogicalResult checkFunction(func::FuncOp func, Phase next) {
   return failure(result.wasInterrupted());
 }
 
+// A kernel has one block, and results that are tensors of one shape.
+static LogicalResult checkKernel(Operation &op) {
+  auto func = dyn_cast<func::FuncOp>(op);
+  if (!func)
+    return op.emitError() << "@" << kKernelsModule << " holds functions, not '" << op.getName() << "'";
+  if (!func.getBody().hasOneBlock())
+    return func.emitError() << "kernel @" << func.getSymName() << " must have one block";
+  for (Type type : func.getArgumentTypes())
+    if (!isa<RankedTensorType>(type) && !type.isInteger(64) && !type.isIndex())
+      return func.emitError() << "an argument of kernel @" << func.getSymName() << " has type " << type << "; expected a tensor, i64 or index";
+  for (Type type : func.getResultTypes())
+    if (!isa<RankedTensorType>(type))
+      return func.emitError() << "a result of kernel @" << func.getSymName() << " has type " << type << "; expected a tensor";
+  WalkResult result = func.walk([&](Operation *inner) {
+    auto sized = [](TypeRange types) { return llvm::all_of(types, nn::hasReasonableSize); };
+    if (sized(inner->getResultTypes()) && llvm::all_of(inner->getRegions(), [&](Region &region) { return sized(region.getArgumentTypes()); }))
+      return WalkResult::advance();
+    inner->emitError() << "kernel @" << func.getSymName() << " has a value without fixed sizes, or of more than 2^48 elements";
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
+// Programs call kernels that exist, with what they take.
+static LogicalResult checkCalls(ModuleOp module, ModuleOp kernels) {
+  auto find = [&](Operation *op, StringRef name) {
+    auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(name) : func::FuncOp();
+    if (!kernel)
+      op->emitError() << "there is no kernel @" << name << " in module @" << kKernelsModule;
+    return kernel;
+  };
+  WalkResult result = module.walk([&](Operation *op) {
+    if (auto launch = dyn_cast<exec::LaunchOp>(op))
+      return find(op, launch.getKernel()) ? WalkResult::advance() : WalkResult::interrupt();
+    auto apply = dyn_cast<exec::ApplyOp>(op);
+    if (!apply)
+      return WalkResult::advance();
+    auto kernel = find(op, apply.getKernel());
+    if (!kernel)
+      return WalkResult::interrupt();
+    auto type = FunctionType::get(op->getContext(), op->getOperandTypes(), op->getResultTypes());
+    if (kernel.getFunctionType() == type)
+      return WalkResult::advance();
+    op->emitError() << "kernel @" << apply.getKernel() << " has type " << kernel.getFunctionType() << " and is called as " << type;
+    return WalkResult::interrupt();
+  });
+  return failure(result.wasInterrupted());
+}
+
 LogicalResult tessera::checkText(ModuleOp module, Phase next) {
   if (module.getOps<func::FuncOp>().empty())
     return module.emitError() << "the text has no func.func: it is no program";
@@ -65,7 +114,11 @@ LogicalResult tessera::checkText(ModuleOp module, Phase next) {
         return failure();
     } else if (auto kernels = dyn_cast<ModuleOp>(op); kernels && kernels.getSymName() != kKernelsModule) {
       return op.emitError() << "the only module inside of a program is @" << kKernelsModule;
-    } else if (!kernels && !isa<nn::VariableOp, dist::MeshOp>(op)) {
+    } else if (kernels) {
+      for (Operation &kernel : *kernels.getBody())
+        if (failed(checkKernel(kernel)))
+          return failure();
+    } else if (!isa<nn::VariableOp, dist::MeshOp>(op)) {
       return op.emitError() << "a program holds variables, a mesh, functions and kernels, not '" << op.getName() << "'";
     }
   }
@@ -76,5 +129,5 @@ LogicalResult tessera::checkText(ModuleOp module, Phase next) {
     return module.emitError() << "the text is said to be past " << phaseName(Phase::Assign) << " and has no dist.mesh";
   if (next > Phase::Schedule && !module.lookupSymbol<ModuleOp>(kKernelsModule))
     return module.emitError() << "the text is said to be past " << phaseName(Phase::Schedule) << " and has no module @" << kKernelsModule;
-  return success();
+  return checkCalls(module, module.lookupSymbol<ModuleOp>(kKernelsModule));
 }

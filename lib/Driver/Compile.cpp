@@ -190,8 +190,9 @@ LogicalResult Compilation::passes(Phase phase) {
 static LogicalResult annotateKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
   Builder b(module.getContext());
+  std::unique_ptr<MLIRContext> own = target::makeKernelContext();
   for (auto func : kernels.getOps<func::FuncOp>()) {
-    FailureOr<target::KernelInfo> info = target::analyse(func);
+    FailureOr<target::KernelInfo> info = target::analyse(func, *own);
     if (failed(info))
       return failure();
     func->setAttr("exec.extent", b.getI64IntegerAttr(info->extent));

@@ -67,6 +67,46 @@ def test_texts_nested_deeply(tmp_path, kind):
     compile_fails(tmp_path, tmp_path / "deep.mlir", words=["deep.mlir", "stand for" if kind == "doubled" else "nested"])
 
 
+# A program whose kernels are formed, and what is wrong with it in other words.
+FORMED = """module attributes {dist.micro = 1 : i64, nn.phase = "schedule"} {
+  dist.mesh @mesh = <[]>
+  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+    %0 = exec.apply @kernel_0(%arg0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
+    return %0 : tensor<2x4xf32>
+  }
+  module @kernels {
+    func.func @kernel_0(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      %0 = nn.relu %arg0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
+      return %0 : tensor<2x4xf32>
+    }
+    func.func @spare(%arg0: tensor<2x4xf32>) -> tensor<2x4xf32> {
+      return %arg0 : tensor<2x4xf32>
+    }
+  }
+}
+"""
+SPARE = FORMED[FORMED.index("    func.func @spare"):FORMED.index("  }\n}\n")]
+UNFORMED = {
+    "no-such-kernel": ("apply @kernel_0", "apply @kernel_7", "there is no kernel @kernel_7"),
+    "other-type": ("@kernel_0(%arg0: tensor<2x4xf32>)", "@kernel_0(%arg0: tensor<2x4xf32>, %arg1: i64)", "is called as"),
+    "no-block": (SPARE, "    func.func private @spare(tensor<2x4xf32>) -> tensor<2x4xf32>\n", "must have one block"),
+    "scalar-result": (SPARE, "    func.func @spare(%i: i64) -> i64 {\n      return %i : i64\n    }\n", "expected a tensor"),
+    "scalar-argument": (SPARE, "    func.func @spare(%i: f32) {\n      return\n    }\n", "has type 'f32'"),
+    "no-sizes": (SPARE, "    func.func @spare(%i: tensor<?xf32>) {\n      return\n    }\n", "without fixed sizes"),
+    "no-function": (SPARE, "    nn.variable @v : tensor<4xf32> {role = \"parameter\"}\n", "holds functions"),
+}
+
+
+@pytest.mark.parametrize("kind", UNFORMED)
+def test_texts_with_wrong_kernels(tmp_path, kind):
+    old, new, words = UNFORMED[kind]
+    assert FORMED.count(old) == 1
+    (tmp_path / "formed.mlir").write_text(FORMED)
+    assert h.tessera("compile", tmp_path / "formed.mlir", "-o", tmp_path / "p").returncode == 0
+    (tmp_path / "wrong.mlir").write_text(FORMED.replace(old, new))
+    compile_fails(tmp_path, tmp_path / "wrong.mlir", words=["wrong.mlir", words])
+
+
 def test_bytecode_is_not_read(tmp_path):
     (tmp_path / "b.mlir").write_bytes(b"ML\xefR" + bytes(64))
     compile_fails(tmp_path, tmp_path / "b.mlir", words=["b.mlir", "bytecode"])

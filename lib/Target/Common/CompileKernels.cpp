@@ -53,30 +53,24 @@ static LogicalResult simplify(ModuleOp module) {
   return pm.run(module);
 }
 
-namespace {
-/// A context that knows what kernels are made of and become, whatever the caller's knows.
-struct KernelContext {
-  KernelContext() : context(registry(), MLIRContext::Threading::DISABLED) { context.loadAllAvailableDialects(); }
-  static DialectRegistry registry() {
-    DialectRegistry result;
-    registerKernelDialects(result);
-    return result;
-  }
-  MLIRContext context;
-};
-} // namespace
+std::unique_ptr<MLIRContext> makeKernelContext() {
+  DialectRegistry registry;
+  registerKernelDialects(registry);
+  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  return context;
+}
 
-FailureOr<KernelInfo> analyse(func::FuncOp func) {
-  KernelContext own;
+FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
   std::string messages;
-  ScopedDiagnosticHandler handler(&own.context, [&](Diagnostic &diagnostic) {
+  ScopedDiagnosticHandler handler(&own, [&](Diagnostic &diagnostic) {
     messages += (messages.empty() ? "" : "; ") + diagnostic.str();
     return success();
   });
   auto fail = [&] {
     return func.emitError("kernel '") << func.getName() << "' cannot be compiled: " << messages;
   };
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kernelText(func), ParserConfig(&own.context));
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kernelText(func), ParserConfig(&own));
   if (!module || failed(simplify(*module)))
     return fail();
   auto copy = *module->getOps<func::FuncOp>().begin();
@@ -151,8 +145,8 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
 }
 
 static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const KernelBackend &backend, bool plain) {
-  KernelContext own;
-  MLIRContext &context = own.context;
+  std::unique_ptr<MLIRContext> own = makeKernelContext();
+  MLIRContext &context = *own;
   for (size_t i; (i = next++) < jobs.size();) {
     Job &job = *jobs[i];
     std::string messages;

@@ -55,9 +55,12 @@ struct Launch {
   bool warpPerUnit = false;
 };
 
-/// Chooses the schedule of the kernel `func` without changing it. Fails, with a diagnostic naming the kernel, where it has
-/// something that cannot be compiled.
-mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func);
+/// A context that knows what kernels are made of and become, whatever the caller's knows.
+std::unique_ptr<mlir::MLIRContext> makeKernelContext();
+
+/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels, which one after the other may use. Fails,
+/// with a diagnostic naming the kernel, where it has something that cannot be compiled.
+mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, mlir::MLIRContext &own);
 
 /// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed function without
 /// its name and locations.
