@@ -118,19 +118,46 @@ PLANS = {
 }
 
 
+def small_models():
+    """Models of little, whose text is short at every phase."""
+    x = {"x": (F32, [2, 4])}
+    return {
+        "one": model([("MatMul", "x w", "y", {})], x, [weight("w", 4, 4)]),
+        "pair": model([("MatMul", "x w", "h", {}), ("Relu", "h", "r", {}), ("MatMul", "r u", "y", {})], x,
+                      [weight("w", 4, 4), weight("u", 4, 4)]),
+        "norm": model([("LayerNormalization", "x w b", "y", {"axis": -1})], x, [weight("w", 4), weight("b", 4)]),
+        "rows": model([("Softmax", "x", "s", {}), ("ReduceSum", "s", "y", {"keepdims": 0})], x),
+        "views": model([("Transpose", "x", "t", {"perm": [1, 0]}), ("Reshape", "t s", "r", {}), ("Slice", "r i o i o", "sl", {}),
+                        ("Pad", "sl p", "y", {})], x, [ints("s", [2, 4]), ints("i", [0]), ints("o", [1]), ints("p", [0, 1, 0, 1])]),
+    }
+
+
 def mlir_seeds():
     """Small programs as they are after each phase, with and without training."""
     tessera = ROOT / "build" / "bin" / "tessera"
+    small = small_models()
+    seen = set()
     with tempfile.TemporaryDirectory() as folder:
-        for name, options in (("mlp", ["--train", "adamw", "--tp", "2"]), ("attention", ["--dp", "2"]), ("embedding", ["--train", "sgd"]),
-                              ("conv", [])):
-            subprocess.run([tessera, "compile", INPUTS / "onnx" / f"{name}.onnx", "-o", f"{folder}/p", "--dump-phases", f"{folder}/{name}",
-                            "--to", "memory", *options], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-            for text in sorted(pathlib.Path(folder, name).glob("*.mlir")):
-                # Without locations, and as long as an early phase.
+        for name, options, longest in (
+                ("mlp", ["--train", "adamw", "--tp", "2"], 12000), ("attention", ["--dp", "2"], 12000),
+                ("embedding", ["--train", "sgd"], 12000), ("conv", [], 12000), ("one", ["--tp", "2"], 4096),
+                ("one", ["--train", "sgd"], 4096), ("one", ["--train", "adamw", "--dp", "2"], 4096), ("pair", ["--tp", "2"], 4096),
+                ("norm", ["--dp", "2"], 4096), ("norm", ["--train", "sgd"], 4096), ("rows", ["--dp", "2"], 4096), ("views", [], 4096)):
+            source = INPUTS / "onnx" / f"{name}.onnx"
+            seed = name
+            if name in small:
+                source = pathlib.Path(folder, f"{name}.onnx")
+                source.write_bytes(small[name])
+                seed = "-".join([name, *(option.strip("-") for option in options)])
+            dumps = pathlib.Path(folder, seed)
+            subprocess.run([tessera, "compile", source, "-o", f"{folder}/p", "--dump-phases", dumps, "--to", "memory", *options],
+                           check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+            for text in sorted(dumps.glob("*.mlir")):
+                # Without locations, and no longer than what a mutation can still change much of.
                 plain = re.sub(r'#loc\d* = .*\n|\s*loc\((#loc\d*|"[^"]*")\)', "", text.read_text())
-                if len(plain) < 12000:
-                    put("mlir", f"{name}-{text.stem}.mlir", plain.encode())
+                if len(plain) <= longest and plain not in seen:
+                    put("mlir", f"{seed}-{text.stem}.mlir", plain.encode())
+                    seen.add(plain)
     put("mlir", "doubled-aliases.mlir", ("#a0 = [1]\n" + "".join(f"#a{i + 1} = [#a{i}, #a{i}]\n" for i in range(100))
                                          + "module attributes {nn.a = #a100} {}\n").encode())
 

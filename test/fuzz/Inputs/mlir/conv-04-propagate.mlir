@@ -11,21 +11,23 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
     %3 = nn.read @b : tensor<4xf32, #dist.layout<[[4]]>>
     %4 = nn.read @s : tensor<4xf32, #dist.layout<[[4]]>>
     %5 = nn.read @u : tensor<4x5xf32, #dist.layout<[[4], [5]]>>
-    %6 = nn.conv %arg0, %2, %3 {dilations = array<i64: 1, 1>, groups = 1 : i64, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<2x3x6x6xf32, #dist.layout<[[2], [3], [6], [6]]>>, tensor<4x3x3x3xf32, #dist.layout<[[4], [3], [3], [3]]>>, tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
-    %7 = nn.add %4, %1 : (tensor<4xf32, #dist.layout<[[4]]>>, tensor<f32, #dist.layout<[]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
-    %8 = nn.rsqrt %7 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
-    %9 = nn.mul %4, %8 : (tensor<4xf32, #dist.layout<[[4]]>>, tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
-    %10 = nn.reshape %4 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>
-    %11 = nn.sub %6, %10 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
-    %12 = nn.reshape %9 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>
-    %13 = nn.mul %11, %12 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
-    %14 = nn.add %13, %10 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
-    %15 = nn.relu %14 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
-    %16 = nn.reduce %15 {dims = array<i64: 2, 3>, kind = "sum"} : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]]>>
-    %17 = nn.reshape %16 : (tensor<2x4xf32, #dist.layout<[[2], [4]]>>) -> tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>
-    %18 = nn.mul %17, %0 : (tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>, tensor<f32, #dist.layout<[]>>) -> tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>
-    %19 = nn.reshape %18 : (tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]]>>
-    %20 = nn.contract %19, %5 {lhs_letters = "si", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32, #dist.layout<[[2], [4]]>>, tensor<4x5xf32, #dist.layout<[[4], [5]]>>) -> tensor<2x5xf32, #dist.layout<[[2], [5]]>>
-    return %20 : tensor<2x5xf32, #dist.layout<[[2], [5]]>>
+    %6 = nn.conv %arg0, %2 {dilations = array<i64: 1, 1>, groups = 1 : i64, pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<2x3x6x6xf32, #dist.layout<[[2], [3], [6], [6]]>>, tensor<4x3x3x3xf32, #dist.layout<[[4], [3], [3], [3]]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %7 = nn.reshape %3 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>
+    %8 = nn.add %6, %7 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %9 = nn.add %4, %1 : (tensor<4xf32, #dist.layout<[[4]]>>, tensor<f32, #dist.layout<[]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
+    %10 = nn.rsqrt %9 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
+    %11 = nn.mul %4, %10 : (tensor<4xf32, #dist.layout<[[4]]>>, tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4xf32, #dist.layout<[[4]]>>
+    %12 = nn.reshape %4 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>
+    %13 = nn.sub %8, %12 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %14 = nn.reshape %11 : (tensor<4xf32, #dist.layout<[[4]]>>) -> tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>
+    %15 = nn.mul %13, %14 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %16 = nn.add %15, %12 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>, tensor<4x1x1xf32, #dist.layout<[[4], [], []]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %17 = nn.relu %16 : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>) -> tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>
+    %18 = nn.reduce %17 {dims = array<i64: 2, 3>, kind = "sum"} : (tensor<2x4x3x3xf32, #dist.layout<[[2], [4], [3], [3]]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]]>>
+    %19 = nn.reshape %18 : (tensor<2x4xf32, #dist.layout<[[2], [4]]>>) -> tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>
+    %20 = nn.mul %19, %0 : (tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>, tensor<f32, #dist.layout<[]>>) -> tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>
+    %21 = nn.reshape %20 : (tensor<2x4x1x1xf32, #dist.layout<[[2], [4], [], []]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]]>>
+    %22 = nn.contract %21, %5 {lhs_letters = "si", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32, #dist.layout<[[2], [4]]>>, tensor<4x5xf32, #dist.layout<[[4], [5]]>>) -> tensor<2x5xf32, #dist.layout<[[2], [5]]>>
+    return %22 : tensor<2x5xf32, #dist.layout<[[2], [5]]>>
   }
 }

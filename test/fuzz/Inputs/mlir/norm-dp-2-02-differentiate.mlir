@@ -1,0 +1,10 @@
+module attributes {nn.model = "89a6aa6a5b507394bef8b130329a786fc062117a8b08511daec4ae8a497d1254", nn.phase = "differentiate"} {
+  nn.variable @w : tensor<4xf32> {role = "parameter", trained = true}
+  nn.variable @b : tensor<4xf32> {role = "parameter", trained = true}
+  func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {nn.name = "y"}) {
+    %0 = nn.read @w : tensor<4xf32>
+    %1 = nn.read @b : tensor<4xf32>
+    %y, %mean, %rstd = nn.layer_norm %arg0, %0, %1 {eps = 9.9999997473787516E-6 : f64} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
+    return %y : tensor<2x4xf32>
+  }
+}

@@ -1,0 +1,17 @@
+module attributes {dist.micro = 1 : i64, nn.model = "89a6aa6a5b507394bef8b130329a786fc062117a8b08511daec4ae8a497d1254", nn.phase = "schedule"} {
+  dist.mesh @mesh = <["data"=2]>
+  nn.variable @w : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
+  nn.variable @b : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
+  func.func @infer(%arg0: tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+    %0 = nn.read @w : tensor<4xf32>
+    %1 = nn.read @b : tensor<4xf32>
+    %2 = exec.apply @kernel_0(%arg0, %0, %1) {kind = "layer_norm"} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xf32>
+    return %2 : tensor<1x4xf32>
+  }
+  module @kernels {
+    func.func @kernel_0(%arg0: tensor<1x4xf32> loc(unknown), %arg1: tensor<4xf32> loc(unknown), %arg2: tensor<4xf32> loc(unknown)) -> tensor<1x4xf32> {
+      %y, %mean, %rstd = nn.layer_norm %arg0, %arg1, %arg2 {eps = 9.9999997473787516E-6 : f64} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<1x4xf32>, tensor<1xf32>, tensor<1xf32>)
+      return %y : tensor<1x4xf32>
+    }
+  }
+}
