@@ -30,7 +30,7 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Opera
     if (stage == After)
       for (Value operand : op.getOperands())
         if (stages.lookup(operand) == Body)
-          return op.emitOpError("uses a value of one microbatch beside a sum over all of them");
+          return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches");
     bool isMark = llvm::is_contained(marks, &op);
     of[&op] = stage;
     for (Value result : op.getResults())

@@ -196,7 +196,7 @@ LogicalResult StageEmitter::checkSums() {
       if (Operation *def = operand.getDefiningOp();
           def && ofMicro.size() > 1 && when.lookup(&op) == When::After && !isa<dist::AccumulateOp>(def) &&
           (when.lookup(def) == When::Step || when.lookup(def) == When::Use))
-        return op.emitOpError("uses a value of one microbatch beside a sum over all of them");
+        return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches");
   return success();
 }
 

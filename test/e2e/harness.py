@@ -47,7 +47,12 @@ EXPERT_MESHES = {
 }
 
 
+# Normalise by statistics of the whole batch, which is not cut then.
+WHOLE_BATCH = ("resnet_train",)
+
+
 def meshes_of(model, meshes):
+    meshes = {name: mesh for name, mesh in meshes.items() if model not in WHOLE_BATCH or "--microbatches" not in mesh[0]}
     return {**meshes, **(EXPERT_MESHES if model in EXPERT_MODELS else {})}
 
 

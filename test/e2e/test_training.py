@@ -68,6 +68,11 @@ def test_losses_match_torch_and_one_rank(program, tmp_path, variant, mesh, mpi):
     np.testing.assert_allclose(got, one, rtol=1e-5)
 
 
+def test_statistics_of_the_whole_batch_forbid_microbatches(tmp_path):
+    result = h.tessera("compile", h.MODELS / "resnet_train.onnx", "-o", tmp_path / "p", "--train", "adamw", "--microbatches", "2")
+    h.assert_error(result, "BatchNormalization", "train without microbatches")
+
+
 @pytest.mark.parametrize("variant", [
     pytest.param(v, marks=() if v in ("gpt2_dyn", "gpt2_ts", "gpt2_raw", "bert_dyn", "vit_dyn") else pytest.mark.whole)
     for v in OTHERS])
