@@ -1,4 +1,4 @@
-// From LLVM IR to x86-64 object code.
+// See MachineCode.h.
 
 #include "lib/Target/Common/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
@@ -50,14 +50,7 @@ void wrapKernel(Module &module, StringRef implementation, StringRef symbol) {
   b.CreateRetVoid();
 }
 
-static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
-  static std::once_flag once;
-  std::call_once(once, [] {
-    InitializeNativeTarget();
-    InitializeNativeTargetAsmPrinter();
-    InitializeNativeTargetAsmParser();
-  });
-  Triple triple(sys::getDefaultTargetTriple());
+Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, StringRef cpu) {
   std::string message;
   const Target *target = TargetRegistry::lookupTarget(triple, message);
   if (!target)
@@ -68,19 +61,13 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef cpu) {
                                                                     std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
-static StringRef cpuName(CpuLevel level) { return level == CpuLevel::V4 ? "x86-64-v4" : "x86-64-v3"; }
-
-Error optimise(Module &module, CpuLevel level) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(cpuName(level));
-  if (!machine)
-    return machine.takeError();
-  module.setTargetTriple((*machine)->getTargetTriple());
-  module.setDataLayout((*machine)->createDataLayout());
+Error optimise(Module &module, TargetMachine &machine, bool joinStatements) {
+  module.setTargetTriple(machine.getTargetTriple());
+  module.setDataLayout(machine.createDataLayout());
   for (Function &function : module) {
     if (function.isDeclaration())
       continue;
-    function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
-    function.addFnAttr("prefer-vector-width", level == CpuLevel::V4 ? "512" : "256");
+    function.addFnAttr("target-cpu", machine.getTargetCPU());
     function.addFnAttr(Attribute::NoUnwind);
   }
   std::string problems;
@@ -88,8 +75,8 @@ Error optimise(Module &module, CpuLevel level) {
   if (verifyModule(module, &stream))
     return createStringError("invalid LLVM IR: " + problems);
   PipelineTuningOptions tuning;
-  tuning.LoopVectorization = tuning.LoopInterleaving = tuning.LoopUnrolling = tuning.SLPVectorization = true;
-  PassBuilder builder(machine->get(), tuning);
+  tuning.SLPVectorization = joinStatements;
+  PassBuilder builder(&machine, tuning);
   LoopAnalysisManager loops;
   FunctionAnalysisManager functions;
   CGSCCAnalysisManager sccs;
@@ -103,30 +90,52 @@ Error optimise(Module &module, CpuLevel level) {
   return Error::success();
 }
 
-static Expected<std::string> emitWith(TargetMachine &machine, Module &module) {
+Expected<std::string> emit(Module &module, TargetMachine &machine, CodeGenFileType type) {
   SmallString<0> bytes;
   raw_svector_ostream stream(bytes);
   legacy::PassManager passes;
-  if (machine.addPassesToEmitFile(passes, stream, nullptr, CodeGenFileType::ObjectFile))
-    return createStringError("LLVM cannot emit object files for this target");
+  if (machine.addPassesToEmitFile(passes, stream, nullptr, type))
+    return createStringError("LLVM cannot emit files of this kind for this target");
   passes.run(module);
   return bytes.str().str();
 }
 
-Expected<std::string> emitObjectCode(Module &module, CpuLevel level) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(cpuName(level));
+static Expected<std::unique_ptr<TargetMachine>> createHostMachine(StringRef cpu) {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    InitializeNativeTarget();
+    InitializeNativeTargetAsmPrinter();
+    InitializeNativeTargetAsmParser();
+  });
+  return createMachine(Triple(sys::getDefaultTargetTriple()), cpu);
+}
+
+static StringRef cpuName(CpuLevel level) { return level == CpuLevel::V4 ? "x86-64-v4" : "x86-64-v3"; }
+
+Error optimise(Module &module, CpuLevel level) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createHostMachine(cpuName(level));
   if (!machine)
     return machine.takeError();
-  return emitWith(**machine, module);
+  for (Function &function : module)
+    if (!function.isDeclaration())
+      function.addFnAttr("prefer-vector-width", level == CpuLevel::V4 ? "512" : "256");
+  return optimise(module, **machine, true);
+}
+
+Expected<std::string> emitObjectCode(Module &module, CpuLevel level) {
+  Expected<std::unique_ptr<TargetMachine>> machine = createHostMachine(cpuName(level));
+  if (!machine)
+    return machine.takeError();
+  return emit(module, **machine, CodeGenFileType::ObjectFile);
 }
 
 Expected<std::string> emitPortableObject(Module &module) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine("x86-64");
+  Expected<std::unique_ptr<TargetMachine>> machine = createHostMachine("x86-64");
   if (!machine)
     return machine.takeError();
   module.setTargetTriple((*machine)->getTargetTriple());
   module.setDataLayout((*machine)->createDataLayout());
-  return emitWith(**machine, module);
+  return emit(module, **machine, CodeGenFileType::ObjectFile);
 }
 
 std::vector<std::string> externalCalls(const Module &module) {

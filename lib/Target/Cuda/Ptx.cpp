@@ -5,12 +5,6 @@
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
-#include "llvm/IR/LegacyPassManager.h"
-#include "llvm/IR/Verifier.h"
-#include "llvm/MC/TargetRegistry.h"
-#include "llvm/Passes/PassBuilder.h"
-#include "llvm/Support/TargetSelect.h"
-#include "llvm/Target/TargetMachine.h"
 #include <mutex>
 
 using namespace llvm;
@@ -73,7 +67,7 @@ Error addEntry(Module &module, StringRef implementation, StringRef symbol, const
   return Error::success();
 }
 
-static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef chip) {
+Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const target::Launch &launch) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -81,55 +75,17 @@ static Expected<std::unique_ptr<TargetMachine>> createMachine(StringRef chip) {
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  Triple triple("nvptx64-nvidia-cuda");
-  std::string message;
-  const Target *target = TargetRegistry::lookupTarget(triple, message);
-  if (!target)
-    return createStringError("this LLVM has no back end for NVIDIA's GPUs: " + message);
-  TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Fast;
-  return std::unique_ptr<TargetMachine>(
-      target->createTargetMachine(triple, chip, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
-}
-
-Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const target::Launch &launch) {
-  Expected<std::unique_ptr<TargetMachine>> machine = createMachine(chip);
+  Expected<std::unique_ptr<TargetMachine>> machine = target::createMachine(Triple("nvptx64-nvidia-cuda"), chip);
   if (!machine)
     return machine.takeError();
-  module.setTargetTriple((*machine)->getTargetTriple());
-  module.setDataLayout((*machine)->createDataLayout());
   Function *entry = module.getFunction(symbol);
   entry->setCallingConv(CallingConv::PTX_Kernel);
   entry->addFnAttr("nvvm.maxntid", std::to_string(launch.threads));
-  for (Function &function : module)
-    if (!function.isDeclaration()) {
-      function.addFnAttr("target-cpu", (*machine)->getTargetCPU());
-      function.addFnAttr(Attribute::NoUnwind);
-    }
-  std::string problems;
-  raw_string_ostream stream(problems);
-  if (verifyModule(module, &stream))
-    return createStringError("invalid LLVM IR: " + problems);
-  PassBuilder builder(machine->get());
-  LoopAnalysisManager loops;
-  FunctionAnalysisManager functions;
-  CGSCCAnalysisManager sccs;
-  ModuleAnalysisManager modules;
-  builder.registerModuleAnalyses(modules);
-  builder.registerCGSCCAnalyses(sccs);
-  builder.registerFunctionAnalyses(functions);
-  builder.registerLoopAnalyses(loops);
-  builder.crossRegisterProxies(loops, functions, sccs, modules);
-  builder.buildPerModuleDefaultPipeline(OptimizationLevel::O3).run(module, modules);
+  if (Error error = target::optimise(module, **machine, false))
+    return error;
   for (const std::string &callee : target::externalCalls(module))
     return createStringError("it calls the function '" + callee + "', which there is none of on a GPU");
-  SmallString<0> text;
-  raw_svector_ostream out(text);
-  legacy::PassManager passes;
-  if ((*machine)->addPassesToEmitFile(passes, out, nullptr, CodeGenFileType::AssemblyFile))
-    return createStringError("LLVM cannot emit PTX");
-  passes.run(module);
-  return text.str().str();
+  return target::emit(module, **machine, CodeGenFileType::AssemblyFile);
 }
 
 Expected<std::string> emitTwin(Module &module, StringRef symbol) {
