@@ -21,13 +21,13 @@ RECIPES = {
     "--tp 6 --tp-mode 3d": ("gpt2",),  # 1 x 2 x 3
     "--dp 2 --tp 8 --tp-mode 3d": (),
     "--tp 9 --tp-mode 2d --stream always": ("bert",),
-    "--tp 6 --tp-mode 2d --stream always": ("llama",),  # a panel ends where a block of either operand does
+    "--tp 6 --tp-mode 2d --stream always": (),  # a panel ends where a block of either operand does
     "--tp 8 --tp-mode 2.5d --microbatches 2 --stream always": ("gpt2",),
-    "--tp 12 --tp-mode 3d --stream always": ("vit",),
+    "--tp 12 --tp-mode 3d --stream always": (),
     "--tp 8 --tp-mode 3d --regather always --stream always": ("bert",),
-    "--tp 4 --sp-mode megatron --stream always": ("gpt2", "vit"),
+    "--tp 4 --sp-mode megatron --stream always": ("vit",),
     "--dp 3 --zero 3 --stream always": (),
-    "--pp 2 --microbatches 2 --tp 4 --tp-mode 2d --stream always": ("gpt2",),
+    "--pp 2 --microbatches 2 --tp 4 --tp-mode 2d --stream always": (),
     "--sp 4": ("bert", "vit"),  # a ring, with a padding mask, with 17 tokens
     "--sp 3": ("llama",),
     "--sp 3 --tp 2": ("vit",),  # the sequence begins inside, behind the patches

@@ -38,7 +38,7 @@ class Grid2d : public Grid {
            "with i over the rows and o over the columns. Forward each rank receives the blocks of x in its row and those of w in its column, "
            "(C-1)/(RC) of x and (R-1)/(RC) of w; backward the same for each of the two products. A layer norm over the split width exchanges two numbers a "
            "token. A table that is looked up lives with its rows over C and its width over R. Activations, parameters and their state are "
-           "1/(RC) of the whole on each rank.";
+           "1/(RC) of the whole on each rank. By panels (--stream) two blocks of an operand are on a rank instead of all of its row or column, and travel beside the product.";
   }
 };
 
