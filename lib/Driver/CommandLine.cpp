@@ -6,6 +6,7 @@
 #include "passes/Pipeline/Schedule.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/ADT/StringExtras.h"
+#include <cmath>
 
 using namespace tessera;
 namespace cl = llvm::cl;
@@ -53,6 +54,8 @@ struct Command {
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
   cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
+  cl::opt<std::string> capacityFactor{"capacity-factor", cl::desc("experts take F times their even share of a batch row's choices, and drop others (default: none is dropped)"),
+                                   cl::value_desc("F"), cl::sub(sub)};
   cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
   cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
   Flag asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
@@ -164,6 +167,8 @@ int read(Command &command, CompileOptions &options) {
       return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " + llvm::Twine(least));
   if (options.threads > 1 << 16) // as the executable's own option
     return usage("--threads=" + command.threads + ": expected at most 65536");
+  if (!command.capacityFactor.empty() && (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) || std::isinf(options.capacityFactor)))
+    return usage("--capacity-factor=" + command.capacityFactor + ": expected a number above 0, such as 1.25");
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
@@ -238,6 +243,8 @@ int read(CompileCommand &command, CompileOptions &options) {
     }
   if (options.from != Phase::Import && !llvm::StringRef(options.model).ends_with(".mlir"))
     return usage("--from=" + command.from + " needs .mlir text, and the model is \"" + options.model + "\"");
+  if (options.from > Phase::Normalize && options.capacityFactor > 0)
+    return usage("--capacity-factor=" + command.capacityFactor + ": is for phase normalize, which --from=" + command.from + " leaves out");
   if (options.from > options.to)
     return usage("--from=" + command.from + " is behind --to=" + command.to);
   if (options.output.empty() && options.to == Phase::Link)

@@ -152,9 +152,12 @@ LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   pm.enableVerifier(true);
   switch (phase) {
-  case Phase::Normalize:
-    pm.addPass(createNormalize());
+  case Phase::Normalize: {
+    NormalizeOptions n;
+    n.capacityFactor = options.capacityFactor;
+    pm.addPass(createNormalize(n));
     break;
+  }
   case Phase::Differentiate:
     pm.addPass(createCSEPass());
     if (!options.optimizer.empty()) {

@@ -20,6 +20,7 @@ struct CompileOptions {
   ImportOptions import;
   std::string weights;           // --weights, for .mlir models
   AssignOptions assign;          // plan file and recipe
+  double capacityFactor = 0;     // of experts; 0: they take every token
   std::string optimizer;         // --train; empty: inference only
   std::string loss;
   bool emitGradients = false;    // verification: gradients are outputs

@@ -378,11 +378,32 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     return module.emitError("--pp-schedule ") << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
   }
   Chosen experts;
-  if (options.ep > 1 && failed(splitExperts(module, ops, options, experts)))
+  std::vector<std::string> expertAxes;
+  int64_t expertRanks = 1;
+  // Further axes that do not split the tokens where experts see them, so they come first; where there are enough experts.
+  auto splitFurther = [&](StringRef name, int64_t size) {
+    dist::AxisList all = {{"expert", 1, expertRanks * size}};
+    if (size <= 1 || !llvm::all_of(experts, [&](auto &each) { return bool(findPattern(each.second)->applies(cast<nn::FactorOpInterface>(each.first), {all})); }))
+      return;
+    expertAxes.insert(expertAxes.begin(), name.str());
+    expertRanks *= size;
+  };
+  // With a capacity the rows of an expert are not split as the sequence is: each of its ranks has some of the experts instead.
+  bool hasPlaces = llvm::any_of(ops, [](Operation *op) { return isa<nn::ExpertPlacesOp>(op); });
+  bool splitsPlaces = options.sp > 1 && hasPlaces;
+  if ((options.ep > 1 || splitsPlaces) && failed(splitExperts(module, ops, options, experts)))
     return failure();
+  if (options.ep > 1) {
+    expertAxes = {"expert"};
+    expertRanks = options.ep;
+  }
+  if (splitsPlaces)
+    splitFurther("seq", options.sp);
+  if (expertAxes.empty())
+    experts.clear();
   std::set<std::string> listed;
   if (options.tp <= 1)
-    return list(experts, {"expert"}, listed, plan), success();
+    return list(experts, expertAxes, listed, plan), success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
   if (options.tpMode == "2d") {
     auto sizes = nearRoots(options.tp, 2);
@@ -408,14 +429,10 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
                                                    : "--tp: the model has no product with a parameter");
   if (options.spMode == "megatron" && failed(splitResidual(module, chosen, batch, plan)))
     return failure();
-  // Experts are split over the tensor axis as well where there are enough: that axis does not split the tokens, so it comes first.
-  std::vector<std::string> expertAxes = {"expert"};
-  for (auto [op, pattern] : experts) {
+  for (auto [op, pattern] : experts)
     chosen.erase(op);
-    expertAxes = names.size() == 1 && findPattern(pattern)->applies(cast<nn::FactorOpInterface>(op), {dist::AxisList{{"expert", 1, options.ep * options.tp}}})
-                     ? std::vector<std::string>{names.front(), "expert"}
-                     : std::vector<std::string>{"expert"};
-  }
+  if (options.ep > 1 && names.size() == 1)
+    splitFurther(names.front(), options.tp);
   list(experts, expertAxes, listed, plan);
   list(chosen, names, listed, plan);
   return success();

@@ -56,6 +56,8 @@ struct Normalize : impl::NormalizeBase<Normalize> {
     using namespace normalize;
     // First, before dimensions of tokens move: experts.
     raiseExperts(getOperation(), numExperts);
+    if (capacityFactor > 0 && failed(limitExperts(getOperation(), capacityFactor, numLimited)))
+      return signalPassFailure();
     bool done = round([&](RewritePatternSet &patterns) {
                   addSimplifyPatterns(patterns, numTrivial);
                   addOrderShapePatterns(patterns, numReshapes);

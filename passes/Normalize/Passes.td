@@ -7,8 +7,9 @@ def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
   let description = [{
     Recognises attention (eager and fused exports, grouped queries), causal and padding masks, normalisations, activations, rotary embeddings and mixtures of experts, in the
     forms that the torch exporters write. Batch and sequence stay dimensions of their own: reshapes that merge them move behind the products. Buffers that nothing
-    reads any more disappear.
+    reads any more disappear. With a capacity factor an expert takes that many times its even share of the choices of a row of the batch, and drops others.
   }];
+  let options = [Option<"capacityFactor", "capacity-factor", "double", "0", "of experts; 0: no choice is dropped">];
   let dependentDialects = ["::tessera::nn::NNDialect"];
   let statistics = [
     Statistic<"numAttention", "attention", "attentions raised">,
@@ -19,6 +20,7 @@ def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
     Statistic<"numSilu", "silu", "SiLUs raised">,
     Statistic<"numRotary", "rotary", "rotary embeddings raised">,
     Statistic<"numExperts", "experts", "mixtures of experts raised">,
+    Statistic<"numLimited", "limited", "dispatches that got a capacity">,
     Statistic<"numReshapes", "reshapes", "reshapes and transposes moved or folded">,
     Statistic<"numTrivial", "trivial", "operators without effect removed">,
   ];

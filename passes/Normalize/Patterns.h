@@ -27,6 +27,8 @@ void addSinkReshapePatterns(mlir::RewritePatternSet &patterns, Counter &counter)
 void addUnstackPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 /// Makes mixtures of experts that gather weights for each choice products over a dimension of experts.
 void raiseExperts(mlir::ModuleOp module, Counter &counter);
+/// Gives each expert ceil(`factor` choices / experts) rows for a row of the batch, in all mixtures.
+llvm::LogicalResult limitExperts(mlir::ModuleOp module, double factor, Counter &counter);
 void addAttentionPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 void addAttentionBiasPatterns(mlir::RewritePatternSet &patterns, Counter &counter);
 

@@ -1,4 +1,6 @@
 """Mixtures of experts: what is exchanged, experts that nobody chooses, and the forms besides that of test/models/experts.py."""
+import json
+
 import numpy as np
 import onnx
 import pytest
@@ -134,3 +136,94 @@ def test_scores_looked_up_by_number(tmp_path):
         "zeros": np.zeros((tokens, EXPERTS), np.float32)})
     (tmp_path / "plan.toml").write_text('[mesh]\nt = 3\n[[op]]\nmatch = "router"\npattern = "column"\naxes = ["t"]\n')
     h.checked(h.TESSERA, "verify", tmp_path / "m.onnx", "--train", "sgd", "--plan", tmp_path / "plan.toml")
+
+
+def reference_with_capacity(x, weights, factor):
+    """The mixture of test_capacity in numpy, one choice after another; and how many were dropped."""
+    capacity = min(int(np.ceil(factor * SEQ * 2 / EXPERTS - 1e-9)), SEQ)
+    out, dropped = np.zeros_like(x), 0
+    for b in range(x.shape[0]):
+        taken = [0] * EXPERTS
+        for s in range(SEQ):
+            scores = x[b, s] @ weights["router.weight"]
+            p = np.exp(scores - scores.max())
+            p /= p.sum()
+            for e in np.argsort(-p, kind="stable")[:2]:
+                taken[e] += 1
+                if taken[e] > capacity:
+                    dropped += 1
+                    continue
+                inner = np.maximum(weights["up.weight"][e] @ x[b, s] + weights["up.bias"][e], 0)
+                out[b, s] += p[e] * (weights["down.weight"][e] @ inner + weights["down.bias"][e])
+    return out, dropped
+
+
+@pytest.fixture
+def mixture(tmp_path):
+    """A mixture as one operator, two of four experts for each of 4 x 6 tokens."""
+    node = helper.make_node
+    save_model(tmp_path / "moe.onnx", [
+        node("Reshape", ["x", "flat"], ["tokens"], name="tokens"),
+        node("MatMul", ["tokens", "router.weight"], ["scores"], name="router"),
+        node("MoE", ["x", "scores", "up.weight", "up.bias", "down.weight", "down.bias"], ["logits"], name="experts", domain="com.microsoft", k=2),
+    ], {"router.weight": (WIDTH, EXPERTS), "up.weight": (EXPERTS, INNER, WIDTH), "up.bias": (EXPERTS, INNER),
+        "down.weight": (EXPERTS, WIDTH, INNER), "down.bias": (EXPERTS, WIDTH), "flat": np.array([BATCH * SEQ, WIDTH])},
+        opsets=(("", 20), ("com.microsoft", 1)))
+    return tmp_path / "moe.onnx"
+
+
+@pytest.mark.parametrize("factor", [0.5, 1.0, 1.25])
+def test_capacity(mixture, tmp_path, factor):
+    """Choices beyond an expert's places in a row of the batch are dropped, in the tokens' order, and on every mesh the same ones."""
+    weights = {t.name: numpy_helper.to_array(t) for t in onnx.load(mixture).graph.initializer}
+    x = np.random.default_rng(1).standard_normal((BATCH, SEQ, WIDTH)).astype(np.float32)
+    expected, dropped = reference_with_capacity(x, weights, factor)
+    assert 0 < dropped < 2 * BATCH * SEQ
+    for i, (options, ranks) in enumerate([("--dp 1", 1), ("--ep 2", 2), ("--dp 2 --ep 2", 4)]):
+        h.checked(h.TESSERA, "compile", mixture, "-o", tmp_path / f"p{i}", "--capacity-factor", str(factor), *options.split())
+        ours = h.Program(tmp_path / f"p{i}", ranks).infer(tmp_path / f"run{i}", {"x": x})
+        np.testing.assert_allclose(ours["logits"], expected, rtol=2e-5, atol=2e-5)
+
+
+CAPACITY_RECIPES = ["--ep 2", "--dp 2 --ep 2", "--sp 2", "--sp 3", "--sp 2 --ep 2 --dp 2 --zero 3", "--ep 4 --microbatches 1", "--dp 2 --microbatches 2",
+                    "--ep 2 --tp 2", "--tp 2", "--sp 2 --sp-mode ulysses", "--sp 8", "--pp 2 --ep 2 --microbatches 2", "--tp 4 --tp-mode 2d"]
+
+
+@pytest.mark.parametrize("recipe", [pytest.param(r, marks=[] if i < 5 else pytest.mark.whole) for i, r in enumerate(CAPACITY_RECIPES)])
+def test_capacity_on_every_mesh(recipe):
+    """Gradients and losses with drops; ring orders (zig-zag) hold tokens in another order than they are dropped in."""
+    h.checked(h.TESSERA, "verify", h.MODELS / "mixtral.onnx", "--train", "sgd", "--capacity-factor", "0.75", *recipe.split())
+
+
+def test_capacity_for_all_is_no_capacity(tmp_path):
+    """Where every choice has a place, training is that without a capacity."""
+    logs = []
+    tokens = np.random.default_rng(2).integers(0, 64, 4 * 32 * 5 + 1).astype(np.uint16)
+    tokens.tofile(tmp_path / "tokens.bin")
+    for name, options in [("free", []), ("limited", ["--capacity-factor", "2"])]:
+        h.checked(h.TESSERA, "compile", h.MODELS / "mixtral.onnx", "-o", tmp_path / name, "--train", "sgd", *options)
+        h.checked(tmp_path / name, "train", "--tokens", tmp_path / "tokens.bin", "--steps", "5", "--lr", "0.1", "--log", tmp_path / f"{name}.jsonl")
+        logs.append([json.loads(line)["loss"] for line in (tmp_path / f"{name}.jsonl").read_text().splitlines()])
+    np.testing.assert_allclose(logs[1], logs[0], rtol=1e-5)
+
+
+def test_capacity_makes_work_and_memory_smaller(tmp_path):
+    figures = []
+    for name, options in [("free", []), ("limited", ["--capacity-factor", "1"])]:
+        h.checked(h.TESSERA, "compile", h.MODELS / "mixtral.onnx", "-o", tmp_path / name, "--train", "sgd", "--ep", "2", *options)
+        figures.append(h.Program(tmp_path / name, 2).info())
+    free, limited = (f["sent"]["expert"]["all_to_all"] for f in figures)
+    # Of 32 tokens in a row an expert of 4 has places for 16.
+    assert limited == {"count": free["count"], "bytes": free["bytes"] // 2}
+    activations = [f["memory"][0]["device"]["activations"] for f in figures]
+    assert activations[1] < activations[0]
+
+
+@pytest.mark.parametrize("model,options,why", [
+    ("gpt2", "--capacity-factor 1", "--capacity-factor: the model has no mixture of experts"),
+    ("mixtral", "--capacity-factor 0", "--capacity-factor=0: expected a number above 0, such as 1.25"),
+    ("mixtral", "--capacity-factor much", "--capacity-factor=much: expected a number above 0, such as 1.25"),
+])
+def test_capacities_that_cannot_be(model, options, why):
+    result = h.tessera("plan", h.MODELS / f"{model}.onnx", *options.split())
+    assert result.returncode in (1, 2) and why in result.first_error, result.stderr

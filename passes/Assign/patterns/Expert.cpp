@@ -16,7 +16,9 @@ class Expert : public Pattern {
     return "Products whose weights have a dimension of experts are computed with the experts split over the axis, and so are their weights, gradients and "
            "optimizer state. Over an axis that splits the tokens too, as by the recipe, rows of tokens are exchanged for rows of experts by an all-to-all behind "
            "the dispatch, and back by another before the combination; backward by two more; each sends (n-1)/n of a rank's block [E, tokens, width]. Every "
-           "expert has a row for each token, so nothing is dropped, no collective depends on the routing, and an expert without tokens is one of zeros. Over an "
+           "expert has a row for each token, so nothing is dropped, no collective depends on the routing, and an expert without tokens is one of zeros. With a capacity "
+           "(--capacity-factor) it has that many rows for each row of the batch, and blocks are smaller by as much; tokens of one row that an axis splits are "
+           "gathered before the dispatch. Over an "
            "axis that does not split the tokens (list it before one that does) each rank fills the rows of its own experts and the combination is a partial sum, "
            "all-reduced: 2(n-1)/n of a rank's tokens. Gradients of experts have no divisor and no reduction over the axis.";
   }
@@ -34,6 +36,10 @@ class Expert : public Pattern {
       if (f >= 0 && rule.operandHas(linear->input, f) && rule.resultHas(0, f))
         return f;
     return -1;
+  }
+  static int64_t capacityOf(nn::FactorOpInterface op) {
+    auto dispatch = mlir::dyn_cast<nn::DispatchOp>(op.getOperation());
+    return dispatch ? dispatch.getCapacity() : mlir::cast<nn::CombineOp>(op.getOperation()).getCapacity();
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
     int f = experts(op);
@@ -56,10 +62,17 @@ class Expert : public Pattern {
     // Tokens are where the router's choices are; experts are split over what is left of the axes.
     if (mlir::isa<nn::DispatchOp, nn::CombineOp>(op)) {
       choice.lead = 1;
-      for (int token : op.getFactorRule().operands[1])
-        llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
+      // With a capacity, only rows of the batch are apart in places: where the tokens of one are split they are gathered for the dispatch, and what the
+      // combination has of them is a partial sum.
+      nn::FactorRule rule = op.getFactorRule();
+      int sequence = capacityOf(op) ? rule.operands[1][rule.operands[1].size() - 2] : -1;
+      if (sequence >= 0)
+        choice.compute.push_back({sequence, {}});
+      for (int token : rule.operands[1])
+        if (token != sequence)
+          llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
     }
-    choice.compute = {{experts(op), list}};
+    choice.compute.push_back({experts(op), list});
     return choice;
   }
 };

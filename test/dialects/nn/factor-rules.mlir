@@ -128,3 +128,16 @@ func.func @experts(%x: tensor<5x6xf32>, %ids: tensor<5x2xi64>, %weights: tensor<
   %2 = nn.expert_dot %x, %0, %ids : (tensor<5x6xf32>, tensor<4x5x6xf32>, tensor<5x2xi64>) -> tensor<5x2xf32>
   return
 }
+
+// With a capacity rows of the batch are apart, and tokens of one are summed over.
+func.func @places(%x: tensor<3x5x6xf32>, %ids: tensor<3x5x2xi64>, %weights: tensor<3x5x2xf32>, %order: tensor<5x2xi64>) {
+  // CHECK-NEXT: nn.expert_places: ([a,s,k], [s,k], [a,u,l], [u,l])->([a,s,k]) unsplit={u, l} neutral(2,u)=-1 neutral(2,l)=-1 neutral(3,u)=-1 neutral(3,l)=-1
+  %0 = nn.expert_places %ids, %order, %ids, %order {capacity = 2} : (tensor<3x5x2xi64>, tensor<5x2xi64>, tensor<3x5x2xi64>, tensor<5x2xi64>) -> tensor<3x5x2xi64>
+  // CHECK-NEXT: nn.dispatch: ([a,b,h], [a,b,k], [a,b,k])->([e,a,c,h]) reduction={b, k} unsplit={c} neutral(0,b)=0 neutral(1,b)=-1 neutral(1,k)=-1 neutral(2,b)=0 neutral(2,k)=0
+  %1 = nn.dispatch %x, %0, %weights {capacity = 2} : (tensor<3x5x6xf32>, tensor<3x5x2xi64>, tensor<3x5x2xf32>) -> tensor<4x3x2x6xf32>
+  // CHECK-NEXT: nn.combine: ([e,a,c,h], [a,b,k], [a,b,k])->([a,b,h]) reduction={e, k} unsplit={c}
+  %2 = nn.combine %1, %0, %weights {capacity = 2} : (tensor<4x3x2x6xf32>, tensor<3x5x2xi64>, tensor<3x5x2xf32>) -> tensor<3x5x6xf32>
+  // CHECK-NEXT: nn.expert_dot: ([a,b,h], [e,a,c,h], [a,b,k])->([a,b,k]) reduction={h, e} unsplit={c}
+  %3 = nn.expert_dot %x, %1, %0 {capacity = 2} : (tensor<3x5x6xf32>, tensor<4x3x2x6xf32>, tensor<3x5x2xi64>) -> tensor<3x5x2xf32>
+  return
+}

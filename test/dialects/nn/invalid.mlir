@@ -165,7 +165,8 @@ func.func @dispatch_result(%x: tensor<5x6xf32>, %ids: tensor<5x2xi64>, %w: tenso
 
 // -----
 func.func @combine_weights(%y: tensor<3x5x6xf32>, %ids: tensor<5x2xi64>, %w: tensor<5xf32>) {
-  // expected-error @+1 {{weights [5] must have the shape of ids [5, 2] and the element type of what they multiply}}
+  // expected-error @+2 {{weights [5] must have the shape of ids [5, 2] and the element type of what they multiply}}
+  // expected-error @+1 {{failed to infer returned types}}
   %0 = nn.combine %y, %ids, %w : (tensor<3x5x6xf32>, tensor<5x2xi64>, tensor<5xf32>) -> tensor<5x6xf32>
   return
 }
@@ -224,5 +225,40 @@ func.func @panel_sizes(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
 func.func @panel_unknown(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>) {
   // expected-error @+1 {{has letter 'k', which no operand has}}
   %0 = nn.contract_panel %x, %w over "k" size 4 at [0, 0, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @dispatch_places(%x: tensor<2x5x6xf32>, %ids: tensor<2x5x2xi64>, %w: tensor<2x5x2xf32>) {
+  // expected-error @+1 {{experts' rows [3, 2, 5, 6] must be a dimension of experts before [2, 4, 6]}}
+  %0 = nn.dispatch %x, %ids, %w {capacity = 4} : (tensor<2x5x6xf32>, tensor<2x5x2xi64>, tensor<2x5x2xf32>) -> tensor<3x2x5x6xf32>
+  return
+}
+
+// -----
+func.func @capacity_without_tokens(%x: tensor<6xf32>, %ids: tensor<2xi64>, %w: tensor<2xf32>) {
+  // expected-error @+1 {{ids must have a last dimension of choices, and one of tokens before it}}
+  %0 = nn.dispatch %x, %ids, %w {capacity = 4} : (tensor<6xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<3x6xf32>
+  return
+}
+
+// -----
+func.func @negative_capacity(%x: tensor<5x6xf32>, %ids: tensor<5x2xi64>, %w: tensor<5x2xf32>) {
+  // expected-error @+1 {{capacity must not be negative, but is -1}}
+  %0 = nn.dispatch %x, %ids, %w {capacity = -1} : (tensor<5x6xf32>, tensor<5x2xi64>, tensor<5x2xf32>) -> tensor<3x5x6xf32>
+  return
+}
+
+// -----
+func.func @places_of_others(%ids: tensor<2x5x2xi64>, %order: tensor<5x2xi64>, %others: tensor<3x5x2xi64>) {
+  // expected-error @+1 {{ids [2, 5, 2] and others [3, 5, 2] must be tokens and choices, behind the same rows of a batch}}
+  %0 = nn.expert_places %ids, %order, %others, %order {capacity = 2} : (tensor<2x5x2xi64>, tensor<5x2xi64>, tensor<3x5x2xi64>, tensor<5x2xi64>) -> tensor<2x5x2xi64>
+  return
+}
+
+// -----
+func.func @no_places(%ids: tensor<2x5x2xi64>, %order: tensor<5x2xi64>) {
+  // expected-error @+1 {{capacity must be from 1 to the 10 choices of a row, but is 0}}
+  %0 = nn.expert_places %ids, %order, %ids, %order {capacity = 0} : (tensor<2x5x2xi64>, tensor<5x2xi64>, tensor<2x5x2xi64>, tensor<5x2xi64>) -> tensor<2x5x2xi64>
   return
 }

@@ -162,6 +162,22 @@ static std::vector<LocalCase> makeCases() {
     cases.push_back({"nn.combine %0, %1, %2", {"3x5x4xf64", "5x2xi64", "5x2xf64"}, {"5x4xf64"}, padded, split});
     cases.push_back({"nn.expert_dot %0, %1, %2", {"5x4xf64", "3x5x4xf64", "5x2xi64"}, {"5x2xf64"}, padded, split});
   }
+  for (std::string split : {"", "e"}) { // places up to 4, two of each of 2 experts
+    std::map<std::string, int64_t> padded = {{"e", 3}, {"a", 3}, {"b", 6}, {"k", 3}, {"h", 5}};
+    std::vector<std::string> ids = {"2x5x2xi64", "2x5x2xf64"}, x = {"2x5x4xf64"}, y = {"2x2x2x4xf64"};
+    auto with = [](std::vector<std::string> list, const std::vector<std::string> &more) {
+      list.insert(list.end(), more.begin(), more.end());
+      return list;
+    };
+    cases.push_back({"nn.dispatch %0, %1, %2 {capacity = 2}", with(x, ids), y, padded, split});
+    cases.push_back({"nn.combine %0, %1, %2 {capacity = 2}", with(y, ids), x, padded, split});
+    cases.push_back({"nn.expert_dot %0, %1, %2 {capacity = 2}", with(with(x, y), {ids[0]}), {ids[1]}, padded, split});
+  }
+  cases.push_back({"nn.expert_places %0, %1, %2, %3 {capacity = 2}",
+                   {"2x5x2xi64", "5x2xi64", "2x5x2xi64", "5x2xi64"},
+                   {"2x5x2xi64"},
+                   {{"a", 3}, {"s", 6}, {"u", 7}, {"k", 3}, {"l", 4}},
+                   ""});
   cases.push_back({"nn.count_valid %0", {"2x3xi64"}, {"f64"}, {{"b", 4}}, ""});
   cases.push_back(
       {"nn.slice %0 {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>, steps = array<i64: 1, 2>}",
