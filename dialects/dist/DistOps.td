@@ -165,16 +165,19 @@ def Dist_PackOp : Dist_Op<"pack", [Pure]> {
   let description = [{
     Each value begins at a multiple of 64 bytes; contents of the gaps are undefined. Values that are made for the pack are made in their place in it, so that nothing is
     copied. `dist.pack %a, %b : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>`
+
+    With `blocks` (not 1) the values are cut into that many equal blocks, which are packed, and copied, one from each value by turns: what a reduce-scatter of the
+    pack leaves, or an all-gather made one of, is a pack of the values' own blocks. `dist.pack %a, %b {blocks = 2} : tensor<6xf32>, tensor<4x8xf32> -> tensor<64xf32>`
   }];
-  let arguments = (ins Variadic<Dist_LocalTensor>:$sources);
+  let arguments = (ins Variadic<Dist_LocalTensor>:$sources, DefaultValuedAttr<I64Attr, "1">:$blocks);
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = "$sources attr-dict `:` type($sources) `->` type($result)";
   let hasVerifier = 1;
 }
 
 def Dist_UnpackOp : Dist_Op<"unpack", [Pure]> {
-  let summary = "the values of a pack; no bytes move";
-  let arguments = (ins Dist_LocalTensor:$source);
+  let summary = "the values of a pack; no bytes move but those of several blocks";
+  let arguments = (ins Dist_LocalTensor:$source, DefaultValuedAttr<I64Attr, "1">:$blocks);
   let results = (outs Variadic<Dist_LocalTensor>:$results);
   let assemblyFormat = "$source attr-dict `:` type($source) `->` type($results)";
   let hasVerifier = 1;

@@ -14,31 +14,41 @@ int64_t bytesOf(Type type) {
   return tensor.getNumElements() * int64_t(elementBytes(tensor.getElementType()));
 }
 
-SmallVector<int64_t> packOffsets(TypeRange types) {
+SmallVector<int64_t> packOffsets(TypeRange types, int64_t blocks) {
   SmallVector<int64_t> offsets = {0};
   for (Type type : types)
-    offsets.push_back(offsets.back() + llvm::alignTo(bytesOf(type), kPackAlignment));
+    offsets.push_back(offsets.back() + llvm::alignTo(bytesOf(type) / blocks, kPackAlignment));
   return offsets;
 }
 
-RankedTensorType packedType(TypeRange types) {
+RankedTensorType packedType(TypeRange types, int64_t blocks) {
   Type element = cast<RankedTensorType>(types.front()).getElementType();
-  return RankedTensorType::get({packOffsets(types).back() / int64_t(elementBytes(element))}, element);
+  return RankedTensorType::get({blocks * packOffsets(types, blocks).back() / int64_t(elementBytes(element))},
+                               element);
 }
 
 /// Whether `whole` is the type of a pack of `parts`.
-static LogicalResult verifyPack(Operation *op, TypeRange parts, RankedTensorType whole) {
+static LogicalResult verifyPack(Operation *op, TypeRange parts, RankedTensorType whole, int64_t blocks) {
   if (parts.empty())
     return op->emitOpError("has no values");
-  for (Type part : parts)
+  if (blocks < 1)
+    return op->emitOpError("has ") << blocks << " blocks, expected at least one";
+  for (Type part : parts) {
     if (cast<RankedTensorType>(part).getElementType() != whole.getElementType())
       return op->emitOpError("packs ") << part << " with values of element type " << whole.getElementType();
-  if (RankedTensorType expected = packedType(parts); whole != expected)
+    if (cast<RankedTensorType>(part).getNumElements() % blocks != 0)
+      return op->emitOpError("cannot cut ") << part << " into " << blocks << " equal blocks";
+  }
+  if (RankedTensorType expected = packedType(parts, blocks); whole != expected)
     return op->emitOpError("has a pack of type ") << whole << "; its values make up " << expected;
   return success();
 }
 
-LogicalResult PackOp::verify() { return verifyPack(*this, getSources().getTypes(), getResult().getType()); }
-LogicalResult UnpackOp::verify() { return verifyPack(*this, getResultTypes(), getSource().getType()); }
+LogicalResult PackOp::verify() {
+  return verifyPack(*this, getSources().getTypes(), getResult().getType(), getBlocks());
+}
+LogicalResult UnpackOp::verify() {
+  return verifyPack(*this, getResultTypes(), getSource().getType(), getBlocks());
+}
 
 } // namespace tessera::dist

@@ -58,6 +58,8 @@ static int64_t reducedTo(Value value) {
 
 void Buffers::findPlaces(func::FuncOp func) {
   func.walk([&](dist::PackOp pack) {
+    if (pack.getBlocks() > 1)
+      return; // copied
     SmallVector<int64_t> offsets = dist::packOffsets(pack.getSources().getTypes());
     for (auto [source, offset] : llvm::zip(pack.getSources(), offsets)) {
       Value value = viewed(source);

@@ -1,6 +1,7 @@
 // Operators of the dist dialect: local parts, collectives and the loop over microbatches.
 #include "dialects/dist/Broadcast.h"
 #include "dialects/dist/CollectiveSize.h"
+#include "dialects/dist/Pack.h"
 #include "passes/Memory/Emitter.h"
 
 using namespace mlir;
@@ -135,23 +136,58 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
   return success();
 }
 
+// Moves the blocks of a value, which lie one behind the other, to or from those of a pack, each `stride`
+// bytes behind the last.
+void ExecEmitter::copyBlocks(Operation &op, Type type, int64_t blocks, int source, int64_t sourceStride,
+                             int target, int64_t targetStride) {
+  Type element = cast<RankedTensorType>(type).getElementType();
+  int64_t bytes = dist::elementBytes(element), count = cast<RankedTensorType>(type).getNumElements() / blocks;
+  call(op, "copy_box", {source, target}, {},
+       settings({{"shape", b.getI64ArrayAttr({blocks, count})},
+                 {"source_strides", b.getI64ArrayAttr({sourceStride / bytes, 1})},
+                 {"target_strides", b.getI64ArrayAttr({targetStride / bytes, 1})},
+                 {"dtype", b.getStringAttr(exec::dtypeName(element))}}));
+}
+
 LogicalResult ExecEmitter::emitPack(dist::PackOp op) {
-  SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes());
+  int64_t blocks = op.getBlocks();
+  SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes(), blocks);
   int pack = buffers.ofPack(op);
   int64_t at = buffers.positions().start(op);
   if (pack < 0)
-    pack = buffers.create(offsets.back(), at, at + 1, buffers.categoryOf(op));
+    pack = buffers.create(dist::bytesOf(op.getType()), at, at + 1, buffers.categoryOf(op));
   buffers.bind(op, pack);
-  for (auto [source, offset] : llvm::zip(op.getSources(), offsets))
-    if (!buffers.isPart(buffers.of(source), pack, offset))
-      copy(source, buffers.part(pack, offset, dist::bytesOf(source.getType())), *op.getOperation());
+  for (auto [source, offset] : llvm::zip(op.getSources(), offsets)) {
+    int64_t bytes = dist::bytesOf(source.getType()), block = bytes / blocks;
+    if (blocks > 1)
+      copyBlocks(*op, source.getType(), blocks, buffers.of(source), block,
+                 buffers.part(pack, offset, (blocks - 1) * offsets.back() + block), offsets.back());
+    else if (!buffers.isPart(buffers.of(source), pack, offset))
+      copy(source, buffers.part(pack, offset, bytes), *op.getOperation());
+  }
   return success();
 }
 
 LogicalResult ExecEmitter::emitUnpack(dist::UnpackOp op) {
+  int64_t blocks = op.getBlocks();
   int pack = buffers.of(op.getSource());
-  for (auto [result, offset] : llvm::zip(op.getResults(), dist::packOffsets(op.getResultTypes())))
-    buffers.bind(result, buffers.part(pack, offset, dist::bytesOf(result.getType())));
+  SmallVector<int64_t> offsets = dist::packOffsets(op.getResultTypes(), blocks);
+  for (auto [result, offset] : llvm::zip(op.getResults(), offsets)) {
+    int64_t bytes = dist::bytesOf(result.getType()), block = bytes / blocks;
+    if (blocks == 1) {
+      buffers.bind(result, buffers.part(pack, offset, bytes));
+      continue;
+    }
+    if (auto variable = replacedBy(result, buffers.positions().start(op))) {
+      buffers.bind(result, buffers.ofVariable(variable));
+      ++numInPlace;
+    } else {
+      buffers.define(result);
+    }
+    copyBlocks(*op, result.getType(), blocks,
+               buffers.part(pack, offset, (blocks - 1) * offsets.back() + block), offsets.back(),
+               buffers.of(result), block);
+  }
   return success();
 }
 

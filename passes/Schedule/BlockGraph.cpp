@@ -114,7 +114,7 @@ private:
       if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
           start && start.getKind() == dist::CollectiveKind::AllReduce)
         return start.getSource();
-    if (auto unpack = dyn_cast<dist::UnpackOp>(op))
+    if (auto unpack = dyn_cast<dist::UnpackOp>(op); unpack && unpack.getBlocks() == 1)
       return unpack.getSource();
     if (auto own = dyn_cast<exec::OwnOp>(op))
       return own.getSources().front();
@@ -145,6 +145,12 @@ private:
     });
   }
 
+  // Whether the node `assign` assigns what the node `def` makes: it follows, wherever a pass has put it.
+  bool assigns(int assign, int def) const {
+    auto op = dyn_cast<nn::AssignOp>(graph.nodes[assign].op);
+    return op && op.getValue().getDefiningOp() == graph.nodes[def].op;
+  }
+
   // A variable is written where it lies: whoever reads its old value stays on the side of the write that it
   // is on.
   void variables() {
@@ -159,7 +165,7 @@ private:
         if (!writes)
           continue;
         for (auto [other, alsoWrites] : entry.second)
-          if (other != writer)
+          if (other != writer && !assigns(other, writer) && !assigns(writer, other))
             graph.nodes[std::min(other, writer)].after.push_back(std::max(other, writer));
       }
   }

@@ -1,7 +1,9 @@
-// Small all-reduces that nothing waits for become one.
+// Small collectives that nothing waits for become one, and so do small gathers of what is there from the
+// start.
 #include "dialects/dist/Cost.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 
@@ -12,21 +14,43 @@ namespace tessera {
 
 using namespace mlir;
 using namespace tessera;
+using dist::CollectiveKind;
 
 namespace {
 
 // A collective so large that starting it costs less than this part of its time gains nothing in a bucket.
 constexpr double kWorthwhile = 0.05;
+// A bucket of flat storage holds whole tensors together that would else be whole one after another: at most
+// one in so many parts of all of them.
+constexpr int64_t kFewest = 16;
+
+// The variable that a value is, as it is stored; null for others.
+nn::ReadOp readOf(Value value) {
+  while (value.getDefiningOp() && isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value.getDefiningOp<nn::ReadOp>();
+}
+
+int64_t sizeOf(dist::CollectiveOp op) { return dist::bytesOf(op.getSource().getType()); }
 
 struct Bucket {
+  bool isEarly = false; // done with the first member, not the last
   SmallVector<dist::CollectiveOp> members;
   int64_t bytes = 0;
   std::vector<bool> behind; // nodes that depend on a member
 
-  bool matches(dist::CollectiveOp op) {
+  bool matches(dist::CollectiveOp op, bool early) {
     dist::CollectiveOp first = members.front();
-    auto element = [](dist::CollectiveOp c) { return cast<RankedTensorType>(c.getSource().getType()).getElementType(); };
-    return first.getAxes() == op.getAxes() && first.getReduce() == op.getReduce() && element(first) == element(op);
+    auto element = [](dist::CollectiveOp c) {
+      return cast<RankedTensorType>(c.getSource().getType()).getElementType();
+    };
+    return isEarly == early && first.getKind() == op.getKind() && first.getAxes() == op.getAxes() &&
+           first.getReduce() == op.getReduce() && element(first) == element(op);
+  }
+  bool gathers(nn::ReadOp variable) {
+    return llvm::any_of(members, [&](dist::CollectiveOp each) {
+      return readOf(each.getSource()).getVariable() == variable.getVariable();
+    });
   }
 };
 
@@ -34,39 +58,62 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   using BucketCollectivesBase::BucketCollectivesBase;
 
   // From which size on a collective goes alone, and a bucket is full.
-  int64_t fullBytes(ArrayRef<dist::AxisRef> axes) const {
+  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all) const {
     if (bytes >= 0)
       return bytes;
     dist::CostModel cost;
-    double fixed = cost.collective(dist::CollectiveKind::AllReduce, 0, axes).seconds;
-    double perByte = cost.collective(dist::CollectiveKind::AllReduce, 1, axes).seconds - fixed;
-    return int64_t(fixed / kWorthwhile / perByte);
+    double fixed = cost.collective(kind, 0, axes).seconds;
+    double perByte = cost.collective(kind, 1, axes).seconds - fixed;
+    int64_t worthwhile = fixed / kWorthwhile / perByte;
+    return kind == CollectiveKind::AllReduce ? worthwhile : std::min(worthwhile, all / kFewest);
   }
 
   void merge(Bucket &bucket) {
     if (bucket.members.size() < 2)
       return;
-    dist::CollectiveOp last = bucket.members.back();
-    OpBuilder b(last);
+    dist::CollectiveOp first = bucket.members.front(), last = bucket.members.back();
+    OpBuilder b(bucket.isEarly ? first : last);
     SmallVector<Value> sources;
-    SmallVector<Type> types;
+    SmallVector<Type> sourceTypes, types;
     SmallVector<Location> locations;
     for (dist::CollectiveOp member : bucket.members) {
+      if (bucket.isEarly)
+        hoist(member.getSource(), first);
       sources.push_back(member.getSource());
-      types.push_back(member.getSource().getType());
+      sourceTypes.push_back(member.getSource().getType());
+      types.push_back(member.getResult().getType());
       locations.push_back(member.getLoc());
     }
-    auto pack = dist::PackOp::create(b, b.getFusedLoc(locations), dist::packedType(types), sources);
-    auto all = dist::CollectiveOp::create(b, pack.getLoc(), pack.getType(), pack, last.getKindAttr(), last.getAxesAttr(),
-                                          b.getDenseI64ArrayAttr(cast<RankedTensorType>(pack.getType()).getShape()), IntegerAttr(),
-                                          IntegerAttr(), IntegerAttr(), last.getReduceAttr(), dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
-    auto unpack = dist::UnpackOp::create(b, pack.getLoc(), types, all.getResult());
+    // What is scattered or gathered has a block for each rank.
+    CollectiveKind kind = last.getKind();
+    int64_t ranks = dist::product(last.getAxes().getAxes());
+    int64_t blocks = kind == CollectiveKind::ReduceScatter ? ranks : 1,
+            resultBlocks = kind == CollectiveKind::AllGather ? ranks : 1;
+    auto pack = dist::PackOp::create(b, b.getFusedLoc(locations), dist::packedType(sourceTypes, blocks),
+                                     sources, blocks);
+    IntegerAttr split = kind == CollectiveKind::ReduceScatter ? b.getI64IntegerAttr(0) : IntegerAttr(),
+                concat = kind == CollectiveKind::AllGather ? b.getI64IntegerAttr(0) : IntegerAttr();
+    auto all = dist::CollectiveOp::create(
+        b, pack.getLoc(), dist::packedType(types, resultBlocks), pack, last.getKindAttr(), last.getAxesAttr(),
+        b.getDenseI64ArrayAttr(cast<RankedTensorType>(pack.getType()).getShape()), split, concat,
+        IntegerAttr(), last.getReduceAttr(), dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
+    auto unpack = dist::UnpackOp::create(b, pack.getLoc(), types, all.getResult(), resultBlocks);
     for (auto [member, result] : llvm::zip(bucket.members, unpack.getResults())) {
       member.getResult().replaceAllUsesWith(result);
       member.erase();
     }
     ++numBuckets;
     numMembers += sources.size();
+  }
+
+  // A variable's value, and views of it, before `first`.
+  static void hoist(Value value, Operation *first) {
+    Operation *op = value.getDefiningOp();
+    if (!op || op->getBlock() != first->getBlock() || op->isBeforeInBlock(first))
+      return;
+    for (Value operand : op->getOperands())
+      hoist(operand, first);
+    op->moveBefore(first);
   }
 
   static void markBehind(const BlockGraph &graph, int node, std::vector<bool> &marks) {
@@ -79,25 +126,85 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
         }
   }
 
+  // Whether the collective moves whole blocks, one behind the other, as one of a pack does.
+  static bool movesBlocks(dist::CollectiveOp op) {
+    auto outer = [&](std::optional<uint64_t> dim) {
+      return llvm::all_of(op.getShape().take_front(dim.value_or(0)), [](int64_t d) { return d == 1; });
+    };
+    switch (op.getKind()) {
+    case CollectiveKind::AllReduce:
+      return true;
+    case CollectiveKind::ReduceScatter:
+      return outer(op.getSplit());
+    case CollectiveKind::AllGather:
+      return outer(op.getConcat());
+    default:
+      return false;
+    }
+  }
+
+  // Whether the collective gathers a variable that nothing before it in the block has written.
+  static bool gathersStored(dist::CollectiveOp op) {
+    nn::ReadOp read = op.getKind() == CollectiveKind::AllGather ? readOf(op.getSource()) : nn::ReadOp();
+    if (!read)
+      return false;
+    return llvm::none_of(op->getBlock()->getOps<nn::AssignOp>(), [&](nn::AssignOp assign) {
+      Operation *writer = assign.getValue().getDefiningOp();
+      return assign.getVariable() == read.getVariable() &&
+             (assign->isBeforeInBlock(op) ||
+              (writer && writer->getBlock() == op->getBlock() && writer->isBeforeInBlock(op)));
+    });
+  }
+
   void bucket(Block &block) {
     BlockGraph graph(block);
+    // The nodes that may go into a bucket, and whether into an early one; and the bytes of all that may go
+    // into one.
+    llvm::MapVector<int, bool> candidates;
+    for (int node = 0; node < graph.size(); ++node)
+      if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
+          op && !op->hasAttr(dist::kOverStagesAttr) && movesBlocks(op)) {
+        if (graph.leadsNowhere(node))
+          candidates[node] = false;
+        else if (gathersStored(op))
+          candidates[node] = true;
+      }
     SmallVector<Bucket> open, full;
+    auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
+      for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
+        if (which(other)) {
+          full.push_back(std::move(other));
+          open.erase(&other);
+        }
+    };
     for (int node = 0; node < graph.size(); ++node) {
+      // Nothing moves from one step of a pipeline to another.
+      if (isa<dist::StepOp>(graph.op(node)))
+        close([](Bucket &other) { return other.isEarly; });
       auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
       if (!op)
         continue;
       // A bucket that this one depends on, through others too, must start before it.
-      for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
-        if (other.behind[node]) {
-          full.push_back(std::move(other));
-          open.erase(&other);
-        }
-      int64_t size = dist::bytesOf(op.getSource().getType()), limit = fullBytes(op.getAxes().getAxes());
-      if (op->hasAttr(dist::kOverStagesAttr) || op.getKind() != dist::CollectiveKind::AllReduce || size >= limit || !graph.leadsNowhere(node))
+      close([&](Bucket &other) { return !other.isEarly && other.behind[node]; });
+      auto candidate = candidates.find(node);
+      if (candidate == candidates.end())
         continue;
-      auto found = llvm::find_if(open, [&](Bucket &other) { return other.matches(op); });
+      bool isEarly = candidate->second;
+      int64_t all = 0;
+      for (auto [each, early] : candidates)
+        if (auto other = cast<dist::CollectiveOp>(graph.op(each));
+            early == isEarly && other.getKind() == op.getKind() && other.getAxes() == op.getAxes())
+          all += sizeOf(other);
+      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(), all);
+      if (size >= limit)
+        continue;
+      // Who gathers a variable again wants it at its own time.
+      if (isEarly)
+        close(
+            [&](Bucket &other) { return other.matches(op, true) && other.gathers(readOf(op.getSource())); });
+      auto found = llvm::find_if(open, [&](Bucket &other) { return other.matches(op, isEarly); });
       if (found == open.end()) {
-        open.push_back({{}, 0, std::vector<bool>(graph.size())});
+        open.push_back({isEarly, {}, 0, std::vector<bool>(graph.size())});
         found = open.end() - 1;
       }
       found->members.push_back(op);

@@ -57,11 +57,12 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
 }
 
 def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp"> {
-  let summary = "Merges small all-reduces that nothing waits for";
+  let summary = "Merges small collectives that nothing waits for, and gathers of small parameters";
   let description = [{
     All-reduces over the same axes, of the same element type and reduction, become one of a `dist.pack` of their sources, where everything that depends on their
     results makes nothing: gradients, which only updates and norms read. Members are put into a bucket in program order; the bucket starts where its last member did. One that
-    is as large as a full bucket stays alone.
+    is as large as a full bucket stays alone. So do reduce-scatters and all-gathers of whole blocks, with a pack of blocks; and all-gathers of variables that something waits for,
+    in a bucket that starts where its first member did.
   }];
   let options = [Option<"bytes", "bytes", "int64_t", "-1",
                         "size of a full bucket; -1: where starting a collective takes a twentieth of its time, by the cost model">];

@@ -2,6 +2,7 @@
 import re
 from collections import Counter
 
+import numpy as np
 import pytest
 
 import harness as h
@@ -91,3 +92,17 @@ def test_all_reduces_of_encoders(variant, rows, width, expected):
     assert attentions and all('dist.pattern<"heads", ["tensor"]>' in line for line in attentions)
     sizes = [shape for kind, _, shape in collectives(variant, "infer") if len(shape) == 3]
     assert sum(sorted(shape) == sorted((4, rows, width)) for shape in sizes) == expected
+
+
+@pytest.mark.parametrize("stage,most", [("1", {"all_gather": 12}), ("2", {"all_gather": 12}), ("3", {"all_gather": 18, "reduce_scatter": 12})])
+def test_zero_in_buckets(tmp_path, stage, most):
+    """28 parameters: small ones are gathered and scattered together, and what is sent grows by the gaps between them alone."""
+    h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", tmp_path / "p", "--train", "adamw", "--dp", "2", "--zero", stage)
+    sent = h.Program(tmp_path / "p", 2).info()["sent"]["data"]
+    for kind, count in most.items():
+        assert sent[kind]["count"] <= count
+    found = collectives("gpt2", "train", ("--dp", "2", "--zero", stage))
+    for kind, sends in [("all_gather", 1), ("reduce_scatter", 1 / 2)]:
+        shapes = [shape for k, _, shape in found if k == kind]
+        exact = sum(int(np.prod(shape)) for shape in shapes) * 4 * sends
+        assert len(shapes) >= 27 and exact <= sent[kind]["bytes"] <= exact + 64 * len(shapes)

@@ -392,3 +392,19 @@ func.func @f(%x: tensor<16xf32>) {
   "dist.unpack"(%x) : (tensor<16xf32>) -> ()
   return
 }
+
+// -----
+
+func.func @pack_blocks(%x: tensor<3xf32>, %y: tensor<2x8xf32>) {
+  // expected-error@+1 {{cannot cut 'tensor<3xf32>' into 2 equal blocks}}
+  %0 = dist.pack %x, %y {blocks = 2} : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>
+  return
+}
+
+// -----
+
+func.func @pack_of_no_blocks(%x: tensor<16xf32>) {
+  // expected-error@+1 {{has 0 blocks, expected at least one}}
+  %0 = dist.pack %x {blocks = 0} : tensor<16xf32> -> tensor<16xf32>
+  return
+}

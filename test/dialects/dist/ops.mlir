@@ -105,6 +105,13 @@ func.func @loop(%x: tensor<8xf32>) -> tensor<8xf32> {
 func.func private @pattern() attributes {
   axes = #dist.axes<"a"=2 "b":(2)3>, pattern = #dist.pattern<"2d", ["row", "col":(1)2]>}
 
+// CHECK-LABEL: @pack_of_blocks
+// CHECK: dist.pack %arg0, %arg1 {blocks = 2 : i64} : tensor<6xf32>, tensor<4x8xf32> -> tensor<64xf32>
+func.func @pack_of_blocks(%x: tensor<6xf32>, %y: tensor<4x8xf32>) -> tensor<64xf32> {
+  %0 = dist.pack %x, %y {blocks = 2} : tensor<6xf32>, tensor<4x8xf32> -> tensor<64xf32>
+  return %0 : tensor<64xf32>
+}
+
 // CHECK-LABEL: @packs
 // CHECK: %[[P:.*]] = dist.pack %arg0, %arg1 : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>
 // CHECK: dist.unpack %[[P]] : tensor<32xf32> -> tensor<3xf32>, tensor<2x8xf32>
