@@ -35,6 +35,26 @@ struct DropNeutral : RewritePattern {
   Counter &counter;
 };
 
+/// The bias of a convolution is added behind the sum over channels, which ranks may share.
+struct TakeBiasOut : OpRewritePattern<nn::ConvOp> {
+  TakeBiasOut(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
+  LogicalResult matchAndRewrite(nn::ConvOp op, PatternRewriter &rewriter) const override {
+    Value bias = op.getBias();
+    if (!bias)
+      return rewriter.notifyMatchFailure(op, "it has no bias");
+    Shape channels(op.getStrides().size() + 1, 1);
+    channels[0] = shapeOf(bias)[0];
+    rewriter.setInsertionPointAfter(op);
+    Value column = reshape(rewriter, op.getLoc(), bias, channels);
+    rewriter.modifyOpInPlace(op, [&] { op.getBiasMutable().clear(); });
+    auto sum = nn::AddOp::create(rewriter, op.getLoc(), op.getResult(), column);
+    rewriter.replaceAllUsesExcept(op.getResult(), sum, sum);
+    ++counter;
+    return success();
+  }
+  Counter &counter;
+};
+
 /// 1 / sqrt(x): rsqrt(x); 1 / x: reciprocal(x).
 struct NameReciprocals : RewritePattern {
   NameReciprocals(MLIRContext *context, Counter &counter)
@@ -118,8 +138,8 @@ struct DropBroadcastOperand : RewritePattern {
 } // namespace
 
 void addSimplifyPatterns(RewritePatternSet &patterns, Counter &counter) {
-  patterns.add<DropNeutral, NameReciprocals, ExpandCube, DropBroadcastOperand>(patterns.getContext(),
-                                                                               counter);
+  patterns.add<DropNeutral, TakeBiasOut, NameReciprocals, ExpandCube, DropBroadcastOperand>(
+      patterns.getContext(), counter);
 }
 
 } // namespace tessera::normalize

@@ -46,22 +46,18 @@ Window windowOf(NodeImport &n, llvm::ArrayRef<int64_t> image, llvm::ArrayRef<int
 
 namespace {
 
-/// The node's result. A bias is added behind the sum over channels, which ranks may share.
 void convolve(NodeImport &n, Value x, Value weights, const Window &w, int64_t groups) {
   Builder &b = n.e.builder;
-  Value y =
-      n.e.emit<nn::ConvOp>({x, weights}, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
-                                          b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
-                                          b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
-                                          b.getNamedAttr("groups", b.getI64IntegerAttr(groups))});
+  SmallVector<Value> operands = {x, weights};
   if (n.has(2)) {
-    Shape channels(w.spatial() + 1, 1);
-    channels[0] = shapeOf(y)[1];
-    if (shapeOf(n.in(2)) != llvm::ArrayRef<int64_t>(channels[0]))
-      n.fail("the bias must have one element for each of " + Twine(channels[0]) + " channels");
-    y = n.e.binary<nn::AddOp>(y, n.e.reshape(n.in(2), channels));
+    if (shapeOf(n.in(2)) != llvm::ArrayRef<int64_t>(shapeOf(weights)[0]))
+      n.fail("the bias must have one element for each of " + Twine(shapeOf(weights)[0]) + " channels");
+    operands.push_back(n.in(2));
   }
-  n.out(y);
+  n.out(n.e.emit<nn::ConvOp>(operands, {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                        b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                        b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
+                                        b.getNamedAttr("groups", b.getI64IntegerAttr(groups))}));
 }
 
 void checkWeights(NodeImport &n) {
