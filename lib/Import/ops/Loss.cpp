@@ -1,6 +1,7 @@
 // Losses over class labels, as exports have them that compute their loss themselves.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/LogSoftmax.h"
 
 using namespace mlir;
 using llvm::Twine;
@@ -27,14 +28,6 @@ Value classesSecond(Emitter &e, Value value) {
   return e.transpose(value, perm);
 }
 
-/// Of the last dimension: x - log sum exp x.
-Value logSoftmax(Emitter &e, Value x) {
-  int64_t last = rankOf(x) - 1;
-  Value shifted = e.binary<nn::SubOp>(x, e.reduce(x, {last}, "max", true));
-  Value sum = e.reduce(e.emit<nn::ExpOp>(shifted), {last}, "sum", true);
-  return e.binary<nn::SubOp>(shifted, e.emit<nn::LogOp>(sum));
-}
-
 Value sumOfAll(Emitter &e, Value value) {
   return e.reduce(value, llvm::to_vector(llvm::seq<int64_t>(0, rankOf(value))), "sum", false);
 }
@@ -46,7 +39,8 @@ Value rowByRow(NodeImport &n, Value logarithms, Value labels, StringRef reductio
   column.push_back(1);
   Value classes = e.iota(elementOf(labels), shape, shape.size() - 1);
   Value is = e.compare(classes, e.broadcastTo(e.reshape(labels, column), shape), "eq");
-  Value factor = e.cast(is, elementOf(logarithms)), picked = e.emit<nn::SelectOp>({is, logarithms, e.splat(elementOf(logarithms), 0, shape)});
+  Value factor = e.cast(is, elementOf(logarithms)),
+        picked = e.emit<nn::SelectOp>({is, logarithms, e.splat(elementOf(logarithms), 0, shape)});
   if (n.has(2)) {
     if (rankOf(n.in(2)) != 1 || shapeOf(n.in(2))[0] != shape.back())
       n.fail("input 2 must be one weight for each of " + Twine(shape.back()) + " classes");
@@ -89,7 +83,9 @@ void softmaxCrossEntropy(NodeImport &n) {
   std::string reduction = reductionOf(n);
   Value labels = countedLabels(n, shapeOf(n.in(0))), scores = classesLast(e, n.in(0));
   bool wantsLogarithms = n.node.outputs.size() > 1 && !n.node.outputs[1].empty();
-  Value logarithms = wantsLogarithms || n.has(2) || reduction == "none" ? logSoftmax(e, scores) : Value();
+  Value logarithms = wantsLogarithms || n.has(2) || reduction == "none"
+                         ? logSoftmaxOf(e, scores, rankOf(scores) - 1)
+                         : Value();
   if (wantsLogarithms)
     n.out(classesSecond(e, logarithms), 1);
   if (n.has(2) || reduction == "none")

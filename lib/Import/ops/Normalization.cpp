@@ -1,10 +1,18 @@
 // Softmax and the normalisations.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/LogSoftmax.h"
 
 using namespace mlir;
 
 namespace tessera {
+
+Value logSoftmaxOf(Emitter &e, Value x, int64_t axis) {
+  Value shifted = e.binary<nn::SubOp>(x, e.reduce(x, {axis}, "max", true));
+  Value sum = e.reduce(e.emit<nn::ExpOp>(shifted), {axis}, "sum", true);
+  return e.binary<nn::SubOp>(shifted, e.emit<nn::LogOp>(sum));
+}
+
 namespace {
 
 /// `value` with dimension `axis` last, after `compute`, put back.
@@ -21,12 +29,8 @@ void softmax(NodeImport &n) {
 }
 
 void logSoftmax(NodeImport &n) {
-  Emitter &e = n.e;
   Value x = n.in(0);
-  int64_t axis = n.axis(n.intAttr("axis", -1), rankOf(x));
-  Value shifted = e.binary<nn::SubOp>(x, e.reduce(x, {axis}, "max", true));
-  Value sum = e.reduce(e.emit<nn::ExpOp>(shifted), {axis}, "sum", true);
-  n.out(e.binary<nn::SubOp>(shifted, e.emit<nn::LogOp>(sum)));
+  n.out(logSoftmaxOf(n.e, x, n.axis(n.intAttr("axis", -1), rankOf(x))));
 }
 
 /// Runs `compute` on the trailing dimensions from `axis` on as one, in f32 where stash_type asks for it.
