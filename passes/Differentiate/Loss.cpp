@@ -79,6 +79,42 @@ RankedTensorType tessera::lossArgumentType(LossChoice choice, RankedTensorType o
   return RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 64));
 }
 
+/// Has everything that `value` is computed from run once for all microbatches, again where it is not so yet; a null value where it is computed from
+/// parameters.
+static Value inPrologue(OpBuilder &builder, Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return value;
+  if (isa<ReadOp>(op))
+    return {};
+  SmallVector<Value> operands;
+  for (Value operand : op->getOperands())
+    if (operands.push_back(inPrologue(builder, operand)); !operands.back())
+      return {};
+  Operation *again = builder.clone(*op);
+  again->setOperands(operands);
+  again->setAttr("nn.prologue", builder.getUnitAttr());
+  return again->getResult(cast<OpResult>(value).getResultNumber());
+}
+
+/// A loss of the model's own that is a mean over labels, the sum of their cross entropies over their number: as the compiler's own would be, so that
+/// microbatches may add it up. None for others.
+static std::optional<LossValues> meanOverLabels(OpBuilder &builder, Value loss) {
+  while (auto view = loss.getDefiningOp<ReshapeOp>())
+    loss = view.getOperand();
+  auto mean = loss.getDefiningOp<DivOp>();
+  auto entropy = mean ? mean.getLhs().getDefiningOp<CrossEntropyOp>() : nullptr;
+  auto count = mean ? mean.getRhs().getDefiningOp<CountValidOp>() : nullptr;
+  if (!entropy || !count || mean.getLhs() != entropy.getLoss() || count.getLabels() != entropy.getLabels())
+    return std::nullopt;
+  Value whole = inPrologue(builder, count.getResult());
+  if (!whole)
+    return std::nullopt;
+  auto seed = ReciprocalOp::create(builder, loss.getLoc(), whole);
+  seed->setAttr("nn.prologue", builder.getUnitAttr());
+  return LossValues{MulOp::create(builder, loss.getLoc(), entropy.getLoss(), seed), entropy.getLoss(), seed};
+}
+
 LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output, Value argument) {
   Location loc = output.getLoc();
   auto type = cast<RankedTensorType>(output.getType());
@@ -96,6 +132,8 @@ LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output
   }
   auto scalar = RankedTensorType::get({}, element);
   if (choice.kind == LossChoice::Scalar) {
+    if (std::optional<LossValues> mean = meanOverLabels(builder, output))
+      return *mean;
     Value loss = type.getRank() == 0 ? output : Value(ReshapeOp::create(builder, loc, scalar, output));
     return {loss, loss, constant(element, 1)};
   }

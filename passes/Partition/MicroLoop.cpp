@@ -30,7 +30,8 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Opera
     if (stage == After)
       for (Value operand : op.getOperands())
         if (stages.lookup(operand) == Body)
-          return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches");
+          return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches, or by a "
+                                "loss that is a sum over rows of the batch or the mean cross entropy of labels");
     bool isMark = llvm::is_contained(marks, &op);
     of[&op] = stage;
     for (Value result : op.getResults())

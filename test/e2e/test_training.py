@@ -230,3 +230,38 @@ def test_shuffle_depends_on_the_seed_alone(program, tmp_path):
             for i, key in enumerate(("1", "2"))}
     again = losses(train(compiled, "gpt2", tmp_path / "again", "--shuffle", "--seed", "1", steps=3))
     assert np.array_equal(runs["1"], again) and not np.array_equal(runs["1"], runs["2"])
+
+
+@pytest.mark.parametrize("reduction,options,works", [("mean", "--microbatches 2", True), ("mean", "--dp 2 --microbatches 2 --zero 2", True),
+                                                     ("sum", "--microbatches 2", True), ("half", "--microbatches 2", False)])
+def test_microbatches_of_a_models_own_loss(tmp_path, reduction, options, works):
+    """The mean over labels, of which a microbatch may have more than another that count, and a sum are added up; what else a model makes of them may not
+    be."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
+    rng = np.random.default_rng(0)
+    weights = rng.standard_normal((8, 5)).astype(np.float32)
+    nodes = [helper.make_node("MatMul", ["x", "w"], ["scores"], name="scores"),
+             helper.make_node("Transpose", ["scores"], ["classes"], perm=[0, 2, 1]),
+             helper.make_node("SoftmaxCrossEntropyLoss", ["classes", "targets"], ["mean" if reduction == "half" else "loss"], name="loss",
+                              reduction="sum" if reduction == "sum" else "mean", ignore_index=1)]
+    if reduction == "half":
+        nodes.append(helper.make_node("Sqrt", ["mean"], ["loss"], name="half"))
+    graph = helper.make_graph(nodes, "own", [helper.make_tensor_value_info("x", TensorProto.FLOAT, [4, 6, 8]),
+                                             helper.make_tensor_value_info("targets", TensorProto.INT64, [4, 6])],
+                              [helper.make_tensor_value_info("loss", TensorProto.FLOAT, [])], [numpy_helper.from_array(weights, "w")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    data = {"x": rng.standard_normal((8, 6, 8)).astype(np.float32), "targets": rng.integers(0, 5, (8, 6))}
+    data["targets"][0, :5] = 1
+    found = []
+    for name, more in [("one", ""), ("cut", options)]:
+        result = h.tessera("compile", tmp_path / "m.onnx", "-o", tmp_path / name, "--train", "sgd", "--loss", "loss", *more.split())
+        if name == "cut" and not works:
+            assert result.returncode == 1 and "must be a sum over rows of the batch, or the mean cross entropy of labels" in result.first_error, result.stderr
+            return
+        assert result.returncode == 0, result.stderr
+        ranks = 2 if "--dp" in more else 1
+        found.append(losses(h.Program(tmp_path / name, ranks).train(tmp_path / f"run {name}", data, 4, "--lr", "0.1")))
+    assert found[0][0] != found[0][2]
+    np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
