@@ -1,5 +1,6 @@
 // What deciding and emitting share: layouts of placements, and the blocks that sizes are padded to.
 #include "passes/Propagate/Propagation.h"
+#include "llvm/Support/FormatVariadic.h"
 #include <numeric>
 
 using namespace mlir;
@@ -135,6 +136,31 @@ void Propagation::fixOrder() {
       });
     });
   }
+  // What is left in order has its price.
+  bool isKnown = false;
+  module.walk([&](Operation *op) {
+    int64_t ranks = wanted(op), tokens = 0;
+    if (ranks < 2 || isKnown || op->hasAttr("nn.grad_of"))
+      return;
+    bool divides = true;
+    forEachDim(op, [&](Operation *, Value value, int64_t d, int f, const nn::FactorRule &rule) {
+      auto list = rule.factors[f].ordered ? atomsOf(value, d) : decltype(atomsOf(value, d))();
+      if (list.empty() || llvm::all_of(list, [&](auto one) { return zigzag.count(one); }))
+        return;
+      tokens = cast<RankedTensorType>(value.getType()).getDimSize(d);
+      divides &= tokens % (2 * ranks) == 0;
+    });
+    if (!tokens)
+      return;
+    isKnown = true;
+    op->emitWarning() << llvm::formatv("tokens of a causal ring of {0} ranks stay in order, because {1}; the last rank has {2:f1} times the mean rank's "
+                                       "attention to compute",
+                                       ranks,
+                                       divides ? std::string("another operator needs them so")
+                                               : llvm::formatv("{0} does not divide the {1} of them, which a zig-zag order would take", 2 * ranks, tokens).str(),
+                                       double(2 * ranks - 1) / double(ranks))
+                             .str();
+  });
 }
 
 void Propagation::fixPadding() {

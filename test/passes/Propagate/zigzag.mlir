@@ -1,6 +1,10 @@
 // In a causal ring positions are held in zig-zag order, wherever they occur: inputs, variables, what is computed. Not where they do not
 // divide into chunks, where an operator needs neighbours, or where nothing is causal.
 // RUN: tessera-opt %s --split-input-file --tessera-propagate --tessera-verify-layouts | FileCheck %s
+// RUN: tessera-opt %s --split-input-file --tessera-propagate -o /dev/null 2>&1 | FileCheck %s --check-prefix=WARN
+// WARN: warning: tokens of a causal ring of 4 ranks stay in order, because another operator needs them so; the last rank has 1.8 times the mean rank's attention to compute
+// WARN: warning: tokens of a causal ring of 4 ranks stay in order, because 8 does not divide the 12 of them, which a zig-zag order would take; the last rank has 1.8 times
+// WARN-NOT: stay in order
 
 // CHECK-LABEL: module @causal
 // CHECK: nn.variable @position : tensor<16x2x4xf32, #dist.layout<{{\[\[}}16 zigzag 4 : "seq"=4], [2], [4]]>>
