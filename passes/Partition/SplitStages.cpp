@@ -26,6 +26,7 @@ private:
   }
   void findCrossings();
   LogicalResult emit(int64_t stage);
+  Operation *firstUser(Value value, int64_t stage, Operation *user) const;
   FailureOr<Value> onStage(Value value, int64_t stage, Operation *user);
   LogicalResult clone(Operation *op, int64_t stage, Operation *user);
   LogicalResult sumOverStages(nn::AccOp acc, int64_t stage);
@@ -65,6 +66,19 @@ LogicalResult Splitter::clone(Operation *op, int64_t stage, Operation *user) {
   return success();
 }
 
+// The user on the stage whose step is the first of a microbatch, which need not be the first in the block: chunks go forward one by one, backward the
+// other way round, and weights' gradients follow when there is time.
+Operation *Splitter::firstUser(Value value, int64_t stage, Operation *user) const {
+  auto place = [](const PipelinePart &part) { return std::pair(int(part.work), part.work == PipelineWork::Forward ? part.chunk : -part.chunk); };
+  auto first = PipelinePart::of(user);
+  for (Operation *other : value.getUsers())
+    if (auto part = PipelinePart::of(other); first && part && pipeline.stages[part->chunk] == stage && place(*part) < place(*first)) {
+      first = part;
+      user = other;
+    }
+  return user;
+}
+
 FailureOr<Value> Splitter::onStage(Value value, int64_t stage, Operation *user) {
   if (map.contains(value))
     return map.lookup(value);
@@ -79,7 +93,7 @@ FailureOr<Value> Splitter::onStage(Value value, int64_t stage, Operation *user) 
   if (*home == stage || channel == channels.end())
     return user->emitOpError("is part of no pipeline stage but uses a value of stage ") << *home, failure();
   auto received = dist::RecvOp::create(b, value.getLoc(), value.getType(), *home, channel->second);
-  dist::copyPipelinePart(user, received);
+  dist::copyPipelinePart(firstUser(value, stage, user), received);
   map.map(value, received.getResult());
   return received.getResult();
 }
