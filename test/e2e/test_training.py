@@ -258,7 +258,7 @@ def test_microbatches_of_a_models_own_loss(tmp_path, reduction, options, works):
     for name, more in [("one", ""), ("cut", options)]:
         result = h.tessera("compile", tmp_path / "m.onnx", "-o", tmp_path / name, "--train", "sgd", "--loss", "loss", *more.split())
         if name == "cut" and not works:
-            assert result.returncode == 1 and "must be a sum over rows of the batch, or the mean cross entropy of labels" in result.first_error, result.stderr
+            assert result.returncode == 1 and "a sum over rows of the batch or the mean cross entropy of labels" in result.first_error, result.stderr
             return
         assert result.returncode == 0, result.stderr
         ranks = 2 if "--dp" in more else 1
