@@ -51,7 +51,8 @@ CudaDevice::~CudaDevice() {
   if (dnnHandle)
     dnn::Library::get()->destroy(dnnHandle);
   for (auto &[text, module] : modules)
-    driver.moduleUnload(module);
+    if (module)
+      driver.moduleUnload(module);
   if (context)
     driver.contextRelease(number);
 }
@@ -88,7 +89,10 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
   auto size = std::max<size_t>(size_t(bytes), 1);
   driver.check(driver.allocateHost(&pointer, size, 0), "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
   std::memset(pointer, 0, size);
-  return {static_cast<char *>(pointer), [&driver = driver](char *memory) { driver.releaseHost(memory); }};
+  return {static_cast<char *>(pointer), [this](char *memory) {
+            driver.streamSynchronize(stream); // copies may be under way
+            driver.releaseHost(memory);
+          }};
 }
 
 void CudaDevice::clear(void *pointer, int64_t bytes) {

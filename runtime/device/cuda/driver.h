@@ -76,6 +76,8 @@ constexpr unsigned streamNonBlocking = 1;
 constexpr unsigned eventDisableTiming = 2;
 /// CU_STREAM_CAPTURE_MODE_THREAD_LOCAL.
 constexpr int captureThreadLocal = 1;
+/// CUDA_ERROR_OUT_OF_MEMORY.
+constexpr Status outOfMemory = 2;
 /// CUDA_ERROR_NOT_READY: what is asked for is still under way.
 constexpr Status notReady = 600;
 

@@ -7,8 +7,8 @@
 // - Streams are independent: one runs ahead of another, or stays behind, unless an event orders them.
 // - A kernel's parameters, block size and name are checked against its PTX; threads that miss a shuffle or barrier are an error.
 //
-// Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins), TESSERA_CHECK_GPUS, _MEMORY, _CAPABILITY and
-// _VERSION say what machine it is.
+// Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins), TESSERA_CHECK_GPUS, _MEMORY, _MODULE (the bytes of it that a
+// module takes), _CAPABILITY and _VERSION say what machine it is.
 #pragma once
 
 #include "runtime/core/error.h"
@@ -25,7 +25,7 @@
 
 namespace tessera::rt::cuda::check {
 
-enum : Status { success = 0, invalidValue = 1, outOfMemory = 2, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719, captureUnsupported = 900, captureUnjoined = 904 };
+enum : Status { success = 0, invalidValue = 1, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719, captureUnsupported = 900, captureUnjoined = 904 };
 
 /// Does a piece of work, or tries to: false when it has to wait for something and is to be tried again.
 using Attempt = std::function<bool()>;
@@ -73,6 +73,7 @@ struct Context {
   int number = 0;
   std::recursive_mutex mutex;
   std::list<Stream> streams;
+  size_t modules = 0; ///< loaded, each of TESSERA_CHECK_MODULE bytes
   Status failure = success; ///< sticky, as after a fault of a real GPU
 };
 
@@ -87,6 +88,7 @@ struct Memory {
   std::mutex mutex;
   std::map<DevicePointer, Allocation> allocations;
   size_t used(const Context &context);
+  size_t free(const Context &context);
   /// Whether [pointer, pointer + bytes) lies in one live allocation of the context.
   bool holds(const Context &context, DevicePointer pointer, size_t bytes);
   void protect(const Context &context, int mode);
@@ -95,6 +97,7 @@ Memory &memory();
 
 Context *&currentContext();
 size_t setting(const char *name, size_t standard);
+inline size_t moduleBytes() { return setting("TESSERA_CHECK_MODULE", 4096); }
 /// Says what is wrong and returns the status.
 Status fail(Status status, const std::string &what);
 

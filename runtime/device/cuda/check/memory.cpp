@@ -1,6 +1,7 @@
 // GPUs, contexts and device memory of the checking driver (machine.h has what they are).
 #include "runtime/device/cuda/check/machine.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -28,13 +29,17 @@ Status fail(Status status, const std::string &what) {
   return status;
 }
 
+static size_t totalMemory() { return setting("TESSERA_CHECK_MEMORY", size_t(8) << 30); }
+
 size_t Memory::used(const Context &context) {
   std::lock_guard lock(mutex);
   size_t sum = 0;
   for (const auto &[pointer, allocation] : allocations)
     sum += allocation.live && allocation.context == &context ? allocation.bytes : 0;
-  return sum;
+  return sum + context.modules * moduleBytes();
 }
+
+size_t Memory::free(const Context &context) { return totalMemory() - std::min(totalMemory(), used(context)); }
 
 bool Memory::holds(const Context &context, DevicePointer pointer, size_t bytes) {
   std::lock_guard lock(mutex);
@@ -53,7 +58,6 @@ void Memory::protect(const Context &context, int mode) {
 }
 
 /// Of each GPU.
-static size_t totalMemory() { return setting("TESSERA_CHECK_MEMORY", size_t(8) << 30); }
 static Context contexts[64];
 
 } // namespace tessera::rt::cuda::check
@@ -119,12 +123,12 @@ Status cuCtxSetCurrent(Handle context) {
 Status cuMemGetInfo_v2(size_t *free, size_t *total) {
   NEEDS_CONTEXT
   *total = totalMemory();
-  *free = *total - memory().used(context);
+  *free = memory().free(context);
   return success;
 }
 Status cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
   NEEDS_CONTEXT
-  if (bytes == 0 || bytes > totalMemory() - memory().used(context))
+  if (bytes == 0 || bytes > memory().free(context))
     return bytes == 0 ? invalidValue : outOfMemory;
   // The end of the allocation is the end of its pages as nearly as alignment lets it be; a closed page follows.
   size_t mapped = (bytes + 4095) / 4096 * 4096;

@@ -86,6 +86,9 @@ extern "C" {
 
 Status cuModuleLoadData(Handle *module, const void *image) {
   NEEDS_CONTEXT
+  if (memory().free(context) < moduleBytes())
+    return outOfMemory;
+  ++context.modules;
   auto loaded = std::make_unique<Module>();
   Status status = parse(static_cast<const char *>(image), *loaded);
   *module = status == success ? loaded.release() : nullptr;
@@ -93,6 +96,7 @@ Status cuModuleLoadData(Handle *module, const void *image) {
 }
 Status cuModuleUnload(Handle module) {
   NEEDS_CONTEXT
+  --context.modules;
   delete static_cast<Module *>(module);
   return success;
 }
