@@ -120,7 +120,8 @@ private:
   SentTable *sentHere = nullptr;
   llvm::StringMap<pipeline::Order> orders; // by program: the steps that were emitted
   std::vector<pipeline::Step> *stepsHere = nullptr;
-  StepTime time;
+  std::optional<StepTime> time; // of the program being written
+  double totalFlops = 0;
 };
 
 std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
@@ -191,7 +192,7 @@ void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   else if (size.kind == rt::CollectiveKind::Permute)
     size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
                                       cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
-  time.collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, times);
+  time->collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, op.getToken());
   countSent(setName(axes), op.getKind().str(), times, rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
 }
 
@@ -255,7 +256,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
-      time.work(0, bytesOf(launch.getBuffers()), times);
+      time->work(0, bytesOf(launch.getBuffers()));
       list.push_back(json::Object{{"op", "kernel"},
                                   {"symbol", launch.getKernel()},
                                   {"args", indices(launch.getBuffers())},
@@ -269,7 +270,9 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       for (NamedAttribute attr : call.getSettings())
         attrs[attr.getName().str()] = valueOf(attr.getValue());
       auto flops = op.getAttrOfType<FloatAttr>("flops");
-      time.work(flops ? flops.getValueAsDouble() : 0, bytesOf(call.getBuffers()), times);
+      double operations = flops ? flops.getValueAsDouble() : 0;
+      totalFlops += operations * double(times);
+      time->work(operations, bytesOf(call.getBuffers()));
       list.push_back(json::Object{{"op", "call"},
                                   {"function", call.getFunction()},
                                   {"args", indices(call.getBuffers())},
@@ -306,7 +309,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       list.push_back(std::move(object));
     } else if (auto send = dyn_cast<exec::SendOp>(op)) {
       countSent(pipeline->axis, "send", times, int64_t(send.getBytes()) * mesh.numRanks());
-      time.collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()}, times);
+      time->collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()}, int64_t(send.getToken()));
       list.push_back(json::Object{{"op", "send"}, {"stage", int64_t(send.getStage())}, {"buffer", buffers.lookup(send.getBuffer())},
                                   {"bytes", int64_t(send.getBytes())}, {"token", int64_t(send.getToken())}, {"name", name}});
     } else if (auto receive = dyn_cast<exec::RecvOp>(op)) {
@@ -319,11 +322,14 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
       list.push_back(json::Object{{"op", "step"}, {"micro", int64_t(step.getMicro())},
                                   {"name", (step.getWork() + " " + Twine(int64_t(step.getChunk())) + "." + Twine(int64_t(step.getMicro()))).str()}});
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
+      time->wait(int64_t(wait.getToken()));
       list.push_back(json::Object{{"op", "wait"}, {"token", int64_t(wait.getToken())}});
     } else if (auto loop = dyn_cast<exec::LoopOp>(op)) {
       list.push_back(json::Object{{"op", "loop"}, {"times", int64_t(loop.getTimes())}});
+      double begin = time->now();
       if (failed(operations(loop.getBody().front(), list, times * int64_t(loop.getTimes()))))
         return failure();
+      time->repeat(begin, int64_t(loop.getTimes()));
       list.push_back(json::Object{{"op", "end"}});
     } else {
       return op.emitOpError("has no place in a program description");
@@ -342,7 +348,8 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
     orders[programName].resize(numStages());
     stepsHere = &orders[programName][stage.getInt()];
   }
-  time = StepTime();
+  time.emplace(threads);
+  totalFlops = 0;
   auto bufferOf = [&](Value value) { return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr); };
   json::Array bufferList, inputs, outputs, ops;
   for (Operation &op : func.getBody().front()) {
@@ -391,8 +398,8 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
                       {"buffers", std::move(bufferList)},
                       {"ops", std::move(ops)},
                       {"memory", std::move(memory)},
-                      {"flops", int64_t(time.flops())},
-                      {"step_seconds", time.seconds(threads)}};
+                      {"flops", int64_t(totalFlops)},
+                      {"step_seconds", time->seconds()}};
 }
 
 } // namespace

@@ -3,15 +3,23 @@
 
 using namespace tessera;
 
-void StepTime::work(double flops, double bytes, int64_t times) {
-  totalFlops += flops * double(times);
-  totalBytes += bytes * double(times);
+void StepTime::work(double flops, double bytes) {
+  busy += (flops / rates.flops + bytes / rates.bytes) / threads;
 }
 
-void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t times) {
-  communication += links.collective(kind, bytes, axes).seconds * double(times);
+void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes,
+                          int64_t token) {
+  linked = std::max(linked, busy) + model.collective(kind, bytes, axes).seconds;
+  if (token >= 0)
+    complete[token] = linked;
+  else
+    busy = linked;
 }
 
-double StepTime::seconds(int64_t threads) const {
-  return (totalFlops / rates.flops + totalBytes / rates.bytes) / double(std::max<int64_t>(threads, 1)) + communication;
+void StepTime::wait(int64_t token) { busy = std::max(busy, complete.lookup(token)); }
+
+void StepTime::repeat(double begin, int64_t times) {
+  double more = (busy - begin) * double(times - 1);
+  busy += more;
+  linked += more;
 }

@@ -4,26 +4,36 @@
 
 #include "dialects/dist/Cost.h"
 #include "dialects/dist/Machine.h"
+#include "llvm/ADT/DenseMap.h"
 
 namespace tessera {
 
-/// Adds up the operations of a step. Nothing overlaps, ranks do not slow each other, every buffer comes from memory.
+/// The operations of a step in their order, on two resources: the rank's threads, and its links. A collective
+/// begins when it is started and those before it are complete. Ranks do not slow each other, every buffer
+/// comes from memory.
 class StepTime {
 public:
-  explicit StepTime(dist::CostModel links = {}, dist::MachineRates rates = {}) : links(std::move(links)), rates(rates) {}
+  explicit StepTime(int64_t threads, dist::CostModel model = {}, dist::MachineRates rates = {})
+      : threads(double(threads > 1 ? threads : 1)), model(std::move(model)), rates(rates) {}
 
   /// A kernel or library call that does `flops` operations on buffers of `bytes` bytes.
-  void work(double flops, double bytes, int64_t times);
-  /// A collective whose local source has `bytes` bytes.
-  void collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t times);
+  void work(double flops, double bytes);
+  /// A collective whose local source has `bytes` bytes; with a token it is only started.
+  void collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t token);
+  void wait(int64_t token);
+  /// What came since `begin`, `times` times altogether.
+  void repeat(double begin, int64_t times);
 
-  double flops() const { return totalFlops; }
-  double seconds(int64_t threads) const;
+  /// So far: what the threads are at, and when all is done.
+  double now() const { return busy; }
+  double seconds() const { return busy > linked ? busy : linked; }
 
 private:
-  dist::CostModel links;
+  const double threads;
+  dist::CostModel model;
   dist::MachineRates rates;
-  double totalFlops = 0, totalBytes = 0, communication = 0;
+  double busy = 0, linked = 0;
+  llvm::DenseMap<int64_t, double> complete; // by token
 };
 
 } // namespace tessera
