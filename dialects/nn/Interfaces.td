@@ -57,4 +57,13 @@ def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{ An operator some of whose operands are f32 even where it computes in bf16 or f16. }];
+  let methods = [
+    InterfaceMethod<"Whether operand `operand` keeps f32: it is small or looked up in, and rounding it would show in everything.", "bool", "keepsWide",
+      (ins "unsigned":$operand)>,
+  ];
+}
+
 #endif

@@ -3,6 +3,14 @@
 using namespace mlir;
 using namespace tessera::nn;
 
+bool tessera::nn::isAllF32(Operation *op) {
+  auto fits = [](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return !type || !isa<FloatType>(type.getElementType()) || type.getElementType().isF32();
+  };
+  return llvm::all_of(op->getOperands(), fits) && llvm::all_of(op->getResults(), fits);
+}
+
 SmallVector<int64_t> tessera::nn::rowMajorStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)

@@ -41,12 +41,13 @@ def NN_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def NN_IntTensor : RankedTensorOf<[AnySignlessInteger]>;
 def NN_BoolTensor : RankedTensorOf<[I1]>;
 
-// Result types follow from operands and attributes; the layout encodings are not compared.
+// Result types follow from operands and attributes; the layout encodings are not compared, and a result may be f32 where bf16 or f16
+// follows: arithmetic is f32's, so that such a result is only not rounded.
 defvar NN_Infer = [DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>];
 defvar NN_CompatibleDeclaration = "static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual);";
 defvar NN_Compatible = [{
   bool $cppClass::isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
-    return sameShapesAndElements(inferred, actual);
+    return sameOrWider(inferred, actual);
   }
 }];
 // Every operator of the dialect that computes something.
@@ -60,6 +61,7 @@ class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
 }
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
 defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
+defvar NN_Precision = [DeclareOpInterfaceMethods<PrecisionOpInterface>];
 defvar NN_Library = [DeclareOpInterfaceMethods<LibraryOpInterface>];
 
 #endif

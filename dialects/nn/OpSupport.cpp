@@ -39,6 +39,22 @@ bool tessera::nn::sameShapesAndElements(TypeRange a, TypeRange b) {
          });
 }
 
+bool tessera::nn::sameOrWider(TypeRange inferred, TypeRange actual) {
+  SmallVector<Type> expected(inferred);
+  for (size_t i = 0; i < std::min(expected.size(), actual.size()); ++i)
+    if (auto to = dyn_cast<RankedTensorType>(actual[i]))
+      if (auto type = dyn_cast<RankedTensorType>(expected[i]); type && isHalf(type.getElementType()))
+        if (to.getElementType().isF32())
+          expected[i] = type.clone(to.getElementType());
+  return sameShapesAndElements(expected, actual);
+}
+
+Type tessera::nn::wideOf(Type element) { return isHalf(element) ? Float32Type::get(element.getContext()) : element; }
+
+Value tessera::nn::castTo(OpBuilder &builder, Location loc, Value value, Type element) {
+  return elementOf(value) == element ? value : Value(CastOp::create(builder, loc, value, element));
+}
+
 std::string tessera::nn::freshLetters(size_t count, StringRef avoid) {
   std::string letters;
   for (char c = 'a'; letters.size() < count; c = c == 'z' ? 'A' : char(c + 1))

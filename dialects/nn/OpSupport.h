@@ -25,6 +25,14 @@ llvm::LogicalResult inferError(std::optional<mlir::Location> location, const llv
 /// Whether types agree in shape and element type; encodings are not compared.
 bool sameShapesAndElements(mlir::TypeRange a, mlir::TypeRange b);
 
+/// The same, or `actual` has f32 where `inferred` has bf16 or f16.
+bool sameOrWider(mlir::TypeRange inferred, mlir::TypeRange actual);
+/// Whether the type is bf16 or f16; and what is f32 for these: statistics of rows, sums over everything.
+inline bool isHalf(mlir::Type element) { return element.isBF16() || element.isF16(); }
+mlir::Type wideOf(mlir::Type element);
+/// `value` with another element type, itself where it has it already.
+mlir::Value castTo(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value, mlir::Type element);
+
 /// `count` distinct letters (a, b, ...), none of `avoid`.
 std::string freshLetters(size_t count, llvm::StringRef avoid = "");
 /// fromLetters with the operator's own types.

@@ -3,6 +3,7 @@
 #include "lib/Driver/Compile.h"
 #include "lib/Target/Cuda/Kernels.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Assign/Plan.h"
 #include "passes/Pipeline/Schedule.h"
 #include "llvm/Support/CommandLine.h"
 #include "llvm/ADT/StringExtras.h"
@@ -53,6 +54,8 @@ struct Command {
   cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
                                 cl::init("1"), cl::sub(sub)};
   cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
+  cl::opt<std::string> dtype{"dtype", cl::desc("what to compute in: f32 (default), bf16 or f16; parameters and optimizer state stay f32"), cl::value_desc("TYPE"),
+                             cl::sub(sub)};
   cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
   cl::opt<std::string> capacityFactor{"capacity-factor", cl::desc("experts take F times their even share of a batch row's choices, and drop others (default: none is dropped)"),
                                    cl::value_desc("F"), cl::sub(sub)};
@@ -195,6 +198,9 @@ int read(Command &command, CompileOptions &options) {
   options.optimizer = command.train;
   if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
     return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");
+  options.dtype = command.dtype;
+  if (!options.dtype.empty() && !isComputeType(options.dtype))
+    return usage("--dtype=" + options.dtype + ": expected f32, bf16 or f16");
   for (const std::string &bind : command.bind) {
     auto [name, value] = llvm::StringRef(bind).split('=');
     int64_t number = 0;

@@ -15,6 +15,7 @@
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
+#include "passes/Assign/Plan.h"
 #include "passes/Differentiate/Passes.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Passes.h"
@@ -148,6 +149,33 @@ bool Compilation::hasWeights() {
                       [&](nn::VariableOp v) { return v.getInit() != "file" || weights.find(v.getSymName()); });
 }
 
+// The type that the module computes in.
+static std::string computeTypeOf(ModuleOp module) {
+  auto type = module->getAttrOfType<StringAttr>(kComputeTypeAttr);
+  return type ? type.str() : "f32";
+}
+
+// What --dtype or the plan asks for; a program that has been differentiated cannot change it any more.
+LogicalResult Compilation::chooseComputeType() {
+  FailureOr<std::string> planned = plannedComputeType(*module, options.assign);
+  if (failed(planned))
+    return failure();
+  Location here = UnknownLoc::get(&context);
+  if (!planned->empty() && !options.dtype.empty() && *planned != options.dtype)
+    return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned << "\"; give one of them";
+  std::string wanted = planned->empty() ? options.dtype : *planned, have = computeTypeOf(*module);
+  if (wanted.empty() || wanted == have)
+    return success();
+  if (next > Phase::Differentiate || have != "f32")
+    return emitError(here) << "\"" << options.model << "\" is text that computes in " << have << " and cannot change to " << wanted
+                           << "; start from text before phase differentiate, or from the model";
+  PassManager pm(&context);
+  ComputeTypeOptions compute;
+  compute.type = wanted;
+  pm.addPass(createComputeType(compute));
+  return pm.run(*module);
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   pm.enableVerifier(true);
@@ -224,6 +252,7 @@ LogicalResult Compilation::lower() {
 LogicalResult Compilation::describe() {
   ProgramInfo info;
   info.target = options.chip.empty() ? "cpu" : "cuda:" + options.chip;
+  info.dtype = computeTypeOf(*module);
   info.modelHash = modelHash;
   info.planHash = planHash;
   info.threads = threads();
@@ -316,6 +345,8 @@ LogicalResult Compilation::run(Phase last) {
   if (!module && (failed(load()) || failed(finish(Phase(int(next) - 1)))))
     return failure();
   for (; next <= std::min(last, Phase::Lower); next = Phase(int(next) + 1)) {
+    if ((next == Phase::Differentiate || next == Phase::Assign) && failed(chooseComputeType()))
+      return failure();
     if (failed(next == Phase::Memory ? memory() : next == Phase::Lower ? lower() : passes(next)))
       return failure();
     if (next == Phase::Differentiate && options.loss.empty())

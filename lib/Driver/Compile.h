@@ -44,6 +44,7 @@ private:
   mlir::LogicalResult loadText();
   mlir::LogicalResult memory();
   mlir::LogicalResult passes(Phase phase);
+  mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);

@@ -10,6 +10,7 @@
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
+#include "passes/Normalize/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -199,9 +200,11 @@ int tessera::convertToOnnx(const CompileOptions &given) {
   }
   if (failed(plan) || failed(compilation.run(Phase::Propagate)))
     return 1;
+  if (auto type = (*compilation.module)->getAttrOfType<StringAttr>(kComputeTypeAttr))
+    plan->compute = type.str();
   OnnxAdditions additions = Annotator(*compilation.module).annotate(compilation.nodes);
   additions.weights = std::move(weights);
-  if (!plan->mesh.empty() || plan->microbatches > 1) {
+  if (!plan->mesh.empty() || plan->microbatches > 1 || !plan->compute.empty()) {
     llvm::raw_string_ostream os(additions.plan);
     plan->print(os);
   }

@@ -21,6 +21,7 @@ struct CompileOptions {
   std::string weights;           // --weights, for .mlir models
   AssignOptions assign;          // plan file and recipe
   double capacityFactor = 0;     // of experts; 0: they take every token
+  std::string dtype;             // --dtype: what to compute in; empty: as the plan says, else f32
   std::string optimizer;         // --train; empty: inference only
   std::string loss;
   bool emitGradients = false;    // verification: gradients are outputs

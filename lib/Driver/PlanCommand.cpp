@@ -3,6 +3,7 @@
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
 #include "passes/Assign/Plan.h"
+#include "passes/Normalize/Passes.h"
 #include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
@@ -17,6 +18,8 @@ int tessera::printPlan(const CompileOptions &options) {
   FailureOr<Plan> plan = makePlan(*compilation.module, options.assign);
   if (failed(plan))
     return 1;
+  if (auto type = (*compilation.module)->getAttrOfType<StringAttr>(kComputeTypeAttr))
+    plan->compute = type.str();
   int64_t ranks = 1;
   for (auto &[axis, size] : plan->mesh)
     ranks *= size;

@@ -41,9 +41,39 @@ std::vector<std::string> tessera::namesOf(Operation *op) {
   return names;
 }
 
+// Whether the options give a plan, so that one that the model carries is left aside.
+static bool givePlan(const AssignOptions &options) {
+  return !options.planFile.empty() || options.dp > 1 || options.tp > 1 || options.sp > 1 || options.pp > 1;
+}
+
+static FailureOr<Plan> readPlan(ModuleOp module, const std::string &file) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  FailureOr<Plan> plan = Plan::read(file, os);
+  if (failed(plan))
+    emitError(UnknownLoc::get(module.getContext())) << StringRef(text).rtrim();
+  return plan;
+}
+
+FailureOr<std::string> tessera::plannedComputeType(ModuleOp module, const AssignOptions &options) {
+  std::optional<Plan> plan;
+  if (!options.planFile.empty()) {
+    FailureOr<Plan> read = readPlan(module, options.planFile);
+    if (failed(read))
+      return failure();
+    plan = *read;
+  } else if (!givePlan(options) && module->hasAttr(kFilePlanAttr)) {
+    FailureOr<std::optional<Plan>> carried = planOfFile(module);
+    if (failed(carried))
+      return failure();
+    plan = *carried;
+  }
+  return plan ? plan->compute : std::string();
+}
+
 FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options) {
   Plan plan;
-  bool given = !options.planFile.empty() || options.dp > 1 || options.tp > 1 || options.sp > 1 || options.pp > 1;
+  bool given = givePlan(options);
   if (given && carriesPlan(module))
     emitRemark(UnknownLoc::get(module.getContext())) << "the model carries a plan, which is left aside: the options give another";
   if (!given) {
@@ -54,11 +84,9 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
       plan = **carried;
   }
   if (!options.planFile.empty()) {
-    std::string text;
-    llvm::raw_string_ostream os(text);
-    FailureOr<Plan> read = Plan::read(options.planFile, os);
+    FailureOr<Plan> read = readPlan(module, options.planFile);
     if (failed(read))
-      return emitError(UnknownLoc::get(module.getContext())) << StringRef(text).rtrim(), failure();
+      return failure();
     plan = *read;
   }
   if (options.microbatches > 1)

@@ -116,6 +116,13 @@ static std::pair<Value, Value> merge(OpBuilder &b, Location loc, Value o, Value 
                                   DenseElementsAttr::get(type, b.getFloatAttr(rows.getElementType(), value)));
   };
   auto widen = [&](Value v) -> Value { return nn::ReshapeOp::create(b, loc, column, v); };
+  // In the rows' type, which is f32 where o is bf16 or f16.
+  auto convert = [&](Value v, RankedTensorType to) -> Value {
+    return v.getType() == to ? v : Value(nn::CastOp::create(b, loc, to, v, to.getElementType()));
+  };
+  RankedTensorType given = full;
+  full = full.clone(rows.getElementType());
+  o = convert(o, full), o2 = convert(o2, full);
   // A row that sees no key has minus infinity, which must not meet another.
   Value most = nn::MaxOp::create(b, loc, rows, nn::MaxOp::create(b, loc, rows, lse, lse2), number(-1e30));
   Value w = nn::ExpOp::create(b, loc, rows, nn::SubOp::create(b, loc, rows, lse, most));
@@ -124,7 +131,7 @@ static std::pair<Value, Value> merge(OpBuilder &b, Location loc, Value o, Value 
   Value divisor = widen(nn::MaxOp::create(b, loc, rows, sum, number(1e-30)));
   Value both = nn::AddOp::create(b, loc, full, nn::MulOp::create(b, loc, full, o, widen(w)),
                                  nn::MulOp::create(b, loc, full, o2, widen(w2)));
-  return {nn::DivOp::create(b, loc, full, both, divisor),
+  return {convert(nn::DivOp::create(b, loc, full, both, divisor), given),
           nn::AddOp::create(b, loc, rows, most, nn::LogOp::create(b, loc, rows, sum))};
 }
 

@@ -188,7 +188,7 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
   Plan plan;
   plan.file = path.str();
   Reader reader(path, errors);
-  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline"}, "the plan");
+  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline", "precision"}, "the plan");
   if (const toml::node *mesh = root.get("mesh")) {
     if (const toml::table *table = mesh->as_table()) {
       // In the order of the file: slowest varying first.
@@ -295,6 +295,18 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
       reader.error(node->source()) << "\"pipeline\" must be a table";
     }
   }
+  if (const toml::node *node = root.get("precision")) {
+    if (const toml::table *table = node->as_table()) {
+      reader.keys(*table, {"compute"}, "[precision]");
+      if (const toml::node *compute = table->get("compute")) {
+        plan.compute = reader.text(*table, "compute", true);
+        if (compute->is_string() && !isComputeType(plan.compute))
+          reader.error(compute->source()) << "\"compute\" is \"" << plan.compute << "\"; it is \"f32\", \"bf16\" or \"f16\"";
+      }
+    } else {
+      reader.error(node->source()) << "\"precision\" must be a table";
+    }
+  }
   if (!reader.ok)
     return failure();
   return plan;
@@ -357,7 +369,11 @@ void Plan::print(llvm::raw_ostream &os) const {
   if (zero.stage > 0)
     os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in pieces\nstage = " << zero.stage
        << "\naxes  = " << list(zero.axes) << "\n";
+  if (!compute.empty())
+    os << "\n[precision]\ncompute = " << quoted(compute) << "\n";
 }
+
+bool tessera::isComputeType(StringRef name) { return llvm::is_contained({"f32", "bf16", "f16"}, name); }
 
 bool Plan::addAxis(StringRef axis, int64_t size, bool slowest) {
   for (auto &[name, have] : mesh)

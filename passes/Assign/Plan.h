@@ -60,6 +60,7 @@ struct Plan {
   std::optional<PipelineRule> pipeline;
   ZeroRule zero;
   int64_t microbatches = 1;
+  std::string compute; // the type to compute in; empty: not said
   std::string file;
   std::string origin = "recipe"; // of entries without a position
 
@@ -81,6 +82,11 @@ mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &opti
 /// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of the mesh, the plan that
 /// the model carries. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
+
+/// The type to compute in that the plan says, the file's or the one that the model carries; empty where none does. Reports what is wrong with a plan file.
+mlir::FailureOr<std::string> plannedComputeType(mlir::ModuleOp module, const AssignOptions &options);
+/// Whether `name` is f32, bf16 or f16.
+bool isComputeType(llvm::StringRef name);
 
 /// fnmatch, or equality.
 bool globMatches(llvm::StringRef glob, llvm::StringRef text);

@@ -30,6 +30,50 @@ static Value accumulate(OpBuilder &builder, Location loc, ArrayRef<Value> terms,
   return acc;
 }
 
+static bool isHalf(Value value) {
+  auto type = dyn_cast<RankedTensorType>(value.getType());
+  return type && (type.getElementType().isBF16() || type.getElementType().isF16());
+}
+
+/// Whether `op` sums, so that its result is there in f32 before it is rounded.
+static bool isSum(Operation *op) {
+  auto factorOp = dyn_cast<FactorOpInterface>(op);
+  return factorOp && llvm::any_of(factorOp.getFactorRule().factors, [](const Factor &f) { return f.kind == FactorKind::Reduction; });
+}
+
+/// Whether `value`, of bf16 or f16, can as well be f32: it is a sum, or made by moving and adding such, and nobody else uses it.
+static bool canBeWide(Value value) {
+  Operation *op = value.getDefiningOp();
+  if (!op || op->getNumResults() != 1 || !value.hasOneUse() || !isHalf(value))
+    return false;
+  if (isSum(op))
+    return true;
+  bool moves = isa<AccOp>(op) || (op->getNumOperands() == 1 && isa<FactorOpInterface>(op));
+  return moves && llvm::all_of(op->getOperands(), canBeWide);
+}
+
+static void makeWide(Value value, Type element) {
+  value.setType(cast<RankedTensorType>(value.getType()).clone(element));
+  if (Operation *op = value.getDefiningOp(); !isSum(op))
+    for (Value operand : op->getOperands())
+      makeWide(operand, element);
+}
+
+/// The gradient of a parameter that is rounded where it is used is rounded nowhere: what computes it gives f32.
+static void widenGradient(Value gradient) {
+  for (OpOperand &term : gradient.getDefiningOp()->getOpOperands()) {
+    auto conversion = term.get().getDefiningOp<CastOp>();
+    if (!conversion || !conversion->hasOneUse() || !isHalf(conversion.getOperand()) || !conversion.getTo().isF32())
+      continue;
+    Value inner = conversion.getOperand();
+    if (!canBeWide(inner))
+      continue;
+    makeWide(inner, conversion.getTo());
+    term.set(inner);
+    conversion->erase();
+  }
+}
+
 FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block, Value root, Value seed,
                                                                     const llvm::StringSet<> &trained) {
   DenseSet<Value> active = findActive(block, trained);
@@ -86,5 +130,7 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
       }
     complete(op);
   }
+  for (auto &[variable, gradient] : gradients)
+    widenGradient(gradient);
   return gradients;
 }

@@ -1,4 +1,5 @@
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Differentiate/Backward.h"
 #include "passes/Differentiate/Loss.h"
@@ -35,6 +36,8 @@ struct TrainBuilder {
   SmallVector<Value> outputs;
   SmallVector<std::string> outputNames;
   Value norm, scalars, decay;
+  bool scalesLoss = false;
+  Value lossScale;
   OpBuilder b;
 
   TrainBuilder(ModuleOp module, func::FuncOp infer, Optimizer optimizer, bool emitGrads)
@@ -46,6 +49,8 @@ struct TrainBuilder {
   void declare(LossChoice choice);
   /// A gradient for every trained parameter, zero for those that the loss does not depend on.
   SmallVector<Value> gradients(const llvm::MapVector<StringRef, Value> &found);
+  /// The seed of the backward, times the scale of the loss.
+  Value scaledSeed(Value seed);
   void emitNorm(ArrayRef<Value> gradients, Type element);
   void emitUpdate(VariableOp parameter, Value gradient);
   Value read(VariableOp variable);
@@ -108,7 +113,11 @@ void TrainBuilder::declare(LossChoice choice) {
       attrs.back() = list.getDictionary(b.getContext());
     }
   }
-  addArgument(RankedTensorType::get({8}, b.getF32Type()), "scalars", "scalars");
+  // f16 has no gradients below 6e-8: there the loss is scaled, by a number that the host adapts.
+  infer.walk([&](Operation *op) {
+    scalesLoss |= llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
+  });
+  addArgument(RankedTensorType::get({scalesLoss ? 9 : 8}, b.getF32Type()), "scalars", "scalars");
   addArgument(RankedTensorType::get({numVariables}, b.getF32Type()), "decay", "decay");
   b.setInsertionPointAfter(infer);
   train = func::FuncOp::create(b, infer.getLoc(), "train", b.getFunctionType(types, {}));
@@ -143,6 +152,20 @@ SmallVector<Value> TrainBuilder::gradients(const llvm::MapVector<StringRef, Valu
   return all;
 }
 
+Value TrainBuilder::scaledSeed(Value seed) {
+  if (!scalesLoss)
+    return seed;
+  Location loc = train.getLoc();
+  Value ninth = SliceOp::create(b, loc, scalars, ArrayRef<int64_t>{8}, ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1});
+  lossScale = ReshapeOp::create(b, loc, RankedTensorType::get({}, b.getF32Type()), ninth);
+  Value scaled = MulOp::create(b, loc, seed, lossScale);
+  // As the seed is, before the first microbatch.
+  if (Operation *op = seed.getDefiningOp(); op && op->hasAttr("nn.prologue"))
+    for (Value value : {ninth, lossScale, scaled})
+      value.getDefiningOp()->setAttr("nn.prologue", b.getUnitAttr());
+  return scaled;
+}
+
 void TrainBuilder::emitNorm(ArrayRef<Value> gradients, Type element) {
   SmallVector<Value> squares;
   for (Value gradient : gradients) {
@@ -152,6 +175,8 @@ void TrainBuilder::emitNorm(ArrayRef<Value> gradients, Type element) {
     squares.push_back(sum);
   }
   norm = SqrtOp::create(b, train.getLoc(), AccOp::create(b, train.getLoc(), squares));
+  if (scalesLoss)
+    norm = DivOp::create(b, train.getLoc(), norm, lossScale);
 }
 
 void TrainBuilder::emitUpdate(VariableOp parameter, Value gradient) {
@@ -186,6 +211,7 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
   scalars = body->getArguments().drop_back().back();
   Value argument = choice.kind == LossChoice::Scalar ? Value() : body->getArgument(infer.getNumArguments());
   LossValues values = emitLoss(b, choice, map.lookup(end->getOperand(choice.output)), argument);
+  values.seed = scaledSeed(values.seed);
   assignIds(train);
   llvm::StringSet<> names;
   for (VariableOp parameter : trained)

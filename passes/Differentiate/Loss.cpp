@@ -75,7 +75,7 @@ RankedTensorType tessera::lossArgumentType(LossChoice choice, RankedTensorType o
   if (choice.kind == LossChoice::Scalar)
     return {};
   if (choice.kind == LossChoice::MeanSquares)
-    return output;
+    return output.getElementTypeBitWidth() < 32 ? output.clone(Float32Type::get(output.getContext())) : output;
   return RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 64));
 }
 
@@ -124,11 +124,12 @@ LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output
         builder, loc, scalar,
         DenseElementsAttr::get(scalar, Attribute(builder.getFloatAttr(element, value))));
   };
-  // Sums of many terms are not for half precision.
+  // Sums of many terms are not for half precision; cross entropy sees to that itself.
   Type element = type.getElementType();
   if (element.getIntOrFloatBitWidth() < 32) {
     element = builder.getF32Type();
-    output = CastOp::create(builder, loc, output, element);
+    if (choice.kind != LossChoice::CrossEntropy)
+      output = CastOp::create(builder, loc, output, element);
   }
   auto scalar = RankedTensorType::get({}, element);
   if (choice.kind == LossChoice::Scalar) {

@@ -1,5 +1,6 @@
-// The kernels' bodies, operator by operator, to linalg.
+// The kernels' bodies, operator by operator, to linalg, in f32 where they are of bf16 or f16.
 #include "dialects/nn/NN.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Lower/Passes.h"
 
@@ -13,12 +14,55 @@ using namespace tessera;
 
 namespace {
 
+// A kernel computes in f32 what is bf16 or f16 outside of it: an argument is widened where it is read, a result rounded where it is
+// written, and nothing in between. So sums are f32's, and the operators' lowerings need to know of no other type.
+void widen(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  OpBuilder b(&block, block.begin());
+  Type f32 = b.getF32Type();
+  auto isHalf = [](Type type) { return type.isBF16() || type.isF16(); };
+  auto halfTensor = [&](Value value) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && isHalf(type.getElementType()) ? type : RankedTensorType();
+  };
+  for (BlockArgument argument : block.getArguments())
+    if (RankedTensorType type = halfTensor(argument)) {
+      auto wide = arith::ExtFOp::create(b, func.getLoc(), type.clone(f32), argument);
+      argument.replaceAllUsesExcept(wide, wide);
+    }
+  Operation *end = block.getTerminator();
+  b.setInsertionPoint(end);
+  for (OpOperand &returned : end->getOpOperands())
+    if (auto type = func.getResultTypes()[returned.getOperandNumber()];
+        isHalf(cast<RankedTensorType>(type).getElementType()))
+      returned.set(arith::TruncFOp::create(b, func.getLoc(), type, returned.get()));
+  for (Operation &op : block.without_terminator()) {
+    if (isa<arith::ArithDialect>(op.getDialect()))
+      continue;
+    for (OpResult result : op.getResults())
+      if (RankedTensorType type = halfTensor(result))
+        result.setType(type.clone(f32));
+    // What the operator converts to, and the numbers of a constant.
+    for (NamedAttribute attr : op.getAttrs()) {
+      if (auto type = dyn_cast<TypeAttr>(attr.getValue()); type && isHalf(type.getValue()))
+        op.setAttr(attr.getName(), TypeAttr::get(f32));
+      if (auto values = dyn_cast<DenseFPElementsAttr>(attr.getValue()); values && isHalf(values.getElementType()))
+        op.setAttr(attr.getName(), values.mapValues(f32, [](APFloat value) {
+          bool lost;
+          value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lost);
+          return value.bitcastToAPInt();
+        }));
+    }
+  }
+}
+
 struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
   void runOnOperation() override {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kKernelsModule);
     if (!kernels)
       return;
-    for (auto func : kernels.getOps<func::FuncOp>())
+    for (auto func : kernels.getOps<func::FuncOp>()) {
+      widen(func);
       for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
         auto lowerable = dyn_cast<nn::LowerableOpInterface>(op);
         if (!lowerable)
@@ -32,6 +76,7 @@ struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
         op.replaceAllUsesWith(*results);
         op.erase();
       }
+    }
   }
 };
 

@@ -10,6 +10,17 @@ def MergePieces : Pass<"tessera-merge-pieces", "::mlir::ModuleOp"> {
   }];
 }
 
+def WidenCalls : Pass<"tessera-widen-calls", "::mlir::ModuleOp"> {
+  let summary = "Converts to f32 around calls of the library that it has in f32 only";
+  let description = [{
+    Requires: `tessera-partition`. An operator on bf16 or f16 that the library does not compute in these types, and that computes much on each element (a product, a
+    convolution, an attention), gets its operands in f32 and its results converted back: values of the program, so that memory is planned for them. What computes
+    little is better off in a kernel.
+  }];
+  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's caps">];
+  let statistics = [Statistic<"numCalls", "calls", "calls widened">];
+}
+
 def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Groups operators that the library does not compute into generated kernels";
   let description = [{
@@ -26,6 +37,10 @@ def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
 
 def LowerKernels : Pass<"tessera-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "Lowers the kernels' bodies to linalg on tensors";
+  let description = [{
+    What is bf16 or f16 is f32 inside: arguments are widened where they are read (`arith.extf` on tensors), results rounded where they are written
+    (`arith.truncf`), and nothing between them.
+  }];
   let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
                            "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
 }

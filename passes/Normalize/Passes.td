@@ -25,4 +25,17 @@ def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
     Statistic<"numTrivial", "trivial", "operators without effect removed">,
   ];
 }
+
+def ComputeType : Pass<"tessera-compute-type", "::mlir::ModuleOp"> {
+  let summary = "Computes in bf16 or f16, with parameters and inputs in f32";
+  let description = [{
+    Requires: `tessera-normalize`; no training program yet. Ensures: values that depend on parameters or on floating inputs are of the compute type, except parameters
+    and inputs themselves, which are converted where they are used; operands that an operator keeps wide (`PrecisionOpInterface`); statistics and losses, which
+    operators give in f32; and numbers (rank 0), computed in f32. What comes of integers and constants alone (positions, masks, tables) stays as it is. Constants that are
+    finite stay finite.
+  }];
+  let options = [Option<"type", "type", "std::string", "", "bf16 or f16">];
+  let statistics = [Statistic<"numValues", "values", "values of the compute type">];
+  let dependentDialects = ["::tessera::nn::NNDialect"];
+}
 #endif

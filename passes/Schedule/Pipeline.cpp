@@ -10,6 +10,9 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   pm.addPass(createEmitPipeline());
   pm.addPass(createSplitClipping());
   pm.addPass(createMergePieces());
+  WidenCallsOptions widen;
+  widen.threads = threads;
+  pm.addPass(createWidenCalls(widen));
   // Kernels are what is ordered: values inside of them take no memory.
   FormKernelsOptions form;
   form.threads = threads;

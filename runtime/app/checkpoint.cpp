@@ -2,6 +2,7 @@
 #include "runtime/app/checkpoint.h"
 
 #include "runtime/storage/file.h"
+#include "runtime/storage/safetensors.h"
 
 #include <charconv>
 #include <filesystem>
@@ -27,15 +28,16 @@ std::string pathOf(const std::string &folder, int64_t step) { return folder + "/
 
 } // namespace
 
-void saveCheckpoint(Session &session, const std::string &folder, int64_t step) {
+void saveCheckpoint(Session &session, const std::string &folder, int64_t step, std::map<std::string, std::string> metadata) {
   session.agreed([&] {
     if (session.rank() == 0)
       createFolders(folder);
   });
-  session.saveVariables(pathOf(folder, step), {{"step", std::to_string(step)}}, true);
+  metadata["step"] = std::to_string(step);
+  session.saveVariables(pathOf(folder, step), metadata, true);
 }
 
-int64_t resumeCheckpoint(Session &session, const std::string &folder) {
+int64_t resumeCheckpoint(Session &session, const std::string &folder, std::map<std::string, std::string> &metadata) {
   int64_t latest = -1;
   session.agreed([&] {
     std::error_code error;
@@ -49,6 +51,7 @@ int64_t resumeCheckpoint(Session &session, const std::string &folder) {
   });
   session.communication().agreeOn("the last checkpoint in '" + folder + "'", std::to_string(latest));
   session.loadVariables(pathOf(folder, latest), true);
+  session.agreed([&] { metadata = SafetensorsReader(pathOf(folder, latest)).metadata(); });
   return latest;
 }
 

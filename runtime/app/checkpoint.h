@@ -4,14 +4,15 @@
 #include "runtime/program/session.h"
 
 #include <cstdint>
+#include <map>
 #include <string>
 
 namespace tessera::rt {
 
-/// Together: writes DIR/step-N.safetensors, complete or not at all.
-void saveCheckpoint(Session &session, const std::string &folder, int64_t step);
+/// Together: writes DIR/step-N.safetensors, complete or not at all; `metadata` goes into its header.
+void saveCheckpoint(Session &session, const std::string &folder, int64_t step, std::map<std::string, std::string> metadata = {});
 
-/// Together: loads the checkpoint with the highest step; returns that step. Throws when the folder holds none.
-int64_t resumeCheckpoint(Session &session, const std::string &folder);
+/// Together: loads the checkpoint with the highest step; returns that step, and what else was saved with it. Throws when the folder holds none.
+int64_t resumeCheckpoint(Session &session, const std::string &folder, std::map<std::string, std::string> &metadata);
 
 } // namespace tessera::rt

@@ -2,6 +2,7 @@
 #include "runtime/app/commands.h"
 
 #include "runtime/app/figures.h"
+#include "runtime/app/loss_scale.h"
 
 #include <algorithm>
 #include <climits>
@@ -56,6 +57,9 @@ void checkOptimizerOptions(const Description &description, const Options &option
   for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
     if (options.given.count(option) && !fits)
       throw UsageError(std::string("--") + option + " has no meaning here: the program trains with " + trains);
+  const Program *program = description.findProgram("train");
+  if (options.given.count("loss-scale") && program && !scalesLoss(*program))
+    throw UsageError("--loss-scale has no meaning here: the program computes in " + description.dtype + ", which needs none");
 }
 
 std::string describeProgram(const CommandContext &context) {
@@ -97,6 +101,7 @@ std::string helpText(const Description &description, const std::string &name) {
             "  --betas 0.9,0.95 --eps 1e-8  adamw, adam\n"
             "  --momentum 0.9               sgd-momentum\n"
             "  --clip-norm X                clip the gradient's global norm (no clipping)\n"
+            "  --loss-scale 65536           what the loss is scaled by at first, in f16\n"
             "  --seed 0\n"
             "  --save FILE.safetensors      the trained weights\n"
             "  --log FILE.jsonl             one JSON object a step\n"

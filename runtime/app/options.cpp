@@ -118,6 +118,12 @@ const std::vector<Option> &optionTable() {
          if (o.clipNorm == 0)
            throw UsageError("--clip-norm 0 would remove every gradient; leave the option off for no clipping");
        }},
+      {"loss-scale", train, true,
+       [](O o, S v) {
+         o.lossScale = parseNonNegative(v, "--loss-scale");
+         if (o.lossScale == 0)
+           throw UsageError("--loss-scale 0 would remove every gradient");
+       }},
       {"seed", train, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
       {"save", train, true, [](O o, S v) { o.save = v; }},
       {"log", train, true, [](O o, S v) { o.log = v; }},

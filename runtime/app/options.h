@@ -54,6 +54,7 @@ struct Options {
   std::vector<std::string> noDecay;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9;
   double clipNorm = 0;
+  double lossScale = 65536;
   uint64_t seed = 0;
   std::string save, log, checkpoint, resume;
   int64_t every = 0;

@@ -2,12 +2,15 @@
 #include "runtime/app/checkpoint.h"
 #include "runtime/app/commands.h"
 #include "runtime/app/data_feed.h"
+#include "runtime/app/loss_scale.h"
 #include "runtime/app/train_log.h"
 
 #include <cmath>
 #include <cstdio>
 #include <fnmatch.h>
+#include <map>
 #include <memory>
+#include <optional>
 
 namespace tessera::rt {
 namespace {
@@ -37,11 +40,12 @@ std::vector<float> decayOf(const Description &description, const Options &option
   return decay;
 }
 
-std::vector<float> scalarsOf(const Options &options, int64_t step) {
-  auto power = [&](double beta) { return 1 - std::pow(beta, double(step)); };
+/// Of step `step`, the `update`-th that the optimizer makes.
+std::vector<float> scalarsOf(const Options &options, int64_t step, int64_t update, float lossScale) {
+  auto power = [&](double beta) { return 1 - std::pow(beta, double(update)); };
   return {float(options.rate.at(step)), float(options.beta1),          float(options.beta2),
           float(options.eps),           float(power(options.beta1)),   float(power(options.beta2)),
-          float(options.momentum),      float(options.clipNorm)};
+          float(options.momentum),      float(options.clipNorm),         lossScale};
 }
 
 int findOutput(const Program &program, const char *name) {
@@ -75,11 +79,20 @@ void runTrain(const CommandContext &context, Transport &transport) {
   });
   for (const std::string &path : {options.save, options.stats, options.trace})
     checkWritable(session, path);
+  std::optional<LossScale> scale;
+  if (scalesLoss(*program))
+    scale.emplace(float(options.lossScale));
   int64_t begin = 1;
   if (options.resume.empty())
     loadWeights(context, *program, session);
-  else
-    begin = resumeCheckpoint(session, options.resume) + 1;
+  else {
+    std::map<std::string, std::string> metadata;
+    begin = resumeCheckpoint(session, options.resume, metadata) + 1;
+    session.agreed([&] {
+      if (scale)
+        scale->resume(metadata);
+    });
+  }
   for (const std::string &note : feed->notes())
     if (first)
       std::printf("note: %s\n", note.c_str());
@@ -92,13 +105,20 @@ void runTrain(const CommandContext &context, Transport &transport) {
   for (int64_t step = begin; step <= options.steps; ++step) {
     double started = traceSeconds();
     feed->fill(step, [&](size_t input) { return session.rankProgram().inputData(input); });
-    session.setScalars(scalarsOf(options, step), decay);
+    float scaledBy = scale ? scale->scale() : 1;
+    session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
     session.step();
-    if (log)
-      log->add({step, session.scalarOutput(size_t(loss)), norm < 0 ? NAN : session.scalarOutput(size_t(norm)),
-                options.rate.at(step), traceSeconds() - started, feed->tokensPerStep()});
+    float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
+    bool skipped = scale && scale->finish(gradNorm);
+    if (log) {
+      StepRecord record = {step, session.scalarOutput(size_t(loss)), gradNorm, options.rate.at(step), traceSeconds() - started, feed->tokensPerStep()};
+      record.skipped = skipped;
+      if (scale)
+        record.lossScale = scaledBy;
+      log->add(record);
+    }
     if (options.every > 0 && step % options.every == 0)
-      saveCheckpoint(session, options.checkpoint, step);
+      saveCheckpoint(session, options.checkpoint, step, scale ? scale->metadata() : std::map<std::string, std::string>());
   }
   if (!options.save.empty())
     session.saveVariables(options.save, {});

@@ -36,7 +36,8 @@ std::string formatRecord(const StepRecord &record) {
   std::snprintf(seconds, sizeof(seconds), "%.6g", record.seconds);
   return "{\"step\":" + std::to_string(record.step) + ",\"loss\":" + shortest(record.loss) +
          ",\"grad_norm\":" + shortest(record.gradNorm) + ",\"lr\":" + shortest(record.rate) + ",\"seconds\":" + seconds +
-         ",\"tokens\":" + std::to_string(record.tokens) + "}\n";
+         ",\"tokens\":" + std::to_string(record.tokens) +
+         (record.lossScale ? ",\"loss_scale\":" + shortest(*record.lossScale) + ",\"skipped\":" + (record.skipped ? "true" : "false") : "") + "}\n";
 }
 
 TrainLog::TrainLog(const std::string &path, int64_t firstStep, int64_t steps)

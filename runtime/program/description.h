@@ -48,6 +48,7 @@ struct Variable {
 };
 
 /// Numbers of the optimizer's step, in the input of kind `scalars`: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm.
+/// A program that scales its loss (f16) has one more: loss_scale.
 constexpr int64_t numStepScalars = 8;
 
 struct ProgramInput {

@@ -261,7 +261,7 @@ void Session::setScalars(const std::vector<float> &scalars, const std::vector<fl
     if (!instance->inputData(i))
       continue;
     if (input.kind == "scalars")
-      std::memcpy(instance->inputData(i), scalars.data(), scalars.size() * sizeof(float));
+      std::memcpy(instance->inputData(i), scalars.data(), std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
     else if (input.kind == "decay")
       std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
   }

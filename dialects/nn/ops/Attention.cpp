@@ -27,7 +27,7 @@ static LogicalResult checkShapes(std::optional<Location> location, Value qv, Val
     if (!fits)
       return inferError(location, "bias " + shapeText(bias) +
                                       " must broadcast to [b, m, g, s, t] = " + shapeText(full));
-    if (elementOf(biasValue) != elementOf(qv))
+    if (elementOf(biasValue) != elementOf(qv) && elementOf(biasValue) != wideOf(elementOf(qv)))
       return inferError(location, "bias has another element type than q");
   }
   if (rangeSize != 0 && rangeSize != 4)
@@ -41,17 +41,18 @@ TESSERA_INFER(AttentionOp) {
     return failure();
   SmallVector<int64_t> o(shapeOf(q));
   o.back() = shapeOf(v).back();
-  types.append(
-      {RankedTensorType::get(o, elementOf(q)), RankedTensorType::get(shapeOf(q).drop_back(), elementOf(q))});
+  types.append({RankedTensorType::get(o, elementOf(q)),
+                RankedTensorType::get(shapeOf(q).drop_back(), wideOf(elementOf(q)))});
   return success();
 }
 LogicalResult AttentionOp::verify() { return success(); }
+bool AttentionOp::keepsWide(unsigned operand) { return operand == 3; }
 
 TESSERA_INFER(AttentionGradOp) {
   Value q = adaptor.getQ(), k = adaptor.getK(), v = adaptor.getV();
   if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size())))
     return failure();
-  if (plainType(adaptor.getO()) != plainType(adaptor.getDO()) ||
+  if (shapeOf(adaptor.getO()) != shapeOf(adaptor.getDO()) ||
       shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
       shapeOf(adaptor.getO()).back() != shapeOf(v).back() ||
       shapeOf(adaptor.getLse()) != shapeOf(q).drop_back())
@@ -164,7 +165,9 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
 static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
   Location loc = grad.loc();
   auto product = [&](Value x, StringRef letters, Value y, StringRef others) -> Value {
-    return ContractOp::create(grad, loc, x, y, Value(), letters, others, "bmgst");
+    ContractOp op = ContractOp::create(grad, loc, x, y, Value(), letters, others, "bmgst");
+    op.getResult().setType(plainType(op.getResult()).clone(wideOf(elementOf(op.getResult()))));
+    return op;
   };
   // A number for each query, [b, s, m, g], beside its keys.
   auto besideKeys = [&](Value rows) -> Value {
@@ -172,7 +175,8 @@ static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
   };
   Value scores =
       scaled(grad, loc, product(op.getQ(), "bsmgd", op.getK(), "btmd"), op.getScale().convertToDouble());
-  scores = AddOp::create(grad, loc, scores, op.getBias());
+  auto wide = [&](Value value) { return castTo(grad, loc, value, wideOf(elementOf(value))); };
+  scores = AddOp::create(grad, loc, scores, wide(op.getBias()));
   Value zero = scalarConstant(grad, loc, elementOf(scores), 0), lse = besideKeys(op.getLse());
   // Queries that see nothing have no weights, nor a finite lse.
   Value lowestSum = scalarConstant(grad, loc, elementOf(scores), lowest(elementOf(scores)));
@@ -187,9 +191,11 @@ static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
   }
   Value weights = SelectOp::create(grad, loc, seen,
                                    ExpOp::create(grad, loc, SubOp::create(grad, loc, scores, lse)), zero);
-  Value mean = sumOver(grad, loc, MulOp::create(grad, loc, op.getO(), dO), {4});
+  Value mean = sumOver(grad, loc, MulOp::create(grad, loc, wide(op.getO()), wide(dO)), {4});
   Value rest = SubOp::create(grad, loc, product(dO, "bsmge", op.getV(), "btme"), besideKeys(mean));
-  return sumToShape(grad, loc, MulOp::create(grad, loc, weights, rest), plainType(op.getBias()));
+  RankedTensorType type = plainType(op.getBias());
+  Value sum = sumToShape(grad, loc, MulOp::create(grad, loc, weights, rest), type.clone(elementOf(rest)));
+  return castTo(grad, loc, sum, type.getElementType());
 }
 
 LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {

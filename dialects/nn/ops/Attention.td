@@ -1,11 +1,11 @@
 // Attention, fused: no [s, t] matrix is a value of the program.
-def NN_AttentionOp : NN_Op<"attention", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, [AttrSizedOperandSegments]),
+def NN_AttentionOp : NN_Op<"attention", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision, [AttrSizedOperandSegments]),
                             ["getNeutral", "expandLocal"]> {
   let summary = "softmax(scale q k^T + bias) v by heads; also the logarithm of each row's sum";
   let description = [{
     q is [b, s, m, g, d], k and v are [b, t, m, d]: m key/value heads, g query heads each. o is as q (with v's last dimension), lse is
     [b, s, m, g]. Rule `bsmgd,btmd,btme->bsmge,bsmg`, t, d and e unsplit. `bias` is [b|1, m|1, g|1, s|1, t]. `causal`: query s sees
-    keys t <= s + (t_size - s_size). A row that sees nothing (all -inf) yields zeros.
+    keys t <= s + (t_size - s_size). A row that sees nothing (all -inf) yields zeros. For q in bf16 or f16, lse is f32, and bias may be.
     `range` is empty or (valid_s, valid_t, start_s, start_t), of a block of queries and keys: keys from valid_t on are ignored, rows from valid_s on are zero, and
     `causal` lets query i see key j when start_s + i >= start_t + j.
   }];

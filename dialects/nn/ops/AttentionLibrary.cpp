@@ -10,7 +10,7 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
   // Without a range the library aligns the first query with the first key.
   bool aligned = !op.getCausal() || !op.getRange().empty() || q[1] == k[1];
-  if (!elementOf(op.getQ()).isF32() || q[4] != v[3] || !aligned)
+  if (!isAllF32(op) || q[4] != v[3] || !aligned)
     return std::nullopt;
   CallAttrs attrs(op.getContext());
   attrs.set("batch", q[0]);

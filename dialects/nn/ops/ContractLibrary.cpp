@@ -130,7 +130,7 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
 }
 
 std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
-  if (!elementOf(getResult()).isF32())
+  if (!isAllF32(*this))
     return std::nullopt;
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}, getActivation(), getBias()};
   for (const Factor &factor : getFactorRule().factors)
@@ -139,7 +139,7 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
 }
 
 std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
-  if (!elementOf(getResult()).isF32())
+  if (!isAllF32(*this))
     return std::nullopt;
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}};
   char panel = getLetter()[0];

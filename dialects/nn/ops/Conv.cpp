@@ -144,7 +144,7 @@ template <class Op>
 static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<int> buffers, Value x, Value w,
                                            Value y, bool bias, int threads) {
   ArrayRef<int64_t> strides = op.getStrides();
-  if (!elementOf(x).isF32() || strides.size() > 2)
+  if (!isAllF32(op) || strides.size() > 2)
     return std::nullopt;
   CallAttrs attrs(op.getContext());
   attrs.set("batch", shapeOf(x)[0]);

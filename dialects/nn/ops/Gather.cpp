@@ -78,6 +78,7 @@ LogicalResult GatherOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   grad.add(0, ScatterAddOp::create(grad, loc, plainType(getTable()), ids, cotangents[0], getStart()));
   return success();
 }
+bool GatherOp::keepsWide(unsigned operand) { return operand == 0; }
 FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());
   Words w(shapeOf(operands[1]).size(), shapeOf(operands[0]).size() - 1);
@@ -105,7 +106,7 @@ static void setTable(CallAttrs &attrs, Value table, Value ids) {
 }
 std::optional<LibraryCall> GatherOp::getLibraryCall(int) {
   StringRef dtype = dtypeName(elementOf(getTable()));
-  if (dtype.empty() || shapeOf(getTable())[0] == 0)
+  if (dtype.empty() || elementOf(getResult()) != elementOf(getTable()) || shapeOf(getTable())[0] == 0)
     return std::nullopt;
   CallAttrs attrs(getContext());
   setTable(attrs, getTable(), getIds());
@@ -192,7 +193,7 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
   return SmallVector<Value>{reshaped(loop.getResult(0), type.getShape())};
 }
 std::optional<LibraryCall> ScatterAddOp::getLibraryCall(int) {
-  if (!elementOf(getResult()).isF32() || shapeOf(getResult())[0] == 0)
+  if (!isAllF32(*this) || shapeOf(getResult())[0] == 0)
     return std::nullopt;
   CallAttrs attrs(getContext());
   setTable(attrs, getResult(), getIds());

@@ -17,8 +17,9 @@ struct Words {
 };
 } // namespace
 
+/// Of a number for each row.
 static RankedTensorType rowsType(Value logits) {
-  return RankedTensorType::get(shapeOf(logits).drop_back(), elementOf(logits));
+  return RankedTensorType::get(shapeOf(logits).drop_back(), wideOf(elementOf(logits)));
 }
 
 static LogicalResult checkLabels(std::optional<Location> location, Value logits, Value labels) {
@@ -36,7 +37,7 @@ TESSERA_INFER(CrossEntropyOp) {
   Value logits = adaptor.getLogits();
   if (failed(checkLabels(location, logits, adaptor.getLabels())))
     return failure();
-  types.append({RankedTensorType::get({}, elementOf(logits)), rowsType(logits)});
+  types.append({RankedTensorType::get({}, wideOf(elementOf(logits))), rowsType(logits)});
   return success();
 }
 LogicalResult CrossEntropyOp::verify() {
@@ -65,6 +66,8 @@ LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange oper
   Value max = ReduceOp::create(builder, loc, logits, ArrayRef<int64_t>{rank - 1}, "max");
   if (isSplit)
     max = builder.allReduce(max, classes, "max");
+  Type number = wideOf(elementOf(logits));
+  max = castTo(builder, loc, max, number);
   auto sums = SoftmaxSumsOp::create(builder, loc, logits, labels, max,
                                     isSplit ? builder.blockStart(classes) : Value());
   SmallVector<Value> both = {sums.getSum(), sums.getPicked()};
@@ -74,7 +77,7 @@ LogicalResult CrossEntropyOp::expandLocal(LocalBuilder &builder, ValueRange oper
   Value isCounted = CompareOp::create(
       builder, loc, labels, scalarConstant(builder, loc, elementOf(labels), double(ignoredLabel)), "ne");
   Value row = SelectOp::create(builder, loc, isCounted, SubOp::create(builder, loc, log, both[1]),
-                               scalarConstant(builder, loc, elementOf(logits), 0));
+                               scalarConstant(builder, loc, number, 0));
   SmallVector<int64_t> all = llvm::to_vector(llvm::seq<int64_t>(0, rank - 1));
   results.append({sumOver(builder, loc, row, all), AddOp::create(builder, loc, max, log)});
   return success();
@@ -164,7 +167,7 @@ FailureOr<SmallVector<Value>> SoftmaxSumsOp::lowerToLinalg(OpBuilder &builder, V
   return e.sums(operands[0], operands[1], operands[2]);
 }
 std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall(int) {
-  if (!elementOf(getLogits()).isF32() || !elementOf(getLabels()).isInteger(64))
+  if (!isAllF32(*this) || !elementOf(getLabels()).isInteger(64))
     return std::nullopt;
   CallAttrs attrs(getContext());
   attrs.set("rows", rowCount(getLogits()));
@@ -181,7 +184,7 @@ TESSERA_INFER(CrossEntropyGradOp) {
   if (failed(checkLabels(location, logits, adaptor.getLabels())))
     return failure();
   if (plainType(adaptor.getLse()) != rowsType(logits) || !shapeOf(adaptor.getScale()).empty() ||
-      elementOf(adaptor.getScale()) != elementOf(logits))
+      elementOf(adaptor.getScale()) != wideOf(elementOf(logits)))
     return inferError(location, "lse must have one element a row of logits, and scale must be a scalar");
   types.push_back(plainType(logits));
   return success();
@@ -212,7 +215,7 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::lowerToLinalg(OpBuilder &build
             })};
 }
 std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall(int) {
-  if (!elementOf(getLogits()).isF32() || !elementOf(getLabels()).isInteger(64))
+  if (!isAllF32(*this) || !elementOf(getLabels()).isInteger(64))
     return std::nullopt;
   CallAttrs attrs(getContext());
   attrs.set("rows", rowCount(getLogits()));

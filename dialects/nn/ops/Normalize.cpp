@@ -20,16 +20,19 @@ static LogicalResult checkRank(std::optional<Location> location, Value value) {
                                 : success();
 }
 static RankedTensorType tokensType(Value value) {
-  return RankedTensorType::get(shapeOf(value).drop_back(), elementOf(value));
+  return RankedTensorType::get(shapeOf(value).drop_back(), wideOf(elementOf(value)));
 }
 static RankedTensorType lastType(Value value) {
   return RankedTensorType::get(shapeOf(value).take_back(), elementOf(value));
 }
-/// `values` have `type`.
+static RankedTensorType wideLastType(Value value) {
+  return lastType(value).clone(wideOf(elementOf(value)));
+}
+/// `values` have `type`, or are wider.
 static LogicalResult checkTypes(std::optional<Location> location, ValueRange values, RankedTensorType type,
                                 StringRef what) {
   for (Value value : values)
-    if (plainType(value) != type) {
+    if (!sameOrWider(TypeRange(Type(type)), TypeRange(Type(plainType(value))))) {
       std::string text;
       llvm::raw_string_ostream(text) << plainType(value) << ", expected " << type;
       return inferError(location, what + " has type " + text);
@@ -103,11 +106,12 @@ LogicalResult LayerNormOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     grad.add(0, LayerNormGradOp::create(grad, grad.loc(), dy, getX(), getMean(), getRstd(), getGamma()));
   if (grad.wants(1) || grad.wants(2)) {
     auto affine = LayerNormGradAffineOp::create(grad, grad.loc(), dy, getX(), getMean(), getRstd());
-    grad.add(1, affine.getDgamma());
-    grad.add(2, affine.getDbeta());
+    grad.add(1, castTo(grad, grad.loc(), affine.getDgamma(), elementOf(getGamma())));
+    grad.add(2, castTo(grad, grad.loc(), affine.getDbeta(), elementOf(getBeta())));
   }
   return success();
 }
+bool LayerNormOp::keepsWide(unsigned operand) { return operand != 0; }
 
 TESSERA_INFER(LayerNormGradOp) {
   Value x = adaptor.getX();
@@ -132,7 +136,7 @@ TESSERA_INFER(LayerNormGradAffineOp) {
   if (failed(checkRank(location, x)) || failed(checkTypes(location, {adaptor.getDy()}, plainType(x), "dy")) ||
       failed(checkTypes(location, {adaptor.getMean(), adaptor.getRstd()}, tokensType(x), "mean or rstd")))
     return failure();
-  types.append({lastType(x), lastType(x)});
+  types.append({wideLastType(x), wideLastType(x)});
   return success();
 }
 FactorRule LayerNormGradAffineOp::getFactorRule() {
@@ -171,10 +175,13 @@ LogicalResult RmsNormOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     return emitOpError("rstd is not differentiated");
   if (grad.wants(0))
     grad.add(0, RmsNormGradOp::create(grad, grad.loc(), cotangents[0], getX(), getRstd(), getGamma()));
-  if (grad.wants(1))
-    grad.add(1, RmsNormGradAffineOp::create(grad, grad.loc(), cotangents[0], getX(), getRstd()));
+  if (grad.wants(1)) {
+    Value dgamma = RmsNormGradAffineOp::create(grad, grad.loc(), cotangents[0], getX(), getRstd());
+    grad.add(1, castTo(grad, grad.loc(), dgamma, elementOf(getGamma())));
+  }
   return success();
 }
+bool RmsNormOp::keepsWide(unsigned operand) { return operand != 0; }
 
 TESSERA_INFER(RmsNormGradOp) {
   Value x = adaptor.getX();
@@ -199,7 +206,7 @@ TESSERA_INFER(RmsNormGradAffineOp) {
   if (failed(checkRank(location, x)) || failed(checkTypes(location, {adaptor.getDy()}, plainType(x), "dy")) ||
       failed(checkTypes(location, {adaptor.getRstd()}, tokensType(x), "rstd")))
     return failure();
-  types.push_back(lastType(x));
+  types.push_back(wideLastType(x));
   return success();
 }
 FactorRule RmsNormGradAffineOp::getFactorRule() {
@@ -220,12 +227,13 @@ TESSERA_INFER(RotaryOp) {
   if (shapeOf(adaptor.getX()).back() % 2 != 0)
     return inferError(location,
                       "the last dimension must be even, not " + Twine(shapeOf(adaptor.getX()).back()));
-  if (broadcast[0] != plainType(adaptor.getX()))
+  if (shapeOf(adaptor.getX()) != cast<RankedTensorType>(broadcast[0]).getShape())
     return inferError(location, "cos and sin must broadcast to x");
   types.push_back(plainType(adaptor.getX()));
   return success();
 }
 LogicalResult RotaryOp::verify() { return success(); }
+bool RotaryOp::keepsWide(unsigned operand) { return operand != 0; }
 FactorRule RotaryOp::getFactorRule() {
   FactorRule rule = elementwiseRule(*this);
   rule.factors[rule.results[0].back()].kind = FactorKind::Unsplit;

@@ -33,6 +33,11 @@ struct Cooperation {
       sum = scaled(b, loc, sum, 1 / size);
     return sums;
   }
+  /// These are f32 where x is bf16 or f16.
+  Value wideValue(Value value) { return castTo(b, loc, value, wideOf(elementOf(value))); }
+  Value asResult(Value value, unsigned result) {
+    return castTo(b, loc, value, b.resultType(result).getElementType());
+  }
   /// 1/sqrt(variance + eps).
   Value inverseRoot(Value variance, double eps) {
     return RsqrtOp::create(b, loc, add(variance, scalarConstant(b, loc, elementOf(variance), eps)));
@@ -46,13 +51,15 @@ LogicalResult LayerNormOp::expandLocal(LocalBuilder &builder, ValueRange operand
   Value x = operands[0];
   if (!c.needed(x))
     return cloneLocal(*this, builder, operands, results);
+  x = c.wideValue(x);
   SmallVector<Value> m = c.means({x, c.mul(x, x)});
   Value variance = c.sub(m[1], c.mul(m[0], m[0]));
   // Rounding may take a variance near zero below it.
   variance = MaxOp::create(builder, c.loc, variance, scalarConstant(builder, c.loc, elementOf(x), 0));
   Value rstd = c.inverseRoot(variance, getEps().convertToDouble());
   Value normal = c.mul(c.sub(x, c.wide(m[0])), c.wide(rstd));
-  results.append({c.add(c.mul(normal, operands[1]), operands[2]), m[0], rstd});
+  Value y = c.add(c.mul(normal, c.wideValue(operands[1])), c.wideValue(operands[2]));
+  results.append({c.asResult(y, 0), m[0], rstd});
   return success();
 }
 
@@ -62,10 +69,11 @@ LogicalResult LayerNormGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   Value dy = operands[0], x = operands[1], mean = operands[2], rstd = operands[3], gamma = operands[4];
   if (!c.needed(x))
     return cloneLocal(*this, builder, operands, results);
-  Value normal = c.mul(c.sub(x, c.wide(mean)), c.wide(rstd)), g = c.mul(dy, gamma);
+  x = c.wideValue(x);
+  Value normal = c.mul(c.sub(x, c.wide(mean)), c.wide(rstd)), g = c.mul(c.wideValue(dy), c.wideValue(gamma));
   SmallVector<Value> m = c.means({g, c.mul(g, normal)});
   Value rest = c.sub(c.sub(g, c.wide(m[0])), c.mul(normal, c.wide(m[1])));
-  results.push_back(c.mul(rest, c.wide(rstd)));
+  results.push_back(c.asResult(c.mul(rest, c.wide(rstd)), 0));
   return success();
 }
 
@@ -75,8 +83,9 @@ LogicalResult RmsNormOp::expandLocal(LocalBuilder &builder, ValueRange operands,
   Value x = operands[0];
   if (!c.needed(x))
     return cloneLocal(*this, builder, operands, results);
+  x = c.wideValue(x);
   Value rstd = c.inverseRoot(c.means({c.mul(x, x)})[0], getEps().convertToDouble());
-  results.append({c.mul(c.mul(x, c.wide(rstd)), operands[1]), rstd});
+  results.append({c.asResult(c.mul(c.mul(x, c.wide(rstd)), c.wideValue(operands[1])), 0), rstd});
   return success();
 }
 
@@ -86,8 +95,8 @@ LogicalResult RmsNormGradOp::expandLocal(LocalBuilder &builder, ValueRange opera
   Value dy = operands[0], x = operands[1], rstd = operands[2], gamma = operands[3];
   if (!c.needed(x))
     return cloneLocal(*this, builder, operands, results);
-  Value normal = c.mul(x, c.wide(rstd)), g = c.mul(dy, gamma);
+  Value normal = c.mul(c.wideValue(x), c.wide(rstd)), g = c.mul(c.wideValue(dy), c.wideValue(gamma));
   Value m = c.means({c.mul(g, normal)})[0];
-  results.push_back(c.mul(c.sub(g, c.mul(normal, c.wide(m))), c.wide(rstd)));
+  results.push_back(c.asResult(c.mul(c.sub(g, c.mul(normal, c.wide(m))), c.wide(rstd)), 0));
   return success();
 }

@@ -4,6 +4,7 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Tensor/IR/Tensor.h"
+#include <limits>
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -16,6 +17,10 @@ static std::optional<unsigned> stateCount(StringRef kind) {
     return 1;
   return kind == "sgd" ? std::optional<unsigned>(0) : std::nullopt;
 }
+
+/// Whether the gradient is that of a scaled loss: then the ninth scalar is the scale, and a norm that is not finite means that the
+/// gradient overflowed and nothing changes.
+static bool scalesLoss(UpdateOp op) { return shapeOf(op.getScalars()) == ArrayRef<int64_t>{9}; }
 
 TESSERA_INFER(UpdateOp) {
   RankedTensorType type = plainType(adaptor.getParameter());
@@ -34,9 +39,9 @@ LogicalResult UpdateOp::verify() {
     return emitOpError("kind must be adamw, adam, sgd or sgd_momentum, not '") << getKind() << "'";
   if (getState().size() != *count)
     return emitOpError() << getKind() << " has " << *count << " state tensors, not " << getState().size();
-  if (shapeOf(getScalars()) != ArrayRef<int64_t>{8} || shapeOf(getDecay()).size() != 1 ||
+  if ((shapeOf(getScalars()) != ArrayRef<int64_t>{8} && !scalesLoss(*this)) || shapeOf(getDecay()).size() != 1 ||
       !shapeOf(getNorm()).empty())
-    return emitOpError("scalars must be a vector of 8, decay a vector and norm a scalar");
+    return emitOpError("scalars must be a vector of 8, or 9 with the scale of the loss, decay a vector and norm a scalar");
   if (int64_t(getIndex()) < 0 || int64_t(getIndex()) >= shapeOf(getDecay())[0])
     return emitOpError("index ") << int64_t(getIndex()) << " is not a place in decay, of size "
                                  << shapeOf(getDecay())[0];
@@ -74,7 +79,13 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
   Value ratio = arith::MinimumFOp::create(builder, loc, one,
                                           e.div(clip, e.add(read(norm, {}), e.constant(element, 1e-6))));
   Value clips = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OGT, clip, e.constant(element, 0));
-  Value factor = arith::SelectOp::create(builder, loc, clips, ratio, one);
+  Value factor = arith::SelectOp::create(builder, loc, clips, ratio, one), isFinite;
+  if (scalesLoss(*this)) {
+    factor = e.div(factor, scalar(8));
+    // Not so for NaN.
+    isFinite = arith::CmpFOp::create(builder, loc, arith::CmpFPredicate::OLT, read(norm, {}),
+                                     e.constant(element, std::numeric_limits<double>::infinity()));
+  }
 
   std::string all = freshLetters(shapeOf(operands[0]).size());
   SmallVector<Lettered> inputs, inits;
@@ -82,7 +93,7 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
     inputs.push_back({operands[i], all});
   for (Value result : getResults())
     inits.push_back({e.empty(shapeOf(result), elementOf(result)), all});
-  return e.generic(inputs, inits, [&](ArrayRef<Value> a) -> SmallVector<Value> {
+  auto updated = [&](ArrayRef<Value> a) -> SmallVector<Value> {
     Value p = a[0], g = e.mul(a[1], factor);
     if (getKind() == "adamw")
       p = e.sub(p, e.mul(e.mul(lr, decay), p));
@@ -98,18 +109,26 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
     Value v = e.add(e.mul(beta2, a[3]), e.mul(e.sub(one, beta2), e.mul(g, g)));
     Value denominator = e.add(e.div(sqrt(v), sqrt(correction2)), eps);
     return {e.sub(p, e.mul(e.div(lr, correction1), e.div(m, denominator))), m, v};
+  };
+  return e.generic(inputs, inits, [&](ArrayRef<Value> a) {
+    SmallVector<Value> results = updated(a);
+    for (auto [i, result] : llvm::enumerate(results))
+      if (isFinite)
+        result = arith::SelectOp::create(builder, loc, isFinite, result, a[i == 0 ? 0 : i + 1]);
+    return results;
   });
 }
 
 std::optional<LibraryCall> UpdateOp::getLibraryCall(int) {
-  auto isF32 = [](Value value) { return elementOf(value).isF32(); };
-  if (!llvm::all_of(getOperands(), isF32))
+  if (!isAllF32(*this))
     return std::nullopt;
   CallAttrs attrs(getContext());
   int64_t count = plainType(getParameter()).getNumElements();
   attrs.set("count", count);
   attrs.set("decay", int64_t(getIndex()));
   attrs.setFlag("grad_norm", true);
+  if (scalesLoss(*this))
+    attrs.setFlag("loss_scale", true);
   int states = getState().size();
   SmallVector<int> buffers = {3 + states, 4 + states, 2 + states}, inPlace = {0};
   for (int i = 0; i < 2 + states; ++i)

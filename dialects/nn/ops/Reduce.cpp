@@ -68,7 +68,7 @@ std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
 
 LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                     SmallVectorImpl<Value> &results) {
-  Value local = ReduceOp::create(builder, builder.loc(), operands[0], getDims(), getKind());
+  Value local = ReduceOp::create(builder, builder.loc(), builder.resultType(0), operands[0], getDims(), getKind());
   if (getKind() == "max") {
     FactorRule rule = getFactorRule();
     for (int64_t d : getDims())
@@ -134,7 +134,7 @@ FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueR
 //===- sum_squares
 
 TESSERA_INFER(SumSquaresOp) {
-  types.push_back(RankedTensorType::get({}, elementOf(adaptor.getOperand())));
+  types.push_back(RankedTensorType::get({}, wideOf(elementOf(adaptor.getOperand()))));
   return success();
 }
 FactorRule SumSquaresOp::getFactorRule() {
@@ -150,7 +150,7 @@ FailureOr<SmallVector<Value>> SumSquaresOp::lowerToLinalg(OpBuilder &builder, Va
 }
 
 std::optional<LibraryCall> SumSquaresOp::getLibraryCall(int) {
-  if (!elementOf(getOperand()).isF32())
+  if (!isAllF32(*this))
     return std::nullopt;
   CallAttrs attrs(getContext());
   int64_t count = plainType(getOperand()).getNumElements();

@@ -70,6 +70,8 @@ LogicalResult TransposeOp::verify() { return success(); }
 OpFoldResult TransposeOp::fold(FoldAdaptor adaptor) {
   if (isConsecutive(getPerm()) && getOperand().getType() == getType())
     return getOperand();
+  if (elementOf(getOperand()) != elementOf(getResult()))
+    return {};
   if (auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand()); dense && dense.isSplat())
     return dense.resizeSplat(plainType(getResult()));
   if (auto inner = getOperand().getDefiningOp<TransposeOp>()) {
@@ -159,7 +161,7 @@ OpFoldResult SliceOp::fold(FoldAdaptor adaptor) {
   if (getOperand().getType() == getType() && getSizes() == shapeOf(getOperand()))
     return getOperand();
   auto dense = dyn_cast_if_present<DenseElementsAttr>(adaptor.getOperand());
-  if (!dense)
+  if (!dense || elementOf(getOperand()) != elementOf(getResult()))
     return {};
   RankedTensorType type = plainType(getResult());
   if (dense.isSplat())

@@ -56,7 +56,7 @@ FailureOr<SmallVector<Value>> TransposeOp::lowerToLinalg(OpBuilder &builder, Val
 
 std::optional<LibraryCall> TransposeOp::getLibraryCall(int) {
   StringRef dtype = dtypeName(elementOf(getOperand()));
-  if (dtype.empty())
+  if (dtype.empty() || elementOf(getResult()) != elementOf(getOperand()))
     return std::nullopt;
   CallAttrs attrs(getContext());
   attrs.set("shape", shapeOf(getOperand()));
@@ -83,7 +83,7 @@ FailureOr<SmallVector<Value>> SliceOp::lowerToLinalg(OpBuilder &builder, ValueRa
 
 std::optional<LibraryCall> SliceOp::getLibraryCall(int) {
   StringRef dtype = dtypeName(elementOf(getOperand()));
-  if (dtype.empty())
+  if (dtype.empty() || elementOf(getResult()) != elementOf(getOperand()))
     return std::nullopt;
   SmallVector<int64_t> strides = rowMajorStrides(shapeOf(getOperand()));
   int64_t offset = 0;

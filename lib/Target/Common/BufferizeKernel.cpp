@@ -135,6 +135,7 @@ FailureOr<func::FuncOp> bufferizeKernel(func::FuncOp func, StringRef name, Kerne
   if (failed(applyPatternsGreedily(module, std::move(decompose))))
     return failure();
   PassManager pm(context);
+  pm.addPass(createConvertElementwiseToLinalgPass()); // conversions of whole tensors
   pm.addPass(bufferization::createEmptyTensorEliminationPass());
   pm.addPass(bufferization::createOneShotBufferizePass());
   pm.addPass(createCanonicalizerPass());

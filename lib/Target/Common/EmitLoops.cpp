@@ -27,8 +27,9 @@ public:
   FailureOr<func::FuncOp> emit(StringRef name);
 
 private:
+  /// bf16 lies in memory as integers: LLVM calls a library to build vectors of it.
   Type storageType(Type element) {
-    return element.isInteger(1) ? b.getIntegerType(8) : element;
+    return element.isInteger(1) ? Type(b.getIntegerType(8)) : element.isBF16() ? Type(b.getIntegerType(16)) : element;
   }
   Value constantIndex(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
   void createFunction(StringRef name);
@@ -36,7 +37,10 @@ private:
   Value topLevel(Value value) { return scalars.lookupOrDefault(value); }
   Value position(AffineExpr expr, ArrayRef<Value> variables);
   Value load(int slot, Value at);
+  /// Rounds what the slot holds in bf16 or f16.
   void store(int slot, Value at, Value value);
+  /// A value read as `element` says.
+  Value widened(Value value, Type element);
   /// Position of `access` in the memory of its slot, at the current point of `statement`.
   Value address(const Access &access, unsigned statement);
   Value read(const Access &access, unsigned statement);
@@ -125,6 +129,8 @@ void Emitter::createFunction(StringRef name) {
                       .reshape(RankedTensorType::get({slot.elements()}, slot.element));
       if (slot.element.isInteger(1))
         flat = flat.mapValues(b.getIntegerType(8), [](const APInt &v) { return v.zext(8); });
+      if (slot.element.isBF16())
+        flat = flat.bitcast(b.getIntegerType(16));
       memref::GlobalOp::create(outside, loc, symbol, outside.getStringAttr("private"), type, flat, /*constant=*/true,
                                outside.getI64IntegerAttr(64));
       memory[number] = memref::GetGlobalOp::create(b, loc, type, symbol);
@@ -158,7 +164,7 @@ LogicalResult Emitter::cloneScalars() {
       FailureOr<Access> access = k.resolve(extract.getTensor(), dims);
       if (failed(access))
         return failure();
-      Value value = access->slot >= 0 ? load(access->slot, position(access->linear, indices)) : read(*access, 0);
+      Value value = access->slot >= 0 ? widened(load(access->slot, position(access->linear, indices)), access->element) : read(*access, 0);
       scalars.map(extract.getResult(), value);
       continue;
     }
@@ -179,6 +185,8 @@ Value Emitter::position(AffineExpr expr, ArrayRef<Value> vars) {
 
 Value Emitter::load(int slot, Value at) {
   Value value = memref::LoadOp::create(b, loc, memory[slot], ValueRange{at});
+  if (k.slots[slot].element.isBF16())
+    return arith::BitcastOp::create(b, loc, k.slots[slot].element, value);
   if (!k.slots[slot].element.isInteger(1))
     return value;
   Value none = arith::ConstantIntOp::create(b, loc, 0, 8);
@@ -188,7 +196,16 @@ Value Emitter::load(int slot, Value at) {
 void Emitter::store(int slot, Value at, Value value) {
   if (k.slots[slot].element.isInteger(1))
     value = arith::ExtUIOp::create(b, loc, b.getIntegerType(8), value);
+  else if (value.getType() != k.slots[slot].element)
+    value = arith::TruncFOp::create(b, loc, k.slots[slot].element, value);
+  if (k.slots[slot].element.isBF16())
+    value = arith::BitcastOp::create(b, loc, b.getIntegerType(16), value);
   memref::StoreOp::create(b, loc, value, memory[slot], ValueRange{at});
+}
+
+Value Emitter::widened(Value value, Type element) {
+  bool isNarrower = element && isa<FloatType>(element) && value.getType().getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth();
+  return isNarrower ? Value(arith::ExtFOp::create(b, loc, element, value)) : value;
 }
 
 Value Emitter::address(const Access &access, unsigned statement) {
@@ -214,7 +231,7 @@ Value Emitter::read(const Access &access, unsigned statement) {
     return value;
   if (Value value = unitScalars.lookup(access.slot))
     return value;
-  return load(access.slot, address(access, statement));
+  return widened(load(access.slot, address(access, statement)), access.element);
 }
 
 /// The first loop of the segment that `s` reduces over; all after it are reductions too.
@@ -312,7 +329,7 @@ void Emitter::cloneOp(Operation &op, IRMapping &map, unsigned number) {
     Access access = *k.resolve(extract.getTensor(), dims); // resolved once before, so it succeeds
     Value value;
     if (access.slot >= 0)
-      value = load(access.slot, position(access.linear, indices));
+      value = widened(load(access.slot, position(access.linear, indices)), access.element);
     else
       value = read(access, number);
     map.map(extract.getResult(), value);
@@ -363,7 +380,7 @@ void Emitter::emitStatement(unsigned number, Segment &segment, Accumulators &acc
       else if (!write.init.isUndefined())
         current = read(write.init, number);
       else
-        current = arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element));
+        current = arith::ConstantOp::create(b, loc, b.getZeroAttr(s.body->getArgument(argument).getType()));
       map.map(s.body->getArgument(argument), current);
     }
     for (Operation &op : s.body->without_terminator())
@@ -469,7 +486,7 @@ void Emitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
         continue;
       std::pair<unsigned, unsigned> key(number, i);
       acc[key] = write.init.isUndefined()
-                     ? arith::ConstantOp::create(b, loc, b.getZeroAttr(k.slots[write.to.slot].element)).getResult()
+                     ? arith::ConstantOp::create(b, loc, b.getZeroAttr(s.body->getTerminator()->getOperand(i).getType())).getResult()
                      : read(write.init, number);
       firstValues.push_back(acc[key]);
       if (warp)

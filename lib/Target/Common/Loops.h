@@ -26,6 +26,7 @@ struct Slot {
 /// are undefined), or a position in a slot.
 struct Access {
   int slot = -1;
+  mlir::Type element;                       ///< of the value read: f32 where a slot of bf16 or f16 is read widened
   mlir::Value scalar;                       ///< slot < 0: a value of the function's top level
   mlir::TypedAttr constant;                 ///< slot < 0: a constant
   llvm::SmallVector<mlir::AffineExpr> index; ///< position by dimension of the slot
@@ -107,6 +108,9 @@ mlir::LogicalResult schedule(Kernel &kernel);
 /// Emits the scheduled kernel before `kernel.func` as a function on flat memrefs, scalars and the range (two index arguments), with
 /// scf loops. The buffer arguments come first, in the order of the binary interface.
 mlir::FailureOr<mlir::func::FuncOp> emitLoops(Kernel &kernel, llvm::StringRef name);
+
+/// Whether `op` widens or rounds the elements of a tensor, which loads and stores do as they go.
+bool isConversion(mlir::Operation *op);
 
 /// True if the kernel has what loop statements cannot express: operations with regions or results on tensors other than those of
 /// linalg and the reshapes, slices, insertions, concatenations and paddings of tensor.

@@ -37,6 +37,10 @@ static SmallVector<AffineExpr> delinearise(AffineExpr position, ArrayRef<int64_t
   return index;
 }
 
+bool isConversion(Operation *op) {
+  return isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(op) && isa<RankedTensorType>(op->getResult(0).getType());
+}
+
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }
 
 /// An affine expression for a static or dynamic (top-level index value) offset.
@@ -55,8 +59,10 @@ static AffineExpr offsetExpr(Kernel &kernel, OpFoldResult offset, MLIRContext *c
 FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
   MLIRContext *context = func.getContext();
   AffineExpr linear = linearise(index, shapeOf(value), context);
+  Type element = cast<RankedTensorType>(value.getType()).getElementType();
   while (true) {
     Access access;
+    access.element = element;
     if (auto fill = value.getDefiningOp<linalg::FillOp>();
         fill && fill.value().getType() == cast<RankedTensorType>(value.getType()).getElementType()) {
       access.scalar = fill.value();
@@ -94,8 +100,8 @@ FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
       slots.push_back(slot);
       continue;
     }
-    if (auto castOp = dyn_cast<tensor::CastOp>(op)) {
-      value = castOp.getSource();
+    if (isa<tensor::CastOp>(op) || isConversion(op)) {
+      value = op->getOperand(0);
       continue;
     }
     if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
@@ -298,19 +304,25 @@ LogicalResult Reader::readArguments() {
 }
 
 /// Gives each returned value its slot. A value reached only through reshapes from the operation that makes it is written by that
-/// operation; anything else (an argument, a slice, a value returned twice) is copied at the end.
+/// operation; anything else (an argument, a slice, a value returned twice) is copied at the end. So is a sum that is rounded: it would be in each step.
 void Reader::readReturns(func::ReturnOp op) {
   for (auto [number, returned] : llvm::enumerate(op.getOperands())) {
     Value maker = returned;
+    bool isRounded = false;
     while (Operation *def = maker.getDefiningOp()) {
-      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(def))
+      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(def) && !isConversion(def))
         break;
+      isRounded |= isConversion(def);
       maker = def->getOperand(0);
     }
     Operation *def = maker.getDefiningOp();
+    auto sum = dyn_cast_or_null<linalg::LinalgOp>(def);
+    bool isRoundedSum = isRounded && sum && sum.getNumReductionLoops() > 0;
     bool direct = isa_and_nonnull<linalg::LinalgOp, tensor::InsertSliceOp, tensor::ConcatOp, tensor::PadOp>(def) &&
-                  !k.slotOf.count(maker);
-    int slot = newSlot(Slot::Result, cast<RankedTensorType>((direct ? maker : returned).getType()));
+                  !k.slotOf.count(maker) && !isRoundedSum;
+    // The maker's shape, in which it is written, and the element type of what is returned.
+    auto type = cast<RankedTensorType>((direct ? maker : returned).getType());
+    int slot = newSlot(Slot::Result, type.clone(cast<RankedTensorType>(returned.getType()).getElementType()));
     k.slots[slot].result = number;
     if (direct)
       k.slotOf[maker] = slot;
@@ -446,7 +458,7 @@ LogicalResult Reader::readPad(tensor::PadOp op) {
   value.scalar = padding;
   Attribute constant;
   if (matchPattern(padding, m_Constant(&constant)))
-    value = Access{-1, Value(), cast<TypedAttr>(constant), {}, AffineExpr()};
+    value = Access{-1, padding.getType(), Value(), cast<TypedAttr>(constant), {}, AffineExpr()};
   fill.reads.push_back(value);
   fill.writes.push_back({position(slot, dims(shape.size())), Access()});
   ++k.slots[slot].writers;

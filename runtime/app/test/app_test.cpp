@@ -1,5 +1,6 @@
 // The parts of the command line that need no program: options, learning rates, sample order, log lines; and the feeding of data.
 #include "runtime/app/data_feed.h"
+#include "runtime/app/loss_scale.h"
 #include "runtime/app/train_log.h"
 #include "runtime/storage/npy.h"
 #include "runtime/storage/test/test_files.h"
@@ -154,8 +155,31 @@ TEST(DataFeed, ArraysByName) {
   EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("compiled for [samples, 2]"), std::string::npos);
 }
 
+TEST(LossScale, HalvesOnOverflowAndDoublesAfterManySteps) {
+  LossScale scale(1024);
+  EXPECT_TRUE(scale.finish(INFINITY));
+  EXPECT_TRUE(scale.finish(NAN));
+  EXPECT_EQ(scale.scale(), 256);
+  EXPECT_EQ(scale.skipped(), 2);
+  for (int64_t i = 0; i < LossScale::patience - 1; ++i)
+    EXPECT_FALSE(scale.finish(1));
+  EXPECT_EQ(scale.scale(), 256);
+  LossScale again;
+  again.resume(scale.metadata());
+  EXPECT_FALSE(again.finish(1));
+  EXPECT_EQ(again.scale(), 512) << "the steps before the checkpoint count";
+  EXPECT_EQ(again.skipped(), 2);
+  // An overflow begins the count anew.
+  EXPECT_TRUE(again.finish(INFINITY));
+  EXPECT_EQ(again.scale(), 256);
+  EXPECT_THROW(again.resume({{"loss_scale", "much"}}), Error);
+  EXPECT_THROW(for (int i = 0; i < 100; ++i) again.finish(NAN), Error) << "no scale is small enough";
+}
+
 TEST(TrainLog, LinesReadBack) {
   EXPECT_EQ(formatRecord({1, 5.54f, 1.2f, 0.001, 0.31, 512}),
             "{\"step\":1,\"loss\":5.54,\"grad_norm\":1.2,\"lr\":0.001,\"seconds\":0.31,\"tokens\":512}\n");
+  EXPECT_NE(formatRecord({1, 5, INFINITY, 0, 0, 0, 65536.0f, true}).find("\"grad_norm\":null,\"lr\":0,\"seconds\":0,\"tokens\":0,\"loss_scale\":65536,\"skipped\":true}"),
+            std::string::npos);
   EXPECT_NE(formatRecord({1, NAN, 0, 0, 0, 0}).find("\"loss\":null"), std::string::npos);
 }

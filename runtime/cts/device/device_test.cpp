@@ -189,6 +189,8 @@ std::vector<Case> cases() {
       {"adamw", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300), floats(300), positive(300)}},
       {"adam", {{"count", 300}, {"decay", 0}, {"grad_norm", true}},
        {positive(8), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
+      {"adamw", {{"count", 300}, {"decay", 0}, {"grad_norm", true}, {"loss_scale", true}},
+       {positive(9), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
       {"sgd", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300)}},
       {"sgd_momentum", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300), floats(300)}},
   };

@@ -106,7 +106,8 @@
 //   buffers: scalars, decay, [grad_norm], p, g, momentum; attrs: as adamw
 //   In place on p and the state, as PyTorch's optimizers. `scalars` is the program's f32 array, `decay` the
 //   array of weight decays, indexed by the attribute. With grad_norm (the global norm, one f32) and clip_norm
-//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)).
+//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)). With `loss_scale` (default false) `scalars` has a ninth
+//   number, which the gradient is divided by first, and where grad_norm is not finite nothing changes.
 #pragma once
 
 #include "runtime/device/cpu/pool.h"

@@ -3,11 +3,13 @@
 #include "runtime/device/cpu/functions.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace tessera::rt::cpu {
 
 namespace {
-/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm.
+/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm; and loss_scale, if
+/// the gradient is that of a scaled loss.
 constexpr int64_t scalarCount = 8;
 /// Elements per chunk.
 constexpr int64_t grain = 65536;
@@ -16,19 +18,28 @@ constexpr int64_t grain = 65536;
 struct StepArguments {
   int scalars, decay, gradNorm, p, g;
   int64_t count, decayIndex;
+  bool lossScale;
 
   explicit StepArguments(CallParser &parser) {
     count = parser.size("count");
     decayIndex = parser.size("decay");
-    scalars = parser.buffer("scalars", scalarCount);
+    lossScale = parser.flag("loss_scale");
+    scalars = parser.buffer("scalars", lossScale ? scalarCount + 1 : scalarCount);
     decay = parser.buffer("decay", decayIndex < INT64_MAX ? std::optional(decayIndex + 1) : std::nullopt);
     gradNorm = parser.bufferIf(parser.flag("grad_norm"), "grad_norm", 1);
+    if (lossScale && gradNorm < 0)
+      parser.fail("attribute 'loss_scale' needs 'grad_norm', which shows an overflow");
     p = parser.buffer("p", count);
     g = parser.buffer("g", count);
   }
 
   float *array(const CallContext &context, int index) const {
     return static_cast<float *>(context.args[index]);
+  }
+
+  /// Whether the gradient of a scaled loss has overflowed, so that the step is left out.
+  bool overflowed(const CallContext &context) const {
+    return lossScale && !std::isfinite(*array(context, gradNorm));
   }
 
   UpdateStep step(const CallContext &context) const {
@@ -40,6 +51,8 @@ struct StepArguments {
       // A NaN norm stays one, so that it shows in the parameters as it does in PyTorch.
       step.gradientScale = scale > 1 ? 1 : scale;
     }
+    if (lossScale)
+      step.gradientScale /= s[scalarCount];
     return step;
   }
 };
@@ -50,6 +63,8 @@ LibraryCall prepareAdaptive(CallParser &parser, void (*update)(const UpdateStep 
   const int m = parser.buffer("m", args.count), v = parser.buffer("v", args.count);
   parser.finish();
   return [=](const CallContext &context) {
+    if (args.overflowed(context))
+      return;
     const UpdateStep step = args.step(context);
     context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
       update(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin,
@@ -68,6 +83,8 @@ LibraryCall prepareSgd(CallParser &parser) {
   parser.finish();
   const Kernels &k = kernels();
   return [=, &k](const CallContext &context) {
+    if (args.overflowed(context))
+      return;
     const UpdateStep step = args.step(context);
     context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
       k.sgd(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin, end - begin);
@@ -81,6 +98,8 @@ LibraryCall prepareSgdMomentum(CallParser &parser) {
   parser.finish();
   const Kernels &k = kernels();
   return [=, &k](const CallContext &context) {
+    if (args.overflowed(context))
+      return;
     const UpdateStep step = args.step(context);
     context.pool.parallelFor(args.count, grain, [&](int64_t begin, int64_t end, int) {
       k.sgdMomentum(step, args.array(context, args.p) + begin, args.array(context, args.g) + begin,

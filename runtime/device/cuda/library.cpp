@@ -287,9 +287,12 @@ Work prepareUpdate(Call &c, Update update) {
   a.update = update;
   a.count = p.size("count");
   int64_t decay = p.size("decay");
-  a.scalars = c.at<float>(p.buffer("scalars", 8));
+  a.lossScale = p.flag("loss_scale");
+  a.scalars = c.at<float>(p.buffer("scalars", a.lossScale ? 9 : 8));
   a.decay = c.at<float>(p.buffer("decay", decay + 1), decay);
   a.gradNorm = c.at<float>(p.bufferIf(p.flag("grad_norm"), "grad_norm", 1));
+  if (a.lossScale && !a.gradNorm)
+    p.fail("attribute 'loss_scale' needs 'grad_norm', which shows an overflow");
   a.p = c.at<float>(p.buffer("p", a.count));
   a.g = c.at<float>(p.buffer("g", a.count));
   if (update != Update::Sgd)

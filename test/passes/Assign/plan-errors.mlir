@@ -4,6 +4,7 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/axes.toml" 2>&1 | FileCheck %s --check-prefix=AXES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/sizes.toml" 2>&1 | FileCheck %s --check-prefix=SIZES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/zero.toml" 2>&1 | FileCheck %s --check-prefix=ZERO
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/precision.toml" 2>&1 | FileCheck %s --check-prefix=PRECISION
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="zero=1" 2>&1 | FileCheck %s --check-prefix=NODATA
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/syntax.toml" 2>&1 | FileCheck %s --check-prefix=SYNTAX
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/glob.toml" 2>&1 | FileCheck %s --check-prefix=GLOB
@@ -97,6 +98,13 @@ data = 2
 stage = 4
 axes = ["dta"]
 stages = 3
+
+# PRECISION: precision.toml:3:1: unknown key "master" in [precision]; the nearest is "compute"
+# PRECISION: precision.toml:2:11: "compute" is "fp16"; it is "f32", "bf16" or "f16"
+//--- precision.toml
+[precision]
+compute = "fp16"
+master = "f32"
 
 # SYNTAX: syntax.toml:2:{{[0-9]+}}: {{.+}}
 //--- syntax.toml

@@ -7,19 +7,22 @@ namespace {
 constexpr int64_t count = 70001;
 constexpr double lr = 1e-2, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.8, decay = 0.1, clip = 0.5;
 
-/// Runs three steps of `name` and the same in f64; `norm` < 0: without clipping.
-void check(const char *name, int states, double norm) {
+/// Runs three steps of `name` and the same in f64; `norm` < 0: without clipping. `lossScale` > 0: the gradient is given
+/// multiplied by it, and the second step, with a norm that is not finite, is left out.
+void check(const char *name, int states, double norm, double lossScale = 0) {
   auto p = randomFloats(count, 1);
   std::vector<double> expected(p.begin(), p.end()), m(count), v(count);
   std::vector<float> m32(count), v32(count), decays = {0.5f, float(decay)}, gradNorm = {float(norm)};
   const bool adaptive = states == 2, decoupled = std::string(name) == "adamw";
   for (int step = 1; step <= 3; ++step) {
     auto g = randomFloats(count, 10 + step);
+    const bool isLeftOut = lossScale > 0 && step == 2;
+    gradNorm[0] = !isLeftOut ? float(norm) : name[0] == 's' ? notANumber : -std::log(0.0f);
     const double c1 = 1 - std::pow(beta1, step), c2 = 1 - std::pow(beta2, step);
     std::vector<float> scalars = {float(lr), float(beta1), float(beta2),    float(eps),
                                   float(c1), float(c2),    float(momentum), float(clip)};
     const double scale = norm < 0 ? 1 : std::min(1.0, clip / (norm + 1e-6));
-    for (int64_t i = 0; i < count; ++i) {
+    for (int64_t i = 0; i < count && !isLeftOut; ++i) {
       double gi = g[i] * scale + (decoupled ? 0 : decay * expected[i]);
       if (!adaptive) {
         m[i] = states == 1 ? momentum * m[i] + gi : gi;
@@ -32,6 +35,10 @@ void check(const char *name, int states, double norm) {
       v[i] = beta2 * v[i] + (1 - beta2) * gi * gi;
       expected[i] -= lr / c1 * m[i] / (std::sqrt(v[i]) / std::sqrt(c2) + eps);
     }
+    if (lossScale > 0)
+      scalars.push_back(float(lossScale));
+    for (float &gi : g)
+      gi *= lossScale > 0 ? float(lossScale) : 1;
     std::vector<Argument> arguments = {scalars, decays};
     if (norm >= 0)
       arguments.push_back(gradNorm);
@@ -40,7 +47,7 @@ void check(const char *name, int states, double norm) {
       arguments.push_back(m32);
     if (states > 1)
       arguments.push_back(v32);
-    callLibrary(name, {{"count", count}, {"decay", 1}, {"grad_norm", norm >= 0}}, arguments);
+    callLibrary(name, {{"count", count}, {"decay", 1}, {"grad_norm", norm >= 0}, {"loss_scale", lossScale > 0}}, arguments);
   }
   expectClose(p, expected, 2e-5);
   if (states > 0)
@@ -56,6 +63,15 @@ TEST(Update, AsPyTorchWithAndWithoutClipping) {
     check("adam", 2, norm);
     check("sgd", 0, norm);
     check("sgd_momentum", 1, norm);
+  }
+}
+
+TEST(Update, DividesByTheScaleOfTheLossAndLeavesOutOverflows) {
+  for (double norm : {0.3, 7.0}) {
+    check("adamw", 2, norm, 1024);
+    check("adam", 2, norm, 1024);
+    check("sgd", 0, norm, 1024);
+    check("sgd_momentum", 1, norm, 1024);
   }
 }
 

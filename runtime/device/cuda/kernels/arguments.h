@@ -61,6 +61,7 @@ struct UpdateArguments {
   float *p, *m, *v;
   int64_t count;
   Update update;
+  int32_t lossScale; // the ninth scalar divides the gradient, and a norm that is not finite leaves the step out
 };
 
 /// out[0] (+)= the sum of the squares of x. One block.

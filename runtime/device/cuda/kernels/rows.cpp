@@ -91,6 +91,11 @@ TSR_KERNEL(update, UpdateArguments) {
     return;
   float rate = a.scalars[0], beta1 = a.scalars[1], beta2 = a.scalars[2], epsilon = a.scalars[3];
   float clip = a.scalars[7], decay = a.decay[0], g = a.g[i], p = a.p[i];
+  if (a.lossScale) {
+    if ((__builtin_bit_cast(uint32_t, a.gradNorm[0]) & 0x7f800000u) == 0x7f800000u)
+      return;
+    g /= a.scalars[8];
+  }
   if (a.gradNorm && clip > 0) {
     // A NaN norm stays one.
     float scale = clip / (a.gradNorm[0] + 1e-6f);

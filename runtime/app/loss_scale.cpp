@@ -1,0 +1,62 @@
+// See loss_scale.h.
+#include "runtime/app/loss_scale.h"
+
+#include "runtime/comm/agreed_error.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+namespace tessera::rt {
+namespace {
+
+/// Below this the gradients themselves are infinite or no numbers.
+constexpr float smallest = 1.0f / (1 << 20);
+constexpr float largest = 16777216;
+
+template <typename Number> void read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
+  auto it = metadata.find(key);
+  if (it == metadata.end())
+    return;
+  const std::string &text = it->second;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
+  if (error != std::errc() || end != text.data() + text.size() || !(into >= 0))
+    throw Error("the checkpoint's '", key, "' is '", text, "', expected a number of at least 0");
+}
+
+} // namespace
+
+bool scalesLoss(const Program &program) {
+  const ProgramInput *scalars = program.findInput("scalars");
+  return scalars && scalars->shape[0] > numStepScalars;
+}
+
+void LossScale::resume(const std::map<std::string, std::string> &metadata) {
+  read(metadata, "loss_scale", value);
+  read(metadata, "good_steps", goodSteps);
+  read(metadata, "skipped_steps", leftOut);
+}
+
+std::map<std::string, std::string> LossScale::metadata() const {
+  char text[64];
+  auto [end, error] = std::to_chars(text, text + sizeof(text), value);
+  return {{"loss_scale", std::string(text, end)}, {"good_steps", std::to_string(goodSteps)}, {"skipped_steps", std::to_string(leftOut)}};
+}
+
+bool LossScale::finish(float gradNorm) {
+  if (std::isfinite(gradNorm)) {
+    if (++goodSteps == patience) {
+      value = std::min(largest, value * 2);
+      goodSteps = 0;
+    }
+    return false;
+  }
+  goodSteps = 0;
+  ++leftOut;
+  value /= 2;
+  if (value < smallest)
+    throw AgreedError("the gradient is not finite in f16, whatever the loss is scaled by; compile the model with --dtype bf16");
+  return true;
+}
+
+} // namespace tessera::rt
