@@ -315,8 +315,12 @@ TEST(LocalForm, PaddingDoesNotChangeTheLogicalResult) {
     ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
     for (size_t r = 0; r < v.globalResults.size(); ++r)
       forEachShared(v.globalResults[r].type, v.localResults[r].type, [&](int64_t from, int64_t to) {
-        EXPECT_NEAR(v.localResults[r].doubles()[to], v.globalResults[r].doubles()[from], 1e-12)
-            << "result " << r << " element " << from;
+        if (v.globalResults[r].type.getElementType().isInteger(64))
+          EXPECT_EQ(v.localResults[r].integers()[to], v.globalResults[r].integers()[from])
+              << "result " << r << " element " << from;
+        else
+          EXPECT_NEAR(v.localResults[r].doubles()[to], v.globalResults[r].doubles()[from], 1e-12)
+              << "result " << r << " element " << from;
       });
   }
 }
