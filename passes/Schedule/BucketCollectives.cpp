@@ -156,7 +156,22 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     });
   }
 
-  void bucket(Block &block) {
+  // Whether all that depends on the operator makes nothing but the pieces that updates hand on to the gathers
+  // of variables.
+  static bool leadsToVariables(const BlockGraph &graph, Operation *op) {
+    return llvm::all_of(op->getUsers(), [&](Operation *user) {
+      if (user->getBlock() != op->getBlock())
+        return false;
+      auto collective = dyn_cast<dist::CollectiveOp>(user);
+      bool handsOn = isa<nn::UpdateOp, dist::MaskPaddingOp>(user) || isView(user) ||
+                     (collective && collective.getKind() == CollectiveKind::AllGather);
+      return graph.isSettled(graph.find(user)) || (handsOn && leadsToVariables(graph, user));
+    });
+  }
+
+  // Updated parameters are gathered behind their gradients, which must be in buckets by then: `gathers` says
+  // which of the two.
+  void bucket(Block &block, bool gathers) {
     BlockGraph graph(block);
     // The nodes that may go into a bucket, and whether into an early one; and the bytes of all that may go
     // into one.
@@ -164,10 +179,10 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     for (int node = 0; node < graph.size(); ++node)
       if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
           op && !op->hasAttr(dist::kOverStagesAttr) && movesBlocks(op)) {
-        if (graph.leadsNowhere(node))
-          candidates[node] = false;
-        else if (gathersStored(op))
-          candidates[node] = true;
+        bool isLate = graph.leadsNowhere(node) || leadsToVariables(graph, op),
+             isGather = op.getKind() == CollectiveKind::AllGather;
+        if (isLate ? isGather == gathers : !gathers && gathersStored(op))
+          candidates[node] = !isLate;
       }
     SmallVector<Bucket> open, full;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
@@ -184,11 +199,11 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
       if (!op)
         continue;
-      // A bucket that this one depends on, through others too, must start before it.
-      close([&](Bucket &other) { return !other.isEarly && other.behind[node]; });
       auto candidate = candidates.find(node);
       if (candidate == candidates.end())
         continue;
+      // A bucket that this one depends on, through others too, must start before it.
+      close([&](Bucket &other) { return !other.isEarly && other.behind[node]; });
       bool isEarly = candidate->second;
       int64_t all = 0;
       for (auto [each, early] : candidates)
@@ -223,7 +238,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   }
 
   void runOnOperation() override {
-    getOperation().walk([&](Block *block) { bucket(*block); });
+    for (bool gathers : {false, true})
+      getOperation().walk([&](Block *block) { bucket(*block, gathers); });
   }
 };
 
