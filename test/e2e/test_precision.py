@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 import harness as h
+import test_cuda
 
 STEPS = 10
 TYPES = ("bf16", "f16")
@@ -126,3 +127,11 @@ def test_wrong_types_and_scales(program, tmp_path):
     given = ("train", "--steps", "1", "--data", "x=x.npy", "--loss-scale")
     h.assert_error(h.run(path, *given, "8"), "--loss-scale", "computes in bf16", status=2)
     h.assert_error(h.run(path, *given, "0"), "--loss-scale 0", status=2)
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_a_gpu_gives_the_cpus_losses(program, tmp_path, dtype):
+    options = ("--train", "adamw", "--dtype", dtype)
+    gpu, cpu = (run(program, "mlp", tmp_path / run.__name__, options) for run in (test_cuda.train_on_gpu, test_cuda.train_on_cpu))
+    np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
+    assert [e.get("skipped") for e in gpu] == [e.get("skipped") for e in cpu]
