@@ -287,6 +287,16 @@ def memory(folder, options):
               f"PyTorch eager {theirs['peak'] / 1e6:.0f} MB, {(theirs['peak'] - theirs['before']) / 1e6:.0f} MB without its libraries", flush=True)
 
 
+# Options on 8 ranks, and on 64.
+RECIPES = {
+    "2d": (("--tp", 8, "--tp-mode", "2d"), ("--tp", 64, "--tp-mode", "2d")),
+    "2.5d": (("--tp", 8, "--tp-mode", "2.5d", "--tp-depth", 2), ("--tp", 64, "--tp-mode", "2.5d", "--tp-depth", 4)),
+    "3d": (("--tp", 8, "--tp-mode", "3d"), ("--tp", 64, "--tp-mode", "3d")),
+    "ring": (("--sp", 8), ("--sp", 64)),
+    "pipeline": (("--pp", 4, "--tp", 2, "--microbatches", 8), ("--pp", 8, "--tp", 8, "--microbatches", 8)),
+}
+
+
 def compile_time(folder, options):
     def compiled(title, model, *mesh):
         figures = [measured(TESSERA, "compile", model, "-o", folder / "compiled", "--train", "adamw", *mesh) for _ in range(options.rounds)]
@@ -295,12 +305,15 @@ def compile_time(folder, options):
         print(f"  {title}: {seconds:.1f} s, {peak / 1e6:.0f} MB at the peak, {weights / 1e6:.0f} MB of model", flush=True)
         return seconds
 
-    print(f"compile time: batch 16 x 128, --train adamw")
+    print("compile time: batch 16 x 128, --train adamw")
     twelve = export(lambda: gpt(12, 768, 12, 50257, 1024), folder / "gpt2.onnx", 16, 128)
     compiled("GPT-2 124M, 1 rank", twelve)
     four = compiled("4 ranks", twelve, "--dp", 2, "--tp", 2)
     many = compiled("64 ranks", twelve, "--dp", 16, "--tp", 4)
     print(f"  64 ranks take {many / four:.2f} x the time of 4")
+    for name, (few, many) in RECIPES.items():
+        at8, at64 = compiled(f"{name}, 8 ranks", twelve, *few), compiled(f"{name}, 64 ranks", twelve, *many)
+        print(f"  {name}: 64 ranks take {at64 / at8:.2f} x the time of 8")
     times = [compiled(f"{n} layers of width {w}", export(lambda: gpt(n, w, 12, 8192, 128), folder / f"layers{n}x{w}.onnx", 16, 128))
              for n, w in ((12, 192), (48, 192), (12, 768))]
     print(f"  48 layers take {times[1] / times[0]:.2f} x the time of 12")
