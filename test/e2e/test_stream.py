@@ -32,7 +32,8 @@ def test_as_many_bytes_and_less_memory(tmp_path, recipe):
         # What a product gathers there the gradient of a bias reads too, so that most of it stays whole.
         assert sent(panels, "broadcast") > 0
         return
-    assert sent(panels, "broadcast") > 0.5 * sent(whole, "all_gather")
+    # In 2.5d weights are gathered over depth and rows at once, whole.
+    assert sent(panels, "broadcast") > (0.3 if recipe == "2.5d" else 0.5) * sent(whole, "all_gather")
     assert panels["memory"]["peak"] < whole["memory"]["peak"]
 
 
