@@ -352,6 +352,11 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
   totalFlops = 0;
   auto bufferOf = [&](Value value) { return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr); };
   json::Array bufferList, inputs, outputs, ops;
+  // An array that grows copies what it holds, all of it.
+  size_t numOps = 0;
+  func.walk([&](Operation *) { ++numOps; });
+  bufferList.reserve(numOps);
+  ops.reserve(numOps);
   for (Operation &op : func.getBody().front()) {
     if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
       buffers[buffer] = bufferList.size();
@@ -414,6 +419,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     micro = attr.getInt();
   Writer writer(module, mesh, micro, info.threads);
   json::Array axes, variables, programs;
+  programs.reserve(llvm::range_size(module.getOps<func::FuncOp>()));
   for (const dist::AxisRef &axis : mesh.declared())
     axes.push_back(json::Array{axis.name, axis.size});
   for (auto variable : module.getOps<nn::VariableOp>())

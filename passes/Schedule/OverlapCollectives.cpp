@@ -31,8 +31,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     return wait;
   }
 
-  // Before the first operator that uses the result, itself or inside a region of it.
-  static void sink(dist::CollectiveWaitOp wait) {
+  // What the wait may be moved before: the first operator that uses the result, itself or inside a region of it.
+  static Operation *deadline(dist::CollectiveWaitOp wait) {
     Operation *first = wait->getBlock()->getTerminator();
     for (Operation *user : wait.getResult().getUsers()) {
       Operation *inBlock = wait->getBlock()->findAncestorOpInBlock(*user);
@@ -50,7 +50,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
             if (writer && writer->getBlock() == wait->getBlock() && wait->isBeforeInBlock(writer) &&
                 writer->isBeforeInBlock(first))
               first = writer;
-    wait->moveBefore(first);
+    return first;
   }
 
   static void rejoin(dist::CollectiveWaitOp wait) {
@@ -92,8 +92,10 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
         held.push_back({lastWork, pair.second});
     }
     graph.apply(graph.repaired(held));
-    for (dist::CollectiveWaitOp wait : waits)
-      sink(wait);
+    // All are found before one is moved: a move makes the block forget the order of its operators.
+    SmallVector<Operation *> deadlines = llvm::map_to_vector(waits, deadline);
+    for (auto [wait, first] : llvm::zip(waits, deadlines))
+      wait->moveBefore(first);
     for (dist::CollectiveWaitOp wait : waits) {
       if (wait->getPrevNode() == wait.getToken().getDefiningOp())
         rejoin(wait);
