@@ -6,6 +6,7 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "lib/Support/Location.h"
+#include "lib/Target/JsonText.h"
 #include "lib/Target/StepTime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
@@ -67,6 +68,12 @@ json::Value valueOf(Attribute attr) {
   return list;
 }
 
+/// A program of the description.
+struct ProgramText {
+  json::Object rest;
+  ListText buffers, ops;
+};
+
 class Writer {
 public:
   Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, int64_t threads)
@@ -75,14 +82,14 @@ public:
       variables[variable.getSymName()] = i;
   }
   json::Object variable(nn::VariableOp op);
-  FailureOr<json::Object> program(func::FuncOp func);
+  FailureOr<ProgramText> program(func::FuncOp func);
   /// What all stages of a program send.
   json::Object sentBy(StringRef program) const;
   std::optional<pipeline::Simulation> simulated(StringRef program) const;
   json::Value pipelineFigures() const;
 
 private:
-  LogicalResult operations(Block &block, json::Array &list, int64_t times);
+  LogicalResult operations(Block &block, ListText &list, int64_t times);
   json::Array indices(ValueRange values) const {
     json::Array list;
     for (Value v : values)
@@ -248,7 +255,7 @@ double Writer::bytesOf(ValueRange values) {
   return bytes;
 }
 
-LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times) {
+LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
     auto kind = op.getAttrOfType<StringAttr>("kind");
@@ -338,7 +345,7 @@ LogicalResult Writer::operations(Block &block, json::Array &list, int64_t times)
   return success();
 }
 
-FailureOr<json::Object> Writer::program(func::FuncOp func) {
+FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   buffers.clear();
   auto whole = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
   auto stage = func->getAttrOfType<IntegerAttr>(dist::kStageAttr);
@@ -351,22 +358,18 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
   time.emplace(threads);
   totalFlops = 0;
   auto bufferOf = [&](Value value) { return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr); };
-  json::Array bufferList, inputs, outputs, ops;
-  // An array that grows copies what it holds, all of it.
-  size_t numOps = 0;
-  func.walk([&](Operation *) { ++numOps; });
-  bufferList.reserve(numOps);
-  ops.reserve(numOps);
+  json::Array inputs, outputs;
+  ProgramText text;
   for (Operation &op : func.getBody().front()) {
     if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
-      buffers[buffer] = bufferList.size();
+      buffers[buffer] = text.buffers.size();
       json::Object object{{"offset", int64_t(buffer.getOffset())},
                           {"bytes", int64_t(buffer.getBytes())},
                           {"category", buffer.getCategory()},
                           {"variable", nullptr}};
       if (auto name = buffer.getVariable())
         object["variable"] = variables.lookup(*name);
-      bufferList.push_back(std::move(object));
+      text.buffers.push_back(std::move(object));
     } else if (auto input = dyn_cast<exec::InputOp>(op)) {
       json::Object object{{"name", input.getName()},
                           {"dtype", exec::dtypeName(input.getElement())},
@@ -388,23 +391,22 @@ FailureOr<json::Object> Writer::program(func::FuncOp func) {
                                      {"buffer", bufferOf(output.getBuffer())}});
     }
   }
-  if (failed(operations(func.getBody().front(), ops, 1)))
+  if (failed(operations(func.getBody().front(), text.ops, 1)))
     return failure();
   json::Object memory;
   if (auto attr = func->getAttrOfType<DictionaryAttr>("exec.memory"))
     for (NamedAttribute entry : attr)
       if (entry.getName() != "bound")
         memory[entry.getName().str()] = valueOf(entry.getValue());
-  return json::Object{{"name", programName},
-                      {"stage", stage ? stage.getInt() : 0},
-                      {"inputs", std::move(inputs)},
-                      {"outputs", std::move(outputs)},
-                      {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
-                      {"buffers", std::move(bufferList)},
-                      {"ops", std::move(ops)},
-                      {"memory", std::move(memory)},
-                      {"flops", int64_t(totalFlops)},
-                      {"step_seconds", time->seconds()}};
+  text.rest = json::Object{{"name", programName},
+                           {"stage", stage ? stage.getInt() : 0},
+                           {"inputs", std::move(inputs)},
+                           {"outputs", std::move(outputs)},
+                           {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
+                           {"memory", std::move(memory)},
+                           {"flops", int64_t(totalFlops)},
+                           {"step_seconds", time->seconds()}};
+  return text;
 }
 
 } // namespace
@@ -418,33 +420,31 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
     micro = attr.getInt();
   Writer writer(module, mesh, micro, info.threads);
-  json::Array axes, variables, programs;
-  programs.reserve(llvm::range_size(module.getOps<func::FuncOp>()));
+  json::Array axes, variables;
+  std::vector<ProgramText> programs;
   for (const dist::AxisRef &axis : mesh.declared())
     axes.push_back(json::Array{axis.name, axis.size});
   for (auto variable : module.getOps<nn::VariableOp>())
     variables.push_back(writer.variable(variable));
   for (auto func : module.getOps<func::FuncOp>()) {
-    FailureOr<json::Object> program = writer.program(func);
+    FailureOr<ProgramText> program = writer.program(func);
     if (failed(program))
       return failure();
     programs.push_back(std::move(*program));
   }
-  for (json::Value &entry : programs) {
-    json::Object &program = *entry.getAsObject();
-    StringRef name = *program.getString("name");
-    program["sent"] = writer.sentBy(name);
+  ListText texts;
+  for (ProgramText &program : programs) {
+    std::string name = program.rest.getString("name")->str();
+    program.rest["sent"] = writer.sentBy(name);
     // A stage also waits for others.
     if (auto simulation = writer.simulated(name))
-      program["step_seconds"] = *program.getNumber("step_seconds") / (1 - simulation->bubble);
+      program.rest["step_seconds"] = *program.rest.getNumber("step_seconds") / (1 - simulation->bubble);
+    texts.push_back(objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
   }
-  json::Object root{{"format", 1},           {"target", info.target},
-                    {"dtype", info.dtype},   {"model", info.modelHash},
-                    {"plan", info.planHash}, {"threads", info.threads},
-                    {"mesh", std::move(axes)}, {"micro", micro}, {"pipeline", writer.pipelineFigures()},
-                    {"variables", std::move(variables)}, {"programs", std::move(programs)}};
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  os << json::Value(std::move(root));
-  return text;
+  return objectText(json::Object{{"format", 1},           {"target", info.target},
+                                 {"dtype", info.dtype},   {"model", info.modelHash},
+                                 {"plan", info.planHash}, {"threads", info.threads},
+                                 {"mesh", std::move(axes)}, {"micro", micro}, {"pipeline", writer.pipelineFigures()},
+                                 {"variables", std::move(variables)}},
+                    {{"programs", &texts}});
 }
