@@ -4,6 +4,7 @@
 #include "lib/Driver/ReportPage.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
+#include "runtime/device/attention_order.h"
 #include "runtime/program/description.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
@@ -80,8 +81,9 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
       };
       int64_t validS = scalar(0, size("s")), validT = scalar(1, size("t")), startS = scalar(2, 0), startT = scalar(3, 0), seen = 0;
       bool causal = op.attrs.value("causal", false);
+      int64_t zigzag = op.attrs.value("zigzag", int64_t(0));
       for (int64_t i = 0; i < validS; ++i)
-        seen += causal ? std::clamp<int64_t>(startS + i - startT + 1, 0, validT) : validT;
+        seen += causal ? rt::visibleKeys({startS, size("s"), zigzag}, {startT, size("t"), zigzag}, i, validT) : validT;
       pairs += times * size("batch") * size("kv_heads") * size("group") * seen;
     }
     ranks.push_back(pairs);

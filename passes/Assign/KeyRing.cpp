@@ -16,7 +16,7 @@ KeyRing::KeyRing(OpBuilder &builder, Operation *op, ArrayRef<AxisList> axes, Val
   for (const dist::Atom &atom : queries.dims[1])
     queryAxes.append(atom.axes);
   for (const dist::Atom &atom : keys.dims[1])
-    zigzag |= atom.zigzag > 0;
+    zigzag = std::max(zigzag, atom.zigzag);
   queryBlock = cast<RankedTensorType>(q.getType()).getDimSize(1);
   keyBlock = cast<RankedTensorType>(k.getType()).getDimSize(1);
   numKeys = keys.globalShape()[1];
@@ -76,32 +76,6 @@ Value KeyRing::home(Value value) {
   return value;
 }
 
-//===- zig-zag
-
-// A rank's block is chunk i and, behind it, chunk 2n-1-i. The second half of the queries sees the first half
-// of any block; first half and first half see each other as the ranks are ordered, second and second the
-// other way round. So whoever's block is here, two quarters of the work of a whole block are to be done.
-SmallVector<KeyRing::Pair> KeyRing::pairs() {
-  int64_t chunk = keyBlock / 2;
-  Value all = number(chunk);
-  Value queries = blockStart(ring, keyBlock, {}), keys = blockStart(ring, keyBlock, shift());
-  return {{1, 0, {all, all, number(0), number(0)}, false},
-          {0, 0, {all, all, queries, keys}, true},
-          {1, 1, {all, all, keys, queries}, true}};
-}
-
-Value KeyRing::half(Value value, int which, int64_t dim) {
-  auto type = cast<RankedTensorType>(value.getType());
-  SmallVector<int64_t> starts(type.getRank(), 0), sizes(type.getShape()), steps(type.getRank(), 1);
-  sizes[dim] /= 2;
-  starts[dim] = which * sizes[dim];
-  return nn::SliceOp::create(b, loc, value, starts, sizes, steps);
-}
-
-Value KeyRing::join(Value first, Value second) {
-  return nn::ConcatOp::create(b, loc, ValueRange{first, second}, 1);
-}
-
 //===- one block
 
 // Attention over two sets of keys from the attentions over each.
@@ -136,55 +110,15 @@ static std::pair<Value, Value> merge(OpBuilder &b, Location loc, Value o, Value 
 }
 
 std::pair<Value, Value> KeyRing::attend(nn::AttentionOp op, Value q, Value k, Value v, Value bias) {
-  bias = columns(bias);
-  auto attention = [&](Value q, Value k, Value v, Value bias, ValueRange range, bool causal) {
-    auto part =
-        nn::AttentionOp::create(b, loc, q, k, v, bias, range, op.getScaleAttr(), b.getBoolAttr(causal));
-    return std::pair<Value, Value>(part.getO(), part.getLse());
-  };
-  if (!zigzag)
-    return attention(q, k, v, bias, range(), op.getCausal());
-  std::pair<Value, Value> rows[2];
-  for (const Pair &pair : pairs()) {
-    Value own = bias ? half(bias, pair.keys, 4) : Value();
-    if (own && cast<RankedTensorType>(own.getType()).getDimSize(3) != 1)
-      own = half(own, pair.queries, 3);
-    auto part = attention(half(q, pair.queries, 1), half(k, pair.keys, 1), half(v, pair.keys, 1), own,
-                          pair.range, pair.causal);
-    auto &[o, lse] = rows[pair.queries];
-    rows[pair.queries] = o ? merge(b, loc, o, lse, part.first, part.second) : part;
-  }
-  return {join(rows[0].first, rows[1].first), join(rows[0].second, rows[1].second)};
+  auto part = nn::AttentionOp::create(b, loc, q, k, v, columns(bias), range(), op.getScaleAttr(), op.getCausalAttr(), order());
+  return {part.getO(), part.getLse()};
 }
 
 KeyRing::Gradients KeyRing::differentiate(nn::AttentionGradOp op, Value q, Value k, Value v, Value bias,
                                           ValueRange rest) {
-  bias = columns(bias);
-  auto gradient = [&](Value q, Value k, Value v, Value bias, ValueRange rest, ValueRange range, bool causal) {
-    auto part = nn::AttentionGradOp::create(b, loc, q, k, v, bias, rest[0], rest[1], rest[2], range,
-                                            op.getScaleAttr(), b.getBoolAttr(causal));
-    return Gradients{part.getDq(), part.getDk(), part.getDv()};
-  };
-  if (!zigzag)
-    return gradient(q, k, v, bias, rest, range(), op.getCausal());
-  Gradients halves[2];
-  auto add = [&](Value &sum, Value term) {
-    sum = sum ? nn::AddOp::create(b, loc, sum.getType(), sum, term) : term;
-  };
-  for (const Pair &pair : pairs()) {
-    Value own = bias ? half(bias, pair.keys, 4) : Value();
-    if (own && cast<RankedTensorType>(own.getType()).getDimSize(3) != 1)
-      own = half(own, pair.queries, 3);
-    SmallVector<Value> rows;
-    for (Value value : rest)
-      rows.push_back(half(value, pair.queries, 1));
-    Gradients part = gradient(half(q, pair.queries, 1), half(k, pair.keys, 1), half(v, pair.keys, 1), own,
-                              rows, pair.range, pair.causal);
-    add(halves[pair.queries].q, part.q);
-    add(halves[pair.keys].k, part.k);
-    add(halves[pair.keys].v, part.v);
-  }
-  return {join(halves[0].q, halves[1].q), join(halves[0].k, halves[1].k), join(halves[0].v, halves[1].v)};
+  auto part = nn::AttentionGradOp::create(b, loc, q, k, v, columns(bias), rest[0], rest[1], rest[2], range(),
+                                          op.getScaleAttr(), op.getCausalAttr(), order());
+  return {part.getDq(), part.getDk(), part.getDv()};
 }
 
 void tessera::expandAttention(OpBuilder &b, nn::AttentionOp op, ArrayRef<AxisList> axes, ValueRange operands,

@@ -41,23 +41,13 @@ private:
   mlir::Value number(int64_t value);
   llvm::SmallVector<mlir::Value> range();
   mlir::Value columns(mlir::Value bias);
-  /// A pair of halves of blocks in zig-zag order that see each other: which halves, and valid_s, valid_t,
-  /// start_s, start_t.
-  struct Pair {
-    int queries, keys;
-    llvm::SmallVector<mlir::Value> range;
-    bool causal;
-  };
-  llvm::SmallVector<Pair> pairs();
-  /// The first or second half of a value along `dim`, and two halves as one.
-  mlir::Value half(mlir::Value value, int which, int64_t dim);
-  mlir::Value join(mlir::Value first, mlir::Value second);
-
+  mlir::IntegerAttr order() { return b.getI64IntegerAttr(zigzag); }
   mlir::OpBuilder &b;
   mlir::Location loc;
   dist::AxisList ring, queryAxes;
   int64_t queryBlock = 0, keyBlock = 0, numKeys = 0, moved = 0;
-  bool zigzag = false, isGradient;
+  int64_t zigzag = 0; // blocks in zig-zag order, 0: in order
+  bool isGradient;
   llvm::SmallVector<int64_t> step; // whose block is here: how many ranks further on along each ring
 };
 

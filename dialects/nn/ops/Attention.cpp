@@ -1,6 +1,7 @@
 // Attention and its gradient: types, factor rules, per-rank form, gradient. Lowerings are in
 // AttentionLowering.cpp, library calls in AttentionLibrary.cpp.
 #include "dialects/nn/OpSupport.h"
+#include "dialects/nn/Size.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
@@ -8,7 +9,7 @@ using namespace tessera::nn;
 
 /// Shapes of q, k, v and the bias fit together.
 static LogicalResult checkShapes(std::optional<Location> location, Value qv, Value kv, Value vv,
-                                 Value biasValue, size_t rangeSize) {
+                                 Value biasValue, size_t rangeSize, int64_t zigzag) {
   ArrayRef<int64_t> q = shapeOf(qv), k = shapeOf(kv), v = shapeOf(vv);
   if (q.size() != 5 || k.size() != 4 || v.size() != 4)
     return inferError(location, "q must be [b, s, m, g, d], k and v [b, t, m, d]; they have ranks " +
@@ -32,12 +33,14 @@ static LogicalResult checkShapes(std::optional<Location> location, Value qv, Val
   }
   if (rangeSize != 0 && rangeSize != 4)
     return inferError(location, "range must be empty or valid_s, valid_t, start_s, start_t");
+  if (zigzag < 0 || (zigzag > 0 && (rangeSize == 0 || q[1] != k[1] || q[1] % 2 != 0 || zigzag > maxElements / std::max<int64_t>(q[1], 1))))
+    return inferError(location, "zigzag = " + Twine(zigzag) + " takes a range and blocks of as many queries as keys, an even number; there are " + Twine(q[1]) + " and " + Twine(k[1]));
   return success();
 }
 
 TESSERA_INFER(AttentionOp) {
   Value q = adaptor.getQ(), v = adaptor.getV();
-  if (failed(checkShapes(location, q, adaptor.getK(), v, adaptor.getBias(), adaptor.getRange().size())))
+  if (failed(checkShapes(location, q, adaptor.getK(), v, adaptor.getBias(), adaptor.getRange().size(), int64_t(adaptor.getZigzag()))))
     return failure();
   SmallVector<int64_t> o(shapeOf(q));
   o.back() = shapeOf(v).back();
@@ -50,7 +53,7 @@ bool AttentionOp::keepsWide(unsigned operand) { return operand == 3; }
 
 TESSERA_INFER(AttentionGradOp) {
   Value q = adaptor.getQ(), k = adaptor.getK(), v = adaptor.getV();
-  if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size())))
+  if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size(), int64_t(adaptor.getZigzag()))))
     return failure();
   if (shapeOf(adaptor.getO()) != shapeOf(adaptor.getDO()) ||
       shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
@@ -138,7 +141,7 @@ LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operand
   Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   auto op = AttentionOp::create(
       builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
-      local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr());
+      local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr(), getZigzagAttr());
   results.append({local.resized(op.getO(), values), op.getLse()});
   return success();
 }
@@ -152,7 +155,7 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   auto op = AttentionGradOp::create(
       builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
       local.resized(rest[0], size), rest[1], local.resized(rest[2], size), local.range(q, getCausal(), getFactorRule().find("s")),
-      getScaleAttr(), getCausalAttr());
+      getScaleAttr(), getCausalAttr(), getZigzagAttr());
   results.append({local.resized(op.getDq(), keys),
                   paddedTo(builder, builder.loc(), local.resized(op.getDk(), keys), builder.resultType(1).getShape()),
                   paddedTo(builder, builder.loc(), local.resized(op.getDv(), values), builder.resultType(2).getShape())});
@@ -204,7 +207,7 @@ LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (getBias() && grad.wants(3))
     grad.add(3, biasCotangent(grad, *this, cotangents[0]));
   auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(),
-                                    cotangents[0], getRange(), getScaleAttr(), getCausalAttr());
+                                    cotangents[0], getRange(), getScaleAttr(), getCausalAttr(), getZigzagAttr());
   for (unsigned i : {0, 1, 2})
     grad.add(i, op.getResult(i));
   return success();

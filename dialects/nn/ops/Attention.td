@@ -7,19 +7,22 @@ def NN_AttentionOp : NN_Op<"attention", !listconcat(NN_Infer, NN_Lower, NN_Vjp, 
     [b, s, m, g]. Rule `bsmgd,btmd,btme->bsmge,bsmg`, t, d and e unsplit. `bias` is [b|1, m|1, g|1, s|1, t]. `causal`: query s sees
     keys t <= s + (t_size - s_size). A row that sees nothing (all -inf) yields zeros. For q in bf16 or f16, lse is f32, and bias may be.
     `range` is empty or (valid_s, valid_t, start_s, start_t), of a block of queries and keys: keys from valid_t on are ignored, rows from valid_s on are zero, and
-    `causal` lets query i see key j when start_s + i >= start_t + j.
+    `causal` lets query i see key j when start_s + i >= start_t + j. With `zigzag` = n both are blocks in zig-zag order: of 2n chunks of half a block, chunk c = start / block
+    and behind it chunk 2n - 1 - c.
   }];
   let arguments = (ins NN_FloatTensor:$q, NN_FloatTensor:$k, NN_FloatTensor:$v, Optional<NN_FloatTensor>:$bias, Variadic<I64>:$range,
-                   F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal);
+                   F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
+                   DefaultValuedAttr<I64Attr, "0">:$zigzag);
   let results = (outs NN_FloatTensor:$o, NN_FloatTensor:$lse);
   let builders = [OpBuilder<(ins "::mlir::Value":$q, "::mlir::Value":$k, "::mlir::Value":$v, "::mlir::Value":$bias, "double":$scale, "bool":$causal), [{
-    build($_builder, $_state, q, k, v, bias, ::mlir::ValueRange(), $_builder.getF64FloatAttr(scale), $_builder.getBoolAttr(causal));
+    build($_builder, $_state, q, k, v, bias, ::mlir::ValueRange(), $_builder.getF64FloatAttr(scale), $_builder.getBoolAttr(causal), $_builder.getI64IntegerAttr(0));
   }]>];
   let hasVerifier = 1;
 }
 def NN_AttentionGradOp : NN_Op<"attention_grad", !listconcat(NN_Infer, NN_Lower, NN_Library, [AttrSizedOperandSegments]), ["getNeutral", "expandLocal"]> {
   let summary = "cotangents of attention's q, k and v";
   let arguments = (ins NN_FloatTensor:$q, NN_FloatTensor:$k, NN_FloatTensor:$v, Optional<NN_FloatTensor>:$bias, NN_FloatTensor:$o, NN_FloatTensor:$lse,
-                   NN_FloatTensor:$d_o, Variadic<I64>:$range, F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal);
+                   NN_FloatTensor:$d_o, Variadic<I64>:$range, F64Attr:$scale, DefaultValuedAttr<BoolAttr, "false">:$causal,
+                   DefaultValuedAttr<I64Attr, "0">:$zigzag);
   let results = (outs NN_FloatTensor:$dq, NN_FloatTensor:$dk, NN_FloatTensor:$dv);
 }

@@ -21,6 +21,7 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   attrs.set("d", q[4]);
   attrs.setNumber("scale", op.getScale().convertToDouble());
   attrs.setFlag("causal", op.getCausal());
+  attrs.set("zigzag", int64_t(op.getZigzag()));
   attrs.setFlag("bias", bool(op.getBias()));
   attrs.set("q_strides", ArrayRef<int64_t>(rowMajorStrides(q)).drop_back());
   attrs.set("k_strides", ArrayRef<int64_t>(rowMajorStrides(k)).drop_back());

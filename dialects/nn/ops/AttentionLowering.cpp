@@ -12,6 +12,7 @@ struct AttentionEmitter : LinalgEmitter {
   Value q, k, v, bias;
   SmallVector<Value> range;
   bool causal;
+  int64_t zigzag;
   double scale;
   Type element;
   SmallVector<int64_t> rowShape, scoreShape;
@@ -21,7 +22,7 @@ struct AttentionEmitter : LinalgEmitter {
   AttentionEmitter(OpBuilder &builder, Op op, ValueRange operands)
       : LinalgEmitter(builder, op.getLoc()), q(operands[0]), k(operands[1]), v(operands[2]),
         bias(op.getBias() ? operands[3] : Value()), range(operands.take_back(op.getRange().size())),
-        causal(op.getCausal()), scale(op.getScale().convertToDouble()), element(elementOf(q)),
+        causal(op.getCausal()), zigzag(op.getZigzag()), scale(op.getScale().convertToDouble()), element(elementOf(q)),
         rowShape(shapeOf(q).drop_back()), scoreShape(rowShape) {
     scoreShape.push_back(shapeOf(k)[1]);
   }
@@ -33,6 +34,16 @@ struct AttentionEmitter : LinalgEmitter {
   }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, loc, c, x, y); }
   Value place(char letter) { return arith::IndexCastOp::create(b, loc, b.getI64Type(), position(letter)); }
+  Value integer(int64_t n) { return arith::ConstantIntOp::create(b, loc, n, 64); }
+  /// Where the row `letter` of a block of `size` rows from `start` on stands (rt::AttentionOrder).
+  Value standing(char letter, Value start, int64_t size) {
+    Value row = place(letter), inOrder = add(row, start);
+    if (zigzag == 0)
+      return inOrder;
+    Value front = add(row, arith::DivSIOp::create(b, loc, start, integer(2)));
+    Value back = sub(add(row, integer((zigzag - 1) * size)), arith::DivSIOp::create(b, loc, start, integer(2)));
+    return select(least(arith::CmpIPredicate::slt, row, integer(size / 2)), front, back);
+  }
   Value least(arith::CmpIPredicate p, Value x, Value y) { return arith::CmpIOp::create(b, loc, p, x, y); }
 
   /// scale q k + bias, -inf where the query does not see the key.
@@ -52,10 +63,9 @@ struct AttentionEmitter : LinalgEmitter {
       Value score = mul(a[0], number(scale));
       if (bias)
         score = add(score, a[1]);
-      auto i64 = [&](int64_t n) -> Value { return arith::ConstantIntOp::create(b, loc, n, 64); };
       if (causal) {
-        Value s = add(place('s'), range.empty() ? i64(scoreShape[4] - scoreShape[1]) : range[2]);
-        Value t = range.empty() ? place('t') : add(place('t'), range[3]);
+        Value s = standing('s', range.empty() ? integer(scoreShape[4] - scoreShape[1]) : range[2], scoreShape[1]);
+        Value t = standing('t', range.empty() ? integer(0) : range[3], scoreShape[4]);
         score = select(least(arith::CmpIPredicate::sge, s, t), score, minusInfinity());
       }
       if (!range.empty())

@@ -203,6 +203,13 @@ std::vector<Case> cases() {
       all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, bias, false), {35, 39, 3, 0}});
       all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, bias, true), {35, 39, 3, 0}, 2e-5});
     }
+  // Blocks of a sequence of three in zig-zag order.
+  for (int64_t query : {0, 34, 68}) {
+    int64_t s = 34, group = 1, d = 24;
+    json attrs = with(attention(s, s, group, d, true, false), {{"zigzag", 3}});
+    all.push_back({"attention_forward", attrs, attentionBuffers(s, s, group, d, false, false), {s, s, query, 34}});
+    all.push_back({"attention_backward", attrs, attentionBuffers(s, s, group, d, false, true), {s, s, query, 34}, 2e-5});
+  }
   // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
   addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
   addConvolutions(all, {{"batch", 2}, {"in_channels", 4}, {"out_channels", 6}, {"groups", 2}, {"in", {10, 8}}, {"out", {4, 3}}, {"kernel", {3, 2}}, {"strides", {2, 3}}, {"dilations", {2, 1}}, {"pads", {1, 0}}},

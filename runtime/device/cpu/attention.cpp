@@ -33,6 +33,9 @@ public:
     shape.d = parser.size("d");
     shape.scale = float(parser.number("scale"));
     shape.causal = parser.flag("causal");
+    shape.zigzag = parser.size("zigzag", 0);
+    if (shape.zigzag > 0 && (shape.s != shape.t || shape.s % 2 != 0 || !checkedProduct(std::array{shape.zigzag, shape.s})))
+      parser.fail("attribute 'zigzag' takes as many queries as keys, an even number");
     queryShape = {shape.batch, shape.s, shape.kvHeads, shape.group, shape.d};
     keyShape = {shape.batch, shape.t, shape.kvHeads, shape.d};
     if (shape.d < 1)

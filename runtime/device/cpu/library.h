@@ -28,13 +28,13 @@
 //   (then C's other strides still address each element once). k = 0 gives A B = 0.
 // attention_forward
 //   buffers: q, k, v, [bias], o, lse, workspace (attentionForwardWorkspaceBytes)
-//   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false,
+//   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false, zigzag=0,
 //            q_strides=[b,s,m,g], k_strides=[b,t,m], v_strides=[b,t,m], o_strides=[b,s,m,g],
 //            bias_strides=[b,m,g,s,t], q_offset=0, k_offset=0, v_offset=0, o_offset=0
 //   scalars: [valid_s, valid_t, start_s, start_t]
 //   q, o: [b,s,m,g,d], k, v: [b,t,m,d], by strides; the stride along d is 1. lse [b,s,m,g] is contiguous: the
 //   log of the sum of exp(scale q.k + bias). Broadcast dimensions of the bias have stride 0. causal: query i
-//   sees key j when start_s + i >= start_t + j. A row that sees no key (or only bias -inf) gives o = 0 and
+//   sees key j when start_s + i >= start_t + j; with zigzag = n rows stand where runtime/device/attention_order.h says. A row that sees no key (or only bias -inf) gives o = 0 and
 //   lse = -inf. Keys >= valid_t are ignored even when NaN; rows >= valid_s give o = 0, lse = 0.
 // attention_backward
 //   buffers: q, k, v, [bias], o, lse, do, dq, dk, dv, workspace (attentionBackwardWorkspaceBytes)

@@ -26,6 +26,9 @@ struct AttentionReader {
     a.d = p.size("d");
     a.scale = float(p.number("scale"));
     a.causal = p.flag("causal");
+    a.zigzag = p.size("zigzag", 0);
+    if (a.zigzag > 0 && (a.s != a.t || a.s % 2 != 0 || !checkedProduct(std::array{a.zigzag, a.s})))
+      p.fail("attribute 'zigzag' takes as many queries as keys, an even number");
     queryShape = {a.batch, a.s, a.kvHeads, a.group, a.d};
     keyShape = {a.batch, a.t, a.kvHeads, a.d};
     if (a.d < 1 || a.d > attentionHead)

@@ -93,6 +93,14 @@ func.func @attention(%q: tensor<2x4x3x2x8xf32>, %k: tensor<2x6x2x8xf32>) {
 }
 
 // -----
+func.func @zigzag(%q: tensor<2x6x3x2x8xf32>, %k: tensor<2x6x3x8xf32>) {
+  // expected-error @+2 {{zigzag = 4 takes a range and blocks of as many queries as keys, an even number; there are 6 and 6}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5, zigzag = 4, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
+  return
+}
+
+// -----
 func.func @labels(%l: tensor<2x4x16xf32>, %labels: tensor<2x3xi64>) {
   // expected-error @+2 {{labels [2, 3] must have the shape of logits [2, 4, 16] without its last dimension}}
   // expected-error @+1 {{failed to infer returned types}}

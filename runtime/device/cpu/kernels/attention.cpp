@@ -1,5 +1,6 @@
 // Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the
 // online softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
+#include "runtime/device/attention_order.h"
 #include "runtime/device/cpu/kernels/vector.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
@@ -8,7 +9,15 @@ namespace tessera::rt::cpu::TESSERA_LEVEL {
 static inline int64_t visible(const AttentionShape &shape, const AttentionCall &call, int64_t i) {
   if (!shape.causal)
     return call.validT;
-  return most(0, least(call.validT, call.startS + i - call.startT + 1));
+  return visibleKeys({call.startS, shape.s, shape.zigzag}, {call.startT, shape.t, shape.zigzag}, i, call.validT);
+}
+
+/// The first query row that sees key j, or shape.s.
+static inline int64_t firstSeeing(const AttentionShape &shape, const AttentionCall &call, int64_t j) {
+  if (!shape.causal)
+    return 0;
+  const AttentionOrder queries{call.startS, shape.s, shape.zigzag}, keys{call.startT, shape.t, shape.zigzag};
+  return queries.before(keys.position(j));
 }
 
 /// Hands out pieces of the scratch area, each aligned to a cache line.
@@ -207,9 +216,7 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
         // Keys of a register tile meet only the rows from the first that sees them on.
         for (int64_t c0 = 0; c0 < width; c0 += tileRows) {
           const int64_t count = least(tileRows, width - c0);
-          int64_t first = 0;
-          if (shape.causal)
-            first = most(0, least(n, j0 + c0 + call.startT - call.startS - i0));
+          const int64_t first = most(0, least(n, firstSeeing(shape, call, j0 + c0) - i0));
           if (first == n)
             continue;
           const int64_t at = first * attentionKeys + c0;

@@ -18,6 +18,7 @@ struct AttentionShape {
   int64_t batch, s, t, kvHeads, group, d;
   float scale;
   bool causal;
+  int64_t zigzag; ///< blocks of the sequence in zig-zag order, 0: in order
   int64_t q[4], k[3], v[3], o[4], bias[5];
   int64_t dO[4], dq[4], dk[3], dv[3];
 };

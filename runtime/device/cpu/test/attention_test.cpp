@@ -13,6 +13,14 @@ struct Case {
   bool causal = false;
   int bias = 0; // 1: [1, heads, s, t]; 2: a mask over keys of -inf, [batch, 1, 1, t]
   int64_t validS = -1, validT = -1, startS = 0, startT = 0;
+  int64_t zigzag = 0;
+  /// Where row i of a block that begins at `start` stands: chunks 0, 2n-1, 1, 2n-2, .. one behind the other.
+  int64_t position(int64_t start, int64_t i) const {
+    if (zigzag == 0)
+      return start + i;
+    const int64_t held = (start + i) / (s / 2);
+    return (held % 2 == 0 ? held / 2 : 2 * zigzag - 1 - held / 2) * (s / 2) + i % (s / 2);
+  }
 };
 
 /// All arrays of a case. q, k and v lie packed in `qkv` [b, max(s, t), m, group q's + k + v, d], the
@@ -63,6 +71,7 @@ struct Data {
              {"scale", scale()},
              {"causal", c.causal},
              {"bias", c.bias != 0},
+             {"zigzag", c.zigzag},
              {"q_strides", {length * rowStride, rowStride, headStride, c.d}},
              {"k_strides", {length * rowStride, rowStride, headStride}},
              {"v_strides", {length * rowStride, rowStride, headStride}},
@@ -110,7 +119,9 @@ struct Data {
   }
 
   void referenceRow(int64_t b, int64_t m, int64_t g, int64_t i) {
-    const int64_t seen = c.causal ? std::clamp<int64_t>(c.startS + i - c.startT + 1, 0, c.validT) : c.validT;
+    int64_t seen = 0;
+    while (seen < c.validT && (!c.causal || c.position(c.startT, seen) <= c.position(c.startS, i)))
+      ++seen;
     std::vector<double> p(seen);
     double highest = -INFINITY, total = 0;
     const int64_t q = query(b, i, m, g), out = ((b * c.s + i) * c.heads + m) * c.group + g;
@@ -215,6 +226,14 @@ TEST(Attention, CausalWithOffsets) {
   check({1, 40, 90, 1, 2, 16, true, 0, -1, -1, 30, 0});
   // Keys of later positions than every query: rows that see nothing.
   check({1, 40, 50, 1, 2, 16, true, 0, -1, -1, 10, 30});
+}
+
+TEST(Attention, ZigZag) {
+  for (int64_t query : {0, 1, 2})
+    for (int64_t key : {0, 1, 2})
+      check({1, 90, 90, 2, 2, 16, true, int(key == 1), -1, -1, query * 90, key * 90, 3});
+  check({2, 600, 600, 1, 1, 8, true, 0, -1, -1, 600, 600, 2});
+  check({1, 2, 2, 1, 1, 8, true, 0, -1, -1, 0, 0, 1});
 }
 
 TEST(Attention, GroupedHeads) { check({2, 50, 50, 2, 3, 24, true}); }

@@ -34,7 +34,7 @@ struct AttentionArguments {
   float scale;
   int32_t causal;
   int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4], dkStrides[3], dvStrides[3];
-  int64_t validS, validT, startS, startT;
+  int64_t validS, validT, startS, startT, zigzag;
 };
 constexpr int64_t attentionWarps = 4, attentionHead = 256;
 

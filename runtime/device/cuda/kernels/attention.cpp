@@ -1,8 +1,10 @@
 // Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a time, one a lane for the
 // scores, then one element of the head a lane for the sums.
+#include "runtime/device/attention_order.h"
 #include "runtime/device/cuda/kernels/gpu.h"
 
 using namespace tessera::rt::cuda;
+using tessera::rt::AttentionOrder;
 
 namespace {
 constexpr int64_t parts = attentionHead / lanes;
@@ -25,7 +27,7 @@ float dot(const float *x, const float *y, int64_t d) {
 
 /// -infinity where query r.i does not see key j.
 float score(const AttentionArguments &a, const Row &r, int64_t j) {
-  if (j >= a.validT || (a.causal && a.startS + r.i < a.startT + j))
+  if (j >= a.validT || (a.causal && AttentionOrder{a.startS, a.s, a.zigzag}.position(r.i) < AttentionOrder{a.startT, a.t, a.zigzag}.position(j)))
     return -infinity;
   float s = a.scale * dot(a.q + at(a.qStrides, r), a.k + at(a.kStrides, r, j), a.d);
   return a.bias ? s + a.bias[at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]] : s;
