@@ -5,10 +5,6 @@
 using namespace mlir;
 using namespace tessera;
 
-Value tessera::markAccumulation(OpBuilder &b, Location loc, Value value) {
-  return UnrealizedConversionCastOp::create(b, loc, value.getType(), value).getResult(0);
-}
-
 // Whether the operator itself depends on which microbatch runs, or is not to be kept for all of them.
 static bool readsMicro(Operation *op) {
   if (op->hasAttr(dist::kGatherAttr))
@@ -19,10 +15,15 @@ static bool readsMicro(Operation *op) {
   });
 }
 
-LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Operation *> marks) {
-  enum Stage { Before, Body, After };
+namespace {
+/// When an operator runs: before the first microbatch, in each, after the last.
+enum Stage { Before, Body, After };
+using Stages = DenseMap<Operation *, Stage>;
+} // namespace
+
+static FailureOr<Stages> stagesOf(Block &block) {
   DenseMap<Value, Stage> stages;
-  DenseMap<Operation *, Stage> of;
+  Stages of;
   for (Operation &op : block) {
     Stage stage = readsMicro(&op) ? Body : Before;
     for (Value operand : op.getOperands())
@@ -32,22 +33,32 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Opera
         if (stages.lookup(operand) == Body)
           return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches, or by a "
                                 "loss that is a sum over rows of the batch or the mean cross entropy of labels");
-    bool isMark = llvm::is_contained(marks, &op);
     of[&op] = stage;
     for (Value result : op.getResults())
-      stages[result] = isMark ? After : stage;
+      stages[result] = isa<dist::AccumulateOp>(op) ? After : stage;
   }
   if (of[block.getTerminator()] == Body)
     return block.getTerminator()->emitOpError("returns a value of one microbatch");
+  return of;
+}
+
+LogicalResult tessera::checkMicroSums(Block &block) { return stagesOf(block); }
+
+LogicalResult tessera::formMicroLoop(Block &block, int64_t times) {
+  FailureOr<Stages> stages = stagesOf(block);
+  if (failed(stages))
+    return failure();
+  Stages &of = *stages;
+  auto sums = llvm::to_vector(block.getOps<dist::AccumulateOp>());
 
   // The loop stands before the terminator; what uses a sum moves behind it.
   OpBuilder b(block.getParentOp()->getContext());
   b.setInsertionPoint(block.getTerminator());
-  Location loc = marks.front()->getLoc();
+  Location loc = sums.front().getLoc();
   SmallVector<Value> zeros;
-  for (Operation *mark : marks) {
-    auto type = cast<RankedTensorType>(mark->getResult(0).getType());
-    zeros.push_back(nn::ConstantOp::create(b, mark->getLoc(), type, cast<ElementsAttr>(b.getZeroAttr(type))));
+  for (dist::AccumulateOp sum : sums) {
+    auto type = cast<RankedTensorType>(sum.getType());
+    zeros.push_back(nn::ConstantOp::create(b, sum.getLoc(), type, cast<ElementsAttr>(b.getZeroAttr(type))));
   }
   auto loop = dist::LoopOp::create(b, loc, times, zeros);
   Block *body = loop.getBody();
@@ -58,21 +69,19 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times, ArrayRef<Opera
     if (of.contains(&op) && &op != block.getTerminator())
       ops.push_back(&op);
   for (Operation *op : ops) {
-    if (of[op] == Body && !llvm::is_contained(marks, op))
+    if (of[op] == Body && !isa<dist::AccumulateOp>(op))
       op->moveBefore(body, body->end());
     else if (of[op] == After)
       op->moveBefore(block.getTerminator());
   }
   b.setInsertionPointToEnd(body);
   SmallVector<Value> next;
-  for (auto [i, mark] : llvm::enumerate(marks)) {
-    Value term = mark->getOperand(0);
-    next.push_back(nn::AddOp::create(b, mark->getLoc(), term.getType(), loop.getCarried()[i], term));
-  }
+  for (auto [i, sum] : llvm::enumerate(sums))
+    next.push_back(nn::AddOp::create(b, sum.getLoc(), sum.getType(), loop.getCarried()[i], sum.getTerm()));
   dist::YieldOp::create(b, loc, next);
-  for (auto [i, mark] : llvm::enumerate(marks)) {
-    mark->getResult(0).replaceAllUsesWith(loop.getResult(i));
-    mark->erase();
+  for (auto [i, sum] : llvm::enumerate(sums)) {
+    sum.replaceAllUsesWith(loop.getResult(i));
+    sum.erase();
   }
   return success();
 }

@@ -7,12 +7,12 @@
 
 namespace tessera {
 
-/// Marks `value` as the term of a sum over microbatches; the result stands for the sum.
-mlir::Value markAccumulation(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value value);
+/// Fails, saying where, if an operator needs a value of one microbatch and a sum over all of them (dist.accumulate).
+mlir::LogicalResult checkMicroSums(mlir::Block &block);
 
 /// Splits the block into what precedes the loop (free of microbatches), one dist.loop, and what follows (uses sums), and replaces
-/// the marks by values carried through the loop. Parameters' copies that only the body uses are made once, before it.
-mlir::LogicalResult formMicroLoop(mlir::Block &block, int64_t times, llvm::ArrayRef<mlir::Operation *> marks);
+/// each dist.accumulate by a value carried through the loop. Parameters' copies that only the body uses are made once, before it.
+mlir::LogicalResult formMicroLoop(mlir::Block &block, int64_t times);
 
 } // namespace tessera
 #endif

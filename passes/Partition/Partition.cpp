@@ -21,7 +21,7 @@ namespace {
 struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   LogicalResult partition(func::FuncOp func, int64_t micro);
   LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands, SmallVectorImpl<Value> &results);
-  FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local, SmallVectorImpl<Operation *> &accumulations);
+  FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local);
 
   dist::ReshardPlanner planner;
   std::optional<dist::Pipeline> pipeline;
@@ -40,19 +40,13 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   }
 };
 
-FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value local,
-                                    SmallVectorImpl<Operation *> &accumulations) {
+FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value local) {
   Layout from = dist::getLayout(op.getSource().getType()), to = dist::getLayout(op.getResult().getType());
   int64_t collectives = 0;
   auto isMicro = [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
   if (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro)) {
     llvm::erase_if(from.partial, isMicro);
-    if (pipeline) {
-      local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
-    } else {
-      local = markAccumulation(b, op.getLoc(), local);
-      accumulations.push_back(local.getDefiningOp());
-    }
+    local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
   }
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
@@ -99,7 +93,6 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
     map.map(arg, block->addArgument(inputs.back(), arg.getLoc()));
   }
   b.setInsertionPointToEnd(block);
-  SmallVector<Operation *> accumulations;
   int64_t masks = 0;
   for (Operation &op : old) {
     // Whatever an operator becomes is part of what it is part of.
@@ -109,7 +102,7 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
         dist::copyPipelinePart(&op, made);
     };
     if (auto reshardOp = dyn_cast<dist::ReshardOp>(op)) {
-      FailureOr<Value> local = reshard(b, reshardOp, map.lookup(reshardOp.getSource()), accumulations);
+      FailureOr<Value> local = reshard(b, reshardOp, map.lookup(reshardOp.getSource()));
       if (failed(local))
         return delete block, failure();
       map.map(reshardOp.getResult(), *local);
@@ -149,9 +142,9 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   old.erase();
   func.getBody().push_back(block);
   func.setType(FunctionType::get(func.getContext(), inputs, outputs));
-  if (accumulations.empty())
+  if (block->getOps<dist::AccumulateOp>().empty())
     return success();
-  return formMicroLoop(*block, micro, accumulations);
+  return pipeline ? checkMicroSums(*block) : formMicroLoop(*block, micro);
 }
 
 } // namespace

@@ -132,6 +132,11 @@ void StageEmitter::send(dist::SendOp op, int64_t micro, Value value) {
 
 void StageEmitter::wait(const PipelineMessage &message) {
   auto it = sending.find(message);
+  if (it == sending.end()) {
+    if (succeeded(ok))
+      ok = func.emitError("sends a value in a later step of the schedule than it is waited for in");
+    return;
+  }
   dist::SendWaitOp::create(b, it->second.getLoc(), it->second);
   sending.erase(it);
 }
