@@ -64,6 +64,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     dist::CostModel cost;
     double fixed = cost.collective(kind, 0, axes).seconds;
     double perByte = cost.collective(kind, 1, axes).seconds - fixed;
+    if (!(perByte > 0)) // among one rank nothing is sent
+      return 0;
     int64_t worthwhile = fixed / kWorthwhile / perByte;
     return kind == CollectiveKind::AllReduce ? worthwhile : std::min(worthwhile, all / kFewest);
   }
