@@ -70,7 +70,17 @@ void NcclCommunicator::connect() {
     int place = int(std::ranges::find(group->ranks, engine.rank()) - group->ranks.begin());
     settle(*group, nccl.init(&group->comm, int(group->ranks.size()), fromHex(ids[name]), place, &config),
            "connecting the GPUs of ranks " + name);
+    registerMemory(*group);
   }
+}
+
+void NcclCommunicator::registerMemory(Group &group) {
+  if (!nccl.registerMemory || !nccl.deregisterMemory)
+    return;
+  for (auto [memory, bytes] : device.memory())
+    // What it cannot register it copies through memory of its own, as older ones do.
+    if (void *registration = nullptr; nccl.registerMemory(group.comm, memory, size_t(bytes), &registration) == success && registration)
+      group.registrations.push_back(registration);
 }
 
 } // namespace tessera::rt::nccl

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <exception>
+#include <utility>
 
 namespace tessera::rt::nccl {
 namespace {
@@ -106,8 +107,12 @@ void NcclCommunicator::giveUp() noexcept {
   bool idle = recorded.empty() || device.api().streamQuery(device.computeStream()) != cuda::notReady;
   for (const auto &operation : operations)
     idle = idle && (!operation->started || operation->done->isReached());
-  if (idle)
+  if (idle) {
+    for (auto &[name, group] : groups)
+      for (void *registration : std::exchange(group->registrations, {}))
+        nccl.deregisterMemory(group->comm, registration);
     return;
+  }
   aborted = true;
   for (auto &[name, group] : groups)
     if (group->comm)

@@ -39,6 +39,7 @@ private:
     Comm comm = nullptr;
     std::unique_ptr<cuda::Stream> own; ///< of messages
     cuda::Handle stream = nullptr;
+    std::vector<void *> registrations;
   };
   struct Operation {
     const Collective *collective; // or a message
@@ -51,6 +52,8 @@ private:
   };
 
   Group &group(const std::vector<int> &ranks, bool messages);
+  /// Lets NCCL work on the device's memory in place, where it can.
+  void registerMemory(Group &group);
   Handle add(Operation operation);
   /// In issue.cpp: hands over one operation.
   void issue(const Operation &operation);

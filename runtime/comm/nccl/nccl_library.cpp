@@ -30,6 +30,9 @@ Library load() {
 #define TSR_NCCL_FIND(member, symbol, parameters) find(handle, symbol, nccl.member);
   TSR_NCCL_FUNCTIONS(TSR_NCCL_FIND)
 #undef TSR_NCCL_FIND
+#define TSR_NCCL_FIND(member, symbol, parameters) nccl.member = reinterpret_cast<decltype(nccl.member)>(::dlsym(handle, symbol));
+  TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_FIND)
+#undef TSR_NCCL_FIND
   find(handle, "ncclGetLastError", nccl.lastError);
   find(handle, "ncclGetErrorString", nccl.errorString);
   return nccl;

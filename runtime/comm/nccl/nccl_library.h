@@ -50,9 +50,15 @@ enum Operator : int { Sum = 0, Max = 2 };
   TSR_NCCL_FUNCTION(send, "ncclSend", (const void *in, size_t count, int type, int peer, Comm comm, Stream stream))    \
   TSR_NCCL_FUNCTION(receive, "ncclRecv", (void *out, size_t count, int type, int peer, Comm comm, Stream stream))
 
+/// Functions of later versions, null where they are missing: ncclCommRegister, ncclCommDeregister of 2.19.
+#define TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_FUNCTION)                                                                    \
+  TSR_NCCL_FUNCTION(registerMemory, "ncclCommRegister", (Comm comm, void *memory, size_t bytes, void **registration))  \
+  TSR_NCCL_FUNCTION(deregisterMemory, "ncclCommDeregister", (Comm comm, void *registration))
+
 struct Library {
 #define TSR_NCCL_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;
   TSR_NCCL_FUNCTIONS(TSR_NCCL_MEMBER)
+  TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_MEMBER)
 #undef TSR_NCCL_MEMBER
   const char *(*lastError)(Comm) = nullptr;
   const char *(*errorString)(Status) = nullptr;

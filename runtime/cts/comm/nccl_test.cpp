@@ -8,6 +8,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <thread>
 
 namespace tessera::rt {
@@ -155,6 +156,28 @@ TEST(NcclOrder, HoldsInARecordingToo) {
     EXPECT_EQ(values[0], 4);
     EXPECT_EQ(engine.sent().at("x").at("all_reduce").count, 2);
   });
+}
+
+/// The device's memory is registered while the communicator lives; that it ends before the memory is the checking NCCL's to see.
+TEST(NcclMemory, IsRegistered) {
+  size_t most = 0;
+  size_t (*registered)() = nullptr;
+  eachRank(2, [&](Engine &engine) {
+    Place place(engine, 64);
+    Collective sum = sumOf(2, engine);
+    place.communicator.prepareCollective(sum, place.memory, place.memory, nullptr);
+    place.communicator.connect();
+    engine.exchange("");
+    if (engine.rank() == 0) {
+      registered = reinterpret_cast<size_t (*)()>(::dlsym(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), "tsr_check_registered_bytes"));
+      most = registered ? registered() : 0;
+    }
+    engine.exchange("");
+  });
+  if (!registered)
+    GTEST_SKIP() << "not the checking NCCL";
+  EXPECT_EQ(most, 128u);
+  EXPECT_EQ(registered(), 0u);
 }
 
 std::string errorOf(int ranks, const std::function<void(Engine &)> &body) {

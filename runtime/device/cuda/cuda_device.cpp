@@ -66,22 +66,25 @@ void *CudaDevice::allocate(int64_t bytes) {
   DevicePointer pointer = 0;
   driver.check(driver.allocate(&pointer, std::max<size_t>(size_t(bytes), 1)),
                "allocating " + std::to_string(bytes) + " bytes of device memory");
-  allocated += bytes;
   auto *result = reinterpret_cast<void *>(pointer);
+  pieces[result] = bytes;
   clear(result, bytes);
   return result;
 }
 
-void CudaDevice::release(void *pointer, int64_t bytes) noexcept {
+void CudaDevice::release(void *pointer, int64_t) noexcept {
   driver.streamSynchronize(stream);
   driver.release(reinterpret_cast<DevicePointer>(pointer));
-  allocated -= bytes;
+  pieces.erase(pointer);
 }
 
 std::optional<int64_t> CudaDevice::bytesOutside() {
   size_t free = 0, total = 0;
   driver.check(driver.memoryInfo(&free, &total), "asking for the GPU's free memory");
-  return std::max<int64_t>(0, int64_t(freeAtStart) - int64_t(free) - allocated);
+  auto outside = int64_t(freeAtStart) - int64_t(free);
+  for (auto [pointer, bytes] : pieces)
+    outside -= bytes;
+  return std::max<int64_t>(0, outside);
 }
 
 HostMemory CudaDevice::allocateHost(int64_t bytes) {

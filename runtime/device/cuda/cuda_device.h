@@ -51,6 +51,8 @@ public:
   void clear(void *pointer, int64_t bytes);
 
   const Driver &api() const { return driver; }
+  /// What is allocated: address -> bytes.
+  const std::map<void *, int64_t> &memory() const { return pieces; }
   /// The stream of the work that is prepared here.
   Handle computeStream() const { return stream; }
   /// This GPU's handle of cuBLASLt; null where there is none (blas_library.h), which is said.
@@ -72,7 +74,7 @@ private:
   int number = 0;
   Handle context = nullptr, stream = nullptr;
   size_t freeAtStart = 0;
-  int64_t allocated = 0;
+  std::map<void *, int64_t> pieces; ///< bytes by address
   std::map<std::string, Handle> modules;
   Watch watch;
   bool blasSought = false, dnnSought = false;

@@ -30,12 +30,14 @@ struct State {
   bool ready = false, busy = false, aborted = false;
   uint64_t calls = 0;
   std::map<int, uint64_t> sent, received;
+  std::map<const void *, size_t> registered;
   fs::path file(const std::string &kind, uint64_t number, int from, int to = 0) const {
     std::ostringstream name;
     name << kind << number << "." << from << "." << to;
     return folder / name.str();
   }
 };
+std::atomic<size_t> registeredBytes = 0;
 using StatePointer = std::shared_ptr<State>;
 State &stateOf(Comm comm) { return **static_cast<StatePointer *>(comm); }
 
@@ -255,9 +257,29 @@ Status ncclCommGetAsyncError(Comm comm, Status *status) {
   *status = success;
   return success;
 }
+Status ncclCommRegister(Comm comm, void *memory, size_t bytes, void **registration) {
+  if (!stateOf(comm).ready || !tsr_check_holds(memory, bytes))
+    return refuse("memory is registered that is not this GPU's, or with a communicator that is not ready");
+  stateOf(comm).registered[memory] = bytes;
+  registeredBytes += bytes;
+  *registration = memory;
+  return success;
+}
+Status ncclCommDeregister(Comm comm, void *registration) {
+  auto it = stateOf(comm).registered.find(registration);
+  if (it == stateOf(comm).registered.end() || !tsr_check_holds(registration, it->second))
+    return refuse("memory ends its registration that has none, or that is freed");
+  registeredBytes -= it->second;
+  stateOf(comm).registered.erase(it);
+  return success;
+}
+/// For tests: of all communicators.
+size_t tsr_check_registered_bytes() { return registeredBytes; }
 Status ncclCommFinalize(Comm) { return success; }
 Status ncclCommDestroy(Comm comm) {
   State &state = stateOf(comm);
+  if (!state.registered.empty() && !state.aborted)
+    refuse("a communicator ends with memory still registered");
   // The last to go takes the folder along.
   std::error_code ignored;
   put(state.file("gone", 0, state.rank), "");
