@@ -208,22 +208,25 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
       std::memset(workspace, 0x7f, chosen.workspace);
     bool ta = operation.at(TransposeA), tb = operation.at(TransposeB);
     int64_t m = int64_t(result.rows), n = int64_t(result.columns), k = int64_t(ta ? left.rows : left.columns);
-    std::vector<float> column(static_cast<size_t>(m));
-    for (int64_t item = 0; item < result.count(); ++item)
+    std::vector<float> column(static_cast<size_t>(m)), columns(static_cast<size_t>(m * k));
+    for (int64_t item = 0; item < result.count(); ++item) {
+      for (int64_t t = 0; t < k; ++t)
+        for (int64_t i = 0; i < m; ++i)
+          columns[size_t(t * m + i)] = pa[item * left.stride() + (ta ? i * left.leading + t : t * left.leading + i)];
       for (int64_t j = 0; j < n; ++j) {
         std::fill(column.begin(), column.end(), 0.0f);
         for (int64_t t = 0; t < k; ++t) {
           float factor = pb[item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t)];
-          const float *from = pa + item * left.stride() + (ta ? t : t * left.leading);
-          int64_t step = ta ? left.leading : 1;
+          const float *from = &columns[size_t(t * m)];
           for (int64_t i = 0; i < m; ++i)
-            column[size_t(i)] = std::fma(from[i * step], factor, column[size_t(i)]);
+            column[size_t(i)] = std::fma(from[i], factor, column[size_t(i)]);
         }
         for (int64_t i = 0; i < m; ++i) {
           int64_t at = item * result.stride() + j * result.leading + i;
           pd[at] = finished(epilogue, bias, uint64_t(i), scale * column[size_t(i)] + (keep != 0 ? keep * pc[at] : 0));
         }
       }
+    }
     return true;
   };
   return tsr_check_enqueue(stream, work, false) == 0 ? success : invalidValue;

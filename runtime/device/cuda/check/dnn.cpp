@@ -75,16 +75,16 @@ Status offer(Status shapes, int wanted, int *count, Algorithm *algorithms) {
 /// fn(x, w, y) for every product that the convolution adds up, as positions in the image, the weights and the result.
 template <typename Fn> void forEachProduct(const Array &image, const Array &weights, const Description &d, const Array &result, Fn &&fn) {
   auto &x = image.size, &w = weights.size, &y = result.size;
-  int64_t perGroup = w[0] / d.groups;
-  for (int64_t at = 0; at < result.count(); ++at) {
-    int64_t ox = at % y[3], oy = at / y[3] % y[2], co = at / y[3] / y[2] % y[1], n = at / y[3] / y[2] / y[1];
-    for (int64_t tap = 0; tap < w[1] * w[2] * w[3]; ++tap) {
-      int64_t kx = tap % w[3], ky = tap / w[3] % w[2], ci = tap / w[3] / w[2];
-      int64_t iy = oy * d.stride[0] - d.pad[0] + ky * d.dilation[0], ix = ox * d.stride[1] - d.pad[1] + kx * d.dilation[1];
-      if (iy >= 0 && iy < x[2] && ix >= 0 && ix < x[3])
-        fn(((n * x[1] + co / perGroup * w[1] + ci) * x[2] + iy) * x[3] + ix, co * w[1] * w[2] * w[3] + tap, at);
-    }
-  }
+  int64_t perGroup = w[0] / d.groups, at = 0;
+  for (int64_t n = 0; n < y[0]; ++n)
+    for (int64_t co = 0; co < y[1]; ++co)
+      for (int64_t top = -d.pad[0]; top < y[2] * d.stride[0] - d.pad[0]; top += d.stride[0])
+        for (int64_t left = -d.pad[1]; left < y[3] * d.stride[1] - d.pad[1]; left += d.stride[1], ++at)
+          for (int64_t ci = 0; ci < w[1]; ++ci)
+            for (int64_t ky = 0, iy = top; ky < w[2]; ++ky, iy += d.dilation[0])
+              for (int64_t kx = 0, ix = left; iy >= 0 && iy < x[2] && kx < w[3]; ++kx, ix += d.dilation[1])
+                if (ix >= 0 && ix < x[3])
+                  fn(((n * x[1] + co / perGroup * w[1] + ci) * x[2] + iy) * x[3] + ix, ((co * w[1] + ci) * w[2] + ky) * w[3] + kx, at);
 }
 
 Status enqueue(Handle handle, std::initializer_list<std::pair<const void *, Handle>> arrays, std::function<void()> work) {

@@ -75,6 +75,7 @@ struct Context {
   std::list<Stream> streams;
   size_t modules = 0; ///< loaded, each of TESSERA_CHECK_MODULE bytes
   Status failure = success; ///< sticky, as after a fault of a real GPU
+  int patience = 0;         ///< microseconds until the next attempt at work that waits
 };
 
 struct Allocation {

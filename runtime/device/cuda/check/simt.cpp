@@ -3,6 +3,7 @@
 
 #include "runtime/core/error.h"
 
+#include <csetjmp>
 #include <memory>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -12,7 +13,7 @@ namespace tessera::rt::cuda::check {
 namespace {
 
 constexpr uint32_t lanes = 32;
-constexpr size_t stackBytes = 2 << 20;
+constexpr size_t stackBytes = 512 << 10;
 
 enum class Wait { None, Shuffle, Warp, Block };
 const char *nameOf(Wait wait) {
@@ -20,12 +21,15 @@ const char *nameOf(Wait wait) {
 }
 
 struct Fiber {
-  ucontext_t context;
+  ucontext_t context; ///< where it begins
+  jmp_buf where;      ///< where it goes on
+  bool begun = false;
   void *stack;
   uint32_t thread = 0;
   Fiber() : stack(::mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     if (stack == MAP_FAILED)
       throw Error("no memory for the threads of a simulated GPU");
+    ::madvise(stack, stackBytes, MADV_NOHUGEPAGE); // a thread touches little of it, and a huge page is cleared whole
   }
   ~Fiber() { ::munmap(stack, stackBytes); }
   Fiber(const Fiber &) = delete;
@@ -54,6 +58,7 @@ public:
 private:
   static void fiberMain();
   void resume(Fiber &fiber);
+  void leave(Fiber &fiber);
   bool releaseWarp(uint32_t first);
   bool releaseBlock();
   [[noreturn]] void fault(uint32_t thread, const std::string &what);
@@ -62,7 +67,7 @@ private:
   Program program;
   void **parameters;
   std::vector<Thread> threads;
-  ucontext_t scheduler;
+  jmp_buf scheduler;
   uint32_t next = 0;
 };
 
@@ -90,13 +95,24 @@ void Grid::fiberMain() {
       mine.threads[self.thread].done = true;
     }
     pool.idle.push_back(&self);
-    ::swapcontext(&self.context, &mine.scheduler);
+    mine.leave(self);
   }
 }
 
-void Grid::resume(Fiber &fiber) {
+/// Jumps, for swapcontext asks the kernel for the mask of signals each time, which would be most of the simulator's work.
+[[gnu::noinline]] void Grid::resume(Fiber &fiber) {
   running = &fiber;
-  ::swapcontext(&scheduler, &fiber.context);
+  if (_setjmp(scheduler))
+    return;
+  if (fiber.begun)
+    _longjmp(fiber.where, 1);
+  fiber.begun = true;
+  ::setcontext(&fiber.context);
+}
+
+[[gnu::noinline]] void Grid::leave(Fiber &fiber) {
+  if (!_setjmp(fiber.where))
+    _longjmp(scheduler, 1);
 }
 
 void Grid::await(Wait wait) {
@@ -104,7 +120,7 @@ void Grid::await(Wait wait) {
   Fiber *fiber = running;
   mine.wait = wait;
   mine.fiber = fiber;
-  ::swapcontext(&fiber->context, &scheduler);
+  leave(*fiber);
 }
 
 bool Grid::releaseWarp(uint32_t first) {
@@ -162,11 +178,13 @@ void Grid::runBlock(uint32_t number) {
   next = 0;
   while (next < threads.size()) {
     if (pool.idle.empty()) {
+      // Stacks that begin at equal distances would fall on the same lines of the caches.
+      size_t shift = pool.all.size() % 64 * 1088;
       pool.all.push_back(std::make_unique<Fiber>());
       Fiber &fiber = *pool.all.back();
       ::getcontext(&fiber.context);
       fiber.context.uc_stack.ss_sp = fiber.stack;
-      fiber.context.uc_stack.ss_size = stackBytes;
+      fiber.context.uc_stack.ss_size = stackBytes - shift;
       fiber.context.uc_link = nullptr;
       ::makecontext(&fiber.context, fiberMain, 0);
       pool.idle.push_back(&fiber);

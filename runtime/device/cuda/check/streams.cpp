@@ -1,6 +1,8 @@
 // Streams, events and copies of the checking driver.
 #include "runtime/device/cuda/check/machine.h"
 
+#include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <sys/mman.h>
 #include <thread>
@@ -46,7 +48,7 @@ template <typename Body> static Status working(Context &context, Body body) {
 }
 
 Status progress(Context &context, Stream &stream) {
-  return working(context, [&] {
+  Status status = working(context, [&] {
     if (stream.run())
       return true;
     for (Stream &other : context.streams)
@@ -54,6 +56,11 @@ Status progress(Context &context, Stream &stream) {
         other.run();
     return stream.run();
   });
+  // Whom it waits for needs the processor.
+  context.patience = status == notReady ? std::min(2 * context.patience + 50, 1000) : 0;
+  if (status == notReady)
+    std::this_thread::sleep_for(std::chrono::microseconds(context.patience));
+  return status;
 }
 
 } // namespace tessera::rt::cuda::check
@@ -97,7 +104,6 @@ Status cuStreamSynchronize(Handle stream) {
     Status status = progress(context, *static_cast<Stream *>(stream));
     if (status != notReady)
       return status;
-    std::this_thread::yield();
   }
 }
 
