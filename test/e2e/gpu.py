@@ -25,9 +25,10 @@ def runner(path, twins):
 
 
 def compiled(folder, model, *options):
-    """A model for CUDA, with the kernels' twins beside it, and what executes its commands."""
+    """A model for CUDA, with the kernels' twins and every phase beside it, and what executes its commands."""
     path, twins = folder / "program", folder / "twins.so"
-    h.once(folder, lambda: h.checked(h.TESSERA, "compile", model, "-o", path, "--target", "cuda", "--host-twins", twins, *options, timeout=600))
+    h.once(folder, lambda: h.checked(h.TESSERA, "compile", model, "-o", path, "--target", "cuda", "--host-twins", twins, "--dump-phases", folder / "phases", *options,
+                                     timeout=600))
     return path, runner(path, twins)
 
 
@@ -35,6 +36,24 @@ def gpu_program(program, variant, options):
     """A file of test/models for CUDA, compiled once for all processes that run tests."""
     key = hashlib.sha256(repr(options).encode()).hexdigest()[:8]
     return compiled(program.folder / f"cuda-{variant}-{key}", h.MODELS / f"{variant}.onnx", *h.bindings(variant), *options)
+
+
+def texts_for(path, chip):
+    """The PTX of a compiled program's kernels for a chip; another one's than its own is made of the phase before."""
+    phases = path.parent / "phases"
+    if chip != "sm_80":
+        folder = path.parent / chip
+        before, = phases.glob("*-memory.mlir")
+        h.once(folder, lambda: h.checked(h.TESSERA, "compile", before, "--target", f"cuda:{chip}", "--to", "lower", "--dump-phases", folder, "-o", folder / "program.json", timeout=600))
+        phases = folder
+    return sorted(phases.glob("*.ptx"))
+
+
+def spilled(program, text, chip):
+    """The kernels of a PTX text that spill. Programs have many kernels in common: equal ones are assembled once."""
+    folder = program.folder / "assembled" / hashlib.sha256(text.read_bytes()).hexdigest()
+    h.once(folder, lambda: (folder / "kernels.json").write_text(json.dumps(h.assemble(text, chip))))
+    return [name for name, (_, bytes) in json.loads((folder / "kernels.json").read_text()).items() if bytes]
 
 
 def trained(path, run, folder, data, *arguments, steps=STEPS, **settings):

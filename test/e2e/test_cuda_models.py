@@ -92,13 +92,10 @@ def test_split_images(tmp_path, name):
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("id", [pytest.param("gpt2"), *(p for p in parameters(sampled=False) if p.id != "gpt2")])
-def test_kernels_assemble_without_spills(tmp_path, id, chip):
-    variant, options = options_of(id, tmp_path)
-    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", *h.bindings(variant), *options, "--target", f"cuda:{chip}", "--to", "lower",
-              "--dump-phases", tmp_path, "-o", tmp_path / "program.json")
-    texts = sorted(tmp_path.glob("*.ptx"))
+def test_kernels_assemble_without_spills(program, id, chip):
+    path, _ = gpu.gpu_program(program, *options_of(id, program.folder))
+    texts = gpu.texts_for(path, chip)
     assert len(texts) > 2 and all(f".target {chip}" in text.read_text() for text in texts)
     if not h.ptxas():
         pytest.skip("no ptxas in PATH or /usr/local/cuda/bin: PTX is not assembled")
-    for text in texts:
-        assert [name for name, (_, spilled) in h.assemble(text, chip).items() if spilled] == []
+    assert [name for text in texts for name in gpu.spilled(program, text, chip)] == []
