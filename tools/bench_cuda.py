@@ -153,11 +153,14 @@ def memory(bench):
     for model in bench.spine():
         program = bench.compile(model, "--train", "adamw")
         _, stats = bench.train(program, model, 3)
-        promised, measured = bench.info(program)["memory"][0]["device"]["peak"], stats["memory"][0]["device"]["peak"]
-        if promised != measured:
-            raise Failed(f"{model}: {promised} bytes are promised, the arena's peak is {measured}")
-        figures.append(f"{model} {measured} bytes, {stats['memory'][0]['outside']} outside of it")
-    return Row("passed", f"as promised: {', '.join(figures)}")
+        promised, measured = bench.info(program)["memory"][0], stats["memory"][0]
+        if promised["device"]["peak"] != measured["device"]["peak"]:
+            raise Failed(f"{model}: {promised['device']['peak']} bytes are promised, the arena's peak is {measured['device']['peak']}")
+        figures.append(f"{model} {measured['device']['peak']} bytes, outside of it {measured['outside']}, {promised['outside']} promised")
+        far = abs(measured["outside"] - promised["outside"]) > 0.02 * promised["outside"]
+        if far and not bench.options.check:  # what the checking libraries take is none
+            raise Failed(f"{figures[-1]}: more than 2 % apart; the constants of runtime/app/outside.cpp have to be measured")
+    return Row("passed", f"the arena as promised: {', '.join(figures)}")
 
 
 def gpt2_124m(bench):

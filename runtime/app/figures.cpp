@@ -1,6 +1,7 @@
 // See figures.h.
 #include "runtime/app/figures.h"
 
+#include "runtime/app/outside.h"
 #include "runtime/storage/array_reader.h"
 
 #include <algorithm>
@@ -86,6 +87,7 @@ Figures promisedFigures(const Description &description, const Program &program, 
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
     figures.memory.push_back(own.memoryFor(threads));
+    figures.outside.push_back(promisedOutside(description, own, rank));
     figures.flops += own.flops / double(description.mesh.size());
     figures.stepSeconds = std::max(figures.stepSeconds, own.stepSeconds);
   }
@@ -159,7 +161,9 @@ std::string figuresText(const Description &description, const Program &program, 
     for (size_t i = 0; i < numCategories; ++i)
       if (largest->by[i])
         parts += (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
-    text += line("memory", formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")"));
+    std::optional<int64_t> beside = figures.outside[size_t(largest - figures.memory.begin())];
+    text += line("memory", formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")") +
+                               (beside ? ", and about " + formatBytes(*beside) + " for the GPU's libraries" : ""));
   }
   if (!description.pipeline.is_null()) {
     char bubble[32];

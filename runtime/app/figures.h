@@ -17,9 +17,10 @@ struct Figures {
   SentTable sent;
   double flops = 0;
   double stepSeconds = 0;
-  /// Only measured: the host's part of a step, and of each rank what the process takes of the device beside the program's memory.
-  std::optional<double> hostSeconds;
+  /// Of each rank what the process takes of the device beside the program's memory.
   std::vector<std::optional<int64_t>> outside;
+  /// Only measured: the host's part of a step.
+  std::optional<double> hostSeconds;
 };
 
 /// What the compiler promises for `threads` threads a rank.

@@ -1,6 +1,7 @@
 // The parts of the command line that need no program: options, learning rates, sample order, log lines; and the feeding of data.
 #include "runtime/app/data_feed.h"
 #include "runtime/app/loss_scale.h"
+#include "runtime/app/outside.h"
 #include "runtime/app/train_log.h"
 #include "runtime/storage/npy.h"
 #include "runtime/storage/test/test_files.h"
@@ -182,4 +183,45 @@ TEST(TrainLog, LinesReadBack) {
   EXPECT_NE(formatRecord({1, 5, INFINITY, 0, 0, 0, 65536.0f, true}).find("\"grad_norm\":null,\"lr\":0,\"seconds\":0,\"tokens\":0,\"loss_scale\":65536,\"skipped\":true}"),
             std::string::npos);
   EXPECT_NE(formatRecord({1, NAN, 0, 0, 0, 0}).find("\"loss\":null"), std::string::npos);
+}
+
+TEST(Outside, IsWhatAProgramUses) {
+  using Kind = Operation::Kind;
+  Description description;
+  description.mesh = Mesh({{"x", 2}, {"y", 3}});
+  description.target = "cuda:sm_80";
+  Program program;
+  auto add = [&](Kind kind, const char *symbol = "", Axes axes = {}) {
+    Operation op;
+    op.kind = kind;
+    op.symbol = symbol;
+    op.times = 4;
+    op.collective.request.axes = std::move(axes);
+    program.operations.push_back(op);
+  };
+  add(Kind::Loop);
+  add(Kind::Kernel, "a");
+  add(Kind::Kernel, "b");
+  add(Kind::Collective, "", {{"x", 1, 2}});
+  add(Kind::Wait);
+  add(Kind::End);
+  add(Kind::Kernel, "a");
+  add(Kind::Collective, "", {{"x", 1, 2}});
+  add(Kind::Collective, "", {{"x", 1, 2}, {"y", 1, 3}});
+  OutsideCauses causes = outsideCauses(description, program, 1);
+  EXPECT_EQ(causes.kernels, 2);
+  EXPECT_EQ(causes.operations, 4 * 3 + 3);
+  EXPECT_FALSE(causes.products || causes.convolutions);
+  EXPECT_EQ(causes.groups, (std::vector<int64_t>{6, 2}));
+  int64_t before = *promisedOutside(description, program, 1);
+  for (int i = 0; i < 2; ++i)
+    add(Kind::Send), add(Kind::Receive);
+  add(Kind::Call, "gemm");
+  add(Kind::Call, "conv_forward");
+  causes = outsideCauses(description, program, 1);
+  EXPECT_TRUE(causes.products && causes.convolutions);
+  EXPECT_EQ(causes.groups, (std::vector<int64_t>{6, 2, 2, 2}));
+  EXPECT_GT(*promisedOutside(description, program, 1), before);
+  description.target = "cpu";
+  EXPECT_FALSE(promisedOutside(description, program, 1));
 }

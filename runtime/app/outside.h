@@ -1,0 +1,21 @@
+// What NVIDIA's driver and libraries take of a GPU's memory beside a program's arena.
+#pragma once
+
+#include "runtime/program/description.h"
+
+namespace tessera::rt {
+
+/// What of a program makes them take memory, on one rank.
+struct OutsideCauses {
+  int64_t kernels = 0;    ///< different ones
+  int64_t operations = 0; ///< of a step, all microbatches: nodes of its CUDA graph
+  bool products = false, convolutions = false;
+  std::vector<int64_t> groups; ///< NCCL's communicators: the ranks of each
+};
+
+OutsideCauses outsideCauses(const Description &description, const Program &program, int64_t rank);
+
+/// The promise: bytes that the process takes of the GPU after its context is made, the arena apart. Nothing for programs of the CPU.
+std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank);
+
+} // namespace tessera::rt
