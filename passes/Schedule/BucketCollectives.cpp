@@ -181,9 +181,10 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     for (int node = 0; node < graph.size(); ++node)
       if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
           op && !op->hasAttr(dist::kOverStagesAttr) && movesBlocks(op)) {
-        bool isLate = graph.leadsNowhere(node) || leadsToVariables(graph, op),
-             isGather = op.getKind() == CollectiveKind::AllGather;
-        if (isLate ? isGather == gathers : !gathers && gathersStored(op))
+        // What is stored is gathered early even for an update alone, which must not write it before.
+        bool isStored = gathersStored(op), isGather = op.getKind() == CollectiveKind::AllGather;
+        bool isLate = !isStored && (graph.leadsNowhere(node) || leadsToVariables(graph, op));
+        if (isLate ? isGather == gathers : !gathers && isStored)
           candidates[node] = !isLate;
       }
     SmallVector<Bucket> open, full;

@@ -86,3 +86,22 @@ func.func @apart(%x: tensor<3xf32>, %y: tensor<4x3xf32>) -> (tensor<6xf32>, tens
   %r = dist.collective all_gather %y over <"d"=2> shape [4, 3] concat 1 : tensor<4x3xf32> -> tensor<4x6xf32>
   return %a, %b, %r : tensor<6xf32>, tensor<64xf32>, tensor<4x6xf32>
 }
+
+// Stored parameters that are gathered for their own updates: together, before either is written.
+// CHECK-LABEL: func.func @rewritten
+// CHECK: dist.pack %{{.*}}, %{{.*}} : tensor<3xf32>, tensor<32xf32>
+// CHECK: nn.assign @v
+// CHECK: nn.assign @w
+func.func @rewritten(%zy: tensor<6xf32>, %zx: tensor<64xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %d: tensor<2xf32>) {
+  %v = nn.read @v : tensor<3xf32>
+  %p = dist.collective all_gather %v over <"d"=2> shape [3] concat 0 : tensor<3xf32> -> tensor<6xf32>
+  %t = nn.update %p, %zy, %none, %s, %d {index = 1 : i64, kind = "sgd"} : (tensor<6xf32>, tensor<6xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<6xf32>
+  %a = dist.slice %t over <"d"=2> shape [6] split 0 : tensor<6xf32> -> tensor<3xf32>
+  nn.assign @v, %a : tensor<3xf32>
+  %w = nn.read @w : tensor<32xf32>
+  %q = dist.collective all_gather %w over <"d"=2> shape [32] concat 0 : tensor<32xf32> -> tensor<64xf32>
+  %u = nn.update %q, %zx, %none, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<64xf32>
+  %b = dist.slice %u over <"d"=2> shape [64] split 0 : tensor<64xf32> -> tensor<32xf32>
+  nn.assign @w, %b : tensor<32xf32>
+  return
+}
