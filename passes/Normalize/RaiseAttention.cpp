@@ -11,12 +11,19 @@ using namespace mlir;
 namespace tessera::normalize {
 namespace {
 
+/// Where keys are not seen, a number stands instead of the score.
+struct Condition {
+  Value value;
+  bool seen; ///< whether it holds where keys are seen, or where they are not
+  double low;
+};
+
 /// What lies between the first product and the softmax.
 struct Scores {
   nn::ContractOp product;
   double scale = 1;
   llvm::SmallVector<std::pair<Value, double>> masks;      // added, times the number
-  llvm::SmallVector<std::pair<Value, double>> conditions; // where false, the number instead of the score
+  llvm::SmallVector<Condition> conditions;
 };
 
 bool traceScores(Value value, llvm::ArrayRef<int64_t> shape, Scores &scores, int depth = 0) {
@@ -36,11 +43,12 @@ bool traceScores(Value value, llvm::ArrayRef<int64_t> shape, Scores &scores, int
   }
   // A mask inside of the scaling is scaled too.
   if (auto select = value.getDefiningOp<nn::SelectOp>()) {
-    std::optional<double> low = splatValue(select.getY());
+    bool seen = splatValue(select.getY()).has_value();
+    std::optional<double> low = splatValue(seen ? select.getY() : select.getX());
     if (!low || *low * scores.scale > -1e4)
       return false;
-    scores.conditions.push_back({select.getCondition(), *low * scores.scale});
-    return traceScores(select.getX(), shape, scores, depth + 1);
+    scores.conditions.push_back({select.getCondition(), seen, *low * scores.scale});
+    return traceScores(seen ? select.getX() : select.getY(), shape, scores, depth + 1);
   }
   return matchEither<nn::AddOp>(value, [&](Value a, Value mask) {
     Scores attempt = scores;
@@ -266,8 +274,8 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
       return full.back() == shape.back() &&
              (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
     };
-    auto entryFits = [&](const auto &entry) { return fits(entry.first); };
-    return llvm::all_of(scores.masks, entryFits) && llvm::all_of(scores.conditions, entryFits);
+    return llvm::all_of(scores.masks, [&](const auto &mask) { return fits(mask.first); }) &&
+           llvm::all_of(scores.conditions, [&](const Condition &condition) { return fits(condition.value); });
   }
 
   /// `mask` times `factor`. A choice between two numbers stays one, so that its meaning can still be seen.
@@ -291,9 +299,9 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     llvm::SmallVector<Value> masks;
     for (auto [mask, factor] : scores.masks)
       masks.push_back(scaled(rewriter, loc, mask, factor));
-    for (auto [condition, low] : scores.conditions) {
-      Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, low);
-      masks.push_back(nn::SelectOp::create(rewriter, loc, condition, zero, never));
+    for (const Condition &condition : scores.conditions) {
+      Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, condition.low);
+      masks.push_back(nn::SelectOp::create(rewriter, loc, condition.value, condition.seen ? zero : never, condition.seen ? never : zero));
     }
     Value sum;
     for (Value mask : masks) {

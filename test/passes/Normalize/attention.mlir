@@ -123,6 +123,23 @@ func.func @masked_then_scaled(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8xf32>
 
 // -----
 
+// Scores that are filled where a key is hidden: the condition is the other way round.
+// CHECK-LABEL: @filled
+// CHECK-NOT: nn.softmax
+// CHECK: %[[BIAS:.*]] = nn.select %arg3, %{{.*}}, %{{.*}} : (tensor<2x1x1x8xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x1x8xf32>
+// CHECK: %[[FIVE:.*]] = nn.reshape %[[BIAS]]
+// CHECK: nn.attention %{{.*}}, %{{.*}}, %{{.*}}, %[[FIVE]] {
+func.func @filled(%q: tensor<2x4x8x16xf32>, %k: tensor<2x4x16x8xf32>, %v: tensor<2x4x8x16xf32>, %hidden: tensor<2x1x1x8xi1>) -> tensor<2x4x8x16xf32> {
+  %s = nn.contract %q, %k {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x16xf32>, tensor<2x4x16x8xf32>) -> tensor<2x4x8x8xf32>
+  %low = nn.constant dense<-3.40282347E+38> : tensor<f32> : tensor<f32>
+  %masked = nn.select %hidden, %low, %s : (tensor<2x1x1x8xi1>, tensor<f32>, tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %p = nn.softmax %masked : (tensor<2x4x8x8xf32>) -> tensor<2x4x8x8xf32>
+  %o = nn.contract %p, %v {lhs_letters = "bhsi", rhs_letters = "bhio", out_letters = "bhso"} : (tensor<2x4x8x8xf32>, tensor<2x4x8x16xf32>) -> tensor<2x4x8x16xf32>
+  return %o : tensor<2x4x8x16xf32>
+}
+
+// -----
+
 // Slopes added where batch and heads are one dimension: they are a mask of each head all the same.
 // CHECK-LABEL: @slopes_on_merged_heads
 // CHECK-NOT: nn.softmax
