@@ -42,6 +42,8 @@ private:
 
 /// Whether every floating operand and result of `op` is f32: what most functions are for.
 bool isAllF32(mlir::Operation *op);
+/// Whether products and attention read `type`: f32, bf16 or f16.
+bool isProductType(mlir::Type type);
 /// Strides in elements of a contiguous row-major array.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
 /// The name of `type` in the program description, or "" when it has none.

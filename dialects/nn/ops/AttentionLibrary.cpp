@@ -5,12 +5,25 @@
 using namespace mlir;
 using namespace tessera::nn;
 
+/// The values beside the bias and the sums' logarithms, which have the type of q.
+static SmallVector<Value> typedAsQ(AttentionOp op) { return {op.getK(), op.getV(), op.getO()}; }
+static SmallVector<Value> typedAsQ(AttentionGradOp op) {
+  return {op.getK(), op.getV(), op.getO(), op.getDO(), op.getDq(), op.getDk(), op.getDv()};
+}
+
+/// Whether the library serves the types.
+template <class Op> static bool hasLibraryTypes(Op op) {
+  Type type = elementOf(op.getQ()), bias = op.getBias() ? elementOf(op.getBias()) : type;
+  return isProductType(type) && elementOf(op.getLse()).isF32() && (bias == type || bias.isF32()) &&
+         llvm::all_of(typedAsQ(op), [&](Value value) { return elementOf(value) == type; });
+}
+
 /// The attributes of both calls; none when the library does not serve the types.
 template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
   // Without a range the library aligns the first query with the first key.
   bool aligned = !op.getCausal() || !op.getRange().empty() || q[1] == k[1];
-  if (!isAllF32(op) || q[4] != v[3] || !aligned)
+  if (!hasLibraryTypes(op) || q[4] != v[3] || !aligned)
     return std::nullopt;
   CallAttrs attrs(op.getContext());
   attrs.set("batch", q[0]);
@@ -23,6 +36,10 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   attrs.setFlag("causal", op.getCausal());
   attrs.set("zigzag", int64_t(op.getZigzag()));
   attrs.setFlag("bias", bool(op.getBias()));
+  if (Type type = elementOf(op.getQ()); !type.isF32())
+    attrs.set("dtype", dtypeName(type));
+  if (op.getBias() && !elementOf(op.getBias()).isF32())
+    attrs.set("bias_dtype", dtypeName(elementOf(op.getBias())));
   attrs.set("q_strides", ArrayRef<int64_t>(rowMajorStrides(q)).drop_back());
   attrs.set("k_strides", ArrayRef<int64_t>(rowMajorStrides(k)).drop_back());
   attrs.set("v_strides", ArrayRef<int64_t>(rowMajorStrides(v)).drop_back());

@@ -63,6 +63,10 @@ static int64_t strideOf(StringRef word, ArrayRef<int64_t> strides, char c) {
 
 /// The call as far as it is the same for both; the operands' and the result's numbers in `buffers` are 0, 1 and `result`.
 static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int result, int threads) {
+  Type type = elementOf(p.a), resultType = elementOf(p.c);
+  if (!isProductType(type) || elementOf(p.b) != type || (resultType != type && !resultType.isF32()) ||
+      (p.bias && elementOf(p.bias) != resultType))
+    return std::nullopt;
   StringRef lhs = p.lhs, rhs = p.rhs, out = p.out;
   auto lhsStrides = rowMajorStrides(shapeOf(p.a)), rhsStrides = rowMajorStrides(shapeOf(p.b)),
        outStrides = rowMajorStrides(shapeOf(p.c));
@@ -114,6 +118,10 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
     attrs.setRows("batch", items);
   attrs.set("activation", p.activation);
   attrs.setFlag("bias", bool(p.bias));
+  if (!type.isF32())
+    attrs.set("dtype", dtypeName(type));
+  if (resultType != type)
+    attrs.set("c_dtype", dtypeName(resultType));
   const char *const names[] = {swapped ? "b_offset" : "a_offset", swapped ? "a_offset" : "b_offset", "c_offset"};
   for (auto [name, start] : llvm::zip(names, p.starts))
     if (start != 0)
@@ -130,8 +138,6 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
 }
 
 std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
-  if (!isAllF32(*this))
-    return std::nullopt;
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}, getActivation(), getBias()};
   for (const Factor &factor : getFactorRule().factors)
     product.letters.push_back({factor.name[0], factor.size});
@@ -139,8 +145,6 @@ std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
 }
 
 std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
-  if (!isAllF32(*this))
-    return std::nullopt;
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}};
   char panel = getLetter()[0];
   for (auto [word, value] : {std::pair(getLhsLetters(), getLhs()), {getRhsLetters(), getRhs()}})

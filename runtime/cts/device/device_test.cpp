@@ -6,6 +6,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/product_shape.h"
 #include "runtime/device/cuda/stream.h"
+#include "runtime/device/half.h"
 
 #include <algorithm>
 #include <array>
@@ -33,7 +34,8 @@ struct BufferSpec {
   enum Kind { Floats, Positive, Ids, Bytes } kind = Floats;
   int64_t count = 0;
   int64_t bound = 0; ///< Ids in [-1, bound)
-  int64_t bytes() const { return count * (kind == Ids ? 8 : kind == Bytes ? 1 : 4); }
+  Element type = Element::F32; ///< of Floats
+  int64_t bytes() const { return count * (kind == Ids ? 8 : kind == Bytes ? 1 : bytesOf(type)); }
 };
 BufferSpec floats(int64_t n) { return {BufferSpec::Floats, n}; }
 BufferSpec positive(int64_t n) { return {BufferSpec::Positive, n}; }
@@ -64,7 +66,7 @@ std::vector<char> contents(const BufferSpec &spec, unsigned seed) {
     else if (spec.kind == BufferSpec::Bytes)
       data[size_t(i)] = char(random());
     else
-      std::memcpy(&data[size_t(i) * 4], &value, 4);
+      writeElement(spec.type, data.data(), i, value);
   }
   return data;
 }
@@ -128,6 +130,32 @@ json gemm(int64_t m, int64_t n, int64_t k, bool transposed = false) {
 json with(json attrs, const json &more) {
   attrs.update(more);
   return attrs;
+}
+
+/// Those of `cases` that multiply, or attend, in bf16 and f16, to the same types and products also to f32.
+void addHalves(std::vector<Case> &all) {
+  std::vector<Case> more;
+  for (const Case &c : all)
+    for (Element type : {Element::BF16, Element::F16})
+      for (bool wide : {false, true}) {
+        bool product = c.function == "gemm";
+        if ((!product && (wide || !c.function.starts_with("attention_"))) || c.attrs.contains("dtype"))
+          continue;
+        Case half = c;
+        half.attrs["dtype"] = type == Element::BF16 ? "bf16" : "f16";
+        if (wide)
+          half.attrs["c_dtype"] = "f32";
+        bool biased = c.attrs.value("bias", false);
+        for (size_t i = 0; i < c.buffers.size(); ++i) {
+          // Attention keeps its bias and the logarithms of sums in f32.
+          size_t output = 3 + biased;
+          bool isWide = product ? i >= 2 && wide : (biased && i == 3) || i == output + 1;
+          if (c.buffers[i].kind == BufferSpec::Floats && !isWide)
+            half.buffers[i].type = type;
+        }
+        more.push_back(half);
+      }
+  all.insert(all.end(), more.begin(), more.end());
 }
 
 /// The three functions of a convolution; `counts`: elements of the input, the weights and the output.
@@ -210,6 +238,7 @@ std::vector<Case> cases() {
     all.push_back({"attention_forward", attrs, attentionBuffers(s, s, group, d, false, false), {s, s, query, 34}});
     all.push_back({"attention_backward", attrs, attentionBuffers(s, s, group, d, false, true), {s, s, query, 34}, 2e-5});
   }
+  addHalves(all);
   // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
   addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
   addConvolutions(all, {{"batch", 2}, {"in_channels", 4}, {"out_channels", 6}, {"groups", 2}, {"in", {10, 8}}, {"out", {4, 3}}, {"kernel", {3, 2}}, {"strides", {2, 3}}, {"dilations", {2, 1}}, {"pads", {1, 0}}},
@@ -234,12 +263,13 @@ void expectEqual(const Case &c, const std::vector<std::vector<char>> &got, const
       continue;
     }
     for (int64_t i = 0; i < c.buffers[b].count; ++i) {
-      float x, y;
-      std::memcpy(&x, &got[b][size_t(i) * 4], 4);
-      std::memcpy(&y, &wanted[b][size_t(i) * 4], 4);
+      Element type = c.buffers[b].type;
+      float x = readElement(type, got[b].data(), i), y = readElement(type, wanted[b].data(), i);
       if (x == y || (std::isnan(x) && std::isnan(y)))
         continue;
-      ASSERT_NEAR(x, y, c.tolerance * std::max(1.0f, std::fabs(y))) << "buffer " << b << " at " << i;
+      // What is rounded may come to lie on either side.
+      double rounding = type == Element::F32 ? 0 : type == Element::BF16 ? 0x1p-7 : 0x1p-10;
+      ASSERT_NEAR(x, y, (c.tolerance + rounding) * std::max(1.0f, std::fabs(y))) << "buffer " << b << " at " << i;
     }
   }
 }
@@ -271,11 +301,38 @@ TEST(Library, EveryFunctionIsTried) {
     EXPECT_EQ(tried.count(name), 1u) << name;
 }
 
+/// How many products the checking cuBLASLt has done by its heuristics' first guess, the slow one; null with the real one.
+int (*slowProductsOfChecking())() {
+  return reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), "tsr_check_slow_products"));
+}
+
+TEST(Products, OfHalvesAreCuBLASLts) {
+  ASSERT_TRUE(gpu()->blas());
+  auto slowProducts = slowProductsOfChecking();
+  if (!slowProducts)
+    GTEST_SKIP() << "only with the checking library";
+  for (const char *result : {"bf16", "f32"}) {
+    int64_t resultBytes = std::string(result) == "f32" ? 4 : 2;
+    Case c{"gemm", with(gemm(30, 20, 10), {{"dtype", "bf16"}, {"c_dtype", result}, {"bias", true}, {"activation", "relu"}}),
+           {bytes(600), bytes(400), bytes(600 * resultBytes), bytes(20 * resultBytes), bytes(workspaceBytes)}};
+    int before = slowProducts();
+    runOn(*gpu(), c);
+    EXPECT_EQ(slowProducts() - before, 1) << result;
+  }
+  // Terms one after the other would round each.
+  json sum = with(gemm(5, 6, 4), {{"a", {1, 5}}, {"batch", {{3, 40, 24, 0}}}, {"dtype", "f16"}});
+  int before = slowProducts();
+  runOn(*gpu(), {"gemm", sum, {bytes(200), bytes(144), bytes(60), bytes(workspaceBytes)}});
+  EXPECT_EQ(slowProducts() - before, 0);
+  runOn(*gpu(), {"gemm", with(sum, {{"c_dtype", "f32"}}), {bytes(200), bytes(144), bytes(120), bytes(workspaceBytes)}});
+  EXPECT_EQ(slowProducts() - before, 3);
+}
+
 TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {
   std::string folder = testing::TempDir() + "tessera-tuned-" + std::to_string(::getpid());
   Case c{"gemm", gemm(30, 20, 10), {floats(300), floats(200), floats(600), bytes(workspaceBytes)}};
   ASSERT_TRUE(gpu()->blas());
-  auto slowProducts = reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), "tsr_check_slow_products"));
+  auto slowProducts = slowProductsOfChecking();
   if (!slowProducts)
     GTEST_SKIP() << "only with the checking library";
   /// How often the heuristics' first guess, the slow one, is taken.

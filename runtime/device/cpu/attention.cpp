@@ -16,9 +16,9 @@ constexpr int64_t forwardRows = 7 * attentionRows;
 /// Arguments of one strided operand: its buffer and offset.
 struct Operand {
   int argument = -1;
-  int64_t offset = 0;
-  float *at(const CallContext &context) const {
-    return argument < 0 ? nullptr : static_cast<float *>(context.args[argument]) + offset;
+  int64_t offset = 0; // bytes
+  void *at(const CallContext &context) const {
+    return argument < 0 ? nullptr : static_cast<char *>(context.args[argument]) + offset;
   }
 };
 
@@ -36,6 +36,8 @@ public:
     shape.zigzag = parser.size("zigzag", 0);
     if (shape.zigzag > 0 && (shape.s != shape.t || shape.s % 2 != 0 || !checkedProduct(std::array{shape.zigzag, shape.s})))
       parser.fail("attribute 'zigzag' takes as many queries as keys, an even number");
+    shape.type = parser.element("dtype", Element::F32);
+    shape.biasType = parser.element("bias_dtype", Element::F32);
     queryShape = {shape.batch, shape.s, shape.kvHeads, shape.group, shape.d};
     keyShape = {shape.batch, shape.t, shape.kvHeads, shape.d};
     if (shape.d < 1)
@@ -53,7 +55,9 @@ public:
     const int64_t offset = parser.size((offsetFrom + "_offset").c_str(), 0);
     std::vector<int64_t> all = given;
     all.push_back(1);
-    return {parser.box(name, N == 4 ? std::span<const int64_t>(queryShape) : keyShape, all, offset), offset};
+    const int64_t bytes = bytesOf(shape.type);
+    return {parser.box(name, N == 4 ? std::span<const int64_t>(queryShape) : keyShape, all, offset, bytes),
+            offset * bytes};
   }
 
   Operand bias() {
@@ -62,7 +66,7 @@ public:
     const std::vector<int64_t> given = parser.sizes("bias_strides", 5);
     std::copy(given.begin(), given.end(), shape.bias);
     const std::array extents = {shape.batch, shape.kvHeads, shape.group, shape.s, shape.t};
-    return {parser.box("bias", extents, given, 0), 0};
+    return {parser.box("bias", extents, given, 0, bytesOf(shape.biasType)), 0};
   }
 
   int lse() {

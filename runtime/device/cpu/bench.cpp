@@ -44,9 +44,9 @@ void run(benchmark::State &state, const char *function, json attrs, std::vector<
   state.counters[rate] = Counter(work, Counter::kIsIterationInvariantRate);
 }
 
-void gemm(benchmark::State &state) {
+void gemm(benchmark::State &state, const char *type, const char *resultType) {
   const int64_t m = state.range(0), n = state.range(1), k = state.range(2), layout = state.range(3);
-  json attrs = {{"m", m}, {"n", n}, {"k", k}, {"c", {n, 1}}};
+  json attrs = {{"m", m}, {"n", n}, {"k", k}, {"c", {n, 1}}, {"dtype", type}, {"c_dtype", resultType}};
   attrs["a"] = layout & 1 ? json{1, m} : json{k, 1};
   attrs["b"] = layout & 2 ? json{1, k} : json{n, 1};
   run(state, "gemm", attrs, {m * k, k * n, m * n}, gemmWorkspaceBytes(m, n, k, 1, 1), {}, "flop/s", 2.0 * m * n * k);
@@ -130,10 +130,20 @@ void scatterAdd(benchmark::State &state) {
 } // namespace
 
 // Layouts: 1 transposes A, 2 transposes B.
-BENCHMARK(gemm)->ArgsProduct({{1024}, {1024}, {1024}, {0, 1, 2, 3}})->Unit(benchmark::kMillisecond);
-BENCHMARK(gemm)->ArgsProduct({{512}, {3072}, {768}, {0, 1, 2}})->Unit(benchmark::kMillisecond);
-BENCHMARK(gemm)->ArgsProduct({{512}, {768}, {3072}, {0, 1, 2}})->Unit(benchmark::kMillisecond);
-BENCHMARK(gemm)->Args({64, 64, 64, 0})->Args({1, 3072, 768, 0})->Args({1, 3072, 768, 2});
+static void productSizes(benchmark::internal::Benchmark *benchmark) {
+  for (int64_t layout : {0, 1, 2, 3})
+    benchmark->Args({1024, 1024, 1024, layout});
+  for (int64_t layout : {0, 1, 2})
+    benchmark->Args({512, 3072, 768, layout})->Args({512, 768, 3072, layout});
+  benchmark->Args({64, 64, 64, 0})
+      ->Args({1, 3072, 768, 0})
+      ->Args({1, 3072, 768, 2})
+      ->Unit(benchmark::kMicrosecond);
+}
+BENCHMARK_CAPTURE(gemm, f32, "f32", "f32")->Apply(productSizes);
+BENCHMARK_CAPTURE(gemm, bf16, "bf16", "bf16")->Apply(productSizes);
+BENCHMARK_CAPTURE(gemm, bf16_f32, "bf16", "f32")->Apply(productSizes);
+BENCHMARK_CAPTURE(gemm, f16, "f16", "f16")->Apply(productSizes);
 BENCHMARK(attention)->ArgsProduct({{128, 256, 1024}, {64}, {0, 1}})->Unit(benchmark::kMillisecond);
 BENCHMARK(attention)->ArgsProduct({{256}, {32, 128}, {0, 1}})->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(conv, forward, "conv_forward")->Args({64, 56, 3})->Args({256, 14, 3})->Args({256, 14, 1});

@@ -107,6 +107,10 @@ DType CallParser::elementType() const {
   return *type;
 }
 
+Element CallParser::element(const char *name, Element standard) const {
+  return has(name) ? Element(choice(name, {"f32", "bf16", "f16"}, false)) : standard;
+}
+
 uint64_t CallParser::valueBits() const {
   const double value = number("value", 0);
   const DType type = elementType();

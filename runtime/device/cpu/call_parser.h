@@ -5,6 +5,7 @@
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
 #include "runtime/device/cpu/library.h"
+#include "runtime/device/element.h"
 
 #include <nlohmann/json.hpp>
 
@@ -41,6 +42,8 @@ public:
   /// Attribute `dtype`, f32 by default, and the bytes of its elements.
   DType elementType() const;
   int64_t elementBytes() const { return dtypeBytes(elementType()); }
+  /// A floating element type.
+  Element element(const char *name, Element standard) const;
   /// Attribute `value`, 0 by default, as the bits of an element; integers take the low bytes.
   uint64_t valueBits() const;
   const nlohmann::json &attribute(const char *name) const;

@@ -80,6 +80,10 @@ LibraryCall prepareGemm(CallParser &parser) {
   p.accumulate = parser.flag("accumulate");
   p.bias = parser.flag("bias");
   p.residual = parser.flag("residual");
+  p.type = parser.element("dtype", Element::F32);
+  p.resultType = parser.element("c_dtype", p.type);
+  if (p.resultType != p.type && p.resultType != Element::F32)
+    parser.fail("attribute 'c_dtype' is neither f32 nor the type of A and B");
   p.activation = Activation(parser.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
   const int64_t offsetA = parser.size("a_offset", 0), offsetB = parser.size("b_offset", 0);
   const int64_t offsetC = parser.size("c_offset", 0);
@@ -103,11 +107,12 @@ LibraryCall prepareGemm(CallParser &parser) {
         (d.c == 0 ? p.summed : p.batch).push_back(d);
     }
   }
-  const int a = parser.box("A", shapes[0], strides[0], offsetA);
-  const int b = parser.box("B", shapes[1], strides[1], offsetB);
-  const int c = parser.box("C", shapes[2], strides[2], offsetC);
-  const int bias = parser.bufferIf(p.bias, "bias", p.n);
-  const int residual = p.residual ? parser.box("residual", shapes[2], strides[2], offsetC) : -1;
+  const int64_t bytes = bytesOf(p.type), resultBytes = bytesOf(p.resultType);
+  const int a = parser.box("A", shapes[0], strides[0], offsetA, bytes);
+  const int b = parser.box("B", shapes[1], strides[1], offsetB, bytes);
+  const int c = parser.box("C", shapes[2], strides[2], offsetC, resultBytes);
+  const int bias = p.bias ? parser.buffer("bias", p.n, resultBytes) : -1;
+  const int residual = p.residual ? parser.box("residual", shapes[2], strides[2], offsetC, resultBytes) : -1;
 
   if (p.terms() == 0)
     p.k = 0;
@@ -128,12 +133,13 @@ LibraryCall prepareGemm(CallParser &parser) {
   const int workspace = parser.workspace(needed);
   parser.finish();
 
-  return [=, run = std::move(run)](const CallContext &context) {
-    const auto at = [&](int argument, int64_t offset) {
-      return argument < 0 ? nullptr : static_cast<float *>(context.args[argument]) + offset;
+  return [=, type = p.type, resultType = p.resultType, run = std::move(run)](const CallContext &context) {
+    const auto operand = [&](int argument, Element type, int64_t offset) -> void * {
+      return argument < 0 ? nullptr : at(context.args[argument], type, offset);
     };
-    const float *left = at(a, offsetA), *right = at(b, offsetB);
-    run({swapped ? right : left, swapped ? left : right, at(bias, 0), at(residual, offsetC), at(c, offsetC),
+    const void *left = operand(a, type, offsetA), *right = operand(b, type, offsetB);
+    run({swapped ? right : left, swapped ? left : right, operand(bias, resultType, 0),
+         operand(residual, resultType, offsetC), operand(c, resultType, offsetC),
          static_cast<char *>(workspace < 0 ? nullptr : context.args[workspace])},
         context.pool);
   };

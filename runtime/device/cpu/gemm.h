@@ -21,6 +21,7 @@ struct Product {
   std::vector<BatchDim> batch, summed;
   bool accumulate, bias, residual;
   Activation activation;
+  Element type, resultType; ///< of A and B; of C, bias and residual
 
   int64_t items() const;
   int64_t terms() const;
@@ -28,24 +29,33 @@ struct Product {
 
 /// The buffers of one call, offsets applied.
 struct ProductArgs {
-  const float *a, *b, *bias, *residual;
-  float *c;
+  const void *a, *b, *bias, *residual;
+  void *c;
   char *workspace;
 };
+
+/// Element `offset` of `data`.
+inline const void *at(const void *data, Element type, int64_t offset) {
+  return static_cast<const char *>(data) + offset * bytesOf(type);
+}
+inline void *at(void *data, Element type, int64_t offset) {
+  return static_cast<char *>(data) + offset * bytesOf(type);
+}
 
 /// Offsets (in A, B, C) of position `index` of `dims`.
 std::array<int64_t, 3> batchOffsets(const std::vector<BatchDim> &dims, int64_t index);
 
 using ProductFn = std::function<void(const ProductArgs &, Pool &)>;
 
-/// The library's own kernels: any strides. Needs ownProductBytes(threads).
+/// The library's own kernels: any strides and types. Needs ownProductBytes(threads).
 ProductFn prepareOwnProduct(const Product &product);
 
-/// The library's own kernels, for products large enough that all threads share the packing. Empty for others.
-/// `workspaceBytes` is set to what it needs, at most sharedProductBytes.
+/// The library's own kernels, for products large enough that all threads share the packing. Empty for others,
+/// and for results that are not f32, which the sum is held in. `workspaceBytes` is set to what it needs, at
+/// most sharedProductBytes.
 ProductFn prepareSharedProduct(const Product &product, int threads, int64_t &workspaceBytes);
 
-/// oneDNN, one-thread calls on blocks of C. Empty when it has no fast kernel for the layouts.
+/// oneDNN, one-thread calls on blocks of C. Empty when it has no fast kernel for the layouts and types.
 /// `workspaceBytes` is set to what it needs for `threads`.
 ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &workspaceBytes);
 

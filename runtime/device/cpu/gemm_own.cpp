@@ -12,15 +12,45 @@ struct Block {
   int64_t row, rows, column, columns;
 };
 
+/// A row of a block of C, or what lies like it: n elements of `type`, `stride` apart.
+void readRow(const Kernels &kernel, Element type, const void *from, int64_t stride, int64_t n, float *to) {
+  uint16_t gathered[blockColumns];
+  if (stride != 1 && type == Element::F32) {
+    for (int64_t j = 0; j < n; ++j)
+      to[j] = static_cast<const float *>(from)[j * stride];
+    return;
+  }
+  if (stride != 1) {
+    for (int64_t j = 0; j < n; ++j)
+      gathered[j] = static_cast<const uint16_t *>(from)[j * stride];
+    from = gathered;
+  }
+  kernel.widen(type, from, to, n);
+}
+
+void writeRow(const Kernels &kernel, Element type, const float *from, void *to, int64_t stride, int64_t n) {
+  if (stride == 1)
+    return kernel.narrow(type, from, to, n);
+  if (type == Element::F32) {
+    for (int64_t j = 0; j < n; ++j)
+      static_cast<float *>(to)[j * stride] = from[j];
+    return;
+  }
+  uint16_t rounded[blockColumns];
+  kernel.narrow(type, from, rounded, n);
+  for (int64_t j = 0; j < n; ++j)
+    static_cast<uint16_t *>(to)[j * stride] = rounded[j];
+}
+
 /// One block of C of one batch item.
 void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &args, const Block &block,
                   std::array<int64_t, 3> offsets, float *area) {
   float *packedA = area, *packedB = packedA + blockRows * blockDepth,
         *held = packedB + blockDepth * blockColumns;
-  float *c = args.c + offsets[2] + block.row * p.c[0] + block.column * p.c[1];
-  // Where C is not by rows, or still holds the residual, the block is computed aside.
-  const bool aside = p.c[1] != 1 || p.residual;
-  float *target = aside ? held : c;
+  const int64_t first = offsets[2] + block.row * p.c[0] + block.column * p.c[1];
+  // Where C is not f32 by rows, or still holds the residual, the block is computed aside.
+  const bool aside = p.c[1] != 1 || p.residual || p.resultType != Element::F32;
+  float *target = aside ? held : static_cast<float *>(args.c) + first;
   const int64_t ld = aside ? block.columns : p.c[0];
   const int64_t terms = p.terms();
 
@@ -29,37 +59,43 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
     for (int64_t i = 0; i < block.rows; ++i)
       std::fill_n(target + i * ld, block.columns, 0.0f);
   for (int64_t term = 0; term < terms; ++term) {
-    const auto at = batchOffsets(p.summed, term);
-    const float *a = args.a + offsets[0] + at[0] + block.row * p.a[0];
-    const float *b = args.b + offsets[1] + at[1] + block.column * p.b[1];
+    const auto from = batchOffsets(p.summed, term);
+    const int64_t a = offsets[0] + from[0] + block.row * p.a[0],
+                  b = offsets[1] + from[1] + block.column * p.b[1];
     for (int64_t l = 0; l < p.k; l += blockDepth) {
       const int64_t depth = std::min(blockDepth, p.k - l);
-      kernel.packPanels(depth, block.columns, {b + l * p.b[0], p.b[0], p.b[1]}, packedB);
+      kernel.packPanels(depth, block.columns, {at(args.b, p.type, b + l * p.b[0]), p.b[0], p.b[1], p.type},
+                        packedB);
       for (int64_t i = 0; i < block.rows; i += blockRows) {
         const int64_t rows = std::min(blockRows, block.rows - i);
-        const Strided packed =
-            kernel.packBlock(rows, depth, {a + i * p.a[0] + l * p.a[1], p.a[0], p.a[1]}, packedA);
+        const void *source = at(args.a, p.type, a + i * p.a[0] + l * p.a[1]);
+        const Strided packed = kernel.packBlock(rows, depth, {source, p.a[0], p.a[1], p.type}, packedA);
         kernel.product(rows, block.columns, depth, packed, packedB, depth, target + i * ld, ld, accumulate);
       }
       accumulate = true;
     }
   }
-  const float *bias = p.bias ? args.bias + block.column : nullptr;
-  if (!aside) {
-    if (bias || p.activation != Activation::None)
-      kernel.finish(block.rows, block.columns, c, ld, bias, nullptr, p.activation);
-    return;
-  }
-  if (p.accumulate)
-    for (int64_t i = 0; i < block.rows; ++i)
+  float bias[blockColumns], row[blockColumns];
+  if (p.bias)
+    kernel.widen(p.resultType, at(args.bias, p.resultType, block.column), bias, block.columns);
+  if (aside && p.accumulate)
+    for (int64_t i = 0; i < block.rows; ++i) {
+      readRow(kernel, p.resultType, at(args.c, p.resultType, first + i * p.c[0]), p.c[1], block.columns, row);
       for (int64_t j = 0; j < block.columns; ++j)
-        held[i * ld + j] += c[i * p.c[0] + j * p.c[1]];
-  kernel.finish(block.rows, block.columns, held, ld, bias, nullptr, p.activation);
-  for (int64_t i = 0; i < block.rows; ++i)
-    for (int64_t j = 0; j < block.columns; ++j) {
-      float *element = c + i * p.c[0] + j * p.c[1];
-      *element = held[i * ld + j] + (p.residual ? args.residual[element - args.c] : 0.0f);
+        held[i * ld + j] += row[j];
     }
+  if (p.bias || p.activation != Activation::None)
+    kernel.finish(block.rows, block.columns, target, ld, p.bias ? bias : nullptr, nullptr, p.activation);
+  for (int64_t i = 0; aside && i < block.rows; ++i) {
+    float *finished = held + i * ld;
+    const int64_t place = first + i * p.c[0];
+    if (p.residual) {
+      readRow(kernel, p.resultType, at(args.residual, p.resultType, place), p.c[1], block.columns, row);
+      for (int64_t j = 0; j < block.columns; ++j)
+        finished[j] += row[j];
+    }
+    writeRow(kernel, p.resultType, finished, at(args.c, p.resultType, place), p.c[1], block.columns);
+  }
 }
 } // namespace
 

@@ -102,17 +102,18 @@ void pack(const Passes &all, const Pass &pass, const ProductArgs &args, int64_t 
   const int64_t row = task * packRowsUnit, column = (task - all.rowPacks) * columnsUnit;
   if (ofA ? row >= pass.rows : column >= pass.columns)
     return;
-  for (int64_t at = 0; at < pass.depth; at += all.panelDepth) {
-    const int64_t depth = std::min(all.panelDepth, pass.depth - at), k = pass.at + at;
+  for (int64_t begin = 0; begin < pass.depth; begin += all.panelDepth) {
+    const int64_t depth = std::min(all.panelDepth, pass.depth - begin), k = pass.at + begin;
     if (ofA)
       kernel.packRows(std::min(packRowsUnit, pass.rows - row), depth,
-                      {args.a + pass.offsets[0] + (pass.row + row) * p.a[0] + k * p.a[1], p.a[0], p.a[1]},
-                      pass.a + at * all.rows + row * depth);
+                      {at(args.a, p.type, pass.offsets[0] + (pass.row + row) * p.a[0] + k * p.a[1]), p.a[0],
+                       p.a[1], p.type},
+                      pass.a + begin * all.rows + row * depth);
     else
-      kernel.packPanels(
-          depth, std::min(columnsUnit, pass.columns - column),
-          {args.b + pass.offsets[1] + k * p.b[0] + (pass.column + column) * p.b[1], p.b[0], p.b[1]},
-          pass.b + at * all.columns + column * depth);
+      kernel.packPanels(depth, std::min(columnsUnit, pass.columns - column),
+                        {at(args.b, p.type, pass.offsets[1] + k * p.b[0] + (pass.column + column) * p.b[1]),
+                         p.b[0], p.b[1], p.type},
+                        pass.b + begin * all.columns + column * depth);
   }
 }
 
@@ -124,17 +125,20 @@ void multiply(const Passes &all, const Pass &pass, const ProductArgs &args, bool
     return;
   const int64_t rows = std::min(all.rowsOfBlock, pass.rows - row),
                 columns = std::min(columnsUnit, pass.columns - column);
-  float *c = args.c + pass.offsets[2] + (pass.row + row) * p.c[0] + pass.column + column;
+  const int64_t first = pass.offsets[2] + (pass.row + row) * p.c[0] + pass.column + column;
+  float *c = static_cast<float *>(args.c) + first;
   for (int64_t at = 0; at < pass.depth; at += all.panelDepth) {
     const int64_t depth = std::min(all.panelDepth, pass.depth - at);
     kernel.productPanels(rows, columns, depth, pass.a + at * all.rows + row * depth,
                          pass.b + at * all.columns + column * depth, c, p.c[0],
                          accumulate || !pass.first || at > 0);
   }
-  const float *residual = p.residual && args.residual != args.c ? args.residual : nullptr;
+  const float *residual =
+      p.residual && args.residual != args.c ? static_cast<const float *>(args.residual) : nullptr;
   if (pass.last && (p.bias || residual || p.activation != Activation::None))
-    kernel.finish(rows, columns, c, p.c[0], p.bias ? args.bias + pass.column + column : nullptr,
-                  residual ? residual + (c - args.c) : nullptr, p.activation);
+    kernel.finish(rows, columns, c, p.c[0],
+                  p.bias ? static_cast<const float *>(args.bias) + pass.column + column : nullptr,
+                  residual ? residual + first : nullptr, p.activation);
 }
 
 /// Returns when `counter` has reached `count`. What is waited for is under way, so it takes no longer than
@@ -149,7 +153,7 @@ void await(const std::atomic<int64_t> &counter, int64_t count) {
 } // namespace
 
 ProductFn prepareSharedProduct(const Product &p, int threads, int64_t &workspaceBytes) {
-  if (!sharesPacks(p.m, p.n, p.k) || p.c[1] != 1 ||
+  if (!sharesPacks(p.m, p.n, p.k) || p.c[1] != 1 || p.resultType != Element::F32 ||
       (p.residual && (p.activation != Activation::None || p.accumulate)))
     return {};
   const Passes all(p, threads);

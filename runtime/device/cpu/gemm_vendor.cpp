@@ -45,8 +45,15 @@ struct VendorProduct {
   void runBlock(const ProductArgs &args, int64_t item, int64_t row, int64_t column, int worker);
 };
 
-dnnl::memory::desc matrix(int64_t rows, int64_t columns, std::array<int64_t, 2> strides) {
-  return {{rows, columns}, dnnl::memory::data_type::f32, {strides[0], strides[1]}};
+dnnl::memory::desc matrix(int64_t rows, int64_t columns, std::array<int64_t, 2> strides, Element type) {
+  using Type = dnnl::memory::data_type;
+  return {{rows, columns}, type == Element::BF16 ? Type::bf16 : Type::f32, {strides[0], strides[1]}};
+}
+
+/// Whether the machine multiplies bf16: what oneDNN does without is slower than our own product.
+bool hasFastBF16() {
+  const auto wanted = unsigned(dnnl::cpu_isa::avx512_core_bf16);
+  return (unsigned(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
 }
 
 dnnl::algorithm algorithmOf(Activation activation) {
@@ -66,9 +73,10 @@ dnnl::algorithm algorithmOf(Activation activation) {
 }
 
 void VendorProduct::create(const Variant &variant, int threads) {
-  const dnnl::memory::desc a = matrix(variant.rows, p.k, p.a), b = matrix(p.k, variant.columns, p.b);
-  const dnnl::memory::desc c = matrix(variant.rows, variant.columns, p.c);
-  const dnnl::memory::desc bias = matrix(1, variant.columns, {variant.columns, 1});
+  const dnnl::memory::desc a = matrix(variant.rows, p.k, p.a, p.type),
+                           b = matrix(p.k, variant.columns, p.b, p.type);
+  const dnnl::memory::desc c = matrix(variant.rows, variant.columns, p.c, p.resultType);
+  const dnnl::memory::desc bias = matrix(1, variant.columns, {variant.columns, 1}, p.resultType);
   const bool addBias = p.bias && variant.last;
   dnnl::post_ops after;
   if (variant.accumulate)
@@ -102,40 +110,45 @@ void VendorProduct::create(const Variant &variant, int threads) {
   primitives.emplace(variant, Primitive{std::move(description), std::move(primitive), std::move(workers)});
 }
 
-/// Whether every primitive is one that is meant to be fast.
+/// Whether every primitive is one that is meant to be fast, and has the workspace that programs reserve.
 bool VendorProduct::usable() const {
   for (const auto &[variant, primitive] : primitives) {
     const std::string_view name = primitive.description.impl_info_str();
     if (name.find("ref") != name.npos)
       return false;
+    // Every kernel of bf16 packs B.
+    if (p.type == Element::BF16)
+      continue;
     // Rows of B a multiple of 4 KiB apart all fall into one set of the first cache. oneDNN packs such a B for
     // powers of two; without, it runs at a third of the speed of a packed product.
     if (p.b[1] == 1 && p.b[0] % 1024 == 0 && variant.rows >= 32 &&
         int64_t(primitive.description.scratchpad_desc().get_size()) < 64 * 1024)
       return false;
   }
-  return true;
+  return p.type == Element::F32 || areaSize <= vendorProductBytes;
 }
 
 void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row, int64_t column, int worker) {
   const int64_t rows = std::min(blockRows, p.m - row), columns = std::min(blockColumns, p.n - column);
   const auto offsets = batchOffsets(p.batch, item);
-  float *c = args.c + offsets[2] + row * p.c[0] + column;
+  const int64_t first = offsets[2] + row * p.c[0] + column;
+  void *c = at(args.c, p.resultType, first);
   if (p.residual && args.residual != args.c)
     for (int64_t i = 0; i < rows; ++i)
-      std::memcpy(c + i * p.c[0], args.residual + (c - args.c) + i * p.c[0], columns * sizeof(float));
+      std::memcpy(at(c, p.resultType, i * p.c[0]), at(args.residual, p.resultType, first + i * p.c[0]),
+                  columns * bytesOf(p.resultType));
   const int64_t terms = p.terms();
   for (int64_t term = 0; term < terms; ++term) {
     Primitive &chosen =
         primitives.find({rows, columns, p.accumulate || p.residual || term > 0, term == terms - 1})->second;
     Bound &bound = chosen.workers[worker];
-    const auto at = batchOffsets(p.summed, term);
-    bound.a.set_data_handle(const_cast<float *>(args.a) + offsets[0] + at[0] + row * p.a[0]);
-    bound.b.set_data_handle(const_cast<float *>(args.b) + offsets[1] + at[1] + column * p.b[1]);
+    const auto from = batchOffsets(p.summed, term);
+    bound.a.set_data_handle(const_cast<void *>(at(args.a, p.type, offsets[0] + from[0] + row * p.a[0])));
+    bound.b.set_data_handle(const_cast<void *>(at(args.b, p.type, offsets[1] + from[1] + column * p.b[1])));
     bound.c.set_data_handle(c);
     bound.scratch.set_data_handle(args.workspace + worker * areaSize);
     if (bound.bias)
-      bound.bias.set_data_handle(const_cast<float *>(args.bias) + column);
+      bound.bias.set_data_handle(const_cast<void *>(at(args.bias, p.resultType, column)));
     dnnl::error::wrap_c_api(dnnl_primitive_execute(chosen.primitive.get(), streams[worker].get(),
                                                    int(bound.args.size()), bound.args.data()),
                             "could not execute a matrix product");
@@ -157,7 +170,7 @@ bool dense(int64_t rows, int64_t columns, std::array<int64_t, 2> &strides) {
 void chooseBlocks(VendorProduct &v) {
   const Product &p = v.p;
   constexpr int64_t wantedTasks = 16, leastWork = int64_t(1) << 19, leastRows = 48, leastColumns = 128;
-  const bool packsA = p.a[1] != 1, packsB = p.b[1] != 1 || p.b[0] % 1024 == 0;
+  const bool packsA = p.a[1] != 1, packsB = p.b[1] != 1 || p.b[0] % 1024 == 0 || p.type == Element::BF16;
   const auto cut = [&](int64_t extent, int64_t least, int64_t multiple, int64_t otherWork, int64_t tasks) {
     const int64_t parts = std::max<int64_t>(1, (wantedTasks + tasks - 1) / tasks);
     least = std::max(least, leastWork / std::max<int64_t>(1, otherWork));
@@ -191,6 +204,10 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
     return {};
   // A residual is what C starts from, which an activation would include.
   if (p.residual && (p.activation != Activation::None || p.accumulate))
+    return {};
+  // A sum in several calls is rounded by each.
+  if (p.type != Element::F32 &&
+      (p.type != Element::BF16 || !hasFastBF16() || (p.resultType != Element::F32 && p.terms() > 1)))
     return {};
   useOneVendorThread();
   chooseBlocks(*v);

@@ -3,7 +3,9 @@
 // primitives created, so that a step parses, creates and allocates nothing.
 //
 // Conventions
-//  - Everything is f32 unless said otherwise. Arrays are contiguous and row-major unless strides are given.
+//  - Everything is f32 unless said otherwise, and so is arithmetic: bf16 and f16 are widened when they are
+//  read and rounded when they are
+//    written. Arrays are contiguous and row-major unless strides are given.
 //    Strides, offsets and counts are in elements.
 //  - Attributes are JSON numbers, booleans, strings or lists. `name=x` is optional with default x. `dtype` is
 //    a name of the program description.
@@ -22,7 +24,8 @@
 //   attrs:   m, n, k, a=[m stride, k stride], b=[k stride, n stride], c=[m stride, n stride],
 //            batch=[[size, sa, sb, sc]...] (default none), accumulate=false, bias=false, residual=false,
 //            activation="none" | "gelu_tanh" | "gelu_erf" | "relu" | "silu", a_offset=0, b_offset=0,
-//            c_offset=0
+//            c_offset=0, dtype="f32" | "bf16" | "f16" (of A and B), c_dtype=dtype | "f32" (of C, bias and
+//            residual)
 //   C = activation(A B + (accumulate ? C : 0) + bias[n]) + residual for every batch item. The residual has
 //   C's strides and offset and may be C's buffer (in place). A batch dimension with sc = 0 is summed over
 //   (then C's other strides still address each element once). k = 0 gives A B = 0.
@@ -30,12 +33,14 @@
 //   buffers: q, k, v, [bias], o, lse, workspace (attentionForwardWorkspaceBytes)
 //   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false, zigzag=0,
 //            q_strides=[b,s,m,g], k_strides=[b,t,m], v_strides=[b,t,m], o_strides=[b,s,m,g],
-//            bias_strides=[b,m,g,s,t], q_offset=0, k_offset=0, v_offset=0, o_offset=0
+//            bias_strides=[b,m,g,s,t], q_offset=0, k_offset=0, v_offset=0, o_offset=0,
+//            dtype="f32" | "bf16" | "f16" (of q, k, v, o and their gradients), bias_dtype="f32"
 //   scalars: [valid_s, valid_t, start_s, start_t]
 //   q, o: [b,s,m,g,d], k, v: [b,t,m,d], by strides; the stride along d is 1. lse [b,s,m,g] is contiguous: the
 //   log of the sum of exp(scale q.k + bias). Broadcast dimensions of the bias have stride 0. causal: query i
-//   sees key j when start_s + i >= start_t + j; with zigzag = n rows stand where runtime/device/attention_order.h says. A row that sees no key (or only bias -inf) gives o = 0 and
-//   lse = -inf. Keys >= valid_t are ignored even when NaN; rows >= valid_s give o = 0, lse = 0.
+//   sees key j when start_s + i >= start_t + j; with zigzag = n rows stand where
+//   runtime/device/attention_order.h says. A row that sees no key (or only bias -inf) gives o = 0 and lse =
+//   -inf. Keys >= valid_t are ignored even when NaN; rows >= valid_s give o = 0, lse = 0.
 // attention_backward
 //   buffers: q, k, v, [bias], o, lse, do, dq, dk, dv, workspace (attentionBackwardWorkspaceBytes)
 //   attrs:   those of attention_forward, do_strides=o_strides, do_offset=o_offset, and dq_strides=q_strides,
@@ -73,9 +78,10 @@
 //   buffers: source, target; attrs: shape (of the source), perm, dtype="f32"
 //   Dimension j of the target is dimension perm[j] of the source.
 // mask_padding
-//   buffers: x, [out]; attrs: outer, n, inner, value=0, out=false, piece=0, dtype="f32"; scalars: valid, [start]
-//   x as [outer, n, inner]: positions >= valid of the middle dimension get `value`; in place, or in a copy. With `piece` x is
-//   only that many elements of it, from `start` on; what lies behind its end is left as it is.
+//   buffers: x, [out]; attrs: outer, n, inner, value=0, out=false, piece=0, dtype="f32"; scalars: valid,
+//   [start] x as [outer, n, inner]: positions >= valid of the middle dimension get `value`; in place, or in a
+//   copy. With `piece` x is only that many elements of it, from `start` on; what lies behind its end is left
+//   as it is.
 // logical_index
 //   buffers: out (i64); attrs: count; scalars: start
 //   out[i] = start + i.
@@ -106,8 +112,9 @@
 //   buffers: scalars, decay, [grad_norm], p, g, momentum; attrs: as adamw
 //   In place on p and the state, as PyTorch's optimizers. `scalars` is the program's f32 array, `decay` the
 //   array of weight decays, indexed by the attribute. With grad_norm (the global norm, one f32) and clip_norm
-//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)). With `loss_scale` (default false) `scalars` has a ninth
-//   number, which the gradient is divided by first, and where grad_norm is not finite nothing changes.
+//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)). With `loss_scale` (default false)
+//   `scalars` has a ninth number, which the gradient is divided by first, and where grad_norm is not finite
+//   nothing changes.
 #pragma once
 
 #include "runtime/device/cpu/pool.h"

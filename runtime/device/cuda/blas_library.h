@@ -19,7 +19,7 @@ struct Heuristic {
   float waves;
   int reserved[4];
 };
-enum : int { Real32 = 0, Compute32 = 68 };
+enum : int { Real32 = 0, Real16 = 2, RealB16 = 14, Compute32 = 68 };
 enum DescriptorAttribute : int { TransposeA = 3, TransposeB = 4, Epilogue = 7, BiasPointer = 8 };
 enum LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
 enum PreferenceAttribute : int { MostWorkspace = 1, AlignmentA = 5, AlignmentB = 6, AlignmentC = 7, AlignmentD = 8 };

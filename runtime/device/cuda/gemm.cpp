@@ -18,6 +18,10 @@ Work prepareGemm(Call &c) {
   g.accumulate = p.flag("accumulate");
   bool bias = p.flag("bias"), residual = p.flag("residual");
   g.activation = p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"});
+  g.type = p.element("dtype", Element::F32);
+  g.resultType = p.element("c_dtype", g.type);
+  if (g.resultType != g.type && g.resultType != Element::F32)
+    p.fail("attribute 'c_dtype' is neither f32 nor the type of A and B");
   int64_t offsetA = p.size("a_offset", 0), offsetB = p.size("b_offset", 0), offsetC = p.size("c_offset", 0);
   std::vector<int64_t> shapes[3] = {{g.m, g.k}, {g.k, g.n}, {g.m, g.n}};
   std::vector<int64_t> strides[3] = {{g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
@@ -46,17 +50,19 @@ Work prepareGemm(Call &c) {
       count *= dims == &items ? d[0] : 1;
     }
   g.items = int32_t(items.size());
-  g.a = c.at<float>(p.box("A", shapes[0], strides[0], offsetA), offsetA);
-  g.b = c.at<float>(p.box("B", shapes[1], strides[1], offsetB), offsetB);
-  g.c = c.at<float>(p.box("C", shapes[2], strides[2], offsetC), offsetC);
-  g.bias = c.at<float>(p.bufferIf(bias, "bias", g.n));
-  g.residual = residual ? c.at<float>(p.box("residual", shapes[2], strides[2], offsetC), offsetC) : nullptr;
+  int64_t bytes = bytesOf(g.type), resultBytes = bytesOf(g.resultType);
+  g.a = c.at<char>(p.box("A", shapes[0], strides[0], offsetA, bytes), offsetA * bytes);
+  g.b = c.at<char>(p.box("B", shapes[1], strides[1], offsetB, bytes), offsetB * bytes);
+  g.c = c.at<char>(p.box("C", shapes[2], strides[2], offsetC, resultBytes), offsetC * resultBytes);
+  g.bias = bias ? c.whole(p.buffer("bias", g.n, resultBytes)) : nullptr;
+  g.residual = residual ? c.at<char>(p.box("residual", shapes[2], strides[2], offsetC, resultBytes), offsetC * resultBytes) : nullptr;
   int workspace = p.workspace(0);
   p.finish();
   ProductWorkspace room{workspace < 0 ? nullptr : c.whole(workspace), workspace < 0 ? 0 : c.argBytes[size_t(workspace)]};
   if (Work product = prepareProduct(c.device, g, room))
     return product;
-  return c.launch("tsr_gemm", g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
+  const char *kernels[] = {"tsr_gemm", "tsr_gemm_bf16", "tsr_gemm_f16"};
+  return c.launch(kernels[int(g.type)], g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
 }
 
 } // namespace tessera::rt::cuda

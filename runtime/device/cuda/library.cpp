@@ -29,18 +29,21 @@ struct AttentionReader {
     a.zigzag = p.size("zigzag", 0);
     if (a.zigzag > 0 && (a.s != a.t || a.s % 2 != 0 || !checkedProduct(std::array{a.zigzag, a.s})))
       p.fail("attribute 'zigzag' takes as many queries as keys, an even number");
+    a.type = p.element("dtype", Element::F32);
+    a.biasType = p.element("bias_dtype", Element::F32);
     queryShape = {a.batch, a.s, a.kvHeads, a.group, a.d};
     keyShape = {a.batch, a.t, a.kvHeads, a.d};
     if (a.d < 1 || a.d > attentionHead)
       p.fail("attribute 'd' is " + std::to_string(a.d) + ", a GPU's kernel takes head sizes from 1 to " + std::to_string(attentionHead));
   }
-  template <size_t N> float *operand(const std::string &name, const std::string &like, int64_t (&strides)[N]) {
+  template <size_t N> void *operand(const std::string &name, const std::string &like, int64_t (&strides)[N]) {
     CallParser &p = c.parser;
     std::vector<int64_t> given = p.sizes(((p.has((name + "_strides").c_str()) ? name : like) + "_strides").c_str(), N);
     std::ranges::copy(given, strides);
     int64_t offset = p.size(((p.has((name + "_offset").c_str()) ? name : like) + "_offset").c_str(), 0);
     given.push_back(1);
-    return c.at<float>(p.box(name.c_str(), N == 4 ? std::span<const int64_t>(queryShape) : keyShape, given, offset), offset);
+    int64_t bytes = bytesOf(a.type);
+    return c.at<char>(p.box(name.c_str(), N == 4 ? std::span<const int64_t>(queryShape) : keyShape, given, offset, bytes), offset * bytes);
   }
   void read(bool backward) {
     a.q = operand("q", "q", a.qStrides);
@@ -49,7 +52,7 @@ struct AttentionReader {
     if (c.parser.flag("bias")) {
       std::vector<int64_t> given = c.parser.sizes("bias_strides", 5);
       std::ranges::copy(given, a.biasStrides);
-      a.bias = c.at<float>(c.parser.box("bias", std::array{a.batch, a.kvHeads, a.group, a.s, a.t}, given, 0));
+      a.bias = c.whole(c.parser.box("bias", std::array{a.batch, a.kvHeads, a.group, a.s, a.t}, given, 0, bytesOf(a.biasType)));
     }
     a.out = operand("o", "o", a.oStrides);
     a.o = a.out;
@@ -63,8 +66,9 @@ struct AttentionReader {
     c.parser.workspace(0);
     c.parser.finish(0, 4);
   }
-  Work launch(const char *kernel, int64_t rows) const {
-    return c.launch(kernel, a, blocksFor(rows, attentionWarps), attentionWarps * 32,
+  Work launch(const std::string &kernel, int64_t rows) const {
+    const char *suffixes[] = {"", "_bf16", "_f16"};
+    return c.launch((kernel + suffixes[int(a.type)]).c_str(), a, blocksFor(rows, attentionWarps), attentionWarps * 32,
                     [count = c.parser.scalars()](AttentionArguments &now, const int64_t *scalars) {
                       now.validS = std::clamp<int64_t>(count > 0 ? scalars[0] : now.s, 0, now.s);
                       now.validT = std::clamp<int64_t>(count > 1 ? scalars[1] : now.t, 0, now.t);

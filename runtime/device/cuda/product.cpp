@@ -24,10 +24,12 @@ struct Described {
 };
 
 /// The largest power of two, up to 256, that divides an address and the distance of items.
-uint32_t alignmentOf(const float *pointer, int64_t stride) {
-  uint64_t bits = reinterpret_cast<uint64_t>(pointer) | uint64_t(stride * 4) | 256;
+uint32_t alignmentOf(const void *pointer, int64_t strideBytes) {
+  uint64_t bits = reinterpret_cast<uint64_t>(pointer) | uint64_t(strideBytes) | 256;
   return uint32_t(bits & -bits);
 }
+
+int typeOf(Element type) { return type == Element::F32 ? blas::Real32 : type == Element::BF16 ? blas::RealB16 : blas::Real16; }
 
 class Product {
 public:
@@ -52,17 +54,18 @@ public:
     set(library.setDescriptor, descriptor, blas::Epilogue, epilogue);
     if (epilogue & blas::Bias)
       set(library.setDescriptor, descriptor, blas::BiasPointer, g.bias);
-    layout(first, shape.first, firstStride());
-    layout(second, shape.second, secondStride());
-    layout(result, shape.result, shape.stride[2]);
+    layout(first, g.type, shape.first, firstStride());
+    layout(second, g.type, shape.second, secondStride());
+    layout(result, g.resultType, shape.result, shape.stride[2]);
     return choose();
   }
 
   void run() const {
     for (size_t i = 0; i < shape.offsets.size(); ++i) {
       const auto &offset = shape.offsets[i];
-      const float *a = g.a + offset[0], *b = g.b + offset[1], one = 1;
-      float beta = g.accumulate || int64_t(i) % shape.terms > 0 ? 1 : 0, *c = g.c + offset[2];
+      const char *a = operand(0, offset), *b = operand(1, offset);
+      float one = 1, beta = g.accumulate || int64_t(i) % shape.terms > 0 ? 1 : 0;
+      char *c = static_cast<char *>(g.c) + offset[2] * bytesOf(g.resultType);
       Library::check(library.multiply(device.blas(), descriptor.handle, &one, shape.inOrder ? a : b, first.handle, shape.inOrder ? b : a,
                                       second.handle, &beta, c, result.handle, c, result.handle, &algorithm, workspace.memory,
                                       size_t(workspace.bytes), device.computeStream()),
@@ -72,6 +75,10 @@ public:
   bool needsKernel = false;
 
 private:
+  /// A (0) or B (1) of a call, whose offsets these are.
+  const char *operand(size_t which, const std::array<int64_t, 3> &offset) const {
+    return static_cast<const char *>(which == 0 ? g.a : g.b) + offset[which] * bytesOf(g.type);
+  }
   int64_t firstStride() const { return shape.stride[shape.inOrder ? 0 : 1]; }
   int64_t secondStride() const { return shape.stride[shape.inOrder ? 1 : 0]; }
 
@@ -83,8 +90,8 @@ private:
   void set(blas::Status (*function)(Handle, int, const void *, size_t), const Described &described, int attribute, T value) {
     Library::check(function(described.handle, attribute, &value, sizeof value), "describing a product");
   }
-  void layout(Described &described, const BlasMatrix &matrix, int64_t stride) {
-    make(described, library.createLayout(&described.handle, blas::Real32, uint64_t(matrix.rows), uint64_t(matrix.columns), matrix.leading),
+  void layout(Described &described, Element type, const BlasMatrix &matrix, int64_t stride) {
+    make(described, library.createLayout(&described.handle, typeOf(type), uint64_t(matrix.rows), uint64_t(matrix.columns), matrix.leading),
          library.destroyLayout);
     set(library.setLayout, described, blas::BatchCount, int32_t(shape.count));
     set(library.setLayout, described, blas::BatchStride, stride);
@@ -95,9 +102,9 @@ private:
     set(library.setPreference, preference, blas::MostWorkspace, uint64_t(workspace.bytes));
     uint32_t alignments[3] = {256, 256, 256};
     for (const auto &offset : shape.offsets) {
-      const float *bases[] = {g.a, g.b, g.c};
+      const void *bases[] = {operand(0, offset), operand(1, offset), static_cast<char *>(g.c) + offset[2] * bytesOf(g.resultType)};
       for (size_t i = 0; i < 3; ++i)
-        alignments[i] = std::min(alignments[i], alignmentOf(bases[i] + offset[i], shape.stride[i]));
+        alignments[i] = std::min(alignments[i], alignmentOf(bases[i], shape.stride[i] * bytesOf(i < 2 ? g.type : g.resultType)));
     }
     set(library.setPreference, preference, blas::AlignmentA, alignments[shape.inOrder ? 0 : 1]);
     set(library.setPreference, preference, blas::AlignmentB, alignments[shape.inOrder ? 1 : 0]);
@@ -159,7 +166,7 @@ private:
     for (const BlasMatrix &matrix : {shape.first, shape.second, shape.result})
       text << matrix.rows << 'x' << matrix.columns << '/' << matrix.leading << (matrix.transposed ? "t " : " ");
     text << shape.count << " of " << firstStride() << ' ' << secondStride() << ' ' << shape.stride[2] << " e" << epilogue << " a" << alignments[0] << ' '
-         << alignments[1] << ' ' << alignments[2] << " w" << workspace.bytes;
+         << alignments[1] << ' ' << alignments[2] << " w" << workspace.bytes << " t" << typeOf(g.type) << ' ' << typeOf(g.resultType);
     return text.str();
   }
 
@@ -180,6 +187,9 @@ Work prepareProduct(CudaDevice &device, const GemmArguments &arguments, const Pr
   std::optional<BlasProduct> shape = blasProduct(arguments);
   const Library *library = device.blas() ? Library::get() : nullptr;
   if (!shape || !library || (arguments.residual && arguments.residual == arguments.c))
+    return {};
+  // A sum in several calls is rounded by each.
+  if (shape->terms > 1 && arguments.resultType != Element::F32)
     return {};
   auto product = std::make_shared<Product>(device, *library, arguments, *shape, workspace);
   if (!product->prepare())

@@ -1,4 +1,4 @@
-// Products by cuBLASLt, in f32 throughout (no TF32).
+// Products by cuBLASLt, of f32 (no TF32), bf16 or f16, summed in f32.
 #pragma once
 
 #include "runtime/device/cuda/cuda_device.h"

@@ -1,9 +1,10 @@
 // The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in
-// f64.
+// f64: in f32, and products and attention in bf16 and f16.
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/library.h"
+#include "runtime/device/half.h"
 #include "test/unit/nn/Evaluator.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -20,25 +21,33 @@ struct CallCase {
   std::vector<std::string> operands, results; // of f64
   double low = -1, high = 1;
   int64_t below = 5;
+  bool takesHalves = false;
 };
 } // namespace
 
-static std::string typeList(ArrayRef<std::string> types, bool isDouble, bool names) {
+using rt::Element;
+
+/// The element type that the test gives an f64 of `type`; "W" before it: f32 where others are bf16 or f16.
+static Element elementIn(StringRef type, Element element) { return type.starts_with("W") ? Element::F32 : element; }
+static bool isFloating(StringRef type) { return type.ends_with("f64"); }
+
+static std::string typeList(ArrayRef<std::string> types, std::optional<Element> element, bool names) {
   std::string text;
   for (auto [i, type] : llvm::enumerate(types)) {
-    std::string written = type;
-    if (size_t at = written.find("f64"); !isDouble && at != std::string::npos)
-      written.replace(at, 3, "f32");
+    std::string written = StringRef(type).ltrim('W').str();
+    const char *const elementNames[] = {"f32", "bf16", "f16"};
+    if (element && isFloating(type))
+      written.replace(written.size() - 3, 3, elementNames[int(elementIn(type, *element))]);
     text += (i ? ", " : "") + (names ? "%" + std::to_string(i) + ": " : "") + "tensor<" + written + ">";
   }
   return text;
 }
 
-static std::string functionText(const CallCase &c, bool isDouble, size_t n) {
-  std::string results = typeList(c.results, isDouble, false),
-              text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, isDouble, true) +
+static std::string functionText(const CallCase &c, std::optional<Element> element, size_t n) {
+  std::string results = typeList(c.results, element, false),
+              text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) +
                      ") -> (" + results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text +
-                     " : (" + typeList(c.operands, isDouble, false) + ") -> (" + results + ")\n  return ";
+                     " : (" + typeList(c.operands, element, false) + ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
   return text + " : " + results + "\n}\n";
@@ -66,13 +75,16 @@ static nlohmann::json toJson(Attribute attr) {
   return result;
 }
 
-/// The same values in f32 where they are floating.
-static std::vector<char> narrowed(Array &array) {
+/// The same values in `element` where they are floating; what they are there becomes the array's.
+static std::vector<char> narrowed(Array &array, Element element) {
   if (!array.type.getElementType().isF64())
     return array.bytes;
-  std::vector<char> bytes(array.size() * sizeof(float));
-  for (int64_t i = 0; i < array.size(); ++i)
-    reinterpret_cast<float *>(bytes.data())[i] = float(array.doubles()[i]);
+  std::vector<char> bytes(array.size() * rt::bytesOf(element));
+  for (int64_t i = 0; i < array.size(); ++i) {
+    rt::writeElement(element, bytes.data(), i, float(array.doubles()[i]));
+    if (element != Element::F32)
+      array.doubles()[i] = rt::readElement(element, bytes.data(), i);
+  }
   return bytes;
 }
 
@@ -85,6 +97,11 @@ static std::vector<CallCase> makeCases() {
                          out + "\"" + more + "}",
                      operands,
                      {result}});
+    cases.back().takesHalves = true;
+    cases.push_back(cases.back());
+    cases.back().results = {"W" + result};
+    if (operands.size() == 3)
+      cases.back().operands[2] = "W" + operands[2];
   };
   contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64"}, "2x3x5xf64");
   contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64", "5xf64"}, "2x3x5xf64",
@@ -107,7 +124,7 @@ static std::vector<CallCase> makeCases() {
 
   std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"},
                            square = {"2x5x2x2x4xf64", "2x5x2x4xf64", "2x5x2x4xf64"};
-  std::vector<std::string> o = {"2x3x2x2x4xf64", "2x3x2x2xf64"}, squareO = {"2x5x2x2x4xf64", "2x5x2x2xf64"};
+  std::vector<std::string> o = {"2x3x2x2x4xf64", "W2x3x2x2xf64"}, squareO = {"2x5x2x2x4xf64", "W2x5x2x2xf64"};
   auto attention = [&](std::vector<std::string> in, std::vector<std::string> out, bool causal,
                        std::string bias) {
     std::string text = bias.empty() ? "%0, %1, %2" : "%0, %1, %2, %3",
@@ -117,6 +134,7 @@ static std::vector<CallCase> makeCases() {
     cases.push_back({"nn.attention " + text + " {scale = 0.5" + attrs +
                          ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0>}",
                      in, out});
+    cases.back().takesHalves = true;
     std::vector<std::string> dqkv(in.begin(), in.begin() + 3);
     int next = in.size();
     for (const std::string &type : {out[0], out[1], out[0]}) {
@@ -126,11 +144,13 @@ static std::vector<CallCase> makeCases() {
     cases.push_back({"nn.attention_grad " + text + " {scale = 0.5" + attrs +
                          ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0>}",
                      in, dqkv});
+    cases.back().takesHalves = true;
   };
   attention(qkv, o, false, "");
   attention(square, squareO, true, "");
   attention(qkv, o, false, "2x1x1x1x5xf64");
   attention(qkv, o, false, "1x2x1x3x5xf64");
+  attention(qkv, o, false, "W1x2x1x3x5xf64");
 
   cases.push_back({"nn.gather %0, %1", {"4x3x2xf64", "2x3xi64"}, {"2x3x3x2xf64"}});
   cases.push_back({"nn.scatter_add %0, %1", {"2x3xi64", "2x3x4xf64"}, {"4x4xf64"}});
@@ -176,13 +196,19 @@ static std::vector<CallCase> makeCases() {
   return cases;
 }
 
-TEST(LibraryCall, AgreesWithThePlainLowering) {
+class LibraryCall : public testing::TestWithParam<Element> {};
+INSTANTIATE_TEST_SUITE_P(Types, LibraryCall, testing::Values(Element::F32, Element::BF16, Element::F16));
+
+TEST_P(LibraryCall, AgreesWithThePlainLowering) {
+  Element element = GetParam();
   auto context = makeContext();
   std::vector<CallCase> cases = makeCases();
+  if (element != Element::F32)
+    llvm::erase_if(cases, [](const CallCase &c) { return !c.takesHalves; });
   std::string doubles, floats;
   for (size_t n = 0; n < cases.size(); ++n) {
-    doubles += functionText(cases[n], true, n);
-    floats += functionText(cases[n], false, n);
+    doubles += functionText(cases[n], std::nullopt, n);
+    floats += functionText(cases[n], element, n);
   }
   OwningOpRef<ModuleOp> plain = parseSourceString<ModuleOp>(doubles, context.get()),
                         module = parseSourceString<ModuleOp>(floats, context.get());
@@ -204,16 +230,18 @@ TEST(LibraryCall, AgreesWithThePlainLowering) {
   rt::Pool pool(threads);
   std::mt19937 generator(3);
   for (size_t n = 0; n < cases.size(); ++n) {
-    SCOPED_TRACE(cases[n].text + " " + typeList(cases[n].operands, false, false));
+    SCOPED_TRACE(cases[n].text + " " + typeList(cases[n].operands, element, false));
     std::uniform_real_distribution<double> real(cases[n].low, cases[n].high);
     SmallVector<Array *> in, out;
-    for (Array &array : operandsOf[n]) {
+    std::vector<std::vector<char>> buffers;
+    for (auto [array, type] : llvm::zip(operandsOf[n], cases[n].operands)) {
       for (int64_t i = 0; i < array.size(); ++i)
         if (array.type.getElementType().isF64())
           array.doubles()[i] = real(generator);
         else
           array.integers()[i] = int64_t(generator() % cases[n].below);
       in.push_back(&array);
+      buffers.push_back(narrowed(array, elementIn(type, element)));
     }
     for (Array &array : expectedOf[n])
       out.push_back(&array);
@@ -223,11 +251,9 @@ TEST(LibraryCall, AgreesWithThePlainLowering) {
     Operation *op = &module->lookupSymbol<func::FuncOp>("f" + std::to_string(n)).getBody().front().front();
     auto call = cast<nn::LibraryOpInterface>(op).getLibraryCall(threads);
     ASSERT_TRUE(call);
-    std::vector<std::vector<char>> buffers;
-    for (Array &array : operandsOf[n])
-      buffers.push_back(narrowed(array));
-    for (Array &array : expectedOf[n])
-      buffers.emplace_back(narrowed(array).size(), char(0x7f)); // what is not written is far off
+    // What is not written is far off.
+    for (auto [array, type] : llvm::zip(expectedOf[n], cases[n].results))
+      buffers.emplace_back(array.size() * rt::bytesOf(elementIn(type, element)), char(0x7f));
     buffers.emplace_back(call->workspace);
     std::vector<void *> args;
     std::vector<int64_t> bytes;
@@ -247,9 +273,11 @@ TEST(LibraryCall, AgreesWithThePlainLowering) {
     for (size_t r = 0; r < expectedOf[n].size(); ++r) {
       bool isNamed = llvm::is_contained(call->buffers, numOperands + int(r));
       auto &buffer = buffers[isNamed ? numOperands + r : call->inPlace[r]];
+      Element type = elementIn(cases[n].results[r], element);
+      double tolerance = 2e-5 + (type == Element::F32 ? 0 : type == Element::BF16 ? 0x1p-8 : 0x1p-11);
       for (int64_t i = 0; i < expectedOf[n][r].size(); ++i) {
         double expected = expectedOf[n][r].doubles()[i];
-        ASSERT_NEAR(reinterpret_cast<float *>(buffer.data())[i], expected, 2e-5 * (1 + std::abs(expected)))
+        ASSERT_NEAR(rt::readElement(type, buffer.data(), i), expected, tolerance * (1 + std::abs(expected)))
             << "result " << r << " element " << i;
       }
     }

@@ -1,7 +1,7 @@
 // Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the
 // online softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
 #include "runtime/device/attention_order.h"
-#include "runtime/device/cpu/kernels/vector.h"
+#include "runtime/device/cpu/kernels/half.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
 
@@ -30,9 +30,25 @@ struct Scratch {
   }
 };
 
-/// scores[j] = scale * scores[j] + bias for keys [begin, begin + n) of one row.
-static void scaleRow(const AttentionShape &shape, const float *bias, float *__restrict scores, int64_t begin,
-                     int64_t n) {
+/// Element `offset` of `data`; null stays null.
+static const void *at(const void *data, Element type, int64_t offset) {
+  return data ? static_cast<const char *>(data) + offset * bytesOf(type) : nullptr;
+}
+static void *at(void *data, Element type, int64_t offset) {
+  return data ? static_cast<char *>(data) + offset * bytesOf(type) : nullptr;
+}
+
+/// n rows of d elements as f32: where they are, or copied to `room`.
+static Strided wideRows(Element type, const void *data, int64_t stride, int64_t n, int64_t d, float *room) {
+  if (type == Element::F32)
+    return {static_cast<const float *>(data), stride, 1};
+  for (int64_t i = 0; i < n; ++i)
+    widen(type, at(data, type, i * stride), room + i * d, d);
+  return {room, d, 1};
+}
+
+/// scores[j] = scale * scores[j] + bias for n keys of one row; `bias` is that of the first.
+static void scaleRow(const AttentionShape &shape, const void *bias, float *__restrict scores, int64_t n) {
   const float scale = shape.scale;
   if (!bias) {
     for (int64_t j = 0; j < n; ++j)
@@ -40,19 +56,26 @@ static void scaleRow(const AttentionShape &shape, const float *bias, float *__re
     return;
   }
   const int64_t stride = shape.bias[4];
-  const float *__restrict b = bias + begin * stride;
-  if (stride == 1)
-    for (int64_t j = 0; j < n; ++j)
-      scores[j] = scores[j] * scale + b[j];
-  else
-    for (int64_t j = 0; j < n; ++j)
-      scores[j] = scores[j] * scale + b[j * stride];
+  withElements(shape.biasType, bias, [&](const auto *__restrict b) {
+    if (stride == 1)
+      for (int64_t j = 0; j < n; ++j)
+        scores[j] = scores[j] * scale + widen(b[j]);
+    else
+      for (int64_t j = 0; j < n; ++j)
+        scores[j] = scores[j] * scale + widen(b[j * stride]);
+  });
 }
 
 static void clearRows(float *x, int64_t rows, int64_t stride, int64_t d) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < d; ++c)
       x[i * stride + c] = 0;
+}
+
+/// The same of elements of `type`.
+static void clearRows(Element type, void *x, int64_t rows, int64_t stride, int64_t d) {
+  for (int64_t i = 0; i < rows; ++i)
+    __builtin_memset(at(x, type, i * stride), 0, d * bytesOf(type));
 }
 
 void attentionForward(const AttentionShape &shape, const AttentionCall &call, int64_t b, int64_t m,
@@ -64,20 +87,23 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
   float *kPanels = scratch.take(roundUp(keys, panelWidth) * d), *vPanels = scratch.take(keys * dp);
   float *scores = scratch.take(attentionRows * attentionKeys), *sum = scratch.take(attentionRows * dp);
   float *highest = scratch.take(attentionRows), *total = scratch.take(attentionRows);
+  float *qRows = scratch.take(attentionRows * d);
 
-  const float *k = call.k + b * shape.k[0] + m * shape.k[2], *v = call.v + b * shape.v[0] + m * shape.v[2];
-  packPanels(d, keys, {k, 1, shape.k[1]}, kPanels);
+  const Element type = shape.type;
+  const void *k = at(call.k, type, b * shape.k[0] + m * shape.k[2]);
+  const void *v = at(call.v, type, b * shape.v[0] + m * shape.v[2]);
+  packPanels(d, keys, {k, 1, shape.k[1], type}, kPanels);
   // Values are packed tile by tile of keys, so that a tile's panels are contiguous.
   for (int64_t j = 0; j < keys; j += attentionKeys)
-    packPanels(least(attentionKeys, keys - j), d, {v + j * shape.v[1], shape.v[1], 1}, vPanels + j * dp);
+    packPanels(least(attentionKeys, keys - j), d, {at(v, type, j * shape.v[1]), shape.v[1], 1, type},
+               vPanels + j * dp);
 
   for (int64_t g = 0; g < shape.group; ++g) {
-    const float *q = call.q + b * shape.q[0] + m * shape.q[2] + g * shape.q[3];
-    float *out = call.out + b * shape.o[0] + m * shape.o[2] + g * shape.o[3];
+    const void *q = at(call.q, type, b * shape.q[0] + m * shape.q[2] + g * shape.q[3]);
+    void *out = at(call.out, type, b * shape.o[0] + m * shape.o[2] + g * shape.o[3]);
     float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
-    const float *bias = call.bias;
-    if (bias)
-      bias += b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2];
+    const void *bias =
+        at(call.bias, shape.biasType, b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2]);
 
     for (int64_t i0 = rowBegin; i0 < rows; i0 += attentionRows) {
       const int64_t n = least(attentionRows, rows - i0);
@@ -86,6 +112,7 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
         total[r] = 0;
       }
       clearRows(sum, n, dp, dp);
+      const Strided qBlock = wideRows(type, at(q, type, i0 * shape.q[1]), shape.q[1], n, d, qRows);
       const int64_t last = visible(shape, call, i0 + n - 1);
       for (int64_t j0 = 0; j0 < last; j0 += attentionKeys)
         for (int64_t r0 = 0; r0 < n; r0 += tileRows) {
@@ -94,13 +121,13 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
           if (limit <= 0)
             continue;
           float *s = scores + r0 * attentionKeys;
-          product(count, limit, d, {q + (i0 + r0) * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d, s,
+          product(count, limit, d, {qBlock.data + r0 * qBlock.row, qBlock.row, 1}, kPanels + j0 * d, d, s,
                   attentionKeys, false);
           for (int64_t r = r0; r < r0 + count; ++r) {
             float *row = scores + r * attentionKeys;
             const int64_t seen = most(0, least(limit, visible(shape, call, i0 + r) - j0));
-            const float *biasRow = bias ? bias + (i0 + r) * shape.bias[3] : nullptr;
-            scaleRow(shape, biasRow, row, j0, seen);
+            scaleRow(shape, at(bias, shape.biasType, (i0 + r) * shape.bias[3] + j0 * shape.bias[4]), row,
+                     seen);
             const float now = largest(row, seen, highest[r]);
             // A row of nothing but -inf has no maximum to subtract; NaN reaches the sum through its score.
             const float shift = now == minusInfinity ? 0 : now;
@@ -126,12 +153,13 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
       for (int64_t r = 0; r < n; ++r) {
         const float inverse = total[r] == 0 ? 0 : 1 / total[r];
         for (int64_t c = 0; c < d; ++c)
-          out[(i0 + r) * shape.o[1] + c] = sum[r * dp + c] * inverse;
+          sum[r * dp + c] *= inverse;
+        narrow(type, sum + r * dp, at(out, type, (i0 + r) * shape.o[1]), d);
         lse[(i0 + r) * lseRow] = total[r] == 0 ? minusInfinity : highest[r] + __builtin_logf(total[r]);
       }
     }
     for (int64_t i = most(rowBegin, rows); i < rowEnd; ++i) {
-      clearRows(out + i * shape.o[1], 1, 0, d);
+      clearRows(type, at(out, type, i * shape.o[1]), 1, 0, d);
       lse[i * lseRow] = 0;
     }
   }
@@ -149,36 +177,41 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
         *dScores = scratch.take(attentionRows * attentionKeys);
   float *qRows = scratch.take(attentionRows * dp), *dORows = scratch.take(attentionRows * dp);
   float *dq = scratch.take(attentionRows * dp), *dot = scratch.take(attentionRows);
+  float *wideQ = scratch.take(attentionRows * d), *wideDO = scratch.take(attentionRows * d);
+  float *wideO = scratch.take(d);
 
-  const float *k = call.k + b * shape.k[0] + m * shape.k[2], *v = call.v + b * shape.v[0] + m * shape.v[2];
-  packPanels(d, keys, {k, 1, shape.k[1]}, kPanels);
-  packPanels(d, keys, {v, 1, shape.v[1]}, vPanels);
+  const Element type = shape.type;
+  const void *k = at(call.k, type, b * shape.k[0] + m * shape.k[2]);
+  const void *v = at(call.v, type, b * shape.v[0] + m * shape.v[2]);
+  packPanels(d, keys, {k, 1, shape.k[1], type}, kPanels);
+  packPanels(d, keys, {v, 1, shape.v[1], type}, vPanels);
   for (int64_t j = 0; j < keys; j += attentionKeys)
-    packPanels(least(attentionKeys, keys - j), d, {k + j * shape.k[1], shape.k[1], 1}, kRows + j * dp);
+    packPanels(least(attentionKeys, keys - j), d, {at(k, type, j * shape.k[1]), shape.k[1], 1, type},
+               kRows + j * dp);
   clearRows(dk, keys, dp, dp);
   clearRows(dv, keys, dp, dp);
 
   for (int64_t g = 0; g < shape.group; ++g) {
-    const float *q = call.q + b * shape.q[0] + m * shape.q[2] + g * shape.q[3];
-    const float *o = call.o + b * shape.o[0] + m * shape.o[2] + g * shape.o[3];
-    const float *dO = call.dO + b * shape.dO[0] + m * shape.dO[2] + g * shape.dO[3];
-    float *dqOut = call.dq + b * shape.dq[0] + m * shape.dq[2] + g * shape.dq[3];
+    const void *q = at(call.q, type, b * shape.q[0] + m * shape.q[2] + g * shape.q[3]);
+    const void *o = at(call.o, type, b * shape.o[0] + m * shape.o[2] + g * shape.o[3]);
+    const void *dO = at(call.dO, type, b * shape.dO[0] + m * shape.dO[2] + g * shape.dO[3]);
+    void *dqOut = at(call.dq, type, b * shape.dq[0] + m * shape.dq[2] + g * shape.dq[3]);
     const float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
-    const float *bias = call.bias;
-    if (bias)
-      bias += b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2];
+    const void *bias =
+        at(call.bias, shape.biasType, b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2]);
 
     for (int64_t i0 = 0; i0 < rows; i0 += attentionRows) {
       const int64_t n = least(attentionRows, rows - i0);
-      const Strided qBlock = {q + i0 * shape.q[1], shape.q[1], 1};
-      const Strided dOBlock = {dO + i0 * shape.dO[1], shape.dO[1], 1};
-      packPanels(n, d, qBlock, qRows);
-      packPanels(n, d, dOBlock, dORows);
+      const Strided qBlock = wideRows(type, at(q, type, i0 * shape.q[1]), shape.q[1], n, d, wideQ);
+      const Strided dOBlock = wideRows(type, at(dO, type, i0 * shape.dO[1]), shape.dO[1], n, d, wideDO);
+      packPanels(n, d, {qBlock.data, qBlock.row, 1}, qRows);
+      packPanels(n, d, {dOBlock.data, dOBlock.row, 1}, dORows);
       clearRows(dq, n, dp, dp);
       for (int64_t r = 0; r < n; ++r) {
+        const float *oRow = wideRows(type, at(o, type, (i0 + r) * shape.o[1]), d, 1, d, wideO).data;
         float sum = 0;
         for (int64_t c = 0; c < d; ++c)
-          sum += dOBlock.data[r * shape.dO[1] + c] * o[(i0 + r) * shape.o[1] + c];
+          sum += dOBlock.data[r * dOBlock.row + c] * oRow[c];
         dot[r] = sum;
       }
       const int64_t last = visible(shape, call, i0 + n - 1);
@@ -189,9 +222,9 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
           const int64_t limit = most(0, least(width, visible(shape, call, i0 + r0 + count - 1) - j0));
           float *s = scores + r0 * attentionKeys, *ds = dScores + r0 * attentionKeys;
           if (limit > 0) {
-            product(count, limit, d, {qBlock.data + r0 * shape.q[1], shape.q[1], 1}, kPanels + j0 * d, d, s,
+            product(count, limit, d, {qBlock.data + r0 * qBlock.row, qBlock.row, 1}, kPanels + j0 * d, d, s,
                     attentionKeys, false);
-            product(count, limit, d, {dOBlock.data + r0 * shape.dO[1], shape.dO[1], 1}, vPanels + j0 * d, d,
+            product(count, limit, d, {dOBlock.data + r0 * dOBlock.row, dOBlock.row, 1}, vPanels + j0 * d, d,
                     ds, attentionKeys, false);
           }
           for (int64_t r = r0; r < r0 + count; ++r) {
@@ -200,7 +233,7 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
             int64_t seen = most(0, least(limit, visible(shape, call, i0 + r) - j0));
             if (rowLse == minusInfinity)
               seen = 0;
-            scaleRow(shape, bias ? bias + (i0 + r) * shape.bias[3] : nullptr, p, j0, seen);
+            scaleRow(shape, at(bias, shape.biasType, (i0 + r) * shape.bias[3] + j0 * shape.bias[4]), p, seen);
             const float rowDot = dot[r];
             for (int64_t j = 0; j < seen; ++j) {
               p[j] = exponential(p[j] - rowLse);
@@ -227,20 +260,18 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
         }
       }
       for (int64_t r = 0; r < n; ++r)
-        for (int64_t c = 0; c < d; ++c)
-          dqOut[(i0 + r) * shape.dq[1] + c] = dq[r * dp + c];
+        narrow(type, dq + r * dp, at(dqOut, type, (i0 + r) * shape.dq[1]), d);
     }
-    clearRows(dqOut + rows * shape.dq[1], shape.s - rows, shape.dq[1], d);
+    clearRows(type, at(dqOut, type, rows * shape.dq[1]), shape.s - rows, shape.dq[1], d);
   }
-  float *dkOut = call.dk + b * shape.dk[0] + m * shape.dk[2],
-        *dvOut = call.dv + b * shape.dv[0] + m * shape.dv[2];
-  for (int64_t j = 0; j < keys; ++j)
-    for (int64_t c = 0; c < d; ++c) {
-      dkOut[j * shape.dk[1] + c] = dk[j * dp + c];
-      dvOut[j * shape.dv[1] + c] = dv[j * dp + c];
-    }
-  clearRows(dkOut + keys * shape.dk[1], shape.t - keys, shape.dk[1], d);
-  clearRows(dvOut + keys * shape.dv[1], shape.t - keys, shape.dv[1], d);
+  void *dkOut = at(call.dk, type, b * shape.dk[0] + m * shape.dk[2]);
+  void *dvOut = at(call.dv, type, b * shape.dv[0] + m * shape.dv[2]);
+  for (int64_t j = 0; j < keys; ++j) {
+    narrow(type, dk + j * dp, at(dkOut, type, j * shape.dk[1]), d);
+    narrow(type, dv + j * dp, at(dvOut, type, j * shape.dv[1]), d);
+  }
+  clearRows(type, at(dkOut, type, keys * shape.dk[1]), shape.t - keys, shape.dk[1], d);
+  clearRows(type, at(dvOut, type, keys * shape.dv[1]), shape.t - keys, shape.dv[1], d);
 }
 
 } // namespace tessera::rt::cpu::TESSERA_LEVEL

@@ -3,6 +3,8 @@
 // that the machine cannot execute.
 #pragma once
 
+#include "runtime/device/element.h"
+
 #include <cstdint>
 
 namespace tessera::rt::cpu {
@@ -13,20 +15,29 @@ struct Strided {
   int64_t row, column;
 };
 
+/// The same of elements of any type, which packing makes f32.
+struct Source {
+  const void *data;
+  int64_t row, column;
+  Element type = Element::F32;
+};
+
 /// Sizes and strides (elements) of one attention call, see attention_forward in library.h.
 struct AttentionShape {
   int64_t batch, s, t, kvHeads, group, d;
   float scale;
   bool causal;
   int64_t zigzag; ///< blocks of the sequence in zig-zag order, 0: in order
+  Element type, biasType; ///< of q, k, v, o and their gradients; of the bias
   int64_t q[4], k[3], v[3], o[4], bias[5];
   int64_t dO[4], dq[4], dk[3], dv[3];
 };
 
 /// What changes from call to call. Pointers are null where the call has no such buffer.
 struct AttentionCall {
-  const float *q, *k, *v, *bias, *o, *dO;
-  float *lse, *out, *dq, *dk, *dv;
+  const void *q, *k, *v, *bias, *o, *dO;
+  float *lse;
+  void *out, *dq, *dk, *dv;
   int64_t validS, validT, startS, startT;
 };
 
@@ -50,17 +61,20 @@ struct Kernels {
                       int64_t ldc, bool accumulate);
   /// Packs b[k x n] into panels of the level's width: [ceil(n / width)][k][width], zeros beyond n. At most
   /// k * roundUp(n, panelColumns) floats.
-  void (*packPanels)(int64_t k, int64_t n, Strided b, float *panels);
+  void (*packPanels)(int64_t k, int64_t n, Source b, float *panels);
   /// Copies the block a[m x k] to `target` (m * k floats); the result says how it lies there.
-  Strided (*packBlock)(int64_t m, int64_t k, Strided a, float *target);
+  Strided (*packBlock)(int64_t m, int64_t k, Source a, float *target);
   /// Packs a[m x k] into panels of the level's tile: [ceil(m / rows)][k][rows], zeros beyond m.
-  void (*packRows)(int64_t m, int64_t k, Strided a, float *panels);
+  void (*packRows)(int64_t m, int64_t k, Source a, float *panels);
   /// c[m x n] = or += a b of panels by packRows and packPanels of depth k.
   void (*productPanels)(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
                         int64_t ldc, bool accumulate);
   /// c = activation(c + bias) + residual for a block of rows; bias and residual (rows ldc apart) may be null.
   void (*finish)(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
                  Activation activation);
+  /// n elements of `type` as f32, and f32 rounded to them.
+  void (*widen)(Element type, const void *from, float *to, int64_t n);
+  void (*narrow)(Element type, const float *from, void *to, int64_t n);
   /// target[j * ldt + i] = source[i * lds + j] for any 4-byte elements (they are only moved).
   void (*transpose)(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target,
                     int64_t ldt);

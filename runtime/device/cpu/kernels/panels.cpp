@@ -23,17 +23,18 @@ static inline void storeRow(float *target, Vector v) {
 }
 
 /// One panel: target[l * tileRows + i] = a(i, l).
-static void packPanelRows(int64_t m, int64_t k, Strided a, float *target) {
+template <typename T>
+static void packPanelRows(int64_t m, int64_t k, const T *a, int64_t row, int64_t column, float *target) {
   int64_t l = 0;
-  if (m == tileRows && a.row == 1)
+  if (m == tileRows && row == 1)
     for (; l + 1 < k; ++l)
       // Reads a little beyond the panel's rows, which the last step may not.
-      storeRow(target + l * tileRows, load(a.data + l * a.column));
-  if (m == tileRows && a.column == 1)
+      storeRow(target + l * tileRows, load(a + l * column));
+  if (m == tileRows && column == 1)
     for (; l + lanes <= k; l += lanes) {
       Vector rows[lanes];
       for (int i = 0; i < tileRows; ++i)
-        rows[i] = load(a.data + i * a.row + l);
+        rows[i] = load(a + i * row + l);
       for (int i = tileRows; i < lanes; ++i)
         rows[i] = Vector{};
       transposeSquare(rows);
@@ -42,7 +43,7 @@ static void packPanelRows(int64_t m, int64_t k, Strided a, float *target) {
     }
   for (; l < k; ++l)
     for (int64_t i = 0; i < tileRows; ++i)
-      target[l * tileRows + i] = i < m ? a.data[i * a.row + l * a.column] : 0.0f;
+      target[l * tileRows + i] = i < m ? widen(a[i * row + l * column]) : 0.0f;
 }
 
 /// c[tileRows x panelWidth] = or += a b of two panels.
@@ -88,9 +89,11 @@ void productPanels(int64_t m, int64_t n, int64_t k, const float *a, const float 
     }
 }
 
-void packRows(int64_t m, int64_t k, Strided a, float *panels) {
-  for (int64_t i = 0; i < m; i += tileRows, panels += k * tileRows)
-    packPanelRows(least(tileRows, m - i), k, {a.data + i * a.row, a.row, a.column}, panels);
+void packRows(int64_t m, int64_t k, Source a, float *panels) {
+  withElements(a.type, a.data, [&](const auto *data) {
+    for (int64_t i = 0; i < m; i += tileRows)
+      packPanelRows(least(tileRows, m - i), k, data + i * a.row, a.row, a.column, panels + i * k);
+  });
 }
 
 } // namespace tessera::rt::cpu::TESSERA_LEVEL

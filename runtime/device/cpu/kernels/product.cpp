@@ -1,6 +1,6 @@
 // Matrix product of blocks that fit the cache: a register tile of tileRows x panelWidth, operands by strides
 // or packed.
-#include "runtime/device/cpu/kernels/vector.h"
+#include "runtime/device/cpu/kernels/transpose_square.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
 
@@ -92,39 +92,50 @@ void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int
     panel(m, least(panelWidth, n - j), k, a, b + j, ldb, c + j, ldc, accumulate);
 }
 
-void packPanels(int64_t k, int64_t n, Strided b, float *panels) {
+template <typename T>
+static void packPanelsOf(int64_t k, int64_t n, const T *b, int64_t row, int64_t column, float *panels) {
   for (int64_t j = 0; j < n; j += panelWidth, panels += k * panelWidth) {
     const int64_t width = least(panelWidth, n - j);
-    const float *source = b.data + j * b.column;
-    if (width == panelWidth && b.column == 1) {
+    const T *source = b + j * column;
+    if (width == panelWidth && column == 1) {
       for (int64_t l = 0; l < k; ++l) {
-        store(panels + l * panelWidth, load(source + l * b.row));
-        store(panels + l * panelWidth + lanes, load(source + l * b.row + lanes));
+        store(panels + l * panelWidth, load(source + l * row));
+        store(panels + l * panelWidth + lanes, load(source + l * row + lanes));
       }
       continue;
     }
-    if (width == panelWidth && b.row == 1) {
-      transpose(panelWidth, k, source, b.column, panels, panelWidth);
+    if (width == panelWidth && row == 1) {
+      transposeFrom(panelWidth, k, source, column, panels, panelWidth);
       continue;
     }
     for (int64_t l = 0; l < k; ++l)
       for (int64_t c = 0; c < panelWidth; ++c)
-        panels[l * panelWidth + c] = c < width ? source[l * b.row + c * b.column] : 0.0f;
+        panels[l * panelWidth + c] = c < width ? widen(source[l * row + c * column]) : 0.0f;
   }
 }
 
-Strided packBlock(int64_t m, int64_t k, Strided a, float *target) {
+void packPanels(int64_t k, int64_t n, Source b, float *panels) {
+  withElements(b.type, b.data, [&](const auto *data) { packPanelsOf(k, n, data, b.row, b.column, panels); });
+}
+
+template <typename T>
+static Strided packBlockOf(int64_t m, int64_t k, const T *a, int64_t row, int64_t column, float *target) {
   // The direction that is contiguous in the source stays so: the product reads single elements.
-  if (a.row == 1) {
+  if (row == 1) {
     for (int64_t l = 0; l < k; ++l)
       for (int64_t i = 0; i < m; ++i)
-        target[l * m + i] = a.data[i + l * a.column];
+        target[l * m + i] = widen(a[i + l * column]);
     return {target, 1, m};
   }
   for (int64_t i = 0; i < m; ++i)
     for (int64_t l = 0; l < k; ++l)
-      target[i * k + l] = a.data[i * a.row + l * a.column];
+      target[i * k + l] = widen(a[i * row + l * column]);
   return {target, k, 1};
+}
+
+Strided packBlock(int64_t m, int64_t k, Source a, float *target) {
+  return withElements(a.type, a.data,
+                      [&](const auto *data) { return packBlockOf(m, k, data, a.row, a.column, target); });
 }
 
 } // namespace tessera::rt::cpu::TESSERA_LEVEL

@@ -80,17 +80,21 @@ void product(int64_t m, int64_t n, int64_t k, Strided a, const float *panels, in
              int64_t ldc, bool accumulate);
 void productRows(int64_t m, int64_t n, int64_t k, Strided a, const float *b, int64_t ldb, float *c,
                  int64_t ldc, bool accumulate);
-void packPanels(int64_t k, int64_t n, Strided b, float *panels);
-Strided packBlock(int64_t m, int64_t k, Strided a, float *target);
+void packPanels(int64_t k, int64_t n, Source b, float *panels);
+Strided packBlock(int64_t m, int64_t k, Source a, float *target);
 
 // panels.cpp
-void packRows(int64_t m, int64_t k, Strided a, float *panels);
+void packRows(int64_t m, int64_t k, Source a, float *panels);
 void productPanels(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c, int64_t ldc,
                    bool accumulate);
 
 // epilogue.cpp
 void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
             Activation activation);
+
+// convert.cpp
+void widen(Element type, const void *from, float *to, int64_t n);
+void narrow(Element type, const float *from, void *to, int64_t n);
 
 // transpose.cpp
 void transpose(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target, int64_t ldt);

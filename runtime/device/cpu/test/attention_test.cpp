@@ -27,12 +27,13 @@ struct Case {
 /// gradients in the same way.
 struct Data {
   Case c;
+  Element type, biasType;
   int64_t length, headStride, rowStride;
   std::vector<float> qkv, bias, o, lse, dO, dqkv;
   std::vector<double> expectedO, expectedLse, expectedGradient;
   json attrs;
 
-  explicit Data(const Case &given) : c(given) {
+  Data(const Case &given, Element type, Element biasType) : c(given), type(type), biasType(biasType) {
     if (c.validS < 0)
       c.validS = c.s;
     if (c.validT < 0)
@@ -46,9 +47,10 @@ struct Data {
     const int64_t outputs = c.batch * c.s * c.heads * c.group;
     o.assign(outputs * c.d, notANumber);
     lse.assign(outputs, notANumber);
-    dO = randomFloats(outputs * c.d, 2);
+    dO = rounded(type, randomFloats(outputs * c.d, 2));
     for (float &x : qkv)
       x *= 2;
+    qkv = rounded(type, qkv);
     for (int64_t b = 0; b < c.batch; ++b)
       for (int64_t i = 0; i < length; ++i)
         for (int64_t m = 0; m < c.heads; ++m) {
@@ -88,7 +90,16 @@ struct Data {
           bias[j] = c.batch > 1 && int64_t(j) < c.t ? -INFINITY : j % 3 == 1 ? -INFINITY : 0;
       attrs["bias_strides"] = {c.t, 0, 0, 0, 1};
     }
+    bias = rounded(biasType, bias);
+    if (type != Element::F32)
+      attrs["dtype"] = elementNames[int(type)];
+    if (biasType != Element::F32)
+      attrs["bias_dtype"] = elementNames[int(biasType)];
     reference();
+  }
+
+  static std::vector<float> rounded(Element type, const std::vector<float> &values) {
+    return valuesOf(type, elementsOf(type, values));
   }
 
   double scale() const { return 1 / std::sqrt(double(c.d)); }
@@ -178,32 +189,47 @@ void run(const char *function, const Data &data, std::vector<Argument> arguments
   prepareCall(function, {attrs, bytes, 4, threads})({pointers.data(), scalars, pool});
 }
 
-void check(const Case &c) {
+void check(const Case &c, Element type, Element biasType) {
   SCOPED_TRACE(testing::Message() << "b" << c.batch << " s" << c.s << " t" << c.t << " h" << c.heads << "x"
                                   << c.group << " d" << c.d << (c.causal ? " causal" : "") << " bias "
-                                  << c.bias);
-  std::vector<float> firstO, firstGradient;
+                                  << c.bias << " " << elementNames[int(type)] << " "
+                                  << elementNames[int(biasType)]);
+  // The backward also reads the rounded result.
+  const double tolerance = 5e-6 + 1.01 * roundingOf(type), backwardTolerance = 5e-6 + 4 * roundingOf(type);
+  std::vector<char> firstO, firstGradient;
   for (int threads : {1, 2}) {
-    Data data(c);
+    Data data(c, type, biasType);
     const bool biased = c.bias != 0;
-    std::vector<Argument> forward = {data.qkv, data.qkv, data.qkv};
+    std::vector<char> qkv = elementsOf(type, data.qkv), bias = elementsOf(biasType, data.bias);
+    std::vector<char> o = elementsOf(type, data.o), dO = elementsOf(type, data.dO),
+                      dqkv = elementsOf(type, data.dqkv);
+    std::vector<Argument> forward = {qkv, qkv, qkv};
     if (biased)
-      forward.push_back(data.bias);
+      forward.push_back(bias);
     std::vector<Argument> backward = forward;
-    forward.insert(forward.end(), {data.o, data.lse});
+    forward.insert(forward.end(), {o, data.lse});
     run("attention_forward", data, forward, attentionForwardWorkspaceBytes(c.t, c.d, 1), threads);
-    expectClose(data.o, data.expectedO, 5e-6);
+    expectClose(valuesOf(type, o), data.expectedO, tolerance);
     expectClose(data.lse, data.expectedLse, 5e-6);
-    backward.insert(backward.end(), {data.o, data.lse, data.dO, data.dqkv, data.dqkv, data.dqkv});
+    backward.insert(backward.end(), {o, data.lse, dO, dqkv, dqkv, dqkv});
     run("attention_backward", data, backward, attentionBackwardWorkspaceBytes(c.t, c.d, 1), threads);
-    expectClose(data.dqkv, data.expectedGradient, 5e-6);
+    expectClose(valuesOf(type, dqkv), data.expectedGradient, backwardTolerance);
     if (threads == 1) {
-      firstO = data.o;
-      firstGradient = data.dqkv;
+      firstO = o;
+      firstGradient = dqkv;
     } else {
-      EXPECT_EQ(firstO, data.o);
-      EXPECT_EQ(firstGradient, data.dqkv);
+      EXPECT_EQ(firstO, o);
+      EXPECT_EQ(firstGradient, dqkv);
     }
+  }
+}
+
+void check(const Case &c) {
+  check(c, Element::F32, Element::F32);
+  for (Element type : {Element::BF16, Element::F16}) {
+    check(c, type, Element::F32);
+    if (c.bias)
+      check(c, type, type);
   }
 }
 } // namespace

@@ -20,9 +20,9 @@ Product product(int64_t m, int64_t n, int64_t k, bool transposeA, bool transpose
 std::vector<float> compute(const ProductFn &fn, const Product &p, int64_t workspaceBytes, int threads,
                            bool inPlace) {
   const int64_t items = p.items(), terms = p.terms();
-  const std::vector<float> a = randomFloats(2 * p.m * p.k * items * terms, 1),
-                           b = randomFloats(2 * p.n * p.k * items * terms, 2), bias = randomFloats(p.n, 3),
-                           residual = randomFloats(p.m * p.n * items, 4);
+  const std::vector<char> a = elementsOf(p.type, randomFloats(2 * p.m * p.k * items * terms, 1)),
+                          b = elementsOf(p.type, randomFloats(2 * p.n * p.k * items * terms, 2));
+  const std::vector<float> bias = randomFloats(p.n, 3), residual = randomFloats(p.m * p.n * items, 4);
   std::vector<float> c = inPlace ? residual : randomFloats(p.m * p.n * items, 5),
                      workspace(workspaceBytes / 4 + 64);
   Pool pool(threads);
@@ -31,8 +31,9 @@ std::vector<float> compute(const ProductFn &fn, const Product &p, int64_t worksp
   return c;
 }
 
-void check(const Product &p, bool inPlace = false) {
-  SCOPED_TRACE(testing::Message() << p.m << "x" << p.n << "x" << p.k);
+void check(Product p, Element type, bool inPlace) {
+  SCOPED_TRACE(testing::Message() << p.m << "x" << p.n << "x" << p.k << " " << elementNames[int(type)]);
+  p.type = type;
   const std::vector<float> expected = compute(prepareOwnProduct(p), p, ownProductBytes(1), 1, inPlace);
   std::vector<float> first;
   for (int threads : {1, 2, 3}) {
@@ -47,6 +48,11 @@ void check(const Product &p, bool inPlace = false) {
     }
     EXPECT_EQ(c, first) << threads;
   }
+}
+
+void check(const Product &p, bool inPlace = false) {
+  for (Element type : {Element::F32, Element::BF16, Element::F16})
+    check(p, type, inPlace);
 }
 } // namespace
 
@@ -97,5 +103,8 @@ TEST(SharedProduct, LeavesSmallOnesAndStridedResultsAlone) {
   EXPECT_FALSE(prepareSharedProduct(product(16, 5000, 5000, false, false), 1, bytes));
   Product p = product(300, 300, 300, false, false);
   p.c = {600, 2};
+  EXPECT_FALSE(prepareSharedProduct(p, 1, bytes));
+  p.c = {300, 1};
+  p.type = p.resultType = Element::BF16;
   EXPECT_FALSE(prepareSharedProduct(p, 1, bytes));
 }

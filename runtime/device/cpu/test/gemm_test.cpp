@@ -1,4 +1,5 @@
 // gemm against sums in f64: layouts, batches, sums over batch dimensions, epilogues, degenerate shapes.
+#include "runtime/device/cpu/gemm.h"
 #include "runtime/device/cpu/test/harness.h"
 #include "runtime/device/cpu/workspace.h"
 
@@ -42,12 +43,18 @@ template <typename Fn> void forBatch(const Case &t, size_t level, std::array<int
              fn);
 }
 
-void check(const Case &t) {
-  SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " " << t.activation);
-  auto a = randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1),
-       b = randomFloats(t.k ? reach(t, {t.k, t.n}, t.b, 2) : 0, 2);
-  auto c = randomFloats(reach(t, {t.m, t.n}, t.c, 3), 3), bias = randomFloats(t.n, 4),
-       residual = randomFloats(c.size(), 5);
+/// A and B of `type`, C, bias and residual of `resultType`.
+void check(const Case &t, Element type, Element resultType) {
+  SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " " << t.activation << " "
+                                  << elementNames[int(type)] << " to " << elementNames[int(resultType)]);
+  auto elementsA = elementsOf(type, randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1)),
+       elementsB = elementsOf(type, randomFloats(t.k ? reach(t, {t.k, t.n}, t.b, 2) : 0, 2)),
+       elementsC = elementsOf(resultType, randomFloats(reach(t, {t.m, t.n}, t.c, 3), 3)),
+       elementsBias = elementsOf(resultType, randomFloats(t.n, 4));
+  auto a = valuesOf(type, elementsA), b = valuesOf(type, elementsB), c = valuesOf(resultType, elementsC),
+       bias = valuesOf(resultType, elementsBias);
+  auto elementsResidual = elementsOf(resultType, randomFloats(c.size(), 5));
+  auto residual = valuesOf(resultType, elementsResidual);
   std::vector<double> sums(c.size()), expected(c.begin(), c.end());
   std::vector<bool> written(c.size());
   forBatch(t, 0, {0, 0, 0}, [&](std::array<int64_t, 3> at) {
@@ -74,16 +81,28 @@ void check(const Case &t) {
                 {"bias", t.bias},
                 {"residual", t.residual},
                 {"activation", t.activation}};
-  std::vector<Argument> arguments = {a, b, c};
+  if (type != Element::F32)
+    attrs["dtype"] = elementNames[int(type)];
+  if (resultType != type)
+    attrs["c_dtype"] = elementNames[int(resultType)];
+  std::vector<Argument> arguments = {elementsA, elementsB, elementsC};
   if (t.bias)
-    arguments.push_back(bias);
+    arguments.push_back(elementsBias);
   if (t.residual)
-    arguments.push_back(residual);
+    arguments.push_back(elementsResidual);
   int64_t items = 1;
   for (const auto &dim : t.batch)
     items *= dim[0];
   callLibrary("gemm", attrs, arguments, {}, gemmWorkspaceBytes(t.m, t.n, t.k, items, 1));
-  expectClose(c, expected, 2e-5);
+  expectClose(valuesOf(resultType, elementsC), expected, 2e-5 + 1.01 * roundingOf(resultType));
+}
+
+void check(const Case &t) {
+  check(t, Element::F32, Element::F32);
+  for (Element type : {Element::BF16, Element::F16}) {
+    check(t, type, type);
+    check(t, type, Element::F32);
+  }
 }
 } // namespace
 
@@ -177,6 +196,25 @@ TEST(Gemm, NothingToSumOrWrite) {
   callLibrary("gemm", attrs, {none, b, none}, {}, gemmWorkspaceBytes(1, 1, 1, 1, 1));
 }
 
+TEST(Gemm, BF16IsTheVendorsWhereTheMachineHasIt) {
+  if (!__builtin_cpu_supports("avx512bf16"))
+    GTEST_SKIP() << "this machine does not multiply bf16";
+  for (bool transposeA : {false, true})
+    for (bool transposeB : {false, true})
+      for (Element resultType : {Element::F32, Element::BF16}) {
+        Product p{};
+        p.m = 256, p.n = 768, p.k = 512;
+        p.a = transposeA ? std::array<int64_t, 2>{1, p.m} : std::array<int64_t, 2>{p.k, 1};
+        p.b = transposeB ? std::array<int64_t, 2>{1, p.k} : std::array<int64_t, 2>{p.n, 1};
+        p.c = {p.n, 1};
+        p.type = Element::BF16;
+        p.resultType = resultType;
+        int64_t bytes = 0;
+        EXPECT_TRUE(prepareVendorProduct(p, 2, bytes)) << transposeA << transposeB << int(resultType);
+        EXPECT_LE(bytes, gemmWorkspaceBytes(p.m, p.n, p.k, 1, 2));
+      }
+}
+
 TEST(Gemm, RefusesWrongDescriptions) {
   json attrs = {{"m", 6}, {"n", 7}, {"k", 3}, {"a", {3, 1}}, {"b", {7, 1}}, {"c", {7, 1}}};
   std::vector<int64_t> bytes = {72, 84, 168};
@@ -201,4 +239,10 @@ TEST(Gemm, RefusesWrongDescriptions) {
   EXPECT_NE(message().find("'k' is -1"), std::string::npos);
   attrs.erase("k");
   EXPECT_NE(message().find("'k' is missing"), std::string::npos);
+  attrs["k"] = 3;
+  attrs["dtype"] = "i8";
+  EXPECT_NE(message().find("'dtype' is \"i8\", expected one of f32, bf16, f16"), std::string::npos);
+  attrs["dtype"] = "f32";
+  attrs["c_dtype"] = "f16";
+  EXPECT_NE(message().find("'c_dtype' is neither f32 nor the type of A and B"), std::string::npos);
 }

@@ -3,6 +3,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/device/cpu/library.h"
+#include "runtime/device/half.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -50,6 +51,25 @@ inline std::vector<float> randomFloats(int64_t count, unsigned seed) {
   for (float &value : values)
     value = distribution(generator);
   return values;
+}
+
+/// Values as elements of `type`, and what these are.
+inline std::vector<char> elementsOf(Element type, const std::vector<float> &values) {
+  std::vector<char> elements(values.size() * bytesOf(type));
+  for (size_t i = 0; i < values.size(); ++i)
+    writeElement(type, elements.data(), i, values[i]);
+  return elements;
+}
+inline std::vector<float> valuesOf(Element type, const std::vector<char> &elements) {
+  std::vector<float> values(elements.size() / bytesOf(type));
+  for (size_t i = 0; i < values.size(); ++i)
+    values[i] = readElement(type, elements.data(), i);
+  return values;
+}
+constexpr const char *elementNames[] = {"f32", "bf16", "f16"};
+/// The most that rounding to `type` adds, relative to the value.
+constexpr double roundingOf(Element type) {
+  return type == Element::F32 ? 0 : type == Element::BF16 ? 0x1p-8 : 0x1p-11;
 }
 
 /// A buffer argument: the bytes of a vector, copied in before and out after the last run.

@@ -1,10 +1,11 @@
 // Stands in for libcublasLt.so.13 in tests: products on the host, late in their stream as a kernel is.
 //
-// It refuses what cuBLASLt refuses, or computes wrongly: matrices that do not fit each other, leading dimensions shorter than a column, batches
+// It refuses what cuBLASLt refuses, or computes wrongly: matrices that do not fit each other, types that it has no product of, leading dimensions shorter than a column, batches
 // that differ, memory outside of the GPU's, addresses that are less aligned than the algorithm was chosen for, less workspace than it needs.
 // Its algorithms need 4096 bytes of workspace where they are offered, so that what is handed over is looked at.
 #include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/check/machine.h"
+#include "runtime/device/half.h"
 
 #include <algorithm>
 #include <atomic>
@@ -30,6 +31,7 @@ struct Described {
   std::map<int, uint64_t> values;
   uint64_t rows = 0, columns = 0;
   int64_t leading = 0;
+  tessera::rt::Element type = tessera::rt::Element::F32;
   int64_t at(int attribute, int64_t standard = 0) const {
     auto it = values.find(attribute);
     return it == values.end() ? standard : int64_t(it->second);
@@ -38,6 +40,8 @@ struct Described {
   int64_t stride() const { return at(BatchStride); }
   /// From the first element to behind the last.
   int64_t extent() const { return (count() - 1) * stride() + (int64_t(columns) - 1) * leading + int64_t(rows); }
+  uint64_t bytes() const { return uint64_t(bytesOf(type)); }
+  float read(const void *data, int64_t i) const { return readElement(type, data, i); }
 };
 Described &of(Handle handle) { return *static_cast<Described *>(handle); }
 
@@ -75,6 +79,8 @@ Status checkShapes(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
   uint64_t k2 = tb ? of(b).columns : of(b).rows, n = tb ? of(b).rows : of(b).columns;
   if (k != k2 || of(d).rows != m || of(d).columns != n || of(c).rows != m || of(c).columns != n)
     return refuse("matrices that do not fit each other");
+  if (of(a).type != of(b).type || of(c).type != of(d).type || (of(d).type != of(a).type && of(d).type != tessera::rt::Element::F32))
+    return refuse("matrices whose types do not fit each other");
   for (Handle layout : {a, b, c, d}) {
     if (of(layout).leading < int64_t(of(layout).rows))
       return refuse("a leading dimension of " + std::to_string(of(layout).leading) + " for columns of " + std::to_string(of(layout).rows));
@@ -86,9 +92,10 @@ Status checkShapes(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
   return success;
 }
 
-float finished(uint32_t epilogue, const float *bias, uint64_t row, float value) {
+/// `bias` has the type of the result.
+float finished(uint32_t epilogue, const Described &result, const void *bias, int64_t row, float value) {
   if (epilogue & Bias)
-    value += bias[row];
+    value += result.read(bias, row);
   if (epilogue & Relu)
     value = std::max(value, 0.0f);
   if (epilogue & Gelu)
@@ -114,11 +121,12 @@ Status cublasLtDestroy(Handle handle) {
 }
 Status cublasLtMatmulDescCreate(Handle *descriptor, int compute, int scale) {
   *descriptor = new Described;
-  return compute == Compute32 && scale == Real32 ? success : refuse("a product that is not f32 throughout");
+  return compute == Compute32 && scale == Real32 ? success : refuse("a product that is not summed in f32");
 }
 Status cublasLtMatrixLayoutCreate(Handle *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
-  *layout = new Described{{}, rows, columns, leading};
-  return type == Real32 ? success : refuse("a matrix that is not f32");
+  using tessera::rt::Element;
+  *layout = new Described{{}, rows, columns, leading, type == RealB16 ? Element::BF16 : type == Real16 ? Element::F16 : Element::F32};
+  return type == Real32 || type == RealB16 || type == Real16 ? success : refuse("a matrix of type " + std::to_string(type));
 }
 Status cublasLtMatmulPreferenceCreate(Handle *preference) {
   *preference = new Described;
@@ -182,23 +190,20 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
   for (int i = 0; i < 4; ++i) {
     auto [pointer, layout] = matrices[i];
     auto address = reinterpret_cast<uint64_t>(pointer);
-    if (!tsr_check_holds(pointer, size_t(of(layout).extent()) * 4))
+    if (!tsr_check_holds(pointer, size_t(of(layout).extent()) * of(layout).bytes()))
       return refuse("a matrix reaches outside of the GPU's memory");
     if (chosen.magic != magic || chosen.alignment[i] == 0 || address % chosen.alignment[i] ||
-        (of(layout).count() > 1 && uint64_t(of(layout).stride()) * 4 % chosen.alignment[i]))
+        (of(layout).count() > 1 && uint64_t(of(layout).stride()) * of(layout).bytes() % chosen.alignment[i]))
       return refuse("a matrix is less aligned than its algorithm was chosen for");
   }
   if (workspaceBytes < chosen.workspace || (chosen.workspace && !tsr_check_holds(workspace, workspaceBytes)))
     return refuse("less workspace than the algorithm needs");
   Described operation = of(descriptor), left = of(aLayout), right = of(bLayout), result = of(dLayout);
   auto epilogue = uint32_t(operation.at(Epilogue, Plain));
-  auto *bias = reinterpret_cast<const float *>(operation.at(BiasPointer));
-  if ((epilogue & Bias) && !tsr_check_holds(bias, result.rows * 4))
+  auto *bias = reinterpret_cast<const void *>(operation.at(BiasPointer));
+  if ((epilogue & Bias) && !tsr_check_holds(bias, result.rows * result.bytes()))
     return refuse("the bias lies outside of the GPU's memory");
   float scale = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
-  auto *pa = static_cast<const float *>(a), *pb = static_cast<const float *>(b);
-  auto *pc = static_cast<const float *>(c);
-  auto *pd = static_cast<float *>(d);
   auto work = [=] {
     slowProducts += chosen.slow;
     if (const char *slow = std::getenv("TESSERA_CHECK_SLOW"); slow && chosen.slow)
@@ -212,18 +217,19 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
     for (int64_t item = 0; item < result.count(); ++item) {
       for (int64_t t = 0; t < k; ++t)
         for (int64_t i = 0; i < m; ++i)
-          columns[size_t(t * m + i)] = pa[item * left.stride() + (ta ? i * left.leading + t : t * left.leading + i)];
+          columns[size_t(t * m + i)] = left.read(a, item * left.stride() + (ta ? i * left.leading + t : t * left.leading + i));
       for (int64_t j = 0; j < n; ++j) {
         std::fill(column.begin(), column.end(), 0.0f);
         for (int64_t t = 0; t < k; ++t) {
-          float factor = pb[item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t)];
+          float factor = right.read(b, item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t));
           const float *from = &columns[size_t(t * m)];
           for (int64_t i = 0; i < m; ++i)
             column[size_t(i)] = std::fma(from[i], factor, column[size_t(i)]);
         }
         for (int64_t i = 0; i < m; ++i) {
           int64_t at = item * result.stride() + j * result.leading + i;
-          pd[at] = finished(epilogue, bias, uint64_t(i), scale * column[size_t(i)] + (keep != 0 ? keep * pc[at] : 0));
+          float sum = scale * column[size_t(i)] + (keep != 0 ? keep * result.read(c, at) : 0);
+          writeElement(result.type, d, at, finished(epilogue, result, bias, i, sum));
         }
       }
     }

@@ -2,6 +2,8 @@
 // runtime/device/cpu/library.h.
 #pragma once
 
+#include "runtime/device/element.h"
+
 #include <stdint.h>
 
 namespace tessera::rt::cuda {
@@ -11,8 +13,9 @@ constexpr int maxDimensions = 8;
 /// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]) + residual, for each position of the first `items` batch
 /// dimensions, summed over the others. One block for each 64 x 64 tile of each item.
 struct GemmArguments {
-  const float *a, *b, *bias, *residual;
-  float *c;
+  const void *a, *b, *bias, *residual;
+  void *c;
+  Element type, resultType; ///< of A and B; of C, bias and residual
   int64_t m, n, k, aStrides[2], bStrides[2], cStrides[2];
   int32_t items, dimensions, accumulate, activation;
   int64_t sizes[maxDimensions], aBatch[maxDimensions], bBatch[maxDimensions], cBatch[maxDimensions];
@@ -28,8 +31,10 @@ struct ConvArguments {
 
 /// One warp for each row of q (forward, the gradient of q), or of k (the gradients of k and v).
 struct AttentionArguments {
-  const float *q, *k, *v, *bias, *o, *dO;
-  float *lse, *out, *dq, *dk, *dv;
+  const void *q, *k, *v, *bias, *o, *dO;
+  float *lse;
+  void *out, *dq, *dk, *dv;
+  Element type, biasType; ///< of q, k, v, o and their gradients; of the bias
   int64_t batch, s, t, kvHeads, group, d;
   float scale;
   int32_t causal;

@@ -1,10 +1,11 @@
 // Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a time, one a lane for the
-// scores, then one element of the head a lane for the sums.
+// scores, then one element of the head a lane for the sums. T: what q, k, v and o are; sums are f32.
 #include "runtime/device/attention_order.h"
 #include "runtime/device/cuda/kernels/gpu.h"
+#include "runtime/device/half.h"
 
+using namespace tessera::rt;
 using namespace tessera::rt::cuda;
-using tessera::rt::AttentionOrder;
 
 namespace {
 constexpr int64_t parts = attentionHead / lanes;
@@ -18,19 +19,25 @@ int64_t at(const int64_t (&strides)[4], const Row &r) {
 }
 int64_t at(const int64_t (&strides)[3], const Row &r, int64_t j) { return r.b * strides[0] + j * strides[1] + r.m * strides[2]; }
 
-float dot(const float *x, const float *y, int64_t d) {
+/// From element `i` on.
+template <typename T> const T *from(const void *data, int64_t i) { return static_cast<const T *>(data) + i; }
+template <typename T> T *from(void *data, int64_t i) { return static_cast<T *>(data) + i; }
+
+template <typename T> float dot(const T *x, const T *y, int64_t d) {
   float sum = 0;
   for (int64_t i = 0; i < d; ++i)
-    sum = __builtin_fmaf(x[i], y[i], sum);
+    sum = __builtin_fmaf(widen(x[i]), widen(y[i]), sum);
   return sum;
 }
 
 /// -infinity where query r.i does not see key j.
-float score(const AttentionArguments &a, const Row &r, int64_t j) {
+template <typename T> float score(const AttentionArguments &a, const Row &r, int64_t j) {
   if (j >= a.validT || (a.causal && AttentionOrder{a.startS, a.s, a.zigzag}.position(r.i) < AttentionOrder{a.startT, a.t, a.zigzag}.position(j)))
     return -infinity;
-  float s = a.scale * dot(a.q + at(a.qStrides, r), a.k + at(a.kStrides, r, j), a.d);
-  return a.bias ? s + a.bias[at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]] : s;
+  float s = a.scale * dot(from<T>(a.q, at(a.qStrides, r)), from<T>(a.k, at(a.kStrides, r, j)), a.d);
+  if (!a.bias)
+    return s;
+  return s + readElement(a.biasType, a.bias, at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]);
 }
 
 /// The row of this warp among [batch, s, kvHeads, group], and whether there is one.
@@ -45,9 +52,8 @@ bool findRow(const AttentionArguments &a, Row &r, int64_t &number) {
   r.b = rest / a.s;
   return r.b < a.batch;
 }
-} // namespace
 
-TSR_KERNEL(attention_forward, AttentionArguments) {
+template <typename T> void forward(const AttentionArguments &a) {
   TSR_SHARED float shared[attentionWarps][lanes];
   Row r;
   int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
@@ -56,7 +62,7 @@ TSR_KERNEL(attention_forward, AttentionArguments) {
   float maximum = -infinity, total = 0, sum[parts] = {};
   int64_t keys = r.i < a.validS ? a.validT : 0;
   for (int64_t first = 0; first < keys; first += lanes) {
-    float s = score(a, r, first + lane), highest = larger(warpMax(s), maximum);
+    float s = score<T>(a, r, first + lane), highest = larger(warpMax(s), maximum);
     if (highest == -infinity) // nothing is seen so far
       continue;
     float p = exponential(s - highest), before = exponential(maximum - highest);
@@ -70,30 +76,32 @@ TSR_KERNEL(attention_forward, AttentionArguments) {
       sum[part] *= before;
       for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
         if (shared[warp][j] != 0) // what is not seen may be NaN
-          sum[part] = __builtin_fmaf(shared[warp][j], a.v[at(a.vStrides, r, first + j) + e], sum[part]);
+          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.v, at(a.vStrides, r, first + j) + e)), sum[part]);
     }
     syncWarp();
   }
 #pragma unroll
   for (int64_t part = 0; part < parts; ++part)
     if (int64_t e = part * lanes + lane; e < a.d)
-      a.out[at(a.oStrides, r) + e] = total == 0 ? 0.0f : sum[part] / total;
+      narrow(total == 0 ? 0.0f : sum[part] / total, *from<T>(a.out, at(a.oStrides, r) + e));
   if (lane == 0)
     a.lse[number] = r.i >= a.validS ? 0.0f : maximum == -infinity ? -infinity : maximum + logarithm(total);
 }
 
-namespace {
 /// Of query r and key j: the probability, and the gradient of the score times scale.
-float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
-  float lse = a.lse[number], s = score(a, r, j);
+template <typename T> float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
+  float lse = a.lse[number], s = score<T>(a, r, j);
   return lse == -infinity || s == -infinity ? 0.0f : exponential(s - lse);
 }
-float scoreGradient(const AttentionArguments &a, const Row &r, int64_t j, float p, float product) {
-  return p * (dot(a.dO + at(a.dOStrides, r), a.v + at(a.vStrides, r, j), a.d) - product) * a.scale;
+template <typename T> float scoreGradient(const AttentionArguments &a, const Row &r, int64_t j, float p, float product) {
+  return p * (dot(from<T>(a.dO, at(a.dOStrides, r)), from<T>(a.v, at(a.vStrides, r, j)), a.d) - product) * a.scale;
 }
-} // namespace
+/// The product of query r's result and its gradient.
+template <typename T> float resultProduct(const AttentionArguments &a, const Row &r) {
+  return dot(from<T>(a.dO, at(a.dOStrides, r)), from<T>(a.o, at(a.oStrides, r)), a.d);
+}
 
-TSR_KERNEL(attention_backward_q, AttentionArguments) {
+template <typename T> void backwardQueries(const AttentionArguments &a) {
   TSR_SHARED float shared[attentionWarps][lanes];
   Row r;
   int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
@@ -101,27 +109,27 @@ TSR_KERNEL(attention_backward_q, AttentionArguments) {
     return;
   float sum[parts] = {};
   int64_t keys = r.i < a.validS ? a.validT : 0;
-  float product = keys ? dot(a.dO + at(a.dOStrides, r), a.o + at(a.oStrides, r), a.d) : 0;
+  float product = keys ? resultProduct<T>(a, r) : 0;
   for (int64_t first = 0; first < keys; first += lanes) {
-    float p = probability(a, r, first + lane, number);
-    shared[warp][lane] = p == 0 ? 0.0f : scoreGradient(a, r, first + lane, p, product);
+    float p = probability<T>(a, r, first + lane, number);
+    shared[warp][lane] = p == 0 ? 0.0f : scoreGradient<T>(a, r, first + lane, p, product);
     syncWarp();
 #pragma unroll
     for (int64_t part = 0; part < parts; ++part) {
       int64_t e = part * lanes + lane;
       for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
         if (shared[warp][j] != 0)
-          sum[part] = __builtin_fmaf(shared[warp][j], a.k[at(a.kStrides, r, first + j) + e], sum[part]);
+          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.k, at(a.kStrides, r, first + j) + e)), sum[part]);
     }
     syncWarp();
   }
 #pragma unroll
   for (int64_t part = 0; part < parts; ++part)
     if (int64_t e = part * lanes + lane; e < a.d)
-      a.dq[at(a.dqStrides, r) + e] = sum[part];
+      narrow(sum[part], *from<T>(a.dq, at(a.dqStrides, r) + e));
 }
 
-TSR_KERNEL(attention_backward_kv, AttentionArguments) {
+template <typename T> void backwardKeys(const AttentionArguments &a) {
   TSR_SHARED float shared[attentionWarps][2][lanes];
   int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes, rest = blockIndex() * attentionWarps + warp;
   Row r{};
@@ -136,10 +144,10 @@ TSR_KERNEL(attention_backward_kv, AttentionArguments) {
     for (int64_t first = 0; first < a.validS && j < a.validT; first += lanes) {
       Row query{r.b, first + lane, r.m, g};
       int64_t number = ((r.b * a.s + query.i) * a.kvHeads + r.m) * a.group + g;
-      float p = query.i < a.validS ? probability(a, query, j, number) : 0.0f;
+      float p = query.i < a.validS ? probability<T>(a, query, j, number) : 0.0f;
       shared[warp][0][lane] = p;
       shared[warp][1][lane] =
-          p == 0 ? 0.0f : scoreGradient(a, query, j, p, dot(a.dO + at(a.dOStrides, query), a.o + at(a.oStrides, query), a.d));
+          p == 0 ? 0.0f : scoreGradient<T>(a, query, j, p, resultProduct<T>(a, query));
       syncWarp();
 #pragma unroll
       for (int64_t part = 0; part < parts; ++part) {
@@ -148,8 +156,8 @@ TSR_KERNEL(attention_backward_kv, AttentionArguments) {
           Row other{r.b, first + i, r.m, g};
           if (shared[warp][0][i] == 0)
             continue;
-          dv[part] = __builtin_fmaf(shared[warp][0][i], a.dO[at(a.dOStrides, other) + e], dv[part]);
-          dk[part] = __builtin_fmaf(shared[warp][1][i], a.q[at(a.qStrides, other) + e], dk[part]);
+          dv[part] = __builtin_fmaf(shared[warp][0][i], widen(*from<T>(a.dO, at(a.dOStrides, other) + e)), dv[part]);
+          dk[part] = __builtin_fmaf(shared[warp][1][i], widen(*from<T>(a.q, at(a.qStrides, other) + e)), dk[part]);
         }
       }
       syncWarp();
@@ -157,7 +165,18 @@ TSR_KERNEL(attention_backward_kv, AttentionArguments) {
 #pragma unroll
   for (int64_t part = 0; part < parts; ++part)
     if (int64_t e = part * lanes + lane; e < a.d) {
-      a.dk[at(a.dkStrides, r, j) + e] = dk[part];
-      a.dv[at(a.dvStrides, r, j) + e] = dv[part];
+      narrow(dk[part], *from<T>(a.dk, at(a.dkStrides, r, j) + e));
+      narrow(dv[part], *from<T>(a.dv, at(a.dvStrides, r, j) + e));
     }
 }
+} // namespace
+
+TSR_KERNEL(attention_forward, AttentionArguments) { forward<float>(a); }
+TSR_KERNEL(attention_forward_bf16, AttentionArguments) { forward<BFloat16>(a); }
+TSR_KERNEL(attention_forward_f16, AttentionArguments) { forward<Float16>(a); }
+TSR_KERNEL(attention_backward_q, AttentionArguments) { backwardQueries<float>(a); }
+TSR_KERNEL(attention_backward_q_bf16, AttentionArguments) { backwardQueries<BFloat16>(a); }
+TSR_KERNEL(attention_backward_q_f16, AttentionArguments) { backwardQueries<Float16>(a); }
+TSR_KERNEL(attention_backward_kv, AttentionArguments) { backwardKeys<float>(a); }
+TSR_KERNEL(attention_backward_kv_bf16, AttentionArguments) { backwardKeys<BFloat16>(a); }
+TSR_KERNEL(attention_backward_kv_f16, AttentionArguments) { backwardKeys<Float16>(a); }

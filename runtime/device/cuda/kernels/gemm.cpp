@@ -1,6 +1,8 @@
 // Products by any strides: a block computes a tile of 64 x 64, 16 terms at a time through shared memory, a thread 4 x 4 of it.
 #include "runtime/device/cuda/kernels/gpu.h"
+#include "runtime/device/half.h"
 
+using namespace tessera::rt;
 using namespace tessera::rt::cuda;
 
 namespace {
@@ -49,6 +51,14 @@ void addOffsets(const GemmArguments &g, int first, int last, int64_t index, int6
     offsets[2] += at * g.cBatch[i];
   }
 }
+
+/// What follows a sum that stands at position `at` of C.
+float finished(const GemmArguments &a, float value, int64_t at, int64_t n) {
+  if (a.bias)
+    value += readElement(a.resultType, a.bias, n);
+  value = activate(a.activation, value);
+  return a.residual ? value + readElement(a.resultType, a.residual, at) : value;
+}
 } // namespace
 
 /// What a product is followed by: C = activation(C + bias) + residual, a thread an element.
@@ -60,10 +70,12 @@ TSR_KERNEL(finish_product, GemmArguments) {
     return;
   addOffsets(a, 0, a.items, i / a.n / a.m, item);
   int64_t at = item[2] + m * a.cStrides[0] + n * a.cStrides[1];
-  a.c[at] = activate(a.activation, a.c[at] + (a.bias ? a.bias[n] : 0.0f)) + (a.residual ? a.residual[at] : 0.0f);
+  writeElement(a.resultType, a.c, at, finished(a, readElement(a.resultType, a.c, at), at, n));
 }
 
-TSR_KERNEL(gemm, GemmArguments) {
+namespace {
+/// The product of arrays of T.
+template <typename T> void multiply(const GemmArguments &a) {
   TSR_SHARED float left[depth][gemmTile + 4], right[depth][gemmTile + 4];
   int64_t thread = threadIndex(), row = thread / 16, column = thread % 16;
   int64_t rowTiles = (a.m + gemmTile - 1) / gemmTile, columnTiles = (a.n + gemmTile - 1) / gemmTile, block = blockIndex();
@@ -82,12 +94,12 @@ TSR_KERNEL(gemm, GemmArguments) {
         bool along = a.aStrides[1] == 1;
         int64_t k = along ? i % depth : i / gemmTile, m = along ? i / depth : i % gemmTile;
         left[k][m] = first + k < a.k && firstRow + m < a.m
-                         ? a.a[at[0] + (firstRow + m) * a.aStrides[0] + (first + k) * a.aStrides[1]] : 0.0f;
+                         ? widen(static_cast<const T *>(a.a)[at[0] + (firstRow + m) * a.aStrides[0] + (first + k) * a.aStrides[1]]) : 0.0f;
         along = a.bStrides[0] == 1 && a.bStrides[1] != 1;
         k = along ? i % depth : i / gemmTile;
         int64_t n = along ? i / depth : i % gemmTile;
         right[k][n] = first + k < a.k && firstColumn + n < a.n
-                          ? a.b[at[1] + (first + k) * a.bStrides[0] + (firstColumn + n) * a.bStrides[1]] : 0.0f;
+                          ? widen(static_cast<const T *>(a.b)[at[1] + (first + k) * a.bStrides[0] + (firstColumn + n) * a.bStrides[1]]) : 0.0f;
       }
       syncBlock();
       for (int64_t k = 0; k < depth; ++k)
@@ -107,7 +119,12 @@ TSR_KERNEL(gemm, GemmArguments) {
       if (m >= a.m || n >= a.n)
         continue;
       int64_t at = item[2] + m * a.cStrides[0] + n * a.cStrides[1];
-      float value = sum[i][j] + (a.accumulate ? a.c[at] : 0.0f) + (a.bias ? a.bias[n] : 0.0f);
-      a.c[at] = activate(a.activation, value) + (a.residual ? a.residual[at] : 0.0f);
+      float value = sum[i][j] + (a.accumulate ? readElement(a.resultType, a.c, at) : 0.0f);
+      writeElement(a.resultType, a.c, at, finished(a, value, at, n));
     }
 }
+} // namespace
+
+TSR_KERNEL(gemm, GemmArguments) { multiply<float>(a); }
+TSR_KERNEL(gemm_bf16, GemmArguments) { multiply<BFloat16>(a); }
+TSR_KERNEL(gemm_f16, GemmArguments) { multiply<Float16>(a); }
