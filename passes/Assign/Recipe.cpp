@@ -234,7 +234,7 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
   for (nn::FactorOpInterface op : list)
     ++lengths[op.getFactorRule().factors[attentionOf(op)->s].size];
   if (lengths.empty())
-    return module.emitError("--sp: the model has no attention, and so no sequence to split; --dp splits the batch");
+    return module.emitError("--sp: no attention, softmax(scale q k + masks) v, is recognised in the model, and so there is no sequence to split; --dp splits the batch");
   int64_t length = llvm::max_element(lengths, [](auto &a, auto &b) { return a.second < b.second; })->first;
   if (length < options.sp)
     return module.emitError("--sp: a sequence of ") << length << " has no part for each of " << options.sp << " ranks";

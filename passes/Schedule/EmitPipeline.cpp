@@ -64,6 +64,7 @@ private:
   Block &old;
   OpBuilder b;
   DenseMap<Operation *, When> when;
+  DenseSet<Operation *> varies; // with the microbatch
   IRMapping whole; // what every microbatch shares, and sums
   std::vector<IRMapping> ofMicro;
   DenseMap<Value, Value> sums;              // result of an accumulate -> what has been added so far
@@ -75,7 +76,6 @@ private:
 } // namespace
 
 void StageEmitter::classify() {
-  DenseSet<Operation *> varies; // with the microbatch
   for (Operation &op : old) {
     // Equal constants are one, whatever each was part of.
     if (op.hasTrait<OpTrait::ConstantLike>()) {
@@ -83,7 +83,7 @@ void StageEmitter::classify() {
       continue;
     }
     auto part = PipelinePart::of(&op);
-    bool after = part && part->work == PipelineWork::Update, inStep = false, micro = readsMicro(&op);
+    bool after = part && part->work == PipelineWork::Update, inStep = false, micro = readsMicro(&op) || isa<dist::RecvOp>(op);
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))
@@ -94,7 +94,7 @@ void StageEmitter::classify() {
         inStep |= when.lookup(def) == When::Step;
         micro |= varies.contains(def);
       }
-    if (micro || inStep)
+    if (micro)
       varies.insert(&op);
     when[&op] = after ? When::After : part ? When::Step : micro || inStep ? When::Use : When::Before;
   }
@@ -175,7 +175,7 @@ void StageEmitter::emitAfter() {
   waitForAll();
   for (auto [result, sum] : sums)
     whole.map(result, sum);
-  // With one microbatch nothing is accumulated: values of its steps are used as they are.
+  // With one microbatch nothing is accumulated: values of its steps are used as they are, as are those that are the same in each.
   auto lookup = [&](Value v) { return whole.contains(v) ? whole.lookup(v) : ofMicro[0].lookupOrDefault(v); };
   for (Operation &op : old) {
     if (when.lookup(&op) != When::After && !op.hasTrait<OpTrait::IsTerminator>())
@@ -200,7 +200,7 @@ LogicalResult StageEmitter::checkSums() {
     for (Value operand : op.getOperands())
       if (Operation *def = operand.getDefiningOp();
           def && ofMicro.size() > 1 && when.lookup(&op) == When::After && !isa<dist::AccumulateOp>(def) &&
-          (when.lookup(def) == When::Step || when.lookup(def) == When::Use))
+          (when.lookup(def) == When::Step || when.lookup(def) == When::Use) && varies.contains(def))
         return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches");
   return success();
 }

@@ -5,6 +5,8 @@
 // Positions learned, and rotary tables; other axes beside the ring.
 // RUN: tessera verify %S/../../models/gpt2.onnx --train sgd --sp 4
 // RUN: tessera verify %S/../../models/gpt2.onnx --train sgd --pp 2 --microbatches 2 --sp 2
+// Tokens in order, with padding at their end, in a pipeline.
+// RUN: tessera verify %S/../../models/gpt2.onnx --train sgd --pp 2 --microbatches 2 --sp 3
 // RUN: tessera verify %S/../../models/llama.onnx --train sgd --dp 2 --sp 2 --tp 2 --zero 3
 nn.variable @position : tensor<16x2x4xf32> {role = "parameter", trained = true, init = "zero"}
 func.func @infer(%x: tensor<4x16x2x4xf32> {nn.name = "x", nn.kind = "data"}, %bias: tensor<4x16xf32> {nn.name = "bias", nn.kind = "data"})
