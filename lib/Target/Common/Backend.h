@@ -23,6 +23,8 @@ public:
   virtual ~KernelBackend() = default;
   /// What its results depend on beside the kernel's text.
   virtual std::string key() const = 0;
+  /// Whether it rounds to bf16 by an instruction, and not by integer arithmetic.
+  virtual bool roundsToBF16() const { return false; }
   /// Completes the schedule of a kernel before its loops are emitted, and says how it is launched.
   virtual Launch adapt(Kernel &kernel) const { return {}; }
   /// Fills `code` from `module`, in which `implementation` is the kernel as a function of bare pointers, scalars and a range; code.info

@@ -128,7 +128,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
   }
   bool exact = false;
   module->walk([&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
-  if (failed(verify(*module)) || failed(expandMath(*module)))
+  if (failed(verify(*module)) || failed(expandMath(*module, backend.roundsToBF16())))
     return failure();
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> base = lowerToLlvm(*module, llvmContext);

@@ -167,7 +167,7 @@ static void setFastMath(ModuleOp module) {
   });
 }
 
-LogicalResult expandMath(ModuleOp module) {
+LogicalResult expandMath(ModuleOp module, bool roundsToBF16) {
   MLIRContext *context = module.getContext();
   {
     // Before the expansions, so that loop-invariant divisors are seen outside.
@@ -204,7 +204,8 @@ LogicalResult expandMath(ModuleOp module) {
   RewritePatternSet patterns(context);
   patterns.add<ExpandErf, ExpandExp>(context);
   populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf" && op != "math.exp"; });
-  arith::populateExpandBFloat16Patterns(patterns);
+  if (!roundsToBF16)
+    arith::populateExpandBFloat16Patterns(patterns);
   return applyPatternsGreedily(module, std::move(patterns));
 }
 

@@ -3,6 +3,7 @@
 #include "lib/Target/Cuda/Ptx.h"
 #include "lib/Target/Common/MachineCode.h"
 #include "llvm/IR/IRBuilder.h"
+#include "llvm/IR/InstIterator.h"
 #include "llvm/IR/Intrinsics.h"
 #include "llvm/IR/IntrinsicsNVPTX.h"
 #include <mutex>
@@ -88,12 +89,40 @@ Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, 
   return target::emit(module, **machine, CodeGenFileType::AssemblyFile);
 }
 
+/// Conversions of bf16 by integer arithmetic: hosts call a library for them.
+static void expandBF16(Module &module) {
+  for (Function &function : module)
+    for (Instruction &instruction : make_early_inc_range(instructions(function))) {
+      auto *conversion = dyn_cast<CastInst>(&instruction);
+      IRBuilder<> b(&instruction);
+      Value *result = nullptr;
+      if (isa_and_nonnull<FPExtInst>(conversion) && conversion->getSrcTy()->isBFloatTy()) {
+        Value *bits =
+            b.CreateZExt(b.CreateBitCast(conversion->getOperand(0), b.getInt16Ty()), b.getInt32Ty());
+        result = b.CreateBitCast(b.CreateShl(bits, 16), conversion->getDestTy());
+      } else if (isa_and_nonnull<FPTruncInst>(conversion) && conversion->getDestTy()->isBFloatTy()) {
+        // To nearest, ties to even; a NaN stays one.
+        Value *value = conversion->getOperand(0), *bits = b.CreateBitCast(value, b.getInt32Ty()),
+              *high = b.CreateLShr(bits, 16);
+        Value *rounded =
+            b.CreateLShr(b.CreateAdd(bits, b.CreateAdd(b.CreateAnd(high, 1), b.getInt32(0x7fff))), 16);
+        Value *chosen = b.CreateSelect(b.CreateFCmpUNO(value, value), b.CreateOr(high, 0x40), rounded);
+        result = b.CreateBitCast(b.CreateTrunc(chosen, b.getInt16Ty()), conversion->getDestTy());
+      }
+      if (!result)
+        continue;
+      conversion->replaceAllUsesWith(result);
+      conversion->eraseFromParent();
+    }
+}
+
 Expected<std::string> emitTwin(Module &module, StringRef symbol) {
   for (auto [id, name] : questions)
     if (Function *function = Intrinsic::getDeclarationIfExists(&module, id)) {
       function->setName(name);
       function->setAttributes({});
     }
+  expandBF16(module);
   Function *entry = module.getFunction(symbol);
   entry->setLinkage(GlobalValue::InternalLinkage);
   LLVMContext &context = module.getContext();

@@ -97,6 +97,22 @@ func.func @k(%x: tensor<$Nxf16>) -> tensor<f16> {
   return %y : tensor<f16>
 })";
 
+/// x^2 + x of $E's, in f32.
+static const char *const polynomial = R"(
+func.func @k(%h: tensor<$Nx$E>) -> tensor<$Nx$E> {
+  %x = arith.extf %h : tensor<$Nx$E> to tensor<$Nxf32>
+  %e = tensor.empty() : tensor<$Nxf32>
+  %y = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>], iterator_types = ["parallel"]}
+    ins(%x : tensor<$Nxf32>) outs(%e : tensor<$Nxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %s = arith.mulf %a, %a : f32
+    %v = arith.addf %s, %a : f32
+    linalg.yield %v : f32
+  } -> tensor<$Nxf32>
+  %r = arith.truncf %y : tensor<$Nxf32> to tensor<$Nx$E>
+  return %r : tensor<$Nx$E>
+})";
+
 class CudaRows : public testing::TestWithParam<int> {};
 
 TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
@@ -142,6 +158,26 @@ TEST(Cuda, ElementsAreLoadedFourAtATime) {
       ASSERT_NEAR(y[i], 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))), 2e-6) << i;
     }
     EXPECT_EQ(std::isnan(y[n - 1]), k == &odd);
+  }
+}
+
+TEST(Cuda, HalvesAreRoundedInPairs) {
+  const int n = 4 * 257;
+  for (std::string element : {"bf16", "f16"}) {
+    std::string text = fill(polynomial, {{'N', n}});
+    for (size_t at; (at = text.find("$E")) != std::string::npos;)
+      text.replace(at, 2, element);
+    cuda::TestKernel kernel(text);
+    ASSERT_TRUE(kernel.ok());
+    EXPECT_NE(kernel.ptx().find("cvt.rn." + element + "x2.f32"), std::string::npos) << kernel.ptx();
+    EXPECT_EQ(kernel.ptx().find("cvt.rn." + element + ".f32"), std::string::npos) << kernel.ptx();
+    EXPECT_NE(kernel.ptx().find("st.global.v2.b32"), std::string::npos) << kernel.ptx();
+    // 1.5 to 3.75, infinity stays.
+    Buffer<uint16_t> x(n, element == "f16" ? 0x3e00 : 0x3fc0), y(n);
+    x[5] = element == "f16" ? 0x7c00 : 0x7f80;
+    kernel.run({x.data, y.data});
+    for (int i = 0; i < n; ++i)
+      ASSERT_EQ(y[i], i == 5 ? x[5] : element == "f16" ? 0x4380 : 0x4070) << i;
   }
 }
 
