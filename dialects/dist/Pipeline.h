@@ -7,6 +7,11 @@
 
 namespace tessera::dist {
 
+/// The number of microbatches that training cuts the batch into: the module's attribute `dist.micro`, or 1.
+int64_t microbatches(mlir::ModuleOp module);
+inline constexpr int64_t kMostMicrobatches = int64_t(1) << 20;
+void setMicrobatches(mlir::ModuleOp module, int64_t count);
+
 /// The module's pipeline, in the attribute `dist.pipeline`: chunk c of the model is on stage `stages[c]`,
 /// which is a coordinate on mesh axis `axis`.
 struct Pipeline {

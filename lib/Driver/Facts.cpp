@@ -231,8 +231,7 @@ ParameterFact Collector::parameter(nn::VariableOp variable) {
 
 Facts Collector::collect() {
   facts.mesh = meshOf(module);
-  if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
-    facts.microbatches = attr.getInt();
+  facts.microbatches = dist::microbatches(module);
   for (auto func : module.getOps<func::FuncOp>())
     collect(func);
   for (auto variable : module.getOps<nn::VariableOp>())

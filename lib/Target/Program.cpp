@@ -416,9 +416,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   if (meshes.empty())
     return module.emitError("has no dist.mesh");
   dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
-  int64_t micro = 1;
-  if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
-    micro = attr.getInt();
+  int64_t micro = dist::microbatches(module);
   Writer writer(module, mesh, micro, info.threads);
   json::Array axes, variables;
   std::vector<ProgramText> programs;

@@ -1,4 +1,5 @@
 // The assign phase: the plan's entries become attributes of the program.
+#include "dialects/dist/Pipeline.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Annotations.h"
@@ -143,7 +144,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
     if (module.getOps<dist::MeshOp>().empty())
       dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(), dist::MeshAttr::get(&getContext(), mesh));
-    module->setAttr("dist.micro", b.getI64IntegerAttr(plan.microbatches));
+    if (plan.microbatches > dist::kMostMicrobatches)
+      return module.emitError() << plan.microbatches << " microbatches are more than the " << dist::kMostMicrobatches << " that there may be";
+    dist::setMicrobatches(module, plan.microbatches);
     if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
     for (auto func : module.getOps<func::FuncOp>())

@@ -30,9 +30,7 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   PartitionPass(const PartitionPass &other) : PartitionBase(other) {} // what the planner remembers is not copied
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t micro = 1;
-    if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
-      micro = attr.getInt();
+    int64_t micro = dist::microbatches(module);
     pipeline = dist::Pipeline::of(module);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
       if (failed(partition(func, micro)) || (pipeline && failed(splitStages(func, *pipeline))))

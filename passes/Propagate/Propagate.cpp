@@ -1,4 +1,5 @@
 // Layouts for everything: decides the placements of all programs, then writes them into types.
+#include "dialects/dist/Pipeline.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Propagate/Propagation.h"
 #include "passes/Propagate/Waste.h"
@@ -25,9 +26,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
       return signalPassFailure();
     }
     dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
-    int64_t micro = 1;
-    if (auto attr = module->getAttrOfType<IntegerAttr>("dist.micro"))
-      micro = attr.getInt();
+    int64_t micro = dist::microbatches(module);
     Zero zero = Zero::of(module);
     if (zero.stage >= 3 && zero.regather)
       for (auto func : module.getOps<func::FuncOp>())

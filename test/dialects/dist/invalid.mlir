@@ -408,3 +408,25 @@ func.func @pack_of_no_blocks(%x: tensor<16xf32>) {
   %0 = dist.pack %x {blocks = 0} : tensor<16xf32> -> tensor<16xf32>
   return
 }
+
+// -----
+
+// expected-error@+1 {{has dist.micro = 0 : i64; expected a number of microbatches, from 1 to 2^20}}
+module attributes {dist.micro = 0 : i64} {
+}
+
+// -----
+
+// expected-error@+1 {{expected a module's axis, schedule, and each chunk's stage}}
+module attributes {dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, -1>}} {
+}
+
+// -----
+
+module attributes {dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, 1>}} {
+  func.func @chunk(%x: tensor<3xf32>) -> tensor<3xf32> {
+    // expected-error@+1 {{has dist.chunk = 2 : i64; the pipeline has chunks 0 to 1}}
+    %0 = dist.accumulate %x {dist.chunk = 2 : i64, dist.work = "forward"} : tensor<3xf32>
+    return %0 : tensor<3xf32>
+  }
+}
