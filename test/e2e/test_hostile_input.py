@@ -157,7 +157,7 @@ def plans():
             yield f"misspelt-{key}-{i + 1}", changed(i, f"{key}x = {value}"), 1
         for kind, other in VALUES.items():
             if not (key == "dim" and kind == "negative"):
-                yield f"{kind}-{key}-{i + 1}", changed(i, f"{key} = {other}"), 1
+                yield f"{kind}-{key}-{i + 1}", changed(i, f"{key} = {other}"), 0 if key == "microbatches" and kind == "huge" else 1
     yield "deep-list", "a = " + "[" * 10000, 1
     yield "deep-key", "a." * 10000 + "b = 1", 1
     yield "nul", "[mesh]\n\0 = 1", 1
