@@ -87,6 +87,8 @@ struct Kernel {
 
   /// The access to `value` at `index` (in its own dimensions), seen through casts, slices and reshapes.
   mlir::FailureOr<Access> resolve(mlir::Value value, llvm::SmallVector<mlir::AffineExpr> index);
+  /// An affine expression for a static or dynamic (top-level index value) offset.
+  mlir::AffineExpr offsetExpr(mlir::OpFoldResult offset);
   /// The slot's shape as a temporary: range dimensions hold one unit, or one block.
   llvm::SmallVector<int64_t> storageShape(int slot) const;
   /// Bytes that the stored temporaries of a unit (or of a block of units) take.
