@@ -17,6 +17,14 @@ constexpr int64_t blasBytes = int64_t(32) << 20, dnnBytes = int64_t(64) << 20;
 constexpr int64_t connectionBytes = (int64_t(4) << 20) + 120 * 640 * 8 * 8 + 8 * 512 * 8 * 16;
 constexpr int64_t channels = 2, communicatorBytes = int64_t(8) << 20;
 
+/// What cuDNN adds up the queries' gradients in, and two numbers a row.
+int64_t attentionSums(const nlohmann::json &attrs) {
+  int64_t bytes = 4;
+  for (const char *size : {"batch", "s", "kv_heads", "group"})
+    bytes *= attrs.at(size).get<int64_t>();
+  return bytes * (attrs.at("d").get<int64_t>() + 2);
+}
+
 int64_t pages(int64_t bytes) { return (bytes + codePage - 1) / codePage * codePage; }
 
 } // namespace
@@ -36,6 +44,8 @@ OutsideCauses outsideCauses(const Description &description, const Program &progr
       kernels.insert(op.symbol);
     causes.products |= op.kind == Kind::Call && op.symbol == "gemm";
     causes.convolutions |= op.kind == Kind::Call && op.symbol.starts_with("conv");
+    if (op.kind == Kind::Call && op.symbol == "attention_backward" && op.attrs.contains("dtype"))
+      causes.attention = std::max(causes.attention, attentionSums(op.attrs));
     if (op.kind == Kind::Collective)
       groups.insert(description.mesh.group(op.collective.request.axes, rank).ranks);
     if (op.kind == Kind::Send || op.kind == Kind::Receive)
@@ -56,7 +66,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
   bytes += pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
-  bytes += (causes.products ? blasBytes : 0) + (causes.convolutions ? dnnBytes : 0);
+  bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) + pages(causes.attention);
   for (int64_t ranks : causes.groups)
     bytes += communicatorBytes + channels * (ranks > 2 ? 3 : 1) * connectionBytes;
   return bytes;

@@ -222,6 +222,10 @@ TEST(Outside, IsWhatAProgramUses) {
   EXPECT_TRUE(causes.products && causes.convolutions);
   EXPECT_EQ(causes.groups, (std::vector<int64_t>{6, 2, 2, 2}));
   EXPECT_GT(*promisedOutside(description, program, 1), before);
+  before = *promisedOutside(description, program, 1);
+  add(Kind::Call, "attention_backward");
+  program.operations.back().attrs = {{"batch", 64}, {"s", 1024}, {"kv_heads", 12}, {"group", 1}, {"d", 62}, {"dtype", "bf16"}};
+  EXPECT_EQ(*promisedOutside(description, program, 1) - before, 64 * 1024 * 12 * 64 * 4);
   description.target = "cpu";
   EXPECT_FALSE(promisedOutside(description, program, 1));
 }

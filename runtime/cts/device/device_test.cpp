@@ -238,6 +238,13 @@ std::vector<Case> cases() {
     all.push_back({"attention_forward", attrs, attentionBuffers(s, s, group, d, false, false), {s, s, query, 34}});
     all.push_back({"attention_backward", attrs, attentionBuffers(s, s, group, d, false, true), {s, s, query, 34}, 2e-5});
   }
+  // What cuDNN takes in halves, whose shares of a row are halves too.
+  for (bool causal : {false, true}) {
+    int64_t s = 24, t = causal ? 24 : 28, d = 16;
+    json attrs = attention(s, t, 1, d, causal, false);
+    all.push_back({"attention_forward", attrs, attentionBuffers(s, t, 1, d, false, false), {s, t, 5, 5}, 1e-2});
+    all.push_back({"attention_backward", attrs, attentionBuffers(s, t, 1, d, false, true), {}, 2e-2});
+  }
   addHalves(all);
   // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
   addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
@@ -279,12 +286,12 @@ TEST_P(Library, GpuAgreesWithCpu) {
   HostDevice cpu = host();
   auto wanted = runOn(cpu, c), got = runOn(*gpu(), c);
   expectEqual(c, got, wanted);
-  bool convolution = c.function.starts_with("conv_");
-  if (c.function != "gemm" && !convolution)
+  bool byDnn = c.function.starts_with("conv_") || (c.function.starts_with("attention_") && c.attrs.contains("dtype"));
+  if (c.function != "gemm" && !byDnn)
     return;
-  EXPECT_TRUE(convolution ? gpu()->dnn() : gpu()->blas());
+  EXPECT_TRUE(byDnn ? gpu()->dnn() : gpu()->blas());
   // Without the library our own kernel does it.
-  const char *variable = convolution ? "TESSERA_CUDNN" : "TESSERA_CUBLASLT";
+  const char *variable = byDnn ? "TESSERA_CUDNN" : "TESSERA_CUBLASLT";
   ::setenv(variable, "off", 1);
   got = runOn(*gpu(), c);
   ::unsetenv(variable);
@@ -326,6 +333,33 @@ TEST(Products, OfHalvesAreCuBLASLts) {
   EXPECT_EQ(slowProducts() - before, 0);
   runOn(*gpu(), {"gemm", with(sum, {{"c_dtype", "f32"}}), {bytes(200), bytes(144), bytes(120), bytes(workspaceBytes)}});
   EXPECT_EQ(slowProducts() - before, 3);
+}
+
+TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
+  ASSERT_TRUE(gpu()->dnn());
+  auto executions = reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_NOLOAD), "tsr_check_graph_executions"));
+  if (!executions)
+    GTEST_SKIP() << "only with the checking library";
+  /// How many graphs a forward and a backward pass are.
+  auto graphs = [&](const json &attrs, int64_t group, int64_t d, bool bias, std::vector<int64_t> scalars = {}) {
+    int before = executions();
+    json half = with(attrs, {{"dtype", "bf16"}});
+    for (bool backward : {false, true}) {
+      Case c{backward ? "attention_backward" : "attention_forward", half, attentionBuffers(24, 24, group, d, bias, backward), scalars};
+      runOn(*gpu(), c); // buffers of f32 are larger than they need be
+    }
+    return executions() - before;
+  };
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false), 2);
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false, {24, 24, 48, 48}), 2);
+  EXPECT_EQ(graphs(attention(24, 24, 1, 128, false, false), 1, 128, false, {24, 24, 0, 7}), 2);
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false, {24, 24, 48, 24}), 0) << "a mask off the diagonal";
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, false, false), 1, 16, false, {24, 23}), 0) << "a padded key";
+  EXPECT_EQ(graphs(attention(24, 24, 2, 16, true, false), 2, 16, false), 0) << "two heads to one of keys";
+  EXPECT_EQ(graphs(attention(24, 24, 1, 12, true, false), 1, 12, false), 0) << "a head of 12";
+  EXPECT_EQ(graphs(attention(24, 24, 1, 136, true, false), 1, 136, false), 0) << "a head of 136";
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, true), 1, 16, true), 0) << "a bias";
+  EXPECT_EQ(graphs(with(attention(24, 24, 1, 16, true, false), {{"zigzag", 2}}), 1, 16, false), 0) << "zig-zag order";
 }
 
 TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <memory>
 #include <thread>
+#include <utility>
 
 /// The library's kernels: PTX text, ended by a zero (kernels.cpp.in).
 extern "C" const char tsr_cuda_library_ptx[];
@@ -50,6 +51,8 @@ CudaDevice::~CudaDevice() {
     blas::Library::get()->destroy(blasHandle);
   if (dnnHandle)
     dnn::Library::get()->destroy(dnnHandle);
+  if (space)
+    driver.release(space);
   for (auto &[text, module] : modules)
     if (module)
       driver.moduleUnload(module);
@@ -76,6 +79,17 @@ void CudaDevice::release(void *pointer, int64_t) noexcept {
   driver.streamSynchronize(stream);
   driver.release(reinterpret_cast<DevicePointer>(pointer));
   pieces.erase(pointer);
+}
+
+void CudaDevice::reserveLibrarySpace(int64_t bytes) {
+  if (bytes <= spaceBytes)
+    return;
+  if (space) {
+    finish();
+    driver.check(driver.release(std::exchange(space, 0)), "making room for libraries");
+  }
+  driver.check(driver.allocate(&space, size_t(bytes)), "allocating " + std::to_string(bytes) + " bytes for libraries to work in");
+  spaceBytes = bytes;
 }
 
 std::optional<int64_t> CudaDevice::bytesOutside() {

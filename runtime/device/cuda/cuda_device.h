@@ -61,6 +61,9 @@ public:
   const TunedChoices &tunedProducts();
   /// This GPU's handle of cuDNN, on the stream of the work that is prepared here; null where there is none (dnn_library.h), which is said.
   Handle dnn();
+  /// Memory that libraries work in beside what programs promise them: one for all, as they work one after the other.
+  void reserveLibrarySpace(int64_t bytes);
+  void *librarySpace() const { return reinterpret_cast<void *>(space); }
   /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
   using Watch = std::function<void(double seconds)>;
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
@@ -77,6 +80,8 @@ private:
   std::map<void *, int64_t> pieces; ///< bytes by address
   std::map<std::string, Handle> modules;
   Watch watch;
+  DevicePointer space = 0;
+  int64_t spaceBytes = 0;
   bool blasSought = false, dnnSought = false;
   Handle blasHandle = nullptr, dnnHandle = nullptr;
   std::optional<TunedChoices> tuned;

@@ -1,5 +1,5 @@
-// The functions of cuDNN that the runtime calls, found at run time. They are those for single convolutions, which say beforehand what workspace they
-// need and what they refuse; the graphs of later versions would compute the same, by descriptions many times as long.
+// The functions of cuDNN that the runtime calls, found at run time: those for single convolutions, which say beforehand what workspace they
+// need and what they refuse, and for attention those of graphs (dnn_graph.h).
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
@@ -64,7 +64,15 @@ enum : int { Float = 0, ByRows = 0 /* NCHW */, CrossCorrelation = 1, NoTensorCor
                     Handle biasLayout, void *bias))                                                                    \
   TSR_DNN_FUNCTION(add, "cudnnAddTensor",                                                                              \
                    (Handle handle, const void *alpha, Handle aLayout, const void *a, const void *beta, Handle cLayout, \
-                    void *c))
+                    void *c))                                                                                          \
+  TSR_DNN_FUNCTION(createDescriptor, "cudnnBackendCreateDescriptor", (int kind, Handle *descriptor))                   \
+  TSR_DNN_FUNCTION(destroyDescriptor, "cudnnBackendDestroyDescriptor", (Handle descriptor))                            \
+  TSR_DNN_FUNCTION(setAttribute, "cudnnBackendSetAttribute",                                                           \
+                   (Handle descriptor, int attribute, int type, int64_t count, const void *values))                    \
+  TSR_DNN_FUNCTION(getAttribute, "cudnnBackendGetAttribute",                                                           \
+                   (Handle descriptor, int attribute, int type, int64_t wanted, int64_t *count, void *values))         \
+  TSR_DNN_FUNCTION(finalize, "cudnnBackendFinalize", (Handle descriptor))                                              \
+  TSR_DNN_FUNCTION(execute, "cudnnBackendExecute", (Handle handle, Handle plan, Handle pack))
 
 struct Library {
 #define TSR_DNN_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;

@@ -1,6 +1,7 @@
 // Reads the library's calls and launches the kernels of runtime/device/cuda/kernels.
 #include "runtime/device/cuda/library.h"
 
+#include "runtime/device/cuda/attention_graph.h"
 #include "runtime/device/cuda/call.h"
 
 #include <algorithm>
@@ -76,13 +77,24 @@ struct AttentionReader {
                       now.startT = count > 3 ? scalars[3] : 0;
                     });
   }
+  /// By cuDNN where it takes the call, and all queries and keys are there; else `own`.
+  Work byLibrary(bool backward, Work own) const {
+    Work library = prepareAttentionGraph(c.device, a, backward);
+    if (!library)
+      return own;
+    return [library, own, s = a.s, t = a.t, causal = a.causal, count = c.parser.scalars()](const int64_t *scalars) {
+      auto scalar = [&](int64_t i, int64_t standard) { return count > i ? scalars[i] : standard; };
+      bool whole = scalar(0, s) >= s && scalar(1, t) >= t && (!causal || scalar(2, 0) == scalar(3, 0));
+      (whole ? library : own)(scalars);
+    };
+  }
   int64_t queryRows() const { return a.batch * a.s * a.kvHeads * a.group; }
 };
 
 Work prepareAttentionForward(Call &c) {
   AttentionReader reader(c);
   reader.read(false);
-  return reader.launch("tsr_attention_forward", reader.queryRows());
+  return reader.byLibrary(false, reader.launch("tsr_attention_forward", reader.queryRows()));
 }
 
 Work prepareAttentionBackward(Call &c) {
@@ -90,10 +102,10 @@ Work prepareAttentionBackward(Call &c) {
   reader.read(true);
   Work queries = reader.launch("tsr_attention_backward_q", reader.queryRows());
   Work keys = reader.launch("tsr_attention_backward_kv", reader.a.batch * reader.a.t * reader.a.kvHeads);
-  return [=](const int64_t *scalars) {
+  return reader.byLibrary(true, [=](const int64_t *scalars) {
     queries(scalars);
     keys(scalars);
-  };
+  });
 }
 
 Work prepareRows(Call &c, bool scatter) {

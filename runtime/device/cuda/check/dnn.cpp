@@ -1,8 +1,7 @@
 // Stands in for libcudnn.so.9 in tests, over the checking driver: convolutions on the host, as late as a GPU may do them. It refuses descriptions that
 // do not fit each other, addresses outside of the GPU's memory and less workspace than the algorithm needs. Its algorithms are offered as a real one's:
 // the fastest gives other bits each time, the next needs more workspace than anybody has, the third is to be taken.
-#include "runtime/device/cuda/check/machine.h"
-#include "runtime/device/cuda/dnn_library.h"
+#include "runtime/device/cuda/check/dnn.h"
 
 #include <algorithm>
 #include <array>
@@ -15,19 +14,8 @@ using dnn::Status;
 
 namespace {
 
-enum : Status { success = 0, badParameter = 2000, notSupported = 3000 };
-constexpr size_t workspaceNeeded = 4096;
+using check::dnn::Context, check::dnn::refuse, check::dnn::success, check::dnn::badParameter, check::dnn::notSupported, check::dnn::workspaceNeeded;
 constexpr int theAlgorithm = 3;
-
-Status refuse(const std::string &what) {
-  check::fail(badParameter, "cuDNN: " + what);
-  return badParameter;
-}
-
-struct Context {
-  int gpu;
-  Handle stream = nullptr;
-};
 
 /// A tensor's or a filter's four extents.
 struct Array {

@@ -1,0 +1,116 @@
+// See attention_graph.h. cuDNN knows attention by the operations that it is made of, in this order and with these types between them; 9.19 takes both for what they are
+// (SDPA_FWD, SDPA_BWD). Its operation for the whole (CUDNN_BACKEND_OPERATION_SDPA_FWD) has no causal mask.
+#include "runtime/device/cuda/attention_graph.h"
+
+#include "runtime/device/cuda/dnn_graph.h"
+
+#include <algorithm>
+#include <limits>
+
+namespace tessera::rt::cuda {
+namespace {
+
+using namespace dnn;
+
+/// Rows begin at multiples of 16 bytes.
+template <size_t N> bool isAligned(const void *memory, const int64_t (&strides)[N]) {
+  return reinterpret_cast<uintptr_t>(memory) % 16 == 0 && std::all_of(strides, strides + N, [](int64_t stride) { return stride % 8 == 0; });
+}
+
+bool isTaken(const AttentionArguments &a) {
+  bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
+                 isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
+  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && a.group == 1 && !a.bias && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 && a.t > 0;
+}
+
+/// Sizes are [batch, head, row, column].
+class Attention {
+public:
+  Attention(CudaDevice &device, const AttentionArguments &a)
+      : graph(device), a(a), type(typeOf(a.type)), queries{a.batch, a.kvHeads, a.s, a.d}, keys{a.batch, a.kvHeads, a.t, a.d}, turned{a.batch, a.kvHeads, a.d, a.t},
+        scores{a.batch, a.kvHeads, a.s, a.t}, rows{a.batch, a.kvHeads, a.s, 1} {}
+
+  void forward() {
+    Handle masked = maskedScores(), most = perRow(), moved = perScore(), weight = perScore(), sum = perRow(), logarithm = perRow(), share = graph.between(type, scores);
+    graph.reduce(Most, masked, most);
+    graph.pointwise(Subtract, masked, most, moved);
+    graph.pointwise(Exponential, moved, nullptr, weight);
+    graph.reduce(Sum, weight, sum);
+    graph.pointwise(Logarithm, sum, nullptr, logarithm);
+    graph.pointwise(Add, most, logarithm, sums());
+    graph.pointwise(Divide, weight, sum, share);
+    graph.multiply(share, perKey(a.v, a.vStrides), perQuery(a.out, a.oStrides));
+  }
+
+  void backward() {
+    Handle masked = maskedScores(), dO = perQuery(a.dO, a.dOStrides), product = graph.between(Float32, queries), delta = perRow();
+    graph.pointwise(Multiply, dO, perQuery(a.o, a.oStrides), product);
+    graph.reduce(Sum, product, delta);
+    Handle moved = perScore(), share = graph.between(type, scores);
+    graph.pointwise(Subtract, masked, sums(), moved);
+    graph.pointwise(Exponential, moved, nullptr, share);
+    graph.multiply(transposed(share), dO, perKey(a.dv, a.dvStrides));
+    Handle dShare = perScore(), difference = perScore(), dScaled = perScore(), dScore = graph.between(type, scores);
+    graph.multiply(dO, turnedKeys(a.v, a.vStrides), dShare);
+    graph.pointwise(Subtract, dShare, delta, difference);
+    graph.pointwise(Multiply, difference, share, dScaled);
+    graph.pointwise(Multiply, dScaled, graph.number(a.scale), dScore);
+    graph.multiply(transposed(dScore), q, perKey(a.dk, a.dkStrides));
+    graph.multiply(dScore, perKey(a.k, a.kStrides), perQuery(a.dq, a.dqStrides));
+  }
+
+  Graph graph;
+
+private:
+  Handle perScore() { return graph.between(Float32, scores); }
+  Handle perRow() { return graph.between(Float32, rows); }
+  Handle perQuery(const void *memory, const int64_t (&strides)[4]) {
+    return graph.tensor(type, queries, {strides[0], strides[2], strides[1], 1}, const_cast<void *>(memory));
+  }
+  Handle perKey(const void *memory, const int64_t (&strides)[3]) {
+    return graph.tensor(type, keys, {strides[0], strides[2], strides[1], 1}, const_cast<void *>(memory));
+  }
+  Handle turnedKeys(const void *memory, const int64_t (&strides)[3]) {
+    return graph.tensor(type, turned, {strides[0], strides[2], 1, strides[1]}, const_cast<void *>(memory));
+  }
+  /// The logarithms of the sums of each row's exponentials, [batch, row, head] in memory.
+  Handle sums() { return graph.tensor(Float32, rows, {a.s * a.kvHeads, 1, a.kvHeads, a.kvHeads}, a.lse); }
+  Handle transposed(Handle x) {
+    Handle y = graph.tensor(type, {a.batch, a.kvHeads, a.t, a.s}, {a.kvHeads * a.s * a.t, a.s * a.t, 1, a.t});
+    graph.reshape(x, y);
+    return y;
+  }
+  Handle maskedScores() {
+    q = perQuery(a.q, a.qStrides);
+    Handle raw = perScore(), scaled = perScore();
+    graph.multiply(q, turnedKeys(a.k, a.kStrides), raw);
+    graph.pointwise(Multiply, raw, graph.number(a.scale), scaled);
+    if (!a.causal)
+      return scaled;
+    Handle row = graph.between(Int32, scores), column = graph.between(Int32, scores), visible = graph.between(Boolean, scores), masked = perScore();
+    graph.pointwise(Index, scaled, nullptr, row, Int32, nullptr, 2);
+    graph.pointwise(Index, scaled, nullptr, column, Int32, nullptr, 3);
+    graph.pointwise(AtLeast, row, column, visible, Boolean);
+    graph.pointwise(Select, scaled, graph.number(-std::numeric_limits<float>::infinity()), masked, Float32, visible);
+    return masked;
+  }
+
+  const AttentionArguments a;
+  const int type;
+  const Extents queries, keys, turned, scores, rows;
+  Handle q = nullptr;
+};
+
+} // namespace
+
+Work prepareAttentionGraph(CudaDevice &device, const AttentionArguments &arguments, bool backward) {
+  if (!isTaken(arguments) || !device.dnn())
+    return {};
+  auto attention = std::make_shared<Attention>(device, arguments);
+  backward ? attention->backward() : attention->forward();
+  if (!attention->graph.plan())
+    return {};
+  return [attention](const int64_t *) { attention->graph.run(); };
+}
+
+} // namespace tessera::rt::cuda
