@@ -64,7 +64,8 @@ LogicalResult Moving::check(EmitError emitError) const {
     for (const AxisRef &axis : source->axes)
       if (axis.name == kMicroAxis && !is_contained(target->axes, axis))
         return fail(emitError,
-                    "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks");
+                    "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
+                    "train without microbatches");
   return success();
 }
 

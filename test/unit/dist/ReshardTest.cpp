@@ -199,7 +199,8 @@ TEST(Reshard, RefusesWhatNoCollectiveDoes) {
   EXPECT_EQ(refusal(make({{6, {a2}}}), make({{6, {{"a", 1, 3}}}})),
             "cannot reshard between layouts whose sub-axes of one axis do not nest");
   EXPECT_EQ(refusal(make({{8, {micro}}}), make({{8, {}}})),
-            "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks");
+            "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
+            "train without microbatches");
 }
 
 TEST(Reshard, EqualProblemsOnOtherAxesAreRemembered) {
