@@ -1,6 +1,7 @@
 // Look-ups by index. What is known at import becomes slices and broadcasts; the rest table look-ups.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/FewElements.h"
 
 using namespace mlir;
 using llvm::Twine;
@@ -92,8 +93,7 @@ void gather(NodeImport &n) {
     indices = e.constant(normalized.compressed(), n.node.inputs[1]);
   } else if (!isVariable(
                  data)) { // ids of a table are checked by the program's input, others may count from the end
-    Value wrapped = e.binary<nn::AddOp>(indices, e.scalarLike(indices, size));
-    indices = e.emit<nn::SelectOp>({e.compare(indices, e.scalarLike(indices, 0), "lt"), wrapped, indices});
+    indices = wrapped(e, indices, size);
   }
   llvm::SmallVector<int64_t> toFront{axis}, back;
   for (int64_t d = 0; d < rankOf(data); ++d)
@@ -185,10 +185,7 @@ void gatherND(NodeImport &n) {
   int64_t stride = 1;
   for (int64_t k = count - 1; k >= 0; --k) {
     int64_t size = shapeOf(data)[k];
-    Value coordinate = e.reshape(e.slice(indices, rankOf(indices) - 1, k, 1), idShape);
-    Value wrapped = e.binary<nn::AddOp>(coordinate, e.scalarLike(coordinate, size));
-    coordinate =
-        e.emit<nn::SelectOp>({e.compare(coordinate, e.scalarLike(coordinate, 0), "lt"), wrapped, coordinate});
+    Value coordinate = wrapped(e, e.reshape(e.slice(indices, rankOf(indices) - 1, k, 1), idShape), size);
     Value part = e.binary<nn::MulOp>(coordinate, e.scalarLike(coordinate, stride));
     number = number ? e.binary<nn::AddOp>(number, part) : part;
     stride *= size;
@@ -204,8 +201,9 @@ void gatherElements(NodeImport &n) {
   int64_t rank = rankOf(data), axis = n.axis(n.intAttr("axis", 0), rank), size = shapeOf(data)[axis];
   if (rankOf(indices) != rank)
     n.fail("the indices must have as many dimensions as the data");
-  Value wrapped = e.binary<nn::AddOp>(indices, e.scalarLike(indices, size));
-  Value along = e.emit<nn::SelectOp>({e.compare(indices, e.scalarLike(indices, 0), "lt"), wrapped, indices});
+  if (std::optional<FewElements> few = FewElements::along(e, data, indices, axis))
+    return n.out(few->read(e, data));
+  Value along = wrapped(e, indices, size);
   Value number;
   int64_t stride = 1;
   for (int64_t d = rank - 1; d >= 0; --d) {

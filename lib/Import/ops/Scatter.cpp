@@ -1,6 +1,7 @@
 // Writes by index, and choices by size. What is known at import becomes slices; the rest sums into a table.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/FewElements.h"
 #include "lib/Import/ops/TopK.h"
 
 using namespace mlir;
@@ -8,12 +9,6 @@ using llvm::Twine;
 
 namespace tessera {
 namespace {
-
-/// `indices` of a dimension of `size`, negative ones counted from the end.
-Value wrapped(Emitter &e, Value indices, int64_t size) {
-  Value fromEnd = e.binary<nn::AddOp>(indices, e.scalarLike(indices, size));
-  return e.emit<nn::SelectOp>({e.compare(indices, e.scalarLike(indices, 0), "lt"), fromEnd, indices});
-}
 
 /// Where element k of an index is, for the dimensions that it has of `shape`.
 Value rowNumber(Emitter &e, llvm::ArrayRef<Value> coordinates, llvm::ArrayRef<int64_t> shape) {
@@ -27,22 +22,26 @@ Value rowNumber(Emitter &e, llvm::ArrayRef<Value> coordinates, llvm::ArrayRef<in
   return number;
 }
 
-/// data with `updates` [ids.., row..] at the rows `ids` of [rows, row..]: written over, or added.
-void scatter(NodeImport &n, Value data, Value ids, Value updates, Shape table) {
+/// data with `updates` written over, or added, where they go: `sumsOf` adds values like them at their places, from zero.
+void scatter(NodeImport &n, Value data, Value updates, llvm::function_ref<Value(Value)> sumsOf) {
   Emitter &e = n.e;
   std::string reduction = n.stringAttr("reduction", "none");
   if (reduction != "none" && reduction != "add")
     n.fail(n.node.opType + " with reduction '" + reduction + "' is not supported, only none and add are");
   Type type = elementOf(data), computed = isa<FloatType>(type) ? type : Type(e.builder.getF64Type());
-  auto sums = [&](Value values) {
-    return e.reshape(e.emitAs<nn::ScatterAddOp>(computed, table, {ids, values}), shapeOf(data));
-  };
-  Value rows = e.cast(data, computed), added = sums(e.cast(updates, computed));
+  Value rows = e.cast(data, computed), added = sumsOf(e.cast(updates, computed));
   if (reduction == "add")
     return n.out(e.cast(e.binary<nn::AddOp>(rows, added), type));
-  Value count = sums(e.splat(computed, 1, shapeOf(updates)));
+  Value count = sumsOf(e.splat(computed, 1, shapeOf(updates)));
   Value hit = e.compare(count, e.scalarLike(count, 0), "gt");
   n.out(e.cast(e.emit<nn::SelectOp>({hit, added, rows}), type));
+}
+
+/// The same with updates [ids.., row..] that go to the rows `ids` of [rows, row..].
+void scatterRows(NodeImport &n, Value data, Value ids, Value updates, Shape table) {
+  scatter(n, data, updates, [&](Value values) {
+    return n.e.reshape(n.e.emitAs<nn::ScatterAddOp>(elementOf(values), table, {ids, values}), shapeOf(data));
+  });
 }
 
 /// Where `indices` [.., 1] are start, start + 1, ... of dimension 0: the rest of data around the updates.
@@ -90,7 +89,7 @@ void scatterND(NodeImport &n) {
   }
   Shape table(row);
   table.insert(table.begin(), product(shapeOf(data).take_front(indexed)));
-  scatter(n, data, rowNumber(e, coordinates, shapeOf(data)), updates, table);
+  scatterRows(n, data, rowNumber(e, coordinates, shapeOf(data)), updates, table);
 }
 
 void scatterElements(NodeImport &n) {
@@ -99,6 +98,8 @@ void scatterElements(NodeImport &n) {
   int64_t rank = rankOf(data), axis = n.axis(n.intAttr("axis", 0), rank);
   if (rankOf(indices) != rank || shapeOf(updates) != shapeOf(indices))
     n.fail("indices and updates must have one shape, of as many dimensions as the data");
+  if (std::optional<FewElements> few = FewElements::along(e, data, indices, axis))
+    return scatter(n, data, updates, [&](Value values) { return few->sum(e, values); });
   llvm::SmallVector<Value> coordinates;
   for (int64_t d = 0; d < rank; ++d) {
     if (d != axis && shapeOf(indices)[d] > shapeOf(data)[d])
@@ -106,7 +107,7 @@ void scatterElements(NodeImport &n) {
     coordinates.push_back(d == axis ? wrapped(e, indices, shapeOf(data)[d])
                                     : e.iota(elementOf(indices), shapeOf(indices), d));
   }
-  scatter(n, data, rowNumber(e, coordinates, shapeOf(data)), updates, {product(shapeOf(data))});
+  scatterRows(n, data, rowNumber(e, coordinates, shapeOf(data)), updates, {product(shapeOf(data))});
 }
 
 } // namespace

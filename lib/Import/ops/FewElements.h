@@ -1,0 +1,29 @@
+// Look-ups and writes along a short dimension, by comparing every index with every element: rows stay rows, which meshes and microbatches
+// split, where a table of all elements is one.
+#ifndef TESSERA_LIB_IMPORT_OPS_FEWELEMENTS_H
+#define TESSERA_LIB_IMPORT_OPS_FEWELEMENTS_H
+
+#include "lib/Import/Importer.h"
+
+namespace tessera {
+
+/// `indices` of a dimension of `size`, negative ones counted from the end.
+mlir::Value wrapped(Emitter &e, mlir::Value indices, int64_t size);
+
+class FewElements {
+public:
+  /// Of `indices` along dimension `axis` of `data`; none where that is long, where other dimensions differ, or data are booleans.
+  static std::optional<FewElements> along(Emitter &e, mlir::Value data, mlir::Value indices, int64_t axis);
+  /// The element of `data` that each index names.
+  mlir::Value read(Emitter &e, mlir::Value data) const;
+  /// At each element the sum of the `updates`, one an index, that name it.
+  mlir::Value sum(Emitter &e, mlir::Value updates) const;
+
+private:
+  mlir::Value pick(Emitter &e, mlir::Value from, int64_t inserted, int64_t summed) const;
+  mlir::Value chosen; // [.., index, element, ..]: whether the index names the element
+  int64_t axis;
+};
+
+} // namespace tessera
+#endif
