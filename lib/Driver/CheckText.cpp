@@ -10,6 +10,11 @@
 using namespace mlir;
 using namespace tessera;
 
+static bool hasLayout(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  return tensor && tensor.getEncoding();
+}
+
 // Arguments and results are tensors; from partition to memory they say what part of which array they are.
 static LogicalResult checkInterface(func::FuncOp func, Phase next) {
   bool partitioned = next > Phase::Partition && next <= Phase::Memory;
@@ -17,6 +22,9 @@ static LogicalResult checkInterface(func::FuncOp func, Phase next) {
     if (!isa<RankedTensorType>(type) || !nn::hasReasonableSize(type))
       return func.emitError() << what << " " << i << " of @" << func.getSymName() << " has type " << type
                               << "; expected a tensor with fixed sizes, of at most 2^48 elements";
+    if (next <= Phase::Propagate && hasLayout(type))
+      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " is laid out over a mesh, and the text is said to be before "
+                              << phaseName(Phase::Propagate);
     if (partitioned && !(attrs && attrs.getAs<DenseI64ArrayAttr>("dist.shape") && attrs.getAs<dist::LayoutAttr>("dist.layout")))
       return func.emitError() << what << " " << i << " of @" << func.getSymName() << " lacks the attributes dist.shape and dist.layout that "
                               << phaseName(Phase::Partition) << " gives it";
@@ -45,6 +53,10 @@ static LogicalResult checkFunction(func::FuncOp func, Phase next) {
   WalkResult result = func.getBody().walk([&](Operation *op) {
     if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) && !isa<func::ReturnOp>(op) && !isNumber(op)) {
       op->emitError() << "a program has no operator '" << op->getName() << "'; expected those of nn, dist and exec";
+      return WalkResult::interrupt();
+    }
+    if (next <= Phase::Propagate && (isa<dist::DistDialect>(op->getDialect()) || llvm::any_of(op->getResultTypes(), hasLayout))) {
+      op->emitError() << "is laid out over a mesh, and the text is said to be before " << phaseName(Phase::Propagate);
       return WalkResult::interrupt();
     }
     auto wrong = llvm::find_if_not(op->getResultTypes(), nn::hasReasonableSize);
@@ -118,6 +130,9 @@ LogicalResult tessera::checkText(ModuleOp module, Phase next) {
       for (Operation &kernel : *kernels.getBody())
         if (failed(checkKernel(kernel)))
           return failure();
+    } else if (auto variable = dyn_cast<nn::VariableOp>(op); variable && next <= Phase::Propagate && hasLayout(variable.getType())) {
+      return variable.emitError() << "variable @" << variable.getSymName() << " is laid out over a mesh, and the text is said to be before "
+                                  << phaseName(Phase::Propagate);
     } else if (!isa<nn::VariableOp, dist::MeshOp>(op)) {
       return op.emitError() << "a program holds variables, a mesh, functions and kernels, not '" << op.getName() << "'";
     }

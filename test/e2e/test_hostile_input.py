@@ -107,6 +107,35 @@ def test_texts_with_wrong_kernels(tmp_path, kind):
     compile_fails(tmp_path, tmp_path / "wrong.mlir", words=["wrong.mlir", words])
 
 
+# A program before it is laid out, and what only later ones have.
+EARLY = """module attributes {nn.phase = "assign"} {
+  dist.mesh @mesh = <["data"=2]>
+  nn.variable @w : tensor<4xf32> {role = "parameter", init = "zero"}
+  func.func @infer(%x: tensor<4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+    %w = nn.read @w : tensor<4xf32>
+    %y = nn.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  }
+}
+"""
+HALVES = "#dist.layout<[[4 : \"data\"=2]]>"
+LAID_OUT = {
+    "variable": ("@w : tensor<4xf32> {", f"@w : tensor<4xf32, {HALVES}> {{", "variable @w is laid out"),
+    "argument": ("{nn.kind = \"data\", nn.name = \"x\"}", f"{{nn.kind = \"data\", nn.name = \"x\"}}, %z: tensor<4xf32, {HALVES}>", "argument 1 of @infer is laid out"),
+    "operator": ("    return", "    %i = dist.logical_index over <\"data\"=2> size 4 padded 4 : tensor<2xi64>\n    return", "is laid out"),
+}
+
+
+@pytest.mark.parametrize("kind", LAID_OUT)
+def test_texts_laid_out_too_early(tmp_path, kind):
+    old, new, words = LAID_OUT[kind]
+    assert EARLY.count(old) == 1
+    (tmp_path / "early.mlir").write_text(EARLY)
+    assert h.tessera("compile", tmp_path / "early.mlir", "-o", tmp_path / "p").returncode == 0
+    (tmp_path / "wrong.mlir").write_text(EARLY.replace(old, new))
+    compile_fails(tmp_path, tmp_path / "wrong.mlir", words=["wrong.mlir", words, "before propagate"])
+
+
 def test_bytecode_is_not_read(tmp_path):
     (tmp_path / "b.mlir").write_bytes(b"ML\xefR" + bytes(64))
     compile_fails(tmp_path, tmp_path / "b.mlir", words=["b.mlir", "bytecode"])
