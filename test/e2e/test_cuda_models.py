@@ -1,5 +1,5 @@
 """Every model, mesh, recipe and mix of patterns of the suite for NVIDIA's GPUs: it trains on the checking driver as one rank of the CPU does, sends
-what it promises, and its kernels assemble for sm_80 and sm_90 without spills. By default one and the PTX of GPT-2; the others are hours."""
+what it promises, and its kernels assemble for sm_80 and sm_90 without spills. By default one and the PTX of GPT-2; the others are three quarters of an hour."""
 import hashlib
 import json
 

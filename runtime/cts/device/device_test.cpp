@@ -239,12 +239,13 @@ std::vector<Case> cases() {
     all.push_back({"attention_backward", attrs, attentionBuffers(s, s, group, d, false, true), {s, s, query, 34}, 2e-5});
   }
   // What cuDNN takes in halves, whose shares of a row are halves too.
-  for (bool causal : {false, true}) {
-    int64_t s = 24, t = causal ? 24 : 28, d = 16;
-    json attrs = attention(s, t, 1, d, causal, false);
-    all.push_back({"attention_forward", attrs, attentionBuffers(s, t, 1, d, false, false), {s, t, 5, 5}, 1e-2});
-    all.push_back({"attention_backward", attrs, attentionBuffers(s, t, 1, d, false, true), {}, 2e-2});
-  }
+  for (int64_t group : {1, 3})
+    for (bool causal : {false, true}) {
+      int64_t s = 24, t = causal ? 24 : 28, d = 16;
+      json attrs = attention(s, t, group, d, causal, false);
+      all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, false, false), {s, t, 5, 5}, 1e-2});
+      all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, false, true), {}, 2e-2});
+    }
   addHalves(all);
   // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
   addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
@@ -352,10 +353,11 @@ TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
   };
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false), 2);
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false, {24, 24, 48, 48}), 2);
+  EXPECT_EQ(graphs(attention(24, 24, 2, 16, true, false), 2, 16, false), 2);
+  EXPECT_EQ(graphs(with(attention(24, 24, 2, 16, true, false), {{"q_strides", {1536, 64, 16, 32}}}), 2, 16, false), 0) << "groups beside each other";
   EXPECT_EQ(graphs(attention(24, 24, 1, 128, false, false), 1, 128, false, {24, 24, 0, 7}), 2);
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, false), 1, 16, false, {24, 24, 48, 24}), 0) << "a mask off the diagonal";
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, false, false), 1, 16, false, {24, 23}), 0) << "a padded key";
-  EXPECT_EQ(graphs(attention(24, 24, 2, 16, true, false), 2, 16, false), 0) << "two heads to one of keys";
   EXPECT_EQ(graphs(attention(24, 24, 1, 12, true, false), 1, 12, false), 0) << "a head of 12";
   EXPECT_EQ(graphs(attention(24, 24, 1, 136, true, false), 1, 136, false), 0) << "a head of 136";
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, true), 1, 16, true), 0) << "a bias";

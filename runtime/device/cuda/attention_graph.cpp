@@ -1,5 +1,4 @@
-// See attention_graph.h. cuDNN knows attention by the operations that it is made of, in this order and with these types between them; 9.19 takes both for what they are
-// (SDPA_FWD, SDPA_BWD). Its operation for the whole (CUDNN_BACKEND_OPERATION_SDPA_FWD) has no causal mask.
+// See attention_graph.h. cuDNN knows attention by the operations that it is made of, in this order and with these types between them. Its operation for the whole (CUDNN_BACKEND_OPERATION_SDPA_FWD) has no causal mask.
 #include "runtime/device/cuda/attention_graph.h"
 
 #include "runtime/device/cuda/dnn_graph.h"
@@ -17,18 +16,24 @@ template <size_t N> bool isAligned(const void *memory, const int64_t (&strides)[
   return reinterpret_cast<uintptr_t>(memory) % 16 == 0 && std::all_of(strides, strides + N, [](int64_t stride) { return stride % 8 == 0; });
 }
 
+/// Whether the heads of queries, numbered through all groups, are one dimension.
+bool headsAreOne(const AttentionArguments &a) {
+  auto one = [&](const int64_t (&strides)[4]) { return a.group == 1 || a.kvHeads == 1 || strides[2] == a.group * strides[3]; };
+  return one(a.qStrides) && one(a.oStrides) && (!a.dq || (one(a.dOStrides) && one(a.dqStrides)));
+}
+
 bool isTaken(const AttentionArguments &a) {
   bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
                  isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
-  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && a.group == 1 && !a.bias && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 && a.t > 0;
+  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) && !a.bias && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 && a.t > 0;
 }
 
 /// Sizes are [batch, head, row, column].
 class Attention {
 public:
   Attention(CudaDevice &device, const AttentionArguments &a)
-      : graph(device), a(a), type(typeOf(a.type)), queries{a.batch, a.kvHeads, a.s, a.d}, keys{a.batch, a.kvHeads, a.t, a.d}, turned{a.batch, a.kvHeads, a.d, a.t},
-        scores{a.batch, a.kvHeads, a.s, a.t}, rows{a.batch, a.kvHeads, a.s, 1} {}
+      : graph(device), a(a), type(typeOf(a.type)), heads(a.kvHeads * a.group), queries{a.batch, heads, a.s, a.d}, keys{a.batch, a.kvHeads, a.t, a.d},
+        turned{a.batch, a.kvHeads, a.d, a.t}, scores{a.batch, heads, a.s, a.t}, rows{a.batch, heads, a.s, 1} {}
 
   void forward() {
     Handle masked = maskedScores(), most = perRow(), moved = perScore(), weight = perScore(), sum = perRow(), logarithm = perRow(), share = graph.between(type, scores);
@@ -49,13 +54,13 @@ public:
     Handle moved = perScore(), share = graph.between(type, scores);
     graph.pointwise(Subtract, masked, sums(), moved);
     graph.pointwise(Exponential, moved, nullptr, share);
-    graph.multiply(transposed(share), dO, perKey(a.dv, a.dvStrides));
+    multiplyForKeys(transposed(share), dO, perKey(a.dv, a.dvStrides));
     Handle dShare = perScore(), difference = perScore(), dScaled = perScore(), dScore = graph.between(type, scores);
     graph.multiply(dO, turnedKeys(a.v, a.vStrides), dShare);
     graph.pointwise(Subtract, dShare, delta, difference);
     graph.pointwise(Multiply, difference, share, dScaled);
     graph.pointwise(Multiply, dScaled, graph.number(a.scale), dScore);
-    graph.multiply(transposed(dScore), q, perKey(a.dk, a.dkStrides));
+    multiplyForKeys(transposed(dScore), q, perKey(a.dk, a.dkStrides));
     graph.multiply(dScore, perKey(a.k, a.kStrides), perQuery(a.dq, a.dqStrides));
   }
 
@@ -65,7 +70,7 @@ private:
   Handle perScore() { return graph.between(Float32, scores); }
   Handle perRow() { return graph.between(Float32, rows); }
   Handle perQuery(const void *memory, const int64_t (&strides)[4]) {
-    return graph.tensor(type, queries, {strides[0], strides[2], strides[1], 1}, const_cast<void *>(memory));
+    return graph.tensor(type, queries, {strides[0], strides[a.group > 1 ? 3 : 2], strides[1], 1}, const_cast<void *>(memory));
   }
   Handle perKey(const void *memory, const int64_t (&strides)[3]) {
     return graph.tensor(type, keys, {strides[0], strides[2], strides[1], 1}, const_cast<void *>(memory));
@@ -74,9 +79,17 @@ private:
     return graph.tensor(type, turned, {strides[0], strides[2], 1, strides[1]}, const_cast<void *>(memory));
   }
   /// The logarithms of the sums of each row's exponentials, [batch, row, head] in memory.
-  Handle sums() { return graph.tensor(Float32, rows, {a.s * a.kvHeads, 1, a.kvHeads, a.kvHeads}, a.lse); }
+  Handle sums() { return graph.tensor(Float32, rows, {a.s * heads, 1, heads, heads}, a.lse); }
+  /// Heads that share keys add up.
+  void multiplyForKeys(Handle left, Handle right, Handle result) {
+    if (a.group == 1)
+      return graph.multiply(left, right, result);
+    Handle each = graph.between(type, {a.batch, heads, a.t, a.d});
+    graph.multiply(left, right, each);
+    graph.reduce(Sum, each, result);
+  }
   Handle transposed(Handle x) {
-    Handle y = graph.tensor(type, {a.batch, a.kvHeads, a.t, a.s}, {a.kvHeads * a.s * a.t, a.s * a.t, 1, a.t});
+    Handle y = graph.tensor(type, {a.batch, heads, a.t, a.s}, {heads * a.s * a.t, a.s * a.t, 1, a.t});
     graph.reshape(x, y);
     return y;
   }
@@ -97,6 +110,7 @@ private:
 
   const AttentionArguments a;
   const int type;
+  const int64_t heads;
   const Extents queries, keys, turned, scores, rows;
   Handle q = nullptr;
 };

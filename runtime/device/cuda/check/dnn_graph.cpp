@@ -124,13 +124,16 @@ Step stepOf(const Descriptor &d) {
 
 Status checkStep(const Step &s) {
   const Extents &x = s.x.sizes, &b = s.b.sizes, &y = s.y.sizes;
-  if (s.kind == MatmulOperation && (x[0] != y[0] || x[1] != y[1] || b[0] != y[0] || b[1] != y[1] || x[2] != y[2] || x[3] != b[2] || b[3] != y[3]))
+  if (s.kind == MatmulOperation && (x[0] != y[0] || x[1] != y[1] || b[0] != y[0] || y[1] % b[1] || x[2] != y[2] || x[3] != b[2] || b[3] != y[3]))
     return refuse("factors that do not fit each other");
   bool two = s.mode == Add || s.mode == Multiply || s.mode == Divide || s.mode == Subtract || s.mode == AtLeast || s.mode == Select;
   if (s.kind == PointwiseOperation && (!spreads(s.x, s.y) || two != (s.b.id != 0) || (two && !spreads(s.b, s.y)) || (s.mode == Select) != (s.t.id != 0) ||
                                        (s.mode == Index) != (s.axis >= 0)))
     return refuse("operands of an elementwise operation that do not fit it");
-  if (s.kind == ReductionOperation && !spreads(s.y, s.x))
+  Array single = s.y;
+  if (x[1] % y[1] == 0)
+    single.sizes[1] = 1; // a sum over the heads of a group
+  if (s.kind == ReductionOperation && !spreads(single, s.x))
     return refuse("a sum that is no part of its operand");
   if (s.kind == ReshapeOperation && (s.x.extent() != s.y.extent() || !s.x.isVirtual || !s.y.isVirtual || s.x.type != s.y.type))
     return refuse("another shape for what is not as large, or in memory");
@@ -206,7 +209,7 @@ struct Execution {
       forEach(s.y.sizes, [&](const Extents &at) {
         double sum = 0;
         for (int64_t k = 0; k < s.x.sizes[3]; ++k)
-          sum += double(read(s.x, {at[0], at[1], at[2], k})) * double(read(s.b, {at[0], at[1], k, at[3]}));
+          sum += double(read(s.x, {at[0], at[1], at[2], k})) * double(read(s.b, {at[0], at[1] * s.b.sizes[1] / s.y.sizes[1], k, at[3]}));
         write(s.y, at, float(sum));
       });
     } else if (s.kind == PointwiseOperation) {
@@ -220,7 +223,7 @@ struct Execution {
       std::map<int64_t, float> results;
       forEach(s.y.sizes, [&](const Extents &at) { results[s.y.offset(at)] = s.mode == Most ? -std::numeric_limits<float>::infinity() : 0; });
       forEach(s.x.sizes, [&](const Extents &at) {
-        float &result = results[s.y.offset(at)], value = read(s.x, at);
+        float &result = results[s.y.offset({at[0], at[1] * s.y.sizes[1] / s.x.sizes[1], at[2], at[3]})], value = read(s.x, at);
         result = s.mode == Most ? std::max(result, value) : result + value;
       });
       forEach(s.y.sizes, [&](const Extents &at) { write(s.y, at, results[s.y.offset(at)]); });
