@@ -164,6 +164,10 @@ LogicalResult Compilation::chooseComputeType() {
   if (!planned->empty() && !options.dtype.empty() && *planned != options.dtype)
     return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned << "\"; give one of them";
   std::string wanted = planned->empty() ? options.dtype : *planned, have = computeTypeOf(*module);
+  if (wanted.empty() && have == "f32")
+    for (nn::VariableOp variable : module->getOps<nn::VariableOp>())
+      if (Type type = cast<ShapedType>(variable.getType()).getElementType(); variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
+        (*module)->setAttr(kComputeTypeAttr, Builder(&context).getStringAttr(type.isF16() ? "f16" : "bf16")); // as its file has it
   if (wanted.empty() || wanted == have)
     return success();
   if (next > Phase::Differentiate || have != "f32")

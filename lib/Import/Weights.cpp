@@ -112,8 +112,12 @@ LogicalResult WeightStore::writeSafetensors(const std::string &path, ModuleOp mo
       return;
     const Weight *weight = find(variable.getSymName());
     auto type = cast<RankedTensorType>(variable.getType());
+    // Programs convert floating weights when they load them.
+    auto fits = [&](Type held, Type wanted) {
+      return held == wanted || (isa<FloatType>(held) && isa<FloatType>(wanted));
+    };
     if (!weight || llvm::ArrayRef<int64_t>(weight->shape) != type.getShape() ||
-        weight->elementType != type.getElementType()) {
+        !fits(weight->elementType, type.getElementType())) {
       variable.emitError() << (weight ? "the weights hold another shape or type for '"
                                       : "the weights hold no values for '")
                            << variable.getSymName() << "'";

@@ -240,6 +240,27 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
   return success();
 }
 
+/// Parameters in bf16 or f16 (a model may come so) become f32, in which small updates add up, and are
+/// converted where they are read.
+static void widenParameters(ModuleOp module, ArrayRef<VariableOp> trained) {
+  OpBuilder b(module.getContext());
+  for (VariableOp parameter : trained) {
+    auto type = cast<RankedTensorType>(parameter.getType());
+    Type element = type.getElementType();
+    if (!element.isBF16() && !element.isF16())
+      continue;
+    parameter.setTypeAttr(TypeAttr::get(type.clone(b.getF32Type())));
+    module.walk([&](ReadOp read) {
+      if (read.getVariable() != parameter.getSymName())
+        return;
+      read.getResult().setType(type.clone(b.getF32Type()));
+      b.setInsertionPointAfter(read);
+      Value narrow = CastOp::create(b, read.getLoc(), read, element);
+      read.getResult().replaceAllUsesExcept(narrow, narrow.getDefiningOp());
+    });
+  }
+}
+
 namespace {
 struct Differentiate : tessera::impl::DifferentiateBase<Differentiate> {
   using DifferentiateBase::DifferentiateBase;
@@ -275,6 +296,7 @@ struct Differentiate : tessera::impl::DifferentiateBase<Differentiate> {
       module.emitError("has no trained parameter");
       return signalPassFailure();
     }
+    widenParameters(module, builder.trained);
     FailureOr<LossChoice> choice = chooseLoss(infer, loss);
     if (failed(choice) || failed(builder.build(*choice)))
       return signalPassFailure();
