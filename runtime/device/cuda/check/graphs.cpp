@@ -33,6 +33,7 @@ bool recordInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
   if (!stream.capture)
     return false;
   Capture::Branch &branch = stream.capture->of(&stream);
+  point->isCaptured = true;
   point->capture = stream.capture;
   branch.nodes.push_back({{}, point, {}});
   stream.capture->pasts[point.get()] = branch.after;
@@ -41,14 +42,15 @@ bool recordInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
 }
 
 Status awaitInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
-  if (!point->capture || (stream.capture && stream.capture != point->capture)) {
+  std::shared_ptr<Capture> capture = point->capture.lock();
+  if (stream.capture && stream.capture != capture) {
     stream.capture->broken = true;
     return fail(captureUnsupported, "a stream that is recorded in a graph waits for something outside of it");
   }
-  if (point->stream->capture != point->capture)
+  if (!capture || point->stream->capture != capture)
     return fail(captureUnsupported, "a stream waits for an event that was recorded in a graph");
   // Waiting for an event of a recording joins it.
-  stream.capture = point->capture;
+  stream.capture = capture;
   Capture::Branch &branch = stream.capture->of(&stream);
   branch.nodes.push_back({{}, {}, point});
   for (auto [other, count] : stream.capture->pasts[point.get()])

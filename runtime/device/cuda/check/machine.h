@@ -44,7 +44,8 @@ struct Stream {
 struct Point {
   Stream *stream;
   bool reached = false;
-  std::shared_ptr<Capture> capture; ///< of one in a graph
+  bool isCaptured = false;        ///< whether it is one in a graph,
+  std::weak_ptr<Capture> capture; ///< and which, while there is somebody who has the graph, which has its points
 };
 
 /// A graph: per stream that took part its work in order, with the points that it reaches and waits for.

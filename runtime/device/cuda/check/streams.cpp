@@ -129,7 +129,7 @@ Status cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
   std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
   if (!point)
     return fail(invalidValue, "a stream waits for an event that was never recorded");
-  if (point->capture || static_cast<Stream *>(stream)->capture)
+  if (point->isCaptured || static_cast<Stream *>(stream)->capture)
     return awaitInCapture(*static_cast<Stream *>(stream), point);
   static_cast<Stream *>(stream)->work.push_back([point] {
     if (!point->reached)
@@ -141,7 +141,7 @@ Status cuStreamWaitEvent(Handle stream, Handle event, unsigned) {
 Status cuEventQuery(Handle event) {
   NEEDS_CONTEXT
   std::shared_ptr<Point> point = static_cast<Event *>(event)->point;
-  if (point && point->capture)
+  if (point && point->isCaptured)
     return captureUnsupported;
   return !point || point->reached ? success : notReady;
 }
