@@ -117,7 +117,8 @@ Status cuEventDestroy_v2(Handle event) {
 }
 Status cuEventRecord(Handle event, Handle stream) {
   NEEDS_CONTEXT
-  auto point = std::make_shared<Point>(Point{static_cast<Stream *>(stream), false, {}});
+  auto point = std::make_shared<Point>();
+  point->stream = static_cast<Stream *>(stream);
   static_cast<Event *>(event)->point = point;
   if (recordInCapture(*point->stream, point))
     return success;
