@@ -269,7 +269,7 @@ def ptxas():
 
 def assemble(text, chip):
     """Assembles a file of PTX for a chip; kernel -> (registers, bytes spilled)."""
-    said = checked(ptxas(), f"-arch={chip}", "-v", text, "-o", "/dev/null").stderr
+    said = checked(ptxas(), f"-arch={chip}", "-v", text, "-o", "/dev/null", timeout=600).stderr
     pattern = r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores, (\d+) bytes spill loads.*?Used (\d+) registers"
     kernels = {name: (int(registers), int(stores) + int(loads)) for name, stores, loads, registers in re.findall(pattern, said, re.DOTALL)}
     assert kernels and len(kernels) == said.count("Compiling entry function"), said
