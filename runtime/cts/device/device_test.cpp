@@ -364,6 +364,24 @@ TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
   EXPECT_EQ(graphs(with(attention(24, 24, 1, 16, true, false), {{"zigzag", 2}}), 1, 16, false), 0) << "zig-zag order";
 }
 
+TEST(Attention, OfOneShapeHasOnePlan) {
+  auto device = gpu();
+  ASSERT_TRUE(device->dnn());
+  auto plans = reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcudnn.so.9", RTLD_NOW | RTLD_NOLOAD), "tsr_check_graph_plans"));
+  if (!plans)
+    GTEST_SKIP() << "only with the checking library";
+  int before = plans();
+  auto run = [&](bool causal) {
+    Case c{"attention_forward", with(attention(24, 24, 1, 16, causal, false), {{"dtype", "bf16"}}), attentionBuffers(24, 24, 1, 16, false, false)};
+    return runOn(*device, c);
+  };
+  auto first = run(true), second = run(true);
+  EXPECT_EQ(plans() - before, 1);
+  EXPECT_EQ(first[3], second[3]);
+  run(false);
+  EXPECT_EQ(plans() - before, 2);
+}
+
 TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {
   std::string folder = testing::TempDir() + "tessera-tuned-" + std::to_string(::getpid());
   Case c{"gemm", gemm(30, 20, 10), {floats(300), floats(200), floats(600), bytes(workspaceBytes)}};

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <sstream>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -26,6 +27,23 @@ bool isTaken(const AttentionArguments &a) {
   bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
                  isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
   return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) && !a.bias && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 && a.t > 0;
+}
+
+/// All that a plan depends on: layers have the same.
+std::string describe(const AttentionArguments &a, bool backward) {
+  std::ostringstream text;
+  text << backward << ' ' << int(a.type) << ' ' << a.causal << ' ' << a.scale;
+  for (int64_t size : {a.batch, a.s, a.t, a.kvHeads, a.group, a.d})
+    text << ' ' << size;
+  auto add = [&](const auto &strides) {
+    for (int64_t stride : strides)
+      text << ' ' << stride;
+  };
+  for (const auto *strides : {&a.qStrides, &a.oStrides, &a.dOStrides, &a.dqStrides})
+    add(*strides);
+  for (const auto *strides : {&a.kStrides, &a.vStrides, &a.dkStrides, &a.dvStrides})
+    add(*strides);
+  return text.str();
 }
 
 /// Sizes are [batch, head, row, column].
@@ -122,7 +140,12 @@ Work prepareAttentionGraph(CudaDevice &device, const AttentionArguments &argumen
     return {};
   auto attention = std::make_shared<Attention>(device, arguments);
   backward ? attention->backward() : attention->forward();
-  if (!attention->graph.plan())
+  auto [plan, isNew] = device.dnnPlans().try_emplace(describe(arguments, backward));
+  if (isNew && attention->graph.plan())
+    plan->second = std::shared_ptr<const Graph>(attention, &attention->graph);
+  else if (plan->second)
+    attention->graph.planAs(plan->second);
+  else
     return {};
   return [attention](const int64_t *) { attention->graph.run(); };
 }

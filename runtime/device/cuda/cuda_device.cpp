@@ -49,6 +49,7 @@ CudaDevice::~CudaDevice() {
   }
   if (blasHandle)
     blas::Library::get()->destroy(blasHandle);
+  plans.clear();
   if (dnnHandle)
     dnn::Library::get()->destroy(dnnHandle);
   if (space)

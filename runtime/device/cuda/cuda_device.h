@@ -6,7 +6,12 @@
 #include "runtime/device/device.h"
 
 #include <map>
+#include <memory>
 #include <string>
+
+namespace tessera::rt::cuda::dnn {
+class Graph;
+} // namespace tessera::rt::cuda::dnn
 
 namespace tessera::rt::cuda {
 
@@ -64,6 +69,8 @@ public:
   /// Memory that libraries work in beside what programs promise them: one for all, as they work one after the other.
   void reserveLibrarySpace(int64_t bytes);
   void *librarySpace() const { return reinterpret_cast<void *>(space); }
+  /// The plans of cuDNN so far, by descriptions of their graphs; null where it has none.
+  std::map<std::string, std::shared_ptr<const dnn::Graph>> &dnnPlans() { return plans; }
   /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
   using Watch = std::function<void(double seconds)>;
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
@@ -80,6 +87,7 @@ private:
   std::map<void *, int64_t> pieces; ///< bytes by address
   std::map<std::string, Handle> modules;
   Watch watch;
+  std::map<std::string, std::shared_ptr<const dnn::Graph>> plans;
   DevicePointer space = 0;
   int64_t spaceBytes = 0;
   bool blasSought = false, dnnSought = false;

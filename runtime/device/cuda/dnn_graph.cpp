@@ -158,6 +158,12 @@ bool Graph::plan() {
   return true;
 }
 
+void Graph::planAs(std::shared_ptr<const Graph> other) {
+  chosen = other->chosen;
+  withSpace = other->withSpace;
+  planned = std::move(other);
+}
+
 void Graph::run() const {
   // The space may have been moved since the plan was made; a recorded step is recorded after all plans.
   Handle pack = nullptr;

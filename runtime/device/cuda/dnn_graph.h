@@ -7,6 +7,7 @@
 
 #include <array>
 #include <deque>
+#include <memory>
 #include <vector>
 
 namespace tessera::rt::cuda::dnn {
@@ -57,6 +58,8 @@ public:
 
   /// Whether cuDNN has an engine for it that gives the same bits each time; any, where TESSERA_CUDNN is `any`.
   bool plan();
+  /// Takes the plan of a graph that was described alike, whatever its memory; both live as long as the plan is used.
+  void planAs(std::shared_ptr<const Graph> other);
   /// In the stream of the device's work.
   void run() const;
 
@@ -76,6 +79,7 @@ private:
   int64_t nextId = 1;
   Handle chosen = nullptr;
   bool withSpace = false;
+  std::shared_ptr<const Graph> planned;
 };
 
 } // namespace tessera::rt::cuda::dnn

@@ -231,7 +231,7 @@ struct Execution {
   }
 };
 
-std::atomic<int> executions = 0;
+std::atomic<int> executions = 0, plans = 0;
 
 } // namespace
 
@@ -239,6 +239,8 @@ extern "C" {
 
 /// For tests: how many graphs were executed.
 int tsr_check_graph_executions() { return executions; }
+/// And how many plans made.
+int tsr_check_graph_plans() { return plans; }
 
 Status cudnnBackendCreateDescriptor(int kind, Handle *descriptor) {
   auto *made = new Descriptor;
@@ -278,7 +280,7 @@ Status cudnnBackendFinalize(Handle descriptor) {
   else if (d.kind == Heuristics)
     d.steps = d.descriptor(HeuristicsGraph).steps;
   else if (d.kind == Plan)
-    d.steps = d.descriptor(PlanConfiguration).steps;
+    d.steps = d.descriptor(PlanConfiguration).steps, ++plans;
   d.done = status == success;
   return status;
 }
