@@ -155,6 +155,14 @@ static std::string computeTypeOf(ModuleOp module) {
   return type ? type.str() : "f32";
 }
 
+// f16 or bf16 where a parameter comes so.
+static std::string halfOfParameters(ModuleOp module) {
+  for (nn::VariableOp variable : module.getOps<nn::VariableOp>())
+    if (Type type = cast<ShapedType>(variable.getType()).getElementType(); variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
+      return type.isF16() ? "f16" : "bf16";
+  return "";
+}
+
 // What --dtype or the plan asks for; a program that has been differentiated cannot change it any more.
 LogicalResult Compilation::chooseComputeType() {
   FailureOr<std::string> planned = plannedComputeType(*module, options.assign);
@@ -164,10 +172,11 @@ LogicalResult Compilation::chooseComputeType() {
   if (!planned->empty() && !options.dtype.empty() && *planned != options.dtype)
     return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned << "\"; give one of them";
   std::string wanted = planned->empty() ? options.dtype : *planned, have = computeTypeOf(*module);
-  if (wanted.empty() && have == "f32")
-    for (nn::VariableOp variable : module->getOps<nn::VariableOp>())
-      if (Type type = cast<ShapedType>(variable.getType()).getElementType(); variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
-        (*module)->setAttr(kComputeTypeAttr, Builder(&context).getStringAttr(type.isF16() ? "f16" : "bf16")); // as its file has it
+  // What its file computes in needs no conversion.
+  if (std::string given = have == "f32" ? halfOfParameters(*module) : ""; !given.empty() && (wanted.empty() || wanted == given)) {
+    (*module)->setAttr(kComputeTypeAttr, Builder(&context).getStringAttr(given));
+    return success();
+  }
   if (wanted.empty() || wanted == have)
     return success();
   if (next > Phase::Differentiate || have != "f32")

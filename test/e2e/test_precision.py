@@ -166,6 +166,11 @@ def test_a_model_in_f16_stays_so(program, tmp_path, variant):
         got, exact = ours.infer(tmp_path / "infer", half(inputs)), compiled(program, variant, "f32").infer(tmp_path / "f32", inputs)
         for name, array in exact.items():
             assert got[name].dtype == np.float16 and 0 < np.abs(got[name] - array).max() <= 1e-2 * np.abs(array).max()
+    h.checked(h.TESSERA, "compile", model, "-o", tmp_path / "other", "--dtype", "bf16")
+    other = h.Program(tmp_path / "other", 1)
+    assert other.info()["dtype"] == "bf16"
+    for name, array in other.infer(tmp_path / "bf16", half(inputs)).items():
+        assert 0 < np.abs(array - got[name]).max() <= 2e-2 * np.abs(got[name]).max()
     entries = ours.train(tmp_path / "train", half(data), STEPS, *SCALE["f16"], "--save", tmp_path / "saved.safetensors")
     np.testing.assert_allclose(losses(entries), losses(train(program, variant, "f32", tmp_path / "exact")), rtol=1e-2)
     assert all("loss_scale" in entry for entry in entries)

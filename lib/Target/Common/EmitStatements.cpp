@@ -131,8 +131,11 @@ Value LoopEmitter::load(int slot, Value at) {
 void LoopEmitter::store(int slot, Value at, Value value) {
   if (k.slots[slot].element.isInteger(1))
     value = arith::ExtUIOp::create(b, loc, b.getIntegerType(8), value);
-  else if (value.getType() != k.slots[slot].element)
+  else if (value.getType() != k.slots[slot].element) {
+    if (value.getType().isBF16() || value.getType().isF16()) // the one as the other
+      value = arith::ExtFOp::create(b, loc, b.getF32Type(), value);
     value = arith::TruncFOp::create(b, loc, k.slots[slot].element, value);
+  }
   if (k.slots[slot].element.isBF16())
     value = arith::BitcastOp::create(b, loc, b.getIntegerType(16), value);
   memref::StoreOp::create(b, loc, value, memory[slot], ValueRange{at});
