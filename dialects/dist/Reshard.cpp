@@ -65,7 +65,7 @@ LogicalResult Moving::check(EmitError emitError) const {
       if (axis.name == kMicroAxis && !is_contained(target->axes, axis))
         return fail(emitError,
                     "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
-                    "train without microbatches");
+                    "train with fewer microbatches, or without");
   return success();
 }
 

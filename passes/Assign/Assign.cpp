@@ -150,7 +150,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
     for (auto func : module.getOps<func::FuncOp>())
-      if (failed(splitInputs(func, plan, mesh)))
+      if (failed(splitInputs(func, plan)))
         return failure();
     for (const OpRule &rule : plan.ops)
       if (failed(givePattern(module, plan, rule, mesh)))
@@ -241,7 +241,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     return success();
   }
 
-  LogicalResult splitInputs(func::FuncOp func, const Plan &plan, const dist::Mesh &mesh) {
+  LogicalResult splitInputs(func::FuncOp func, const Plan &plan) {
     bool trains = !func.getOps<nn::AssignOp>().empty();
     Builder b(func.getContext());
     for (BlockArgument arg : func.getArguments()) {
@@ -271,15 +271,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         }
       }
       if (trains && plan.microbatches > 1) {
-        int64_t batch = type.getDimSize(0), ranks = 1;
-        for (StringRef axis : splits[0])
-          ranks *= mesh.sizeOf(axis).value_or(1);
-        if (int64_t most = batch / ranks; most < plan.microbatches) {
-          auto diagnostic = func.emitError("input \"") << name.getValue() << "\" has a batch of " << batch;
-          if (ranks > 1)
-            diagnostic << ", " << most << " on each of " << ranks << " ranks that split it";
-          return diagnostic << ": fewer than " << plan.microbatches << " microbatches; use at most " << std::max<int64_t>(most, 1);
-        }
+        if (type.getDimSize(0) < plan.microbatches)
+          return func.emitError("input \"") << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
+                                            << plan.microbatches << " microbatches; use at most " << type.getDimSize(0);
         splits[0].push_back(dist::kMicroAxis);
       }
       if (llvm::all_of(splits, [](auto &axes) { return axes.empty(); }))

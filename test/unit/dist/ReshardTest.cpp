@@ -200,7 +200,7 @@ TEST(Reshard, RefusesWhatNoCollectiveDoes) {
             "cannot reshard between layouts whose sub-axes of one axis do not nest");
   EXPECT_EQ(refusal(make({{8, {micro}}}), make({{8, {}}})),
             "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
-            "train without microbatches");
+            "train with fewer microbatches, or without");
 }
 
 TEST(Reshard, EqualProblemsOnOtherAxesAreRemembered) {
