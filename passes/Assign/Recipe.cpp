@@ -156,7 +156,7 @@ using Chosen = llvm::MapVector<Operation *, StringRef>;
 static bool isLargeLookup(nn::FactorOpInterface op, const Linear &linear, int64_t n) {
   Operation *ids = op->getOperand(linear.input).getDefiningOp();
   bool free = ids && ids->getNumOperands() == 0;
-  return linear.lookup && !free && op.getFactorRule().factors[linear.in].size >= 8 * n;
+  return linear.lookup && !free && op.getFactorRule().factors[linear.in].size / 8 >= n;
 }
 
 // Megatron's: pairs of products as column and row, attentions between them by heads, tables and heads by vocabulary.
