@@ -79,12 +79,16 @@ LibraryCall prepareGemm(CallParser &parser) {
   p.c = pair("c");
   p.accumulate = parser.flag("accumulate");
   p.bias = parser.flag("bias");
-  p.residual = parser.flag("residual");
   p.type = parser.element("dtype", Element::F32);
   p.resultType = parser.element("c_dtype", p.type);
   if (p.resultType != p.type && p.resultType != Element::F32)
     parser.fail("attribute 'c_dtype' is neither f32 nor the type of A and B");
   p.activation = Activation(parser.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
+  p.preActivation = PreActivation(parser.choice("pre_activation", {"none", "kept", "given"}));
+  if (p.preActivation != PreActivation::None && p.activation == Activation::None)
+    parser.fail("attribute 'pre_activation' without an activation");
+  // Of A, or of B.
+  const int summed = parser.choice("sums", {"none", "a", "b"});
   const int64_t offsetA = parser.size("a_offset", 0), offsetB = parser.size("b_offset", 0);
   const int64_t offsetC = parser.size("c_offset", 0);
 
@@ -112,7 +116,16 @@ LibraryCall prepareGemm(CallParser &parser) {
   const int b = parser.box("B", shapes[1], strides[1], offsetB, bytes);
   const int c = parser.box("C", shapes[2], strides[2], offsetC, resultBytes);
   const int bias = p.bias ? parser.buffer("bias", p.n, resultBytes) : -1;
-  const int residual = p.residual ? parser.box("residual", shapes[2], strides[2], offsetC, resultBytes) : -1;
+  const int pre = p.preActivation == PreActivation::None
+                      ? -1
+                      : parser.box("pre_activation", shapes[2], strides[2], offsetC, resultBytes);
+  if (summed && !p.batch.empty())
+    parser.fail("attribute 'sums' with batch dimensions that C has");
+  OperandSums of = summed == 1 ? OperandSums{p.m, p.k, p.a[0], p.a[1], {}, p.type, p.resultType}
+                               : OperandSums{p.n, p.k, p.b[1], p.b[0], {}, p.type, p.resultType};
+  for (const BatchDim &dim : p.summed)
+    of.dims.push_back({dim.size, summed == 1 ? dim.a : dim.b});
+  const int sums = summed ? parser.buffer("sums", of.count, resultBytes) : -1;
 
   if (p.terms() == 0)
     p.k = 0;
@@ -139,9 +152,11 @@ LibraryCall prepareGemm(CallParser &parser) {
     };
     const void *left = operand(a, type, offsetA), *right = operand(b, type, offsetB);
     run({swapped ? right : left, swapped ? left : right, operand(bias, resultType, 0),
-         operand(residual, resultType, offsetC), operand(c, resultType, offsetC),
+         operand(c, resultType, offsetC), operand(pre, resultType, offsetC),
          static_cast<char *>(workspace < 0 ? nullptr : context.args[workspace])},
         context.pool);
+    if (sums >= 0)
+      of.compute(summed == 1 ? left : right, context.args[sums], context.pool);
   };
 }
 

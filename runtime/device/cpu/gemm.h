@@ -14,14 +14,15 @@ struct BatchDim {
   int64_t size, a, b, c;
 };
 
-/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]) + residual, by strides.
+/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]), or as `preActivation` says, by strides.
 struct Product {
   int64_t m, n, k;
   std::array<int64_t, 2> a, b, c;
   std::vector<BatchDim> batch, summed;
-  bool accumulate, bias, residual;
+  bool accumulate, bias;
   Activation activation;
-  Element type, resultType; ///< of A and B; of C, bias and residual
+  PreActivation preActivation;
+  Element type, resultType; ///< of A and B; of C, bias and pre-activation
 
   int64_t items() const;
   int64_t terms() const;
@@ -29,8 +30,8 @@ struct Product {
 
 /// The buffers of one call, offsets applied.
 struct ProductArgs {
-  const void *a, *b, *bias, *residual;
-  void *c;
+  const void *a, *b, *bias;
+  void *c, *preActivation; ///< which lies as C does
   char *workspace;
 };
 
@@ -44,6 +45,24 @@ inline void *at(void *data, Element type, int64_t offset) {
 
 /// Offsets (in A, B, C) of position `index` of `dims`.
 std::array<int64_t, 3> batchOffsets(const std::vector<BatchDim> &dims, int64_t index);
+
+/// A row of a block of C, or what lies like it: n elements of `type`, at most blockColumns, `stride` apart.
+void readRow(Element type, const void *from, int64_t stride, int64_t n, float *to);
+void writeRow(Element type, const float *from, void *to, int64_t stride, int64_t n);
+
+/// The activation, and what becomes of its operand, of a block of C that holds the sums with the bias.
+void finishBlock(const Product &product, const ProductArgs &args, int64_t first, int64_t rows,
+                 int64_t columns);
+
+/// Sums of one operand of a product over k, and over the batch dimensions that the product sums over.
+struct OperandSums {
+  int64_t count, k, stride, kStride; ///< of what is not summed, and of k
+  std::vector<std::array<int64_t, 2>> dims; ///< size and stride
+  Element type, resultType;
+
+  /// Into `sums`, contiguous. The same for any number of threads.
+  void compute(const void *operand, void *sums, Pool &pool) const;
+};
 
 using ProductFn = std::function<void(const ProductArgs &, Pool &)>;
 

@@ -12,44 +12,14 @@ struct Block {
   int64_t row, rows, column, columns;
 };
 
-/// A row of a block of C, or what lies like it: n elements of `type`, `stride` apart.
-void readRow(const Kernels &kernel, Element type, const void *from, int64_t stride, int64_t n, float *to) {
-  uint16_t gathered[blockColumns];
-  if (stride != 1 && type == Element::F32) {
-    for (int64_t j = 0; j < n; ++j)
-      to[j] = static_cast<const float *>(from)[j * stride];
-    return;
-  }
-  if (stride != 1) {
-    for (int64_t j = 0; j < n; ++j)
-      gathered[j] = static_cast<const uint16_t *>(from)[j * stride];
-    from = gathered;
-  }
-  kernel.widen(type, from, to, n);
-}
-
-void writeRow(const Kernels &kernel, Element type, const float *from, void *to, int64_t stride, int64_t n) {
-  if (stride == 1)
-    return kernel.narrow(type, from, to, n);
-  if (type == Element::F32) {
-    for (int64_t j = 0; j < n; ++j)
-      static_cast<float *>(to)[j * stride] = from[j];
-    return;
-  }
-  uint16_t rounded[blockColumns];
-  kernel.narrow(type, from, rounded, n);
-  for (int64_t j = 0; j < n; ++j)
-    static_cast<uint16_t *>(to)[j * stride] = rounded[j];
-}
-
 /// One block of C of one batch item.
 void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &args, const Block &block,
                   std::array<int64_t, 3> offsets, float *area) {
   float *packedA = area, *packedB = packedA + blockRows * blockDepth,
         *held = packedB + blockDepth * blockColumns;
   const int64_t first = offsets[2] + block.row * p.c[0] + block.column * p.c[1];
-  // Where C is not f32 by rows, or still holds the residual, the block is computed aside.
-  const bool aside = p.c[1] != 1 || p.residual || p.resultType != Element::F32;
+  // Where C is not f32 by rows, the block is computed aside.
+  const bool aside = p.c[1] != 1 || p.resultType != Element::F32;
   float *target = aside ? held : static_cast<float *>(args.c) + first;
   const int64_t ld = aside ? block.columns : p.c[0];
   const int64_t terms = p.terms();
@@ -80,22 +50,19 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
     kernel.widen(p.resultType, at(args.bias, p.resultType, block.column), bias, block.columns);
   if (aside && p.accumulate)
     for (int64_t i = 0; i < block.rows; ++i) {
-      readRow(kernel, p.resultType, at(args.c, p.resultType, first + i * p.c[0]), p.c[1], block.columns, row);
+      readRow(p.resultType, at(args.c, p.resultType, first + i * p.c[0]), p.c[1], block.columns, row);
       for (int64_t j = 0; j < block.columns; ++j)
         held[i * ld + j] += row[j];
     }
-  if (p.bias || p.activation != Activation::None)
-    kernel.finish(block.rows, block.columns, target, ld, p.bias ? bias : nullptr, nullptr, p.activation);
-  for (int64_t i = 0; aside && i < block.rows; ++i) {
-    float *finished = held + i * ld;
-    const int64_t place = first + i * p.c[0];
-    if (p.residual) {
-      readRow(kernel, p.resultType, at(args.residual, p.resultType, place), p.c[1], block.columns, row);
-      for (int64_t j = 0; j < block.columns; ++j)
-        finished[j] += row[j];
-    }
-    writeRow(kernel, p.resultType, finished, at(args.c, p.resultType, place), p.c[1], block.columns);
-  }
+  const bool later = p.preActivation != PreActivation::None;
+  const Activation now = later ? Activation::None : p.activation;
+  if (p.bias || now != Activation::None)
+    kernel.finish(block.rows, block.columns, target, ld, p.bias ? bias : nullptr, now, PreActivation::None,
+                  nullptr, 0);
+  for (int64_t i = 0; aside && i < block.rows; ++i)
+    writeRow(p.resultType, held + i * ld, at(args.c, p.resultType, first + i * p.c[0]), p.c[1], block.columns);
+  if (later)
+    finishBlock(p, args, first, block.rows, block.columns);
 }
 } // namespace
 

@@ -117,7 +117,7 @@ void pack(const Passes &all, const Pass &pass, const ProductArgs &args, int64_t 
   }
 }
 
-void multiply(const Passes &all, const Pass &pass, const ProductArgs &args, bool accumulate, int64_t task) {
+void multiply(const Passes &all, const Pass &pass, const ProductArgs &args, int64_t task) {
   const Product &p = all.p;
   const Kernels &kernel = kernels();
   const int64_t row = task % all.rowBlocks * all.rowsOfBlock, column = task / all.rowBlocks * columnsUnit;
@@ -131,14 +131,13 @@ void multiply(const Passes &all, const Pass &pass, const ProductArgs &args, bool
     const int64_t depth = std::min(all.panelDepth, pass.depth - at);
     kernel.productPanels(rows, columns, depth, pass.a + at * all.rows + row * depth,
                          pass.b + at * all.columns + column * depth, c, p.c[0],
-                         accumulate || !pass.first || at > 0);
+                         p.accumulate || !pass.first || at > 0);
   }
-  const float *residual =
-      p.residual && args.residual != args.c ? static_cast<const float *>(args.residual) : nullptr;
-  if (pass.last && (p.bias || residual || p.activation != Activation::None))
+  float *pre = static_cast<float *>(args.preActivation);
+  if (pass.last && (p.bias || p.activation != Activation::None))
     kernel.finish(rows, columns, c, p.c[0],
-                  p.bias ? static_cast<const float *>(args.bias) + pass.column + column : nullptr,
-                  residual ? residual + first : nullptr, p.activation);
+                  p.bias ? static_cast<const float *>(args.bias) + pass.column + column : nullptr, p.activation,
+                  p.preActivation, pre ? pre + first : nullptr, pre ? p.c[0] : 0);
 }
 
 /// Returns when `counter` has reached `count`. What is waited for is under way, so it takes no longer than
@@ -153,15 +152,12 @@ void await(const std::atomic<int64_t> &counter, int64_t count) {
 } // namespace
 
 ProductFn prepareSharedProduct(const Product &p, int threads, int64_t &workspaceBytes) {
-  if (!sharesPacks(p.m, p.n, p.k) || p.c[1] != 1 || p.resultType != Element::F32 ||
-      (p.residual && (p.activation != Activation::None || p.accumulate)))
+  if (!sharesPacks(p.m, p.n, p.k) || p.c[1] != 1 || p.resultType != Element::F32)
     return {};
   const Passes all(p, threads);
   workspaceBytes = 2 * all.half() * int64_t(sizeof(float));
   return [all, threads](const ProductArgs &args, Pool &pool) {
-    const Product &p = all.p;
     float *workspace = reinterpret_cast<float *>(args.workspace);
-    const bool accumulate = p.accumulate || (p.residual && args.residual == args.c);
     const int64_t passes = all.count(), packs = all.packs(), blocks = all.blocks(), half = blocks / 2;
     // By parity of the pass; and how many passes have ended at each block.
     std::atomic<int64_t> next = 0, packed[2] = {0, 0}, multiplied[2] = {0, 0};
@@ -175,7 +171,7 @@ ProductFn prepareSharedProduct(const Product &p, int threads, int64_t &workspace
     const auto multiplyTask = [&](int64_t pass, int64_t block) {
       await(packed[pass % 2], (pass / 2 + 1) * packs);
       await(ended[block], pass);
-      multiply(all, locate(all, workspace, pass), args, accumulate, block);
+      multiply(all, locate(all, workspace, pass), args, block);
       ended[block].fetch_add(1, std::memory_order_release);
       multiplied[pass % 2].fetch_add(1, std::memory_order_release);
     };

@@ -5,7 +5,6 @@
 #include "runtime/device/cpu/workspace.h"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 #include <memory>
 #include <string_view>
@@ -81,7 +80,7 @@ void VendorProduct::create(const Variant &variant, int threads) {
   dnnl::post_ops after;
   if (variant.accumulate)
     after.append_sum(1);
-  if (variant.last && p.activation != Activation::None)
+  if (variant.last && p.activation != Activation::None && p.preActivation == PreActivation::None)
     after.append_eltwise(1, algorithmOf(p.activation), p.activation == Activation::Silu ? 1.0f : 0.0f, 0);
   dnnl::primitive_attr attributes;
   attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
@@ -133,14 +132,10 @@ void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row,
   const auto offsets = batchOffsets(p.batch, item);
   const int64_t first = offsets[2] + row * p.c[0] + column;
   void *c = at(args.c, p.resultType, first);
-  if (p.residual && args.residual != args.c)
-    for (int64_t i = 0; i < rows; ++i)
-      std::memcpy(at(c, p.resultType, i * p.c[0]), at(args.residual, p.resultType, first + i * p.c[0]),
-                  columns * bytesOf(p.resultType));
   const int64_t terms = p.terms();
   for (int64_t term = 0; term < terms; ++term) {
     Primitive &chosen =
-        primitives.find({rows, columns, p.accumulate || p.residual || term > 0, term == terms - 1})->second;
+        primitives.find({rows, columns, p.accumulate || term > 0, term == terms - 1})->second;
     Bound &bound = chosen.workers[worker];
     const auto from = batchOffsets(p.summed, term);
     bound.a.set_data_handle(const_cast<void *>(at(args.a, p.type, offsets[0] + from[0] + row * p.a[0])));
@@ -153,6 +148,8 @@ void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row,
                                                    int(bound.args.size()), bound.args.data()),
                             "could not execute a matrix product");
   }
+  if (p.preActivation != PreActivation::None)
+    finishBlock(p, args, first, rows, columns);
 }
 
 /// One stride is 1 and the other covers it; strides of single elements do not matter and are normalised.
@@ -202,9 +199,6 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.items() == 0 || !dense(p.m, p.k, p.a) || !dense(p.k, p.n, p.b) ||
       !dense(p.m, p.n, p.c) || p.c[1] != 1)
     return {};
-  // A residual is what C starts from, which an activation would include.
-  if (p.residual && (p.activation != Activation::None || p.accumulate))
-    return {};
   // A sum in several calls is rounded by each.
   if (p.type != Element::F32 &&
       (p.type != Element::BF16 || !hasFastBF16() || (p.resultType != Element::F32 && p.terms() > 1)))
@@ -216,7 +210,7 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
   };
   try {
     const int64_t terms = p.terms();
-    const bool start = p.accumulate || p.residual;
+    const bool start = p.accumulate;
     for (int64_t rows : sizes(p.m, v->blockRows))
       for (int64_t columns : sizes(p.n, v->blockColumns)) {
         v->create({rows, columns, start, terms == 1}, threads);

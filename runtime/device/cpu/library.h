@@ -20,15 +20,17 @@
 //  - Results do not depend on the number of threads.
 //
 // gemm
-//   buffers: A, B, C, [bias], [residual], workspace (gemmWorkspaceBytes)
+//   buffers: A, B, C, [bias], [pre_activation], [sums], workspace (gemmWorkspaceBytes)
 //   attrs:   m, n, k, a=[m stride, k stride], b=[k stride, n stride], c=[m stride, n stride],
-//            batch=[[size, sa, sb, sc]...] (default none), accumulate=false, bias=false, residual=false,
-//            activation="none" | "gelu_tanh" | "gelu_erf" | "relu" | "silu", a_offset=0, b_offset=0,
-//            c_offset=0, dtype="f32" | "bf16" | "f16" (of A and B), c_dtype=dtype | "f32" (of C, bias and
-//            residual)
-//   C = activation(A B + (accumulate ? C : 0) + bias[n]) + residual for every batch item. The residual has
-//   C's strides and offset and may be C's buffer (in place). A batch dimension with sc = 0 is summed over
-//   (then C's other strides still address each element once). k = 0 gives A B = 0.
+//            batch=[[size, sa, sb, sc]...] (default none), accumulate=false, bias=false,
+//            activation="none" | "gelu_tanh" | "gelu_erf" | "relu" | "silu",
+//            pre_activation="none" | "kept" | "given", sums="none" | "a" | "b", a_offset=0, b_offset=0,
+//            c_offset=0, dtype="f32" | "bf16" | "f16" (of A and B), c_dtype=dtype | "f32" (of all others)
+//   x = A B + (accumulate ? C : 0) + bias[n] and C = activation(x) for every batch item. A batch dimension
+//   with sc = 0 is summed over (then C's other strides still address each element once). k = 0 gives A B = 0.
+//   pre_activation has C's strides and offset. kept: it gets x. given: it is read, and C = x activation'(it),
+//   the cotangent of what the activation was applied to. sums: of A [m] or of B [n], contiguous, over k and
+//   the batch dimensions, all of which have sc = 0: the gradient of a bias.
 // attention_forward
 //   buffers: q, k, v, [bias], o, lse, workspace (attentionForwardWorkspaceBytes)
 //   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false, zigzag=0,

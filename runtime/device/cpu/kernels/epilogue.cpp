@@ -1,4 +1,4 @@
-// What follows a matrix product: bias, activation and residual of a block that is still in the cache.
+// What follows a matrix product: bias and activation, or its derivative, on a block that is still in the cache.
 #include "runtime/device/cpu/kernels/vector.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
@@ -37,39 +37,61 @@ template <Activation activation> static inline float activate(float x) {
   return x;
 }
 
-template <Activation activation>
-static void finishRows(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias,
-                       const float *residual) {
-  for (int64_t i = 0; i < m; ++i, c += ldc) {
-    float *__restrict row = c;
-    const float *__restrict b = bias;
-    if (bias)
-      for (int64_t j = 0; j < n; ++j)
-        row[j] = activate<activation>(row[j] + b[j]);
-    else if (activation != Activation::None)
-      for (int64_t j = 0; j < n; ++j)
-        row[j] = activate<activation>(row[j]);
-    if (residual) {
-      const float *__restrict r = residual + i * ldc;
-      for (int64_t j = 0; j < n; ++j)
-        row[j] += r[j];
+/// The derivative of the activation at x.
+template <Activation activation> static inline float slope(float x) {
+  if constexpr (activation == Activation::GeluTanh) {
+    const float s = gated(1, 1.5957691216f * (x + 0.044715f * x * x * x));
+    return s + x * s * (1 - s) * (1.5957691216f + 0.21406445f * x * x);
+  }
+  if constexpr (activation == Activation::GeluErf)
+    return 0.5f * (1 + errorFunction(x * 0.7071067812f)) + x * 0.3989422804f * exponential(-0.5f * x * x);
+  if constexpr (activation == Activation::Relu)
+    return x > 0 ? 1 : 0;
+  if constexpr (activation == Activation::Silu) {
+    const float s = gated(1, x);
+    return s + x * s * (1 - s);
+  }
+  return 1;
+}
+
+template <Activation activation, PreActivation use, bool biased>
+static void finishRows(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, float *pre,
+                       int64_t ldPre) {
+  for (int64_t i = 0; i < m; ++i) {
+    float *__restrict row = c + i * ldc;
+    float *__restrict x = pre + i * ldPre;
+    for (int64_t j = 0; j < n; ++j) {
+      const float value = biased ? row[j] + bias[j] : row[j];
+      if constexpr (use == PreActivation::Kept)
+        x[j] = value;
+      row[j] = use == PreActivation::Given ? value * slope<activation>(x[j]) : activate<activation>(value);
     }
   }
 }
 
-void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
-            Activation activation) {
+template <Activation activation>
+static void finishUse(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, PreActivation use,
+                      float *pre, int64_t ldPre) {
+  using enum PreActivation;
+  const auto run = use == None   ? (bias ? finishRows<activation, None, true> : finishRows<activation, None, false>)
+                   : use == Kept ? (bias ? finishRows<activation, Kept, true> : finishRows<activation, Kept, false>)
+                                 : (bias ? finishRows<activation, Given, true> : finishRows<activation, Given, false>);
+  run(m, n, c, ldc, bias, pre, ldPre);
+}
+
+void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, Activation activation,
+            PreActivation use, float *pre, int64_t ldPre) {
   switch (activation) {
   case Activation::None:
-    return finishRows<Activation::None>(m, n, c, ldc, bias, residual);
+    return finishUse<Activation::None>(m, n, c, ldc, bias, use, pre, ldPre);
   case Activation::GeluTanh:
-    return finishRows<Activation::GeluTanh>(m, n, c, ldc, bias, residual);
+    return finishUse<Activation::GeluTanh>(m, n, c, ldc, bias, use, pre, ldPre);
   case Activation::GeluErf:
-    return finishRows<Activation::GeluErf>(m, n, c, ldc, bias, residual);
+    return finishUse<Activation::GeluErf>(m, n, c, ldc, bias, use, pre, ldPre);
   case Activation::Relu:
-    return finishRows<Activation::Relu>(m, n, c, ldc, bias, residual);
+    return finishUse<Activation::Relu>(m, n, c, ldc, bias, use, pre, ldPre);
   case Activation::Silu:
-    return finishRows<Activation::Silu>(m, n, c, ldc, bias, residual);
+    return finishUse<Activation::Silu>(m, n, c, ldc, bias, use, pre, ldPre);
   }
 }
 

@@ -48,6 +48,9 @@ struct UpdateStep {
 
 /// What follows a product.
 enum class Activation { None, GeluTanh, GeluErf, Relu, Silu };
+/// What the activation is applied to: kept beside its result for the backward, or given there, which multiplies
+/// with the activation's derivative at it.
+enum class PreActivation { None, Kept, Given };
 
 struct Kernels {
   const char *level;
@@ -69,9 +72,10 @@ struct Kernels {
   /// c[m x n] = or += a b of panels by packRows and packPanels of depth k.
   void (*productPanels)(int64_t m, int64_t n, int64_t k, const float *a, const float *b, float *c,
                         int64_t ldc, bool accumulate);
-  /// c = activation(c + bias) + residual for a block of rows; bias and residual (rows ldc apart) may be null.
-  void (*finish)(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
-                 Activation activation);
+  /// A block of rows: x = c + bias (which may be null); c = activation(x), x kept in `pre`, or given `pre`,
+  /// c = x activation'(pre). `pre` has rows ldPre apart.
+  void (*finish)(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, Activation activation,
+                 PreActivation use, float *pre, int64_t ldPre);
   /// n elements of `type` as f32, and f32 rounded to them.
   void (*widen)(Element type, const void *from, float *to, int64_t n);
   void (*narrow)(Element type, const float *from, void *to, int64_t n);

@@ -89,8 +89,8 @@ void productPanels(int64_t m, int64_t n, int64_t k, const float *a, const float 
                    bool accumulate);
 
 // epilogue.cpp
-void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, const float *residual,
-            Activation activation);
+void finish(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, Activation activation,
+            PreActivation use, float *pre, int64_t ldPre);
 
 // convert.cpp
 void widen(Element type, const void *from, float *to, int64_t n);

@@ -17,31 +17,34 @@ Product product(int64_t m, int64_t n, int64_t k, bool transposeA, bool transpose
   return p;
 }
 
-std::vector<float> compute(const ProductFn &fn, const Product &p, int64_t workspaceBytes, int threads,
-                           bool inPlace) {
+/// C, and behind it what of the pre-activations was written or left.
+std::vector<float> compute(const ProductFn &fn, const Product &p, int64_t workspaceBytes, int threads) {
   const int64_t items = p.items(), terms = p.terms();
   const std::vector<char> a = elementsOf(p.type, randomFloats(2 * p.m * p.k * items * terms, 1)),
                           b = elementsOf(p.type, randomFloats(2 * p.n * p.k * items * terms, 2));
-  const std::vector<float> bias = randomFloats(p.n, 3), residual = randomFloats(p.m * p.n * items, 4);
-  std::vector<float> c = inPlace ? residual : randomFloats(p.m * p.n * items, 5),
+  const std::vector<float> bias = randomFloats(p.n, 3);
+  std::vector<float> c = randomFloats(p.m * p.n * items, 5), pre = randomFloats(p.m * p.n * items, 4),
                      workspace(workspaceBytes / 4 + 64);
   Pool pool(threads);
   char *aligned = reinterpret_cast<char *>(roundUp(reinterpret_cast<int64_t>(workspace.data()), 64));
-  fn({a.data(), b.data(), bias.data(), inPlace ? c.data() : residual.data(), c.data(), aligned}, pool);
+  fn({a.data(), b.data(), bias.data(), c.data(),
+      p.preActivation == PreActivation::None ? nullptr : pre.data(), aligned},
+     pool);
+  c.insert(c.end(), pre.begin(), pre.end());
   return c;
 }
 
-void check(Product p, Element type, bool inPlace) {
+void check(Product p, Element type) {
   SCOPED_TRACE(testing::Message() << p.m << "x" << p.n << "x" << p.k << " " << elementNames[int(type)]);
   p.type = type;
-  const std::vector<float> expected = compute(prepareOwnProduct(p), p, ownProductBytes(1), 1, inPlace);
+  const std::vector<float> expected = compute(prepareOwnProduct(p), p, ownProductBytes(1), 1);
   std::vector<float> first;
   for (int threads : {1, 2, 3}) {
     int64_t bytes = 0;
     const ProductFn fn = prepareSharedProduct(p, threads, bytes);
     ASSERT_TRUE(fn);
     EXPECT_LE(bytes, gemmWorkspaceBytes(p.m, p.n, p.k, p.items() * p.terms(), threads));
-    const std::vector<float> c = compute(fn, p, bytes, threads, inPlace);
+    const std::vector<float> c = compute(fn, p, bytes, threads);
     if (first.empty()) {
       first = c;
       expectClose(c, std::vector<double>(expected.begin(), expected.end()), 1e-4);
@@ -50,9 +53,9 @@ void check(Product p, Element type, bool inPlace) {
   }
 }
 
-void check(const Product &p, bool inPlace = false) {
+void check(const Product &p) {
   for (Element type : {Element::F32, Element::BF16, Element::F16})
-    check(p, type, inPlace);
+    check(p, type);
 }
 } // namespace
 
@@ -82,11 +85,10 @@ TEST(SharedProduct, Epilogues) {
     p.activation = activation;
     check(p);
   }
-  p.activation = Activation::None;
-  p.accumulate = false;
-  p.residual = true;
-  check(p);
-  check(p, true);
+  for (PreActivation use : {PreActivation::Kept, PreActivation::Given}) {
+    p.preActivation = use;
+    check(p);
+  }
 }
 
 TEST(SharedProduct, BatchesAndSums) {
