@@ -9,7 +9,8 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py; edit what it reads, not this file. -->\n"
-DIALECTS = {"nn": "dialects/nn/NNOps.td", "dist": "dialects/dist/DistOps.td", "exec": "dialects/exec/ExecOps.td"}
+DIALECTS = {"nn": ["dialects/nn/NNOps.td", "dialects/nn/Panel.td", "dialects/nn/Epilogue.td"], "dist": ["dialects/dist/DistOps.td"],
+            "exec": ["dialects/exec/ExecOps.td"]}
 INTERFACES = {"DifferentiableOpInterface": "gradient", "LowerableOpInterface": "kernel", "LibraryOpInterface": "library"}
 
 
@@ -38,11 +39,15 @@ def described(text):
     return "\n".join(line[indent:].rstrip() for line in lines).strip()
 
 
-def operators(dialect, file):
-    """(mnemonic, record) of every operator that the file defines, and the records by name."""
-    records = json.loads(output("llvm-tblgen", "--dump-json", "-I", "/usr/lib/llvm-22/include", "-I", ".", file))
-    names = [name for name in records["!instanceof"]["Op"] if records[records[name]["opDialect"]["def"]]["name"] == dialect]
-    return sorted((records[name]["opName"], records[name]) for name in names), records
+def operators(dialect, files):
+    """(mnemonic, record, interfaces) of every operator that the files define."""
+    found = {}
+    for file in files:
+        records = json.loads(output("llvm-tblgen", "--dump-json", "-I", "/usr/lib/llvm-22/include", "-I", ".", file))
+        for name in records["!instanceof"]["Op"]:
+            if records[records[name]["opDialect"]["def"]]["name"] == dialect:
+                found[records[name]["opName"]] = (records[name], interfaces(records[name], records))
+    return sorted((name, *rest) for name, rest in found.items())
 
 
 def interfaces(record, records):
@@ -53,12 +58,12 @@ def interfaces(record, records):
 def ops():
     lines = [NOTE, "# Operators\n", "From the `.td` files. *gradient*: has one; *kernel*: can be lowered to linalg; *library*: the runtime's library computes it "
              "where it can. The factor rule of an operator is printed by `tessera-opt --tessera-print-factor-rules`.\n"]
-    for dialect, file in DIALECTS.items():
-        listed, records = operators(dialect, file)
+    for dialect, files in DIALECTS.items():
+        listed = operators(dialect, files)
         lines.append(f"## `{dialect}`\n\n| operator | | |\n|---|---|---|")
-        lines += [f"| `{dialect}.{name}` | {one_line(op['summary'])} | {', '.join(interfaces(op, records))} |" for name, op in listed]
+        lines += [f"| `{dialect}.{name}` | {one_line(op['summary'])} | {', '.join(words)} |" for name, op, words in listed]
         lines.append("")
-        for name, op in listed:
+        for name, op, _ in listed:
             if text := described(op["description"]):
                 lines.append(f"**`{dialect}.{name}`**: {text}\n")
     return "\n".join(lines)

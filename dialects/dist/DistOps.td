@@ -225,8 +225,8 @@ def Dist_AbsentOp : Dist_Op<"absent", [Pure]> {
 def Dist_AccumulateOp : Dist_Op<"accumulate", [Pure, AllTypesMatch<["term", "result"]>]> {
   let summary = "the sum of a value over all microbatches";
   let description = [{
-    In the program of one microbatch that partition leaves for a pipeline stage; what uses the result runs after the last microbatch.
-    The schedule phase makes additions of it.
+    In a program of one microbatch; what uses the result runs after the last one. Where there is no pipeline partition makes a `dist.loop` of the program and
+    carries the sums through it; a pipeline's stages keep it, and the schedule phase makes additions of it.
   }];
   let arguments = (ins Dist_LocalTensor:$term);
   let results = (outs Dist_LocalTensor:$result);

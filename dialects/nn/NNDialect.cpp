@@ -1,4 +1,5 @@
 // Registration of the nn dialect.
+#include "dialects/nn/Epilogue.h"
 #include "dialects/nn/OpSupport.h"
 #include "dialects/nn/Panel.h"
 #include "mlir/IR/DialectImplementation.h"
@@ -17,6 +18,9 @@ using namespace tessera::nn;
 #include "dialects/nn/PanelInterface.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/nn/PanelOps.cpp.inc"
+#include "dialects/nn/EpilogueInterface.cpp.inc"
+#define GET_OP_CLASSES
+#include "dialects/nn/EpilogueOps.cpp.inc"
 
 void NNDialect::initialize() {
   addAttributes<
@@ -30,8 +34,12 @@ void NNDialect::initialize() {
   addOperations<
 #define GET_OP_LIST
 #include "dialects/nn/PanelOps.cpp.inc"
+      ,
+#define GET_OP_LIST
+#include "dialects/nn/EpilogueOps.cpp.inc"
       >();
   attachPanels(*getContext());
+  attachEpilogues(*getContext());
 }
 
 Operation *NNDialect::materializeConstant(OpBuilder &builder, Attribute value, Type type, Location loc) {

@@ -2,6 +2,7 @@
 #include "dialects/nn/NN.h"
 #include "dialects/dist/Dist.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Lower/Generated.h"
 #include "passes/Lower/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -12,6 +13,15 @@ namespace tessera {
 
 using namespace mlir;
 using namespace tessera;
+
+bool tessera::isGenerated(Operation *op, int64_t threads) {
+  if (!isa<nn::LowerableOpInterface>(op))
+    return false;
+  if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
+    return false;
+  auto library = dyn_cast<nn::LibraryOpInterface>(op);
+  return !library || !library.getLibraryCall(threads);
+}
 
 namespace {
 
@@ -47,16 +57,6 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
           return signalPassFailure();
     }
     numKernels += std::distance(kernels.getOps<func::FuncOp>().begin(), kernels.getOps<func::FuncOp>().end());
-  }
-
-  // What becomes part of a kernel: it can be lowered, and no library function is there for its types.
-  bool isGenerated(Operation *op) const {
-    if (!isa<nn::LowerableOpInterface>(op))
-      return false;
-    if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
-      return false;
-    auto library = dyn_cast<nn::LibraryOpInterface>(op);
-    return !library || !library.getLibraryCall(threads);
   }
 
   static std::pair<int64_t, int64_t> rowsOf(Operation *op) {
@@ -111,7 +111,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     DenseMap<Operation *, size_t> member;
     size_t step = 0; // the first group of this step
     for (Operation &op : block) {
-      if (!isGenerated(&op)) {
+      if (!isGenerated(&op, threads)) {
         // Nothing moves from one step of a pipeline to another.
         if (isa<dist::StepOp>(op))
           step = groups.size();

@@ -179,7 +179,7 @@ struct TransposeOfProduct : OpRewritePattern<nn::TransposeOp> {
   TransposeOfProduct(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
   LogicalResult matchAndRewrite(nn::TransposeOp op, PatternRewriter &rewriter) const override {
     auto inner = op.getOperand().getDefiningOp<nn::ContractOp>();
-    if (!inner || !inner->hasOneUse() || inner.getBias())
+    if (!inner || !inner->hasOneUse())
       return rewriter.notifyMatchFailure(op, "its operand is no product of its own");
     std::string out;
     for (int64_t d : op.getPerm())

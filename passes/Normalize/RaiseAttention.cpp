@@ -140,8 +140,6 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
 
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
     auto refuse = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
-    if (op.getBias())
-      return refuse("has a bias");
     bool left = true;
     nn::SoftmaxOp softmax = traceSoftmax(op.getLhs());
     if (!softmax) {
@@ -151,7 +149,7 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     if (!softmax)
       return refuse("no operand is a softmax");
     Scores scores;
-    if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores) || scores.product.getBias())
+    if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores))
       return refuse("the softmax is not of a product with scales and masks");
 
     // The letters are those of the first product; v's own dimension is 'e' of the result.

@@ -257,8 +257,6 @@ std::optional<Lifted> Mixture::liftElementwise(Operation *op, int64_t n) {
 std::optional<Lifted> Mixture::liftContract(nn::ContractOp op, int64_t n) {
   llvm::StringRef words[] = {op.getLhsLetters(), op.getRhsLetters()}, out = op.getOutLetters(),
                   row = out.take_front(n);
-  if (op.getBias() || op.getActivation() != "none")
-    return std::nullopt;
   std::string fresh;
   for (char c : llvm::StringRef("etnqxyzuvwabcdfghijklmoprs"))
     if (!words[0].contains(c) && !words[1].contains(c))
@@ -302,7 +300,7 @@ std::optional<Lifted> Mixture::liftContract(nn::ContractOp op, int64_t n) {
     if (letters[0].find(c) != std::string::npos || letters[1].find(c) != std::string::npos)
       result += c;
   Value value =
-      make<nn::ContractOp>(op.getLoc(), values[0], values[1], Value(), letters[0], letters[1], result);
+      make<nn::ContractOp>(op.getLoc(), values[0], values[1], letters[0], letters[1], result);
   return Lifted{reshaped(op.getLoc(), value, shapeFor(byExpert, byToken, shapeOf(op).drop_front(n))),
                 byExpert, byToken};
 }

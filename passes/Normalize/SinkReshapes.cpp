@@ -206,7 +206,7 @@ struct SinkThroughProduct : OpRewritePattern<nn::ContractOp> {
     std::string letters[2] = {op.getLhsLetters().str(), op.getRhsLetters().str()};
     Value operands[2] = {op.getLhs(), op.getRhs()};
     std::optional<Collapse> collapses[2] = {collapseOf(operands[0]), collapseOf(operands[1])};
-    if (op.getBias() || (!collapses[0] && !collapses[1]))
+    if (!collapses[0] && !collapses[1])
       return rewriter.notifyMatchFailure(op, "no operand is a collapsing reshape");
     // letter -> sizes that it splits into
     std::map<char, Shape> splits;

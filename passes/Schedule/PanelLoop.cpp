@@ -141,6 +141,19 @@ std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product) {
   return loops;
 }
 
+std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, StringRef when, int64_t threads) {
+  std::optional<PanelLoop> best;
+  if (when == "never")
+    return best;
+  for (PanelLoop &candidate : of(product))
+    if (!best || candidate.streamedBytes() > best->streamedBytes())
+      best = std::move(candidate);
+  if (!best || when == "always")
+    return best;
+  PanelLoopTime time = timeOf(*best, threads);
+  return time.panels < time.whole ? std::move(best) : std::nullopt;
+}
+
 int64_t PanelLoop::streamedBytes() const {
   int64_t bytes = 0;
   for (dist::CollectiveOp gather : gathers)

@@ -31,6 +31,20 @@ def SplitClipping : Pass<"tessera-split-clipping", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tessera::nn::NNDialect"];
 }
 
+def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
+  let summary = "Makes what follows a product part of the library's call";
+  let description = [{
+    Requires: `tessera-partition`. A contraction whose result has one use, or several where one of them is an activation, becomes a `nn.fused_contract` with its bias and activation,
+    which keeps what the activation is applied to where others read it (an activation that kernels alone read is left to them); or with an activation's derivative (`nn::EpilogueOpInterface`). A sum of an operand over all that a contraction
+    sums over, the gradient of a bias, becomes a result of it. Left alone: what the library does not compute, what stands in another step of a pipeline, and products that
+    `tessera-stream-contractions` computes by panels.
+  }];
+  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product and the library's caps">];
+  let statistics = [Statistic<"numBiases", "biases", "biases folded">, Statistic<"numActivations", "activations", "activations folded">,
+                    Statistic<"numDerivatives", "derivatives", "activations' derivatives folded">, Statistic<"numSums", "sums", "sums of operands folded">];
+  let dependentDialects = ["::tessera::nn::NNDialect"];
+}
+
 def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   let summary = "Orders operators by list scheduling for the least memory";
   let description = [{

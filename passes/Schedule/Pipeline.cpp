@@ -13,6 +13,10 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   WidenCallsOptions widen;
   widen.threads = threads;
   pm.addPass(createWidenCalls(widen));
+  // Before kernels take what follows a product.
+  FoldEpiloguesOptions fold;
+  fold.threads = threads;
+  pm.addPass(createFoldEpilogues(fold));
   // Kernels are what is ordered: values inside of them take no memory.
   FormKernelsOptions form;
   form.threads = threads;

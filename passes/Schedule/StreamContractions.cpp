@@ -16,24 +16,19 @@ namespace {
 struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamContractionsPass> {
   using StreamContractionsBase::StreamContractionsBase;
 
-  void stream(Block &block, bool always) {
+  void stream(Block &block, StringRef when) {
     auto products = llvm::to_vector(block.getOps<nn::PanelOpInterface>());
     llvm::SmallPtrSet<Operation *, 16> gone;
     for (nn::PanelOpInterface product : products) {
       if (gone.contains(product))
         continue;
-      std::optional<PanelLoop> best;
-      for (PanelLoop &candidate : PanelLoop::of(product))
-        if (!best || candidate.streamedBytes() > best->streamedBytes())
-          best = std::move(candidate);
-      if (!best)
+      std::optional<PanelLoop> loop = PanelLoop::chosen(product, when, threads);
+      if (!loop)
         continue;
-      if (PanelLoopTime time = timeOf(*best, threads); !always && time.panels >= time.whole)
-        continue;
-      for (PanelLoop::Product part : best->products)
+      for (PanelLoop::Product part : loop->products)
         gone.insert(part.op);
-      numProducts += best->products.size();
-      best->emit();
+      numProducts += loop->products.size();
+      loop->emit();
     }
   }
 
@@ -45,8 +40,7 @@ struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamCont
       module.emitError("has \"dist.stream\" = \"") << when << "\"; expected never, always or auto";
       return signalPassFailure();
     }
-    if (when != "never")
-      getOperation().walk([&](Block *block) { stream(*block, when == "always"); });
+    getOperation().walk([&](Block *block) { stream(*block, when); });
   }
 };
 

@@ -168,7 +168,7 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
 static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
   Location loc = grad.loc();
   auto product = [&](Value x, StringRef letters, Value y, StringRef others) -> Value {
-    ContractOp op = ContractOp::create(grad, loc, x, y, Value(), letters, others, "bmgst");
+    ContractOp op = ContractOp::create(grad, loc, x, y, letters, others, "bmgst");
     op.getResult().setType(plainType(op.getResult()).clone(wideOf(elementOf(op.getResult()))));
     return op;
   };

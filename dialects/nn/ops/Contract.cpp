@@ -1,5 +1,6 @@
 // Products: types, factor rule, gradients, plain lowering.
 #include "dialects/nn/Lowering.h"
+#include "dialects/nn/ops/Contraction.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -14,59 +15,49 @@ static LogicalResult checkWord(std::optional<Location> location, StringRef word,
   return success();
 }
 
-TESSERA_INFER(ContractOp) {
-  StringRef lhs = adaptor.getLhsLetters(), rhs = adaptor.getRhsLetters(), out = adaptor.getOutLetters();
-  ArrayRef<int64_t> lhsShape = shapeOf(adaptor.getLhs()), rhsShape = shapeOf(adaptor.getRhs());
-  if (failed(checkWord(location, lhs, "lhs_letters")) || failed(checkWord(location, rhs, "rhs_letters")) ||
-      failed(checkWord(location, out, "out_letters")))
+LogicalResult tessera::nn::inferContraction(std::optional<Location> location, const Contraction &c, SmallVectorImpl<int64_t> &shape) {
+  ArrayRef<int64_t> lhsShape = shapeOf(c.a), rhsShape = shapeOf(c.b);
+  if (failed(checkWord(location, c.lhs, "lhs_letters")) || failed(checkWord(location, c.rhs, "rhs_letters")) ||
+      failed(checkWord(location, c.out, "out_letters")))
     return failure();
-  if (lhs.size() != lhsShape.size() || rhs.size() != rhsShape.size())
-    return inferError(location, "'" + lhs + "' and '" + rhs +
+  if (c.lhs.size() != lhsShape.size() || c.rhs.size() != rhsShape.size())
+    return inferError(location, "'" + c.lhs + "' and '" + c.rhs +
                                     "' must name each dimension of operands of ranks " +
                                     Twine(lhsShape.size()) + " and " + Twine(rhsShape.size()));
-  for (auto [i, c] : llvm::enumerate(lhs))
-    if (size_t j = rhs.find(c); j != StringRef::npos && lhsShape[i] != rhsShape[j])
-      return inferError(location, "letter '" + Twine(c) + "' has size " + Twine(lhsShape[i]) +
+  for (auto [i, letter] : llvm::enumerate(c.lhs))
+    if (size_t j = c.rhs.find(letter); j != StringRef::npos && lhsShape[i] != rhsShape[j])
+      return inferError(location, "letter '" + Twine(letter) + "' has size " + Twine(lhsShape[i]) +
                                       " in the first operand and " + Twine(rhsShape[j]) + " in the second");
-  SmallVector<int64_t> shape;
-  for (char c : out) {
-    if (size_t i = lhs.find(c); i != StringRef::npos)
+  for (char letter : c.out) {
+    if (size_t i = c.lhs.find(letter); i != StringRef::npos)
       shape.push_back(lhsShape[i]);
-    else if (size_t j = rhs.find(c); j != StringRef::npos)
+    else if (size_t j = c.rhs.find(letter); j != StringRef::npos)
       shape.push_back(rhsShape[j]);
     else
-      return inferError(location, "letter '" + Twine(c) + "' of the result occurs in no operand");
+      return inferError(location, "letter '" + Twine(letter) + "' of the result occurs in no operand");
   }
-  if (elementOf(adaptor.getLhs()) != elementOf(adaptor.getRhs()))
+  if (elementOf(c.a) != elementOf(c.b))
     return inferError(location, "operands have different element types");
-  if (Value bias = adaptor.getBias())
-    if (shape.empty() || shapeOf(bias) != ArrayRef<int64_t>(shape).take_back())
-      return inferError(location, "bias must be a vector along the last dimension of the result");
+  return success();
+}
+
+TESSERA_INFER(ContractOp) {
+  SmallVector<int64_t> shape;
+  if (failed(inferContraction(location, {adaptor.getLhsLetters(), adaptor.getRhsLetters(), adaptor.getOutLetters(), adaptor.getLhs(), adaptor.getRhs()}, shape)))
+    return failure();
   types.push_back(RankedTensorType::get(shape, elementOf(adaptor.getLhs())));
   return success();
 }
 
-LogicalResult ContractOp::verify() {
-  if (!llvm::is_contained({"none", "gelu_tanh", "gelu_erf", "relu", "silu"}, getActivation()))
-    return emitOpError("activation must be none, gelu_tanh, gelu_erf, relu or silu, not '")
-           << getActivation() << "'";
-  return success();
-}
-
 FactorRule ContractOp::getFactorRule() {
-  SmallVector<std::string> words = {getLhsLetters().str(), getRhsLetters().str()};
-  if (getBias())
-    words.push_back(getOutLetters().take_back().str());
-  return lettersRule(*this, words, {getOutLetters().str()});
+  return lettersRule(*this, {getLhsLetters().str(), getRhsLetters().str()}, {getOutLetters().str()});
 }
 
 std::optional<double> ContractOp::getNeutral(unsigned operand, unsigned factor) {
-  return operand < 2 && !getFactorRule().resultHas(0, factor) ? std::optional<double>(0) : std::nullopt;
+  return !getFactorRule().resultHas(0, factor) ? std::optional<double>(0) : std::nullopt;
 }
 
 LogicalResult ContractOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
-  if (getBias() || getActivation() != "none")
-    return emitOpError("with a folded bias or activation is not differentiated");
   Value dy = cotangents[0];
   StringRef out = getOutLetters();
   auto give = [&](unsigned operand, StringRef mine, Value other, StringRef otherLetters, bool dyFirst) {
@@ -75,8 +66,8 @@ LogicalResult ContractOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     for (char c : mine)
       (out.contains(c) || otherLetters.contains(c) ? word : lone).push_back(c);
     RankedTensorType type = plainType(getOperand(operand));
-    Value value = dyFirst ? ContractOp::create(grad, grad.loc(), dy, other, Value(), out, otherLetters, word)
-                          : ContractOp::create(grad, grad.loc(), other, dy, Value(), otherLetters, out, word);
+    Value value = dyFirst ? ContractOp::create(grad, grad.loc(), dy, other, out, otherLetters, word)
+                          : ContractOp::create(grad, grad.loc(), other, dy, otherLetters, out, word);
     if (!lone.empty()) {
       SmallVector<int64_t> dims;
       for (auto [d, c] : llvm::enumerate(mine))
@@ -97,31 +88,7 @@ FailureOr<SmallVector<Value>> ContractOp::lowerToLinalg(OpBuilder &builder, Valu
   LinalgEmitter e(builder, getLoc());
   RankedTensorType type = plainType(getResult());
   std::string out = getOutLetters().str();
-  Value product =
-      e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out,
-            type.getShape(), type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); });
-  if (getBias())
-    product = AddOp::create(builder, getLoc(), product, operands[2]);
-  StringRef activation = getActivation();
-  if (activation == "relu")
-    product = ReluOp::create(builder, getLoc(), product);
-  else if (activation == "silu")
-    product = SiluOp::create(builder, getLoc(), product);
-  else if (activation != "none")
-    product = GeluOp::create(builder, getLoc(), product, activation == "gelu_tanh");
-  // What was folded in is lowered by the operators that it came from.
-  SmallVector<LowerableOpInterface> folded;
-  for (Value v = product; auto op = v.getDefiningOp<LowerableOpInterface>(); v = op->getOperand(0))
-    folded.push_back(op);
-  for (LowerableOpInterface op : llvm::reverse(folded)) {
-    auto lowered = op.lowerToLinalg(builder, op->getOperands());
-    if (failed(lowered))
-      return failure();
-    if (op->getResult(0) == product)
-      product = (*lowered)[0];
-    op->getResult(0).replaceAllUsesWith((*lowered)[0]);
-  }
-  for (LowerableOpInterface op : folded)
-    op->erase();
-  return SmallVector<Value>{product};
+  return SmallVector<Value>{
+      e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out, type.getShape(),
+            type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); })};
 }

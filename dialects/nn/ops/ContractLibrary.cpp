@@ -1,4 +1,5 @@
 // A contraction as a call of the library's `gemm`: which letters are rows, columns, summed and batched.
+#include "dialects/nn/Epilogue.h"
 #include "dialects/nn/LibraryCalls.h"
 #include "dialects/nn/Panel.h"
 #include "runtime/device/cpu/workspace.h"
@@ -43,14 +44,15 @@ static Loop takeMain(SmallVectorImpl<Loop> &loops, char letter = 0) {
 }
 
 namespace {
-/// What both kinds of contraction say of themselves.
+/// What the kinds of contraction say of themselves.
 struct Product {
   StringRef lhs, rhs, out;
   Value a, b, c;
-  /// Letters with their sizes, in the order of the factor rule.
-  SmallVector<std::pair<char, int64_t>> letters;
+  /// Letters with their sizes, in the order of their first appearance.
+  SmallVector<std::pair<char, int64_t>> letters = {};
   StringRef activation = "none";
-  Value bias = {};
+  Value bias = {}, at = {}, kept = {}, sums = {};
+  bool sumsOfLhs = false;
   int64_t starts[3] = {0, 0, 0}; // in elements
   bool accumulates = false;
 };
@@ -61,12 +63,22 @@ static int64_t strideOf(StringRef word, ArrayRef<int64_t> strides, char c) {
   return d == StringRef::npos ? 0 : strides[d];
 }
 
-/// The call as far as it is the same for both; the operands' and the result's numbers in `buffers` are 0, 1 and `result`.
-static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int result, int threads) {
+/// Adds the letters of operands in whose words they are new.
+static void addLetters(Product &p) {
+  for (auto [word, value] : {std::pair(p.lhs, p.a), {p.rhs, p.b}})
+    for (auto [letter, size] : llvm::zip(word, shapeOf(value)))
+      if (llvm::none_of(p.letters, [&](auto &known) { return known.first == letter; }))
+        p.letters.push_back({letter, size});
+}
+
+/// The call as far as it is the same for all. `number` says what a value is called in the call's `buffers`.
+static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int threads, llvm::function_ref<int(Value)> number) {
   Type type = elementOf(p.a), resultType = elementOf(p.c);
-  if (!isProductType(type) || elementOf(p.b) != type || (resultType != type && !resultType.isF32()) ||
-      (p.bias && elementOf(p.bias) != resultType))
+  if (!isProductType(type) || elementOf(p.b) != type || (resultType != type && !resultType.isF32()))
     return std::nullopt;
+  for (Value other : {p.bias, p.at, p.kept, p.sums})
+    if (other && elementOf(other) != resultType)
+      return std::nullopt;
   StringRef lhs = p.lhs, rhs = p.rhs, out = p.out;
   auto lhsStrides = rowMajorStrides(shapeOf(p.a)), rhsStrides = rowMajorStrides(shapeOf(p.b)),
        outStrides = rowMajorStrides(shapeOf(p.c));
@@ -101,6 +113,9 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   mergeLoops(batch, &Loop::c);
   Loop m = takeMain(rows), n = last ? *last : takeMain(columns, out.empty() ? 0 : out.back()),
        k = takeMain(summed);
+  // Sums of one operand are one vector.
+  if (p.sums && (!batch.empty() || !rows.empty() || !columns.empty()))
+    return std::nullopt;
   SmallVector<SmallVector<int64_t>> items;
   for (ArrayRef<Loop> loops :
        {ArrayRef<Loop>(batch), ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
@@ -118,6 +133,10 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
     attrs.setRows("batch", items);
   attrs.set("activation", p.activation);
   attrs.setFlag("bias", bool(p.bias));
+  if (p.at || p.kept)
+    attrs.set("pre_activation", p.at ? "given" : "kept");
+  if (p.sums)
+    attrs.set("sums", p.sumsOfLhs != swapped ? "a" : "b");
   if (!type.isF32())
     attrs.set("dtype", dtypeName(type));
   if (resultType != type)
@@ -128,37 +147,60 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
       attrs.set(name, start);
   if (p.accumulates)
     attrs.setFlag("accumulate", true);
-  SmallVector<int> buffers = swapped ? SmallVector<int>{1, 0, result} : SmallVector<int>{0, 1, result};
-  if (p.bias)
-    buffers.push_back(2);
+  SmallVector<int> buffers;
+  for (Value value : {swapped ? p.b : p.a, swapped ? p.a : p.b, p.c, p.bias, p.at, p.kept, p.sums})
+    if (value)
+      buffers.push_back(number(value));
   int64_t count = 1;
   for (ArrayRef<int64_t> item : items)
     count *= item.front();
   return attrs.call("gemm", buffers, flops, tessera::rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
 }
 
+/// Operands count first, results behind them.
+static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p, int threads) {
+  return gemmCall(op->getContext(), p, threads, [&](Value value) {
+    auto result = dyn_cast<OpResult>(value);
+    return result && result.getOwner() == op ? int(op->getNumOperands() + result.getResultNumber())
+                                             : int(llvm::find(op->getOperands(), value) - op->operand_begin());
+  });
+}
+
 std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
-  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}, getActivation(), getBias()};
-  for (const Factor &factor : getFactorRule().factors)
-    product.letters.push_back({factor.name[0], factor.size});
-  return gemmCall(getContext(), product, getNumOperands(), threads);
+  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
+  addLetters(product);
+  return gemmCall(*this, product, threads);
+}
+
+std::optional<LibraryCall> FusedContractOp::getLibraryCall(int threads) {
+  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
+  addLetters(product);
+  product.activation = getActivation();
+  product.bias = getBias();
+  product.at = getAt();
+  product.kept = getKept();
+  product.sums = getSums();
+  product.sumsOfLhs = getSumsOf() == "lhs";
+  return gemmCall(*this, product, threads);
 }
 
 std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
-  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult(), {}};
+  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
   char panel = getLetter()[0];
-  for (auto [word, value] : {std::pair(getLhsLetters(), getLhs()), {getRhsLetters(), getRhs()}})
-    for (auto [letter, size] : llvm::zip(word, shapeOf(value)))
-      if (llvm::none_of(product.letters, [&](auto &known) { return known.first == letter; }))
-        product.letters.push_back({letter, letter == panel ? int64_t(getSize()) : size});
+  addLetters(product);
+  for (auto &[letter, size] : product.letters)
+    if (letter == panel)
+      size = getSize();
   StringRef words[] = {getLhsLetters(), getRhsLetters(), getOutLetters()};
   Value values[] = {getLhs(), getRhs(), getResult()};
   for (int i = 0; i < 3; ++i)
     product.starts[i] = getStarts()[i] * strideOf(words[i], rowMajorStrides(shapeOf(values[i])), panel);
   product.accumulates = getInto() && !getOutLetters().contains(panel);
+  std::optional<LibraryCall> call = gemmCall(*this, product, threads);
   // Computed where `into` lies: the result has no name of its own then.
-  std::optional<LibraryCall> call = gemmCall(getContext(), product, 2, threads);
-  if (call && getInto())
+  if (call && getInto()) {
     call->inPlace = {2};
+    call->buffers[2] = 2;
+  }
   return call;
 }

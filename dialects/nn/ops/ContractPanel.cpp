@@ -9,8 +9,7 @@ namespace {
 struct ContractPanels : PanelOpInterface::ExternalModel<ContractPanels, ContractOp> {
   bool hasPanels(Operation *op, unsigned factor) const {
     // The library alone computes in place.
-    auto contract = cast<ContractOp>(op);
-    return !contract.getBias() && contract.getActivation() == "none" && contract.getLibraryCall(1);
+    return cast<ContractOp>(op).getLibraryCall(1).has_value();
   }
 
   Value buildPanel(Operation *op, OpBuilder &builder, ValueRange operands, Value into,

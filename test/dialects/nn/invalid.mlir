@@ -270,3 +270,66 @@ func.func @no_places(%ids: tensor<2x5x2xi64>, %order: tensor<5x2xi64>) {
   %0 = nn.expert_places %ids, %order, %ids, %order {capacity = 0} : (tensor<2x5x2xi64>, tensor<5x2xi64>, tensor<2x5x2xi64>, tensor<5x2xi64>) -> tensor<2x5x2xi64>
   return
 }
+
+// -----
+func.func @fused_size(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{computes [2, 5], not}}
+  %0 = nn.fused_contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+func.func @fused_letters(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{letter 'z' of the result occurs in no operand}}
+  %0 = nn.fused_contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bz", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @fused_activation(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{activation must be none, gelu_tanh, gelu_erf, relu or silu, not 'elu'}}
+  %0 = nn.fused_contract %x, %w {activation = "elu", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @fused_bias(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{expected a vector along the last letter of the result}}
+  %0 = nn.fused_contract %x, %w, %b {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 1, 0>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>, tensor<2xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @fused_at(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{keeps what an activation is applied to, or has it given: one of both, and with an activation}}
+  %0 = nn.fused_contract %x, %w, %a {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 1>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>, tensor<2x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @fused_kept(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{for what the activation is applied to, expected the result's shape}}
+  %0:2 = nn.fused_contract %x, %w {activation = "relu", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> (tensor<2x5xf32>, tensor<5x2xf32>)
+  return
+}
+
+// -----
+func.func @fused_sums_of(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{says which operand to sum where there is a result for it}}
+  %0 = nn.fused_contract %x, %w {sums_of = "lhs", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
+  return
+}
+
+// -----
+func.func @fused_sums_name(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{sums_of must be lhs or rhs, not 'both'}}
+  %0:2 = nn.fused_contract %x, %w {sums_of = "both", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 1>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> (tensor<2x5xf32>, tensor<2xf32>)
+  return
+}
+
+// -----
+func.func @fused_sums(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
+  // expected-error @+1 {{sums an operand to [2], not}}
+  %0:2 = nn.fused_contract %x, %w {sums_of = "lhs", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 1>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> (tensor<2x5xf32>, tensor<5xf32>)
+  return
+}
