@@ -1,6 +1,7 @@
 // The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in
 // f64: in f32, and products and attention in bf16 and f16.
 #include "dialects/nn/NN.h"
+#include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/library.h"
@@ -22,6 +23,8 @@ struct CallCase {
   double low = -1, high = 1;
   int64_t below = 5;
   bool takesHalves = false;
+  /// What it is compared with where it has no lowering of its own: operators, and the values to return.
+  std::string plain = "", returned = "";
 };
 } // namespace
 
@@ -44,6 +47,11 @@ static std::string typeList(ArrayRef<std::string> types, std::optional<Element> 
 }
 
 static std::string functionText(const CallCase &c, std::optional<Element> element, size_t n) {
+  if (!element && !c.plain.empty()) {
+    std::string types = typeList(c.results, element, false);
+    return "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) + ") -> (" + types + ") {\n" + c.plain + "  return " + c.returned + " : " +
+           types + "\n}\n";
+  }
   std::string results = typeList(c.results, element, false),
               text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) +
                      ") -> (" + results + ") {\n  %r:" + std::to_string(c.results.size()) + " = " + c.text +
@@ -91,21 +99,91 @@ static std::vector<char> narrowed(Array &array, Element element) {
 static std::vector<CallCase> makeCases() {
   std::vector<CallCase> cases;
   auto contract = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands,
-                      std::string result, std::string more = "") {
-    cases.push_back({std::string("nn.contract %0, %1") + (operands.size() == 3 ? ", %2" : "") +
-                         " {lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs + "\", out_letters = \"" +
-                         out + "\"" + more + "}",
+                      std::string result) {
+    cases.push_back({"nn.contract %0, %1 {lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs +
+                         "\", out_letters = \"" + out + "\"}",
                      operands,
                      {result}});
     cases.back().takesHalves = true;
     cases.push_back(cases.back());
     cases.back().results = {"W" + result};
-    if (operands.size() == 3)
-      cases.back().operands[2] = "W" + operands[2];
   };
+  // With what follows: a bias, an activation with its operand kept or given, sums of an operand.
+  auto fused = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands, std::string result,
+                   std::string bias, std::string activation, bool kept, bool given, std::string sums, std::string sumsType = "") {
+    std::string letters = "lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs + "\", out_letters = \"" + out + "\"", whole = "tensor<" + result + ">";
+    std::vector<std::string> returned = {"%r0"};
+    std::string plain = "  %x0 = nn.contract %0, %1 {" + letters + "} : (tensor<" + operands[0] + ">, tensor<" + operands[1] + ">) -> " + whole + "\n", x = "%x0";
+    CallCase c{"nn.fused_contract %0, %1", operands, {result}};
+    c.takesHalves = true;
+    if (!bias.empty()) {
+      c.text += ", %2";
+      c.operands.push_back(bias);
+      plain += "  %x1 = nn.add %x0, %2 : (" + whole + ", tensor<" + bias + ">) -> " + whole + "\n";
+      x = "%x1";
+    }
+    std::string name = llvm::StringRef(activation).starts_with("gelu") ? "gelu" : activation, at = "%" + std::to_string(c.operands.size());
+    std::string attribute = activation == "gelu_tanh" ? " {tanh = true}" : "";
+    if (given) {
+      c.text += ", " + at;
+      c.operands.push_back(result);
+      plain += "  %r0 = nn." + name + "_grad " + at + ", " + x + attribute + " : (" + whole + ", " + whole + ") -> " + whole + "\n";
+    } else if (activation != "none") {
+      plain += "  %r0 = nn." + name + " " + x + attribute + " : (" + whole + ") -> " + whole + "\n";
+    } else {
+      returned[0] = x;
+    }
+    if (kept) {
+      c.results.push_back(result);
+      returned.push_back(x);
+    }
+    c.text += " {" + letters + ", activation = \"" + activation + "\"";
+    if (!sums.empty()) {
+      bool ofLhs = sums == "lhs";
+      std::vector<std::string> dims;
+      for (auto [d, letter] : llvm::enumerate(ofLhs ? lhs : rhs))
+        if (out.find(letter) == std::string::npos)
+          dims.push_back(std::to_string(d));
+      c.text += ", sums_of = \"" + sums + "\"";
+      returned.push_back("%s");
+      plain += std::string("  %s = nn.reduce ") + (ofLhs ? "%0" : "%1") + " {dims = array<i64: " + llvm::join(dims, ", ") +
+               ">, kind = \"sum\"} : (tensor<" + operands[ofLhs ? 0 : 1] + ">) -> tensor<" + sumsType + ">\n";
+      c.results.push_back(sumsType);
+    }
+    auto flag = [](bool there) { return there ? "1" : "0"; };
+    c.text += std::string(", operandSegmentSizes = array<i32: 1, 1, ") + flag(!bias.empty()) + ", " + flag(given) + ">, resultSegmentSizes = array<i32: 1, " +
+              flag(kept) + ", " + flag(!sums.empty()) + ">}";
+    c.plain = plain;
+    c.returned = llvm::join(returned, ", ");
+    cases.push_back(c);
+    for (size_t i = 2; i < c.operands.size(); ++i)
+      c.operands[i] = "W" + c.operands[i];
+    for (std::string &type : c.results)
+      type = "W" + type;
+    cases.push_back(c);
+  };
+  std::vector<std::string> xw = {"2x3x4xf64", "4x5xf64"};
+  for (const char *activation : {"none", "gelu_tanh", "gelu_erf", "relu", "silu"})
+    for (const char *bias : {"", "5xf64"})
+      for (bool kept : {false, true})
+        if (activation != std::string("none") || (*bias && !kept))
+          fused("bsi", "io", "bso", xw, "2x3x5xf64", bias, activation, kept, false, "");
+  for (const char *activation : {"gelu_tanh", "gelu_erf", "silu"}) {
+    fused("bsi", "io", "bso", xw, "2x3x5xf64", "", activation, false, true, "");
+    fused("bsi", "io", "sbo", xw, "3x2x5xf64", "5xf64", activation, false, true, "");
+  }
+  // The operands may change places.
+  fused("io", "bsi", "bso", {"4x5xf64", "2x3x4xf64"}, "2x3x5xf64", "5xf64", "gelu_erf", true, false, "");
+  fused("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64"}, "2x3x3x2x5xf64", "5xf64", "relu", true, false, "");
+  std::vector<std::string> xdy = {"2x3x4xf64", "2x3x5xf64"};
+  fused("bsi", "bso", "io", xdy, "4x5xf64", "", "none", false, false, "lhs", "4xf64");
+  fused("bsi", "bso", "io", xdy, "4x5xf64", "", "none", false, false, "rhs", "5xf64");
+  fused("bsi", "bso", "oi", xdy, "5x4xf64", "", "none", false, false, "lhs", "4xf64");
+  fused("bsi", "bso", "oi", xdy, "5x4xf64", "", "none", false, false, "rhs", "5xf64");
+  fused("bsi", "sbo", "io", {"2x3x4xf64", "3x2x5xf64"}, "4x5xf64", "", "none", false, false, "rhs", "5xf64");
+  fused("bsi", "bsnd", "ind", {"2x3x4xf64", "2x3x2x5xf64"}, "4x2x5xf64", "", "none", false, false, "rhs", "2x5xf64");
+  fused("bsi", "bso", "io", xdy, "4x5xf64", "5xf64", "silu", true, false, "rhs", "5xf64");
   contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64"}, "2x3x5xf64");
-  contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64", "5xf64"}, "2x3x5xf64",
-           ", activation = \"gelu_tanh\"");
   contract("bso", "io", "bsi", {"2x3x5xf64", "4x5xf64"}, "2x3x4xf64");
   contract("bsi", "bso", "io", {"2x3x4xf64", "2x3x5xf64"}, "4x5xf64");
   contract("io", "bsi", "bso", {"4x5xf64", "2x3x4xf64"}, "2x3x5xf64");
@@ -114,7 +192,6 @@ static std::vector<CallCase> makeCases() {
   contract("bhst", "bthd", "bshd", {"2x2x3x5xf64", "2x5x2x4xf64"}, "2x3x2x4xf64");
   contract("bsnd", "ndo", "bso", {"2x3x2x4xf64", "2x4x5xf64"}, "2x3x5xf64");
   contract("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64"}, "2x3x3x2x5xf64");
-  contract("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64", "5xf64"}, "2x3x3x2x5xf64");
   contract("sbi", "io", "bso", {"3x2x4xf64", "4x5xf64"}, "2x3x5xf64");
   contract("i", "io", "o", {"4xf64", "4x5xf64"}, "5xf64");
   contract("a", "b", "ab", {"4xf64", "5xf64"}, "4x5xf64");
