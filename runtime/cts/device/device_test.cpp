@@ -3,6 +3,7 @@
 #include "runtime/core/error.h"
 #include "runtime/device/cpu/host_device.h"
 #include "runtime/device/cpu/library.h"
+#include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/cuda_device.h"
 #include "runtime/device/cuda/product_shape.h"
 #include "runtime/device/cuda/stream.h"
@@ -71,6 +72,11 @@ std::vector<char> contents(const BufferSpec &spec, unsigned seed) {
   return data;
 }
 
+/// Workspaces are each device's own.
+bool isScratch(const Case &c, size_t buffer) {
+  return c.attrs.contains("workspace") && buffer + 1 == c.buffers.size();
+}
+
 /// The buffers after a call.
 std::vector<std::vector<char>> runOn(Device &device, const Case &c) {
   LibrarySite site{c.function, c.attrs, {}, {}, int64_t(c.scalars.size())};
@@ -79,7 +85,8 @@ std::vector<std::vector<char>> runOn(Device &device, const Case &c) {
     data.push_back(contents(c.buffers[i], unsigned(i + 1)));
     site.args.push_back(device.allocate(c.buffers[i].bytes()));
     site.argBytes.push_back(c.buffers[i].bytes());
-    device.upload(site.args.back(), data.back().data(), c.buffers[i].bytes());
+    if (!isScratch(c, i))
+      device.upload(site.args.back(), data.back().data(), c.buffers[i].bytes());
   }
   if (c.same >= 0) {
     site.args.push_back(site.args[size_t(c.same)]);
@@ -88,7 +95,8 @@ std::vector<std::vector<char>> runOn(Device &device, const Case &c) {
   Work work = device.prepareCall(site);
   work(c.scalars.data());
   for (size_t i = 0; i < data.size(); ++i)
-    device.download(data[i].data(), site.args[i], c.buffers[i].bytes());
+    if (!isScratch(c, i))
+      device.download(data[i].data(), site.args[i], c.buffers[i].bytes());
   device.finish();
   for (size_t i = 0; i < data.size(); ++i)
     device.release(site.args[i], c.buffers[i].bytes());
@@ -145,6 +153,8 @@ void addHalves(std::vector<Case> &all) {
         half.attrs["dtype"] = type == Element::BF16 ? "bf16" : "f16";
         if (wide)
           half.attrs["c_dtype"] = "f32";
+        else if (c.attrs.contains("pre_activation")) // rounded before our own kernel goes on with it, too
+          half.tolerance += type == Element::BF16 ? 0x1p-8 : 0x1p-11;
         bool biased = c.attrs.value("bias", false);
         for (size_t i = 0; i < c.buffers.size(); ++i) {
           // Attention keeps its bias and the logarithms of sums in f32.
@@ -171,18 +181,85 @@ void addConvolutions(std::vector<Case> &all, json attrs, const std::array<int64_
   all.push_back({"conv_backward_weights", biased, {x, y, w, bias, scratch}});
 }
 
+/// Of m x n x k with C by rows or by columns: its strides.
+json stridesOfC(int64_t m, int64_t n, bool byColumns) { return byColumns ? json{1, m} : json{n, 1}; }
+
+/// Products that keep what their activation is applied to, or are multiplied by its derivative.
+void addPreActivations(std::vector<Case> &all) {
+  BufferSpec scratch = bytes(workspaceBytes);
+  for (const char *activation : {"gelu_tanh", "gelu_erf", "relu", "silu"})
+    for (const char *use : {"kept", "given"})
+      for (bool bias : {false, true})
+        for (bool byColumns : {false, true}) {
+          json attrs = {{"activation", activation}, {"pre_activation", use}, {"bias", bias}};
+          attrs["c"] = stridesOfC(16, 24, byColumns);
+          std::vector<BufferSpec> buffers = {floats(16 * 5), floats(5 * 24), floats(16 * 24)};
+          if (bias)
+            buffers.push_back(floats(24));
+          buffers.push_back(floats(16 * 24));
+          buffers.push_back(scratch);
+          all.push_back({"gemm", with(gemm(16, 24, 5), attrs), buffers});
+        }
+  for (const char *use : {"kept", "given"}) {
+    json attrs = {{"activation", "gelu_tanh"}, {"pre_activation", use}};
+    auto add = [&](json product, int64_t batch, int64_t elements) {
+      product.update(attrs);
+      int64_t m = product["m"], n = product["n"], k = product["k"];
+      BufferSpec c = floats(elements);
+      all.push_back({"gemm", product, {floats(m * k * batch), floats(k * n * batch), c, c, scratch}});
+    };
+    // What cuBLASLt does not fuse: rows that are no eights, addresses that are no multiples of 16, items in
+    // several calls, sums in several.
+    add(gemm(16, 23, 5), 1, 16 * 23);
+    add(with(gemm(16, 24, 5), {{"c_offset", 3}}), 1, 16 * 24 + 3);
+    add(with(gemm(4, 8, 8), {{"batch", {{3, 64, 64, 80}, {2, 32, 0, 32}}}}), 6, 240);
+    add(with(gemm(4, 8, 5), {{"batch", {{3, 25, 40, 0}}}}), 4, 32);
+    // And what it does: gaps between rows and items, C added.
+    add(with(gemm(4, 8, 5), {{"c", {16, 1}}, {"batch", {{3, 20, 40, 72}}}, {"accumulate", true}}), 3, 216);
+    add(with(gemm(4, 8, 5), {{"batch", {{3, 20, 40, 33}}}}), 3, 99);
+  }
+}
+
+/// Products that sum one of their factors besides.
+void addSums(std::vector<Case> &all) {
+  BufferSpec scratch = bytes(workspaceBytes);
+  for (const char *summed : {"a", "b"}) {
+    auto add = [&](json product, int64_t batch = 1) {
+      product["sums"] = summed;
+      int64_t m = product["m"], n = product["n"], k = product["k"];
+      std::vector<BufferSpec> buffers = {floats(m * k * batch), floats(k * n * batch), floats(m * n)};
+      if (product.value("bias", false))
+        buffers.push_back(floats(n));
+      buffers.push_back(floats(*summed == 'a' ? m : n));
+      buffers.push_back(scratch);
+      all.push_back({"gemm", product, buffers});
+    };
+    for (bool byColumns : {false, true})
+      for (bool transposed : {false, true})
+        add(with(gemm(70, 35, 33, transposed), {{"c", stridesOfC(70, 35, byColumns)}}));
+    add(with(gemm(9, 7, 8), {{"accumulate", true}}));
+    // Sums over batch dimensions: one with k; in several calls; of an operand that all of them share.
+    add(with(gemm(5, 6, 4), {{"a", {1, 5}}, {"batch", {{3, 20, 24, 0}}}}), 3);
+    add(with(gemm(5, 6, 4, true), {{"batch", {{3, 20, 24, 0}, {2, 60, 72, 0}}}}), 6);
+    add(with(gemm(5, 6, 4), {{"batch", {{3, 0, 24, 0}}}}), 3);
+    add(with(gemm(5, 6, 4), {{"a", {8, 2}}, {"b", {12, 2}}}), 2);
+    // What there is no epilogue for.
+    add(with(gemm(9, 24, 5), {{"bias", true}, {"activation", "gelu_tanh"}}));
+    add(with(gemm(9, 24, 5), {{"activation", "silu"}}));
+  }
+}
+
 std::vector<Case> cases() {
   BufferSpec scratch = bytes(workspaceBytes);
   std::vector<Case> all = {
       {"gemm", gemm(70, 65, 33), {floats(70 * 33), floats(33 * 65), floats(70 * 65), scratch}},
       {"gemm", gemm(5, 130, 64, true), {floats(5 * 64), floats(64 * 130), floats(5 * 130), scratch}},
-      {"gemm", with(gemm(20, 24, 16), {{"accumulate", true}, {"bias", true}, {"residual", true}, {"activation", "gelu_erf"}}),
-       {floats(320), floats(384), floats(480), floats(24), floats(480), scratch}},
+      {"gemm", with(gemm(20, 24, 16), {{"accumulate", true}, {"bias", true}, {"activation", "gelu_erf"}}),
+       {floats(320), floats(384), floats(480), floats(24), scratch}},
       // What cuBLASLt finishes itself, and what it does not.
       {"gemm", with(gemm(33, 40, 17), {{"bias", true}, {"activation", "gelu_tanh"}}), {floats(33 * 17), floats(17 * 40), floats(33 * 40), floats(40), scratch}},
       {"gemm", with(gemm(33, 40, 17), {{"accumulate", true}, {"activation", "relu"}}), {floats(33 * 17), floats(17 * 40), floats(33 * 40), scratch}},
       {"gemm", with(gemm(9, 24, 5), {{"bias", true}, {"activation", "silu"}}), {floats(45), floats(120), floats(216), floats(24), scratch}},
-      {"gemm", with(gemm(9, 24, 5), {{"residual", true}}), {floats(45), floats(120), floats(216), floats(216), scratch}},
       // C by columns, where a bias runs the other way; a row, a column and a single term; addresses that are no multiple of 16.
       {"gemm", with(gemm(9, 24, 5), {{"c", {1, 9}}}), {floats(45), floats(120), floats(216), scratch}},
       {"gemm", with(gemm(9, 24, 5), {{"c", {1, 9}}, {"bias", true}}), {floats(45), floats(120), floats(216), floats(24), scratch}},
@@ -246,6 +323,8 @@ std::vector<Case> cases() {
       all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, false, false), {s, t, 5, 5}, 1e-2});
       all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, false, true), {}, 2e-2});
     }
+  addPreActivations(all);
+  addSums(all);
   addHalves(all);
   // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group; one dimension.
   addConvolutions(all, {{"batch", 3}, {"in_channels", 5}, {"out_channels", 70}, {"in", {9, 11}}, {"out", {9, 11}}, {"kernel", {3, 3}}, {"pads", {1, 1}}}, {3 * 5 * 99, 70 * 45, 3 * 70 * 99});
@@ -258,9 +337,6 @@ std::vector<Case> cases() {
 }
 
 class Library : public testing::TestWithParam<Case> {};
-
-/// Workspaces are each device's own.
-bool isScratch(const Case &c, size_t buffer) { return c.attrs.contains("workspace") && buffer + 1 == c.buffers.size(); }
 
 void expectEqual(const Case &c, const std::vector<std::vector<char>> &got, const std::vector<std::vector<char>> &wanted) {
   for (size_t b = 0; b < wanted.size(); ++b) {
@@ -309,10 +385,12 @@ TEST(Library, EveryFunctionIsTried) {
     EXPECT_EQ(tried.count(name), 1u) << name;
 }
 
-/// How many products the checking cuBLASLt has done by its heuristics' first guess, the slow one; null with the real one.
-int (*slowProductsOfChecking())() {
-  return reinterpret_cast<int (*)()>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), "tsr_check_slow_products"));
+/// A function of the checking cuBLASLt; null with the real one.
+template <typename Function> Function *checkingFunction(const char *name) {
+  return reinterpret_cast<Function *>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), name));
 }
+/// How many products it has done by its heuristics' first guess, the slow one.
+auto slowProductsOfChecking() { return checkingFunction<int()>("tsr_check_slow_products"); }
 
 TEST(Products, OfHalvesAreCuBLASLts) {
   ASSERT_TRUE(gpu()->blas());
@@ -334,6 +412,74 @@ TEST(Products, OfHalvesAreCuBLASLts) {
   EXPECT_EQ(slowProducts() - before, 0);
   runOn(*gpu(), {"gemm", with(sum, {{"c_dtype", "f32"}}), {bytes(200), bytes(144), bytes(120), bytes(workspaceBytes)}});
   EXPECT_EQ(slowProducts() - before, 3);
+}
+
+/// One product, and the epilogue that it is done with by cuBLASLt.
+struct Fusion {
+  json attrs;
+  int64_t bias, others; ///< elements of a bias, and of pre-activations or sums
+  uint32_t epilogue;
+};
+
+TEST(Products, AreFinishedByCuBLASLtWhereItCan) {
+  ASSERT_TRUE(gpu()->blas());
+  auto epilogue = checkingFunction<uint32_t()>("tsr_check_epilogue");
+  if (!epilogue)
+    GTEST_SKIP() << "only with the checking library";
+  using namespace cuda::blas;
+  int64_t m = 16, n = 24, k = 8;
+  json byColumns = {{"c", {1, m}}};
+  auto activated = [&](const char *activation, const char *use, const json &more = json::object()) {
+    return with(with(gemm(m, n, k), {{"activation", activation}, {"pre_activation", use}}), more);
+  };
+  auto summed = [&](const char *which, const json &more = json::object()) {
+    return with(with(gemm(m, n, k), {{"sums", which}}), more);
+  };
+  json biased = {{"bias", true}};
+  const Fusion fusions[] = {
+      {activated("gelu_tanh", "kept"), 0, m * n, Gelu | Aux},
+      {activated("gelu_tanh", "kept", byColumns), 0, m * n, Gelu | Aux},
+      {activated("gelu_tanh", "kept", biased), n, m * n, Gelu | Aux | Bias},
+      {activated("gelu_tanh", "given"), 0, m * n, GeluSlope | Aux},
+      {activated("gelu_tanh", "given", byColumns), 0, m * n, GeluSlope | Aux},
+      {summed("a"), 0, m, SumsOfSecond},
+      {summed("b"), 0, n, SumsOfFirst},
+      {summed("a", byColumns), 0, m, SumsOfFirst},
+      {summed("b", byColumns), 0, n, SumsOfSecond},
+      {summed("b", {{"activation", "relu"}}), 0, n, Relu},
+      // It has no such epilogue.
+      {activated("gelu_tanh", "kept", with(biased, byColumns)), n, m * n, Plain},
+      {activated("gelu_tanh", "given", biased), n, m * n, Plain},
+      {activated("gelu_erf", "kept"), 0, m * n, Plain},
+      {activated("relu", "kept"), 0, m * n, Plain},
+      {activated("silu", "given"), 0, m * n, Plain},
+      // It wants pre-activations in eights.
+      {activated("gelu_tanh", "kept", {{"c_offset", 4}}), 0, m * n + 4, Gelu | Aux},
+      {activated("gelu_tanh", "kept", {{"c_offset", 3}}), 0, m * n + 3, Plain},
+      {activated("gelu_tanh", "given", {{"c", {n + 1, 1}}}), 0, m * (n + 1), Plain},
+      {activated("gelu_tanh", "kept", {{"batch", {{2, 0, 0, m * n + 4}}}}), 0, 2 * (m * n + 4), Plain},
+      {activated("gelu_tanh", "kept", {{"batch", {{2, 0, 0, m * n + 8}}}}), 0, 2 * (m * n + 8), Gelu | Aux},
+  };
+  for (const Fusion &fusion : fusions) {
+    Case c{"gemm", fusion.attrs, {floats(m * k), floats(k * n), floats(std::max(m * n, fusion.others))}};
+    if (fusion.bias)
+      c.buffers.push_back(floats(fusion.bias));
+    c.buffers.push_back(floats(fusion.others));
+    c.buffers.push_back(bytes(workspaceBytes));
+    testing::internal::CaptureStderr();
+    auto fused = runOn(*gpu(), c);
+    EXPECT_EQ(testing::internal::GetCapturedStderr(), "") << fusion.attrs;
+    EXPECT_EQ(epilogue(), fusion.epilogue) << fusion.attrs;
+    // The checking library has no such algorithms without workspace; then it multiplies, and our own kernels
+    // do the rest.
+    c.attrs.erase("workspace");
+    c.buffers.pop_back();
+    auto plain = runOn(*gpu(), c);
+    bool wantsSpace = fusion.epilogue & (Aux | SumsOfFirst | SumsOfSecond);
+    EXPECT_EQ(epilogue(), wantsSpace ? uint32_t(Plain) : fusion.epilogue) << fusion.attrs;
+    fused.pop_back();
+    expectEqual(c, plain, fused);
+  }
 }
 
 TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
@@ -470,6 +616,9 @@ TEST(Cuda, WhatAGpuCannotDoIsSaid) {
     return messageOf([&] { device->prepareCall({function, std::move(attrs), {}, {}, 0}); });
   };
   EXPECT_NE(prepare("convolute", {}).find("'convolute' has no kernel for GPUs"), std::string::npos);
+  auto multiply = [&](const json &more) { return prepare("gemm", with(gemm(2, 3, 4), more)); };
+  EXPECT_NE(multiply({{"pre_activation", "kept"}}).find("without an activation"), std::string::npos);
+  EXPECT_NE(multiply({{"sums", "a"}, {"batch", {{2, 8, 12, 6}}}}).find("batch dimensions that C has"), std::string::npos);
   EXPECT_NE(prepare("attention_forward", attention(3, 3, 1, 300, false, false)).find("head sizes from 1 to 256"), std::string::npos);
   EXPECT_NE(messageOf([&] { device->prepareKernel({"nothing", {}, 0, 1, 1}); }).find("no kernel 'nothing'"), std::string::npos);
 }

@@ -21,10 +21,20 @@ struct Heuristic {
 };
 enum : int { Real32 = 0, Real16 = 2, RealB16 = 14, Compute32 = 68 };
 enum DescriptorAttribute : int { TransposeA = 3, TransposeB = 4, Epilogue = 7, BiasPointer = 8 };
+enum AuxAttribute : int { AuxPointer = 11, AuxLeading = 12, AuxStride = 13 };
 enum LayoutAttribute : int { BatchCount = 5, BatchStride = 6 };
 enum PreferenceAttribute : int { MostWorkspace = 1, AlignmentA = 5, AlignmentB = 6, AlignmentC = 7, AlignmentD = 8 };
-/// Bits: a bias with either; the GELU is the one by tanh.
-enum EpilogueKind : uint32_t { Plain = 1, Relu = 2, Bias = 4, Gelu = 32 };
+/// Bits of an epilogue.
+enum EpilogueKind : uint32_t {
+  Plain = 1,
+  Relu = 2,
+  Bias = 4,
+  Gelu = 32,         ///< the one by tanh
+  GeluSlope = 64,    ///< its derivative times the product
+  Aux = 128,         ///< with either: a matrix of the GELU's operands, which is written or read
+  SumsOfFirst = 256, ///< alone: of the first factor over k, which go where a bias would be
+  SumsOfSecond = 512,
+};
 
 /// TSR_BLAS_FUNCTION(member, symbol, parameters): functions that return a Status.
 #define TSR_BLAS_FUNCTIONS(TSR_BLAS_FUNCTION)                                                                          \

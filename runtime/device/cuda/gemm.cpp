@@ -16,8 +16,12 @@ Work prepareGemm(Call &c) {
   for (auto [name, strides] : {std::pair("a", g.aStrides), {"b", g.bStrides}, {"c", g.cStrides}})
     std::ranges::copy(p.sizes(name, 2), strides);
   g.accumulate = p.flag("accumulate");
-  bool bias = p.flag("bias"), residual = p.flag("residual");
-  g.activation = p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"});
+  bool bias = p.flag("bias");
+  g.activation = Activation(p.choice("activation", {"none", "gelu_tanh", "gelu_erf", "relu", "silu"}));
+  g.preActivationUse = PreActivation(p.choice("pre_activation", {"none", "kept", "given"}));
+  if (g.preActivationUse != PreActivation::None && g.activation == Activation::None)
+    p.fail("attribute 'pre_activation' without an activation");
+  g.summed = Operand(p.choice("sums", {"none", "a", "b"}));
   g.type = p.element("dtype", Element::F32);
   g.resultType = p.element("c_dtype", g.type);
   if (g.resultType != g.type && g.resultType != Element::F32)
@@ -40,6 +44,8 @@ Work prepareGemm(Call &c) {
     }
   if (items.size() + summed.size() > maxDimensions)
     p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+  if (g.summed != Operand::None && !items.empty())
+    p.fail("attribute 'sums' with batch dimensions that C has");
   int64_t count = 1;
   for (auto *dims : {&items, &summed})
     for (const auto &d : *dims) {
@@ -55,14 +61,32 @@ Work prepareGemm(Call &c) {
   g.b = c.at<char>(p.box("B", shapes[1], strides[1], offsetB, bytes), offsetB * bytes);
   g.c = c.at<char>(p.box("C", shapes[2], strides[2], offsetC, resultBytes), offsetC * resultBytes);
   g.bias = bias ? c.whole(p.buffer("bias", g.n, resultBytes)) : nullptr;
-  g.residual = residual ? c.at<char>(p.box("residual", shapes[2], strides[2], offsetC, resultBytes), offsetC * resultBytes) : nullptr;
+  if (g.preActivationUse != PreActivation::None)
+    g.preActivation = c.at<char>(p.box("pre_activation", shapes[2], strides[2], offsetC, resultBytes),
+                                 offsetC * resultBytes);
+  if (g.summed != Operand::None)
+    g.sums = c.whole(p.buffer("sums", g.summed == Operand::A ? g.m : g.n, resultBytes));
   int workspace = p.workspace(0);
   p.finish();
   ProductWorkspace room{workspace < 0 ? nullptr : c.whole(workspace), workspace < 0 ? 0 : c.argBytes[size_t(workspace)]};
-  if (Work product = prepareProduct(c.device, g, room))
-    return product;
-  const char *kernels[] = {"tsr_gemm", "tsr_gemm_bf16", "tsr_gemm_f16"};
-  return c.launch(kernels[int(g.type)], g, blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count, gemmThreads);
+  std::optional<PreparedProduct> product = prepareProduct(c.device, g, room);
+  if (!product) {
+    const char *kernels[] = {"tsr_gemm", "tsr_gemm_bf16", "tsr_gemm_f16"};
+    int64_t blocks = blocksFor(g.m, gemmTile) * blocksFor(g.n, gemmTile) * count;
+    product = {c.launch(kernels[int(g.type)], g, blocks, gemmThreads), true, g.summed == Operand::None};
+  }
+  std::vector<Work> works = {product->work};
+  if (!product->finished)
+    works.push_back(c.launchElements("tsr_finish_product", g, g.m * g.n * count));
+  if (!product->summed)
+    works.push_back(
+        c.launch("tsr_sum_operand", g, blocksFor(g.summed == Operand::A ? g.m : g.n, sumTile), sumThreads));
+  if (works.size() == 1)
+    return works.front();
+  return [works](const int64_t *scalars) {
+    for (const Work &work : works)
+      work(scalars);
+  };
 }
 
 } // namespace tessera::rt::cuda

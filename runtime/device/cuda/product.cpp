@@ -2,6 +2,7 @@
 #include "runtime/device/cuda/product.h"
 
 #include "runtime/device/cuda/blas_library.h"
+#include "runtime/device/cuda/product_epilogue.h"
 #include "runtime/device/cuda/product_shape.h"
 
 #include <algorithm>
@@ -36,28 +37,17 @@ public:
   Product(CudaDevice &device, const Library &library, const GemmArguments &g, const BlasProduct &shape, const ProductWorkspace &workspace)
       : device(device), library(library), g(g), shape(shape), workspace(workspace) {}
 
-  /// Whether cuBLASLt has an algorithm.
+  /// Whether cuBLASLt has an algorithm: one that does as much as there is an epilogue for, or else one that
+  /// multiplies.
   bool prepare() {
-    bool last = shape.terms == 1;
-    // A bias runs along the columns of C; what cuBLASLt lacks our own kernel does afterwards.
-    fused = last && (!g.bias || !shape.inOrder) && (g.activation == 0 || g.activation == 1 || g.activation == 3) && !g.residual;
-    if (fused) {
-      epilogue = g.activation == 1 ? blas::Gelu : g.activation == 3 ? blas::Relu : blas::Plain;
-      if (g.bias)
-        epilogue = (epilogue == blas::Plain ? 0 : epilogue) | blas::Bias;
-    }
-    needsKernel = !fused && (g.bias || g.activation || g.residual);
     make(descriptor, library.createDescriptor(&descriptor.handle, blas::Compute32, blas::Real32), library.destroyDescriptor);
-    int32_t transposed[] = {shape.first.transposed, shape.second.transposed};
-    set(library.setDescriptor, descriptor, blas::TransposeA, transposed[0]);
-    set(library.setDescriptor, descriptor, blas::TransposeB, transposed[1]);
-    set(library.setDescriptor, descriptor, blas::Epilogue, epilogue);
-    if (epilogue & blas::Bias)
-      set(library.setDescriptor, descriptor, blas::BiasPointer, g.bias);
+    set(library.setDescriptor, descriptor, blas::TransposeA, int32_t(shape.first.transposed));
+    set(library.setDescriptor, descriptor, blas::TransposeB, int32_t(shape.second.transposed));
     layout(first, g.type, shape.first, firstStride());
     layout(second, g.type, shape.second, secondStride());
     layout(result, g.resultType, shape.result, shape.stride[2]);
-    return choose();
+    BlasEpilogue plain = plainEpilogue(g), fused = fusedEpilogue(g, shape);
+    return (fused.kind != plain.kind && choose(fused)) || choose(plain);
   }
 
   void run() const {
@@ -72,7 +62,7 @@ public:
                      "a product");
     }
   }
-  bool needsKernel = false;
+  const BlasEpilogue &done() const { return epilogue; }
 
 private:
   /// A (0) or B (1) of a call, whose offsets these are.
@@ -96,7 +86,13 @@ private:
     set(library.setLayout, described, blas::BatchCount, int32_t(shape.count));
     set(library.setLayout, described, blas::BatchStride, stride);
   }
-  bool choose() {
+  bool choose(const BlasEpilogue &wanted) {
+    epilogue = wanted;
+    set(library.setDescriptor, descriptor, blas::Epilogue, epilogue.kind);
+    set(library.setDescriptor, descriptor, blas::BiasPointer, epilogue.bias);
+    set(library.setDescriptor, descriptor, blas::AuxPointer, epilogue.aux);
+    set(library.setDescriptor, descriptor, blas::AuxLeading, epilogue.aux ? shape.result.leading : 0);
+    set(library.setDescriptor, descriptor, blas::AuxStride, epilogue.aux ? shape.stride[2] : 0);
     Described preference;
     make(preference, library.createPreference(&preference.handle), library.destroyPreference);
     set(library.setPreference, preference, blas::MostWorkspace, uint64_t(workspace.bytes));
@@ -165,8 +161,11 @@ private:
     std::ostringstream text;
     for (const BlasMatrix &matrix : {shape.first, shape.second, shape.result})
       text << matrix.rows << 'x' << matrix.columns << '/' << matrix.leading << (matrix.transposed ? "t " : " ");
-    text << shape.count << " of " << firstStride() << ' ' << secondStride() << ' ' << shape.stride[2] << " e" << epilogue << " a" << alignments[0] << ' '
-         << alignments[1] << ' ' << alignments[2] << " w" << workspace.bytes << " t" << typeOf(g.type) << ' ' << typeOf(g.resultType);
+    text << shape.count << " of " << firstStride() << ' ' << secondStride() << ' ' << shape.stride[2] << " e"
+         << epilogue.kind << " a" << alignments[0] << ' ' << alignments[1] << ' ' << alignments[2] << " w"
+         << workspace.bytes << " t" << typeOf(g.type) << ' ' << typeOf(g.resultType);
+    if (epilogue.aux)
+      text << " x" << alignmentOf(epilogue.aux, shape.stride[2] * bytesOf(g.resultType));
     return text.str();
   }
 
@@ -175,18 +174,18 @@ private:
   const GemmArguments g;
   const BlasProduct shape;
   const ProductWorkspace workspace;
-  bool fused = false;
-  uint32_t epilogue = blas::Plain;
+  BlasEpilogue epilogue{};
   Described descriptor, first, second, result;
   blas::Algorithm algorithm{};
 };
 
 } // namespace
 
-Work prepareProduct(CudaDevice &device, const GemmArguments &arguments, const ProductWorkspace &workspace) {
+std::optional<PreparedProduct> prepareProduct(CudaDevice &device, const GemmArguments &arguments,
+                                              const ProductWorkspace &workspace) {
   std::optional<BlasProduct> shape = blasProduct(arguments);
   const Library *library = device.blas() ? Library::get() : nullptr;
-  if (!shape || !library || (arguments.residual && arguments.residual == arguments.c))
+  if (!shape || !library)
     return {};
   // A sum in several calls is rounded by each.
   if (shape->terms > 1 && arguments.resultType != Element::F32)
@@ -194,17 +193,8 @@ Work prepareProduct(CudaDevice &device, const GemmArguments &arguments, const Pr
   auto product = std::make_shared<Product>(device, *library, arguments, *shape, workspace);
   if (!product->prepare())
     return {};
-  if (!product->needsKernel)
-    return [product](const int64_t *) { product->run(); };
-  int64_t elements = arguments.m * arguments.n;
-  for (int32_t i = 0; i < arguments.items; ++i)
-    elements *= arguments.sizes[i];
-  return [product, elements, arguments, &device, function = device.libraryFunction("tsr_finish_product")](const int64_t *) {
-    product->run();
-    GemmArguments now = arguments;
-    void *parameters[] = {&now};
-    device.launch("tsr_finish_product", function, (elements + elementThreads - 1) / elementThreads, elementThreads, parameters);
-  };
+  return PreparedProduct{[product](const int64_t *) { product->run(); }, product->done().finished,
+                         product->done().summed};
 }
 
 } // namespace tessera::rt::cuda

@@ -1,8 +1,11 @@
 // Stands in for libcublasLt.so.13 in tests: products on the host, late in their stream as a kernel is.
 //
-// It refuses what cuBLASLt refuses, or computes wrongly: matrices that do not fit each other, types that it has no product of, leading dimensions shorter than a column, batches
-// that differ, memory outside of the GPU's, addresses that are less aligned than the algorithm was chosen for, less workspace than it needs.
-// Its algorithms need 4096 bytes of workspace where they are offered, so that what is handed over is looked at.
+// It refuses what cuBLASLt refuses, or computes wrongly: matrices that do not fit each other, types that it
+// has no product of, leading dimensions shorter than a column, batches that differ, memory outside of the
+// GPU's, addresses that are less aligned than the algorithm was chosen for, less workspace than it needs,
+// epilogues that it does not have, pre-activations that do not lie in eights.
+// Its algorithms need 4096 bytes of workspace where they are offered, so that what is handed over is looked
+// at. With less there are none for pre-activations and sums.
 #include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/check/machine.h"
 #include "runtime/device/half.h"
@@ -54,12 +57,13 @@ Status refuse(const std::string &what) {
 struct Chosen {
   uint32_t magic, alignment[4];
   uint64_t workspace;
-  uint32_t slow;
+  uint32_t epilogue, slow;
 };
 static_assert(sizeof(Chosen) <= sizeof(Algorithm));
 constexpr uint32_t magic = 0xb1a5;
 constexpr uint64_t workspaceNeeded = 4096;
 std::atomic<int> slowProducts = 0;
+std::atomic<uint32_t> lastEpilogue = 0;
 
 Status set(Handle handle, int attribute, const void *value, size_t bytes, std::initializer_list<std::pair<int, size_t>> known) {
   for (auto [number, size] : known)
@@ -92,15 +96,63 @@ Status checkShapes(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
   return success;
 }
 
-/// `bias` has the type of the result.
-float finished(uint32_t epilogue, const Described &result, const void *bias, int64_t row, float value) {
+constexpr uint32_t sums = SumsOfFirst | SumsOfSecond;
+uint32_t epilogueOf(Handle descriptor) { return uint32_t(of(descriptor).at(Epilogue, Plain)); }
+/// The matrix of pre-activations.
+Described auxOf(Handle descriptor, const Described &result) {
+  Described aux = result;
+  aux.leading = of(descriptor).at(AuxLeading);
+  aux.values[BatchStride] = uint64_t(of(descriptor).at(AuxStride));
+  return aux;
+}
+
+Status checkEpilogue(Handle descriptor, Handle d) {
+  uint32_t kind = epilogueOf(descriptor);
+  auto known = {
+      uint32_t(Plain),       uint32_t(Relu), uint32_t(Bias),    Relu | Bias,     uint32_t(Gelu),
+      Gelu | Bias,           Gelu | Aux,     Gelu | Aux | Bias, GeluSlope | Aux, uint32_t(SumsOfFirst),
+      uint32_t(SumsOfSecond)};
+  if (std::ranges::find(known, kind) == known.end())
+    return refuse("epilogue " + std::to_string(kind));
+  if ((kind & (Bias | sums)) && !of(descriptor).at(BiasPointer))
+    return refuse("an epilogue without its bias");
+  if ((kind & sums) && of(d).count() > 1)
+    return refuse("sums of several items");
+  if (!(kind & Aux))
+    return success;
+  Described aux = auxOf(descriptor, of(d));
+  if (!of(descriptor).at(AuxPointer) || of(descriptor).at(AuxPointer) % 16)
+    return refuse("pre-activations that do not begin at a multiple of 16 bytes");
+  if (aux.leading % 8 || aux.leading < int64_t(aux.rows) || (aux.count() > 1 && aux.stride() % 8))
+    return refuse("pre-activations with a leading dimension of " + std::to_string(aux.leading) +
+                  " and items " + std::to_string(aux.stride()) + " apart");
+  return success;
+}
+
+Status checkProduct(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
+  Status status = checkShapes(descriptor, a, b, c, d);
+  return status ? status : checkEpilogue(descriptor, d);
+}
+
+/// The GELU by tanh, and its derivative.
+float gelu(float x) { return 0.5f * x * (1 + std::tanh(0.7978845608f * (x + 0.044715f * x * x * x))); }
+float geluSlope(float x) {
+  float t = std::tanh(0.7978845608f * (x + 0.044715f * x * x * x));
+  return 0.5f * (1 + t) + 0.5f * x * (1 - t * t) * 0.7978845608f * (1 + 0.134145f * x * x);
+}
+
+/// `bias` and `aux` have the type of the result; `at`: the element of aux.
+float finished(uint32_t epilogue, const Described &result, const void *bias, int64_t row, void *aux,
+               int64_t at, float value) {
   if (epilogue & Bias)
     value += result.read(bias, row);
+  if (epilogue & GeluSlope)
+    return value * geluSlope(result.read(aux, at));
+  if (epilogue & Aux)
+    writeElement(result.type, aux, at, value);
   if (epilogue & Relu)
     value = std::max(value, 0.0f);
-  if (epilogue & Gelu)
-    value = 0.5f * value * (1 + std::tanh(0.7978845608f * (value + 0.044715f * value * value * value)));
-  return value;
+  return epilogue & Gelu ? gelu(value) : value;
 }
 
 } // namespace
@@ -109,6 +161,8 @@ extern "C" {
 
 /// For tests: how often the heuristics' first guess was taken. TESSERA_CHECK_SLOW says how many milliseconds it takes.
 int tsr_check_slow_products() { return slowProducts; }
+/// For tests: the epilogue of the latest product.
+uint32_t tsr_check_epilogue() { return lastEpilogue; }
 
 size_t cublasLtGetVersion() { return 130000; }
 Status cublasLtCreate(Handle *handle) {
@@ -141,7 +195,14 @@ Status cublasLtMatrixLayoutDestroy(Handle handle) { return destroy(handle); }
 Status cublasLtMatmulPreferenceDestroy(Handle handle) { return destroy(handle); }
 
 Status cublasLtMatmulDescSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
-  return set(handle, attribute, value, bytes, {{TransposeA, 4}, {TransposeB, 4}, {Epilogue, 4}, {BiasPointer, 8}});
+  return set(handle, attribute, value, bytes,
+             {{TransposeA, 4},
+              {TransposeB, 4},
+              {Epilogue, 4},
+              {BiasPointer, 8},
+              {AuxPointer, 8},
+              {AuxLeading, 8},
+              {AuxStride, 8}});
 }
 Status cublasLtMatrixLayoutSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
   return set(handle, attribute, value, bytes, {{BatchCount, 4}, {BatchStride, 8}});
@@ -153,9 +214,12 @@ Status cublasLtMatmulPreferenceSetAttribute(Handle handle, int attribute, const 
 Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, Handle preference, int wanted,
                                       Heuristic *found, int *count) {
   *count = 0;
-  if (Status status = checkShapes(descriptor, a, b, c, d))
+  if (Status status = checkProduct(descriptor, a, b, c, d))
     return status;
-  Chosen chosen{magic, {}, std::min<uint64_t>(workspaceNeeded, uint64_t(of(preference).at(MostWorkspace))), 1};
+  auto most = uint64_t(of(preference).at(MostWorkspace));
+  Chosen chosen{magic, {}, std::min(workspaceNeeded, most), epilogueOf(descriptor), 1};
+  if ((chosen.epilogue & (Aux | sums)) && most < workspaceNeeded)
+    return notSupported;
   for (int i = 0; i < 4; ++i)
     chosen.alignment[i] = uint32_t(of(preference).at(AlignmentA + i, 256));
   if (wanted < 1)
@@ -174,7 +238,9 @@ Status cublasLtMatmulAlgoCheck(Handle, Handle descriptor, Handle a, Handle b, Ha
   *result = {};
   result->workspaceBytes = chosen.workspace;
   // What no heuristics have made is refused without a word, as files may hold anything.
-  return chosen.magic == magic ? checkShapes(descriptor, a, b, c, d) : notSupported;
+  return chosen.magic == magic && chosen.epilogue == epilogueOf(descriptor)
+             ? checkProduct(descriptor, a, b, c, d)
+             : notSupported;
 }
 
 Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, Handle bLayout,
@@ -182,7 +248,7 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
                       size_t workspaceBytes, Handle stream) {
   if (*static_cast<int *>(handle) != tsr_check_gpu())
     return refuse("the handle is another GPU's");
-  if (Status status = checkShapes(descriptor, aLayout, bLayout, cLayout, dLayout))
+  if (Status status = checkProduct(descriptor, aLayout, bLayout, cLayout, dLayout))
     return status;
   Chosen chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
@@ -199,13 +265,21 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
   if (workspaceBytes < chosen.workspace || (chosen.workspace && !tsr_check_holds(workspace, workspaceBytes)))
     return refuse("less workspace than the algorithm needs");
   Described operation = of(descriptor), left = of(aLayout), right = of(bLayout), result = of(dLayout);
-  auto epilogue = uint32_t(operation.at(Epilogue, Plain));
-  auto *bias = reinterpret_cast<const void *>(operation.at(BiasPointer));
-  if ((epilogue & Bias) && !tsr_check_holds(bias, result.rows * result.bytes()))
+  uint32_t epilogue = epilogueOf(descriptor);
+  if (epilogue != chosen.epilogue)
+    return refuse("an algorithm for another epilogue");
+  auto *bias = reinterpret_cast<void *>(operation.at(BiasPointer)),
+       *aux = reinterpret_cast<void *>(operation.at(AuxPointer));
+  Described auxLayout = auxOf(descriptor, result);
+  uint64_t biasSize = epilogue & SumsOfSecond ? result.columns : result.rows;
+  if ((epilogue & (Bias | sums)) && !tsr_check_holds(bias, biasSize * result.bytes()))
     return refuse("the bias lies outside of the GPU's memory");
+  if ((epilogue & Aux) && !tsr_check_holds(aux, size_t(auxLayout.extent()) * result.bytes()))
+    return refuse("the pre-activations reach outside of the GPU's memory");
   float scale = *static_cast<const float *>(alpha), keep = *static_cast<const float *>(beta);
   auto work = [=] {
     slowProducts += chosen.slow;
+    lastEpilogue = epilogue;
     if (const char *slow = std::getenv("TESSERA_CHECK_SLOW"); slow && chosen.slow)
       std::this_thread::sleep_for(std::chrono::milliseconds(std::atoi(slow)));
     // An algorithm leaves something in its workspace.
@@ -213,7 +287,8 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
       std::memset(workspace, 0x7f, chosen.workspace);
     bool ta = operation.at(TransposeA), tb = operation.at(TransposeB);
     int64_t m = int64_t(result.rows), n = int64_t(result.columns), k = int64_t(ta ? left.rows : left.columns);
-    std::vector<float> column(static_cast<size_t>(m)), columns(static_cast<size_t>(m * k));
+    std::vector<float> column(static_cast<size_t>(m)), columns(static_cast<size_t>(m * k)),
+        sumsOfSecond(static_cast<size_t>(n));
     for (int64_t item = 0; item < result.count(); ++item) {
       for (int64_t t = 0; t < k; ++t)
         for (int64_t i = 0; i < m; ++i)
@@ -223,15 +298,25 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
         for (int64_t t = 0; t < k; ++t) {
           float factor = right.read(b, item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t));
           const float *from = &columns[size_t(t * m)];
+          sumsOfSecond[size_t(j)] += factor;
           for (int64_t i = 0; i < m; ++i)
             column[size_t(i)] = std::fma(from[i], factor, column[size_t(i)]);
         }
         for (int64_t i = 0; i < m; ++i) {
           int64_t at = item * result.stride() + j * result.leading + i;
           float sum = scale * column[size_t(i)] + (keep != 0 ? keep * result.read(c, at) : 0);
-          writeElement(result.type, d, at, finished(epilogue, result, bias, i, sum));
+          int64_t auxAt = item * auxLayout.stride() + j * auxLayout.leading + i;
+          writeElement(result.type, d, at, finished(epilogue, result, bias, i, aux, auxAt, sum));
         }
       }
+      for (int64_t i = 0; i < m && (epilogue & SumsOfFirst); ++i) {
+        float sum = 0;
+        for (int64_t t = 0; t < k; ++t)
+          sum += columns[size_t(t * m + i)];
+        writeElement(result.type, bias, i, sum);
+      }
+      for (int64_t j = 0; j < n && (epilogue & SumsOfSecond); ++j)
+        writeElement(result.type, bias, j, sumsOfSecond[size_t(j)]);
     }
     return true;
   };

@@ -10,17 +10,29 @@ namespace tessera::rt::cuda {
 
 constexpr int maxDimensions = 8;
 
-/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]) + residual, for each position of the first `items` batch
-/// dimensions, summed over the others. One block for each 64 x 64 tile of each item.
+/// By the order of the attributes' names.
+enum class Activation : int32_t { None, GeluTanh, GeluErf, Relu, Silu };
+enum class PreActivation : int32_t { None, Kept, Given };
+enum class Operand : int32_t { None, A, B };
+
+/// x = A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n] and C[m,n] = activation(x), or x
+/// activation'(preActivation) where that is given, for each position of the first `items` batch dimensions,
+/// summed over the others. One block for each 64 x 64 tile of each item. The sums of an operand over k and
+/// the batch dimensions are another kernel's.
 struct GemmArguments {
-  const void *a, *b, *bias, *residual;
-  void *c;
-  Element type, resultType; ///< of A and B; of C, bias and residual
+  const void *a, *b, *bias;
+  void *c, *preActivation, *sums;
+  Element type, resultType; ///< of A and B; of all others
+  Activation activation;
+  PreActivation preActivationUse;
+  Operand summed;
   int64_t m, n, k, aStrides[2], bStrides[2], cStrides[2];
-  int32_t items, dimensions, accumulate, activation;
+  int32_t items, dimensions, accumulate;
   int64_t sizes[maxDimensions], aBatch[maxDimensions], bBatch[maxDimensions], cBatch[maxDimensions];
 };
 constexpr int64_t gemmTile = 64, gemmThreads = 256;
+/// Of the sums of an operand a block has as many as a warp has lanes.
+constexpr int64_t sumTile = 32, sumThreads = 512;
 
 /// A convolution of images [batch, groups, cig, h, w], and its gradients. One block for each 64 x 64 tile of `out`, of an item of it.
 struct ConvArguments {

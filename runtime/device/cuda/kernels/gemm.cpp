@@ -22,23 +22,18 @@ float errorFunction(float x) {
   return z * above / below;
 }
 
-/// x / (1 + e^-u).
-float gated(float x, float u) { return x / (1 + exponential(-u)); }
-
-/// By the order of the attribute's names.
-float activate(int32_t activation, float x) {
-  switch (activation) {
-  case 1:
-    return gated(x, 1.5957691216f * (x + 0.044715f * x * x * x));
-  case 2:
-    return 0.5f * x * (1 + errorFunction(x * 0.7071067812f));
-  case 3:
-    return x < 0 ? 0.0f : x;
-  case 4:
-    return gated(x, x);
-  default:
-    return x;
-  }
+/// What GELU and SiLU multiply x by, and its derivative: a sigmoid, or the normal distribution.
+struct Gate {
+  float value, slope;
+};
+Gate gateAt(Activation activation, float x) {
+  bool normal = activation == Activation::GeluErf, tanh = activation == Activation::GeluTanh;
+  float u = tanh ? 1.5957691216f * (x + 0.044715f * x * x * x) : x,
+        e = exponential(normal ? -0.5f * x * x : -u);
+  if (normal)
+    return {0.5f * (1 + errorFunction(x * 0.7071067812f)), 0.3989422804f * e};
+  float s = 1 / (1 + e);
+  return {s, s * (1 - s) * (tanh ? 1.5957691216f * (1 + 3 * 0.044715f * x * x) : 1.0f)};
 }
 
 /// Adds the offsets of position `index` of batch dimensions [first, last).
@@ -52,16 +47,24 @@ void addOffsets(const GemmArguments &g, int first, int last, int64_t index, int6
   }
 }
 
-/// What follows a sum that stands at position `at` of C.
+/// What becomes of a sum that stands at position `at` of C.
 float finished(const GemmArguments &a, float value, int64_t at, int64_t n) {
   if (a.bias)
     value += readElement(a.resultType, a.bias, n);
-  value = activate(a.activation, value);
-  return a.residual ? value + readElement(a.resultType, a.residual, at) : value;
+  bool given = a.preActivationUse == PreActivation::Given;
+  float x = given ? readElement(a.resultType, a.preActivation, at) : value;
+  if (a.preActivationUse == PreActivation::Kept)
+    writeElement(a.resultType, a.preActivation, at, x);
+  if (a.activation == Activation::None)
+    return value;
+  if (a.activation == Activation::Relu)
+    return (given ? x > 0 : !(x < 0)) ? value : 0.0f;
+  Gate gate = gateAt(a.activation, x);
+  return value * (given ? gate.value + x * gate.slope : gate.value);
 }
 } // namespace
 
-/// What a product is followed by: C = activation(C + bias) + residual, a thread an element.
+/// What a product is followed by that knows no bias and no activation: a thread an element.
 TSR_KERNEL(finish_product, GemmArguments) {
   int64_t i = elementIndex(), n = i % a.n, m = i / a.n % a.m, item[3] = {0, 0, 0}, items = 1;
   for (int dim = 0; dim < a.items; ++dim)
@@ -128,3 +131,44 @@ template <typename T> void multiply(const GemmArguments &a) {
 TSR_KERNEL(gemm, GemmArguments) { multiply<float>(a); }
 TSR_KERNEL(gemm_bf16, GemmArguments) { multiply<BFloat16>(a); }
 TSR_KERNEL(gemm_f16, GemmArguments) { multiply<Float16>(a); }
+
+/// The sums of A or B over k and the batch dimensions, all of which the product sums over. A block has 32 of
+/// them: a lane each, whose terms the warps share, where neighbouring sums read neighbouring elements; else a
+/// warp has one at a time.
+TSR_KERNEL(sum_operand, GemmArguments) {
+  constexpr int64_t warps = sumThreads / lanes;
+  TSR_SHARED float parts[warps][sumTile];
+  bool ofA = a.summed == Operand::A;
+  const void *source = ofA ? a.a : a.b;
+  int64_t count = ofA ? a.m : a.n, stride = ofA ? a.aStrides[0] : a.bStrides[1],
+          kStride = ofA ? a.aStrides[1] : a.bStrides[0];
+  int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes, begin = blockIndex() * sumTile,
+          terms = 1;
+  for (int i = 0; i < a.dimensions; ++i)
+    terms *= a.sizes[i];
+  auto sumOf = [&](int64_t i, int64_t first, int64_t step) {
+    float sum = 0;
+    for (int64_t term = 0; i < count && term < terms; ++term) {
+      int64_t at[3] = {0, 0, 0};
+      addOffsets(a, 0, a.dimensions, term, at);
+      int64_t from = (ofA ? at[0] : at[1]) + i * stride;
+      for (int64_t k = first; k < a.k; k += step)
+        sum += readElement(a.type, source, from + k * kStride);
+    }
+    return sum;
+  };
+  if (stride != 1) {
+    for (int64_t i = begin + warp; i < begin + sumTile && i < count; i += warps)
+      if (float sum = warpSum(sumOf(i, lane, lanes)); lane == 0)
+        writeElement(a.resultType, a.sums, i, sum);
+    return;
+  }
+  parts[warp][lane] = sumOf(begin + lane, warp, warps);
+  syncBlock();
+  if (warp > 0 || begin + lane >= count)
+    return;
+  float sum = 0;
+  for (int64_t i = 0; i < warps; ++i)
+    sum += parts[i][lane];
+  writeElement(a.resultType, a.sums, begin + lane, sum);
+}
