@@ -125,6 +125,7 @@ def small_models():
         "one": model([("MatMul", "x w", "y", {})], x, [weight("w", 4, 4)]),
         "pair": model([("MatMul", "x w", "h", {}), ("Relu", "h", "r", {}), ("MatMul", "r u", "y", {})], x,
                       [weight("w", 4, 4), weight("u", 4, 4)]),
+        "biased": model([("MatMul", "x w", "h", {}), ("Add", "h b", "a", {}), ("Gelu", "a", "g", {}), ("MatMul", "g w", "y", {})], x, [weight("w", 4, 4), weight("b", 4)]),
         "norm": model([("LayerNormalization", "x w b", "y", {"axis": -1})], x, [weight("w", 4), weight("b", 4)]),
         "rows": model([("Softmax", "x", "s", {}), ("ReduceSum", "s", "y", {"keepdims": 0})], x),
         "views": model([("Transpose", "x", "t", {"perm": [1, 0]}), ("Reshape", "t s", "r", {}), ("Slice", "r i o i o", "sl", {}),
@@ -142,7 +143,7 @@ def mlir_seeds():
                 ("mlp", ["--train", "adamw", "--tp", "2"], 12000), ("attention", ["--dp", "2"], 12000),
                 ("embedding", ["--train", "sgd"], 12000), ("conv", [], 12000), ("one", ["--tp", "2"], 4096),
                 ("one", ["--train", "sgd"], 4096), ("one", ["--train", "adamw", "--dp", "2"], 4096), ("pair", ["--tp", "2"], 4096),
-                ("norm", ["--dp", "2"], 4096), ("norm", ["--train", "sgd"], 4096), ("rows", ["--dp", "2"], 4096), ("views", [], 4096)):
+                ("biased", [], 4096), ("biased", ["--train", "sgd"], 12000), ("norm", ["--dp", "2"], 4096), ("norm", ["--train", "sgd"], 4096), ("rows", ["--dp", "2"], 4096), ("views", [], 4096)):
             source = INPUTS / "onnx" / f"{name}.onnx"
             seed = name
             if name in small:

@@ -17,7 +17,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "72887e7ac376186b48f8d58086f
     exec.call "copy_box"(%2, %4) scalars() {kind = "copy_box", settings = {dtype = "f32", shape = [1, 4, 1, 2, 4], source_offset = 0 : i64, source_strides = [96, 24, 8, 4, 1], target_strides = [32, 8, 8, 4, 1]}}
     exec.call "copy_box"(%2, %5) scalars() {kind = "copy_box", settings = {dtype = "f32", shape = [1, 4, 1, 2, 4], source_offset = 8 : i64, source_strides = [96, 24, 8, 4, 1], target_strides = [32, 8, 8, 4, 1]}}
     exec.call "copy_box"(%2, %6) scalars() {kind = "copy_box", settings = {dtype = "f32", shape = [1, 4, 1, 2, 4], source_offset = 16 : i64, source_strides = [96, 24, 8, 4, 1], target_strides = [32, 8, 8, 4, 1]}}
-    exec.call "attention_forward"(%4, %5, %6, %7, %8, %9) scalars() {flops = 5.120000e+02 : f64, kind = "attention_forward", settings = {batch = 1 : i64, bias = false, causal = false, d = 4 : i64, group = 1 : i64, k_strides = [32, 8, 4], kv_heads = 2 : i64, o_strides = [32, 8, 4, 4], q_strides = [32, 8, 4, 4], s = 4 : i64, scale = -1.4659674167633057 : f64, t = 4 : i64, v_strides = [32, 8, 4], workspace = 90880 : i64}}
+    exec.call "attention_forward"(%4, %5, %6, %7, %8, %9) scalars() {flops = 5.120000e+02 : f64, kind = "attention_forward", settings = {batch = 1 : i64, bias = false, causal = false, d = 4 : i64, group = 1 : i64, k_strides = [32, 8, 4], kv_heads = 2 : i64, o_strides = [32, 8, 4, 4], q_strides = [32, 8, 4, 4], s = 4 : i64, scale = -1.4659674167633057 : f64, t = 4 : i64, v_strides = [32, 8, 4], workspace = 90880 : i64, zigzag = 0 : i64}}
     exec.output %7 {element = f32, layout = #dist.layout<[[2 : "data"=2], [4], [2, 4]]>, name = "y", shape = array<i64: 2, 4, 8>}
     return
   }

@@ -1,4 +1,4 @@
-module attributes {dist.micro = 1 : i64, nn.model = "89a6aa6a5b507394bef8b130329a786fc062117a8b08511daec4ae8a497d1254", nn.phase = "schedule"} {
+module attributes {dist.micro = 1 : i64, nn.model = "17cbd34f27b2ea13acb790155c54c4e8861266439d9d7f0d9ebb21f7b41f25b0", nn.phase = "schedule"} {
   dist.mesh @mesh = <["data"=2]>
   nn.variable @w : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
   nn.variable @b : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}

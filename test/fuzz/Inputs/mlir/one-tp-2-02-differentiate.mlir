@@ -1,4 +1,4 @@
-module attributes {nn.model = "8d456c0fe98ea6716383ddb1b85cb4a379689efb03e99b1f2f7a07bf4167b592", nn.phase = "differentiate"} {
+module attributes {nn.model = "562e0c7ebf807de2b6276268a45f42e073465088c7616d6966e01dbe50da7b8c", nn.phase = "differentiate"} {
   nn.variable @w : tensor<4x4xf32> {role = "parameter", trained = true}
   func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<4x4xf32>

@@ -1,4 +1,4 @@
-module attributes {dist.micro = 1 : i64, nn.model = "8d456c0fe98ea6716383ddb1b85cb4a379689efb03e99b1f2f7a07bf4167b592", nn.phase = "memory"} {
+module attributes {dist.micro = 1 : i64, nn.model = "562e0c7ebf807de2b6276268a45f42e073465088c7616d6966e01dbe50da7b8c", nn.phase = "memory"} {
   dist.mesh @mesh = <["tensor"=2]>
   nn.variable @w : tensor<4x4xf32, #dist.layout<[[4], [4 : "tensor"=2]]>> {role = "parameter", trained = true}
   func.func @infer() attributes {exec.memory = {activations = 512 : i64, bound = 1049344 : i64, communication = 0 : i64, gradients = 0 : i64, optimizer = 0 : i64, parameters = 256 : i64, peak = 1049344 : i64, workspace = 1048576 : i64}} {

@@ -1,4 +1,4 @@
-module attributes {nn.model = "07bea65991f6c71f29d70063ef9860502f051b30c9ca45a2793ed6f7deb169f1", nn.phase = "differentiate"} {
+module attributes {nn.model = "13ae0d32186c22859d48c35ad588116f4dc165e58274c0cb8ce9a5fcebffa4e0", nn.phase = "differentiate"} {
   nn.variable @w : tensor<4x4xf32> {role = "parameter", trained = true}
   nn.variable @u : tensor<4x4xf32> {role = "parameter", trained = true}
   func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {nn.name = "y"}) {

@@ -1,4 +1,4 @@
-module attributes {dist.micro = 1 : i64, nn.model = "07bea65991f6c71f29d70063ef9860502f051b30c9ca45a2793ed6f7deb169f1", nn.phase = "partition"} {
+module attributes {dist.micro = 1 : i64, nn.model = "13ae0d32186c22859d48c35ad588116f4dc165e58274c0cb8ce9a5fcebffa4e0", nn.phase = "partition"} {
   dist.mesh @mesh = <["tensor"=2]>
   nn.variable @w : tensor<4x4xf32, #dist.layout<[[4], [4 : "tensor"=2]]>> {role = "parameter", trained = true}
   nn.variable @u : tensor<4x4xf32, #dist.layout<[[4 : "tensor"=2], [4]]>> {role = "parameter", trained = true}
