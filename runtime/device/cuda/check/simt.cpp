@@ -9,8 +9,21 @@
 #include <ucontext.h>
 #include <vector>
 
+#if __has_feature(address_sanitizer)
+#include <sanitizer/common_interface_defs.h>
+#endif
+
 namespace tessera::rt::cuda::check {
 namespace {
+
+// AddressSanitizer wants to know which stack is in use.
+#if __has_feature(address_sanitizer)
+void leaveFor(void **kept, const void *stack, size_t bytes) { __sanitizer_start_switch_fiber(kept, stack, bytes); }
+void arrive(void *kept, const void **from, size_t *bytes) { __sanitizer_finish_switch_fiber(kept, from, bytes); }
+#else
+void leaveFor(void **, const void *, size_t) {}
+void arrive(void *, const void **, size_t *) {}
+#endif
 
 constexpr uint32_t lanes = 32;
 constexpr size_t stackBytes = 512 << 10;
@@ -24,7 +37,7 @@ struct Fiber {
   ucontext_t context; ///< where it begins
   jmp_buf where;      ///< where it goes on
   bool begun = false;
-  void *stack;
+  void *stack, *kept = nullptr;
   uint32_t thread = 0;
   Fiber() : stack(::mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
     if (stack == MAP_FAILED)
@@ -54,6 +67,8 @@ public:
 
   uint32_t block = 0;
   Fiber *running = nullptr;
+  const void *stack = nullptr; ///< the scheduler's
+  size_t stackSize = 0;
 
 private:
   static void fiberMain();
@@ -68,6 +83,7 @@ private:
   void **parameters;
   std::vector<Thread> threads;
   jmp_buf scheduler;
+  void *kept = nullptr;
   uint32_t next = 0;
 };
 
@@ -86,6 +102,7 @@ void Grid::fault(uint32_t thread, const std::string &what) {
 
 /// A fiber runs threads, one after the other, until one has to wait.
 void Grid::fiberMain() {
+  arrive(nullptr, &grid->stack, &grid->stackSize);
   while (true) {
     Grid &mine = *grid;
     Fiber &self = *mine.running;
@@ -103,7 +120,8 @@ void Grid::fiberMain() {
 [[gnu::noinline]] void Grid::resume(Fiber &fiber) {
   running = &fiber;
   if (_setjmp(scheduler))
-    return;
+    return arrive(kept, nullptr, nullptr);
+  leaveFor(&kept, fiber.stack, stackBytes);
   if (fiber.begun)
     _longjmp(fiber.where, 1);
   fiber.begun = true;
@@ -111,8 +129,11 @@ void Grid::fiberMain() {
 }
 
 [[gnu::noinline]] void Grid::leave(Fiber &fiber) {
+  leaveFor(&fiber.kept, stack, stackSize);
   if (!_setjmp(fiber.where))
     _longjmp(scheduler, 1);
+  // Another grid may have gone on with it.
+  arrive(fiber.kept, &grid->stack, &grid->stackSize);
 }
 
 void Grid::await(Wait wait) {
