@@ -52,6 +52,8 @@ OutsideCauses outsideCauses(const Description &description, const Program &progr
       messages.emplace(op.message.stage, op.kind);
   }
   causes.kernels = int64_t(kernels.size());
+  for (const ProgramInput &input : program.inputs)
+    causes.inputs += input.buffer < 0 ? 0 : program.buffers[size_t(input.buffer)].bytes;
   for (const std::vector<int> &group : groups)
     if (group.size() > 1)
       causes.groups.push_back(int64_t(group.size()));
@@ -65,7 +67,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
     return {};
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
-  bytes += pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
+  bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) + pages(causes.attention);
   for (int64_t ranks : causes.groups)
     bytes += communicatorBytes + channels * (ranks > 2 ? 3 : 1) * connectionBytes;

@@ -10,6 +10,7 @@ struct OutsideCauses {
   int64_t kernels = 0;    ///< different ones
   int64_t operations = 0; ///< of a step, all microbatches: nodes of its CUDA graph
   bool products = false, convolutions = false;
+  int64_t inputs = 0;    ///< bytes of the next step's inputs
   int64_t attention = 0; ///< bytes of the largest sums in f32 of attention's gradients in bf16 or f16
   std::vector<int64_t> groups; ///< NCCL's communicators: the ranks of each
 };

@@ -102,12 +102,20 @@ void runTrain(const CommandContext &context, Transport &transport) {
       log = std::make_unique<TrainLog>(options.log, begin, options.steps);
   });
 
+  RankProgram &instance = session.rankProgram();
+  auto fill = [&](int64_t step) { feed->fill(step, [&](size_t input) { return instance.inputData(input); }); };
   for (int64_t step = begin; step <= options.steps; ++step) {
     double started = traceSeconds();
-    feed->fill(step, [&](size_t input) { return session.rankProgram().inputData(input); });
+    if (step == begin || !instance.fillsAhead())
+      fill(step);
     float scaledBy = scale ? scale->scale() : 1;
     session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
-    session.step();
+    session.start();
+    if (step < options.steps && instance.fillsAhead()) {
+      fill(step + 1);
+      instance.sendInputs();
+    }
+    session.finish();
     float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
     bool skipped = scale && scale->finish(gradNorm);
     if (log) {

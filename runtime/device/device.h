@@ -34,6 +34,18 @@ struct LibrarySite {
 /// The host's end of copies: zeroed bytes.
 using HostMemory = std::unique_ptr<char, std::function<void(char *)>>;
 
+/// Where the host hands over an array for a place in the device's memory that is in use while a step is under way. Ends before the device.
+class Inlet {
+public:
+  virtual ~Inlet() = default;
+  /// Memory to fill, zeroed at first. It waits until what was sent has left it.
+  virtual void *memory() = 0;
+  /// Sends what is there, beside the work.
+  virtual void send() {}
+  /// Puts at the place what was sent last, in the order of the work.
+  virtual void take() {}
+};
+
 /// Used by one thread, the rank's, from its making to its end.
 class Device {
 public:
@@ -50,9 +62,10 @@ public:
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
   virtual void upload(void *to, const void *from, int64_t bytes) = 0;
   virtual void download(void *to, const void *from, int64_t bytes) = 0;
-  /// The same, but `from` and `to` are left alone by others until finish().
-  virtual void startUpload(void *to, const void *from, int64_t bytes) { upload(to, from, bytes); }
+  /// The same, but `to` is left alone by others until finish().
   virtual void startDownload(void *to, const void *from, int64_t bytes) { download(to, from, bytes); }
+  /// To the array of `bytes` at `place`. Where the device is the host it is the place itself.
+  virtual std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) = 0;
   /// Throws Error for a kernel that the program lacks, or a call that this device cannot run.
   virtual Work prepareKernel(const KernelSite &site) = 0;
   virtual Work prepareCall(const LibrarySite &site) = 0;

@@ -47,13 +47,16 @@ RankProgram::RankProgram(const Description &description, const Program &program,
   for (size_t i = 0; i < program.buffers.size(); ++i)
     if (program.buffers[i].variable)
       variables[size_t(*program.buffers[i].variable)] = bufferData(int64_t(i));
+  for (const ProgramInput &input : program.inputs) {
+    void *place = bufferData(input.buffer);
+    inlets.push_back(place ? device.makeInlet(place, program.buffers[size_t(input.buffer)].bytes) : nullptr);
+    filled.push_back(place != nullptr);
+  }
   if (!device.isHost()) {
     auto hostEnd = [&](int64_t buffer) {
       int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
       return HostEnd{device.allocateHost(bytes), bytes};
     };
-    for (const ProgramInput &input : program.inputs)
-      hostInputs.push_back(hostEnd(input.buffer));
     for (const ProgramOutput &output : program.outputs)
       hostOutputs.push_back(hostEnd(output.buffer));
   }
@@ -193,8 +196,10 @@ void RankProgram::changeVariable(size_t index, const std::function<void(void *)>
 }
 
 void *RankProgram::inputData(size_t index) {
-  void *data = bufferData(program.inputs[index].buffer);
-  return data && !device.isHost() ? hostInputs[index].memory.get() : data;
+  if (!inlets[index])
+    return nullptr;
+  filled[index] = true;
+  return inlets[index]->memory();
 }
 
 const void *RankProgram::outputData(size_t index) const {
@@ -202,15 +207,24 @@ const void *RankProgram::outputData(size_t index) const {
   return data && !device.isHost() ? hostOutputs[index].memory.get() : data;
 }
 
-void RankProgram::step() {
+void RankProgram::sendInputs() {
+  for (size_t i = 0; i < inlets.size(); ++i)
+    if (filled[i]) {
+      inlets[i]->send();
+      filled[i] = false;
+    }
+}
+
+void RankProgram::start() {
   double begin = traceSeconds();
-  for (size_t i = 0; i < hostInputs.size(); ++i)
-    device.startUpload(bufferData(program.inputs[i].buffer), hostInputs[i].memory.get(), hostInputs[i].bytes);
+  sendInputs();
+  for (const std::unique_ptr<Inlet> &inlet : inlets)
+    if (inlet)
+      inlet->take();
   runOrRepeat();
   for (size_t i = 0; i < hostOutputs.size(); ++i)
     device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer), hostOutputs[i].bytes);
   handedOver = traceSeconds() - begin;
-  device.finish();
 }
 
 void RankProgram::runOrRepeat() {

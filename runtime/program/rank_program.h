@@ -30,14 +30,18 @@ public:
   const void *readVariable(size_t index);
   /// Calls `write` with such a part, to be changed by it.
   void changeVariable(size_t index, const std::function<void(void *)> &write);
-  /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it.
+  /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it. Where fillsAhead() inputs may be
+  /// filled for the next step, and sent, while a step is under way; they keep what they were filled with.
   void *inputData(size_t index);
+  bool fillsAhead() const { return !device.isHost(); }
+  void sendInputs();
   const void *outputData(size_t index) const;
 
   /// Fills the variables from the file, or with zeros.
   void loadVariables(const Weights &weights);
-  /// Runs the operations once.
-  void step();
+  /// Runs the operations once: hands them to the device, and waits for it.
+  void start();
+  void finish() { device.finish(); }
   /// The part of the last step in which the host did not wait for the device.
   double hostSeconds() const { return handedOver; }
   /// Records what every operation does when; null stops it.
@@ -68,12 +72,15 @@ private:
   char *arena = nullptr;
   char *workspace = nullptr;
   std::vector<void *> variables;
-  /// Where the device is not the host: inputs and outputs, and a variable on its way.
+  /// Null where another pipeline stage has the input; and those filled since they were sent.
+  std::vector<std::unique_ptr<Inlet>> inlets;
+  std::vector<bool> filled;
+  /// Where the device is not the host: outputs, and a variable on its way.
   struct HostEnd {
     HostMemory memory;
     int64_t bytes;
   };
-  std::vector<HostEnd> hostInputs, hostOutputs;
+  std::vector<HostEnd> hostOutputs;
   std::vector<char> hostVariable;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;

@@ -258,21 +258,25 @@ void Session::setVariable(size_t index, const void *whole) {
 void Session::setScalars(const std::vector<float> &scalars, const std::vector<float> &decay) {
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
-    if (!instance->inputData(i))
+    if ((input.kind != "scalars" && input.kind != "decay") || !instance->inputData(i))
       continue;
     if (input.kind == "scalars")
       std::memcpy(instance->inputData(i), scalars.data(), std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
-    else if (input.kind == "decay")
+    else
       std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
   }
 }
 
-void Session::step() {
+void Session::start() {
   if (profile)
     profile->beginStep();
-  double begin = traceSeconds();
-  instance->step();
-  seconds.push_back(traceSeconds() - begin);
+  begun = traceSeconds();
+  instance->start();
+}
+
+void Session::finish() {
+  instance->finish();
+  seconds.push_back(traceSeconds() - begun);
   hostSeconds.push_back(instance->hostSeconds());
   if (profile)
     profile->endStep(seconds.back());

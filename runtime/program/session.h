@@ -81,8 +81,14 @@ public:
   /// The numbers of the optimizer's step (numStepScalars), and the decay of every variable.
   void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
 
-  /// Runs the program once; counts and times it.
-  void step();
+  /// Runs the program once; counts and times it. Between start() and finish() inputs may be filled for the next step where the device allows it
+  /// (RankProgram::fillsAhead).
+  void step() {
+    start();
+    finish();
+  }
+  void start();
+  void finish();
   double lastSeconds() const { return seconds.back(); }
   /// Forgets what was counted and timed.
   void resetMeasurements();
@@ -111,7 +117,7 @@ private:
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;
-  double origin = 0;
+  double origin = 0, begun = 0;
   std::vector<double> seconds, hostSeconds;
 };
 

@@ -226,6 +226,13 @@ TEST(Outside, IsWhatAProgramUses) {
   add(Kind::Call, "attention_backward");
   program.operations.back().attrs = {{"batch", 64}, {"s", 1024}, {"kv_heads", 12}, {"group", 1}, {"d", 62}, {"dtype", "bf16"}};
   EXPECT_EQ(*promisedOutside(description, program, 1) - before, 64 * 1024 * 12 * 64 * 4);
+  before = *promisedOutside(description, program, 1);
+  program.buffers.resize(2);
+  program.buffers[1].bytes = int64_t(8) << 20;
+  program.inputs.resize(2);
+  program.inputs[0].buffer = -1; // another stage's
+  program.inputs[1].buffer = 1;
+  EXPECT_EQ(*promisedOutside(description, program, 1) - before, int64_t(8) << 20) << "the next step's";
   description.target = "cpu";
   EXPECT_FALSE(promisedOutside(description, program, 1));
 }

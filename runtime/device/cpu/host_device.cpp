@@ -26,6 +26,15 @@ void HostDevice::release(void *pointer, int64_t bytes) noexcept { ::munmap(point
 void HostDevice::upload(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
 void HostDevice::download(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
 
+std::unique_ptr<Inlet> HostDevice::makeInlet(void *place, int64_t) {
+  struct Here : Inlet {
+    explicit Here(void *place) : place(place) {}
+    void *memory() override { return place; }
+    void *const place;
+  };
+  return std::make_unique<Here>(place);
+}
+
 // UBSan looks for a function's type in front of it, which our code generation writes none in.
 #define TESSERA_CALLS_KERNELS __attribute__((no_sanitize("function")))
 

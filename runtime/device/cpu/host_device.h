@@ -20,6 +20,7 @@ public:
   bool isHost() const override { return true; }
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
+  std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
   Work prepareCall(const LibrarySite &site) override;
   void finish() override {}

@@ -43,6 +43,7 @@ CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const 
 
 CudaDevice::~CudaDevice() {
   // Nothing here can be told to anybody; the process goes on without the GPU.
+  copies.reset();
   if (stream) {
     driver.streamSynchronize(stream);
     driver.streamDestroy(stream);
@@ -108,7 +109,10 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
   driver.check(driver.allocateHost(&pointer, size, 0), "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
   std::memset(pointer, 0, size);
   return {static_cast<char *>(pointer), [this](char *memory) {
-            driver.streamSynchronize(stream); // copies may be under way
+            // Copies may be under way.
+            if (copies)
+              driver.streamSynchronize(copies->handle());
+            driver.streamSynchronize(stream);
             driver.releaseHost(memory);
           }};
 }
@@ -118,18 +122,14 @@ void CudaDevice::clear(void *pointer, int64_t bytes) {
     driver.check(driver.set(reinterpret_cast<DevicePointer>(pointer), 0, size_t(bytes), stream), "clearing device memory");
 }
 
-void CudaDevice::startUpload(void *to, const void *from, int64_t bytes) {
-  if (bytes > 0)
-    driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
-}
-
 void CudaDevice::startDownload(void *to, const void *from, int64_t bytes) {
   if (bytes > 0)
     driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream), "copying from the GPU");
 }
 
 void CudaDevice::upload(void *to, const void *from, int64_t bytes) {
-  startUpload(to, from, bytes);
+  if (bytes > 0)
+    driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
   finish();
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/stream.h"
 #include "runtime/device/cuda/tuning.h"
 #include "runtime/device/device.h"
 
@@ -37,8 +38,9 @@ public:
   HostMemory allocateHost(int64_t bytes) override;
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
-  void startUpload(void *to, const void *from, int64_t bytes) override;
   void startDownload(void *to, const void *from, int64_t bytes) override;
+  /// Of pinned memory and as much of the GPU's, between which a stream of its own copies.
+  std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
   Work prepareCall(const LibrarySite &site) override;
   /// As a CUDA graph; null where TESSERA_CUDA_GRAPHS is `off`.
@@ -93,6 +95,7 @@ private:
   bool blasSought = false, dnnSought = false;
   Handle blasHandle = nullptr, dnnHandle = nullptr;
   std::optional<TunedChoices> tuned;
+  std::unique_ptr<Stream> copies; ///< of inlets
 };
 
 } // namespace tessera::rt::cuda
