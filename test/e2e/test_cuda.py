@@ -87,10 +87,11 @@ def test_convolutions_without_cudnn(program, tmp_path):
     np.testing.assert_allclose(library, own, rtol=1e-4, atol=1e-5)
 
 
-def test_attention_by_cudnn(program, tmp_path):
-    """In bf16; without cuDNN by our own kernel, whose shares of a row are f32."""
+@pytest.mark.parametrize("variant", ["gpt2", "bert"])
+def test_attention_by_cudnn(program, tmp_path, variant):
+    """In bf16, BERT's with the mask of its padded keys; without cuDNN by our own kernel, whose shares of a row are f32."""
     options = ("--train", "adamw", "--dtype", "bf16")
-    library, own = (losses(train_on_gpu(program, "gpt2", tmp_path / name, options, **settings)) for name, settings in (("library", {}), ("own", {"TESSERA_CUDNN": "off"})))
+    library, own = (losses(train_on_gpu(program, variant, tmp_path / name, options, **settings)) for name, settings in (("library", {}), ("own", {"TESSERA_CUDNN": "off"})))
     assert list(library) != list(own)
     np.testing.assert_allclose(library, own, rtol=2e-3)
 

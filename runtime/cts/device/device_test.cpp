@@ -32,14 +32,16 @@ constexpr size_t workspaceBytes = 1 << 23;
 
 /// Bytes of a buffer and what they hold at first.
 struct BufferSpec {
-  enum Kind { Floats, Positive, Ids, Bytes } kind = Floats;
+  enum Kind { Floats, Positive, Hiding, Ids, Bytes } kind = Floats;
   int64_t count = 0;
-  int64_t bound = 0; ///< Ids in [-1, bound)
-  Element type = Element::F32; ///< of Floats
+  int64_t bound = 0; ///< Ids in [-1, bound); of Hiding the elements of a row
+  Element type = Element::F32; ///< of Floats and Hiding
   int64_t bytes() const { return count * (kind == Ids ? 8 : kind == Bytes ? 1 : bytesOf(type)); }
 };
 BufferSpec floats(int64_t n) { return {BufferSpec::Floats, n}; }
 BufferSpec positive(int64_t n) { return {BufferSpec::Positive, n}; }
+/// With -infinity here and there, and in each third row throughout.
+BufferSpec hiding(int64_t n, int64_t row) { return {BufferSpec::Hiding, n, row}; }
 BufferSpec ids(int64_t n, int64_t bound) { return {BufferSpec::Ids, n, bound}; }
 BufferSpec bytes(int64_t n) { return {BufferSpec::Bytes, n}; }
 
@@ -61,6 +63,8 @@ std::vector<char> contents(const BufferSpec &spec, unsigned seed) {
   std::mt19937 random(seed);
   for (int64_t i = 0; i < spec.count; ++i) {
     float value = std::uniform_real_distribution<float>(spec.kind == BufferSpec::Positive ? 0.1f : -1, 1)(random);
+    if (spec.kind == BufferSpec::Hiding && (i / spec.bound % 3 == 1 || value > 0.5f))
+      value = -INFINITY;
     int64_t id = std::uniform_int_distribution<int64_t>(-1, std::max<int64_t>(spec.bound, 1) - 1)(random);
     if (spec.kind == BufferSpec::Ids)
       std::memcpy(&data[size_t(i) * 8], &id, 8);
@@ -117,18 +121,34 @@ json attention(int64_t s, int64_t t, int64_t group, int64_t d, bool causal, bool
   return attrs;
 }
 
-std::vector<BufferSpec> attentionBuffers(int64_t s, int64_t t, int64_t group, int64_t d, bool bias, bool backward) {
+/// `bias`: its elements.
+std::vector<BufferSpec> attentionBuffers(int64_t s, int64_t t, int64_t group, int64_t d, int64_t bias, bool backward) {
   int64_t q = 2 * s * 2 * group * d, k = 2 * t * 2 * d, rows = 2 * s * 2 * group;
   std::vector<BufferSpec> all = {floats(q), floats(k), floats(k)};
   if (bias)
-    all.push_back(floats(s * t));
+    all.push_back(hiding(bias, t));
   all.push_back(floats(q));
-  all.push_back(positive(rows));
+  all.push_back(bias ? hiding(rows, 2 * group) : positive(rows));
   if (backward)
     for (int64_t n : {q, q, k, k})
       all.push_back(floats(n));
   all.push_back(bytes(workspaceBytes));
   return all;
+}
+
+/// Biases of attention that cuDNN takes, and what they are of.
+struct ScoreBias {
+  const char *of;
+  json strides;
+  int64_t count;
+};
+std::vector<ScoreBias> biasesOf(int64_t s, int64_t t, int64_t group) {
+  int64_t heads = 2 * group;
+  return {{"queries and keys", {0, 0, 0, t, 1}, s * t},
+          {"padded keys", {t, 0, 0, 0, 1}, 2 * t},
+          {"heads and distances", {0, group * s * t, s * t, t, 1}, heads * s * t},
+          {"heads and padded keys", {heads * t, group * t, t, 0, 1}, 2 * heads * t},
+          {"everything", {heads * s * t, group * s * t, s * t, t, 1}, 2 * heads * s * t}};
 }
 
 json gemm(int64_t m, int64_t n, int64_t k, bool transposed = false) {
@@ -140,27 +160,26 @@ json with(json attrs, const json &more) {
   return attrs;
 }
 
-/// Those of `cases` that multiply, or attend, in bf16 and f16, to the same types and products also to f32.
+/// Those of `cases` that multiply, or attend, in bf16 and f16: to or with a bias of the same types, and of f32.
 void addHalves(std::vector<Case> &all) {
   std::vector<Case> more;
   for (const Case &c : all)
     for (Element type : {Element::BF16, Element::F16})
       for (bool wide : {false, true}) {
-        bool product = c.function == "gemm";
-        if ((!product && (wide || !c.function.starts_with("attention_"))) || c.attrs.contains("dtype"))
+        bool product = c.function == "gemm", biased = c.attrs.value("bias", false);
+        if ((!product && ((wide && !biased) || !c.function.starts_with("attention_"))) || c.attrs.contains("dtype"))
           continue;
         Case half = c;
         half.attrs["dtype"] = type == Element::BF16 ? "bf16" : "f16";
-        if (wide)
-          half.attrs["c_dtype"] = "f32";
+        if (wide || !product)
+          half.attrs[product ? "c_dtype" : "bias_dtype"] = wide ? json("f32") : half.attrs["dtype"];
         else if (c.attrs.contains("pre_activation")) // rounded before our own kernel goes on with it, too
           half.tolerance += type == Element::BF16 ? 0x1p-8 : 0x1p-11;
-        bool biased = c.attrs.value("bias", false);
         for (size_t i = 0; i < c.buffers.size(); ++i) {
-          // Attention keeps its bias and the logarithms of sums in f32.
+          // Attention keeps the logarithms of sums in f32.
           size_t output = 3 + biased;
-          bool isWide = product ? i >= 2 && wide : (biased && i == 3) || i == output + 1;
-          if (c.buffers[i].kind == BufferSpec::Floats && !isWide)
+          bool isWide = product ? i >= 2 && wide : (biased && i == 3 && wide) || i == output + 1;
+          if ((c.buffers[i].kind == BufferSpec::Floats || c.buffers[i].kind == BufferSpec::Hiding) && !isWide)
             half.buffers[i].type = type;
         }
         more.push_back(half);
@@ -305,8 +324,8 @@ std::vector<Case> cases() {
     for (bool bias : {false, true}) {
       int64_t s = 37, t = 41, group = 2, d = 40;
       json attrs = attention(s, t, group, d, causal, bias);
-      all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, bias, false), {35, 39, 3, 0}});
-      all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, bias, true), {35, 39, 3, 0}, 2e-5});
+      all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, bias ? s * t : 0, false), {35, 39, 3, 0}});
+      all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, bias ? s * t : 0, true), {35, 39, 3, 0}, 2e-5});
     }
   // Blocks of a sequence of three in zig-zag order.
   for (int64_t query : {0, 34, 68}) {
@@ -322,6 +341,13 @@ std::vector<Case> cases() {
       json attrs = attention(s, t, group, d, causal, false);
       all.push_back({"attention_forward", attrs, attentionBuffers(s, t, group, d, false, false), {s, t, 5, 5}, 1e-2});
       all.push_back({"attention_backward", attrs, attentionBuffers(s, t, group, d, false, true), {}, 2e-2});
+      if (causal == (group == 1))
+        continue;
+      for (const auto &[of, strides, count] : biasesOf(s, t, group)) {
+        json biased = with(attention(s, t, group, d, causal, true), {{"bias_strides", strides}});
+        all.push_back({"attention_forward", biased, attentionBuffers(s, t, group, d, count, false), {}, 1e-2});
+        all.push_back({"attention_backward", biased, attentionBuffers(s, t, group, d, count, true), {s, t, 5, 5}, 4e-2});
+      }
     }
   addPreActivations(all);
   addSums(all);
@@ -488,11 +514,11 @@ TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
   if (!executions)
     GTEST_SKIP() << "only with the checking library";
   /// How many graphs a forward and a backward pass are.
-  auto graphs = [&](const json &attrs, int64_t group, int64_t d, bool bias, std::vector<int64_t> scalars = {}) {
+  auto graphs = [&](const json &attrs, int64_t group, int64_t d, int64_t bias, std::vector<int64_t> scalars = {}) {
     int before = executions();
     json half = with(attrs, {{"dtype", "bf16"}});
     for (bool backward : {false, true}) {
-      Case c{backward ? "attention_backward" : "attention_forward", half, attentionBuffers(24, 24, group, d, bias, backward), scalars};
+      Case c{backward ? "attention_backward" : "attention_forward", half, attentionBuffers(attrs["s"], attrs["t"], group, d, bias, backward), scalars};
       runOn(*gpu(), c); // buffers of f32 are larger than they need be
     }
     return executions() - before;
@@ -506,7 +532,15 @@ TEST(Attention, OfHalvesIsCuDNNsWhereItTakesThem) {
   EXPECT_EQ(graphs(attention(24, 24, 1, 16, false, false), 1, 16, false, {24, 23}), 0) << "a padded key";
   EXPECT_EQ(graphs(attention(24, 24, 1, 12, true, false), 1, 12, false), 0) << "a head of 12";
   EXPECT_EQ(graphs(attention(24, 24, 1, 136, true, false), 1, 136, false), 0) << "a head of 136";
-  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, true), 1, 16, true), 0) << "a bias";
+  for (int64_t group : {1, 2})
+    for (const auto &[of, strides, count] : biasesOf(24, 24, group))
+      for (const char *type : {"f32", "bf16"})
+        EXPECT_EQ(graphs(with(attention(24, 24, group, 16, true, true), {{"bias_strides", strides}, {"bias_dtype", type}}), group, 16, count), 2) << of << " " << type;
+  EXPECT_EQ(graphs(attention(24, 24, 1, 16, true, true), 1, 16, 576, {24, 23}), 0) << "a padded key and a bias";
+  EXPECT_EQ(graphs(with(attention(24, 24, 1, 16, true, true), {{"bias_dtype", "f16"}}), 1, 16, 576), 0) << "a bias of the other halves";
+  EXPECT_EQ(graphs(with(attention(24, 24, 1, 16, true, true), {{"bias_strides", {0, 0, 0, 1, 0}}}), 1, 16, 24), 0) << "one bias for all keys";
+  EXPECT_EQ(graphs(with(attention(24, 24, 2, 16, true, true), {{"bias_strides", {0, 576, 0, 24, 1}}}), 2, 16, 1152), 0) << "a bias of groups";
+  EXPECT_EQ(graphs(attention(24, 64, 1, 16, false, true), 1, 16, 24 * 64), 1) << "the backward pass where half of the last 128 keys are";
   EXPECT_EQ(graphs(with(attention(24, 24, 1, 16, true, false), {{"zigzag", 2}}), 1, 16, false), 0) << "zig-zag order";
 }
 
@@ -517,15 +551,18 @@ TEST(Attention, OfOneShapeHasOnePlan) {
   if (!plans)
     GTEST_SKIP() << "only with the checking library";
   int before = plans();
-  auto run = [&](bool causal) {
-    Case c{"attention_forward", with(attention(24, 24, 1, 16, causal, false), {{"dtype", "bf16"}}), attentionBuffers(24, 24, 1, 16, false, false)};
-    return runOn(*device, c);
+  auto run = [&](bool causal, const json &bias = json::object()) {
+    json attrs = with(attention(24, 24, 1, 16, causal, !bias.empty()), {{"dtype", "bf16"}});
+    return runOn(*device, {"attention_forward", with(attrs, bias), attentionBuffers(24, 24, 1, 16, bias.empty() ? 0 : 1152, false)});
   };
   auto first = run(true), second = run(true);
   EXPECT_EQ(plans() - before, 1);
   EXPECT_EQ(first[3], second[3]);
   run(false);
   EXPECT_EQ(plans() - before, 2);
+  for (const json &bias : {json{{"bias_strides", {24, 0, 0, 0, 1}}}, json{{"bias_strides", {0, 0, 0, 24, 1}}}, json{{"bias_strides", {0, 0, 0, 24, 1}}, {"bias_dtype", "bf16"}}})
+    run(true, bias);
+  EXPECT_EQ(plans() - before, 5);
 }
 
 TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <limits>
 #include <sstream>
+#include <utility>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -17,22 +18,30 @@ template <size_t N> bool isAligned(const void *memory, const int64_t (&strides)[
   return reinterpret_cast<uintptr_t>(memory) % 16 == 0 && std::all_of(strides, strides + N, [](int64_t stride) { return stride % 8 == 0; });
 }
 
+/// Whether a bias can be described, and cuDNN is not known to go wrong with it: 9.20 gives NaN for dq on Hopper where keys fill half of the last block of 128 and a row's lse is
+/// under -88 (pytorch/pytorch#196678).
+bool takesBias(const AttentionArguments &a, bool backward) {
+  bool one = a.group == 1 || a.kvHeads == 1 || a.biasStrides[1] == a.group * a.biasStrides[2], typed = a.biasType == Element::F32 || a.biasType == a.type;
+  return one && typed && reinterpret_cast<uintptr_t>(a.bias) % 16 == 0 && a.biasStrides[4] == 1 && !(backward && a.t % 128 == 64);
+}
+
 /// Whether the heads of queries, numbered through all groups, are one dimension.
 bool headsAreOne(const AttentionArguments &a) {
   auto one = [&](const int64_t (&strides)[4]) { return a.group == 1 || a.kvHeads == 1 || strides[2] == a.group * strides[3]; };
   return one(a.qStrides) && one(a.oStrides) && (!a.dq || (one(a.dOStrides) && one(a.dqStrides)));
 }
 
-bool isTaken(const AttentionArguments &a) {
+bool isTaken(const AttentionArguments &a, bool backward) {
   bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
                  isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
-  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) && !a.bias && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 && a.t > 0;
+  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) && (!a.bias || takesBias(a, backward)) && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 &&
+         a.s > 0 && a.t > 0;
 }
 
 /// All that a plan depends on: layers have the same.
 std::string describe(const AttentionArguments &a, bool backward) {
   std::ostringstream text;
-  text << backward << ' ' << int(a.type) << ' ' << a.causal << ' ' << a.scale;
+  text << backward << ' ' << int(a.type) << ' ' << a.causal << ' ' << a.scale << ' ' << (a.bias ? int(a.biasType) : -1);
   for (int64_t size : {a.batch, a.s, a.t, a.kvHeads, a.group, a.d})
     text << ' ' << size;
   auto add = [&](const auto &strides) {
@@ -43,6 +52,8 @@ std::string describe(const AttentionArguments &a, bool backward) {
     add(*strides);
   for (const auto *strides : {&a.kStrides, &a.vStrides, &a.dkStrides, &a.dvStrides})
     add(*strides);
+  if (a.bias)
+    add(a.biasStrides);
   return text.str();
 }
 
@@ -96,6 +107,12 @@ private:
   Handle turnedKeys(const void *memory, const int64_t (&strides)[3]) {
     return graph.tensor(type, turned, {strides[0], strides[2], 1, strides[1]}, const_cast<void *>(memory));
   }
+  /// Of dimensions that share it, batch and head have size 1, and queries a stride of 0: so others pass it, and cuDNN is known to take it.
+  Handle bias() {
+    int64_t perBatch = a.biasStrides[0], perHead = a.biasStrides[a.group > 1 ? 2 : 1], perRow = a.biasStrides[3];
+    Extents sizes = {perBatch ? a.batch : 1, perHead ? heads : 1, a.s, a.t}, strides = packed(sizes);
+    return graph.tensor(typeOf(a.biasType), sizes, {perBatch ? perBatch : strides[0], perHead ? perHead : strides[1], a.s > 1 ? perRow : strides[2], 1}, const_cast<void *>(a.bias));
+  }
   /// The logarithms of the sums of each row's exponentials, [batch, row, head] in memory.
   Handle sums() { return graph.tensor(Float32, rows, {a.s * heads, 1, heads, heads}, a.lse); }
   /// Heads that share keys add up.
@@ -116,6 +133,8 @@ private:
     Handle raw = perScore(), scaled = perScore();
     graph.multiply(q, turnedKeys(a.k, a.kStrides), raw);
     graph.pointwise(Multiply, raw, graph.number(a.scale), scaled);
+    if (a.bias)
+      graph.pointwise(Add, std::exchange(scaled, perScore()), bias(), scaled);
     if (!a.causal)
       return scaled;
     Handle row = graph.between(Int32, scores), column = graph.between(Int32, scores), visible = graph.between(Boolean, scores), masked = perScore();
@@ -136,7 +155,7 @@ private:
 } // namespace
 
 Work prepareAttentionGraph(CudaDevice &device, const AttentionArguments &arguments, bool backward) {
-  if (!isTaken(arguments) || !device.dnn())
+  if (!isTaken(arguments, backward) || !device.dnn())
     return {};
   auto attention = std::make_shared<Attention>(device, arguments);
   backward ? attention->backward() : attention->forward();

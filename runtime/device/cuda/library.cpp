@@ -67,6 +67,7 @@ struct AttentionReader {
     c.parser.workspace(0);
     c.parser.finish(0, 4);
   }
+  /// A warp for each of `rows`.
   Work launch(const std::string &kernel, int64_t rows) const {
     const char *suffixes[] = {"", "_bf16", "_f16"};
     return c.launch((kernel + suffixes[int(a.type)]).c_str(), a, blocksFor(rows, attentionWarps), attentionWarps * 32,
@@ -77,11 +78,24 @@ struct AttentionReader {
                       now.startT = count > 3 ? scalars[3] : 0;
                     });
   }
+  /// `library`, which may do anything with queries whose every key a bias hides. Forward, rows with infinities or NaN for a sum are done again by our own kernel, so that
+  /// they are as promised; backward, their lse is +infinity meanwhile, which makes all their probabilities 0.
+  Work withHiddenRows(bool backward, Work library) const {
+    Work own = backward ? c.launchElements("tsr_attention_turn_infinities", a, queryRows()) : launch("tsr_attention_forward_again", blocksFor(queryRows(), attentionAgainRows));
+    return [=](const int64_t *scalars) {
+      if (backward)
+        own(scalars);
+      library(scalars);
+      own(scalars);
+    };
+  }
   /// By cuDNN where it takes the call, and all queries and keys are there; else `own`.
   Work byLibrary(bool backward, Work own) const {
     Work library = prepareAttentionGraph(c.device, a, backward);
     if (!library)
       return own;
+    if (a.bias)
+      library = withHiddenRows(backward, library);
     return [library, own, s = a.s, t = a.t, causal = a.causal, count = c.parser.scalars()](const int64_t *scalars) {
       auto scalar = [&](int64_t i, int64_t standard) { return count > i ? scalars[i] : standard; };
       bool whole = scalar(0, s) >= s && scalar(1, t) >= t && (!causal || scalar(2, 0) == scalar(3, 0));

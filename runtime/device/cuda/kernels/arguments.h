@@ -53,7 +53,7 @@ struct AttentionArguments {
   int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4], dkStrides[3], dvStrides[3];
   int64_t validS, validT, startS, startT, zigzag;
 };
-constexpr int64_t attentionWarps = 4, attentionHead = 256;
+constexpr int64_t attentionWarps = 4, attentionHead = 256, attentionAgainRows = 32; ///< a warp looks through so many rows for those to do again
 
 /// Rows of a table by ids. One thread for each element of `out`; of scatter_add one for each column.
 struct RowsArguments {

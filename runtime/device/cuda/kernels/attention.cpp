@@ -40,9 +40,11 @@ template <typename T> float score(const AttentionArguments &a, const Row &r, int
   return s + readElement(a.biasType, a.bias, at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]);
 }
 
-/// The row of this warp among [batch, s, kvHeads, group], and whether there is one.
-bool findRow(const AttentionArguments &a, Row &r, int64_t &number) {
-  number = blockIndex() * attentionWarps + threadIndex() / lanes;
+/// This warp's among all.
+int64_t warpNumber() { return blockIndex() * attentionWarps + threadIndex() / lanes; }
+
+/// The row of a number among [batch, s, kvHeads, group], and whether there is one.
+bool findRow(const AttentionArguments &a, Row &r, int64_t number) {
   int64_t rest = number;
   r.g = rest % a.group;
   rest /= a.group;
@@ -53,10 +55,10 @@ bool findRow(const AttentionArguments &a, Row &r, int64_t &number) {
   return r.b < a.batch;
 }
 
-template <typename T> void forward(const AttentionArguments &a) {
+template <typename T> void forward(const AttentionArguments &a, int64_t number) {
   TSR_SHARED float shared[attentionWarps][lanes];
   Row r;
-  int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
+  int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes;
   if (!findRow(a, r, number))
     return;
   float maximum = -infinity, total = 0, sum[parts] = {};
@@ -88,6 +90,17 @@ template <typename T> void forward(const AttentionArguments &a) {
     a.lse[number] = r.i >= a.validS ? 0.0f : maximum == -infinity ? -infinity : maximum + logarithm(total);
 }
 
+/// Rows whose sum is not finite, after another has done all.
+template <typename T> void forwardAgain(const AttentionArguments &a) {
+  int64_t first = warpNumber() * attentionAgainRows, rows = a.batch * a.s * a.kvHeads * a.group;
+  for (int64_t number = first; number < first + attentionAgainRows && number < rows; ++number) {
+    bool finite = __builtin_fabsf(a.lse[number]) < infinity;
+    syncWarp(); // all have read it before it is written
+    if (!finite)
+      forward<T>(a, number);
+  }
+}
+
 /// Of query r and key j: the probability, and the gradient of the score times scale.
 template <typename T> float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
   float lse = a.lse[number], s = score<T>(a, r, j);
@@ -104,7 +117,7 @@ template <typename T> float resultProduct(const AttentionArguments &a, const Row
 template <typename T> void backwardQueries(const AttentionArguments &a) {
   TSR_SHARED float shared[attentionWarps][lanes];
   Row r;
-  int64_t number, lane = threadIndex() % lanes, warp = threadIndex() / lanes;
+  int64_t number = warpNumber(), lane = threadIndex() % lanes, warp = threadIndex() / lanes;
   if (!findRow(a, r, number))
     return;
   float sum[parts] = {};
@@ -131,7 +144,7 @@ template <typename T> void backwardQueries(const AttentionArguments &a) {
 
 template <typename T> void backwardKeys(const AttentionArguments &a) {
   TSR_SHARED float shared[attentionWarps][2][lanes];
-  int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes, rest = blockIndex() * attentionWarps + warp;
+  int64_t lane = threadIndex() % lanes, warp = threadIndex() / lanes, rest = warpNumber();
   Row r{};
   r.m = rest % a.kvHeads;
   rest /= a.kvHeads;
@@ -171,9 +184,16 @@ template <typename T> void backwardKeys(const AttentionArguments &a) {
 }
 } // namespace
 
-TSR_KERNEL(attention_forward, AttentionArguments) { forward<float>(a); }
-TSR_KERNEL(attention_forward_bf16, AttentionArguments) { forward<BFloat16>(a); }
-TSR_KERNEL(attention_forward_f16, AttentionArguments) { forward<Float16>(a); }
+TSR_KERNEL(attention_forward, AttentionArguments) { forward<float>(a, warpNumber()); }
+TSR_KERNEL(attention_forward_bf16, AttentionArguments) { forward<BFloat16>(a, warpNumber()); }
+TSR_KERNEL(attention_forward_f16, AttentionArguments) { forward<Float16>(a, warpNumber()); }
+TSR_KERNEL(attention_forward_again_bf16, AttentionArguments) { forwardAgain<BFloat16>(a); }
+TSR_KERNEL(attention_forward_again_f16, AttentionArguments) { forwardAgain<Float16>(a); }
+TSR_KERNEL(attention_turn_infinities, AttentionArguments) {
+  int64_t i = elementIndex();
+  if (i < a.batch * a.s * a.kvHeads * a.group && __builtin_fabsf(a.lse[i]) == infinity)
+    a.lse[i] = -a.lse[i];
+}
 TSR_KERNEL(attention_backward_q, AttentionArguments) { backwardQueries<float>(a); }
 TSR_KERNEL(attention_backward_q_bf16, AttentionArguments) { backwardQueries<BFloat16>(a); }
 TSR_KERNEL(attention_backward_q_f16, AttentionArguments) { backwardQueries<Float16>(a); }
