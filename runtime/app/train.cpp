@@ -7,6 +7,7 @@
 
 #include <cmath>
 #include <cstdio>
+#include <exception>
 #include <fnmatch.h>
 #include <map>
 #include <memory>
@@ -111,10 +112,14 @@ void runTrain(const CommandContext &context, Transport &transport) {
     float scaledBy = scale ? scale->scale() : 1;
     session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
     session.start();
-    if (step < options.steps && instance.fillsAhead()) {
-      fill(step + 1);
-      instance.sendInputs();
-    }
+    std::exception_ptr nextFailed; // this step's results come first
+    if (step < options.steps && instance.fillsAhead())
+      try {
+        fill(step + 1);
+        instance.sendInputs();
+      } catch (...) {
+        nextFailed = std::current_exception();
+      }
     session.finish();
     float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
     bool skipped = scale && scale->finish(gradNorm);
@@ -127,6 +132,8 @@ void runTrain(const CommandContext &context, Transport &transport) {
     }
     if (options.every > 0 && step % options.every == 0)
       saveCheckpoint(session, options.checkpoint, step, scale ? scale->metadata() : std::map<std::string, std::string>());
+    if (nextFailed)
+      std::rethrow_exception(nextFailed);
   }
   if (!options.save.empty())
     session.saveVariables(options.save, {});

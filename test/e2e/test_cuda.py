@@ -129,6 +129,16 @@ def test_memory_beside_the_programs(program, tmp_path):
     assert memory["device"]["peak"] == peak and memory["outside"] >= 2000 and memory["outside"] % 1000 == inputs % 1000
 
 
+def test_a_step_ends_before_the_next_ones_data_is_refused(program, tmp_path):
+    """It is read while the step is under way."""
+    path, run = gpu_program(program, "mlp", ("--train", "sgd"))
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+    data["labels"][12 + 3] = 99
+    result = run(*h.Program(path, 1).train_arguments(tmp_path, data, 2))
+    h.assert_error(result, "'labels'", "element [15] is 99", "outside of [0, 10)")
+    assert "step 1/2" in result.stdout
+
+
 def test_kernels_without_twins_are_named(program):
     result = first_step(program, TESSERA_CHECK_TWINS="")
     assert result.returncode == 1 and "has no twin" in result.stderr
