@@ -156,11 +156,11 @@ void storeElement(DType type, void *array, int64_t index, double value) {
   }
   switch (dtypeBytes(type)) {
   case 1:
-    return store(array, index, int8_t(value));
+    return store(array, index, int8_t(int64_t(value)));
   case 2:
-    return store(array, index, int16_t(value));
+    return store(array, index, int16_t(int64_t(value)));
   case 4:
-    return store(array, index, int32_t(value));
+    return store(array, index, int32_t(int64_t(value)));
   default:
     return store(array, index, int64_t(value));
   }

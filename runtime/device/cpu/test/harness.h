@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -110,11 +111,11 @@ inline void callLibrary(const char *function, nlohmann::json attrs, std::vector<
       if (threads == 1)
         first.emplace_back(copies[i].data(), copies[i].data() + bytes[i]);
       else
-        EXPECT_EQ(std::memcmp(first[i].data(), copies[i].data(), first[i].size()), 0)
+        EXPECT_TRUE(std::equal(first[i].begin(), first[i].end(), copies[i].data()))
             << function << ": argument " << i << " differs between 1 and 2 threads";
   }
   for (size_t i = 0; i < arguments.size(); ++i)
-    std::memcpy(arguments[i].data, first[i].data(), first[i].size());
+    std::copy(first[i].begin(), first[i].end(), static_cast<char *>(arguments[i].data));
 }
 
 /// Every element within `tolerance` of the expected one, relative to the largest expected magnitude; -inf
