@@ -15,6 +15,7 @@ std::optional<Library> load() {
   if (!handle)
     return {};
   Library library;
+  library.version = reinterpret_cast<size_t (*)()>(find(about, handle, about.version))();
 #define TSR_DNN_FIND(member, symbol, parameters)                                                                       \
   if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, symbol))))                     \
     return {};

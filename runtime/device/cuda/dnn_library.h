@@ -75,6 +75,7 @@ enum : int { Float = 0, ByRows = 0 /* NCHW */, CrossCorrelation = 1, NoTensorCor
   TSR_DNN_FUNCTION(execute, "cudnnBackendExecute", (Handle handle, Handle plan, Handle pack))
 
 struct Library {
+  size_t version = 0; ///< 91900 is 9.19.0
 #define TSR_DNN_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;
   TSR_DNN_FUNCTIONS(TSR_DNN_MEMBER)
 #undef TSR_DNN_MEMBER
