@@ -8,7 +8,7 @@
 namespace tessera::rt {
 namespace {
 
-// The driver maps code in pages. A module of ours has one kernel.
+// The driver maps code, and an arena, in pages. A module of ours has one kernel.
 constexpr int64_t codePage = int64_t(2) << 20, moduleBytes = int64_t(16) << 10;
 constexpr int64_t graphNodeBytes = 512;
 // The kernels of a library that a program comes to use, which are loaded one by one.
@@ -67,6 +67,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
     return {};
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
+  bytes += pages(program.memory.peak) - program.memory.peak;
   bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) + pages(causes.attention);
   for (int64_t ranks : causes.groups)

@@ -680,12 +680,12 @@ TEST(Cuda, WhatARecordingCannotHoldIsSaid) {
 
 TEST(Cuda, TheCheckingDriverRefusesWhatAGpuFailsAt) {
   auto device = gpu();
-  char bytes[64] = {};
-  void *memory = device->allocate(64);
-  EXPECT_NE(messageOf([&] { device->upload(static_cast<char *>(memory) + 1, bytes, 64); }).find("INVALID_VALUE"), std::string::npos);
+  char bytes[256] = {};
+  void *memory = device->allocate(256);
+  EXPECT_NE(messageOf([&] { device->upload(static_cast<char *>(memory) + 1, bytes, 256); }).find("INVALID_VALUE"), std::string::npos);
   EXPECT_DEATH(static_cast<volatile char *>(memory)[0] = 1, "");
-  device->release(memory, 64);
-  EXPECT_NE(messageOf([&] { device->download(bytes, memory, 64); }).find("INVALID_VALUE"), std::string::npos);
+  device->release(memory, 256);
+  EXPECT_NE(messageOf([&] { device->download(bytes, memory, 256); }).find("INVALID_VALUE"), std::string::npos);
 }
 
 } // namespace

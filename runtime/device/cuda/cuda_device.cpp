@@ -69,9 +69,15 @@ void *CudaDevice::allocate(int64_t bytes) {
     throw Error("the program needs ", bytes, " bytes of device memory a rank, GPU ", number, " has ", free, " of its ", total,
                 " free; end what else uses it, or compile for more ranks or with --recompute block");
   DevicePointer pointer = 0;
-  driver.check(driver.allocate(&pointer, std::max<size_t>(size_t(bytes), 1)),
-               "allocating " + std::to_string(bytes) + " bytes of device memory");
+  auto size = std::max<size_t>(size_t(bytes), 1);
+  std::unique_ptr<MappedMemory> made = MappedMemory::make(driver, number, size);
+  if (made)
+    pointer = made->pointer();
+  else
+    driver.check(driver.allocate(&pointer, size), "allocating " + std::to_string(bytes) + " bytes of device memory");
   auto *result = reinterpret_cast<void *>(pointer);
+  if (made)
+    mapped[result] = std::move(made);
   pieces[result] = bytes;
   clear(result, bytes);
   return result;
@@ -79,7 +85,8 @@ void *CudaDevice::allocate(int64_t bytes) {
 
 void CudaDevice::release(void *pointer, int64_t) noexcept {
   driver.streamSynchronize(stream);
-  driver.release(reinterpret_cast<DevicePointer>(pointer));
+  if (mapped.erase(pointer) == 0)
+    driver.release(reinterpret_cast<DevicePointer>(pointer));
   pieces.erase(pointer);
 }
 

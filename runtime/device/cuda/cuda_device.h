@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/device/cuda/driver.h"
+#include "runtime/device/cuda/mapped_memory.h"
 #include "runtime/device/cuda/stream.h"
 #include "runtime/device/cuda/tuning.h"
 #include "runtime/device/device.h"
@@ -87,6 +88,7 @@ private:
   Handle context = nullptr, stream = nullptr;
   size_t freeAtStart = 0;
   std::map<void *, int64_t> pieces; ///< bytes by address
+  std::map<void *, std::unique_ptr<MappedMemory>> mapped; ///< those of them that are
   std::map<std::string, Handle> modules;
   Watch watch;
   std::map<std::string, std::shared_ptr<const dnn::Graph>> plans;

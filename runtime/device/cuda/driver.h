@@ -14,6 +14,26 @@ using Status = int;
 using DevicePointer = uint64_t;
 using Handle = void *; ///< context, module, function, stream, event
 
+/// As CUmemLocation, CUmemAllocationProp and CUmemAccessDesc of cuda.h.
+struct MemoryPlace {
+  int type = 1; ///< a GPU
+  int number = 0;
+};
+struct MemoryKind {
+  int type = 1; ///< pinned
+  int handles = 0;
+  MemoryPlace place;
+  void *windows = nullptr;
+  unsigned char compression = 0, network = 0;
+  unsigned short usage = 0;
+  unsigned char reserved[4] = {};
+};
+struct MemoryAccess {
+  MemoryPlace place;
+  int flags = 3; ///< read and write
+};
+static_assert(sizeof(MemoryKind) == 32 && sizeof(MemoryAccess) == 12);
+
 /// TSR_CUDA_FUNCTION(member, symbol, parameters): every function returns a Status.
 #define TSR_CUDA_FUNCTIONS(TSR_CUDA_FUNCTION)                                                                          \
   TSR_CUDA_FUNCTION(init, "cuInit", (unsigned flags))                                                                  \
@@ -29,6 +49,17 @@ using Handle = void *; ///< context, module, function, stream, event
   TSR_CUDA_FUNCTION(memoryInfo, "cuMemGetInfo_v2", (size_t *free, size_t *total))                                      \
   TSR_CUDA_FUNCTION(allocate, "cuMemAlloc_v2", (DevicePointer *pointer, size_t bytes))                                 \
   TSR_CUDA_FUNCTION(release, "cuMemFree_v2", (DevicePointer pointer))                                                  \
+  TSR_CUDA_FUNCTION(granularity, "cuMemGetAllocationGranularity", (size_t *bytes, const MemoryKind *kind, int flags))  \
+  TSR_CUDA_FUNCTION(create, "cuMemCreate", (uint64_t *memory, size_t bytes, const MemoryKind *kind, unsigned long long flags)) \
+  TSR_CUDA_FUNCTION(releaseCreated, "cuMemRelease", (uint64_t memory))                                                 \
+  TSR_CUDA_FUNCTION(reserveAddresses, "cuMemAddressReserve",                                                           \
+                    (DevicePointer *pointer, size_t bytes, size_t alignment, DevicePointer wish, unsigned long long flags)) \
+  TSR_CUDA_FUNCTION(freeAddresses, "cuMemAddressFree", (DevicePointer pointer, size_t bytes))                          \
+  TSR_CUDA_FUNCTION(map, "cuMemMap",                                                                                   \
+                    (DevicePointer pointer, size_t bytes, size_t offset, uint64_t memory, unsigned long long flags))   \
+  TSR_CUDA_FUNCTION(unmap, "cuMemUnmap", (DevicePointer pointer, size_t bytes))                                        \
+  TSR_CUDA_FUNCTION(setAccess, "cuMemSetAccess",                                                                       \
+                    (DevicePointer pointer, size_t bytes, const MemoryAccess *access, size_t count))                   \
   TSR_CUDA_FUNCTION(allocateHost, "cuMemHostAlloc", (void **pointer, size_t bytes, unsigned flags))                    \
   TSR_CUDA_FUNCTION(releaseHost, "cuMemFreeHost", (void *pointer))                                                     \
   TSR_CUDA_FUNCTION(set, "cuMemsetD8Async", (DevicePointer to, unsigned char value, size_t count, Handle stream))      \
@@ -70,6 +101,9 @@ struct Driver {
 
 /// CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR and _MINOR.
 constexpr int attributeMajor = 75, attributeMinor = 76;
+/// CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, _HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED and
+/// _GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED.
+constexpr int attributeMapping = 102, attributeDescriptors = 103, attributeNetwork = 110;
 /// CU_STREAM_NON_BLOCKING.
 constexpr unsigned streamNonBlocking = 1;
 /// CU_EVENT_DISABLE_TIMING.

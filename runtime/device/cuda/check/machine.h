@@ -83,12 +83,21 @@ struct Allocation {
   size_t bytes, mapped;
   Context *context;
   bool live;
+  bool byAddress = false; ///< reserved and mapped, not allocated
 };
 
 /// Device memory is closed to the host but while a stream of its GPU works.
 struct Memory {
   std::mutex mutex;
   std::map<DevicePointer, Allocation> allocations;
+  /// What is created and not released yet, by handle; and bytes of addresses that are reserved.
+  struct Created {
+    size_t bytes;
+    const Context *context;
+  };
+  std::map<uint64_t, Created> created;
+  std::map<DevicePointer, size_t> reserved;
+  uint64_t handles = 0;
   size_t used(const Context &context);
   size_t free(const Context &context);
   /// Whether [pointer, pointer + bytes) lies in one live allocation of the context.

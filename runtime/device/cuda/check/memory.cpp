@@ -60,6 +60,26 @@ void Memory::protect(const Context &context, int mode) {
 /// Of each GPU.
 static Context contexts[64];
 
+/// What memory is created and mapped in. A GPU's is 2 MiB; here little memory is to be filled exactly.
+static size_t granularity() { return setting("TESSERA_CHECK_GRANULARITY", 256); }
+
+static size_t pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
+
+/// Addresses for `bytes`, closed. The end of an allocation is the end of its pages as nearly as alignment lets it be; a closed page follows.
+static bool closedPages(DevicePointer *pointer, size_t bytes) {
+  void *base = ::mmap(nullptr, pages(bytes) + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  *pointer = reinterpret_cast<DevicePointer>(base);
+  return base != MAP_FAILED;
+}
+
+/// New memory is NaN.
+static void fill(DevicePointer pointer, size_t bytes) {
+  void *base = reinterpret_cast<void *>(pointer);
+  ::mprotect(base, pages(bytes), PROT_READ | PROT_WRITE);
+  std::memset(base, 0xff, pages(bytes));
+  ::mprotect(base, pages(bytes), PROT_NONE);
+}
+
 } // namespace tessera::rt::cuda::check
 
 using namespace tessera::rt::cuda;
@@ -101,8 +121,21 @@ Status cuDeviceGetName(char *name, int length, int) {
 }
 Status cuDeviceGetAttribute(int *value, int attribute, int) {
   int capability = int(setting("TESSERA_CHECK_CAPABILITY", 90));
-  *value = attribute == attributeMajor ? capability / 10 : attribute == attributeMinor ? capability % 10 : 0;
-  return attribute == attributeMajor || attribute == attributeMinor ? success : fail(invalidValue, "an attribute that is not modelled");
+  switch (attribute) {
+  case attributeMajor:
+    *value = capability / 10;
+    return success;
+  case attributeMinor:
+    *value = capability % 10;
+    return success;
+  case attributeMapping:
+  case attributeDescriptors:
+  case attributeNetwork:
+    *value = int(setting("TESSERA_CHECK_MAPPING", 1));
+    return success;
+  default:
+    return fail(invalidValue, "an attribute that is not modelled");
+  }
 }
 Status cuDevicePrimaryCtxRetain(Handle *context, int device) {
   contexts[device].number = device;
@@ -112,6 +145,10 @@ Status cuDevicePrimaryCtxRetain(Handle *context, int device) {
 Status cuDevicePrimaryCtxRelease_v2(int device) {
   if (size_t bytes = memory().used(contexts[device]))
     fail(invalidValue, "the context ends with " + std::to_string(bytes) + " bytes not freed");
+  std::lock_guard all(memory().mutex);
+  for (const auto &[handle, created] : memory().created)
+    if (created.context == &contexts[device])
+      fail(invalidValue, "the context ends with memory that was created and not released");
   contexts[device].failure = success;
   return success;
 }
@@ -130,17 +167,77 @@ Status cuMemAlloc_v2(DevicePointer *pointer, size_t bytes) {
   NEEDS_CONTEXT
   if (bytes == 0 || bytes > memory().free(context))
     return bytes == 0 ? invalidValue : outOfMemory;
-  // The end of the allocation is the end of its pages as nearly as alignment lets it be; a closed page follows.
-  size_t mapped = (bytes + 4095) / 4096 * 4096;
-  auto *base = static_cast<char *>(::mmap(nullptr, mapped + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-  if (base == MAP_FAILED)
+  if (!closedPages(pointer, bytes))
     return outOfMemory;
-  ::mprotect(base, mapped, PROT_READ | PROT_WRITE);
-  std::memset(base, 0xff, mapped);
-  ::mprotect(base, mapped, PROT_NONE);
-  *pointer = reinterpret_cast<DevicePointer>(base);
+  fill(*pointer, bytes);
   std::lock_guard all(memory().mutex);
-  memory().allocations[*pointer] = {bytes, mapped, &context, true};
+  memory().allocations[*pointer] = {bytes, pages(bytes), &context, true};
+  return success;
+}
+
+Status cuMemGetAllocationGranularity(size_t *bytes, const MemoryKind *, int) {
+  *bytes = granularity();
+  return success;
+}
+Status cuMemCreate(uint64_t *handle, size_t bytes, const MemoryKind *kind, unsigned long long) {
+  NEEDS_CONTEXT
+  if (bytes == 0 || bytes % granularity() != 0 || kind->type != 1 || kind->place.type != 1 || kind->place.number != context.number)
+    return fail(invalidValue, "memory of a kind or size that this GPU does not have");
+  if (bytes > memory().free(context))
+    return outOfMemory;
+  std::lock_guard all(memory().mutex);
+  memory().created[*handle = ++memory().handles] = {bytes, &context};
+  return success;
+}
+Status cuMemRelease(uint64_t handle) {
+  std::lock_guard all(memory().mutex);
+  return memory().created.erase(handle) ? success : fail(invalidValue, "what is released is not there");
+}
+Status cuMemAddressReserve(DevicePointer *pointer, size_t bytes, size_t, DevicePointer, unsigned long long) {
+  if (bytes == 0 || bytes % granularity() != 0 || !closedPages(pointer, bytes))
+    return fail(invalidValue, "addresses for " + std::to_string(bytes) + " bytes");
+  std::lock_guard all(memory().mutex);
+  memory().reserved[*pointer] = bytes;
+  return success;
+}
+Status cuMemAddressFree(DevicePointer pointer, size_t bytes) {
+  std::lock_guard all(memory().mutex);
+  auto it = memory().reserved.find(pointer);
+  auto mapped = memory().allocations.find(pointer);
+  if (it == memory().reserved.end() || it->second != bytes || (mapped != memory().allocations.end() && mapped->second.bytes != 0))
+    return fail(invalidValue, "addresses that are not reserved, or still mapped, are freed");
+  memory().reserved.erase(it); // their pages stay closed
+  return success;
+}
+Status cuMemMap(DevicePointer pointer, size_t bytes, size_t offset, uint64_t handle, unsigned long long) {
+  NEEDS_CONTEXT
+  std::lock_guard all(memory().mutex);
+  auto reserved = memory().reserved.find(pointer);
+  auto created = memory().created.find(handle);
+  if (offset != 0 || reserved == memory().reserved.end() || created == memory().created.end() || reserved->second != bytes || created->second.bytes != bytes)
+    return fail(invalidValue, "memory and addresses that do not fit each other are mapped");
+  // Nobody has access yet.
+  memory().allocations[pointer] = {bytes, pages(bytes), &context, false, true};
+  return success;
+}
+Status cuMemSetAccess(DevicePointer pointer, size_t bytes, const MemoryAccess *access, size_t count) {
+  NEEDS_CONTEXT
+  std::lock_guard all(memory().mutex);
+  auto it = memory().allocations.find(pointer);
+  if (it == memory().allocations.end() || !it->second.byAddress || it->second.bytes != bytes || count != 1 || access->place.number != context.number || access->flags != 3)
+    return fail(invalidValue, "access to what is not mapped");
+  fill(pointer, bytes);
+  it->second.live = true;
+  return success;
+}
+Status cuMemUnmap(DevicePointer pointer, size_t bytes) {
+  NEEDS_CONTEXT
+  std::lock_guard all(memory().mutex);
+  auto it = memory().allocations.find(pointer);
+  if (it == memory().allocations.end() || !it->second.byAddress || it->second.bytes != bytes)
+    return fail(invalidValue, "what is unmapped is not mapped");
+  it->second.live = false;
+  it->second.bytes = 0;
   return success;
 }
 Status cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
@@ -160,7 +257,7 @@ Status cuMemFree_v2(DevicePointer pointer) {
   NEEDS_CONTEXT
   std::lock_guard all(memory().mutex);
   auto it = memory().allocations.find(pointer);
-  if (it == memory().allocations.end() || !it->second.live || it->second.context != &context)
+  if (it == memory().allocations.end() || !it->second.live || it->second.byAddress || it->second.context != &context)
     return fail(invalidValue, "what is freed is not allocated");
   it->second.live = false; // its pages stay closed
   return success;

@@ -1,0 +1,73 @@
+// Memory of a GPU: mapped where the driver has that, allocated where it has not.
+#include "runtime/core/error.h"
+#include "runtime/device/cuda/cuda_device.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+using namespace tessera::rt;
+
+namespace {
+
+const cuda::KernelTable noKernels;
+
+/// A setting of the checking driver while this lives.
+struct Setting {
+  const char *name;
+  Setting(const char *name, const char *value) : name(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name); }
+};
+
+std::unique_ptr<cuda::CudaDevice> gpu() { return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels); }
+
+size_t freeBytes(const cuda::CudaDevice &device) {
+  size_t free = 0, total = 0;
+  device.api().memoryInfo(&free, &total);
+  return free;
+}
+
+/// What `device` takes for 1000 bytes, which hold what is put there and are given back.
+size_t takenFor1000(cuda::CudaDevice &device) {
+  size_t before = freeBytes(device);
+  void *memory = device.allocate(1000);
+  size_t taken = before - freeBytes(device);
+  std::string there(1000, 'x'), back(1000, 0);
+  device.download(back.data(), memory, 1000);
+  EXPECT_EQ(back, std::string(1000, 0)) << "it is zeroed";
+  device.upload(memory, there.data(), 1000);
+  device.download(back.data(), memory, 1000);
+  EXPECT_EQ(back, there);
+  device.release(memory, 1000);
+  EXPECT_EQ(freeBytes(device), before);
+  EXPECT_THROW(device.download(back.data(), memory, 1000), Error);
+  return taken;
+}
+
+TEST(DeviceMemory, IsMappedInPiecesOfTheDriversSize) {
+  Setting pieces("TESSERA_CHECK_GRANULARITY", "8192");
+  EXPECT_EQ(takenFor1000(*gpu()), 8192u);
+}
+
+TEST(DeviceMemory, IsAllocatedWhereTheDriverMapsNone) {
+  Setting none("TESSERA_CHECK_MAPPING", "0");
+  EXPECT_EQ(takenFor1000(*gpu()), 1000u);
+}
+
+TEST(DeviceMemory, ThatIsNotThereIsSaidWithBothNumbers) {
+  Setting little("TESSERA_CHECK_MEMORY", "10000"), pieces("TESSERA_CHECK_GRANULARITY", "8192");
+  auto device = gpu();
+  try {
+    device->allocate(10001);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_NE(std::string(error.what()).find("needs 10001 bytes of device memory a rank, GPU 0 has 10000 of its 10000 free"), std::string::npos) << error.what();
+  }
+  // Enough, but not in pieces of that size.
+  void *memory = device->allocate(9000);
+  EXPECT_EQ(freeBytes(*device), 1000u);
+  device->release(memory, 9000);
+  EXPECT_EQ(freeBytes(*device), 10000u);
+}
+
+} // namespace
