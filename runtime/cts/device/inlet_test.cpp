@@ -1,21 +1,15 @@
 // Inputs on their way to a device: the place of one is in use while the next one is sent.
-#include "runtime/device/cpu/host_device.h"
-#include "runtime/device/cuda/cuda_device.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
+#include "runtime/cts/device/cases.h"
 
 using namespace tessera::rt;
+using namespace tessera::rt::test;
 
 namespace {
-
-const cuda::KernelTable noKernels;
 
 std::unique_ptr<Device> make(bool ofHost) {
   if (ofHost)
     return std::make_unique<HostDevice>(1, [](std::string_view) { return nullptr; });
-  return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels);
+  return gpu();
 }
 
 class Inlets : public testing::TestWithParam<bool> {};
