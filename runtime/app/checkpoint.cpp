@@ -1,10 +1,12 @@
 // See checkpoint.h.
 #include "runtime/app/checkpoint.h"
 
+#include "runtime/app/commands.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/safetensors.h"
 
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 
 namespace tessera::rt {
@@ -26,9 +28,43 @@ int64_t stepOf(const std::string &name) {
 
 std::string pathOf(const std::string &folder, int64_t step) { return folder + "/" + prefix + std::to_string(step) + suffix; }
 
+using Metadata = std::map<std::string, std::string>;
+
+constexpr const char *modelKey = "model", *optimizerKey = "optimizer";
+
+/// What a checkpoint must have in common with the program that goes on from it.
+Metadata originOf(const Description &description) {
+  Metadata origin = {{optimizerKey, optimizerName(description)}};
+  if (!description.model.empty())
+    origin[modelKey] = description.model;
+  return origin;
+}
+
+/// Throws where a checkpoint says that it is of another model or optimizer. What it does not say is added to
+/// `unsaid`.
+void checkOrigin(const std::string &path, const Metadata &metadata, const Description &description,
+                 std::vector<std::string> &unsaid) {
+  for (const auto &[key, ours] : originOf(description)) {
+    auto theirs = metadata.find(key);
+    if (theirs == metadata.end())
+      unsaid.push_back(key);
+    else if (theirs->second != ours && key == modelKey)
+      throw Error("checkpoint '", path,
+                  "' is of another model: it was trained from an ONNX file with the SHA-256 ", theirs->second,
+                  ", this program is of one with ", ours, "; --weights ", path,
+                  " begins anew with its parameters");
+    else if (theirs->second != ours)
+      throw Error("checkpoint '", path, "' was trained with ", theirs->second, ", this program trains with ",
+                  ours, ", which cannot go on from the other's state; --weights ", path,
+                  " begins anew with its parameters");
+  }
+}
+
 } // namespace
 
-void saveCheckpoint(Session &session, const std::string &folder, int64_t step, std::map<std::string, std::string> metadata) {
+void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
+                    std::map<std::string, std::string> metadata) {
+  metadata.merge(originOf(description));
   session.agreed([&] {
     if (session.rank() == 0)
       createFolders(folder);
@@ -37,7 +73,8 @@ void saveCheckpoint(Session &session, const std::string &folder, int64_t step, s
   session.saveVariables(pathOf(folder, step), metadata, true);
 }
 
-int64_t resumeCheckpoint(Session &session, const std::string &folder, std::map<std::string, std::string> &metadata) {
+int64_t resumeCheckpoint(Session &session, const Description &description, const std::string &folder,
+                         std::map<std::string, std::string> &metadata) {
   int64_t latest = -1;
   session.agreed([&] {
     std::error_code error;
@@ -50,8 +87,16 @@ int64_t resumeCheckpoint(Session &session, const std::string &folder, std::map<s
       throw Error("'", folder, "' holds no checkpoint (", prefix, "N", suffix, ")");
   });
   session.communication().agreeOn("the last checkpoint in '" + folder + "'", std::to_string(latest));
+  std::vector<std::string> unsaid;
+  session.agreed([&] {
+    metadata = SafetensorsReader(pathOf(folder, latest)).metadata();
+    checkOrigin(pathOf(folder, latest), metadata, description, unsaid);
+  });
+  for (const std::string &key : unsaid)
+    if (session.rank() == 0)
+      std::printf("note: checkpoint '%s' does not say its %s; it is taken for this program's\n",
+                  pathOf(folder, latest).c_str(), key.c_str());
   session.loadVariables(pathOf(folder, latest), true);
-  session.agreed([&] { metadata = SafetensorsReader(pathOf(folder, latest)).metadata(); });
   return latest;
 }
 

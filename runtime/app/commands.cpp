@@ -47,13 +47,16 @@ const Program &chooseProgram(const Description &description, const std::string &
 
 } // namespace
 
+std::string optimizerName(const Description &description) {
+  for (const Variable &variable : description.variables)
+    if (!variable.slot.empty())
+      return variable.slot == "momentum" ? "sgd-momentum" : "adam or adamw";
+  return "sgd";
+}
+
 void checkOptimizerOptions(const Description &description, const Options &options) {
-  bool moments = false, momentum = false;
-  for (const Variable &variable : description.variables) {
-    moments |= variable.slot == "m" || variable.slot == "v";
-    momentum |= variable.slot == "momentum";
-  }
-  const char *trains = moments ? "adam or adamw" : momentum ? "sgd-momentum" : "sgd";
+  const std::string trains = optimizerName(description);
+  const bool momentum = trains == "sgd-momentum", moments = !momentum && trains != "sgd";
   for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
     if (options.given.count(option) && !fits)
       throw UsageError(std::string("--") + option + " has no meaning here: the program trains with " + trains);

@@ -23,6 +23,8 @@ void runTrain(const CommandContext &context, Transport &transport);
 /// `infer`: every rank calls it, inside of `launch`.
 void runInfer(const CommandContext &context, Transport &transport);
 
+/// What the program trains with, as far as its state tells: `adam or adamw`, `sgd-momentum`, `sgd`.
+std::string optimizerName(const Description &description);
 /// Options of an optimizer that the program does not train with are mistakes.
 void checkOptimizerOptions(const Description &description, const Options &options);
 /// What `info` prints.

@@ -10,8 +10,6 @@
 namespace tessera::rt {
 namespace {
 
-/// Below this the gradients themselves are infinite or no numbers.
-constexpr float smallest = 1.0f / (1 << 20);
 constexpr float largest = 16777216;
 
 template <typename Number> void read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
@@ -19,9 +17,11 @@ template <typename Number> void read(const std::map<std::string, std::string> &m
   if (it == metadata.end())
     return;
   const std::string &text = it->second;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), into);
-  if (error != std::errc() || end != text.data() + text.size() || !(into >= 0))
-    throw Error("the checkpoint's '", key, "' is '", text, "', expected a number of at least 0");
+  Number value{};
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || std::isinf(double(value)))
+    throw Error("the checkpoint's '", key, "' is '", text, "', expected a finite number of at least 0");
+  into = value;
 }
 
 } // namespace

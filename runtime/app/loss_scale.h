@@ -19,7 +19,11 @@ class LossScale {
 public:
   static constexpr float standard = 65536;
   static constexpr int64_t patience = 2000;
+  /// Below this the gradients themselves are infinite or no numbers. 148 halvings lead there
+  /// from any scale.
+  static constexpr float smallest = 1.0f / (1 << 20);
 
+  /// `initial` is finite and at least `smallest`.
   explicit LossScale(float initial = standard) : value(initial) {}
   /// As a checkpoint has it; of one without, as if there had been no step.
   void resume(const std::map<std::string, std::string> &metadata);

@@ -1,7 +1,10 @@
 // See options.h. One table holds every option: which commands have it, and what it does.
 #include "runtime/app/options.h"
 
+#include "runtime/app/loss_scale.h"
+
 #include <algorithm>
+#include <cfloat>
 #include <charconv>
 #include <cmath>
 #include <functional>
@@ -121,8 +124,10 @@ const std::vector<Option> &optionTable() {
       {"loss-scale", train, true,
        [](O o, S v) {
          o.lossScale = parseNonNegative(v, "--loss-scale");
-         if (o.lossScale == 0)
-           throw UsageError("--loss-scale 0 would remove every gradient");
+         if (o.lossScale < LossScale::smallest || o.lossScale > double(FLT_MAX))
+           throw UsageError(
+               "--loss-scale " + v +
+               " would leave nothing of the gradients: a number from 1e-6 to 3.4e38 is expected");
        }},
       {"seed", train, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
       {"save", train, true, [](O o, S v) { o.save = v; }},

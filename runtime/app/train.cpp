@@ -88,7 +88,7 @@ void runTrain(const CommandContext &context, Transport &transport) {
     loadWeights(context, *program, session);
   else {
     std::map<std::string, std::string> metadata;
-    begin = resumeCheckpoint(session, options.resume, metadata) + 1;
+    begin = resumeCheckpoint(session, description, options.resume, metadata) + 1;
     session.agreed([&] {
       if (scale)
         scale->resume(metadata);
@@ -131,7 +131,8 @@ void runTrain(const CommandContext &context, Transport &transport) {
       log->add(record);
     }
     if (options.every > 0 && step % options.every == 0)
-      saveCheckpoint(session, options.checkpoint, step, scale ? scale->metadata() : std::map<std::string, std::string>());
+      saveCheckpoint(session, description, options.checkpoint, step,
+                     scale ? scale->metadata() : std::map<std::string, std::string>());
     if (nextFailed)
       std::rethrow_exception(nextFailed);
   }

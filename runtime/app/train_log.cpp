@@ -8,6 +8,8 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <unistd.h>
 
 namespace tessera::rt {
@@ -29,6 +31,24 @@ std::string timeLeft(double seconds) {
   return text;
 }
 
+/// The step that a line of the log is of, or -1.
+int64_t stepOf(const std::string &line) {
+  const std::string start = "{\"step\":";
+  int64_t step = -1;
+  if (line.compare(0, start.size(), start) == 0)
+    std::from_chars(line.data() + start.size(), line.data() + line.size(), step);
+  return step;
+}
+
+/// Bytes of a log before its first line of `step` or a later one, or a line that was not finished.
+uint64_t bytesBefore(const std::string &path, int64_t step) {
+  std::ifstream file(path);
+  uint64_t bytes = 0;
+  for (std::string line; std::getline(file, line) && !file.eof() && stepOf(line) < step;)
+    bytes += line.size() + 1;
+  return bytes;
+}
+
 } // namespace
 
 std::string formatRecord(const StepRecord &record) {
@@ -42,8 +62,19 @@ std::string formatRecord(const StepRecord &record) {
 
 TrainLog::TrainLog(const std::string &path, int64_t firstStep, int64_t steps)
     : path(path), steps(steps), terminal(::isatty(STDOUT_FILENO)), begun(traceSeconds()) {
-  if (!path.empty() && !(file = std::fopen(path.c_str(), firstStep > 1 ? "a" : "w")))
+  if (path.empty())
+    return;
+  // What a run did after its last checkpoint is done again.
+  std::error_code none;
+  const bool regular = std::filesystem::is_regular_file(path, none);
+  const uint64_t kept = regular && firstStep > 1 ? bytesBefore(path, firstStep) : 0;
+  if (!(file = std::fopen(path.c_str(), "a")))
     throw Error("cannot create '", path, "': ", std::strerror(errno));
+  if (regular && ::ftruncate(::fileno(file), off_t(kept)) != 0) {
+    const int code = errno;
+    std::fclose(file);
+    throw Error("cannot shorten '", path, "': ", std::strerror(code));
+  }
 }
 
 TrainLog::~TrainLog() {

@@ -29,7 +29,7 @@ std::string formatRecord(const StepRecord &record);
 /// Writes the log file line by line and the progress to standard output. Used by rank 0 alone.
 class TrainLog {
 public:
-  /// `path` may be empty: no file. It is emptied first, unless the run goes on from `firstStep` > 1.
+  /// `path` may be empty: no file. Of a log that is there the steps before `firstStep` are kept.
   TrainLog(const std::string &path, int64_t firstStep, int64_t steps);
   ~TrainLog();
   TrainLog(const TrainLog &) = delete;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <zlib.h>
 
 namespace tessera::rt {
 namespace {
@@ -78,41 +79,8 @@ void applyZip64(const Record &record, size_t extra, size_t extraEnd, ZipMember &
   }
 }
 
-} // namespace
-
-std::vector<ZipMember> readZipDirectory(const File &file) {
-  Directory directory = findDirectory(file);
-  std::vector<unsigned char> data(directory.bytes);
-  file.read(directory.offset, data.data(), data.size());
-  Record record(data.data(), data.size(), file.path());
-  std::vector<ZipMember> members;
-  size_t at = 0;
-  for (uint64_t i = 0; i < directory.count; ++i) {
-    if (record.field(at, 4) != entrySignature)
-      throw Error("'" + file.path() + "' is a damaged zip archive: directory entry " + std::to_string(i) + " is missing");
-    size_t nameBytes = record.field(at + 28, 2), extraBytes = record.field(at + 30, 2);
-    size_t commentBytes = record.field(at + 32, 2);
-    ZipMember member;
-    uint64_t flags = record.field(at + 8, 2);
-    member.method = static_cast<uint16_t>(record.field(at + 10, 2));
-    member.compressedBytes = record.field(at + 20, 4);
-    member.bytes = record.field(at + 24, 4);
-    member.headerOffset = record.field(at + 42, 4);
-    size_t name = at + 46;
-    if (nameBytes + extraBytes + commentBytes > data.size() - std::min(name, data.size()))
-      throw Error("'" + file.path() + "' is a damaged zip archive: a directory entry is cut short");
-    member.name.assign(reinterpret_cast<const char *>(data.data() + name), nameBytes);
-    applyZip64(record, name + nameBytes, name + nameBytes + extraBytes, member);
-    if (flags & 1)
-      throw Error("'" + file.path() + "': member '" + member.name + "' is encrypted");
-    members.push_back(std::move(member));
-    at = name + nameBytes + extraBytes + commentBytes;
-  }
-  return members;
-}
-
-std::unique_ptr<ByteSource> openZipMember(std::shared_ptr<File> file, const ZipMember &member) {
-  std::string where = "'" + file->path() + "': member '" + member.name + "'";
+std::unique_ptr<ByteSource> openUnchecked(std::shared_ptr<File> file, const ZipMember &member,
+                                          const std::string &where) {
   unsigned char local[30];
   uint64_t size = file->size();
   if (member.headerOffset > size || size - member.headerOffset < sizeof(local))
@@ -131,7 +99,62 @@ std::unique_ptr<ByteSource> openZipMember(std::shared_ptr<File> file, const ZipM
   }
   if (member.method == 8)
     return makeInflateSource(std::move(file), begin, member.compressedBytes, member.bytes);
-  throw Error(where + " uses compression method " + std::to_string(member.method) + "; stored and deflate are read");
+  throw Error(where + " uses compression method " + std::to_string(member.method) +
+              "; stored and deflate are read");
+}
+
+uint32_t checksum(ByteSource &source) {
+  std::vector<unsigned char> part(std::min<uint64_t>(source.size(), 1 << 20));
+  uLong sum = crc32(0, nullptr, 0);
+  for (uint64_t at = 0; at < source.size(); at += part.size()) {
+    const uint64_t bytes = std::min<uint64_t>(part.size(), source.size() - at);
+    source.read(at, part.data(), bytes);
+    sum = crc32(sum, part.data(), static_cast<uInt>(bytes));
+  }
+  return static_cast<uint32_t>(sum);
+}
+
+} // namespace
+
+std::vector<ZipMember> readZipDirectory(const File &file) {
+  Directory directory = findDirectory(file);
+  std::vector<unsigned char> data(directory.bytes);
+  file.read(directory.offset, data.data(), data.size());
+  Record record(data.data(), data.size(), file.path());
+  std::vector<ZipMember> members;
+  size_t at = 0;
+  for (uint64_t i = 0; i < directory.count; ++i) {
+    if (record.field(at, 4) != entrySignature)
+      throw Error("'" + file.path() + "' is a damaged zip archive: directory entry " + std::to_string(i) + " is missing");
+    size_t nameBytes = record.field(at + 28, 2), extraBytes = record.field(at + 30, 2);
+    size_t commentBytes = record.field(at + 32, 2);
+    ZipMember member;
+    uint64_t flags = record.field(at + 8, 2);
+    member.method = static_cast<uint16_t>(record.field(at + 10, 2));
+    member.crc = static_cast<uint32_t>(record.field(at + 16, 4));
+    member.compressedBytes = record.field(at + 20, 4);
+    member.bytes = record.field(at + 24, 4);
+    member.headerOffset = record.field(at + 42, 4);
+    size_t name = at + 46;
+    if (nameBytes + extraBytes + commentBytes > data.size() - std::min(name, data.size()))
+      throw Error("'" + file.path() + "' is a damaged zip archive: a directory entry is cut short");
+    member.name.assign(reinterpret_cast<const char *>(data.data() + name), nameBytes);
+    applyZip64(record, name + nameBytes, name + nameBytes + extraBytes, member);
+    if (flags & 1)
+      throw Error("'" + file.path() + "': member '" + member.name + "' is encrypted");
+    members.push_back(std::move(member));
+    at = name + nameBytes + extraBytes + commentBytes;
+  }
+  return members;
+}
+
+std::unique_ptr<ByteSource> openZipMember(std::shared_ptr<File> file, const ZipMember &member) {
+  std::string where = "'" + file->path() + "': member '" + member.name + "'";
+  std::unique_ptr<ByteSource> source = openUnchecked(std::move(file), member, where);
+  if (checksum(*source) != member.crc)
+    throw Error(where + " is damaged: its bytes do not have the checksum that the archive states; copy or "
+                        "make the file again");
+  return source;
 }
 
 } // namespace tessera::rt

@@ -129,7 +129,8 @@ def test_wrong_types_and_scales(program, tmp_path):
     path = compiled(program, "mlp", "bf16").path
     given = ("train", "--steps", "1", "--data", "x=x.npy", "--loss-scale")
     h.assert_error(h.run(path, *given, "8"), "--loss-scale", "computes in bf16", status=2)
-    h.assert_error(h.run(path, *given, "0"), "--loss-scale 0", status=2)
+    for scale in ("0", "1e-7", "1e39", "inf"):
+        h.assert_error(h.run(path, *given, scale), f"--loss-scale {scale}" if scale != "inf" else "'inf'", status=2)
 
 
 def in_f16(path):

@@ -174,7 +174,22 @@ TEST(LossScale, HalvesOnOverflowAndDoublesAfterManySteps) {
   EXPECT_TRUE(again.finish(INFINITY));
   EXPECT_EQ(again.scale(), 256);
   EXPECT_THROW(again.resume({{"loss_scale", "much"}}), Error);
+  EXPECT_THROW(again.resume({{"loss_scale", "inf"}}), Error);
   EXPECT_THROW(for (int i = 0; i < 100; ++i) again.finish(NAN), Error) << "no scale is small enough";
+}
+
+TEST(TrainLog, AResumedRunReplacesTheStepsItRepeats) {
+  TestFolder folder;
+  const auto line = [](int64_t step) { return formatRecord({step, 1, 1, 0.001, 0.5, 8}); };
+  const std::string path =
+      folder.write("log.jsonl", line(1) + line(2) + line(3) + line(4) + line(5).substr(0, 20));
+  TrainLog(path, 3, 9).add({3, 2, 1, 0.001, 0.5, 8});
+  EXPECT_EQ(readAll(path), line(1) + line(2) + formatRecord({3, 2, 1, 0.001, 0.5, 8}));
+  folder.write("log.jsonl", line(1) + line(2).substr(0, 20));
+  TrainLog(path, 3, 9);
+  EXPECT_EQ(readAll(path), line(1)) << "the line that was not finished goes";
+  TrainLog(path, 1, 9);
+  EXPECT_EQ(readAll(path), "");
 }
 
 TEST(TrainLog, LinesReadBack) {

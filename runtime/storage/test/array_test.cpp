@@ -49,12 +49,15 @@ std::string zip(const std::string &name, const std::string &content, bool deflat
     data.resize(stream.total_out);
     deflateEnd(&stream);
   }
+  const auto sum = crc32(0, reinterpret_cast<const Bytef *>(content.data()), uInt(content.size()));
   std::string local, central, end;
-  put(local, 0x04034b50, 4), put(local, 20, 2), put(local, 0, 2), put(local, deflated ? 8 : 0, 2), put(local, 0, 8);
+  put(local, 0x04034b50, 4), put(local, 20, 2), put(local, 0, 2), put(local, deflated ? 8 : 0, 2),
+      put(local, 0, 4), put(local, sum, 4);
   put(local, data.size(), 4), put(local, content.size(), 4), put(local, name.size(), 2), put(local, 0, 2);
   local += name + data;
   put(central, 0x02014b50, 4), put(central, 20, 2), put(central, 20, 2), put(central, 0, 2), put(central, deflated ? 8 : 0, 2);
-  put(central, 0, 8), put(central, data.size(), 4), put(central, content.size(), 4), put(central, name.size(), 2);
+  put(central, 0, 4), put(central, sum, 4), put(central, data.size(), 4), put(central, content.size(), 4),
+      put(central, name.size(), 2);
   put(central, 0, 12), put(central, 0, 4);
   central += name;
   put(end, 0x06054b50, 4), put(end, 0, 4), put(end, 1, 2), put(end, 1, 2), put(end, central.size(), 4), put(end, local.size(), 4);
@@ -135,6 +138,22 @@ TEST(Array, Archives) {
     bytes[i] = '\x55';
   EXPECT_NE(errorOf([&] { readFloats(folder.write("z.npz", bytes), "x", 100000); }), "");
   EXPECT_NE(errorOf([&] { openArray(folder.write("w.npz", "nothing"), "x"); }).find("not a zip"), std::string::npos);
+}
+
+TEST(Array, ArchivesWithAFlippedByte) {
+  TestFolder folder;
+  std::string content = makeNpyHeader(DType::F32, {6}) + bytesOf(six);
+  std::string bytes = zip("x.npy", content, false);
+  const size_t last = bytes.find(content) + content.size() - 1;
+  bytes[last] = char(bytes[last] ^ 1);
+  EXPECT_NE(errorOf([&] { openArray(folder.write("x.npz", bytes), "x"); }).find("member 'x.npy' is damaged"),
+            std::string::npos);
+  content = makeNpyHeader(DType::F32, {6}) + std::string(24, '\0');
+  bytes = zip("x.npy", content, true);
+  const size_t sum = bytes.find("PK\1\2") + 16;
+  bytes[sum] = char(bytes[sum] ^ 1);
+  EXPECT_NE(errorOf([&] { openArray(folder.write("y.npz", bytes), "x"); }).find("member 'x.npy' is damaged"),
+            std::string::npos);
 }
 
 TEST(Array, TypesShapesAndValues) {

@@ -1,0 +1,72 @@
+"""What a checkpoint says of the program that wrote it, and what a resumed run makes of it and of its log."""
+import json
+import shutil
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load_file, save_file
+
+import harness as h
+
+ADAMW, MOMENTUM = ("--train", "adamw"), ("--train", "sgd-momentum")
+
+
+@pytest.fixture(scope="module")
+def data():
+    return h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+
+
+@pytest.fixture(scope="module")
+def written(program, data, tmp_path_factory):
+    """A folder with the checkpoints of steps 2 and 4, and the log of 5 steps."""
+    folder = tmp_path_factory.mktemp("written")
+    program("mlp", "1", ADAMW).train(folder, data, 5, "--checkpoint", folder / "c", "--every", "2")
+    return folder
+
+
+def resumed(compiled, folder, data, checkpoint, *options, steps=6):
+    return h.run(*compiled.command(*compiled.train_arguments(folder, data, steps, "--resume", checkpoint, *options)))
+
+
+def metadata_of(path):
+    with safe_open(path, "numpy") as file:
+        return file.metadata()
+
+
+def test_checkpoint_names_its_program(program, written):
+    metadata = metadata_of(written / "c" / "step-4.safetensors")
+    assert metadata["optimizer"] == "adam or adamw" and len(metadata["model"]) == 64 and metadata["step"] == "4"
+
+
+def test_another_optimizer_is_refused(program, written, data, tmp_path):
+    result = resumed(program("mlp", "1", MOMENTUM), tmp_path, data, written / "c")
+    h.assert_error(result, "step-4.safetensors' was trained with adam or adamw", "this program trains with sgd-momentum", "--weights")
+    result = resumed(program("mlp", "tp2", ("--train", "sgd")), tmp_path, data, written / "c")
+    h.assert_error(result, "trained with adam or adamw", "this program trains with sgd,")
+
+
+def test_another_model_is_refused(program, written, data, tmp_path):
+    result = resumed(program("mlp_ts", "1", ADAMW), tmp_path, data, written / "c")
+    h.assert_error(result, "step-4.safetensors' is of another model", metadata_of(written / "c" / "step-4.safetensors")["model"], "--weights")
+
+
+def test_older_checkpoints_are_read_with_a_note(program, written, data, tmp_path):
+    path = written / "c" / "step-4.safetensors"
+    (tmp_path / "old").mkdir()
+    save_file(load_file(path), tmp_path / "old" / path.name, {"step": "4"})
+    result = resumed(program("mlp", "1", ADAMW), tmp_path, data, tmp_path / "old")
+    assert result.returncode == 0, result.stderr
+    assert "does not say its model" in result.stdout and "does not say its optimizer" in result.stdout
+
+
+@pytest.mark.parametrize("mesh", ["1", "dp2"])
+def test_log_of_a_resumed_run_has_every_step_once(program, written, data, tmp_path, mesh):
+    """The first run ended after step 5, its last checkpoint is that of step 4."""
+    shutil.copy(written / "log.jsonl", tmp_path / "log.jsonl")
+    result = resumed(program("mlp", mesh, ADAMW), tmp_path, data, written / "c", "--log", tmp_path / "log.jsonl", steps=7)
+    assert result.returncode == 0, result.stderr
+    entries = [json.loads(line) for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert [e["step"] for e in entries] == [1, 2, 3, 4, 5, 6, 7]
+    before = [json.loads(line) for line in (written / "log.jsonl").read_text().splitlines()]
+    np.testing.assert_allclose([e["loss"] for e in entries[:5]], [e["loss"] for e in before], rtol=1e-5)
