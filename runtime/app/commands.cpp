@@ -8,6 +8,7 @@
 #include <climits>
 #include <cstdio>
 #include <sched.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 namespace tessera::rt {
@@ -16,9 +17,10 @@ namespace {
 std::string ownPath() {
   char path[PATH_MAX] = {};
   ssize_t length = ::readlink("/proc/self/exe", path, sizeof(path) - 1);
-  if (length <= 0)
-    throw Error("cannot find the executable's own path in /proc/self/exe; give --weights FILE");
-  return {path, size_t(length)};
+  if (length > 0)
+    return {path, size_t(length)};
+  // Where /proc is not mounted: as it was started.
+  return reinterpret_cast<const char *>(::getauxval(AT_EXECFN));
 }
 
 /// The number of threads that a run on this host, all ranks on it, takes by default.

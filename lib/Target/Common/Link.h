@@ -16,7 +16,7 @@ struct LinkOptions {
   /// The C++ compiler driver that links; empty: the first of c++, g++, clang++ in PATH.
   std::string driver;
   /// Further arguments of the driver after the runtime library.
-  std::vector<std::string> libraries = {"-ldnnl", "-lz", "-lpthread", "-ldl"};
+  std::vector<std::string> libraries = {"-lz", "-lpthread", "-ldl"};
   /// Makes a shared library of the objects alone instead.
   bool shared = false;
 };

@@ -1,8 +1,9 @@
 // Matrix products by oneDNN: one-thread primitives on blocks of C, created when the call is prepared.
 #include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/gemm.h"
-#include "runtime/device/cpu/vendor.h"
+#include "runtime/device/cpu/onednn_library.h"
 #include "runtime/device/cpu/workspace.h"
+#include "runtime/device/optional_library.h"
 
 #include <algorithm>
 #include <map>
@@ -19,112 +20,167 @@ struct Variant {
   auto operator<=>(const Variant &) const = default;
 };
 
+/// An object of oneDNN's, destroyed with its owner.
+template <auto OneDnn::*destroy> struct Destroy {
+  template <typename T> void operator()(T *object) const { (OneDnn::get()->*destroy)(object); }
+};
+template <typename Handle, auto OneDnn::*destroy>
+using Owned = std::unique_ptr<std::remove_pointer_t<Handle>, Destroy<destroy>>;
+using Memory = Owned<dnnl_memory_t, &OneDnn::memory_destroy>;
+using Attributes = Owned<dnnl_primitive_attr_t, &OneDnn::primitive_attr_destroy>;
+using PostOps = Owned<dnnl_post_ops_t, &OneDnn::post_ops_destroy>;
+using PrimitiveDesc = Owned<dnnl_primitive_desc_t, &OneDnn::primitive_desc_destroy>;
+using OwnedPrimitive = Owned<dnnl_primitive_t, &OneDnn::primitive_destroy>;
+using Stream = Owned<dnnl_stream_t, &OneDnn::stream_destroy>;
+
+/// oneDNN has no kernel for what was asked.
+struct Refused {};
+
+/// What `create` makes at the address that it is given. Throws Refused.
+template <typename Object, typename Create> Object made(Create &&create) {
+  typename Object::pointer object = nullptr;
+  if (create(&object) != dnnl_success)
+    throw Refused{};
+  return Object(object);
+}
+
 /// Memory objects of one worker for one variant: only their data pointers change.
 struct Bound {
-  dnnl::memory a, b, c, bias, scratch;
+  Memory a, b, c, bias, scratch;
   std::vector<dnnl_exec_arg_t> args;
 };
 
 struct Primitive {
-  dnnl::matmul::primitive_desc description;
-  dnnl::matmul primitive;
+  OwnedPrimitive primitive;
+  std::string_view name; ///< of oneDNN's kernel
+  int64_t scratchBytes;
   std::vector<Bound> workers;
 };
 
 /// The primitives of one call, and the streams of its workers.
 struct VendorProduct {
+  const OneDnn &library;
   Product p;
   int64_t blockRows, blockColumns;
   int64_t areaSize = 0;
   std::map<Variant, Primitive> primitives;
-  std::vector<dnnl::stream> streams;
+  std::vector<Stream> streams;
 
   void create(const Variant &variant, int threads);
-  bool usable() const;
+  PrimitiveDesc describe(const Variant &variant, const dnnl_memory_desc_t *bias) const;
+  dnnl_memory_desc_t matrix(int64_t rows, int64_t columns, std::array<int64_t, 2> strides,
+                            Element type) const;
+  bool usable(int threads) const;
   void runBlock(const ProductArgs &args, int64_t item, int64_t row, int64_t column, int worker);
 };
 
-dnnl::memory::desc matrix(int64_t rows, int64_t columns, std::array<int64_t, 2> strides, Element type) {
-  using Type = dnnl::memory::data_type;
-  return {{rows, columns}, type == Element::BF16 ? Type::bf16 : Type::f32, {strides[0], strides[1]}};
+dnnl_memory_desc_t VendorProduct::matrix(int64_t rows, int64_t columns, std::array<int64_t, 2> strides,
+                                         Element type) const {
+  dnnl_memory_desc_t result;
+  const dnnl_dims_t extents = {rows, columns}, apart = {strides[0], strides[1]};
+  if (library.memory_desc_init_by_strides(&result, 2, extents, type == Element::BF16 ? dnnl_bf16 : dnnl_f32,
+                                          apart) != dnnl_success)
+    throw Refused{};
+  return result;
 }
 
 /// Whether the machine multiplies bf16: what oneDNN does without is slower than our own product.
-bool hasFastBF16() {
-  const auto wanted = unsigned(dnnl::cpu_isa::avx512_core_bf16);
-  return (unsigned(dnnl::get_effective_cpu_isa()) & wanted) == wanted;
+bool hasFastBF16(const OneDnn &library) {
+  const auto wanted = unsigned(dnnl_cpu_isa_avx512_core_bf16);
+  return (unsigned(library.get_effective_cpu_isa()) & wanted) == wanted;
 }
 
-dnnl::algorithm algorithmOf(Activation activation) {
+dnnl_alg_kind_t algorithmOf(Activation activation) {
   switch (activation) {
   case Activation::GeluTanh:
-    return dnnl::algorithm::eltwise_gelu_tanh;
+    return dnnl_eltwise_gelu_tanh;
   case Activation::GeluErf:
-    return dnnl::algorithm::eltwise_gelu_erf;
+    return dnnl_eltwise_gelu_erf;
   case Activation::Relu:
-    return dnnl::algorithm::eltwise_relu;
+    return dnnl_eltwise_relu;
   case Activation::Silu:
-    return dnnl::algorithm::eltwise_swish;
+    return dnnl_eltwise_swish;
   case Activation::None:
     break;
   }
-  return dnnl::algorithm::undef;
+  return dnnl_alg_kind_undef;
+}
+
+PrimitiveDesc VendorProduct::describe(const Variant &variant, const dnnl_memory_desc_t *bias) const {
+  const dnnl_memory_desc_t a = matrix(variant.rows, p.k, p.a, p.type),
+                           b = matrix(p.k, variant.columns, p.b, p.type),
+                           c = matrix(variant.rows, variant.columns, p.c, p.resultType);
+  const auto after = made<PostOps>(library.post_ops_create);
+  if (variant.accumulate && library.post_ops_append_sum(after.get(), 1) != dnnl_success)
+    throw Refused{};
+  if (variant.last && p.activation != Activation::None && p.preActivation == PreActivation::None &&
+      library.post_ops_append_eltwise(after.get(), 1, algorithmOf(p.activation),
+                                      p.activation == Activation::Silu ? 1.0f : 0.0f, 0) != dnnl_success)
+    throw Refused{};
+  const auto attributes = made<Attributes>(library.primitive_attr_create);
+  dnnl_matmul_desc_t operation;
+  if (library.primitive_attr_set_scratchpad_mode(attributes.get(), dnnl_scratchpad_mode_user) !=
+          dnnl_success ||
+      library.primitive_attr_set_post_ops(attributes.get(), after.get()) != dnnl_success ||
+      library.matmul_desc_init(&operation, &a, &b, bias, &c) != dnnl_success)
+    throw Refused{};
+  return made<PrimitiveDesc>([&](dnnl_primitive_desc_t *to) {
+    return library.primitive_desc_create(to, &operation, attributes.get(), library.engine, nullptr);
+  });
 }
 
 void VendorProduct::create(const Variant &variant, int threads) {
-  const dnnl::memory::desc a = matrix(variant.rows, p.k, p.a, p.type),
-                           b = matrix(p.k, variant.columns, p.b, p.type);
-  const dnnl::memory::desc c = matrix(variant.rows, variant.columns, p.c, p.resultType);
-  const dnnl::memory::desc bias = matrix(1, variant.columns, {variant.columns, 1}, p.resultType);
+  const dnnl_memory_desc_t bias = matrix(1, variant.columns, {variant.columns, 1}, p.resultType);
   const bool addBias = p.bias && variant.last;
-  dnnl::post_ops after;
-  if (variant.accumulate)
-    after.append_sum(1);
-  if (variant.last && p.activation != Activation::None && p.preActivation == PreActivation::None)
-    after.append_eltwise(1, algorithmOf(p.activation), p.activation == Activation::Silu ? 1.0f : 0.0f, 0);
-  dnnl::primitive_attr attributes;
-  attributes.set_scratchpad_mode(dnnl::scratchpad_mode::user);
-  attributes.set_post_ops(after);
-  const auto operation = addBias ? dnnl::matmul::desc(a, b, bias, c) : dnnl::matmul::desc(a, b, c);
-  const dnnl::engine &engine = vendorEngine();
-  dnnl::matmul::primitive_desc description(operation, attributes, engine);
-  dnnl::matmul primitive(description);
-  const dnnl::memory::desc scratch = description.scratchpad_desc();
-  areaSize = std::max(areaSize, roundUp(int64_t(scratch.get_size()), 256));
+  const PrimitiveDesc description = describe(variant, addBias ? &bias : nullptr);
+  const auto of = [&](dnnl_query_t what) {
+    return library.primitive_desc_query_md(description.get(), what, 0);
+  };
+  Primitive result;
+  result.primitive = made<OwnedPrimitive>(
+      [&](dnnl_primitive_t *to) { return library.primitive_create(to, description.get()); });
+  const char *name = "";
+  library.primitive_desc_query(description.get(), dnnl_query_impl_info_str, 0, &name);
+  result.name = name;
+  result.scratchBytes = int64_t(library.memory_desc_get_size(of(dnnl_query_scratchpad_md)));
+  areaSize = std::max(areaSize, roundUp(result.scratchBytes, 256));
 
-  std::vector<Bound> workers;
+  const auto memory = [&](const dnnl_memory_desc_t *description) {
+    return made<Memory>([&](dnnl_memory_t *to) {
+      return library.memory_create(to, description, library.engine, DNNL_MEMORY_NONE);
+    });
+  };
   for (int i = 0; i < threads; ++i) {
-    Bound bound = {
-        {a, engine, nullptr}, {b, engine, nullptr}, {c, engine, nullptr}, {}, {scratch, engine, nullptr}, {}};
+    Bound bound = {memory(of(dnnl_query_src_md)),        memory(of(dnnl_query_weights_md)),
+                   memory(of(dnnl_query_dst_md)),        {},
+                   memory(of(dnnl_query_scratchpad_md)), {}};
     bound.args = {{DNNL_ARG_SRC, bound.a.get()},
                   {DNNL_ARG_WEIGHTS, bound.b.get()},
                   {DNNL_ARG_DST, bound.c.get()},
                   {DNNL_ARG_SCRATCHPAD, bound.scratch.get()}};
     if (addBias) {
-      bound.bias = dnnl::memory(bias, engine, nullptr);
+      bound.bias = memory(&bias);
       bound.args.push_back({DNNL_ARG_BIAS, bound.bias.get()});
     }
-    workers.push_back(std::move(bound));
+    result.workers.push_back(std::move(bound));
   }
-  primitives.emplace(variant, Primitive{std::move(description), std::move(primitive), std::move(workers)});
+  primitives.emplace(variant, std::move(result));
 }
 
 /// Whether every primitive is one that is meant to be fast, and has the workspace that programs reserve.
-bool VendorProduct::usable() const {
+bool VendorProduct::usable(int threads) const {
   for (const auto &[variant, primitive] : primitives) {
-    const std::string_view name = primitive.description.impl_info_str();
-    if (name.find("ref") != name.npos)
+    if (primitive.name.find("ref") != primitive.name.npos)
       return false;
     // Every kernel of bf16 packs B.
     if (p.type == Element::BF16)
       continue;
     // Rows of B a multiple of 4 KiB apart all fall into one set of the first cache. oneDNN packs such a B for
     // powers of two; without, it runs at a third of the speed of a packed product.
-    if (p.b[1] == 1 && p.b[0] % 1024 == 0 && variant.rows >= 32 &&
-        int64_t(primitive.description.scratchpad_desc().get_size()) < 64 * 1024)
+    if (p.b[1] == 1 && p.b[0] % 1024 == 0 && variant.rows >= 32 && primitive.scratchBytes < 64 * 1024)
       return false;
   }
-  return p.type == Element::F32 || areaSize <= vendorProductBytes;
+  return areaSize * threads <= gemmWorkspaceBytes(p.m, p.n, p.k, 1, threads);
 }
 
 void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row, int64_t column, int worker) {
@@ -138,15 +194,19 @@ void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row,
         primitives.find({rows, columns, p.accumulate || term > 0, term == terms - 1})->second;
     Bound &bound = chosen.workers[worker];
     const auto from = batchOffsets(p.summed, term);
-    bound.a.set_data_handle(const_cast<void *>(at(args.a, p.type, offsets[0] + from[0] + row * p.a[0])));
-    bound.b.set_data_handle(const_cast<void *>(at(args.b, p.type, offsets[1] + from[1] + column * p.b[1])));
-    bound.c.set_data_handle(c);
-    bound.scratch.set_data_handle(args.workspace + worker * areaSize);
+    const auto set = [&](const Memory &memory, const void *data) {
+      library.memory_set_data_handle(memory.get(), const_cast<void *>(data));
+    };
+    set(bound.a, at(args.a, p.type, offsets[0] + from[0] + row * p.a[0]));
+    set(bound.b, at(args.b, p.type, offsets[1] + from[1] + column * p.b[1]));
+    set(bound.c, c);
+    set(bound.scratch, args.workspace + worker * areaSize);
     if (bound.bias)
-      bound.bias.set_data_handle(const_cast<void *>(at(args.bias, p.resultType, column)));
-    dnnl::error::wrap_c_api(dnnl_primitive_execute(chosen.primitive.get(), streams[worker].get(),
-                                                   int(bound.args.size()), bound.args.data()),
-                            "could not execute a matrix product");
+      set(bound.bias, at(args.bias, p.resultType, column));
+    if (int status = library.primitive_execute(chosen.primitive.get(), streams[worker].get(),
+                                               int(bound.args.size()), bound.args.data());
+        status != dnnl_success)
+      throw Error("oneDNN could not compute a matrix product: status ", status);
   }
   if (p.preActivation != PreActivation::None)
     finishBlock(p, args, first, rows, columns);
@@ -193,17 +253,22 @@ void chooseBlocks(VendorProduct &v) {
 } // namespace
 
 ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &workspaceBytes) {
-  auto v = std::make_shared<VendorProduct>();
-  v->p = product;
-  Product &p = v->p;
+  Product p = product;
   if (p.m == 0 || p.n == 0 || p.k == 0 || p.items() == 0 || !dense(p.m, p.k, p.a) || !dense(p.k, p.n, p.b) ||
       !dense(p.m, p.n, p.c) || p.c[1] != 1)
     return {};
   // A sum in several calls is rounded by each.
-  if (p.type != Element::F32 &&
-      (p.type != Element::BF16 || !hasFastBF16() || (p.resultType != Element::F32 && p.terms() > 1)))
+  if (p.type != Element::F32 && (p.type != Element::BF16 || (p.resultType != Element::F32 && p.terms() > 1)))
     return {};
-  useOneVendorThread();
+  if (isOff("TESSERA_ONEDNN"))
+    return {};
+  const OneDnn *library = OneDnn::get();
+  if (!library && p.type == Element::BF16)
+    sayWithoutOneDnn();
+  if (!library || (p.type == Element::BF16 && !hasFastBF16(*library)))
+    return {};
+  library->useOneThread();
+  auto v = std::shared_ptr<VendorProduct>(new VendorProduct{*library, p, 0, 0, 0, {}, {}});
   chooseBlocks(*v);
   const auto sizes = [](int64_t extent, int64_t block) {
     return extent % block ? std::vector{block, extent % block} : std::vector{block};
@@ -220,12 +285,13 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
           v->create({rows, columns, true, false}, threads);
       }
     for (int i = 0; i < threads; ++i)
-      v->streams.emplace_back(vendorEngine());
-  } catch (const dnnl::error &) {
-    // No kernel of oneDNN takes this combination.
+      v->streams.push_back(made<Stream>([&](dnnl_stream_t *to) {
+        return library->stream_create(to, library->engine, dnnl_stream_default_flags);
+      }));
+  } catch (const Refused &) {
     return {};
   }
-  if (!v->usable())
+  if (!v->usable(threads))
     return {};
   workspaceBytes = v->areaSize * threads;
   return [v](const ProductArgs &args, Pool &pool) {
@@ -234,7 +300,7 @@ ProductFn prepareVendorProduct(const Product &product, int threads, int64_t &wor
     const int64_t columnBlocks = (p.n + v->blockColumns - 1) / v->blockColumns,
                   blocks = rowBlocks * columnBlocks;
     pool.parallelFor(p.items() * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
-      useOneVendorThread();
+      v->library.useOneThread();
       for (int64_t task = begin; task < end; ++task)
         v->runBlock(args, task / blocks, task % blocks / columnBlocks * v->blockRows,
                     task % columnBlocks * v->blockColumns, worker);

@@ -1,7 +1,7 @@
 // See blas_library.h.
 #include "runtime/device/cuda/blas_library.h"
 
-#include "runtime/device/cuda/optional_library.h"
+#include "runtime/device/optional_library.h"
 
 #include <optional>
 
@@ -26,7 +26,7 @@ std::optional<Library> load() {
 
 } // namespace
 
-void sayWithout(const std::string &why) { cuda::sayWithout(about, why); }
+void sayWithout(const std::string &why) { rt::sayWithout(about, why); }
 
 const Library *Library::get() {
   if (isOff("TESSERA_CUBLASLT"))

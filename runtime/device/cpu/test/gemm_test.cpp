@@ -1,6 +1,6 @@
 // gemm against sums in f64: layouts, batches, sums over batch dimensions, epilogues, degenerate shapes.
-#include <dnnl.hpp>
 #include "runtime/device/cpu/gemm.h"
+#include "runtime/device/cpu/onednn_library.h"
 #include "runtime/device/cpu/test/harness.h"
 #include "runtime/device/cpu/workspace.h"
 
@@ -50,7 +50,7 @@ template <typename Fn> void forBatch(const Case &t, size_t level, std::array<int
 }
 
 /// A and B of `type`, all others of `resultType`.
-void check(const Case &t, Element type, Element resultType) {
+void checkOnce(const Case &t, Element type, Element resultType) {
   SCOPED_TRACE(testing::Message() << t.m << "x" << t.n << "x" << t.k << " " << t.activation << " "
                                   << elementNames[int(type)] << " to " << elementNames[int(resultType)]);
   auto elementsA = elementsOf(type, randomFloats(t.k ? reach(t, {t.m, t.k}, t.a, 1) : 0, 1)),
@@ -119,6 +119,16 @@ void check(const Case &t, Element type, Element resultType) {
     expectClose(valuesOf(resultType, elementsPre), kept, tolerance);
   if (t.sums != "none")
     expectClose(valuesOf(resultType, elementsSums), operandSums, tolerance);
+}
+
+/// With oneDNN, if it is here, and with the library's own kernels alone.
+void check(const Case &t, Element type, Element resultType) {
+  if (type != Element::F16) // which oneDNN is not asked for
+    checkOnce(t, type, resultType);
+  SCOPED_TRACE("without oneDNN");
+  setenv("TESSERA_ONEDNN", "off", 1);
+  checkOnce(t, type, resultType);
+  unsetenv("TESSERA_ONEDNN");
 }
 
 void check(const Case &t) {
@@ -220,8 +230,11 @@ TEST(Gemm, NothingToSumOrWrite) {
 }
 
 TEST(Gemm, BF16IsTheVendorsWhereTheMachineHasIt) {
-  const auto bf16 = unsigned(dnnl::cpu_isa::avx512_core_bf16);
-  if ((unsigned(dnnl::get_effective_cpu_isa()) & bf16) != bf16)
+  const OneDnn *library = OneDnn::get();
+  if (!library)
+    GTEST_SKIP() << "oneDNN is not installed on this machine";
+  const auto bf16 = unsigned(dnnl_cpu_isa_avx512_core_bf16);
+  if ((unsigned(library->get_effective_cpu_isa()) & bf16) != bf16)
     GTEST_SKIP() << "this machine does not multiply bf16";
   for (bool transposeA : {false, true})
     for (bool transposeB : {false, true})
@@ -236,6 +249,9 @@ TEST(Gemm, BF16IsTheVendorsWhereTheMachineHasIt) {
         int64_t bytes = 0;
         EXPECT_TRUE(prepareVendorProduct(p, 2, bytes)) << transposeA << transposeB << int(resultType);
         EXPECT_LE(bytes, gemmWorkspaceBytes(p.m, p.n, p.k, 1, 2));
+        setenv("TESSERA_ONEDNN", "off", 1);
+        EXPECT_FALSE(prepareVendorProduct(p, 2, bytes));
+        unsetenv("TESSERA_ONEDNN");
       }
 }
 

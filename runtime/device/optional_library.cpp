@@ -1,5 +1,5 @@
 // See optional_library.h.
-#include "runtime/device/cuda/optional_library.h"
+#include "runtime/device/optional_library.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -8,7 +8,7 @@
 #include <mutex>
 #include <set>
 
-namespace tessera::rt::cuda {
+namespace tessera::rt {
 
 void *open(const OptionalLibrary &library) {
   void *handle = nullptr;
@@ -41,7 +41,8 @@ void sayWithout(const OptionalLibrary &library, const std::string &why) {
   static std::set<std::string> said;
   std::lock_guard lock(mutex);
   if (said.insert(library.name).second)
-    std::fprintf(stderr, "note: %s are done without %s, slower: %s\n", library.work, library.name, why.c_str());
+    std::fprintf(stderr, "note: %s are done without %s, slower: %s\n", library.work, library.name,
+                 why.c_str());
 }
 
 bool isOff(const char *variable) {
@@ -49,4 +50,4 @@ bool isOff(const char *variable) {
   return wish && !std::strcmp(wish, "off");
 }
 
-} // namespace tessera::rt::cuda
+} // namespace tessera::rt
