@@ -1,4 +1,5 @@
 """Input that users get wrong: one clear error line, the right status, no signal, no hang, no partial file."""
+import json
 import os
 import re
 import signal
@@ -285,13 +286,24 @@ def test_tokens_out_of_the_vocabulary(gpt2, tmp_path):
     assert not (tmp_path / "s.safetensors").exists()
 
 
-@pytest.mark.parametrize("size", [0, 1, 20, 33, 64])
+@pytest.mark.parametrize("size", [0, 1, 20, 32])
 def test_too_few_tokens(gpt2, tmp_path, size):
-    """Fewer tokens than one sample are an error; fewer than one batch are read again or refused."""
     np.zeros(size, "<u2").tofile(tmp_path / "t.bin")
     result = h.run(*gpt2.command("train", "--tokens", tmp_path / "t.bin", "--steps", "1"))
-    if size < 33 or result.returncode:
-        h.assert_error(result, "t.bin")
+    h.assert_error(result, "t.bin", f"{size} tokens", "one sample takes 33")
+
+
+@pytest.mark.parametrize("size", [33, 64, 65])
+def test_fewer_tokens_than_a_batch_are_read_again(gpt2, tmp_path, size):
+    """Whole samples of 32 and the token after, in turns, until the batch of 4 is full; what is left over is not read."""
+    tokens = np.random.default_rng(0).integers(0, 160, size)
+    tokens.astype("<u2").tofile(tmp_path / "t.bin")
+    log = tmp_path / "tokens.jsonl"
+    h.checked(*gpt2.command("train", "--tokens", tmp_path / "t.bin", "--steps", "1", "--log", log))
+    starts = [32 * (sample % ((size - 1) // 32)) for sample in range(4)]
+    rows = lambda shift: np.stack([tokens[start + shift:start + shift + 32] for start in starts])
+    given = gpt2.train(tmp_path / "arrays", {"input_ids": rows(0), "labels": rows(1)}, 1)
+    assert json.loads(log.read_text())["loss"] == given[0]["loss"]
 
 
 def test_labels_of_the_wrong_shape(gpt2, tmp_path):
