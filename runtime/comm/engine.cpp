@@ -1,14 +1,25 @@
 // See engine.h.
 #include "runtime/comm/engine.h"
 
+#include "runtime/core/thread.h"
+
 #include <algorithm>
 #include <cstring>
+#include <optional>
 
 namespace tessera::rt {
+namespace {
+
+/// So long the communication thread sleeps between two looks at what it sends: the longer a message takes,
+/// the longer, since looks take time from computing.
+constexpr std::chrono::microseconds shortestPause{50}, longestPause{1000};
+constexpr int pauseShare = 64;
+
+} // namespace
 
 Engine::Engine(Transport &transport) : transport(transport) {
   if (transport.size() > 1)
-    thread = std::thread([this] { threadMain(); });
+    thread = startThread("the communication thread", [this] { threadMain(); });
 }
 
 Engine::~Engine() {
@@ -31,6 +42,13 @@ void Engine::giveUp() noexcept {
   transport.cancel();
   lock.lock();
   changed.wait(lock, [&] { return failure || completed == started; });
+  lock.unlock();
+  std::lock_guard own(driving); // the communication thread may still be looking at a send
+}
+
+void Engine::check() {
+  std::lock_guard own(driving);
+  transport.check();
 }
 
 void Engine::setObserver(Observer newObserver) {
@@ -39,6 +57,7 @@ void Engine::setObserver(Observer newObserver) {
 }
 
 void Engine::execute(const Job &job) {
+  std::lock_guard own(driving);
   Clock::time_point begin = Clock::now();
   try {
     if (job.message) {
@@ -62,23 +81,43 @@ void Engine::execute(const Job &job) {
     observer(*job.collective, begin, Clock::now());
 }
 
+bool Engine::progress() {
+  std::unique_lock own(driving, std::try_to_lock);
+  return !own || transport.progress(); // who waits for one message moves all
+}
+
 void Engine::threadMain() {
   std::unique_lock lock(mutex);
+  Clock::time_point since; // when the last job was done
+  bool moving = false;
   while (true) {
-    changed.wait(lock, [&] { return stopping || !jobs.empty(); });
+    auto due = [&] { return stopping || !jobs.empty(); };
+    if (moving)
+      changed.wait_for(
+          lock, std::clamp<Clock::duration>((Clock::now() - since) / pauseShare, shortestPause, longestPause),
+          due);
+    else
+      changed.wait(lock, due);
     if (stopping)
       return;
-    Job job = jobs.front();
-    jobs.pop_front();
+    std::optional<Job> job;
+    if (!jobs.empty()) {
+      job = jobs.front();
+      jobs.pop_front();
+    }
     lock.unlock();
     std::exception_ptr problem;
     try {
-      execute(job);
+      if (job)
+        execute(*job);
+      moving = job ? !sending.empty() : progress();
     } catch (...) {
       problem = std::current_exception();
     }
     lock.lock();
-    ++completed;
+    completed += job.has_value();
+    if (job)
+      since = Clock::now();
     if (problem) {
       failure = problem;
       jobs.clear();
@@ -123,6 +162,7 @@ void Engine::waitSend(Token token) {
 
 void Engine::receive(const Message &message, void *data) {
   drain();
+  std::lock_guard own(driving);
   try {
     transport.wait(transport.receive(message.peer, data, message.bytes));
   } catch (...) {
@@ -150,6 +190,7 @@ void Engine::run(const Collective &collective, const void *in, void *out, void *
 
 std::vector<std::string> Engine::exchange(const std::string &mine) {
   drain();
+  std::lock_guard own(driving);
   int n = transport.size(), me = transport.rank();
   std::vector<std::string> texts(n);
   texts[me] = mine;

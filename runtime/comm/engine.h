@@ -27,8 +27,9 @@ struct Message {
   std::string axes;
 };
 
-/// Owns the communication thread of a rank. All functions are called by one thread, the rank's. The transport
-/// outlives it.
+/// Owns the communication thread of a rank, which also moves on what has been sent while the rank computes: a
+/// message to another host goes only as far as its sender's calls push it. All functions are called by one
+/// thread, the rank's. The transport outlives it.
 class Engine {
 public:
   using Clock = std::chrono::steady_clock;
@@ -49,7 +50,7 @@ public:
   void resetSent() { transport.resetSent(); }
   /// See Transport::count and check; only while nothing is under way here.
   void count(std::string_view axes, std::string_view kind, int64_t bytes) { transport.count(axes, kind, bytes); }
-  void check() { transport.check(); }
+  void check();
   void setObserver(Observer observer);
 
   /// Hands a collective to the communication thread. It and its buffers must stay until the token has been
@@ -97,8 +98,12 @@ private:
   void execute(const Job &job);
   void threadMain();
   void drain();
+  /// Moves messages on, where nobody else does. Returns whether any are left.
+  bool progress();
 
   Transport &transport;
+  /// Held by whoever uses the transport: the communication thread, or the rank's while that has no job.
+  std::mutex driving;
   Observer observer;
   std::mutex mutex;
   std::condition_variable changed;

@@ -38,6 +38,9 @@ public:
   /// Waits until a request is complete; the request is gone then. Throws Error when it cannot complete any
   /// more.
   virtual void wait(Request request) = 0;
+  /// Moves messages on as far as they go at once. Returns whether any is left that goes no further unless
+  /// this rank waits or calls this again. Throws as wait does.
+  virtual bool progress() { return false; }
 
   /// Throws Error when it is known that another rank has failed: for a rank that waits for something else than messages.
   virtual void check() {}

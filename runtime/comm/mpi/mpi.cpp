@@ -47,6 +47,15 @@ public:
     message.used = false;
   }
 
+  bool progress() override {
+    throwIfCancelled();
+    bool left = false;
+    for (Message &message : messages)
+      for (Part &part : message.parts)
+        left = !isDone(part, message) || left;
+    return left;
+  }
+
   void abort(const std::string &text) override {
     if (ranks == 1)
       std::fprintf(stderr, "error: %s\n", text.c_str());
@@ -78,6 +87,7 @@ private:
   struct Part {
     MPI_Request request;
     int bytes;
+    bool done = false;
   };
   struct Message {
     bool used = false, receives = false;
@@ -106,24 +116,32 @@ private:
 
   void waitFor(Part &part, const Message &message) {
     auto begin = std::chrono::steady_clock::now();
-    MPI_Status status;
-    for (int done = 0;;) {
-      mpi.check(mpi.test(&part.request, &done, &status), message.receives ? "receive" : "send");
-      if (done)
-        break;
+    while (!isDone(part, message)) {
       throwIfCancelled();
       if (std::chrono::steady_clock::now() - begin < yieldTime)
         sched_yield();
       else
         std::this_thread::sleep_for(sleepTime);
     }
+  }
+
+  bool isDone(Part &part, const Message &message) {
+    if (part.done)
+      return true;
+    MPI_Status status;
+    int done = 0;
+    mpi.check(mpi.test(&part.request, &done, &status), message.receives ? "receive" : "send");
+    if (!done)
+      return false;
+    part.done = true;
     if (!message.receives)
-      return;
+      return true;
     int received = 0;
     mpi.check(mpi.getCount(&status, mpi.byte, &received), "tell the length of a message");
     if (received != part.bytes)
       throw Error("rank ", self, " expects ", part.bytes, " bytes, rank ", message.peer, " sends ", received,
                   ": they execute different programs");
+    return true;
   }
 
   void throwIfCancelled() const {

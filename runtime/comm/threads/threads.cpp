@@ -3,6 +3,7 @@
 #include "runtime/comm/threads/threads.h"
 
 #include "runtime/comm/agreed_error.h"
+#include "runtime/core/thread.h"
 
 #include <condition_variable>
 #include <cstring>
@@ -207,9 +208,14 @@ void runThreads(int ranks, const std::function<void(Transport &)> &body) {
     world.end(rank);
   };
   std::vector<std::thread> threads;
-  for (int rank = 1; rank < ranks; ++rank)
-    threads.emplace_back(runRank, rank);
-  runRank(0);
+  int rank = 1;
+  try {
+    for (; rank < ranks; ++rank)
+      threads.push_back(startThread("the rank's thread", [&runRank, rank] { runRank(rank); }));
+    runRank(0);
+  } catch (const Error &error) {
+    world.fail(rank, std::current_exception(), error.what());
+  }
   for (std::thread &thread : threads)
     thread.join();
   world.rethrow();

@@ -6,11 +6,17 @@
 
 #include <gtest/gtest.h>
 
+#include <arpa/inet.h>
+#include <atomic>
 #include <chrono>
+#include <cmath>
 #include <csignal>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 namespace tessera::rt::cts {
 
@@ -30,6 +36,39 @@ Launched run(const std::string &command, const std::function<void(const std::str
   result.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
   result.seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   return result;
+}
+
+int freePort() {
+  static std::atomic<int> calls;
+  int ephemeral = 32768;
+  std::ifstream("/proc/sys/net/ipv4/ip_local_port_range") >> ephemeral;
+  constexpr int lowest = 10000;
+  for (int i = 0; i < 1000; ++i) {
+    // Tests run beside each other.
+    int port = lowest + (int(::getpid()) * 17 + calls++) % (ephemeral - lowest);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(uint16_t(port));
+    int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool isFree = ::bind(fd, reinterpret_cast<sockaddr *>(&address), sizeof address) == 0;
+    ::close(fd);
+    if (isFree)
+      return port;
+  }
+  throw std::runtime_error("no port is free");
+}
+
+int64_t count(const std::string &text, const std::string &word) {
+  int64_t n = 0;
+  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at)
+    ++n;
+  return n;
+}
+
+double secondsReceived(const Launched &launched) {
+  const std::string words = "received after ";
+  size_t at = launched.output.find(words);
+  return at == std::string::npos ? NAN : std::stod(launched.output.substr(at + words.size()));
 }
 
 void killNamed(const std::string &line) {

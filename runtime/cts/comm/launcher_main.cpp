@@ -2,7 +2,8 @@
 //   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every
 //   failure fail          rank 2 throws while the others wait hang          all ranks wait for rank 2, which
 //   prints its process id and sleeps agree         all ranks agree on an error of rank 1 ranks N       starts
-//   as a program of N ranks
+//   as a program of N ranks send SECONDS  rank 0 of 2 sends 32 MiB and computes for so long, rank 1 prints
+//   `received after S` threads N     starts where the process may have N threads
 #include "runtime/comm/engine.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi/mpi.h"
@@ -11,6 +12,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace tessera::rt;
@@ -48,10 +50,50 @@ static void step(Transport &transport, const std::string &mode) {
   engine.wait(engine.start(sum, data.data(), data.data(), scratch.data()));
 }
 
+/// How long a message takes to a rank that waits for it, while its sender computes.
+static void send(Transport &transport, double seconds) {
+  Engine engine(transport);
+  using Seconds = std::chrono::duration<double>;
+  Message message{1 - transport.rank(), 32 << 20, "x"};
+  std::vector<char> data(size_t(message.bytes), char(transport.rank() + 1));
+  engine.barrier();
+  auto begin = Engine::Clock::now();
+  auto passed = [&] { return Seconds(Engine::Clock::now() - begin).count(); };
+  if (transport.rank() == 0) {
+    Engine::Token token = engine.startSend(message, data.data());
+    while (passed() < seconds) {
+    }
+    engine.waitSend(token);
+  } else {
+    engine.receive(message, data.data());
+    if (data.front() != 1 || data.back() != 1)
+      throw Error("the message is not what was sent");
+    std::printf("received after %.4f\n", passed());
+  }
+  engine.barrier();
+}
+
+/// From now on this process may have so many threads. The limit is one of a user's, and does not bind root:
+/// it becomes a user of its own.
+static void limitThreads(int64_t number) {
+  rlimit limit{rlim_t(number), rlim_t(number)};
+  setrlimit(RLIMIT_NPROC, &limit);
+  if (getuid() == 0 && setuid(uid_t(20000 + getpid() % 20000)) != 0)
+    throw Error("cannot become another user");
+}
+
 int main(int argc, char **argv) {
   std::string mode = argc > 1 ? argv[1] : "";
   int64_t number = argc > 2 ? std::atoll(argv[2]) : 0;
   if (mode == "cases")
     return runAll(number ? number : maxMpiMessage);
-  return launch(mode == "ranks" ? number : 4, [&](Transport &transport) { step(transport, mode); });
+  if (mode == "send")
+    return launch(2, [&](Transport &transport) { send(transport, double(number)); });
+  if (mode == "threads" && !underMpi()) // MPI starts threads of its own
+    limitThreads(number);
+  return launch(mode == "ranks" ? number : 4, [&](Transport &transport) {
+    if (mode == "threads" && underMpi())
+      limitThreads(number);
+    step(transport, mode);
+  });
 }

@@ -49,6 +49,23 @@ TEST_F(Mpi, AKilledRankEndsTheOthers) {
   EXPECT_NE(result.output.find("rank 2"), std::string::npos) << result.output;
 }
 
+TEST_F(Mpi, ASendMovesWhileItsSenderComputes) {
+  Launched result =
+      cts::run("timeout 60 mpirun --allow-run-as-root --oversubscribe --mca btl tcp,self -n 2 '" +
+               cts::launchedProgram() + "' send 2 2>&1");
+  EXPECT_EQ(result.status, 0) << result.output;
+  EXPECT_LT(cts::secondsReceived(result), 1) << result.output;
+}
+
+TEST_F(Mpi, AThreadThatCannotStartIsAnError) {
+  Launched result = runProgram("threads 1");
+  EXPECT_EQ(result.status, 1) << result.output;
+  EXPECT_NE(
+      result.output.find("of 4: cannot start the communication thread: Resource temporarily unavailable"),
+      std::string::npos)
+      << result.output;
+}
+
 TEST_F(Mpi, AnAgreedErrorIsSaidOnce) {
   Launched result = runProgram("agree");
   EXPECT_NE(result.status, 0);

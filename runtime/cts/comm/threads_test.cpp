@@ -3,6 +3,7 @@
 #include "runtime/comm/engine.h"
 #include "runtime/comm/threads/threads.h"
 #include "runtime/cts/comm/cases.h"
+#include "runtime/cts/comm/launched.h"
 
 #include <gtest/gtest.h>
 
@@ -100,6 +101,15 @@ TEST(Threads, ARankThatFailsWhileItCommunicatesEndsInOrder) {
     engine.run(sum, data.data(), data.data(), scratch.data());
   });
   EXPECT_EQ(message, "rank 0 of 2: not a number");
+}
+
+TEST(Threads, OneThatCannotStartIsAnError) {
+  cts::Launched result = cts::run("'" + cts::launchedProgram() + "' threads 2 2>&1");
+  EXPECT_EQ(result.status, 1);
+  // That of rank 2, or before it the communication thread of rank 1.
+  EXPECT_EQ(cts::count(result.output, "error: rank "), 1) << result.output;
+  EXPECT_NE(result.output.find(" of 4: cannot start the "), std::string::npos) << result.output;
+  EXPECT_EQ(cts::count(result.output, "terminate"), 0) << result.output;
 }
 
 TEST(Threads, WaitingForARankThatHasEndedIsAnError) {
