@@ -74,6 +74,16 @@ public:
   /// Where all positions along dimension `dim` of result `result` are held in another than their logical order: the logical position of
   /// each held one. Else empty.
   virtual llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) { return {}; }
+  /// `value` of every rank that splits `factor`, in their order, along a new first dimension.
+  virtual mlir::Value allGather(mlir::Value value, int factor) = 0;
+  /// How many positions along `factor` that are no padding each of these ranks has, in that order; one number
+  /// where nothing splits it.
+  virtual llvm::SmallVector<int64_t> blockSizes(int factor) const = 0;
+  /// This rank's element of `list`, which has one for each of these ranks: tensor<1 x element>.
+  virtual mlir::Value ownElement(mlir::Value list, int factor) = 0;
+  /// 1 at each local position along `factor` that is no padding, 0 elsewhere: tensor<n x element>. Null where
+  /// there is no padding.
+  virtual mlir::Value validity(int factor, mlir::Type element) = 0;
 };
 
 /// The default of `expandLocal`: the same operator on local operands, with the local result types.

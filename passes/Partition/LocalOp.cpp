@@ -63,6 +63,66 @@ Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
       dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
 }
 
+Value LocalOp::allGather(Value value, int factor) {
+  auto type = cast<RankedTensorType>(value.getType());
+  SmallVector<int64_t> shape = {1};
+  llvm::append_range(shape, type.getShape());
+  Value row = nn::ReshapeOp::create(*this, loc(), type.clone(shape), value);
+  AxisList axes = axesOf(factor);
+  if (axes.empty())
+    return row;
+  SmallVector<int64_t> all(shape);
+  all[0] = dist::product(axes);
+  return dist::CollectiveOp::create(*this, loc(), type.clone(all), row, dist::CollectiveKind::AllGather,
+                                    dist::AxesAttr::get(getContext(), axes), getDenseI64ArrayAttr(shape),
+                                    /*split=*/IntegerAttr(), /*concat=*/getI64IntegerAttr(0),
+                                    /*root=*/IntegerAttr(), dist::ReduceKindAttr(), dist::LayoutAttr(),
+                                    dist::LayoutAttr(), /*shift=*/IntegerAttr());
+}
+
+SmallVector<int64_t> LocalOp::blockSizes(int factor) const {
+  SmallVector<int64_t> sizes = {1};
+  for (const Atom &atom : atoms[factor]) {
+    SmallVector<int64_t> next;
+    for (int64_t major : sizes)
+      for (int64_t start = 0; start < atom.padded; start += atom.local())
+        next.push_back(major * std::clamp<int64_t>(atom.size - start, 0, atom.local()));
+    sizes = next;
+  }
+  return sizes;
+}
+
+Value LocalOp::ownElement(Value list, int factor) {
+  AxisList axes = axesOf(factor);
+  if (axes.empty())
+    return list;
+  auto type = cast<RankedTensorType>(list.getType());
+  return dist::SliceOp::create(*this, loc(), type.clone({1}), list, dist::AxesAttr::get(getContext(), axes),
+                               getDenseI64ArrayAttr(type.getShape()), int64_t(0), /*shift=*/nullptr);
+}
+
+Value LocalOp::validity(int factor, Type element) {
+  int64_t size = 1, outer = 1;
+  for (const Atom &atom : atoms[factor])
+    size *= atom.local();
+  auto type = RankedTensorType::get({size}, element);
+  Value valid;
+  for (const Atom &atom : atoms[factor]) {
+    int64_t before = outer, local = atom.local();
+    outer *= local;
+    if (atom.padded == atom.size)
+      continue;
+    if (!valid)
+      valid =
+          nn::ConstantOp::create(*this, loc(), type, SplatElementsAttr::get(type, getFloatAttr(element, 1)));
+    valid =
+        dist::MaskPaddingOp::create(*this, loc(), type, valid, dist::AxesAttr::get(getContext(), atom.axes),
+                                    getDenseI64ArrayAttr({before, local, size / outer}),
+                                    getI64IntegerAttr(atom.size), getFloatAttr(element, 0), dist::AxesAttr());
+  }
+  return valid;
+}
+
 // The logical position of each position of an atom in zig-zag order.
 static SmallVector<int64_t> positions(const Atom &atom) {
   SmallVector<int64_t> list;

@@ -18,6 +18,10 @@ public:
   bool isSplit(int factor) const override;
   mlir::Value blockStart(int factor) override;
   mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) override;
+  mlir::Value allGather(mlir::Value value, int factor) override;
+  llvm::SmallVector<int64_t> blockSizes(int factor) const override;
+  mlir::Value ownElement(mlir::Value list, int factor) override;
+  mlir::Value validity(int factor, mlir::Type element) override;
   mlir::Value logicalIndex(unsigned result, unsigned dim) override;
   llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) override;
 

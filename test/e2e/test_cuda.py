@@ -6,10 +6,11 @@ import subprocess
 import time
 
 import numpy as np
+import onnx
 import pytest
 
 import harness as h
-from gpu import CHECK, STEPS, environment, gpu_program, losses, train_on_cpu, train_on_gpu
+from gpu import CHECK, STEPS, compiled, environment, gpu_program, losses, train_on_cpu, train_on_gpu
 
 @pytest.mark.parametrize("optimizer", ["sgd", "sgd-momentum"])
 def test_losses_are_the_cpus(program, tmp_path, optimizer):
@@ -154,6 +155,25 @@ def test_several_ranks(program, tmp_path):
     np.testing.assert_allclose(losses(gpu), losses(cpu), rtol=1e-5)
     path, _ = gpu_program(program, "mlp", options)
     assert json.loads((tmp_path / "stats.json").read_text())["sent"] == h.Program(path, 1).info("train")["sent"]
+
+
+def test_a_norm_over_a_split_width(tmp_path):
+    """10 over three ranks, the mean a thousand deviations from zero: the statistics are merged, not differences of sums of squares."""
+    x, y = (onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (64, 10)) for name in "xy")
+    weights = [onnx.numpy_helper.from_array(np.full(shape, value, np.float32), name) for name, shape, value in
+               (("zero", (1,), 0), ("gamma", (10,), 1), ("beta", (10,), 0))]
+    nodes = [onnx.helper.make_node("Add", ["x", "zero"], ["moved"], name="moved"),
+             onnx.helper.make_node("LayerNormalization", ["moved", "gamma", "beta"], ["y"], name="norm")]
+    graph = onnx.helper.make_graph(nodes, "norm", [x], [y], weights)
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)], ir_version=8), tmp_path / "norm.onnx")
+    (tmp_path / "plan.toml").write_text('[mesh]\nt = 3\n[[input]]\nmatch = "x"\ndim = 1\naxes = ["t"]\n')
+    path, run = compiled(tmp_path / "gpu", tmp_path / "norm.onnx", "--plan", tmp_path / "plan.toml")
+    x = (1000 + np.random.default_rng(3).standard_normal((64, 10))).astype(np.float32)
+    result = run(*h.Program(path, 3).infer_arguments(tmp_path / "run", {"x": x}), TESSERA_CHECK_GPUS="3")
+    assert result.returncode == 0, result.stderr
+    assert "all_gather" in h.Program(path, 3).info("infer")["sent"]["t"]
+    exact = (x - x.mean(1, keepdims=True, dtype=np.float64)) / x.astype(np.float64).std(1, keepdims=True)
+    np.testing.assert_allclose(np.load(tmp_path / "run" / "out" / "y.npy"), exact, rtol=0, atol=5e-4)
 
 
 def several(program):

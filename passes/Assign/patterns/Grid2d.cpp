@@ -34,11 +34,16 @@ class Grid2d : public Grid {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "y[b, o] = x[b, i] w[i, o] on a grid of R x C ranks, which need not be square: x and y live with b over the rows and i or o over the columns, w "
-           "with i over the rows and o over the columns. Forward each rank receives the blocks of x in its row and those of w in its column, "
-           "(C-1)/(RC) of x and (R-1)/(RC) of w; backward the same for each of the two products. A layer norm over the split width exchanges two numbers a "
-           "token. A table that is looked up lives with its rows over C and its width over R. Activations, parameters and their state are "
-           "1/(RC) of the whole on each rank. By panels (--stream) two blocks of an operand are on a rank instead of all of its row or column, and travel beside the product.";
+    return "y[b, o] = x[b, i] w[i, o] on a grid of R x C ranks, which need not be square: x and y live with "
+           "b over the rows and i or o over the columns, w "
+           "with i over the rows and o over the columns. Forward each rank receives the blocks of x in its "
+           "row and those of w in its column, "
+           "(C-1)/(RC) of x and (R-1)/(RC) of w; backward the same for each of the two products. A layer "
+           "norm over the split width gathers two numbers a "
+           "token from each rank of a row, and backward adds up two. A table that is looked up lives with "
+           "its rows over C and its width over R. Activations, parameters and their state are "
+           "1/(RC) of the whole on each rank. By panels (--stream) two blocks of an operand are on a rank "
+           "instead of all of its row or column, and travel beside the product.";
   }
 };
 

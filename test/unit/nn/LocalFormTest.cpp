@@ -42,6 +42,23 @@ public:
   }
   Value blockStart(int) override { return arith::ConstantIntOp::create(*this, loc(), 0, 64); }
   Value allReduce(Value value, int, StringRef) override { return value; }
+  Value allGather(Value value, int) override {
+    auto type = cast<RankedTensorType>(value.getType());
+    SmallVector<int64_t> shape = {1};
+    llvm::append_range(shape, type.getShape());
+    return ReshapeOp::create(*this, loc(), type.clone(shape), value);
+  }
+  SmallVector<int64_t> blockSizes(int factor) const override { return {rule.factors[factor].size}; }
+  Value ownElement(Value list, int) override { return list; }
+  Value validity(int factor, Type element) override {
+    auto it = c.padded.find(rule.factors[factor].name);
+    if (it == c.padded.end())
+      return nullptr;
+    SmallVector<double> valid(it->second, 0);
+    std::fill_n(valid.begin(), rule.factors[factor].size, 1);
+    auto type = RankedTensorType::get({it->second}, element);
+    return ConstantOp::create(*this, loc(), type, DenseElementsAttr::get(type, ArrayRef(valid)));
+  }
   Value logicalIndex(unsigned result, unsigned dim) override {
     auto type = RankedTensorType::get({resultType(result).getShape()[dim]}, getI64Type());
     return IotaOp::create(*this, loc(), type, 0);
