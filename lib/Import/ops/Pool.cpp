@@ -1,5 +1,6 @@
 // Pools: the maximum is an operator; averages are convolutions of each channel by itself.
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/Mean.h"
 #include "lib/Import/ops/Window.h"
 #include "llvm/Support/MathExtras.h"
 
@@ -135,7 +136,7 @@ template <bool average> void globalPool(NodeImport &n) {
   auto dims = llvm::to_vector(llvm::seq<int64_t>(2, std::max<int64_t>(rankOf(x), 2)));
   Value pooled = e.reduce(x, dims, average ? "sum" : "max", true);
   if (average)
-    pooled = e.binary<nn::MulOp>(pooled, e.scalarLike(pooled, 1.0 / product(shapeOf(x).drop_front(2))));
+    pooled = meanOf(e, pooled, product(shapeOf(x).drop_front(2)));
   n.out(pooled);
 }
 

@@ -1,6 +1,7 @@
 // Reductions, and cumulative sums.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include "lib/Import/ops/Mean.h"
 
 using namespace mlir;
 
@@ -39,10 +40,7 @@ template <Kind kind> void reduce(NodeImport &n) {
     int64_t count = 1;
     for (int64_t axis : axes)
       count *= shapeOf(x)[axis];
-    Value sum = e.reduce(x, axes, "sum", keep);
-    if (isa<FloatType>(elementOf(x)))
-      return n.out(e.binary<nn::MulOp>(sum, e.scalarLike(sum, 1.0 / count)));
-    return n.out(e.binary<nn::DivOp>(sum, e.scalarLike(sum, count)));
+    return n.out(meanOf(e, e.reduce(x, axes, "sum", keep), count));
   }
   case Kind::L1:
     return n.out(e.reduce(e.emit<nn::AbsOp>(x), axes, "sum", keep));
@@ -62,7 +60,7 @@ template <Kind kind> void reduce(NodeImport &n) {
   }
 }
 
-/// The first (or last) position of the largest (or smallest) element.
+/// The first (or last) position of the largest (or smallest) element; NaN is either.
 template <bool largest> void argExtreme(NodeImport &n) {
   Emitter &e = n.e;
   Value x = n.in(0);
@@ -72,6 +70,8 @@ template <bool largest> void argExtreme(NodeImport &n) {
   along[axis] = shapeOf(x)[axis];
   Value position = e.iota(e.builder.getI64Type(), along, axis);
   Value hit = e.compare(x, e.reduce(x, {axis}, largest ? "max" : "min", true), "eq");
+  if (isa<FloatType>(elementOf(x)))
+    hit = e.binary<nn::OrOp>(hit, e.emit<nn::IsNanOp>(x));
   Value candidate =
       e.emit<nn::SelectOp>({hit, position, e.scalarLike(position, last ? -1 : shapeOf(x)[axis])});
   n.out(e.reduce(candidate, {axis}, last ? "max" : "min", n.intAttr("keepdims", 1)));

@@ -111,6 +111,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
   if (!module || failed(simplify(*module)))
     return failure();
   auto func = *module->getOps<func::FuncOp>().begin();
+  relaxReductions(func);
   std::string implementation = job.symbol + "_body";
   auto code = std::make_shared<KernelCode>();
   if (plain || needsBufferization(func)) {

@@ -5,10 +5,8 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
-#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
-#include "mlir/Transforms/Passes.h"
 
 using namespace mlir;
 
@@ -133,54 +131,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
 };
 } // namespace
 
-/// `x / y` inside a loop that does not change y becomes `x * (1 / y)` with the reciprocal taken once. LLVM does not do this
-/// by itself, and a division costs as much as ten multiplications.
-static void hoistReciprocals(ModuleOp module) {
-  module.walk([](arith::DivFOp op) {
-    if (!op.getType().isF32())
-      return;
-    auto loop = op->getParentOfType<scf::ForOp>();
-    if (!loop || !loop.isDefinedOutsideOfLoop(op.getRhs()) || loop.isDefinedOutsideOfLoop(op.getLhs()))
-      return;
-    OpBuilder b(loop);
-    Value one = arith::ConstantOp::create(b, op.getLoc(), b.getF32FloatAttr(1));
-    Value reciprocal = arith::DivFOp::create(b, op.getLoc(), one, op.getRhs());
-    b.setInsertionPoint(op);
-    Value product = arith::MulFOp::create(b, op.getLoc(), op.getLhs(), reciprocal);
-    op.replaceAllUsesWith(product);
-    op.erase();
-  });
-}
-
-/// Reductions need `reassoc` to be vectorised. Not `nnan` and `ninf`: masked rows hold -infinity.
-static void setFastMath(ModuleOp module) {
-  auto flags = arith::FastMathFlagsAttr::get(module.getContext(),
-                                             arith::FastMathFlags::reassoc | arith::FastMathFlags::contract |
-                                                 arith::FastMathFlags::nsz | arith::FastMathFlags::arcp |
-                                                 arith::FastMathFlags::afn);
-  module.walk([&](arith::ArithFastMathInterface op) {
-    // Not on conversions: a narrowing followed by a widening rounds, and must not fold away.
-    if (isa<arith::ExtFOp, arith::TruncFOp>(op.getOperation()))
-      return;
-    if (op->getNumResults() == 1 && !op->getResult(0).getType().isF64() && !op->getOperand(0).getType().isF64())
-      op->setAttr(op.getFastMathAttrName(), flags);
-  });
-}
-
 LogicalResult expandMath(ModuleOp module, bool roundsToBF16) {
   MLIRContext *context = module.getContext();
-  {
-    // Before the expansions, so that loop-invariant divisors are seen outside.
-    PassManager pm(context);
-    pm.addPass(createCanonicalizerPass());
-    pm.addPass(createCSEPass());
-    pm.addPass(createLoopInvariantCodeMotionPass());
-    if (failed(pm.run(module)))
-      return failure();
-  }
-  hoistReciprocals(module);
-  // The expansions must come after: `reassoc` on them would undo their two-step range reductions.
-  setFastMath(module);
   PassManager pm(context);
   pm.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
   if (failed(pm.run(module)))

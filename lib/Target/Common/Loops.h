@@ -101,6 +101,10 @@ struct Kernel {
 mlir::AffineExpr linearise(llvm::ArrayRef<mlir::AffineExpr> index, llvm::ArrayRef<int64_t> shape,
                            mlir::MLIRContext *context);
 
+/// Lets sums and products over a loop be taken in any order, maxima and minima disregard the sign of a zero.
+/// All other arithmetic stays IEEE's. f64 is left as it is.
+void relaxReductions(mlir::func::FuncOp func);
+
 /// Reads the body of `func` into statements.
 mlir::FailureOr<Kernel> readKernel(mlir::func::FuncOp func);
 

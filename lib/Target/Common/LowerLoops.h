@@ -8,10 +8,9 @@
 
 namespace tessera::target {
 
-/// Replaces divisions by what an inner loop does not change by multiplications, sets fast-math flags and
-/// expands math functions of f32, f16 and bf16 values into arithmetic that LLVM vectorises. f64 values keep
-/// exact semantics and the C library's functions: they are for checking. Conversions of bf16 become integer
-/// arithmetic unless `roundsToBF16`.
+/// Expands math functions of f32, f16 and bf16 values into arithmetic that LLVM vectorises. f64 values keep
+/// the C library's functions: they are for checking. Conversions of bf16 become integer arithmetic unless
+/// `roundsToBF16`.
 mlir::LogicalResult expandMath(mlir::ModuleOp module, bool roundsToBF16);
 
 /// Lowers the loop functions of `module` to LLVM IR in `context`. The module must hold them alone.

@@ -56,7 +56,7 @@ Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, Str
   if (!target)
     return createStringError("no LLVM back end for '" + triple.str() + "': " + message);
   TargetOptions options;
-  options.AllowFPOpFusion = FPOpFusion::Fast;
+  options.AllowFPOpFusion = FPOpFusion::Standard; // where flags allow it
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
                                                                     std::nullopt, CodeGenOptLevel::Aggressive));
 }
