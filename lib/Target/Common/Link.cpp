@@ -2,6 +2,7 @@
 
 #include "lib/Target/Common/Link.h"
 #include "lib/Target/Common/MachineCode.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -100,18 +101,33 @@ static Expected<std::string> findDriver(const LinkOptions &options) {
                            "install one (Debian: apt install g++)");
 }
 
-static Expected<std::string> findRuntime(const LinkOptions &options) {
-  std::string path = options.runtimeLibrary;
-  if (path.empty()) {
-    static int anchor;
-    SmallString<128> beside(sys::path::parent_path(
-        sys::path::parent_path(sys::fs::getMainExecutable(nullptr, static_cast<void *>(&anchor)))));
-    sys::path::append(beside, "lib", "libtessera-rt.a");
-    path = beside.str().str();
+/// The folders beside the running program that may hold the runtime: of a build, of an installation.
+static std::vector<std::string> libraryFolders() {
+  static int anchor;
+  std::vector<std::string> folders;
+  for (StringRef relative : {"../lib", TESSERA_INSTALLED_LIBRARIES}) {
+    SmallString<128> folder(
+        sys::path::parent_path(sys::fs::getMainExecutable(nullptr, static_cast<void *>(&anchor))));
+    sys::path::append(folder, relative);
+    sys::path::remove_dots(folder, /*remove_dot_dot=*/true);
+    if (!is_contained(folders, folder.str()))
+      folders.push_back(folder.str().str());
   }
-  if (!sys::fs::exists(path))
-    return createStringError("the runtime library '" + path + "' does not exist; it is installed with the compiler");
-  return path;
+  return folders;
+}
+
+static Expected<std::string> findRuntime(const LinkOptions &options) {
+  std::vector<std::string> paths = {options.runtimeLibrary};
+  if (options.runtimeLibrary.empty()) {
+    paths = libraryFolders();
+    for (std::string &path : paths)
+      path += "/libtessera-rt.a";
+  }
+  for (const std::string &path : paths)
+    if (sys::fs::exists(path))
+      return path;
+  return createStringError("the runtime library '" + join(paths, "' or '") +
+                           "' does not exist; it is installed with the compiler");
 }
 
 Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOptions &options) {

@@ -11,7 +11,8 @@
 namespace tessera::target {
 
 struct LinkOptions {
-  /// The static runtime library; empty: ../lib/libtessera-rt.a beside the running program.
+  /// The static runtime library; empty: libtessera-rt.a in ../lib beside the running program, or where it is
+  /// installed.
   std::string runtimeLibrary;
   /// The C++ compiler driver that links; empty: the first of c++, g++, clang++ in PATH.
   std::string driver;
