@@ -24,11 +24,12 @@ void installSignalHandlers() {
   std::signal(SIGXFSZ, SIG_IGN);
 }
 
-/// Prints the error once, also where a launcher started several processes.
+/// Prints the error once, also where a launcher started several processes, which all have it at the same
+/// time.
 void fail(const std::string &message) noexcept {
   try {
     if (underLauncher()) {
-      runProcess([&](Transport &transport) { Engine(transport).agree(message); });
+      runProcess([&](Transport &transport) { Engine(transport).agree(message); }, std::chrono::seconds(5));
       return;
     }
   } catch (const std::exception &) {
@@ -37,18 +38,10 @@ void fail(const std::string &message) noexcept {
   std::fprintf(stderr, "error: %s\n", message.c_str());
 }
 
-/// Prints a text once.
+/// Prints a text once, for which processes of a launcher need not come together.
 int print(const std::string &text) {
-  auto put = [&] {
-    if (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0)
-      throw Error("cannot write to standard output");
-  };
-  if (underLauncher())
-    return runProcess([&](Transport &transport) {
-      if (transport.rank() == 0)
-        put();
-    });
-  put();
+  if (isFirstProcess() && (std::fputs(text.c_str(), stdout) < 0 || std::fflush(stdout) != 0))
+    throw Error("cannot write to standard output");
   return 0;
 }
 

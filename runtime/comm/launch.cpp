@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <sched.h>
+#include <string_view>
 
 namespace tessera::rt {
 namespace {
@@ -36,9 +37,16 @@ bool underMpi() {
 
 bool underLauncher() { return underMpi() || underTcp(); }
 
-int runProcess(const std::function<void(Transport &)> &body) {
+bool isFirstProcess() {
+  for (const char *name : {"OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK"})
+    if (const char *rank = std::getenv(name))
+      return std::string_view(rank) == "0";
+  return !underTcp() || std::string_view(std::getenv("RANK")) == "0";
+}
+
+int runProcess(const std::function<void(Transport &)> &body, std::chrono::seconds patience) {
   if (!underMpi())
-    return runTcp(body);
+    return runTcp(body, patience);
   undoDefaultBinding();
   return runMpi(body);
 }

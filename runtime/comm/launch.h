@@ -3,6 +3,7 @@
 
 #include "runtime/comm/transport.h"
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 
@@ -14,8 +15,13 @@ bool underMpi();
 /// Whether this process is one of several ranks, by MPI or by the variables of torchrun.
 bool underLauncher();
 
+/// Whether this process is rank 0, or the only one, by the launcher's variables alone: without meeting the
+/// others.
+bool isFirstProcess();
+
 /// Runs `body` for this process' rank, under a launcher. See runMpi and runTcp.
-int runProcess(const std::function<void(Transport &)> &body);
+int runProcess(const std::function<void(Transport &)> &body,
+               std::chrono::seconds patience = std::chrono::seconds(60));
 
 /// Runs `body` once for each of `ranks` ranks: in this process' rank under a launcher, otherwise in one
 /// thread each. When a rank throws, one line `error: ...` is printed and every rank ends: under MPI by

@@ -4,9 +4,11 @@ import hashlib
 import json
 import os
 import pathlib
+import random
 import re
 import shutil
 import signal
+import socket
 import subprocess
 import time
 
@@ -138,6 +140,21 @@ def checked(*command, **options):
 
 def tessera(*arguments, **options):
     return run(TESSERA, *arguments, **options)
+
+
+def free_port():
+    """A port for MASTER_PORT that nobody listens at. No connection gets it by itself: it lies below the ports that the system gives those."""
+    lowest = 10000
+    with open("/proc/sys/net/ipv4/ip_local_port_range") as given:
+        ephemeral = int(given.read().split()[0])
+    while True:
+        port = random.randrange(lowest, ephemeral)
+        with socket.socket() as trial:
+            try:
+                trial.bind(("", port))
+                return port
+            except OSError:
+                continue
 
 
 def mpirun(ranks):

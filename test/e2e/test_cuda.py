@@ -190,8 +190,10 @@ def test_processes_of_a_launcher(program, tmp_path, shared):
     twins = path.parent / "twins.so"
     given = arguments(tmp_path)
 
+    port = str(h.free_port())
+
     def settings(rank):
-        ranks = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": str(30000 + os.getpid() % 10000)}
+        ranks = {"RANK": str(rank), "WORLD_SIZE": "2", "MASTER_ADDR": "localhost", "MASTER_PORT": port}
         gpus = {"TESSERA_SHARE_GPUS": "1", "NCCL_HOSTID": str(rank)} if shared else {"TESSERA_CHECK_GPUS": "2"}
         return environment(twins, **ranks, **gpus)
     processes = [subprocess.Popen([str(path), *map(str, given)], stderr=subprocess.PIPE, text=True, env=settings(rank)) for rank in range(2)]
@@ -222,9 +224,10 @@ def test_a_lost_peer_ends_the_others(program, tmp_path):
     path, _, _ = several(program)
     data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
     given = h.Program(path, 2).train_arguments(tmp_path, data, 100000, "--log", tmp_path / "log.jsonl")
+    port = str(h.free_port())
     processes = [subprocess.Popen([str(path), *map(str, given)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
                                   env=environment(path.parent / "twins.so", TESSERA_CHECK_GPUS="2", RANK=str(rank), WORLD_SIZE="2",
-                                                  MASTER_ADDR="localhost", MASTER_PORT=str(40000 + os.getpid() % 10000))) for rank in range(2)]
+                                                  MASTER_ADDR="localhost", MASTER_PORT=port)) for rank in range(2)]
     deadline = time.time() + 60
     while time.time() < deadline and not ((tmp_path / "log.jsonl").exists() and (tmp_path / "log.jsonl").read_text().count("\n") > 2):
         time.sleep(0.05)

@@ -5,27 +5,42 @@
 #include "runtime/comm/agreed_error.h"
 #include "runtime/comm/tcp/rendezvous.h"
 
+#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <chrono>
+#include <climits>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <deque>
-#include <fcntl.h>
 #include <list>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <optional>
 #include <poll.h>
 #include <sys/socket.h>
 
 namespace tessera::rt {
 namespace {
 
-/// Beside Transport::Tag: the sender has failed, and says why elsewhere; it is done.
-enum : int64_t { Failed = 100, Done = 101 };
+/// Beside Transport::Tag: the sender has failed, and says why elsewhere; it ends because another has; it is
+/// done.
+enum : int64_t { Failed = 100, Quits = 101, Done = 102 };
+
+using Clock = std::chrono::steady_clock;
+
+/// A host that has acknowledged nothing for so long, and this many repetitions, is taken for lost.
+constexpr uint32_t silentMilliseconds = 15000, silentRepetitions = 3;
 
 /// Thrown where another rank has failed and has said why.
 struct PeerFailed : Error {
   explicit PeerFailed(int rank) : Error("rank ", rank, " has failed") {}
+};
+
+/// Thrown where another rank has gone without a word; others may see it at the same time.
+struct PeerLost : Error {
+  using Error::Error;
 };
 
 struct Header {
@@ -62,13 +77,11 @@ struct Peer {
 
 class TcpTransport : public Transport {
 public:
-  explicit TcpTransport(const Rendezvous &rendezvous) : self(rendezvous.rank), ranks(rendezvous.size), peers(size_t(rendezvous.size)) {
-    std::vector<Socket> sockets = rendezvous.connect();
-    for (int i = 0; i < ranks; ++i) {
+  TcpTransport(const Rendezvous &rendezvous, std::chrono::seconds patience)
+      : self(rendezvous.rank), ranks(rendezvous.size), peers(size_t(rendezvous.size)) {
+    std::vector<Socket> sockets = rendezvous.connect(patience);
+    for (int i = 0; i < ranks; ++i)
       peers[size_t(i)].socket = std::move(sockets[size_t(i)]);
-      if (i != self)
-        ::fcntl(peers[size_t(i)].socket.descriptor(), F_SETFL, O_NONBLOCK);
-    }
   }
 
   int rank() const override { return self; }
@@ -76,9 +89,16 @@ public:
   void wait(Request request) override {
     while (!complete[size_t(request)]) {
       throwIfCancelled();
-      progress(100);
+      move(100);
     }
     used[size_t(request)] = false;
+  }
+  bool progress() override {
+    throwIfCancelled();
+    move(0);
+    return std::any_of(peers.begin(), peers.end(), [](const Peer &peer) {
+      return !peer.out.empty() || !peer.in.empty() || peer.read > 0;
+    });
   }
   void abort(const std::string &text) override {
     if (ranks == 1)
@@ -86,44 +106,57 @@ public:
     else
       std::fprintf(stderr, "error: rank %d of %d: %s\n", self, ranks, text.c_str());
     std::fflush(nullptr);
-    quit();
+    quit(Failed);
   }
-  /// Tells everybody that this rank fails, also where it does so because another has: who only loses a connection would call that an error.
-  void quit() noexcept {
+  /// All ranks of a host lose another host at the same time: the lowest of them says so.
+  void abortLost(const std::string &text) {
     sayEverybody(Failed);
+    for (auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;)
+      try {
+        move(50, Reads::All);
+      } catch (const Error &) {
+        if (speaker < self)
+          return quit(Quits);
+      }
+    abort(text);
+  }
+  /// Tells everybody that this rank ends, also where it does so because another has: who only loses a
+  /// connection would call that an error.
+  void quit(int64_t word) noexcept {
+    sayEverybody(word);
     // What is closed with bytes unread takes back what it has said.
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+    auto end = Clock::now() + std::chrono::seconds(1);
     for (Peer &peer : peers)
       ::shutdown(peer.socket.descriptor(), SHUT_WR);
     for (Peer &peer : peers)
-      for (char sink[4096]; std::chrono::steady_clock::now() < end;) {
+      for (char sink[4096]; peer.socket && Clock::now() < end;) {
         pollfd poll{peer.socket.descriptor(), POLLIN, 0};
         if (::poll(&poll, 1, 100) < 0 || ((poll.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) && ::recv(peer.socket.descriptor(), sink, sizeof sink, 0) <= 0))
           break;
       }
   }
   void cancel() override { cancelled = true; }
-  void check() override { progress(0); }
+  void check() override { move(0, Reads::All); }
 
   /// The word to all, as far as they still listen.
   void sayEverybody(int64_t word) noexcept {
     Header header{word, 0};
     for (int i = 0; i < ranks; ++i)
-      if (i != self && (word == Failed || peers[size_t(i)].out.empty()))
+      if (i != self && (word != Done || peers[size_t(i)].out.empty()))
         (void)!::send(peers[size_t(i)].socket.descriptor(), &header, sizeof header, MSG_NOSIGNAL);
   }
   /// Returns when all ranks have said that they are done.
   void finish() {
     sayEverybody(Done);
-    auto end = std::chrono::steady_clock::now() + std::chrono::seconds(20);
+    auto end = Clock::now() + std::chrono::seconds(20);
     auto missing = [&] {
       for (int i = 0; i < ranks; ++i)
         if (i != self && !peers[size_t(i)].done)
           return true;
       return false;
     };
-    while (missing() && std::chrono::steady_clock::now() < end)
-      progress(100, true);
+    while (missing() && Clock::now() < end)
+      move(100, Reads::All);
   }
 
 protected:
@@ -144,7 +177,7 @@ protected:
         checkBytes(from, incoming, int64_t(it->data.size()));
         while (!it->whole) {
           throwIfCancelled();
-          progress(100);
+          move(100);
         }
         std::memcpy(data, it->data.data(), it->data.size());
         complete[size_t(request)] = true;
@@ -172,6 +205,8 @@ private:
   void throwIfCancelled() const {
     if (failed >= 0)
       throw PeerFailed(failed);
+    if (!loss.empty())
+      throw PeerLost(loss);
     if (cancelled)
       throw Error("communication of rank ", self, " was given up");
   }
@@ -179,26 +214,56 @@ private:
     if (incoming.bytes != bytes)
       throw Error("rank ", self, " expects ", incoming.bytes, " bytes, rank ", from, " sends ", bytes, ": they execute different programs");
   }
-  [[noreturn]] void lost(int rank) const { throw Error("rank ", rank, " has ended, or the connection to it is lost"); }
+  /// `error`: what the system says, or 0 where the connection was closed.
+  [[noreturn]] void lost(int rank, int error) {
+    peers[size_t(rank)].done = true;
+    bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
+    loss = concat("rank ", rank, " has ended, or the connection to it is lost", closed ? "" : ": ",
+                  closed ? "" : std::strerror(error));
+    throw PeerLost(loss);
+  }
 
-  /// Moves messages on, and waits so long for one that can be moved. `ending`: whatever comes.
-  void progress(int milliseconds, bool ending = false) {
+  enum class Reads { Posted, All };
+  /// Moves messages on, and waits so long for one that can be moved; reads what a receive is posted for, or
+  /// whatever comes.
+  void move(int milliseconds, Reads reads = Reads::Posted) {
     std::vector<pollfd> polls;
     std::vector<int> who;
     for (int i = 0; i < ranks; ++i) {
       Peer &peer = peers[size_t(i)];
       if (i == self || peer.done)
         continue;
-      bool reads = ending || !peer.in.empty() || peer.read > 0 || milliseconds == 0;
-      polls.push_back({peer.socket.descriptor(), short(POLLRDHUP | (reads ? POLLIN : 0) | (peer.out.empty() ? 0 : POLLOUT)), 0});
+      bool expects = reads == Reads::All || !peer.in.empty() || peer.read > 0;
+      polls.push_back({peer.socket.descriptor(),
+                       short(POLLRDHUP | (expects ? POLLIN : 0) | (peer.out.empty() ? 0 : POLLOUT)), 0});
       who.push_back(i);
     }
     ::poll(polls.data(), polls.size(), milliseconds);
+    checkHosts();
     for (size_t k = 0; k < polls.size(); ++k) {
       if (polls[k].revents & POLLOUT)
         write(who[k]);
       if (polls[k].revents & (POLLIN | POLLRDHUP | POLLHUP | POLLERR))
         read(who[k]);
+    }
+  }
+
+  /// Whether all hosts still acknowledge what is sent to them. The system itself repeats that for a quarter
+  /// of an hour, and keepalive looks at idle connections only. TCP_USER_TIMEOUT is no way: it also ends a
+  /// connection whose receiver computes for long with its window full.
+  void checkHosts() {
+    if (Clock::now() < nextCheck)
+      return;
+    nextCheck = Clock::now() + std::chrono::seconds(1);
+    for (int i = 0; i < ranks; ++i) {
+      tcp_info info{};
+      socklen_t length = sizeof info;
+      if (i == self || peers[size_t(i)].done ||
+          ::getsockopt(peers[size_t(i)].socket.descriptor(), IPPROTO_TCP, TCP_INFO, &info, &length) != 0)
+        continue;
+      if (info.tcpi_retransmits + info.tcpi_probes >= silentRepetitions &&
+          info.tcpi_last_ack_recv > silentMilliseconds)
+        lost(i, ETIMEDOUT);
     }
   }
 
@@ -214,7 +279,7 @@ private:
       if (done < 0 && (errno == EAGAIN || errno == EINTR))
         return;
       if (done < 0)
-        lost(to);
+        lost(to, errno);
       peer.written += done;
       if (peer.written < head + out.header.bytes)
         continue;
@@ -249,16 +314,18 @@ private:
       if (done < 0 && (errno == EAGAIN || errno == EINTR))
         return;
       if (done < 0 || (done == 0 && left > 0))
-        lost(from);
+        lost(from, done < 0 ? errno : 0);
       peer.read += done;
       if (inHeader && peer.read == head) {
-        if (peer.header.tag == Failed) {
+        peer.done = peer.header.tag >= Failed;
+        if (!peer.done)
+          place(from);
+        if (peer.header.tag == Failed)
+          speaker = std::min(speaker, from);
+        if (peer.header.tag == Failed || peer.header.tag == Quits) {
           failed = from;
           throw PeerFailed(from);
         }
-        peer.done = peer.header.tag == Done;
-        if (!peer.done)
-          place(from);
       }
       if (peer.done || peer.read < head + peer.header.bytes)
         continue;
@@ -276,7 +343,10 @@ private:
   std::vector<Peer> peers;
   std::deque<bool> used, complete;
   std::atomic<bool> cancelled{false};
-  int failed = -1;
+  int failed = -1;       ///< a rank that has said so
+  int speaker = INT_MAX; ///< the lowest that has failed by itself
+  std::string loss;      ///< what is to be said of one that has not
+  Clock::time_point nextCheck;
 };
 
 } // namespace
@@ -288,8 +358,14 @@ bool underTcp() {
   return true;
 }
 
-int runTcp(const std::function<void(Transport &)> &body) {
-  TcpTransport transport(Rendezvous::fromEnvironment());
+int runTcp(const std::function<void(Transport &)> &body, std::chrono::seconds patience) {
+  std::optional<TcpTransport> connected;
+  try {
+    connected.emplace(Rendezvous::fromEnvironment(), patience);
+  } catch (const RendezvousRefused &) {
+    return 1; // rank 0 says why
+  }
+  TcpTransport &transport = *connected;
   int status = 0;
   try {
     body(transport);
@@ -304,7 +380,10 @@ int runTcp(const std::function<void(Transport &)> &body) {
       // All that there is to say has been said.
     }
   } catch (const PeerFailed &) {
-    transport.quit();
+    transport.quit(Quits);
+    status = 1;
+  } catch (const PeerLost &error) {
+    transport.abortLost(error.what());
     status = 1;
   } catch (const std::exception &error) {
     transport.abort(error.what());

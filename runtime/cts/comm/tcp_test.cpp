@@ -3,26 +3,19 @@
 
 #include <gtest/gtest.h>
 
-#include <unistd.h>
-
 namespace tessera::rt {
 namespace {
 
+using cts::count;
 using cts::Launched;
 
 /// Four processes that find each other. One that fails says so in a line of its own.
 Launched runProgram(const std::string &arguments, const std::string &variables = "", const std::function<void(const std::string &)> &line = {}) {
-  std::string port = std::to_string(20000 + ::getpid() % 10000);
-  return cts::run("export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + variables + "; for r in 0 1 2 3; do { RANK=${SAME:-$r} timeout 100 '" +
+  std::string port = std::to_string(cts::freePort());
+  return cts::run("export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + variables +
+                      "; for r in $(seq 0 $((WORLD_SIZE - 1))); do { RANK=${SAME:-$r} timeout 100 '" +
                       cts::launchedProgram() + "' " + arguments + " || echo failed; } & done 2>&1; wait",
                   line);
-}
-
-int64_t count(const std::string &text, const std::string &word) {
-  int64_t n = 0;
-  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; ++at)
-    ++n;
-  return n;
 }
 
 int64_t failed(const Launched &launched) { return count("\n" + launched.output, "\nfailed\n"); }
@@ -45,7 +38,25 @@ TEST(Tcp, AKilledRankEndsTheOthers) {
   Launched result = runProgram("hang", "", cts::killNamed);
   EXPECT_EQ(failed(result), 4);
   EXPECT_LT(result.seconds, 20);
+  EXPECT_EQ(count(result.output, "error: "), 1) << result.output;
   EXPECT_NE(result.output.find("rank 2 has ended, or the connection to it is lost"), std::string::npos) << result.output;
+}
+
+TEST(Tcp, ASendMovesWhileItsSenderComputes) {
+  Launched result = runProgram("send 2", "WORLD_SIZE=2");
+  EXPECT_EQ(failed(result), 0) << result.output;
+  EXPECT_LT(cts::secondsReceived(result), 1) << result.output;
+}
+
+TEST(Tcp, AThreadThatCannotStartIsAnError) {
+  Launched result = runProgram("threads 1");
+  EXPECT_EQ(failed(result), 4);
+  EXPECT_EQ(count(result.output, "terminate"), 0) << result.output;
+  EXPECT_GE(
+      count(result.output,
+            "of 4: cannot start the communication thread: Resource temporarily unavailable; raise the limit"),
+      1)
+      << result.output;
 }
 
 TEST(Tcp, AnAgreedErrorIsSaidOnce) {
