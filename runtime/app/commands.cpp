@@ -3,6 +3,7 @@
 
 #include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
+#include "runtime/app/outputs.h"
 
 #include <algorithm>
 #include <climits>
@@ -139,26 +140,6 @@ void loadWeights(const CommandContext &context, const Program &program, Session 
   for (const std::string &note : session.loadVariables(isOwn ? own : path, false, !isOwn))
     if (session.rank() == 0)
       std::printf("note: %s\n", note.c_str());
-}
-
-void saveText(Session &session, const std::string &path, const std::string &text) {
-  session.agreed([&] {
-    if (session.rank() != 0)
-      return;
-    File file = File::createTemporary(path);
-    file.write(0, text.data(), text.size());
-    file.sync();
-    commitFile(path);
-  });
-}
-
-void checkWritable(Session &session, const std::string &path) {
-  session.agreed([&] {
-    if (path.empty() || session.rank() != 0)
-      return;
-    File::createTemporary(path);
-    removeUnfinishedFiles();
-  });
 }
 
 void saveMeasurements(const CommandContext &context, const Program &program, Session &session) {

@@ -34,10 +34,6 @@ std::string helpText(const Description &description, const std::string &program)
 
 /// The weights file: the one given, else `<executable>.safetensors`. Together: loads it, unless the program has no variables from a file.
 void loadWeights(const CommandContext &context, const Program &program, Session &session);
-/// Together: rank 0 writes the file by way of a temporary name.
-void saveText(Session &session, const std::string &path, const std::string &text);
-/// Together: a file that is to be written at the end can be created; better known at the start.
-void checkWritable(Session &session, const std::string &path);
 /// Together: writes `--stats` and `--trace` where they were asked for.
 void saveMeasurements(const CommandContext &context, const Program &program, Session &session);
 

@@ -1,5 +1,6 @@
 // The command `infer`: arrays in, arrays out.
 #include "runtime/app/commands.h"
+#include "runtime/app/outputs.h"
 #include "runtime/storage/array_reader.h"
 
 #include <cctype>
@@ -74,11 +75,10 @@ void runInfer(const CommandContext &context, Transport &transport) {
     for (const ProgramOutput &output : program->outputs)
       if (!names.insert(fileNameOf(output.name)).second)
         throw Error("two outputs would be written to '", fileNameOf(output.name), "'");
-    if (session.rank() == 0)
-      createFolders(options.output);
   });
+  checkSharedFolder(session, options.output);
   checkWritable(session, options.stats);
-  checkWritable(session, options.trace);
+  checkShared(session, options.trace);
   loadWeights(context, *program, session);
 
   // Inputs lie in the arena and may be overwritten by a run.
@@ -89,6 +89,10 @@ void runInfer(const CommandContext &context, Transport &transport) {
       session.resetMeasurements();
     session.step();
   }
+  session.agreed([&] {
+    if (session.rank() == 0)
+      createFolders(options.output);
+  });
   for (size_t i = 0; i < program->outputs.size(); ++i)
     session.saveOutput(i, options.output + "/" + fileNameOf(program->outputs[i].name));
   saveMeasurements(context, *program, session);

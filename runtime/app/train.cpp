@@ -3,6 +3,7 @@
 #include "runtime/app/commands.h"
 #include "runtime/app/data_feed.h"
 #include "runtime/app/loss_scale.h"
+#include "runtime/app/outputs.h"
 #include "runtime/app/train_log.h"
 
 #include <cmath>
@@ -78,8 +79,10 @@ void runTrain(const CommandContext &context, Transport &transport) {
     decay = decayOf(description, options);
     feed = std::make_unique<DataFeed>(*program, description.mesh, session.coordinates(), options);
   });
-  for (const std::string &path : {options.save, options.stats, options.trace})
-    checkWritable(session, path);
+  checkWritable(session, options.stats);
+  checkShared(session, options.save);
+  checkShared(session, options.trace);
+  checkSharedFolder(session, options.checkpoint);
   std::optional<LossScale> scale;
   if (scalesLoss(*program))
     scale.emplace(float(options.lossScale));

@@ -1,6 +1,7 @@
 // See train_log.h.
 #include "runtime/app/train_log.h"
 
+#include "runtime/comm/launch.h"
 #include "runtime/core/error.h"
 #include "runtime/program/trace.h"
 
@@ -49,6 +50,21 @@ uint64_t bytesBefore(const std::string &path, int64_t step) {
   return bytes;
 }
 
+/// Whether somebody looks at what this process prints. mpirun gives ranks a terminal of its own, from which
+/// it copies to where its own output goes. That is known where it is this process' parent; else nobody is
+/// assumed.
+bool hasTerminal() {
+  if (!::isatty(STDOUT_FILENO))
+    return false;
+  if (!underMpi())
+    return true;
+  std::error_code error;
+  std::string parents =
+      std::filesystem::read_symlink("/proc/" + std::to_string(::getppid()) + "/fd/1", error).string();
+  const char *own = ::ttyname(STDOUT_FILENO);
+  return own && parents != own && (parents.rfind("/dev/pts/", 0) == 0 || parents.rfind("/dev/tty", 0) == 0);
+}
+
 } // namespace
 
 std::string formatRecord(const StepRecord &record) {
@@ -61,7 +77,7 @@ std::string formatRecord(const StepRecord &record) {
 }
 
 TrainLog::TrainLog(const std::string &path, int64_t firstStep, int64_t steps)
-    : path(path), steps(steps), terminal(::isatty(STDOUT_FILENO)), begun(traceSeconds()) {
+    : path(path), steps(steps), terminal(hasTerminal()), begun(traceSeconds()) {
   if (path.empty())
     return;
   // What a run did after its last checkpoint is done again.

@@ -153,11 +153,18 @@ void removeUnfinishedFiles() noexcept {
       ::unlink(unfinished[i]);
 }
 
-void createFolders(const std::string &path) {
+std::vector<std::string> createFolders(const std::string &path) {
+  std::vector<std::string> created;
   std::error_code error;
-  std::filesystem::create_directories(path, error);
-  if (error)
-    throw Error("cannot create the folder '" + path + "': " + error.message());
+  std::filesystem::path folder;
+  for (const std::filesystem::path &part : std::filesystem::path(path)) {
+    folder /= part;
+    if (std::filesystem::create_directory(folder, error))
+      created.push_back(folder.string());
+    if (error)
+      throw Error("cannot create the folder '" + path + "': " + error.message());
+  }
+  return created;
 }
 
 } // namespace tessera::rt

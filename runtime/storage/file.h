@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace tessera::rt {
 
@@ -53,7 +54,7 @@ void commitFile(const std::string &path);
 void registerUnfinished(const std::string &path);
 void removeUnfinishedFiles() noexcept;
 
-/// Creates the folder and the missing ones above it.
-void createFolders(const std::string &path);
+/// Creates the folder and the missing ones above it; returns those created, the innermost last.
+std::vector<std::string> createFolders(const std::string &path);
 
 } // namespace tessera::rt
