@@ -163,7 +163,7 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
 
 void RankProgram::loadVariables(const Weights &weights) {
   for (size_t i = 0; i < variables.size(); ++i) {
-    if (!variables[i])
+    if (!variables[i] || weights.keeps(i))
       continue;
     changeVariable(i, [&](void *data) {
       if (weights.has(i))

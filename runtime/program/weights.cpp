@@ -24,7 +24,7 @@ bool isStored(const Variable &variable) { return variable.role == "parameter"; }
 
 Weights::Weights(const std::string &path, const std::vector<Variable> &variables, const std::vector<bool> &used,
                  bool everything, bool constantsLoaded)
-    : reader(path), variables(variables), found(variables.size()) {
+    : reader(path), variables(variables), constantsLoaded(constantsLoaded), found(variables.size()) {
   std::vector<std::string> missing, renamed, extra;
   std::set<std::string> known;
   for (size_t i = 0; i < variables.size(); ++i) {

@@ -20,6 +20,8 @@ public:
 
   /// Whether variable `index` is read from the file.
   bool has(size_t index) const { return found[index]; }
+  /// Whether variable `index` has its value already, which the file does not hold.
+  bool keeps(size_t index) const { return constantsLoaded && !found[index] && variables[index].role == "buffer"; }
   const std::map<std::string, std::string> &metadata() const { return reader.metadata(); }
 
   /// Reads the part of variable `index` that the rank at `coordinates` holds; padding is left alone.
@@ -31,6 +33,7 @@ public:
 private:
   SafetensorsReader reader;
   const std::vector<Variable> &variables;
+  const bool constantsLoaded;
   std::vector<const StoredTensor *> found;
   std::vector<std::string> remarks;
 };

@@ -164,6 +164,14 @@ def test_saved_weights(program, tmp_path, variant):
     assert np.abs(before["logits"] - second["logits"]).max() > 1e-2, "training changed nothing"
 
 
+def test_saved_weights_leave_constants(program, tmp_path):
+    """They hold parameters alone; a program's constants (Gemma's mask) come from the file beside it."""
+    compiled = program("gemma2", "1", ("--train", "sgd"))
+    train(compiled, "gemma2", tmp_path, "--lr", "0", "--save", tmp_path / "s.safetensors", steps=1)
+    inputs = h.model_inputs("gemma2", ["input_ids"])
+    h.assert_outputs_close(compiled.infer(tmp_path / "given", inputs, "--weights", tmp_path / "s.safetensors"), compiled.infer(tmp_path / "own", inputs))
+
+
 def test_saved_weights_are_torchs(program, tmp_path):
     from safetensors.numpy import load_file
 
