@@ -99,13 +99,21 @@ std::optional<HostTensor> select(Operation *op, Operands operands) {
   });
 }
 
+/// As the program truncates: what no integer of 32 bits (64, of long and unsigned types) can hold becomes the
+/// least one.
+int64_t truncated(IntegerType type, double value) {
+  bool isLong = type.getWidth() > 32 || (type.getWidth() == 32 && type.isUnsigned());
+  double limit = isLong ? 0x1p63 : 0x1p31;
+  return static_cast<int64_t>(value > -limit - 1 && value < limit ? value : -limit);
+}
+
 std::optional<HostTensor> cast(Operation *op, Operands operands) {
   return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
     const HostTensor &from = *operands[0];
     if (from.isFloat() && result.type.isInteger(1))
       result.i[flat] = from.f[at[0]] != 0;
-    else if (from.isFloat() && !result.isFloat() && !(std::abs(from.f[at[0]]) < 9.2e18)) // as x86 does
-      result.i[flat] = wrapTo(result.type, INT64_MIN);
+    else if (from.isFloat() && !result.isFloat())
+      result.i[flat] = wrapTo(result.type, truncated(llvm::cast<IntegerType>(result.type), from.f[at[0]]));
     else if (from.isFloat())
       result.set(flat, from.f[at[0]]);
     else if (result.isFloat())

@@ -1,4 +1,4 @@
-"""Decisions made from computed numbers (roundings, comparisons, casts, indices) are IEEE's, on both CPU levels and on the checking GPU."""
+"""Decisions made from computed numbers (roundings, comparisons, casts, indices) are IEEE's, on both CPU levels and on the checking GPU; integers divide as docs/ops.md says."""
 import os
 import re
 
@@ -192,3 +192,87 @@ def test_positions_of_nan(tmp_path):
     g.output(g("ArgMax", given, axis=1, keepdims=0, select_last_index=1), "last")
     assert_equal(run_on_cpu(g, tmp_path), {"max": x.argmax(1), "min": x.argmin(1), "last": 8 - x[:, ::-1].argmax(1)})
 
+
+def divided(op, x, y, fmod=0):
+    """As docs/ops.md says: 0 for a division by 0, wrapped around for the least number by -1."""
+    with np.errstate(all="ignore"):
+        one = np.where(y == 0, y.dtype.type(1), y)
+        rest = np.fmod(x, one) if fmod else np.mod(x, one)
+        if op == "Mod":
+            return np.where(y == 0, 0, rest).astype(x.dtype)
+        quotient = np.where(one == -1, np.negative(x), (x - np.fmod(x, one)) // one)
+        return np.where(y == 0, 0, quotient).astype(x.dtype)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_integers(tmp_path, target):
+    """Every pair of edges, by a divisor that is an input, a constant, and of constants folded at import."""
+    g, expected = Graph(), {}
+    for dtype in (np.int8, np.int16, np.int32, np.int64):
+        info = np.iinfo(dtype)
+        edges = np.array([info.min, info.min + 1, -100, -7, -2, -1, 0, 1, 2, 7, 100, info.max], dtype)
+        x, y = edges[:, None], edges[None]
+        given, divisor = g.input(f"{dtype.__name__}.x", x), g.input(f"{dtype.__name__}.y", y)
+        for op, limit in (("ReduceMin", info.max), ("ReduceMax", info.min)) if dtype in (np.int32, np.int64) else ():
+            ends = g.input(f"{dtype.__name__}.{op}", np.full((2, 3), limit, dtype))
+            g.output(g(op, ends, np.array([1]), keepdims=0), f"{dtype.__name__}.{op}.end")
+            expected[f"{dtype.__name__}.{op}.end"] = np.full(2, limit, dtype)
+        for op, attributes in (("Div", {}), ("Mod", {}), ("Mod", {"fmod": 1})):
+            key = f"{dtype.__name__}.{op}{len(attributes)}"
+            g.output(g(op, given, divisor, **attributes), f"{key}.given")
+            g.output(g("Concat", *(g(op, given, np.array([[k]]), **attributes) for k in edges), axis=1), f"{key}.constants")
+            g.output(g(op, g.constant(x), g.constant(y), **attributes), f"{key}.folded")
+            expected |= {f"{key}.{how}": divided(op, x, y, **attributes) for how in ("given", "constants", "folded")}
+    assert_equal(results_of(g, tmp_path, target), expected)
+
+
+def truncated(x, dtype):
+    """As docs/ops.md says: what int32 (int64) cannot hold becomes its least number, narrower types take the low bits."""
+    wide = np.dtype(np.int64 if dtype == np.int64 else np.int32)
+    limit = -float(np.iinfo(wide).min)
+    fits = (x.astype(np.float64) > -limit - 1) & (x < limit)
+    return np.where(fits, x, -limit).astype(wide).astype(dtype)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_casts(tmp_path, target):
+    """Truncation to integers, of numbers that none can hold too, compiled and folded at import."""
+    x = np.array([0, -0.0, 0.99999994, -0.99999994, 1.5, -1.5, 127.9, 128, 255, 300, -129, 32768, 65535.5, 2**31 - 128, 2**31, -2**31, -2**31 - 256, 3e9, 2**53,
+                  9.2e18, 2**63, -2**63, 1e30, -1e30, np.inf, -np.inf, np.nan], np.float32)
+    g, expected = Graph(), {}
+    given = g.input_with_nan("x", x)
+    for dtype in (np.int8, np.int16, np.int32, np.int64):
+        to = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        g.output(g("Cast", given, to=to), f"{dtype.__name__}.given")
+        g.output(g("Cast", g.constant(x), to=to), f"{dtype.__name__}.folded")
+        expected |= {f"{dtype.__name__}.{how}": truncated(x, dtype) for how in ("given", "folded")}
+    assert_equal(results_of(g, tmp_path, target), expected)
+
+
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_bools(tmp_path, target):
+    """false is less than true, in every row of three."""
+    rows = np.array([[i >> 2 & 1, i >> 1 & 1, i & 1] for i in range(8)], bool)
+    g, expected = Graph(), {}
+    given = g.input("x", rows)
+    for axis in (0, 1):
+        for op, reference in (("ReduceMax", np.max), ("ReduceMin", np.min)):
+            g.output(g(op, given, np.array([axis]), keepdims=0), f"{op}{axis}")
+            g.output(g(op, g.constant(rows), np.array([axis]), keepdims=0), f"folded.{op}{axis}")
+            expected |= {f"{op}{axis}": reference(rows, axis), f"folded.{op}{axis}": reference(rows, axis)}
+    assert_equal(results_of(g, tmp_path, target), expected)
+
+
+def test_reductions_over_ranks(tmp_path):
+    """Over a dimension that is split: the mean of integers, whose division is of the whole sum, and extremes of bools."""
+    x = np.arange(64, dtype=np.int64).reshape(8, 8) * 5 - 77
+    flags = x % 3 == 0
+    g = Graph()
+    given, bools = g.input("x", x), g.input("b", flags)
+    axis = np.array([0])
+    g.output(g("ReduceMean", given, axis, keepdims=0), "mean")
+    g.output(g("ReduceMax", bools, axis, keepdims=0), "any")
+    g.output(g("ReduceMin", bools, axis, keepdims=0), "all")
+    h.checked(h.TESSERA, "compile", g.save(tmp_path / "model.onnx"), "-o", tmp_path / "program", "--dp", "2")
+    got = h.Program(tmp_path / "program", 2).infer(tmp_path / "run", g.given)
+    assert_equal({"dp2": got}, {"mean": divided("Div", x.sum(0), np.full(8, 8)), "any": flags.any(0), "all": flags.all(0)})

@@ -59,17 +59,22 @@ def NN_GeluGradOp : NN_Binary<"gelu_grad", "cotangent of gelu's operand: (x, dy)
 def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy) -> dx", []>;
 // The result's element type is the attribute `to`.
 def NN_CastOp : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero", NN_Vjp, "adaptor.getTo()"> {
+  let description = [{ Truncation of what i32 (for i64: i64) cannot hold, NaN included, gives its least number; narrower types take the low bits of i32's result. }];
   let arguments = (ins NN_Tensor:$operand, TypeAttr:$to);
 }
 
 def NN_AddOp : NN_Binary<"add", "x + y">;
 def NN_SubOp : NN_Binary<"sub", "x - y">;
 def NN_MulOp : NN_Binary<"mul", "x y">;
-def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)">;
+def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)"> {
+  let description = [{ Integers: 0 where y is 0; the least number by -1 wraps around, to itself. }];
+}
 def NN_PowOp : NN_Binary<"pow", "x to the y">;
 def NN_MaxOp : NN_Binary<"max", "the larger; NaN wins">;
 def NN_MinOp : NN_Binary<"min", "the smaller; NaN wins">;
-def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)", []>;
+def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)", []> {
+  let description = [{ Integers: 0 where y is 0, and of the least number by -1. }];
+}
 def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", []>;
 def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", []>;
 def NN_XorOp : NN_Binary<"xor", "bitwise exclusive or", []>;

@@ -67,15 +67,37 @@ struct Scalars : LinalgEmitter {
     Value slope = mul(mul(mul(number(0.5, x), x), sub(number(1, x), mul(t, t))), inner);
     return mul(dy, add(mul(number(0.5, x), add(number(1, x), t)), slope));
   }
+  Value all(Value x, Value y) { return arith::AndIOp::create(b, loc, x, y); }
+  /// An integer divisor by which a division is defined: 1 in place of 0, and of -1 where the dividend is the
+  /// least number, whose quotient by 1 is what its negation wraps around to.
+  Value safeDivisor(Value x, Value y) {
+    Value overflows = all(compare(x, number(lowest(x.getType()), x), "eq"), compare(y, number(-1, y), "eq"));
+    Value undefined = arith::OrIOp::create(b, loc, overflows, compare(y, number(0, y), "eq"));
+    return select(undefined, number(1, y), y);
+  }
+  Value quotient(Value x, Value y) {
+    if (isa<FloatType>(x.getType()))
+      return div(x, y);
+    return select(compare(y, number(0, y), "eq"), number(0, y), div(x, safeDivisor(x, y)));
+  }
   Value mod(Value x, Value y) {
     bool isFloating = isa<FloatType>(x.getType());
-    Value r =
-        isFloating ? Value(arith::RemFOp::create(b, loc, x, y)) : Value(arith::RemSIOp::create(b, loc, x, y));
+    Value r = isFloating ? Value(arith::RemFOp::create(b, loc, x, y))
+                         : Value(arith::RemSIOp::create(b, loc, x, safeDivisor(x, y)));
     // The remainder of a truncated division has the dividend's sign.
     Value zero = number(0, x);
     Value otherSign = arith::XOrIOp::create(b, loc, compare(r, zero, "lt"), compare(y, zero, "lt"));
-    Value fix = arith::AndIOp::create(b, loc, compare(r, zero, "ne"), otherSign);
+    Value fix = all(compare(r, zero, "ne"), otherSign);
     return select(fix, add(r, y), r);
+  }
+  /// Truncates. What no integer can hold, NaN included, becomes the least number of 32 or 64 bits, as x86 has
+  /// it; narrower types take the low bits.
+  Value truncated(Value x, Type to) {
+    Type wide = to.getIntOrFloatBitWidth() <= 32 ? b.getI32Type() : b.getI64Type();
+    Value least = number(lowest(wide), x);
+    Value fits = all(compare(x, least, "ge"), compare(x, number(-lowest(wide), x), "lt"));
+    Value result = arith::FPToSIOp::create(b, loc, wide, select(fits, x, least));
+    return wide == to ? result : Value(arith::TruncIOp::create(b, loc, to, result));
   }
   Value cast(Value x, Type to) {
     Type from = x.getType();
@@ -91,7 +113,7 @@ struct Scalars : LinalgEmitter {
     if (to.isInteger(1))
       return compare(x, constant(from, 0), "ne");
     if (isa<FloatType>(from))
-      return arith::FPToSIOp::create(b, loc, to, x);
+      return truncated(x, to);
     if (isa<FloatType>(to))
       return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, loc, to, x))
                                : Value(arith::SIToFPOp::create(b, loc, to, x));
@@ -158,7 +180,7 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
       .Case([&](AddOp) { return s.add(a[0], a[1]); })
       .Case([&](SubOp) { return s.sub(a[0], a[1]); })
       .Case([&](MulOp) { return s.mul(a[0], a[1]); })
-      .Case([&](DivOp) { return s.div(a[0], a[1]); })
+      .Case([&](DivOp) { return s.quotient(a[0], a[1]); })
       .Case([&](PowOp) { return s.pow(a[0], a[1]); })
       .Case([&](MaxOp) { return s.max(a[0], a[1]); })
       .Case([&](MinOp) { return s.min(a[0], a[1]); })

@@ -2,7 +2,7 @@
 #include "dialects/nn/LibraryCalls.h"
 #include "dialects/nn/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include <cmath>
+#include "mlir/Dialect/Linalg/IR/Linalg.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -49,21 +49,32 @@ FactorRule ReduceOp::getFactorRule() {
   return lettersRule(*this, {in}, {out}, isMax ? reduced : "", isSum || isMax ? "" : reduced);
 }
 
-/// What a reduction of `kind` starts from.
-static double start(ReduceOp op) {
+/// What a reduction starts from.
+static TypedAttr start(ReduceOp op) {
   Type element = elementOf(op.getOperand());
-  if (op.getKind() == "max")
-    return lowest(element);
-  if (op.getKind() == "min")
-    return isa<FloatType>(element) ? -lowest(element) : -std::nextafter(lowest(element), 0.0);
-  return op.getKind() == "prod" ? 1 : 0;
+  StringRef kind = op.getKind();
+  if (auto type = dyn_cast<FloatType>(element))
+    return FloatAttr::get(type, kind == "max"    ? lowest(type)
+                                : kind == "min"  ? -lowest(type)
+                                : kind == "prod" ? 1
+                                                 : 0);
+  unsigned bits = element.getIntOrFloatBitWidth();
+  if (bits == 1) // false is less than true
+    return IntegerAttr::get(element, kind == "min" || kind == "prod");
+  return IntegerAttr::get(element, kind == "max"   ? APInt::getSignedMinValue(bits)
+                                   : kind == "min" ? APInt::getSignedMaxValue(bits)
+                                                   : APInt(bits, kind == "prod"));
 }
 
 std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
   FactorRule rule = getFactorRule();
   if (rule.resultHas(0, factor))
     return std::nullopt;
-  return start(*this);
+  TypedAttr value = start(*this);
+  if (auto number = dyn_cast<FloatAttr>(value))
+    return number.getValueAsDouble();
+  APInt number = cast<IntegerAttr>(value).getValue();
+  return number.getBitWidth() == 1 ? double(number.getZExtValue()) : double(number.getSExtValue());
 }
 
 LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
@@ -114,21 +125,22 @@ FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueR
   auto [in, out] = letters(*this);
   RankedTensorType type = plainType(getResult());
   Type element = type.getElementType();
-  bool isFloating = isa<FloatType>(element);
-  return e.generic(
-      {{operands[0], in}}, {{e.filled(type.getShape(), element, start(*this)), out}},
-      [&](ArrayRef<Value> args) {
-        Value x = args[0], sum = args[1];
-        if (getKind() == "sum")
-          return SmallVector<Value>{e.add(sum, x)};
-        if (getKind() == "prod")
-          return SmallVector<Value>{e.mul(sum, x)};
-        if (getKind() == "max")
-          return SmallVector<Value>{isFloating ? Value(arith::MaximumFOp::create(builder, getLoc(), sum, x))
-                                               : Value(arith::MaxSIOp::create(builder, getLoc(), sum, x))};
-        return SmallVector<Value>{isFloating ? Value(arith::MinimumFOp::create(builder, getLoc(), sum, x))
-                                             : Value(arith::MinSIOp::create(builder, getLoc(), sum, x))};
-      });
+  Value first = arith::ConstantOp::create(builder, getLoc(), start(*this));
+  Value filled =
+      linalg::FillOp::create(builder, getLoc(), first, e.empty(type.getShape(), element)).getResult(0);
+  return e.generic({{operands[0], in}}, {{filled, out}}, [&](ArrayRef<Value> args) {
+    Value x = args[0], sum = args[1];
+    if (getKind() == "sum")
+      return SmallVector<Value>{e.add(sum, x)};
+    if (getKind() == "prod")
+      return SmallVector<Value>{e.mul(sum, x)};
+    using arith::AtomicRMWKind;
+    bool isMax = getKind() == "max";
+    AtomicRMWKind kind = isa<FloatType>(element) ? (isMax ? AtomicRMWKind::maximumf : AtomicRMWKind::minimumf)
+                         : element.isInteger(1)  ? (isMax ? AtomicRMWKind::maxu : AtomicRMWKind::minu)
+                                                 : (isMax ? AtomicRMWKind::maxs : AtomicRMWKind::mins);
+    return SmallVector<Value>{arith::getReductionOp(kind, builder, getLoc(), sum, x)};
+  });
 }
 
 //===- sum_squares

@@ -45,7 +45,10 @@ void mod(NodeImport &n) {
     Value up = n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(quotient)));
     quotient = n.e.emit<nn::SelectOp>({n.e.compare(quotient, zero, "lt"), up, down});
   }
-  n.out(n.e.binary<nn::SubOp>(x, n.e.binary<nn::MulOp>(y, quotient)));
+  Value rest = n.e.binary<nn::SubOp>(x, n.e.binary<nn::MulOp>(y, quotient));
+  if (!isa<FloatType>(elementOf(x))) // by 0 the quotient is 0, and so is the remainder
+    rest = n.e.emit<nn::SelectOp>({n.e.compare(y, zero, "eq"), zero, rest});
+  n.out(rest);
 }
 
 void where(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({n.in(0), n.in(1), n.in(2)})); }
