@@ -16,7 +16,7 @@ std::optional<Library> load() {
     return {};
   Library library;
 #define TSR_BLAS_FIND(member, symbol, parameters)                                                                      \
-  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, symbol))))                     \
+  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, #symbol))))                    \
     return {};
   TSR_BLAS_FUNCTIONS(TSR_BLAS_FIND)
 #undef TSR_BLAS_FIND

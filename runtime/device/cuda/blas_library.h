@@ -38,28 +38,28 @@ enum EpilogueKind : uint32_t {
 
 /// TSR_BLAS_FUNCTION(member, symbol, parameters): functions that return a Status.
 #define TSR_BLAS_FUNCTIONS(TSR_BLAS_FUNCTION)                                                                          \
-  TSR_BLAS_FUNCTION(create, "cublasLtCreate", (Handle * handle))                                                       \
-  TSR_BLAS_FUNCTION(destroy, "cublasLtDestroy", (Handle handle))                                                       \
-  TSR_BLAS_FUNCTION(createDescriptor, "cublasLtMatmulDescCreate", (Handle * descriptor, int compute, int scale))       \
-  TSR_BLAS_FUNCTION(destroyDescriptor, "cublasLtMatmulDescDestroy", (Handle descriptor))                               \
-  TSR_BLAS_FUNCTION(setDescriptor, "cublasLtMatmulDescSetAttribute",                                                   \
+  TSR_BLAS_FUNCTION(create, cublasLtCreate, (Handle * handle))                                                         \
+  TSR_BLAS_FUNCTION(destroy, cublasLtDestroy, (Handle handle))                                                         \
+  TSR_BLAS_FUNCTION(createDescriptor, cublasLtMatmulDescCreate, (Handle * descriptor, int compute, int scale))         \
+  TSR_BLAS_FUNCTION(destroyDescriptor, cublasLtMatmulDescDestroy, (Handle descriptor))                                 \
+  TSR_BLAS_FUNCTION(setDescriptor, cublasLtMatmulDescSetAttribute,                                                     \
                     (Handle descriptor, int attribute, const void *value, size_t bytes))                               \
-  TSR_BLAS_FUNCTION(createLayout, "cublasLtMatrixLayoutCreate",                                                        \
+  TSR_BLAS_FUNCTION(createLayout, cublasLtMatrixLayoutCreate,                                                          \
                     (Handle * layout, int type, uint64_t rows, uint64_t columns, int64_t leading))                     \
-  TSR_BLAS_FUNCTION(destroyLayout, "cublasLtMatrixLayoutDestroy", (Handle layout))                                     \
-  TSR_BLAS_FUNCTION(setLayout, "cublasLtMatrixLayoutSetAttribute",                                                     \
+  TSR_BLAS_FUNCTION(destroyLayout, cublasLtMatrixLayoutDestroy, (Handle layout))                                       \
+  TSR_BLAS_FUNCTION(setLayout, cublasLtMatrixLayoutSetAttribute,                                                       \
                     (Handle layout, int attribute, const void *value, size_t bytes))                                   \
-  TSR_BLAS_FUNCTION(createPreference, "cublasLtMatmulPreferenceCreate", (Handle * preference))                         \
-  TSR_BLAS_FUNCTION(destroyPreference, "cublasLtMatmulPreferenceDestroy", (Handle preference))                         \
-  TSR_BLAS_FUNCTION(setPreference, "cublasLtMatmulPreferenceSetAttribute",                                             \
+  TSR_BLAS_FUNCTION(createPreference, cublasLtMatmulPreferenceCreate, (Handle * preference))                           \
+  TSR_BLAS_FUNCTION(destroyPreference, cublasLtMatmulPreferenceDestroy, (Handle preference))                           \
+  TSR_BLAS_FUNCTION(setPreference, cublasLtMatmulPreferenceSetAttribute,                                               \
                     (Handle preference, int attribute, const void *value, size_t bytes))                               \
-  TSR_BLAS_FUNCTION(chooseAlgorithm, "cublasLtMatmulAlgoGetHeuristic",                                                 \
+  TSR_BLAS_FUNCTION(chooseAlgorithm, cublasLtMatmulAlgoGetHeuristic,                                                   \
                     (Handle handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, Handle preference,      \
                      int wanted, Heuristic *found, int *count))                                                        \
-  TSR_BLAS_FUNCTION(checkAlgorithm, "cublasLtMatmulAlgoCheck",                                                         \
+  TSR_BLAS_FUNCTION(checkAlgorithm, cublasLtMatmulAlgoCheck,                                                           \
                     (Handle handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d,                         \
                      const Algorithm *algorithm, Heuristic *result))                                                   \
-  TSR_BLAS_FUNCTION(multiply, "cublasLtMatmul",                                                                        \
+  TSR_BLAS_FUNCTION(multiply, cublasLtMatmul,                                                                          \
                     (Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, \
                      Handle bLayout, const void *beta, const void *c, Handle cLayout, void *d, Handle dLayout,         \
                      const Algorithm *algorithm, void *workspace, size_t workspaceBytes, Handle stream))

@@ -26,8 +26,8 @@ Driver load() {
     throw Error("the driver of NVIDIA on this machine is for CUDA ", version / 1000, ".", version % 1000 / 10, ", the program needs ",
                 leastVersion / 1000, ".", leastVersion % 1000 / 10, " (driver 525 or later); update the driver");
 #define TSR_CUDA_FIND(member, symbol, parameters)                                                                      \
-  if (!find(driver.member, symbol))                                                                                    \
-    throw Error(library, " lacks the function ", symbol, "; update the driver");
+  if (!find(driver.member, #symbol))                                                                                   \
+    throw Error(library, " lacks the function ", #symbol, "; update the driver");
   TSR_CUDA_FUNCTIONS(TSR_CUDA_FIND)
 #undef TSR_CUDA_FIND
   if (Status status = driver.init(0))
