@@ -45,7 +45,8 @@ struct PipelinePart {
 void copyPipelinePart(mlir::Operation *source, mlir::Operation *made);
 
 /// On an `nn.acc`: each stage adds its own terms, and the stages' sums are added; every stage has the result.
-/// Then on the collective that it becomes, which all stages do together, in the same order.
+/// Then on the collective that it becomes, which all stages do together, in the same order: its number among
+/// the program's, so that two sums to which a stage adds nothing are not taken for one.
 inline constexpr llvm::StringLiteral kOverStagesAttr = "dist.over_stages";
 /// On the function of a stage: its number.
 inline constexpr llvm::StringLiteral kStageAttr = "dist.stage";

@@ -61,7 +61,8 @@ Value StagedTraining::add(Operation *before, ValueRange terms, Attribute of, Pip
 }
 
 // A gradient operator is on its forward operator's chunk; one of a value that has no place itself (a
-// transposed weight) on that of its cotangent.
+// transposed weight, a norm of a table that all layers read) on the lowest of its cotangents', which the
+// backward reaches last.
 void StagedTraining::placeGradients() {
   for (Operation &op : llvm::make_early_inc_range(block)) {
     if (auto id = op.getAttrOfType<StringAttr>("nn.id"))
@@ -70,8 +71,12 @@ void StagedTraining::placeGradients() {
       continue;
     std::optional<PipelinePart> fromOperand;
     for (Value operand : op.getOperands())
-      if (auto part = partOf(operand); part && (!fromOperand || part->work == PipelineWork::Backward))
-        fromOperand = part;
+      if (auto part = partOf(operand)) {
+        bool isBackward = part->work == PipelineWork::Backward,
+             hadBackward = fromOperand && fromOperand->work == PipelineWork::Backward;
+        if (!fromOperand || (isBackward && (!hadBackward || part->chunk < fromOperand->chunk)))
+          fromOperand = part;
+      }
     Operation *primal = nullptr;
     if (auto gradOf = op.getAttrOfType<nn::GradOfAttr>("nn.grad_of"))
       primal = forward.lookup(gradOf.getId());
@@ -112,19 +117,24 @@ void StagedTraining::splitCotangent(nn::AccOp acc) {
   acc->setOperands(kept);
 }
 
-// What leads to the cotangent of an operator with a place is the backward proper; the rest only makes
-// gradients of parameters.
+// What leads to the cotangent of an operator with a place, or to a message, is the backward proper; the rest
+// only makes gradients of parameters.
 void StagedTraining::separateWeights() {
   DenseSet<Operation *> needed;
   for (Operation &op : llvm::reverse(block)) {
     auto of = isGradient(&op) ? op.getAttrOfType<StringAttr>("nn.cotangent_of") : StringAttr();
     bool isRoot = of && PipelinePart::of(&op) && forward.contains(of.getValue().rsplit('#').first) &&
                   dependence.hasPlace(forward.lookup(of.getValue().rsplit('#').first));
-    if (!isRoot && !needed.contains(&op))
-      continue;
-    needed.insert(&op);
+    bool isNeeded = isRoot || needed.contains(&op);
+    if (isNeeded)
+      needed.insert(&op);
+    // Weights' steps of two stages have no order.
+    auto crosses = [&](Operation *def) {
+      auto from = PipelinePart::of(def), to = PipelinePart::of(&op);
+      return isGradient(&op) && from && to && stageOf(from->chunk) != stageOf(to->chunk);
+    };
     for (Value operand : op.getOperands())
-      if (Operation *def = operand.getDefiningOp(); def && isGradient(def))
+      if (Operation *def = operand.getDefiningOp(); def && isGradient(def) && (isNeeded || crosses(def)))
         needed.insert(def);
   }
   for (Operation &op : block)

@@ -90,6 +90,11 @@ private:
   }
   LogicalResult checkAxis();
   LogicalResult balance(func::FuncOp func, ArrayRef<Operation *> ops);
+  /// The best chunks whose ends are among `cuts`, places in `ops`; false when there are none with a layer
+  /// each. The others are sums up to a place: of seconds, of layers; and what is sent by a cut there, in
+  /// seconds.
+  bool cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<double> work,
+             ArrayRef<double> crossing, ArrayRef<int64_t> depth);
   LogicalResult follow(func::FuncOp func, ArrayRef<Operation *> ops);
   void adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &known);
 
@@ -158,12 +163,22 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
         crossing[k] += link.beta * bytesOf(result);
     }
   }
-  // Only cuts that send no more than their neighbours.
-  std::vector<int64_t> cuts = {0};
-  for (int64_t i = 1; i < n; ++i)
+  // Only cuts that send no more than their neighbours, where there are enough of them; every chunk finds its
+  // layer among all.
+  SmallVector<int64_t> narrow = {0}, everywhere = {0};
+  for (int64_t i = 1; i < n; ++i) {
+    everywhere.push_back(i);
     if (crossing[i] <= crossing[i - 1] && crossing[i] <= crossing[i + 1 < n ? i + 1 : i])
-      cuts.push_back(i);
-  cuts.push_back(n);
+      narrow.push_back(i);
+  }
+  narrow.push_back(n), everywhere.push_back(n);
+  if (!cutAt(narrow, ops, work, crossing, depth))
+    cutAt(everywhere, ops, work, crossing, depth);
+  return success();
+}
+
+bool Chunks::cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<double> work,
+                   ArrayRef<double> crossing, ArrayRef<int64_t> depth) {
   using Key = std::pair<double, double>; // slowest chunk, all that is sent
   const Key never{1e300, 0};
   size_t k = cuts.size();
@@ -181,8 +196,7 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
           best[chunk][j] = key, from[chunk][j] = i;
       }
   if (best[shape.chunks][k - 1] == never)
-    return error(rule.at) << "the model has no " << shape.chunks - 1
-                          << " places to cut it at; use fewer stages, or list them in [pipeline] stages";
+    return false;
   size_t end = k - 1;
   for (int64_t chunk = shape.chunks; chunk > 0; --chunk) {
     size_t begin = from[chunk][end];
@@ -190,7 +204,7 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
       chunks[ops[i]] = chunk - 1;
     end = begin;
   }
-  return success();
+  return true;
 }
 
 // By the plan's globs; what they do not name goes with the latest of its operands.

@@ -1,14 +1,13 @@
 #include "passes/Partition/MicroLoop.h"
 #include "dialects/dist/Reshard.h"
 #include "mlir/IR/BuiltinOps.h"
+#include "mlir/IR/IRMapping.h"
 
 using namespace mlir;
 using namespace tessera;
 
-// Whether the operator itself depends on which microbatch runs, or is not to be kept for all of them.
+// Whether the operator itself depends on which microbatch runs.
 static bool readsMicro(Operation *op) {
-  if (op->hasAttr(dist::kGatherAttr))
-    return true;
   return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
     auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
     return axes && llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
@@ -23,14 +22,20 @@ using Stages = DenseMap<Operation *, Stage>;
 
 static FailureOr<Stages> stagesOf(Block &block) {
   DenseMap<Value, Stage> stages;
+  DenseSet<Value> varies; // with the microbatch
   Stages of;
   for (Operation &op : block) {
-    Stage stage = readsMicro(&op) ? Body : Before;
+    // What is gathered is not kept for all microbatches.
+    bool reads =
+        readsMicro(&op) || llvm::any_of(op.getOperands(), [&](Value v) { return varies.contains(v); });
+    Stage stage = readsMicro(&op) || op.hasAttr(dist::kGatherAttr) ? Body : Before;
     for (Value operand : op.getOperands())
       stage = std::max(stage, stages.lookup(operand));
+    if (reads && !isa<dist::AccumulateOp>(op))
+      varies.insert(op.result_begin(), op.result_end());
     if (stage == After)
       for (Value operand : op.getOperands())
-        if (stages.lookup(operand) == Body)
+        if (varies.contains(operand))
           return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches, or by a "
                                 "loss that is a sum over rows of the batch or the mean cross entropy of labels");
     of[&op] = stage;
@@ -43,6 +48,20 @@ static FailureOr<Stages> stagesOf(Block &block) {
 }
 
 LogicalResult tessera::checkMicroSums(Block &block) { return stagesOf(block); }
+
+// A value that is the same in each microbatch, but is not kept from one to the next, once more for what
+// follows the last.
+static Value again(OpBuilder &b, Value value, const Stages &of, IRMapping &map) {
+  Operation *op = value.getDefiningOp();
+  if (!op || of.lookup(op) != Body || isa<dist::AccumulateOp>(op))
+    return value;
+  if (!map.contains(value)) {
+    for (Value operand : op->getOperands())
+      map.map(operand, again(b, operand, of, map));
+    b.clone(*op, map);
+  }
+  return map.lookup(value);
+}
 
 LogicalResult tessera::formMicroLoop(Block &block, int64_t times) {
   FailureOr<Stages> stages = stagesOf(block);
@@ -68,11 +87,16 @@ LogicalResult tessera::formMicroLoop(Block &block, int64_t times) {
   for (Operation &op : block)
     if (of.contains(&op) && &op != block.getTerminator())
       ops.push_back(&op);
+  IRMapping repeated;
+  b.setInsertionPoint(block.getTerminator());
   for (Operation *op : ops) {
-    if (of[op] == Body && !isa<dist::AccumulateOp>(op))
+    if (of[op] == Body && !isa<dist::AccumulateOp>(op)) {
       op->moveBefore(body, body->end());
-    else if (of[op] == After)
+    } else if (of[op] == After) {
+      for (OpOperand &operand : op->getOpOperands())
+        operand.set(again(b, operand.get(), of, repeated));
       op->moveBefore(block.getTerminator());
+    }
   }
   b.setInsertionPointToEnd(body);
   SmallVector<Value> next;

@@ -24,12 +24,14 @@ private:
     auto part = op ? PipelinePart::of(op) : std::nullopt;
     return part ? std::optional(pipeline.stages[part->chunk]) : std::nullopt;
   }
+  void markUpdates();
   void findCrossings();
   LogicalResult emit(int64_t stage);
-  Operation *firstUser(Value value, int64_t stage, Operation *user) const;
+  Operation *firstUser(Value value, int64_t stage) const;
+  void receive(Operation &op, int64_t stage);
   FailureOr<Value> onStage(Value value, int64_t stage, Operation *user);
   LogicalResult clone(Operation *op, int64_t stage, Operation *user);
-  LogicalResult sumOverStages(nn::AccOp acc, int64_t stage);
+  LogicalResult sumOverStages(nn::AccOp acc, int64_t number, int64_t stage);
   LogicalResult returnFrom(Operation *op, int64_t stage);
 
   func::FuncOp func;
@@ -42,6 +44,20 @@ private:
 };
 
 } // namespace
+
+// What follows a sum over all microbatches, on whatever stage, runs after the last of them.
+void Splitter::markUpdates() {
+  DenseSet<Operation *> after;
+  for (Operation &op : block) {
+    if (llvm::none_of(op.getOperands(), [&](Value v) {
+          return after.contains(v.getDefiningOp()) || v.getDefiningOp<dist::AccumulateOp>();
+        }))
+      continue;
+    after.insert(&op);
+    if (auto part = PipelinePart::of(&op))
+      PipelinePart{part->chunk, PipelineWork::Update}.setOn(&op);
+  }
+}
 
 // Channels are numbered in the order of definitions, which is the order of sends.
 void Splitter::findCrossings() {
@@ -66,17 +82,33 @@ LogicalResult Splitter::clone(Operation *op, int64_t stage, Operation *user) {
   return success();
 }
 
-// The user on the stage whose step is the first of a microbatch, which need not be the first in the block: chunks go forward one by one, backward the
-// other way round, and weights' gradients follow when there is time.
-Operation *Splitter::firstUser(Value value, int64_t stage, Operation *user) const {
+// The user on the stage, which has one, whose step is the first of a microbatch, which need not be the first
+// in the block: chunks go forward one by one, backward the other way round, and weights' gradients follow
+// when there is time.
+Operation *Splitter::firstUser(Value value, int64_t stage) const {
   auto place = [](const PipelinePart &part) { return std::pair(int(part.work), part.work == PipelineWork::Forward ? part.chunk : -part.chunk); };
-  auto first = PipelinePart::of(user);
+  std::optional<PipelinePart> first;
+  Operation *user = nullptr;
   for (Operation *other : value.getUsers())
-    if (auto part = PipelinePart::of(other); first && part && pipeline.stages[part->chunk] == stage && place(*part) < place(*first)) {
+    if (auto part = PipelinePart::of(other);
+        part && pipeline.stages[part->chunk] == stage && (!first || place(*part) < place(*first))) {
       first = part;
       user = other;
     }
   return user;
+}
+
+// Where the value is made and sent, not where it is used first: so messages between two stages behind the
+// last step, where no schedule orders them, arrive in the order sent, and all stages follow one order.
+void Splitter::receive(Operation &op, int64_t stage) {
+  int64_t home = pipeline.stages[PipelinePart::of(&op)->chunk];
+  for (Value result : op.getResults())
+    if (crossings.lookup(result).count(stage)) {
+      auto received = dist::RecvOp::create(b, result.getLoc(), result.getType(), home,
+                                           channels.at({result.getAsOpaquePointer(), stage}));
+      dist::copyPipelinePart(firstUser(result, stage), received);
+      map.map(result, received.getResult());
+    }
 }
 
 FailureOr<Value> Splitter::onStage(Value value, int64_t stage, Operation *user) {
@@ -89,16 +121,11 @@ FailureOr<Value> Splitter::onStage(Value value, int64_t stage, Operation *user) 
       return failure();
     return map.lookup(value);
   }
-  auto channel = channels.find({value.getAsOpaquePointer(), stage});
-  if (*home == stage || channel == channels.end())
-    return user->emitOpError("is part of no pipeline stage but uses a value of stage ") << *home, failure();
-  auto received = dist::RecvOp::create(b, value.getLoc(), value.getType(), *home, channel->second);
-  dist::copyPipelinePart(firstUser(value, stage, user), received);
-  map.map(value, received.getResult());
-  return received.getResult();
+  return user->emitOpError("is part of no pipeline stage but uses a value of stage ") << *home, failure();
 }
 
-LogicalResult Splitter::sumOverStages(nn::AccOp acc, int64_t stage) {
+// A stage without a term adds zero.
+LogicalResult Splitter::sumOverStages(nn::AccOp acc, int64_t number, int64_t stage) {
   auto type = cast<RankedTensorType>(acc.getType());
   SmallVector<Value> own;
   for (Value term : acc.getTerms())
@@ -123,7 +150,7 @@ LogicalResult Splitter::sumOverStages(nn::AccOp acc, int64_t stage) {
                                           IntegerAttr(), IntegerAttr(),
                                           dist::ReduceKindAttr::get(b.getContext(), dist::ReduceKind::Sum),
                                           dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
-  whole->setAttr(dist::kOverStagesAttr, b.getUnitAttr());
+  whole->setAttr(dist::kOverStagesAttr, b.getI64IntegerAttr(number));
   mark(whole);
   map.map(acc.getResult(), whole.getResult());
   return success();
@@ -155,17 +182,22 @@ LogicalResult Splitter::emit(int64_t stage) {
   Block *body = own.addEntryBlock();
   map.map(block.getArguments(), body->getArguments());
   b.setInsertionPointToEnd(body);
+  int64_t sums = 0;
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       return returnFrom(&op, stage);
     if (op.hasAttr(dist::kOverStagesAttr)) {
-      if (failed(sumOverStages(cast<nn::AccOp>(op), stage)))
+      if (failed(sumOverStages(cast<nn::AccOp>(op), sums++, stage)))
         return failure();
       continue;
     }
     auto part = PipelinePart::of(&op);
-    if (!part || pipeline.stages[part->chunk] != stage)
+    if (!part)
       continue;
+    if (pipeline.stages[part->chunk] != stage) {
+      receive(op, stage);
+      continue;
+    }
     if (failed(clone(&op, stage, &op)))
       return failure();
     for (Value result : op.getResults())
@@ -179,6 +211,7 @@ LogicalResult Splitter::emit(int64_t stage) {
 }
 
 LogicalResult Splitter::run() {
+  markUpdates();
   findCrossings();
   for (int64_t stage = 0; stage < pipeline.numStages; ++stage)
     if (failed(emit(stage)))

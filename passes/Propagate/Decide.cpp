@@ -230,8 +230,10 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
         home = zero.cut(home);
     }
   } else if (isFree(*primal)) {
-    // The reduction is the parameter's business: stay as computed where all terms agree.
+    // The reduction is the parameter's business: stay as computed where all terms agree. But each microbatch
+    // has the same primal, so that the gradient is taken once, of the sum over them.
     home = agree ? raw : raw.withoutPartial();
+    llvm::erase_if(home.partial, [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
   } else {
     home = homes.lookup(*primal).withoutPartial();
     if (agree && !raw.partial.empty() && raw.atoms == home.atoms && isLazy(acc, raw))

@@ -21,10 +21,8 @@ using dist::PipelineWork;
 
 namespace {
 
-// Whether the operator itself depends on which microbatch runs, or is not to be kept for all of them.
+// Whether the operator itself depends on which microbatch runs.
 bool readsMicro(Operation *op) {
-  if (op->hasAttr(dist::kGatherAttr))
-    return true;
   return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
     auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
     return axes &&
@@ -50,6 +48,7 @@ private:
   void emitStep(size_t place);
   void emitIn(Operation *op, IRMapping &map);
   Value valueIn(Value value, IRMapping &map);
+  Value valueAfter(Value value);
   void emitAfter();
   void send(dist::SendOp op, int64_t micro, Value value);
   void wait(const PipelineMessage &message);
@@ -64,7 +63,8 @@ private:
   Block &old;
   OpBuilder b;
   DenseMap<Operation *, When> when;
-  DenseSet<Operation *> varies; // with the microbatch
+  DenseSet<Operation *> varies;  // with the microbatch
+  DenseSet<Operation *> briefly; // the same in each, but gathered, and so not kept from one to the next
   IRMapping whole; // what every microbatch shares, and sums
   std::vector<IRMapping> ofMicro;
   DenseMap<Value, Value> sums;              // result of an accumulate -> what has been added so far
@@ -83,7 +83,8 @@ void StageEmitter::classify() {
       continue;
     }
     auto part = PipelinePart::of(&op);
-    bool after = part && part->work == PipelineWork::Update, inStep = false, micro = readsMicro(&op) || isa<dist::RecvOp>(op);
+    bool after = part && part->work == PipelineWork::Update, inStep = false,
+         micro = readsMicro(&op) || isa<dist::RecvOp>(op), gathered = op.hasAttr(dist::kGatherAttr);
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))
@@ -93,10 +94,16 @@ void StageEmitter::classify() {
         after |= isa<dist::AccumulateOp>(def) || when.lookup(def) == When::After;
         inStep |= when.lookup(def) == When::Step;
         micro |= varies.contains(def);
+        gathered |= briefly.contains(def);
       }
     if (micro)
       varies.insert(&op);
-    when[&op] = after ? When::After : part ? When::Step : micro || inStep ? When::Use : When::Before;
+    else if (gathered)
+      briefly.insert(&op);
+    when[&op] = after                         ? When::After
+                : part                        ? When::Step
+                : micro || gathered || inStep ? When::Use
+                                              : When::Before;
   }
 }
 
@@ -170,22 +177,33 @@ void StageEmitter::emitStep(size_t place) {
     wait(message);
 }
 
+// A value as it is behind the last step. With one microbatch nothing is accumulated: values of its steps are
+// used as they are, as are those that are the same in each.
+Value StageEmitter::valueAfter(Value value) {
+  if (whole.contains(value))
+    return whole.lookup(value);
+  Operation *def = value.getDefiningOp();
+  if (def && briefly.contains(def) && ofMicro.size() > 1) {
+    for (Value operand : def->getOperands())
+      whole.map(operand, valueAfter(operand));
+    b.clone(*def, whole);
+    return whole.lookup(value);
+  }
+  if (def && when.lookup(def) == When::Use && !ofMicro[0].contains(value))
+    emitIn(def, ofMicro[0]);
+  return ofMicro[0].lookupOrDefault(value);
+}
+
 void StageEmitter::emitAfter() {
   dist::StepOp::create(b, func.getLoc(), dist::workName(PipelineWork::Update), 0, 0);
   waitForAll();
   for (auto [result, sum] : sums)
     whole.map(result, sum);
-  // With one microbatch nothing is accumulated: values of its steps are used as they are, as are those that are the same in each.
-  auto lookup = [&](Value v) { return whole.contains(v) ? whole.lookup(v) : ofMicro[0].lookupOrDefault(v); };
   for (Operation &op : old) {
     if (when.lookup(&op) != When::After && !op.hasTrait<OpTrait::IsTerminator>())
       continue;
-    for (Value operand : op.getOperands()) {
-      Operation *def = operand.getDefiningOp();
-      if (def && when.lookup(def) == When::Use && !whole.contains(operand) && !ofMicro[0].contains(operand))
-        emitIn(def, ofMicro[0]);
-      whole.map(operand, lookup(operand));
-    }
+    for (Value operand : op.getOperands())
+      whole.map(operand, valueAfter(operand));
     if (op.hasTrait<OpTrait::IsTerminator>())
       waitForAll();
     if (auto sent = dyn_cast<dist::SendOp>(op))

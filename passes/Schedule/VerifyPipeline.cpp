@@ -152,10 +152,14 @@ bool Rendezvous::joinCollective() {
   const Event &first = events[0][next[0]];
   for (auto [stage, list] : llvm::enumerate(events)) {
     const Event &other = list[next[stage]];
-    if (other.type != first.type || other.op->getName() != first.op->getName()) {
+    auto sum = other.op->getAttrOfType<IntegerAttr>(dist::kOverStagesAttr),
+         firstSum = first.op->getAttrOfType<IntegerAttr>(dist::kOverStagesAttr);
+    if (other.type != first.type || other.op->getName() != first.op->getName() || sum != firstSum) {
       auto error = other.op->emitOpError("of ")
                    << nameOf(stage) << " on " << other.type << " meets stage 0's " << first.op->getName()
                    << " on " << first.type;
+      if (sum && firstSum)
+        error << ": sum " << sum.getInt() << " over the stages meets sum " << firstSum.getInt();
       error.attachNote(first.op->getLoc()) << "stage 0 is here";
       return ok = false;
     }

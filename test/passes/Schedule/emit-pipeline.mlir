@@ -33,7 +33,7 @@ module attributes {dist.micro = 2 : i64, dist.pipeline = {axis = "pipe", schedul
     %g = nn.mul %c, %a {dist.chunk = 0 : i64, dist.work = "weight"} : (tensor<8xf32>, tensor<8xf32>) -> tensor<8xf32>
     %sum = dist.accumulate %g {dist.chunk = 0 : i64, dist.work = "weight"} : tensor<8xf32>
     nn.assign @v, %sum {dist.chunk = 0 : i64, dist.work = "update"} : tensor<8xf32>
-    %norm = dist.collective all_reduce %zero over <"pipe"=2> shape [] reduce sum {dist.chunk = 0 : i64, dist.over_stages, dist.work = "update"} : tensor<f32> -> tensor<f32>
+    %norm = dist.collective all_reduce %zero over <"pipe"=2> shape [] reduce sum {dist.chunk = 0 : i64, dist.over_stages = 0 : i64, dist.work = "update"} : tensor<f32> -> tensor<f32>
     return
   }
 

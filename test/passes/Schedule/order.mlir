@@ -106,7 +106,7 @@ func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
 // CHECK: dist.collective all_reduce
 func.func @over_stages(%x: tensor<64xf32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %a = nn.sum_squares %x : (tensor<64xf32>) -> tensor<f32>
-  %b = dist.collective all_reduce %y over <"pipe"=2> shape [] reduce sum {dist.over_stages} : tensor<f32> -> tensor<f32>
-  %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.over_stages} : tensor<f32> -> tensor<f32>
+  %b = dist.collective all_reduce %y over <"pipe"=2> shape [] reduce sum {dist.over_stages = 0 : i64} : tensor<f32> -> tensor<f32>
+  %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
   return %b, %c : tensor<f32>, tensor<f32>
 }

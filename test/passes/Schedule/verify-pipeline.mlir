@@ -4,6 +4,7 @@
 // RUN: not tessera-opt %t/deadlock.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=DEADLOCK
 // RUN: not tessera-opt %t/order.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=ORDER
 // RUN: not tessera-opt %t/unreceived.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=UNRECEIVED
+// RUN: not tessera-opt %t/sums.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=SUMS
 // RUN: not tessera-opt %t/alone.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=ALONE
 
 // GOOD: func.func @train_stage1
@@ -88,5 +89,21 @@ module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = a
   }
   func.func @train_stage1(%x: tensor<2xf32>) -> tensor<2xf32> attributes {dist.program = "train", dist.stage = 1 : i64} {
     return %x : tensor<2xf32>
+  }
+}
+
+// Two sums of one type in another order on another stage.
+// SUMS: error: 'dist.collective' op of rank 1 of stage 1 on 'tensor<f32>' meets stage 0's dist.collective on 'tensor<f32>': sum 1 over the stages meets sum 0
+//--- sums.mlir
+module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = array<i64: 0, 1>}} {
+  func.func @train_stage0(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {dist.program = "train", dist.stage = 0 : i64} {
+    %y = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 0 : i64} : tensor<f32> -> tensor<f32>
+    %z = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
+    return %y, %z : tensor<f32>, tensor<f32>
+  }
+  func.func @train_stage1(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {dist.program = "train", dist.stage = 1 : i64} {
+    %z = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
+    %y = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 0 : i64} : tensor<f32> -> tensor<f32>
+    return %y, %z : tensor<f32>, tensor<f32>
   }
 }
