@@ -38,9 +38,7 @@ inline int64_t movedByPermute(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes, co
     for (int64_t rank : group) {
       int64_t number = 0;
       for (const Atom *atom : layout.atoms()) {
-        AxisList axes = atom->axes; // the microbatch is the same for all
-        llvm::erase_if(axes, [](const AxisRef &axis) { return axis.name == kMicroAxis; });
-        number = number * product(axes) + mesh.index(rank, axes);
+        number = number * product(atom->axes) + mesh.index(rank, atom->axes);
       }
       numbers.push_back(number);
     }

@@ -170,6 +170,10 @@ static LogicalResult verifyPermute(Operation *op, ArrayRef<int64_t> shape, Layou
   if (!from || !to)
     return op->emitOpError("permute needs the layouts 'from' and 'to'");
   const Layout &before = from.getLayout(), &after = to.getLayout();
+  for (const Layout *layout : {&before, &after})
+    if (llvm::any_of(layout->usedAxes(), [](const AxisRef &axis) { return axis.name == kMicroAxis; }))
+      return op->emitOpError(
+          "cannot permute blocks of \"micro\": microbatches are iterations of a loop, not ranks");
   if (!before.sameAtoms(after) || before.localElements() != after.localElements())
     return op->emitOpError("permute must keep the atoms and the number of elements that a rank holds");
   if (ArrayRef<int64_t>(before.localAtoms()) != shape)

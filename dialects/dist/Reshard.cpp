@@ -317,6 +317,18 @@ FailureOr<ReshardPlan> ReshardPlanner::plan(mlir::RankedTensorType from, mlir::R
   return plan(dist::elementBytes(from.getElementType()), getLayout(from), getLayout(to), emitError);
 }
 
+/// The layout of what one microbatch has of a value: `micro` counts iterations, and tells no ranks apart.
+static Layout ofMicrobatch(Layout layout) {
+  for (Atom *atom : layout.atoms())
+    for (const AxisRef &axis : AxisList(atom->axes))
+      if (axis.name == kMicroAxis) {
+        atom->padded /= axis.size;
+        atom->size = std::min(atom->size, atom->padded);
+        llvm::erase(atom->axes, axis);
+      }
+  return layout;
+}
+
 mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
                       const ReshardStep &step) {
   mlir::MLIRContext *context = builder.getContext();
@@ -336,8 +348,9 @@ mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value 
   return CollectiveOp::create(
       builder, loc, result, local, CollectiveKindAttr::get(context, *step.kind), axes,
       builder.getDenseI64ArrayAttr(shape), position(step.split), position(step.concat),
-      /*root=*/nullptr, reduces ? ReduceKindAttr::get(context, ReduceKind::Sum) : nullptr, permutes ? LayoutAttr::get(context, step.before) : nullptr,
-      permutes ? LayoutAttr::get(context, step.after) : nullptr, /*shift=*/nullptr);
+      /*root=*/nullptr, reduces ? ReduceKindAttr::get(context, ReduceKind::Sum) : nullptr,
+      permutes ? LayoutAttr::get(context, ofMicrobatch(step.before)) : nullptr,
+      permutes ? LayoutAttr::get(context, ofMicrobatch(step.after)) : nullptr, /*shift=*/nullptr);
 }
 
 double elementBytes(mlir::Type type) {
