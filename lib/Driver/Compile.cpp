@@ -23,6 +23,8 @@
 #include "passes/Partition/Passes.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Schedule/Passes.h"
+#include "runtime/core/error.h"
+#include "runtime/program/description.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -273,6 +275,13 @@ LogicalResult Compilation::describe() {
   if (failed(text))
     return failure();
   description = std::move(*text);
+  try {
+    (void)rt::parseDescription(description);
+  } catch (const rt::Error &error) {
+    return emitError(UnknownLoc::get(&context))
+           << "internal error: the executable could not read what was compiled for it: " << error.what()
+           << "; no executable is written; please report this with the model and the options";
+  }
   return success();
 }
 

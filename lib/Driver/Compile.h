@@ -31,7 +31,7 @@ struct Compilation {
   /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which none is run twice.
   /// Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
-  /// After Memory: fills `description`.
+  /// After Memory: fills `description`, which the runtime can read.
   mlir::LogicalResult describe();
   /// Whether the initial values of all variables are known.
   bool hasWeights();

@@ -2,7 +2,6 @@
 #include "dialects/exec/Exec.h"
 #include "passes/Lower/Passes.h"
 #include "runtime/comm/launch.h"
-#include "runtime/core/error.h"
 #include <cmath>
 
 using namespace mlir;
@@ -18,11 +17,7 @@ FailureOr<LoadedProgram> tessera::loadProgram(Compilation &compilation) {
       cpu::JitKernels::create((*compilation.module).lookupSymbol<ModuleOp>(kKernelsModule));
   if (failed(kernels))
     return failure();
-  try {
-    return LoadedProgram{rt::parseDescription(compilation.description), std::move(*kernels)};
-  } catch (const rt::Error &error) {
-    return emitError(UnknownLoc::get(&compilation.context)) << "program description: " << error.what();
-  }
+  return LoadedProgram{rt::parseDescription(compilation.description), std::move(*kernels)};
 }
 
 FailureOr<RunResult> tessera::runOnce(const LoadedProgram &loaded, const std::string &name,

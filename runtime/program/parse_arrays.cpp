@@ -44,6 +44,33 @@ Atom ArrayParser::atom(const JsonReader &item) const {
   return atom;
 }
 
+// Ranks that differ in an axis that splits two atoms would hold a diagonal, and nobody the rest.
+static void refuseOverlap(const JsonReader &item, const Axes &axes) {
+  for (size_t i = 0; i < axes.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (axes[i].name == axes[j].name && axes[i].pre < axes[j].pre * axes[j].size &&
+          axes[j].pre < axes[i].pre * axes[i].size)
+        item.fail("names ranks of '" + axes[i].name + "' twice");
+}
+
+static Axes splitting(const Layout &layout) {
+  Axes all;
+  for (const auto &dimension : layout)
+    for (const Atom &atom : dimension)
+      all.insert(all.end(), atom.axes.begin(), atom.axes.end());
+  return all;
+}
+
+Axes ArrayParser::replicas(const JsonReader &item, const Layout &layout,
+                           const std::optional<Flat> &flat) const {
+  Axes result = axes(item, false), all = splitting(layout);
+  if (flat)
+    all.insert(all.end(), flat->axes.begin(), flat->axes.end());
+  all.insert(all.end(), result.begin(), result.end());
+  refuseOverlap(item, all);
+  return result;
+}
+
 Layout ArrayParser::layout(const JsonReader &item) const {
   Layout layout;
   int64_t elements = 1;
@@ -56,6 +83,7 @@ Layout ArrayParser::layout(const JsonReader &item) const {
         entry.fail("makes the array too large");
     }
   }
+  refuseOverlap(item, splitting(layout));
   return layout;
 }
 

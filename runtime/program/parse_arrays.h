@@ -22,6 +22,8 @@ public:
   /// `micro` says whether the microbatch counter may occur; the blocks of arrays may not depend on it.
   Axes axes(const JsonReader &item, bool micro) const;
   Layout layout(const JsonReader &item) const;
+  /// The axes over which an array is the same, which may not be among those that cut it.
+  Axes replicas(const JsonReader &item, const Layout &layout, const std::optional<Flat> &flat) const;
   /// Shape and layout of an array, which must agree.
   void array(const JsonReader &item, DType &type, std::vector<int64_t> &shape, Layout &arrayLayout) const;
   /// Bytes of a rank's block.

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <set>
+#include <tuple>
 
 namespace tessera::rt {
 
@@ -42,8 +43,10 @@ public:
       if (!names.insert(result.variables.back().name).second)
         item.fail("has the name '" + result.variables.back().name + "', which an earlier one has");
     }
-    for (const JsonReader &item : root.at("programs").list())
+    for (const JsonReader &item : root.at("programs").list()) {
       result.programs.push_back(program(item));
+      checkStages(item);
+    }
     return std::move(result);
   }
 
@@ -71,7 +74,7 @@ private:
         flat.fail("is no padding of " + std::to_string(local) + " elements that its axes divide");
     }
     if (item.has("replicas"))
-      variable.replicas = arrays->axes(item.at("replicas"), false);
+      variable.replicas = arrays->replicas(item.at("replicas"), variable.layout, variable.flat);
     if (item.has("aliases"))
       variable.aliases = item.at("aliases").texts();
     return variable;
@@ -115,6 +118,27 @@ private:
     if (sum != program.memory.peak)
       memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " + std::to_string(program.memory.peak));
     return program;
+  }
+
+  // The stages of a program are looked up by their number, and each other's outputs by theirs.
+  void checkStages(const JsonReader &item) const {
+    const Program &last = result.programs.back();
+    auto listed = [](const auto &arrays) {
+      std::vector<std::tuple<std::string, DType, std::vector<int64_t>>> list;
+      for (const auto &array : arrays)
+        list.emplace_back(array.name, array.dtype, array.shape);
+      return list;
+    };
+    for (const Program &other : result.programs) {
+      if (&other == &last || other.name != last.name)
+        continue;
+      if (other.stage == last.stage)
+        item.fail("is stage " + std::to_string(last.stage) + " of '" + last.name +
+                  "', which an earlier one is");
+      if (listed(other.inputs) != listed(last.inputs) || listed(other.outputs) != listed(last.outputs))
+        item.fail("has other inputs or outputs than stage " + std::to_string(other.stage) + " of '" +
+                  last.name + "'");
+    }
   }
 
   BufferRange buffer(const JsonReader &item, int64_t arena) const {
@@ -173,7 +197,7 @@ private:
     output.name = item.at("name").text();
     arrays->array(item, output.dtype, output.shape, output.layout);
     if (item.has("replicas"))
-      output.replicas = arrays->axes(item.at("replicas"), false);
+      output.replicas = arrays->replicas(item.at("replicas"), output.layout, std::nullopt);
     output.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
     if (output.buffer < 0)
       return output;

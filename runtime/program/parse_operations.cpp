@@ -2,7 +2,7 @@
 #include "runtime/program/parse_operations.h"
 
 #include <algorithm>
-#include <set>
+#include <map>
 
 namespace tessera::rt {
 
@@ -36,19 +36,36 @@ Expression OperationParser::expression(const JsonReader &item) const {
 }
 
 void OperationParser::operations(const JsonReader &list, Program &program) const {
-  int64_t last = int64_t(program.buffers.size()) - 1;
   int depth = 0;
-  std::set<int64_t> started;
+  std::map<int64_t, int> started; // token -> depth
   for (const JsonReader &item : list.list()) {
-    Operation op = operation(item, last);
+    Operation op = [&] {
+      try {
+        return operation(item, program);
+      } catch (const Error &error) {
+        // The place says where in the text, the name where in the model.
+        std::string name =
+            item.json().is_object() && item.json().contains("name") ? item.text("name", "") : "";
+        throw name.empty() ? error : Error(error.what(), " (operation '", name, "')");
+      }
+    }();
     depth += (op.kind == Operation::Kind::Loop) - (op.kind == Operation::Kind::End);
     if (depth < 0 || depth > 1)
       item.fail(depth < 0 ? "ends a loop that was not begun" : "begins a loop inside of a loop");
     int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token : op.kind == Operation::Kind::Send ? op.message.token : -1;
-    if (token >= 0 && !started.insert(token).second)
+    if (token >= 0 && !started.emplace(token, depth).second)
       item.fail("starts token " + std::to_string(token) + ", which nobody has waited for");
-    if (op.kind == Operation::Kind::Wait && !started.erase(op.token))
-      item.fail("waits for token " + std::to_string(op.token) + ", which was not started");
+    if (op.kind == Operation::Kind::Wait) {
+      auto it = started.find(op.token);
+      if (it == started.end() || it->second != depth)
+        item.fail("waits for token " + std::to_string(op.token) + ", which was not started" +
+                  (it == started.end() ? "" : " in the same turn of the loop"));
+      started.erase(it);
+    }
+    if (op.kind == Operation::Kind::End)
+      for (auto [token, where] : started)
+        if (where > depth)
+          item.fail("ends a loop that never waits for token " + std::to_string(token));
     if (op.kind == Operation::Kind::Call)
       noteWorkspace(item, op, program);
     program.operations.push_back(std::move(op));
@@ -56,7 +73,7 @@ void OperationParser::operations(const JsonReader &list, Program &program) const
   if (depth != 0)
     list.fail("hold a loop without end");
   if (!started.empty())
-    list.fail("never wait for token " + std::to_string(*started.begin()));
+    list.fail("never wait for token " + std::to_string(started.begin()->first));
 }
 
 void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const {
@@ -68,7 +85,8 @@ void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op,
     threadBytes = std::max(threadBytes, (bytes + reservedThreads - 1) / reservedThreads);
 }
 
-Operation OperationParser::operation(const JsonReader &item, int64_t last) const {
+Operation OperationParser::operation(const JsonReader &item, const Program &program) const {
+  int64_t last = int64_t(program.buffers.size()) - 1;
   Operation op;
   std::string kind = item.at("op").text();
   op.name = item.text("name", "");
@@ -89,7 +107,7 @@ Operation OperationParser::operation(const JsonReader &item, int64_t last) const
       op.profile = op.symbol;
   } else if (kind == "collective") {
     op.kind = Operation::Kind::Collective;
-    op.collective = collective(item, last);
+    op.collective = collective(item, program);
     op.profile = op.collective.request.kind;
   } else if (kind == "wait") {
     op.kind = Operation::Kind::Wait;
@@ -102,7 +120,7 @@ Operation OperationParser::operation(const JsonReader &item, int64_t last) const
       item.fail("exchanges messages between stages of a pipeline, and there is none");
     op.message.stage = item.at("stage").integer(0, pipelineStages() - 1);
     op.message.buffer = item.at("buffer").integer(0, last);
-    op.message.bytes = item.at("bytes").integer(0);
+    op.message.bytes = item.at("bytes").integer(0, program.buffers[size_t(op.message.buffer)].bytes);
     if (kind == "send")
       op.message.token = item.at("token").integer(0);
   } else if (kind == "step") {
@@ -127,7 +145,8 @@ int64_t OperationParser::pipelineStages() const {
   return 1;
 }
 
-CollectiveSpec OperationParser::collective(const JsonReader &item, int64_t last) const {
+CollectiveSpec OperationParser::collective(const JsonReader &item, const Program &program) const {
+  int64_t last = int64_t(program.buffers.size()) - 1;
   CollectiveSpec spec;
   CollectiveRequest &request = spec.request;
   request.kind = item.at("kind").text();
@@ -156,7 +175,27 @@ CollectiveSpec OperationParser::collective(const JsonReader &item, int64_t last)
   spec.out = item.at("out").integer(0, last);
   spec.scratch = item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
   spec.token = item.integer("token", -1, -1);
+  check(item, spec, program);
   return spec;
+}
+
+void OperationParser::check(const JsonReader &item, const CollectiveSpec &spec,
+                            const Program &program) const {
+  std::optional<Collective> made; // the same on all ranks but for their places in the group
+  try {
+    made = makeCollective(spec.request, description.mesh, 0);
+  } catch (const Error &error) {
+    item.fail(std::string("is wrong: ") + error.what());
+  }
+  auto holds = [&](int64_t buffer, int64_t needed, const char *what) {
+    int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
+    if (bytes < needed)
+      item.fail(std::string("has a ") + what + " buffer of " + std::to_string(bytes) + " bytes, " +
+                std::to_string(needed) + " are needed");
+  };
+  holds(spec.in, made->inBytes(), "source");
+  holds(spec.out, made->outBytes(), "result");
+  holds(spec.scratch, made->scratchBytes(), "scratch");
 }
 
 } // namespace tessera::rt

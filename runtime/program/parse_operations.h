@@ -18,8 +18,10 @@ public:
 
 private:
   Expression expression(const JsonReader &item) const;
-  Operation operation(const JsonReader &item, int64_t last) const;
-  CollectiveSpec collective(const JsonReader &item, int64_t last) const;
+  Operation operation(const JsonReader &item, const Program &program) const;
+  CollectiveSpec collective(const JsonReader &item, const Program &program) const;
+  /// Whether ranks can prepare the collective: its shape, groups and buffers.
+  void check(const JsonReader &item, const CollectiveSpec &spec, const Program &program) const;
   int64_t pipelineStages() const;
   /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they grow.
   void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const;

@@ -137,16 +137,8 @@ void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) con
   const CollectiveSpec &spec = op.collective;
   prepared.collective =
       std::make_unique<Collective>(makeCollective(spec.request, description.mesh, description.mesh.rank(at)));
-  auto add = [&](int64_t buffer, int64_t needed, const char *what) {
-    int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
-    if (bytes < needed)
-      throw Error("the ", what, " buffer of an ", spec.request.kind, " has ", bytes, " bytes, ", needed, " are needed");
-    return bufferData(buffer);
-  };
-  void *in = add(spec.in, prepared.collective->inBytes(), "source");
-  void *out = add(spec.out, prepared.collective->outBytes(), "result");
-  void *scratch = add(spec.scratch, prepared.collective->scratchBytes(), "scratch");
-  prepared.communication = communicator.prepareCollective(*prepared.collective, in, out, scratch);
+  prepared.communication = communicator.prepareCollective(*prepared.collective, bufferData(spec.in),
+                                                          bufferData(spec.out), bufferData(spec.scratch));
 }
 
 void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const {
@@ -155,8 +147,6 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].first == description.pipelineAxis)
       there.ofAxis[i] = op.message.stage;
-  if (int64_t bytes = program.buffers[size_t(op.message.buffer)].bytes; bytes < op.message.bytes)
-    throw Error("a message of ", op.message.bytes, " bytes has a buffer of ", bytes);
   prepared.communication = communicator.prepareMessage({int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis},
                                                        bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
 }

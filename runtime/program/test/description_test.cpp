@@ -52,7 +52,34 @@ TEST(Description, ErrorsNameThePlace) {
   EXPECT_ERROR("waits for token 8", json["programs"][1]["ops"][2]["token"] = 8);
   EXPECT_ERROR("never wait for token 7", json["programs"][1]["ops"].erase(2));
   EXPECT_ERROR("ends a loop", json["programs"][1]["ops"].push_back({{"op", "end"}}));
+  EXPECT_ERROR("ends a loop that never waits for token 7", {
+    Json &ops = json["programs"][1]["ops"];
+    ops.insert(ops.begin(), Json{{"op", "loop"}, {"times", 1}});
+    ops.insert(std::find_if(ops.begin(), ops.end(), [](const Json &op) { return op["op"] == "wait"; }),
+               Json{{"op", "end"}});
+  });
+  EXPECT_ERROR("waits for token 7, which was not started in the same turn of the loop", {
+    Json &ops = json["programs"][1]["ops"];
+    auto wait =
+        ops.insert(std::find_if(ops.begin(), ops.end(), [](const Json &op) { return op["op"] == "wait"; }),
+                   Json{{"op", "loop"}, {"times", 1}});
+    ops.insert(wait + 2, Json{{"op", "end"}});
+  });
   EXPECT_ERROR("loop without end", json["programs"][1]["ops"].push_back({{"op", "loop"}, {"times", 1}}));
+  EXPECT_ERROR("(operation 'it')",
+               (json["programs"][0]["ops"][0]["name"] = "it", json["programs"][0]["ops"][0]["args"][0] = 99));
+  EXPECT_ERROR("has a source buffer of 4 bytes, 12 are needed",
+               json["programs"][1]["ops"][1]["in"] = json["programs"][1]["ops"][3]["in"]);
+  EXPECT_ERROR("names ranks of 'data' twice",
+               json["programs"][0]["outputs"][0]["replicas"] = Json::array({Json::array({"data", 1, 2})}));
+  EXPECT_ERROR("is stage 0 of 'infer', which an earlier one is",
+               json["programs"].push_back(json["programs"][0]));
+  EXPECT_ERROR("has other inputs or outputs than stage 0 of 'infer'", {
+    Json other = json["programs"][0];
+    other["stage"] = 1;
+    other["outputs"] = Json::array();
+    json["programs"].push_back(other);
+  });
   EXPECT_ERROR("which an earlier one has", json["variables"].push_back(json["variables"][0]));
   EXPECT_ERROR("too large", json["programs"][0]["inputs"][0]["layout"][0] =
                                 Json::array({{{"size", 1LL << 50}, {"axes", Json::array()}}, {{"size", 1LL << 50}, {"axes", Json::array()}}}));
