@@ -25,6 +25,8 @@ public:
   virtual std::string key() const = 0;
   /// Whether it rounds to bf16 by an instruction, and not by integer arithmetic.
   virtual bool roundsToBF16() const { return false; }
+  /// Whether kernels may call the C library for the remainder of a division.
+  virtual bool callsLibrary() const { return true; }
   /// Completes the schedule of a kernel before its loops are emitted, and says how it is launched.
   virtual Launch adapt(Kernel &kernel) const { return {}; }
   /// Fills `code` from `module`, in which `implementation` is the kernel as a function of bare pointers, scalars and a range; code.info

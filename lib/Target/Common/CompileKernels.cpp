@@ -129,7 +129,7 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
   }
   bool exact = false;
   module->walk([&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
-  if (failed(verify(*module)) || failed(expandMath(*module, backend.roundsToBF16())))
+  if (failed(verify(*module)) || failed(expandMath(*module, backend.roundsToBF16(), backend.callsLibrary())))
     return failure();
   llvm::LLVMContext llvmContext;
   std::unique_ptr<llvm::Module> base = lowerToLlvm(*module, llvmContext);

@@ -5,6 +5,7 @@
 #include "mlir/Dialect/Arith/Transforms/Passes.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 #include "mlir/Dialect/Math/Transforms/Passes.h"
+#include "mlir/Dialect/SCF/IR/SCF.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
 
@@ -129,9 +130,69 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     return success();
   }
 };
+
+/// x - n y, n the integer that x / y is when truncated: exact for any quotient, as C's fmod. y is doubled
+/// while x has room for it twice, then halved again; what is subtracted on the way down is between half of
+/// the rest and all of it, so no difference rounds.
+struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
+  using OpRewritePattern::OpRewritePattern;
+  LogicalResult matchAndRewrite(arith::RemFOp op, PatternRewriter &rewriter) const override {
+    Location loc = op.getLoc();
+    auto type = cast<FloatType>(op.getType());
+    auto constant = [&](double v) -> Value {
+      return arith::ConstantOp::create(rewriter, loc, rewriter.getFloatAttr(type, v));
+    };
+    auto compare = [&](arith::CmpFPredicate predicate, Value a, Value b) -> Value {
+      return arith::CmpFOp::create(rewriter, loc, predicate, a, b);
+    };
+    auto select = [&](Value condition, Value a, Value b) -> Value {
+      return arith::SelectOp::create(rewriter, loc, condition, a, b);
+    };
+    auto times = [&](Value a, double b) -> Value {
+      return arith::MulFOp::create(rewriter, loc, a, constant(b));
+    };
+    using Values = ArrayRef<Value>;
+    auto loop = [&](ValueRange initial, function_ref<Value(Values)> condition,
+                    function_ref<SmallVector<Value>(Values)> next) {
+      return scf::WhileOp::create(
+          rewriter, loc, initial.getTypes(), initial,
+          [&](OpBuilder &, Location, ValueRange a) {
+            scf::ConditionOp::create(rewriter, loc, condition(llvm::to_vector(a)), a);
+          },
+          [&](OpBuilder &, Location, ValueRange a) {
+            scf::YieldOp::create(rewriter, loc, next(llvm::to_vector(a)));
+          });
+    };
+    Value x = op.getLhs(), y = op.getRhs();
+    Value a = math::AbsFOp::create(rewriter, loc, x), b = math::AbsFOp::create(rewriter, loc, y);
+    // Not so for NaN, of which the quotient is one; then, and where there is nothing to subtract, the loops
+    // end at once.
+    Value defined = arith::AndIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OGT, b, constant(0)),
+                                          compare(arith::CmpFPredicate::OLT, a, constant(INFINITY)));
+    Value some = arith::AndIOp::create(rewriter, loc, defined, compare(arith::CmpFPredicate::OGE, a, b));
+    Value rest = select(some, a, constant(0)), least = select(some, b, constant(1));
+    Value largest =
+        loop(
+            {least}, [&](Values v) { return compare(arith::CmpFPredicate::OLE, times(v[0], 2), rest); },
+            [&](Values v) { return SmallVector<Value>{times(v[0], 2)}; })
+            .getResult(0);
+    rest = loop(
+               {rest, largest}, [&](Values v) { return compare(arith::CmpFPredicate::OGE, v[1], least); },
+               [&](Values v) {
+                 Value less = arith::SubFOp::create(rewriter, loc, v[0], v[1]);
+                 return SmallVector<Value>{select(compare(arith::CmpFPredicate::OGE, v[0], v[1]), less, v[0]),
+                                           times(v[1], 0.5)};
+               })
+               .getResult(0);
+    Value result = select(some, math::CopySignOp::create(rewriter, loc, rest, x), x);
+    rewriter.replaceOp(op, select(defined, result, constant(NAN)));
+    return success();
+  }
+};
+
 } // namespace
 
-LogicalResult expandMath(ModuleOp module, bool roundsToBF16) {
+LogicalResult expandMath(ModuleOp module, bool roundsToBF16, bool callsLibrary) {
   MLIRContext *context = module.getContext();
   PassManager pm(context);
   pm.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
@@ -155,6 +216,8 @@ LogicalResult expandMath(ModuleOp module, bool roundsToBF16) {
   }
   RewritePatternSet patterns(context);
   patterns.add<ExpandErf, ExpandExp>(context);
+  if (!callsLibrary)
+    patterns.add<ExpandRemainder>(context);
   populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf" && op != "math.exp"; });
   if (!roundsToBF16)
     arith::populateExpandBFloat16Patterns(patterns);

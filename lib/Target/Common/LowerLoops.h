@@ -10,8 +10,8 @@ namespace tessera::target {
 
 /// Expands math functions of f32, f16 and bf16 values into arithmetic that LLVM vectorises. f64 values keep
 /// the C library's functions: they are for checking. Conversions of bf16 become integer arithmetic unless
-/// `roundsToBF16`.
-mlir::LogicalResult expandMath(mlir::ModuleOp module, bool roundsToBF16);
+/// `roundsToBF16`, remainders loops unless `callsLibrary`.
+mlir::LogicalResult expandMath(mlir::ModuleOp module, bool roundsToBF16, bool callsLibrary);
 
 /// Lowers the loop functions of `module` to LLVM IR in `context`. The module must hold them alone.
 std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);

@@ -24,6 +24,7 @@ public:
   explicit CudaBackend(const CudaOptions &options) : options(options) {}
   std::string key() const override { return options.chip + (options.twins ? "_twins" : ""); }
   bool roundsToBF16() const override { return true; }
+  bool callsLibrary() const override { return false; }
   target::Launch adapt(target::Kernel &kernel) const override;
   llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, target::KernelCode &code) const override;
 

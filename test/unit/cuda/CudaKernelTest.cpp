@@ -207,6 +207,38 @@ TEST(Cuda, SumOfEverythingInSixteenBits) {
   EXPECT_EQ(y[0], 0x4500);
 }
 
+/// PTX has no remainder, and LLVM's x - y trunc(x / y) is one for small quotients alone.
+TEST(Cuda, RemaindersAreExact) {
+  const float special[] = {0, -0.0f, 1, -1, 0.3f, -0.3f, 41, 1e8f, -1e8f, 3e38f, 1e-45f, 4e-45f, 1e-38f, INFINITY, -INFINITY, NAN};
+  const int edges = std::size(special), n = 4096;
+  cuda::TestKernel kernel(fill(R"(
+func.func @k(%x: tensor<$Nxf32>, %y: tensor<$Nxf32>) -> tensor<$Nxf32> {
+  %e = tensor.empty() : tensor<$Nxf32>
+  %r = linalg.generic {indexing_maps = [affine_map<(n) -> (n)>, affine_map<(n) -> (n)>, affine_map<(n) -> (n)>], iterator_types = ["parallel"]}
+    ins(%x, %y : tensor<$Nxf32>, tensor<$Nxf32>) outs(%e : tensor<$Nxf32>) {
+  ^bb0(%a: f32, %b: f32, %o: f32):
+    %v = arith.remf %a, %b : f32
+    linalg.yield %v : f32
+  } -> tensor<$Nxf32>
+  return %r : tensor<$Nxf32>
+})", {{'N', n}}));
+  ASSERT_TRUE(kernel.ok());
+  EXPECT_EQ(kernel.ptx().find("div."), std::string::npos); // the host has a remainder, so its twin does not tell
+  Buffer<float> x(n), y(n), r(n);
+  x.randomise(-1e6, 1e6, 1);
+  y.randomise(-3, 3, 2);
+  for (int i = 0; i < edges * edges; ++i) {
+    x[i] = special[i / edges];
+    y[i] = special[i % edges];
+  }
+  kernel.run({x.data, y.data, r.data});
+  for (int i = 0; i < n; ++i) {
+    float want = std::fmod(x[i], y[i]);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(r[i]) : r[i] == want && std::signbit(r[i]) == std::signbit(want))
+        << x[i] << " mod " << y[i] << " is " << want << ", not " << r[i];
+  }
+}
+
 TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
   std::string text = fill(gelu, {{'N', 64}});
   for (size_t at; (at = text.find("f32")) != std::string::npos;)
