@@ -35,7 +35,7 @@ Engine::~Engine() {
 
 void Engine::giveUp() noexcept {
   std::unique_lock lock(mutex);
-  if ((completed == started && sending.empty()) || failure)
+  if ((completed == started && sending.empty() && receiving.empty()) || failure)
     return;
   // What is in the queue fails at its first message.
   lock.unlock();
@@ -60,9 +60,14 @@ void Engine::execute(const Job &job) {
   std::lock_guard own(driving);
   Clock::time_point begin = Clock::now();
   try {
+    if (job.message && job.out) {
+      receiving[job.token] =
+          transport.receive(job.message->peer, job.out, job.message->bytes, Transport::Single);
+      return;
+    }
     if (job.message) {
       transport.beginCollective(job.message->axes, "send");
-      sending[job.token] = transport.send(job.message->peer, job.in, job.message->bytes);
+      sending[job.token] = transport.send(job.message->peer, job.in, job.message->bytes, Transport::Single);
       transport.endCollective();
       return;
     }
@@ -110,7 +115,7 @@ void Engine::threadMain() {
     try {
       if (job)
         execute(*job);
-      moving = job ? !sending.empty() : progress();
+      moving = job ? !sending.empty() || !receiving.empty() : progress();
     } catch (...) {
       problem = std::current_exception();
     }
@@ -164,7 +169,25 @@ void Engine::receive(const Message &message, void *data) {
   drain();
   std::lock_guard own(driving);
   try {
-    transport.wait(transport.receive(message.peer, data, message.bytes));
+    transport.wait(transport.receive(message.peer, data, message.bytes, Transport::Single));
+  } catch (...) {
+    transport.cancel();
+    throw;
+  }
+}
+
+Engine::Token Engine::startReceive(const Message &message, void *data) {
+  Job job;
+  job.message = &message;
+  job.out = data;
+  return push(job);
+}
+
+void Engine::waitReceive(Token token) {
+  drain();
+  std::lock_guard own(driving);
+  try {
+    transport.wait(receiving.extract(token).mapped());
   } catch (...) {
     transport.cancel();
     throw;

@@ -66,8 +66,15 @@ public:
   Token startSend(const Message &message, const void *data);
   /// Returns when the message has left: `data` may change then.
   void waitSend(Token token);
-  /// Receives a message, after everything started before, and returns when it is there.
+  /// Receives a message, after everything started before, and returns when it is there. Not while one of the
+  /// same peer is started.
   void receive(const Message &message, void *data);
+  /// Whether a message travels while this rank computes only if its receive has been started.
+  bool receivesAhead() const { return transport.needsProgress(); }
+  /// Starts to receive the next message of a peer; `message` and `data` must stay until waitReceive.
+  Token startReceive(const Message &message, void *data);
+  /// Returns when it is there, after everything started before.
+  void waitReceive(Token token);
 
   /// Gives up the collectives that are not complete, if there are any: nothing touches their buffers after
   /// that, and this rank communicates no more. For a failing rank, before it frees what it handed over.
@@ -85,7 +92,8 @@ public:
   void agreeOn(const std::string &what, const std::string &text);
 
 private:
-  /// A collective; or the start or (with only `token`) the end of a send.
+  /// A collective; or the start of a send (from `in`) or a receive (into `out`), or with only `token` the end
+  /// of a send.
   struct Job {
     const Collective *collective = nullptr;
     const void *in = nullptr;
@@ -108,8 +116,8 @@ private:
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
-  /// Sends that were started and not waited for. Of the thread that executes jobs.
-  std::map<Token, Transport::Request> sending;
+  /// Messages that were started and not waited for. Of whoever holds `driving`.
+  std::map<Token, Transport::Request> sending, receiving;
   Token started = 0, completed = 0;
   std::exception_ptr failure;
   bool stopping = false;

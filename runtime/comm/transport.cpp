@@ -14,7 +14,7 @@ Sent &Transport::counter(std::string_view axes, std::string_view kind) {
 }
 
 Transport::Request Transport::send(int to, const void *data, int64_t bytes, Tag tag) {
-  if (tag == Payload) {
+  if (tag != Control) {
     if (current) {
       current->bytes += bytes;
     } else {

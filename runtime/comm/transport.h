@@ -25,13 +25,15 @@ using SentCounters = std::map<std::string, std::map<std::string, Sent, std::less
 class Transport {
 public:
   using Request = int;
-  enum Tag { Payload = 1, Control = 2 };
+  /// Of collectives; of what ranks agree by; of messages outside of collectives, which may be received ahead
+  /// of those.
+  enum Tag { Payload = 1, Control = 2, Single = 3 };
 
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
 
-  /// Starts to send; `data` must stay unchanged until the request is waited for. Payload is counted.
+  /// Starts to send; `data` must stay unchanged until the request is waited for. All but Control is counted.
   Request send(int to, const void *data, int64_t bytes, Tag tag = Payload);
   /// Starts to receive; `data` belongs to the transport until the request is waited for.
   Request receive(int from, void *data, int64_t bytes, Tag tag = Payload);
@@ -41,6 +43,8 @@ public:
   /// Moves messages on as far as they go at once. Returns whether any is left that goes no further unless
   /// this rank waits or calls this again. Throws as wait does.
   virtual bool progress() { return false; }
+  /// Whether messages move only while sender and receiver wait or call `progress`.
+  virtual bool needsProgress() const { return false; }
 
   /// Throws Error when it is known that another rank has failed: for a rank that waits for something else than messages.
   virtual void check() {}

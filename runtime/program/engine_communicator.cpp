@@ -1,6 +1,10 @@
 // See engine_communicator.h.
 #include "runtime/program/engine_communicator.h"
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 namespace tessera::rt {
 
 /// Of the scratch of collectives.
@@ -37,7 +41,29 @@ Communicator::Handle EngineCommunicator::prepareMessage(const Message &message, 
     copy.resize(size_t(message.bytes));
     (receives ? operation.hostOut : operation.hostIn) = copy.data();
   }
+  if (receives)
+    sources[message.peer].receives.push_back(operations.size() - 1);
   return operations.size() - 1;
+}
+
+void EngineCommunicator::receive(Handle handle) {
+  Operation &operation = operations[handle];
+  Source &source = sources[operation.message.peer];
+  if (source.receives[source.done] != handle)
+    throw Error("messages of rank ", operation.message.peer,
+                " are received in another order than the program has them");
+  if (source.token >= 0) {
+    engine.waitReceive(std::exchange(source.token, -1));
+    std::memcpy(operation.hostOut, source.ahead.data(), size_t(operation.message.bytes));
+  } else {
+    engine.receive(operation.message, operation.hostOut);
+  }
+  source.done = (source.done + 1) % source.receives.size();
+  if (source.done == 0 || !engine.receivesAhead())
+    return;
+  const Message &next = operations[source.receives[source.done]].message;
+  source.ahead.resize(std::max(source.ahead.size(), size_t(next.bytes)));
+  source.token = engine.startReceive(next, source.ahead.data());
 }
 
 void EngineCommunicator::fetch(Operation &operation) {
@@ -64,7 +90,7 @@ void EngineCommunicator::wait(Handle handle) {
   if (operation.collective)
     engine.wait(operation.token);
   else if (operation.receives)
-    engine.receive(operation.message, operation.hostOut);
+    receive(handle);
   else
     engine.waitSend(operation.token);
   store(operation);

@@ -5,6 +5,7 @@
 #include "runtime/device/device.h"
 
 #include <deque>
+#include <map>
 #include <vector>
 
 namespace tessera::rt {
@@ -32,12 +33,23 @@ private:
     std::vector<char> copyIn, copyOut, copyScratch;
     Engine::Token token = -1;
   };
+  /// The messages of one peer in the order of the program, in which they are received. Between processes the
+  /// next one of a step travels into `ahead` while the rank computes: its own buffer may still be another
+  /// value's.
+  struct Source {
+    std::vector<Handle> receives;
+    size_t done = 0; ///< in this step
+    std::vector<char> ahead;
+    Engine::Token token = -1;
+  };
+  void receive(Handle handle);
   void fetch(Operation &operation);
   void store(Operation &operation);
 
   Engine &engine;
   Device &device;
   std::deque<Operation> operations; // messages stay where they are
+  std::map<int, Source> sources;
 };
 
 } // namespace tessera::rt

@@ -47,6 +47,7 @@ public:
     message.used = false;
   }
 
+  bool needsProgress() const override { return true; }
   bool progress() override {
     throwIfCancelled();
     bool left = false;

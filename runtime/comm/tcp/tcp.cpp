@@ -93,6 +93,7 @@ public:
     }
     used[size_t(request)] = false;
   }
+  bool needsProgress() const override { return true; }
   bool progress() override {
     throwIfCancelled();
     move(0);

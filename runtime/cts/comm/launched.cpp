@@ -65,8 +65,7 @@ int64_t count(const std::string &text, const std::string &word) {
   return n;
 }
 
-double secondsReceived(const Launched &launched) {
-  const std::string words = "received after ";
+double secondsAfter(const Launched &launched, const std::string &words) {
   size_t at = launched.output.find(words);
   return at == std::string::npos ? NAN : std::stod(launched.output.substr(at + words.size()));
 }

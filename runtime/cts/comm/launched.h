@@ -21,8 +21,9 @@ Launched run(const std::string &command, const std::function<void(const std::str
 int freePort();
 /// How often a word stands in a text.
 int64_t count(const std::string &text, const std::string &word);
-/// After how many seconds a message was received, as `send` prints it; NAN where it has not.
-double secondsReceived(const Launched &launched);
+/// After how many seconds something was done, as the program prints behind these words; NAN where it does
+/// not.
+double secondsAfter(const Launched &launched, const std::string &words);
 /// Kills the process whose number a line says.
 void killNamed(const std::string &line);
 /// Expects of the output that four ranks have run all cases with the bits of threads.

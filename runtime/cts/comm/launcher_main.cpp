@@ -1,9 +1,14 @@
 // The conformance suite as a program for a launcher; mpi_test.cpp and tcp_test.cpp start it.
-//   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every
-//   failure fail          rank 2 throws while the others wait hang          all ranks wait for rank 2, which
-//   prints its process id and sleeps agree         all ranks agree on an error of rank 1 ranks N       starts
-//   as a program of N ranks send SECONDS  rank 0 of 2 sends 32 MiB and computes for so long, rank 1 prints
-//   `received after S` threads N     starts where the process may have N threads
+// clang-format off
+//   cases [MAX]   runs all cases with messages cut at MAX bytes, prints `rank R cases N hash H` and every failure
+//   fail          rank 2 throws while the others wait
+//   hang          all ranks wait for rank 2, which prints its process id and sleeps
+//   agree         all ranks agree on an error of rank 1
+//   ranks N       starts as a program of N ranks
+//   send SECONDS  rank 0 of 2 sends 32 MiB and computes for so long, rank 1 prints `received after S`
+//   ahead SECONDS rank 0 of 2 sends 64 MiB to rank 1, which has started to receive and computes so long; prints `sent after S`
+//   threads N     starts where the process may have N threads
+// clang-format on
 #include "runtime/comm/engine.h"
 #include "runtime/comm/launch.h"
 #include "runtime/comm/mpi/mpi.h"
@@ -73,6 +78,38 @@ static void send(Transport &transport, double seconds) {
   engine.barrier();
 }
 
+/// How long a message takes while its receiver computes.
+static void receiveAhead(Transport &transport, double seconds) {
+  Engine engine(transport);
+  Message message{1 - transport.rank(), 64 << 20, "x"};
+  std::vector<char> data(size_t(message.bytes), char(transport.rank() + 1));
+  auto begin = Engine::Clock::now();
+  auto passed = [&] { return std::chrono::duration<double>(Engine::Clock::now() - begin).count(); };
+  if (transport.rank() == 0) {
+    engine.waitSend(engine.startSend(message, data.data()));
+    std::printf("sent after %.4f\n", passed());
+  } else {
+    Engine::Token token = engine.startReceive(message, data.data());
+    while (passed() < seconds) {
+    }
+    engine.waitReceive(token);
+    if (data.front() != 1 || data.back() != 1)
+      throw Error("the message is not what was sent");
+  }
+  // Collectives and messages of one pair do not get into each other's way.
+  Message one{message.peer, 4, "x"};
+  float sent = 1, received = 0, sum = 1, scratch[2];
+  CollectiveRequest request{.kind = "all_reduce", .axes = {{"x", 1, 2}}, .shape = {1}};
+  Collective add = makeCollective(request, Mesh({{"x", 2}}), transport.rank());
+  Engine::Token receive = engine.startReceive(one, &received);
+  engine.run(add, &sum, &sum, scratch);
+  Engine::Token send = engine.startSend(one, &sent);
+  engine.waitReceive(receive);
+  engine.waitSend(send);
+  if (sum != 2 || received != 1)
+    throw Error("the sum is ", sum, ", the message ", received);
+}
+
 /// From now on this process may have so many threads. The limit is one of a user's, and does not bind root:
 /// it becomes a user of its own.
 static void limitThreads(int64_t number) {
@@ -89,6 +126,8 @@ int main(int argc, char **argv) {
     return runAll(number ? number : maxMpiMessage);
   if (mode == "send")
     return launch(2, [&](Transport &transport) { send(transport, double(number)); });
+  if (mode == "ahead")
+    return launch(2, [&](Transport &transport) { receiveAhead(transport, double(number)); });
   if (mode == "threads" && !underMpi()) // MPI starts threads of its own
     limitThreads(number);
   return launch(mode == "ranks" ? number : 4, [&](Transport &transport) {
