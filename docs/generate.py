@@ -52,11 +52,13 @@ def operators(dialect, files):
 
 def interfaces(record, records):
     named = {records[trait["def"]].get("cppInterfaceName", "") for trait in record["traits"]}
-    return [word for interface, word in INTERFACES.items() if interface in named]
+    words = [word for interface, word in INTERFACES.items() if interface in named]
+    why = [records[trait["def"]]["reason"] for trait in record["traits"] if "reason" in records[trait["def"]]]
+    return words + [f"no gradient: {reason}" for reason in why]
 
 
 def ops():
-    lines = [NOTE, "# Operators\n", "From the `.td` files. *gradient*: has one; *kernel*: can be lowered to linalg; *library*: the runtime's library computes it "
+    lines = [NOTE, "# Operators\n", "From the `.td` files. *gradient*: has one, or why it has none; *kernel*: can be lowered to linalg; *library*: the runtime's library computes it "
              "where it can. The factor rule of an operator is printed by `tessera-opt --tessera-print-factor-rules`.\n"]
     for dialect, files in DIALECTS.items():
         listed = operators(dialect, files)

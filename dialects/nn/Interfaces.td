@@ -35,6 +35,17 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   ];
 }
 
+def NotDifferentiableOpInterface : OpInterface<"NotDifferentiableOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{ An operator without a gradient. Every operator of the dialect has this interface or DifferentiableOpInterface. }];
+  let methods = [
+    StaticInterfaceMethod<"Why it has none: what follows the operator's name in a sentence.", "::llvm::StringRef", "whyNotDifferentiable">,
+    StaticInterfaceMethod<[{
+      Whether small changes of the operands leave the results as they are, so that no gradient through the operator is one of zero. If not, the
+      gradient is another that nobody computes.}], "bool", "hasZeroGradient">,
+  ];
+}
+
 def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let methods = [

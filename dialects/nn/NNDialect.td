@@ -61,6 +61,17 @@ class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
 }
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
 defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
+// The other operators say why they have no gradient, in place of NN_Vjp.
+class NN_NotDifferentiable<string why, string isZero> : NativeOpTrait<"NotDifferentiableOpInterface::Trait", [],
+    "static ::llvm::StringRef whyNotDifferentiable() { return \"" # why # "\"; } static bool hasZeroGradient() { return " # isZero # "; }"> {
+  let cppNamespace = "::tessera::nn";
+  string reason = why;
+}
+class NN_ZeroVjp<string why> : NN_NotDifferentiable<why, "true">;
+class NN_NoVjp<string why> : NN_NotDifferentiable<why, "false">;
+defvar NN_OfGradients = [NN_NoVjp<"belongs to a gradient, and gradients of gradients are not built">];
+defvar NN_AfterPartition = [NN_NoVjp<"stands in programs of ranks, which are differentiated already">];
+defvar NN_Integers = [NN_ZeroVjp<"gives integers or truth values, which change in steps">];
 defvar NN_Precision = [DeclareOpInterfaceMethods<PrecisionOpInterface>];
 defvar NN_Library = [DeclareOpInterfaceMethods<LibraryOpInterface>];
 

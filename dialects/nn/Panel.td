@@ -16,7 +16,7 @@ def PanelOpInterface : OpInterface<"PanelOpInterface"> {
   ];
 }
 
-def NN_ContractPanelOp : Op<NN_Dialect, "contract_panel", !listconcat([Pure], NN_Library)> {
+def NN_ContractPanelOp : Op<NN_Dialect, "contract_panel", !listconcat([Pure], NN_AfterPartition, NN_Library)> {
   let summary = "a contraction over `size` positions along one letter";
   let description = [{
     After partition only. The positions begin at `starts` of the first operand, the second and the result, each where it has the letter, else 0. A letter of the result: the

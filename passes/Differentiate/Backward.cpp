@@ -1,26 +1,90 @@
 #include "passes/Differentiate/Backward.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
 
 using namespace mlir;
 using namespace tessera;
 using namespace tessera::nn;
 
-/// The values of the block that depend on a trained variable through operators that have a gradient. An
-/// operator without one (floor, comparisons) is constant almost everywhere.
+static bool isFloating(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
+
+/// Whether results of `op` follow small changes of its operands. Where they do not, as those of floor and comparisons, its gradient is
+/// zero; nothing passes where results, or operands, are no floating numbers.
+static bool passesGradients(Operation *op) {
+  auto none = dyn_cast<NotDifferentiableOpInterface>(op);
+  return !(none && none.hasZeroGradient()) && llvm::any_of(op->getResults(), isFloating);
+}
+
+StringRef tessera::whyNoGradient(Operation *op) {
+  if (auto none = dyn_cast<NotDifferentiableOpInterface>(op))
+    return none.whyNotDifferentiable();
+  return isa<DifferentiableOpInterface>(op) ? "gives integers or truth values, which change in steps" : "does not say what its gradient is";
+}
+
+/// The values of the block that depend on a trained variable and follow small changes of it.
 static DenseSet<Value> findActive(Block &block, const llvm::StringSet<> &trained) {
   DenseSet<Value> active;
   for (Operation &op : block) {
     auto read = dyn_cast<ReadOp>(op);
     bool leads = read ? trained.contains(read.getVariable())
-                      : isa<DifferentiableOpInterface>(op) &&
-                            llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
-    if (!leads)
-      continue;
-    for (Value result : op.getResults())
-      if (isa<FloatType>(cast<ShapedType>(result.getType()).getElementType()))
-        active.insert(result);
+                      : passesGradients(&op) && llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
+    if (leads)
+      active.insert_range(llvm::make_filter_range(op.getResults(), isFloating));
   }
   return active;
+}
+
+/// The trained variable that an active value depends on; of several the one that is met first.
+static StringRef variableOf(Value value, const DenseSet<Value> &active) {
+  while (!value.getDefiningOp<ReadOp>())
+    value = *llvm::find_if(value.getDefiningOp()->getOperands(), [&](Value v) { return active.contains(v); });
+  return value.getDefiningOp<ReadOp>().getVariable();
+}
+
+/// The variables that `root` follows small changes of, and with `needed` all values that it depends on.
+static llvm::StringSet<> followed(Block &block, Value root, DenseSet<Value> &needed) {
+  DenseSet<Value> follows = {root};
+  needed.insert(root);
+  llvm::StringSet<> variables;
+  for (Operation &op : llvm::reverse(block)) {
+    auto isIn = [&](const DenseSet<Value> &set) { return llvm::any_of(op.getResults(), [&](Value v) { return set.contains(v); }); };
+    if (isIn(needed))
+      needed.insert(op.operand_begin(), op.operand_end());
+    if (!isIn(follows))
+      continue;
+    if (auto read = dyn_cast<ReadOp>(op))
+      variables.insert(read.getVariable());
+    else if (passesGradients(&op))
+      follows.insert_range(llvm::make_filter_range(op.getOperands(), isFloating));
+  }
+  return variables;
+}
+
+Ungraded tessera::withoutGradient(Block &block, Value root, ArrayRef<StringRef> variables) {
+  DenseSet<Value> needed;
+  llvm::StringSet<> graded = followed(block, root, needed);
+  Ungraded found;
+  for (StringRef variable : variables) {
+    if (graded.contains(variable))
+      continue;
+    llvm::StringSet<> own;
+    own.insert(variable);
+    DenseSet<Value> active = findActive(block, own);
+    auto cuts = [&](Operation &op) {
+      return llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }) &&
+             llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v) && !active.contains(v); });
+    };
+    auto first = llvm::find_if(block, cuts);
+    found[first == block.end() ? nullptr : &*first].push_back(variable);
+  }
+  return found;
+}
+
+/// A message that no gradient passes `op`, to those of `operands` that are active.
+static InFlightDiagnostic refuse(Operation *op, ValueRange operands, const DenseSet<Value> &active, const Twine &why) {
+  StringRef variable = variableOf(*llvm::find_if(operands, [&](Value v) { return active.contains(v); }), active);
+  return op->emitOpError() << why << ", and the loss depends through it on the trained parameter \"" << variable << "\"; leave that out of training (--frozen "
+                           << variable << ") or take another loss";
 }
 
 /// The sum of the cotangents of one value, marked with the value that it belongs to.
@@ -93,6 +157,8 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
   DenseMap<Value, SmallVector<Value, 2>> terms;
   llvm::StringMap<SmallVector<Value, 2>> variableTerms;
   terms[root].push_back(seed);
+  if (root.getDefiningOp<ReadOp>())
+    return emitError(root.getLoc()) << "the loss is a parameter itself, which no data can train", failure();
 
   llvm::MapVector<StringRef, Value> gradients;
   auto complete = [&](Operation *op) {
@@ -101,33 +167,38 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
         gradients[variable] = accumulate(builder, op->getLoc(), list, "@" + variable);
   };
   for (Operation *op : llvm::reverse(forward)) {
-    SmallVector<Value> cotangents(op->getNumResults());
-    bool isReached = false;
-    auto id = op->getAttrOfType<StringAttr>("nn.id");
-    for (auto [r, result] : llvm::enumerate(op->getResults()))
-      if (auto it = terms.find(result); it != terms.end() && active.contains(result)) {
-        cotangents[r] = accumulate(builder, op->getLoc(), it->second, id.getValue() + "#" + Twine(r));
-        isReached = true;
-      }
-    if (!isReached) {
+    bool isMet = llvm::any_of(op->getResults(), [&](Value v) { return terms.contains(v) && active.contains(v); });
+    if (!isMet) {
       complete(op);
       continue;
     }
+    auto vjp = dyn_cast<DifferentiableOpInterface>(op);
+    if (!vjp)
+      return refuse(op, op->getOperands(), active, "has no gradient, because it " + whyNoGradient(op)), failure();
+    SmallVector<Value> cotangents(op->getNumResults());
+    auto id = op->getAttrOfType<StringAttr>("nn.id");
+    for (auto [r, result] : llvm::enumerate(op->getResults()))
+      if (auto it = terms.find(result); it != terms.end() && active.contains(result))
+        cotangents[r] = accumulate(builder, op->getLoc(), it->second, id.getValue() + "#" + Twine(r));
     SmallVector<bool> wanted;
     for (Value operand : op->getOperands())
       wanted.push_back(active.contains(operand));
     GradBuilder grad(op, wanted, cotangents);
     grad.setInsertionPointToEnd(&block);
-    if (failed(cast<DifferentiableOpInterface>(op).buildVjp(grad, cotangents)))
+    if (failed(vjp.buildVjp(grad, cotangents)))
       return failure();
     grad.finish();
-    for (auto [operand, isWanted, cotangent] : llvm::zip(op->getOperands(), wanted, grad.results()))
-      if (isWanted && cotangent) {
-        if (auto read = operand.getDefiningOp<ReadOp>())
-          variableTerms[read.getVariable()].push_back(cotangent);
-        else
-          terms[operand].push_back(cotangent);
-      }
+    for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
+      if (!wanted[i])
+        continue;
+      Value cotangent = grad.results()[i];
+      if (!cotangent)
+        return refuse(op, {operand}, active, "has no gradient in operand " + Twine(i)), failure();
+      if (auto read = operand.getDefiningOp<ReadOp>())
+        variableTerms[read.getVariable()].push_back(cotangent);
+      else
+        terms[operand].push_back(cotangent);
+    }
     complete(op);
   }
   for (auto &[variable, gradient] : gradients)

@@ -47,8 +47,8 @@ struct TrainBuilder {
   LogicalResult build(LossChoice choice);
   void declareState();
   void declare(LossChoice choice);
-  /// A gradient for every trained parameter, zero for those that the loss does not depend on.
-  SmallVector<Value> gradients(const llvm::MapVector<StringRef, Value> &found);
+  /// Leaves parameters out of training that the loss has no gradient in, and says so.
+  LogicalResult dropUngraded(Value output);
   /// The seed of the backward, times the scale of the loss.
   Value scaledSeed(Value seed);
   void emitNorm(ArrayRef<Value> gradients, Type element);
@@ -133,23 +133,29 @@ Value TrainBuilder::read(VariableOp variable) {
                         variable.getSymName());
 }
 
-SmallVector<Value> TrainBuilder::gradients(const llvm::MapVector<StringRef, Value> &found) {
-  SmallVector<Value> all;
-  for (VariableOp parameter : trained) {
-    auto it = found.find(parameter.getSymName());
-    if (it != found.end()) {
-      all.push_back(it->second);
-      continue;
-    }
-    auto type = cast<RankedTensorType>(parameter.getType());
-    Value zero =
-        ConstantOp::create(b, parameter.getLoc(), type,
-                           DenseElementsAttr::get(type, Attribute(b.getFloatAttr(type.getElementType(), 0))));
-    auto acc = AccOp::create(b, parameter.getLoc(), ValueRange(zero));
-    acc->setAttr("nn.cotangent_of", b.getStringAttr("@" + parameter.getSymName()));
-    all.push_back(acc);
+LogicalResult TrainBuilder::dropUngraded(Value output) {
+  SmallVector<StringRef> names;
+  for (VariableOp parameter : trained)
+    names.push_back(parameter.getSymName());
+  for (auto &[op, left] : withoutGradient(infer.getBody().front(), output, names)) {
+    std::string list;
+    for (StringRef name : ArrayRef(left).take_front(4))
+      list += (list.empty() ? "\"" : ", \"") + name.str() + "\"";
+    if (left.size() > 4)
+      list += " and " + std::to_string(left.size() - 4) + " more";
+    auto warning = emitWarning(op ? op->getLoc() : module.lookupSymbol(left.front())->getLoc());
+    warning << "not trained: " << list << "; the loss ";
+    if (op)
+      warning << "depends on " << (left.size() == 1 ? "it" : "them") << " through " << op->getName().getStringRef() << ", which " << whyNoGradient(op);
+    else
+      warning << "does not depend on " << (left.size() == 1 ? "it" : "them");
+    llvm::erase_if(trained, [&](VariableOp parameter) { return llvm::is_contained(left, parameter.getSymName()); });
+    for (StringRef name : left)
+      module.lookupSymbol<VariableOp>(name).setTrained(false);
   }
-  return all;
+  if (trained.empty())
+    return infer.emitError("the loss has a gradient in none of the trained parameters; take another (--loss), or train none (--frozen '*')");
+  return success();
 }
 
 Value TrainBuilder::scaledSeed(Value seed) {
@@ -197,6 +203,8 @@ void TrainBuilder::eraseDead() {
 }
 
 LogicalResult TrainBuilder::build(LossChoice choice) {
+  if (failed(dropUngraded(infer.getBody().front().getTerminator()->getOperand(choice.output))))
+    return failure();
   assignIds(infer);
   declareState();
   declare(choice);
@@ -220,7 +228,9 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
   if (failed(found))
     return failure();
   b.setInsertionPointToEnd(body);
-  SmallVector<Value> all = gradients(*found);
+  SmallVector<Value> all;
+  for (VariableOp parameter : trained)
+    all.push_back(found->lookup(parameter.getSymName()));
   emitNorm(all, cast<ShapedType>(values.loss.getType()).getElementType());
   for (auto [parameter, gradient] : llvm::zip(trained, all))
     emitUpdate(parameter, gradient);

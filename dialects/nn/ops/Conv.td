@@ -8,13 +8,13 @@ def NN_ConvOp : NN_ConvBase<"conv", !listconcat(NN_Infer, NN_Vjp)> {
   let results = (outs NN_FloatTensor:$result);
   let hasVerifier = 1;
 }
-def NN_ConvGradInputOp : NN_ConvBase<"conv_grad_input", []> {
+def NN_ConvGradInputOp : NN_ConvBase<"conv_grad_input", NN_OfGradients> {
   let summary = "cotangent of conv's x: (w, dy) -> dx";
   let arguments = (ins NN_FloatTensor:$w, NN_FloatTensor:$dy, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
   let results = (outs NN_FloatTensor:$dx);
   let hasVerifier = 1;
 }
-def NN_ConvGradWeightsOp : NN_ConvBase<"conv_grad_weights", []> {
+def NN_ConvGradWeightsOp : NN_ConvBase<"conv_grad_weights", NN_OfGradients> {
   let summary = "cotangent of conv's w: (x, dy) -> dw";
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$dy, DenseI64ArrayAttr:$strides, DenseI64ArrayAttr:$pads, DenseI64ArrayAttr:$dilations, I64Attr:$groups);
   let results = (outs NN_FloatTensor:$dw);

@@ -164,6 +164,19 @@ LogicalResult DivOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   return success();
 }
 
+LogicalResult ModOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  Emit e{grad};
+  if (grad.wants(0))
+    e.give(0, cotangents[0]);
+  if (grad.wants(1)) {
+    // x mod y is x - y q, with the whole number q = (x - x mod y) / y, which rounding leaves near one.
+    Value quotient = e.div(e.sub(getLhs(), getResult()), getRhs());
+    Value q = FloorOp::create(grad, e.loc, e.add(quotient, e.number(0.5, quotient)));
+    e.give(1, e.neg(e.mul(cotangents[0], q)));
+  }
+  return success();
+}
+
 LogicalResult PowOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   Emit e{grad};
   Value x = getLhs(), y = getRhs(), dz = cotangents[0];

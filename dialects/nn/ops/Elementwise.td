@@ -46,17 +46,17 @@ def NN_SiluOp : NN_Unary<"silu", "x sigmoid(x)">;
 def NN_ErfOp : NN_Unary<"erf", "error function">;
 def NN_SinOp : NN_Unary<"sin", "sine">;
 def NN_CosOp : NN_Unary<"cos", "cosine">;
-def NN_FloorOp : NN_Unary<"floor", "largest integer not above x", []>;
-def NN_NotOp : NN_Unary<"not", "logical not of i1", []>;
-def NN_IsNanOp : NN_Unary<"is_nan", "whether x is not a number (i1)", [], "i1Of(context)">;
+def NN_FloorOp : NN_Unary<"floor", "largest integer not above x", [NN_ZeroVjp<"is constant between integers">]>;
+def NN_NotOp : NN_Unary<"not", "logical not of i1", NN_Integers>;
+def NN_IsNanOp : NN_Unary<"is_nan", "whether x is not a number (i1)", NN_Integers, "i1Of(context)">;
 def NN_GeluOp : NN_Unary<"gelu", "Gaussian error linear unit"> {
   let description = [{ `tanh` false: x (1 + erf(x/sqrt 2))/2. `tanh` true: the form with tanh(sqrt(2/pi)(x + 0.044715 x^3)). }];
   let arguments = (ins NN_FloatTensor:$operand, DefaultValuedAttr<BoolAttr, "false">:$tanh);
 }
-def NN_GeluGradOp : NN_Binary<"gelu_grad", "cotangent of gelu's operand: (x, dy) -> dx", []> {
+def NN_GeluGradOp : NN_Binary<"gelu_grad", "cotangent of gelu's operand: (x, dy) -> dx", NN_OfGradients> {
   let arguments = (ins NN_FloatTensor:$lhs, NN_FloatTensor:$rhs, DefaultValuedAttr<BoolAttr, "false">:$tanh);
 }
-def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy) -> dx", []>;
+def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy) -> dx", NN_OfGradients>;
 // The result's element type is the attribute `to`.
 def NN_CastOp : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero", NN_Vjp, "adaptor.getTo()"> {
   let description = [{ Truncation of what i32 (for i64: i64) cannot hold, NaN included, gives its least number; narrower types take the low bits of i32's result. }];
@@ -72,13 +72,13 @@ def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)"> {
 def NN_PowOp : NN_Binary<"pow", "x to the y">;
 def NN_MaxOp : NN_Binary<"max", "the larger; NaN wins">;
 def NN_MinOp : NN_Binary<"min", "the smaller; NaN wins">;
-def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)", []> {
+def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)"> {
   let description = [{ Integers: 0 where y is 0, and of the least number by -1. }];
 }
-def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", []>;
-def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", []>;
-def NN_XorOp : NN_Binary<"xor", "bitwise exclusive or", []>;
-def NN_CompareOp : NN_Binary<"compare", "eq ne lt le gt ge, as i1", [], "i1Of(context)"> {
+def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", NN_Integers>;
+def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", NN_Integers>;
+def NN_XorOp : NN_Binary<"xor", "bitwise exclusive or", NN_Integers>;
+def NN_CompareOp : NN_Binary<"compare", "eq ne lt le gt ge, as i1", NN_Integers, "i1Of(context)"> {
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, StrAttr:$predicate);
   let hasVerifier = 1;
 }
@@ -87,7 +87,7 @@ def NN_SelectOp : NN_Elementwise<"select", NN_Vjp> {
   let arguments = (ins NN_BoolTensor:$condition, NN_Tensor:$x, NN_Tensor:$y);
   let results = (outs NN_Tensor:$result);
 }
-def NN_AccOp : NN_Op<"acc", !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+def NN_AccOp : NN_Op<"acc", !listconcat(NN_Infer, NN_OfGradients, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
   let summary = "the sum of the cotangents of one value, or of like terms of a scalar";
   let description = [{
     Operands of one shape. Where a value's cotangents meet and are reduced: before propagation one `acc` a value with consumers, even if it has one

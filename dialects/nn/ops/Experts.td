@@ -5,7 +5,7 @@
 // `start` (0) is the first expert of a local block; choices of other experts are of none, and negative ones of none at all.
 class NN_RoutingOp<string mnemonic, list<Trait> traits = []>
     : NN_Op<mnemonic, !listconcat(NN_Lower, traits), ["getNeutral", "expandLocal"]>;
-def NN_ExpertPlacesOp : NN_Op<"expert_places", !listconcat(NN_Infer, NN_Lower), ["getNeutral"]> {
+def NN_ExpertPlacesOp : NN_Op<"expert_places", !listconcat(NN_Infer, NN_Lower, NN_Integers), ["getNeutral"]> {
   let summary = "where choices go that are the first `capacity` of their expert's in their row of the batch, by `order`: expert capacity + rank; -1 for others";
   let description = [{Rule `bsk,sk,bul,ul->bsk`: `others` are `ids` again, all of a row of the batch, with `others_order`; u and l are unsplit. A rank is a number
     of comparisons, so that tokens may be held in any order.}];
@@ -29,7 +29,7 @@ def NN_CombineOp : NN_RoutingOp<"combine", !listconcat(NN_Infer, NN_Vjp)> {
                    DefaultValuedAttr<I64Attr, "0">:$capacity);
   let results = (outs NN_FloatTensor:$result);
 }
-def NN_ExpertDotOp : NN_RoutingOp<"expert_dot", NN_Infer> {
+def NN_ExpertDotOp : NN_RoutingOp<"expert_dot", !listconcat(NN_Infer, NN_OfGradients)> {
   let summary = "result[t.., k] = the sum over h of x[t.., h] y[ids[t.., k], t.., h]: the cotangent of the weights";
   let description = "Rule `th,eth,tk->tk`: e and h are reductions. With a capacity `bsh,ebch,bsk->bsk`.";
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$y, NN_IntTensor:$ids, Optional<I64>:$start,

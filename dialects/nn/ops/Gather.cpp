@@ -146,6 +146,11 @@ LogicalResult ScatterAddOp::expandLocal(LocalBuilder &builder, ValueRange operan
       ScatterAddOp::create(builder, builder.loc(), builder.resultType(0), operands[0], operands[1], start));
   return success();
 }
+LogicalResult ScatterAddOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
+  if (grad.wants(1))
+    grad.add(1, GatherOp::create(grad, grad.loc(), cotangents[0], getIds(), getStart()));
+  return success();
+}
 FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Location loc = getLoc();
   LinalgEmitter e(builder, loc);

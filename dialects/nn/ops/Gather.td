@@ -9,7 +9,7 @@ def NN_GatherOp : NN_Op<"gather", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Lib
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
-def NN_ScatterAddOp : NN_Op<"scatter_add", !listconcat(NN_Lower, NN_Library), ["getNeutral", "expandLocal"]> {
+def NN_ScatterAddOp : NN_Op<"scatter_add", !listconcat(NN_Lower, NN_Vjp, NN_Library), ["getNeutral", "expandLocal"]> {
   let summary = "result[ids[i..], h..] += updates[i.., h..], from zero";
   let description = "Ids outside [start, start + rows) are skipped. Rule `bs,bsh->Vh`: V is the result's alone, b and s are reductions.";
   let arguments = (ins NN_IntTensor:$ids, NN_Tensor:$updates, Optional<I64>:$start);

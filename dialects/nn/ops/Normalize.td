@@ -4,7 +4,7 @@ def NN_SoftmaxOp : NN_Op<"softmax", !listconcat(NN_Infer, NN_Vjp, [DeclareOpInte
   let arguments = (ins NN_FloatTensor:$operand);
   let results = (outs NN_FloatTensor:$result);
 }
-def NN_SoftmaxGradOp : NN_Op<"softmax_grad", !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral"]> {
+def NN_SoftmaxGradOp : NN_Op<"softmax_grad", !listconcat(NN_Infer, NN_OfGradients, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral"]> {
   let summary = "(y, dy) -> y (dy - sum(y dy))";
   let arguments = (ins NN_FloatTensor:$y, NN_FloatTensor:$dy);
   let results = (outs NN_FloatTensor:$result);
@@ -16,12 +16,12 @@ def NN_LayerNormOp : NN_Op<"layer_norm", !listconcat(NN_Infer, NN_Vjp, NN_Precis
   let results = (outs NN_FloatTensor:$y, NN_FloatTensor:$mean, NN_FloatTensor:$rstd);
   let hasVerifier = 1;
 }
-def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral", "expandLocal"]> {
+def NN_LayerNormGradOp : NN_Op<"layer_norm_grad", !listconcat(NN_Infer, NN_OfGradients, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral", "expandLocal"]> {
   let summary = "cotangent of layer_norm's x";
   let arguments = (ins NN_FloatTensor:$dy, NN_FloatTensor:$x, NN_FloatTensor:$mean, NN_FloatTensor:$rstd, NN_FloatTensor:$gamma);
   let results = (outs NN_FloatTensor:$dx);
 }
-def NN_LayerNormGradAffineOp : NN_Op<"layer_norm_grad_affine", !listconcat(NN_Infer, NN_Lower), ["getNeutral"]> {
+def NN_LayerNormGradAffineOp : NN_Op<"layer_norm_grad_affine", !listconcat(NN_Infer, NN_OfGradients, NN_Lower), ["getNeutral"]> {
   let summary = "cotangents of layer_norm's gamma and beta: sums over all tokens";
   let arguments = (ins NN_FloatTensor:$dy, NN_FloatTensor:$x, NN_FloatTensor:$mean, NN_FloatTensor:$rstd);
   let results = (outs NN_FloatTensor:$dgamma, NN_FloatTensor:$dbeta);
@@ -32,12 +32,12 @@ def NN_RmsNormOp : NN_Op<"rms_norm", !listconcat(NN_Infer, NN_Vjp, NN_Precision,
   let results = (outs NN_FloatTensor:$y, NN_FloatTensor:$rstd);
   let hasVerifier = 1;
 }
-def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", !listconcat(NN_Infer, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral", "expandLocal"]> {
+def NN_RmsNormGradOp : NN_Op<"rms_norm_grad", !listconcat(NN_Infer, NN_OfGradients, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>]), ["getNeutral", "expandLocal"]> {
   let summary = "cotangent of rms_norm's x";
   let arguments = (ins NN_FloatTensor:$dy, NN_FloatTensor:$x, NN_FloatTensor:$rstd, NN_FloatTensor:$gamma);
   let results = (outs NN_FloatTensor:$dx);
 }
-def NN_RmsNormGradAffineOp : NN_Op<"rms_norm_grad_affine", !listconcat(NN_Infer, NN_Lower), ["getNeutral"]> {
+def NN_RmsNormGradAffineOp : NN_Op<"rms_norm_grad_affine", !listconcat(NN_Infer, NN_OfGradients, NN_Lower), ["getNeutral"]> {
   let summary = "cotangent of rms_norm's gamma: a sum over all tokens";
   let arguments = (ins NN_FloatTensor:$dy, NN_FloatTensor:$x, NN_FloatTensor:$rstd);
   let results = (outs NN_FloatTensor:$dgamma);

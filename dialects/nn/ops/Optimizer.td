@@ -1,5 +1,5 @@
 // The optimizer step of one parameter.
-def NN_UpdateOp : NN_Op<"update", !listconcat(NN_Infer, NN_Lower, NN_Library)> {
+def NN_UpdateOp : NN_Op<"update", !listconcat(NN_Infer, NN_Lower, [NN_NoVjp<"is a step of the optimizer">], NN_Library)> {
   let summary = "one optimizer step: (parameter, gradient, state.., norm, scalars, decay) -> (parameter, state..)";
   let description = [{
     `kind`: `adamw`, `adam` (state m, v), `sgd` (none), `sgd_momentum` (momentum). `norm` is the global gradient norm (scalar, for clipping), `scalars` and `decay` are

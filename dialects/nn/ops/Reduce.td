@@ -7,7 +7,7 @@ def NN_ReduceOp : NN_Op<"reduce", !listconcat(NN_Infer, [DeclareOpInterfaceMetho
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
-def NN_SumSquaresOp : NN_Op<"sum_squares", !listconcat(NN_Infer, NN_Lower, NN_Library), ["getNeutral"]> {
+def NN_SumSquaresOp : NN_Op<"sum_squares", !listconcat(NN_Infer, NN_Lower, [NN_NoVjp<"measures gradients, and gradients of gradients are not built">], NN_Library), ["getNeutral"]> {
   let summary = "the sum of the squares of all elements, a scalar";
   let arguments = (ins NN_FloatTensor:$operand);
   let results = (outs NN_FloatTensor:$result);

@@ -222,3 +222,21 @@ TEST(Gradient, EveryDifferentiableOperatorHasACase) {
     }
   EXPECT_EQ(differentiable, tested.size()) << "cases of operators without a gradient, or none registered";
 }
+
+// A missing gradient would be a gradient of zero.
+TEST(Gradient, EveryOperatorHasAGradientOrSaysWhyNot) {
+  auto context = makeContext();
+  unsigned without = 0;
+  for (RegisteredOperationName name : context->getRegisteredOperations()) {
+    if (name.getDialectNamespace() != NNDialect::getDialectNamespace())
+      continue;
+    SCOPED_TRACE(name.getStringRef().str());
+    auto *none = name.getInterface<NotDifferentiableOpInterface>();
+    EXPECT_NE(name.hasInterface<DifferentiableOpInterface>(), none != nullptr) << "neither or both: add NN_Vjp, NN_ZeroVjp or NN_NoVjp";
+    if (!none)
+      continue;
+    ++without;
+    EXPECT_FALSE(none->whyNotDifferentiable().empty());
+  }
+  EXPECT_GT(without, 20u);
+}

@@ -21,6 +21,8 @@ static void addElementwise(std::vector<OperatorCase> &cases) {
     cases.push_back({op, {"f", "AxBxf"}, {"AxBxf"}});
   }
   cases.push_back({"nn.div %0, %1", {"AxBxf", "Ax1xf"}, {"AxBxf"}, 0.5, 2});
+  cases.push_back({"nn.mod %0, %1", {"AxBxf", "Ax1xf"}, {"AxBxf"}, 0.5, 2});
+  cases.push_back({"nn.mod %0, %1", {"AxBxf", "Bxf"}, {"AxBxf"}, -2, -0.5});
   cases.push_back({"nn.pow %0, %1", {"AxBxf", "Bxf"}, {"AxBxf"}, 0.5, 2});
   cases.push_back({"nn.select %0, %1, %2", {"AxBxi1", "AxBxf", "Bxf"}, {"AxBxf"}});
   cases.push_back({"nn.cast %0 {to = $f}", {"AxBxf"}, {"AxBxf"}});
@@ -67,6 +69,10 @@ static void addProducts(std::vector<OperatorCase> &cases) {
   gather.below = 'D';
   gather.parameters = {0};
   cases.push_back(gather);
+
+  OperatorCase scatter{"nn.scatter_add %0, %1", {"AxCxi64", "AxCxBxf"}, {"CxBxf"}};
+  scatter.below = 'D'; // some of no row
+  cases.push_back(scatter);
 
   auto conv = [&](std::string attributes, Types operands, std::string result) {
     OperatorCase c{std::string("nn.conv ") + (operands.size() == 3 ? "%0, %1, %2" : "%0, %1") + " {" +
