@@ -166,8 +166,14 @@ Applies tessera::appliesToRing(nn::FactorOpInterface op, StringRef name, ArrayRe
   if (attention.getCausal() && rows != keys)
     return {"'" + name.str() + "' needs as many queries as keys in a causal attention, and there are " +
             std::to_string(rows) + " and " + std::to_string(keys) + "; 'rsa' or 'ulysses' would do"};
-  for (const AxisList &list : axes)
+  int64_t ranks = 1;
+  for (const AxisList &list : axes) {
     if (list.size() > 1)
       return {"'" + name.str() + "' needs a whole axis of the mesh for each ring"};
+    ranks *= dist::product(list);
+  }
+  if (ranks > std::min(rows, keys))
+    return {"'" + name.str() + "' has no query and key for each of " + std::to_string(ranks) + " ranks, where there are " + std::to_string(rows) +
+            " and " + std::to_string(keys) + "; take fewer ranks"};
   return {};
 }

@@ -49,9 +49,15 @@ class Rsa : public tessera::Pattern {
            "Where a causal attention has other keys than queries, keys are gathered and their cotangents "
            "reduce-scattered whole.";
   }
-  Applies applies(nn::FactorOpInterface op, ArrayRef<AxisList>) const override {
-    if (!attentionOf(op))
+  Applies applies(nn::FactorOpInterface op, ArrayRef<AxisList> axes) const override {
+    std::optional<AttentionFactors> f = attentionOf(op);
+    if (!f)
       return {"'rsa' splits the queries of an attention, and this operator is none"};
+    nn::FactorRule rule = op.getFactorRule();
+    int64_t rows = rule.factors[f->s].size, keys = rule.factors[f->t].size, ranks = dist::product(axes[0]);
+    if (ranks > std::min(rows, keys))
+      return {"'rsa' has no query and key for each of " + std::to_string(ranks) + " ranks, where there are " + std::to_string(rows) + " and " +
+              std::to_string(keys) + "; take fewer ranks"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, ArrayRef<AxisList> axes, const Surroundings &) const override {
