@@ -9,11 +9,31 @@
 using namespace mlir;
 using namespace tessera;
 
+// A plan serves training too, whose labels or target are split along. Where the options do not say how to train, any optimizer would do to
+// learn of them; a model that cannot be trained has none.
+static LogicalResult differentiate(Compilation &compilation) {
+  if (failed(compilation.run(Phase::Normalize)))
+    return failure();
+  if (compilation.options.optimizer.empty() && compilation.next == Phase::Differentiate) {
+    OwningOpRef<ModuleOp> before = (*compilation.module).clone();
+    compilation.options.optimizer = "sgd";
+    {
+      ScopedDiagnosticHandler quiet(&compilation.context, [](Diagnostic &) { return success(); });
+      if (succeeded(compilation.run(Phase::Differentiate)))
+        return success();
+    }
+    compilation.module = std::move(before);
+    compilation.next = Phase::Differentiate;
+    compilation.options.optimizer.clear();
+  }
+  return compilation.run(Phase::Differentiate);
+}
+
 int tessera::printPlan(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
-  if (failed(compilation.run(Phase::Differentiate)))
+  if (failed(differentiate(compilation)))
     return 1;
   FailureOr<Plan> plan = makePlan(*compilation.module, options.assign);
   if (failed(plan))

@@ -20,6 +20,16 @@ def test_plan_merges_with_a_file_and_the_files_entries_win(tmp_path):
     assert plan["op"][0]["pattern"] == "row" and len(plan["op"]) > 1
 
 
+@pytest.mark.parametrize("loss, added", [((), "labels"), (("--loss", "mse:logits"), "target")])
+def test_plan_without_train_serves_training_too(tmp_path, loss, added):
+    """Labels are split as the batch is; else each rank would compute the loss of all."""
+    plan = h.checked(h.TESSERA, "plan", MLP, "--dp", "2", *loss).stdout
+    assert [entry["match"] for entry in tomllib.loads(plan)["input"]] == ["x", added]
+    assert tomllib.loads(plan) == tomllib.loads(h.checked(h.TESSERA, "plan", MLP, "--dp", "2", *SGD, *loss).stdout)
+    (tmp_path / "plan.toml").write_text(plan)
+    h.checked(h.TESSERA, "compile", MLP, "--plan", tmp_path / "plan.toml", "--to", "partition", "-o", tmp_path / "infer.mlir")
+
+
 def test_plan_with_two_sizes_of_an_axis(tmp_path):
     (tmp_path / "p.toml").write_text("[mesh]\ntensor = 4\n")
     h.assert_error(h.tessera("plan", GPT2, "--plan", tmp_path / "p.toml", "--tp", "2"), "tensor", "2")
