@@ -219,6 +219,8 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createVerifyLayouts());
     break;
   case Phase::Partition:
+    // Again: the program may have come from a text.
+    pm.addPass(createVerifyLayouts());
     pm.addPass(createPartition());
     pm.addPass(createCanonicalizerPass());
     pm.addPass(createCSEPass());

@@ -30,6 +30,22 @@ const tessera::Pattern *tessera::findPattern(StringRef name) {
   return nullptr;
 }
 
+FailureOr<PatternUse> tessera::resolvePattern(Operation *op, dist::PatternAttr attr, const dist::Mesh &mesh) {
+  PatternUse use{findPattern(attr.getName()), {}};
+  if (!use.pattern)
+    return op->emitOpError("names a pattern \"") << attr.getName() << "\", which does not exist; --list-patterns lists those that do", failure();
+  if (Applies takes = takesAxes(*use.pattern, attr.getAxes().size()); !takes)
+    return op->emitOpError(takes.why), failure();
+  for (const dist::AxisRef &axis : attr.getAxes()) {
+    std::string why;
+    std::optional<dist::AxisList> resolved = mesh.resolve({axis}, why);
+    if (!resolved)
+      return op->emitOpError(why), failure();
+    use.axes.push_back(*resolved);
+  }
+  return use;
+}
+
 Operation *tessera::readOf(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && !isa<nn::ReadOp>(op)) {

@@ -5,6 +5,7 @@
 #define TESSERA_PASSES_ASSIGN_PATTERN_H
 
 #include "dialects/dist/Axis.h"
+#include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
 #include <map>
 #include <optional>
@@ -86,6 +87,14 @@ Applies takesAxes(const Pattern &pattern, size_t given);
 /// All registered patterns, by name.
 llvm::ArrayRef<const Pattern *> allPatterns();
 const Pattern *findPattern(llvm::StringRef name);
+
+/// The pattern that an attribute of `op` names, and its axes in `mesh`, without those of one rank. An error of `op` where it names none, where
+/// an axis does not exist or where there are too few or too many.
+struct PatternUse {
+  const Pattern *pattern;
+  llvm::SmallVector<dist::AxisList> axes;
+};
+mlir::FailureOr<PatternUse> resolvePattern(mlir::Operation *op, dist::PatternAttr attr, const dist::Mesh &mesh);
 
 /// Puts a pattern into the list; `static RegisterPattern<Column> x;` in its file.
 void registerPattern(const Pattern *pattern);

@@ -60,19 +60,13 @@ LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, Loca
   auto attr = op->getAttrOfType<dist::PatternAttr>(dist::kExpandAttr);
   if (!attr)
     return op.expandLocal(local, operands, results);
-  const tessera::Pattern *pattern = findPattern(attr.getName());
   auto meshes = getOperation().getOps<dist::MeshOp>();
-  if (!pattern || meshes.empty())
-    return op.emitOpError("cannot be expanded by pattern \"") << attr.getName() << "\"";
-  SmallVector<dist::AxisList> axes;
-  for (const dist::AxisRef &axis : attr.getAxes()) {
-    std::string why;
-    auto resolved = (*meshes.begin()).getMesh().getMesh().resolve({axis}, why);
-    if (!resolved)
-      return op.emitOpError(why);
-    axes.push_back(*resolved);
-  }
-  return pattern->expand(b, op, axes, operands, results);
+  if (meshes.empty())
+    return op.emitOpError("is expanded by a pattern in a program without a dist.mesh");
+  FailureOr<PatternUse> use = resolvePattern(op, attr, (*meshes.begin()).getMesh().getMesh());
+  if (failed(use))
+    return failure();
+  return use->pattern->expand(b, op, use->axes, operands, results);
 }
 
 LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {

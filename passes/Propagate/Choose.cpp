@@ -91,17 +91,11 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
     }
   };
   if (auto attr = op->getAttrOfType<dist::PatternAttr>("dist.pattern")) {
-    const tessera::Pattern *pattern = findPattern(attr.getName());
-    if (!pattern)
-      return op->emitOpError("has an unknown pattern \"") << attr.getName() << "\"";
-    SmallVector<AxisList> axes;
-    for (const AxisRef &axis : attr.getAxes()) {
-      std::string why;
-      auto resolved = mesh.resolve({axis}, why);
-      if (!resolved)
-        return op->emitOpError(why);
-      axes.push_back(*resolved);
-    }
+    FailureOr<PatternUse> use = resolvePattern(op, attr, mesh);
+    if (failed(use))
+      return failure();
+    const tessera::Pattern *pattern = use->pattern;
+    ArrayRef<AxisList> axes = use->axes;
     auto factorOp = cast<nn::FactorOpInterface>(op);
     if (Applies applies = pattern->applies(factorOp, axes); !applies)
       return op->emitOpError(applies.why);

@@ -18,8 +18,9 @@ def Propagate : Pass<"tessera-propagate", "::mlir::ModuleOp"> {
 def VerifyLayouts : Pass<"tessera-verify-layouts", "::mlir::ModuleOp"> {
   let summary = "Proves that the program computes on any mesh what it computes on one rank";
   let description = [{
-    Every nn operator's operands and results have layouts of one assignment of axes to its factors; partial values pass only through
-    operators that are linear in them; atoms that meet have one padding. Reports every violation.
+    Every nn operator's operands and results have layouts of one assignment of axes to its factors, or those that its pattern declares if that
+    expands it; partial values pass only through operators that are linear in them, and are neither taken from nor given to a file; atoms that
+    meet have one padding and one order; variables are read and assigned as they are stored; the mesh has all axes. Reports every violation.
   }];
 }
 #endif

@@ -1,10 +1,11 @@
-// The guard of the propagate phase.
-#include "dialects/dist/Dist.h"
+// The guard of programs on whole tensors with layouts: between the propagate and the partition phase.
+#include "dialects/dist/Pipeline.h"
 #include "dialects/nn/Linear.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/Propagate/Passes.h"
+#include "passes/Propagate/VerifyStreams.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_VERIFYLAYOUTS
@@ -72,9 +73,6 @@ static FailureOr<AxisList> verifyFlat(nn::FactorOpInterface op, const nn::Factor
 }
 
 static LogicalResult verify(nn::FactorOpInterface op) {
-  // Blocks of a streamed factor move during the operator: its pattern, not the factor rule, says what the layouts at its ends mean.
-  if (op->hasAttr(dist::kExpandAttr))
-    return success();
   nn::FactorRule rule = op.getFactorRule();
   auto layoutOf = [](Value value) { return dist::getLayout(value.getType()); };
   auto tensors = [](ValueRange values) {
@@ -118,15 +116,16 @@ static LogicalResult verify(nn::FactorOpInterface op) {
     for (auto [i, value] : tensors(values)) {
       Layout layout = layoutOf(value);
       for (auto [d, f] : llvm::enumerate(dims[i])) {
-        if (f < 0)
-          continue;
-        if (rule.factors[f].kind == nn::FactorKind::Unsplit)
-          for (const dist::Atom &atom : layout.dims[d])
-            if (!atom.axes.empty())
-              return op->emitOpError(what)
-                     << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
-                     << "} but factor " << rule.factors[f].name << " must be whole";
-        if (layout.dims[d].empty())
+        for (const dist::Atom &atom : layout.dims[d]) {
+          if (!atom.axes.empty() && (f < 0 || rule.factors[f].kind == nn::FactorKind::Unsplit))
+            return op->emitOpError(what)
+                   << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes) << "} but "
+                   << (f < 0 ? "runs along no factor" : "factor " + rule.factors[f].name + " must be whole");
+          if (atom.zigzag && f >= 0 && rule.factors[f].ordered)
+            return op->emitOpError(what) << " " << i << " dimension " << d << " is in zig-zag order of " << atom.zigzag << " ranks but factor "
+                                         << rule.factors[f].name << " must be in order";
+        }
+        if (f < 0 || layout.dims[d].empty())
           continue;
         if (atoms[f].empty())
           atoms[f] = layout.dims[d];
@@ -163,11 +162,118 @@ static LogicalResult verify(nn::FactorOpInterface op) {
 }
 
 namespace {
+/// Checks what is no operator of factors: what programs have in common with files and with each other.
+class Verifier {
+public:
+  explicit Verifier(ModuleOp module) : module(module), micro(dist::microbatches(module)) {
+    if (auto meshes = module.getOps<dist::MeshOp>(); !meshes.empty())
+      mesh = (*meshes.begin()).getMesh().getMesh();
+  }
+  LogicalResult run();
+
+private:
+  LogicalResult verifyAxes(Operation *op, Type type, StringRef what, size_t i);
+  LogicalResult verifyVariable(nn::VariableOp variable);
+  LogicalResult verifyEnd(Operation *op, Layout layout, StringRef what, const Twine &name);
+  LogicalResult verifyAccess(Operation *op, StringRef variable, Value value, StringRef verb);
+  LogicalResult verifyFunction(func::FuncOp func);
+  LogicalResult verifyOp(Operation *op, const llvm::StringMap<Operation *> &forward);
+
+  ModuleOp module;
+  int64_t micro;
+  std::optional<dist::Mesh> mesh;
+};
+} // namespace
+
+// Whether the mesh has the axes of a value's layout.
+LogicalResult Verifier::verifyAxes(Operation *op, Type type, StringRef what, size_t i) {
+  if (!mesh || !isa<RankedTensorType>(type))
+    return success();
+  for (const dist::AxisRef &axis : dist::getLayout(type).usedAxes()) {
+    std::string why;
+    if (axis.name == dist::kMicroAxis ? micro % (axis.size * axis.pre) != 0 : !mesh->resolve({axis}, why))
+      return op->emitError() << what << " " << i << " is laid out over " << dist::toString({axis}) << ": "
+                             << (why.empty() ? "the program has " + std::to_string(micro) + " microbatches" : why);
+  }
+  return success();
+}
+
+// What files hold is whole or cut, never a sum that nobody has made.
+LogicalResult Verifier::verifyEnd(Operation *op, Layout layout, StringRef what, const Twine &name) {
+  if (layout.isPartial())
+    return op->emitError() << what << " " << name << " is a partial sum over {" << dist::toString(layout.partial) << "}, which nobody adds up; reduce it first";
+  return success();
+}
+
+LogicalResult Verifier::verifyVariable(nn::VariableOp variable) {
+  Layout layout = dist::getLayout(variable.getType());
+  if (llvm::any_of(layout.splittingAxes(), [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; }))
+    return variable.emitError() << "variable @" << variable.getSymName() << " is split over microbatches, which it outlives";
+  if (failed(verifyEnd(variable, layout, "variable", "@" + variable.getSymName())))
+    return failure();
+  return verifyAxes(variable, variable.getType(), "variable", 0);
+}
+
+LogicalResult Verifier::verifyAccess(Operation *op, StringRef variable, Value value, StringRef verb) {
+  auto declared = module.lookupSymbol<nn::VariableOp>(variable);
+  Layout stored = dist::getLayout(declared.getType()), here = dist::getLayout(value.getType());
+  if (stored.canonical() == here.canonical())
+    return success();
+  return op->emitOpError(verb) << " variable @" << variable << " as " << dist::toString(here) << ", which is stored as " << dist::toString(stored)
+                               << "; a dist.reshard takes it from one to the other";
+}
+
+LogicalResult Verifier::verifyOp(Operation *op, const llvm::StringMap<Operation *> &forward) {
+  for (auto [i, result] : llvm::enumerate(op->getResults()))
+    if (failed(verifyAxes(op, result.getType(), "result", i)))
+      return failure();
+  if (auto read = dyn_cast<nn::ReadOp>(op))
+    return verifyAccess(op, read.getVariable(), read.getResult(), "reads");
+  if (auto assign = dyn_cast<nn::AssignOp>(op))
+    return verifyAccess(op, assign.getVariable(), assign.getValue(), "assigns");
+  if (isa<func::ReturnOp>(op)) {
+    for (auto [i, value] : llvm::enumerate(op->getOperands()))
+      if (failed(verifyEnd(op, dist::getLayout(value.getType()), "result", Twine(i))))
+        return failure();
+    return success();
+  }
+  auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+  if (!factorOp)
+    return isa<dist::ReshardOp>(op) ? success() : op->emitOpError("does not belong into a program on whole tensors, before partition");
+  if (!op->hasAttr(dist::kExpandAttr))
+    return verify(factorOp);
+  if (!mesh)
+    return op->emitOpError("is expanded by a pattern in a program without a dist.mesh");
+  return verifyStreamed(factorOp, *mesh, forward);
+}
+
+LogicalResult Verifier::verifyFunction(func::FuncOp func) {
+  bool ok = true;
+  llvm::StringMap<Operation *> forward;
+  for (auto [i, type] : llvm::enumerate(func.getArgumentTypes()))
+    if (isa<RankedTensorType>(type))
+      ok &= succeeded(verifyEnd(func, dist::getLayout(type), "argument", Twine(i))) && succeeded(verifyAxes(func, type, "argument", i));
+  for (Operation &op : func.getBody().front()) {
+    if (auto id = op.getAttrOfType<StringAttr>("nn.id"); id && !op.hasAttr("nn.grad_of"))
+      forward[id.getValue()] = &op;
+    ok &= succeeded(verifyOp(&op, forward));
+  }
+  return success(ok);
+}
+
+LogicalResult Verifier::run() {
+  bool ok = true;
+  for (auto variable : module.getOps<nn::VariableOp>())
+    ok &= succeeded(verifyVariable(variable));
+  for (auto func : module.getOps<func::FuncOp>())
+    ok &= succeeded(verifyFunction(func));
+  return success(ok);
+}
+
+namespace {
 struct VerifyLayoutsPass : tessera::impl::VerifyLayoutsBase<VerifyLayoutsPass> {
   void runOnOperation() override {
-    bool ok = true;
-    getOperation().walk([&](nn::FactorOpInterface op) { ok &= succeeded(verify(op)); });
-    if (!ok)
+    if (failed(Verifier(getOperation()).run()))
       signalPassFailure();
   }
 };

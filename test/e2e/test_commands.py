@@ -95,6 +95,28 @@ def test_dumps_resume_by_themselves(tmp_path):
     assert (tmp_path / "p.safetensors").read_bytes() == (tmp_path / "q.safetensors").read_bytes()
 
 
+SUM_THROUGH_GELU = """
+dist.mesh @mesh = <["t"=2]>
+nn.variable @w : tensor<8x4xf32, #dist.layout<[[8 : "t"=2], [4]]>> {role = "parameter", init = "zero"}
+func.func @infer(%x: tensor<2x8xf32, #dist.layout<[[2], [8 : "t"=2]]>> {nn.name = "x", nn.kind = "data"})
+    -> (tensor<2x4xf32, #dist.layout<[[2], [4]]>> {nn.name = "y"}) {
+  %w = nn.read @w : tensor<8x4xf32, #dist.layout<[[8 : "t"=2], [4]]>>
+  %0 = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"}
+     : (tensor<2x8xf32, #dist.layout<[[2], [8 : "t"=2]]>>, tensor<8x4xf32, #dist.layout<[[8 : "t"=2], [4]]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]], partial = ["t"=2]>>
+  %1 = nn.gelu %0 {tanh = true} : (tensor<2x4xf32, #dist.layout<[[2], [4]], partial = ["t"=2]>>) -> tensor<2x4xf32, #dist.layout<[[2], [4]], partial = ["t"=2]>>
+  %2 = dist.reshard %1 : tensor<2x4xf32, #dist.layout<[[2], [4]], partial = ["t"=2]>> -> tensor<2x4xf32, #dist.layout<[[2], [4]]>>
+  return %2 : tensor<2x4xf32, #dist.layout<[[2], [4]]>>
+}
+"""
+
+
+def test_text_is_verified_before_partition(tmp_path):
+    """Whoever wrote the layouts: what would compute something else on two ranks than on one does not compile."""
+    (tmp_path / "m.mlir").write_text(SUM_THROUGH_GELU)
+    h.assert_error(h.tessera("compile", tmp_path / "m.mlir", "--from", "partition", "-o", tmp_path / "p"), "nn.gelu", "partial sum", "reduce it first")
+    assert not (tmp_path / "p").exists()
+
+
 def test_text_resumes_only_where_it_stopped(tmp_path):
     h.checked(h.TESSERA, "compile", MLP, "--to", "assign", "-o", tmp_path / "a.mlir")
     h.assert_error(h.tessera("compile", tmp_path / "a.mlir", "--from", "schedule", "-o", tmp_path / "p"), "--from propagate")
