@@ -223,6 +223,11 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         op->setAttr("dist.split", b.getArrayAttr(dims));
       }
     }
+    for (auto variable : module.getOps<nn::VariableOp>())
+      for (StringRef name : {variable.getSymName(), variable.getSource().value_or("")})
+        if (!named && !name.empty() && globMatches(rule.match, name))
+          return error(plan, rule.at) << "\"" << name << "\" is a parameter, and [[value]] lays down what nodes compute; a parameter is stored as the "
+                                      << "operator that reads it is split: give that a pattern, by an [[op]] with match = \"" << rule.match << "\"";
     if (!named)
       return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearestName(module, rule.match);
     return success();

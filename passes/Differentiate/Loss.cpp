@@ -116,7 +116,8 @@ static std::optional<LossValues> meanOverLabels(OpBuilder &builder, Value loss) 
 }
 
 LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output, Value argument) {
-  Location loc = output.getLoc();
+  // Of no node of the model: what a plan says of the output's node is not meant for the loss.
+  Location loc = UnknownLoc::get(builder.getContext());
   auto type = cast<RankedTensorType>(output.getType());
   auto constant = [&](Type element, double value) -> Value {
     auto scalar = RankedTensorType::get({}, element);

@@ -11,6 +11,8 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/applies.toml" 2>&1 | FileCheck %s --check-prefix=APPLIES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/dim.toml" 2>&1 | FileCheck %s --check-prefix=DIM
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/twice.toml" 2>&1 | FileCheck %s --check-prefix=TWICE
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/parameter.toml" 2>&1 | FileCheck %s --check-prefix=PARAMETER
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/ranks.toml" 2>&1 | FileCheck %s --check-prefix=RANKS
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/missing.toml" 2>&1 | FileCheck %s --check-prefix=MISSING
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/good.toml dp=3" 2>&1 | FileCheck %s --check-prefix=TWOSIZES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="tp=2" 2>&1 | FileCheck %s --check-prefix=NOPAIR
@@ -150,6 +152,19 @@ axes = ["data"]
 match = "*"
 dim = 1
 axes = ["data"]
+
+# PARAMETER: parameter.toml:3:1: error: "w" is a parameter, and {{\[\[}}value]] lays down what nodes compute; {{.*}} by an {{\[\[}}op]] with match = "w"
+//--- parameter.toml
+[mesh]
+data = 2
+[[value]]
+match = "w"
+split = { 0 = ["data"] }
+
+# RANKS: ranks.toml:1:1: [mesh]: the mesh has more than 65536 ranks, the most that programs are made for
+//--- ranks.toml
+[mesh]
+data = 65537
 
 # MISSING: error: {{.*}}missing.toml:{{.*}}could not be opened
 //--- good.toml
