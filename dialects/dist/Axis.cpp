@@ -135,6 +135,9 @@ std::optional<int64_t> Mesh::sizeOf(StringRef name) const {
   return std::nullopt;
 }
 
+/// The most ranks of a mesh: tables of ranks and messages grow with them, and nobody has tried more.
+static constexpr int64_t kMostRanks = int64_t(1) << 16;
+
 std::string Mesh::verify() const {
   StringSet<> names;
   int64_t ranks = 1;
@@ -150,8 +153,8 @@ std::string Mesh::verify() const {
       return quoted + " is declared as a sub-axis; a mesh declares whole axes";
     if (axis.size < 1)
       return quoted + " has size " + std::to_string(axis.size) + "; expected at least 1";
-    if (MulOverflow(ranks, axis.size, ranks) || ranks > (int64_t(1) << 31))
-      return "the mesh has more than 2^31 ranks";
+    if (MulOverflow(ranks, axis.size, ranks) || ranks > kMostRanks)
+      return "the mesh has more than " + std::to_string(kMostRanks) + " ranks, the most that programs are made for";
   }
   return "";
 }

@@ -15,7 +15,7 @@ dist.mesh @m = <[""=2]>
 // expected-error@+1 {{axis "a" is declared as a sub-axis}}
 dist.mesh @m = <["a":(2)2]>
 // -----
-// expected-error@+1 {{the mesh has more than 2^31 ranks}}
+// expected-error@+1 {{the mesh has more than 65536 ranks, the most that programs are made for}}
 dist.mesh @m = <["a"=65536, "b"=65536]>
 // -----
 // expected-error@+1 {{axis "a" needs a size, as in "a"=4 or "a":(2)2}}
