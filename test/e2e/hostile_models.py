@@ -108,6 +108,11 @@ def with_file(size, *arguments):
     return write
 
 
+def nul_in_name(folder):
+    (folder / "w.bin").write_bytes(bytes(24))
+    return external("w.bin\0elsewhere")
+
+
 def fifo(folder):
     os.mkfifo(folder / "w.bin")
     return external("w.bin")
@@ -246,6 +251,7 @@ MODELS = {
     "link-loop": (link_loop, ["w.bin"]),
     "external-folder": (external("."), ["regular file"]),
     "external-nothing": (external(""), ["name"]),
+    "external-nul": (nul_in_name, ["'w", "NUL"]),
     "external-missing": (external("w.bin"), ["w.bin"]),
     "external-pipe": (fifo, ["w.bin"]),
     "external-short": (with_file(20), ["w.bin", "has 20"]),

@@ -33,7 +33,7 @@ def compile_fails(tmp_path, model, *options, words=(), status=1):
 
 
 # Known to have ended by a signal, or not at all.
-ALWAYS = {"split-many", "split-chunks", "onehot-huge", "cumsum-of-nothing", "external-pipe", "function-bomb", "nested-subgraphs",
+ALWAYS = {"split-many", "split-chunks", "onehot-huge", "cumsum-of-nothing", "external-pipe", "external-nul", "function-bomb", "nested-subgraphs",
           "tile-short", "cycle", "unknown-attribute", "too-many-operands"}
 
 
