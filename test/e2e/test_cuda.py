@@ -125,7 +125,7 @@ def test_memory_beside_the_programs(program, tmp_path):
     path, run = gpu_program(program, "mlp", ("--train", "sgd"))
     peak = h.Program(path, 1).info("train")["memory"][0]["device"]["peak"]
     h.assert_error(first_step(program, TESSERA_CHECK_MEMORY=str(peak + inputs + 100000), TESSERA_CHECK_MODULE="99000"),
-                   "loading", "CUDA_ERROR_OUT_OF_MEMORY", f"1000 of the GPU's {peak + inputs + 100000} bytes are free", "--recompute block")
+                   "loading", "CUDA_ERROR_OUT_OF_MEMORY", f"1000 of the GPU's {peak + inputs + 100000} bytes are free", "more microbatches")
     data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
     assert run(*h.Program(path, 1).train_arguments(tmp_path, data, 1, "--stats", tmp_path / "stats.json"), TESSERA_CHECK_MODULE="1000").returncode == 0
     memory = json.loads((tmp_path / "stats.json").read_text())["memory"][0]

@@ -67,7 +67,7 @@ void *CudaDevice::allocate(int64_t bytes) {
   driver.check(driver.memoryInfo(&free, &total), "asking for the GPU's free memory");
   if (size_t(bytes) > free)
     throw Error("the program needs ", bytes, " bytes of device memory a rank, GPU ", number, " has ", free, " of its ", total,
-                " free; end what else uses it, or compile for more ranks or with --recompute block");
+                " free; end what else uses it, or compile for more ranks or with more microbatches");
   DevicePointer pointer = 0;
   auto size = std::max<size_t>(size_t(bytes), 1);
   std::unique_ptr<MappedMemory> made = MappedMemory::make(driver, number, size);

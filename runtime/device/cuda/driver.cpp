@@ -49,7 +49,7 @@ void Driver::check(Status status, const std::string &what) const {
   if (errorName(status, &name) != 0 || !name)
     name = "an unknown error";
   if (size_t free = 0, total = 0; status == outOfMemory && memoryInfo(&free, &total) == 0)
-    throw Error(what, ": ", name, " (", status, "): ", free, " of the GPU's ", total, " bytes are free; end what else uses it, or compile for more ranks or with --recompute block");
+    throw Error(what, ": ", name, " (", status, "): ", free, " of the GPU's ", total, " bytes are free; end what else uses it, or compile for more ranks or with more microbatches");
   throw Error(what, ": ", name, " (", status, ")");
 }
 
