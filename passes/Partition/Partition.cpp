@@ -38,11 +38,35 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   }
 };
 
+// The rows of one microbatch in their place among those of all, where the others are zero: the sum over microbatches is the value of all.
+// So it is with the gradient of a parameter that has a row for each row of the batch.
+static Value amongAll(OpBuilder &b, Location loc, Value local, const dist::Atom &atom) {
+  auto type = cast<RankedTensorType>(local.getType());
+  SmallVector<int64_t> rows(type.getShape()), all(type.getShape());
+  rows[0] /= atom.local();
+  rows.insert(rows.begin(), atom.local());
+  SmallVector<int64_t> places = rows;
+  places[0] = atom.padded;
+  all[0] = places[0] * places[1];
+  Value ids = dist::LogicalIndexOp::create(b, loc, RankedTensorType::get({atom.local()}, b.getI64Type()),
+                                           dist::AxesAttr::get(b.getContext(), atom.axes), atom.size, atom.padded);
+  Value row = nn::ReshapeOp::create(b, loc, type.clone(rows), local);
+  Value placed = nn::ScatterAddOp::create(b, loc, type.clone(places), ids, row, /*start=*/Value());
+  return nn::ReshapeOp::create(b, loc, type.clone(all), placed);
+}
+
 FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value local) {
   Layout from = dist::getLayout(op.getSource().getType()), to = dist::getLayout(op.getResult().getType());
   int64_t collectives = 0;
   auto isMicro = [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
-  if (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro)) {
+  auto isCut = [&](const Layout &layout) { return llvm::any_of(layout.splittingAxes(), isMicro); };
+  dist::AxisList micro = {dist::AxisRef{dist::kMicroAxis.str(), 1, dist::microbatches(getOperation())}};
+  bool gathers = isCut(from) && !isCut(to) && !from.dims.front().empty() && from.dims.front().front().axes == micro;
+  if (gathers) {
+    local = amongAll(b, op.getLoc(), local, from.dims.front().front());
+    from.dims.front().front().axes.clear();
+  }
+  if (gathers || (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro))) {
     llvm::erase_if(from.partial, isMicro);
     local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
   }
