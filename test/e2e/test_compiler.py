@@ -99,6 +99,17 @@ def test_phases_can_be_dumped_and_resumed(tmp_path, program):
         h.assert_outputs_close(h.Program(resumed, 4).infer(tmp_path / f"i-{phase}", inputs), expected)
 
 
+def test_what_the_runtime_refuses_is_not_linked(tmp_path):
+    """Its own parser reads the description before there is an executable."""
+    text = tmp_path / "p.mlir"
+    h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "--to", "memory", "-o", text)
+    assert (whole := text.read_text()).count("bytes = 1152 : i64") == 1, "the buffer of the input"
+    text.write_text(whole.replace("bytes = 1152 : i64", "bytes = 1088 : i64"))
+    result = h.tessera("compile", text, "-o", tmp_path / "p")
+    h.assert_error(result, "internal error", "programs[0].inputs[0] needs 1152 bytes", "no executable is written")
+    assert not (tmp_path / "p").exists()
+
+
 def test_report_and_timing(tmp_path):
     result = h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *TRAIN, "--report",
                        tmp_path / "report.json", "--timing")
