@@ -1,5 +1,7 @@
 #include "dialects/nn/Builders.h"
 #include "dialects/nn/NN.h"
+#include "dialects/nn/OpSupport.h"
+#include <functional>
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -32,6 +34,24 @@ void GradBuilder::add(unsigned operand, Value cotangent) {
     learn(cotangent, rule.operands[operand]);
 }
 
+// A reshape that only adds or drops dimensions of one position has the others' factors.
+static std::optional<DimFactors> throughReshape(Operation *reshape, const DimFactors &of) {
+  ArrayRef<int64_t> from = shapeOf(reshape->getOperand(0)), to = shapeOf(reshape->getResult(0));
+  SmallVector<int> left;
+  for (auto [extent, factor] : llvm::zip(from, of))
+    if (extent != 1)
+      left.push_back(factor);
+  auto isOne = [](int64_t extent) { return extent == 1; };
+  if (of.size() != from.size() || !llvm::equal(llvm::make_filter_range(from, std::not_fn(isOne)),
+                                               llvm::make_filter_range(to, std::not_fn(isOne))))
+    return std::nullopt;
+  DimFactors result;
+  auto next = left.begin();
+  for (int64_t extent : to)
+    result.push_back(extent == 1 ? -1 : *next++);
+  return result;
+}
+
 void GradBuilder::finish() {
   auto id = op->getAttrOfType<StringAttr>("nn.id");
   // Forward through what was emitted, then backward, so that factors that only a result knows (the rows of a scatter) are found as well.
@@ -43,8 +63,12 @@ void GradBuilder::finish() {
       if (!factorOp)
         continue;
       FactorRule rule = factorOp.getFactorRule();
-      if (rule.isReshape)
+      if (rule.isReshape) {
+        if (auto it = known.find(emitted[e]->getOperand(0)); sweep == 0 && it != known.end())
+          if (std::optional<DimFactors> through = throughReshape(emitted[e], it->second))
+            known.try_emplace(emitted[e]->getResult(0), *through);
         continue;
+      }
       SmallVector<int64_t> &map = maps[e];
       map.resize(rule.factors.size(), -1);
       auto read = [&](ValueRange values, ArrayRef<DimFactors> dims) {
