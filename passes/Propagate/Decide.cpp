@@ -1,4 +1,5 @@
 // One walk over a program decides where every value is at home.
+#include "dialects/dist/Pack.h"
 #include "dialects/nn/Linear.h"
 #include "passes/Propagate/Propagation.h"
 
@@ -167,6 +168,15 @@ const Placement &Propagation::storageOf(StringRef variable, const Placement &use
   return it->second;
 }
 
+// Whether the operator makes values of fewer bytes of its one operand's, element by element.
+static bool narrows(Operation *op) {
+  if (op->getNumOperands() != 1 || op->getNumResults() != 1)
+    return false;
+  auto from = cast<RankedTensorType>(op->getOperand(0).getType()),
+       to = cast<RankedTensorType>(op->getResult(0).getType());
+  return from.getShape() == to.getShape() && dist::bytesOf(to) < dist::bytesOf(from);
+}
+
 void Propagation::demand(Value value, const Placement &placement) {
   if (!isFree(value) || homes.contains(value))
     return;
@@ -179,6 +189,17 @@ void Propagation::demand(Value value, const Placement &placement) {
   Decision d = Decision::undecided(op, atoms);
   unsigned r = cast<OpResult>(value).getResultNumber();
   d.axes.projectResult(d.atoms, r, placement);
+  // What a rank has of a variable is converted before it is gathered, which sends and holds fewer bytes.
+  if (narrows(op) && d.atoms.runsFlat(0)) {
+    demand(op->getOperand(0), d.use(0));
+    if (Placement stored = homes.lookup(op->getOperand(0)); !stored.flat.empty()) {
+      d.axes.flat = stored.flat;
+      d.axes.flatFactors = d.atoms.operands[0];
+      if (zero.regather) // not to be kept for all microbatches, as what is gathered of it
+        op->setAttr(dist::kGatherAttr,
+                    StringAttr::get(op->getContext(), runsBackward(op) ? "backward" : "forward"));
+    }
+  }
   (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
 }
 

@@ -6,6 +6,7 @@
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Stored.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_BUCKETCOLLECTIVES
@@ -21,15 +22,9 @@ namespace {
 // A collective so large that starting it costs less than this part of its time gains nothing in a bucket.
 constexpr double kWorthwhile = 0.05;
 // A bucket of flat storage holds whole tensors together that would else be whole one after another: at most
-// one in so many parts of all of them.
-constexpr int64_t kFewest = 16;
-
-// The variable that a value is, as it is stored; null for others.
-nn::ReadOp readOf(Value value) {
-  while (value.getDefiningOp() && isView(value.getDefiningOp()))
-    value = value.getDefiningOp()->getOperand(0);
-  return value.getDefiningOp<nn::ReadOp>();
-}
+// one in so many parts of all of them. Fewer of what is gathered ahead, for forward and backward: of 16
+// layers a quarter of one.
+constexpr int64_t kFewest = 16, kFewestAhead = 128;
 
 int64_t sizeOf(dist::CollectiveOp op) { return dist::bytesOf(op.getSource().getType()); }
 
@@ -49,7 +44,7 @@ struct Bucket {
   }
   bool gathers(nn::ReadOp variable) {
     return llvm::any_of(members, [&](dist::CollectiveOp each) {
-      return readOf(each.getSource()).getVariable() == variable.getVariable();
+      return storedRead(each.getSource()).getVariable() == variable.getVariable();
     });
   }
 };
@@ -58,7 +53,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   using BucketCollectivesBase::BucketCollectivesBase;
 
   // From which size on a collective goes alone, and a bucket is full.
-  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all) const {
+  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all, bool early) const {
     if (bytes >= 0)
       return bytes;
     dist::CostModel cost;
@@ -67,7 +62,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     if (!(perByte > 0)) // among one rank nothing is sent
       return 0;
     int64_t worthwhile = fixed / kWorthwhile / perByte;
-    return kind == CollectiveKind::AllReduce ? worthwhile : std::min(worthwhile, all / kFewest);
+    return kind == CollectiveKind::AllReduce ? worthwhile
+                                             : std::min(worthwhile, all / (early ? kFewestAhead : kFewest));
   }
 
   void merge(Bucket &bucket) {
@@ -108,16 +104,6 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     numMembers += sources.size();
   }
 
-  // A variable's value, and views of it, before `first`.
-  static void hoist(Value value, Operation *first) {
-    Operation *op = value.getDefiningOp();
-    if (!op || op->getBlock() != first->getBlock() || op->isBeforeInBlock(first))
-      return;
-    for (Value operand : op->getOperands())
-      hoist(operand, first);
-    op->moveBefore(first);
-  }
-
   static void markBehind(const BlockGraph &graph, int node, std::vector<bool> &marks) {
     SmallVector<int> stack = {node};
     while (!stack.empty())
@@ -143,19 +129,6 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     default:
       return false;
     }
-  }
-
-  // Whether the collective gathers a variable that nothing before it in the block has written.
-  static bool gathersStored(dist::CollectiveOp op) {
-    nn::ReadOp read = op.getKind() == CollectiveKind::AllGather ? readOf(op.getSource()) : nn::ReadOp();
-    if (!read)
-      return false;
-    return llvm::none_of(op->getBlock()->getOps<nn::AssignOp>(), [&](nn::AssignOp assign) {
-      Operation *writer = assign.getValue().getDefiningOp();
-      return assign.getVariable() == read.getVariable() &&
-             (assign->isBeforeInBlock(op) ||
-              (writer && writer->getBlock() == op->getBlock() && writer->isBeforeInBlock(op)));
-    });
   }
 
   // Whether all that depends on the operator makes nothing but the pieces that updates hand on to the gathers
@@ -213,13 +186,14 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
         if (auto other = cast<dist::CollectiveOp>(graph.op(each));
             early == isEarly && other.getKind() == op.getKind() && other.getAxes() == op.getAxes())
           all += sizeOf(other);
-      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(), all);
+      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(), all, isEarly);
       if (size >= limit)
         continue;
       // Who gathers a variable again wants it at its own time.
       if (isEarly)
-        close(
-            [&](Bucket &other) { return other.matches(op, true) && other.gathers(readOf(op.getSource())); });
+        close([&](Bucket &other) {
+          return other.matches(op, true) && other.gathers(storedRead(op.getSource()));
+        });
       auto found = llvm::find_if(open, [&](Bucket &other) { return other.matches(op, isEarly); });
       if (found == open.end()) {
         open.push_back({isEarly, {}, 0, std::vector<bool>(graph.size())});

@@ -1,6 +1,10 @@
 // The order of operators that needs the least memory.
+#include "dialects/dist/Pack.h"
+#include "dialects/dist/Pipeline.h"
+#include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Stored.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_ORDERFORMEMORY
@@ -12,19 +16,103 @@ using namespace tessera;
 
 namespace {
 
+// The operator of the block that reads `op`'s results first, of those that `which` counts.
+Operation *firstReader(Operation *op, llvm::function_ref<bool(Operation *)> which) {
+  Operation *first = nullptr;
+  for (Operation *user : op->getUsers())
+    if (Operation *reader = op->getBlock()->findAncestorOpInBlock(*user);
+        reader && which(reader) && (!first || reader->isBeforeInBlock(first)))
+      first = reader;
+  return first;
+}
+
+bool isBackward(Operation *op) { return op->hasAttr("nn.grad_of"); }
+
 struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass> {
+  // What is computed from variables and constants alone could all run first, and would be held until it is
+  // read: it goes to its first reader, but neither to another step of a pipeline nor behind a write of a
+  // variable.
+  void placeFree(Block &block) {
+    DenseSet<Value> free;
+    SmallVector<Operation *> ops, barriers;
+    for (Operation &op : block) {
+      if (auto assign = dyn_cast<nn::AssignOp>(op))
+        barriers.append({&op, assign.getValue().getDefiningOp()});
+      if (isa<dist::StepOp>(op))
+        barriers.push_back(&op);
+      bool given = isa<nn::ReadOp>(op) || op.hasTrait<OpTrait::ConstantLike>();
+      bool computed = op.getNumRegions() == 0 && op.getNumResults() > 0 && isMemoryEffectFree(&op) &&
+                      !isa<dist::CollectiveOp>(op) &&
+                      llvm::all_of(op.getOperands(), [&](Value v) { return free.contains(v); });
+      if (!given && !computed)
+        continue;
+      free.insert(op.result_begin(), op.result_end());
+      if (!given)
+        ops.push_back(&op);
+    }
+    llvm::erase_if(barriers, [&](Operation *op) { return !op || op->getBlock() != &block; });
+    for (Operation *op : llvm::reverse(ops)) {
+      Operation *target = firstReader(op, [](Operation *) { return true; });
+      if (!target)
+        continue;
+      for (Operation *barrier : barriers)
+        if (op->isBeforeInBlock(barrier) && barrier->isBeforeInBlock(target))
+          target = barrier;
+      if (op->getNextNode() != target)
+        op->moveBefore(target);
+    }
+  }
+
+  // Gives the backward conversions of variables of its own, so that the forward's need not be held until
+  // then. Returns pairs of the new and the old.
+  SmallVector<std::pair<Operation *, Operation *>> convertAgain(Block &block) {
+    SmallVector<std::pair<Operation *, Operation *>> pairs;
+    if (!block.getOps<dist::StepOp>().empty())
+      return pairs;
+    for (Operation &op : llvm::make_early_inc_range(block)) {
+      if (isa<nn::ReadOp>(op) || op.getNumOperands() != 1 || op.getNumResults() != 1 ||
+          !op.getOperand(0).getDefiningOp<nn::ReadOp>() || !storedRead(op.getResult(0)) ||
+          dist::bytesOf(op.getResult(0).getType()) >= dist::bytesOf(op.getOperand(0).getType()))
+        continue;
+      Operation *first = firstReader(&op, isBackward);
+      if (!first || llvm::all_of(op.getUsers(), isBackward))
+        continue;
+      Operation *again = OpBuilder(first).clone(op);
+      op.replaceUsesWithIf(again, [](OpOperand &use) { return isBackward(use.getOwner()); });
+      pairs.push_back({again, &op});
+    }
+    return pairs;
+  }
+
+  // The order to run the block in, and its peak.
+  static std::pair<std::vector<int>, int64_t> orderOf(const BlockGraph &graph) {
+    std::vector<int> order = graph.listSchedule(/*greedy=*/false),
+                     greedy = graph.listSchedule(/*greedy=*/true);
+    int64_t peak = graph.peak(order), least = graph.peak(greedy);
+    // A readable order is worth one percent.
+    return double(least) < 0.99 * double(peak) ? std::pair(greedy, least) : std::pair(order, peak);
+  }
+
+  void order(Block &block) {
+    placeFree(block);
+    int64_t before = orderOf(BlockGraph(block)).second;
+    auto pairs = convertAgain(block);
+    // So is work that is done once.
+    if (!pairs.empty() && double(orderOf(BlockGraph(block)).second) >= 0.99 * double(before))
+      for (auto [again, op] : pairs) {
+        again->replaceAllUsesWith(op);
+        again->erase();
+      }
+    BlockGraph graph(block);
+    std::vector<int> order = orderOf(graph).first;
+    for (auto [place, node] : llvm::enumerate(order))
+      numMoved += int(place) != node;
+    graph.apply(order);
+  }
+
   void runOnOperation() override {
     // Inner blocks first: the order inside a loop does not matter to the blocks around it.
-    getOperation().walk([&](Block *block) {
-      BlockGraph graph(*block);
-      std::vector<int> order = graph.listSchedule(/*greedy=*/false), greedy = graph.listSchedule(/*greedy=*/true);
-      // A readable order is worth one percent.
-      if (double(graph.peak(greedy)) < 0.99 * double(graph.peak(order)))
-        order = greedy;
-      for (auto [place, node] : llvm::enumerate(order))
-        numMoved += int(place) != node;
-      graph.apply(order);
-    });
+    getOperation().walk([&](Block *block) { order(*block); });
   }
 };
 

@@ -1,8 +1,10 @@
 // Splitting of collectives into start and wait.
+#include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Liveness.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Stored.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_OVERLAPCOLLECTIVES
@@ -65,7 +67,69 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     start.erase();
   }
 
+  // Variables that are gathered when something needs them are there from the start. Each gather starts where
+  // the values gathered before it, as many bytes as its own, are yet to be read: what is computed with them
+  // takes about as long as it does in proportion, and the two are all that is held. What is gathered first
+  // has nothing to hide behind.
+  static void startAhead(Block &block) {
+    struct Gather {
+      dist::CollectiveOp op;
+      Operation *reader; // the first
+      int64_t bytes;
+    };
+    SmallVector<Gather> gathers;
+    for (auto op : block.getOps<dist::CollectiveOp>())
+      if (gathersStored(op) && !op->hasAttr(dist::kOverStagesAttr))
+        if (Operation *reader = firstReader(op.getResult(), block))
+          gathers.push_back({op, reader, dist::bytesOf(op.getResult().getType())});
+    // All places are found before one is moved.
+    SmallVector<Operation *> places(gathers.size());
+    for (size_t k = 1; k < gathers.size(); ++k) {
+      int64_t ahead = 0;
+      for (size_t j = k; j-- > 0 && ahead < gathers[k].bytes;) {
+        if (stepBetween(gathers[j].reader, gathers[k].op))
+          break;
+        // Nor before the one that is needed before it.
+        if (places[k - 1] && gathers[j].reader->isBeforeInBlock(places[k - 1]))
+          break;
+        ahead += gathers[j].bytes;
+        places[k] = gathers[j].reader;
+      }
+    }
+    for (auto [gather, place] : llvm::zip(gathers, places))
+      if (place && place->isBeforeInBlock(gather.op)) {
+        hoist(gather.op.getSource(), place);
+        gather.op->moveBefore(place);
+      }
+  }
+
+  // The first operator that computes with the value, or with views of it.
+  static Operation *firstReader(Value value, Block &block) {
+    Operation *first = nullptr;
+    for (Operation *user : value.getUsers()) {
+      Operation *reader = block.findAncestorOpInBlock(*user);
+      if (reader && (isView(reader) || isa<dist::UnpackOp>(reader)))
+        for (Value result : reader->getResults()) {
+          Operation *next = firstReader(result, block);
+          if (next && (!first || next->isBeforeInBlock(first)))
+            first = next;
+        }
+      else if (reader && (!first || reader->isBeforeInBlock(first)))
+        first = reader;
+    }
+    return first;
+  }
+
+  // Nothing moves from one step of a pipeline to another.
+  static bool stepBetween(Operation *from, Operation *to) {
+    for (auto step : from->getBlock()->getOps<dist::StepOp>())
+      if (from->isBeforeInBlock(step) && step->isBeforeInBlock(to))
+        return true;
+    return false;
+  }
+
   void overlap(Block &block) {
+    startAhead(block);
     SmallVector<dist::CollectiveWaitOp> waits;
     // What all stages of a pipeline do together stays where each of them has it.
     for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))

@@ -7,7 +7,7 @@ nn.variable @v : tensor<3xf32> {role = "parameter", trained = true}
 nn.variable @x : tensor<64xf32> {role = "parameter", trained = true}
 nn.variable @y : tensor<6xf32> {role = "parameter", trained = true}
 
-// A sixteenth of these is less than any of them.
+// A sixteenth of these, a 128th of what is stored, is less than any of them.
 // FEW-NOT: dist.pack
 
 // Gradients that are scattered: 3 elements of a block begin at 0, 32 at 64 bytes.

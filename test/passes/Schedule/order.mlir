@@ -110,3 +110,49 @@ func.func @over_stages(%x: tensor<64xf32>, %y: tensor<f32>) -> (tensor<f32>, ten
   %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
   return %b, %c : tensor<f32>, tensor<f32>
 }
+
+// What reads variables alone goes to its first reader, and the backward has a conversion of its own: two are never live, nor is one from the
+// forward to the backward.
+nn.variable @a : tensor<128x128xf32> {role = "parameter", trained = true}
+nn.variable @b : tensor<128x128xf32> {role = "parameter", trained = true}
+// CHECK-LABEL: func.func @conversions
+// CHECK-NOT: nn.cast
+// CHECK: nn.relu
+// CHECK-NEXT: %[[A:.*]] = nn.cast %{{.*}} : (tensor<128x128xf32>)
+// CHECK-NEXT: nn.contract %{{.*}}, %[[A]]
+// CHECK-NEXT: %[[B:.*]] = nn.cast
+// CHECK-NEXT: nn.contract %{{.*}}, %[[B]]
+// CHECK-NEXT: %[[C:.*]] = nn.cast
+// CHECK-NEXT: nn.contract %{{.*}}, %[[C]] {{.*}}nn.grad_of = #nn.grad_of<"second"
+// CHECK-NEXT: %[[D:.*]] = nn.cast
+// CHECK-NEXT: nn.contract %{{.*}}, %[[D]] {{.*}}nn.grad_of = #nn.grad_of<"first"
+func.func @conversions(%x: tensor<8x128xbf16>) -> tensor<8x128xbf16> {
+  %a = nn.read @a : tensor<128x128xf32>
+  %b = nn.read @b : tensor<128x128xf32>
+  %v = nn.cast %a {to = bf16} : (tensor<128x128xf32>) -> tensor<128x128xbf16>
+  %w = nn.cast %b {to = bf16} : (tensor<128x128xf32>) -> tensor<128x128xbf16>
+  %r = nn.relu %x : (tensor<8x128xbf16>) -> tensor<8x128xbf16>
+  %p = nn.contract %r, %v {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+  %q = nn.contract %p, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+  %c = nn.contract %q, %w {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io", nn.grad_of = #nn.grad_of<"second", [0, 1, 2]>} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+  %d = nn.contract %c, %v {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io", nn.grad_of = #nn.grad_of<"first", [0, 1, 2]>} : (tensor<8x128xbf16>, tensor<128x128xbf16>) -> tensor<8x128xbf16>
+  return %d : tensor<8x128xbf16>
+}
+
+// Where that saves nothing, the work is done once; and what is computed of a variable's old value stays before it is written.
+// CHECK-LABEL: func.func @once
+// CHECK: %[[OLD:.*]] = nn.cast
+// CHECK: nn.update
+// CHECK-NEXT: nn.assign @a
+// CHECK: nn.contract %{{.*}}, %[[OLD]]
+// CHECK-NOT: nn.cast
+// CHECK: return
+func.func @once(%x: tensor<9999x128xbf16>, %g: tensor<128x128xf32>, %none: tensor<f32>, %s: tensor<8xf32>, %e: tensor<2xf32>) -> tensor<9999x128xbf16> {
+  %a = nn.read @a : tensor<128x128xf32>
+  %v = nn.cast %a {to = bf16} : (tensor<128x128xf32>) -> tensor<128x128xbf16>
+  %u = nn.update %a, %g, %none, %s, %e {index = 0 : i64, kind = "sgd"} : (tensor<128x128xf32>, tensor<128x128xf32>, tensor<f32>, tensor<8xf32>, tensor<2xf32>) -> tensor<128x128xf32>
+  nn.assign @a, %u : tensor<128x128xf32>
+  %p = nn.contract %x, %v {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<9999x128xbf16>, tensor<128x128xbf16>) -> tensor<9999x128xbf16>
+  %d = nn.contract %p, %v {lhs_letters = "bo", out_letters = "bi", rhs_letters = "io", nn.grad_of = #nn.grad_of<"first", [0, 1, 2]>} : (tensor<9999x128xbf16>, tensor<128x128xbf16>) -> tensor<9999x128xbf16>
+  return %d : tensor<9999x128xbf16>
+}
