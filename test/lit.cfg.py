@@ -12,7 +12,7 @@ config.test_exec_root = os.path.join(config.tessera_build, "test")
 
 config.environment["PATH"] = os.pathsep.join(
     [os.path.join(config.tessera_build, "bin"), config.llvm_tools, os.environ["PATH"]])
-for name in ("HOME", "TMPDIR"):
+for name in ("HOME", "TMPDIR", "ASAN_OPTIONS", "UBSAN_OPTIONS"):
     if name in os.environ:
         config.environment[name] = os.environ[name]
 

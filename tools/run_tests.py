@@ -1,4 +1,4 @@
-"""Runs lit, every GoogleTest binary and the end-to-end tests of a build, and sums up; tools/test is the way in."""
+"""Runs lit, every GoogleTest binary, the end-to-end tests of a build and what runs with sanitizers, and sums up; tools/test is the way in."""
 import argparse
 import os
 import pathlib
@@ -57,20 +57,36 @@ def run_reporting(tally, kind, command, report, env=None, quiet=False, passing=(
           f"{time.monotonic() - start:.1f} s", flush=True)
 
 
-def run_lit(tally, build, folder):
+def run_lit(tally, build, folder, kind="lit", parts=(".",), env=None):
     if not any((ROOT / "test").rglob("*.mlir")):
         return
     # The interpreter's first path is lit's own folder; Debian's lit belongs to /usr/bin/python3.
-    run_reporting(tally, "lit", ["/usr/bin/lit-22", "-sv", "-j2", "--xunit-xml-output", str(folder / "lit.xml"),
-                                 str(build / "test")], folder / "lit.xml")
+    run_reporting(tally, kind, ["/usr/bin/lit-22", "-sv", "-j2", "--xunit-xml-output", str(folder / f"{kind}.xml"),
+                                *(str(build / "test" / part) for part in parts)], folder / f"{kind}.xml", env=env)
 
 
-def run_gtests(tally, build, folder, env):
-    binaries = [line for line in (build / "gtests.txt").read_text().splitlines() if line]
+def run_gtests(tally, build, folder, env, kind="gtest", names="gtests.txt"):
+    binaries = [line for line in (build / names).read_text().splitlines() if line]
     for binary in binaries:
         name = pathlib.Path(binary).name
-        report = folder / f"{name}.xml"
-        run_reporting(tally, f"gtest {name}", [binary, f"--gtest_output=xml:{report}"], report, env=env, quiet=True)
+        report = folder / f"{kind}-{name}.xml"
+        run_reporting(tally, f"{kind} {name}", [binary, f"--gtest_output=xml:{report}"], report, env=env, quiet=True)
+
+
+def run_sanitized(tally, build, folder, env):
+    """The runtime's GoogleTests and lit's tests of passes and dialects, with AddressSanitizer and UBSan; what these find ends a
+    test. `tessera`, which four of lit's tests call, is the ordinary build's."""
+    sanitized = build.with_name("build-asan")
+    if not (sanitized / "bin" / "tessera-opt").exists():
+        tally.failed.append(f"sanitized: {sanitized} is not built (PRESET=asan tools/build sanitized)")
+        return
+    env = {**env, "PATH": f"{env['PATH']}{os.pathsep}{build / 'bin'}",
+           # LLVM's libraries are not built so, and poison memory of their own.
+           "ASAN_OPTIONS": "allow_user_poisoning=0", "UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}
+    run_lit(tally, sanitized, folder, "sanitized-lit", ("dialects", "passes"), env)
+    # Open MPI does not free all that it takes.
+    env["ASAN_OPTIONS"] += ":detect_leaks=0"
+    run_gtests(tally, sanitized, folder, env, "sanitized", "sanitized.txt")
 
 
 def run_e2e(tally, build, folder, env):
@@ -85,7 +101,8 @@ def run_e2e(tally, build, folder, env):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--all", action="store_true", help="run the large families whole")
-    parser.add_argument("--only", choices=["lit", "gtest", "e2e"], help="run one kind")
+    parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized"], help="run one kind")
+    parser.add_argument("--sanitized", action="store_true", help="run the sanitized build's tests too (tools/test builds it)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options = parser.parse_args()
 
@@ -100,6 +117,8 @@ def main():
             run_gtests(tally, options.build, folder, env)
         if options.only in (None, "e2e"):
             run_e2e(tally, options.build, folder, env)
+        if options.only == "sanitized" or (options.sanitized and not options.only):
+            run_sanitized(tally, options.build, folder, env)
 
     for name, reason in tally.skipped:
         print(f"skipped {name}: {reason or 'no reason given'}")

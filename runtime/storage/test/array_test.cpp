@@ -31,7 +31,7 @@ std::string npy(const std::string &dictionary, const std::string &data, int vers
 
 void put(std::string &text, uint64_t value, int bytes) {
   for (int i = 0; i < bytes; ++i)
-    text += char(value >> (8 * i));
+    text += i < 8 ? char(value >> (8 * i)) : '\0';
 }
 
 /// A zip archive of one member, stored or deflated.
