@@ -11,7 +11,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 NOTE = "<!-- Written by docs/generate.py; edit what it reads, not this file. -->\n"
 DIALECTS = {"nn": ["dialects/nn/NNOps.td", "dialects/nn/Panel.td", "dialects/nn/Epilogue.td"], "dist": ["dialects/dist/DistOps.td"],
             "exec": ["dialects/exec/ExecOps.td"]}
-INTERFACES = {"DifferentiableOpInterface": "gradient", "LowerableOpInterface": "kernel", "LibraryOpInterface": "library"}
+INTERFACES = {"DifferentiableOpInterface": "gradient", "LowerableOpInterface": "kernel", "LibraryOpInterface": "library",
+              "TrainingOpInterface": "training"}
 
 
 def output(*command):
@@ -59,7 +60,8 @@ def interfaces(record, records):
 
 def ops():
     lines = [NOTE, "# Operators\n", "From the `.td` files. *gradient*: has one, or why it has none; *kernel*: can be lowered to linalg; *library*: the runtime's library computes it "
-             "where it can. The factor rule of an operator is printed by `tessera-opt --tessera-print-factor-rules`.\n"]
+             "where it can; *training*: outside of training it is something simpler. "
+             "The factor rule of an operator is printed by `tessera-opt --tessera-print-factor-rules`.\n"]
     for dialect, files in DIALECTS.items():
         listed = operators(dialect, files)
         lines.append(f"## `{dialect}`\n\n| operator | | |\n|---|---|---|")

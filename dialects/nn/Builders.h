@@ -71,6 +71,9 @@ public:
   virtual mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) = 0;
   /// The logical position along dimension `dim` of result `result` of each local position: tensor<n x i64>.
   virtual mlir::Value logicalIndex(unsigned result, unsigned dim) = 0;
+  /// Whether the rank holds all positions along dimension `dim` of result `result`, in their logical order
+  /// and padding at the end alone.
+  virtual bool isWhole(unsigned result, unsigned dim) const { return false; }
   /// Where all positions along dimension `dim` of result `result` are held in another than their logical order: the logical position of
   /// each held one. Else empty.
   virtual llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) { return {}; }

@@ -68,6 +68,15 @@ def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+def TrainingOpInterface : OpInterface<"TrainingOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{ An operator that does in training what it does not do outside of it. }];
+  let methods = [
+    InterfaceMethod<"Replaces the operator by what it is outside of training.", "void", "stopTraining",
+      (ins "::mlir::RewriterBase &":$rewriter)>,
+  ];
+}
+
 def PrecisionOpInterface : OpInterface<"PrecisionOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let description = [{ An operator some of whose operands are f32 even where it computes in bf16 or f16. }];

@@ -7,7 +7,7 @@ using namespace mlir;
 bool tessera::nn::isLinearIn(Operation *op, unsigned operand) {
   return TypeSwitch<Operation *, bool>(op)
       .Case<ReshapeOp, TransposeOp, NegOp, ContractOp, MulOp>([](auto) { return true; })
-      .Case<RotaryOp, DispatchOp, CombineOp>([&](auto) { return operand == 0; })
+      .Case<RotaryOp, DispatchOp, CombineOp, DropoutOp>([&](auto) { return operand == 0; })
       .Case([&](DivOp div) {
         return operand == 0 && isa<FloatType>(div.getType().getElementType());
       }) // integers' truncate

@@ -15,6 +15,10 @@
 #include "mlir/Interfaces/InferTypeOpInterface.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 
+namespace mlir {
+class RewriterBase;
+}
+
 #include "dialects/nn/Interfaces.h.inc"
 #include "dialects/nn/NNDialect.h.inc"
 #include "dialects/nn/NNEnums.h.inc"

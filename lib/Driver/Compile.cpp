@@ -210,6 +210,7 @@ LogicalResult Compilation::passes(Phase phase) {
       d.emitGrads = options.emitGradients;
       pm.addPass(createDifferentiate(d));
     }
+    pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
     pm.addPass(createAssign(options.assign));

@@ -10,6 +10,8 @@ using namespace tessera;
 // A large step of SGD, so that a wrong gradient shows in the parameters; no momentum, no clipping.
 static const std::vector<float> kStep = {0.1f, 0, 0, 1e-8f, 1, 1, 0, 0};
 
+static constexpr uint64_t kSeed = 0;
+
 FailureOr<LoadedProgram> tessera::loadProgram(Compilation &compilation) {
   if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
     return failure();
@@ -46,6 +48,7 @@ FailureOr<RunResult> tessera::runOnce(const LoadedProgram &loaded, const std::st
       for (auto [i, input] : llvm::enumerate(program.inputs))
         if (auto array = inputs.find(input.name); array != inputs.end())
           session.setInput(i, array->second.bytes.data());
+      session.setRandom(kSeed, 1);
       session.setScalars(kStep, std::vector<float>(description.variables.size(), 0));
     });
     session.resetMeasurements();

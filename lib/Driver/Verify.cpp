@@ -95,7 +95,7 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
   for (const rt::Program &program : one->description.programs) {
     Arrays inputs;
     for (const rt::ProgramInput &input : program.inputs)
-      if (input.kind != "scalars" && input.kind != "decay")
+      if (input.isData())
         inputs[input.name] = randomInput(input, random);
     FailureOr<RunResult> expected = runOnce(*one, program.name, inputs, run);
     if (failed(expected))

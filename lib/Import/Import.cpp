@@ -35,6 +35,7 @@ public:
       (*module)->setAttr(kAbsentAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(plan.absent.begin(), plan.absent.end())));
     for (const OnnxNode &node : graph.nodes)
       importNode(emitter, node);
+    warnOfIdleDropouts(emitter, loc);
     finish(emitter, function);
     annotations.finish(*module);
     for (const std::string &note : plan.notes)
@@ -139,6 +140,28 @@ private:
           nn::ReadOp::create(emitter.builder, emitter.loc, TypeRange{type}, ValueRange{},
                              builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
     }
+  }
+
+  /// Dropouts that are not told to train, in a file whose others are: torch's TorchScript exporter forgets
+  /// to.
+  void warnOfIdleDropouts(Emitter &emitter, Location loc) {
+    int64_t idle = 0, live = 0;
+    std::string first;
+    for (const OnnxNode &node : graph.nodes) {
+      if (node.opType != "Dropout" || !node.domain.empty())
+        continue;
+      bool isTold = node.inputs.size() > 2 && !node.inputs[2].empty();
+      const HostTensor *mode = isTold ? emitter.known(values.at(node.inputs[2]).tensor) : nullptr;
+      live += mode && mode->scalar().value_or(0) != 0;
+      if (!isTold && !idle++)
+        first = node.name;
+    }
+    if (idle && live)
+      emitWarning(loc)
+          << live << " Dropout nodes train and " << idle << " (first '" << first
+          << "') have no training_mode and so, as ONNX has it, are the identity; torch's exporter leaves it "
+             "out for "
+             "scaled_dot_product_attention: export with attn_implementation=\"eager\" for these to drop too";
   }
 
   void importNode(Emitter &emitter, const OnnxNode &node) {

@@ -3,6 +3,7 @@
 #include "dialects/nn/Size.h"
 #include "lib/Import/Evaluate.h"
 #include "lib/Import/ops/Families.h"
+#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 
 using namespace mlir;
@@ -189,6 +190,22 @@ Value Emitter::iota(Type elementType, llvm::ArrayRef<int64_t> shape, int64_t dim
                             builder.getNamedAttr("dim", builder.getI64IntegerAttr(dim)));
 }
 
+Value Emitter::randomKey() {
+  auto func = cast<func::FuncOp>(builder.getBlock()->getParentOp());
+  unsigned count = func.getNumArguments();
+  for (unsigned i = 0; i < count; ++i)
+    if (auto kind = func.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && kind.getValue() == "random")
+      return func.getArgument(i);
+  auto attributes =
+      builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr("random")),
+                                 builder.getNamedAttr("nn.kind", builder.getStringAttr("random"))});
+  LogicalResult inserted = func.insertArgument(count, RankedTensorType::get({}, builder.getI64Type()),
+                                               attributes, NameLoc::get(builder.getStringAttr("random")));
+  if (failed(inserted))
+    throw ImportError("no argument can be added for random numbers");
+  return func.getArgument(count);
+}
+
 Value Emitter::contract(Value lhs, Value rhs, llvm::StringRef lhsLetters, llvm::StringRef rhsLetters,
                         llvm::StringRef outLetters) {
   return emit<nn::ContractOp>({lhs, rhs},
@@ -330,6 +347,7 @@ const HandlerRegistry &HandlerRegistry::get() {
     addResizeHandlers(r);
     addExpertHandlers(r);
     addLossHandlers(r);
+    addRandomHandlers(r);
     return r;
   }();
   return registry;

@@ -70,6 +70,10 @@ public:
   /// Dimensions `dims` reduced; kept with size 1 when `keep`.
   mlir::Value reduce(mlir::Value value, llvm::ArrayRef<int64_t> dims, llvm::StringRef kind, bool keep);
   mlir::Value iota(mlir::Type elementType, llvm::ArrayRef<int64_t> shape, int64_t dim);
+  /// The key of the step's random numbers: an argument of the function, made on first use.
+  mlir::Value randomKey();
+  /// The place of the next random operator among the file's.
+  int64_t nextRandom() { return randoms++; }
   mlir::Value contract(mlir::Value lhs, mlir::Value rhs, llvm::StringRef lhsLetters,
                        llvm::StringRef rhsLetters, llvm::StringRef outLetters);
 
@@ -82,6 +86,7 @@ protected:
   mlir::Value folded(mlir::Operation *op);
 
 private:
+  int64_t randoms = 0;
   template <typename OpTy>
   void infer(mlir::ValueRange operands, llvm::ArrayRef<mlir::NamedAttribute> attributes,
              llvm::SmallVectorImpl<mlir::Type> &types) {

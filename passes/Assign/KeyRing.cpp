@@ -1,13 +1,14 @@
 #include "passes/Assign/KeyRing.h"
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/nn/LocalAttention.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 
 using namespace mlir;
 using namespace tessera;
 using dist::AxisList;
 
-KeyRing::KeyRing(OpBuilder &builder, Operation *op, ArrayRef<AxisList> axes, Value q, Value k)
+KeyRing::KeyRing(nn::LocalBuilder &builder, Operation *op, ArrayRef<AxisList> axes, ValueRange operands)
     : b(builder), loc(op->getLoc()), isGradient(isa<nn::AttentionGradOp>(op)) {
   for (const AxisList &list : axes)
     ring.push_back(list.front());
@@ -17,10 +18,13 @@ KeyRing::KeyRing(OpBuilder &builder, Operation *op, ArrayRef<AxisList> axes, Val
     queryAxes.append(atom.axes);
   for (const dist::Atom &atom : keys.dims[1])
     zigzag = std::max(zigzag, atom.zigzag);
-  queryBlock = cast<RankedTensorType>(q.getType()).getDimSize(1);
-  keyBlock = cast<RankedTensorType>(k.getType()).getDimSize(1);
+  queryBlock = cast<RankedTensorType>(operands[0].getType()).getDimSize(1);
+  keyBlock = cast<RankedTensorType>(operands[1].getType()).getDimSize(1);
   numKeys = keys.globalShape()[1];
   step.assign(ring.size(), 0);
+  auto drops = [](auto attention) { return attention && !attention.getRandom().empty(); };
+  if (drops(dyn_cast<nn::AttentionOp>(op)) || drops(dyn_cast<nn::AttentionGradOp>(op)))
+    random = nn::localDropout(op, b, operands.back(), /*keyOffset=*/0);
 }
 
 Value KeyRing::number(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 64); }
@@ -110,21 +114,23 @@ static std::pair<Value, Value> merge(OpBuilder &b, Location loc, Value o, Value 
 }
 
 std::pair<Value, Value> KeyRing::attend(nn::AttentionOp op, Value q, Value k, Value v, Value bias) {
-  auto part = nn::AttentionOp::create(b, loc, q, k, v, columns(bias), range(), op.getScaleAttr(), op.getCausalAttr(), order());
+  auto part = nn::AttentionOp::create(b, loc, q, k, v, columns(bias), range(), random, op.getScaleAttr(),
+                                      op.getCausalAttr(), order(), op.getRatioAttr(), b.getI64IntegerAttr(0));
   return {part.getO(), part.getLse()};
 }
 
 KeyRing::Gradients KeyRing::differentiate(nn::AttentionGradOp op, Value q, Value k, Value v, Value bias,
                                           ValueRange rest) {
   auto part = nn::AttentionGradOp::create(b, loc, q, k, v, columns(bias), rest[0], rest[1], rest[2], range(),
-                                          op.getScaleAttr(), op.getCausalAttr(), order());
+                                          random, op.getScaleAttr(), op.getCausalAttr(), order(),
+                                          op.getRatioAttr(), b.getI64IntegerAttr(0));
   return {part.getDq(), part.getDk(), part.getDv()};
 }
 
-void tessera::expandAttention(OpBuilder &b, nn::AttentionOp op, ArrayRef<AxisList> axes, ValueRange operands,
-                              SmallVectorImpl<Value> &results) {
+void tessera::expandAttention(nn::LocalBuilder &b, nn::AttentionOp op, ArrayRef<AxisList> axes,
+                              ValueRange operands, SmallVectorImpl<Value> &results) {
   Value q = operands[0], k = operands[1], v = operands[2], bias = op.getBias() ? operands[3] : Value();
-  KeyRing ring(b, op, axes, q, k);
+  KeyRing ring(b, op, axes, operands);
   Value o, lse;
   for (int64_t i = 0, n = ring.steps(); i < n; ++i) {
     Value nextK = i + 1 < n ? ring.move(k) : Value(), nextV = i + 1 < n ? ring.move(v) : Value();
@@ -136,11 +142,11 @@ void tessera::expandAttention(OpBuilder &b, nn::AttentionOp op, ArrayRef<AxisLis
   results.append({o, lse});
 }
 
-void tessera::expandAttentionGrad(OpBuilder &b, nn::AttentionGradOp op, ArrayRef<AxisList> axes,
+void tessera::expandAttentionGrad(nn::LocalBuilder &b, nn::AttentionGradOp op, ArrayRef<AxisList> axes,
                                   ValueRange operands, SmallVectorImpl<Value> &results) {
   Value q = operands[0], k = operands[1], v = operands[2], bias = op.getBias() ? operands[3] : Value();
   ValueRange rest = operands.drop_front(bias ? 4 : 3);
-  KeyRing ring(b, op, axes, q, k);
+  KeyRing ring(b, op, axes, operands);
   auto add = [&](Value x, Value y) -> Value {
     return x ? nn::AddOp::create(b, op.getLoc(), x.getType(), x, y) : y;
   };

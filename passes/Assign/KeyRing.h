@@ -10,9 +10,9 @@ namespace tessera {
 /// ring, and one along the first whenever the last is through. Blocks of queries stay.
 class KeyRing {
 public:
-  /// `op`: an attention with layouts in its types, or the gradient of one; q and k: its local operands.
-  KeyRing(mlir::OpBuilder &builder, mlir::Operation *op, llvm::ArrayRef<dist::AxisList> axes, mlir::Value q,
-          mlir::Value k);
+  /// `op`: an attention with layouts in its types, or the gradient of one; `operands`: its local ones.
+  KeyRing(nn::LocalBuilder &builder, mlir::Operation *op, llvm::ArrayRef<dist::AxisList> axes,
+          mlir::ValueRange operands);
   /// As many as there are blocks.
   int64_t steps() const { return dist::product(ring); }
   /// The block of the rank before, sent by it.
@@ -42,21 +42,22 @@ private:
   llvm::SmallVector<mlir::Value> range();
   mlir::Value columns(mlir::Value bias);
   mlir::IntegerAttr order() { return b.getI64IntegerAttr(zigzag); }
-  mlir::OpBuilder &b;
+  nn::LocalBuilder &b;
   mlir::Location loc;
   dist::AxisList ring, queryAxes;
   int64_t queryBlock = 0, keyBlock = 0, numKeys = 0, moved = 0;
   int64_t zigzag = 0; // blocks in zig-zag order, 0: in order
   bool isGradient;
+  llvm::SmallVector<mlir::Value> random; // of a dropout
   llvm::SmallVector<int64_t> step; // whose block is here: how many ranks further on along each ring
 };
 
 /// Forward: attention to each block in turn, merged by the logarithm of each row's sum, while the next one is
 /// on its way.
-void expandAttention(mlir::OpBuilder &builder, nn::AttentionOp op, llvm::ArrayRef<dist::AxisList> axes,
+void expandAttention(nn::LocalBuilder &builder, nn::AttentionOp op, llvm::ArrayRef<dist::AxisList> axes,
                      mlir::ValueRange operands, llvm::SmallVectorImpl<mlir::Value> &results);
 /// Backward: blocks go round again, and the cotangents of each travel with it, once more than it.
-void expandAttentionGrad(mlir::OpBuilder &builder, nn::AttentionGradOp op,
+void expandAttentionGrad(nn::LocalBuilder &builder, nn::AttentionGradOp op,
                          llvm::ArrayRef<dist::AxisList> axes, mlir::ValueRange operands,
                          llvm::SmallVectorImpl<mlir::Value> &results);
 /// Why an attention cannot pass its keys round one ring an element of `axes`, for pattern `name`; empty if it

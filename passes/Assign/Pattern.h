@@ -75,8 +75,9 @@ public:
                         const Surroundings &around) const = 0;
   /// The per-rank computation of an operator for which `choose` gave a stream, or of a gradient of one: `op` has layouts in its types,
   /// `operands` are local, results of the raw layouts are appended.
-  virtual mlir::LogicalResult expand(mlir::OpBuilder &builder, nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
-                                     mlir::ValueRange operands, llvm::SmallVectorImpl<mlir::Value> &results) const {
+  virtual mlir::LogicalResult expand(nn::LocalBuilder &builder, nn::FactorOpInterface op,
+                                     llvm::ArrayRef<dist::AxisList> axes, mlir::ValueRange operands,
+                                     llvm::SmallVectorImpl<mlir::Value> &results) const {
     return op.emitOpError("has a pattern that does not expand it");
   }
 };

@@ -20,4 +20,13 @@ def Differentiate : Pass<"tessera-differentiate", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numGradients", "gradients", "parameters with a gradient">];
   let dependentDialects = ["::mlir::func::FuncDialect", "::tessera::nn::NNDialect"];
 }
+def StopTraining : Pass<"tessera-stop-training", "::mlir::ModuleOp"> {
+  let summary = "Takes what training alone does out of the inference program";
+  let description = [{
+    Ensures: dropouts in `@infer` are the identity, and no function has an argument of kind `random` that nothing
+    reads. `@train` drops on.
+  }];
+  let statistics = [Statistic<"numStopped", "stopped", "operators that do something in training alone">];
+  let dependentDialects = ["::tessera::nn::NNDialect"];
+}
 #endif

@@ -89,7 +89,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       for (Operation *member : group.ops) {
         if (operand.getDefiningOp() == member)
           return true;
-        if (cast<RankedTensorType>(operand.getType()).getNumElements() == rows * width &&
+        if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+            type && type.getNumElements() == rows * width &&
             llvm::is_contained(member->getOperands(), operand))
           return true;
       }

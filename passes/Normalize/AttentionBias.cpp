@@ -203,6 +203,7 @@ struct SplitAttentionBias : OpRewritePattern<nn::AttentionOp> {
           llvm::ArrayRef<int64_t>{0, 1, 2, 3});
     auto simpler = nn::AttentionOp::create(rewriter, op.getLoc(), op.getQ(), op.getK(), op.getV(), rest,
                                            op.getScale().convertToDouble(), op.getCausal() || parts->causal);
+    takeDropout(simpler, op);
     simpler->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     rewriter.replaceOp(op, simpler.getResults());
     ++counter;

@@ -107,7 +107,13 @@ Value skipUnitReshapes(Value value) {
 bool isElementwise(Operation *op) {
   auto lowerable = dyn_cast_if_present<nn::LowerableOpInterface>(op);
   return lowerable && lowerable.getFusionKind() == nn::FusionKind::Elementwise && op->getNumResults() == 1 &&
-         op->getNumOperands() > 0 && !isa<nn::BroadcastOp, nn::ReshapeOp, nn::AccOp>(op);
+         op->getNumOperands() > 0 && !isa<nn::BroadcastOp, nn::ReshapeOp, nn::AccOp, nn::RandomOp>(op);
+}
+
+void takeDropout(nn::AttentionOp attention, nn::AttentionOp like) {
+  attention.getRandomMutable().assign(like.getRandom());
+  attention.setRatioAttr(like.getRatioAttr());
+  attention.setIdAttr(like.getIdAttr());
 }
 
 std::optional<llvm::SmallVector<llvm::SmallVector<int64_t>>> collapseGroups(llvm::ArrayRef<int64_t> from,

@@ -40,6 +40,8 @@ bool matchLastMean(mlir::Value value, mlir::Value &x);
 mlir::Value skipUnitReshapes(mlir::Value value);
 /// Whether `op` belongs to the elementwise family of numpy-broadcasting operators with one result.
 bool isElementwise(mlir::Operation *op);
+/// Has `attention` drop weights as `like` does, whose weights have the same row-major order.
+void takeDropout(nn::AttentionOp attention, nn::AttentionOp like);
 
 /// For a reshape whose result dimensions are products of consecutive operand dimensions: those of each result
 /// dimension. Dimensions of size 1 join the group to their left, or the first. None for others.

@@ -60,17 +60,24 @@ bool traceScores(Value value, llvm::ArrayRef<int64_t> shape, Scores &scores, int
   });
 }
 
-/// The softmax under a guard against NaN and under casts.
-nn::SoftmaxOp traceSoftmax(Value value) {
-  if (auto cast = value.getDefiningOp<nn::CastOp>())
-    value = cast.getOperand();
+/// The softmax under a dropout, a guard against NaN and casts.
+nn::SoftmaxOp traceSoftmax(Value value, nn::DropoutOp &dropout) {
+  auto skipCast = [&] {
+    if (auto cast = value.getDefiningOp<nn::CastOp>())
+      value = cast.getOperand();
+  };
+  skipCast();
+  dropout = value.getDefiningOp<nn::DropoutOp>();
+  if (dropout) {
+    value = dropout.getX();
+    skipCast();
+  }
   if (auto select = value.getDefiningOp<nn::SelectOp>()) {
     auto isNan = select.getCondition().getDefiningOp<nn::IsNanOp>();
     if (isNan && isNan.getOperand() == select.getY() && isSplat(select.getX(), 0))
       value = select.getY();
   }
-  if (auto cast = value.getDefiningOp<nn::CastOp>())
-    value = cast.getOperand();
+  skipCast();
   return value.getDefiningOp<nn::SoftmaxOp>();
 }
 
@@ -141,10 +148,11 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
     auto refuse = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
     bool left = true;
-    nn::SoftmaxOp softmax = traceSoftmax(op.getLhs());
+    nn::DropoutOp dropout;
+    nn::SoftmaxOp softmax = traceSoftmax(op.getLhs(), dropout);
     if (!softmax) {
       left = false;
-      softmax = traceSoftmax(op.getRhs());
+      softmax = traceSoftmax(op.getRhs(), dropout);
     }
     if (!softmax)
       return refuse("no operand is a softmax");
@@ -229,6 +237,11 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     Value k4 = reshape(rewriter, loc, withHeads(k, t, d), {batches, keys, *m, width});
     Value v4 = reshape(rewriter, loc, withHeads(v, t, e), {batches, keys, *m, v.size(e)});
     auto attention = nn::AttentionOp::create(rewriter, loc, q5, k4, v4, bias, scale, false);
+    if (dropout) {
+      attention.getRandomMutable().assign(dropout.getKey());
+      attention.setRatioAttr(dropout.getRatioAttr());
+      attention.setIdAttr(dropout.getIdAttr());
+    }
 
     std::string have = std::string{b, s} + heads + e;
     Shape split{batches, queries};
@@ -376,6 +389,7 @@ struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
       bias = reshape(rewriter, loc, bias, regrouped(shapeOf(bias), 1));
     auto shared = nn::AttentionOp::create(rewriter, loc, q, fourD(k), fourD(v), bias,
                                           op.getScale().convertToDouble(), op.getCausal());
+    takeDropout(shared, op);
     shared->setDiscardableAttrs(op->getDiscardableAttrDictionary());
     rewriter.replaceOp(op, {reshape(rewriter, loc, shared.getO(), shapeOf(op.getO())),
                             reshape(rewriter, loc, shared.getLse(), shapeOf(op.getLse()))});

@@ -133,6 +133,14 @@ static SmallVector<int64_t> positions(const Atom &atom) {
   return list;
 }
 
+bool LocalOp::isWhole(unsigned result, unsigned dim) const {
+  Layout layout = dist::getLayout(op->getResult(result).getType());
+  return llvm::all_of(llvm::enumerate(layout.dims[dim]), [](auto entry) {
+    const Atom &atom = entry.value();
+    return atom.axes.empty() && !atom.zigzag && (entry.index() == 0 || atom.padded == atom.size);
+  });
+}
+
 SmallVector<int64_t> LocalOp::heldOrder(unsigned result, unsigned dim) {
   Layout layout = dist::getLayout(op->getResult(result).getType());
   auto &list = layout.dims[dim];

@@ -23,6 +23,7 @@ public:
   mlir::Value ownElement(mlir::Value list, int factor) override;
   mlir::Value validity(int factor, mlir::Type element) override;
   mlir::Value logicalIndex(unsigned result, unsigned dim) override;
+  bool isWhole(unsigned result, unsigned dim) const override;
   llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) override;
 
   /// The operand with its padding made neutral where the operator would mix it in. Counts masks emitted.

@@ -90,7 +90,7 @@ LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, Loca
   FailureOr<PatternUse> use = resolvePattern(op, attr, (*meshes.begin()).getMesh().getMesh());
   if (failed(use))
     return failure();
-  return use->pattern->expand(b, op, use->axes, operands, results);
+  return use->pattern->expand(local, op, use->axes, operands, results);
 }
 
 LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {

@@ -108,7 +108,7 @@ std::string helpText(const Description &description, const std::string &name) {
             "  --momentum 0.9               sgd-momentum\n"
             "  --clip-norm X                clip the gradient's global norm (no clipping)\n"
             "  --loss-scale 65536           what the loss is scaled by at first, in f16\n"
-            "  --seed 0\n"
+            "  --seed 0                     of --shuffle, dropout and random values; infer takes it too\n"
             "  --save FILE.safetensors      the trained weights\n"
             "  --log FILE.jsonl             one JSON object a step\n"
             "  --checkpoint DIR --every N   save weights and optimizer state every N steps\n"

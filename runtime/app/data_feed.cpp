@@ -23,9 +23,6 @@ bool isLabels(const ProgramInput &input) {
   return input.kind == "labels" || (input.name == "labels" && isInteger(input.dtype));
 }
 
-/// Inputs that the user's data fills; the others are the optimizer's numbers.
-bool isData(const ProgramInput &input) { return input.kind != "scalars" && input.kind != "decay"; }
-
 class ArraySamples : public SampleSource {
 public:
   ArraySamples(ArrayFile array, const ProgramInput &input, int64_t rowElements)
@@ -94,7 +91,7 @@ DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &
   // The batch is what the labels (else the target, else the first input) have in their first dimension.
   const ProgramInput *counted = nullptr;
   for (const ProgramInput &input : program.inputs)
-    if (isData(input) && (!counted || input.kind == "labels" || input.kind == "target"))
+    if (input.isData() && (!counted || input.kind == "labels" || input.kind == "target"))
       counted = &input;
   if (counted && !counted->shape.empty())
     batch = counted->shape[0];
@@ -106,7 +103,7 @@ DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &
   if (!options.tokens.empty())
     addTokens(options, fed);
   for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (isData(program.inputs[i]) && !fed[i])
+    if (program.inputs[i].isData() && !fed[i])
       throw Error("no data for input '" + program.inputs[i].name + "' (" + dtypeLongName(program.inputs[i].dtype) + " " +
                   formatShape(program.inputs[i].shape) + "); give --data " + program.inputs[i].name + "=FILE.npy");
   if (sampleCount > 0)
@@ -127,12 +124,12 @@ void DataFeed::setSamples(int64_t count, const std::string &what) {
 void DataFeed::addArrays(const Options &options, std::vector<bool> &fed) {
   for (const auto &[name, path] : options.data) {
     size_t i = 0;
-    while (i < program.inputs.size() && !(isData(program.inputs[i]) && program.inputs[i].name == name))
+    while (i < program.inputs.size() && !(program.inputs[i].isData() && program.inputs[i].name == name))
       ++i;
     if (i == program.inputs.size()) {
       std::string known;
       for (const ProgramInput &input : program.inputs)
-        if (isData(input))
+        if (input.isData())
           known += (known.empty() ? "" : ", ") + input.name;
       throw Error("--data names '" + name + "', which is no input; the inputs are " + known);
     }
@@ -159,7 +156,7 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
   std::vector<size_t> ids;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
-    if (fed[i] || !isData(input) || isLabels(input))
+    if (fed[i] || !input.isData() || isLabels(input))
       continue;
     bool mask = contains(input.name, "mask"), position = contains(input.name, "position");
     if (mask || position) {

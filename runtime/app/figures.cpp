@@ -17,8 +17,6 @@ template <typename Array> Json describeArray(const Array &array) {
   return {{"name", array.name}, {"type", dtypeLongName(array.dtype)}, {"shape", array.shape}};
 }
 
-bool isPublic(const ProgramInput &input) { return input.kind != "scalars" && input.kind != "decay"; }
-
 int64_t elements(const Variable &variable) {
   return std::accumulate(variable.shape.begin(), variable.shape.end(), int64_t(1), std::multiplies<>());
 }
@@ -101,7 +99,7 @@ std::string figuresJson(const Description &description, const Program &program, 
   for (const auto &[name, size] : description.mesh.axes())
     mesh[name] = size;
   for (const ProgramInput &input : program.inputs)
-    if (isPublic(input))
+    if (input.isData())
       inputs.push_back(describeArray(input));
   for (const ProgramOutput &output : program.outputs)
     outputs.push_back(describeArray(output));
@@ -134,7 +132,7 @@ std::string figuresText(const Description &description, const Program &program, 
     mesh += (mesh.empty() ? "" : ", ") + name + " = " + std::to_string(size);
   text += line("mesh", (mesh.empty() ? "one rank" : mesh + " (" + std::to_string(description.mesh.size()) + " ranks)"));
   for (const ProgramInput &input : program.inputs)
-    if (isPublic(input))
+    if (input.isData())
       text += line("input", input.name + ": " + dtypeLongName(input.dtype) + " " + formatShape(input.shape));
   for (const ProgramOutput &output : program.outputs)
     text += line("output", output.name + ": " + dtypeLongName(output.dtype) + " " + formatShape(output.shape));

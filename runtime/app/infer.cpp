@@ -17,12 +17,14 @@ std::string fileNameOf(const std::string &output) {
   return name + ".npy";
 }
 
-/// The arrays of the command line, matched with the program's inputs.
+/// The arrays of the command line, one for each of the program's inputs that data fills.
 std::vector<ArrayFile> openInputs(const Program &program, const Options &options) {
   std::vector<ArrayFile> arrays;
   std::set<std::string> known;
   std::string listed;
   for (const ProgramInput &input : program.inputs) {
+    if (!input.isData())
+      continue;
     known.insert(input.name);
     listed += (listed.empty() ? "" : ", ") + input.name;
   }
@@ -30,6 +32,8 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
     if (!known.count(name))
       throw Error("--input names '", name, "', which is no input; the inputs are ", listed);
   for (const ProgramInput &input : program.inputs) {
+    if (!input.isData())
+      continue;
     const std::string *path = nullptr;
     for (const auto &[name, file] : options.inputs) {
       if (name != input.name)
@@ -48,13 +52,17 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
 }
 
 void readInputs(const Program &program, const Description &description, Session &session, std::vector<ArrayFile> &arrays) {
-  for (size_t i = 0; i < arrays.size(); ++i) {
+  size_t next = 0;
+  for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
+    if (!input.isData())
+      continue;
+    ArrayFile &array = arrays[next++];
     if (!session.rankProgram().inputData(i))
       continue; // another pipeline stage reads it
     ValueCheck check;
     check.range = input.range;
-    readLocal(arrays[i], input.name, input.layout, {}, description.mesh, session.coordinates(), input.dtype,
+    readLocal(array, input.name, input.layout, {}, description.mesh, session.coordinates(), input.dtype,
               session.rankProgram().inputData(i), check);
   }
 }
@@ -83,6 +91,7 @@ void runInfer(const CommandContext &context, Transport &transport) {
 
   // Inputs lie in the arena and may be overwritten by a run.
   for (int64_t run = 0; run <= options.repeat; ++run) {
+    session.setRandom(options.seed, 0);
     session.agreed([&] { readInputs(*program, context.description, session, arrays); });
     // The first run warms up.
     if (run == 1)

@@ -129,7 +129,7 @@ const std::vector<Option> &optionTable() {
                "--loss-scale " + v +
                " would leave nothing of the gradients: a number from 1e-6 to 3.4e38 is expected");
        }},
-      {"seed", train, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
+      {"seed", run, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
       {"save", train, true, [](O o, S v) { o.save = v; }},
       {"log", train, true, [](O o, S v) { o.log = v; }},
       {"checkpoint", train, true, [](O o, S v) { o.checkpoint = v; }},

@@ -113,6 +113,7 @@ void runTrain(const CommandContext &context, Transport &transport) {
     if (step == begin || !instance.fillsAhead())
       fill(step);
     float scaledBy = scale ? scale->scale() : 1;
+    session.setRandom(options.seed, step);
     session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
     session.start();
     std::exception_ptr nextFailed; // this step's results come first

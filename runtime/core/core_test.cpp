@@ -1,8 +1,10 @@
-// The arithmetic of meshes, and the names of element types.
+// The arithmetic of meshes, the names of element types, and random numbers.
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
 #include "runtime/core/mesh.h"
+#include "runtime/core/philox.h"
 
+#include <cmath>
 #include <functional>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -113,6 +115,44 @@ TEST(DType, NamesAndSizes) {
 }
 
 TEST(ErrorTest, JoinsItsParts) { EXPECT_STREQ(Error("rank ", 3, " of ", 4).what(), "rank 3 of 4"); }
+
+void expectWords(PhiloxWords counter, uint64_t key, PhiloxWords expected) {
+  PhiloxWords words = philox(counter, key);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_EQ(words.word[i], expected.word[i]);
+}
+
+// The known answers of Random123 (kat_vectors, philox4x32 with 10 rounds).
+TEST(Philox, KnownAnswers) {
+  expectWords({{0, 0, 0, 0}}, 0, {{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}});
+  expectWords({{~0u, ~0u, ~0u, ~0u}}, ~uint64_t(0), {{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}});
+  expectWords({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0x299f31d0a4093822,
+              {{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}});
+}
+
+TEST(Philox, KeepsTheShareThatTheRatioSays) {
+  EXPECT_EQ(dropThreshold(0), 0u);
+  EXPECT_EQ(dropThreshold(0.5), 0x80000000u);
+  EXPECT_EQ(dropThreshold(1 - 0x1p-40), ~0u); // never all
+  constexpr int64_t count = 1 << 18;
+  for (double ratio : {0.1, 0.5, 0.9})
+    for (uint64_t step : {1, 2}) {
+      int64_t kept = 0, keptBefore = 0;
+      uint64_t key = stepKey(0, step), before = stepKey(1, step);
+      for (int64_t quad = 0; quad < count / 4; ++quad)
+        for (int i = 0; i < 4; ++i) {
+          bool isKept = philoxQuad(key, 5, uint64_t(quad)).word[i] >= dropThreshold(ratio);
+          kept += isKept;
+          keptBefore += isKept && philoxQuad(before, 5, uint64_t(quad)).word[i] >= dropThreshold(ratio);
+        }
+      // Five deviations of a binomial distribution; masks of two seeds are independent.
+      auto expectShare = [&](int64_t number, double share) {
+        EXPECT_NEAR(number / double(count), share, 5 * std::sqrt(share * (1 - share) / count));
+      };
+      expectShare(kept, 1 - ratio);
+      expectShare(keptBefore, (1 - ratio) * (1 - ratio));
+    }
+}
 
 } // namespace
 } // namespace tessera::rt

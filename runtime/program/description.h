@@ -58,6 +58,8 @@ struct ProgramInput {
   Layout layout;
   int64_t buffer = 0; // -1: none on this stage
   std::optional<std::pair<int64_t, int64_t>> range;
+  /// Whether the user's data fills it; the others are the step's numbers (Session::setScalars, setRandom).
+  bool isData() const { return kind == "data" || kind == "labels" || kind == "target"; }
 };
 
 struct ProgramOutput {

@@ -170,8 +170,9 @@ private:
     ProgramInput input;
     input.name = item.at("name").text();
     input.kind = item.text("kind", "data");
-    if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay"}.count(input.kind))
-      item.at("kind").fail("is '" + input.kind + "'; data, labels, target, scalars or decay is expected");
+    if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay", "random"}.count(input.kind))
+      item.at("kind").fail("is '" + input.kind +
+                           "'; data, labels, target, scalars, decay or random is expected");
     arrays->array(item, input.dtype, input.shape, input.layout);
     input.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
     if (item.has("range") && !item.at("range").isNull()) {
@@ -183,6 +184,8 @@ private:
     if (input.buffer < 0)
       return input;
     checkFits(item, program, input.buffer, arrays->localBytes(input.layout, {}, input.dtype));
+    if (input.kind == "random" && (input.dtype != DType::I64 || !input.shape.empty()))
+      item.fail("is not one number of type i64");
     bool scalars = input.kind == "scalars";
     if (scalars || input.kind == "decay") {
       int64_t needed = scalars ? numStepScalars : int64_t(result.variables.size());

@@ -1,6 +1,7 @@
 // See session.h.
 #include "runtime/program/session.h"
 
+#include "runtime/core/philox.h"
 #include "runtime/program/engine_communicator.h"
 #include "runtime/storage/array_writer.h"
 #include "runtime/storage/elements.h"
@@ -265,6 +266,13 @@ void Session::setScalars(const std::vector<float> &scalars, const std::vector<fl
     else
       std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
   }
+}
+
+void Session::setRandom(uint64_t seed, int64_t step) {
+  uint64_t key = stepKey(seed, uint64_t(step));
+  for (size_t i = 0; i < program.inputs.size(); ++i)
+    if (program.inputs[i].kind == "random" && instance->inputData(i))
+      std::memcpy(instance->inputData(i), &key, sizeof(key));
 }
 
 void Session::start() {

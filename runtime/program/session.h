@@ -81,6 +81,10 @@ public:
   /// The numbers of the optimizer's step (numStepScalars), and the decay of every variable.
   void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
 
+  /// The key of the random numbers of step `step`, counted from 1, of a training with seed `seed`; inference
+  /// is step 0.
+  void setRandom(uint64_t seed, int64_t step);
+
   /// Runs the program once; counts and times it. Between start() and finish() inputs may be filled for the next step where the device allows it
   /// (RankProgram::fillsAhead).
   void step() {

@@ -41,12 +41,12 @@ class Mlp(nn.Module):
         return self.head(self.norm(x))
 
 
-def gpt2(attention, layers=2):
+def gpt2(attention, layers=2, dropout=0.0):
     from transformers import GPT2Config, GPT2LMHeadModel
 
     # 160 positions: dynamo folds the look-up in a table of at most 8192 elements into a constant.
-    config = GPT2Config(vocab_size=VOCAB, n_positions=160, n_embd=64, n_layer=layers, n_head=4, n_inner=128, resid_pdrop=0.0,
-                        embd_pdrop=0.0, attn_pdrop=0.0, use_cache=False, attn_implementation=attention)
+    config = GPT2Config(vocab_size=VOCAB, n_positions=160, n_embd=64, n_layer=layers, n_head=4, n_inner=128,
+                        resid_pdrop=dropout, embd_pdrop=dropout, attn_pdrop=dropout, use_cache=False, attn_implementation=attention)
     return GPT2LMHeadModel(config)
 
 
@@ -152,6 +152,7 @@ MODELS = {
     "mlp": Model(lambda attention: Mlp(), mlp_inputs, 10),
     "gpt2": Model(gpt2, token_inputs, 11),
     "gpt2_fresh": Model(gpt2, token_inputs, None),
+    "gpt2_dropout": Model(lambda attention: gpt2(attention, dropout=0.1), token_inputs, 11, training=True),
     "gpt2_1layer": Model(lambda attention: gpt2(attention, layers=1), token_inputs, 15),
     "llama": Model(llama, token_inputs, 12),
     "llama_fresh": Model(llama, token_inputs, None),
@@ -225,6 +226,8 @@ def variants():
     yield Variant("resnet_ts", "resnet", dynamo=False)
     yield Variant("resnet_frozen", "resnet_frozen", optimize=False)
     yield Variant("resnet_train", "resnet_train", dynamo=False)
+    # Of scaled_dot_product_attention's dropout the TorchScript exporter writes no training_mode.
+    yield Variant("gpt2_dropout", "gpt2_dropout", dynamo=False, attention="eager", mask=True)
     yield Variant("gpt2_mask", "gpt2", mask=True)
     yield Variant("llama_mask", "llama", mask=True)
     yield Variant("gpt2_dyn_nomask", "gpt2", dynamic=True)

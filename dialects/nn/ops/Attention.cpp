@@ -1,8 +1,10 @@
 // Attention and its gradient: types, factor rules, per-rank form, gradient. Lowerings are in
 // AttentionLowering.cpp, library calls in AttentionLibrary.cpp.
+#include "dialects/nn/LocalAttention.h"
 #include "dialects/nn/OpSupport.h"
 #include "dialects/nn/Size.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "mlir/IR/PatternMatch.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -48,7 +50,33 @@ TESSERA_INFER(AttentionOp) {
                 RankedTensorType::get(shapeOf(q).drop_back(), wideOf(elementOf(q)))});
   return success();
 }
-LogicalResult AttentionOp::verify() { return success(); }
+
+/// What a dropout of the weights takes is there, and nothing else.
+template <class Op> static LogicalResult verifyDropout(Op op) {
+  double ratio = op.getRatio().convertToDouble();
+  ValueRange random = op.getRandom();
+  if (!(ratio >= 0 && ratio < 1) || (ratio > 0) == random.empty())
+    return op.emitOpError("has a ratio of ")
+           << ratio << " and " << random.size()
+           << " operands for it, expected a ratio in [0, 1), and a key where it is not 0";
+  if (random.empty())
+    return success();
+  auto isTensor = [](Value value, ArrayRef<int64_t> shape) {
+    auto type = dyn_cast<RankedTensorType>(value.getType());
+    return type && type.getShape() == shape && type.getElementType().isInteger(64);
+  };
+  if (!isTensor(random[0], {}))
+    return op.emitOpError("has a key of type ") << random[0].getType() << ", expected a tensor of one i64";
+  bool isLocal = random.size() == 3 && random[1].getType().isInteger(64) &&
+                 isTensor(random[2], shapeOf(op.getQ()).drop_back()) && !op.getRange().empty();
+  return random.size() == 1 || isLocal
+             ? success()
+             : op.emitOpError(
+                   "of a rank needs a key, an id, the first weight of each row of queries, and a range");
+}
+
+LogicalResult AttentionOp::verify() { return verifyDropout(*this); }
+LogicalResult AttentionGradOp::verify() { return verifyDropout(*this); }
 bool AttentionOp::keepsWide(unsigned operand) { return operand == 3; }
 
 TESSERA_INFER(AttentionGradOp) {
@@ -74,12 +102,23 @@ static std::string biasWord(Value bias, Value q) {
   return word;
 }
 
+/// The letters of a dropout's operands.
+static ArrayRef<std::string> randomWords(ValueRange random) {
+  static const std::string words[] = {"", "", "bsmg"};
+  return ArrayRef(words).take_front(random.size());
+}
+/// The factors whose positions are told apart: a dropout counts keys; queries it is told.
+static StringRef orderedFactors(bool causal, ValueRange random) {
+  return causal ? "st" : random.empty() ? "" : "t";
+}
+
 FactorRule AttentionOp::getFactorRule() {
   SmallVector<std::string> words = {"bsmgd", "btmd", "btme"};
   if (getBias())
     words.push_back(biasWord(getBias(), getQ()));
   words.append(getRange().size(), "");
-  return lettersRule(*this, words, {"bsmge", "bsmg"}, "", "tde", getCausal() ? "st" : "");
+  llvm::append_range(words, randomWords(getRandom()));
+  return lettersRule(*this, words, {"bsmge", "bsmg"}, "", "tde", orderedFactors(getCausal(), getRandom()));
 }
 
 FactorRule AttentionGradOp::getFactorRule() {
@@ -88,7 +127,9 @@ FactorRule AttentionGradOp::getFactorRule() {
     words.push_back(biasWord(getBias(), getQ()));
   words.append({"bsmge", "bsmg", "bsmge"});
   words.append(getRange().size(), "");
-  return lettersRule(*this, words, {"bsmgd", "btmd", "btme"}, "", "tde", getCausal() ? "st" : "");
+  llvm::append_range(words, randomWords(getRandom()));
+  return lettersRule(*this, words, {"bsmgd", "btmd", "btme"}, "", "tde",
+                     orderedFactors(getCausal(), getRandom()));
 }
 
 std::optional<double> AttentionOp::getNeutral(unsigned, unsigned factor) {
@@ -123,15 +164,44 @@ struct LocalAttention {
     shape.back() = size;
     return grows ? paddedTo(b, b.loc(), value, shape) : trimmedTo(b, b.loc(), value, shape);
   }
-  SmallVector<Value> range(Value localQ, bool causal, int factor) {
-    if (!causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1] && logicalS == logicalT))
+  SmallVector<Value> range(Value localQ, bool causal, int factor, bool drops) {
+    bool isPlain = !causal || (!b.isSplit(factor) && logicalS == shapeOf(localQ)[1] && logicalS == logicalT);
+    if (isPlain && !drops)
       return {};
     auto number = [&](int64_t n) -> Value { return arith::ConstantIntOp::create(b, b.loc(), n, 64); };
-    Value start = b.isSplit(factor) ? b.blockStart(factor) : number(0);
+    Value start = causal && b.isSplit(factor) ? b.blockStart(factor) : number(0);
     return {number(shapeOf(localQ)[1]), number(logicalT), start, number(logicalS - logicalT)};
+  }
+  /// A dropout's operands; `range` says that the first key stands at logicalS - logicalT.
+  template <class Op> SmallVector<Value> dropout(Op op, ValueRange operands) {
+    if (op.getRandom().empty())
+      return {};
+    return localDropout(op, b, operands.back(), logicalS - logicalT);
   }
 };
 } // namespace
+
+SmallVector<Value> tessera::nn::localDropout(Operation *op, LocalBuilder &builder, Value key,
+                                             int64_t keyOffset) {
+  Location loc = builder.loc();
+  ArrayRef<int64_t> q = shapeOf(op->getOperand(0)); // b, s, m, g
+  int64_t keys = shapeOf(op->getOperand(1))[1];
+  const int64_t strides[] = {q[2] * q[3] * q[1] * keys, keys, q[3] * q[1] * keys, q[1] * keys};
+  Type i64 = builder.getI64Type();
+  Value rows;
+  for (unsigned d = 0; d < 4; ++d) {
+    Value positions = builder.logicalIndex(0, d);
+    SmallVector<int64_t> shape(4, 1);
+    shape[d] = shapeOf(positions)[0];
+    positions = MulOp::create(builder, loc, positions, scalarConstant(builder, loc, i64, strides[d]));
+    positions = ReshapeOp::create(builder, loc, RankedTensorType::get(shape, i64), positions);
+    rows = rows ? Value(AddOp::create(builder, loc, rows, positions)) : positions;
+  }
+  if (keyOffset)
+    rows = SubOp::create(builder, loc, rows, scalarConstant(builder, loc, i64, keyOffset));
+  int64_t id = op->getAttrOfType<IntegerAttr>("id").getInt();
+  return {key, arith::ConstantIntOp::create(builder, loc, id, 64), rows};
+}
 
 LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                        SmallVectorImpl<Value> &results) {
@@ -139,9 +209,11 @@ LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operand
   // The library has one size of heads: the smaller of keys' and values' gets zeros, which change no score and no other output.
   int64_t values = shapeOf(operands[2]).back(), size = std::max(shapeOf(operands[0]).back(), values);
   Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
-  auto op = AttentionOp::create(
-      builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
-      local.range(q, getCausal(), getFactorRule().find("s")), getScaleAttr(), getCausalAttr(), getZigzagAttr());
+  auto op = AttentionOp::create(builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1),
+                                local.trimmed(local.resized(operands[2], size), 1), bias,
+                                local.range(q, getCausal(), getFactorRule().find("s"), !getRandom().empty()),
+                                local.dropout(*this, operands), getScaleAttr(), getCausalAttr(),
+                                getZigzagAttr(), getRatioAttr(), builder.getI64IntegerAttr(0));
   results.append({local.resized(op.getO(), values), op.getLse()});
   return success();
 }
@@ -152,10 +224,13 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
   int64_t keys = shapeOf(operands[0]).back(), values = shapeOf(operands[2]).back(), size = std::max(keys, values);
   Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
-  auto op = AttentionGradOp::create(
-      builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1), local.trimmed(local.resized(operands[2], size), 1), bias,
-      local.resized(rest[0], size), rest[1], local.resized(rest[2], size), local.range(q, getCausal(), getFactorRule().find("s")),
-      getScaleAttr(), getCausalAttr(), getZigzagAttr());
+  auto op =
+      AttentionGradOp::create(builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1),
+                              local.trimmed(local.resized(operands[2], size), 1), bias,
+                              local.resized(rest[0], size), rest[1], local.resized(rest[2], size),
+                              local.range(q, getCausal(), getFactorRule().find("s"), !getRandom().empty()),
+                              local.dropout(*this, operands), getScaleAttr(), getCausalAttr(),
+                              getZigzagAttr(), getRatioAttr(), builder.getI64IntegerAttr(0));
   results.append({local.resized(op.getDq(), keys),
                   paddedTo(builder, builder.loc(), local.resized(op.getDk(), keys), builder.resultType(1).getShape()),
                   paddedTo(builder, builder.loc(), local.resized(op.getDv(), values), builder.resultType(2).getShape())});
@@ -195,7 +270,11 @@ static Value biasCotangent(GradBuilder &grad, AttentionOp op, Value dO) {
   Value weights = SelectOp::create(grad, loc, seen,
                                    ExpOp::create(grad, loc, SubOp::create(grad, loc, scores, lse)), zero);
   Value mean = sumOver(grad, loc, MulOp::create(grad, loc, wide(op.getO()), wide(dO)), {4});
-  Value rest = SubOp::create(grad, loc, product(dO, "bsmge", op.getV(), "btme"), besideKeys(mean));
+  Value dWeights = product(dO, "bsmge", op.getV(), "btme");
+  if (!op.getRandom().empty()) // numbered as the weights are
+    dWeights = DropoutOp::create(grad, loc, dWeights, op.getRandom()[0], op.getRatio().convertToDouble(),
+                                 op.getId());
+  Value rest = SubOp::create(grad, loc, dWeights, besideKeys(mean));
   RankedTensorType type = plainType(op.getBias());
   Value sum = sumToShape(grad, loc, MulOp::create(grad, loc, weights, rest), type.clone(elementOf(rest)));
   return castTo(grad, loc, sum, type.getElementType());
@@ -207,8 +286,17 @@ LogicalResult AttentionOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
   if (getBias() && grad.wants(3))
     grad.add(3, biasCotangent(grad, *this, cotangents[0]));
   auto op = AttentionGradOp::create(grad, grad.loc(), getQ(), getK(), getV(), getBias(), getO(), getLse(),
-                                    cotangents[0], getRange(), getScaleAttr(), getCausalAttr(), getZigzagAttr());
+                                    cotangents[0], getRange(), getRandom(), getScaleAttr(), getCausalAttr(),
+                                    getZigzagAttr(), getRatioAttr(), getIdAttr());
   for (unsigned i : {0, 1, 2})
     grad.add(i, op.getResult(i));
   return success();
+}
+
+void AttentionOp::stopTraining(RewriterBase &rewriter) {
+  rewriter.modifyOpInPlace(*this, [&] {
+    getRandomMutable().clear();
+    setRatioAttr(rewriter.getF64FloatAttr(0));
+    setIdAttr(rewriter.getI64IntegerAttr(0));
+  });
 }

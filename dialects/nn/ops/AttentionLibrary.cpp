@@ -23,7 +23,8 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
   // Without a range the library aligns the first query with the first key.
   bool aligned = !op.getCausal() || !op.getRange().empty() || q[1] == k[1];
-  if (!hasLibraryTypes(op) || q[4] != v[3] || !aligned)
+  bool isPlaced = op.getRandom().empty() || op.getRandom().size() == 3;
+  if (!hasLibraryTypes(op) || q[4] != v[3] || !aligned || !isPlaced)
     return std::nullopt;
   CallAttrs attrs(op.getContext());
   attrs.set("batch", q[0]);
@@ -36,6 +37,8 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   attrs.setFlag("causal", op.getCausal());
   attrs.set("zigzag", int64_t(op.getZigzag()));
   attrs.setFlag("bias", bool(op.getBias()));
+  if (!op.getRandom().empty())
+    attrs.setNumber("dropout", op.getRatio().convertToDouble());
   if (Type type = elementOf(op.getQ()); !type.isF32())
     attrs.set("dtype", dtypeName(type));
   if (op.getBias() && !elementOf(op.getBias()).isF32())
@@ -61,6 +64,14 @@ template <class Op> static double productFlops(Op op) {
   return op.getCausal() ? flops / 2 : flops;
 }
 
+/// A dropout's key and the first weights of rows come behind the other buffers; its id is the last of the
+/// scalars.
+template <class Op> static void addDropout(Op op, SmallVector<int> &buffers) {
+  int operands = op->getNumOperands();
+  if (!op.getRandom().empty())
+    buffers.append({operands - 3, operands - 1});
+}
+
 static SmallVector<int> upTo(int count) { return llvm::to_vector(llvm::seq(0, count)); }
 
 std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
@@ -70,6 +81,7 @@ std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
   SmallVector<int> buffers = upTo(getBias() ? 4 : 3);
   int results = getNumOperands();
   buffers.append({results, results + 1});
+  addDropout(*this, buffers);
   int64_t workspace =
       rt::cpu::attentionForwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
   return attrs->call("attention_forward", buffers, 2 * productFlops(*this), workspace);
@@ -82,6 +94,7 @@ std::optional<LibraryCall> AttentionGradOp::getLibraryCall(int threads) {
   SmallVector<int> buffers = upTo(getBias() ? 7 : 6);
   int results = getNumOperands();
   buffers.append({results, results + 1, results + 2});
+  addDropout(*this, buffers);
   int64_t workspace =
       rt::cpu::attentionBackwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
   return attrs->call("attention_backward", buffers, 5 * productFlops(*this), workspace);

@@ -1,6 +1,6 @@
 // Attention as plain linalg: the [b, s, m, g, t] matrix of scores is a value. For checking, and element types
 // that the library lacks.
-#include "dialects/nn/Lowering.h"
+#include "dialects/nn/Philox.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
 
@@ -8,22 +8,25 @@ using namespace mlir;
 using namespace tessera::nn;
 
 namespace {
-struct AttentionEmitter : LinalgEmitter {
+struct AttentionEmitter : PhiloxEmitter {
   Value q, k, v, bias;
-  SmallVector<Value> range;
+  SmallVector<Value> range, random;
   bool causal;
   int64_t zigzag;
-  double scale;
+  double scale, ratio;
+  int64_t dropId;
   Type element;
   SmallVector<int64_t> rowShape, scoreShape;
 
   /// Of an attention or its gradient: the operands are those of `op` in order.
   template <class Op>
   AttentionEmitter(OpBuilder &builder, Op op, ValueRange operands)
-      : LinalgEmitter(builder, op.getLoc()), q(operands[0]), k(operands[1]), v(operands[2]),
-        bias(op.getBias() ? operands[3] : Value()), range(operands.take_back(op.getRange().size())),
-        causal(op.getCausal()), zigzag(op.getZigzag()), scale(op.getScale().convertToDouble()), element(elementOf(q)),
-        rowShape(shapeOf(q).drop_back()), scoreShape(rowShape) {
+      : PhiloxEmitter(builder, op.getLoc()), q(operands[0]), k(operands[1]), v(operands[2]),
+        bias(op.getBias() ? operands[3] : Value()),
+        range(operands.drop_back(op.getRandom().size()).take_back(op.getRange().size())),
+        random(operands.take_back(op.getRandom().size())), causal(op.getCausal()), zigzag(op.getZigzag()),
+        scale(op.getScale().convertToDouble()), ratio(op.getRatio().convertToDouble()), dropId(op.getId()),
+        element(elementOf(q)), rowShape(shapeOf(q).drop_back()), scoreShape(rowShape) {
     scoreShape.push_back(shapeOf(k)[1]);
   }
 
@@ -34,7 +37,7 @@ struct AttentionEmitter : LinalgEmitter {
   }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, loc, c, x, y); }
   Value place(char letter) { return arith::IndexCastOp::create(b, loc, b.getI64Type(), position(letter)); }
-  Value integer(int64_t n) { return arith::ConstantIntOp::create(b, loc, n, 64); }
+  Value integer(int64_t n) { return PhiloxEmitter::integer(n, 64); }
   /// Where the row `letter` of a block of `size` rows from `start` on stands (rt::AttentionOrder).
   Value standing(char letter, Value start, int64_t size) {
     Value row = place(letter), inOrder = add(row, start);
@@ -73,6 +76,28 @@ struct AttentionEmitter : LinalgEmitter {
       return score;
     });
   }
+  /// Weights, or their cotangents, after the dropout.
+  Value dropout(Value weights) {
+    if (random.empty())
+      return weights;
+    SmallVector<Lettered> inputs = {{weights, "bsmgt"}, {random[0], ""}};
+    if (random.size() > 1)
+      inputs.push_back({random[2], "bsmg"});
+    return map(inputs, "bsmgt", scoreShape, element, [&](ArrayRef<Value> a) {
+      begin(a[1], random.size() > 1 ? random[1] : integer(dropId), {});
+      Value first = a.back();
+      if (random.size() == 1) {
+        first = integer(0);
+        const std::pair<char, int64_t> dims[] = {
+            {'b', scoreShape[0]}, {'m', scoreShape[2]}, {'g', scoreShape[3]}, {'s', scoreShape[1]}};
+        for (auto [letter, size] : dims)
+          first = add(mul(first, integer(size)), place(letter));
+        first = mul(first, integer(scoreShape[4]));
+      }
+      return dropped(a[0], add(first, standing('t', range.empty() ? integer(0) : range[3], scoreShape[4])),
+                     ratio);
+    });
+  }
   /// Inside a body over rows: x, or zero in rows that are padding.
   Value validRow(Value x) {
     return range.empty() ? x : select(least(arith::CmpIPredicate::slt, place('s'), range[0]), x, number(0));
@@ -95,7 +120,7 @@ FailureOr<SmallVector<Value>> AttentionOp::lowerToLinalg(OpBuilder &builder, Val
                   [&](ArrayRef<Value> a) { return e.exp(e.sub(a[0], a[1])); });
   Value sum = e.sum({{p, "bsmgt"}}, "bsmg", e.rowShape, e.element, [](ArrayRef<Value> a) { return a[0]; });
   RankedTensorType type = plainType(getO());
-  Value product = e.sum({{p, "bsmgt"}, {e.v, "btme"}}, "bsmge", type.getShape(), e.element,
+  Value product = e.sum({{e.dropout(p), "bsmgt"}, {e.v, "btme"}}, "bsmge", type.getShape(), e.element,
                         [&](ArrayRef<Value> a) { return e.mul(a[0], e.validKey(a[1])); });
   Value o =
       e.map({{product, "bsmge"}, {sum, "bsmg"}}, "bsmge", type.getShape(), e.element, [&](ArrayRef<Value> a) {
@@ -119,7 +144,7 @@ FailureOr<SmallVector<Value>> AttentionGradOp::lowerToLinalg(OpBuilder &builder,
       });
   auto product = [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); };
   Value delta = e.sum({{dO, "bsmge"}, {o, "bsmge"}}, "bsmg", e.rowShape, e.element, product);
-  Value dp = e.sum({{dO, "bsmge"}, {e.v, "btme"}}, "bsmgt", e.scoreShape, e.element, product);
+  Value dp = e.dropout(e.sum({{dO, "bsmge"}, {e.v, "btme"}}, "bsmgt", e.scoreShape, e.element, product));
   // p is zero where a key or a row does not count, whatever the others hold there.
   Value ds =
       e.map({{p, "bsmgt"}, {dp, "bsmgt"}, {delta, "bsmg"}}, "bsmgt", e.scoreShape, e.element,
@@ -132,7 +157,7 @@ FailureOr<SmallVector<Value>> AttentionGradOp::lowerToLinalg(OpBuilder &builder,
                    [&](ArrayRef<Value> a) { return e.mul(a[0], e.validKey(a[1])); });
   Value dk = e.sum({{ds, "bsmgt"}, {e.q, "bsmgd"}}, "btmd", shapeOf(e.k), e.element,
                    [&](ArrayRef<Value> a) { return e.mul(a[0], e.validRow(a[1])); });
-  Value dv = e.sum({{p, "bsmgt"}, {dO, "bsmge"}}, "btme", shapeOf(e.v), e.element,
+  Value dv = e.sum({{e.dropout(p), "bsmgt"}, {dO, "bsmge"}}, "btme", shapeOf(e.v), e.element,
                    [&](ArrayRef<Value> a) { return e.mul(a[0], e.validRow(a[1])); });
   return SmallVector<Value>{dq, dk, dv};
 }

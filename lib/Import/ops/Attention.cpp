@@ -76,9 +76,9 @@ void attention(NodeImport &n) {
     n.fail("causal Attention with " + Twine(queries) + " queries and " + Twine(keys) +
            " keys is not supported");
   double scale = n.floatAttr("scale", 1 / std::sqrt(static_cast<double>(width)));
-  // q, k, v, the bias if any, no range.
-  NamedAttribute segments =
-      e.builder.getNamedAttr("operandSegmentSizes", e.builder.getDenseI32ArrayAttr({1, 1, 1, n.has(3), 0}));
+  // q, k, v, the bias if any, no range, no dropout.
+  NamedAttribute segments = e.builder.getNamedAttr("operandSegmentSizes",
+                                                   e.builder.getDenseI32ArrayAttr({1, 1, 1, n.has(3), 0, 0}));
   auto op = e.create<nn::AttentionOp>(
       operands, {segments, e.builder.getNamedAttr("scale", e.builder.getF64FloatAttr(scale)),
                  e.builder.getNamedAttr("causal", e.builder.getBoolAttr(causal))});

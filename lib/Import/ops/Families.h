@@ -19,6 +19,7 @@ void addPoolHandlers(HandlerRegistry &registry);
 void addResizeHandlers(HandlerRegistry &registry);
 void addExpertHandlers(HandlerRegistry &registry);
 void addLossHandlers(HandlerRegistry &registry);
+void addRandomHandlers(HandlerRegistry &registry);
 
 } // namespace tessera
 #endif

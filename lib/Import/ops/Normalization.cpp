@@ -160,14 +160,6 @@ void groupNormalization(NodeImport &n) {
   n.out(e.binary<nn::AddOp>(e.binary<nn::MulOp>(y, perChannel(e, scale, x)), perChannel(e, bias, x)));
 }
 
-/// Inference: the identity. The optional mask is all true.
-void dropout(NodeImport &n) {
-  n.ignore({"seed"});
-  (void)n.has(2); // nor do the ratio and the mode matter
-  n.out(n.in(0));
-  n.out(n.e.splat(n.e.builder.getI1Type(), 1, shapeOf(n.in(0))), 1);
-}
-
 } // namespace
 
 void addNormalizationHandlers(HandlerRegistry &r) {
@@ -178,7 +170,6 @@ void addNormalizationHandlers(HandlerRegistry &r) {
   r.add("BatchNormalization", batchNormalization);
   r.add("InstanceNormalization", instanceNormalization);
   r.add("GroupNormalization", groupNormalization, 18);
-  r.add("Dropout", dropout);
 }
 
 } // namespace tessera

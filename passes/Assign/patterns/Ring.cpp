@@ -24,8 +24,8 @@ class RingAttention : public tessera::Pattern {
       choice.stream->zigzag = dist::product(all);
     return choice;
   }
-  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes, ValueRange operands,
-                       SmallVectorImpl<Value> &results) const override {
+  LogicalResult expand(nn::LocalBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes,
+                       ValueRange operands, SmallVectorImpl<Value> &results) const override {
     SmallVector<AxisList> rings;
     for (const AxisList &list : axes)
       if (!list.empty())

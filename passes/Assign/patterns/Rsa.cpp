@@ -9,11 +9,11 @@ namespace {
 
 // The cotangents of a block's keys and values are summed over the ranks as the block goes round, those of its
 // own rank last: a reduce-scatter, chunk by chunk.
-void backward(OpBuilder &b, nn::AttentionGradOp op, ArrayRef<AxisList> axes, ValueRange operands,
+void backward(nn::LocalBuilder &b, nn::AttentionGradOp op, ArrayRef<AxisList> axes, ValueRange operands,
               SmallVectorImpl<Value> &results) {
   Value q = operands[0], k = operands[1], v = operands[2], bias = op.getBias() ? operands[3] : Value();
   ValueRange rest = operands.drop_front(bias ? 4 : 3);
-  KeyRing ring(b, op, axes, q, k);
+  KeyRing ring(b, op, axes, operands);
   auto add = [&](Value x, Value y) -> Value {
     return x ? nn::AddOp::create(b, op.getLoc(), x.getType(), x, y) : y;
   };
@@ -70,8 +70,8 @@ class Rsa : public tessera::Pattern {
       choice.stream = Stream{{{1, {{f.t, axes[0]}}}, {2, {{f.t, axes[0]}}}}};
     return choice;
   }
-  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes, ValueRange operands,
-                       SmallVectorImpl<Value> &results) const override {
+  LogicalResult expand(nn::LocalBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes,
+                       ValueRange operands, SmallVectorImpl<Value> &results) const override {
     if (auto attention = dyn_cast<nn::AttentionOp>(op.getOperation()))
       return expandAttention(b, attention, axes, operands, results), success();
     if (auto grad = dyn_cast<nn::AttentionGradOp>(op.getOperation()))

@@ -254,7 +254,7 @@ class Spatial : public tessera::Pattern {
     choice.stream = Stream{{{0, image}}};
     return choice;
   }
-  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList>, ValueRange operands,
+  LogicalResult expand(nn::LocalBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList>, ValueRange operands,
                        SmallVectorImpl<Value> &results) const override {
     auto local = [&](unsigned r) { return dist::localType(cast<RankedTensorType>(op->getResult(r).getType())); };
     auto mismatch = [&] { return op.emitOpError("has an image and a result that are split otherwise in a spatial dimension"); };

@@ -46,8 +46,8 @@ class UlyssesRing : public tessera::Pattern {
     choice.homes[0] = {{f.s, tokens}, {f.m, m}, {f.g, g}};
     return choice;
   }
-  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes, ValueRange operands,
-                       SmallVectorImpl<Value> &results) const override {
+  LogicalResult expand(nn::LocalBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList> axes,
+                       ValueRange operands, SmallVectorImpl<Value> &results) const override {
     if (auto attention = dyn_cast<nn::AttentionOp>(op.getOperation()))
       return expandAttention(b, attention, axes.take_front(1), operands, results), success();
     if (auto grad = dyn_cast<nn::AttentionGradOp>(op.getOperation()))

@@ -187,6 +187,19 @@ std::vector<Case> cases() {
     all.push_back({"attention_forward", attrs, attentionBuffers(s, s, group, d, false, false), {s, s, query, 34}});
     all.push_back({"attention_backward", attrs, attentionBuffers(s, s, group, d, false, true), {s, s, query, 34}, 2e-5});
   }
+  // A dropout's numbers, of 40 bits, are the same on both.
+  for (int64_t zigzag : {0, 3})
+    for (bool backward : {false, true}) {
+      int64_t s = 34, group = 2, d = 24;
+      json attrs = with(attention(s, s, group, d, true, false), {{"zigzag", zigzag}, {"dropout", 0.3}});
+      std::vector<BufferSpec> buffers = attentionBuffers(s, s, group, d, false, backward);
+      buffers.insert(buffers.end() - 1, {ids(1, int64_t(1) << 62), ids(2 * s * 2 * group, int64_t(1) << 40)});
+      all.push_back({backward ? "attention_backward" : "attention_forward",
+                     attrs,
+                     buffers,
+                     {s - 1, s - 2, 34, 0, (int64_t(5) << 32) + 7},
+                     backward ? 2e-5 : 1e-5});
+    }
   // What cuDNN takes in halves, whose shares of a row are halves too.
   for (int64_t group : {1, 3})
     for (bool causal : {false, true}) {

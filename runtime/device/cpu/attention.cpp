@@ -1,4 +1,5 @@
 // Attention calls: shapes and strides are read once, tasks are handed to the pool.
+#include "runtime/core/philox.h"
 #include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/functions.h"
 #include "runtime/device/cpu/workspace.h"
@@ -20,6 +21,12 @@ struct Operand {
   void *at(const CallContext &context) const {
     return argument < 0 ? nullptr : static_cast<char *>(context.args[argument]) + offset;
   }
+};
+
+/// The buffers of a dropout; -1: there is none.
+struct Dropout {
+  int key = -1, rows = -1;
+  int64_t scalars() const { return key < 0 ? 0 : 5; }
 };
 
 class AttentionParser {
@@ -69,21 +76,41 @@ public:
     return {parser.box("bias", extents, given, 0, bytesOf(shape.biasType)), 0};
   }
 
-  int lse() {
-    return parser.buffer("lse", checkedProduct(std::array{shape.batch, shape.s, shape.kvHeads, shape.group}));
+  int lse() { return parser.buffer("lse", rows()); }
+
+  /// The buffers of a dropout of the weights, behind all others.
+  Dropout dropout() {
+    if (!parser.has("dropout"))
+      return {};
+    const double ratio = parser.number("dropout");
+    if (!(ratio > 0 && ratio < 1))
+      parser.fail("attribute 'dropout' is " + std::to_string(ratio) + ", expected a ratio in (0, 1)");
+    shape.keptScale = float(1 / (1 - ratio));
+    shape.dropBelow = dropThreshold(ratio);
+    const int key = parser.buffer("key", 1, 8);
+    return {key, parser.buffer("rows", rows(), 8)};
   }
 
   AttentionShape shape{};
 
 private:
+  std::optional<int64_t> rows() const {
+    return checkedProduct(std::array{shape.batch, shape.s, shape.kvHeads, shape.group});
+  }
+
   CallParser &parser;
   std::array<int64_t, 5> queryShape;
   std::array<int64_t, 4> keyShape;
 };
 
-/// Fills in the scalars [valid_s, valid_t, start_s, start_t].
+/// Fills in the scalars [valid_s, valid_t, start_s, start_t, id], and what a dropout reads.
 void readScalars(const CallContext &context, int64_t scalars, const AttentionShape &shape,
-                 AttentionCall &call) {
+                 const Dropout &dropout, AttentionCall &call) {
+  if (dropout.key >= 0) {
+    call.key = *static_cast<const uint64_t *>(context.args[dropout.key]);
+    call.rows = static_cast<const int64_t *>(context.args[dropout.rows]);
+    call.id = uint64_t(context.scalars[4]);
+  }
   call.validS = std::clamp<int64_t>(scalars > 0 ? context.scalars[0] : shape.s, 0, shape.s);
   call.validT = std::clamp<int64_t>(scalars > 1 ? context.scalars[1] : shape.t, 0, shape.t);
   call.startS = scalars > 2 ? context.scalars[2] : 0;
@@ -97,10 +124,11 @@ LibraryCall prepareAttentionForward(CallParser &parser) {
   const Operand v = reader.operand("v", "v", reader.shape.v), bias = reader.bias();
   const Operand o = reader.operand("o", "o", reader.shape.o);
   const int lse = reader.lse();
+  const Dropout dropout = reader.dropout();
   const AttentionShape shape = reader.shape;
   const int64_t areaSize = attentionForwardWorkspaceBytes(shape.t, shape.d, 1);
   const int workspace = parser.workspace(areaSize * parser.threads());
-  parser.finish(0, 4);
+  parser.finish(dropout.scalars(), std::max<int64_t>(dropout.scalars(), 4));
   const int64_t scalars = parser.scalars();
   const Kernels &kernel = kernels();
 
@@ -112,7 +140,7 @@ LibraryCall prepareAttentionForward(CallParser &parser) {
     call.bias = bias.at(context);
     call.out = o.at(context);
     call.lse = static_cast<float *>(context.args[lse]);
-    readScalars(context, scalars, shape, call);
+    readScalars(context, scalars, shape, dropout, call);
     const int64_t blocks = (shape.s + forwardRows - 1) / forwardRows;
     context.pool.parallelFor(
         shape.batch * shape.kvHeads * blocks, 1, [&](int64_t begin, int64_t end, int worker) {
@@ -137,10 +165,11 @@ LibraryCall prepareAttentionBackward(CallParser &parser) {
                 dq = reader.operand("dq", "q", reader.shape.dq);
   const Operand dk = reader.operand("dk", "k", reader.shape.dk),
                 dv = reader.operand("dv", "v", reader.shape.dv);
+  const Dropout dropout = reader.dropout();
   const AttentionShape shape = reader.shape;
   const int64_t areaSize = attentionBackwardWorkspaceBytes(shape.t, shape.d, 1);
   const int workspace = parser.workspace(areaSize * parser.threads());
-  parser.finish(0, 4);
+  parser.finish(dropout.scalars(), std::max<int64_t>(dropout.scalars(), 4));
   const int64_t scalars = parser.scalars();
   const Kernels &kernel = kernels();
 
@@ -156,7 +185,7 @@ LibraryCall prepareAttentionBackward(CallParser &parser) {
     call.dk = dk.at(context);
     call.dv = dv.at(context);
     call.lse = static_cast<float *>(context.args[lse]);
-    readScalars(context, scalars, shape, call);
+    readScalars(context, scalars, shape, dropout, call);
     // One owner for the gradients of a key head: deterministic, and groups of query heads need no reduction.
     context.pool.parallelFor(shape.batch * shape.kvHeads, 1, [&](int64_t begin, int64_t end, int worker) {
       float *area =

@@ -32,20 +32,24 @@
 //   the cotangent of what the activation was applied to. sums: of A [m] or of B [n], contiguous, over k and
 //   the batch dimensions, all of which have sc = 0: the gradient of a bias.
 // attention_forward
-//   buffers: q, k, v, [bias], o, lse, workspace (attentionForwardWorkspaceBytes)
+//   buffers: q, k, v, [bias], o, lse, [key, rows], workspace (attentionForwardWorkspaceBytes)
 //   attrs:   batch, s, t, kv_heads, group, d, scale, causal=false, bias=false, zigzag=0,
 //            q_strides=[b,s,m,g], k_strides=[b,t,m], v_strides=[b,t,m], o_strides=[b,s,m,g],
 //            bias_strides=[b,m,g,s,t], q_offset=0, k_offset=0, v_offset=0, o_offset=0,
 //            dtype="f32" | "bf16" | "f16" (of q, k, v, o and their gradients), bias_dtype="f32"
-//   scalars: [valid_s, valid_t, start_s, start_t]
+//   scalars: [valid_s, valid_t, start_s, start_t], id with dropout
 //   q, o: [b,s,m,g,d], k, v: [b,t,m,d], by strides; the stride along d is 1. lse [b,s,m,g] is contiguous: the
 //   log of the sum of exp(scale q.k + bias). Broadcast dimensions of the bias have stride 0. causal: query i
 //   sees key j when start_s + i >= start_t + j; with zigzag = n rows stand where
 //   runtime/device/attention_order.h says. A row that sees no key (or only bias -inf) gives o = 0 and lse =
 //   -inf. Keys >= valid_t are ignored even when NaN; rows >= valid_s give o = 0, lse = 0.
+//   With `dropout` = ratio: key is the step's (one i64), rows [b,s,m,g] (i64) the number of each row's first
+//   weight, and the scalars are five, the last the operator's id. The weight of the key at position p is
+//   kept, and divided by 1 - ratio, where the word of number row + p is high enough (runtime/core/philox.h).
 // attention_backward
-//   buffers: q, k, v, [bias], o, lse, do, dq, dk, dv, workspace (attentionBackwardWorkspaceBytes)
-//   attrs:   those of attention_forward, do_strides=o_strides, do_offset=o_offset, and dq_strides=q_strides,
+//   buffers: q, k, v, [bias], o, lse, do, dq, dk, dv, [key, rows], workspace
+//   (attentionBackwardWorkspaceBytes) attrs:   those of attention_forward, do_strides=o_strides,
+//   do_offset=o_offset, and dq_strides=q_strides,
 //            dq_offset=q_offset, the same for dk and dv
 //   scalars: as attention_forward
 //   Rows of dq >= valid_s and of dk, dv >= valid_t are set to 0. The bias gets no gradient.

@@ -33,8 +33,9 @@ bool headsAreOne(const AttentionArguments &a) {
 bool isTaken(const AttentionArguments &a) {
   bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
                  isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
-  return aligned && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) && (!a.bias || takesBias(a)) && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 &&
-         a.s > 0 && a.t > 0;
+  return aligned && !a.key && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) &&
+         (!a.bias || takesBias(a)) && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 &&
+         a.t > 0;
 }
 
 /// Whether cuDNN is known to go wrong with gradients: up to 9.15.0 it may leave its memory where a recorded step is repeated and the last block of 128 keys is not full (release

@@ -1,6 +1,7 @@
 // Reads the library's calls and launches the kernels of runtime/device/cuda/kernels.
 #include "runtime/device/cuda/library.h"
 
+#include "runtime/core/philox.h"
 #include "runtime/device/cuda/attention_graph.h"
 #include "runtime/device/cuda/call.h"
 
@@ -64,8 +65,21 @@ struct AttentionReader {
       a.dk = operand("dk", "k", a.dkStrides);
       a.dv = operand("dv", "v", a.dvStrides);
     }
+    bool drops = c.parser.has("dropout");
+    if (drops)
+      readDropout();
     c.parser.workspace(0);
-    c.parser.finish(0, 4);
+    c.parser.finish(drops ? 5 : 0, drops ? 5 : 4);
+  }
+  void readDropout() {
+    double ratio = c.parser.number("dropout");
+    if (!(ratio > 0 && ratio < 1))
+      c.parser.fail("attribute 'dropout' is " + std::to_string(ratio) + ", expected a ratio in (0, 1)");
+    a.keptScale = float(1 / (1 - ratio));
+    a.dropBelow = dropThreshold(ratio);
+    a.key = c.at<uint64_t>(c.parser.buffer("key", 1, 8));
+    a.rows = c.at<int64_t>(
+        c.parser.buffer("rows", checkedProduct(std::array{a.batch, a.s, a.kvHeads, a.group}), 8));
   }
   /// A warp for each of `rows`.
   Work launch(const std::string &kernel, int64_t rows) const {
@@ -76,6 +90,7 @@ struct AttentionReader {
                       now.validT = std::clamp<int64_t>(count > 1 ? scalars[1] : now.t, 0, now.t);
                       now.startS = count > 2 ? scalars[2] : 0;
                       now.startT = count > 3 ? scalars[3] : 0;
+                      now.id = count > 4 ? uint64_t(scalars[4]) : 0;
                     });
   }
   /// `library`, which may do anything with queries whose every key a bias hides. Forward, rows with infinities or NaN for a sum are done again by our own kernel, so that

@@ -60,9 +60,17 @@ func.func @normalize(%x: tensor<2x4x8xf32>, %g: tensor<8xf32>, %cos: tensor<4x8x
 
 func.func @attention(%q: tensor<2x4x3x2x8xf32>, %k: tensor<2x6x3x8xf32>, %bias: tensor<1x1x1x4x6xf32>) {
   // CHECK-NEXT: nn.attention: ([b,s,m,g,d], [b,t,m,d], [b,t,m,e], [1,1,1,s,t])->([b,s,m,g,e], [b,s,m,g]) unsplit={d, t, e} neutral(0,d)=0 neutral(1,d)=0
-  %0:2 = nn.attention %q, %k, %k, %bias {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<1x1x1x4x6xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>)
+  %0:2 = nn.attention %q, %k, %k, %bias {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<1x1x1x4x6xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>)
   // CHECK-NEXT: nn.attention_grad: ([b,s,m,g,d], [b,t,m,d], [b,t,m,e], [b,s,m,g,e], [b,s,m,g], [b,s,m,g,e])->([b,s,m,g,d], [b,t,m,d], [b,t,m,e]) unsplit={d, t, e} neutral(0,s)=0 neutral(0,g)=0 neutral(0,d)=0 neutral(1,d)=0 neutral(2,e)=0 neutral(3,s)=0 neutral(3,g)=0 neutral(3,e)=0 neutral(4,s)=0 neutral(4,g)=0 neutral(5,s)=0 neutral(5,g)=0 neutral(5,e)=0
-  %1:3 = nn.attention_grad %q, %k, %k, %0#0, %0#1, %q {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>, tensor<2x4x3x2x8xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>)
+  %1:3 = nn.attention_grad %q, %k, %k, %0#0, %0#1, %q {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>, tensor<2x4x3x2x8xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>)
+  return
+}
+
+func.func @random(%x: tensor<2x4xf32>, %key: tensor<i64>) {
+  // CHECK-NEXT: nn.dropout: ([a,b], [])->([a,b])
+  %0 = nn.dropout %x, %key {ratio = 0.5, id = 0 : i64} : (tensor<2x4xf32>, tensor<i64>) -> tensor<2x4xf32>
+  // CHECK-NEXT: nn.random: ([])->([a,b])
+  %1 = nn.random %key {distribution = "normal", id = 0 : i64} : (tensor<i64>) -> tensor<2x4xf32>
   return
 }
 

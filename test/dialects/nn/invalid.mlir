@@ -88,7 +88,7 @@ func.func @layer_norm(%x: tensor<2x3xf32>, %g: tensor<2xf32>) {
 func.func @attention(%q: tensor<2x4x3x2x8xf32>, %k: tensor<2x6x2x8xf32>) {
   // expected-error @+2 {{must agree in batch, key/value heads, head size and number of keys}}
   // expected-error @+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>)
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<2x4x3x2x8xf32>, tensor<2x6x2x8xf32>, tensor<2x6x2x8xf32>) -> (tensor<2x4x3x2x8xf32>, tensor<2x4x3x2xf32>)
   return
 }
 
@@ -96,7 +96,7 @@ func.func @attention(%q: tensor<2x4x3x2x8xf32>, %k: tensor<2x6x2x8xf32>) {
 func.func @zigzag(%q: tensor<2x6x3x2x8xf32>, %k: tensor<2x6x3x8xf32>) {
   // expected-error @+2 {{zigzag = 4 takes a range and blocks of as many queries as keys, an even number; there are 6 and 6}}
   // expected-error @+1 {{failed to infer returned types}}
-  %0:2 = nn.attention %q, %k, %k {scale = 0.5, zigzag = 4, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5, zigzag = 4, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
   return
 }
 
@@ -331,5 +331,61 @@ func.func @fused_sums_name(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<
 func.func @fused_sums(%x: tensor<2x4xf32>, %w: tensor<4x5xf32>, %b: tensor<2xf32>, %a: tensor<2x5xf32>) {
   // expected-error @+1 {{sums an operand to [2], not}}
   %0:2 = nn.fused_contract %x, %w {sums_of = "lhs", lhs_letters = "bi", rhs_letters = "io", out_letters = "bo", operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 1>} : (tensor<2x4xf32>, tensor<4x5xf32>) -> (tensor<2x5xf32>, tensor<5xf32>)
+  return
+}
+
+// -----
+func.func @dropout_ratio(%x: tensor<2x4xf32>, %k: tensor<i64>) {
+  // expected-error @+1 {{has a ratio of 1.000000e+00, expected one in [0, 1)}}
+  %0 = nn.dropout %x, %k {ratio = 1.0, id = 0 : i64} : (tensor<2x4xf32>, tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+func.func @dropout_dims(%x: tensor<2x4xf32>, %k: tensor<i64>) {
+  // expected-error @+1 {{has dims or global, which only a rank's form has}}
+  %0 = nn.dropout %x, %k {ratio = 0.5, id = 0 : i64, global = array<i64: 2, 8>} : (tensor<2x4xf32>, tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+func.func @dropout_place(%x: tensor<2x4xf32>, %k: tensor<i64>, %n: i64, %p: tensor<3xi64>) {
+  // expected-error @+1 {{has positions of type 'tensor<3xi64>' along dimension 1 of [2, 4]}}
+  %0 = nn.dropout %x, %k, %n, %p {ratio = 0.5, id = 0 : i64, dims = array<i64: 1>, global = array<i64: 2, 8>} : (tensor<2x4xf32>, tensor<i64>, i64, tensor<3xi64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+func.func @dropout_operands(%x: tensor<2x4xf32>, %k: tensor<i64>, %n: i64, %p: tensor<4xi64>) {
+  // expected-error @+1 {{of a rank needs its id as an i64, a tensor of positions for each of dims, and the global shape}}
+  %0 = nn.dropout %x, %k, %n, %p {ratio = 0.5, id = 0 : i64, global = array<i64: 2, 8>} : (tensor<2x4xf32>, tensor<i64>, i64, tensor<4xi64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+func.func @random(%k: tensor<i64>) {
+  // expected-error @+1 {{has distribution 'cauchy', expected uniform or normal}}
+  %0 = nn.random %k {distribution = "cauchy", id = 0 : i64} : (tensor<i64>) -> tensor<2x4xf32>
+  return
+}
+
+// -----
+func.func @attention_without_key(%q: tensor<2x6x3x2x8xf32>, %k: tensor<2x6x3x8xf32>) {
+  // expected-error @+1 {{has a ratio of 1.000000e-01 and 0 operands for it, expected a ratio in [0, 1), and a key where it is not 0}}
+  %0:2 = nn.attention %q, %k, %k {scale = 0.5, ratio = 0.1, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
+  return
+}
+
+// -----
+func.func @attention_key(%q: tensor<2x6x3x2x8xf32>, %k: tensor<2x6x3x8xf32>, %key: tensor<2xi64>) {
+  // expected-error @+1 {{has a key of type 'tensor<2xi64>', expected a tensor of one i64}}
+  %0:2 = nn.attention %q, %k, %k, %key {scale = 0.5, ratio = 0.1, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<2xi64>) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
+  return
+}
+
+// -----
+func.func @attention_of_a_rank(%q: tensor<2x6x3x2x8xf32>, %k: tensor<2x6x3x8xf32>, %key: tensor<i64>, %n: i64) {
+  // expected-error @+1 {{of a rank needs a key, an id, the first weight of each row of queries, and a range}}
+  %0:2 = nn.attention %q, %k, %k, %key, %n {scale = 0.5, ratio = 0.1, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 2>} : (tensor<2x6x3x2x8xf32>, tensor<2x6x3x8xf32>, tensor<2x6x3x8xf32>, tensor<i64>, i64) -> (tensor<2x6x3x2x8xf32>, tensor<2x6x3x2xf32>)
   return
 }

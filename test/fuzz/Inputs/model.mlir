@@ -46,7 +46,7 @@ module attributes {nn.model = "18226336ce02606c6c388b68603f425379863b79c8b26ed56
     %26 = nn.reshape %24 : (tensor<4x32x1x64xf32>) -> tensor<4x32x4x16xf32>
     %27 = nn.reshape %25 : (tensor<4x32x1x64xf32>) -> tensor<4x32x4x16xf32>
     %28 = nn.reshape %23 : (tensor<4x32x1x64xf32>) -> tensor<4x32x4x1x16xf32>
-    %o, %lse = nn.attention %28, %26, %27 {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 2.500000e-01 : f64} : (tensor<4x32x4x1x16xf32>, tensor<4x32x4x16xf32>, tensor<4x32x4x16xf32>) -> (tensor<4x32x4x1x16xf32>, tensor<4x32x4x1xf32>)
+    %o, %lse = nn.attention %28, %26, %27 {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 2.500000e-01 : f64} : (tensor<4x32x4x1x16xf32>, tensor<4x32x4x16xf32>, tensor<4x32x4x16xf32>) -> (tensor<4x32x4x1x16xf32>, tensor<4x32x4x1xf32>)
     %29 = nn.reshape %o : (tensor<4x32x4x1x16xf32>) -> tensor<4x32x64xf32>
     %30 = nn.contract %29, %5 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<4x32x64xf32>, tensor<64x64xf32>) -> tensor<4x32x64xf32>
     %31 = nn.add %30, %6 : (tensor<4x32x64xf32>, tensor<64xf32>) -> tensor<4x32x64xf32>

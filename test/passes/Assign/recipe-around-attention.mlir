@@ -25,7 +25,7 @@ func.func @infer(%x: tensor<4x8x32xf32> {nn.name = "x", nn.kind = "data"}) -> (t
   %k = nn.reshape %k0 : (tensor<1x4x8x64xf32>) -> tensor<4x8x4x16xf32>
   %v = nn.reshape %v0 : (tensor<1x4x8x64xf32>) -> tensor<4x8x4x16xf32>
   // CHECK: nn.attention {{.*}}dist.pattern = #dist.pattern<"heads", ["tensor"]>
-  %o, %lse = nn.attention %q, %k, %v {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>) loc("attention")
+  %o, %lse = nn.attention %q, %k, %v {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>) loc("attention")
   %oo = nn.reshape %o : (tensor<4x8x4x1x16xf32>) -> tensor<4x8x64xf32>
   // CHECK: nn.contract {{.*}}dist.pattern = #dist.pattern<"row", ["tensor"]>
   %y = nn.contract %oo, %w2 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<4x8x64xf32>, tensor<64x64xf32>) -> tensor<4x8x64xf32>

@@ -42,7 +42,7 @@ func.func @infer(%ids: tensor<4x8xi64> {nn.name = "ids", nn.kind = "data"}, %kin
   %k = nn.reshape %k0 : (tensor<4x8x1x4x16xf32>) -> tensor<4x8x4x16xf32>
   %v = nn.reshape %v0 : (tensor<4x8x1x4x16xf32>) -> tensor<4x8x4x16xf32>
   // CHECK: nn.attention {{.*}}dist.pattern = #dist.pattern<"heads", ["tensor"]>
-  %o, %lse = nn.attention %q, %k, %v {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>) loc("attention")
+  %o, %lse = nn.attention %q, %k, %v {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>) loc("attention")
   %oo = nn.reshape %o : (tensor<4x8x4x1x16xf32>) -> tensor<4x8x64xf32>
   // CHECK: nn.contract {{.*}}dist.pattern = #dist.pattern<"row", ["tensor"]>{{.*}}tensor<64x64xf32>
   %b = nn.contract %oo, %w1 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<4x8x64xf32>, tensor<64x64xf32>) -> tensor<4x8x64xf32>

@@ -18,7 +18,7 @@ func.func @conv(%x: tensor<2x16x8x8xbf16>, %w: tensor<16x16x3x3xbf16>) -> tensor
 // CHECK-NOT: nn.cast
 // CHECK: return
 func.func @native(%q: tensor<1x64x2x1x64xbf16>, %k: tensor<1x64x2x64xbf16>, %a: tensor<64x64xf16>) -> (tensor<1x64x2x1x64xbf16>, tensor<64x64xf32>) {
-  %o, %l = nn.attention %q, %k, %k {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.125 : f64} : (tensor<1x64x2x1x64xbf16>, tensor<1x64x2x64xbf16>, tensor<1x64x2x64xbf16>) -> (tensor<1x64x2x1x64xbf16>, tensor<1x64x2x1xf32>)
+  %o, %l = nn.attention %q, %k, %k {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.125 : f64} : (tensor<1x64x2x1x64xbf16>, tensor<1x64x2x64xbf16>, tensor<1x64x2x64xbf16>) -> (tensor<1x64x2x1x64xbf16>, tensor<1x64x2x1xf32>)
   %p = nn.contract %a, %a {lhs_letters = "ij", rhs_letters = "jk", out_letters = "ik"} : (tensor<64x64xf16>, tensor<64x64xf16>) -> tensor<64x64xf32>
   return %o, %p : tensor<1x64x2x1x64xbf16>, tensor<64x64xf32>
 }

@@ -15,7 +15,7 @@ func.func @causal_and_padding(%q: tensor<2x8x4x1x16xf32>, %k: tensor<2x8x4x16xf3
   %low = nn.constant dense<0xFF800000> : tensor<f32> : tensor<f32>
   %mask = nn.select %both, %zero, %low : (tensor<2x1x8x8xi1>, tensor<f32>, tensor<f32>) -> tensor<2x1x8x8xf32>
   %bias = nn.reshape %mask : (tensor<2x1x8x8xf32>) -> tensor<2x1x1x8x8xf32>
-  %o, %lse = nn.attention %q, %k, %v, %bias {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x1x1x8x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
+  %o, %lse = nn.attention %q, %k, %v, %bias {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x1x1x8x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
   return %o : tensor<2x8x4x1x16xf32>
 }
 
@@ -25,7 +25,7 @@ func.func @causal_and_padding(%q: tensor<2x8x4x1x16xf32>, %k: tensor<2x8x4x16xf3
 // CHECK: nn.attention %arg0, %arg1, %arg2 {
 func.func @all_zero(%q: tensor<2x8x4x1x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tensor<2x8x4x16xf32>) -> tensor<2x8x4x1x16xf32> {
   %bias = nn.constant dense<0.0> : tensor<2x1x1x8x8xf32> : tensor<2x1x1x8x8xf32>
-  %o, %lse = nn.attention %q, %k, %v, %bias {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x1x1x8x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
+  %o, %lse = nn.attention %q, %k, %v, %bias {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<2x1x1x8x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
   return %o : tensor<2x8x4x1x16xf32>
 }
 
@@ -48,8 +48,8 @@ func.func @offset(%q: tensor<2x4x4x1x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tens
   %c5 = nn.compare %j, %i5 {predicate = "le"} : (tensor<1x1x1x1x8xi64>, tensor<1x1x1x4x1xi64>) -> tensor<1x1x1x4x8xi1>
   %b4 = nn.select %c4, %zero, %low : (tensor<1x1x1x4x8xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x1x4x8xf32>
   %b5 = nn.select %c5, %zero, %low : (tensor<1x1x1x4x8xi1>, tensor<f32>, tensor<f32>) -> tensor<1x1x1x4x8xf32>
-  %o4, %lse4 = nn.attention %q, %k, %v, %b4 {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x4x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x1x1x4x8xf32>) -> (tensor<2x4x4x1x16xf32>, tensor<2x4x4x1xf32>)
-  %o5, %lse5 = nn.attention %q, %k, %v, %b5 {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x4x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x1x1x4x8xf32>) -> (tensor<2x4x4x1x16xf32>, tensor<2x4x4x1xf32>)
+  %o4, %lse4 = nn.attention %q, %k, %v, %b4 {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x4x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x1x1x4x8xf32>) -> (tensor<2x4x4x1x16xf32>, tensor<2x4x4x1xf32>)
+  %o5, %lse5 = nn.attention %q, %k, %v, %b5 {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x4x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x1x1x4x8xf32>) -> (tensor<2x4x4x1x16xf32>, tensor<2x4x4x1xf32>)
   return %o4, %o5 : tensor<2x4x4x1x16xf32>, tensor<2x4x4x1x16xf32>
 }
 
@@ -59,7 +59,7 @@ func.func @offset(%q: tensor<2x4x4x1x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tens
 // CHECK-LABEL: @other_bias
 // CHECK: nn.attention %arg0, %arg1, %arg2, %arg3 {operandSegmentSizes
 func.func @other_bias(%q: tensor<2x8x4x1x16xf32>, %k: tensor<2x8x4x16xf32>, %v: tensor<2x8x4x16xf32>, %b: tensor<1x4x1x1x8xf32>) -> tensor<2x8x4x1x16xf32> {
-  %o, %lse = nn.attention %q, %k, %v, %b {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x4x1x1x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
+  %o, %lse = nn.attention %q, %k, %v, %b {scale = 0.25 : f64, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>} : (tensor<2x8x4x1x16xf32>, tensor<2x8x4x16xf32>, tensor<2x8x4x16xf32>, tensor<1x4x1x1x8xf32>) -> (tensor<2x8x4x1x16xf32>, tensor<2x8x4x1xf32>)
   return %o : tensor<2x8x4x1x16xf32>
 }
 

@@ -50,6 +50,6 @@ func.func @infer(%x: tensor<2x16x2x1x4xf32> {nn.name = "x", nn.kind = "data"}, %
   %q = nn.add %x, %pq : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1x4xf32>) -> tensor<2x16x2x1x4xf32>
   %k = nn.add %z, %pk : (tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> tensor<2x16x2x4xf32>
   %v = nn.add %z, %pv : (tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> tensor<2x16x2x4xf32>
-  %o, %lse = nn.attention %q, %k, %v {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>) loc("attention")
+  %o, %lse = nn.attention %q, %k, %v {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>) loc("attention")
   return %o : tensor<2x16x2x1x4xf32>
 }

@@ -19,6 +19,6 @@ func.func @infer(%x: tensor<4x16x2x4xf32> {nn.name = "x", nn.kind = "data"}, %bi
   %k = nn.mul %x, %pw : (tensor<4x16x2x4xf32>, tensor<16x2x4xf32>) -> tensor<4x16x2x4xf32>
   %q = nn.reshape %k : (tensor<4x16x2x4xf32>) -> tensor<4x16x2x1x4xf32>
   %b = nn.reshape %bias : (tensor<4x16xf32>) -> tensor<4x1x1x1x16xf32>
-  %o, %lse = nn.attention %q, %k, %k, %b {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = 0.1 : f64} : (tensor<4x16x2x1x4xf32>, tensor<4x16x2x4xf32>, tensor<4x16x2x4xf32>, tensor<4x1x1x1x16xf32>) -> (tensor<4x16x2x1x4xf32>, tensor<4x16x2x1xf32>) loc("attention")
+  %o, %lse = nn.attention %q, %k, %k, %b {causal = true, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.1 : f64} : (tensor<4x16x2x1x4xf32>, tensor<4x16x2x4xf32>, tensor<4x16x2x4xf32>, tensor<4x1x1x1x16xf32>) -> (tensor<4x16x2x1x4xf32>, tensor<4x16x2x1xf32>) loc("attention")
   return %o : tensor<4x16x2x1x4xf32>
 }

@@ -17,7 +17,7 @@ module @causal {
     %p = nn.read @position : tensor<16x2x4xf32>
     %k = nn.add %x, %p : (tensor<2x16x2x4xf32>, tensor<16x2x4xf32>) -> tensor<2x16x2x4xf32>
     %q = nn.reshape %k : (tensor<2x16x2x4xf32>) -> tensor<2x16x2x1x4xf32>
-    %o, %lse = nn.attention %q, %k, %k {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
+    %o, %lse = nn.attention %q, %k, %k {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
     return %o : tensor<2x16x2x1x4xf32>
   }
 }
@@ -30,7 +30,7 @@ module @neighbours {
   dist.mesh @mesh = <["seq"=4]>
   func.func @infer(%x: tensor<2x16x2x4xf32> {nn.name = "x", dist.split = [[], ["seq"], [], []]}) -> tensor<2x1x2x1x4xf32> {
     %q = nn.reshape %x : (tensor<2x16x2x4xf32>) -> tensor<2x16x2x1x4xf32>
-    %o, %lse = nn.attention %q, %x, %x {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
+    %o, %lse = nn.attention %q, %x, %x {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
     %last = nn.slice %o {sizes = array<i64: 2, 1, 2, 1, 4>, starts = array<i64: 0, 15, 0, 0, 0>, steps = array<i64: 1, 1, 1, 1, 1>} : (tensor<2x16x2x1x4xf32>) -> tensor<2x1x2x1x4xf32>
     return %last : tensor<2x1x2x1x4xf32>
   }
@@ -44,7 +44,7 @@ module @odd {
   dist.mesh @mesh = <["seq"=4]>
   func.func @infer(%x: tensor<2x12x2x4xf32> {nn.name = "x", dist.split = [[], ["seq"], [], []]}) -> tensor<2x12x2x1x4xf32> {
     %q = nn.reshape %x : (tensor<2x12x2x4xf32>) -> tensor<2x12x2x1x4xf32>
-    %o, %lse = nn.attention %q, %x, %x {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<2x12x2x1x4xf32>, tensor<2x12x2x4xf32>, tensor<2x12x2x4xf32>) -> (tensor<2x12x2x1x4xf32>, tensor<2x12x2x1xf32>)
+    %o, %lse = nn.attention %q, %x, %x {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<2x12x2x1x4xf32>, tensor<2x12x2x4xf32>, tensor<2x12x2x4xf32>) -> (tensor<2x12x2x1x4xf32>, tensor<2x12x2x1xf32>)
     return %o : tensor<2x12x2x1x4xf32>
   }
 }
@@ -57,7 +57,7 @@ module @bidirectional {
   dist.mesh @mesh = <["seq"=4]>
   func.func @infer(%x: tensor<2x16x2x4xf32> {nn.name = "x", dist.split = [[], ["seq"], [], []]}) -> tensor<2x16x2x1x4xf32> {
     %q = nn.reshape %x : (tensor<2x16x2x4xf32>) -> tensor<2x16x2x1x4xf32>
-    %o, %lse = nn.attention %q, %x, %x {dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
+    %o, %lse = nn.attention %q, %x, %x {dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<2x16x2x1x4xf32>, tensor<2x16x2x4xf32>, tensor<2x16x2x4xf32>) -> (tensor<2x16x2x1x4xf32>, tensor<2x16x2x1xf32>)
     return %o : tensor<2x16x2x1x4xf32>
   }
 }
@@ -75,7 +75,7 @@ module @positions {
     %y = nn.add %x, %c : (tensor<8x2xf32>, tensor<8x1xf32>) -> tensor<8x2xf32>
     %k = nn.reshape %y : (tensor<8x2xf32>) -> tensor<1x8x2x1xf32>
     %q = nn.reshape %y : (tensor<8x2xf32>) -> tensor<1x8x2x1x1xf32>
-    %o, %lse = nn.attention %q, %k, %k {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5 : f64} : (tensor<1x8x2x1x1xf32>, tensor<1x8x2x1xf32>, tensor<1x8x2x1xf32>) -> (tensor<1x8x2x1x1xf32>, tensor<1x8x2x1xf32>)
+    %o, %lse = nn.attention %q, %k, %k {causal = true, dist.pattern = #dist.pattern<"ring", ["seq"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5 : f64} : (tensor<1x8x2x1x1xf32>, tensor<1x8x2x1xf32>, tensor<1x8x2x1xf32>) -> (tensor<1x8x2x1x1xf32>, tensor<1x8x2x1xf32>)
     return %o : tensor<1x8x2x1x1xf32>
   }
 }

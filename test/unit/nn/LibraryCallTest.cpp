@@ -209,7 +209,7 @@ static std::vector<CallCase> makeCases() {
     if (!bias.empty())
       in.push_back(bias);
     cases.push_back({"nn.attention " + text + " {scale = 0.5" + attrs +
-                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0>}",
+                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 0, 0>}",
                      in, out});
     cases.back().takesHalves = true;
     std::vector<std::string> dqkv(in.begin(), in.begin() + 3);
@@ -219,7 +219,7 @@ static std::vector<CallCase> makeCases() {
       in.push_back(type);
     }
     cases.push_back({"nn.attention_grad " + text + " {scale = 0.5" + attrs +
-                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0>}",
+                         ", operandSegmentSizes = array<i32: 1, 1, 1, " + flag + ", 1, 1, 1, 0, 0>}",
                      in, dqkv});
     cases.back().takesHalves = true;
   };

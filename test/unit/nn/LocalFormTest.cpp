@@ -195,6 +195,17 @@ static std::vector<LocalCase> makeCases() {
                    {"2x5x2xi64"},
                    {{"a", 3}, {"s", 6}, {"u", 7}, {"k", 3}, {"l", 4}},
                    ""});
+  cases.push_back({"nn.dropout %0, %1 {ratio = 0.4, id = 7 : i64}",
+                   {"2x3x5xf64", "i64"},
+                   {"2x3x5xf64"},
+                   {{"b", 4}, {"c", 6}},
+                   ""});
+  for (std::string distribution : {"uniform", "normal"})
+    cases.push_back({"nn.random %0 {distribution = \"" + distribution + "\", id = 7 : i64}",
+                     {"i64"},
+                     {"2x5xf64"},
+                     {{"a", 3}, {"b", 6}},
+                     ""});
   cases.push_back({"nn.count_valid %0", {"2x3xi64"}, {"f64"}, {{"b", 4}}, ""});
   cases.push_back(
       {"nn.slice %0 {starts = array<i64: 0, 1>, sizes = array<i64: 2, 2>, steps = array<i64: 1, 2>}",
@@ -231,12 +242,24 @@ static std::vector<LocalCase> makeCases() {
   std::map<std::string, int64_t> heads = {{"s", 4}, {"t", 4}, {"m", 3}, {"g", 3}};
   for (std::string split : {"", "s"}) {
     cases.push_back({"nn.attention %0, %1, %2 {scale = 0.5, causal = true, operandSegmentSizes = array<i32: "
-                     "1, 1, 1, 0, 0>}",
+                     "1, 1, 1, 0, 0, 0>}",
                      qkv, o, heads, split});
+    cases.push_back({"nn.attention %0, %1, %2, %3 {scale = 0.5, causal = true, ratio = 0.4, id = 7 : i64, "
+                     "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>}",
+                     {qkv[0], qkv[1], qkv[2], "i64"},
+                     o,
+                     heads,
+                     split});
+    cases.push_back({"nn.attention %0, %1, %2, %3 {scale = 0.5, ratio = 0.4, id = 7 : i64, "
+                     "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>}",
+                     {qkv[0], qkv[1], qkv[2], "i64"},
+                     o,
+                     heads,
+                     split});
     std::vector<std::string> all = qkv;
     all.insert(all.end(), {o[0], o[1], o[0]});
     cases.push_back({"nn.attention_grad %0, %1, %2, %3, %4, %5 {scale = 0.5, causal = true, "
-                     "operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0>}",
+                     "operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0, 0>}",
                      all, qkv, heads, split});
   }
   return cases;

@@ -26,6 +26,8 @@ static void addElementwise(std::vector<OperatorCase> &cases) {
   cases.push_back({"nn.pow %0, %1", {"AxBxf", "Bxf"}, {"AxBxf"}, 0.5, 2});
   cases.push_back({"nn.select %0, %1, %2", {"AxBxi1", "AxBxf", "Bxf"}, {"AxBxf"}});
   cases.push_back({"nn.cast %0 {to = $f}", {"AxBxf"}, {"AxBxf"}});
+  for (std::string type : {"AxBxf", "AxCBxf", "ABxCx3xf"})
+    cases.push_back({"nn.dropout %0, %1 {ratio = 0.4 : f64, id = 21474836487 : i64}", {type, "i64"}, {type}});
 }
 
 static void addShapes(std::vector<OperatorCase> &cases) {
@@ -124,7 +126,7 @@ static void addAttentions(std::vector<OperatorCase> &cases) {
     bool hasBias = operands.size() == 4;
     OperatorCase c{std::string("nn.attention %0, %1, %2") + (hasBias ? ", %3" : "") + " {scale = 0.5, " +
                        attributes + "operandSegmentSizes = array<i32: 1, 1, 1, " + (hasBias ? "1" : "0") +
-                       ", 0>}",
+                       ", 0, 0>}",
                    operands, results};
     c.variables = 3;
     cases.push_back(c);
@@ -133,6 +135,14 @@ static void addAttentions(std::vector<OperatorCase> &cases) {
   attention("", grouped, {"AxBxCx2x4xf", "AxBxCx2xf"});
   attention("causal = true, ", grouped, {"AxBxCx2x4xf", "AxBxCx2xf"});
   attention("causal = true, ", self, {"AxBx2xCx4xf", "AxBx2xCxf"});
+  for (std::string causal : {"", "causal = true, "}) {
+    OperatorCase dropping{"nn.attention %0, %1, %2, %3 {scale = 0.5, ratio = 0.4, id = 7 : i64, " + causal +
+                              "operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 1>}",
+                          {self[0], self[1], self[2], "i64"},
+                          {"AxBx2xCx4xf", "AxBx2xCxf"}};
+    dropping.variables = 3;
+    cases.push_back(dropping);
+  }
   attention("", {"AxBx1xCx4xf", "AxDx1x4xf", "AxDx1x3xf"}, {"AxBx1xCx3xf", "AxBx1xCxf"});
   Types masked = grouped;
   masked.push_back("Ax1x1x1xDxf");

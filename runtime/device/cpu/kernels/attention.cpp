@@ -1,5 +1,6 @@
 // Attention of one key head over blocks of query rows and tiles of keys, never holding an s x t matrix: the
 // online softmax of FlashAttention (Dao et al., 2022), with causal limits applied per register tile of rows.
+#include "runtime/core/philox.h"
 #include "runtime/device/attention_order.h"
 #include "runtime/device/cpu/kernels/half.h"
 
@@ -66,6 +67,34 @@ static void scaleRow(const AttentionShape &shape, const void *bias, float *__res
   });
 }
 
+/// What `n` weights from number `first` on are multiplied by.
+static void dropFactors(const AttentionShape &shape, const AttentionCall &call, int64_t first, int64_t n,
+                        float *factors) {
+  constexpr int64_t quads = 16;
+  for (int64_t quad = first >> 2; quad * 4 < first + n; quad += quads) {
+    float block[quads * 4];
+    for (int64_t i = 0; i < quads; ++i) {
+      const PhiloxWords words = philoxQuad(call.key, call.id, uint64_t(quad + i));
+      for (int64_t w = 0; w < 4; ++w)
+        block[i * 4 + w] = words.word[w] >= shape.dropBelow ? shape.keptScale : 0.0f;
+    }
+    const int64_t begin = most(0, first - quad * 4), end = least(quads * 4, first + n - quad * 4);
+    __builtin_memcpy(factors + quad * 4 + begin - first, block + begin, (end - begin) * sizeof(float));
+  }
+}
+
+/// The same for `n` keys from j on of the row whose first weight has the number `row`.
+static void dropFactors(const AttentionShape &shape, const AttentionCall &call, int64_t row, int64_t j,
+                        int64_t n, float *factors) {
+  const AttentionOrder keys{call.startT, shape.t, shape.zigzag};
+  // In zig-zag order two runs of keys stand one behind the other.
+  const int64_t front = shape.zigzag ? least(n, most(0, keys.chunk() - j)) : n;
+  if (front > 0)
+    dropFactors(shape, call, row + keys.position(j), front, factors);
+  if (front < n)
+    dropFactors(shape, call, row + keys.position(j + front), n - front, factors + front);
+}
+
 static void clearRows(float *x, int64_t rows, int64_t stride, int64_t d) {
   for (int64_t i = 0; i < rows; ++i)
     for (int64_t c = 0; c < d; ++c)
@@ -102,6 +131,7 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
     const void *q = at(call.q, type, b * shape.q[0] + m * shape.q[2] + g * shape.q[3]);
     void *out = at(call.out, type, b * shape.o[0] + m * shape.o[2] + g * shape.o[3]);
     float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
+    const int64_t *dropRows = call.rows + (call.rows ? b * shape.s * lseRow + m * shape.group + g : 0);
     const void *bias =
         at(call.bias, shape.biasType, b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2]);
 
@@ -135,6 +165,12 @@ void attentionForward(const AttentionShape &shape, const AttentionCall &call, in
             for (int64_t j = 0; j < seen; ++j) {
               row[j] = exponential(row[j] - shift);
               tileTotal += row[j];
+            }
+            if (shape.keptScale != 0) {
+              float factors[attentionKeys];
+              dropFactors(shape, call, dropRows[(i0 + r) * lseRow], j0, seen, factors);
+              for (int64_t j = 0; j < seen; ++j)
+                row[j] *= factors[j];
             }
             for (int64_t j = seen; j < limit; ++j)
               row[j] = 0;
@@ -197,6 +233,7 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
     const void *dO = at(call.dO, type, b * shape.dO[0] + m * shape.dO[2] + g * shape.dO[3]);
     void *dqOut = at(call.dq, type, b * shape.dq[0] + m * shape.dq[2] + g * shape.dq[3]);
     const float *lse = call.lse + b * shape.s * lseRow + m * shape.group + g;
+    const int64_t *dropRows = call.rows + (call.rows ? b * shape.s * lseRow + m * shape.group + g : 0);
     const void *bias =
         at(call.bias, shape.biasType, b * shape.bias[0] + m * shape.bias[1] + g * shape.bias[2]);
 
@@ -235,9 +272,19 @@ void attentionBackward(const AttentionShape &shape, const AttentionCall &call, i
               seen = 0;
             scaleRow(shape, at(bias, shape.biasType, (i0 + r) * shape.bias[3] + j0 * shape.bias[4]), p, seen);
             const float rowDot = dot[r];
-            for (int64_t j = 0; j < seen; ++j) {
-              p[j] = exponential(p[j] - rowLse);
-              dRow[j] = p[j] * (dRow[j] - rowDot) * shape.scale;
+            if (shape.keptScale != 0) {
+              float factors[attentionKeys];
+              dropFactors(shape, call, dropRows[(i0 + r) * lseRow], j0, seen, factors);
+              for (int64_t j = 0; j < seen; ++j) {
+                const float weight = exponential(p[j] - rowLse);
+                dRow[j] = weight * (factors[j] * dRow[j] - rowDot) * shape.scale;
+                p[j] = weight * factors[j];
+              }
+            } else {
+              for (int64_t j = 0; j < seen; ++j) {
+                p[j] = exponential(p[j] - rowLse);
+                dRow[j] = p[j] * (dRow[j] - rowDot) * shape.scale;
+              }
             }
             for (int64_t j = seen; j < width; ++j)
               p[j] = dRow[j] = 0;

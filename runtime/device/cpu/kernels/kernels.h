@@ -28,6 +28,8 @@ struct AttentionShape {
   float scale;
   bool causal;
   int64_t zigzag; ///< blocks of the sequence in zig-zag order, 0: in order
+  float keptScale;    ///< of a dropout: what the weights that are kept are multiplied by; 0: none are dropped
+  uint32_t dropBelow; ///< and the words of those that are not
   Element type, biasType; ///< of q, k, v, o and their gradients; of the bias
   int64_t q[4], k[3], v[3], o[4], bias[5];
   int64_t dO[4], dq[4], dk[3], dv[3];
@@ -38,7 +40,9 @@ struct AttentionCall {
   const void *q, *k, *v, *bias, *o, *dO;
   float *lse;
   void *out, *dq, *dk, *dv;
+  const int64_t *rows; ///< of a dropout: the number of each row's first weight, as lse
   int64_t validS, validT, startS, startT;
+  uint64_t key, id; ///< of a dropout
 };
 
 /// The numbers of an update step, ready for use per element.

@@ -1,5 +1,6 @@
 // Attention against f64: packed strides, groups of query heads, causal offsets, bias, padding that holds NaN,
-// both CPU levels' edge sizes.
+// both CPU levels' edge sizes, dropout.
+#include "runtime/core/philox.h"
 #include "runtime/device/cpu/test/harness.h"
 #include "runtime/device/cpu/workspace.h"
 
@@ -8,12 +9,15 @@ using namespace tessera::rt::cpu;
 using nlohmann::json;
 
 namespace {
+constexpr uint64_t dropoutId = (uint64_t(7) << 32) + 3;
+
 struct Case {
   int64_t batch, s, t, heads, group, d;
   bool causal = false;
   int bias = 0; // 1: [1, heads, s, t]; 2: a mask over keys of -inf, [batch, 1, 1, t]
   int64_t validS = -1, validT = -1, startS = 0, startT = 0;
   int64_t zigzag = 0;
+  double dropout = 0;
   /// Where row i of a block that begins at `start` stands: chunks 0, 2n-1, 1, 2n-2, .. one behind the other.
   int64_t position(int64_t start, int64_t i) const {
     if (zigzag == 0)
@@ -31,6 +35,7 @@ struct Data {
   int64_t length, headStride, rowStride;
   std::vector<float> qkv, bias, o, lse, dO, dqkv;
   std::vector<double> expectedO, expectedLse, expectedGradient;
+  std::vector<int64_t> dropKey = {0x123456789abcdef}, rows; // of a dropout
   json attrs;
 
   Data(const Case &given, Element type, Element biasType) : c(given), type(type), biasType(biasType) {
@@ -47,6 +52,9 @@ struct Data {
     const int64_t outputs = c.batch * c.s * c.heads * c.group;
     o.assign(outputs * c.d, notANumber);
     lse.assign(outputs, notANumber);
+    // Numbers of more than 32 bits, at any place among four.
+    for (int64_t i = 0; i < outputs; ++i)
+      rows.push_back((int64_t(1) << 33) + 1000003 * i);
     dO = rounded(type, randomFloats(outputs * c.d, 2));
     for (float &x : qkv)
       x *= 2;
@@ -91,6 +99,8 @@ struct Data {
       attrs["bias_strides"] = {c.t, 0, 0, 0, 1};
     }
     bias = rounded(biasType, bias);
+    if (c.dropout > 0)
+      attrs["dropout"] = c.dropout;
     if (type != Element::F32)
       attrs["dtype"] = elementNames[int(type)];
     if (biasType != Element::F32)
@@ -112,6 +122,15 @@ struct Data {
     if (c.bias == 1)
       return bias[((m * c.group + g) * c.s + i) * c.t + j];
     return c.bias == 2 ? bias[b * c.t + j] : 0;
+  }
+
+  /// What the weight of row `out` and key j is multiplied by.
+  double dropFactor(int64_t out, int64_t j) const {
+    if (c.dropout == 0)
+      return 1;
+    const uint64_t number = uint64_t(rows[out] + c.position(c.startT, j));
+    const uint32_t word = philoxQuad(uint64_t(dropKey[0]), dropoutId, number / 4).word[number % 4];
+    return word < dropThreshold(c.dropout) ? 0 : 1 / (1 - c.dropout);
   }
 
   void reference() {
@@ -150,15 +169,16 @@ struct Data {
     for (int64_t x = 0; x < c.d; ++x) {
       double sum = 0;
       for (int64_t j = 0; j < seen; ++j)
-        sum += total == 0 ? 0 : p[j] / total * qkv[value(b, j, m) + x];
+        sum += total == 0 ? 0 : p[j] / total * dropFactor(out, j) * qkv[value(b, j, m) + x];
       expectedO[out * c.d + x] = sum;
       dotO += sum * dO[out * c.d + x];
     }
     for (int64_t j = 0; j < seen && total > 0; ++j) {
+      const double factor = dropFactor(out, j);
       double dp = 0;
       for (int64_t x = 0; x < c.d; ++x) {
-        dp += double(dO[out * c.d + x]) * qkv[value(b, j, m) + x];
-        expectedGradient[value(b, j, m) + x] += p[j] / total * dO[out * c.d + x];
+        dp += factor * dO[out * c.d + x] * qkv[value(b, j, m) + x];
+        expectedGradient[value(b, j, m) + x] += p[j] / total * factor * dO[out * c.d + x];
       }
       const double ds = p[j] / total * (dp - dotO) * scale();
       for (int64_t x = 0; x < c.d; ++x) {
@@ -184,9 +204,10 @@ void run(const char *function, const Data &data, std::vector<Argument> arguments
   pointers.push_back(area.data());
   json attrs = data.attrs;
   attrs["workspace"] = workspace * threads;
-  const int64_t scalars[] = {data.c.validS, data.c.validT, data.c.startS, data.c.startT};
+  const int64_t scalars[] = {data.c.validS, data.c.validT, data.c.startS, data.c.startT, int64_t(dropoutId)};
   Pool pool(threads);
-  prepareCall(function, {attrs, bytes, 4, threads})({pointers.data(), scalars, pool});
+  prepareCall(function,
+              {attrs, bytes, data.c.dropout > 0 ? 5 : 4, threads})({pointers.data(), scalars, pool});
 }
 
 void check(const Case &c, Element type, Element biasType) {
@@ -208,10 +229,14 @@ void check(const Case &c, Element type, Element biasType) {
       forward.push_back(bias);
     std::vector<Argument> backward = forward;
     forward.insert(forward.end(), {o, data.lse});
+    if (c.dropout > 0)
+      forward.insert(forward.end(), {data.dropKey, data.rows});
     run("attention_forward", data, forward, attentionForwardWorkspaceBytes(c.t, c.d, 1), threads);
     expectClose(valuesOf(type, o), data.expectedO, tolerance);
     expectClose(data.lse, data.expectedLse, 5e-6);
     backward.insert(backward.end(), {o, data.lse, dO, dqkv, dqkv, dqkv});
+    if (c.dropout > 0)
+      backward.insert(backward.end(), {data.dropKey, data.rows});
     run("attention_backward", data, backward, attentionBackwardWorkspaceBytes(c.t, c.d, 1), threads);
     expectClose(valuesOf(type, dqkv), data.expectedGradient, backwardTolerance);
     if (threads == 1) {
@@ -269,6 +294,18 @@ TEST(Attention, Bias) {
   check({1, 310, 310, 1, 1, 8, true, 1});
   // Batch item 0 sees no key at all.
   check({2, 33, 47, 1, 2, 16, false, 2});
+}
+
+TEST(Attention, Dropout) {
+  auto dropping = [](Case c, double ratio) {
+    c.dropout = ratio;
+    check(c);
+  };
+  dropping({2, 37, 53, 2, 3, 16}, 0.1);
+  dropping({1, 75, 301, 1, 1, 5, false, 1}, 0.5);
+  dropping({1, 300, 300, 1, 1, 8, true}, 0.9);
+  dropping({1, 50, 70, 2, 2, 16, false, 0, 41, 59, 3, 11}, 0.3);
+  dropping({1, 90, 90, 2, 2, 16, true, 0, -1, -1, 90, 90, 3}, 0.2);
 }
 
 TEST(Attention, PaddingIsNeverRead) {

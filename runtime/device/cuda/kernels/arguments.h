@@ -52,6 +52,11 @@ struct AttentionArguments {
   int32_t causal;
   int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4], dkStrides[3], dvStrides[3];
   int64_t validS, validT, startS, startT, zigzag;
+  const uint64_t *key; ///< of a dropout of the weights; null: none are dropped
+  const int64_t *rows; ///< the number of each row's first weight, as lse
+  uint64_t id;
+  float keptScale;
+  uint32_t dropBelow;
 };
 constexpr int64_t attentionWarps = 4, attentionHead = 256, attentionAgainRows = 32; ///< a warp looks through so many rows for those to do again
 

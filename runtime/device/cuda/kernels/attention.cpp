@@ -1,5 +1,6 @@
 // Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a time, one a lane for the
 // scores, then one element of the head a lane for the sums. T: what q, k, v and o are; sums are f32.
+#include "runtime/core/philox.h"
 #include "runtime/device/attention_order.h"
 #include "runtime/device/cuda/kernels/gpu.h"
 #include "runtime/device/half.h"
@@ -40,6 +41,17 @@ template <typename T> float score(const AttentionArguments &a, const Row &r, int
   return s + readElement(a.biasType, a.bias, at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]);
 }
 
+/// What a dropout multiplies the weight of key j of row `number` by.
+float dropFactor(const AttentionArguments &a, int64_t number, int64_t j) {
+  if (!a.key)
+    return 1;
+  uint64_t element = uint64_t(a.rows[number] + AttentionOrder{a.startT, a.t, a.zigzag}.position(j));
+  PhiloxWords words = philoxQuad(*a.key, a.id, element >> 2);
+  uint32_t low = element & 1 ? words.word[1] : words.word[0],
+           high = element & 1 ? words.word[3] : words.word[2];
+  return (element & 2 ? high : low) >= a.dropBelow ? a.keptScale : 0.0f;
+}
+
 /// This warp's among all.
 int64_t warpNumber() { return blockIndex() * attentionWarps + threadIndex() / lanes; }
 
@@ -70,7 +82,7 @@ template <typename T> void forward(const AttentionArguments &a, int64_t number) 
     float p = exponential(s - highest), before = exponential(maximum - highest);
     total = total * before + warpSum(p);
     maximum = highest;
-    shared[warp][lane] = p;
+    shared[warp][lane] = p == 0 ? 0.0f : p * dropFactor(a, number, first + lane);
     syncWarp();
 #pragma unroll
     for (int64_t part = 0; part < parts; ++part) {
@@ -106,8 +118,13 @@ template <typename T> float probability(const AttentionArguments &a, const Row &
   float lse = a.lse[number], s = score<T>(a, r, j);
   return lse == -infinity || s == -infinity ? 0.0f : exponential(s - lse);
 }
-template <typename T> float scoreGradient(const AttentionArguments &a, const Row &r, int64_t j, float p, float product) {
-  return p * (dot(from<T>(a.dO, at(a.dOStrides, r)), from<T>(a.v, at(a.vStrides, r, j)), a.d) - product) * a.scale;
+template <typename T>
+float scoreGradient(const AttentionArguments &a, const Row &r, int64_t j, float p, float factor,
+                    float product) {
+  return p *
+         (factor * dot(from<T>(a.dO, at(a.dOStrides, r)), from<T>(a.v, at(a.vStrides, r, j)), a.d) -
+          product) *
+         a.scale;
 }
 /// The product of query r's result and its gradient.
 template <typename T> float resultProduct(const AttentionArguments &a, const Row &r) {
@@ -125,7 +142,8 @@ template <typename T> void backwardQueries(const AttentionArguments &a) {
   float product = keys ? resultProduct<T>(a, r) : 0;
   for (int64_t first = 0; first < keys; first += lanes) {
     float p = probability<T>(a, r, first + lane, number);
-    shared[warp][lane] = p == 0 ? 0.0f : scoreGradient<T>(a, r, first + lane, p, product);
+    shared[warp][lane] =
+        p == 0 ? 0.0f : scoreGradient<T>(a, r, first + lane, p, dropFactor(a, number, first + lane), product);
     syncWarp();
 #pragma unroll
     for (int64_t part = 0; part < parts; ++part) {
@@ -158,16 +176,17 @@ template <typename T> void backwardKeys(const AttentionArguments &a) {
       Row query{r.b, first + lane, r.m, g};
       int64_t number = ((r.b * a.s + query.i) * a.kvHeads + r.m) * a.group + g;
       float p = query.i < a.validS ? probability<T>(a, query, j, number) : 0.0f;
-      shared[warp][0][lane] = p;
+      float factor = p == 0 ? 0.0f : dropFactor(a, number, j);
+      shared[warp][0][lane] = p * factor;
       shared[warp][1][lane] =
-          p == 0 ? 0.0f : scoreGradient<T>(a, query, j, p, resultProduct<T>(a, query));
+          p == 0 ? 0.0f : scoreGradient<T>(a, query, j, p, factor, resultProduct<T>(a, query));
       syncWarp();
 #pragma unroll
       for (int64_t part = 0; part < parts; ++part) {
         int64_t e = part * lanes + lane;
         for (int64_t i = 0; i < lanes && e < a.d; ++i) {
           Row other{r.b, first + i, r.m, g};
-          if (shared[warp][0][i] == 0)
+          if (shared[warp][0][i] == 0 && shared[warp][1][i] == 0)
             continue;
           dv[part] = __builtin_fmaf(shared[warp][0][i], widen(*from<T>(a.dO, at(a.dOStrides, other) + e)), dv[part]);
           dk[part] = __builtin_fmaf(shared[warp][1][i], widen(*from<T>(a.q, at(a.qStrides, other) + e)), dk[part]);

@@ -11,7 +11,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "72887e7ac376186b48f8d58086f
     %6 = nn.reshape %3 : (tensor<2x4x1x2x4xf32>) -> tensor<2x4x2x1x4xf32>
     %7 = nn.reshape %4 : (tensor<2x4x1x2x4xf32>) -> tensor<2x4x2x4xf32>
     %8 = nn.reshape %5 : (tensor<2x4x1x2x4xf32>) -> tensor<2x4x2x4xf32>
-    %o, %lse = nn.attention %6, %7, %8 {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = -1.4659674167633057 : f64} : (tensor<2x4x2x1x4xf32>, tensor<2x4x2x4xf32>, tensor<2x4x2x4xf32>) -> (tensor<2x4x2x1x4xf32>, tensor<2x4x2x1xf32>)
+    %o, %lse = nn.attention %6, %7, %8 {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = -1.4659674167633057 : f64} : (tensor<2x4x2x1x4xf32>, tensor<2x4x2x4xf32>, tensor<2x4x2x4xf32>) -> (tensor<2x4x2x1x4xf32>, tensor<2x4x2x1xf32>)
     %9 = nn.reshape %o : (tensor<2x4x2x1x4xf32>) -> tensor<2x4x8xf32>
     return %9 : tensor<2x4x8xf32>
   }

@@ -11,7 +11,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "72887e7ac376186b48f8d58086f
     %6 = nn.reshape %5 : (tensor<1x4x1x2x4xf32>) -> tensor<1x4x2x4xf32>
     %7 = nn.slice %2 {sizes = array<i64: 1, 4, 1, 2, 4>, starts = array<i64: 0, 0, 2, 0, 0>, steps = array<i64: 1, 1, 1, 1, 1>} : (tensor<1x4x3x2x4xf32>) -> tensor<1x4x1x2x4xf32>
     %8 = nn.reshape %7 : (tensor<1x4x1x2x4xf32>) -> tensor<1x4x2x4xf32>
-    %o, %lse = nn.attention %4, %6, %8 {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = -1.4659674167633057 : f64} : (tensor<1x4x2x1x4xf32>, tensor<1x4x2x4xf32>, tensor<1x4x2x4xf32>) -> (tensor<1x4x2x1x4xf32>, tensor<1x4x2x1xf32>)
+    %o, %lse = nn.attention %4, %6, %8 {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = -1.4659674167633057 : f64} : (tensor<1x4x2x1x4xf32>, tensor<1x4x2x4xf32>, tensor<1x4x2x4xf32>) -> (tensor<1x4x2x1x4xf32>, tensor<1x4x2x1xf32>)
     %9 = nn.reshape %o : (tensor<1x4x2x1x4xf32>) -> tensor<1x4x8xf32>
     return %9 : tensor<1x4x8xf32>
   }
