@@ -11,6 +11,6 @@ func.func @infer(%x: tensor<4x8x4x16xf32> {nn.name = "x", nn.kind = "data"}) -> 
   %bias = nn.read @bias : tensor<1x4x1x8x8xf32>
   %k = nn.contract %x, %w {lhs_letters = "bsmi", out_letters = "bsmo", rhs_letters = "io"} : (tensor<4x8x4x16xf32>, tensor<16x16xf32>) -> tensor<4x8x4x16xf32>
   %q = nn.reshape %k : (tensor<4x8x4x16xf32>) -> tensor<4x8x4x1x16xf32>
-  %o, %lse = nn.attention %q, %k, %x, %bias {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>, tensor<1x4x1x8x8xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>)
+  %o, %lse = nn.attention %q, %k, %x, %bias {operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.25 : f64} : (tensor<4x8x4x1x16xf32>, tensor<4x8x4x16xf32>, tensor<4x8x4x16xf32>, tensor<1x4x1x8x8xf32>) -> (tensor<4x8x4x1x16xf32>, tensor<4x8x4x1xf32>)
   return %o : tensor<4x8x4x1x16xf32>
 }

@@ -23,7 +23,7 @@ dist.mesh @mesh = <["s"=4]>
 !k = tensor<2x2x2x4xf32>
 func.func @infer(%q: !q {nn.name = "q", nn.kind = "data"}, %k: !k {nn.name = "k", nn.kind = "data"}, %v: !k {nn.name = "v", nn.kind = "data"}) -> (!q {nn.name = "o"}) {
   // expected-error@below {{'ring' has no query and key for each of 4 ranks, where there are 2 and 2; take fewer ranks}}
-  %o, %lse = nn.attention %q, %k, %v {dist.pattern = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.pattern = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, !k, !k) -> (!q, tensor<2x2x2x1xf32>)
   return %o : !q
 }
@@ -35,7 +35,7 @@ dist.mesh @mesh = <["s"=4]>
 !k = tensor<2x8x2x4xf32>
 func.func @infer(%q: !q {nn.name = "q", nn.kind = "data"}, %k: !k {nn.name = "k", nn.kind = "data"}, %v: !k {nn.name = "v", nn.kind = "data"}) -> (!q {nn.name = "o"}) {
   // expected-error@below {{'rsa' has no query and key for each of 4 ranks, where there are 2 and 8; take fewer ranks}}
-  %o, %lse = nn.attention %q, %k, %v {dist.pattern = #dist.pattern<"rsa", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.pattern = #dist.pattern<"rsa", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, !k, !k) -> (!q, tensor<2x2x2x1xf32>)
   return %o : !q
 }

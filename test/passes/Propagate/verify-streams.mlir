@@ -11,10 +11,10 @@ dist.mesh @mesh = <["s"=2, "u"=2]>
 !bias = tensor<1x1x1x8x8xf32, #dist.layout<[[], [], [], [8 : "s"=2], [8]]>>
 
 func.func @ring(%q: !q, %k: !k, %v: !k, %bias: !bias) -> (!q, !lse) {
-  %o, %lse = nn.attention %q, %k, %v, %bias {dist.expand = #dist.pattern<"ring", ["s"]>, nn.id = "attention_0", operandSegmentSizes = array<i32: 1, 1, 1, 1, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v, %bias {dist.expand = #dist.pattern<"ring", ["s"]>, nn.id = "attention_0", operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.5}
      : (!q, !k, !k, !bias) -> (!q, !lse)
   %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %bias, %o, %lse, %o {dist.expand = #dist.pattern<"ring", ["s"]>, nn.grad_of = #nn.grad_of<"attention_0", [0, 1, 2, 3, 4, 5, 6]>,
-      operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0>, scale = 0.5} : (!q, !k, !k, !bias, !q, !lse, !q) -> (!q, !k, !k)
+      operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 1, 1, 0, 0>, scale = 0.5} : (!q, !k, !k, !bias, !q, !lse, !q) -> (!q, !k, !k)
   return %dq, %lse : !q, !lse
 }
 func.func @no_pattern(%x: !k) -> !k {
@@ -49,20 +49,20 @@ func.func @nothing_moves(%x: !k, %w: tensor<4x4xf32, #dist.layout<[[4], [4]]>>) 
 }
 func.func @whole_keys(%q: !q, %k: tensor<2x8x2x4xf32, #dist.layout<[[2], [8], [2], [4]]>>, %v: !k) -> !q {
   // expected-error@below {{operand 1 dimension 1 is split over {}, where pattern "ring" has it over {"s"=2}}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, tensor<2x8x2x4xf32, #dist.layout<[[2], [8], [2], [4]]>>, !k) -> (!q, !lse)
   return %o : !q
 }
 func.func @whole_statistics(%q: !q, %k: !k, %v: !k) -> !q {
   // expected-error@below {{result 1 dimension 1 is split over {}, where pattern "ring" has it over {"s"=2}}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, !k, !k) -> (!q, tensor<2x8x2x1xf32, #dist.layout<[[2], [8], [2], []]>>)
   return %o : !q
 }
 func.func @heads_apart(%q: tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>, %k: !k, %v: !k)
     -> tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>> {
   // expected-error@below {{operand 1 dimension 2 is laid out otherwise than another along factor}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>, !k, !k)
      -> (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>, tensor<2x8x2x1xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], []]>>)
   return %o : tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>
@@ -72,27 +72,27 @@ func.func @heads_apart(%q: tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2],
 func.func @sum(%q: !q, %ks: !stack, %v: !k) -> !q {
   %k = nn.reduce %ks {dims = array<i64: 0>, kind = "sum"} : (!stack) -> !sum
   // expected-error@below {{is not linear in operand 1, which is a partial sum over {"u"=2}; reduce it first}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, !sum, !k) -> (!q, !lse)
   return %o : !q
 }
 func.func @invented_sum(%q: !q, %k: !k, %v: !k) -> !q {
   // expected-error@below {{result 0 is laid out as a partial sum over {"u"=2} but is one over {}}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, !k, !k) -> (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2], [], [4]], partial = ["u"=2]>>, !lse)
   %1 = dist.reshard %o : tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2], [], [4]], partial = ["u"=2]>> -> !q
   return %1 : !q
 }
 func.func @flat(%q: !q, %k: tensor<2x8x2x4xf32, #dist.layout<[[2], [8 : "s"=2], [2], [4]], flat = ["u"=2]>>, %v: !k) -> !q {
   // expected-error@below {{operand 1 is stored flat over {"u"=2}, which pattern "ring" does not expand}}
-  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (!q, tensor<2x8x2x4xf32, #dist.layout<[[2], [8 : "s"=2], [2], [4]], flat = ["u"=2]>>, !k) -> (!q, !lse)
   return %o : !q
 }
 func.func @zigzag(%q: tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], [], [4]]>>, %k: !k, %v: !k)
     -> tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], [], [4]]>> {
   // expected-error@below {{operand 0 dimension 1 is in zig-zag order of 2 ranks, where pattern "rsa" takes none}}
-  %o, %lse = nn.attention %q, %k, %v {causal = true, dist.expand = #dist.pattern<"rsa", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, scale = 0.5}
+  %o, %lse = nn.attention %q, %k, %v {causal = true, dist.expand = #dist.pattern<"rsa", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, scale = 0.5}
      : (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], [], [4]]>>, !k, !k)
      -> (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], [], [4]]>>, tensor<2x8x2x1xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], []]>>)
   return %o : tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"=2], [2], [], [4]]>>
@@ -100,7 +100,7 @@ func.func @zigzag(%q: tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 zigzag 2 : "s"
 func.func @no_forward(%q: !q, %k: !k, %v: !k, %lse: !lse) -> !q {
   // expected-error@below {{is the gradient of an operator "attention_7" that is not there}}
   %dq, %dk, %dv = nn.attention_grad %q, %k, %v, %q, %lse, %q {dist.expand = #dist.pattern<"ring", ["s"]>, nn.grad_of = #nn.grad_of<"attention_7", [0, 1, 2, 3, 4, 5, 6]>,
-      operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0>, scale = 0.5} : (!q, !k, !k, !q, !lse, !q) -> (!q, !k, !k)
+      operandSegmentSizes = array<i32: 1, 1, 1, 0, 1, 1, 1, 0, 0>, scale = 0.5} : (!q, !k, !k, !q, !lse, !q) -> (!q, !k, !k)
   return %dq : !q
 }
 
