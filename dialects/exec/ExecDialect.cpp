@@ -48,6 +48,8 @@ LogicalResult BufferOp::verify() {
 std::string tessera::exec::dtypeName(Type element) {
   if (element.isInteger(1))
     return "bool";
+  if (element.isUnsignedInteger())
+    return "u" + std::to_string(element.getIntOrFloatBitWidth());
   std::string text;
   llvm::raw_string_ostream os(text);
   element.print(os);

@@ -29,20 +29,20 @@ StringRef tessera::nn::dtypeName(Type type) {
     return "f16";
   if (type.isBF16())
     return "bf16";
-  if (type.isUnsignedInteger(8))
-    return "u8";
-  if (auto integer = dyn_cast<IntegerType>(type); integer && integer.isSignless())
-    switch (integer.getWidth()) {
-    case 1:
-      return "bool";
-    case 8:
-      return "i8";
-    case 16:
-      return "i16";
-    case 32:
-      return "i32";
-    case 64:
-      return "i64";
-    }
+  auto integer = dyn_cast<IntegerType>(type);
+  if (!integer || integer.isSigned())
+    return "";
+  switch (integer.getWidth()) {
+  case 1:
+    return "bool";
+  case 8:
+    return integer.isUnsigned() ? "u8" : "i8";
+  case 16:
+    return integer.isUnsigned() ? "u16" : "i16";
+  case 32:
+    return integer.isUnsigned() ? "u32" : "i32";
+  case 64:
+    return integer.isUnsigned() ? "u64" : "i64";
+  }
   return "";
 }

@@ -7,8 +7,16 @@
 using namespace mlir;
 using namespace tessera::nn;
 
+Type tessera::nn::loweredType(Type element) {
+  return element.isUnsignedInteger() ? IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth()) : element;
+}
+
+RankedTensorType tessera::nn::loweredTensor(Value value) {
+  return RankedTensorType::get(shapeOf(value), loweredType(elementOf(value)));
+}
+
 Value LinalgEmitter::empty(ArrayRef<int64_t> shape, Type element) {
-  return tensor::EmptyOp::create(b, loc, shape, element);
+  return tensor::EmptyOp::create(b, loc, shape, loweredType(element));
 }
 
 Value LinalgEmitter::filled(ArrayRef<int64_t> shape, Type element, double value) {
@@ -83,8 +91,9 @@ Value LinalgEmitter::max(Lettered input, StringRef out, ArrayRef<int64_t> shape)
 Value LinalgEmitter::position(char letter) { return linalg::IndexOp::create(b, loc, loops.find(letter)); }
 
 Value LinalgEmitter::constant(Type type, double value) {
+  int64_t integer = value < 0x1p63 ? int64_t(value) : int64_t(uint64_t(value));
   TypedAttr attr = isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, value))
-                                        : TypedAttr(b.getIntegerAttr(type, int64_t(value)));
+                                        : TypedAttr(b.getIntegerAttr(loweredType(type), integer));
   return arith::ConstantOp::create(b, loc, attr);
 }
 

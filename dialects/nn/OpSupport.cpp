@@ -130,7 +130,7 @@ double tessera::nn::lowest(Type type) {
   if (isa<FloatType>(type))
     return -std::numeric_limits<double>::infinity();
   unsigned bits = type.getIntOrFloatBitWidth();
-  return bits == 1 ? 0 : -std::ldexp(1.0, bits - 1);
+  return bits == 1 || type.isUnsignedInteger() ? 0 : -std::ldexp(1.0, bits - 1);
 }
 
 SmallVector<Value> tessera::nn::allReduceTogether(LocalBuilder &builder, ArrayRef<Value> values, int factor) {

@@ -5,6 +5,7 @@
 #include "dialects/nn/Size.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Lower/Generated.h"
 #include "passes/Lower/Passes.h"
 
 using namespace mlir;
@@ -108,7 +109,8 @@ static LogicalResult checkCalls(ModuleOp module, ModuleOp kernels) {
     auto kernel = find(op, apply.getKernel());
     if (!kernel)
       return WalkResult::interrupt();
-    auto type = FunctionType::get(op->getContext(), op->getOperandTypes(), op->getResultTypes());
+    auto types = [](TypeRange given) { return llvm::map_to_vector(given, kernelType); };
+    auto type = FunctionType::get(op->getContext(), types(op->getOperandTypes()), types(op->getResultTypes()));
     if (kernel.getFunctionType() == type)
       return WalkResult::advance();
     op->emitError() << "kernel @" << apply.getKernel() << " has type " << kernel.getFunctionType() << " and is called as " << type;

@@ -11,7 +11,20 @@ namespace {
 
 using Operands = llvm::ArrayRef<const HostTensor *>;
 
+/// An integer as elements of `type` are compared: those of u64 beyond int64's largest lie in it as negative numbers.
+int64_t ordered(Type type, int64_t value) { return type.isUnsignedInteger(64) ? value ^ INT64_MIN : value; }
+
 RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()); }
+
+// Overflow wraps, as it does in the program.
+int64_t addInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) + static_cast<uint64_t>(y); }
+int64_t subInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) - static_cast<uint64_t>(y); }
+int64_t mulInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) * static_cast<uint64_t>(y); }
+
+int64_t plus(int64_t x, int64_t y) { return addInt(x, y); }
+double plus(double x, double y) { return x + y; }
+int64_t times(int64_t x, int64_t y) { return mulInt(x, y); }
+double times(double x, double y) { return x * y; }
 
 int64_t at(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides) {
   int64_t offset = 0;
@@ -52,15 +65,21 @@ elementwise(Operation *op, Operands operands,
   return result;
 }
 
-std::optional<HostTensor> unary(Operation *op, Operands operands, double (*compute)(double)) {
+using Integers = llvm::function_ref<int64_t(int64_t, int64_t)>;
+
+/// `integers`, where there are any, takes integers as they are: those beyond 2^53 are no doubles.
+std::optional<HostTensor> unary(Operation *op, Operands operands, double (*compute)(double),
+                                int64_t (*integers)(int64_t) = nullptr) {
   return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    if (operands[0]->isFloat() || !result.isFloat())
+    if (integers && !result.isFloat())
+      result.i[flat] = wrapTo(result.type, integers(operands[0]->i[at[0]]));
+    else if (operands[0]->isFloat() || !result.isFloat())
       result.set(flat, compute(operands[0]->number(at[0])));
   });
 }
 
 std::optional<HostTensor> binary(Operation *op, Operands operands, double (*floats)(double, double),
-                                 int64_t (*ints)(int64_t, int64_t)) {
+                                 Integers ints) {
   bool floating = operands[0]->isFloat();
   if (!floating && !ints)
     return std::nullopt;
@@ -85,7 +104,8 @@ std::optional<HostTensor> compare(nn::CompareOp op, Operands operands) {
   llvm::StringRef predicate = op.getPredicate();
   return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
     result.i[flat] = operands[0]->isFloat() ? holds(predicate, operands[0]->f[at[0]], operands[1]->f[at[1]])
-                                            : holds(predicate, operands[0]->i[at[0]], operands[1]->i[at[1]]);
+                                            : holds(predicate, ordered(operands[0]->type, operands[0]->i[at[0]]),
+                                                    ordered(operands[1]->type, operands[1]->i[at[1]]));
   });
 }
 
@@ -112,12 +132,15 @@ std::optional<HostTensor> cast(Operation *op, Operands operands) {
     const HostTensor &from = *operands[0];
     if (from.isFloat() && result.type.isInteger(1))
       result.i[flat] = from.f[at[0]] != 0;
+    else if (from.isFloat() && result.type.isUnsignedInteger(64) && from.f[at[0]] >= 0 && from.f[at[0]] < 0x1p64)
+      result.i[flat] = static_cast<int64_t>(static_cast<uint64_t>(from.f[at[0]]));
     else if (from.isFloat() && !result.isFloat())
       result.i[flat] = wrapTo(result.type, truncated(llvm::cast<IntegerType>(result.type), from.f[at[0]]));
     else if (from.isFloat())
       result.set(flat, from.f[at[0]]);
     else if (result.isFloat())
-      result.set(flat, static_cast<double>(from.i[at[0]]));
+      result.set(flat, from.type.isUnsignedInteger(64) ? static_cast<double>(static_cast<uint64_t>(from.i[at[0]]))
+                                                       : from.number(at[0]));
     else
       result.i[flat] = wrapTo(result.type, from.i[at[0]]);
   });
@@ -268,16 +291,22 @@ std::optional<HostTensor> reduce(nn::ReduceOp op, const HostTensor &operand) {
       stride *= all.shape[d];
     }
   std::vector<bool> seen(result.storedSize(), false);
+  auto less = [&](auto x, auto y) {
+    if constexpr (std::is_integral_v<decltype(x)>)
+      return ordered(result.type, x) < ordered(result.type, y);
+    else
+      return x < y;
+  };
   forEachIndex(all.shape, [&](llvm::ArrayRef<int64_t> index, int64_t flat) {
     int64_t target = at(index, strides);
     auto merge = [&](auto &into, auto value) {
       if (!seen[target])
         into = value;
       else if (kind == "sum")
-        into += value;
+        into = plus(into, value);
       else if (kind == "prod")
-        into *= value;
-      else if (kind == "max" ? value > into : value < into)
+        into = times(into, value);
+      else if (value != value || (kind == "max" ? less(into, value) : less(value, into)))
         into = value;
       seen[target] = true;
     };
@@ -345,17 +374,19 @@ std::optional<HostTensor> contract(nn::ContractOp op, Operands operands) {
     if (result.isFloat())
       result.f[target] += operands[0]->f[x] * operands[1]->f[y];
     else
-      result.i[target] += operands[0]->i[x] * operands[1]->i[y];
+      result.i[target] = addInt(result.i[target], mulInt(operands[0]->i[x], operands[1]->i[y]));
   });
   for (double &value : result.f)
     value = roundTo(result.type, value);
+  for (int64_t &value : result.i)
+    value = wrapTo(result.type, value);
   return result;
 }
 
 double reciprocal(double x) { return 1 / x; }
 double rsqrt(double x) { return 1 / std::sqrt(x); }
 double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double relu(double x) { return x > 0 ? x : 0; }
+double relu(double x) { return x > 0 || x != x ? x : 0; }
 double modulo(double x, double y) {
   double r = std::fmod(x, y);
   return r != 0 && (r < 0) != (y < 0) ? r + y : r;
@@ -369,10 +400,17 @@ int64_t moduloInt(int64_t x, int64_t y) {
 int64_t divideInt(int64_t x, int64_t y) {
   return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y;
 }
-// Overflow wraps, as it does in the program.
-int64_t addInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) + static_cast<uint64_t>(y); }
-int64_t subInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) - static_cast<uint64_t>(y); }
-int64_t mulInt(int64_t x, int64_t y) { return static_cast<uint64_t>(x) * static_cast<uint64_t>(y); }
+int64_t divideUnsigned(int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<uint64_t>(x) / static_cast<uint64_t>(y); }
+int64_t moduloUnsigned(int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<uint64_t>(x) % static_cast<uint64_t>(y); }
+/// base to the exponent, wrapped; a negative exponent's is truncated, and 0 of a base of 0.
+int64_t powInt(int64_t base, int64_t exponent) {
+  if (exponent < 0)
+    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
+  uint64_t result = 1, square = static_cast<uint64_t>(base);
+  for (; exponent; exponent >>= 1, square *= square)
+    result *= exponent & 1 ? square : 1;
+  return static_cast<int64_t>(result);
+}
 
 } // namespace
 
@@ -381,8 +419,15 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
     return std::nullopt;
   using Result = std::optional<HostTensor>;
   return llvm::TypeSwitch<Operation *, Result>(op)
-      .Case([&](nn::NegOp) { return unary(op, in, [](double x) { return -x; }); })
-      .Case([&](nn::AbsOp) { return unary(op, in, [](double x) { return std::abs(x); }); })
+      .Case([&](nn::NegOp) {
+        return unary(op, in, [](double x) { return -x; }, [](int64_t x) { return subInt(0, x); });
+      })
+      .Case([&](nn::AbsOp) {
+        if (resultType(op).getElementType().isUnsignedInteger())
+          return Result(*in[0]);
+        return unary(
+            op, in, [](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? subInt(0, x) : x; });
+      })
       .Case([&](nn::ExpOp) { return unary(op, in, [](double x) { return std::exp(x); }); })
       .Case([&](nn::LogOp) { return unary(op, in, [](double x) { return std::log(x); }); })
       .Case([&](nn::SqrtOp) { return unary(op, in, [](double x) { return std::sqrt(x); }); })
@@ -394,26 +439,31 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
       .Case([&](nn::RsqrtOp) { return unary(op, in, rsqrt); })
       .Case([&](nn::ReciprocalOp) { return unary(op, in, reciprocal); })
       .Case([&](nn::SigmoidOp) { return unary(op, in, sigmoid); })
-      .Case([&](nn::ReluOp) { return unary(op, in, relu); })
+      .Case([&](nn::ReluOp) { return unary(op, in, relu, [](int64_t x) { return std::max<int64_t>(x, 0); }); })
       .Case([&](nn::NotOp) { return unary(op, in, [](double x) { return x == 0 ? 1.0 : 0.0; }); })
       .Case([&](nn::IsNanOp) { return unary(op, in, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); })
       .Case([&](nn::AddOp) { return binary(op, in, [](double x, double y) { return x + y; }, addInt); })
       .Case([&](nn::SubOp) { return binary(op, in, [](double x, double y) { return x - y; }, subInt); })
       .Case([&](nn::MulOp) { return binary(op, in, [](double x, double y) { return x * y; }, mulInt); })
-      .Case([&](nn::DivOp) { return binary(op, in, [](double x, double y) { return x / y; }, divideInt); })
-      .Case([&](nn::ModOp) { return binary(op, in, modulo, moduloInt); })
+      .Case([&](nn::DivOp) {
+        bool wide = in[0]->type.isUnsignedInteger(64);
+        return binary(op, in, [](double x, double y) { return x / y; }, wide ? divideUnsigned : divideInt);
+      })
+      .Case([&](nn::ModOp) {
+        return binary(op, in, modulo, in[0]->type.isUnsignedInteger(64) ? moduloUnsigned : moduloInt);
+      })
       .Case([&](nn::PowOp) {
-        return binary(op, in, [](double x, double y) { return std::pow(x, y); }, nullptr);
+        return binary(op, in, [](double x, double y) { return std::pow(x, y); }, powInt);
       })
       .Case([&](nn::MaxOp) {
         return binary(
             op, in, [](double x, double y) { return x != x || x > y ? x : y; },
-            [](int64_t x, int64_t y) { return std::max(x, y); });
+            [&](int64_t x, int64_t y) { return ordered(in[0]->type, x) > ordered(in[0]->type, y) ? x : y; });
       })
       .Case([&](nn::MinOp) {
         return binary(
             op, in, [](double x, double y) { return x != x || x < y ? x : y; },
-            [](int64_t x, int64_t y) { return std::min(x, y); });
+            [&](int64_t x, int64_t y) { return ordered(in[0]->type, x) < ordered(in[0]->type, y) ? x : y; });
       })
       .Case([&](nn::AndOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x & y; }); })
       .Case([&](nn::OrOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x | y; }); })

@@ -7,5 +7,7 @@
 namespace tessera {
 /// Whether `op` can be lowered, is more than a view, and the library has no function for its types.
 bool isGenerated(mlir::Operation *op, int64_t threads);
+/// The type that a kernel has for an argument or a result of `type`: integers are without signs.
+mlir::Type kernelType(mlir::Type type);
 } // namespace tessera
 #endif

@@ -2,6 +2,7 @@
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
+#include "passes/Lower/Generated.h"
 #include "passes/Lower/Passes.h"
 
 namespace tessera {
@@ -11,6 +12,13 @@ namespace tessera {
 
 using namespace mlir;
 using namespace tessera;
+
+Type tessera::kernelType(Type type) {
+  auto tensor = dyn_cast<RankedTensorType>(type);
+  if (!tensor || !tensor.getElementType().isUnsignedInteger())
+    return type;
+  return tensor.clone(IntegerType::get(type.getContext(), tensor.getElementType().getIntOrFloatBitWidth()));
+}
 
 namespace {
 
@@ -56,6 +64,43 @@ void widen(func::FuncOp func) {
   }
 }
 
+// Which of its operands are unsigned, an operator tells by its own types: until it is lowered they are casts of what they have become.
+Value withSign(OpBuilder &b, Value value, Type type) {
+  if (kernelType(type) == type)
+    return value;
+  return UnrealizedConversionCastOp::create(b, value.getLoc(), type, value).getResult(0);
+}
+Value withoutSign(Value value) {
+  if (auto cast = value.getDefiningOp<UnrealizedConversionCastOp>())
+    return cast.getOperand(0);
+  return value;
+}
+
+void dropSignsOfArguments(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  OpBuilder b(&block, block.begin());
+  for (BlockArgument argument : block.getArguments()) {
+    Type type = argument.getType();
+    if (kernelType(type) == type)
+      continue;
+    argument.setType(kernelType(type));
+    auto cast = UnrealizedConversionCastOp::create(b, func.getLoc(), type, argument);
+    argument.replaceAllUsesExcept(cast.getResult(0), cast);
+  }
+}
+
+/// Of the results, and of the casts that nothing needs any more.
+void dropSigns(func::FuncOp func) {
+  Block &block = func.getBody().front();
+  OpBuilder b(block.getTerminator());
+  for (OpOperand &returned : block.getTerminator()->getOpOperands())
+    returned.set(withoutSign(returned.get()));
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(block)))
+    if (isa<UnrealizedConversionCastOp>(op) && op.use_empty())
+      op.erase();
+  func.setType(b.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
+}
+
 struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
   void runOnOperation() override {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kKernelsModule);
@@ -63,19 +108,23 @@ struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
       return;
     for (auto func : kernels.getOps<func::FuncOp>()) {
       widen(func);
+      dropSignsOfArguments(func);
       for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {
         auto lowerable = dyn_cast<nn::LowerableOpInterface>(op);
         if (!lowerable)
           continue;
         OpBuilder b(&op);
-        FailureOr<SmallVector<Value>> results = lowerable.lowerToLinalg(b, op.getOperands());
+        auto operands = llvm::map_to_vector(op.getOperands(), [&](Value v) { return withoutSign(v); });
+        FailureOr<SmallVector<Value>> results = lowerable.lowerToLinalg(b, operands);
         if (failed(results)) {
           op.emitOpError("cannot be lowered to a kernel");
           return signalPassFailure();
         }
-        op.replaceAllUsesWith(*results);
+        for (auto [result, lowered] : llvm::zip(op.getResults(), *results))
+          result.replaceAllUsesWith(withSign(b, lowered, result.getType()));
         op.erase();
       }
+      dropSigns(func);
     }
   }
 };

@@ -68,8 +68,10 @@ LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVe
 }
 
 FailureOr<SmallVector<Value>> ConstantOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
-  auto type = plainType(getResult());
+  auto type = loweredTensor(getResult());
   auto dense = dyn_cast<DenseElementsAttr>(getValue());
+  if (dense && dense.getElementType() != type.getElementType())
+    dense = dense.bitcast(type.getElementType());
   if (dense && dense.isSplat() && type.getRank() > 0) {
     LinalgEmitter e(builder, getLoc());
     Value scalar =
@@ -77,7 +79,8 @@ FailureOr<SmallVector<Value>> ConstantOp::lowerToLinalg(OpBuilder &builder, Valu
     return SmallVector<Value>{e.map({}, freshLetters(type.getRank()), type.getShape(), type.getElementType(),
                                     [&](ArrayRef<Value>) { return scalar; })};
   }
-  return SmallVector<Value>{arith::ConstantOp::create(builder, getLoc(), type, cast<TypedAttr>(getValue()))};
+  TypedAttr value = dense ? TypedAttr(dense) : cast<TypedAttr>(getValue());
+  return SmallVector<Value>{arith::ConstantOp::create(builder, getLoc(), type, value)};
 }
 
 LogicalResult IotaOp::verify() {
@@ -105,7 +108,7 @@ LogicalResult IotaOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVector
 
 FailureOr<SmallVector<Value>> IotaOp::lowerToLinalg(OpBuilder &builder, ValueRange) {
   LinalgEmitter e(builder, getLoc());
-  auto type = plainType(getResult());
+  auto type = loweredTensor(getResult());
   std::string out = freshLetters(type.getRank());
   Type element = type.getElementType();
   return SmallVector<Value>{e.map({}, out, type.getShape(), element, [&](ArrayRef<Value>) -> Value {

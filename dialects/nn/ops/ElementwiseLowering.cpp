@@ -9,9 +9,13 @@ using namespace mlir;
 using namespace tessera::nn;
 
 namespace {
-/// Scalar formulas.
+/// Scalar formulas. Integers are read as unsigned where the operands of `op` are.
 struct Scalars : LinalgEmitter {
-  using LinalgEmitter::LinalgEmitter;
+  Scalars(OpBuilder &b, Operation *op) : LinalgEmitter(b, op->getLoc()) {
+    if (op->getNumOperands())
+      isUnsigned = elementOf(op->getOperands().back()).isUnsignedInteger();
+  }
+  bool isUnsigned = false;
 
   Value number(double value, Value like) { return constant(like.getType(), value); }
   Value compare(Value x, Value y, StringRef predicate) {
@@ -26,14 +30,14 @@ struct Scalars : LinalgEmitter {
                    .Default(arith::CmpFPredicate::OGE);
       return arith::CmpFOp::create(b, loc, p, x, y);
     }
-    bool isBool = x.getType().isInteger(1) || x.getType().isUnsignedInteger();
+    bool natural = x.getType().isInteger(1) || isUnsigned;
     auto p = llvm::StringSwitch<arith::CmpIPredicate>(predicate)
                  .Case("eq", arith::CmpIPredicate::eq)
                  .Case("ne", arith::CmpIPredicate::ne)
-                 .Case("lt", isBool ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt)
-                 .Case("le", isBool ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle)
-                 .Case("gt", isBool ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt)
-                 .Default(isBool ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge);
+                 .Case("lt", natural ? arith::CmpIPredicate::ult : arith::CmpIPredicate::slt)
+                 .Case("le", natural ? arith::CmpIPredicate::ule : arith::CmpIPredicate::sle)
+                 .Case("gt", natural ? arith::CmpIPredicate::ugt : arith::CmpIPredicate::sgt)
+                 .Default(natural ? arith::CmpIPredicate::uge : arith::CmpIPredicate::sge);
     return arith::CmpIOp::create(b, loc, p, x, y);
   }
   Value select(Value c, Value x, Value y) { return arith::SelectOp::create(b, loc, c, x, y); }
@@ -78,9 +82,18 @@ struct Scalars : LinalgEmitter {
   Value quotient(Value x, Value y) {
     if (isa<FloatType>(x.getType()))
       return div(x, y);
+    if (isUnsigned)
+      return divideUnsigned<arith::DivUIOp>(x, y);
     return select(compare(y, number(0, y), "eq"), number(0, y), div(x, safeDivisor(x, y)));
   }
+  /// 0 where the divisor is.
+  template <typename OpTy> Value divideUnsigned(Value x, Value y) {
+    Value isZero = compare(y, number(0, y), "eq");
+    return select(isZero, number(0, y), OpTy::create(b, loc, x, select(isZero, number(1, y), y)));
+  }
   Value mod(Value x, Value y) {
+    if (isUnsigned)
+      return divideUnsigned<arith::RemUIOp>(x, y);
     bool isFloating = isa<FloatType>(x.getType());
     Value r = isFloating ? Value(arith::RemFOp::create(b, loc, x, y))
                          : Value(arith::RemSIOp::create(b, loc, x, safeDivisor(x, y)));
@@ -99,7 +112,18 @@ struct Scalars : LinalgEmitter {
     Value result = arith::FPToSIOp::create(b, loc, wide, select(fits, x, least));
     return wide == to ? result : Value(arith::TruncIOp::create(b, loc, to, result));
   }
+  /// The low bits of the signed integer; of 64 bits, what they can hold without a sign.
+  Value truncatedUnsigned(Value x, Type to) {
+    unsigned bits = to.getIntOrFloatBitWidth();
+    if (bits < 64)
+      return arith::TruncIOp::create(b, loc, to, truncated(x, bits == 32 ? b.getI64Type() : b.getI32Type()));
+    Value fits = all(compare(x, number(0, x), "ge"), compare(x, number(0x1p64, x), "lt"));
+    Value result = arith::FPToUIOp::create(b, loc, to, select(fits, x, number(0, x)));
+    return select(fits, result, truncated(x, to));
+  }
   Value cast(Value x, Type to) {
+    bool toUnsigned = to.isUnsignedInteger();
+    to = loweredType(to);
     Type from = x.getType();
     if (from == to)
       return x;
@@ -112,17 +136,20 @@ struct Scalars : LinalgEmitter {
     }
     if (to.isInteger(1))
       return compare(x, constant(from, 0), "ne");
+    if (isa<FloatType>(from) && toUnsigned)
+      return truncatedUnsigned(x, to);
     if (isa<FloatType>(from))
       return truncated(x, to);
+    bool natural = from.isInteger(1) || isUnsigned;
     if (isa<FloatType>(to))
-      return from.isInteger(1) ? Value(arith::UIToFPOp::create(b, loc, to, x))
-                               : Value(arith::SIToFPOp::create(b, loc, to, x));
+      return natural ? Value(arith::UIToFPOp::create(b, loc, to, x)) : Value(arith::SIToFPOp::create(b, loc, to, x));
     if (fromBits >= toBits)
       return arith::TruncIOp::create(b, loc, to, x);
-    return from.isInteger(1) ? Value(arith::ExtUIOp::create(b, loc, to, x))
-                             : Value(arith::ExtSIOp::create(b, loc, to, x));
+    return natural ? Value(arith::ExtUIOp::create(b, loc, to, x)) : Value(arith::ExtSIOp::create(b, loc, to, x));
   }
   Value abs(Value x) {
+    if (isUnsigned)
+      return x;
     return isa<FloatType>(x.getType()) ? Value(math::AbsFOp::create(b, loc, x))
                                        : Value(math::AbsIOp::create(b, loc, x));
   }
@@ -137,8 +164,12 @@ struct Scalars : LinalgEmitter {
     return select(compare(x, y, "lt"), x, y);
   }
   Value pow(Value x, Value y) {
-    return isa<FloatType>(x.getType()) ? Value(math::PowFOp::create(b, loc, x, y))
-                                       : Value(math::IPowIOp::create(b, loc, x, y));
+    if (isa<FloatType>(x.getType()))
+      return math::PowFOp::create(b, loc, x, y);
+    // A negative exponent's is truncated: 1, -1 or 0, and 0 of a base of 0, which math.ipowi divides by.
+    Value undefined = arith::AndIOp::create(b, loc, compare(x, number(0, x), "eq"), compare(y, number(0, y), "lt"));
+    Value power = math::IPowIOp::create(b, loc, select(undefined, number(1, x), x), y);
+    return select(undefined, number(0, x), power);
   }
   Value notOf(Value x) { return arith::XOrIOp::create(b, loc, x, constant(x.getType(), -1)); }
 };
@@ -201,7 +232,7 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
 
 FailureOr<SmallVector<Value>> tessera::nn::lowerElementwise(Operation *op, OpBuilder &builder,
                                                             ValueRange operands) {
-  Scalars scalars(builder, op->getLoc());
+  Scalars scalars(builder, op);
   ArrayRef<int64_t> shape = shapeOf(op->getResult(0));
   std::string out = freshLetters(shape.size());
   SmallVector<Lettered> inputs;

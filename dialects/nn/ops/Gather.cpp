@@ -82,7 +82,7 @@ bool GatherOp::keepsWide(unsigned operand) { return operand == 0; }
 FailureOr<SmallVector<Value>> GatherOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   LinalgEmitter e(builder, getLoc());
   Words w(shapeOf(operands[1]).size(), shapeOf(operands[0]).size() - 1);
-  auto type = plainType(getResult());
+  auto type = loweredTensor(getResult());
   return SmallVector<Value>{
       e.map({{operands[1], w.ids}}, w.ids + w.row, type.getShape(), type.getElementType(),
             [&](ArrayRef<Value> a) -> Value {
@@ -154,7 +154,7 @@ LogicalResult ScatterAddOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
   Location loc = getLoc();
   LinalgEmitter e(builder, loc);
-  auto type = plainType(getResult());
+  auto type = loweredTensor(getResult());
   Type element = type.getElementType();
   int64_t count = plainType(operands[0]).getNumElements(), rows = type.getShape()[0];
   int64_t width = type.getNumElements() / std::max<int64_t>(rows, 1);
@@ -198,7 +198,7 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
   return SmallVector<Value>{reshaped(loop.getResult(0), type.getShape())};
 }
 std::optional<LibraryCall> ScatterAddOp::getLibraryCall(int) {
-  if (!isAllF32(*this) || shapeOf(getResult())[0] == 0)
+  if (!elementOf(getResult()).isF32() || shapeOf(getResult())[0] == 0)
     return std::nullopt;
   CallAttrs attrs(getContext());
   setTable(attrs, getResult(), getIds());

@@ -59,8 +59,12 @@ static TypedAttr start(ReduceOp op) {
                                 : kind == "prod" ? 1
                                                  : 0);
   unsigned bits = element.getIntOrFloatBitWidth();
+  bool isUnsigned = element.isUnsignedInteger();
+  element = loweredType(element);
   if (bits == 1) // false is less than true
     return IntegerAttr::get(element, kind == "min" || kind == "prod");
+  if (isUnsigned && (kind == "max" || kind == "min"))
+    return IntegerAttr::get(element, kind == "max" ? APInt::getZero(bits) : APInt::getAllOnes(bits));
   return IntegerAttr::get(element, kind == "max"   ? APInt::getSignedMinValue(bits)
                                    : kind == "min" ? APInt::getSignedMaxValue(bits)
                                                    : APInt(bits, kind == "prod"));
@@ -74,7 +78,8 @@ std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
   if (auto number = dyn_cast<FloatAttr>(value))
     return number.getValueAsDouble();
   APInt number = cast<IntegerAttr>(value).getValue();
-  return number.getBitWidth() == 1 ? double(number.getZExtValue()) : double(number.getSExtValue());
+  bool isNatural = number.getBitWidth() == 1 || elementOf(getOperand()).isUnsignedInteger();
+  return isNatural ? double(number.getZExtValue()) : double(number.getSExtValue());
 }
 
 LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
@@ -135,9 +140,9 @@ FailureOr<SmallVector<Value>> ReduceOp::lowerToLinalg(OpBuilder &builder, ValueR
     if (getKind() == "prod")
       return SmallVector<Value>{e.mul(sum, x)};
     using arith::AtomicRMWKind;
-    bool isMax = getKind() == "max";
+    bool isMax = getKind() == "max", isNatural = element.isInteger(1) || element.isUnsignedInteger();
     AtomicRMWKind kind = isa<FloatType>(element) ? (isMax ? AtomicRMWKind::maximumf : AtomicRMWKind::minimumf)
-                         : element.isInteger(1)  ? (isMax ? AtomicRMWKind::maxu : AtomicRMWKind::minu)
+                         : isNatural             ? (isMax ? AtomicRMWKind::maxu : AtomicRMWKind::minu)
                                                  : (isMax ? AtomicRMWKind::maxs : AtomicRMWKind::mins);
     return SmallVector<Value>{arith::getReductionOp(kind, builder, getLoc(), sum, x)};
   });

@@ -13,7 +13,7 @@ static SmallVector<OpFoldResult> indices(OpBuilder &b, ArrayRef<int64_t> values)
 }
 
 FailureOr<SmallVector<Value>> ReshapeOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
-  auto from = plainType(operands[0]), to = plainType(getResult());
+  auto from = loweredTensor(operands[0]), to = loweredTensor(getResult());
   if (from == to)
     return SmallVector<Value>{operands[0]};
   if (auto groups = getReassociationIndicesForReshape(from, to)) {
