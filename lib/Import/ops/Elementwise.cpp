@@ -1,6 +1,7 @@
 // Elementwise operators.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
+#include <cmath>
 
 using namespace mlir;
 
@@ -31,24 +32,27 @@ void pow(NodeImport &n) {
     return n.out(n.e.binary<nn::MulOp>(base, base));
   if (value == 0.5 && isa<FloatType>(elementOf(base)))
     return n.out(n.e.emit<nn::SqrtOp>(base));
-  Type type = elementOf(base), computed = isa<FloatType>(type) ? type : Type(n.e.builder.getF64Type());
+  Type type = elementOf(base), of = elementOf(exponent), computed = type;
+  if (isa<IntegerType>(type) && isa<IntegerType>(of)) // in the wider type: what is cut off does not reach down
+    computed = of.getIntOrFloatBitWidth() > type.getIntOrFloatBitWidth() ? Type(n.e.builder.getI64Type()) : type;
+  else if (isa<IntegerType>(type))
+    computed = n.e.builder.getF64Type();
   n.out(n.e.cast(n.e.binary<nn::PowOp>(n.e.cast(base, computed), n.e.cast(exponent, computed)), type));
 }
 
 void mod(NodeImport &n) {
-  if (!n.intAttr("fmod", 0))
+  if (!n.intAttr("fmod", 0) || elementOf(n.in(0)).isUnsignedInteger())
     return n.out(n.e.binary<nn::ModOp>(n.in(0), n.in(1)));
-  // C's remainder: x - y trunc(x / y).
-  Value x = n.in(0), y = n.in(1), zero = n.e.scalarLike(x, 0), quotient = n.e.binary<nn::DivOp>(x, y);
-  if (isa<FloatType>(elementOf(x))) {
-    Value down = n.e.emit<nn::FloorOp>(quotient);
-    Value up = n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(quotient)));
-    quotient = n.e.emit<nn::SelectOp>({n.e.compare(quotient, zero, "lt"), up, down});
+  // C's remainder, with the sign of x.
+  Value x = n.in(0), y = n.in(1);
+  if (isa<IntegerType>(elementOf(x))) { // by 0 the quotient is 0, and so is the remainder
+    Value zero = n.e.scalarLike(x, 0);
+    Value rest = n.e.binary<nn::SubOp>(x, n.e.binary<nn::MulOp>(y, n.e.binary<nn::DivOp>(x, y)));
+    return n.out(n.e.emit<nn::SelectOp>({n.e.compare(y, zero, "eq"), zero, rest}));
   }
-  Value rest = n.e.binary<nn::SubOp>(x, n.e.binary<nn::MulOp>(y, quotient));
-  if (!isa<FloatType>(elementOf(x))) // by 0 the quotient is 0, and so is the remainder
-    rest = n.e.emit<nn::SelectOp>({n.e.compare(y, zero, "eq"), zero, rest});
-  n.out(rest);
+  Value rest = n.e.binary<nn::ModOp>(n.e.emit<nn::AbsOp>(x), n.e.emit<nn::AbsOp>(y));
+  Value negative = n.e.compare(x, n.e.scalarLike(x, 0), "lt");
+  n.out(n.e.emit<nn::SelectOp>({negative, n.e.emit<nn::NegOp>(rest), rest}));
 }
 
 void where(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({n.in(0), n.in(1), n.in(2)})); }
@@ -92,17 +96,41 @@ Value hardSigmoid(NodeImport &n, Value x, double alpha, double beta) {
   return clip(n, line, 0, 1);
 }
 void hardSigmoid(NodeImport &n) {
-  n.out(hardSigmoid(n, n.in(0), n.floatAttr("alpha", 0.2), n.floatAttr("beta", 0.5)));
+  n.out(hardSigmoid(n, n.in(0), n.floatAttr("alpha", 0.2f), n.floatAttr("beta", 0.5)));
 }
 void hardSwish(NodeImport &n) {
   n.out(n.e.binary<nn::MulOp>(n.in(0), hardSigmoid(n, n.in(0), 1.0 / 6, 0.5)));
 }
 
-/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow.
+/// The function of a known value; null where the program computes `x`.
+Value ofKnown(NodeImport &n, Value x, double (*function)(double)) {
+  const HostTensor *known = n.e.known(x);
+  if (!known)
+    return nullptr;
+  HostTensor result = *known;
+  for (double &value : result.f)
+    value = roundTo(result.type, function(value));
+  return n.e.constant(std::move(result));
+}
+
+/// e^x - 1 and log(1 + x). Kernels compute these forms with all digits (ExpandMath.cpp). Operator by operator a known value
+/// would lose them.
+Value expm1(NodeImport &n, Value x) {
+  if (Value known = ofKnown(n, x, [](double v) { return std::expm1(v); }))
+    return known;
+  return n.e.binary<nn::SubOp>(n.e.emit<nn::ExpOp>(x), n.e.scalarLike(x, 1));
+}
+Value log1p(NodeImport &n, Value x) {
+  if (Value known = ofKnown(n, x, [](double v) { return std::log1p(v); }))
+    return known;
+  return n.e.emit<nn::LogOp>(n.e.binary<nn::AddOp>(x, n.e.scalarLike(x, 1)));
+}
+
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow. -|x| is min(-x, x), whose gradient at 0 goes with that of max.
 Value softplus(NodeImport &n, Value x) {
-  Value small = n.e.emit<nn::ExpOp>(n.e.emit<nn::NegOp>(n.e.emit<nn::AbsOp>(x)));
-  Value log = n.e.emit<nn::LogOp>(n.e.binary<nn::AddOp>(small, n.e.scalarLike(x, 1)));
-  return n.e.binary<nn::AddOp>(n.e.emit<nn::ReluOp>(x), log);
+  Value magnitude = n.e.emit<nn::ExpOp>(n.e.binary<nn::MinOp>(n.e.emit<nn::NegOp>(x), x));
+  Value positive = n.e.binary<nn::MaxOp>(x, n.e.scalarLike(x, 0));
+  return n.e.binary<nn::AddOp>(positive, log1p(n, magnitude));
 }
 void softplus(NodeImport &n) { n.out(softplus(n, n.in(0))); }
 void mish(NodeImport &n) {
@@ -116,7 +144,7 @@ void swish(NodeImport &n) {
 
 Value positive(NodeImport &n, Value x) { return n.e.compare(x, n.e.scalarLike(x, 0), "gt"); }
 void leakyRelu(NodeImport &n) {
-  Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 0.01)));
+  Value x = n.in(0), scaled = n.e.binary<nn::MulOp>(x, n.e.scalarLike(x, n.floatAttr("alpha", 0.01f)));
   n.out(n.e.emit<nn::SelectOp>({positive(n, x), x, scaled}));
 }
 void prelu(NodeImport &n) {
@@ -125,9 +153,8 @@ void prelu(NodeImport &n) {
 /// scale (x where positive, alpha (e^x - 1) elsewhere); the exponent is kept from overflowing where it is not
 /// chosen.
 Value elu(NodeImport &n, Value x, double alpha, double scale) {
-  Value exponent = n.e.emit<nn::ExpOp>(n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)));
-  Value negative =
-      n.e.binary<nn::MulOp>(n.e.binary<nn::SubOp>(exponent, n.e.scalarLike(x, 1)), n.e.scalarLike(x, alpha));
+  Value low = expm1(n, n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)));
+  Value negative = n.e.binary<nn::MulOp>(low, n.e.scalarLike(x, alpha));
   Value result = n.e.emit<nn::SelectOp>({positive(n, x), x, negative});
   return scale == 1 ? result : n.e.binary<nn::MulOp>(result, n.e.scalarLike(x, scale));
 }
@@ -142,17 +169,19 @@ void softsign(NodeImport &n) {
 }
 void ceil(NodeImport &n) { n.out(n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.emit<nn::NegOp>(n.in(0))))); }
 void sign(NodeImport &n) {
-  Value x = n.in(0), zero = n.e.scalarLike(x, 0), type = x;
-  n.out(n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), elementOf(type)),
-                              n.e.cast(n.e.compare(x, zero, "lt"), elementOf(type))));
+  Value x = n.in(0), zero = n.e.scalarLike(x, 0);
+  Type type = elementOf(x);
+  Value result =
+      n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), type), n.e.cast(n.e.compare(x, zero, "lt"), type));
+  n.out(isa<FloatType>(type) ? n.e.emit<nn::SelectOp>({n.e.emit<nn::IsNanOp>(x), x, result}) : result);
 }
 
 /// To the nearest integer, halves to the even one.
 void round(NodeImport &n) {
   Value x = n.in(0), down = n.e.emit<nn::FloorOp>(x), rest = n.e.binary<nn::SubOp>(x, down);
   Value up = n.e.binary<nn::AddOp>(down, n.e.scalarLike(x, 1));
-  Value odd = n.e.compare(n.e.binary<nn::ModOp>(down, n.e.scalarLike(x, 2)), n.e.scalarLike(x, 1), "eq");
-  Value half = n.e.scalarLike(x, 0.5);
+  Value half = n.e.scalarLike(x, 0.5), halved = n.e.binary<nn::MulOp>(down, half);
+  Value odd = n.e.compare(n.e.emit<nn::FloorOp>(halved), halved, "ne");
   Value above = n.e.binary<nn::OrOp>(n.e.compare(rest, half, "gt"),
                                      n.e.binary<nn::AndOp>(n.e.compare(rest, half, "eq"), odd));
   n.out(n.e.emit<nn::SelectOp>({above, up, down}));
@@ -168,14 +197,14 @@ void thresholdedRelu(NodeImport &n) {
   Value x = n.in(0), chosen = n.e.compare(x, n.e.scalarLike(x, n.floatAttr("alpha", 1)), "gt");
   n.out(n.e.emit<nn::SelectOp>({chosen, x, n.e.scalarLike(x, 0)}));
 }
-/// max(0, x) + min(0, alpha (e^(x/alpha) - 1)).
+/// x where positive, alpha (e^(x/alpha) - 1) elsewhere.
 void celu(NodeImport &n) {
   Value x = n.in(0);
   double alpha = n.floatAttr("alpha", 1);
   Value scaled =
       n.e.binary<nn::MulOp>(n.e.binary<nn::MinOp>(x, n.e.scalarLike(x, 0)), n.e.scalarLike(x, 1 / alpha));
-  Value low = n.e.binary<nn::SubOp>(n.e.emit<nn::ExpOp>(scaled), n.e.scalarLike(x, 1));
-  n.out(n.e.binary<nn::AddOp>(n.e.emit<nn::ReluOp>(x), n.e.binary<nn::MulOp>(low, n.e.scalarLike(x, alpha))));
+  Value low = n.e.binary<nn::MulOp>(expm1(n, scaled), n.e.scalarLike(x, alpha));
+  n.out(n.e.emit<nn::SelectOp>({positive(n, x), x, low}));
 }
 void shrink(NodeImport &n) {
   Value x = n.in(0), zero = n.e.scalarLike(x, 0);

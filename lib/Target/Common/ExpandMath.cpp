@@ -50,51 +50,6 @@ struct ExpandErf : OpRewritePattern<math::ErfOp> {
 } // namespace
 
 namespace {
-/// exp(x) = 2^n exp(r), n the integer next to x log2(e), |r| <= ln(2)/2: the polynomial of Cephes' expf, at most 1.3 ulp. The
-/// scale goes on in two halves, so that results under- and overflow as they should and exp(-infinity) is 0. Half the
-/// operations of MLIR's expansion, which keeps exact selections for the ends.
-struct ExpandExp : OpRewritePattern<math::ExpOp> {
-  using OpRewritePattern::OpRewritePattern;
-  LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
-    if (!op.getType().isF32())
-      return failure();
-    Location loc = op.getLoc();
-    Type i32 = rewriter.getI32Type(), f32 = rewriter.getF32Type();
-    auto constant = [&](float v) -> Value {
-      return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
-    };
-    auto integer = [&](int32_t v) -> Value { return arith::ConstantIntOp::create(rewriter, loc, v, 32); };
-    auto fma = [&](Value a, Value b, Value c) -> Value { return math::FmaOp::create(rewriter, loc, a, b, c); };
-    // Beyond these the result is infinity or 0. In this order of operands a NaN stays.
-    Value x = op.getOperand(), high = constant(89.5f), low = constant(-104);
-    Value above = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OLT, high, x);
-    x = arith::SelectOp::create(rewriter, loc, above, high, x);
-    Value below = arith::CmpFOp::create(rewriter, loc, arith::CmpFPredicate::OGT, low, x);
-    x = arith::SelectOp::create(rewriter, loc, below, low, x);
-    // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
-    const float shift = 12582912.0f;
-    Value shifted = fma(x, constant(1.44269504088896341f), constant(shift));
-    Value n = arith::SubFOp::create(rewriter, loc, shifted, constant(shift));
-    Value r = fma(n, constant(-0.693359375f), x);
-    r = fma(n, constant(2.12194440e-4f), r);
-    Value p = constant(1.9875691500e-4f);
-    for (float c : {1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f})
-      p = fma(p, r, constant(c));
-    Value square = arith::MulFOp::create(rewriter, loc, r, r);
-    Value result = fma(p, square, arith::AddFOp::create(rewriter, loc, r, constant(1)));
-    Value bits = arith::BitcastOp::create(rewriter, loc, i32, shifted);
-    Value exponent = arith::SubIOp::create(rewriter, loc, bits, integer(llvm::bit_cast<int32_t>(shift)));
-    Value half = arith::ShRSIOp::create(rewriter, loc, exponent, integer(1));
-    for (Value part : {half, arith::SubIOp::create(rewriter, loc, exponent, half).getResult()}) {
-      Value biased = arith::AddIOp::create(rewriter, loc, part, integer(127));
-      Value scale = arith::ShLIOp::create(rewriter, loc, biased, integer(23));
-      result = arith::MulFOp::create(rewriter, loc, result, arith::BitcastOp::create(rewriter, loc, f32, scale).getResult());
-    }
-    rewriter.replaceOp(op, result);
-    return success();
-  }
-};
-
 /// x^y = exp(y log |x|), negative if x is and y is odd, NaN if x is negative and y not an integer; x^0 = 1.
 struct ExpandPow : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
@@ -105,6 +60,7 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto constant = [&](float v) -> Value {
       return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
     };
+    auto constantBool = [&](bool v) -> Value { return arith::ConstantOp::create(rewriter, loc, rewriter.getBoolAttr(v)); };
     auto compare = [&](arith::CmpFPredicate predicate, Value a, Value b) -> Value {
       return arith::CmpFOp::create(rewriter, loc, predicate, a, b);
     };
@@ -120,10 +76,11 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
       return compare(arith::CmpFPredicate::OEQ, v, math::FloorOp::create(rewriter, loc, v));
     };
     Value even = isInteger(arith::MulFOp::create(rewriter, loc, y, half)), integer = isInteger(y);
-    Value negated = arith::NegFOp::create(rewriter, loc, power);
     Value nan = constant(std::numeric_limits<float>::quiet_NaN());
-    Value ofNegative = select(even, power, select(integer, negated, nan));
-    Value result = select(compare(arith::CmpFPredicate::OLT, x, zero), ofNegative, power);
+    Value odd = select(even, constantBool(false), integer);
+    Value ofSign = select(odd, math::CopySignOp::create(rewriter, loc, power, x), power); // a zero has a sign too
+    Value undefined = select(integer, constantBool(false), compare(arith::CmpFPredicate::OLT, x, zero));
+    Value result = select(undefined, nan, ofSign);
     Value trivial = arith::OrIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OEQ, y, zero),
                                          compare(arith::CmpFPredicate::OEQ, x, one));
     rewriter.replaceOp(op, select(trivial, one, result));
@@ -192,8 +149,43 @@ struct ExpandRemainder : OpRewritePattern<arith::RemFOp> {
 
 } // namespace
 
+namespace {
+/// An integer becomes bf16 by way of f32: LLVM calls a library otherwise.
+template <typename OpTy> struct ConvertToBF16 : OpRewritePattern<OpTy> {
+  using OpRewritePattern<OpTy>::OpRewritePattern;
+  LogicalResult matchAndRewrite(OpTy op, PatternRewriter &rewriter) const override {
+    if (!op.getType().isBF16())
+      return failure();
+    auto wide = OpTy::create(rewriter, op.getLoc(), rewriter.getF32Type(), op.getIn());
+    rewriter.replaceOpWithNewOp<arith::TruncFOp>(op, op.getType(), wide);
+    return success();
+  }
+};
+} // namespace
+
+/// MLIR's logarithm takes numbers below the smallest normal one for that: log(x) = log(2^23 x) - 23 log(2).
+static void scaleTinyLogarithms(ModuleOp module) {
+  module.walk([](math::LogOp op) {
+    if (!op.getType().isF32())
+      return;
+    OpBuilder b(op);
+    Location loc = op.getLoc();
+    auto constant = [&](float v) -> Value { return arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v)); };
+    Value x = op.getOperand(), normal = constant(std::numeric_limits<float>::min());
+    Value isTiny = arith::CmpFOp::create(b, loc, arith::CmpFPredicate::OLT, x, normal);
+    Value scaled = arith::MulFOp::create(b, loc, x, constant(0x1p23f));
+    op.setOperand(arith::SelectOp::create(b, loc, isTiny, scaled, x));
+    b.setInsertionPointAfter(op);
+    Value lost = arith::SelectOp::create(b, loc, isTiny, constant(15.9423847198486328125f), constant(0));
+    auto result = arith::SubFOp::create(b, loc, op, lost);
+    op.getResult().replaceAllUsesExcept(result, result);
+  });
+}
+
 LogicalResult expandMath(ModuleOp module, bool roundsToBF16, bool callsLibrary) {
   MLIRContext *context = module.getContext();
+  if (failed(raiseExponentials(module)))
+    return failure();
   PassManager pm(context);
   pm.addPass(math::createMathExtendToSupportedTypes({{}, "f32"}));
   if (failed(pm.run(module)))
@@ -214,13 +206,19 @@ LogicalResult expandMath(ModuleOp module, bool roundsToBF16, bool callsLibrary) 
     if (failed(applyPatternsGreedily(module, std::move(patterns))))
       return failure();
   }
+  scaleTinyLogarithms(module);
   RewritePatternSet patterns(context);
-  patterns.add<ExpandErf, ExpandExp>(context);
+  patterns.add<ExpandErf>(context);
+  populateExponentials(patterns);
+  populateSines(patterns);
   if (!callsLibrary)
     patterns.add<ExpandRemainder>(context);
-  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return op != "math.erf" && op != "math.exp"; });
-  if (!roundsToBF16)
+  static const StringRef own[] = {"math.erf", "math.exp", "math.expm1", "math.sin", "math.cos"};
+  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return !llvm::is_contained(own, op); });
+  if (!roundsToBF16) {
+    patterns.add<ConvertToBF16<arith::SIToFPOp>, ConvertToBF16<arith::UIToFPOp>>(context);
     arith::populateExpandBFloat16Patterns(patterns);
+  }
   return applyPatternsGreedily(module, std::move(patterns));
 }
 

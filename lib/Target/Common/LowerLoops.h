@@ -4,6 +4,7 @@
 #define TESSERA_LIB_TARGET_COMMON_LOWERLOOPS_H
 
 #include "lib/Target/Common/Kernels.h"
+#include "mlir/IR/PatternMatch.h"
 #include "llvm/IR/Module.h"
 
 namespace tessera::target {
@@ -12,6 +13,13 @@ namespace tessera::target {
 /// the C library's functions: they are for checking. Conversions of bf16 become integer arithmetic unless
 /// `roundsToBF16`, remainders loops unless `callsLibrary`.
 mlir::LogicalResult expandMath(mlir::ModuleOp module, bool roundsToBF16, bool callsLibrary);
+
+/// Makes math.expm1 of e^x - 1 and math.log1p of log(1 + x), which keep their digits where x is small.
+mlir::LogicalResult raiseExponentials(mlir::ModuleOp module);
+/// Patterns for math.exp and math.expm1 of f32, and for math.expm1 and math.log1p of f64, which become the C library's.
+void populateExponentials(mlir::RewritePatternSet &patterns);
+/// Patterns for math.sin and math.cos of f32.
+void populateSines(mlir::RewritePatternSet &patterns);
 
 /// Lowers the loop functions of `module` to LLVM IR in `context`. The module must hold them alone.
 std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);
