@@ -15,7 +15,7 @@ std::optional<FewElements> FewElements::along(Emitter &e, Value data, Value indi
   Shape like(shapeOf(data)), wide(shapeOf(indices)), line(wide.size() + 1, 1);
   int64_t size = like[axis];
   like[axis] = wide[axis];
-  if (size > kFew || wide[axis] > kFew || like != wide || elementOf(data).isInteger(1))
+  if (size > kFew || wide[axis] > kFew || like != wide)
     return std::nullopt;
   wide.insert(wide.begin() + axis + 1, 1);
   line[axis + 1] = size;
@@ -25,13 +25,18 @@ std::optional<FewElements> FewElements::along(Emitter &e, Value data, Value indi
   return few;
 }
 
-Value FewElements::pick(Emitter &e, Value from, int64_t inserted, int64_t summed) const {
+Value FewElements::pick(Emitter &e, Value from, int64_t inserted, int64_t reduced, StringRef kind, Value neutral) const {
   Shape wide(shapeOf(from));
   wide.insert(wide.begin() + inserted, 1);
-  return e.reduce(e.emit<nn::SelectOp>({chosen, e.reshape(from, wide), e.scalarLike(from, 0)}), {summed}, "sum", false);
+  return e.reduce(e.emit<nn::SelectOp>({chosen, e.reshape(from, wide), neutral}), {reduced}, kind, false);
 }
 
-Value FewElements::read(Emitter &e, Value data) const { return pick(e, data, axis, axis + 1); }
-Value FewElements::sum(Emitter &e, Value updates) const { return pick(e, updates, axis + 1, axis); }
+Value FewElements::read(Emitter &e, Value data) const {
+  Type type = elementOf(data), computed = type.isInteger(1) ? Type(e.builder.getI32Type()) : type;
+  return e.cast(pick(e, e.cast(data, computed), axis, axis + 1, "sum", e.splat(computed, 0)), type);
+}
+Value FewElements::merge(Emitter &e, Value updates, StringRef kind, Value neutral) const {
+  return pick(e, updates, axis + 1, axis, kind, neutral);
+}
 
 } // namespace tessera

@@ -12,15 +12,15 @@ mlir::Value wrapped(Emitter &e, mlir::Value indices, int64_t size);
 
 class FewElements {
 public:
-  /// Of `indices` along dimension `axis` of `data`; none where that is long, where other dimensions differ, or data are booleans.
+  /// Of `indices` along dimension `axis` of `data`; none where that is long, or where other dimensions differ.
   static std::optional<FewElements> along(Emitter &e, mlir::Value data, mlir::Value indices, int64_t axis);
   /// The element of `data` that each index names.
   mlir::Value read(Emitter &e, mlir::Value data) const;
-  /// At each element the sum of the `updates`, one an index, that name it.
-  mlir::Value sum(Emitter &e, mlir::Value updates) const;
+  /// At each element the `updates`, one an index, that name it, merged by a `kind` of nn.reduce from `neutral` on.
+  mlir::Value merge(Emitter &e, mlir::Value updates, llvm::StringRef kind, mlir::Value neutral) const;
 
 private:
-  mlir::Value pick(Emitter &e, mlir::Value from, int64_t inserted, int64_t summed) const;
+  mlir::Value pick(Emitter &e, mlir::Value from, int64_t inserted, int64_t reduced, llvm::StringRef kind, mlir::Value neutral) const;
   mlir::Value chosen; // [.., index, element, ..]: whether the index names the element
   int64_t axis;
 };

@@ -2,6 +2,7 @@
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
 #include "lib/Import/ops/Mean.h"
+#include <limits>
 
 using namespace mlir;
 
@@ -23,10 +24,14 @@ std::vector<int64_t> reducedAxes(NodeImport &n) {
 enum class Kind { Sum, Mean, Max, Min, Prod, L1, L2, SumSquare, LogSum, LogSumExp };
 
 template <Kind kind> void reduce(NodeImport &n) {
+  Emitter &e = n.e;
   Value x = n.in(0);
   std::vector<int64_t> axes = reducedAxes(n);
   bool keep = n.intAttr("keepdims", 1);
-  Emitter &e = n.e;
+  // Roots and logarithms of integers are f64's, truncated.
+  Type type = elementOf(x);
+  if ((kind == Kind::L2 || kind == Kind::LogSum || kind == Kind::LogSumExp) && !isa<FloatType>(type))
+    x = e.cast(x, e.builder.getF64Type());
   switch (kind) {
   case Kind::Sum:
     return n.out(e.reduce(x, axes, "sum", keep));
@@ -47,15 +52,18 @@ template <Kind kind> void reduce(NodeImport &n) {
   case Kind::SumSquare:
     return n.out(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep));
   case Kind::L2:
-    return n.out(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)));
+    return n.out(e.cast(e.emit<nn::SqrtOp>(e.reduce(e.binary<nn::MulOp>(x, x), axes, "sum", keep)), type));
   case Kind::LogSum:
-    return n.out(e.emit<nn::LogOp>(e.reduce(x, axes, "sum", keep)));
+    return n.out(e.cast(e.emit<nn::LogOp>(e.reduce(x, axes, "sum", keep)), type));
   case Kind::LogSumExp: {
-    Value max = e.reduce(x, axes, "max", true);
-    Value log =
-        e.emit<nn::LogOp>(e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, max)), axes, "sum", true));
-    Value result = e.binary<nn::AddOp>(log, max);
-    return n.out(keep ? result : e.reduce(result, axes, "sum", false)); // dimensions of size 1
+    // Shifted by the largest, where that is finite: of a row of -inf the sum is 0.
+    Value max = e.reduce(x, axes, "max", true), zero = e.scalarLike(x, 0);
+    Value isFinite = e.compare(e.emit<nn::AbsOp>(max), e.scalarLike(x, std::numeric_limits<double>::infinity()), "lt");
+    Value shift = e.emit<nn::SelectOp>({isFinite, max, zero});
+    Value sum = e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, shift)), axes, "sum", true);
+    Value result = e.binary<nn::AddOp>(e.emit<nn::LogOp>(sum), shift);
+    result = keep ? result : e.reduce(result, axes, "sum", false); // dimensions of size 1
+    return n.out(e.cast(result, type));
   }
   }
 }

@@ -1,8 +1,10 @@
-// Writes by index, and choices by size. What is known at import becomes slices; the rest sums into a table.
+// Writes by index, and choices by size. What is known at import becomes slices; the rest is merged into a table.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
 #include "lib/Import/ops/FewElements.h"
 #include "lib/Import/ops/TopK.h"
+#include "llvm/ADT/APInt.h"
+#include <limits>
 
 using namespace mlir;
 using llvm::Twine;
@@ -22,25 +24,78 @@ Value rowNumber(Emitter &e, llvm::ArrayRef<Value> coordinates, llvm::ArrayRef<in
   return number;
 }
 
-/// data with `updates` written over, or added, where they go: `sumsOf` adds values like them at their places, from zero.
-void scatter(NodeImport &n, Value data, Value updates, llvm::function_ref<Value(Value)> sumsOf) {
-  Emitter &e = n.e;
+/// How updates that go to one place become one value: a kind of nn.reduce, and where it starts.
+struct Merge {
+  llvm::StringRef kind;
+  Value neutral;
+};
+
+Merge sumOf(Emitter &e, Type type) { return {"sum", e.splat(type, 0)}; }
+
+Merge mergeOf(NodeImport &n, Type type) {
   std::string reduction = n.stringAttr("reduction", "none");
-  if (reduction != "none" && reduction != "add")
-    n.fail(n.node.opType + " with reduction '" + reduction + "' is not supported, only none and add are");
-  Type type = elementOf(data), computed = isa<FloatType>(type) ? type : Type(e.builder.getF64Type());
-  Value rows = e.cast(data, computed), added = sumsOf(e.cast(updates, computed));
+  if (reduction == "none" || reduction == "add")
+    return sumOf(n.e, type);
+  if (reduction == "mul")
+    return {"prod", n.e.splat(type, 1)};
+  bool largest = reduction == "max";
+  if (!largest && reduction != "min")
+    n.fail(n.node.opType + "'s reduction is '" + reduction + "', expected none, add, mul, max or min");
+  llvm::StringRef kind = largest ? "max" : "min";
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  if (isa<FloatType>(type))
+    return {kind, n.e.splat(type, largest ? -infinity : infinity)};
+  unsigned bits = type.getIntOrFloatBitWidth();
+  llvm::APInt least = type.isUnsignedInteger() ? llvm::APInt(bits, 0) : llvm::APInt::getSignedMinValue(bits);
+  return {kind, n.e.constant(HostTensor::splatInt(type, {}, (largest ? least : ~least).getSExtValue()))};
+}
+
+/// data with `updates` written over, or merged with, where they go: `merged` makes one value a place of values like them.
+void scatter(NodeImport &n, Value data, Value updates, llvm::function_ref<Value(Value, const Merge &)> merged) {
+  Emitter &e = n.e;
+  Type type = elementOf(data), computed = type.isInteger(1) ? Type(e.builder.getI32Type()) : type;
+  Merge merge = mergeOf(n, computed);
+  std::string reduction = n.stringAttr("reduction", "none");
+  Value old = e.cast(data, computed), there = merged(e.cast(updates, computed), merge), result;
   if (reduction == "add")
-    return n.out(e.cast(e.binary<nn::AddOp>(rows, added), type));
-  Value count = sumsOf(e.splat(computed, 1, shapeOf(updates)));
-  Value hit = e.compare(count, e.scalarLike(count, 0), "gt");
-  n.out(e.cast(e.emit<nn::SelectOp>({hit, added, rows}), type));
+    result = e.binary<nn::AddOp>(old, there);
+  else if (reduction == "mul")
+    result = e.binary<nn::MulOp>(old, there);
+  else if (reduction == "max")
+    result = e.binary<nn::MaxOp>(old, there);
+  else if (reduction == "min")
+    result = e.binary<nn::MinOp>(old, there);
+  else {
+    Type f32 = e.builder.getF32Type(); // counts from 2^24 on stay there
+    Value count = merged(e.splat(f32, 1, shapeOf(updates)), sumOf(e, f32));
+    result = e.emit<nn::SelectOp>({e.compare(count, e.scalarLike(count, 0), "gt"), there, old});
+  }
+  n.out(e.cast(result, type));
+}
+
+/// Values [k, width] that go to the rows `ids` [k] of a table, merged by comparing every id with every row.
+Value mergedByComparing(NodeImport &n, Value ids, Value values, int64_t rows, const Merge &merge) {
+  Emitter &e = n.e;
+  int64_t count = shapeOf(values)[0], width = shapeOf(values)[1];
+  if (count * rows > maxHostElements)
+    n.fail(n.node.opType + " with reduction '" + n.stringAttr("reduction", "none") + "' of " + Twine(count) +
+           " indices into " + Twine(rows) + " places is not supported; none and add are");
+  Value chosen = e.compare(e.reshape(ids, {count, 1, 1}), e.iota(elementOf(ids), {1, rows, 1}, 1), "eq");
+  Value spread = e.emit<nn::SelectOp>({chosen, e.reshape(values, {count, 1, width}), merge.neutral});
+  return e.reduce(spread, {0}, merge.kind, false);
 }
 
 /// The same with updates [ids.., row..] that go to the rows `ids` of [rows, row..].
 void scatterRows(NodeImport &n, Value data, Value ids, Value updates, Shape table) {
-  scatter(n, data, updates, [&](Value values) {
-    return n.e.reshape(n.e.emitAs<nn::ScatterAddOp>(elementOf(values), table, {ids, values}), shapeOf(data));
+  Emitter &e = n.e;
+  int64_t count = typeOf(ids).getNumElements(), width = product(llvm::ArrayRef<int64_t>(table).drop_front());
+  scatter(n, data, updates, [&](Value values, const Merge &merge) {
+    Value result;
+    if (merge.kind == "sum")
+      result = e.emitAs<nn::ScatterAddOp>(elementOf(values), table, {ids, values});
+    else
+      result = mergedByComparing(n, e.reshape(ids, {count}), e.reshape(values, {count, width}), table[0], merge);
+    return e.reshape(result, shapeOf(data));
   });
 }
 
@@ -99,7 +154,8 @@ void scatterElements(NodeImport &n) {
   if (rankOf(indices) != rank || shapeOf(updates) != shapeOf(indices))
     n.fail("indices and updates must have one shape, of as many dimensions as the data");
   if (std::optional<FewElements> few = FewElements::along(e, data, indices, axis))
-    return scatter(n, data, updates, [&](Value values) { return few->sum(e, values); });
+    return scatter(n, data, updates,
+                   [&](Value values, const Merge &merge) { return few->merge(e, values, merge.kind, merge.neutral); });
   llvm::SmallVector<Value> coordinates;
   for (int64_t d = 0; d < rank; ++d) {
     if (d != axis && shapeOf(indices)[d] > shapeOf(data)[d])

@@ -1,0 +1,210 @@
+"""Every ONNX operator that is imported, in every element type, on edge values: folded at import and compiled, against numpy and ONNX Runtime."""
+import re
+
+import ml_dtypes
+import numpy as np
+import onnx
+import pytest
+from onnx import helper, numpy_helper
+
+import harness as h
+import operator_cases as cases
+from operator_cases import TYPES
+
+
+def tensor(array, name=""):
+    return numpy_helper.from_array(np.array(array, order="C"), name)
+
+
+def attributes_of(case):
+    return {name: tensor(value) if isinstance(value, np.ndarray) else value for name, value in case.attributes.items()}
+
+
+def element(array):
+    return helper.np_dtype_to_tensor_dtype(array.dtype)
+
+
+class Model:
+    """One model of many nodes: `cases` with every value a constant where `folded`. `arrays` are for its inputs. Nodes share values."""
+
+    def __init__(self, chosen, folded):
+        self.folded, self.nodes, self.inputs, self.outputs, self.arrays, self.names = folded, [], [], [], {}, {}
+        for case in chosen:
+            operands = ["" if a is None else self.constant(a) if folded or i in case.known else self.given(a)
+                        for i, a in enumerate(case.inputs)]
+            results = [f"{case.name}.{k}" for k in range(case.outputs)]
+            self.nodes.append(helper.make_node(case.op, operands, results, name=case.name, domain=case.domain, **attributes_of(case)))
+            self.outputs += [helper.make_empty_tensor_value_info(name) for name in results]
+        if not self.inputs:  # a program needs one
+            self.nodes.append(helper.make_node("Identity", [self.given(np.zeros(1, np.float32))], ["unused"]))
+            self.outputs.append(helper.make_empty_tensor_value_info("unused"))
+
+    def once(self, kind, array, make):
+        key = kind, array.dtype.name, array.shape, array.tobytes()
+        if key not in self.names:
+            self.names[key] = f"{kind}{len(self.names)}"
+            make(self.names[key])
+        return self.names[key]
+
+    def constant(self, array):
+        return self.once("c", array, lambda name: self.nodes.append(helper.make_node("Constant", [], [name], value=tensor(array))))
+
+    def input(self, array):
+        def make(name):
+            self.inputs.append(helper.make_tensor_value_info(name, element(array), array.shape))
+            self.arrays[name] = array
+        return self.once("x", array, make)
+
+    def given(self, array):
+        """A value of the run. Programs refuse inputs that are NaN, so those are put in by the model."""
+        if not cases.is_float(array.dtype) or not np.isnan(array.astype(np.float32)).any():
+            return self.input(array)
+        isNan = np.isnan(array.astype(np.float32))
+        operands = [self.input(isNan), self.constant(np.array(np.nan, array.dtype)), self.input(np.where(isNan, np.zeros_like(array), array))]
+        return self.once("w", array, lambda name: self.nodes.append(helper.make_node("Where", operands, [name])))
+
+    def proto(self):
+        opsets = [helper.make_opsetid("", cases.OPSET), helper.make_opsetid("com.microsoft", 1)]
+        return helper.make_model(helper.make_graph(self.nodes, "operators", self.inputs, self.outputs), opset_imports=opsets, ir_version=10)
+
+
+def stored(array):
+    """As .npy files hold it: bf16 is f32 there."""
+    return array.astype(np.float32) if array.dtype == ml_dtypes.bfloat16 else array
+
+
+def results_of(chosen, folder, folded):
+    """case name -> outputs of one executable for all `chosen`."""
+    folder.mkdir(parents=True, exist_ok=True)
+    model = Model(chosen, folded)
+    onnx.save(model.proto(), folder / "model.onnx")
+    h.checked(h.TESSERA, "compile", folder / "model.onnx", "-o", folder / "program", timeout=600)
+    got = h.Program(folder / "program", 1).infer(folder / "run", {name: stored(a) for name, a in model.arrays.items()})
+    return {case.name: [got[h.file_name(f"{case.name}.{k}")] for k in range(case.outputs)] for case in chosen}
+
+
+def wide(array):
+    """Floating arrays as f64."""
+    return array.astype(np.float64) if array is not None and cases.is_float(array.dtype) else array
+
+
+def onnx_reference(case):
+    """ONNX's own reference, in f64."""
+    from onnx.reference import ReferenceEvaluator
+
+    inputs = {f"x{i}": wide(a) for i, a in enumerate(case.inputs) if a is not None}
+    names = ["" if a is None else f"x{i}" for i, a in enumerate(case.inputs)]
+    results = [f"y{k}" for k in range(case.outputs)]
+    node = helper.make_node(case.op, names, results, domain=case.domain, **attributes_of(case))
+    graph = helper.make_graph([node], "g", [helper.make_tensor_value_info(n, element(a), a.shape) for n, a in inputs.items()],
+                              [helper.make_empty_tensor_value_info(n) for n in results])
+    return ReferenceEvaluator(helper.make_model(graph, opset_imports=[helper.make_opsetid("", cases.OPSET)])).run(None, inputs)
+
+
+def expected_of(case):
+    with np.errstate(all="ignore"):
+        value = onnx_reference(case) if case.reference is None else case.reference(*map(wide, case.inputs))
+    return list(value) if isinstance(value, (tuple, list)) else [value]
+
+
+def unit(x, dtype):
+    """The distance of neighbouring numbers of a floating type around x, an f64."""
+    info = ml_dtypes.finfo(dtype)
+    _, exponent = np.frexp(np.where(np.isfinite(x), x, 1))
+    return np.maximum(np.ldexp(1.0, exponent - 1 - info.nmant), float(info.smallest_subnormal))
+
+
+def differences(case, got, expected, dtype):
+    """What is wrong with `got`, as text; empty where it is right. `dtype` is the type that it must have."""
+    expected = np.asarray(expected)
+    if got.shape != expected.shape or got.dtype != stored(np.zeros(1, dtype)).dtype:
+        return f"{got.dtype} {got.shape}, expected {dtype} {expected.shape}"
+    if not cases.is_float(dtype):
+        return report(got != expected.astype(dtype), got, expected)
+    got, expected = got.astype(np.float64), expected.astype(np.float64)
+    info = ml_dtypes.finfo(dtype)
+    with np.errstate(all="ignore"):
+        rounded = expected.astype(dtype).astype(np.float64)
+        finite = expected[np.isfinite(expected)]
+        size = np.abs(finite).max(initial=0) if case.scaled == "result" else np.abs(wide(case.inputs[0])) if case.scaled == "input" else expected
+        # Functions may lose what lies below the smallest normal number.
+        allowed = case.ulps * unit(size, dtype) + (float(info.tiny) if case.ulps >= 2 else 0)
+        near = np.abs(got - expected) <= allowed
+        # Around the largest number infinity is near too.
+        most = float(info.max)
+        near |= (np.abs(expected) >= most - allowed) & (np.abs(got) >= most - allowed) & (np.sign(got) == np.sign(expected))
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        off = np.abs(got - expected) / unit(expected, dtype)
+    return report(~(same | near), got, expected, off)
+
+
+def report(wrong, got, expected, off=None):
+    if not wrong.any():
+        return ""
+    places = [tuple(map(int, p)) for p in np.argwhere(wrong)[:4]]
+    finite = off[wrong & np.isfinite(off)] if off is not None else np.zeros(0)
+    worst = f", up to {finite.max():.3g} units" if finite.size else ""
+    return f"{int(wrong.sum())} of {wrong.size} wrong{worst}: " + "; ".join(f"{p}: {got[p]!r}, expected {expected[p]!r}" for p in places)
+
+
+def imported_operators():
+    """The names that the importer has a handler for."""
+    return {name for file in (h.ROOT / "lib" / "Import" / "ops").glob("*.cpp") for name in re.findall(r'r\.add\("(\w+)"', file.read_text())}
+
+
+# Where we differ from numpy: cases, forms, reason.
+BOTH = ("folded", "compiled")
+LISTED = [
+    (r"Pow_f32_to_i(32|64)", BOTH, "an exponent is rounded to f32: from 2^24 on odd ones become even"),
+    (r"(Sin|Cos)_f32", ("compiled",), "from 10^7 on an angle is not reduced exactly"),
+    (r"Pow_f32", ("compiled",), "-1 to an infinite power, and -inf to a fraction, are NaN"),
+    (r"Reduce(Max|Min)_bool", ("compiled",), "true is compared as -1"),
+    (r"Div_f32", ("compiled",), "a divisor that a loop does not change is inverted once, and the inverse of a tiny one is infinite"),
+    (r"(ReduceMin|ArgMin|Scatter(Elements|ND))_i64.*", ("compiled",), "a minimum starts from the largest integer that is a double"),
+    (r"Range_i64_wide", BOTH, "a range is computed in f64"),
+]
+SEQUENCES = {"SplitToSequence", "SequenceAt", "SequenceConstruct", "ConcatFromSequence"}  # of more than one node: test_sequences
+GROUPS = {"f32": ("f32",), "i64": ("i64",), "unsigned": ("u8", "u32"), "bool": ("bool",)}
+
+
+def listed(name, form):
+    return [entry for entry in LISTED if re.fullmatch(entry[0], name) and form in entry[1]]
+
+
+def test_every_operator_has_cases():
+    assert imported_operators() - SEQUENCES == {case.op for case in cases.all_cases()}
+
+
+@pytest.mark.parametrize("form", ["folded", "compiled"])
+@pytest.mark.parametrize("group", [g if g in ("f32", "unsigned") else pytest.param(g, marks=pytest.mark.whole) for g in GROUPS])
+def test_against_numpy(group, form, tmp_path):
+    chosen = [case for case in cases.all_cases() if case.type in GROUPS[group]]
+    got = results_of(chosen, tmp_path, form == "folded")
+    wrong = {}
+    for case in chosen:
+        for ours, expected in zip(got[case.name], expected_of(case), strict=True):
+            if text := differences(case, ours, expected, case.result_type(np.asarray(expected))):
+                wrong[case.name] = text
+    assert not [f"{name}: {text}" for name, text in wrong.items() if not listed(name, form)]
+
+
+@pytest.mark.parametrize("form", ["folded", "compiled"])
+def test_sequences(form, tmp_path):
+    x = cases.table("f32")[:, :4]
+    make = helper.make_node
+    constant = lambda name, *numbers: make("Constant", [], [name], value=tensor(np.array(numbers[0] if len(numbers) == 1 else numbers, np.int64)))
+    nodes = [constant("sizes", 1, 3), constant("second", 1), make("SplitToSequence", ["x", "sizes"], ["parts"], axis=0),
+             make("SequenceAt", ["parts", "second"], ["part"]), make("SequenceConstruct", ["x", "part"], ["both"]),
+             make("ConcatFromSequence", ["both"], ["y"], axis=0)]
+    inputs = [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, x.shape)]
+    if form == "folded":
+        nodes.insert(0, make("Constant", [], ["x"], value=tensor(x)))
+        inputs = [helper.make_tensor_value_info("unused", onnx.TensorProto.FLOAT, (1,))]
+        nodes.append(make("Identity", ["unused"], ["z"]))
+    outputs = [helper.make_empty_tensor_value_info(n) for n in (["y", "z"] if form == "folded" else ["y"])]
+    onnx.save(helper.make_model(helper.make_graph(nodes, "g", inputs, outputs), opset_imports=[helper.make_opsetid("", cases.OPSET)], ir_version=10),
+              tmp_path / "model.onnx")
+    h.checked(h.TESSERA, "compile", tmp_path / "model.onnx", "-o", tmp_path / "program")
+    given = {"unused": np.zeros(1, np.float32)} if form == "folded" else {"x": x}
+    got = h.Program(tmp_path / "program", 1).infer(tmp_path / "run", given)["y"]
+    np.testing.assert_array_equal(got, np.concatenate([x, x[1:]]))
