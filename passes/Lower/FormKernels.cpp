@@ -1,7 +1,8 @@
 // Grouping of operators into generated kernels.
-#include "dialects/nn/NN.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
+#include "mlir/IR/TypeUtilities.h"
 #include "passes/Lower/Generated.h"
 #include "passes/Lower/Passes.h"
 #include "llvm/ADT/SetVector.h"
@@ -21,6 +22,38 @@ bool tessera::isGenerated(Operation *op, int64_t threads) {
     return false;
   auto library = dyn_cast<nn::LibraryOpInterface>(op);
   return !library || !library.getLibraryCall(threads);
+}
+
+// Marks what a decision in bf16 or f16 depends on: a rounding, or what makes integers or truth of a number. A
+// kernel computes in f32, so that which operators share one would decide. What is before a sum does not
+// matter: that has no exact value.
+static void markDecided(func::FuncOp func) {
+  auto elementOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
+  SmallVector<Operation *> work;
+  func.walk([&](nn::LowerableOpInterface op) {
+    bool isExact =
+        llvm::none_of(op->getResults(), [&](Value result) { return isa<FloatType>(elementOf(result)); });
+    auto none = dyn_cast<nn::NotDifferentiableOpInterface>(op.getOperation());
+    // A remainder has a gradient, and steps all the same.
+    if (isExact || (none && none.hasZeroGradient()) || isa<nn::ModOp>(op.getOperation()))
+      work.push_back(op);
+  });
+  DenseSet<Operation *> seen(work.begin(), work.end());
+  while (!work.empty())
+    for (Value operand : work.pop_back_val()->getOperands()) {
+      auto def = operand.getDefiningOp<nn::LowerableOpInterface>();
+      if (!def || !isa<FloatType>(elementOf(operand)))
+        continue;
+      if (elementOf(operand).getIntOrFloatBitWidth() == 16)
+        def->setAttr(kRounded, UnitAttr::get(func.getContext()));
+      auto factors = dyn_cast<nn::FactorOpInterface>(def.getOperation());
+      bool sums =
+          factors && llvm::any_of(factors.getFactorRule().factors, [](const nn::Factor &factor) {
+            return factor.kind == nn::FactorKind::Reduction || factor.kind == nn::FactorKind::Cooperative;
+          });
+      if (!sums && seen.insert(def).second)
+        work.push_back(def);
+    }
 }
 
 namespace {
@@ -50,6 +83,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       kernels = ModuleOp::create(b, module.getLoc(), kKernelsModule);
     }
     for (auto func : module.getOps<func::FuncOp>()) {
+      markDecided(func);
       SmallVector<Block *> blocks;
       func.walk([&](Block *block) { blocks.push_back(block); });
       for (Block *block : blocks)
@@ -208,7 +242,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       Operation *clone = b.clone(*op, map);
       clone->setLoc(unknown);
       for (NamedAttribute attr : llvm::make_early_inc_range(clone->getDiscardableAttrs()))
-        clone->removeDiscardableAttr(attr.getName());
+        if (attr.getName() != kRounded)
+          clone->removeDiscardableAttr(attr.getName());
     };
     for (Operation *op : constants)
       copy(op);

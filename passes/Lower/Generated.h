@@ -9,5 +9,9 @@ namespace tessera {
 bool isGenerated(mlir::Operation *op, int64_t threads);
 /// The type that a kernel has for an argument or a result of `type`: integers are without signs.
 mlir::Type kernelType(mlir::Type type);
+
+/// On an operator in a kernel: its results in bf16 or f16 are rounded inside of the kernel too, because a
+/// decision depends on them.
+inline constexpr llvm::StringLiteral kRounded = "nn.rounded";
 } // namespace tessera
 #endif

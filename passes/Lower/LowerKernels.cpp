@@ -22,8 +22,18 @@ Type tessera::kernelType(Type type) {
 
 namespace {
 
-// A kernel computes in f32 what is bf16 or f16 outside of it: an argument is widened where it is read, a result rounded where it is
-// written, and nothing in between. So sums are f32's, and the operators' lowerings need to know of no other type.
+// A kernel computes in f32 what is bf16 or f16 outside of it: an argument is widened where it is read, a
+// result rounded where it is written, and nothing in between but what decisions depend on. So sums are f32's,
+// and the operators' lowerings need to know of no other type.
+/// Lets what uses `value`, of f32, use it rounded to `half`.
+void round(OpResult value, Type half) {
+  OpBuilder b(value.getContext());
+  b.setInsertionPointAfterValue(value);
+  auto narrow = nn::CastOp::create(b, value.getLoc(), value, half);
+  auto wide = nn::CastOp::create(b, value.getLoc(), narrow, b.getF32Type());
+  value.replaceAllUsesExcept(wide, narrow);
+}
+
 void widen(func::FuncOp func) {
   Block &block = func.getBody().front();
   OpBuilder b(&block, block.begin());
@@ -44,12 +54,15 @@ void widen(func::FuncOp func) {
     if (auto type = func.getResultTypes()[returned.getOperandNumber()];
         isHalf(cast<RankedTensorType>(type).getElementType()))
       returned.set(arith::TruncFOp::create(b, func.getLoc(), type, returned.get()));
-  for (Operation &op : block.without_terminator()) {
+  for (Operation &op : llvm::make_early_inc_range(block.without_terminator())) {
     if (isa<arith::ArithDialect>(op.getDialect()))
       continue;
     for (OpResult result : op.getResults())
-      if (RankedTensorType type = halfTensor(result))
+      if (RankedTensorType type = halfTensor(result)) {
         result.setType(type.clone(f32));
+        if (op.hasAttr(kRounded))
+          round(result, type.getElementType());
+      }
     // What the operator converts to, and the numbers of a constant.
     for (NamedAttribute attr : op.getAttrs()) {
       if (auto type = dyn_cast<TypeAttr>(attr.getValue()); type && isHalf(type.getValue()))

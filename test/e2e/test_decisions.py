@@ -2,6 +2,7 @@
 import os
 import re
 
+import ml_dtypes
 import numpy as np
 import onnx
 import pytest
@@ -88,12 +89,11 @@ def assert_equal(results, expected):
             assert not len(wrong), f"{where}: {name} is wrong in {len(wrong)} places, the first {wrong[0]}: {got[name][tuple(wrong[0])]}, expected {array[tuple(wrong[0])]}"
 
 
-def decisions(g, x, c):
-    """name -> a decision made from x / c and the like, of x [1, n] and c [k, 1], as numbers. The same code makes ONNX nodes and, with g = numpy's, arrays."""
+def decisions(g, x, c, f=np.float32):
+    """name -> a decision made from x / c and the like, of x [1, n] and c [k, 1], as numbers of type f. The same code makes ONNX nodes and, with g = numpy's, arrays."""
     q = g("Div", x, c)
     to_int = {"to": TensorProto.INT32}
-    number = lambda v: g("Cast", v, to=TensorProto.FLOAT)
-    f = np.float32
+    number = lambda v: g("Cast", v, to=helper.np_dtype_to_tensor_dtype(np.dtype(f)))
     return {
         "floor": g("Floor", q),
         "ceil": g("Ceil", q),
@@ -165,6 +165,19 @@ def test_quotients(tmp_path, target):
     if target == "gpu":  # which the simulator does not execute: none is contracted by ptxas, none is approximate
         loose = re.findall(r"\b(?:add|sub|mul|div|sqrt|rcp)(?!\.rn)\.(?:\w+\.)*f32", "".join(p.read_text() for p in (tmp_path / "cuda" / "phases").glob("*.ptx")))
         assert not loose, set(loose)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_quotients_of_half_types(tmp_path, target, dtype):
+    """Every result on the way to a decision is rounded to the type, though a kernel computes in f32."""
+    x, c = np.arange(256).astype(dtype)[None], (DIVISORS if target == "cpu" else FEW).astype(dtype)[:, None]
+    g = Graph()
+    given = [g("Cast", g.input(name, array.astype(np.float32)), to=helper.np_dtype_to_tensor_dtype(x.dtype)) for name, array in (("x", x), ("c", c))]
+    for name, value in decisions(g, *given, dtype).items():
+        g.output(g("Cast", value, to=TensorProto.FLOAT), name)
+    expected = decisions(Numpy(), x, c, dtype)
+    assert_equal(results_of(g, tmp_path, target), {name: array.astype(np.float32) for name, array in expected.items()})
 
 
 @pytest.mark.parametrize("target", ["cpu", "gpu"])
