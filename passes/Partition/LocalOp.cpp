@@ -221,6 +221,17 @@ Value LocalOp::maskEnd(unsigned operand, Value local, const Layout &layout, int6
                                      FloatAttr::get(element, *neutral), dist::AxesAttr());
 }
 
+// The number as an element, or what is next to it: the greatest of 64 bits is no double.
+static TypedAttr numberOf(Type element, double number) {
+  if (isa<FloatType>(element))
+    return FloatAttr::get(element, number);
+  unsigned bits = element.getIntOrFloatBitWidth();
+  llvm::APSInt value(bits, /*isUnsigned=*/bits == 1 || element.isUnsignedInteger());
+  bool isExact;
+  llvm::APFloat(number).convertToInteger(value, llvm::APFloat::rmTowardZero, &isExact);
+  return IntegerAttr::get(element, value);
+}
+
 Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
   auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
   if (!type || rule.isReshape)
@@ -247,12 +258,10 @@ Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
       for (size_t k = 0; k < shape.size(); ++k)
         (k < at ? outer : inner) *= k == at ? 1 : shape[k];
       Type element = type.getElementType();
-      TypedAttr value = isa<FloatType>(element)
-                            ? TypedAttr(FloatAttr::get(element, *neutral))
-                            : TypedAttr(IntegerAttr::get(element, int64_t(*neutral)));
+      TypedAttr value = numberOf(element, *neutral);
       local = dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), atom.axes),
                                           getDenseI64ArrayAttr({outer, shape[at], inner}), getI64IntegerAttr(atom.size),
-                                          cast<TypedAttr>(value), piece);
+                                          value, piece);
       ++numMasks;
     }
   }

@@ -70,7 +70,7 @@ def test_column_and_row_products_by_hand(program, tmp_path):
     model = annotated(tmp_path, GRID, 4)
     plan = plan_of(model)
     assert plan["mesh"] == {"devices0": 2, "devices1": 2}
-    assert plan["input"] == [{"match": "x", "dim": 0, "axes": ["devices0"]}]
+    assert plan["input"] == [{"match": name, "dim": 0, "axes": ["devices0"]} for name in ("x", "labels")]
     assert ops_of(plan) == {"node_linear": ("column", ["devices1"]), "node_linear_1": ("row", ["devices1"])}
     # What its input leaves there is not said: it is laid down, at no cost.
     assert plan["value"] == [{"match": "node_linear_1", "split": {"0": ["devices0"]}}]
