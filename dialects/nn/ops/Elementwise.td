@@ -69,7 +69,9 @@ def NN_MulOp : NN_Binary<"mul", "x y">;
 def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)"> {
   let description = [{ Integers: 0 where y is 0; the least number by -1 wraps around, to itself. }];
 }
-def NN_PowOp : NN_Binary<"pow", "x to the y">;
+def NN_PowOp : NN_Binary<"pow", "x to the y"> {
+  let description = [{ Integers: wraps around; what a negative y gives is truncated: 1, -1 or 0, and 0 where x is 0. }];
+}
 def NN_MaxOp : NN_Binary<"max", "the larger; NaN wins">;
 def NN_MinOp : NN_Binary<"min", "the smaller; NaN wins">;
 def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)"> {

@@ -14,7 +14,7 @@ namespace {
 class Enumeration {
 public:
   Enumeration(const Specimen &specimen, const MeshSizes &mesh)
-      : specimen(specimen), op(Specimen::find(*specimen.module, "infer")), rule(op.getFactorRule()),
+      : specimen(specimen), op(Specimen::first(*specimen.module)), rule(op.getFactorRule()),
         numAxes(mesh.size()) {
     for (int64_t size : mesh)
       axes.push_back({dist::AxisRef{axisName(axes.size()), 1, size}});
@@ -228,6 +228,8 @@ OwningOpRef<ModuleOp> tessera::test::layOut(const Specimen &specimen, const Mesh
           func.setArgAttr(arg.getArgNumber(), "dist.split", splitAttr(b, dims));
     }
     Operation *op = Specimen::find(*module, function);
+    if (!op)
+      continue;
     if (!way.result.empty())
       op->setAttr("dist.split", splitAttr(b, way.result));
     if (!way.pattern.empty()) {

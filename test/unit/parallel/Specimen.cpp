@@ -19,6 +19,11 @@ nn::FactorOpInterface Specimen::find(ModuleOp module, StringRef function) {
   return found;
 }
 
+nn::FactorOpInterface Specimen::first(ModuleOp module) {
+  nn::FactorOpInterface op = find(module, "infer");
+  return op ? op : find(module, "train");
+}
+
 static bool isFloating(StringRef type) { return type.ends_with("f"); }
 
 static std::string moduleText(const OperatorCase &c, const Sizes &sizes) {

@@ -17,8 +17,10 @@ struct Specimen {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Arrays inputs, variables;
 
-  /// The operator in `@infer` or `@train` of a copy of the module.
+  /// The operator in `@infer` or `@train` of a copy of the module; null in `@infer` of what training alone does.
   static nn::FactorOpInterface find(mlir::ModuleOp module, llvm::StringRef function);
+  /// The one in `@infer`, or else in `@train`.
+  static nn::FactorOpInterface first(mlir::ModuleOp module);
   /// Whether the operand is a parameter by itself.
   bool isParameter(unsigned operand) const { return llvm::is_contained(example->parameters, operand); }
 };
