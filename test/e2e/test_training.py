@@ -273,3 +273,25 @@ def test_microbatches_of_a_models_own_loss(tmp_path, reduction, options, works):
         found.append(losses(h.Program(tmp_path / name, ranks).train(tmp_path / f"run {name}", data, 4, "--lr", "0.1")))
     assert found[0][0] != found[0][2]
     np.testing.assert_allclose(found[1], found[0], rtol=1e-5)
+
+
+def test_product_of_zeros_has_a_gradient(tmp_path):
+    """Of a product's only zero it is the product of the others; beside a second zero it is zero. As torch.prod's."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+    from safetensors.numpy import load_file
+
+    w = np.array([[0, 2, 3], [4, 5, 6], [0, 7, 0]], np.float32)
+    graph = helper.make_graph(
+        [helper.make_node("Mul", ["z", "w"], ["s"]), helper.make_node("ReduceProd", ["s", "axes"], ["y"], keepdims=0)], "g",
+        [helper.make_tensor_value_info("z", TensorProto.FLOAT, w.shape)], [helper.make_tensor_value_info("y", TensorProto.FLOAT, [3])],
+        [numpy_helper.from_array(w, "w"), numpy_helper.from_array(np.array([1]), "axes")])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    h.checked(h.TESSERA, "compile", tmp_path / "m.onnx", "-o", tmp_path / "program", "--train", "sgd", "--loss", "mse:y", "--trainable", "*")
+    np.save(tmp_path / "z.npy", np.ones_like(w))
+    np.save(tmp_path / "t.npy", np.full(3, 1, np.float32))
+    h.checked(tmp_path / "program", "train", "--data", f"z={tmp_path / 'z.npy'}", "--data", f"target={tmp_path / 't.npy'}", "--steps", "1", "--lr", "0.001",
+              "--weight-decay", "0", "--save", tmp_path / "s.safetensors")
+    others = np.array([[6, 0, 0], [30, 24, 20], [0, 0, 0]], np.float32)
+    slope = 2 / 3 * (w.prod(axis=1) - 1)[:, None] * others
+    np.testing.assert_allclose(load_file(tmp_path / "s.safetensors")["w"], w - 0.001 * slope, rtol=1e-6)

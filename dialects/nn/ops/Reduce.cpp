@@ -112,12 +112,22 @@ LogicalResult ReduceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     grad.add(0, wide);
     return success();
   }
-  Value result = BroadcastOp::create(grad, loc, type, getResult(), kept);
   if (getKind() == "prod") {
-    grad.add(0, MulOp::create(grad, loc, wide, DivOp::create(grad, loc, result, getOperand())));
+    // The product of the others: of what is not zero, divided by the element itself; zero beside another zero.
+    Type element = type.getElementType();
+    Value zero = scalarConstant(grad, loc, element, 0), one = scalarConstant(grad, loc, element, 1);
+    Value isZero = CompareOp::create(grad, loc, getOperand(), zero, "eq");
+    Value other = SelectOp::create(grad, loc, isZero, one, getOperand());
+    Value rest = BroadcastOp::create(grad, loc, type, ReduceOp::create(grad, loc, other, getDims(), "prod"), kept);
+    Value hole = CastOp::create(grad, loc, isZero, element);
+    Value holes = BroadcastOp::create(grad, loc, type, sumOver(grad, loc, hole, getDims()), kept);
+    Value alone = CompareOp::create(grad, loc, SubOp::create(grad, loc, holes, hole), zero, "eq");
+    Value slope = SelectOp::create(grad, loc, alone, DivOp::create(grad, loc, rest, other), zero);
+    grad.add(0, MulOp::create(grad, loc, wide, slope));
     return success();
   }
   // Elements that share the extreme share its cotangent.
+  Value result = BroadcastOp::create(grad, loc, type, getResult(), kept);
   Value chosen = CastOp::create(grad, loc, CompareOp::create(grad, loc, getOperand(), result, "eq"),
                                 type.getElementType());
   Value count = BroadcastOp::create(grad, loc, type, sumOver(grad, loc, chosen, getDims()), kept);

@@ -52,7 +52,9 @@ void mod(NodeImport &n) {
   }
   Value rest = n.e.binary<nn::ModOp>(n.e.emit<nn::AbsOp>(x), n.e.emit<nn::AbsOp>(y));
   Value negative = n.e.compare(x, n.e.scalarLike(x, 0), "lt");
-  n.out(n.e.emit<nn::SelectOp>({negative, n.e.emit<nn::NegOp>(rest), rest}));
+  Value other = n.e.emit<nn::SelectOp>({negative, n.e.emit<nn::NegOp>(rest), rest});
+  Value zero = n.e.scalarLike(x, 0), isZero = n.e.compare(rest, zero, "eq"); // a zero has the sign of x
+  n.out(n.e.emit<nn::SelectOp>({isZero, n.e.binary<nn::MulOp>(x, zero), other}));
 }
 
 void where(NodeImport &n) { n.out(n.e.emit<nn::SelectOp>({n.in(0), n.in(1), n.in(2)})); }
