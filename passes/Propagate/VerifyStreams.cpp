@@ -35,15 +35,18 @@ struct LaidOut : Surroundings {
 
 class StreamVerifier {
 public:
-  StreamVerifier(nn::FactorOpInterface op, const dist::Mesh &mesh) : op(op), mesh(mesh), rule(op.getFactorRule()) {}
+  StreamVerifier(nn::FactorOpInterface op, const dist::Mesh &mesh)
+      : op(op), mesh(mesh), rule(op.getFactorRule()) {}
   LogicalResult run(const llvm::StringMap<Operation *> &forwardOps);
 
 private:
   LogicalResult choose(const llvm::StringMap<Operation *> &forwardOps);
-  /// The splits of an operand or result that plays the part of an operand whose blocks move: one that runs along the same factors.
+  /// The splits of an operand or result that plays the part of an operand whose blocks move: one that runs
+  /// along the same factors.
   const FactorSplits *holder(const nn::DimFactors &dims) const;
   LogicalResult verifyEnds(ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what);
-  LogicalResult verifyDimension(const Twine &place, ArrayRef<Atom> atoms, int factor, const FactorSplits *moved);
+  LogicalResult verifyDimension(const Twine &place, ArrayRef<Atom> atoms, int factor,
+                                const FactorSplits *moved);
   LogicalResult verifySums();
   int inForward(int factor) const { return factor < int(map.size()) ? map[factor] : -1; }
 
@@ -94,26 +97,33 @@ const FactorSplits *StreamVerifier::holder(const nn::DimFactors &dims) const {
   return nullptr;
 }
 
-LogicalResult StreamVerifier::verifyDimension(const Twine &place, ArrayRef<Atom> atoms, int factor, const FactorSplits *moved) {
+LogicalResult StreamVerifier::verifyDimension(const Twine &place, ArrayRef<Atom> atoms, int factor,
+                                              const FactorSplits *moved) {
   AxisList have = axesOf(atoms);
   if (factor < 0)
-    return have.empty() ? success() : op.emitOpError() << place << " is split over {" << dist::toString(have) << "} and runs along no factor";
+    return have.empty() ? success()
+                        : op.emitOpError() << place << " is split over {" << dist::toString(have)
+                                           << "} and runs along no factor";
   const FactorSplits &splits = moved ? *moved : choice.compute;
-  auto named = llvm::find_if(splits, [&](const FactorSplit &split) { return split.factor == inForward(factor); });
+  auto named =
+      llvm::find_if(splits, [&](const FactorSplit &split) { return split.factor == inForward(factor); });
   bool isNamed = named != splits.end();
   if (isNamed && have != dist::mergeNeighbours(named->axes))
-    return op.emitOpError() << place << " is split over {" << dist::toString(have) << "}, where pattern \"" << name << "\" has it over {"
-                            << dist::toString(named->axes) << "}";
+    return op.emitOpError() << place << " is split over {" << dist::toString(have) << "}, where pattern \""
+                            << name << "\" has it over {" << dist::toString(named->axes) << "}";
   if (!isNamed && rule.factors[factor].kind == nn::FactorKind::Unsplit && !have.empty())
-    return op.emitOpError() << place << " is split over {" << dist::toString(have) << "} but factor " << rule.factors[factor].name
-                            << " must be whole";
+    return op.emitOpError() << place << " is split over {" << dist::toString(have) << "} but factor "
+                            << rule.factors[factor].name << " must be whole";
   for (const Atom &atom : atoms)
     if (atom.zigzag && rule.factors[factor].ordered && atom.zigzag != choice.stream->zigzag)
-      return op.emitOpError() << place << " is in zig-zag order of " << atom.zigzag << " ranks, where pattern \"" << name << "\" takes "
-                              << (choice.stream->zigzag ? "one of " + std::to_string(choice.stream->zigzag) : std::string("none"));
+      return op.emitOpError() << place << " is in zig-zag order of " << atom.zigzag
+                              << " ranks, where pattern \"" << name << "\" takes "
+                              << (choice.stream->zigzag ? "one of " + std::to_string(choice.stream->zigzag)
+                                                        : std::string("none"));
   auto [it, isNew] = along.try_emplace({factor, moved && isNamed}, atoms.begin(), atoms.end());
   if (!isNew && ArrayRef(it->second) != atoms)
-    return op.emitOpError() << place << " is laid out otherwise than another along factor " << rule.factors[factor].name << " of " << rule.str();
+    return op.emitOpError() << place << " is laid out otherwise than another along factor "
+                            << rule.factors[factor].name << " of " << rule.str();
   return success();
 }
 
@@ -123,14 +133,16 @@ LogicalResult StreamVerifier::verifyEnds(ValueRange values, ArrayRef<nn::DimFact
       continue;
     Layout layout = dist::getLayout(value.getType());
     if (!layout.flat.empty())
-      return op.emitOpError(what) << " " << i << " is stored flat over {" << dist::toString(layout.flat) << "}, which pattern \"" << name
-                                  << "\" does not expand";
+      return op.emitOpError(what) << " " << i << " is stored flat over {" << dist::toString(layout.flat)
+                                  << "}, which pattern \"" << name << "\" does not expand";
     if (what == "operand" && layout.isPartial())
-      return op.emitOpError("is not linear in operand ") << i << ", which is a partial sum over {" << dist::toString(layout.partial)
-                                                         << "}; reduce it first";
+      return op.emitOpError("is not linear in operand ")
+             << i << ", which is a partial sum over {" << dist::toString(layout.partial)
+             << "}; reduce it first";
     const FactorSplits *moved = holder(dims[i]);
     for (auto [d, f] : llvm::enumerate(dims[i]))
-      if (!layout.dims[d].empty() && failed(verifyDimension(what + " " + Twine(i) + " dimension " + Twine(d), layout.dims[d], f, moved)))
+      if (!layout.dims[d].empty() &&
+          failed(verifyDimension(what + " " + Twine(i) + " dimension " + Twine(d), layout.dims[d], f, moved)))
         return failure();
   }
   return success();
@@ -143,18 +155,22 @@ LogicalResult StreamVerifier::verifySums() {
     for (auto [f, factor] : llvm::enumerate(rule.factors)) {
       bool inOperand = llvm::any_of(rule.operands, [&](auto &d) { return llvm::is_contained(d, int(f)); });
       auto it = along.find({int(f), false});
-      if (!inOperand || it == along.end() || rule.resultHas(r, f) || factor.kind == nn::FactorKind::Cooperative)
+      if (!inOperand || it == along.end() || rule.resultHas(r, f) ||
+          factor.kind == nn::FactorKind::Cooperative)
         continue;
       // What comes home with its block has been added up on the way.
       for (const AxisRef &axis : axesOf(it->second))
-        if (!moved || llvm::none_of(*moved, [&](const FactorSplit &split) { return dist::overlapsAny(axis, split.axes); }))
+        if (!moved || llvm::none_of(*moved, [&](const FactorSplit &split) {
+              return dist::overlapsAny(axis, split.axes);
+            }))
           expected.push_back(axis);
     }
     llvm::sort(expected);
     Layout layout = dist::getLayout(value.getType()).canonical();
     if (layout.partial != dist::mergeNeighbours(expected))
-      return op.emitOpError("result ") << r << " is laid out as a partial sum over {" << dist::toString(layout.partial) << "} but is one over {"
-                                       << dist::toString(expected) << "}";
+      return op.emitOpError("result ")
+             << r << " is laid out as a partial sum over {" << dist::toString(layout.partial)
+             << "} but is one over {" << dist::toString(expected) << "}";
   }
   return success();
 }
@@ -166,6 +182,7 @@ LogicalResult StreamVerifier::run(const llvm::StringMap<Operation *> &forwardOps
   return verifySums();
 }
 
-LogicalResult tessera::verifyStreamed(nn::FactorOpInterface op, const dist::Mesh &mesh, const llvm::StringMap<Operation *> &forward) {
+LogicalResult tessera::verifyStreamed(nn::FactorOpInterface op, const dist::Mesh &mesh,
+                                      const llvm::StringMap<Operation *> &forward) {
   return StreamVerifier(op, mesh).run(forward);
 }

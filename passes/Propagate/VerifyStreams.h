@@ -8,9 +8,11 @@
 
 namespace tessera {
 
-/// Checks an operator that its pattern expands, whose blocks move while it works: the factor rule does not say what the layouts at its ends
-/// mean, the pattern's choice for the forward operator does. `forward`: operators by `nn.id`.
-llvm::LogicalResult verifyStreamed(nn::FactorOpInterface op, const dist::Mesh &mesh, const llvm::StringMap<mlir::Operation *> &forward);
+/// Checks an operator that its pattern expands, whose blocks move while it works: the factor rule does not
+/// say what the layouts at its ends mean, the pattern's choice for the forward operator does. `forward`:
+/// operators by `nn.id`.
+llvm::LogicalResult verifyStreamed(nn::FactorOpInterface op, const dist::Mesh &mesh,
+                                   const llvm::StringMap<mlir::Operation *> &forward);
 
 } // namespace tessera
 #endif

@@ -39,7 +39,8 @@ struct RaiseLog1p : OpRewritePattern<math::LogOp> {
   }
 };
 
-/// e^x = 2^n (1 + r + r^2 p), n the integer next to x log2(e), |r| <= ln(2)/2: the polynomial of Cephes' expf.
+/// e^x = 2^n (1 + r + r^2 p), n the integer next to x log2(e), |r| <= ln(2)/2: the polynomial of Cephes'
+/// expf.
 struct ReducedExp {
   Value n, r, square, p; // n as i32
   ReducedExp(ScalarMath &s, Value x) {
@@ -47,13 +48,14 @@ struct ReducedExp {
     n = integer;
     r = s.fma(rounded, s.number(-0.693359375f), x);
     r = s.fma(rounded, s.number(2.12194440e-4f), r);
-    p = s.polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f});
+    p = s.polynomial(r, {1.9875691500e-4f, 1.3981999507e-3f, 8.3334519073e-3f, 4.1665795894e-2f,
+                         1.6666665459e-1f, 5.0000001201e-1f});
     square = s.mul(r, r);
   }
 };
 
-/// At most 1.3 ulp. The scale goes on in two halves, so that results under- and overflow as they should and exp(-infinity) is 0. Half the
-/// operations of MLIR's expansion, which keeps exact selections for the ends.
+/// At most 1.3 ulp. The scale goes on in two halves, so that results under- and overflow as they should and
+/// exp(-infinity) is 0. Half the operations of MLIR's expansion, which keeps exact selections for the ends.
 struct ExpandExp : OpRewritePattern<math::ExpOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::ExpOp op, PatternRewriter &rewriter) const override {
@@ -71,7 +73,8 @@ struct ExpandExp : OpRewritePattern<math::ExpOp> {
   }
 };
 
-/// e^x - 1 = 2 (h (r + r^2 p) + (h - 1/2)) with h = 2^(n-1): where x is small h is 1/2, and nothing cancels. At most 2 ulp.
+/// e^x - 1 = 2 (h (r + r^2 p) + (h - 1/2)) with h = 2^(n-1): where x is small h is 1/2, and nothing cancels.
+/// At most 2 ulp.
 struct ExpandExpm1 : OpRewritePattern<math::ExpM1Op> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::ExpM1Op op, PatternRewriter &rewriter) const override {

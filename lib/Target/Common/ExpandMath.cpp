@@ -14,8 +14,8 @@ using namespace mlir;
 namespace tessera::target {
 
 namespace {
-/// erf(x) = z P(z^2) / Q(z^2) with z = x clamped to [-4, 4]: the rational of Eigen's float erf; at most 5.5 ulp. One
-/// expression without branches, 1.7 times as fast as the piecewise one of MLIR.
+/// erf(x) = z P(z^2) / Q(z^2) with z = x clamped to [-4, 4]: the rational of Eigen's float erf; at most 5.5
+/// ulp. One expression without branches, 1.7 times as fast as the piecewise one of MLIR.
 struct ExpandErf : OpRewritePattern<math::ErfOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::ErfOp op, PatternRewriter &rewriter) const override {
@@ -38,10 +38,11 @@ struct ExpandErf : OpRewritePattern<math::ErfOp> {
         sum = math::FmaOp::create(rewriter, loc, sum, square, constant(c));
       return sum;
     };
-    Value p = horner({-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
-                      -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f});
-    Value q = horner({-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f,
-                      -1.42647390514189e-02f});
+    Value p =
+        horner({-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
+                -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f});
+    Value q = horner({-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
+                      -7.37332916720468e-03f, -1.42647390514189e-02f});
     Value numerator = arith::MulFOp::create(rewriter, loc, x, p);
     rewriter.replaceOpWithNewOp<arith::DivFOp>(op, numerator, q);
     return success();
@@ -60,7 +61,9 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     auto constant = [&](float v) -> Value {
       return arith::ConstantOp::create(rewriter, loc, rewriter.getF32FloatAttr(v));
     };
-    auto constantBool = [&](bool v) -> Value { return arith::ConstantOp::create(rewriter, loc, rewriter.getBoolAttr(v)); };
+    auto constantBool = [&](bool v) -> Value {
+      return arith::ConstantOp::create(rewriter, loc, rewriter.getBoolAttr(v));
+    };
     auto compare = [&](arith::CmpFPredicate predicate, Value a, Value b) -> Value {
       return arith::CmpFOp::create(rewriter, loc, predicate, a, b);
     };
@@ -70,7 +73,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     Value x = op.getLhs(), y = op.getRhs(), zero = constant(0), one = constant(1), half = constant(0.5);
     Value magnitude = math::AbsFOp::create(rewriter, loc, x);
     Value logarithm = math::LogOp::create(rewriter, loc, magnitude);
-    Value power = math::ExpOp::create(rewriter, loc, arith::MulFOp::create(rewriter, loc, y, logarithm).getResult());
+    Value power =
+        math::ExpOp::create(rewriter, loc, arith::MulFOp::create(rewriter, loc, y, logarithm).getResult());
     // y is even if its half is an integer, odd if it is an integer but not even.
     auto isInteger = [&](Value v) {
       return compare(arith::CmpFPredicate::OEQ, v, math::FloorOp::create(rewriter, loc, v));
@@ -78,7 +82,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     Value even = isInteger(arith::MulFOp::create(rewriter, loc, y, half)), integer = isInteger(y);
     Value nan = constant(std::numeric_limits<float>::quiet_NaN());
     Value odd = select(even, constantBool(false), integer);
-    Value ofSign = select(odd, math::CopySignOp::create(rewriter, loc, power, x), power); // a zero has a sign too
+    Value ofSign =
+        select(odd, math::CopySignOp::create(rewriter, loc, power, x), power); // a zero has a sign too
     Value undefined = select(integer, constantBool(false), compare(arith::CmpFPredicate::OLT, x, zero));
     Value result = select(undefined, nan, ofSign);
     Value trivial = arith::OrIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OEQ, y, zero),
@@ -191,7 +196,7 @@ LogicalResult expandMath(ModuleOp module, bool roundsToBF16, bool callsLibrary) 
   if (failed(pm.run(module)))
     return failure();
   // Two rounds: functions written in terms of others (sinh by exp, pow by log) first.
-  static const StringRef rewritten[] = {"sinh",  "cosh", "tan",  "asinh", "acosh",    "atanh",
+  static const StringRef rewritten[] = {"sinh", "cosh",  "tan",  "asinh",     "acosh", "atanh",
                                         "exp2", "fpowi", "ceil", "roundeven", "clampf"};
   bool hasF64 = false;
   module.walk([&](Operation *op) {
@@ -214,7 +219,8 @@ LogicalResult expandMath(ModuleOp module, bool roundsToBF16, bool callsLibrary) 
   if (!callsLibrary)
     patterns.add<ExpandRemainder>(context);
   static const StringRef own[] = {"math.erf", "math.exp", "math.expm1", "math.sin", "math.cos"};
-  populateMathPolynomialApproximationPatterns(patterns, [](StringRef op) { return !llvm::is_contained(own, op); });
+  populateMathPolynomialApproximationPatterns(patterns,
+                                              [](StringRef op) { return !llvm::is_contained(own, op); });
   if (!roundsToBF16) {
     patterns.add<ConvertToBF16<arith::SIToFPOp>, ConvertToBF16<arith::UIToFPOp>>(context);
     arith::populateExpandBFloat16Patterns(patterns);

@@ -17,10 +17,14 @@ struct ScalarMath {
   mlir::Value add(mlir::Value x, mlir::Value y) { return mlir::arith::AddFOp::create(b, loc, x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return mlir::arith::SubFOp::create(b, loc, x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return mlir::arith::MulFOp::create(b, loc, x, y); }
-  mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z) { return mlir::math::FmaOp::create(b, loc, x, y, z); }
+  mlir::Value fma(mlir::Value x, mlir::Value y, mlir::Value z) {
+    return mlir::math::FmaOp::create(b, loc, x, y, z);
+  }
   mlir::Value bits(mlir::Value x) { return mlir::arith::BitcastOp::create(b, loc, b.getI32Type(), x); }
   mlir::Value ofBits(mlir::Value x) { return mlir::arith::BitcastOp::create(b, loc, b.getF32Type(), x); }
-  mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y) { return mlir::arith::SelectOp::create(b, loc, c, x, y); }
+  mlir::Value select(mlir::Value c, mlir::Value x, mlir::Value y) {
+    return mlir::arith::SelectOp::create(b, loc, c, x, y);
+  }
 
   /// Between the limits; a NaN stays one.
   mlir::Value clamp(mlir::Value x, float low, float high) {
@@ -41,7 +45,8 @@ struct ScalarMath {
     // Adding 1.5 * 2^23 rounds to an integer, which then stands in the low bits.
     const float shift = 12582912.0f;
     mlir::Value shifted = fma(x, number(factor), number(shift));
-    mlir::Value low = mlir::arith::SubIOp::create(b, loc, bits(shifted), integer(llvm::bit_cast<int32_t>(shift)));
+    mlir::Value low =
+        mlir::arith::SubIOp::create(b, loc, bits(shifted), integer(llvm::bit_cast<int32_t>(shift)));
     return {sub(shifted, number(shift)), low};
   }
   /// 2^exponent, a normal number.

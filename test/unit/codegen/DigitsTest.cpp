@@ -47,11 +47,14 @@ template <typename T> void check(const DigitsCase &c, const std::string &type, d
   kernel.run({x.data, y.data});
   for (int i = 0; i < count; ++i) {
     double want = c.reference(x[i]);
-    T rounded = static_cast<T>(want), unit = std::nextafter(std::abs(rounded), T(INFINITY)) - std::abs(rounded);
+    T rounded = static_cast<T>(want),
+      unit = std::nextafter(std::abs(rounded), T(INFINITY)) - std::abs(rounded);
     if (std::isnan(want) || std::isinf(rounded))
-      ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i]) : y[i] == rounded) << c.name << "(" << x[i] << ") is " << y[i];
+      ASSERT_TRUE(std::isnan(want) ? std::isnan(y[i]) : y[i] == rounded)
+          << c.name << "(" << x[i] << ") is " << y[i];
     else
-      ASSERT_LE(std::abs(y[i] - want), ulps * unit) << c.name << "(" << x[i] << ") is " << y[i] << ", expected " << want;
+      ASSERT_LE(std::abs(y[i] - want), ulps * unit)
+          << c.name << "(" << x[i] << ") is " << y[i] << ", expected " << want;
   }
 }
 
@@ -66,9 +69,12 @@ double logarithmOfMore(double x) { return std::log1p(x); }
 
 INSTANTIATE_TEST_SUITE_P(
     Functions, Digits,
-    testing::Values(DigitsCase{"expm1", "%u = math.exp %a : $T %v = arith.subf %u, %one : $T", exponentialLessOne, 1e-37, 200, 2.5},
-                    DigitsCase{"log1p", "%u = arith.addf %one, %a : $T %v = math.log %u : $T", logarithmOfMore, 1e-37, 0.99, 4},
-                    DigitsCase{"log1p_large", "%u = arith.addf %a, %one : $T %v = math.log %u : $T", logarithmOfMore, 1.1, 1e37, 3},
+    testing::Values(DigitsCase{"expm1", "%u = math.exp %a : $T %v = arith.subf %u, %one : $T",
+                               exponentialLessOne, 1e-37, 200, 2.5},
+                    DigitsCase{"log1p", "%u = arith.addf %one, %a : $T %v = math.log %u : $T",
+                               logarithmOfMore, 1e-37, 0.99, 4},
+                    DigitsCase{"log1p_large", "%u = arith.addf %a, %one : $T %v = math.log %u : $T",
+                               logarithmOfMore, 1.1, 1e37, 3},
                     DigitsCase{"log", "%v = math.log %a : $T", std::log, 1e-44, 1e38, 2},
                     DigitsCase{"sin", "%v = math.sin %a : $T", std::sin, 1e-37, 1e6, 2},
                     DigitsCase{"cos", "%v = math.cos %a : $T", std::cos, 1e-3, 1e6, 2}),
@@ -83,7 +89,8 @@ TEST(Digits, EndsOfTheExponential) {
   std::copy(std::begin(given), std::end(given), x.data);
   kernel.run({x.data, y.data});
   for (size_t i = 0; i + 1 < std::size(given); ++i)
-    EXPECT_TRUE(y[i] == static_cast<float>(std::expm1(double(given[i]))) || std::abs(y[i] / std::expm1(double(given[i])) - 1) < 2e-7)
+    EXPECT_TRUE(y[i] == static_cast<float>(std::expm1(double(given[i]))) ||
+                std::abs(y[i] / std::expm1(double(given[i])) - 1) < 2e-7)
         << given[i] << " " << y[i];
   EXPECT_TRUE(std::isnan(y[std::size(given) - 1]));
 }
