@@ -154,7 +154,8 @@ std::string Mesh::verify() const {
     if (axis.size < 1)
       return quoted + " has size " + std::to_string(axis.size) + "; expected at least 1";
     if (MulOverflow(ranks, axis.size, ranks) || ranks > kMostRanks)
-      return "the mesh has more than " + std::to_string(kMostRanks) + " ranks, the most that programs are made for";
+      return "the mesh has more than " + std::to_string(kMostRanks) +
+             " ranks, the most that programs are made for";
   }
   return "";
 }

@@ -1,4 +1,5 @@
-// A collective of the dialect in the measures that the runtime's cost formulas take: one place where the kinds of both meet.
+// A collective of the dialect in the measures that the runtime's cost formulas take: one place where the
+// kinds of both meet.
 #pragma once
 
 #include "dialects/dist/Dist.h"
@@ -8,17 +9,32 @@
 namespace tessera::dist {
 
 /// `shape`: the local source by atoms; `split` and `concat` are ignored by kinds that have none.
-inline rt::CollectiveSize collectiveSize(CollectiveKind kind, llvm::ArrayRef<AxisRef> axes, mlir::Type element,
-                                         llvm::ArrayRef<int64_t> shape, int64_t split, int64_t concat) {
+inline rt::CollectiveSize collectiveSize(CollectiveKind kind, llvm::ArrayRef<AxisRef> axes,
+                                         mlir::Type element, llvm::ArrayRef<int64_t> shape, int64_t split,
+                                         int64_t concat) {
   rt::CollectiveSize size;
   switch (kind) {
-  case CollectiveKind::AllReduce: size.kind = rt::CollectiveKind::AllReduce; break;
-  case CollectiveKind::AllGather: size.kind = rt::CollectiveKind::AllGather; break;
-  case CollectiveKind::ReduceScatter: size.kind = rt::CollectiveKind::ReduceScatter; break;
-  case CollectiveKind::AllToAll: size.kind = rt::CollectiveKind::AllToAll; break;
-  case CollectiveKind::Broadcast: size.kind = rt::CollectiveKind::Broadcast; break;
-  case CollectiveKind::Reduce: size.kind = rt::CollectiveKind::Reduce; break;
-  case CollectiveKind::Permute: size.kind = rt::CollectiveKind::Permute; break;
+  case CollectiveKind::AllReduce:
+    size.kind = rt::CollectiveKind::AllReduce;
+    break;
+  case CollectiveKind::AllGather:
+    size.kind = rt::CollectiveKind::AllGather;
+    break;
+  case CollectiveKind::ReduceScatter:
+    size.kind = rt::CollectiveKind::ReduceScatter;
+    break;
+  case CollectiveKind::AllToAll:
+    size.kind = rt::CollectiveKind::AllToAll;
+    break;
+  case CollectiveKind::Broadcast:
+    size.kind = rt::CollectiveKind::Broadcast;
+    break;
+  case CollectiveKind::Reduce:
+    size.kind = rt::CollectiveKind::Reduce;
+    break;
+  case CollectiveKind::Permute:
+    size.kind = rt::CollectiveKind::Permute;
+    break;
   }
   size.ranks = product(axes);
   size.elementBytes = int64_t(elementBytes(element));
@@ -28,9 +44,10 @@ inline rt::CollectiveSize collectiveSize(CollectiveKind kind, llvm::ArrayRef<Axi
   return size;
 }
 
-/// Of a permute over `axes`: how many ranks of a group receive their block from another one. The same in all groups, since
-/// the other axes stay where they are.
-inline int64_t movedByPermute(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes, const Layout &from, const Layout &to) {
+/// Of a permute over `axes`: how many ranks of a group receive their block from another one. The same in all
+/// groups, since the other axes stay where they are.
+inline int64_t movedByPermute(const Mesh &mesh, llvm::ArrayRef<AxisRef> axes, const Layout &from,
+                              const Layout &to) {
   llvm::SmallVector<int64_t> group = mesh.group(0, axes);
   // As the runtime numbers them: by the axes of all atoms, in order.
   auto blocks = [&](const Layout &layout) {

@@ -25,7 +25,8 @@ def Dist_Dialect : Dialect {
   let extraClassDeclaration = "void registerAttributes();";
 }
 
-class Dist_Attr<string name, string attrMnemonic, list<Trait> traits = []> : AttrDef<Dist_Dialect, name, traits> {
+class Dist_Attr<string name, string attrMnemonic, list<Trait> traits = []>
+    : AttrDef<Dist_Dialect, name, traits> {
   let mnemonic = attrMnemonic;
   let hasCustomAssemblyFormat = 1;
   let genVerifyDecl = 1;
@@ -37,13 +38,15 @@ def Dist_AxesAttr : Dist_Attr<"Axes", "axes"> {
     `#dist.axes<"data"=2 "tensor":(2)2>`: the whole axis `data` of size 2, then the sub-axis of `tensor` with 2 more
     major blocks, of size 2. The index of a rank in them is the mixed-radix number of its coordinates.
   }];
-  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
+  let parameters =
+      (ins AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
 }
 
 def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
   let summary = "named axes of devices, slowest varying first";
   let description = [{`#dist.mesh<["data"=2, "tensor"=4]>`. A rank is its row-major coordinates.}];
-  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Mesh", "", "const ::tessera::dist::Mesh &">:$mesh);
+  let parameters =
+      (ins AttrOrTypeParameter<"::tessera::dist::Mesh", "", "const ::tessera::dist::Mesh &">:$mesh);
 }
 
 def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
@@ -55,28 +58,32 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods
     pieces (storage of training state). The encoding of a tensor type, whose extents are the products of
     the sizes.
   }];
-  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);
+  let parameters =
+      (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);
 }
 
 def Dist_PatternAttr : Dist_Attr<"Pattern", "pattern"> {
   let summary = "the parallel algorithm of an operator, and the axes it runs over";
-  let description = [{`#dist.pattern<"column", ["tensor"]>`. Axes may leave out their size: then they are whole axes.}];
+  let description =
+      [{`#dist.pattern<"column", ["tensor"]>`. Axes may leave out their size: then they are whole axes.}];
   let parameters = (ins StringRefParameter<>:$name,
-                        AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
+      AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
 }
 
-def Dist_CollectiveKind : I32EnumAttr<"CollectiveKind", "what ranks do together", [
-    I32EnumAttrCase<"AllReduce", 0, "all_reduce">, I32EnumAttrCase<"AllGather", 1, "all_gather">,
-    I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">, I32EnumAttrCase<"AllToAll", 3, "all_to_all">,
-    I32EnumAttrCase<"Broadcast", 4, "broadcast">, I32EnumAttrCase<"Reduce", 5, "reduce">,
-    I32EnumAttrCase<"Permute", 6, "permute">]> {
+def Dist_CollectiveKind
+    : I32EnumAttr<"CollectiveKind", "what ranks do together",
+                  [I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
+                   I32EnumAttrCase<"AllGather", 1, "all_gather">,
+                   I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
+                   I32EnumAttrCase<"AllToAll", 3, "all_to_all">, I32EnumAttrCase<"Broadcast", 4, "broadcast">,
+                   I32EnumAttrCase<"Reduce", 5, "reduce">, I32EnumAttrCase<"Permute", 6, "permute">]> {
   let cppNamespace = "::tessera::dist";
   let genSpecializedAttr = 0;
 }
 def Dist_CollectiveKindAttr : EnumAttr<Dist_Dialect, Dist_CollectiveKind, "kind">;
 
-def Dist_ReduceKind : I32EnumAttr<"ReduceKind", "how values of ranks combine", [
-    I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">]> {
+def Dist_ReduceKind : I32EnumAttr<"ReduceKind", "how values of ranks combine",
+                                  [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">]> {
   let cppNamespace = "::tessera::dist";
   let genSpecializedAttr = 0;
 }
@@ -91,9 +98,9 @@ def Dist_TokenType : TypeDef<Dist_Dialect, "Token"> {
 
 def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;
 // What one rank holds: static, no encoding.
-def Dist_LocalTensor : Type<
-    And<[Dist_Tensor.predicate, CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>,
-    "tensor of static shape without layout", "::mlir::RankedTensorType">;
+def Dist_LocalTensor : Type<And<[Dist_Tensor.predicate,
+                                 CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>,
+                            "tensor of static shape without layout", "::mlir::RankedTensorType">;
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
 

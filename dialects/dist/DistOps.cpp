@@ -119,13 +119,16 @@ static LogicalResult verifyFlat(Operation *op, RankedTensorType block, RankedTen
 }
 
 LogicalResult FlattenOp::verify() { return verifyFlat(*this, getSource().getType(), getResult().getType()); }
-LogicalResult UnflattenOp::verify() { return verifyFlat(*this, getResult().getType(), getSource().getType()); }
+LogicalResult UnflattenOp::verify() {
+  return verifyFlat(*this, getResult().getType(), getSource().getType());
+}
 
 LogicalResult MaskPaddingOp::verify() {
   if (getShape().size() != 3)
     return emitOpError("has a shape of ") << getShape().size() << " extents; expected [outer, n, inner]";
   auto source = getSource().getType();
-  // outer and inner are products over dimensions, so the extents factor the element count and not each dimension.
+  // outer and inner are products over dimensions, so the extents factor the element count and not each
+  // dimension.
   int64_t pieces = getPiece() ? product(getPiece()->getAxes()) : 1;
   if (llvm::any_of(getShape(), [](int64_t extent) { return extent < 1; }) ||
       llvm::divideCeil(ShapedType::getNumElements(getShape()), pieces) != uint64_t(source.getNumElements()))
@@ -214,7 +217,8 @@ template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensor
   if (failed(check("split", op.getSplit().has_value(), splits)) ||
       failed(check("concat", op.getConcat().has_value(), joins)) ||
       failed(check("root", op.getRoot().has_value(), rooted)) ||
-      (!permutes && (failed(check("from", op.getFrom().has_value(), false)) || failed(check("to", op.getTo().has_value(), false)) ||
+      (!permutes && (failed(check("from", op.getFrom().has_value(), false)) ||
+                     failed(check("to", op.getTo().has_value(), false)) ||
                      failed(check("shift", op.getShift().has_value(), false)))) ||
       (op.getReduce() && failed(check("reduce", true, reduces))))
     return failure();

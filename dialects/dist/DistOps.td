@@ -35,8 +35,8 @@ def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
     No communication. `shape` is the source by atoms, row-major; atom `split` is cut into as many blocks as the axes have
     ranks, and the rank keeps the block of its index (with `shift`, of the rank that many further on along each axis, round and round).
   }];
-  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$split,
-                       OptionalAttr<DenseI64ArrayAttr>:$shift);
+  let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape,
+      I64Attr:$split, OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = [{
     $source `over` $axes `shape` $shape `split` $split attr-dict `:` type($source) `->` type($result)
@@ -69,7 +69,7 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source",
     With `piece` the source is a vector, the block of the rank's index in these axes of the flattened shape.
   }];
   let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$size,
-                       TypedAttrInterface:$value, OptionalAttr<Dist_AxesAttr>:$piece);
+      TypedAttrInterface:$value, OptionalAttr<Dist_AxesAttr>:$piece);
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = [{
     $source `over` $axes `shape` $shape `size` $size `value` $value (`piece` $piece^)? attr-dict `:` type($source)
@@ -79,7 +79,8 @@ def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source",
 
 def Dist_BlockStartOp : Dist_Op<"block_start", [Pure]> {
   let summary = "where the rank's block begins: index in the axes times `block`";
-  let description = "With `shift`, the block of the rank that many further on along each axis, round and round.";
+  let description =
+      "With `shift`, the block of the rank that many further on along each axis, round and round.";
   let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block, OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs I64:$result);
   let assemblyFormat = "`over` $axes `block` $block attr-dict `:` type($result)";
@@ -88,8 +89,10 @@ def Dist_BlockStartOp : Dist_Op<"block_start", [Pure]> {
 
 def Dist_ValidOp : Dist_Op<"valid", [Pure]> {
   let summary = "how many positions of the rank's block are no padding: clamp(size - index*block, 0, block)";
-  let description = "With `shift`, of the block of the rank that many further on along each axis, round and round.";
-  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block, I64Attr:$size, OptionalAttr<DenseI64ArrayAttr>:$shift);
+  let description =
+      "With `shift`, of the block of the rank that many further on along each axis, round and round.";
+  let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$block, I64Attr:$size,
+      OptionalAttr<DenseI64ArrayAttr>:$shift);
   let results = (outs I64:$result);
   let assemblyFormat = "`over` $axes `block` $block `size` $size attr-dict `:` type($result)";
 }
@@ -107,11 +110,10 @@ def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
 
 //===--- After partition: collectives ------------------------------------------===//
 
-defvar Dist_CollectiveArguments = (ins
-    Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape,
-    OptionalAttr<I64Attr>:$split, OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root,
-    OptionalAttr<Dist_ReduceKindAttr>:$reduce, OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to,
-    OptionalAttr<I64Attr>:$shift);
+defvar Dist_CollectiveArguments = (ins Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind,
+    Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, OptionalAttr<I64Attr>:$split,
+    OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root, OptionalAttr<Dist_ReduceKindAttr>:$reduce,
+    OptionalAttr<Dist_LayoutAttr>:$from, OptionalAttr<Dist_LayoutAttr>:$to, OptionalAttr<I64Attr>:$shift);
 defvar Dist_CollectiveFormat = [{
     $kind $source `over` $axes `shape` $shape (`split` $split^)? (`concat` $concat^)? (`root` $root^)?
     (`reduce` $reduce^)? (`from` $from^ `to` $to)? (`shift` $shift^)? attr-dict `:` type($source) `->` }];
@@ -136,7 +138,7 @@ def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
   }];
   let arguments = Dist_CollectiveArguments;
   let results = (outs Dist_LocalTensor:$result);
-  let assemblyFormat = Dist_CollectiveFormat # "type($result)";
+  let assemblyFormat = Dist_CollectiveFormat#"type($result)";
   let hasVerifier = 1;
 }
 
@@ -147,13 +149,13 @@ def Dist_CollectiveStartOp : Dist_Op<"collective_start"> {
   }];
   let arguments = Dist_CollectiveArguments;
   let results = (outs Dist_TokenType:$token);
-  let assemblyFormat = Dist_CollectiveFormat # "qualified(type($token))";
+  let assemblyFormat = Dist_CollectiveFormat#"qualified(type($token))";
   let hasVerifier = 1;
 }
 
-def Dist_CollectiveWaitOp : Dist_Op<"collective_wait", [
-    TypesMatchWith<"the result has the token's type", "token", "result",
-                   "::llvm::cast<TokenType>($_self).getTensor()">]> {
+def Dist_CollectiveWaitOp
+    : Dist_Op<"collective_wait", [TypesMatchWith<"the result has the token's type", "token", "result",
+                                                 "::llvm::cast<TokenType>($_self).getTensor()">]> {
   let summary = "waits until a collective is complete and yields its result";
   let arguments = (ins Dist_TokenType:$token);
   let results = (outs Dist_LocalTensor:$result);
@@ -185,7 +187,8 @@ def Dist_UnpackOp : Dist_Op<"unpack", [Pure]> {
 
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
-  let description = [{Values of one pair of stages arrive in the order they were sent. `channel` names the value among those that stages exchange.}];
+  let description =
+      [{Values of one pair of stages arrive in the order they were sent. `channel` names the value among those that stages exchange.}];
   let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
   let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source)";
   let hasVerifier = 1;
@@ -196,7 +199,8 @@ def Dist_SendStartOp : Dist_Op<"send_start"> {
   let description = [{The source is live until the one `dist.send_wait` of the token.}];
   let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
   let results = (outs Dist_TokenType:$token);
-  let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source) `->` qualified(type($token))";
+  let assemblyFormat =
+      "$source `to` $stage `channel` $channel attr-dict `:` type($source) `->` qualified(type($token))";
   let hasVerifier = 1;
 }
 

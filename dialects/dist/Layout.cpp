@@ -114,7 +114,8 @@ size_t Layout::firstAtom(size_t dim) const {
 }
 
 bool Layout::isReplicated() const {
-  return partial.empty() && flat.empty() && all_of(atoms(), [](const Atom *atom) { return atom->axes.empty(); });
+  return partial.empty() && flat.empty() &&
+         all_of(atoms(), [](const Atom *atom) { return atom->axes.empty(); });
 }
 
 bool Layout::hasPadding() const {
@@ -202,7 +203,8 @@ static LogicalResult verifyAxis(const AxisRef &axis, AxisList &seen, EmitError e
   for (const AxisRef &other : seen)
     if (overlaps(axis, other))
       return emitError() << "axis " << toString(axis) << " occurs twice in the layout (also as "
-                         << toString(other) << "); an axis splits one atom, or is partial, or cuts flat storage";
+                         << toString(other)
+                         << "); an axis splits one atom, or is partial, or cuts flat storage";
   seen.push_back(axis);
   return success();
 }
@@ -219,8 +221,8 @@ LogicalResult Layout::verify(EmitError emitError) const {
     if (MulOverflow(elements, std::max<int64_t>(atom->padded, 1), elements))
       return emitError() << "the layout has more than 2^63 elements";
     if (atom->zigzag < 0 || (atom->zigzag > 0 && atom->padded % (2 * atom->zigzag) != 0))
-      return emitError() << "an atom of size " << atom->size << " padded to " << atom->padded << " cannot be cut into the 2 x " << atom->zigzag
-                         << " chunks of its zig-zag order";
+      return emitError() << "an atom of size " << atom->size << " padded to " << atom->padded
+                         << " cannot be cut into the 2 x " << atom->zigzag << " chunks of its zig-zag order";
     // The product of distinct axes is checked step by step: each factor is at most 2^31.
     int64_t blocks = 1;
     for (const AxisRef &axis : atom->axes) {
@@ -252,8 +254,8 @@ hash_code hash_value(const Layout &layout) {
   for (const auto &dim : layout.dims) {
     hash = hash_combine(hash, dim.size());
     for (const Atom &atom : dim)
-      hash =
-          hash_combine(hash, atom.size, atom.padded, atom.zigzag, hash_combine_range(atom.axes.begin(), atom.axes.end()));
+      hash = hash_combine(hash, atom.size, atom.padded, atom.zigzag,
+                          hash_combine_range(atom.axes.begin(), atom.axes.end()));
   }
   return hash_combine(hash, hash_combine_range(layout.partial.begin(), layout.partial.end()),
                       hash_combine_range(layout.flat.begin(), layout.flat.end()));

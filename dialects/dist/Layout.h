@@ -9,8 +9,9 @@
 //
 // A value may be *partial* over axes: the true value is the sum over these axes of what the ranks hold.
 //
-// State of training (parameters, gradients, optimizer state) may be stored *flat* over axes that do nothing else in the layout:
-// the block that the atoms give a rank is flattened, padded to a multiple of these axes' product, and cut into equal pieces.
+// State of training (parameters, gradients, optimizer state) may be stored *flat* over axes that do nothing
+// else in the layout: the block that the atoms give a rank is flattened, padded to a multiple of these axes'
+// product, and cut into equal pieces.
 //
 // Example: packed q, k, v of 12 heads of 64, the heads split over 8 ranks of "tensor" (and padded to 16), the
 // batch over "data":  #dist.layout<[[32 : "data"=2], [128], [3, 12 pad 16 : "tensor"=8, 64]]> on
@@ -34,8 +35,9 @@ struct Atom {
   int64_t size = 1;
   int64_t padded = 1;
   AxisList axes;
-  /// Not 0: positions are held in zig-zag order. Of 2 * zigzag equal chunks, chunks i and 2 * zigzag - 1 - i are one behind the other, for each i
-  /// in turn, so that rank i of a causal ring has as much to do as any other.
+  /// Not 0: positions are held in zig-zag order. Of 2 * zigzag equal chunks, chunks i and 2 * zigzag - 1 - i
+  /// are one behind the other, for each i in turn, so that rank i of a causal ring has as much to do as any
+  /// other.
   int64_t zigzag = 0;
 
   explicit Atom(int64_t size) : size(size), padded(size) {}
@@ -85,7 +87,8 @@ struct Layout {
   Layout withoutPartial() const;
   /// What is cut into pieces by flat storage: the block of a rank.
   Layout withoutFlat() const;
-  /// Flat storage as a layout of the flattened block: one atom of its elements, padded, over `flat`; partial as this.
+  /// Flat storage as a layout of the flattened block: one atom of its elements, padded, over `flat`; partial
+  /// as this.
   Layout piece() const;
   /// The same atoms (size and padding) with no axes.
   Layout unsplit() const;

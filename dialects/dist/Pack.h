@@ -11,7 +11,8 @@ inline constexpr int64_t kPackAlignment = 64;
 
 /// Bytes of a local tensor.
 int64_t bytesOf(mlir::Type type);
-/// Where each value begins in a pack, or its block in one of `blocks` blocks, in bytes; and at last the bytes of all, of one block.
+/// Where each value begins in a pack, or its block in one of `blocks` blocks, in bytes; and at last the bytes
+/// of all, of one block.
 llvm::SmallVector<int64_t> packOffsets(mlir::TypeRange types, int64_t blocks = 1);
 /// The type of a pack of values of one element type.
 mlir::RankedTensorType packedType(mlir::TypeRange types, int64_t blocks = 1);

@@ -15,7 +15,9 @@ int64_t microbatches(ModuleOp module) {
   return attr ? attr.getInt() : 1;
 }
 
-void setMicrobatches(ModuleOp module, int64_t count) { module->setAttr(kMicroAttr, Builder(module.getContext()).getI64IntegerAttr(count)); }
+void setMicrobatches(ModuleOp module, int64_t count) {
+  module->setAttr(kMicroAttr, Builder(module.getContext()).getI64IntegerAttr(count));
+}
 
 /// What text says of microbatches and stages is used as sizes and places in lists.
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
@@ -24,17 +26,23 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
     return number && number.getType().isInteger(64) && number.getInt() >= least && number.getInt() < end;
   };
   if (attr.getName() == kMicroAttr && !isCount(attr.getValue(), 1, kMostMicrobatches + 1))
-    return op->emitOpError("has ") << kMicroAttr << " = " << attr.getValue() << "; expected a number of microbatches, from 1 to 2^20";
+    return op->emitOpError("has ") << kMicroAttr << " = " << attr.getValue()
+                                   << "; expected a number of microbatches, from 1 to 2^20";
   if (attr.getName() == kPipelineAttr) {
     std::optional<Pipeline> pipeline = isa<ModuleOp>(op) ? Pipeline::of(cast<ModuleOp>(op)) : std::nullopt;
-    if (!pipeline || llvm::any_of(pipeline->stages, [&](int64_t stage) { return stage < 0 || stage >= int64_t(pipeline->stages.size()); }))
-      return op->emitOpError("has ") << kPipelineAttr << " = " << attr.getValue() << "; expected a module's axis, schedule, and each chunk's stage, of as many as there are chunks at most";
+    if (!pipeline || llvm::any_of(pipeline->stages, [&](int64_t stage) {
+          return stage < 0 || stage >= int64_t(pipeline->stages.size());
+        }))
+      return op->emitOpError("has ") << kPipelineAttr << " = " << attr.getValue()
+                                     << "; expected a module's axis, schedule, and each chunk's stage, of as "
+                                        "many as there are chunks at most";
   }
   if (attr.getName() == kChunkAttr) {
     auto module = op->getParentOfType<ModuleOp>();
     std::optional<Pipeline> pipeline = module ? Pipeline::of(module) : std::nullopt;
     if (pipeline && !isCount(attr.getValue(), 0, pipeline->stages.size()))
-      return op->emitOpError("has ") << kChunkAttr << " = " << attr.getValue() << "; the pipeline has chunks 0 to " << pipeline->stages.size() - 1;
+      return op->emitOpError("has ") << kChunkAttr << " = " << attr.getValue()
+                                     << "; the pipeline has chunks 0 to " << pipeline->stages.size() - 1;
   }
   return success();
 }

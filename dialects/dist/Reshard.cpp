@@ -63,9 +63,9 @@ LogicalResult Moving::check(EmitError emitError) const {
   for (const auto &[source, target] : llvm::zip(from.atoms(), to.atoms()))
     for (const AxisRef &axis : source->axes)
       if (axis.name == kMicroAxis && !is_contained(target->axes, axis))
-        return fail(emitError,
-                    "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
-                    "train with fewer microbatches, or without");
+        return fail(emitError, "cannot gather blocks of \"micro\": microbatches are iterations of a loop, "
+                               "not ranks, and this operator needs a value of all of them; "
+                               "train with fewer microbatches, or without");
   return success();
 }
 
@@ -203,7 +203,8 @@ static std::optional<AxisList> minus(AxisList axes, AxisList drop) {
   return mergeNeighbours(without(axes, drop));
 }
 
-FailureOr<ReshardPlan> ReshardPlanner::planFlat(double elementBytes, Layout from, Layout to, EmitError emitError) {
+FailureOr<ReshardPlan> ReshardPlanner::planFlat(double elementBytes, Layout from, Layout to,
+                                                EmitError emitError) {
   dropMicro(from.partial);
   dropMicro(to.partial);
   from = from.canonical(), to = to.canonical();

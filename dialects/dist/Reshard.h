@@ -5,8 +5,8 @@
 // is larger on a rank than the larger of the two ends. Axes that both layouts have in common as the major
 // part of an atom, and axes that neither mentions, stay where they are.
 //
-// Flat storage is dealt with around the search: a flat source is gathered, a flat target is made from the rank's block
-// as a vector, by a reduce-scatter over the axes of the storage before what remains is reduced.
+// Flat storage is dealt with around the search: a flat source is gathered, a flat target is made from the
+// rank's block as a vector, by a reduce-scatter over the axes of the storage before what remains is reduced.
 #pragma once
 
 #include "dialects/dist/Cost.h"
@@ -17,8 +17,8 @@
 
 namespace tessera::dist {
 
-/// On a reshard that gathers flat storage, and on what it becomes: "forward" or "backward". Gathers for the two are kept apart, so that
-/// nothing is whole from one to the other, and are done for each microbatch.
+/// On a reshard that gathers flat storage, and on what it becomes: "forward" or "backward". Gathers for the
+/// two are kept apart, so that nothing is whole from one to the other, and are done for each microbatch.
 inline constexpr llvm::StringLiteral kGatherAttr = "dist.gather";
 
 /// One movement. `split` and `concat` are flat indices of atoms, as in dist.collective; -1 where the kind has
@@ -67,7 +67,8 @@ public:
   const CostModel &costs() const { return model; }
 
 private:
-  mlir::FailureOr<ReshardPlan> search(double elementBytes, const Layout &from, const Layout &to, EmitError emitError);
+  mlir::FailureOr<ReshardPlan> search(double elementBytes, const Layout &from, const Layout &to,
+                                      EmitError emitError);
   mlir::FailureOr<ReshardPlan> planFlat(double elementBytes, Layout from, Layout to, EmitError emitError);
 
   CostModel model;

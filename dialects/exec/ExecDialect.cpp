@@ -36,12 +36,14 @@ LogicalResult OwnOp::verify() {
 LogicalResult BufferOp::verify() {
   if (int64_t(getOffset()) < 0 || int64_t(getBytes()) < 0)
     return emitOpError("has a negative offset or size");
-  bool known = llvm::StringSwitch<bool>(getCategory())
-                   .Cases("parameters", "gradients", "optimizer", "activations", "workspace", "communication", true)
-                   .Default(false);
+  bool known =
+      llvm::StringSwitch<bool>(getCategory())
+          .Cases("parameters", "gradients", "optimizer", "activations", "workspace", "communication", true)
+          .Default(false);
   if (!known)
     return emitOpError("has the unknown category \"")
-           << getCategory() << "\"; expected parameters, gradients, optimizer, activations, workspace or communication";
+           << getCategory()
+           << "\"; expected parameters, gradients, optimizer, activations, workspace or communication";
   return success();
 }
 

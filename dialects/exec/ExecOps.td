@@ -25,7 +25,8 @@ def Exec_OwnOp : Exec_Op<"own", [Pure]> {
 def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let summary = "bytes [offset, offset + bytes) of the arena";
   let description = [{ Of a variable's buffer `variable` is the name; it is live at every position. }];
-  let arguments = (ins I64Attr:$offset, I64Attr:$bytes, StrAttr:$category, OptionalAttr<FlatSymbolRefAttr>:$variable);
+  let arguments = (ins I64Attr:$offset, I64Attr:$bytes, StrAttr:$category,
+      OptionalAttr<FlatSymbolRefAttr>:$variable);
   let results = (outs Exec_BufferType:$result);
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
@@ -33,37 +34,43 @@ def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
 def Exec_InputOp : Exec_Op<"input"> {
   let summary = "a buffer that the runtime fills before the step";
   let description = "Without a buffer: an input that this stage of the program has no use for.";
-  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout,
-                   OptionalAttr<DenseI64ArrayAttr>:$range);
+  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element,
+      DenseI64ArrayAttr:$shape, AnyAttr:$layout, OptionalAttr<DenseI64ArrayAttr>:$range);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
 def Exec_OutputOp : Exec_Op<"output"> {
   let summary = "a buffer that the runtime writes out after the step";
   let description = "Without a buffer: an output that another stage of the program has.";
-  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, TypeAttr:$element, DenseI64ArrayAttr:$shape, AnyAttr:$layout);
+  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, TypeAttr:$element,
+      DenseI64ArrayAttr:$shape, AnyAttr:$layout);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars, I64Attr:$extent, I64Attr:$grain);
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
+      I64Attr:$extent, I64Attr:$grain);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
 }
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments]> {
   let summary = "runs a function of the runtime's library";
-  let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars, DictionaryAttr:$settings);
+  let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
+      DictionaryAttr:$settings);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
 }
 def Exec_CollectiveOp : Exec_Op<"collective"> {
   let summary = "a collective, or with `token` >= 0 its start";
-  let description = "Buffers: in, out, and scratch where the algorithm needs it. `algorithm` is how a broadcast travels.";
-  let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element, DenseI64ArrayAttr:$shape,
-                   I64Attr:$split, I64Attr:$concat, StrAttr:$reduce, OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target,
-                   OptionalAttr<I64Attr>:$shift, OptionalAttr<I64Attr>:$root, OptionalAttr<StrAttr>:$algorithm, DefaultValuedAttr<I64Attr, "-1">:$token);
+  let description =
+      "Buffers: in, out, and scratch where the algorithm needs it. `algorithm` is how a broadcast travels.";
+  let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element,
+      DenseI64ArrayAttr:$shape, I64Attr:$split, I64Attr:$concat, StrAttr:$reduce,
+      OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target, OptionalAttr<I64Attr>:$shift,
+      OptionalAttr<I64Attr>:$root, OptionalAttr<StrAttr>:$algorithm, DefaultValuedAttr<I64Attr, "-1">:$token);
   let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
 }
 def Exec_SendOp : Exec_Op<"send"> {
   let summary = "starts to send a buffer to the rank of the same coordinates in another pipeline stage";
-  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes, I64Attr:$token);
+  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes,
+      I64Attr:$token);
   let assemblyFormat = "$buffer `to` $stage `channel` $channel attr-dict";
 }
 def Exec_RecvOp : Exec_Op<"recv"> {

@@ -54,7 +54,8 @@ static std::optional<DimFactors> throughReshape(Operation *reshape, const DimFac
 
 void GradBuilder::finish() {
   auto id = op->getAttrOfType<StringAttr>("nn.id");
-  // Forward through what was emitted, then backward, so that factors that only a result knows (the rows of a scatter) are found as well.
+  // Forward through what was emitted, then backward, so that factors that only a result knows (the rows of a
+  // scatter) are found as well.
   SmallVector<SmallVector<int64_t>> maps(emitted.size());
   for (int sweep = 0; sweep < 2; ++sweep) {
     for (size_t k = 0; k < emitted.size(); ++k) {

@@ -1,5 +1,5 @@
-// The builders that operators' interface methods emit through: GradBuilder for gradients, LocalBuilder for per-rank programs;
-// and the plain data they answer with.
+// The builders that operators' interface methods emit through: GradBuilder for gradients, LocalBuilder for
+// per-rank programs; and the plain data they answer with.
 #ifndef TESSERA_DIALECTS_NN_BUILDERS_H
 #define TESSERA_DIALECTS_NN_BUILDERS_H
 
@@ -10,27 +10,29 @@
 
 namespace tessera::nn {
 
-/// How an operator may share a generated kernel. Elementwise: any iteration shape, broadcasts allowed. Row: everything along the
-/// last dimension, independent along the others (softmax, layer norm). Alone: a kernel of its own.
+/// How an operator may share a generated kernel. Elementwise: any iteration shape, broadcasts allowed. Row:
+/// everything along the last dimension, independent along the others (softmax, layer norm). Alone: a kernel
+/// of its own.
 enum class FusionKind { Elementwise, Row, Alone };
 
-/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. i64 operands become `scalars` in order; the workspace is
-/// the last buffer when `workspace` > 0.
+/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. i64 operands become `scalars`
+/// in order; the workspace is the last buffer when `workspace` > 0.
 struct LibraryCall {
   std::string function;
   mlir::DictionaryAttr attrs;
   int64_t workspace = 0; // bytes
-  /// The buffers in the function's order: operand i is i, result r is (number of operands) + r. Results that are not named are
-  /// written into the operand's buffer that `inPlace` gives.
+  /// The buffers in the function's order: operand i is i, result r is (number of operands) + r. Results that
+  /// are not named are written into the operand's buffer that `inPlace` gives.
   llvm::SmallVector<int> buffers;
-  /// Result r may take over the buffer of operand `inPlace[r]` when that operand dies here (and must, when `buffers` does not name it);
-  /// -1, or left off: never.
+  /// Result r may take over the buffer of operand `inPlace[r]` when that operand dies here (and must, when
+  /// `buffers` does not name it); -1, or left off: never.
   llvm::SmallVector<int> inPlace;
   double flops = 0;
 };
 
-/// Emits gradient operators of one forward operator and derives, for each, its factor map: every value's dimensions are
-/// known as factors of the forward operator (operands, results and cotangents from its rule, others from the rules of what was emitted).
+/// Emits gradient operators of one forward operator and derives, for each, its factor map: every value's
+/// dimensions are known as factors of the forward operator (operands, results and cotangents from its rule,
+/// others from the rules of what was emitted).
 class GradBuilder : public mlir::OpBuilder, public mlir::OpBuilder::Listener {
 public:
   /// Emits at the end of `block`. `wanted[i]`: operand i needs a cotangent.
@@ -67,15 +69,16 @@ public:
   virtual bool isSplit(int factor) const = 0;
   /// First logical position of this rank's block of `factor`: an i64.
   virtual mlir::Value blockStart(int factor) = 0;
-  /// All-reduce over the axes that split `factor`; kind is "sum" or "max". The value itself when nothing splits it.
+  /// All-reduce over the axes that split `factor`; kind is "sum" or "max". The value itself when nothing
+  /// splits it.
   virtual mlir::Value allReduce(mlir::Value value, int factor, llvm::StringRef kind) = 0;
   /// The logical position along dimension `dim` of result `result` of each local position: tensor<n x i64>.
   virtual mlir::Value logicalIndex(unsigned result, unsigned dim) = 0;
   /// Whether the rank holds all positions along dimension `dim` of result `result`, in their logical order
   /// and padding at the end alone.
   virtual bool isWhole(unsigned result, unsigned dim) const { return false; }
-  /// Where all positions along dimension `dim` of result `result` are held in another than their logical order: the logical position of
-  /// each held one. Else empty.
+  /// Where all positions along dimension `dim` of result `result` are held in another than their logical
+  /// order: the logical position of each held one. Else empty.
   virtual llvm::SmallVector<int64_t> heldOrder(unsigned result, unsigned dim) { return {}; }
   /// `value` of every rank that splits `factor`, in their order, along a new first dimension.
   virtual mlir::Value allGather(mlir::Value value, int factor) = 0;

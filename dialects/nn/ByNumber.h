@@ -6,8 +6,9 @@
 
 namespace tessera::nn {
 
-/// Whether elements along `factor` are found by number, as a look-up does with the rows of its table: a sum over what nothing is
-/// neutral for, or a result that sums are written into. Ranks then need contiguous blocks, and padding at their ends.
+/// Whether elements along `factor` are found by number, as a look-up does with the rows of its table: a sum
+/// over what nothing is neutral for, or a result that sums are written into. Ranks then need contiguous
+/// blocks, and padding at their ends.
 bool isByNumber(FactorOpInterface op, const FactorRule &rule, int factor);
 
 } // namespace tessera::nn

@@ -1,4 +1,5 @@
-// What a product of the library ends with: what the schedule asks of the operators behind it, and what it becomes.
+// What a product of the library ends with: what the schedule asks of the operators behind it, and what it
+// becomes.
 #ifndef TESSERA_DIALECTS_NN_EPILOGUE_H
 #define TESSERA_DIALECTS_NN_EPILOGUE_H
 

@@ -5,8 +5,9 @@
 using namespace mlir;
 using namespace tessera::nn;
 
-FactorRule FactorRule::fromLetters(ArrayRef<std::string> operands, ArrayRef<std::string> results, TypeRange operandTypes,
-                                   TypeRange resultTypes, StringRef cooperative, StringRef unsplit, std::optional<StringRef> ordered) {
+FactorRule FactorRule::fromLetters(ArrayRef<std::string> operands, ArrayRef<std::string> results,
+                                   TypeRange operandTypes, TypeRange resultTypes, StringRef cooperative,
+                                   StringRef unsplit, std::optional<StringRef> ordered) {
   FactorRule rule;
   auto add = [&](ArrayRef<std::string> letters, TypeRange types, SmallVector<DimFactors> &out) {
     for (auto [i, type] : llvm::enumerate(types)) {

@@ -8,7 +8,8 @@ using namespace mlir;
 using namespace tessera::nn;
 
 Type tessera::nn::loweredType(Type element) {
-  return element.isUnsignedInteger() ? IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth()) : element;
+  return element.isUnsignedInteger() ? IntegerType::get(element.getContext(), element.getIntOrFloatBitWidth())
+                                     : element;
 }
 
 RankedTensorType tessera::nn::loweredTensor(Value value) {

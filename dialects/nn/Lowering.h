@@ -9,7 +9,8 @@ namespace tessera::nn {
 
 using Lowered = llvm::FailureOr<llvm::SmallVector<mlir::Value>>;
 
-/// What lowered code has for an element type: integers without signs. Whether an operator reads them as unsigned, its own types tell.
+/// What lowered code has for an element type: integers without signs. Whether an operator reads them as
+/// unsigned, its own types tell.
 mlir::Type loweredType(mlir::Type element);
 /// The tensor type of the lowered value: without encoding, of the lowered element type.
 mlir::RankedTensorType loweredTensor(mlir::Value value);

@@ -17,8 +17,8 @@ using namespace tessera::nn;
 #include "dialects/nn/NNOps.cpp.inc"
 #include "dialects/nn/PanelInterface.cpp.inc"
 #define GET_OP_CLASSES
-#include "dialects/nn/PanelOps.cpp.inc"
 #include "dialects/nn/EpilogueInterface.cpp.inc"
+#include "dialects/nn/PanelOps.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/nn/EpilogueOps.cpp.inc"
 

@@ -41,10 +41,11 @@ def NN_FloatTensor : RankedTensorOf<[AnyFloat]>;
 def NN_IntTensor : RankedTensorOf<[AnySignlessInteger]>;
 def NN_BoolTensor : RankedTensorOf<[I1]>;
 
-// Result types follow from operands and attributes; the layout encodings are not compared, and a result may be f32 where bf16 or f16
-// follows: arithmetic is f32's, so that such a result is only not rounded.
+// Result types follow from operands and attributes; the layout encodings are not compared, and a result may
+// be f32 where bf16 or f16 follows: arithmetic is f32's, so that such a result is only not rounded.
 defvar NN_Infer = [DeclareOpInterfaceMethods<InferTypeOpInterface, ["inferReturnTypes"]>];
-defvar NN_CompatibleDeclaration = "static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual);";
+defvar NN_CompatibleDeclaration =
+    "static bool isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual);";
 defvar NN_Compatible = [{
   bool $cppClass::isCompatibleReturnTypes(::mlir::TypeRange inferred, ::mlir::TypeRange actual) {
     return sameOrWider(inferred, actual);
@@ -53,7 +54,8 @@ defvar NN_Compatible = [{
 // Every operator of the dialect that computes something.
 // `factor` names the methods of FactorOpInterface that it overrides beside the factor rule.
 class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
-    : Op<NN_Dialect, mnemonic, !listconcat([Pure, DeclareOpInterfaceMethods<FactorOpInterface, factor>], traits)> {
+    : Op<NN_Dialect, mnemonic,
+         !listconcat([Pure, DeclareOpInterfaceMethods<FactorOpInterface, factor>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   defvar infers = !foldl(0, traits, found, t, !or(found, !eq(t, NN_Infer[0])));
   let extraClassDeclaration = !if(infers, NN_CompatibleDeclaration, "");
@@ -62,8 +64,11 @@ class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
 defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
 // The other operators say why they have no gradient, in place of NN_Vjp.
-class NN_NotDifferentiable<string why, string isZero> : NativeOpTrait<"NotDifferentiableOpInterface::Trait", [],
-    "static ::llvm::StringRef whyNotDifferentiable() { return \"" # why # "\"; } static bool hasZeroGradient() { return " # isZero # "; }"> {
+class NN_NotDifferentiable<
+    string why, string isZero> : NativeOpTrait<"NotDifferentiableOpInterface::Trait", [],
+                                               "static ::llvm::StringRef whyNotDifferentiable() { return "
+                                               "\""#why#"\"; } static bool hasZeroGradient() { "
+                                                        "return "#isZero#"; }"> {
   let cppNamespace = "::tessera::nn";
   string reason = why;
 }

@@ -49,7 +49,9 @@ bool tessera::nn::sameOrWider(TypeRange inferred, TypeRange actual) {
   return sameShapesAndElements(expected, actual);
 }
 
-Type tessera::nn::wideOf(Type element) { return isHalf(element) ? Float32Type::get(element.getContext()) : element; }
+Type tessera::nn::wideOf(Type element) {
+  return isHalf(element) ? Float32Type::get(element.getContext()) : element;
+}
 
 Value tessera::nn::castTo(OpBuilder &builder, Location loc, Value value, Type element) {
   return elementOf(value) == element ? value : Value(CastOp::create(builder, loc, value, element));

@@ -10,7 +10,8 @@ namespace tessera::nn {
 /// More elements than any machine holds, and few enough that bytes and sums of many of them fit int64.
 constexpr int64_t maxElements = int64_t(1) << 48;
 
-/// Whether `type`, where it is a tensor, has known sizes whose product is at most `maxElements`; sizes of 0 count as 1.
+/// Whether `type`, where it is a tensor, has known sizes whose product is at most `maxElements`; sizes of 0
+/// count as 1.
 inline bool hasReasonableSize(mlir::Type type) {
   auto shaped = llvm::dyn_cast<mlir::ShapedType>(type);
   if (!shaped)
@@ -19,7 +20,8 @@ inline bool hasReasonableSize(mlir::Type type) {
     return false;
   int64_t elements = 1;
   for (int64_t size : shaped.getShape())
-    if (size < 0 || llvm::MulOverflow(elements, std::max<int64_t>(size, 1), elements) || elements > maxElements)
+    if (size < 0 || llvm::MulOverflow(elements, std::max<int64_t>(size, 1), elements) ||
+        elements > maxElements)
       return false;
   return true;
 }

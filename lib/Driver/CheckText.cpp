@@ -24,10 +24,13 @@ static LogicalResult checkInterface(func::FuncOp func, Phase next) {
       return func.emitError() << what << " " << i << " of @" << func.getSymName() << " has type " << type
                               << "; expected a tensor with fixed sizes, of at most 2^48 elements";
     if (next <= Phase::Propagate && hasLayout(type))
-      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " is laid out over a mesh, and the text is said to be before "
+      return func.emitError() << what << " " << i << " of @" << func.getSymName()
+                              << " is laid out over a mesh, and the text is said to be before "
                               << phaseName(Phase::Propagate);
-    if (partitioned && !(attrs && attrs.getAs<DenseI64ArrayAttr>("dist.shape") && attrs.getAs<dist::LayoutAttr>("dist.layout")))
-      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " lacks the attributes dist.shape and dist.layout that "
+    if (partitioned && !(attrs && attrs.getAs<DenseI64ArrayAttr>("dist.shape") &&
+                         attrs.getAs<dist::LayoutAttr>("dist.layout")))
+      return func.emitError() << what << " " << i << " of @" << func.getSymName()
+                              << " lacks the attributes dist.shape and dist.layout that "
                               << phaseName(Phase::Partition) << " gives it";
     return success();
   };
@@ -52,12 +55,16 @@ static LogicalResult checkFunction(func::FuncOp func, Phase next) {
   if (failed(checkInterface(func, next)))
     return failure();
   WalkResult result = func.getBody().walk([&](Operation *op) {
-    if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) && !isa<func::ReturnOp>(op) && !isNumber(op)) {
-      op->emitError() << "a program has no operator '" << op->getName() << "'; expected those of nn, dist and exec";
+    if (!isa_and_present<nn::NNDialect, dist::DistDialect, exec::ExecDialect>(op->getDialect()) &&
+        !isa<func::ReturnOp>(op) && !isNumber(op)) {
+      op->emitError() << "a program has no operator '" << op->getName()
+                      << "'; expected those of nn, dist and exec";
       return WalkResult::interrupt();
     }
-    if (next <= Phase::Propagate && (isa<dist::DistDialect>(op->getDialect()) || llvm::any_of(op->getResultTypes(), hasLayout))) {
-      op->emitError() << "is laid out over a mesh, and the text is said to be before " << phaseName(Phase::Propagate);
+    if (next <= Phase::Propagate &&
+        (isa<dist::DistDialect>(op->getDialect()) || llvm::any_of(op->getResultTypes(), hasLayout))) {
+      op->emitError() << "is laid out over a mesh, and the text is said to be before "
+                      << phaseName(Phase::Propagate);
       return WalkResult::interrupt();
     }
     auto wrong = llvm::find_if_not(op->getResultTypes(), nn::hasReasonableSize);
@@ -78,15 +85,19 @@ static LogicalResult checkKernel(Operation &op) {
     return func.emitError() << "kernel @" << func.getSymName() << " must have one block";
   for (Type type : func.getArgumentTypes())
     if (!isa<RankedTensorType>(type) && !type.isInteger(64) && !type.isIndex())
-      return func.emitError() << "an argument of kernel @" << func.getSymName() << " has type " << type << "; expected a tensor, i64 or index";
+      return func.emitError() << "an argument of kernel @" << func.getSymName() << " has type " << type
+                              << "; expected a tensor, i64 or index";
   for (Type type : func.getResultTypes())
     if (!isa<RankedTensorType>(type))
-      return func.emitError() << "a result of kernel @" << func.getSymName() << " has type " << type << "; expected a tensor";
+      return func.emitError() << "a result of kernel @" << func.getSymName() << " has type " << type
+                              << "; expected a tensor";
   WalkResult result = func.walk([&](Operation *inner) {
     auto sized = [](TypeRange types) { return llvm::all_of(types, nn::hasReasonableSize); };
-    if (sized(inner->getResultTypes()) && llvm::all_of(inner->getRegions(), [&](Region &region) { return sized(region.getArgumentTypes()); }))
+    if (sized(inner->getResultTypes()) &&
+        llvm::all_of(inner->getRegions(), [&](Region &region) { return sized(region.getArgumentTypes()); }))
       return WalkResult::advance();
-    inner->emitError() << "kernel @" << func.getSymName() << " has a value without fixed sizes, or of more than 2^48 elements";
+    inner->emitError() << "kernel @" << func.getSymName()
+                       << " has a value without fixed sizes, or of more than 2^48 elements";
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -110,10 +121,12 @@ static LogicalResult checkCalls(ModuleOp module, ModuleOp kernels) {
     if (!kernel)
       return WalkResult::interrupt();
     auto types = [](TypeRange given) { return llvm::map_to_vector(given, kernelType); };
-    auto type = FunctionType::get(op->getContext(), types(op->getOperandTypes()), types(op->getResultTypes()));
+    auto type =
+        FunctionType::get(op->getContext(), types(op->getOperandTypes()), types(op->getResultTypes()));
     if (kernel.getFunctionType() == type)
       return WalkResult::advance();
-    op->emitError() << "kernel @" << apply.getKernel() << " has type " << kernel.getFunctionType() << " and is called as " << type;
+    op->emitError() << "kernel @" << apply.getKernel() << " has type " << kernel.getFunctionType()
+                    << " and is called as " << type;
     return WalkResult::interrupt();
   });
   return failure(result.wasInterrupted());
@@ -132,19 +145,24 @@ LogicalResult tessera::checkText(ModuleOp module, Phase next) {
       for (Operation &kernel : *kernels.getBody())
         if (failed(checkKernel(kernel)))
           return failure();
-    } else if (auto variable = dyn_cast<nn::VariableOp>(op); variable && next <= Phase::Propagate && hasLayout(variable.getType())) {
-      return variable.emitError() << "variable @" << variable.getSymName() << " is laid out over a mesh, and the text is said to be before "
+    } else if (auto variable = dyn_cast<nn::VariableOp>(op);
+               variable && next <= Phase::Propagate && hasLayout(variable.getType())) {
+      return variable.emitError() << "variable @" << variable.getSymName()
+                                  << " is laid out over a mesh, and the text is said to be before "
                                   << phaseName(Phase::Propagate);
     } else if (!isa<nn::VariableOp, dist::MeshOp>(op)) {
-      return op.emitError() << "a program holds variables, a mesh, functions and kernels, not '" << op.getName() << "'";
+      return op.emitError() << "a program holds variables, a mesh, functions and kernels, not '"
+                            << op.getName() << "'";
     }
   }
   auto meshes = module.getOps<dist::MeshOp>();
   if (!meshes.empty() && ++meshes.begin() != meshes.end())
     return (*++meshes.begin()).emitError() << "a program has one mesh";
   if (meshes.empty() && next > Phase::Assign)
-    return module.emitError() << "the text is said to be past " << phaseName(Phase::Assign) << " and has no dist.mesh";
+    return module.emitError() << "the text is said to be past " << phaseName(Phase::Assign)
+                              << " and has no dist.mesh";
   if (next > Phase::Schedule && !module.lookupSymbol<ModuleOp>(kKernelsModule))
-    return module.emitError() << "the text is said to be past " << phaseName(Phase::Schedule) << " and has no module @" << kKernelsModule;
+    return module.emitError() << "the text is said to be past " << phaseName(Phase::Schedule)
+                              << " and has no module @" << kKernelsModule;
   return checkCalls(module, module.lookupSymbol<ModuleOp>(kKernelsModule));
 }

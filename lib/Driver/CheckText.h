@@ -6,7 +6,8 @@
 
 namespace tessera {
 
-/// Checks a module that was read from text before `next` works on it; what the verifiers of its operators cannot see. Reports what is wrong.
+/// Checks a module that was read from text before `next` works on it; what the verifiers of its operators
+/// cannot see. Reports what is wrong.
 mlir::LogicalResult checkText(mlir::ModuleOp module, Phase next);
 
 } // namespace tessera

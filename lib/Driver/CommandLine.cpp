@@ -5,8 +5,8 @@
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Pipeline/Schedule.h"
-#include "llvm/Support/CommandLine.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/CommandLine.h"
 #include <cmath>
 
 using namespace tessera;
@@ -32,39 +32,73 @@ using Flag = cl::opt<bool, false, FlagParser>;
 struct Command {
   cl::SubCommand sub;
   cl::opt<std::string> model{cl::Positional, cl::desc("MODEL"), cl::sub(sub)};
-  cl::list<std::string> bind{"bind", cl::desc("value of a symbolic dimension (repeat)"), cl::value_desc("NAME=N"), cl::sub(sub)};
+  cl::list<std::string> bind{"bind", cl::desc("value of a symbolic dimension (repeat)"),
+                             cl::value_desc("NAME=N"), cl::sub(sub)};
   cl::opt<std::string> plan{"plan", cl::desc("plan file"), cl::value_desc("FILE.toml"), cl::sub(sub)};
-  cl::opt<std::string> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d, 2d, 2.5d or 3d"), cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
-  cl::opt<std::string> tpDepth{"tp-depth", cl::desc("depth of --tp-mode 2.5d"), cl::value_desc("D"), cl::init("0"), cl::sub(sub)};
-  cl::opt<std::string> sp{"sp", cl::desc("recipe: sequence parallelism, mesh axis \"seq\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> spMode{"sp-mode", cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
-                          cl::value_desc("MODE"), cl::sub(sub)};
-  cl::opt<std::string> ep{"ep", cl::desc("recipe: expert parallelism, mesh axis \"expert\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> zero{"zero", cl::desc("recipe: store in pieces over \"data\": 1 optimizer state, 2 + gradients, 3 + parameters"), cl::value_desc("STAGE"),
-                        cl::init("0"), cl::sub(sub)};
-  cl::opt<std::string> regather{"regather", cl::desc("whether the backward gathers again what the forward gathered: never, always or auto (ZeRO-3 does)"),
-                            cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
-  cl::opt<std::string> stream{"stream", cl::desc("whether a product of gathered operands is computed by panels that are broadcast one by one: never, always or auto (where it is faster)"),
-                            cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
-  cl::opt<std::string> pp{"pp", cl::desc("recipe: pipeline stages, mesh axis \"pipe\""), cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> ppSchedule{"pp-schedule", cl::desc("order of the pipeline's steps: gpipe, 1f1b (default), interleaved or zero-bubble"),
-                                cl::value_desc("SCHEDULE"), cl::sub(sub)};
-  cl::opt<std::string> microbatches{"microbatches", cl::desc("microbatches the batch is cut into (gradient accumulation)"), cl::value_desc("M"),
-                                cl::init("1"), cl::sub(sub)};
-  cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"), cl::value_desc("OPTIMIZER"), cl::sub(sub)};
-  cl::opt<std::string> dtype{"dtype", cl::desc("what to compute in: f32 (default), bf16 or f16; parameters and optimizer state stay f32"), cl::value_desc("TYPE"),
-                             cl::sub(sub)};
-  cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"), cl::value_desc("LOSS"), cl::sub(sub)};
-  cl::opt<std::string> capacityFactor{"capacity-factor", cl::desc("experts take F times their even share of a batch row's choices, and drop others (default: none is dropped)"),
-                                   cl::value_desc("F"), cl::sub(sub)};
-  cl::list<std::string> trainable{"trainable", cl::desc("train parameters by name (repeat; the last match wins)"), cl::value_desc("GLOB"), cl::sub(sub)};
-  cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"), cl::sub(sub)};
-  Flag asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"), cl::sub(sub)};
-  cl::opt<std::string> weights{"weights", cl::desc("initial weights of a .mlir model; with convert, trained ones"), cl::value_desc("FILE.safetensors"), cl::sub(sub)};
-  cl::opt<std::string> threads{"threads", cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
-                           cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> dp{"dp", cl::desc("recipe: data parallelism, mesh axis \"data\""), cl::value_desc("N"),
+                          cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> tp{"tp", cl::desc("recipe: tensor parallelism, mesh axis \"tensor\""),
+                          cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> tpMode{"tp-mode", cl::desc("how products are split: 1d, 2d, 2.5d or 3d"),
+                              cl::value_desc("MODE"), cl::init("1d"), cl::sub(sub)};
+  cl::opt<std::string> tpDepth{"tp-depth", cl::desc("depth of --tp-mode 2.5d"), cl::value_desc("D"),
+                               cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> sp{"sp", cl::desc("recipe: sequence parallelism, mesh axis \"seq\""),
+                          cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> spMode{
+      "sp-mode",
+      cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
+      cl::value_desc("MODE"), cl::sub(sub)};
+  cl::opt<std::string> ep{"ep", cl::desc("recipe: expert parallelism, mesh axis \"expert\""),
+                          cl::value_desc("N"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> zero{
+      "zero",
+      cl::desc("recipe: store in pieces over \"data\": 1 optimizer state, 2 + gradients, 3 + parameters"),
+      cl::value_desc("STAGE"), cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> regather{"regather",
+                                cl::desc("whether the backward gathers again what the forward gathered: "
+                                         "never, always or auto (ZeRO-3 does)"),
+                                cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
+  cl::opt<std::string> stream{
+      "stream",
+      cl::desc("whether a product of gathered operands is computed by panels that are broadcast one by one: "
+               "never, always or auto (where it is faster)"),
+      cl::value_desc("WHEN"), cl::init("auto"), cl::sub(sub)};
+  cl::opt<std::string> pp{"pp", cl::desc("recipe: pipeline stages, mesh axis \"pipe\""), cl::value_desc("N"),
+                          cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> ppSchedule{
+      "pp-schedule",
+      cl::desc("order of the pipeline's steps: gpipe, 1f1b (default), interleaved or zero-bubble"),
+      cl::value_desc("SCHEDULE"), cl::sub(sub)};
+  cl::opt<std::string> microbatches{"microbatches",
+                                    cl::desc("microbatches the batch is cut into (gradient accumulation)"),
+                                    cl::value_desc("M"), cl::init("1"), cl::sub(sub)};
+  cl::opt<std::string> train{"train", cl::desc("build a training program: adamw, adam, sgd or sgd-momentum"),
+                             cl::value_desc("OPTIMIZER"), cl::sub(sub)};
+  cl::opt<std::string> dtype{
+      "dtype",
+      cl::desc("what to compute in: f32 (default), bf16 or f16; parameters and optimizer state stay f32"),
+      cl::value_desc("TYPE"), cl::sub(sub)};
+  cl::opt<std::string> loss{"loss", cl::desc("cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar"),
+                            cl::value_desc("LOSS"), cl::sub(sub)};
+  cl::opt<std::string> capacityFactor{"capacity-factor",
+                                      cl::desc("experts take F times their even share of a batch row's "
+                                               "choices, and drop others (default: none is dropped)"),
+                                      cl::value_desc("F"), cl::sub(sub)};
+  cl::list<std::string> trainable{"trainable",
+                                  cl::desc("train parameters by name (repeat; the last match wins)"),
+                                  cl::value_desc("GLOB"), cl::sub(sub)};
+  cl::list<std::string> frozen{"frozen", cl::desc("do not train parameters by name"), cl::value_desc("GLOB"),
+                               cl::sub(sub)};
+  Flag asWritten{"as-written", cl::desc("do not restore parameters that the exporter merged or dropped"),
+                 cl::sub(sub)};
+  cl::opt<std::string> weights{"weights",
+                               cl::desc("initial weights of a .mlir model; with convert, trained ones"),
+                               cl::value_desc("FILE.safetensors"), cl::sub(sub)};
+  cl::opt<std::string> threads{
+      "threads",
+      cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
+      cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -72,15 +106,25 @@ struct Command {
 // `compile`, with what it writes and where it starts and stops.
 struct CompileCommand : Command {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
-  cl::opt<std::string> to{"to", cl::desc("stop after a phase: import normalize differentiate assign propagate partition schedule memory lower link"),
+  cl::opt<std::string> to{"to",
+                          cl::desc("stop after a phase: import normalize differentiate assign propagate "
+                                   "partition schedule memory lower link"),
                           cl::value_desc("PHASE"), cl::sub(sub)};
-  cl::opt<std::string> from{"from", cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"), cl::value_desc("PHASE"), cl::sub(sub)};
-  cl::opt<std::string> target{"target", cl::desc("what executes the kernels: cpu, or cuda, cuda:sm_80, cuda:sm_90, cuda:sm_100"),
-                              cl::value_desc("TARGET"), cl::init("cpu"), cl::sub(sub)};
-  cl::opt<std::string> hostTwins{"host-twins", cl::desc("with --target cuda: write the kernels' programs for the host, which the checking driver executes"),
-                                 cl::value_desc("FILE.so"), cl::sub(sub)};
-  cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"), cl::value_desc("DIR"), cl::sub(sub)};
-  cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"), cl::value_desc("FILE.json|.html"), cl::sub(sub)};
+  cl::opt<std::string> from{"from",
+                            cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"),
+                            cl::value_desc("PHASE"), cl::sub(sub)};
+  cl::opt<std::string> target{
+      "target", cl::desc("what executes the kernels: cpu, or cuda, cuda:sm_80, cuda:sm_90, cuda:sm_100"),
+      cl::value_desc("TARGET"), cl::init("cpu"), cl::sub(sub)};
+  cl::opt<std::string> hostTwins{
+      "host-twins",
+      cl::desc(
+          "with --target cuda: write the kernels' programs for the host, which the checking driver executes"),
+      cl::value_desc("FILE.so"), cl::sub(sub)};
+  cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"),
+                            cl::value_desc("DIR"), cl::sub(sub)};
+  cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"),
+                              cl::value_desc("FILE.json|.html"), cl::sub(sub)};
   Flag timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
   Flag verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
   Flag listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
@@ -91,10 +135,13 @@ struct CompileCommand : Command {
 // `convert`. With --format torch the positional argument is the weights, the model an option.
 struct ConvertCommand : Command {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
-  cl::opt<std::string> format{"format", cl::desc("onnx (the model with the plan inside), mlir (text with it), or torch (MODEL is FILE.safetensors: under the names and in the shapes of "
-                                                 "the framework)"),
+  cl::opt<std::string> format{"format",
+                              cl::desc("onnx (the model with the plan inside), mlir (text with it), or torch "
+                                       "(MODEL is FILE.safetensors: under the names and in the shapes of "
+                                       "the framework)"),
                               cl::value_desc("FORMAT"), cl::sub(sub)};
-  cl::opt<std::string> of{"model", cl::desc("the model that FILE.safetensors was trained with"), cl::value_desc("MODEL"), cl::sub(sub)};
+  cl::opt<std::string> of{"model", cl::desc("the model that FILE.safetensors was trained with"),
+                          cl::value_desc("MODEL"), cl::sub(sub)};
 
   using Command::Command;
 };
@@ -116,12 +163,15 @@ std::string withoutProgramName(llvm::StringRef text) {
   return result;
 }
 
-// What is wrong with an option's name, or nothing. LLVM's parser takes unknown names for groups of one-letter options.
+// What is wrong with an option's name, or nothing. LLVM's parser takes unknown names for groups of one-letter
+// options.
 std::string unknownOption(llvm::ArrayRef<const char *> arguments) {
   for (cl::SubCommand *sub : cl::getRegisteredSubcommands()) {
     if (arguments.empty() || sub->getName() != arguments.front())
       continue;
-    auto takesValue = [](const cl::Option *option) { return option->getValueExpectedFlag() == cl::ValueRequired; };
+    auto takesValue = [](const cl::Option *option) {
+      return option->getValueExpectedFlag() == cl::ValueRequired;
+    };
     for (size_t i = 1; i < arguments.size(); ++i) {
       llvm::StringRef argument = arguments[i];
       if (argument == "--")
@@ -140,10 +190,12 @@ std::string unknownOption(llvm::ArrayRef<const char *> arguments) {
       std::string nearest;
       unsigned least = 1 + std::max<size_t>(1, name.size() / 3);
       for (auto &entry : sub->OptionsMap)
-        if (unsigned distance = name.edit_distance(entry.first, true, least); entry.first.size() > 1 && distance < least)
+        if (unsigned distance = name.edit_distance(entry.first, true, least);
+            entry.first.size() > 1 && distance < least)
           least = distance, nearest = "; did you mean --" + entry.first.str() + "?";
-      return ("unknown option \"" + llvm::StringRef(arguments[i]).split('=').first + "\" of tessera " + sub->getName() +
-              (nearest.empty() ? "; see tessera " + sub->getName() + " --help" : nearest)).str();
+      return ("unknown option \"" + llvm::StringRef(arguments[i]).split('=').first + "\" of tessera " +
+              sub->getName() + (nearest.empty() ? "; see tessera " + sub->getName() + " --help" : nearest))
+          .str();
     }
   }
   return {};
@@ -158,34 +210,44 @@ int read(Command &command, CompileOptions &options) {
   options.loss = command.loss;
   options.weights = command.weights;
   // LLVM's own parser of numbers has its own way of reporting.
-  for (auto [name, text, value, least] : {std::tuple("--dp", &command.dp, &options.assign.dp, int64_t(1)),
-                                          {"--tp", &command.tp, &options.assign.tp, 1},
-                                          {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
-                                          {"--sp", &command.sp, &options.assign.sp, 1},
-                                          {"--pp", &command.pp, &options.assign.pp, 1},
-                                          {"--ep", &command.ep, &options.assign.ep, 1},
-                                          {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
-                                          {"--threads", &command.threads, &options.threads, 0}})
+  for (auto [name, text, value, least] :
+       {std::tuple("--dp", &command.dp, &options.assign.dp, int64_t(1)),
+        {"--tp", &command.tp, &options.assign.tp, 1},
+        {"--tp-depth", &command.tpDepth, &options.assign.tpDepth, 0},
+        {"--sp", &command.sp, &options.assign.sp, 1},
+        {"--pp", &command.pp, &options.assign.pp, 1},
+        {"--ep", &command.ep, &options.assign.ep, 1},
+        {"--microbatches", &command.microbatches, &options.assign.microbatches, 1},
+        {"--threads", &command.threads, &options.threads, 0}})
     if (llvm::StringRef(*text).getAsInteger(10, *value) || *value < least)
-      return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " + llvm::Twine(least));
+      return usage(llvm::Twine(name) + "=" + *text + ": expected a whole number of at least " +
+                   llvm::Twine(least));
   if (options.threads > 1 << 16) // as the executable's own option
     return usage("--threads=" + command.threads + ": expected at most 65536");
-  if (!command.capacityFactor.empty() && (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) || std::isinf(options.capacityFactor)))
+  if (!command.capacityFactor.empty() &&
+      (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) ||
+       std::isinf(options.capacityFactor)))
     return usage("--capacity-factor=" + command.capacityFactor + ": expected a number above 0, such as 1.25");
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
   options.assign.spMode = command.spMode;
-  if (!command.spMode.empty() && !llvm::is_contained({"megatron", "ulysses", "ring", "rsa"}, options.assign.spMode))
+  if (!command.spMode.empty() &&
+      !llvm::is_contained({"megatron", "ulysses", "ring", "rsa"}, options.assign.spMode))
     return usage("--sp-mode=" + command.spMode + ": expected megatron, ulysses, ring or rsa");
-  if (options.assign.spMode == "megatron" && (options.assign.tp < 2 || options.assign.tpMode != "1d" || options.assign.sp > 1))
-    return usage("--sp-mode=megatron: the sequence is split over the axis of --tp, which it needs, in its 1d mode and without --sp");
+  if (options.assign.spMode == "megatron" &&
+      (options.assign.tp < 2 || options.assign.tpMode != "1d" || options.assign.sp > 1))
+    return usage("--sp-mode=megatron: the sequence is split over the axis of --tp, which it needs, in its 1d "
+                 "mode and without --sp");
   if (!command.spMode.empty() && options.assign.spMode != "megatron" && options.assign.sp < 2)
     return usage("--sp-mode=" + command.spMode + ": needs --sp N");
-  if (options.assign.tpDepth > 0 && (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
+  if (options.assign.tpDepth > 0 &&
+      (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
     return usage("--tp-depth=" + command.tpDepth + ": expected with --tp-mode 2.5d, and a divisor of --tp");
-  if (llvm::StringRef(command.zero).getAsInteger(10, options.assign.zero) || options.assign.zero < 0 || options.assign.zero > 3)
-    return usage("--zero=" + command.zero + ": expected 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)");
+  if (llvm::StringRef(command.zero).getAsInteger(10, options.assign.zero) || options.assign.zero < 0 ||
+      options.assign.zero > 3)
+    return usage("--zero=" + command.zero +
+                 ": expected 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)");
   options.assign.regather = command.regather;
   if (!llvm::is_contained({"never", "always", "auto"}, options.assign.regather))
     return usage("--regather=" + command.regather + ": expected never, always or auto");
@@ -194,9 +256,11 @@ int read(Command &command, CompileOptions &options) {
     return usage("--stream=" + command.stream + ": expected never, always or auto");
   options.assign.ppSchedule = command.ppSchedule;
   if (!options.assign.ppSchedule.empty() && !pipeline::findSchedule(options.assign.ppSchedule))
-    return usage("--pp-schedule=" + options.assign.ppSchedule + ": expected one of " + pipeline::scheduleNames());
+    return usage("--pp-schedule=" + options.assign.ppSchedule + ": expected one of " +
+                 pipeline::scheduleNames());
   options.optimizer = command.train;
-  if (!options.optimizer.empty() && !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
+  if (!options.optimizer.empty() &&
+      !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
     return usage("--train=" + options.optimizer + ": expected adamw, adam, sgd or sgd-momentum");
   options.dtype = command.dtype;
   if (!options.dtype.empty() && !isComputeType(options.dtype))
@@ -227,30 +291,37 @@ int read(CompileCommand &command, CompileOptions &options) {
     return status;
   options.output = command.output;
   auto [target, chip] = llvm::StringRef(command.target).split(':');
-  if (command.target != "cpu" && (target != "cuda" || (command.target != "cuda" && !llvm::is_contained(cuda::chips(), chip))))
-    return usage("--target=" + command.target + ": expected cpu, cuda, or cuda: with one of " + llvm::join(cuda::chips(), ", "));
+  if (command.target != "cpu" &&
+      (target != "cuda" || (command.target != "cuda" && !llvm::is_contained(cuda::chips(), chip))))
+    return usage("--target=" + command.target + ": expected cpu, cuda, or cuda: with one of " +
+                 llvm::join(cuda::chips(), ", "));
   if (target == "cuda")
     options.chip = chip.empty() ? cuda::chips().front().str() : chip.str();
   options.hostTwins = command.hostTwins;
   if (!options.hostTwins.empty() && options.chip.empty())
-    return usage("--host-twins=" + command.hostTwins + ": kernels for the CPU have no twins; expected with --target cuda");
+    return usage("--host-twins=" + command.hostTwins +
+                 ": kernels for the CPU have no twins; expected with --target cuda");
   options.dumpDirectory = command.dump;
   options.report = command.report;
-  if (llvm::StringRef report = options.report; !report.empty() && !report.ends_with(".json") && !report.ends_with(".html"))
+  if (llvm::StringRef report = options.report;
+      !report.empty() && !report.ends_with(".json") && !report.ends_with(".html"))
     return usage("--report=" + report + ": expected FILE.json or FILE.html");
   options.timing = command.timing || command.verbose;
-  for (auto [text, phase, name] : {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
+  for (auto [text, phase, name] :
+       {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
     if (!text->empty()) {
       auto parsed = parsePhase(*text);
       if (!parsed)
         return usage(llvm::Twine(name) + "=" + *text +
-                     " is no phase; phases are import normalize differentiate assign propagate partition schedule memory lower link");
+                     " is no phase; phases are import normalize differentiate assign propagate partition "
+                     "schedule memory lower link");
       *phase = *parsed;
     }
   if (options.from != Phase::Import && !llvm::StringRef(options.model).ends_with(".mlir"))
     return usage("--from=" + command.from + " needs .mlir text, and the model is \"" + options.model + "\"");
   if (options.from > Phase::Normalize && options.capacityFactor > 0)
-    return usage("--capacity-factor=" + command.capacityFactor + ": is for phase normalize, which --from=" + command.from + " leaves out");
+    return usage("--capacity-factor=" + command.capacityFactor +
+                 ": is for phase normalize, which --from=" + command.from + " leaves out");
   if (options.from > options.to)
     return usage("--from=" + command.from + " is behind --to=" + command.to);
   if (options.output.empty() && options.to == Phase::Link)
@@ -269,10 +340,13 @@ int read(ConvertCommand &command, CompileOptions &options) {
     return usage("--format=" + command.format + ": expected onnx, mlir or torch");
   bool isTorch = command.format == "torch";
   if (isTorch != !command.of.empty())
-    return usage(isTorch ? "--format torch: no model given: tessera convert FILE.safetensors --model MODEL --format torch -o OUT"
-                         : "--model goes with --format torch: tessera convert MODEL --format " + command.format + " -o OUT");
+    return usage(isTorch ? "--format torch: no model given: tessera convert FILE.safetensors --model MODEL "
+                           "--format torch -o OUT"
+                         : "--model goes with --format torch: tessera convert MODEL --format " +
+                               command.format + " -o OUT");
   if (command.format == "onnx" && !llvm::StringRef(options.model).ends_with(".onnx"))
-    return usage("--format onnx needs an .onnx model to write the plan into, and the model is \"" + options.model + "\"");
+    return usage("--format onnx needs an .onnx model to write the plan into, and the model is \"" +
+                 options.model + "\"");
   if (isTorch && !command.weights.empty())
     return usage("--weights: with --format torch the weights are the first argument");
   if (isTorch) {
@@ -297,23 +371,29 @@ int tessera::runCommandLine(int argc, char **argv) {
   static Command planCommand("plan", "print the plan that the options stand for");
   static Command explainCommand("explain", "print what becomes of every operator and parameter, and why");
   static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
-  static ConvertCommand convertCommand("convert", "write the model with its plan, or trained weights for the framework that exported it");
-  static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"), cl::value_desc("GLOB"),
-                                   cl::sub(explainCommand.sub)};
-  static cl::opt<std::string> tolerance{"tolerance", cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
-                                   cl::value_desc("X"), cl::init("1e-5"), cl::sub(verifyCommand.sub)};
+  static ConvertCommand convertCommand(
+      "convert", "write the model with its plan, or trained weights for the framework that exported it");
+  static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
+                                   cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
+  static cl::opt<std::string> tolerance{
+      "tolerance",
+      cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
+      cl::value_desc("X"), cl::init("1e-5"), cl::sub(verifyCommand.sub)};
   // LLVM's own options mean nothing to users of this tool.
   static cl::OptionCategory ours("options");
   cl::HideUnrelatedOptions(ours);
   std::string problems;
   llvm::raw_string_ostream os(problems);
-  // LLVM begins its messages about single options with the program's name: with the word of the contract, unless help is asked for.
+  // LLVM begins its messages about single options with the program's name: with the word of the contract,
+  // unless help is asked for.
   std::vector<const char *> arguments(argv, argv + argc);
-  if (llvm::none_of(arguments, [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
+  if (llvm::none_of(arguments,
+                    [](llvm::StringRef a) { return a.starts_with("--help") || a == "-h" || a == "-help"; }))
     arguments[0] = "error";
   if (std::string problem = unknownOption(llvm::ArrayRef(arguments).drop_front()); !problem.empty())
     return usage(problem);
-  bool parsed = cl::ParseCommandLineOptions(argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os);
+  bool parsed = cl::ParseCommandLineOptions(
+      argc, arguments.data(), "Tessera: compiles models into sharded, distributed programs\n", &os);
   if (!FlagParser::problem.empty())
     return usage(FlagParser::problem);
   if (!parsed) // a missing value has been reported already
@@ -331,7 +411,9 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (convertCommand) {
     if (int status = read(convertCommand, options))
       return status;
-    return convertCommand.format == "torch" ? convertToTorch(options) : convertCommand.format == "onnx" ? convertToOnnx(options) : convertToText(options);
+    return convertCommand.format == "torch"  ? convertToTorch(options)
+           : convertCommand.format == "onnx" ? convertToOnnx(options)
+                                             : convertToText(options);
   }
   for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
     if (*command)

@@ -1,4 +1,5 @@
-// The commands of `tessera` beside `compile`. Each returns the exit status, 0 done or 1 an error that it has reported.
+// The commands of `tessera` beside `compile`. Each returns the exit status, 0 done or 1 an error that it has
+// reported.
 #ifndef TESSERA_LIB_DRIVER_COMMANDS_H
 #define TESSERA_LIB_DRIVER_COMMANDS_H
 
@@ -9,21 +10,25 @@ namespace tessera {
 /// Prints the plan that the options stand for, as TOML that --plan reads.
 int printPlan(const CompileOptions &options);
 
-/// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty: pattern, layouts, moves and their
-/// cost, and everything replicated, padded and trained.
+/// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty:
+/// pattern, layouts, moves and their cost, and everything replicated, padded and trained.
 int explain(const CompileOptions &options, const std::string &glob);
 
-/// Compiles for one rank and for the plan, runs both in this process on the same random data and compares outputs, gradients and the
-/// parameters after one step of SGD. Values may differ by `tolerance` times the largest magnitude of their tensor.
+/// Compiles for one rank and for the plan, runs both in this process on the same random data and compares
+/// outputs, gradients and the parameters after one step of SGD. Values may differ by `tolerance` times the
+/// largest magnitude of their tensor.
 int verify(const CompileOptions &options, double tolerance);
 
-/// Writes the program after assign as text with the plan in `dist.*` attributes, and its weights (or those of --weights) beside it.
+/// Writes the program after assign as text with the plan in `dist.*` attributes, and its weights (or those of
+/// --weights) beside it.
 int convertToText(const CompileOptions &options);
 
-/// Writes an ONNX model with the plan inside, as text in its metadata and as annotations of its nodes, and with the weights of --weights.
+/// Writes an ONNX model with the plan inside, as text in its metadata and as annotations of its nodes, and
+/// with the weights of --weights.
 int convertToOnnx(const CompileOptions &options);
 
-/// Writes the weights in the file `options.weights` under the names and in the shapes of the framework that exported the model.
+/// Writes the weights in the file `options.weights` under the names and in the shapes of the framework that
+/// exported the model.
 int convertToTorch(const CompileOptions &options);
 
 } // namespace tessera

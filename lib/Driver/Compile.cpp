@@ -37,9 +37,9 @@ using namespace mlir;
 using namespace tessera;
 
 static constexpr std::pair<Phase, llvm::StringLiteral> kPhases[] = {
-    {Phase::Import, "import"},       {Phase::Normalize, "normalize"}, {Phase::Differentiate, "differentiate"},
-    {Phase::Assign, "assign"},       {Phase::Propagate, "propagate"}, {Phase::Partition, "partition"},
-    {Phase::Schedule, "schedule"},   {Phase::Memory, "memory"},       {Phase::Lower, "lower"},
+    {Phase::Import, "import"},     {Phase::Normalize, "normalize"}, {Phase::Differentiate, "differentiate"},
+    {Phase::Assign, "assign"},     {Phase::Propagate, "propagate"}, {Phase::Partition, "partition"},
+    {Phase::Schedule, "schedule"}, {Phase::Memory, "memory"},       {Phase::Lower, "lower"},
     {Phase::Link, "link"}};
 
 // The weights that all texts in a folder of dumps refer to.
@@ -56,8 +56,9 @@ std::optional<Phase> tessera::parsePhase(StringRef name) {
 
 std::unique_ptr<MLIRContext> tessera::makeContext() {
   DialectRegistry registry;
-  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect, linalg::LinalgDialect, tensor::TensorDialect,
-                  arith::ArithDialect, math::MathDialect, scf::SCFDialect, bufferization::BufferizationDialect>();
+  registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect,
+                  linalg::LinalgDialect, tensor::TensorDialect, arith::ArithDialect, math::MathDialect,
+                  scf::SCFDialect, bufferization::BufferizationDialect>();
   auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
   context->loadAllAvailableDialects();
   return context;
@@ -101,7 +102,8 @@ LogicalResult Compilation::load() {
       planHash = *hash;
   if (StringRef(options.model).ends_with(".mlir"))
     return loadText();
-  FailureOr<OwningOpRef<ModuleOp>> imported = importOnnx(options.model, options.import, context, weights, &nodes);
+  FailureOr<OwningOpRef<ModuleOp>> imported =
+      importOnnx(options.model, options.import, context, weights, &nodes);
   if (failed(imported))
     return failure();
   module = std::move(*imported);
@@ -117,17 +119,21 @@ LogicalResult Compilation::loadText() {
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kPhaseAttr)) {
     std::optional<Phase> done = parsePhase(attr.getValue());
     if (!done)
-      return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase \"" << attr.getValue() << "\", which does not exist";
+      return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase \""
+                                                  << attr.getValue() << "\", which does not exist";
     Phase following = std::min(Phase(int(*done) + 1), Phase::Link);
     if (options.from != Phase::Import && options.from != *done && options.from != following)
-      return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase " << phaseName(*done) << " and cannot be resumed from "
-                                                  << phaseName(options.from) << "; use --from " << phaseName(following);
+      return emitError(UnknownLoc::get(&context))
+             << "\"" << options.model << "\" is text after phase " << phaseName(*done)
+             << " and cannot be resumed from " << phaseName(options.from) << "; use --from "
+             << phaseName(following);
     next = following;
   }
   bool trains = (*module).lookupSymbol("train") || next > Phase::Memory;
   if (next > Phase::Differentiate && !options.optimizer.empty() && !trains)
-    return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(next) - 1))
-                                                << " without a training program; write it with --train " << options.optimizer;
+    return emitError(UnknownLoc::get(&context))
+           << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(next) - 1))
+           << " without a training program; write it with --train " << options.optimizer;
   // Machine code is not part of the text.
   next = std::min(next, Phase::Lower);
   if (failed(checkText(*module, next)))
@@ -147,8 +153,9 @@ LogicalResult Compilation::loadText() {
 }
 
 bool Compilation::hasWeights() {
-  return llvm::all_of((*module).getOps<nn::VariableOp>(),
-                      [&](nn::VariableOp v) { return v.getInit() != "file" || weights.find(v.getSymName()); });
+  return llvm::all_of((*module).getOps<nn::VariableOp>(), [&](nn::VariableOp v) {
+    return v.getInit() != "file" || weights.find(v.getSymName());
+  });
 }
 
 // The type that the module computes in.
@@ -160,7 +167,8 @@ static std::string computeTypeOf(ModuleOp module) {
 // f16 or bf16 where a parameter comes so.
 static std::string halfOfParameters(ModuleOp module) {
   for (nn::VariableOp variable : module.getOps<nn::VariableOp>())
-    if (Type type = cast<ShapedType>(variable.getType()).getElementType(); variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
+    if (Type type = cast<ShapedType>(variable.getType()).getElementType();
+        variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
       return type.isF16() ? "f16" : "bf16";
   return "";
 }
@@ -172,17 +180,20 @@ LogicalResult Compilation::chooseComputeType() {
     return failure();
   Location here = UnknownLoc::get(&context);
   if (!planned->empty() && !options.dtype.empty() && *planned != options.dtype)
-    return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned << "\"; give one of them";
+    return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned
+                           << "\"; give one of them";
   std::string wanted = planned->empty() ? options.dtype : *planned, have = computeTypeOf(*module);
   // What its file computes in needs no conversion.
-  if (std::string given = have == "f32" ? halfOfParameters(*module) : ""; !given.empty() && (wanted.empty() || wanted == given)) {
+  if (std::string given = have == "f32" ? halfOfParameters(*module) : "";
+      !given.empty() && (wanted.empty() || wanted == given)) {
     (*module)->setAttr(kComputeTypeAttr, Builder(&context).getStringAttr(given));
     return success();
   }
   if (wanted.empty() || wanted == have)
     return success();
   if (next > Phase::Differentiate || have != "f32")
-    return emitError(here) << "\"" << options.model << "\" is text that computes in " << have << " and cannot change to " << wanted
+    return emitError(here) << "\"" << options.model << "\" is text that computes in " << have
+                           << " and cannot change to " << wanted
                            << "; start from text before phase differentiate, or from the model";
   PassManager pm(&context);
   ComputeTypeOptions compute;
@@ -235,7 +246,8 @@ LogicalResult Compilation::passes(Phase phase) {
   return pm.run(*module);
 }
 
-// Kernels are scheduled before memory is planned: what may be in place and how much scratch they take is theirs to say.
+// Kernels are scheduled before memory is planned: what may be in place and how much scratch they take is
+// theirs to say.
 static LogicalResult annotateKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
   Builder b(module.getContext());
@@ -260,7 +272,8 @@ static LogicalResult annotateKernels(ModuleOp module) {
 LogicalResult Compilation::lower() {
   auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
   FailureOr<target::CompiledKernels> compiled =
-      options.chip.empty() ? cpu::compileKernels(functions) : cuda::compileKernels(functions, {options.chip, 2, !options.hostTwins.empty()});
+      options.chip.empty() ? cpu::compileKernels(functions)
+                           : cuda::compileKernels(functions, {options.chip, 2, !options.hostTwins.empty()});
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
@@ -295,7 +308,8 @@ static std::string printed(ModuleOp module) {
   return text;
 }
 
-// Where the stages of a pipeline have programs of their own, one file more for each, to be read: NN-PHASE.stageK.mlir.
+// Where the stages of a pipeline have programs of their own, one file more for each, to be read:
+// NN-PHASE.stageK.mlir.
 LogicalResult Compilation::dumpStages(StringRef path) {
   std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(*module);
   auto stageOf = [](func::FuncOp func) { return func->getAttrOfType<IntegerAttr>(dist::kStageAttr); };
@@ -318,8 +332,10 @@ LogicalResult Compilation::dump(Phase phase) {
     return success();
   Location here = UnknownLoc::get(&context);
   if (auto error = llvm::sys::fs::create_directories(options.dumpDirectory))
-    return emitError(here) << "cannot create the folder \"" << options.dumpDirectory << "\": " << error.message();
-  std::string path = options.dumpDirectory + "/" + (int(phase) < 10 ? "0" : "") + std::to_string(int(phase)) + "-" + phaseName(phase).str() + ".mlir";
+    return emitError(here) << "cannot create the folder \"" << options.dumpDirectory
+                           << "\": " << error.message();
+  std::string path = options.dumpDirectory + "/" + (int(phase) < 10 ? "0" : "") + std::to_string(int(phase)) +
+                     "-" + phaseName(phase).str() + ".mlir";
   if (failed(writeText(context, path, printed(*module))) || failed(dumpStages(path)))
     return failure();
   SmallString<128> values(options.dumpDirectory);
@@ -329,7 +345,8 @@ LogicalResult Compilation::dump(Phase phase) {
   if (phase != Phase::Lower)
     return success();
   for (const target::CompiledKernel &kernel : kernels->kernels)
-    if (!options.chip.empty() && failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + ".ptx", *kernel.object)))
+    if (!options.chip.empty() &&
+        failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + ".ptx", *kernel.object)))
       return failure();
   return writeText(context, options.dumpDirectory + "/program.json", description);
 }
@@ -350,7 +367,8 @@ LogicalResult Compilation::memory() {
 static void noteLoss(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>())
     if (auto loss = func->getAttrOfType<StringAttr>("nn.loss"))
-      emitRemark(UnknownLoc::get(module.getContext())) << "the loss is " << loss.getValue() << "; choose another by --loss";
+      emitRemark(UnknownLoc::get(module.getContext()))
+          << "the loss is " << loss.getValue() << "; choose another by --loss";
 }
 
 LogicalResult Compilation::run(Phase last) {
@@ -390,11 +408,14 @@ LogicalResult Compilation::run(Phase last) {
 
 LogicalResult tessera::link(Compilation &compilation) {
   Location here = UnknownLoc::get(&compilation.context);
-  if (failed(compilation.weights.writeSafetensors(compilation.options.output + ".safetensors", *compilation.module)))
+  if (failed(compilation.weights.writeSafetensors(compilation.options.output + ".safetensors",
+                                                  *compilation.module)))
     return failure();
   const CompileOptions &options = compilation.options;
-  llvm::Error error = options.chip.empty() ? cpu::writeExecutable(compilation.description, *compilation.kernels, options.output)
-                                           : cuda::writeExecutable(compilation.description, *compilation.kernels, options.output);
+  llvm::Error error =
+      options.chip.empty()
+          ? cpu::writeExecutable(compilation.description, *compilation.kernels, options.output)
+          : cuda::writeExecutable(compilation.description, *compilation.kernels, options.output);
   if (!error && !options.hostTwins.empty())
     error = cuda::writeTwins(*compilation.kernels, options.hostTwins);
   if (error) {
@@ -410,9 +431,11 @@ LogicalResult tessera::writeText(Compilation &compilation) {
   if (compilation.next <= options.to)
     return emitError(here) << "\"" << options.model << "\" cannot be compiled to " << phaseName(options.to);
   if (int(compilation.next) > int(options.to) + 1)
-    return emitError(here) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(compilation.next) - 1))
-                           << ", which is behind --to " << phaseName(options.to);
-  std::string text = options.to == Phase::Lower ? compilation.description + "\n" : printed(*compilation.module);
+    return emitError(here) << "\"" << options.model << "\" is text after phase "
+                           << phaseName(Phase(int(compilation.next) - 1)) << ", which is behind --to "
+                           << phaseName(options.to);
+  std::string text =
+      options.to == Phase::Lower ? compilation.description + "\n" : printed(*compilation.module);
   if (failed(writeText(compilation.context, options.output.empty() ? "-" : options.output, text)))
     return failure();
   bool isFile = llvm::sys::fs::is_regular_file(options.output);
@@ -425,9 +448,11 @@ LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
   // The executable would take the place of a device or a folder; said now, not after the work.
-  if (options.to == Phase::Link && llvm::sys::fs::exists(options.output) && !llvm::sys::fs::is_regular_file(options.output))
-    return emitError(UnknownLoc::get(context.get()))
-           << "cannot write '" << options.output << "': it exists and is not a regular file; to compile without output, use --to lower -o /dev/null";
+  if (options.to == Phase::Link && llvm::sys::fs::exists(options.output) &&
+      !llvm::sys::fs::is_regular_file(options.output))
+    return emitError(UnknownLoc::get(context.get())) << "cannot write '" << options.output
+                                                     << "': it exists and is not a regular file; to compile "
+                                                        "without output, use --to lower -o /dev/null";
   Compilation compilation(options, *context);
   if (failed(compilation.run(options.to)))
     return failure();

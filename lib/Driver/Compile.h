@@ -21,15 +21,16 @@ struct Compilation {
   WeightStore weights;
   std::vector<NodeTensors> nodes; // of an ONNX model
   std::string modelHash, planHash;
-  std::string description;            // after Lower
-  std::optional<target::CompiledKernels> kernels; // after Lower
+  std::string description;                             // after Lower
+  std::optional<target::CompiledKernels> kernels;      // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
-  std::optional<Facts> facts;                  // after Propagate, when a report is wanted
-  std::vector<StreamFact> streams;             // after Schedule, likewise
+  std::optional<Facts> facts;                          // after Propagate, when a report is wanted
+  std::vector<StreamFact> streams;                     // after Schedule, likewise
 
-  Compilation(CompileOptions options, mlir::MLIRContext &context) : options(std::move(options)), context(context) {}
-  /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which none is run twice.
-  /// Problems are reported as diagnostics.
+  Compilation(CompileOptions options, mlir::MLIRContext &context)
+      : options(std::move(options)), context(context) {}
+  /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which
+  /// none is run twice. Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
   /// After Memory: fills `description`, which the runtime can read.
   mlir::LogicalResult describe();

@@ -23,14 +23,16 @@ namespace {
 // Describes where the tensors of the nodes that have a pattern, a layout or a split graph input are.
 class Annotator {
 public:
-  explicit Annotator(ModuleOp module) : module(module), mesh((*module.getOps<dist::MeshOp>().begin()).getMesh().getMesh()) {
+  explicit Annotator(ModuleOp module)
+      : module(module), mesh((*module.getOps<dist::MeshOp>().begin()).getMesh().getMesh()) {
     for (auto f : module.getOps<func::FuncOp>())
       if (!func || f.getName() == "infer")
         func = f;
     pipeline = dist::Pipeline::of(module);
     for (auto f : module.getOps<func::FuncOp>())
       for (Operation &op : f.getBody().front())
-        if (auto part = dist::PipelinePart::of(&op); pipeline && part && part->work == dist::PipelineWork::Forward)
+        if (auto part = dist::PipelinePart::of(&op);
+            pipeline && part && part->work == dist::PipelineWork::Forward)
           stageOf.try_emplace(nodeName(op.getLoc()), pipeline->stages[part->chunk]);
     for (Operation &op : func.getBody().front())
       if (isa<nn::FactorOpInterface>(op) && op.getNumOperands() > 0)
@@ -58,7 +60,8 @@ private:
     ArrayRef<Operation *> ops = opsOf[node.node];
     if (node.node.empty() || ops.empty())
       return sharding;
-    bool chosen = llvm::any_of(ops, [](Operation *op) { return op->hasAttr("dist.pattern") || op->hasAttr("dist.split"); });
+    bool chosen = llvm::any_of(
+        ops, [](Operation *op) { return op->hasAttr("dist.pattern") || op->hasAttr("dist.split"); });
     // The value behind moves, and whether another node computes it.
     auto origin = [](Value value) {
       while (auto move = value.getDefiningOp<dist::ReshardOp>())
@@ -70,7 +73,8 @@ private:
       for (Value operand : op->getOperands()) {
         Value from = origin(operand);
         Operation *by = from.getDefiningOp();
-        bool own = by && (llvm::is_contained(ops, by) || by->getNumOperands() == 0); // constants have no place
+        bool own =
+            by && (llvm::is_contained(ops, by) || by->getNumOperands() == 0); // constants have no place
         if (!own && isa<RankedTensorType>(operand.getType()) && !variableOf(operand))
           data.insert({from, operand});
       }
@@ -84,14 +88,17 @@ private:
     if (!chosen)
       return sharding;
     auto add = [&](const std::string &name, ArrayRef<int64_t> shape, const dist::Layout &layout) {
-      if (auto spec = specOf(name, shape, layout, sharding.stage); spec && llvm::none_of(sharding.specs, [&](auto &s) { return s.tensor == name; }))
+      if (auto spec = specOf(name, shape, layout, sharding.stage);
+          spec && llvm::none_of(sharding.specs, [&](auto &s) { return s.tensor == name; }))
         sharding.specs.push_back(*spec);
     };
     // An operator that several nodes were fused into has other operands than its node.
     bool alike = data.size() == values.size();
     size_t next = 0;
     for (const NodeTensor &input : node.inputs) {
-      auto variable = input.kind == NodeTensor::Kind::Parameter ? module.lookupSymbol<nn::VariableOp>(input.origin) : nn::VariableOp();
+      auto variable = input.kind == NodeTensor::Kind::Parameter
+                          ? module.lookupSymbol<nn::VariableOp>(input.origin)
+                          : nn::VariableOp();
       if (variable) {
         dist::Layout stored = dist::getLayout(variable.getType()), seen;
         for (int64_t dim : input.dims)
@@ -120,19 +127,23 @@ private:
   static Operation *variableOf(Value value) {
     Operation *op = value.getDefiningOp();
     while (op && !isa<nn::ReadOp>(op)) {
-      if (op->getNumOperands() != 1 || (!isa<dist::ReshardOp>(op) && (!isa<nn::FactorOpInterface>(op) || !sameElements(op))))
+      if (op->getNumOperands() != 1 ||
+          (!isa<dist::ReshardOp>(op) && (!isa<nn::FactorOpInterface>(op) || !sameElements(op))))
         return nullptr;
       op = op->getOperand(0).getDefiningOp();
     }
     return op;
   }
   static bool sameElements(Operation *op) {
-    auto in = dyn_cast<RankedTensorType>(op->getOperand(0).getType()), out = dyn_cast<RankedTensorType>(op->getResult(0).getType());
+    auto in = dyn_cast<RankedTensorType>(op->getOperand(0).getType()),
+         out = dyn_cast<RankedTensorType>(op->getResult(0).getType());
     return in && out && in.getNumElements() == out.getNumElements();
   }
 
-  // How a tensor of this shape is sharded by a layout of its elements over the ranks of its node's stage; nothing where the format has no words for it.
-  std::optional<ShardingSpec> specOf(const std::string &name, ArrayRef<int64_t> shape, const dist::Layout &layout, std::optional<int64_t> stage) const {
+  // How a tensor of this shape is sharded by a layout of its elements over the ranks of its node's stage;
+  // nothing where the format has no words for it.
+  std::optional<ShardingSpec> specOf(const std::string &name, ArrayRef<int64_t> shape,
+                                     const dist::Layout &layout, std::optional<int64_t> stage) const {
     if (name.empty() || layout.isPartial())
       return std::nullopt;
     ShardingSpec spec{name, {}, {}};
@@ -195,7 +206,8 @@ int tessera::convertToOnnx(const CompileOptions &given) {
   FailureOr<Plan> plan = failure();
   {
     // Assign says it again.
-    ScopedDiagnosticHandler quiet(context.get(), [](Diagnostic &d) { return success(d.getSeverity() != DiagnosticSeverity::Error); });
+    ScopedDiagnosticHandler quiet(
+        context.get(), [](Diagnostic &d) { return success(d.getSeverity() != DiagnosticSeverity::Error); });
     plan = makePlan(*compilation.module, given.assign);
   }
   if (failed(plan) || failed(compilation.run(Phase::Propagate)))

@@ -12,9 +12,7 @@ using namespace tessera;
 
 namespace {
 
-std::string secondsText(double seconds) {
-  return llvm::formatv("{0:f1} us", seconds * 1e6);
-}
+std::string secondsText(double seconds) { return llvm::formatv("{0:f1} us", seconds * 1e6); }
 
 std::string label(const OperatorFact &fact) {
   std::string text = fact.node.empty() ? "(no node)" : fact.node;
@@ -25,7 +23,8 @@ std::string label(const OperatorFact &fact) {
 std::string costText(const MoveFact &move) {
   if (move.collectives.empty())
     return "local slices, nothing sent";
-  return llvm::formatv("{0}: {1} bytes sent a rank, {2}", llvm::join(move.collectives, ", then "), int64_t(move.bytes), secondsText(move.seconds));
+  return llvm::formatv("{0}: {1} bytes sent a rank, {2}", llvm::join(move.collectives, ", then "),
+                       int64_t(move.bytes), secondsText(move.seconds));
 }
 
 void printOperators(const Facts &facts, StringRef program, StringRef glob, llvm::raw_ostream &os) {
@@ -33,18 +32,23 @@ void printOperators(const Facts &facts, StringRef program, StringRef glob, llvm:
   for (const OperatorFact &fact : facts.operators) {
     if (fact.program != program || !fact.isForward)
       continue;
-    if (!glob.empty() && llvm::none_of(fact.names, [&](const std::string &name) { return globMatches(glob, name); }))
+    if (!glob.empty() &&
+        llvm::none_of(fact.names, [&](const std::string &name) { return globMatches(glob, name); }))
       continue;
     if (!fact.move.empty()) {
       const MoveFact &move = fact.move.front();
-      os << "  move for " << label(fact) << "\n    " << move.from << " -> " << move.to << "\n    " << costText(move) << "\n";
+      os << "  move for " << label(fact) << "\n    " << move.from << " -> " << move.to << "\n    "
+         << costText(move) << "\n";
       continue;
     }
     os << "  " << fact.kind << " " << label(fact) << "\n";
-    os << "    pattern " << (fact.pattern.empty() ? "none: follows its operands" : fact.pattern + " from " + fact.origin) << "\n";
+    os << "    pattern "
+       << (fact.pattern.empty() ? "none: follows its operands" : fact.pattern + " from " + fact.origin)
+       << "\n";
     if (!fact.operands.empty())
       os << "    operands " << llvm::join(fact.operands, "; ") << "\n";
-    os << "    results  " << llvm::join(fact.results, "; ") << ", " << fact.heldBytes << " bytes held a rank\n";
+    os << "    results  " << llvm::join(fact.results, "; ") << ", " << fact.heldBytes
+       << " bytes held a rank\n";
   }
 }
 
@@ -65,10 +69,12 @@ void printTotals(const Facts &facts, llvm::raw_ostream &os) {
     }
   os << "\nmoves, a step" << (totals.empty() ? ": none\n" : "\n");
   for (auto &[key, total] : totals)
-    os << "  " << key << ": " << total.moves << " times, " << int64_t(total.bytes) << " bytes sent a rank, " << secondsText(total.seconds) << "\n";
+    os << "  " << key << ": " << total.moves << " times, " << int64_t(total.bytes) << " bytes sent a rank, "
+       << secondsText(total.seconds) << "\n";
 }
 
-void printStreams(const std::vector<StreamFact> &streams, StringRef program, StringRef glob, llvm::raw_ostream &os) {
+void printStreams(const std::vector<StreamFact> &streams, StringRef program, StringRef glob,
+                  llvm::raw_ostream &os) {
   os << "\nproducts by panels, which are broadcast";
   bool any = false;
   for (const StreamFact &fact : streams) {
@@ -76,8 +82,9 @@ void printStreams(const std::vector<StreamFact> &streams, StringRef program, Str
       continue;
     os << (any ? "" : "\n");
     any = true;
-    os << "  " << (fact.node.empty() ? "(no node)" : fact.node) << ": " << fact.count << " over " << fact.axes << ", " << fact.bytes << " bytes each, "
-       << fact.algorithm << ", " << secondsText(fact.seconds) << "\n";
+    os << "  " << (fact.node.empty() ? "(no node)" : fact.node) << ": " << fact.count << " over " << fact.axes
+       << ", " << fact.bytes << " bytes each, " << fact.algorithm << ", " << secondsText(fact.seconds)
+       << "\n";
   }
   os << (any ? "" : ": none\n");
 }
@@ -103,7 +110,8 @@ void printParameters(const Facts &facts, llvm::raw_ostream &os) {
   print("parameters not trained", [](auto &fact) { return !fact.trained; }, false);
   os << "\npadded" << (facts.paddings.empty() ? ": none\n" : "\n");
   for (const PaddingFact &fact : facts.paddings)
-    os << "  " << fact.size << " stored as " << fact.padded << ": " << fact.values << " values, the first at " << fact.example << "\n";
+    os << "  " << fact.size << " stored as " << fact.padded << ": " << fact.values << " values, the first at "
+       << fact.example << "\n";
 }
 
 } // namespace
@@ -116,12 +124,14 @@ int tessera::explain(const CompileOptions &options, const std::string &glob) {
     return 1;
   Location here = UnknownLoc::get(context.get());
   if (compilation.next > Phase::Partition) {
-    emitError(here) << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(compilation.next) - 1))
+    emitError(here) << "\"" << options.model << "\" is text after phase "
+                    << phaseName(Phase(int(compilation.next) - 1))
                     << ", where layouts are gone; explain takes it up to propagate";
     return 1;
   }
   Facts facts = collectFacts(*compilation.module);
-  std::string program = llvm::any_of(facts.operators, [](auto &fact) { return fact.program == "train"; }) ? "train" : "infer";
+  std::string program =
+      llvm::any_of(facts.operators, [](auto &fact) { return fact.program == "train"; }) ? "train" : "infer";
   bool known = llvm::any_of(facts.operators, [&](const OperatorFact &fact) {
     return llvm::any_of(fact.names, [&](const std::string &name) { return globMatches(glob, name); });
   });
@@ -134,12 +144,14 @@ int tessera::explain(const CompileOptions &options, const std::string &glob) {
   for (auto &[axis, size] : facts.mesh)
     os << " " << axis << "=" << size;
   os << (facts.mesh.empty() ? " of one rank\n" : "\n");
-  os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis is split over it, "
+  os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis "
+        "is split over it, "
         "flat/axis stored in pieces over it\n\n";
   printOperators(facts, program, glob, os);
   if (!facts.mesh.empty() && failed(compilation.run(Phase::Schedule)))
     return 1;
-  printStreams(facts.mesh.empty() ? std::vector<StreamFact>() : collectStreams(*compilation.module), program, glob, os);
+  printStreams(facts.mesh.empty() ? std::vector<StreamFact>() : collectStreams(*compilation.module), program,
+               glob, os);
   if (glob.empty()) {
     printTotals(facts, os);
     printParameters(facts, os);

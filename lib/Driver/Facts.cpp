@@ -25,7 +25,8 @@ std::string axesText(ArrayRef<dist::AxisRef> axes) {
   return text;
 }
 
-// `f32[4/data, 32, 12>16/tensor*64] partial tensor flat/seq`: atoms of a dimension joined by `*`, `>` before the padded size, `/` before the axes.
+// `f32[4/data, 32, 12>16/tensor*64] partial tensor flat/seq`: atoms of a dimension joined by `*`, `>` before
+// the padded size, `/` before the axes.
 std::string typeText(Type type) {
   auto tensor = dyn_cast<RankedTensorType>(type);
   std::string text;
@@ -39,13 +40,16 @@ std::string typeText(Type type) {
   llvm::interleaveComma(layout.dims, os, [&](auto &dim) {
     if (dim.empty())
       os << 1;
-    llvm::interleave(dim, os, [&](const dist::Atom &atom) {
-      os << atom.size;
-      if (atom.padded != atom.size)
-        os << ">" << atom.padded;
-      if (!atom.axes.empty())
-        os << "/" << axesText(atom.axes);
-    }, "*");
+    llvm::interleave(
+        dim, os,
+        [&](const dist::Atom &atom) {
+          os << atom.size;
+          if (atom.padded != atom.size)
+            os << ">" << atom.padded;
+          if (!atom.axes.empty())
+            os << "/" << axesText(atom.axes);
+        },
+        "*");
   });
   os << "]";
   if (!layout.partial.empty())
@@ -78,7 +82,8 @@ bool isProduct(Operation &op) {
     return false;
   nn::FactorRule rule = factorOp.getFactorRule();
   for (auto [f, factor] : llvm::enumerate(rule.factors))
-    if (rule.operandHas(0, f) && rule.operandHas(1, f) && llvm::none_of(rule.results, [&, f = int(f)](auto &dims) { return llvm::is_contained(dims, f); }))
+    if (rule.operandHas(0, f) && rule.operandHas(1, f) &&
+        llvm::none_of(rule.results, [&, f = int(f)](auto &dims) { return llvm::is_contained(dims, f); }))
       return true;
   return false;
 }
@@ -87,7 +92,8 @@ int64_t localBytes(RankedTensorType type) {
   return int64_t(dist::getLayout(type).localElements() * dist::elementBytes(type.getElementType()));
 }
 
-// The axes of the mesh that neither an operand nor a result is split or partial over. A pipeline's axis is not one that work is repeated over.
+// The axes of the mesh that neither an operand nor a result is split or partial over. A pipeline's axis is
+// not one that work is repeated over.
 std::vector<std::string> unusedAxes(Operation &op, ArrayRef<std::pair<std::string, int64_t>> mesh) {
   dist::AxisList used;
   for (TypeRange types : {TypeRange(op.getOperandTypes()), TypeRange(op.getResultTypes())})
@@ -97,7 +103,8 @@ std::vector<std::string> unusedAxes(Operation &op, ArrayRef<std::pair<std::strin
   std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(op.getParentOfType<ModuleOp>());
   std::vector<std::string> unused;
   for (auto &[axis, size] : mesh)
-    if (size > 1 && !(pipeline && axis == pipeline->axis) && llvm::none_of(used, [&, name = StringRef(axis)](const dist::AxisRef &a) { return a.name == name; }))
+    if (size > 1 && !(pipeline && axis == pipeline->axis) &&
+        llvm::none_of(used, [&, name = StringRef(axis)](const dist::AxisRef &a) { return a.name == name; }))
       unused.push_back(axis);
   return unused;
 }
@@ -132,7 +139,8 @@ private:
 };
 
 MoveFact Collector::moveOf(dist::ReshardOp op) {
-  auto from = cast<RankedTensorType>(op.getSource().getType()), to = cast<RankedTensorType>(op.getResult().getType());
+  auto from = cast<RankedTensorType>(op.getSource().getType()),
+       to = cast<RankedTensorType>(op.getResult().getType());
   MoveFact move{typeText(from), typeText(to), {}, 0, 0};
   FailureOr<dist::ReshardPlan> plan = planner.plan(from, to);
   if (failed(plan))
@@ -208,8 +216,13 @@ void Collector::collect(func::FuncOp func) {
 }
 
 ParameterFact Collector::parameter(nn::VariableOp variable) {
-  ParameterFact fact{variable.getSymName().str(), variable.getSource().value_or("").str(), typeText(variable.getType()),
-                     variable.getTransposed(), variable.getTrained(), false, ""};
+  ParameterFact fact{variable.getSymName().str(),
+                     variable.getSource().value_or("").str(),
+                     typeText(variable.getType()),
+                     variable.getTransposed(),
+                     variable.getTrained(),
+                     false,
+                     ""};
   notePadding(variable.getType(), variable.getSymName());
   if (facts.mesh.empty() || !dist::getLayout(variable.getType()).splittingAxes().empty())
     return fact;
@@ -289,7 +302,8 @@ void tessera::warnOfRepeats(ModuleOp module) {
     if (count > mostNames)
       names += " and " + std::to_string(count - mostNames) + " more";
     emitWarning(UnknownLoc::get(module.getContext()))
-        << "every rank of \"" << key.first << "\" computes all of " << count << " " << key.second << (count > 1 ? " operators (" : " operator (") << bytes
-        << " bytes of weights): " << names << "; give " << (count > 1 ? "them patterns" : "it a pattern") << " in a plan";
+        << "every rank of \"" << key.first << "\" computes all of " << count << " " << key.second
+        << (count > 1 ? " operators (" : " operator (") << bytes << " bytes of weights): " << names
+        << "; give " << (count > 1 ? "them patterns" : "it a pattern") << " in a plan";
   }
 }

@@ -21,17 +21,18 @@ struct OperatorFact {
   std::string program, node, module, kind;
   std::vector<std::string> names; // that globs are matched against
   bool isForward = true;
-  std::string pattern, origin;    // empty: followed its operands
+  std::string pattern, origin;                // empty: followed its operands
   std::vector<std::string> operands, results; // types with layouts
-  int64_t heldBytes = 0;          // results on one rank
-  std::vector<MoveFact> move;     // one for a dist.reshard, else none
-  std::vector<std::string> whole; // for a product: mesh axes that it does not use, so that ranks repeat each other's work
+  int64_t heldBytes = 0;                      // results on one rank
+  std::vector<MoveFact> move;                 // one for a dist.reshard, else none
+  std::vector<std::string>
+      whole; // for a product: mesh axes that it does not use, so that ranks repeat each other's work
 };
 
 struct ParameterFact {
   std::string name, source, type; // type with layout
   bool transposed = false, trained = false, isReplicated = false;
-  std::string why;                // of a replicated one
+  std::string why; // of a replicated one
 };
 
 /// An atom stored with more positions than it has.
@@ -51,8 +52,9 @@ struct Facts {
 /// Requires a module after Propagate.
 Facts collectFacts(mlir::ModuleOp module);
 
-/// Warns of the products that every rank of an axis computes whole although some pattern uses the axis: one warning for each kind of
-/// operator, with the names of the nodes and the bytes of their weights. Requires a module after Propagate.
+/// Warns of the products that every rank of an axis computes whole although some pattern uses the axis: one
+/// warning for each kind of operator, with the names of the nodes and the bytes of their weights. Requires a
+/// module after Propagate.
 void warnOfRepeats(mlir::ModuleOp module);
 
 } // namespace tessera

@@ -38,7 +38,8 @@ FailureOr<RunResult> tessera::runOnce(const LoadedProgram &loaded, const std::st
     rt::SessionOptions sessionOptions;
     sessionOptions.threads = options.threads;
     sessionOptions.poison = options.poison;
-    rt::Session session(description, *description.findProgram(name, transport.rank()), transport, resolve, sessionOptions);
+    rt::Session session(description, *description.findProgram(name, transport.rank()), transport, resolve,
+                        sessionOptions);
     if (!options.weights.empty())
       session.loadVariables(options.weights);
     session.agreed([&] {
@@ -104,9 +105,9 @@ std::map<std::string, std::pair<int64_t, Worst>> tessera::compareByKind(const Ar
   for (auto &[name, array] : expected) {
     auto &[count, worst] = kinds[kindOf(name)];
     ++count;
-    // A gradient that vanishes but for rounding (an attention's key bias) has no digits of its own; what it is
-    // rounded from has the size of the others. A wrong one is wrong by its own size, far above the tolerance of a
-    // tenth of theirs.
+    // A gradient that vanishes but for rounding (an attention's key bias) has no digits of its own; what it
+    // is rounded from has the size of the others. A wrong one is wrong by its own size, far above the
+    // tolerance of a tenth of theirs.
     double part = kindOf(name) == "gradients" ? 0.1 : 0.01;
     double scale = std::max({largest(array), part * most[kindOf(name)], 1e-30});
     compare(name, array, got.at(name), scale, worst);

@@ -28,7 +28,8 @@ static void addFacts(const Facts &facts, json::Object &root) {
     mesh[axis] = size;
   json::Array operators, reshards, parameters, paddings;
   for (const OperatorFact &fact : facts.operators) {
-    json::Object object{{"program", fact.program}, {"node", fact.node}, {"module", fact.module}, {"forward", fact.isForward}};
+    json::Object object{
+        {"program", fact.program}, {"node", fact.node}, {"module", fact.module}, {"forward", fact.isForward}};
     if (fact.move.empty()) {
       object["kind"] = fact.kind;
       object["pattern"] = fact.pattern;
@@ -49,10 +50,16 @@ static void addFacts(const Facts &facts, json::Object &root) {
     reshards.push_back(std::move(object));
   }
   for (const ParameterFact &fact : facts.parameters)
-    parameters.push_back(json::Object{{"name", fact.name}, {"source", fact.source}, {"transposed", fact.transposed}, {"type", fact.type},
-                                      {"trained", fact.trained}, {"replicated", fact.isReplicated}, {"why", fact.why}});
+    parameters.push_back(json::Object{{"name", fact.name},
+                                      {"source", fact.source},
+                                      {"transposed", fact.transposed},
+                                      {"type", fact.type},
+                                      {"trained", fact.trained},
+                                      {"replicated", fact.isReplicated},
+                                      {"why", fact.why}});
   for (const PaddingFact &fact : facts.paddings)
-    paddings.push_back(json::Object{{"size", fact.size}, {"padded", fact.padded}, {"values", fact.values}, {"first", fact.example}});
+    paddings.push_back(json::Object{
+        {"size", fact.size}, {"padded", fact.padded}, {"values", fact.values}, {"first", fact.example}});
   root["mesh"] = std::move(mesh);
   root["microbatches"] = facts.microbatches;
   root["operators"] = std::move(operators);
@@ -61,8 +68,8 @@ static void addFacts(const Facts &facts, json::Object &root) {
   root["padded"] = std::move(paddings);
 }
 
-// How many pairs of a query and a key each rank's attention works on in a step of a program, forward and backward: the part of its work that is not
-// the same on every rank by construction.
+// How many pairs of a query and a key each rank's attention works on in a step of a program, forward and
+// backward: the part of its work that is not the same on every rank by construction.
 static json::Array attentionPairs(const rt::Description &description, const rt::Program &program) {
   json::Array ranks;
   for (int rank = 0; rank < description.mesh.size(); ++rank) {
@@ -79,11 +86,13 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
       auto scalar = [&](size_t i, int64_t otherwise) {
         return i < op.scalars.size() ? rt::evaluate(op.scalars[i], description.mesh, where) : otherwise;
       };
-      int64_t validS = scalar(0, size("s")), validT = scalar(1, size("t")), startS = scalar(2, 0), startT = scalar(3, 0), seen = 0;
+      int64_t validS = scalar(0, size("s")), validT = scalar(1, size("t")), startS = scalar(2, 0),
+              startT = scalar(3, 0), seen = 0;
       bool causal = op.attrs.value("causal", false);
       int64_t zigzag = op.attrs.value("zigzag", int64_t(0));
       for (int64_t i = 0; i < validS; ++i)
-        seen += causal ? rt::visibleKeys({startS, size("s"), zigzag}, {startT, size("t"), zigzag}, i, validT) : validT;
+        seen += causal ? rt::visibleKeys({startS, size("s"), zigzag}, {startT, size("t"), zigzag}, i, validT)
+                       : validT;
       pairs += times * size("batch") * size("kv_heads") * size("group") * seen;
     }
     ranks.push_back(pairs);
@@ -107,8 +116,13 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
   if (compilation.next > Phase::Schedule) {
     json::Array streams;
     for (const StreamFact &fact : compilation.streams)
-      streams.push_back(json::Object{{"program", fact.program}, {"node", fact.node}, {"axes", fact.axes}, {"broadcasts", fact.count}, {"bytes", fact.bytes},
-                                     {"algorithm", fact.algorithm}, {"seconds", fact.seconds}});
+      streams.push_back(json::Object{{"program", fact.program},
+                                     {"node", fact.node},
+                                     {"axes", fact.axes},
+                                     {"broadcasts", fact.count},
+                                     {"bytes", fact.bytes},
+                                     {"algorithm", fact.algorithm},
+                                     {"seconds", fact.seconds}});
     root["streams"] = std::move(streams);
   }
   // The figures that the program promises, by program.
@@ -120,13 +134,16 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
           if (const json::Object *program = value.getAsObject()) {
             std::string name = program->getString("name")->str();
             // Of a pipeline's stages the one that needs most memory, or time.
-            auto largest = [&](json::Object &of, const json::Value &value, std::optional<double> size, std::optional<double> before) {
+            auto largest = [&](json::Object &of, const json::Value &value, std::optional<double> size,
+                               std::optional<double> before) {
               if (!before || *before < size.value_or(0))
                 of[name] = value;
             };
             const json::Object *held = program->getObject("memory"), *before = memory.getObject(name);
-            largest(memory, *program->get("memory"), held->getNumber("peak"), before ? before->getNumber("peak") : std::nullopt);
-            largest(estimates, *program->get("step_seconds"), program->getNumber("step_seconds"), estimates.getNumber(name));
+            largest(memory, *program->get("memory"), held->getNumber("peak"),
+                    before ? before->getNumber("peak") : std::nullopt);
+            largest(estimates, *program->get("step_seconds"), program->getNumber("step_seconds"),
+                    estimates.getNumber(name));
             sent[name] = *program->get("sent");
           }
     if (const json::Object *object = description->getAsObject(); object && object->getObject("pipeline"))
@@ -137,7 +154,8 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     json::Object pairs;
     rt::Description parsed = rt::parseDescription(compilation.description);
     for (const rt::Program &program : parsed.programs)
-      if (json::Array ranks = attentionPairs(parsed, program); llvm::any_of(ranks, [](auto &pairs) { return pairs != json::Value(0); }))
+      if (json::Array ranks = attentionPairs(parsed, program);
+          llvm::any_of(ranks, [](auto &pairs) { return pairs != json::Value(0); }))
         pairs[program.name] = std::move(ranks);
     root["attention_pairs"] = std::move(pairs);
   } else {

@@ -10,7 +10,18 @@
 namespace tessera {
 
 /// The phases in order. docs/architecture.md says what the program looks like at the end of each.
-enum class Phase { Import, Normalize, Differentiate, Assign, Propagate, Partition, Schedule, Memory, Lower, Link };
+enum class Phase {
+  Import,
+  Normalize,
+  Differentiate,
+  Assign,
+  Propagate,
+  Partition,
+  Schedule,
+  Memory,
+  Lower,
+  Link
+};
 
 llvm::StringRef phaseName(Phase phase);
 std::optional<Phase> parsePhase(llvm::StringRef name);
@@ -18,19 +29,19 @@ std::optional<Phase> parsePhase(llvm::StringRef name);
 struct CompileOptions {
   std::string model, output;
   ImportOptions import;
-  std::string weights;           // --weights, for .mlir models
-  AssignOptions assign;          // plan file and recipe
-  double capacityFactor = 0;     // of experts; 0: they take every token
-  std::string dtype;             // --dtype: what to compute in; empty: as the plan says, else f32
-  std::string optimizer;         // --train; empty: inference only
+  std::string weights;       // --weights, for .mlir models
+  AssignOptions assign;      // plan file and recipe
+  double capacityFactor = 0; // of experts; 0: they take every token
+  std::string dtype;         // --dtype: what to compute in; empty: as the plan says, else f32
+  std::string optimizer;     // --train; empty: inference only
   std::string loss;
-  bool emitGradients = false;    // verification: gradients are outputs
-  std::string chip;              // of --target cuda: the GPU that PTX is made for; empty: the CPU
-  std::string hostTwins;         // file for the kernels' programs for the host, which tests execute
+  bool emitGradients = false; // verification: gradients are outputs
+  std::string chip;           // of --target cuda: the GPU that PTX is made for; empty: the CPU
+  std::string hostTwins;      // file for the kernels' programs for the host, which tests execute
   std::string dumpDirectory;
   Phase from = Phase::Import, to = Phase::Link;
   std::string report;
-  int64_t threads = 0;           // a rank; 0: this machine's cores over the ranks
+  int64_t threads = 0; // a rank; 0: this machine's cores over the ranks
   bool timing = false, verbose = false;
 };
 

@@ -2,15 +2,15 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
+#include "mlir/IR/Diagnostics.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Normalize/Passes.h"
-#include "mlir/IR/Diagnostics.h"
 
 using namespace mlir;
 using namespace tessera;
 
-// A plan serves training too, whose labels or target are split along. Where the options do not say how to train, any optimizer would do to
-// learn of them; a model that cannot be trained has none.
+// A plan serves training too, whose labels or target are split along. Where the options do not say how to
+// train, any optimizer would do to learn of them; a model that cannot be trained has none.
 static LogicalResult differentiate(Compilation &compilation) {
   if (failed(compilation.run(Phase::Normalize)))
     return failure();

@@ -25,17 +25,27 @@ template <typename T> static double element(const char *bytes, int64_t index) {
 double HostArray::at(int64_t index) const {
   const char *data = bytes.data();
   switch (dtype) {
-  case rt::DType::F64: return element<double>(data, index);
-  case rt::DType::F32: return element<float>(data, index);
-  case rt::DType::I64: return element<int64_t>(data, index);
-  case rt::DType::I32: return element<int32_t>(data, index);
-  case rt::DType::I16: return element<int16_t>(data, index);
-  case rt::DType::I8: return element<int8_t>(data, index);
-  case rt::DType::U64: return element<uint64_t>(data, index);
-  case rt::DType::U32: return element<uint32_t>(data, index);
-  case rt::DType::U16: return element<uint16_t>(data, index);
+  case rt::DType::F64:
+    return element<double>(data, index);
+  case rt::DType::F32:
+    return element<float>(data, index);
+  case rt::DType::I64:
+    return element<int64_t>(data, index);
+  case rt::DType::I32:
+    return element<int32_t>(data, index);
+  case rt::DType::I16:
+    return element<int16_t>(data, index);
+  case rt::DType::I8:
+    return element<int8_t>(data, index);
+  case rt::DType::U64:
+    return element<uint64_t>(data, index);
+  case rt::DType::U32:
+    return element<uint32_t>(data, index);
+  case rt::DType::U16:
+    return element<uint16_t>(data, index);
   case rt::DType::U8:
-  case rt::DType::Bool: return element<uint8_t>(data, index);
+  case rt::DType::Bool:
+    return element<uint8_t>(data, index);
   case rt::DType::BF16:
   case rt::DType::F16: {
     float value = 0;

@@ -20,8 +20,9 @@ struct HostArray {
   double at(int64_t index) const;
 };
 
-/// Values for `input`: ids within their range, positions that count up, labels of which some are ignored (-100), masks with rows of different
-/// lengths of which none is empty, and normally distributed floating values.
+/// Values for `input`: ids within their range, positions that count up, labels of which some are ignored
+/// (-100), masks with rows of different lengths of which none is empty, and normally distributed floating
+/// values.
 HostArray randomInput(const rt::ProgramInput &input, std::mt19937_64 &random);
 
 } // namespace tessera

@@ -8,14 +8,16 @@
 
 using namespace mlir;
 
-// Brackets within brackets; a minus sign before another counts as one, too, and an alias as what it stands for.
+// Brackets within brackets; a minus sign before another counts as one, too, and an alias as what it stands
+// for.
 static constexpr int kMaxNesting = 256;
 // How long a text may become when all aliases are written out.
 static constexpr uint64_t kMaxExpansion = 1 << 28;
 
 namespace {
 
-// Looks for what the parser, and everything that walks its attributes, would follow deeper than a stack goes, or without end.
+// Looks for what the parser, and everything that walks its attributes, would follow deeper than a stack goes,
+// or without end.
 class Nesting {
 public:
   explicit Nesting(StringRef text) : text(text) {}
@@ -40,8 +42,8 @@ private:
   Alias *defined = nullptr; // the alias that the text is part of, or was before the program began
   int depth = 0;            // of brackets
   int signs = 0;
-  int aliasDepth = 0;       // of the alias just read
-  uint64_t expanded = 0;    // by all aliases so far
+  int aliasDepth = 0;    // of the alias just read
+  uint64_t expanded = 0; // by all aliases so far
 };
 
 } // namespace
@@ -53,7 +55,10 @@ size_t Nesting::skipString(size_t i) const {
 }
 
 StringRef Nesting::aliasAt(size_t i) const {
-  return text.substr(i, 1 + text.substr(i + 1).take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.'; }).size());
+  return text.substr(
+      i, 1 + text.substr(i + 1)
+                 .take_while([](char c) { return llvm::isAlnum(c) || c == '_' || c == '$' || c == '.'; })
+                 .size());
 }
 
 // Whether "=" follows, past white space and comments.

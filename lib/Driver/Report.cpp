@@ -20,12 +20,14 @@ static std::string printable(StringRef text) {
   return result;
 }
 
-// "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: " or, for the whole file, "model.onnx: ", or nothing.
+// "node \"/lm_head/MatMul\" (model.lm_head): " or "plan.toml:3:5: " or, for the whole file, "model.onnx: ",
+// or nothing.
 static std::string placeOf(Location loc) {
   if (auto file = loc->findInstanceOf<FileLineColLoc>(); file && file.getLine() == 0)
     return file.getFilename().str() + ": ";
   else if (file)
-    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" + std::to_string(file.getColumn()) + ": ";
+    return file.getFilename().str() + ":" + std::to_string(file.getLine()) + ":" +
+           std::to_string(file.getColumn()) + ": ";
   StringRef node = tessera::nodeName(loc), module = tessera::modulePath(loc);
   if (node.empty())
     return "";
@@ -41,16 +43,21 @@ struct Printer {
   void print(Diagnostic &diagnostic) {
     auto word = [](DiagnosticSeverity severity) -> StringRef {
       switch (severity) {
-      case DiagnosticSeverity::Error: return "error";
-      case DiagnosticSeverity::Warning: return "warning";
-      case DiagnosticSeverity::Remark: return "note";
-      case DiagnosticSeverity::Note: return "note";
+      case DiagnosticSeverity::Error:
+        return "error";
+      case DiagnosticSeverity::Warning:
+        return "warning";
+      case DiagnosticSeverity::Remark:
+        return "note";
+      case DiagnosticSeverity::Note:
+        return "note";
       }
       return "error";
     };
     std::string raw;
     llvm::raw_string_ostream os(raw);
-    os << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str() << "\n";
+    os << word(diagnostic.getSeverity()) << ": " << placeOf(diagnostic.getLocation()) << diagnostic.str()
+       << "\n";
     for (Diagnostic &note : diagnostic.getNotes()) {
       std::string line = note.str();
       // MLIR attaches the whole operation; a user wants the sentence.
@@ -94,7 +101,8 @@ LogicalResult tessera::writeText(MLIRContext &context, const std::string &path, 
     return code ? llvm::errorCodeToError(code) : put(device);
   };
   if (llvm::Error error = putInto())
-    return emitError(UnknownLoc::get(&context)) << "cannot write '" << path << "': " << llvm::toString(std::move(error));
+    return emitError(UnknownLoc::get(&context))
+           << "cannot write '" << path << "': " << llvm::toString(std::move(error));
   return success();
 }
 

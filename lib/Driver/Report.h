@@ -10,8 +10,8 @@
 
 namespace tessera {
 
-/// Prints diagnostics in the form of the contract: `error: ...` first, with the ONNX node or the place in a file, then notes.
-/// Warnings and notes wait for a first error, or for the end of the context.
+/// Prints diagnostics in the form of the contract: `error: ...` first, with the ONNX node or the place in a
+/// file, then notes. Warnings and notes wait for a first error, or for the end of the context.
 void installDiagnostics(mlir::MLIRContext &context);
 
 /// Where compile time went, one line a phase.
@@ -21,8 +21,8 @@ void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llv
 llvm::LogicalResult writeText(mlir::MLIRContext &context, const std::string &path, llvm::StringRef text);
 
 struct Compilation;
-/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in the file `path`,
-/// or as a page around that JSON when it is called .html.
+/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in
+/// the file `path`, or as a page around that JSON when it is called .html.
 llvm::LogicalResult writeReport(const Compilation &compilation, const std::string &path);
 
 } // namespace tessera

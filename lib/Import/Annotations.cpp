@@ -11,8 +11,10 @@ using llvm::Twine;
 
 namespace tessera {
 
-/// The axes of which `function` is a mixed-radix number, given sizes and strides of all; nothing when it is none.
-static std::optional<std::vector<int>> digitsOf(const std::vector<int64_t> &function, int64_t limit, llvm::ArrayRef<int64_t> sizes) {
+/// The axes of which `function` is a mixed-radix number, given sizes and strides of all; nothing when it is
+/// none.
+static std::optional<std::vector<int>> digitsOf(const std::vector<int64_t> &function, int64_t limit,
+                                                llvm::ArrayRef<int64_t> sizes) {
   std::vector<int64_t> strides(sizes.size(), 1), weights(sizes.size());
   for (size_t i = sizes.size(); i-- > 1;)
     strides[i - 1] = strides[i] * sizes[i];
@@ -62,7 +64,8 @@ static void mergeAxes(DeviceMesh &mesh) {
   }
 }
 
-std::optional<DeviceMesh> fitMesh(int64_t numDevices, llvm::ArrayRef<std::pair<std::vector<int64_t>, int64_t>> functions) {
+std::optional<DeviceMesh> fitMesh(int64_t numDevices,
+                                  llvm::ArrayRef<std::pair<std::vector<int64_t>, int64_t>> functions) {
   std::vector<int64_t> primes;
   for (int64_t n = numDevices, p = 2; n > 1; ++p) {
     if (p * p > n)
@@ -98,10 +101,12 @@ Annotations::Annotations(const OnnxGraph &graph) : path(graph.path), plan(graph.
   std::map<std::string, int64_t> known;
   std::string names, chosen;
   for (const DeviceConfiguration &configuration : graph.configurations) {
-    if (configuration.numDevices < 1 || !known.try_emplace(configuration.name, configuration.numDevices).second)
+    if (configuration.numDevices < 1 ||
+        !known.try_emplace(configuration.name, configuration.numDevices).second)
       throw ImportError("device configuration '" + configuration.name + "' of '" + path + "' " +
-                        (configuration.numDevices < 1 ? "has " + Twine(configuration.numDevices) + " devices; 1 at least are expected"
-                                                      : Twine("is there twice")));
+                        (configuration.numDevices < 1
+                             ? "has " + Twine(configuration.numDevices) + " devices; 1 at least are expected"
+                             : Twine("is there twice")));
     names += (names.empty() ? "'" : ", '") + configuration.name + "'";
   }
   size_t unnamed = 0, staged = 0;
@@ -110,8 +115,9 @@ Annotations::Annotations(const OnnxGraph &graph) : path(graph.path), plan(graph.
     for (const NodeSharding &sharding : node.sharding) {
       auto configuration = known.find(sharding.configuration);
       if (configuration == known.end())
-        fail(node.name, node.opType, "refers to the device configuration '" + sharding.configuration +
-                                         "', which the model does not have; it has " + (names.empty() ? "none" : names));
+        fail(node.name, node.opType,
+             "refers to the device configuration '" + sharding.configuration +
+                 "', which the model does not have; it has " + (names.empty() ? "none" : names));
       if (chosen.empty()) {
         chosen = sharding.configuration;
         numDevices = configuration->second;
@@ -131,25 +137,32 @@ Annotations::Annotations(const OnnxGraph &graph) : path(graph.path), plan(graph.
       for (const ShardingSpec &spec : sharding.specs) {
         auto input = llvm::find(node.inputs, spec.tensor), output = llvm::find(node.outputs, spec.tensor);
         if (spec.tensor.empty() || (input == node.inputs.end() && output == node.outputs.end()))
-          fail(node.name, node.opType, "shards '" + spec.tensor + "', which is neither an input nor an output of the node");
-        int position = input != node.inputs.end() ? input - node.inputs.begin() : -1 - (output - node.outputs.begin());
+          fail(node.name, node.opType,
+               "shards '" + spec.tensor + "', which is neither an input nor an output of the node");
+        int position =
+            input != node.inputs.end() ? input - node.inputs.begin() : -1 - (output - node.outputs.begin());
         if (llvm::any_of(found.specs, [&](auto &other) { return other.first == position; }))
           fail(node.name, node.opType, "says twice how '" + spec.tensor + "' is sharded; once is expected");
         found.specs.push_back({position, spec});
       }
     }
   for (const std::string &call : graph.annotatedCalls)
-    notes.push_back("node '" + call + "' is a call of a function, and its annotation is not followed; annotate the function's nodes");
+    notes.push_back(
+        "node '" + call +
+        "' is a call of a function, and its annotation is not followed; annotate the function's nodes");
   for (const std::string &other : others)
-    notes.push_back("annotations for the device configuration '" + other + "' are left aside; those for '" + chosen + "' are followed");
+    notes.push_back("annotations for the device configuration '" + other + "' are left aside; those for '" +
+                    chosen + "' are followed");
   if (unnamed)
-    notes.push_back(std::to_string(unnamed) + " annotated nodes have no name, and their annotations are not followed");
+    notes.push_back(std::to_string(unnamed) +
+                    " annotated nodes have no name, and their annotations are not followed");
   if (staged)
     notes.push_back("annotations of pipeline stages are not followed: " + std::to_string(staged) +
                     " nodes; cut the model by --pp or by [pipeline] in a plan");
 }
 
-void Annotations::split(const std::string &node, Found &found, const NodeTensors &tensors, int position, const ShardingSpec &spec) {
+void Annotations::split(const std::string &node, Found &found, const NodeTensors &tensors, int position,
+                        const ShardingSpec &spec) {
   bool isOutput = position < 0;
   const std::vector<NodeTensor> &list = isOutput ? tensors.outputs : tensors.inputs;
   size_t index = isOutput ? -1 - position : position;
@@ -161,7 +174,8 @@ void Annotations::split(const std::string &node, Found &found, const NodeTensors
   std::vector<ShardedDim> dims = spec.dims;
   for (ShardedDim &dim : dims) {
     if (dim.axis < -rank || dim.axis >= rank)
-      wrong("along axis " + Twine(dim.axis) + ", and it has " + Twine(rank) + " dimensions: -" + Twine(rank) + " to " + Twine(rank - 1) + " are expected");
+      wrong("along axis " + Twine(dim.axis) + ", and it has " + Twine(rank) + " dimensions: -" + Twine(rank) +
+            " to " + Twine(rank - 1) + " are expected");
     dim.axis += dim.axis < 0 ? rank : 0;
     int64_t size = tensor.shape[dim.axis], blocks = 1;
     bool told = !dim.parts.empty();
@@ -172,7 +186,8 @@ void Annotations::split(const std::string &node, Found &found, const NodeTensors
         wrong("into more shards than the " + Twine(numDevices) + " devices of its configuration");
       told = told && part != 0;
       if (told && (part < 0 || part > size || (blocks *= part) > size))
-        wrong("as more than " + Twine(size) + " blocks along axis " + Twine(dim.axis) + ", which has " + Twine(size));
+        wrong("as more than " + Twine(size) + " blocks along axis " + Twine(dim.axis) + ", which has " +
+              Twine(size));
     }
     if (told && blocks != size)
       wrong("as " + Twine(blocks) + " blocks along axis " + Twine(dim.axis) + ", which has " + Twine(size));
@@ -189,12 +204,14 @@ void Annotations::split(const std::string &node, Found &found, const NodeTensors
     holders.resize(1);
   }
   if (int64_t(holders.size()) != shards)
-    wrong("into " + Twine(shards) + " shards and lists " + Twine(holders.size()) + " devices or groups; one for each shard is expected");
+    wrong("into " + Twine(shards) + " shards and lists " + Twine(holders.size()) +
+          " devices or groups; one for each shard is expected");
   std::map<int64_t, int64_t> shardOf;
   for (auto [shard, devices] : llvm::enumerate(holders))
     for (int64_t device : devices) {
       if (device < 0 || device >= numDevices)
-        wrong("on device " + Twine(device) + ", which its configuration does not have: 0 to " + Twine(numDevices - 1) + " are expected");
+        wrong("on device " + Twine(device) + ", which its configuration does not have: 0 to " +
+              Twine(numDevices - 1) + " are expected");
       if (!shardOf.try_emplace(device, shard).second)
         wrong("and gives device " + Twine(device) + " two shards");
     }
@@ -202,7 +219,8 @@ void Annotations::split(const std::string &node, Found &found, const NodeTensors
   for (auto [device, shard] : shardOf)
     next += device == next;
   if (next < numDevices)
-    wrong("and leaves device " + Twine(next) + " without a part; every device of the configuration is expected to hold one");
+    wrong("and leaves device " + Twine(next) +
+          " without a part; every device of the configuration is expected to hold one");
   if (tensor.kind == NodeTensor::Kind::Constant)
     return;
   Split result{tensor.name, "value", unsigned(index), tensor.shape, std::vector<std::vector<size_t>>(rank)};
@@ -258,16 +276,22 @@ void Annotations::finish(ModuleOp module) const {
     return;
   auto mesh = fitMesh(numDevices, functions);
   if (!mesh)
-    throw ImportError("the annotations of '" + path + "' fit no single mesh: there are no axes of " + Twine(numDevices) +
-                      " devices along which all its tensors are sharded. Number the devices row-major in one grid, or use --plan");
-  auto axisName = [&](size_t i) { return mesh->sizes.size() == 1 ? "devices" : "devices" + std::to_string(i); };
+    throw ImportError("the annotations of '" + path + "' fit no single mesh: there are no axes of " +
+                      Twine(numDevices) +
+                      " devices along which all its tensors are sharded. Number the devices row-major in one "
+                      "grid, or use --plan");
+  auto axisName = [&](size_t i) {
+    return mesh->sizes.size() == 1 ? "devices" : "devices" + std::to_string(i);
+  };
   SmallVector<Attribute> axes, entries;
   for (auto [i, size] : llvm::enumerate(mesh->sizes))
     axes.push_back(b.getArrayAttr({b.getStringAttr(axisName(i)), b.getI64IntegerAttr(size)}));
   for (const std::string &node : order) {
     const Found &found = nodes.at(node);
     if (!found.imported) {
-      emitWarning(UnknownLoc::get(module.getContext())) << "node '" << node << "' (" << found.opType << ") is not part of the program, and its annotation is not followed";
+      emitWarning(UnknownLoc::get(module.getContext()))
+          << "node '" << node << "' (" << found.opType
+          << ") is not part of the program, and its annotation is not followed";
       continue;
     }
     SmallVector<Attribute> tensors;
@@ -280,11 +304,14 @@ void Annotations::finish(ModuleOp module) const {
             dim.push_back(b.getStringAttr(axisName(axis)));
         dims.push_back(b.getArrayAttr(dim));
       }
-      tensors.push_back(b.getDictionaryAttr({b.getNamedAttr("kind", b.getStringAttr(split.kind)), b.getNamedAttr("name", b.getStringAttr(split.name)),
+      tensors.push_back(b.getDictionaryAttr({b.getNamedAttr("kind", b.getStringAttr(split.kind)),
+                                             b.getNamedAttr("name", b.getStringAttr(split.name)),
                                              b.getNamedAttr("position", b.getI64IntegerAttr(split.position)),
-                                             b.getNamedAttr("shape", b.getDenseI64ArrayAttr(split.shape)), b.getNamedAttr("split", b.getArrayAttr(dims))}));
+                                             b.getNamedAttr("shape", b.getDenseI64ArrayAttr(split.shape)),
+                                             b.getNamedAttr("split", b.getArrayAttr(dims))}));
     }
-    entries.push_back(b.getDictionaryAttr({b.getNamedAttr("node", b.getStringAttr(node)), b.getNamedAttr("op", b.getStringAttr(found.opType)),
+    entries.push_back(b.getDictionaryAttr({b.getNamedAttr("node", b.getStringAttr(node)),
+                                           b.getNamedAttr("op", b.getStringAttr(found.opType)),
                                            b.getNamedAttr("tensors", b.getArrayAttr(tensors))}));
   }
   module->setAttr(kAnnotatedMeshAttr, b.getArrayAttr(axes));

@@ -12,7 +12,8 @@ struct NodeTensor {
   enum class Kind { Input, Parameter, Value, Constant } kind = Kind::Value;
   std::string name;
   std::vector<int64_t> shape;
-  /// The graph input that it is, or the variable that it is, perhaps transposed: `dims` are the variable's for each of its own.
+  /// The graph input that it is, or the variable that it is, perhaps transposed: `dims` are the variable's
+  /// for each of its own.
   std::string origin = {};
   std::vector<int64_t> dims = {};
 };
@@ -28,9 +29,10 @@ struct DeviceMesh {
   std::vector<int64_t> sizes;         ///< slowest varying first
   std::vector<std::vector<int>> axes; ///< of each function: indices into `sizes`, major to minor
 };
-/// `functions`: for each device a number in [0, limit). Of all factorisations of `numDevices` the one with the fewest axes
-/// that fits; nothing when none does.
-std::optional<DeviceMesh> fitMesh(int64_t numDevices, llvm::ArrayRef<std::pair<std::vector<int64_t>, int64_t>> functions);
+/// `functions`: for each device a number in [0, limit). Of all factorisations of `numDevices` the one with
+/// the fewest axes that fits; nothing when none does.
+std::optional<DeviceMesh> fitMesh(int64_t numDevices,
+                                  llvm::ArrayRef<std::pair<std::vector<int64_t>, int64_t>> functions);
 
 /// Reads the annotations of a graph and hands them to the assign phase.
 class Annotations {
@@ -40,7 +42,8 @@ public:
   bool has(const std::string &node) const { return nodes.count(node); }
   /// Checks the annotations of a node against its tensors. Throws ImportError naming the node.
   void add(const NodeTensors &tensors);
-  /// Writes mesh and splits on the module as attributes (passes/Assign/Annotations.h), and the plan in the file.
+  /// Writes mesh and splits on the module as attributes (passes/Assign/Annotations.h), and the plan in the
+  /// file.
   void finish(mlir::ModuleOp module) const;
 
 private:
@@ -58,7 +61,8 @@ private:
     bool imported = false;
     std::vector<Split> splits;
   };
-  void split(const std::string &node, Found &found, const NodeTensors &tensors, int position, const ShardingSpec &spec);
+  void split(const std::string &node, Found &found, const NodeTensors &tensors, int position,
+             const ShardingSpec &spec);
 
   std::string path, plan;
   int64_t numDevices = 0;

@@ -11,7 +11,8 @@ namespace {
 
 using Operands = llvm::ArrayRef<const HostTensor *>;
 
-/// An integer as elements of `type` are compared: those of u64 beyond int64's largest lie in it as negative numbers.
+/// An integer as elements of `type` are compared: those of u64 beyond int64's largest lie in it as negative
+/// numbers.
 int64_t ordered(Type type, int64_t value) { return type.isUnsignedInteger(64) ? value ^ INT64_MIN : value; }
 
 RankedTensorType resultType(Operation *op) { return cast<RankedTensorType>(op->getResult(0).getType()); }
@@ -103,9 +104,10 @@ template <typename T> bool holds(llvm::StringRef predicate, T x, T y) {
 std::optional<HostTensor> compare(nn::CompareOp op, Operands operands) {
   llvm::StringRef predicate = op.getPredicate();
   return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    result.i[flat] = operands[0]->isFloat() ? holds(predicate, operands[0]->f[at[0]], operands[1]->f[at[1]])
-                                            : holds(predicate, ordered(operands[0]->type, operands[0]->i[at[0]]),
-                                                    ordered(operands[1]->type, operands[1]->i[at[1]]));
+    result.i[flat] = operands[0]->isFloat()
+                         ? holds(predicate, operands[0]->f[at[0]], operands[1]->f[at[1]])
+                         : holds(predicate, ordered(operands[0]->type, operands[0]->i[at[0]]),
+                                 ordered(operands[1]->type, operands[1]->i[at[1]]));
   });
 }
 
@@ -132,15 +134,17 @@ std::optional<HostTensor> cast(Operation *op, Operands operands) {
     const HostTensor &from = *operands[0];
     if (from.isFloat() && result.type.isInteger(1))
       result.i[flat] = from.f[at[0]] != 0;
-    else if (from.isFloat() && result.type.isUnsignedInteger(64) && from.f[at[0]] >= 0 && from.f[at[0]] < 0x1p64)
+    else if (from.isFloat() && result.type.isUnsignedInteger(64) && from.f[at[0]] >= 0 &&
+             from.f[at[0]] < 0x1p64)
       result.i[flat] = static_cast<int64_t>(static_cast<uint64_t>(from.f[at[0]]));
     else if (from.isFloat() && !result.isFloat())
       result.i[flat] = wrapTo(result.type, truncated(llvm::cast<IntegerType>(result.type), from.f[at[0]]));
     else if (from.isFloat())
       result.set(flat, from.f[at[0]]);
     else if (result.isFloat())
-      result.set(flat, from.type.isUnsignedInteger(64) ? static_cast<double>(static_cast<uint64_t>(from.i[at[0]]))
-                                                       : from.number(at[0]));
+      result.set(flat, from.type.isUnsignedInteger(64)
+                           ? static_cast<double>(static_cast<uint64_t>(from.i[at[0]]))
+                           : from.number(at[0]));
     else
       result.i[flat] = wrapTo(result.type, from.i[at[0]]);
   });
@@ -400,8 +404,12 @@ int64_t moduloInt(int64_t x, int64_t y) {
 int64_t divideInt(int64_t x, int64_t y) {
   return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y;
 }
-int64_t divideUnsigned(int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<uint64_t>(x) / static_cast<uint64_t>(y); }
-int64_t moduloUnsigned(int64_t x, int64_t y) { return y == 0 ? 0 : static_cast<uint64_t>(x) % static_cast<uint64_t>(y); }
+int64_t divideUnsigned(int64_t x, int64_t y) {
+  return y == 0 ? 0 : static_cast<uint64_t>(x) / static_cast<uint64_t>(y);
+}
+int64_t moduloUnsigned(int64_t x, int64_t y) {
+  return y == 0 ? 0 : static_cast<uint64_t>(x) % static_cast<uint64_t>(y);
+}
 /// base to the exponent, wrapped; a negative exponent's is truncated, and 0 of a base of 0.
 int64_t powInt(int64_t base, int64_t exponent) {
   if (exponent < 0)
@@ -439,7 +447,8 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
       .Case([&](nn::RsqrtOp) { return unary(op, in, rsqrt); })
       .Case([&](nn::ReciprocalOp) { return unary(op, in, reciprocal); })
       .Case([&](nn::SigmoidOp) { return unary(op, in, sigmoid); })
-      .Case([&](nn::ReluOp) { return unary(op, in, relu, [](int64_t x) { return std::max<int64_t>(x, 0); }); })
+      .Case(
+          [&](nn::ReluOp) { return unary(op, in, relu, [](int64_t x) { return std::max<int64_t>(x, 0); }); })
       .Case([&](nn::NotOp) { return unary(op, in, [](double x) { return x == 0 ? 1.0 : 0.0; }); })
       .Case([&](nn::IsNanOp) { return unary(op, in, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); })
       .Case([&](nn::AddOp) { return binary(op, in, [](double x, double y) { return x + y; }, addInt); })

@@ -18,8 +18,10 @@ namespace {
 
 class GraphImporter {
 public:
-  GraphImporter(OnnxGraph graph, const ImportOptions &options, MLIRContext &context, WeightStore &weights, std::vector<NodeTensors> *nodes)
-      : graph(std::move(graph)), options(options), context(context), weights(weights), nodes(nodes), annotations(this->graph), builder(&context) {}
+  GraphImporter(OnnxGraph graph, const ImportOptions &options, MLIRContext &context, WeightStore &weights,
+                std::vector<NodeTensors> *nodes)
+      : graph(std::move(graph)), options(options), context(context), weights(weights), nodes(nodes),
+        annotations(this->graph), builder(&context) {}
 
   OwningOpRef<ModuleOp> run() {
     checkSupported();
@@ -32,7 +34,8 @@ public:
     Emitter emitter(builder, loc);
     addInitializers(emitter, plan);
     if (!plan.absent.empty())
-      (*module)->setAttr(kAbsentAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(plan.absent.begin(), plan.absent.end())));
+      (*module)->setAttr(kAbsentAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
+                                          plan.absent.begin(), plan.absent.end())));
     for (const OnnxNode &node : graph.nodes)
       importNode(emitter, node);
     warnOfIdleDropouts(emitter, loc);
@@ -131,7 +134,8 @@ private:
       if (info.transposed)
         variable->setAttr("transposed", builder.getBoolAttr(true));
       if (!info.tied.empty())
-        variable->setAttr(kTiedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(info.tied.begin(), info.tied.end())));
+        variable->setAttr(kTiedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
+                                         info.tied.begin(), info.tied.end())));
       if (!info.aliases.empty())
         variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
                                          info.aliases.begin(), info.aliases.end())));
@@ -195,7 +199,8 @@ private:
       return {NodeTensor::Kind::Constant, "", {}};
     Value value = found->second.tensor;
     if (isa<BlockArgument>(value))
-      return {NodeTensor::Kind::Input, name, shapeOf(value).vec(), cast<NameLoc>(value.getLoc()).getName().str()};
+      return {NodeTensor::Kind::Input, name, shapeOf(value).vec(),
+              cast<NameLoc>(value.getLoc()).getName().str()};
     Value source = value;
     std::vector<int64_t> dims(rankOf(value));
     std::iota(dims.begin(), dims.end(), 0);
@@ -204,7 +209,8 @@ private:
         dim = op.getPerm()[dim];
     if (auto read = source.getDefiningOp<nn::ReadOp>())
       return {NodeTensor::Kind::Parameter, name, shapeOf(value).vec(), read.getVariable().str(), dims};
-    return {emitter.knownValues.count(value) ? NodeTensor::Kind::Constant : NodeTensor::Kind::Value, name, shapeOf(value).vec()};
+    return {emitter.knownValues.count(value) ? NodeTensor::Kind::Constant : NodeTensor::Kind::Value, name,
+            shapeOf(value).vec()};
   }
 
   /// Returns, the outputs' names and shapes, and the known values that are left.
@@ -283,14 +289,16 @@ private:
 } // namespace
 
 FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const ImportOptions &options,
-                                            MLIRContext &context, WeightStore &weights, std::vector<NodeTensors> *nodes) {
+                                            MLIRContext &context, WeightStore &weights,
+                                            std::vector<NodeTensors> *nodes) {
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   try {
     return GraphImporter(readOnnx(path), options, context, weights, nodes).run();
   } catch (const ImportError &error) {
     llvm::StringRef what = error.what();
     if (!what.empty())
-      emitError(UnknownLoc::get(&context)) << (what.starts_with("'" + path + "'") ? "" : "'" + path + "': ") << what;
+      emitError(UnknownLoc::get(&context))
+          << (what.starts_with("'" + path + "'") ? "" : "'" + path + "': ") << what;
     return failure();
   }
 }

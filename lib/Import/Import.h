@@ -29,11 +29,9 @@ inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
 /// "data"`, results `nn.name`; locations are those of Location.h. The initial values go into `weights`.
 /// Problems of the file are reported as diagnostics; notes about restored and lost parameters are remarks and
 /// warnings. `nodes`, where given, gets the tensors of all nodes.
-llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>> importOnnx(const std::string &path,
-                                                              const ImportOptions &options,
-                                                              mlir::MLIRContext &context,
-                                                              WeightStore &weights,
-                                                              std::vector<NodeTensors> *nodes = nullptr);
+llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>
+importOnnx(const std::string &path, const ImportOptions &options, mlir::MLIRContext &context,
+           WeightStore &weights, std::vector<NodeTensors> *nodes = nullptr);
 
 } // namespace tessera
 #endif

@@ -51,7 +51,8 @@ std::string resolveExternalData(const std::string &folder, llvm::StringRef locat
   if (location.empty())
     throw refuse("has no name");
   if (auto [name, rest] = location.split('\0'); name.size() != location.size())
-    throw ImportError("external data '" + name + "' goes on behind a NUL, where the names of files end; write the file's name alone");
+    throw ImportError("external data '" + name +
+                      "' goes on behind a NUL, where the names of files end; write the file's name alone");
   if (relative.is_absolute())
     throw refuse("is an absolute path");
   for (const fs::path &part : relative)

@@ -78,13 +78,15 @@ struct DeviceConfiguration {
   int64_t numDevices = 0;
 };
 
-/// How a dimension is sharded: its parts from major to minor (a size, 0 where the file does not say, and into how many shards).
+/// How a dimension is sharded: its parts from major to minor (a size, 0 where the file does not say, and into
+/// how many shards).
 struct ShardedDim {
   int64_t axis = 0; ///< negative: from the back
   std::vector<std::pair<int64_t, int64_t>> parts;
 };
 
-/// Which devices hold which shard of an input or output of a node. Shards are numbered row-major over `dims` by axis.
+/// Which devices hold which shard of an input or output of a node. Shards are numbered row-major over `dims`
+/// by axis.
 struct ShardingSpec {
   std::string tensor;
   std::vector<std::vector<int64_t>> holders; ///< of each shard; alike on all of one entry

@@ -7,8 +7,8 @@
 
 namespace tessera {
 
-/// Writes under a temporary name beside `path`; `finish` syncs, `publish` renames. Remembers the first failure, after which
-/// nothing is written. A file that is not published is removed.
+/// Writes under a temporary name beside `path`; `finish` syncs, `publish` renames. Remembers the first
+/// failure, after which nothing is written. A file that is not published is removed.
 class OutputFile {
 public:
   explicit OutputFile(std::string path);

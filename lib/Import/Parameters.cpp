@@ -142,8 +142,9 @@ static void applyGlobs(const OnnxGraph &graph, const ImportOptions &options, Par
     bool used = false;
     for (const OnnxTensor &tensor : graph.initializers) {
       auto found = plan.parameters.find(tensor.name);
-      bool hit = matches(tensor.name) || (found != plan.parameters.end() &&
-                                          (matches(found->second.source) || llvm::any_of(found->second.tied, matches)));
+      bool hit = matches(tensor.name) ||
+                 (found != plan.parameters.end() &&
+                  (matches(found->second.source) || llvm::any_of(found->second.tied, matches)));
       if (!hit || !isFloating(tensor.type))
         continue;
       used = true;

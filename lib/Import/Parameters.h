@@ -59,8 +59,8 @@ std::set<std::string> weightsByUse(const OnnxGraph &graph);
 /// Gives merged parameters and dropped zero biases their own initializers, by the file's metadata; adds their
 /// aliases to `plan`.
 void restoreMerged(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan);
-/// Gives a parameter that was folded into a constant of equal copies (a class token expanded to the batch) its
-/// own initializer and the expansion its node again, by the file's metadata.
+/// Gives a parameter that was folded into a constant of equal copies (a class token expanded to the batch)
+/// its own initializer and the expansion its node again, by the file's metadata.
 void restoreExpanded(OnnxGraph &graph, const Signature &signature, ParameterPlan &plan);
 /// TorchScript files: makes duplicates by Identity parameters of their own, and ties heads that are a
 /// transposed copy of a table.

@@ -86,7 +86,9 @@ private:
     google::protobuf::io::CodedInputStream coded(&stream);
     coded.SetTotalBytesLimit(INT32_MAX);
     if (!model->ParseFromCodedStream(&coded) || !coded.ConsumedEntireMessage())
-      throw ImportError("'" + path + "' is not a whole ONNX model: it is truncated, nested too deeply, or another kind of file");
+      throw ImportError(
+          "'" + path +
+          "' is not a whole ONNX model: it is truncated, nested too deeply, or another kind of file");
     if (!model->has_graph() || model->opset_import_size() == 0)
       throw ImportError("'" + path + "' is not an ONNX model: it has no graph or no opset");
   }

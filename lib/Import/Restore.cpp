@@ -62,9 +62,10 @@ public:
     std::string names = llvm::join(llvm::ArrayRef(restored).take_front(shown), ", ");
     if (restored.size() > shown)
       names += " and " + std::to_string(restored.size() - shown) + " more";
-    plan.notes.push_back("restored " + std::to_string(restored.size()) +
-                         " parameters that the exporter had merged (equal initial values) or dropped (zero biases): " + names +
-                         "; --as-written leaves the file as it is");
+    plan.notes.push_back(
+        "restored " + std::to_string(restored.size()) +
+        " parameters that the exporter had merged (equal initial values) or dropped (zero biases): " + names +
+        "; --as-written leaves the file as it is");
   }
 
 private:
@@ -258,8 +259,8 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
   graph.nodes.insert(graph.nodes.begin(), transposes.begin(), transposes.end());
 }
 
-/// The exporter folds the transpose of a weight once for each use: a weight used twice becomes two. The first stays, the others are made
-/// of it.
+/// The exporter folds the transpose of a weight once for each use: a weight used twice becomes two. The first
+/// stays, the others are made of it.
 void tieCopies(OnnxGraph &graph, const Signature &signature) {
   std::map<std::string, size_t> firsts; // by source, among the kept
   std::vector<OnnxTensor> kept;
@@ -268,7 +269,8 @@ void tieCopies(OnnxGraph &graph, const Signature &signature) {
     std::string source = sourceOf(graph, signature, tensor.name);
     if (auto first = firsts.find(source); first != firsts.end() && isFloating(tensor.type)) {
       const OnnxTensor &copied = kept[first->second];
-      bool same = copied.type == tensor.type && copied.dims == tensor.dims && copied.bytes.data == tensor.bytes.data;
+      bool same =
+          copied.type == tensor.type && copied.dims == tensor.dims && copied.bytes.data == tensor.bytes.data;
       if (same || isTransposeOf(tensor, copied)) {
         made.push_back(madeOf(copied, tensor, !same));
         continue;

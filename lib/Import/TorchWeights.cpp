@@ -21,7 +21,8 @@ static std::string shapeText(llvm::ArrayRef<int64_t> shape) {
   return "[" + text + "]";
 }
 
-FailureOr<llvm::MapVector<Operation *, Weight>> weightsOf(ModuleOp module, const WeightStore &trained, llvm::StringRef path) {
+FailureOr<llvm::MapVector<Operation *, Weight>> weightsOf(ModuleOp module, const WeightStore &trained,
+                                                          llvm::StringRef path) {
   llvm::MapVector<Operation *, Weight> found;
   std::vector<std::string> missing, extra;
   std::set<llvm::StringRef> known;
@@ -42,8 +43,9 @@ FailureOr<llvm::MapVector<Operation *, Weight>> weightsOf(ModuleOp module, const
       continue;
     }
     if (weight && llvm::ArrayRef<int64_t>(weight->shape) != type.getShape())
-      return emitError(here) << "weights '" << path << "': parameter '" << variable.getSymName() << "' has shape " << shapeText(weight->shape)
-                             << ", the model's has " << shapeText(type.getShape());
+      return emitError(here) << "weights '" << path << "': parameter '" << variable.getSymName()
+                             << "' has shape " << shapeText(weight->shape) << ", the model's has "
+                             << shapeText(type.getShape());
     found[variable] = weight ? *weight : Weight{type.getElementType(), type.getShape().vec(), {}, true};
   }
   if (found.empty() && missing.empty())
@@ -52,14 +54,18 @@ FailureOr<llvm::MapVector<Operation *, Weight>> weightsOf(ModuleOp module, const
     if (!known.count(name))
       extra.push_back(name);
   if (!missing.empty())
-    return emitError(here) << "weights '" << path << "' lack " << missing.size() << " parameters of the model: " << shortList(missing)
-                           << (extra.empty() ? "" : "; they hold others, such as " + shortList(extra)) << ". Are they of this model?";
+    return emitError(here) << "weights '" << path << "' lack " << missing.size()
+                           << " parameters of the model: " << shortList(missing)
+                           << (extra.empty() ? "" : "; they hold others, such as " + shortList(extra))
+                           << ". Are they of this model?";
   if (!extra.empty())
-    emitRemark(here) << "weights '" << path << "': " << extra.size() << " tensors are not of this model and are left out: " << shortList(extra);
+    emitRemark(here) << "weights '" << path << "': " << extra.size()
+                     << " tensors are not of this model and are left out: " << shortList(extra);
   return found;
 }
 
-LogicalResult writeTorchWeights(const std::string &path, ModuleOp module, const WeightStore &trained, llvm::StringRef trainedPath) {
+LogicalResult writeTorchWeights(const std::string &path, ModuleOp module, const WeightStore &trained,
+                                llvm::StringRef trainedPath) {
   auto weights = weightsOf(module, trained, trainedPath);
   if (failed(weights))
     return failure();
@@ -73,7 +79,8 @@ LogicalResult writeTorchWeights(const std::string &path, ModuleOp module, const 
       tensors.push_back({name.str(), weight, variable.getTransposed() && weight.shape.size() == 2});
     else if (tensors[known->second].weight.bytes.data != weight.bytes.data)
       emitWarning(here) << "'" << variable.getSymName() << "' is another copy of '" << name
-                        << "', which the exporter untied, and was trained to other values; those of the first copy are written";
+                        << "', which the exporter untied, and was trained to other values; those of the "
+                           "first copy are written";
   };
   for (auto &[op, weight] : *weights) {
     auto variable = cast<nn::VariableOp>(op);
@@ -92,8 +99,10 @@ LogicalResult writeTorchWeights(const std::string &path, ModuleOp module, const 
     std::vector<std::string> names;
     for (auto name : absent.getAsRange<StringAttr>())
       names.push_back(name.getValue().str());
-    emitWarning(here) << names.size() << " tensors of the framework's module are not written, since the model has no parameter for them: "
-                      << shortList(names) << "; load with strict=False";
+    emitWarning(here)
+        << names.size()
+        << " tensors of the framework's module are not written, since the model has no parameter for them: "
+        << shortList(names) << "; load with strict=False";
   }
   return writeSafetensors(path, tensors, module.getContext());
 }

@@ -144,7 +144,8 @@ static void writeTransposed(OutputFile &file, const Weight &weight) {
   }
 }
 
-LogicalResult writeSafetensors(const std::string &path, llvm::ArrayRef<StoredTensor> tensors, MLIRContext *context) {
+LogicalResult writeSafetensors(const std::string &path, llvm::ArrayRef<StoredTensor> tensors,
+                               MLIRContext *context) {
   std::string header;
   llvm::raw_string_ostream text(header);
   llvm::json::OStream json(text);

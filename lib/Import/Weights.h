@@ -48,14 +48,14 @@ private:
   std::map<std::string, Weight> weights;
 };
 
-/// What `trained`, read from `path`, holds for each parameter of `module`, by variable; aliases count, parameters that start as zero
-/// may be missing. What else is missing or does not fit is reported.
-llvm::FailureOr<llvm::MapVector<mlir::Operation *, Weight>> weightsOf(mlir::ModuleOp module, const WeightStore &trained,
-                                                                      llvm::StringRef path);
-/// Writes those under the parameters' names and in their shapes in the framework that exported the model, tied ones under each
-/// of their names.
-llvm::LogicalResult writeTorchWeights(const std::string &path, mlir::ModuleOp module, const WeightStore &trained,
-                                      llvm::StringRef trainedPath);
+/// What `trained`, read from `path`, holds for each parameter of `module`, by variable; aliases count,
+/// parameters that start as zero may be missing. What else is missing or does not fit is reported.
+llvm::FailureOr<llvm::MapVector<mlir::Operation *, Weight>>
+weightsOf(mlir::ModuleOp module, const WeightStore &trained, llvm::StringRef path);
+/// Writes those under the parameters' names and in their shapes in the framework that exported the model,
+/// tied ones under each of their names.
+llvm::LogicalResult writeTorchWeights(const std::string &path, mlir::ModuleOp module,
+                                      const WeightStore &trained, llvm::StringRef trainedPath);
 
 } // namespace tessera
 #endif

@@ -13,7 +13,8 @@
 namespace tessera {
 namespace {
 
-/// Tensors over this many bytes together go into a file of their own, as do those of models whose data is external already.
+/// Tensors over this many bytes together go into a file of their own, as do those of models whose data is
+/// external already.
 constexpr int64_t largestInline = int64_t(1) << 30;
 /// Smaller tensors stay in the model: shapes and scalars that tools read without the data.
 constexpr size_t smallestExternal = 1024;
@@ -38,7 +39,8 @@ public:
     bool external = placeTensors(data, llvm::sys::path::filename(output).str() + ".data");
     std::string bytes;
     if (!model.SerializeToString(&bytes))
-      throw ImportError("cannot write '" + output + "': it is larger than 2 GiB without the data of its initializers");
+      throw ImportError("cannot write '" + output +
+                        "': it is larger than 2 GiB without the data of its initializers");
     OutputFile file(output);
     file.write(llvm::StringRef(bytes));
     for (OutputFile *each : {&data, &file})
@@ -138,7 +140,8 @@ private:
         written.mutable_strings()->Assign(attribute.strings.begin(), attribute.strings.end());
         break;
       default:
-        throw ImportError("node '" + node.name + "' (" + node.opType + "): its attribute '" + name + "' cannot be written");
+        throw ImportError("node '" + node.name + "' (" + node.opType + "): its attribute '" + name +
+                          "' cannot be written");
       }
     }
     for (const auto &[key, value] : node.metadata) {
@@ -244,7 +247,8 @@ private:
       }
       data.zeros(llvm::alignTo(data.size(), alignment) - data.size());
       proto.set_data_location(onnx::TensorProto::EXTERNAL);
-      for (auto [key, value] : {std::pair<std::string, std::string>("location", location), {"offset", std::to_string(data.size())},
+      for (auto [key, value] : {std::pair<std::string, std::string>("location", location),
+                                {"offset", std::to_string(data.size())},
                                 {"length", std::to_string(bytes.data.size())}}) {
         auto *entry = proto.add_external_data();
         entry->set_key(key);
@@ -262,7 +266,8 @@ private:
 
 } // namespace
 
-void writeOnnx(const std::string &path, const ImportOptions &options, const OnnxAdditions &additions, const std::string &output) {
+void writeOnnx(const std::string &path, const ImportOptions &options, const OnnxAdditions &additions,
+               const std::string &output) {
   ModelWriter(path, options, additions).write(output);
 }
 

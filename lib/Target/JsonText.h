@@ -22,6 +22,7 @@ private:
 };
 
 /// The text of an object whose long lists, by key, are text already. Keys are sorted, as those of values are.
-std::string objectText(llvm::json::Object object, llvm::ArrayRef<std::pair<llvm::StringRef, const ListText *>> lists);
+std::string objectText(llvm::json::Object object,
+                       llvm::ArrayRef<std::pair<llvm::StringRef, const ListText *>> lists);
 
 } // namespace tessera

@@ -139,7 +139,8 @@ std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
   return name;
 }
 
-// The axes that a value is the same over. Stages are not among them: who has it at all, the runtime finds by the stages' buffers.
+// The axes that a value is the same over. Stages are not among them: who has it at all, the runtime finds by
+// the stages' buffers.
 json::Array Writer::replicas(const dist::Layout &layout) const {
   dist::AxisList rest = mesh.rest(layout.splittingAxes());
   llvm::erase_if(rest, [&](const dist::AxisRef &axis) { return pipeline && axis.name == pipeline->axis; });
@@ -162,7 +163,8 @@ json::Object Writer::variable(nn::VariableOp op) {
                       {"slot", nullptr},
                       {"init", op.getInit()}};
   if (!layout.flat.empty())
-    object["flat"] = json::Object{{"axes", axesOf(layout.flat)}, {"padded", layout.localElements() * dist::product(layout.flat)}};
+    object["flat"] = json::Object{{"axes", axesOf(layout.flat)},
+                                  {"padded", layout.localElements() * dist::product(layout.flat)}};
   if (op.getOf())
     object["of"] = *op.getOf();
   if (op.getSlot())
@@ -192,15 +194,17 @@ json::Value Writer::expression(Value value) const {
 
 void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   auto axes = cast<dist::AxesAttr>(op.getAxes()).getAxes();
-  rt::CollectiveSize size = dist::collectiveSize(*dist::symbolizeCollectiveKind(op.getKind()), axes, op.getElement(), op.getShape(),
-                                                 op.getSplit(), op.getConcat());
+  rt::CollectiveSize size =
+      dist::collectiveSize(*dist::symbolizeCollectiveKind(op.getKind()), axes, op.getElement(), op.getShape(),
+                           op.getSplit(), op.getConcat());
   if (op.getShift())
     size.moved = size.ranks;
   else if (size.kind == rt::CollectiveKind::Permute)
     size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
                                       cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
   time->collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, op.getToken());
-  countSent(setName(axes), op.getKind().str(), times, rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
+  countSent(setName(axes), op.getKind().str(), times,
+            rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
 }
 
 void Writer::countSent(const std::string &axes, const std::string &kind, int64_t times, int64_t bytes) {
@@ -218,7 +222,8 @@ json::Object Writer::sentBy(StringRef program) const {
   for (auto &[axes, kinds] : it->second) {
     json::Object byKind;
     for (auto &[kind, entry] : kinds)
-      byKind[kind] = json::Object{{"count", (2 * entry.count + stages) / (2 * stages)}, {"bytes", (2 * entry.total + share) / (2 * share)}};
+      byKind[kind] = json::Object{{"count", (2 * entry.count + stages) / (2 * stages)},
+                                  {"bytes", (2 * entry.total + share) / (2 * share)}};
     result[axes] = std::move(byKind);
   }
   return result;
@@ -259,7 +264,8 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
     auto kind = op.getAttrOfType<StringAttr>("kind");
-    if (isa<exec::BufferOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(op) ||
+    if (isa<exec::BufferOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(
+            op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
@@ -316,18 +322,29 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
       list.push_back(std::move(object));
     } else if (auto send = dyn_cast<exec::SendOp>(op)) {
       countSent(pipeline->axis, "send", times, int64_t(send.getBytes()) * mesh.numRanks());
-      time->collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()}, int64_t(send.getToken()));
-      list.push_back(json::Object{{"op", "send"}, {"stage", int64_t(send.getStage())}, {"buffer", buffers.lookup(send.getBuffer())},
-                                  {"bytes", int64_t(send.getBytes())}, {"token", int64_t(send.getToken())}, {"name", name}});
+      time->collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()},
+                       int64_t(send.getToken()));
+      list.push_back(json::Object{{"op", "send"},
+                                  {"stage", int64_t(send.getStage())},
+                                  {"buffer", buffers.lookup(send.getBuffer())},
+                                  {"bytes", int64_t(send.getBytes())},
+                                  {"token", int64_t(send.getToken())},
+                                  {"name", name}});
     } else if (auto receive = dyn_cast<exec::RecvOp>(op)) {
-      list.push_back(json::Object{{"op", "recv"}, {"stage", int64_t(receive.getStage())}, {"buffer", buffers.lookup(receive.getBuffer())},
-                                  {"bytes", int64_t(receive.getBytes())}, {"name", name}});
+      list.push_back(json::Object{{"op", "recv"},
+                                  {"stage", int64_t(receive.getStage())},
+                                  {"buffer", buffers.lookup(receive.getBuffer())},
+                                  {"bytes", int64_t(receive.getBytes())},
+                                  {"name", name}});
     } else if (auto step = dyn_cast<exec::StepOp>(op)) {
       for (int work = 0; work < 3; ++work)
         if (step.getWork() == dist::workName(dist::PipelineWork(work)))
           stepsHere->push_back({pipeline::Work(work), int64_t(step.getChunk()), int64_t(step.getMicro())});
-      list.push_back(json::Object{{"op", "step"}, {"micro", int64_t(step.getMicro())},
-                                  {"name", (step.getWork() + " " + Twine(int64_t(step.getChunk())) + "." + Twine(int64_t(step.getMicro()))).str()}});
+      list.push_back(json::Object{{"op", "step"},
+                                  {"micro", int64_t(step.getMicro())},
+                                  {"name", (step.getWork() + " " + Twine(int64_t(step.getChunk())) + "." +
+                                            Twine(int64_t(step.getMicro())))
+                                               .str()}});
     } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
       time->wait(int64_t(wait.getToken()));
       list.push_back(json::Object{{"op", "wait"}, {"token", int64_t(wait.getToken())}});
@@ -357,7 +374,9 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   }
   time.emplace(threads);
   totalFlops = 0;
-  auto bufferOf = [&](Value value) { return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr); };
+  auto bufferOf = [&](Value value) {
+    return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr);
+  };
   json::Array inputs, outputs;
   ProgramText text;
   for (Operation &op : func.getBody().front()) {
@@ -398,14 +417,15 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
     for (NamedAttribute entry : attr)
       if (entry.getName() != "bound")
         memory[entry.getName().str()] = valueOf(entry.getValue());
-  text.rest = json::Object{{"name", programName},
-                           {"stage", stage ? stage.getInt() : 0},
-                           {"inputs", std::move(inputs)},
-                           {"outputs", std::move(outputs)},
-                           {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
-                           {"memory", std::move(memory)},
-                           {"flops", int64_t(totalFlops)},
-                           {"step_seconds", time->seconds()}};
+  text.rest = json::Object{
+      {"name", programName},
+      {"stage", stage ? stage.getInt() : 0},
+      {"inputs", std::move(inputs)},
+      {"outputs", std::move(outputs)},
+      {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
+      {"memory", std::move(memory)},
+      {"flops", int64_t(totalFlops)},
+      {"step_seconds", time->seconds()}};
   return text;
 }
 
@@ -437,12 +457,18 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     // A stage also waits for others.
     if (auto simulation = writer.simulated(name))
       program.rest["step_seconds"] = *program.rest.getNumber("step_seconds") / (1 - simulation->bubble);
-    texts.push_back(objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
+    texts.push_back(
+        objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
   }
-  return objectText(json::Object{{"format", 1},           {"target", info.target},
-                                 {"dtype", info.dtype},   {"model", info.modelHash},
-                                 {"plan", info.planHash}, {"threads", info.threads},
-                                 {"mesh", std::move(axes)}, {"micro", micro}, {"pipeline", writer.pipelineFigures()},
+  return objectText(json::Object{{"format", 1},
+                                 {"target", info.target},
+                                 {"dtype", info.dtype},
+                                 {"model", info.modelHash},
+                                 {"plan", info.planHash},
+                                 {"threads", info.threads},
+                                 {"mesh", std::move(axes)},
+                                 {"micro", micro},
+                                 {"pipeline", writer.pipelineFigures()},
                                  {"variables", std::move(variables)}},
                     {{"programs", &texts}});
 }

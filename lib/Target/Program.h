@@ -13,7 +13,8 @@ struct ProgramInfo {
   int64_t threads = 1;             // threads a rank that workspaces are sized for
 };
 
-/// The description of all programs of a module whose functions are exec programs. Fails, with a diagnostic, on an operation that has no place in it.
+/// The description of all programs of a module whose functions are exec programs. Fails, with a diagnostic,
+/// on an operation that has no place in it.
 mlir::FailureOr<std::string> describeProgram(mlir::ModuleOp module, const ProgramInfo &info);
 
 } // namespace tessera

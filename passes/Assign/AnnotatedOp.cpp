@@ -41,7 +41,8 @@ AnnotatedOp::AnnotatedOp(nn::FactorOpInterface op, ArrayRef<AnnotatedPlace> plac
 }
 
 InFlightDiagnostic AnnotatedOp::contradiction(StringRef node, StringRef opType) const {
-  return emitError(UnknownLoc::get(op->getContext())) << "node '" << node << "' (" << opType << "): its annotations contradict each other: ";
+  return emitError(UnknownLoc::get(op->getContext()))
+         << "node '" << node << "' (" << opType << "): its annotations contradict each other: ";
 }
 
 /// Operands live where they are annotated to.
@@ -78,16 +79,19 @@ AnnotatedOp::Match AnnotatedOp::judge(const tessera::Pattern *pattern, const Axi
         expected[factor] = names;
       match.placesResult = restricted(expected, rule.results[0]) == spec;
     } else if (place.tensor->kind == "parameter") {
-      auto stored = choice.storage.count(place.operand) ? named(choice.storage.at(place.operand), mesh) : compute;
+      auto stored =
+          choice.storage.count(place.operand) ? named(choice.storage.at(place.operand), mesh) : compute;
       if (!stored || restricted(*stored, rule.operands[place.operand]) != spec)
         return {};
     } else if (choice.storage.empty() && !choice.stream) {
       for (auto &[factor, names] : spec) {
         for (auto &[other, taken] : *compute)
-          if (other != factor && llvm::any_of(names, [&](const std::string &axis) { return llvm::is_contained(taken, axis); }))
+          if (other != factor &&
+              llvm::any_of(names, [&](const std::string &axis) { return llvm::is_contained(taken, axis); }))
             return {};
-        if (compute->count(factor) ? compute->at(factor) != names
-                                   : rule.factors[factor].kind != nn::FactorKind::PassThrough || !rule.resultHas(0, factor))
+        if (compute->count(factor)
+                ? compute->at(factor) != names
+                : rule.factors[factor].kind != nn::FactorKind::PassThrough || !rule.resultHas(0, factor))
           return {};
       }
     }
@@ -131,7 +135,8 @@ FailureOr<AnnotatedSplits> AnnotatedOp::merged(StringRef node, StringRef opType)
       auto [known, isNew] = all.try_emplace(factor, names);
       if (!isNew && known->second != names)
         return contradiction(node, opType) << "'" << by[factor] << "' and '" << place.tensor->name
-                                           << "' split dimensions that run alike over different devices; shard them alike, or leave one out";
+                                           << "' split dimensions that run alike over different devices; "
+                                              "shard them alike, or leave one out";
       by[factor] = place.tensor->name;
     }
   }
@@ -140,7 +145,8 @@ FailureOr<AnnotatedSplits> AnnotatedOp::merged(StringRef node, StringRef opType)
     for (const std::string &axis : names)
       if (auto [other, isNew] = user.try_emplace(axis, factor); !isNew && other->second != factor)
         return contradiction(node, opType) << "'" << by[other->second] << "' and '" << by[factor]
-                                           << "' split two dimensions that combine with each other over the same devices; shard one of them otherwise, or "
+                                           << "' split two dimensions that combine with each other over the "
+                                              "same devices; shard one of them otherwise, or "
                                               "leave it out";
   return all;
 }

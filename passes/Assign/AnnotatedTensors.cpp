@@ -6,7 +6,8 @@ using namespace tessera;
 
 AnnotatedTensor::AnnotatedTensor(DictionaryAttr attr)
     : kind(attr.getAs<StringAttr>("kind").getValue()), name(attr.getAs<StringAttr>("name").getValue()),
-      position(attr.getAs<IntegerAttr>("position").getInt()), shape(attr.getAs<DenseI64ArrayAttr>("shape").asArrayRef()) {
+      position(attr.getAs<IntegerAttr>("position").getInt()),
+      shape(attr.getAs<DenseI64ArrayAttr>("shape").asArrayRef()) {
   for (auto dim : attr.getAs<ArrayAttr>("split").getAsRange<ArrayAttr>()) {
     split.emplace_back();
     for (auto axis : dim.getAsRange<StringAttr>())
@@ -17,9 +18,9 @@ AnnotatedTensor::AnnotatedTensor(DictionaryAttr attr)
 template <typename T> static bool areAll(Attribute attr, llvm::function_ref<bool(T)> valid) {
   auto array = dyn_cast_or_null<ArrayAttr>(attr);
   return array && llvm::all_of(array, [&](Attribute each) {
-    auto typed = dyn_cast<T>(each);
-    return typed && valid(typed);
-  });
+           auto typed = dyn_cast<T>(each);
+           return typed && valid(typed);
+         });
 }
 static bool isNames(ArrayAttr names) {
   return llvm::all_of(names, [](Attribute name) { return isa<StringAttr>(name); });
@@ -27,13 +28,17 @@ static bool isNames(ArrayAttr names) {
 static bool isTensor(DictionaryAttr tensor) {
   auto shape = tensor.getAs<DenseI64ArrayAttr>("shape");
   auto split = tensor.getAs<ArrayAttr>("split");
-  return tensor.getAs<StringAttr>("kind") && tensor.getAs<StringAttr>("name") && tensor.getAs<IntegerAttr>("position") && shape && split &&
-         int64_t(split.size()) == shape.size() && areAll<ArrayAttr>(split, isNames);
+  return tensor.getAs<StringAttr>("kind") && tensor.getAs<StringAttr>("name") &&
+         tensor.getAs<IntegerAttr>("position") && shape && split && int64_t(split.size()) == shape.size() &&
+         areAll<ArrayAttr>(split, isNames);
 }
 static bool isNode(DictionaryAttr node) {
-  return node.getAs<StringAttr>("node") && node.getAs<StringAttr>("op") && areAll<DictionaryAttr>(node.get("tensors"), isTensor);
+  return node.getAs<StringAttr>("node") && node.getAs<StringAttr>("op") &&
+         areAll<DictionaryAttr>(node.get("tensors"), isTensor);
 }
-static bool isAxis(ArrayAttr axis) { return axis.size() == 2 && isa<StringAttr>(axis[0]) && isa<IntegerAttr>(axis[1]); }
+static bool isAxis(ArrayAttr axis) {
+  return axis.size() == 2 && isa<StringAttr>(axis[0]) && isa<IntegerAttr>(axis[1]);
+}
 
 bool tessera::isAnnotatedMesh(Attribute mesh) { return areAll<ArrayAttr>(mesh, isAxis); }
 bool tessera::areAnnotatedNodes(Attribute nodes) { return areAll<DictionaryAttr>(nodes, isNode); }
@@ -94,23 +99,27 @@ SmallVector<AnnotatedPlace> tessera::placesIn(nn::FactorOpInterface op, ArrayRef
   SmallVector<AnnotatedPlace> places;
   SmallVector<unsigned> data;
   for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-    if (Operation *by = operand.getDefiningOp(); isa<RankedTensorType>(operand.getType()) && !readOf(operand) && (!by || by->getNumOperands() > 0))
+    if (Operation *by = operand.getDefiningOp();
+        isa<RankedTensorType>(operand.getType()) && !readOf(operand) && (!by || by->getNumOperands() > 0))
       data.push_back(i);
   for (const AnnotatedTensor &tensor : tensors) {
     if (tensor.kind == "output") {
-      if (tensor.position == 0 && op->getNumResults() == 1 && elements(shapeOf(op->getResult(0))) == elements(tensor.shape))
+      if (tensor.position == 0 && op->getNumResults() == 1 &&
+          elements(shapeOf(op->getResult(0))) == elements(tensor.shape))
         places.push_back({&tensor, -1, regroupedDims(tensor.shape, shapeOf(op->getResult(0)))});
       continue;
     }
     if (tensor.kind == "parameter") {
       for (auto [i, operand] : llvm::enumerate(op->getOperands()))
-        if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && read.getVariable() == tensor.name)
+        if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand));
+            read && read.getVariable() == tensor.name)
           places.push_back({&tensor, int(i), dimsOfVariable(operand)});
       continue;
     }
     size_t position = data.size() == 1 ? 0 : tensor.position;
     if (position < data.size() && elements(shapeOf(op->getOperand(data[position]))) == elements(tensor.shape))
-      places.push_back({&tensor, int(data[position]), regroupedDims(tensor.shape, shapeOf(op->getOperand(data[position])))});
+      places.push_back({&tensor, int(data[position]),
+                        regroupedDims(tensor.shape, shapeOf(op->getOperand(data[position])))});
   }
   return places;
 }

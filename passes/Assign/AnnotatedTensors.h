@@ -22,19 +22,21 @@ struct AnnotatedTensor {
   explicit AnnotatedTensor(mlir::DictionaryAttr attr);
 };
 
-/// Whether the attributes have the form that the importer writes: in .mlir files they are text, which may say anything.
+/// Whether the attributes have the form that the importer writes: in .mlir files they are text, which may say
+/// anything.
 bool isAnnotatedMesh(mlir::Attribute mesh);
 bool areAnnotatedNodes(mlir::Attribute nodes);
 
-/// Where a tensor of an annotated node is in the program: an operand of its operator, or (-1) the result; and for each of its
-/// dimensions that of the value which begins with it.
+/// Where a tensor of an annotated node is in the program: an operand of its operator, or (-1) the result; and
+/// for each of its dimensions that of the value which begins with it.
 struct AnnotatedPlace {
   const AnnotatedTensor *tensor;
   int operand;
   llvm::SmallVector<int> dims;
 };
 
-/// The dimension of `to` that each dimension of `from`, the same elements in another shape, begins in; -1 for an extent of 1.
+/// The dimension of `to` that each dimension of `from`, the same elements in another shape, begins in; -1 for
+/// an extent of 1.
 llvm::SmallVector<int> regroupedDims(llvm::ArrayRef<int64_t> from, llvm::ArrayRef<int64_t> to);
 
 /// The tensors that are operands or the result of `op`. Refers to `tensors`.

@@ -1,4 +1,5 @@
-// Annotated nodes become entries of a plan: a pattern where one implies exactly their splits, else a layout of the node's value.
+// Annotated nodes become entries of a plan: a pattern where one implies exactly their splits, else a layout
+// of the node's value.
 #include "passes/Assign/Annotations.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -41,7 +42,8 @@ public:
 
 private:
   LogicalResult follow(DictionaryAttr entry) {
-    StringRef node = entry.getAs<StringAttr>("node").getValue(), opType = entry.getAs<StringAttr>("op").getValue();
+    StringRef node = entry.getAs<StringAttr>("node").getValue(),
+              opType = entry.getAs<StringAttr>("op").getValue();
     SmallVector<AnnotatedTensor> tensors;
     for (auto tensor : entry.getAs<ArrayAttr>("tensors").getAsRange<DictionaryAttr>())
       tensors.emplace_back(tensor);
@@ -54,12 +56,15 @@ private:
     }
     SmallVector<nn::FactorOpInterface> ops;
     for (Operation &op : func.getBody().front())
-      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && op.getNumOperands() > 0 && nodeName(op.getLoc()) == node)
+      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+          factorOp && op.getNumOperands() > 0 && nodeName(op.getLoc()) == node)
         ops.push_back(factorOp);
     if (ops.empty()) {
       if (splits)
-        emitWarning(UnknownLoc::get(module.getContext())) << "node '" << node << "' (" << opType
-                                     << "): its annotation is not followed: the node went into an operator of other nodes, or is not needed";
+        emitWarning(UnknownLoc::get(module.getContext()))
+            << "node '" << node << "' (" << opType
+            << "): its annotation is not followed: the node went into an operator of other nodes, or is not "
+               "needed";
       return success();
     }
     const AnnotatedTensor *output = nullptr;
@@ -80,18 +85,23 @@ private:
       plan.values.push_back(rule);
       return success();
     }
-    if (splits && plan.ops.size() == opsBefore && llvm::none_of(tensors, [](auto &t) { return t.kind == "input"; }))
-      emitWarning(UnknownLoc::get(module.getContext())) << "node '" << node << "' (" << opType
-                                   << "): its annotation is not followed: the tensors that it shards have another form in the program";
+    if (splits && plan.ops.size() == opsBefore &&
+        llvm::none_of(tensors, [](auto &t) { return t.kind == "input"; }))
+      emitWarning(UnknownLoc::get(module.getContext()))
+          << "node '" << node << "' (" << opType
+          << "): its annotation is not followed: the tensors that it shards have another form in the program";
     return success();
   }
 
-  // Adds what the annotations of its operands mean for the operator that most of them are operands of. Whether that places the output as well.
-  FailureOr<bool> placeOperator(ArrayRef<nn::FactorOpInterface> ops, ArrayRef<AnnotatedTensor> tensors, StringRef node, StringRef opType,
-                                const AnnotatedTensor *output) {
+  // Adds what the annotations of its operands mean for the operator that most of them are operands of.
+  // Whether that places the output as well.
+  FailureOr<bool> placeOperator(ArrayRef<nn::FactorOpInterface> ops, ArrayRef<AnnotatedTensor> tensors,
+                                StringRef node, StringRef opType, const AnnotatedTensor *output) {
     nn::FactorOpInterface best;
     SmallVector<AnnotatedPlace> places;
-    auto operands = [](ArrayRef<AnnotatedPlace> list) { return llvm::count_if(list, [](const AnnotatedPlace &p) { return p.operand >= 0; }); };
+    auto operands = [](ArrayRef<AnnotatedPlace> list) {
+      return llvm::count_if(list, [](const AnnotatedPlace &p) { return p.operand >= 0; });
+    };
     for (nn::FactorOpInterface op : ops) {
       if (op.getFactorRule().isReshape || op->getNumResults() != 1)
         continue;
@@ -129,8 +139,9 @@ private:
     if (!isNew) {
       if (known->second.second != tensor.split)
         return emitError(UnknownLoc::get(module.getContext()))
-               << "node '" << node << "' (" << opType << "): its annotation contradicts that of node '" << known->second.first << "': both shard the graph input '"
-               << tensor.name << "', in different ways; an input has one layout";
+               << "node '" << node << "' (" << opType << "): its annotation contradicts that of node '"
+               << known->second.first << "': both shard the graph input '" << tensor.name
+               << "', in different ways; an input has one layout";
       return success();
     }
     for (auto [d, axes] : llvm::enumerate(tensor.split))
@@ -146,19 +157,22 @@ private:
       for (BlockArgument arg : f.getArguments()) {
         auto kind = f.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
         auto name = f.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
-        if (!kind || !name || (kind.getValue() != "labels" && kind.getValue() != "target") || !done.insert(name.str()).second)
+        if (!kind || !name || (kind.getValue() != "labels" && kind.getValue() != "target") ||
+            !done.insert(name.str()).second)
           continue;
         std::vector<InputRule> rules = plan.inputs;
         std::set<int64_t> dims;
         for (const InputRule &rule : rules)
-          if (rule.dim < int64_t(shapeOf(arg).size()) && extentOf(rule) == shapeOf(arg)[rule.dim] && dims.insert(rule.dim).second)
+          if (rule.dim < int64_t(shapeOf(arg).size()) && extentOf(rule) == shapeOf(arg)[rule.dim] &&
+              dims.insert(rule.dim).second)
             plan.inputs.push_back({name.str(), rule.dim, rule.axes, {}});
       }
   }
 
   int64_t extentOf(const InputRule &rule) {
     for (BlockArgument arg : func.getArguments())
-      if (auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name"); name && name.getValue() == rule.match)
+      if (auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+          name && name.getValue() == rule.match)
         return shapeOf(arg)[rule.dim];
     return 0;
   }
@@ -172,7 +186,9 @@ private:
 
 } // namespace
 
-bool tessera::carriesPlan(ModuleOp module) { return module->hasAttr(kFilePlanAttr) || module->hasAttr(kAnnotationsAttr); }
+bool tessera::carriesPlan(ModuleOp module) {
+  return module->hasAttr(kFilePlanAttr) || module->hasAttr(kAnnotationsAttr);
+}
 
 void tessera::dropCarriedPlan(ModuleOp module) {
   for (StringRef attr : {kFilePlanAttr, kAnnotationsAttr, kAnnotatedMeshAttr})
@@ -190,8 +206,10 @@ FailureOr<std::optional<Plan>> tessera::planOfFile(ModuleOp module) {
   }
   if (!module->hasAttr(kAnnotationsAttr))
     return std::optional<Plan>();
-  if (!isAnnotatedMesh(module->getAttr(kAnnotatedMeshAttr)) || !areAnnotatedNodes(module->getAttr(kAnnotationsAttr)))
-    return module.emitError() << kAnnotationsAttr << " and " << kAnnotatedMeshAttr << " are not of the form that the importer writes";
+  if (!isAnnotatedMesh(module->getAttr(kAnnotatedMeshAttr)) ||
+      !areAnnotatedNodes(module->getAttr(kAnnotationsAttr)))
+    return module.emitError() << kAnnotationsAttr << " and " << kAnnotatedMeshAttr
+                              << " are not of the form that the importer writes";
   FailureOr<Plan> plan = AnnotationReader(module).run();
   if (failed(plan))
     return failure();

@@ -36,7 +36,8 @@ std::vector<std::string> tessera::namesOf(Operation *op) {
     for (Value operand : op->getOperands())
       if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand))) {
         add(read.getVariable());
-        if (auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr()))
+        if (auto variable =
+                SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr()))
           add(variable.getSource().value_or(""));
       }
   return names;
@@ -76,7 +77,8 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   Plan plan;
   bool given = givePlan(options);
   if (given && carriesPlan(module))
-    emitRemark(UnknownLoc::get(module.getContext())) << "the model carries a plan, which is left aside: the options give another";
+    emitRemark(UnknownLoc::get(module.getContext()))
+        << "the model carries a plan, which is left aside: the options give another";
   if (!given) {
     FailureOr<std::optional<Plan>> carried = planOfFile(module);
     if (failed(carried))
@@ -129,7 +131,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches, zero, regather, stream});
+    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule,
+                                             ep, microbatches, zero, regather, stream});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -143,9 +146,11 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       return module.emitError("mesh: ") << why;
     OpBuilder b = OpBuilder::atBlockBegin(module.getBody());
     if (module.getOps<dist::MeshOp>().empty())
-      dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(), dist::MeshAttr::get(&getContext(), mesh));
+      dist::MeshOp::create(b, module.getLoc(), "mesh", StringAttr(),
+                           dist::MeshAttr::get(&getContext(), mesh));
     if (plan.microbatches > dist::kMostMicrobatches)
-      return module.emitError() << plan.microbatches << " microbatches are more than the " << dist::kMostMicrobatches << " that there may be";
+      return module.emitError() << plan.microbatches << " microbatches are more than the "
+                                << dist::kMostMicrobatches << " that there may be";
     dist::setMicrobatches(module, plan.microbatches);
     if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
@@ -172,9 +177,12 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         return error(plan, plan.zero.at) << why;
       axes.append(*resolved);
     }
-    bool trains = llvm::any_of(module.getOps<func::FuncOp>(), [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); });
+    bool trains = llvm::any_of(module.getOps<func::FuncOp>(),
+                               [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); });
     if (plan.zero.stage > 0 && plan.zero.stage < 3 && !trains)
-      emitWarning(module.getLoc()) << "stage " << plan.zero.stage << " of ZeRO stores optimizer state in pieces, and the program has none; add --train";
+      emitWarning(module.getLoc())
+          << "stage " << plan.zero.stage
+          << " of ZeRO stores optimizer state in pieces, and the program has none; add --train";
     if (plan.zero.stage > 0) {
       module->setAttr("dist.zero", b.getI64IntegerAttr(plan.zero.stage));
       module->setAttr("dist.zero_axes", dist::AxesAttr::get(&getContext(), axes));
@@ -186,13 +194,15 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     return success();
   }
 
-  // A layout laid down by hand: on the last operator of each node that the entry matches, whose result is the node's value.
+  // A layout laid down by hand: on the last operator of each node that the entry matches, whose result is the
+  // node's value.
   LogicalResult layDown(ModuleOp module, const Plan &plan, const ValueRule &rule) {
     bool named = false;
     Builder b(&getContext());
     for (auto func : module.getOps<func::FuncOp>()) {
       // In a differentiated program the forward operators are those with an id.
-      bool differentiated = llvm::any_of(func.getBody().front(), [](Operation &op) { return op.hasAttr("nn.grad_of"); });
+      bool differentiated =
+          llvm::any_of(func.getBody().front(), [](Operation &op) { return op.hasAttr("nn.grad_of"); });
       auto isForward = [&](Operation &op) { return !differentiated || op.hasAttr("nn.id"); };
       llvm::MapVector<StringRef, Operation *> last;
       for (Operation &op : func.getBody().front())
@@ -214,7 +224,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         for (auto &[dim, axes] : rule.split) {
           int64_t d = dim < 0 ? dim + type.getRank() : dim;
           if (d < 0 || d >= type.getRank())
-            return error(plan, rule.at) << "value \"" << name << "\" has " << type.getRank() << " dimensions and no dimension " << dim;
+            return error(plan, rule.at) << "value \"" << name << "\" has " << type.getRank()
+                                        << " dimensions and no dimension " << dim;
           splits[d].assign(axes.begin(), axes.end());
         }
         SmallVector<Attribute> dims;
@@ -226,14 +237,20 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (auto variable : module.getOps<nn::VariableOp>())
       for (StringRef name : {variable.getSymName(), variable.getSource().value_or("")})
         if (!named && !name.empty() && globMatches(rule.match, name))
-          return error(plan, rule.at) << "\"" << name << "\" is a parameter, and [[value]] lays down what nodes compute; a parameter is stored as the "
-                                      << "operator that reads it is split: give that a pattern, by an [[op]] with match = \"" << rule.match << "\"";
+          return error(plan, rule.at)
+                 << "\"" << name
+                 << "\" is a parameter, and [[value]] lays down what nodes compute; a parameter is stored as "
+                    "the "
+                 << "operator that reads it is split: give that a pattern, by an [[op]] with match = \""
+                 << rule.match << "\"";
     if (!named)
-      return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << nearestName(module, rule.match);
+      return error(plan, rule.at) << "no value is named \"" << rule.match << "\""
+                                  << nearestName(module, rule.match);
     return success();
   }
 
-  // Every entry for inputs must name one; what training adds may be named without it, so that one plan serves both.
+  // Every entry for inputs must name one; what training adds may be named without it, so that one plan serves
+  // both.
   LogicalResult checkInputs(ModuleOp module, const Plan &plan) {
     llvm::SmallSetVector<StringRef, 4> names;
     for (auto func : module.getOps<func::FuncOp>())
@@ -241,8 +258,10 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (auto name = func.getArgAttrOfType<StringAttr>(i, "nn.name"))
           names.insert(name.getValue());
     for (const InputRule &rule : plan.inputs)
-      if (rule.match != "labels" && rule.match != "target" && llvm::none_of(names, [&](StringRef name) { return globMatches(rule.match, name); }))
-        return error(plan, rule.at) << "no input is named \"" << rule.match << "\"; the inputs are " << llvm::join(names, ", ");
+      if (rule.match != "labels" && rule.match != "target" &&
+          llvm::none_of(names, [&](StringRef name) { return globMatches(rule.match, name); }))
+        return error(plan, rule.at) << "no input is named \"" << rule.match << "\"; the inputs are "
+                                    << llvm::join(names, ", ");
     return success();
   }
 
@@ -253,7 +272,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       auto type = cast<RankedTensorType>(arg.getType());
       auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
       auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-      bool isData = !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
+      bool isData =
+          !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
       if (!name || !isData || type.getRank() == 0)
         continue;
       SmallVector<SmallVector<StringRef>> splits(type.getRank());
@@ -270,15 +290,17 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         for (const std::string &axis : rule.axes) {
           for (auto [d, axes] : llvm::enumerate(splits))
             if (llvm::is_contained(axes, axis))
-              return error(plan, rule.at) << "axis \"" << axis << "\" splits dimension " << d << " of input \"" << name.getValue()
-                                          << "\" already; an axis splits one dimension, so give dimension " << dim << " another";
+              return error(plan, rule.at)
+                     << "axis \"" << axis << "\" splits dimension " << d << " of input \"" << name.getValue()
+                     << "\" already; an axis splits one dimension, so give dimension " << dim << " another";
           splits[dim].push_back(axis);
         }
       }
       if (trains && plan.microbatches > 1) {
         if (type.getDimSize(0) < plan.microbatches)
-          return func.emitError("input \"") << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
-                                            << plan.microbatches << " microbatches; use at most " << type.getDimSize(0);
+          return func.emitError("input \"")
+                 << name.getValue() << "\" has a batch of " << type.getDimSize(0) << ", fewer than "
+                 << plan.microbatches << " microbatches; use at most " << type.getDimSize(0);
         splits[0].push_back(dist::kMicroAxis);
       }
       if (llvm::all_of(splits, [](auto &axes) { return axes.empty(); }))
@@ -325,11 +347,15 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         if (op.hasAttr("dist.pattern"))
           continue;
         op.setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
-        op.setAttr("dist.origin", StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : plan.origin));
+        op.setAttr("dist.origin",
+                   StringAttr::get(&getContext(), rule.at.line
+                                                      ? plan.file + ":" + std::to_string(rule.at.line)
+                                                      : plan.origin));
         ++numPatterns;
       }
     if (!named)
-      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\"" << nearestName(module, rule.match);
+      return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\""
+                                  << nearestName(module, rule.match);
     if (!given)
       return error(plan, rule.at) << "\"" << rule.match << "\": " << why;
     return success();

@@ -179,7 +179,8 @@ Applies tessera::appliesToRing(nn::FactorOpInterface op, StringRef name, ArrayRe
     ranks *= dist::product(list);
   }
   if (ranks > std::min(rows, keys))
-    return {"'" + name.str() + "' has no query and key for each of " + std::to_string(ranks) + " ranks, where there are " + std::to_string(rows) +
-            " and " + std::to_string(keys) + "; take fewer ranks"};
+    return {"'" + name.str() + "' has no query and key for each of " + std::to_string(ranks) +
+            " ranks, where there are " + std::to_string(rows) + " and " + std::to_string(keys) +
+            "; take fewer ranks"};
   return {};
 }

@@ -49,7 +49,7 @@ private:
   int64_t zigzag = 0; // blocks in zig-zag order, 0: in order
   bool isGradient;
   llvm::SmallVector<mlir::Value> random; // of a dropout
-  llvm::SmallVector<int64_t> step; // whose block is here: how many ranks further on along each ring
+  llvm::SmallVector<int64_t> step;       // whose block is here: how many ranks further on along each ring
 };
 
 /// Forward: attention to each block in turn, merged by the logarithm of each row's sum, while the next one is

@@ -8,21 +8,26 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
     A plan file's entries come first, then `dist.pattern` attributes that are there already, then the recipe (`dp`, `tp`), which finds the transformer
     block by structure. With a pipeline, operators get the chunk that they are part of (see `dialects/dist/Pipeline.h`), and the training program is made one of stages. Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
   }];
-  let options = [
-    Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,
-    Option<"dp", "dp", "int64_t", "1", "recipe: ranks of data parallelism, axis \"data\"">,
-    Option<"tp", "tp", "int64_t", "1", "recipe: ranks of tensor parallelism, axis \"tensor\"">,
-    Option<"tpMode", "tp-mode", "std::string", "\"1d\"", "recipe: 1d, 2d, 2.5d or 3d; the tensor axis becomes \"row,col[,depth]\" or \"i,j,k\"">,
-    Option<"tpDepth", "tp-depth", "int64_t", "0", "recipe: depth of 2.5d; 0: as fits best">,
-    Option<"sp", "sp", "int64_t", "1", "recipe: ranks of sequence parallelism, axis \"seq\"">,
-    Option<"spMode", "sp-mode", "std::string", "", "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
-    Option<"pp", "pp", "int64_t", "1", "recipe: stages of the pipeline, axis \"pipe\"">,
-    Option<"ppSchedule", "pp-schedule", "std::string", "", "recipe: the pipeline's schedule">,
-    Option<"ep", "ep", "int64_t", "1", "recipe: ranks of expert parallelism, axis \"expert\"">,
-    Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
-    Option<"zero", "zero", "int64_t", "0", "recipe: stage of ZeRO over axis \"data\", and \"expert\" where it does not split experts">,
-    Option<"regather", "regather", "std::string", "\"auto\"", "whether what was gathered for the forward is gathered again: never, always or auto">,
-    Option<"stream", "stream", "std::string", "\"auto\"", "whether products of gathered operands are computed by panels: never, always or auto">,
+  let options =
+      [Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,
+       Option<"dp", "dp", "int64_t", "1", "recipe: ranks of data parallelism, axis \"data\"">,
+       Option<"tp", "tp", "int64_t", "1", "recipe: ranks of tensor parallelism, axis \"tensor\"">,
+       Option<"tpMode", "tp-mode", "std::string", "\"1d\"",
+              "recipe: 1d, 2d, 2.5d or 3d; the tensor axis becomes \"row,col[,depth]\" or \"i,j,k\"">,
+       Option<"tpDepth", "tp-depth", "int64_t", "0", "recipe: depth of 2.5d; 0: as fits best">,
+       Option<"sp", "sp", "int64_t", "1", "recipe: ranks of sequence parallelism, axis \"seq\"">,
+       Option<"spMode", "sp-mode", "std::string", "",
+              "recipe: ring (with sp), ulysses, rsa; or megatron, over the axis of tp">,
+       Option<"pp", "pp", "int64_t", "1", "recipe: stages of the pipeline, axis \"pipe\"">,
+       Option<"ppSchedule", "pp-schedule", "std::string", "", "recipe: the pipeline's schedule">,
+       Option<"ep", "ep", "int64_t", "1", "recipe: ranks of expert parallelism, axis \"expert\"">,
+       Option<"microbatches", "microbatches", "int64_t", "1", "microbatches of the training program">,
+       Option<"zero", "zero", "int64_t", "0",
+              "recipe: stage of ZeRO over axis \"data\", and \"expert\" where it does not split experts">,
+       Option<"regather", "regather", "std::string", "\"auto\"",
+              "whether what was gathered for the forward is gathered again: never, always or auto">,
+       Option<"stream", "stream", "std::string", "\"auto\"",
+              "whether products of gathered operands are computed by panels: never, always or auto">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

@@ -10,14 +10,16 @@ static SmallVector<const tessera::Pattern *> &registry() {
 
 void tessera::registerPattern(const tessera::Pattern *pattern) {
   registry().push_back(pattern);
-  llvm::sort(registry(), [](const tessera::Pattern *a, const tessera::Pattern *b) { return a->name() < b->name(); });
+  llvm::sort(registry(),
+             [](const tessera::Pattern *a, const tessera::Pattern *b) { return a->name() < b->name(); });
 }
 
 Applies tessera::takesAxes(const tessera::Pattern &pattern, size_t given) {
   size_t least = pattern.fewestAxes(), most = pattern.axes().size();
   if (given >= least && given <= most)
     return {};
-  return {"pattern \"" + pattern.name().str() + "\" takes " + (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
+  return {"pattern \"" + pattern.name().str() + "\" takes " +
+          (least == most ? "" : std::to_string(least) + " to ") + std::to_string(most) +
           " axis names and was given " + std::to_string(given)};
 }
 
@@ -33,7 +35,9 @@ const tessera::Pattern *tessera::findPattern(StringRef name) {
 FailureOr<PatternUse> tessera::resolvePattern(Operation *op, dist::PatternAttr attr, const dist::Mesh &mesh) {
   PatternUse use{findPattern(attr.getName()), {}};
   if (!use.pattern)
-    return op->emitOpError("names a pattern \"") << attr.getName() << "\", which does not exist; --list-patterns lists those that do", failure();
+    return op->emitOpError("names a pattern \"")
+               << attr.getName() << "\", which does not exist; --list-patterns lists those that do",
+           failure();
   if (Applies takes = takesAxes(*use.pattern, attr.getAxes().size()); !takes)
     return op->emitOpError(takes.why), failure();
   for (const dist::AxisRef &axis : attr.getAxes()) {
@@ -49,13 +53,16 @@ FailureOr<PatternUse> tessera::resolvePattern(Operation *op, dist::PatternAttr a
 Operation *tessera::readOf(Value value) {
   Operation *op = value.getDefiningOp();
   while (op && !isa<nn::ReadOp>(op)) {
-    // One tensor operand whose elements are kept, all or a part: what moves a parameter about without computing.
+    // One tensor operand whose elements are kept, all or a part: what moves a parameter about without
+    // computing.
     auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
     if (!factorOp || op->getNumOperands() != 1 || op->getNumResults() != 1)
       return nullptr;
-    auto in = dyn_cast<RankedTensorType>(op->getOperand(0).getType()), out = cast<RankedTensorType>(op->getResult(0).getType());
+    auto in = dyn_cast<RankedTensorType>(op->getOperand(0).getType()),
+         out = cast<RankedTensorType>(op->getResult(0).getType());
     auto isReduction = [](const nn::Factor &factor) { return factor.kind == nn::FactorKind::Reduction; };
-    if (!in || in.getNumElements() < out.getNumElements() || llvm::any_of(factorOp.getFactorRule().factors, isReduction))
+    if (!in || in.getNumElements() < out.getNumElements() ||
+        llvm::any_of(factorOp.getFactorRule().factors, isReduction))
       return nullptr;
     op = op->getOperand(0).getDefiningOp();
   }
@@ -82,7 +89,8 @@ std::optional<tessera::Linear> tessera::linearOf(nn::FactorOpInterface op) {
     return std::nullopt;
   Linear linear{unsigned(weight), unsigned(1 - weight)};
   for (auto [f, factor] : llvm::enumerate(rule.factors))
-    if (linear.in < 0 && factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) && rule.operandHas(1 - weight, f))
+    if (linear.in < 0 && factor.kind == nn::FactorKind::Reduction && rule.operandHas(weight, f) &&
+        rule.operandHas(1 - weight, f))
       linear.in = f;
   if (linear.in < 0 && weight == 0 && !rule.operands[0].empty())
     if (int f = rule.operands[0][0]; f >= 0 && rule.factors[f].kind == nn::FactorKind::Reduction) {
@@ -102,7 +110,8 @@ std::optional<tessera::Linear> tessera::linearOf(nn::FactorOpInterface op) {
   return linear;
 }
 
-dist::AxisList tessera::batchOver(const Linear &linear, const Surroundings &around, ArrayRef<dist::AxisList> all, const dist::AxisList &own) {
+dist::AxisList tessera::batchOver(const Linear &linear, const Surroundings &around,
+                                  ArrayRef<dist::AxisList> all, const dist::AxisList &own) {
   dist::AxisList home = around.home(linear.input, linear.batch), list, there;
   for (const dist::AxisRef &axis : home) {
     if (llvm::is_contained(own, axis))
@@ -127,7 +136,8 @@ std::optional<tessera::AttentionFactors> tessera::attentionOf(nn::FactorOpInterf
   return f;
 }
 
-tessera::FactorSplits tessera::splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g, const dist::AxisList &axes) {
+tessera::FactorSplits tessera::splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g,
+                                          const dist::AxisList &axes) {
   nn::FactorRule rule = op.getFactorRule();
   AttentionFactors f = *attentionOf(op);
   int64_t have = dist::product(m);

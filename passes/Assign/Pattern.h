@@ -20,12 +20,14 @@ struct FactorSplit {
 /// Axes of an operator's factors; those not named are whole.
 using FactorSplits = llvm::SmallVector<FactorSplit>;
 
-/// Operands whose blocks move from rank to rank while the operator works on them: by operand, the splits of the blocks that ranks hold before.
-/// Those operands and results of a gradient that run along the same factors are held alike. The pattern expands such an operator itself.
+/// Operands whose blocks move from rank to rank while the operator works on them: by operand, the splits of
+/// the blocks that ranks hold before. Those operands and results of a gradient that run along the same
+/// factors are held alike. The pattern expands such an operator itself.
 struct Stream {
   std::map<unsigned, FactorSplits> holders;
-  /// Not 0: the pattern divides the work evenly if the positions that the operator needs in order (nn::Factor::ordered) are held in a zig-zag order
-  /// of this many ranks (dist::Atom::zigzag). It must do without where another operator needs them in order.
+  /// Not 0: the pattern divides the work evenly if the positions that the operator needs in order
+  /// (nn::Factor::ordered) are held in a zig-zag order of this many ranks (dist::Atom::zigzag). It must do
+  /// without where another operator needs them in order.
   int64_t zigzag = 0;
 };
 
@@ -73,8 +75,8 @@ public:
   virtual Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const = 0;
   virtual Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
                         const Surroundings &around) const = 0;
-  /// The per-rank computation of an operator for which `choose` gave a stream, or of a gradient of one: `op` has layouts in its types,
-  /// `operands` are local, results of the raw layouts are appended.
+  /// The per-rank computation of an operator for which `choose` gave a stream, or of a gradient of one: `op`
+  /// has layouts in its types, `operands` are local, results of the raw layouts are appended.
   virtual mlir::LogicalResult expand(nn::LocalBuilder &builder, nn::FactorOpInterface op,
                                      llvm::ArrayRef<dist::AxisList> axes, mlir::ValueRange operands,
                                      llvm::SmallVectorImpl<mlir::Value> &results) const {
@@ -89,13 +91,14 @@ Applies takesAxes(const Pattern &pattern, size_t given);
 llvm::ArrayRef<const Pattern *> allPatterns();
 const Pattern *findPattern(llvm::StringRef name);
 
-/// The pattern that an attribute of `op` names, and its axes in `mesh`, without those of one rank. An error of `op` where it names none, where
-/// an axis does not exist or where there are too few or too many.
+/// The pattern that an attribute of `op` names, and its axes in `mesh`, without those of one rank. An error
+/// of `op` where it names none, where an axis does not exist or where there are too few or too many.
 struct PatternUse {
   const Pattern *pattern;
   llvm::SmallVector<dist::AxisList> axes;
 };
-mlir::FailureOr<PatternUse> resolvePattern(mlir::Operation *op, dist::PatternAttr attr, const dist::Mesh &mesh);
+mlir::FailureOr<PatternUse> resolvePattern(mlir::Operation *op, dist::PatternAttr attr,
+                                           const dist::Mesh &mesh);
 
 /// Puts a pattern into the list; `static RegisterPattern<Column> x;` in its file.
 void registerPattern(const Pattern *pattern);
@@ -106,27 +109,32 @@ template <typename T> struct RegisterPattern {
   }
 };
 
-/// The factors of an operator that is linear in a parameter. A product: y[b, .., o] = x[b, .., i] w[i, o]. A look-up in a table, which
-/// multiplies with a one in row ids[b, ..]: y[b, .., o] = w[i, o] where i = ids[b, ..]. -1 where it has no such factor.
+/// The factors of an operator that is linear in a parameter. A product: y[b, .., o] = x[b, .., i] w[i, o]. A
+/// look-up in a table, which multiplies with a one in row ids[b, ..]: y[b, .., o] = w[i, o] where i = ids[b,
+/// ..]. -1 where it has no such factor.
 struct Linear {
   unsigned weight, input; // operands
   int batch = -1, in = -1, out = -1;
   bool lookup = false;
 };
 std::optional<Linear> linearOf(nn::FactorOpInterface op);
-/// The axes that split the batch of a linear operator's input already, with `own`: last, where they do not split it too.
-dist::AxisList batchOver(const Linear &linear, const Surroundings &around, llvm::ArrayRef<dist::AxisList> all, const dist::AxisList &own);
+/// The axes that split the batch of a linear operator's input already, with `own`: last, where they do not
+/// split it too.
+dist::AxisList batchOver(const Linear &linear, const Surroundings &around, llvm::ArrayRef<dist::AxisList> all,
+                         const dist::AxisList &own);
 
 /// The factors of an attention: queries, keys, key/value heads, query heads of a group.
 struct AttentionFactors {
   int s, t, m, g;
 };
 std::optional<AttentionFactors> attentionOf(nn::FactorOpInterface op);
-/// Splits an attention by heads: the key/value heads, which `m` splits already, take what they can use of the axes, the query heads of a group the rest.
-FactorSplits splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g, const dist::AxisList &axes);
+/// Splits an attention by heads: the key/value heads, which `m` splits already, take what they can use of the
+/// axes, the query heads of a group the rest.
+FactorSplits splitHeads(nn::FactorOpInterface op, dist::AxisList m, dist::AxisList g,
+                        const dist::AxisList &axes);
 
-/// The operand of a product that is a parameter or a part of one, perhaps reshaped, transposed or cast; -1 when none or both
-/// are.
+/// The operand of a product that is a parameter or a part of one, perhaps reshaped, transposed or cast; -1
+/// when none or both are.
 int parameterOperand(mlir::Operation *op);
 /// The variable that a value is made of by slices, reshapes, transposes and casts alone, or null.
 mlir::Operation *readOf(mlir::Value value);

@@ -35,8 +35,8 @@ public:
   void keys(const toml::table &table, ArrayRef<StringRef> valid, StringRef where) {
     for (auto &&[key, value] : table)
       if (!llvm::is_contained(valid, StringRef(key.str())))
-        error(key.source()) << "unknown key \"" << StringRef(key.str()) << "\" in " << where << "; the nearest is \""
-                            << nearest(StringRef(key.str()), valid) << "\"";
+        error(key.source()) << "unknown key \"" << StringRef(key.str()) << "\" in " << where
+                            << "; the nearest is \"" << nearest(StringRef(key.str()), valid) << "\"";
   }
   std::string text(const toml::table &table, StringRef key, bool required) {
     const toml::node *node = table.get(std::string_view(key));
@@ -113,7 +113,9 @@ private:
   llvm::raw_ostream &errors;
 };
 
-PlanPosition place(const toml::node &node) { return {int(node.source().begin.line), int(node.source().begin.column)}; }
+PlanPosition place(const toml::node &node) {
+  return {int(node.source().begin.line), int(node.source().begin.column)};
+}
 
 // `stages`: "auto" or one list of globs a stage.
 void readStages(Reader &reader, const toml::node &node, PipelineRule &rule) {
@@ -121,7 +123,8 @@ void readStages(Reader &reader, const toml::node &node, PipelineRule &rule) {
     return;
   const toml::array *array = node.as_array();
   if (!array || array->empty()) {
-    reader.error(node.source()) << "\"stages\" must be \"auto\" or one list of globs a stage, such as [[\"*.h.0*\"], [\"*.h.1*\"]]";
+    reader.error(node.source())
+        << "\"stages\" must be \"auto\" or one list of globs a stage, such as [[\"*.h.0*\"], [\"*.h.1*\"]]";
     return;
   }
   for (const toml::node &item : *array) {
@@ -157,7 +160,8 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
   for (auto &axis : plan.mesh)
     axes.push_back(axis.first);
   if (!rule.axis.empty() && !llvm::is_contained(axes, rule.axis)) {
-    llvm::raw_ostream &os = reader.error(table.get("axis")->source()) << "the mesh has no axis \"" << rule.axis << "\"";
+    llvm::raw_ostream &os = reader.error(table.get("axis")->source())
+                            << "the mesh has no axis \"" << rule.axis << "\"";
     if (!axes.empty())
       os << "; the nearest is \"" << Reader::nearest(rule.axis, axes) << "\"";
   }
@@ -167,8 +171,9 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
       SmallVector<StringRef> names;
       for (const pipeline::Schedule &known : pipeline::allSchedules())
         names.push_back(known.name);
-      reader.error(schedule->source()) << "there is no pipeline schedule \"" << rule.schedule << "\"; the nearest is \""
-                                       << Reader::nearest(rule.schedule, names) << "\"";
+      reader.error(schedule->source())
+          << "there is no pipeline schedule \"" << rule.schedule << "\"; the nearest is \""
+          << Reader::nearest(rule.schedule, names) << "\"";
     }
   }
   if (const toml::node *stages = table.get("stages"))
@@ -201,7 +206,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
       for (auto &[at, axis] : axes) {
         auto size = reader.number(*axis.second, "the size of a mesh axis");
         if (size && *size < 1)
-          reader.error(axis.second->source()) << "mesh axis \"" << axis.first << "\" has size " << *size << "; sizes are at least 1";
+          reader.error(axis.second->source())
+              << "mesh axis \"" << axis.first << "\" has size " << *size << "; sizes are at least 1";
         else if (axis.first == dist::kMicroAxis)
           reader.error(axis.second->source()) << "\"micro\" names microbatches and cannot be a mesh axis";
         else if (size)
@@ -242,7 +248,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
                                    << Reader::nearest(rule.pattern, names) << "\"";
     }
     rule.axes = reader.axes(table->get("axes"), plan, table->source());
-    if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies(); !takes && !rule.axes.empty())
+    if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies();
+        !takes && !rule.axes.empty())
       reader.error(table->get("axes")->source()) << takes.why;
     plan.ops.push_back(rule);
   }
@@ -254,7 +261,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
     const toml::node *split = table->get("split");
     const toml::table *dims = split ? split->as_table() : nullptr;
     if (!dims) {
-      reader.error(split ? split->source() : table->source()) << "\"split\" must be a table from dimensions to axes, such as { 1 = [\"tensor\"] }";
+      reader.error(split ? split->source() : table->source())
+          << "\"split\" must be a table from dimensions to axes, such as { 1 = [\"tensor\"] }";
       continue;
     }
     std::set<std::string> used;
@@ -278,8 +286,9 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
       if (const toml::node *stage = table->get("stage")) {
         plan.zero.stage = reader.number(*stage, "\"stage\"").value_or(0);
         if (plan.zero.stage < 0 || plan.zero.stage > 3)
-          reader.error(stage->source()) << "\"stage\" is " << plan.zero.stage
-                                        << "; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)";
+          reader.error(stage->source())
+              << "\"stage\" is " << plan.zero.stage
+              << "; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)";
       } else {
         reader.error(table->source()) << "\"stage\" is missing";
       }
@@ -301,7 +310,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
       if (const toml::node *compute = table->get("compute")) {
         plan.compute = reader.text(*table, "compute", true);
         if (compute->is_string() && !isComputeType(plan.compute))
-          reader.error(compute->source()) << "\"compute\" is \"" << plan.compute << "\"; it is \"f32\", \"bf16\" or \"f16\"";
+          reader.error(compute->source())
+              << "\"compute\" is \"" << plan.compute << "\"; it is \"f32\", \"bf16\" or \"f16\"";
       }
     } else {
       reader.error(node->source()) << "\"precision\" must be a table";
@@ -338,13 +348,16 @@ static std::string list(ArrayRef<std::string> names) {
 }
 
 void Plan::print(llvm::raw_ostream &os) const {
-  os << "[mesh]                        # axis = size, slowest varying first; their product is the number of ranks\n";
+  os << "[mesh]                        # axis = size, slowest varying first; their product is the number of "
+        "ranks\n";
   for (auto &[name, size] : mesh)
     os << quoted(name) << " = " << size << "\n";
   for (const InputRule &rule : inputs)
-    os << "\n[[input]]\nmatch = " << quoted(rule.match) << "\ndim   = " << rule.dim << "\naxes  = " << list(rule.axes) << "\n";
+    os << "\n[[input]]\nmatch = " << quoted(rule.match) << "\ndim   = " << rule.dim
+       << "\naxes  = " << list(rule.axes) << "\n";
   for (const OpRule &rule : ops)
-    os << "\n[[op]]\nmatch   = " << quoted(rule.match) << "\npattern = " << quoted(rule.pattern) << "\naxes    = " << list(rule.axes) << "\n";
+    os << "\n[[op]]\nmatch   = " << quoted(rule.match) << "\npattern = " << quoted(rule.pattern)
+       << "\naxes    = " << list(rule.axes) << "\n";
   for (const ValueRule &rule : values) {
     os << "\n[[value]]\nmatch = " << quoted(rule.match) << "\nsplit = { ";
     bool first = true;
@@ -362,13 +375,15 @@ void Plan::print(llvm::raw_ostream &os) const {
       os << "[";
     for (auto [i, globs] : llvm::enumerate(pipeline->stages))
       os << (i ? ",\n          " : "") << list(globs);
-    os << (pipeline->stages.empty() ? "" : "]") << "\nschedule = " << quoted(pipeline->schedule) << "\nmicrobatches = " << microbatches << "\n";
+    os << (pipeline->stages.empty() ? "" : "]") << "\nschedule = " << quoted(pipeline->schedule)
+       << "\nmicrobatches = " << microbatches << "\n";
   } else if (microbatches > 1) {
     os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
   }
   if (zero.stage > 0)
-    os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in pieces\nstage = " << zero.stage
-       << "\naxes  = " << list(zero.axes) << "\n";
+    os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in "
+          "pieces\nstage = "
+       << zero.stage << "\naxes  = " << list(zero.axes) << "\n";
   if (!compute.empty())
     os << "\n[precision]\ncompute = " << quoted(compute) << "\n";
 }

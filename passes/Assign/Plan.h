@@ -1,4 +1,5 @@
-// The plan: which mesh, how inputs are split, which pattern each operator follows. Read from TOML, made by the recipe, printed back.
+// The plan: which mesh, how inputs are split, which pattern each operator follows. Read from TOML, made by
+// the recipe, printed back.
 #ifndef TESSERA_PASSES_ASSIGN_PLAN_H
 #define TESSERA_PASSES_ASSIGN_PLAN_H
 
@@ -64,35 +65,41 @@ struct Plan {
   std::string file;
   std::string origin = "recipe"; // of entries without a position
 
-  /// Reads a plan file. What is wrong is reported as `error: FILE:LINE:COLUMN: ...` with the nearest valid name.
+  /// Reads a plan file. What is wrong is reported as `error: FILE:LINE:COLUMN: ...` with the nearest valid
+  /// name.
   static mlir::FailureOr<Plan> read(llvm::StringRef path, llvm::raw_ostream &errors);
   /// Reads text; `name` stands for the file in messages.
   static mlir::FailureOr<Plan> parse(llvm::StringRef text, llvm::StringRef name, llvm::raw_ostream &errors);
   /// The plan as TOML, ready to edit and to give back.
   void print(llvm::raw_ostream &os) const;
-  /// Adds `axis` to the mesh, as the fastest varying or as the slowest. False when it is there with another size.
+  /// Adds `axis` to the mesh, as the fastest varying or as the slowest. False when it is there with another
+  /// size.
   bool addAxis(llvm::StringRef axis, int64_t size, bool slowest = false);
 };
 
 struct AssignOptions;
-/// What the recipe's part of the options adds to a plan: --dp splits dimension 0 of the inputs that share it with most others;
-/// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a grid; --pp cuts
-/// the model along axis "pipe".
+/// What the recipe's part of the options adds to a plan: --dp splits dimension 0 of the inputs that share it
+/// with most others;
+/// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a
+/// grid; --pp cuts the model along axis "pipe".
 mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
-/// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of the mesh, the plan that
-/// the model carries. Reports what is wrong.
+/// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of
+/// the mesh, the plan that the model carries. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
 
-/// The type to compute in that the plan says, the file's or the one that the model carries; empty where none does. Reports what is wrong with a plan file.
+/// The type to compute in that the plan says, the file's or the one that the model carries; empty where none
+/// does. Reports what is wrong with a plan file.
 mlir::FailureOr<std::string> plannedComputeType(mlir::ModuleOp module, const AssignOptions &options);
 /// Whether `name` is f32, bf16 or f16.
 bool isComputeType(llvm::StringRef name);
 
 /// fnmatch, or equality.
 bool globMatches(llvm::StringRef glob, llvm::StringRef text);
-/// The names that globs are matched against: the operator's ONNX node, its module path, its parameters and their sources.
+/// The names that globs are matched against: the operator's ONNX node, its module path, its parameters and
+/// their sources.
 std::vector<std::string> namesOf(mlir::Operation *op);
-/// `; the nearest is "..."` among everything that globs are matched against: of the name whose whole or one component is closest to the glob's text.
+/// `; the nearest is "..."` among everything that globs are matched against: of the name whose whole or one
+/// component is closest to the glob's text.
 std::string nearestName(mlir::ModuleOp module, llvm::StringRef glob);
 
 } // namespace tessera

@@ -31,7 +31,8 @@ struct Columns {
 
 // Dimensions of a reshape's result that the dimensions `dims` of its operand become.
 static llvm::SmallBitVector reshaped(Operation *op, const llvm::SmallBitVector &dims) {
-  auto in = cast<RankedTensorType>(op->getOperand(0).getType()), out = cast<RankedTensorType>(op->getResult(0).getType());
+  auto in = cast<RankedTensorType>(op->getOperand(0).getType()),
+       out = cast<RankedTensorType>(op->getResult(0).getType());
   llvm::SmallBitVector result(out.getRank());
   int64_t low = 1;
   for (int d = in.getRank() - 1; d >= 0; --d) {
@@ -54,7 +55,8 @@ static int weightColumns(nn::FactorOpInterface op, const tessera::Pattern &colum
   return column.choose(op, {dist::AxisList()}, {}).compute[0].factor;
 }
 
-static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &column, const tessera::Pattern &row, const tessera::Pattern &heads) {
+static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &column,
+                      const tessera::Pattern &row, const tessera::Pattern &heads) {
   Columns found;
   llvm::SmallVector<Flow> work;
   llvm::DenseSet<Value> seen;
@@ -113,7 +115,8 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
 }
 
 // Splits the batch over `axes`, for `option`.
-static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option, const std::vector<std::string> &axes) {
+static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option,
+                                const std::vector<std::string> &axes) {
   func::FuncOp func;
   for (auto f : module.getOps<func::FuncOp>())
     if (!func || f.getName() == "infer")
@@ -137,14 +140,16 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option, c
   if (most == 0)
     return module.emitError(option) << ": the model has no input with a batch dimension";
   if (ties > 1)
-    return module.emitError(option) << ": it is not clear which inputs share the batch dimension; say so with [[input]] entries of a plan";
+    return module.emitError(option) << ": it is not clear which inputs share the batch dimension; say so "
+                                       "with [[input]] entries of a plan";
   for (const std::string &name : byExtent[extent])
     plan.inputs.push_back({name, 0, axes, {}});
   // What training adds is split along.
   std::set<std::string> added;
   for (auto f : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < f.getNumArguments(); ++i)
-      if (auto kind = f.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && llvm::is_contained({"labels", "target"}, kind.getValue()))
+      if (auto kind = f.getArgAttrOfType<StringAttr>(i, "nn.kind");
+          kind && llvm::is_contained({"labels", "target"}, kind.getValue()))
         if (auto name = f.getArgAttrOfType<StringAttr>(i, "nn.name"); name && added.insert(name.str()).second)
           plan.inputs.push_back({name.str(), 0, axes, {}});
   return success();
@@ -152,19 +157,23 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option, c
 
 using Chosen = llvm::MapVector<Operation *, StringRef>;
 
-// Whether a table is looked up by what the program computes with, and a split of its rows over n ranks is worth it.
+// Whether a table is looked up by what the program computes with, and a split of its rows over n ranks is
+// worth it.
 static bool isLargeLookup(nn::FactorOpInterface op, const Linear &linear, int64_t n) {
   Operation *ids = op->getOperand(linear.input).getDefiningOp();
   bool free = ids && ids->getNumOperands() == 0;
   return linear.lookup && !free && op.getFactorRule().factors[linear.in].size / 8 >= n;
 }
 
-// Megatron's: pairs of products as column and row, attentions between them by heads, tables and heads by vocabulary.
+// Megatron's: pairs of products as column and row, attentions between them by heads, tables and heads by
+// vocabulary.
 static Chosen pairProducts(ArrayRef<nn::FactorOpInterface> ops, int64_t n) {
-  const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"), &heads = *findPattern("heads");
+  const tessera::Pattern &column = *findPattern("column"), &row = *findPattern("row"),
+                         &heads = *findPattern("heads");
   Chosen chosen;
   auto isTaken = [&](Operation *other) { return chosen.contains(other) && chosen.lookup(other) != "row"; };
-  // Those around attentions first: a product that widens the embeddings would take the first block's queries, keys and values for its rows.
+  // Those around attentions first: a product that widens the embeddings would take the first block's queries,
+  // keys and values for its rows.
   for (bool aroundAttention : {true, false})
     for (nn::FactorOpInterface op : ops) {
       auto linear = linearOf(op);
@@ -228,16 +237,19 @@ static SmallVector<nn::FactorOpInterface> attentions(ArrayRef<nn::FactorOpInterf
 }
 
 // --sp: the inputs whose second dimension is what attention's queries run along, and the attentions.
-static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops, const AssignOptions &options, Plan &plan) {
+static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops,
+                                   const AssignOptions &options, Plan &plan) {
   std::map<int64_t, int> lengths;
   auto list = attentions(ops);
   for (nn::FactorOpInterface op : list)
     ++lengths[op.getFactorRule().factors[attentionOf(op)->s].size];
   if (lengths.empty())
-    return module.emitError("--sp: no attention, softmax(scale q k + masks) v, is recognised in the model, and so there is no sequence to split; --dp splits the batch");
+    return module.emitError("--sp: no attention, softmax(scale q k + masks) v, is recognised in the model, "
+                            "and so there is no sequence to split; --dp splits the batch");
   int64_t length = llvm::max_element(lengths, [](auto &a, auto &b) { return a.second < b.second; })->first;
   if (length < options.sp)
-    return module.emitError("--sp: a sequence of ") << length << " has no part for each of " << options.sp << " ranks";
+    return module.emitError("--sp: a sequence of ")
+           << length << " has no part for each of " << options.sp << " ranks";
   std::set<std::string> names;
   for (auto func : module.getOps<func::FuncOp>())
     for (BlockArgument arg : func.getArguments()) {
@@ -245,13 +257,15 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
       auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
       auto type = cast<RankedTensorType>(arg.getType());
       bool isData = !kind || llvm::is_contained({"data", "labels", "target"}, kind.getValue());
-      if (name && isData && type.getRank() > 1 && type.getDimSize(1) == length && names.insert(name.str()).second)
+      if (name && isData && type.getRank() > 1 && type.getDimSize(1) == length &&
+          names.insert(name.str()).second)
         plan.inputs.push_back({name.str(), 1, {"seq"}, {}});
     }
   // Of images the sequence begins inside, with the first value that has it.
   auto hasSequence = [&](nn::FactorOpInterface op) {
     auto type = dyn_cast<RankedTensorType>(op->getResult(0).getType());
-    return op->getNumResults() == 1 && type && type.getRank() > 2 && type.getDimSize(1) == length && !nodeName(op->getLoc()).empty();
+    return op->getNumResults() == 1 && type && type.getRank() > 2 && type.getDimSize(1) == length &&
+           !nodeName(op->getLoc()).empty();
   };
   if (auto first = llvm::find_if(ops, hasSequence); names.empty() && first != ops.end()) {
     plan.values.push_back({nodeName((*first)->getLoc()).str(), {{1, {"seq"}}}, {}});
@@ -266,8 +280,10 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
   return success();
 }
 
-// --sp-mode megatron: the residual stream, which the first row product is added to, lives split along the sequence; the rest follows.
-static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, const std::vector<std::string> &batch, Plan &plan) {
+// --sp-mode megatron: the residual stream, which the first row product is added to, lives split along the
+// sequence; the rest follows.
+static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen,
+                                   const std::vector<std::string> &batch, Plan &plan) {
   for (auto [op, pattern] : chosen) {
     if (pattern != "row")
       continue;
@@ -282,11 +298,13 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, const 
       for (Value stream : user->getOperands()) {
         Operation *origin = stream.getDefiningOp();
         auto type = cast<RankedTensorType>(stream.getType());
-        if (stream == value || !origin || readOf(stream) || type != user->getResult(0).getType() || type.getRank() < 3)
+        if (stream == value || !origin || readOf(stream) || type != user->getResult(0).getType() ||
+            type.getRank() < 3)
           continue;
         std::string name = nodeName(origin->getLoc()).str();
         if (name.empty())
-          return origin->emitError("--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
+          return origin->emitError(
+              "--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
         plan.values.push_back({name, {{1, {"tensor"}}}, {}});
         if (!batch.empty())
           plan.values.back().split[0] = batch;
@@ -295,11 +313,13 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen, const 
       value = user->getResult(0);
     }
   }
-  return module.emitError("--sp-mode megatron: no row product is added to a residual stream of [batch, sequence, width]");
+  return module.emitError(
+      "--sp-mode megatron: no row product is added to a residual stream of [batch, sequence, width]");
 }
 
 // --ep: the products over a dimension of experts, and what stands between them and the tokens.
-static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops, const AssignOptions &options, Chosen &chosen) {
+static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops,
+                                  const AssignOptions &options, Chosen &chosen) {
   const tessera::Pattern &expert = *findPattern("expert");
   for (nn::FactorOpInterface op : ops)
     if (expert.applies(op, {})) {
@@ -308,13 +328,15 @@ static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterfac
       chosen.insert({op, "expert"});
     }
   if (chosen.empty())
-    return module.emitError("--ep: the model has no mixture of experts, no product whose weight has a dimension of experts; --dp splits its batch and --tp "
+    return module.emitError("--ep: the model has no mixture of experts, no product whose weight has a "
+                            "dimension of experts; --dp splits its batch and --tp "
                             "its products");
   return success();
 }
 
 // Writes what was chosen into the plan, over `axes`.
-static void list(const Chosen &chosen, const std::vector<std::string> &axes, std::set<std::string> &listed, Plan &plan) {
+static void list(const Chosen &chosen, const std::vector<std::string> &axes, std::set<std::string> &listed,
+                 Plan &plan) {
   for (auto [op, pattern] : chosen) {
     std::vector<std::string> opNames = namesOf(op);
     // The parameter's name where there is one (it is unique), else the node's.
@@ -331,7 +353,8 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
   auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
     if (plan.addAxis(name, size))
       return success();
-    return module.emitError("mesh axis \"") << name << "\" has one size in the plan and size " << size << " by option";
+    return module.emitError("mesh axis \"")
+           << name << "\" has one size in the plan and size " << size << " by option";
   };
   // Experts take tokens of their own axis, as data parallelism does.
   std::vector<std::string> batch, fresh;
@@ -351,7 +374,8 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     for (Operation &op : func.getBody().front())
       if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
         ops.push_back(factorOp);
-  if (options.sp > 1 && (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, options, plan))))
+  if (options.sp > 1 &&
+      (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, options, plan))))
     return failure();
   // What the plan says of ZeRO comes first.
   if (options.zero > 0 && plan.zero.axes.empty()) {
@@ -360,8 +384,10 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
       if (name == "data" || name == "expert")
         axes.push_back(name);
     if (axes.empty())
-      return module.emitError("--zero=") << options.zero << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
-                                         << "--dp N, or [zero] with other axes to the plan";
+      return module.emitError("--zero=")
+             << options.zero
+             << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
+             << "--dp N, or [zero] with other axes to the plan";
     plan.zero = {options.zero, axes, {}};
   }
   if (options.pp > 1) {
@@ -375,20 +401,25 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
         plan.pipeline->schedule = options.ppSchedule;
     }
   } else if (!options.ppSchedule.empty() && !plan.pipeline) {
-    return module.emitError("--pp-schedule ") << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
+    return module.emitError("--pp-schedule ")
+           << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
   }
   Chosen experts;
   std::vector<std::string> expertAxes;
   int64_t expertRanks = 1;
-  // Further axes that do not split the tokens where experts see them, so they come first; where there are enough experts.
+  // Further axes that do not split the tokens where experts see them, so they come first; where there are
+  // enough experts.
   auto splitFurther = [&](StringRef name, int64_t size) {
     dist::AxisList all = {{"expert", 1, expertRanks * size}};
-    if (size <= 1 || !llvm::all_of(experts, [&](auto &each) { return bool(findPattern(each.second)->applies(cast<nn::FactorOpInterface>(each.first), {all})); }))
+    if (size <= 1 || !llvm::all_of(experts, [&](auto &each) {
+          return bool(findPattern(each.second)->applies(cast<nn::FactorOpInterface>(each.first), {all}));
+        }))
       return;
     expertAxes.insert(expertAxes.begin(), name.str());
     expertRanks *= size;
   };
-  // With a capacity the rows of an expert are not split as the sequence is: each of its ranks has some of the experts instead.
+  // With a capacity the rows of an expert are not split as the sequence is: each of its ranks has some of the
+  // experts instead.
   bool hasPlaces = llvm::any_of(ops, [](Operation *op) { return isa<nn::ExpertPlacesOp>(op); });
   bool splitsPlaces = options.sp > 1 && hasPlaces;
   if ((options.ep > 1 || splitsPlaces) && failed(splitExperts(module, ops, options, experts)))
@@ -423,10 +454,13 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
       return failure();
     names.push_back(name);
   }
-  Chosen chosen = options.tpMode == "1d" ? pairProducts(ops, options.tp) : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
+  Chosen chosen = options.tpMode == "1d" ? pairProducts(ops, options.tp)
+                                         : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
   if (chosen.empty())
-    return module.emitError(options.tpMode == "1d" ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
-                                                   : "--tp: the model has no product with a parameter");
+    return module.emitError(
+        options.tpMode == "1d"
+            ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
+            : "--tp: the model has no product with a parameter");
   if (options.spMode == "megatron" && failed(splitResidual(module, chosen, batch, plan)))
     return failure();
   for (auto [op, pattern] : experts)

@@ -8,8 +8,8 @@ using namespace tessera::nn;
 
 static bool isFloating(Value value) { return isa<FloatType>(getElementTypeOrSelf(value.getType())); }
 
-/// Whether results of `op` follow small changes of its operands. Where they do not, as those of floor and comparisons, its gradient is
-/// zero; nothing passes where results, or operands, are no floating numbers.
+/// Whether results of `op` follow small changes of its operands. Where they do not, as those of floor and
+/// comparisons, its gradient is zero; nothing passes where results, or operands, are no floating numbers.
 static bool passesGradients(Operation *op) {
   auto none = dyn_cast<NotDifferentiableOpInterface>(op);
   return !(none && none.hasZeroGradient()) && llvm::any_of(op->getResults(), isFloating);
@@ -18,7 +18,8 @@ static bool passesGradients(Operation *op) {
 StringRef tessera::whyNoGradient(Operation *op) {
   if (auto none = dyn_cast<NotDifferentiableOpInterface>(op))
     return none.whyNotDifferentiable();
-  return isa<DifferentiableOpInterface>(op) ? "gives integers or truth values, which change in steps" : "does not say what its gradient is";
+  return isa<DifferentiableOpInterface>(op) ? "gives integers or truth values, which change in steps"
+                                            : "does not say what its gradient is";
 }
 
 /// The values of the block that depend on a trained variable and follow small changes of it.
@@ -27,7 +28,8 @@ static DenseSet<Value> findActive(Block &block, const llvm::StringSet<> &trained
   for (Operation &op : block) {
     auto read = dyn_cast<ReadOp>(op);
     bool leads = read ? trained.contains(read.getVariable())
-                      : passesGradients(&op) && llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
+                      : passesGradients(&op) &&
+                            llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); });
     if (leads)
       active.insert_range(llvm::make_filter_range(op.getResults(), isFloating));
   }
@@ -47,7 +49,9 @@ static llvm::StringSet<> followed(Block &block, Value root, DenseSet<Value> &nee
   needed.insert(root);
   llvm::StringSet<> variables;
   for (Operation &op : llvm::reverse(block)) {
-    auto isIn = [&](const DenseSet<Value> &set) { return llvm::any_of(op.getResults(), [&](Value v) { return set.contains(v); }); };
+    auto isIn = [&](const DenseSet<Value> &set) {
+      return llvm::any_of(op.getResults(), [&](Value v) { return set.contains(v); });
+    };
     if (isIn(needed))
       needed.insert(op.operand_begin(), op.operand_end());
     if (!isIn(follows))
@@ -72,7 +76,8 @@ Ungraded tessera::withoutGradient(Block &block, Value root, ArrayRef<StringRef> 
     DenseSet<Value> active = findActive(block, own);
     auto cuts = [&](Operation &op) {
       return llvm::any_of(op.getOperands(), [&](Value v) { return active.contains(v); }) &&
-             llvm::any_of(op.getResults(), [&](Value v) { return needed.contains(v) && !active.contains(v); });
+             llvm::any_of(op.getResults(),
+                          [&](Value v) { return needed.contains(v) && !active.contains(v); });
     };
     auto first = llvm::find_if(block, cuts);
     found[first == block.end() ? nullptr : &*first].push_back(variable);
@@ -81,10 +86,13 @@ Ungraded tessera::withoutGradient(Block &block, Value root, ArrayRef<StringRef> 
 }
 
 /// A message that no gradient passes `op`, to those of `operands` that are active.
-static InFlightDiagnostic refuse(Operation *op, ValueRange operands, const DenseSet<Value> &active, const Twine &why) {
-  StringRef variable = variableOf(*llvm::find_if(operands, [&](Value v) { return active.contains(v); }), active);
-  return op->emitOpError() << why << ", and the loss depends through it on the trained parameter \"" << variable << "\"; leave that out of training (--frozen "
-                           << variable << ") or take another loss";
+static InFlightDiagnostic refuse(Operation *op, ValueRange operands, const DenseSet<Value> &active,
+                                 const Twine &why) {
+  StringRef variable =
+      variableOf(*llvm::find_if(operands, [&](Value v) { return active.contains(v); }), active);
+  return op->emitOpError() << why << ", and the loss depends through it on the trained parameter \""
+                           << variable << "\"; leave that out of training (--frozen " << variable
+                           << ") or take another loss";
 }
 
 /// The sum of the cotangents of one value, marked with the value that it belongs to.
@@ -102,10 +110,12 @@ static bool isHalf(Value value) {
 /// Whether `op` sums, so that its result is there in f32 before it is rounded.
 static bool isSum(Operation *op) {
   auto factorOp = dyn_cast<FactorOpInterface>(op);
-  return factorOp && llvm::any_of(factorOp.getFactorRule().factors, [](const Factor &f) { return f.kind == FactorKind::Reduction; });
+  return factorOp && llvm::any_of(factorOp.getFactorRule().factors,
+                                  [](const Factor &f) { return f.kind == FactorKind::Reduction; });
 }
 
-/// Whether `value`, of bf16 or f16, can as well be f32: it is a sum, or made by moving and adding such, and nobody else uses it.
+/// Whether `value`, of bf16 or f16, can as well be f32: it is a sum, or made by moving and adding such, and
+/// nobody else uses it.
 static bool canBeWide(Value value) {
   Operation *op = value.getDefiningOp();
   if (!op || op->getNumResults() != 1 || !value.hasOneUse() || !isHalf(value))
@@ -123,11 +133,13 @@ static void makeWide(Value value, Type element) {
       makeWide(operand, element);
 }
 
-/// The gradient of a parameter that is rounded where it is used is rounded nowhere: what computes it gives f32.
+/// The gradient of a parameter that is rounded where it is used is rounded nowhere: what computes it gives
+/// f32.
 static void widenGradient(Value gradient) {
   for (OpOperand &term : gradient.getDefiningOp()->getOpOperands()) {
     auto conversion = term.get().getDefiningOp<CastOp>();
-    if (!conversion || !conversion->hasOneUse() || !isHalf(conversion.getOperand()) || !conversion.getTo().isF32())
+    if (!conversion || !conversion->hasOneUse() || !isHalf(conversion.getOperand()) ||
+        !conversion.getTo().isF32())
       continue;
     Value inner = conversion.getOperand();
     if (!canBeWide(inner))
@@ -144,8 +156,8 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
   SmallVector<Operation *> forward;
   for (Operation &op : block)
     forward.push_back(&op);
-  // A variable's gradient is complete once the first operator that reads it has been gone through: then it is summed, so that it need not
-  // be kept in the form it was computed in.
+  // A variable's gradient is complete once the first operator that reads it has been gone through: then it is
+  // summed, so that it need not be kept in the form it was computed in.
   DenseMap<Operation *, SmallVector<StringRef, 1>> completes;
   llvm::StringSet<> met;
   for (Operation *op : forward)
@@ -167,14 +179,16 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
         gradients[variable] = accumulate(builder, op->getLoc(), list, "@" + variable);
   };
   for (Operation *op : llvm::reverse(forward)) {
-    bool isMet = llvm::any_of(op->getResults(), [&](Value v) { return terms.contains(v) && active.contains(v); });
+    bool isMet =
+        llvm::any_of(op->getResults(), [&](Value v) { return terms.contains(v) && active.contains(v); });
     if (!isMet) {
       complete(op);
       continue;
     }
     auto vjp = dyn_cast<DifferentiableOpInterface>(op);
     if (!vjp)
-      return refuse(op, op->getOperands(), active, "has no gradient, because it " + whyNoGradient(op)), failure();
+      return refuse(op, op->getOperands(), active, "has no gradient, because it " + whyNoGradient(op)),
+             failure();
     SmallVector<Value> cotangents(op->getNumResults());
     auto id = op->getAttrOfType<StringAttr>("nn.id");
     for (auto [r, result] : llvm::enumerate(op->getResults()))

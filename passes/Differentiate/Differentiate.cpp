@@ -115,7 +115,8 @@ void TrainBuilder::declare(LossChoice choice) {
   }
   // f16 has no gradients below 6e-8: there the loss is scaled, by a number that the host adapts.
   infer.walk([&](Operation *op) {
-    scalesLoss |= llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
+    scalesLoss |=
+        llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
   });
   addArgument(RankedTensorType::get({scalesLoss ? 9 : 8}, b.getF32Type()), "scalars", "scalars");
   addArgument(RankedTensorType::get({numVariables}, b.getF32Type()), "decay", "decay");
@@ -146,15 +147,18 @@ LogicalResult TrainBuilder::dropUngraded(Value output) {
     auto warning = emitWarning(op ? op->getLoc() : module.lookupSymbol(left.front())->getLoc());
     warning << "not trained: " << list << "; the loss ";
     if (op)
-      warning << "depends on " << (left.size() == 1 ? "it" : "them") << " through " << op->getName().getStringRef() << ", which " << whyNoGradient(op);
+      warning << "depends on " << (left.size() == 1 ? "it" : "them") << " through "
+              << op->getName().getStringRef() << ", which " << whyNoGradient(op);
     else
       warning << "does not depend on " << (left.size() == 1 ? "it" : "them");
-    llvm::erase_if(trained, [&](VariableOp parameter) { return llvm::is_contained(left, parameter.getSymName()); });
+    llvm::erase_if(trained,
+                   [&](VariableOp parameter) { return llvm::is_contained(left, parameter.getSymName()); });
     for (StringRef name : left)
       module.lookupSymbol<VariableOp>(name).setTrained(false);
   }
   if (trained.empty())
-    return infer.emitError("the loss has a gradient in none of the trained parameters; take another (--loss), or train none (--frozen '*')");
+    return infer.emitError("the loss has a gradient in none of the trained parameters; take another "
+                           "(--loss), or train none (--frozen '*')");
   return success();
 }
 
@@ -162,7 +166,8 @@ Value TrainBuilder::scaledSeed(Value seed) {
   if (!scalesLoss)
     return seed;
   Location loc = train.getLoc();
-  Value ninth = SliceOp::create(b, loc, scalars, ArrayRef<int64_t>{8}, ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1});
+  Value ninth =
+      SliceOp::create(b, loc, scalars, ArrayRef<int64_t>{8}, ArrayRef<int64_t>{1}, ArrayRef<int64_t>{1});
   lossScale = ReshapeOp::create(b, loc, RankedTensorType::get({}, b.getF32Type()), ninth);
   Value scaled = MulOp::create(b, loc, seed, lossScale);
   // As the seed is, before the first microbatch.

@@ -75,12 +75,13 @@ RankedTensorType tessera::lossArgumentType(LossChoice choice, RankedTensorType o
   if (choice.kind == LossChoice::Scalar)
     return {};
   if (choice.kind == LossChoice::MeanSquares)
-    return output.getElementTypeBitWidth() < 32 ? output.clone(Float32Type::get(output.getContext())) : output;
+    return output.getElementTypeBitWidth() < 32 ? output.clone(Float32Type::get(output.getContext()))
+                                                : output;
   return RankedTensorType::get(output.getShape().drop_back(), IntegerType::get(output.getContext(), 64));
 }
 
-/// Has everything that `value` is computed from run once for all microbatches, again where it is not so yet; a null value where it is computed from
-/// parameters.
+/// Has everything that `value` is computed from run once for all microbatches, again where it is not so yet;
+/// a null value where it is computed from parameters.
 static Value inPrologue(OpBuilder &builder, Value value) {
   Operation *op = value.getDefiningOp();
   if (!op)
@@ -97,8 +98,8 @@ static Value inPrologue(OpBuilder &builder, Value value) {
   return again->getResult(cast<OpResult>(value).getResultNumber());
 }
 
-/// A loss of the model's own that is a mean over labels, the sum of their cross entropies over their number: as the compiler's own would be, so that
-/// microbatches may add it up. None for others.
+/// A loss of the model's own that is a mean over labels, the sum of their cross entropies over their number:
+/// as the compiler's own would be, so that microbatches may add it up. None for others.
 static std::optional<LossValues> meanOverLabels(OpBuilder &builder, Value loss) {
   while (auto view = loss.getDefiningOp<ReshapeOp>())
     loss = view.getOperand();

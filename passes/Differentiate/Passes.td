@@ -12,10 +12,12 @@ def Differentiate : Pass<"tessera-differentiate", "::mlir::ModuleOp"> {
     Every value that leads to a trained parameter and has cotangents gets one `nn.acc` of them (`nn.cotangent_of`: `ID#RESULT` of the forward operator,
     or `@VARIABLE`). The only divisor is the seed of the backward. Function arguments and results carry `nn.name`, arguments also `nn.kind` (docs/program-format.md).
   }];
-  let options = [
-    Option<"loss", "loss", "std::string", "", "cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar; default: cross_entropy of `logits`, else of the first floating output">,
-    Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, adam, sgd or sgd-momentum">,
-    Option<"emitGrads", "emit-grads", "bool", "false", "also return every gradient, as grad:NAME">,
+  let options =
+      [Option<"loss", "loss", "std::string", "",
+              "cross_entropy:OUTPUT, mse:OUTPUT, or OUTPUT, a scalar; default: cross_entropy of `logits`, "
+              "else of the first floating output">,
+       Option<"optimizer", "optimizer", "std::string", "\"adamw\"", "adamw, adam, sgd or sgd-momentum">,
+       Option<"emitGrads", "emit-grads", "bool", "false", "also return every gradient, as grad:NAME">,
   ];
   let statistics = [Statistic<"numGradients", "gradients", "parameters with a gradient">];
   let dependentDialects = ["::mlir::func::FuncDialect", "::tessera::nn::NNDialect"];

@@ -140,8 +140,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
   }
 
   LogicalResult formIn(Block &block) {
-    // A group is emitted where its last member stood, so everything between its members must be able to move behind or before it:
-    // a group closes when one of its results is used by something outside it.
+    // A group is emitted where its last member stood, so everything between its members must be able to move
+    // behind or before it: a group closes when one of its results is used by something outside it.
     SmallVector<Group> groups;
     DenseMap<Operation *, size_t> member;
     size_t step = 0; // the first group of this step
@@ -164,12 +164,13 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       for (size_t g = groups.size(); g-- > step && !home;)
         if (joins(groups[g], &op))
           home = g;
-      // Other groups that its operands come from are complete before this one runs. None of them can be waiting for `home`, which
-      // would be closed then.
+      // Other groups that its operands come from are complete before this one runs. None of them can be
+      // waiting for `home`, which would be closed then.
       for (Value operand : op.getOperands())
         if (Operation *def = operand.getDefiningOp(); def && member.contains(def) && home != member[def])
           groups[member[def]].open = false;
-      // Operands that something outside the groups made after the group's first member are fine: the group runs at its last member.
+      // Operands that something outside the groups made after the group's first member are fine: the group
+      // runs at its last member.
       if (!home) {
         auto [rows, width] = rowsOf(&op);
         bool alone = cast<nn::LowerableOpInterface>(op).getFusionKind() == nn::FusionKind::Alone;
@@ -269,7 +270,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     b.setInsertionPoint(last);
     auto apply = exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, inputs.getArrayRef());
     // The class of work, for traces and profiles: the name of what computes most.
-    apply->setAttr("kind", b.getStringAttr(group.ops.size() == 1 ? last->getName().stripDialect() : StringRef("fused")));
+    apply->setAttr(
+        "kind", b.getStringAttr(group.ops.size() == 1 ? last->getName().stripDialect() : StringRef("fused")));
     for (auto [v, result] : llvm::zip(outputs, apply.getResults()))
       v.replaceAllUsesWith(result);
     ++numApplies;

@@ -67,7 +67,8 @@ void widen(func::FuncOp func) {
     for (NamedAttribute attr : op.getAttrs()) {
       if (auto type = dyn_cast<TypeAttr>(attr.getValue()); type && isHalf(type.getValue()))
         op.setAttr(attr.getName(), TypeAttr::get(f32));
-      if (auto values = dyn_cast<DenseFPElementsAttr>(attr.getValue()); values && isHalf(values.getElementType()))
+      if (auto values = dyn_cast<DenseFPElementsAttr>(attr.getValue());
+          values && isHalf(values.getElementType()))
         op.setAttr(attr.getName(), values.mapValues(f32, [](APFloat value) {
           bool lost;
           value.convert(APFloat::IEEEsingle(), APFloat::rmNearestTiesToEven, &lost);
@@ -77,7 +78,8 @@ void widen(func::FuncOp func) {
   }
 }
 
-// Which of its operands are unsigned, an operator tells by its own types: until it is lowered they are casts of what they have become.
+// Which of its operands are unsigned, an operator tells by its own types: until it is lowered they are casts
+// of what they have become.
 Value withSign(OpBuilder &b, Value value, Type type) {
   if (kernelType(type) == type)
     return value;

@@ -31,7 +31,8 @@ def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
     feeds the other; constants move into the kernels that use them.
   }];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's caps">];
-  let statistics = [Statistic<"numKernels", "kernels", "distinct kernels">, Statistic<"numApplies", "applies", "kernel calls">];
+  let statistics = [Statistic<"numKernels", "kernels", "distinct kernels">,
+                    Statistic<"numApplies", "applies", "kernel calls">];
   let dependentDialects = ["::tessera::exec::ExecDialect"];
 }
 
@@ -41,7 +42,8 @@ def LowerKernels : Pass<"tessera-lower-kernels", "::mlir::ModuleOp"> {
     What is bf16 or f16 is f32 inside: arguments are widened where they are read (`arith.extf` on tensors), results rounded where they are written
     (`arith.truncf`), and nothing between them.
   }];
-  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect", "::mlir::arith::ArithDialect",
-                           "::mlir::math::MathDialect", "::mlir::scf::SCFDialect"];
+  let dependentDialects = ["::mlir::linalg::LinalgDialect", "::mlir::tensor::TensorDialect",
+                           "::mlir::arith::ArithDialect", "::mlir::math::MathDialect",
+                           "::mlir::scf::SCFDialect"];
 }
 #endif

@@ -13,13 +13,14 @@ using namespace tessera;
 
 namespace {
 
-// Arithmetic on each element from which on a call is worth two passes more over its operands: products, convolutions and attention are
-// beyond it, losses and sums are not, and a kernel computes these as well.
+// Arithmetic on each element from which on a call is worth two passes more over its operands: products,
+// convolutions and attention are beyond it, losses and sums are not, and a kernel computes these as well.
 constexpr double kMuchWork = 16;
 
 RankedTensorType halfTensor(Value value) {
   auto type = dyn_cast<RankedTensorType>(value.getType());
-  return type && (type.getElementType().isBF16() || type.getElementType().isF16()) ? type : RankedTensorType();
+  return type && (type.getElementType().isBF16() || type.getElementType().isF16()) ? type
+                                                                                   : RankedTensorType();
 }
 
 struct WidenCallsPass : tessera::impl::WidenCallsBase<WidenCallsPass> {

@@ -6,7 +6,8 @@ using namespace mlir;
 using namespace tessera;
 
 Buffers::Buffers(func::FuncOp func, Block *program)
-    : liveness(func), b(func.getContext()), body(&func.getBody().front()), program(program), loc(func.getLoc()) {
+    : liveness(func), b(func.getContext()), body(&func.getBody().front()), program(program),
+      loc(func.getLoc()) {
   findGradients(func);
   findPlaces(func);
 }
@@ -26,8 +27,9 @@ void Buffers::findGradients(func::FuncOp func) {
     Value value = open.pop_back_val();
     Operation *def = value.getDefiningOp();
     if (gradients.insert(value).second && def &&
-        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp, dist::UnpackOp, dist::FlattenOp, exec::OwnOp>(def) || isView(def) ||
-         addsUp(def, value)))
+        (isa<dist::CollectiveOp, dist::CollectiveWaitOp, dist::CollectiveStartOp, dist::PackOp,
+             dist::UnpackOp, dist::FlattenOp, exec::OwnOp>(def) ||
+         isView(def) || addsUp(def, value)))
       llvm::append_range(open, def->getOperands());
     // What the library computes in place of an operand.
     auto library = dyn_cast_or_null<nn::LibraryOpInterface>(def);
@@ -50,7 +52,9 @@ static Value viewed(Value value) {
 
 // The index of the only rank that has the value, or -1.
 static int64_t reducedTo(Value value) {
-  auto rootOf = [](auto op) -> int64_t { return op && op.getKind() == dist::CollectiveKind::Reduce ? int64_t(*op.getRoot()) : -1; };
+  auto rootOf = [](auto op) -> int64_t {
+    return op && op.getKind() == dist::CollectiveKind::Reduce ? int64_t(*op.getRoot()) : -1;
+  };
   if (auto wait = value.getDefiningOp<dist::CollectiveWaitOp>())
     return rootOf(wait.getToken().getDefiningOp<dist::CollectiveStartOp>());
   return rootOf(value.getDefiningOp<dist::CollectiveOp>());
@@ -78,7 +82,8 @@ int Buffers::create(int64_t bytes, int64_t start, int64_t end, StringRef categor
   b.setInsertionPointToStart(program);
   if (!buffers.empty())
     b.setInsertionPointAfter(buffers.back().op);
-  auto op = exec::BufferOp::create(b, loc, exec::BufferType::get(b.getContext()), 0, bytes, category, FlatSymbolRefAttr());
+  auto op = exec::BufferOp::create(b, loc, exec::BufferType::get(b.getContext()), 0, bytes, category,
+                                   FlatSymbolRefAttr());
   buffers.push_back({start, end, bytes, category.str(), nullptr, op});
   return buffers.size() - 1;
 }
@@ -87,7 +92,8 @@ int Buffers::ofVariable(nn::VariableOp variable) {
   auto [it, isNew] = variables.try_emplace(variable.getSymName(), 0);
   if (isNew) {
     StringRef category = variable.getRole() == "optimizer" ? "optimizer" : "parameters";
-    it->second = create(dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))), 0, 0, category);
+    it->second =
+        create(dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))), 0, 0, category);
     buffers[it->second].variable = variable;
     buffers[it->second].op.setVariable(variable.getSymName());
   }
@@ -114,7 +120,8 @@ void Buffers::define(Value value, int64_t start) {
     // The first member that is made brings the pack with it.
     auto [pack, isNew] = packs.try_emplace(it->second.pack, 0);
     if (isNew)
-      pack->second = create(dist::bytesOf(it->second.pack->getResult(0).getType()), start, start + 1, categoryOf(it->second.pack->getResult(0)));
+      pack->second = create(dist::bytesOf(it->second.pack->getResult(0).getType()), start, start + 1,
+                            categoryOf(it->second.pack->getResult(0)));
     return bind(value, part(pack->second, it->second.offset, dist::bytesOf(value.getType())));
   }
   bind(value, create(dist::bytesOf(value.getType()), start, start + 1, categoryOf(value)));
@@ -144,4 +151,6 @@ bool Buffers::diesAt(Value value, Operation *op) const {
   return buffers[buffer].end <= liveness.start(op) + 1;
 }
 
-StringRef Buffers::categoryOf(Value value) const { return gradients.contains(value) ? "gradients" : "activations"; }
+StringRef Buffers::categoryOf(Value value) const {
+  return gradients.contains(value) ? "gradients" : "activations";
+}

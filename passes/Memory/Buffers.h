@@ -11,7 +11,8 @@
 
 namespace tessera {
 
-/// Creates `exec.buffer` operators at the start of a block, in the order in which values need them, and gives them offsets.
+/// Creates `exec.buffer` operators at the start of a block, in the order in which values need them, and gives
+/// them offsets.
 class Buffers {
 public:
   /// Reads the positions and the gradients off `func`, whose new body is `program`.
@@ -50,7 +51,8 @@ public:
   /// What a value's bytes are accounted as.
   llvm::StringRef categoryOf(mlir::Value value) const;
 
-  /// Gives every buffer its offset. Returns the peak, the largest live sum (`bound`) and what the peak is made of.
+  /// Gives every buffer its offset. Returns the peak, the largest live sum (`bound`) and what the peak is
+  /// made of.
   mlir::DictionaryAttr assignOffsets();
 
 private:
@@ -59,7 +61,7 @@ private:
     std::string category;
     nn::VariableOp variable;
     exec::BufferOp op;
-    int whole = -1; // of a part: the buffer that it is a part of,
+    int whole = -1;     // of a part: the buffer that it is a part of,
     int64_t offset = 0; // and where it begins there
   };
   struct Place {

@@ -5,8 +5,9 @@
 using namespace mlir;
 using namespace tessera;
 
-// Chooses results that take over an operand's buffer: `inPlace` gets the operand of each, or -1. Returns the kernel to call, since the
-// kernel has one argument for both. One pair only: each is known to be safe by itself, not with another.
+// Chooses results that take over an operand's buffer: `inPlace` gets the operand of each, or -1. Returns the
+// kernel to call, since the kernel has one argument for both. One pair only: each is known to be safe by
+// itself, not with another.
 StringRef ExecEmitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inPlace) {
   auto kernel = kernels.lookupSymbol<func::FuncOp>(op.getKernel());
   inPlace.assign(op.getNumResults(), -1);
@@ -18,9 +19,11 @@ StringRef ExecEmitter::kernelInPlace(exec::ApplyOp op, SmallVectorImpl<int> &inP
     Value operand = op.getOperands()[pair[0]], result = op.getResult(pair[1]);
     bool once = llvm::count(op.getOperands(), operand) == 1;
     bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
-      return other != operand && isa<RankedTensorType>(other.getType()) && buffers.of(other) == buffers.of(operand);
+      return other != operand && isa<RankedTensorType>(other.getType()) &&
+             buffers.of(other) == buffers.of(operand);
     });
-    if (!once || shared || buffers.hasPlace(result) || dist::bytesOf(operand.getType()) != dist::bytesOf(result.getType()) || !buffers.diesAt(operand, op))
+    if (!once || shared || buffers.hasPlace(result) ||
+        dist::bytesOf(operand.getType()) != dist::bytesOf(result.getType()) || !buffers.diesAt(operand, op))
       continue;
     inPlace[pair[1]] = pair[0];
     std::string name = (kernel.getName() + "_" + Twine(pair[0]) + "in" + Twine(pair[1])).str();
@@ -63,7 +66,8 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   int64_t at = buffers.positions().start(op);
   if (int64_t workspace = number("exec.workspace", 0))
     handles.push_back(buffers.handle(buffers.create(workspace, at, at + 1, "workspace")));
-  auto launch = exec::LaunchOp::create(b, op.getLoc(), name, handles, scalars, number("exec.extent", 1), number("exec.grain", 1));
+  auto launch = exec::LaunchOp::create(b, op.getLoc(), name, handles, scalars, number("exec.extent", 1),
+                                       number("exec.grain", 1));
   auto kind = op->getAttrOfType<StringAttr>("kind");
   tag(launch, kind ? kind.getValue() : "kernel");
   return success();
@@ -83,7 +87,8 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
     int buffer = buffers.of(operand);
     // The update of a variable happens in it, when nothing reads the old value afterwards.
     auto variable = updates.lookup(result);
-    bool updatesIt = variable && buffers.variableOf(buffer) == variable && buffers.positions().lastUse(operand) <= at;
+    bool updatesIt =
+        variable && buffers.variableOf(buffer) == variable && buffers.positions().lastUse(operand) <= at;
     if (updatesIt || buffers.diesAt(operand, &op)) {
       buffers.bind(result, buffer);
       ++numInPlace;

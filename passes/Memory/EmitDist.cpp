@@ -14,7 +14,8 @@ LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
     if (int64_t(i) != split)
       (int64_t(i) < split ? outer : inner) *= extent;
   int64_t row = shape[split] * inner, block = row / dist::product(op.getAxes().getAxes());
-  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
+  Value start =
+      dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
   buffers.define(op.getResult());
   call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, start,
        settings({{"shape", b.getI64ArrayAttr({outer, block})},
@@ -26,7 +27,8 @@ LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
 
 LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
-  Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(), /*shift=*/nullptr);
+  Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(),
+                                      /*shift=*/nullptr);
   SmallVector<int> list = {buffers.of(op.getSource())};
   bool inPlace = buffers.diesAt(op.getSource(), op) && !buffers.hasPlace(op.getResult());
   if (inPlace) {
@@ -42,12 +44,15 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   else
     value = double(cast<IntegerAttr>(op.getValue()).getInt());
   // JSON has no infinity, and no end of the range of 64 bit integers: the library reads the word.
-  bool isEnd = std::isinf(value) || (isa<IntegerAttr>(op.getValue()) && std::abs(value) > std::ldexp(1.0, 53));
-  Attribute text = isEnd ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
+  bool isEnd =
+      std::isinf(value) || (isa<IntegerAttr>(op.getValue()) && std::abs(value) > std::ldexp(1.0, 53));
+  Attribute text =
+      isEnd ? Attribute(b.getStringAttr(value < 0 ? "-inf" : "inf")) : Attribute(b.getF64FloatAttr(value));
   int64_t count = op.getPiece() ? op.getSource().getType().getNumElements() : 0;
   SmallVector<Value> scalars = {valid};
   if (count)
-    scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count, /*shift=*/nullptr));
+    scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count,
+                                                 /*shift=*/nullptr));
   call(*op, "mask_padding", list, scalars,
        settings({{"piece", b.getI64IntegerAttr(count)},
                  {"outer", b.getI64IntegerAttr(shape[0])},
@@ -61,9 +66,11 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
 
 LogicalResult ExecEmitter::emitIndex(dist::LogicalIndexOp op) {
   int64_t count = op.getType().getDimSize(0);
-  Value start = dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
+  Value start =
+      dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
   buffers.define(op.getResult());
-  call(*op, "logical_index", {buffers.of(op.getResult())}, start, settings({{"count", b.getI64IntegerAttr(count)}}));
+  call(*op, "logical_index", {buffers.of(op.getResult())}, start,
+       settings({{"count", b.getI64IntegerAttr(count)}}));
   return success();
 }
 
@@ -76,7 +83,8 @@ nn::VariableOp ExecEmitter::replacedBy(Value value, int64_t begin) const {
     stored = user->getResult(0);
   }
   nn::VariableOp variable = updates.lookup(stored);
-  if (!stored.hasOneUse() || dist::bytesOf(value.getType()) != dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
+  if (!stored.hasOneUse() || dist::bytesOf(value.getType()) !=
+                                 dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
     return nullptr;
   bool isRead = false;
   value.getDefiningOp()->getParentOfType<func::FuncOp>().walk([&](nn::ReadOp read) {
@@ -101,15 +109,17 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
   auto shift = get([](auto o) { return o.getShiftAttr(); });
   auto root = get([](auto o) { return o.getRootAttr(); });
 
-  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult() : collective.getResult();
+  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult()
+                       : collective.getResult();
   int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
   int home = buffers.of(source);
   // In place only where nobody else reads the source, which may happen while the collective is under way.
   bool keepsShape = kind == dist::CollectiveKind::AllReduce && source.hasOneUse();
-  for (Operation *def = source.getDefiningOp(); keepsShape && def && isView(def); def = def->getOperand(0).getDefiningOp())
+  for (Operation *def = source.getDefiningOp(); keepsShape && def && isView(def);
+       def = def->getOperand(0).getDefiningOp())
     keepsShape = def->getOperand(0).hasOneUse();
-  if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) && source.getParentBlock() == op.getBlock() &&
-      buffers.endOf(home) <= end + 1) {
+  if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) &&
+      source.getParentBlock() == op.getBlock() && buffers.endOf(home) <= end + 1) {
     buffers.bind(result, home);
     ++numInPlace;
   } else if (kind == dist::CollectiveKind::Reduce && buffers.hasPlace(result)) {
@@ -118,7 +128,8 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
     buffers.bind(result, buffers.ofVariable(variable));
     ++numInPlace;
   } else {
-    buffers.bind(result, buffers.create(dist::bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
+    buffers.bind(result,
+                 buffers.create(dist::bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
   }
   Type element = cast<RankedTensorType>(source.getType()).getElementType();
   rt::CollectiveSize size = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat);
@@ -130,9 +141,12 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
     tokens[start.getToken()] = token = tokens.size();
   StringAttr algorithm;
   if (kind == dist::CollectiveKind::Broadcast)
-    algorithm = b.getStringAttr(rt::broadcastName(dist::broadcastCost({}, double(size.bytes()), axes.getAxes()).algorithm));
-  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element, shape, split, concat,
-                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift, root, algorithm, token);
+    algorithm = b.getStringAttr(
+        rt::broadcastName(dist::broadcastCost({}, double(size.bytes()), axes.getAxes()).algorithm));
+  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element,
+                             shape, split, concat,
+                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift,
+                             root, algorithm, token);
   return success();
 }
 
@@ -231,13 +245,13 @@ void ExecEmitter::emitPipeline(Operation &op) {
     exec::StepOp::create(b, op.getLoc(), step.getWork(), step.getChunk(), step.getMicro());
   } else if (auto send = dyn_cast<dist::SendStartOp>(op)) {
     int64_t token = tokens[send.getToken()] = tokens.size();
-    exec::SendOp::create(b, op.getLoc(), buffers.handle(buffers.of(send.getSource())), send.getStage(), send.getChannel(), dist::bytesOf(send.getSource().getType()),
-                         token);
+    exec::SendOp::create(b, op.getLoc(), buffers.handle(buffers.of(send.getSource())), send.getStage(),
+                         send.getChannel(), dist::bytesOf(send.getSource().getType()), token);
   } else if (auto wait = dyn_cast<dist::SendWaitOp>(op)) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
   } else if (auto receive = dyn_cast<dist::RecvOp>(op)) {
     buffers.define(receive.getResult());
-    exec::RecvOp::create(b, op.getLoc(), buffers.handle(buffers.of(receive.getResult())), receive.getStage(), receive.getChannel(),
-                         dist::bytesOf(receive.getResult().getType()));
+    exec::RecvOp::create(b, op.getLoc(), buffers.handle(buffers.of(receive.getResult())), receive.getStage(),
+                         receive.getChannel(), dist::bytesOf(receive.getResult().getType()));
   }
 }

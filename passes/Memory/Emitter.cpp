@@ -11,7 +11,9 @@ static nn::VariableOp variableOf(Operation *op, FlatSymbolRefAttr name) {
 ExecEmitter::ExecEmitter(func::FuncOp func, ModuleOp kernels, Block *program, int64_t threads)
     : buffers(func, program), kernels(kernels), threads(threads), b(func.getContext()) {
   b.setInsertionPointToEnd(program);
-  func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign, assign.getVariableAttr()); });
+  func.walk([&](nn::AssignOp assign) {
+    updates[assign.getValue()] = variableOf(assign, assign.getVariableAttr());
+  });
 }
 
 DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, Attribute>> list) {
@@ -21,7 +23,8 @@ DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, 
   return b.getDictionaryAttr(attrs);
 }
 
-void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars, DictionaryAttr attrs) {
+void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars,
+                       DictionaryAttr attrs) {
   SmallVector<Value> handles;
   for (int buffer : list)
     handles.push_back(buffers.handle(buffer));

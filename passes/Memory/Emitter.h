@@ -28,7 +28,8 @@ private:
   mlir::LogicalResult emitMask(dist::MaskPaddingOp op);
   mlir::LogicalResult emitIndex(dist::LogicalIndexOp op);
   mlir::LogicalResult emitCollective(mlir::Operation &op);
-  void copyBlocks(mlir::Operation &op, mlir::Type type, int64_t blocks, int source, int64_t sourceStride, int target, int64_t targetStride);
+  void copyBlocks(mlir::Operation &op, mlir::Type type, int64_t blocks, int source, int64_t sourceStride,
+                  int target, int64_t targetStride);
   mlir::LogicalResult emitPack(dist::PackOp op);
   mlir::LogicalResult emitUnpack(dist::UnpackOp op);
   mlir::LogicalResult emitLoop(dist::LoopOp op);

@@ -28,8 +28,9 @@ static std::pair<int64_t, int64_t> fullestMoment(ArrayRef<PackBuffer> buffers) {
 
 DictionaryAttr Buffers::assignOffsets() {
   int64_t bottom = 0;
-  SmallVector<std::pair<StringRef, int64_t>> categories = {{"parameters", 0}, {"gradients", 0}, {"optimizer", 0},
-                                                           {"activations", 0}, {"workspace", 0}, {"communication", 0}};
+  SmallVector<std::pair<StringRef, int64_t>> categories = {{"parameters", 0}, {"gradients", 0},
+                                                           {"optimizer", 0},  {"activations", 0},
+                                                           {"workspace", 0},  {"communication", 0}};
   auto account = [&](StringRef category, int64_t bytes) {
     for (auto &[name, sum] : categories)
       if (name == category)

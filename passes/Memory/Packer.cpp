@@ -65,7 +65,8 @@ public:
       }
       p.offsets[i] = at;
       p.peak = std::max(p.peak, at + b.bytes);
-      auto where = std::upper_bound(placed.begin(), placed.end(), at, [](int64_t from, const Placed &o) { return from < o.from; });
+      auto where = std::upper_bound(placed.begin(), placed.end(), at,
+                                    [](int64_t from, const Placed &o) { return from < o.from; });
       placed.insert(where, {at, at + b.bytes, b.start, b.end});
     }
     return p;
@@ -85,7 +86,9 @@ public:
     std::vector<std::vector<size_t>> orders = {
         sorted([&](size_t i) { return std::make_tuple(buffers[i].bytes, life(i), -buffers[i].start); }),
         sorted([&](size_t i) { return std::make_tuple(contention[i], buffers[i].bytes, life(i)); }),
-        sorted([&](size_t i) { return std::make_tuple(double(buffers[i].bytes) * double(life(i)), buffers[i].bytes, int64_t(0)); }),
+        sorted([&](size_t i) {
+          return std::make_tuple(double(buffers[i].bytes) * double(life(i)), buffers[i].bytes, int64_t(0));
+        }),
         sorted([&](size_t i) { return std::make_tuple(life(i), buffers[i].bytes, -buffers[i].start); })};
     Packing best;
     std::vector<size_t> bestOrder;
@@ -102,7 +105,8 @@ public:
     std::minstd_rand random(1);
     for (int move = 0; move < moves && best.peak > bound; ++move) {
       std::vector<size_t> order = bestOrder;
-      size_t from = supporter(best, random), position = std::find(order.begin(), order.end(), from) - order.begin();
+      size_t from = supporter(best, random),
+             position = std::find(order.begin(), order.end(), from) - order.begin();
       if (position == 0)
         continue;
       size_t to = random() % position;
@@ -127,8 +131,8 @@ private:
       more = false;
       const size_t top = chain.back();
       for (size_t j = 0; j < buffers.size() && !more; ++j)
-        if (buffers[j].bytes > 0 && p.offsets[j] + buffers[j].bytes == p.offsets[top] && buffers[j].start < buffers[top].end &&
-            buffers[top].start < buffers[j].end) {
+        if (buffers[j].bytes > 0 && p.offsets[j] + buffers[j].bytes == p.offsets[top] &&
+            buffers[j].start < buffers[top].end && buffers[top].start < buffers[j].end) {
           chain.push_back(j);
           more = true;
         }

@@ -17,8 +17,8 @@ Type elementOf(Value value) {
 }
 bool isFloat(Value value) { return isa_and_nonnull<FloatType>(elementOf(value)); }
 
-/// `values` in the floating type `to`. What is finite stays so: the lowest f32 stands for minus infinity in masks, and rows of nothing but
-/// infinities have no softmax.
+/// `values` in the floating type `to`. What is finite stays so: the lowest f32 stands for minus infinity in
+/// masks, and rows of nothing but infinities have no softmax.
 DenseElementsAttr converted(DenseFPElementsAttr values, FloatType to) {
   return values.mapValues(to, [&](APFloat value) {
     bool lost, wasFinite = value.isFinite(), isNegative = value.isNegative();
@@ -60,7 +60,8 @@ struct Narrowing {
     auto constant = value.getDefiningOp<nn::ConstantOp>();
     if (auto values = constant ? dyn_cast<DenseFPElementsAttr>(constant.getValue()) : DenseFPElementsAttr()) {
       b.setInsertionPoint(constant);
-      return result = nn::ConstantOp::create(b, constant.getLoc(), constant.getType().clone(compute), converted(values, compute));
+      return result = nn::ConstantOp::create(b, constant.getLoc(), constant.getType().clone(compute),
+                                             converted(values, compute));
     }
     return result = convert(value, compute);
   }
@@ -72,7 +73,8 @@ struct Narrowing {
     for (Operation &op : llvm::make_early_inc_range(func.getBody().front()))
       if (failed(visit(op)))
         return failure();
-    func.setType(b.getFunctionType(func.getArgumentTypes(), func.getBody().front().getTerminator()->getOperandTypes()));
+    func.setType(b.getFunctionType(func.getArgumentTypes(),
+                                   func.getBody().front().getTerminator()->getOperandTypes()));
     return success();
   }
 
@@ -83,8 +85,10 @@ struct Narrowing {
         active.insert(read);
       return success();
     }
-    // Positions, masks and tables are computed from integers and constants alone: exact, and rounded where they are used.
-    if (!isa<nn::FactorOpInterface>(op) || llvm::none_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
+    // Positions, masks and tables are computed from integers and constants alone: exact, and rounded where
+    // they are used.
+    if (!isa<nn::FactorOpInterface>(op) ||
+        llvm::none_of(op.getOperands(), [&](Value v) { return active.contains(v); }))
       return success();
     active.insert(op.result_begin(), op.result_end());
     // Numbers, such as losses, sum up much.
@@ -109,11 +113,14 @@ struct Narrowing {
         op.setAttr(attr.getName(), TypeAttr::get(compute));
     SmallVector<Type> types;
     if (auto infer = dyn_cast<InferTypeOpInterface>(op)) {
-      if (failed(infer.inferReturnTypes(op.getContext(), op.getLoc(), op.getOperands(), op.getAttrDictionary(), op.getPropertiesStorage(), op.getRegions(), types)))
+      if (failed(infer.inferReturnTypes(op.getContext(), op.getLoc(), op.getOperands(),
+                                        op.getAttrDictionary(), op.getPropertiesStorage(), op.getRegions(),
+                                        types)))
         return failure();
     } else {
       for (Value result : op.getResults())
-        types.push_back(isCandidate(result) ? cast<RankedTensorType>(result.getType()).clone(compute) : result.getType());
+        types.push_back(isCandidate(result) ? cast<RankedTensorType>(result.getType()).clone(compute)
+                                            : result.getType());
     }
     for (auto [result, type] : llvm::zip(op.getResults(), types)) {
       if (elementOf(result) == cast<RankedTensorType>(type).getElementType())
@@ -124,7 +131,6 @@ struct Narrowing {
     }
     return success();
   }
-
 };
 
 struct ComputeType : impl::ComputeTypeBase<ComputeType> {

@@ -9,20 +9,21 @@ def Normalize : Pass<"tessera-normalize", "::mlir::ModuleOp"> {
     forms that the torch exporters write. Batch and sequence stay dimensions of their own: reshapes that merge them move behind the products. Buffers that nothing
     reads any more disappear. With a capacity factor an expert takes that many times its even share of the choices of a row of the batch, and drops others.
   }];
-  let options = [Option<"capacityFactor", "capacity-factor", "double", "0", "of experts; 0: no choice is dropped">];
+  let options = [Option<"capacityFactor", "capacity-factor", "double", "0",
+                        "of experts; 0: no choice is dropped">];
   let dependentDialects = ["::tessera::nn::NNDialect"];
-  let statistics = [
-    Statistic<"numAttention", "attention", "attentions raised">,
-    Statistic<"numMasks", "masks", "attention masks split into causal and padding, or dropped">,
-    Statistic<"numLayerNorm", "layer-norm", "layer normalisations raised">,
-    Statistic<"numRmsNorm", "rms-norm", "RMS normalisations raised">,
-    Statistic<"numGelu", "gelu", "GELUs raised">,
-    Statistic<"numSilu", "silu", "SiLUs raised">,
-    Statistic<"numRotary", "rotary", "rotary embeddings raised">,
-    Statistic<"numExperts", "experts", "mixtures of experts raised">,
-    Statistic<"numLimited", "limited", "dispatches that got a capacity">,
-    Statistic<"numReshapes", "reshapes", "reshapes and transposes moved or folded">,
-    Statistic<"numTrivial", "trivial", "operators without effect removed">,
+  let statistics = [Statistic<"numAttention", "attention", "attentions raised">,
+                    Statistic<"numMasks", "masks",
+                              "attention masks split into causal and padding, or dropped">,
+                    Statistic<"numLayerNorm", "layer-norm", "layer normalisations raised">,
+                    Statistic<"numRmsNorm", "rms-norm", "RMS normalisations raised">,
+                    Statistic<"numGelu", "gelu", "GELUs raised">,
+                    Statistic<"numSilu", "silu", "SiLUs raised">,
+                    Statistic<"numRotary", "rotary", "rotary embeddings raised">,
+                    Statistic<"numExperts", "experts", "mixtures of experts raised">,
+                    Statistic<"numLimited", "limited", "dispatches that got a capacity">,
+                    Statistic<"numReshapes", "reshapes", "reshapes and transposes moved or folded">,
+                    Statistic<"numTrivial", "trivial", "operators without effect removed">,
   ];
 }
 

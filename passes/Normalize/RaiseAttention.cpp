@@ -22,7 +22,7 @@ struct Condition {
 struct Scores {
   nn::ContractOp product;
   double scale = 1;
-  llvm::SmallVector<std::pair<Value, double>> masks;      // added, times the number
+  llvm::SmallVector<std::pair<Value, double>> masks; // added, times the number
   llvm::SmallVector<Condition> conditions;
 };
 
@@ -294,11 +294,14 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     if (factor == 1)
       return mask;
     auto number = [&](double value) {
-      double limit = llvm::APFloat::getLargest(cast<FloatType>(elementOf(mask)).getFloatSemantics()).convertToDouble();
-      return splat(rewriter, loc, elementOf(mask), {}, std::isinf(value) ? value : std::clamp(value * factor, -limit, limit));
+      double limit =
+          llvm::APFloat::getLargest(cast<FloatType>(elementOf(mask)).getFloatSemantics()).convertToDouble();
+      return splat(rewriter, loc, elementOf(mask), {},
+                   std::isinf(value) ? value : std::clamp(value * factor, -limit, limit));
     };
     auto select = mask.getDefiningOp<nn::SelectOp>();
-    std::optional<double> x = select ? splatValue(select.getX()) : std::nullopt, y = select ? splatValue(select.getY()) : std::nullopt;
+    std::optional<double> x = select ? splatValue(select.getX()) : std::nullopt,
+                          y = select ? splatValue(select.getY()) : std::nullopt;
     if (x && y)
       return nn::SelectOp::create(rewriter, loc, select.getCondition(), number(*x), number(*y));
     return nn::MulOp::create(rewriter, loc, mask, splat(rewriter, loc, elementOf(mask), {}, factor));
@@ -311,8 +314,10 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     for (auto [mask, factor] : scores.masks)
       masks.push_back(scaled(rewriter, loc, mask, factor));
     for (const Condition &condition : scores.conditions) {
-      Value zero = splat(rewriter, loc, element, {}, 0), never = splat(rewriter, loc, element, {}, condition.low);
-      masks.push_back(nn::SelectOp::create(rewriter, loc, condition.value, condition.seen ? zero : never, condition.seen ? never : zero));
+      Value zero = splat(rewriter, loc, element, {}, 0),
+            never = splat(rewriter, loc, element, {}, condition.low);
+      masks.push_back(nn::SelectOp::create(rewriter, loc, condition.value, condition.seen ? zero : never,
+                                           condition.seen ? never : zero));
     }
     Value sum;
     for (Value mask : masks) {

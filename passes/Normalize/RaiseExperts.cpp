@@ -299,8 +299,7 @@ std::optional<Lifted> Mixture::liftContract(nn::ContractOp op, int64_t n) {
   for (char c : out.drop_front(n))
     if (letters[0].find(c) != std::string::npos || letters[1].find(c) != std::string::npos)
       result += c;
-  Value value =
-      make<nn::ContractOp>(op.getLoc(), values[0], values[1], letters[0], letters[1], result);
+  Value value = make<nn::ContractOp>(op.getLoc(), values[0], values[1], letters[0], letters[1], result);
   return Lifted{reshaped(op.getLoc(), value, shapeFor(byExpert, byToken, shapeOf(op).drop_front(n))),
                 byExpert, byToken};
 }

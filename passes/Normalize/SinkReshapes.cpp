@@ -35,8 +35,8 @@ std::optional<Collapse> collapseOf(Value value) {
 }
 
 /// elementwise(collapse(x), ..): collapse(elementwise(x, ..)), where the others are scalars, vectors over
-/// untouched dimensions, the same collapse, or can be reshaped for nothing: what depends on nothing (constants,
-/// variables) and what a reshape made.
+/// untouched dimensions, the same collapse, or can be reshaped for nothing: what depends on nothing
+/// (constants, variables) and what a reshape made.
 struct SinkThroughElementwise : RewritePattern {
   SinkThroughElementwise(MLIRContext *context, Counter &counter)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
@@ -83,12 +83,13 @@ struct SinkThroughElementwise : RewritePattern {
       return std::nullopt;
     return shape;
   }
-  /// The shape before the collapse of what depends on nothing or is a reshape's result, when it reaches over each collapsed dimension whole or not
-  /// at all.
+  /// The shape before the collapse of what depends on nothing or is a reshape's result, when it reaches over
+  /// each collapsed dimension whole or not at all.
   static std::optional<Shape> expandedShape(Value value, const Collapse &collapse) {
     Operation *made = value.getDefiningOp();
     llvm::ArrayRef<int64_t> shape = shapeOf(value);
-    if (!made || (made->getNumOperands() != 0 && !isa<nn::ReshapeOp>(made)) || shape.size() > collapse.groups.size())
+    if (!made || (made->getNumOperands() != 0 && !isa<nn::ReshapeOp>(made)) ||
+        shape.size() > collapse.groups.size())
       return std::nullopt;
     Shape expanded;
     auto groups = llvm::ArrayRef(collapse.groups).take_back(shape.size());

@@ -1,4 +1,5 @@
-// Equal parts of a dimension become a dimension: x[.., 64:128] of 192 is part 1 of [.., 3, 64], x[.., 64:192] parts 1 and 2.
+// Equal parts of a dimension become a dimension: x[.., 64:128] of 192 is part 1 of [.., 3, 64], x[.., 64:192]
+// parts 1 and 2.
 //
 // Packed weights (q, k and v in one product) are split into such parts. As a slice of the whole dimension
 // nothing of it could be split over ranks; as a slice of the new dimension of parts, the part itself can.

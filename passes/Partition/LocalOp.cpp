@@ -7,7 +7,8 @@ using dist::Atom;
 using dist::AxisList;
 using dist::Layout;
 
-LocalOp::LocalOp(OpBuilder &builder, nn::FactorOpInterface op) : nn::LocalBuilder(builder.getContext()), op(op), rule(op.getFactorRule()) {
+LocalOp::LocalOp(OpBuilder &builder, nn::FactorOpInterface op)
+    : nn::LocalBuilder(builder.getContext()), op(op), rule(op.getFactorRule()) {
   restoreInsertionPoint(builder.saveInsertionPoint());
   atoms.resize(rule.factors.size());
   auto read = [&](ValueRange values, ArrayRef<nn::DimFactors> dims) {
@@ -42,13 +43,17 @@ bool LocalOp::isSplit(int factor) const { return factor >= 0 && !axesOf(factor).
 Value LocalOp::blockStart(int factor) {
   int64_t block = 1;
   for (auto [k, atom] : llvm::enumerate(atoms[factor])) {
-    // Of several atoms only a split of the major one leaves a contiguous block; padding inside it is taken out where elements are counted.
+    // Of several atoms only a split of the major one leaves a contiguous block; padding inside it is taken
+    // out where elements are counted.
     bool isTrimmed = k > 0 && countsThrough(factor);
     if (k > 0 && (!atom.axes.empty() || (atom.padded != atom.size && !isTrimmed)))
-      ok = op->emitOpError("needs a contiguous block of factor ") << rule.factors[factor].name << ", which is split inside";
+      ok = op->emitOpError("needs a contiguous block of factor ")
+           << rule.factors[factor].name << ", which is split inside";
     block *= isTrimmed ? atom.size : atom.local();
   }
-  return dist::BlockStartOp::create(*this, loc(), getI64Type(), dist::AxesAttr::get(getContext(), axesOf(factor)), block, /*shift=*/nullptr);
+  return dist::BlockStartOp::create(*this, loc(), getI64Type(),
+                                    dist::AxesAttr::get(getContext(), axesOf(factor)), block,
+                                    /*shift=*/nullptr);
 }
 
 Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
@@ -149,7 +154,9 @@ SmallVector<int64_t> LocalOp::heldOrder(unsigned result, unsigned dim) {
   // Mixed radix over the atoms, major to minor.
   SmallVector<int64_t> held = {0};
   for (const Atom &atom : list) {
-    SmallVector<int64_t> own = atom.zigzag ? positions(atom) : llvm::to_vector(llvm::seq<int64_t>(0, atom.padded)), next;
+    SmallVector<int64_t> own = atom.zigzag ? positions(atom)
+                                           : llvm::to_vector(llvm::seq<int64_t>(0, atom.padded)),
+                         next;
     for (int64_t major : held)
       for (int64_t minor : own)
         next.push_back(major * atom.padded + minor);
@@ -197,7 +204,8 @@ Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
         nn::ConstantOp::create(*this, loc(), RankedTensorType::get({}, getI64Type()),
                                DenseElementsAttr::get(RankedTensorType::get({}, getI64Type()), atom.size));
     Value column = nn::ReshapeOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), sum);
-    Value scaled = nn::MulOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), column, scale);
+    Value scaled =
+        nn::MulOp::create(*this, loc(), RankedTensorType::get({rows, 1}, getI64Type()), column, scale);
     Value both = nn::AddOp::create(*this, loc(), type, scaled, next);
     rows *= atom.local();
     sum = nn::ReshapeOp::create(*this, loc(), RankedTensorType::get({rows}, getI64Type()), both);
@@ -216,7 +224,8 @@ Value LocalOp::maskEnd(unsigned operand, Value local, const Layout &layout, int6
     return local;
   ++numMasks;
   Type element = cast<RankedTensorType>(local.getType()).getElementType();
-  return dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), layout.flat),
+  return dist::MaskPaddingOp::create(*this, loc(), local.getType(), local,
+                                     dist::AxesAttr::get(getContext(), layout.flat),
                                      getDenseI64ArrayAttr({1, block, 1}), getI64IntegerAttr(size),
                                      FloatAttr::get(element, *neutral), dist::AxesAttr());
 }
@@ -259,26 +268,28 @@ Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
         (k < at ? outer : inner) *= k == at ? 1 : shape[k];
       Type element = type.getElementType();
       TypedAttr value = numberOf(element, *neutral);
-      local = dist::MaskPaddingOp::create(*this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), atom.axes),
-                                          getDenseI64ArrayAttr({outer, shape[at], inner}), getI64IntegerAttr(atom.size),
-                                          value, piece);
+      local = dist::MaskPaddingOp::create(
+          *this, loc(), local.getType(), local, dist::AxesAttr::get(getContext(), atom.axes),
+          getDenseI64ArrayAttr({outer, shape[at], inner}), getI64IntegerAttr(atom.size), value, piece);
       ++numMasks;
     }
   }
   return local;
 }
 
-// The atoms of a value of which some dimensions are whole and padded inside: as the rank holds them, and without that padding.
+// The atoms of a value of which some dimensions are whole and padded inside: as the rank holds them, and
+// without that padding.
 namespace {
 struct Inside {
-  SmallVector<int64_t> held, kept;   // per atom
+  SmallVector<int64_t> held, kept;     // per atom
   SmallVector<int64_t> local, logical; // per dimension
   bool any = false;
 };
 } // namespace
 
 // Dimensions along factors that `counts` says are counted through, by the number of the element.
-static Inside insideOf(const Layout &layout, const nn::DimFactors &factors, llvm::function_ref<bool(int)> counts) {
+static Inside insideOf(const Layout &layout, const nn::DimFactors &factors,
+                       llvm::function_ref<bool(int)> counts) {
   Inside inside;
   for (auto [d, f] : llvm::enumerate(factors)) {
     ArrayRef<Atom> atoms = layout.dims[d];
@@ -298,7 +309,8 @@ static Inside insideOf(const Layout &layout, const nn::DimFactors &factors, llvm
 }
 
 static Value reshaped(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> shape) {
-  return nn::ReshapeOp::create(b, loc, RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType()), value);
+  return nn::ReshapeOp::create(
+      b, loc, RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType()), value);
 }
 static Value trimmed(OpBuilder &b, Location loc, Value value, ArrayRef<int64_t> shape) {
   SmallVector<int64_t> starts(shape.size(), 0), steps(shape.size(), 1);
@@ -319,7 +331,8 @@ Value LocalOp::paddedAtEnds(unsigned operand, Value local) {
   auto type = dyn_cast<RankedTensorType>(op->getOperand(operand).getType());
   if (!type || rule.isReshape)
     return local;
-  Inside inside = insideOf(dist::getLayout(type), rule.operands[operand], [&](int f) { return countsThrough(f); });
+  Inside inside =
+      insideOf(dist::getLayout(type), rule.operands[operand], [&](int f) { return countsThrough(f); });
   if (!inside.any)
     return local;
   Value kept = trimmed(*this, loc(), reshaped(*this, loc(), local, inside.held), inside.kept);
@@ -330,7 +343,8 @@ Value LocalOp::paddedInside(unsigned result, Value local) {
   auto type = dyn_cast<RankedTensorType>(op->getResult(result).getType());
   if (!type || rule.isReshape)
     return local;
-  Inside inside = insideOf(dist::getLayout(type), rule.results[result], [&](int f) { return countsThrough(f); });
+  Inside inside =
+      insideOf(dist::getLayout(type), rule.results[result], [&](int f) { return countsThrough(f); });
   if (!inside.any)
     return local;
   Value kept = reshaped(*this, loc(), trimmed(*this, loc(), local, inside.logical), inside.kept);

@@ -28,8 +28,9 @@ public:
 
   /// The operand with its padding made neutral where the operator would mix it in. Counts masks emitted.
   mlir::Value masked(unsigned operand, mlir::Value local, int64_t &numMasks);
-  /// The operand with the padding of dimensions that the operator needs whole at their ends, where operators look for it; in a layout it is
-  /// inside where the padded atom is not the major one. And the opposite for a result.
+  /// The operand with the padding of dimensions that the operator needs whole at their ends, where operators
+  /// look for it; in a layout it is inside where the padded atom is not the major one. And the opposite for a
+  /// result.
   mlir::Value paddedAtEnds(unsigned operand, mlir::Value local);
   mlir::Value paddedInside(unsigned result, mlir::Value local);
   /// Whether the operator needs the elements along a factor in order, padding last.
@@ -47,8 +48,10 @@ private:
 };
 
 /// Emits the plan that takes `local`, a value laid out `from`, to layout `to`.
-mlir::FailureOr<mlir::Value> emitReshard(mlir::OpBuilder &builder, mlir::Location loc, dist::ReshardPlanner &planner,
-                                         mlir::Value local, const dist::Layout &from, const dist::Layout &to, int64_t &numCollectives);
+mlir::FailureOr<mlir::Value> emitReshard(mlir::OpBuilder &builder, mlir::Location loc,
+                                         dist::ReshardPlanner &planner, mlir::Value local,
+                                         const dist::Layout &from, const dist::Layout &to,
+                                         int64_t &numCollectives);
 
 } // namespace tessera
 #endif

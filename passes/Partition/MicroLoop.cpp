@@ -10,7 +10,8 @@ using namespace tessera;
 static bool readsMicro(Operation *op) {
   return llvm::any_of(op->getAttrs(), [](NamedAttribute attr) {
     auto axes = dyn_cast<dist::AxesAttr>(attr.getValue());
-    return axes && llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
+    return axes &&
+           llvm::any_of(axes.getAxes(), [](const dist::AxisRef &a) { return a.name == dist::kMicroAxis; });
   });
 }
 
@@ -36,8 +37,10 @@ static FailureOr<Stages> stagesOf(Block &block) {
     if (stage == After)
       for (Value operand : op.getOperands())
         if (varies.contains(operand))
-          return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches, or by a "
-                                "loss that is a sum over rows of the batch or the mean cross entropy of labels");
+          return op.emitOpError(
+              "uses a value of one microbatch beside a sum over all of them, which is known after the last; "
+              "train without microbatches, or by a "
+              "loss that is a sum over rows of the batch or the mean cross entropy of labels");
     of[&op] = stage;
     for (Value result : op.getResults())
       stages[result] = isa<dist::AccumulateOp>(op) ? After : stage;

@@ -20,14 +20,16 @@ namespace {
 
 struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   LogicalResult partition(func::FuncOp func, int64_t micro);
-  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands, SmallVectorImpl<Value> &results);
+  LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands,
+                       SmallVectorImpl<Value> &results);
   FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local);
 
   dist::ReshardPlanner planner;
   std::optional<dist::Pipeline> pipeline;
 
   PartitionPass() = default;
-  PartitionPass(const PartitionPass &other) : PartitionBase(other) {} // what the planner remembers is not copied
+  PartitionPass(const PartitionPass &other)
+      : PartitionBase(other) {} // what the planner remembers is not copied
   void runOnOperation() override {
     ModuleOp module = getOperation();
     int64_t micro = dist::microbatches(module);
@@ -38,8 +40,9 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   }
 };
 
-// The rows of one microbatch in their place among those of all, where the others are zero: the sum over microbatches is the value of all.
-// So it is with the gradient of a parameter that has a row for each row of the batch.
+// The rows of one microbatch in their place among those of all, where the others are zero: the sum over
+// microbatches is the value of all. So it is with the gradient of a parameter that has a row for each row of
+// the batch.
 static Value amongAll(OpBuilder &b, Location loc, Value local, const dist::Atom &atom) {
   auto type = cast<RankedTensorType>(local.getType());
   SmallVector<int64_t> rows(type.getShape()), all(type.getShape());
@@ -48,8 +51,9 @@ static Value amongAll(OpBuilder &b, Location loc, Value local, const dist::Atom 
   SmallVector<int64_t> places = rows;
   places[0] = atom.padded;
   all[0] = places[0] * places[1];
-  Value ids = dist::LogicalIndexOp::create(b, loc, RankedTensorType::get({atom.local()}, b.getI64Type()),
-                                           dist::AxesAttr::get(b.getContext(), atom.axes), atom.size, atom.padded);
+  Value ids =
+      dist::LogicalIndexOp::create(b, loc, RankedTensorType::get({atom.local()}, b.getI64Type()),
+                                   dist::AxesAttr::get(b.getContext(), atom.axes), atom.size, atom.padded);
   Value row = nn::ReshapeOp::create(b, loc, type.clone(rows), local);
   Value placed = nn::ScatterAddOp::create(b, loc, type.clone(places), ids, row, /*start=*/Value());
   return nn::ReshapeOp::create(b, loc, type.clone(all), placed);
@@ -61,7 +65,8 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
   auto isMicro = [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; };
   auto isCut = [&](const Layout &layout) { return llvm::any_of(layout.splittingAxes(), isMicro); };
   dist::AxisList micro = {dist::AxisRef{dist::kMicroAxis.str(), 1, dist::microbatches(getOperation())}};
-  bool gathers = isCut(from) && !isCut(to) && !from.dims.front().empty() && from.dims.front().front().axes == micro;
+  bool gathers =
+      isCut(from) && !isCut(to) && !from.dims.front().empty() && from.dims.front().front().axes == micro;
   if (gathers) {
     local = amongAll(b, op.getLoc(), local, from.dims.front().front());
     from.dims.front().front().axes.clear();
@@ -73,14 +78,15 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
   if (Attribute gather = op->getAttr(dist::kGatherAttr))
-    for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made; made = made->getNextNode())
+    for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made;
+         made = made->getNextNode())
       made->setAttr(dist::kGatherAttr, gather);
   numCollectives += collectives;
   return result;
 }
 
-LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands,
-                                    SmallVectorImpl<Value> &results) {
+LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local,
+                                    ValueRange operands, SmallVectorImpl<Value> &results) {
   auto attr = op->getAttrOfType<dist::PatternAttr>(dist::kExpandAttr);
   if (!attr)
     return op.expandLocal(local, operands, results);
@@ -102,7 +108,8 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   SmallVector<Type> inputs, outputs;
   for (BlockArgument arg : old.getArguments()) {
     auto type = cast<RankedTensorType>(arg.getType());
-    func.setArgAttr(arg.getArgNumber(), layoutName, dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
+    func.setArgAttr(arg.getArgNumber(), layoutName,
+                    dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
     func.setArgAttr(arg.getArgNumber(), "dist.shape", b.getDenseI64ArrayAttr(type.getShape()));
     func.removeArgAttr(arg.getArgNumber(), b.getStringAttr("dist.split"));
     inputs.push_back(dist::localType(type));
@@ -114,7 +121,10 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
     // Whatever an operator becomes is part of what it is part of.
     Operation *before = block->empty() ? nullptr : &block->back();
     auto inherit = [&] {
-      for (Operation *made = before ? before->getNextNode() : block->empty() ? nullptr : &block->front(); made; made = made->getNextNode())
+      for (Operation *made = before           ? before->getNextNode()
+                             : block->empty() ? nullptr
+                                              : &block->front();
+           made; made = made->getNextNode())
         dist::copyPipelinePart(&op, made);
     };
     if (auto reshardOp = dyn_cast<dist::ReshardOp>(op)) {

@@ -11,7 +11,8 @@ def Partition : Pass<"tessera-partition", "::mlir::ModuleOp"> {
 
     The rank's coordinates appear only in `dist` operators (`dist.block_start`, `dist.slice`, ...), so one program serves all ranks.
   }];
-  let dependentDialects = ["::mlir::arith::ArithDialect", "::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tessera::dist::DistDialect",
+                           "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numCollectives", "collectives", "collectives emitted">,
                     Statistic<"numMasks", "masks", "masks of padding emitted">];
 }

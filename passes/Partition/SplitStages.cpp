@@ -86,7 +86,9 @@ LogicalResult Splitter::clone(Operation *op, int64_t stage, Operation *user) {
 // in the block: chunks go forward one by one, backward the other way round, and weights' gradients follow
 // when there is time.
 Operation *Splitter::firstUser(Value value, int64_t stage) const {
-  auto place = [](const PipelinePart &part) { return std::pair(int(part.work), part.work == PipelineWork::Forward ? part.chunk : -part.chunk); };
+  auto place = [](const PipelinePart &part) {
+    return std::pair(int(part.work), part.work == PipelineWork::Forward ? part.chunk : -part.chunk);
+  };
   std::optional<PipelinePart> first;
   Operation *user = nullptr;
   for (Operation *other : value.getUsers())

@@ -4,11 +4,10 @@
 // chunks' activations.
 //
 // A greedy list schedule: at every unit of time every stage takes the first step that is ready, in the order
-// forward of its first chunk, forward of its second, backward of the first, backward of the second, weights of
-// the second, weights of the first.
-// The first chunk may run ahead of the second only as far as the way there and back is long, and leaves room
-// for one forward of the second chunk where that helps; both are tried. All that is left idle for m >= P is
-// the P-1 units that the pipeline takes to fill.
+// forward of its first chunk, forward of its second, backward of the first, backward of the second, weights
+// of the second, weights of the first. The first chunk may run ahead of the second only as far as the way
+// there and back is long, and leaves room for one forward of the second chunk where that helps; both are
+// tried. All that is left idle for m >= P is the P-1 units that the pipeline takes to fill.
 #include "passes/Pipeline/Schedule.h"
 #include <algorithm>
 #include <array>
@@ -72,8 +71,8 @@ private:
     for (int64_t chunk : {first, second})
       if (ready(Work::Backward, chunk, now))
         return Step{Work::Backward, chunk, chunks[size_t(chunk)].count(Work::Backward)};
-    // The later chunk's first: its backward ended first, and where both use a parameter (a tied table, on stage
-    // 0) the earlier chunk's step adds the two gradients.
+    // The later chunk's first: its backward ended first, and where both use a parameter (a tied table, on
+    // stage 0) the earlier chunk's step adds the two gradients.
     for (int64_t chunk : {second, first})
       if (ready(Work::Weight, chunk, now))
         return Step{Work::Weight, chunk, chunks[size_t(chunk)].count(Work::Weight)};

@@ -80,7 +80,8 @@ LogicalResult Atoms::visit(Operation *op) {
   return success();
 }
 
-// One dimension of a reshape's side inside a group: its class and the product of what is minor to it in the group.
+// One dimension of a reshape's side inside a group: its class and the product of what is minor to it in the
+// group.
 namespace {
 struct Segment {
   int root;
@@ -216,7 +217,8 @@ FailureOr<Atoms> Atoms::analyse(ModuleOp module, int64_t micro) {
   }
   for (Operation *reshape : atoms.reshapes)
     if (!atoms.isBarrier(reshape))
-      for (auto [a, b] : llvm::zip_equal(atoms.flat(reshape->getOperand(0)), atoms.flat(reshape->getResult(0))))
+      for (auto [a, b] :
+           llvm::zip_equal(atoms.flat(reshape->getOperand(0)), atoms.flat(reshape->getResult(0))))
         atoms.joined.unionSets({a.cls, a.index}, {b.cls, b.index});
   for (Operation *op : factorOps) {
     nn::FactorRule rule = cast<nn::FactorOpInterface>(op).getFactorRule();

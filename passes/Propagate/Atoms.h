@@ -1,17 +1,18 @@
 // Dimension classes and their atoms, program-wide.
 //
-// A class is a set of (value, dimension) pairs that must be cut alike because some operator runs one factor along them: the
-// batch, the hidden size or the vocabulary of a model is one class each, however many operators touch it, gradients and
-// variables included. Reshapes split classes into atoms: `[b,s,3nd] -> [b,s,3,n,d]` refines the class of 3nd into the atoms 3, n, d wherever
-// it occurs. Afterwards a reshape is the identity on the flat list of atoms of its operand.
+// A class is a set of (value, dimension) pairs that must be cut alike because some operator runs one factor
+// along them: the batch, the hidden size or the vocabulary of a model is one class each, however many
+// operators touch it, gradients and variables included. Reshapes split classes into atoms: `[b,s,3nd] ->
+// [b,s,3,n,d]` refines the class of 3nd into the atoms 3, n, d wherever it occurs. Afterwards a reshape is
+// the identity on the flat list of atoms of its operand.
 #ifndef TESSERA_PASSES_PROPAGATE_ATOMS_H
 #define TESSERA_PASSES_PROPAGATE_ATOMS_H
 
 #include "dialects/nn/NN.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/DenseMap.h"
-#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/StringMap.h"
 #include <set>
 
@@ -27,7 +28,8 @@ struct AtomId {
 
 class Atoms {
 public:
-  /// Analyses every function and variable of the module, which runs `micro` microbatches. Reports operators it cannot understand.
+  /// Analyses every function and variable of the module, which runs `micro` microbatches. Reports operators
+  /// it cannot understand.
   static mlir::FailureOr<Atoms> analyse(mlir::ModuleOp module, int64_t micro = 1);
 
   /// The atoms of each dimension of a value; none for extent 1.
@@ -41,8 +43,9 @@ public:
   AtomId representative(AtomId atom) const;
   /// Whether some operator must have this atom whole.
   bool unsplitSomewhere(AtomId atom) const;
-  /// Whether this atom tells microbatches apart: the major one of a batch that they divide. What is minor to it is a batch like that of a
-  /// single microbatch, on which axes come and go without moving rows from one microbatch to another.
+  /// Whether this atom tells microbatches apart: the major one of a batch that they divide. What is minor to
+  /// it is a batch like that of a single microbatch, on which axes come and go without moving rows from one
+  /// microbatch to another.
   bool isMicro(AtomId atom) const;
   /// Atoms that this reshape cannot follow; they must be whole at it.
   bool isBarrier(mlir::Operation *reshape) const { return barriers.contains(reshape); }
@@ -62,11 +65,11 @@ private:
   llvm::DenseMap<std::pair<void *, int>, int> nodes;
   llvm::SmallVector<int> parent;
   llvm::SmallVector<int64_t> extents;
-  std::set<int> microClasses;                                  // roots whose major atom tells microbatches apart
-  llvm::DenseMap<int, llvm::SmallVector<int64_t>> sizes;       // root -> atom sizes, major to minor
-  llvm::DenseMap<int, std::set<int64_t>> breaks;               // root -> trailing products strictly inside
+  std::set<int> microClasses;                            // roots whose major atom tells microbatches apart
+  llvm::DenseMap<int, llvm::SmallVector<int64_t>> sizes; // root -> atom sizes, major to minor
+  llvm::DenseMap<int, std::set<int64_t>> breaks;         // root -> trailing products strictly inside
   llvm::EquivalenceClasses<std::pair<int, int>> joined;
-  std::set<std::pair<int, int>> unsplit;                       // representatives
+  std::set<std::pair<int, int>> unsplit; // representatives
   llvm::DenseSet<mlir::Operation *> barriers;
   llvm::StringMap<mlir::Operation *> variables;
 };

@@ -9,7 +9,8 @@ using dist::AxisList;
 using dist::AxisRef;
 using dist::Layout;
 
-void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const {
+void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map,
+                       Decision &d) const {
   // What runs along the same factors as a holder of the forward operator plays its part.
   auto holder = [&](const nn::DimFactors &dims) -> const FactorSplits * {
     std::set<int> mapped;
@@ -27,7 +28,9 @@ void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::functi
         if (map(f) == split.factor)
           own.spread(d.atoms, f, split.axes, atoms);
     for (auto [f, factor] : llvm::enumerate(d.atoms.factors))
-      if (llvm::none_of(splits, [&](const FactorSplit &split) { return factor.factor >= 0 && map(factor.factor) == split.factor; }))
+      if (llvm::none_of(splits, [&](const FactorSplit &split) {
+            return factor.factor >= 0 && map(factor.factor) == split.factor;
+          }))
         own.extend(f, d.axes.axes[f]);
     return own;
   };
@@ -38,7 +41,8 @@ void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::functi
     if (const FactorSplits *splits = holder(dims)) {
       Placement raw = placed(*splits).raw(d.atoms, r);
       llvm::erase_if(raw.partial, [&](const AxisRef &axis) {
-        return llvm::any_of(*splits, [&](const FactorSplit &split) { return dist::overlapsAny(axis, split.axes); });
+        return llvm::any_of(*splits,
+                            [&](const FactorSplit &split) { return dist::overlapsAny(axis, split.axes); });
       });
       d.streamedResults[r] = raw;
     }
@@ -65,8 +69,13 @@ bool Propagation::follow(Operation *op, Decision &d) {
   d.keepsGathered = f.keepsGathered;
   if (f.stream) {
     d.stream = f.stream;
-    hold(cast<nn::FactorOpInterface>(op).getFactorRule(), cast<nn::FactorOpInterface>(it->second).getFactorRule(),
-         [&](int factor) { return factor >= 0 && factor < int(gradOf.getMap().size()) ? int(gradOf.getMap()[factor]) : -1; }, d);
+    hold(
+        cast<nn::FactorOpInterface>(op).getFactorRule(),
+        cast<nn::FactorOpInterface>(it->second).getFactorRule(),
+        [&](int factor) {
+          return factor >= 0 && factor < int(gradOf.getMap().size()) ? int(gradOf.getMap()[factor]) : -1;
+        },
+        d);
     // The gradient of a bias, say, has nothing that moves.
     if (!d.streamedOperands.empty() || !d.streamedResults.empty())
       d.expander = f.expander;

@@ -29,7 +29,8 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
           return emitError(loc) << why;
         for (const AxisRef &axis : *axes) {
           if (dist::overlapsAny(axis, all))
-            return emitError(loc) << "dist.split names axis \"" << name.getValue() << "\" twice; an axis splits one dimension of a value";
+            return emitError(loc) << "dist.split names axis \"" << name.getValue()
+                                  << "\" twice; an axis splits one dimension of a value";
           all.push_back(axis);
         }
         placement.atoms[k + first].append(axes->begin(), axes->end());
@@ -58,8 +59,8 @@ LogicalResult Propagation::decideInputs(func::FuncOp func) {
   return success();
 }
 
-// Whether the one operator that reads `value` forward is linear in it and makes less of it, and gradients that read it are linear in it too:
-// then what is made of a partial sum is reduced, not the sum.
+// Whether the one operator that reads `value` forward is linear in it and makes less of it, and gradients
+// that read it are linear in it too: then what is made of a partial sum is reduced, not the sum.
 static bool shrinksNext(Value value) {
   Operation *next = nullptr;
   for (OpOperand &use : value.getUses()) {
@@ -99,7 +100,8 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
       break;
     // A home laid down by hand.
     if (auto splits = user->getAttrOfType<ArrayAttr>("dist.split"))
-      if (FailureOr<Placement> given = laidDown(user->getResult(0), splits, user->getLoc()); succeeded(given) && given->atoms.size() == raw.atoms.size())
+      if (FailureOr<Placement> given = laidDown(user->getResult(0), splits, user->getLoc());
+          succeeded(given) && given->atoms.size() == raw.atoms.size())
         return reshardSeconds(result, raw, *given) <= reshardSeconds(result, raw, reduced) ? *given : reduced;
     for (Value other : user->getOperands())
       if (other != value && homes.contains(other) && !isFree(other) && other.getType() == value.getType()) {
@@ -144,9 +146,11 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
       FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
       if (failed(given))
         return failure();
-      // A layout says where ranks keep the value; which part of the batch an iteration works on is not its business.
+      // A layout says where ranks keep the value; which part of the batch an iteration works on is not its
+      // business.
       for (auto [home, computed] : llvm::zip(given->atoms, raw.atoms))
-        llvm::copy_if(computed, std::back_inserter(home), [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
+        llvm::copy_if(computed, std::back_inserter(home),
+                      [](const AxisRef &axis) { return axis.name == dist::kMicroAxis; });
       homes[result] = *given;
       noteAxes(result, *given);
     }
@@ -160,7 +164,8 @@ const Placement &Propagation::storageOf(StringRef variable, const Placement &use
   auto [it, isNew] = storage.try_emplace(variable, use);
   // Optimizer state is where the update is computed.
   if (isNew && roles.lookup(variable) != "optimizer")
-    it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat()) : use.withoutFlat();
+    it->second = zero.stage >= 3 && roles.lookup(variable) == "parameter" ? zero.cut(use.withoutFlat())
+                                                                          : use.withoutFlat();
   // A variable outlives the microbatches, so that each takes its part.
   if (isNew)
     for (AxisList &axes : it->second.atoms)

@@ -41,7 +41,8 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     if (!part && !isFree(original) && original.getDefiningOp())
       part = dist::PipelinePart::of(original.getDefiningOp());
     int64_t chunk = part ? part->chunk : -1;
-    bool gathers = zero.regather && grows(original, home, use) && (zero.regatherAlways || !keepsGathered(user)),
+    bool gathers =
+             zero.regather && grows(original, home, use) && (zero.regatherAlways || !keepsGathered(user)),
          backward = gathers && runsBackward(user);
     for (const Copy &copy : copies[original])
       if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)

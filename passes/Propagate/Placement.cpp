@@ -16,7 +16,8 @@ OpAtoms OpAtoms::of(Operation *op, const Atoms &atoms) {
       SmallVector<int> list;
       for (auto [k, atom] : llvm::enumerate(atoms.flat(value))) {
         if (fresh)
-          result.factors.push_back({-1, int(k), atom, barrier ? nn::FactorKind::Unsplit : nn::FactorKind::PassThrough});
+          result.factors.push_back(
+              {-1, int(k), atom, barrier ? nn::FactorKind::Unsplit : nn::FactorKind::PassThrough});
         list.push_back(fresh ? result.factors.size() - 1 : k);
       }
       out.push_back(list);
@@ -36,10 +37,12 @@ OpAtoms OpAtoms::of(Operation *op, const Atoms &atoms) {
             // A dimension without a factor that has atoms nevertheless is a loop of its own, whole.
             int key = f < 0 ? -2 - int(out.size() * 64 + d) : f;
             auto [it, isNew] = index.try_emplace({key, int(j)}, result.factors.size());
-            // Of what is found by number each rank needs a contiguous block: only the major atom may be split.
+            // Of what is found by number each rank needs a contiguous block: only the major atom may be
+            // split.
             bool isWhole = f < 0 || (j > 0 && nn::isByNumber(cast<nn::FactorOpInterface>(op), rule, f));
             if (isNew)
-              result.factors.push_back({f, int(j), atom, isWhole ? nn::FactorKind::Unsplit : rule.factors[f].kind});
+              result.factors.push_back(
+                  {f, int(j), atom, isWhole ? nn::FactorKind::Unsplit : rule.factors[f].kind});
             list.push_back(it->second);
           }
       }
@@ -59,7 +62,8 @@ bool OpAtoms::runsFlat(unsigned operand) const {
   auto byElement = [&](int f) {
     return factors[f].kind == nn::FactorKind::PassThrough || factors[f].kind == nn::FactorKind::Reduction;
   };
-  return !loops.empty() && llvm::all_of(loops, byElement) && llvm::all_of(operands, agrees) && llvm::all_of(results, agrees);
+  return !loops.empty() && llvm::all_of(loops, byElement) && llvm::all_of(operands, agrees) &&
+         llvm::all_of(results, agrees);
 }
 
 bool Assignment::used(const AxisRef &axis) const {
@@ -119,8 +123,8 @@ void Assignment::spread(const OpAtoms &op, int factor, ArrayRef<AxisRef> list, c
       axes[micro].push_back(rest);
       continue;
     }
-    // Prime by prime: an atom that is full passes the rest of the axis on to the next; the last one takes it padded where
-    // that still shortens the blocks.
+    // Prime by prime: an atom that is full passes the rest of the axis on to the next; the last one takes it
+    // padded where that still shortens the blocks.
     while (rest.size > 1 && at < eligible.size()) {
       int64_t prime = smallestPrime(rest.size), size = atoms.size(op.factors[eligible[at]].atom);
       AxisList &axes = this->axes[eligible[at]];

@@ -3,8 +3,8 @@
 #ifndef TESSERA_PASSES_PROPAGATE_PLACEMENT_H
 #define TESSERA_PASSES_PROPAGATE_PLACEMENT_H
 
-#include "dialects/dist/Layout.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Layout.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Propagate/Atoms.h"
 #include <map>
@@ -32,8 +32,8 @@ struct OpAtoms {
   llvm::SmallVector<llvm::SmallVector<int>> operands, results;
 
   static OpAtoms of(mlir::Operation *op, const Atoms &atoms);
-  /// Whether the operator can run on pieces of flat storage of this operand: element by element, all that has its loops having them
-  /// in the same order.
+  /// Whether the operator can run on pieces of flat storage of this operand: element by element, all that has
+  /// its loops having them in the same order.
   bool runsFlat(unsigned operand) const;
 };
 
@@ -72,7 +72,8 @@ struct Decision {
   Assignment axes;
   /// What the pattern says of operands' storage and results' homes.
   std::map<unsigned, Placement> storage = {}, homes = {};
-  /// Of operands and results whose blocks move while the operator works: where the first block is, the last one ends.
+  /// Of operands and results whose blocks move while the operator works: where the first block is, the last
+  /// one ends.
   std::map<unsigned, Placement> streamedOperands = {}, streamedResults = {};
   /// The stream and the pattern that expands it.
   std::optional<Stream> stream = {};

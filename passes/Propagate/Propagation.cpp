@@ -106,7 +106,8 @@ void Propagation::fixOrder() {
     if (int64_t ranks = wanted(op))
       forEachDim(op, [&](Operation *, Value value, int64_t d, int f, const nn::FactorRule &rule) {
         auto list = rule.factors[f].ordered ? atomsOf(value, d) : decltype(atomsOf(value, d))();
-        if (list.size() == 1 && atoms.size({list[0].first, list[0].second}) == padded[list[0]] && padded[list[0]] % (2 * ranks) == 0)
+        if (list.size() == 1 && atoms.size({list[0].first, list[0].second}) == padded[list[0]] &&
+            padded[list[0]] % (2 * ranks) == 0)
           zigzag[list[0]] = ranks;
       });
   });
@@ -120,7 +121,9 @@ void Propagation::fixOrder() {
           return;
         // A ring needs all its positions in one order.
         int64_t ranks = wanted(op);
-        bool fits = ranks && llvm::all_of(atomsOf(value, d), [&](auto one) { return zigzag.count(one) && zigzag[one] == ranks; });
+        bool fits = ranks && llvm::all_of(atomsOf(value, d), [&](auto one) {
+                      return zigzag.count(one) && zigzag[one] == ranks;
+                    });
         auto drop = [&](Value v, int64_t dim) {
           for (auto one : atomsOf(v, dim))
             changed |= zigzag.erase(one) > 0;
@@ -153,13 +156,19 @@ void Propagation::fixOrder() {
     if (!tokens)
       return;
     isKnown = true;
-    op->emitWarning() << llvm::formatv("tokens of a causal ring of {0} ranks stay in order, because {1}; the last rank has {2:f1} times the mean rank's "
-                                       "attention to compute",
-                                       ranks,
-                                       divides ? std::string("another operator needs them so")
-                                               : llvm::formatv("{0} does not divide the {1} of them, which a zig-zag order would take", 2 * ranks, tokens).str(),
-                                       double(2 * ranks - 1) / double(ranks))
-                             .str();
+    op->emitWarning()
+        << llvm::formatv(
+               "tokens of a causal ring of {0} ranks stay in order, because {1}; the last rank has {2:f1} "
+               "times the mean rank's "
+               "attention to compute",
+               ranks,
+               divides
+                   ? std::string("another operator needs them so")
+                   : llvm::formatv("{0} does not divide the {1} of them, which a zig-zag order would take",
+                                   2 * ranks, tokens)
+                         .str(),
+               double(2 * ranks - 1) / double(ranks))
+               .str();
   });
 }
 

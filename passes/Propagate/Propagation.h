@@ -1,4 +1,5 @@
-// Layouts for everything: the placement of every value is decided first, by one walk, then written into types.
+// Layouts for everything: the placement of every value is decided first, by one walk, then written into
+// types.
 #ifndef TESSERA_PASSES_PROPAGATE_PROPAGATION_H
 #define TESSERA_PASSES_PROPAGATE_PROPAGATION_H
 
@@ -11,8 +12,8 @@
 
 namespace tessera {
 
-/// The placements of all values of all programs of a module: `decide` each program, then `fixPadding` and `fixOrder`, then `emit` each,
-/// then `emitVariables`.
+/// The placements of all values of all programs of a module: `decide` each program, then `fixPadding` and
+/// `fixOrder`, then `emit` each, then `emitVariables`.
 class Propagation {
 public:
   Propagation(mlir::ModuleOp module, const dist::Mesh &mesh, int64_t micro, const Atoms &atoms, Zero zero)
@@ -65,7 +66,9 @@ private:
   llvm::LogicalResult settle(mlir::Operation *op, Decision d);
   bool isFree(mlir::Value value) const { return freeValues.contains(value); }
   Placement homeOf(mlir::Value value, mlir::Operation *user) const;
-  Placement whole(mlir::Value value) const { return {llvm::SmallVector<dist::AxisList>(atoms.flat(value).size()), {}, {}}; }
+  Placement whole(mlir::Value value) const {
+    return {llvm::SmallVector<dist::AxisList>(atoms.flat(value).size()), {}, {}};
+  }
   double reshardSeconds(mlir::Value value, const Placement &from, const Placement &to);
   dist::Layout layout(mlir::Value value, const Placement &placement, bool final) const;
   /// Whether a rank holds more of the value as used than at home.
@@ -86,8 +89,8 @@ private:
   llvm::DenseSet<mlir::Value> freeValues;
   llvm::DenseMap<mlir::Operation *, Decision> decisions;
   llvm::StringMap<Placement> storage;            // variables
-  llvm::StringMap<llvm::StringRef> roles;              // of variables
-  llvm::StringMap<mlir::Operation *> forward;          // nn.id -> operator, of the function being decided
+  llvm::StringMap<llvm::StringRef> roles;        // of variables
+  llvm::StringMap<mlir::Operation *> forward;    // nn.id -> operator, of the function being decided
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;
   std::map<std::pair<int, int>, int64_t> zigzag; // representative atom -> ranks of the zig-zag

@@ -37,16 +37,18 @@ static SmallVector<dist::Atom> placement(const Layout &layout) {
   return result;
 }
 
-// Pieces of flat storage are computed with element by element: whatever has the loops of the cut values has all of them, in the
-// same order, and is cut alike. Yields the axes that cut.
+// Pieces of flat storage are computed with element by element: whatever has the loops of the cut values has
+// all of them, in the same order, and is cut alike. Yields the axes that cut.
 static FailureOr<AxisList> verifyFlat(nn::FactorOpInterface op, const nn::FactorRule &rule) {
   std::optional<nn::DimFactors> loops;
   AxisList flat;
   auto visit = [&](auto f) {
-    for (auto [values, dims, what] : {std::tuple(ValueRange(op->getOperands()), ArrayRef(rule.operands), "operand"),
-                                      std::tuple(ValueRange(op->getResults()), ArrayRef(rule.results), "result")})
+    for (auto [values, dims, what] :
+         {std::tuple(ValueRange(op->getOperands()), ArrayRef(rule.operands), "operand"),
+          std::tuple(ValueRange(op->getResults()), ArrayRef(rule.results), "result")})
       for (auto [i, value] : llvm::enumerate(values))
-        if (isa<RankedTensorType>(value.getType()) && failed(f(dist::getLayout(value.getType()), dims[i], what, i)))
+        if (isa<RankedTensorType>(value.getType()) &&
+            failed(f(dist::getLayout(value.getType()), dims[i], what, i)))
           return failure();
     return success();
   };
@@ -57,16 +59,18 @@ static FailureOr<AxisList> verifyFlat(nn::FactorOpInterface op, const nn::Factor
   });
   if (!loops)
     return flat;
-  LogicalResult ok = visit([&](const Layout &layout, const nn::DimFactors &dims, StringRef what, size_t i) -> LogicalResult {
-    bool meets = llvm::any_of(dims, [&](int f) { return f >= 0 && llvm::is_contained(*loops, f); });
-    if (meets && dims != *loops)
-      return op->emitOpError("computes on pieces of flat storage over {") << dist::toString(flat) << "}, but " << what << " " << i
-                                                                          << " has its dimensions otherwise: " << rule.str();
-    if (layout.flat != (meets ? flat : AxisList()))
-      return op->emitOpError(what) << " " << i << " is stored flat over {" << dist::toString(layout.flat) << "} and another over {"
-                                   << dist::toString(flat) << "}";
-    return success();
-  });
+  LogicalResult ok =
+      visit([&](const Layout &layout, const nn::DimFactors &dims, StringRef what, size_t i) -> LogicalResult {
+        bool meets = llvm::any_of(dims, [&](int f) { return f >= 0 && llvm::is_contained(*loops, f); });
+        if (meets && dims != *loops)
+          return op->emitOpError("computes on pieces of flat storage over {")
+                 << dist::toString(flat) << "}, but " << what << " " << i
+                 << " has its dimensions otherwise: " << rule.str();
+        if (layout.flat != (meets ? flat : AxisList()))
+          return op->emitOpError(what) << " " << i << " is stored flat over {" << dist::toString(layout.flat)
+                                       << "} and another over {" << dist::toString(flat) << "}";
+        return success();
+      });
   if (failed(ok))
     return failure();
   return flat;
@@ -102,7 +106,8 @@ static LogicalResult verify(nn::FactorOpInterface op) {
   if (rule.isReshape) {
     Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
     if (placement(from) != placement(to) || from.flat != to.flat)
-      return op->emitOpError("would move data: it goes from ") << dist::toString(from) << " to " << dist::toString(to);
+      return op->emitOpError("would move data: it goes from ")
+             << dist::toString(from) << " to " << dist::toString(to);
     if (!sameAxes(from.partial, to.partial))
       return op->emitOpError("result 0 is laid out as a partial sum over {")
              << dist::toString(to.partial) << "} but is one over {" << dist::toString(from.partial) << "}";
@@ -119,11 +124,13 @@ static LogicalResult verify(nn::FactorOpInterface op) {
         for (const dist::Atom &atom : layout.dims[d]) {
           if (!atom.axes.empty() && (f < 0 || rule.factors[f].kind == nn::FactorKind::Unsplit))
             return op->emitOpError(what)
-                   << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes) << "} but "
+                   << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
+                   << "} but "
                    << (f < 0 ? "runs along no factor" : "factor " + rule.factors[f].name + " must be whole");
           if (atom.zigzag && f >= 0 && rule.factors[f].ordered)
-            return op->emitOpError(what) << " " << i << " dimension " << d << " is in zig-zag order of " << atom.zigzag << " ranks but factor "
-                                         << rule.factors[f].name << " must be in order";
+            return op->emitOpError(what)
+                   << " " << i << " dimension " << d << " is in zig-zag order of " << atom.zigzag
+                   << " ranks but factor " << rule.factors[f].name << " must be in order";
         }
         if (f < 0 || layout.dims[d].empty())
           continue;
@@ -193,7 +200,8 @@ LogicalResult Verifier::verifyAxes(Operation *op, Type type, StringRef what, siz
     std::string why;
     if (axis.name == dist::kMicroAxis ? micro % (axis.size * axis.pre) != 0 : !mesh->resolve({axis}, why))
       return op->emitError() << what << " " << i << " is laid out over " << dist::toString({axis}) << ": "
-                             << (why.empty() ? "the program has " + std::to_string(micro) + " microbatches" : why);
+                             << (why.empty() ? "the program has " + std::to_string(micro) + " microbatches"
+                                             : why);
   }
   return success();
 }
@@ -201,14 +209,17 @@ LogicalResult Verifier::verifyAxes(Operation *op, Type type, StringRef what, siz
 // What files hold is whole or cut, never a sum that nobody has made.
 LogicalResult Verifier::verifyEnd(Operation *op, Layout layout, StringRef what, const Twine &name) {
   if (layout.isPartial())
-    return op->emitError() << what << " " << name << " is a partial sum over {" << dist::toString(layout.partial) << "}, which nobody adds up; reduce it first";
+    return op->emitError() << what << " " << name << " is a partial sum over {"
+                           << dist::toString(layout.partial) << "}, which nobody adds up; reduce it first";
   return success();
 }
 
 LogicalResult Verifier::verifyVariable(nn::VariableOp variable) {
   Layout layout = dist::getLayout(variable.getType());
-  if (llvm::any_of(layout.splittingAxes(), [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; }))
-    return variable.emitError() << "variable @" << variable.getSymName() << " is split over microbatches, which it outlives";
+  if (llvm::any_of(layout.splittingAxes(),
+                   [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; }))
+    return variable.emitError() << "variable @" << variable.getSymName()
+                                << " is split over microbatches, which it outlives";
   if (failed(verifyEnd(variable, layout, "variable", "@" + variable.getSymName())))
     return failure();
   return verifyAxes(variable, variable.getType(), "variable", 0);
@@ -219,7 +230,8 @@ LogicalResult Verifier::verifyAccess(Operation *op, StringRef variable, Value va
   Layout stored = dist::getLayout(declared.getType()), here = dist::getLayout(value.getType());
   if (stored.canonical() == here.canonical())
     return success();
-  return op->emitOpError(verb) << " variable @" << variable << " as " << dist::toString(here) << ", which is stored as " << dist::toString(stored)
+  return op->emitOpError(verb) << " variable @" << variable << " as " << dist::toString(here)
+                               << ", which is stored as " << dist::toString(stored)
                                << "; a dist.reshard takes it from one to the other";
 }
 
@@ -239,7 +251,9 @@ LogicalResult Verifier::verifyOp(Operation *op, const llvm::StringMap<Operation 
   }
   auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
   if (!factorOp)
-    return isa<dist::ReshardOp>(op) ? success() : op->emitOpError("does not belong into a program on whole tensors, before partition");
+    return isa<dist::ReshardOp>(op)
+               ? success()
+               : op->emitOpError("does not belong into a program on whole tensors, before partition");
   if (!op->hasAttr(dist::kExpandAttr))
     return verify(factorOp);
   if (!mesh)
@@ -252,7 +266,8 @@ LogicalResult Verifier::verifyFunction(func::FuncOp func) {
   llvm::StringMap<Operation *> forward;
   for (auto [i, type] : llvm::enumerate(func.getArgumentTypes()))
     if (isa<RankedTensorType>(type))
-      ok &= succeeded(verifyEnd(func, dist::getLayout(type), "argument", Twine(i))) && succeeded(verifyAxes(func, type, "argument", i));
+      ok &= succeeded(verifyEnd(func, dist::getLayout(type), "argument", Twine(i))) &&
+            succeeded(verifyAxes(func, type, "argument", i));
   for (Operation &op : func.getBody().front()) {
     if (auto id = op.getAttrOfType<StringAttr>("nn.id"); id && !op.hasAttr("nn.grad_of"))
       forward[id.getValue()] = &op;

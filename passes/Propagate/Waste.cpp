@@ -32,7 +32,8 @@ static Work workOf(nn::FactorOpInterface op, const nn::FactorRule &rule, int64_t
         double held = 1;
         for (const dist::Atom &atom : layout.dims[d]) {
           held *= atom.local();
-          inLoop |= llvm::any_of(atom.axes, [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; });
+          inLoop |= llvm::any_of(atom.axes,
+                                 [](const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; });
         }
         if (f >= 0)
           local[f] = std::max(local[f], held);
@@ -41,14 +42,17 @@ static Work workOf(nn::FactorOpInterface op, const nn::FactorRule &rule, int64_t
   };
   read(op->getOperands(), rule.operands);
   read(op->getResults(), rule.results);
-  // Loops of the work: what results have of operands, and what is summed over operands together; not the rows of a table that few are
-  // looked up in, nor the numbers that an optimizer reads beside its parameter.
-  auto count = [](ArrayRef<nn::DimFactors> dims, int f) { return llvm::count_if(dims, [&](auto &d) { return llvm::is_contained(d, f); }); };
+  // Loops of the work: what results have of operands, and what is summed over operands together; not the rows
+  // of a table that few are looked up in, nor the numbers that an optimizer reads beside its parameter.
+  auto count = [](ArrayRef<nn::DimFactors> dims, int f) {
+    return llvm::count_if(dims, [&](auto &d) { return llvm::is_contained(d, f); });
+  };
   Work work{1, double(ranks) * (inLoop ? micro : 1) / pieces};
   for (auto [f, factor] : llvm::enumerate(rule.factors)) {
     int64_t inOperands = count(rule.operands, f);
     bool isLoop = count(rule.results, f) ? inOperands > 0 || factor.kind == nn::FactorKind::Unsplit
-                                         : factor.kind == nn::FactorKind::Reduction && (inOperands > 1 || rule.operands.size() == 1);
+                                         : factor.kind == nn::FactorKind::Reduction &&
+                                               (inOperands > 1 || rule.operands.size() == 1);
     if (!isLoop)
       continue;
     double held = local[f];
@@ -79,11 +83,16 @@ void tessera::warnOfWaste(func::FuncOp func, const dist::Mesh &mesh, int64_t mic
   if (all.done <= 4.0 / 3 * all.needed)
     return;
   auto nodes = byNode.takeVector();
-  llvm::stable_sort(nodes, [](auto &a, auto &b) { return a.second.done - a.second.needed > b.second.done - b.second.needed; });
+  llvm::stable_sort(nodes, [](auto &a, auto &b) {
+    return a.second.done - a.second.needed > b.second.done - b.second.needed;
+  });
   SmallVector<std::string> worst;
   for (auto &[name, work] : ArrayRef(nodes).take_front(3))
-    worst.push_back(llvm::formatv("{0} ({1:f1} times)", name.empty() ? "the loss and the optimizer" : name, work.done / work.needed).str());
-  func.emitWarning() << llvm::formatv("the {0} ranks together compute {1:f1} times what one would, because blocks are padded or several ranks do the same; most "
+    worst.push_back(llvm::formatv("{0} ({1:f1} times)", name.empty() ? "the loss and the optimizer" : name,
+                                  work.done / work.needed)
+                        .str());
+  func.emitWarning() << llvm::formatv("the {0} ranks together compute {1:f1} times what one would, because "
+                                      "blocks are padded or several ranks do the same; most "
                                       "of it in {2}; explain shows every operator's blocks",
                                       ranks, all.done / all.needed, llvm::join(worst, ", "))
                             .str();

@@ -38,7 +38,8 @@ void tessera::recomputeFromParameters(func::FuncOp func) {
   SmallVector<Operation *> ops;
   for (Operation &op : func.getBody().front()) {
     bool isRead = isa<nn::ReadOp>(op);
-    if (!isRead && !(isa<nn::FactorOpInterface>(op) && llvm::all_of(op.getOperands(), [&](Value v) { return free.contains(v); })))
+    if (!isRead && !(isa<nn::FactorOpInterface>(op) &&
+                     llvm::all_of(op.getOperands(), [&](Value v) { return free.contains(v); })))
       continue;
     free.insert(op.result_begin(), op.result_end());
     if (!isRead && llvm::none_of(op.getOperands(), [&](Value v) { return fromParameters.contains(v); }))

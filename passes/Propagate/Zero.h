@@ -17,15 +17,16 @@ struct Zero {
   bool regatherAlways = false;
 
   static Zero of(mlir::ModuleOp module);
-  /// Flat storage of a value that is laid out so, over those of the axes that do not split it. One element is not cut.
+  /// Flat storage of a value that is laid out so, over those of the axes that do not split it. One element is
+  /// not cut.
   Placement cut(Placement placement) const;
 };
 
 /// Whether the operator runs in the backward.
 bool runsBackward(mlir::Operation *op);
 
-/// Lets the backward compute again what is computed from parameters alone (a cast, a transpose): it would keep gathered parameters
-/// whole from the forward on.
+/// Lets the backward compute again what is computed from parameters alone (a cast, a transpose): it would
+/// keep gathered parameters whole from the forward on.
 void recomputeFromParameters(mlir::func::FuncOp func);
 
 } // namespace tessera

@@ -10,8 +10,9 @@
 
 namespace tessera {
 
-/// Nodes are the operators of the block but its terminator, numbered in program order. A *storage* is memory that values share: a value with its
-/// reshapes, and with its all-reduce, which is done in place. Variables take none, and neither do scalars.
+/// Nodes are the operators of the block but its terminator, numbered in program order. A *storage* is memory
+/// that values share: a value with its reshapes, and with its all-reduce, which is done in place. Variables
+/// take none, and neither do scalars.
 class BlockGraph {
 public:
   explicit BlockGraph(mlir::Block &block);
@@ -23,19 +24,21 @@ public:
   const std::vector<int> &following(int node) const { return nodes[node].after; }
   /// Bytes of the storages that the node makes.
   int64_t made(int node) const { return nodes[node].made; }
-  /// Whether the node and everything that depends on it makes nothing: updates, norms, outputs. Such nodes may run late at no price but that of
-  /// what they read.
+  /// Whether the node and everything that depends on it makes nothing: updates, norms, outputs. Such nodes
+  /// may run late at no price but that of what they read.
   bool isSettled(int node) const { return nodes[node].settled; }
   /// Whether everything that depends on the node is settled.
   bool leadsNowhere(int node) const;
 
-  /// An order by list scheduling: nodes that make nothing as early as they can; else, if `greedy`, the one with the smallest difference of bytes
-  /// made and bytes freed, if that is below zero; else the first in program order.
+  /// An order by list scheduling: nodes that make nothing as early as they can; else, if `greedy`, the one
+  /// with the smallest difference of bytes made and bytes freed, if that is below zero; else the first in
+  /// program order.
   std::vector<int> listSchedule(bool greedy) const;
-  /// Program order, repaired: each node as early as its place and what must precede it allow. `held` are pairs (a, b) where b waits for a too, unless
-  /// nothing else can run.
+  /// Program order, repaired: each node as early as its place and what must precede it allow. `held` are
+  /// pairs (a, b) where b waits for a too, unless nothing else can run.
   std::vector<int> repaired(const std::vector<std::pair<int, int>> &held = {}) const;
-  /// The largest sum of bytes live at one node when run in `order`, of the storages that are not live throughout.
+  /// The largest sum of bytes live at one node when run in `order`, of the storages that are not live
+  /// throughout.
   int64_t peak(const std::vector<int> &order) const;
   /// Moves the operators.
   void apply(const std::vector<int> &order);
@@ -43,9 +46,9 @@ public:
 private:
   struct Node {
     mlir::Operation *op;
-    std::vector<int> after;  // nodes that must follow
-    int numBefore = 0;       // nodes that must precede
-    std::vector<int> users;  // nodes that read a result
+    std::vector<int> after;        // nodes that must follow
+    int numBefore = 0;             // nodes that must precede
+    std::vector<int> users;        // nodes that read a result
     std::vector<int> reads, makes; // storages, each once
     int64_t made = 0;
     bool settled = false;

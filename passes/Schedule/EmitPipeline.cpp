@@ -65,10 +65,10 @@ private:
   DenseMap<Operation *, When> when;
   DenseSet<Operation *> varies;  // with the microbatch
   DenseSet<Operation *> briefly; // the same in each, but gathered, and so not kept from one to the next
-  IRMapping whole; // what every microbatch shares, and sums
+  IRMapping whole;               // what every microbatch shares, and sums
   std::vector<IRMapping> ofMicro;
-  DenseMap<Value, Value> sums;              // result of an accumulate -> what has been added so far
-  DenseMap<int64_t, Operation *> receives;  // channel -> the receive of one microbatch
+  DenseMap<Value, Value> sums;             // result of an accumulate -> what has been added so far
+  DenseMap<int64_t, Operation *> receives; // channel -> the receive of one microbatch
   LogicalResult ok = success();
   std::map<PipelineMessage, Value> sending; // messages that have not been waited for -> tokens
 };
@@ -121,7 +121,8 @@ Value StageEmitter::valueIn(Value value, IRMapping &map) {
     emitIn(def, map);
   Value found = map.lookupOrDefault(whole.lookupOrDefault(value));
   if (Operation *def = found.getDefiningOp(); def && def->getBlock() == &old && succeeded(ok))
-    ok = def->emitOpError("is computed in a later step of the schedule than one that uses it; another schedule or number of microbatches would do");
+    ok = def->emitOpError("is computed in a later step of the schedule than one that uses it; another "
+                          "schedule or number of microbatches would do");
   return found;
 }
 
@@ -219,7 +220,8 @@ LogicalResult StageEmitter::checkSums() {
       if (Operation *def = operand.getDefiningOp();
           def && ofMicro.size() > 1 && when.lookup(&op) == When::After && !isa<dist::AccumulateOp>(def) &&
           (when.lookup(def) == When::Step || when.lookup(def) == When::Use) && varies.contains(def))
-        return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known after the last; train without microbatches");
+        return op.emitOpError("uses a value of one microbatch beside a sum over all of them, which is known "
+                              "after the last; train without microbatches");
   return success();
 }
 

@@ -47,8 +47,8 @@ std::optional<nn::Epilogue> epilogueOf(OpOperand &use, Block *block) {
   return op && op->getBlock() == block ? op.getEpilogue(use.getOperandNumber()) : std::nullopt;
 }
 
-/// Follows the result through a bias to an activation, or to the product with one's derivative. An activation that kernels alone read is theirs:
-/// its result takes no memory there.
+/// Follows the result through a bias to an activation, or to the product with one's derivative. An activation
+/// that kernels alone read is theirs: its result takes no memory there.
 void follow(Fold &fold, int64_t threads) {
   Block *block = fold.contract->getBlock();
   if (fold.result.hasOneUse())
@@ -60,7 +60,8 @@ void follow(Fold &fold, int64_t threads) {
     }
   for (OpOperand &use : fold.result.getUses())
     if (auto next = epilogueOf(use, block); next && !next->bias && !next->at) {
-      if (llvm::all_of(use.getOwner()->getUsers(), [&](Operation *user) { return isGenerated(user, threads); }))
+      if (llvm::all_of(use.getOwner()->getUsers(),
+                       [&](Operation *user) { return isGenerated(user, threads); }))
         return;
       if (!fold.result.hasOneUse())
         fold.kept = fold.result;
@@ -73,17 +74,20 @@ void follow(Fold &fold, int64_t threads) {
 /// Finds a sum of one operand over what the contraction sums over.
 void findSums(Fold &fold) {
   nn::ContractOp op = fold.contract;
-  for (auto [isLhs, operand, mine, others] : {std::tuple(true, op.getLhs(), op.getLhsLetters(), op.getRhsLetters()),
-                                              std::tuple(false, op.getRhs(), op.getRhsLetters(), op.getLhsLetters())}) {
+  for (auto [isLhs, operand, mine, others] :
+       {std::tuple(true, op.getLhs(), op.getLhsLetters(), op.getRhsLetters()),
+        std::tuple(false, op.getRhs(), op.getRhsLetters(), op.getLhsLetters())}) {
     SmallVector<int64_t> summed;
     for (auto [d, letter] : llvm::enumerate(mine))
       if (!op.getOutLetters().contains(letter))
         summed.push_back(d);
     // The other operand's letters would be summed with it.
-    if (summed.empty() || llvm::any_of(others, [&](char c) { return !op.getOutLetters().contains(c) && !mine.contains(c); }))
+    if (summed.empty() ||
+        llvm::any_of(others, [&](char c) { return !op.getOutLetters().contains(c) && !mine.contains(c); }))
       continue;
     for (Operation *user : operand.getUsers())
-      if (auto reduce = dyn_cast<nn::ReduceOp>(user); reduce && reduce->getBlock() == op->getBlock() && reduce.getKind() == "sum" &&
+      if (auto reduce = dyn_cast<nn::ReduceOp>(user); reduce && reduce->getBlock() == op->getBlock() &&
+                                                      reduce.getKind() == "sum" &&
                                                       reduce.getDims() == ArrayRef<int64_t>(summed)) {
         fold.sums = reduce.getResult();
         fold.sumsLhs = isLhs;
@@ -92,8 +96,8 @@ void findSums(Fold &fold) {
   }
 }
 
-/// Where the fused operator can stand: at the contraction if possible, behind all that it reads, before all that reads it, in one
-/// step of a pipeline. Null if nowhere.
+/// Where the fused operator can stand: at the contraction if possible, behind all that it reads, before all
+/// that reads it, in one step of a pipeline. Null if nowhere.
 Operation *placeOf(const Fold &fold) {
   Block *block = fold.contract->getBlock();
   Operation *at = fold.contract, *first = at, *last = at;
@@ -114,13 +118,15 @@ Operation *placeOf(const Fold &fold) {
   Operation *until = nullptr;
   for (Value value : replaced)
     for (Operation *user : value.getUsers())
-      if (Operation *here = block->findAncestorOpInBlock(*user); here && !isMember(here) && (!until || here->isBeforeInBlock(until)))
+      if (Operation *here = block->findAncestorOpInBlock(*user);
+          here && !isMember(here) && (!until || here->isBeforeInBlock(until)))
         until = here;
   if (until && until->isBeforeInBlock(at)) {
     // A sum that is read before the contraction: both may be computed earlier.
     at = until;
     for (Value value : fold.operands())
-      if (Operation *def = value.getDefiningOp(); def && def->getBlock() == block && !def->isBeforeInBlock(at))
+      if (Operation *def = value.getDefiningOp();
+          def && def->getBlock() == block && !def->isBeforeInBlock(at))
         return nullptr;
   }
   first = at->isBeforeInBlock(first) ? at : first;
@@ -158,8 +164,9 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
     OpBuilder b(place);
     auto typeOf = [](Value value) { return value ? value.getType() : Type(); };
     auto fused = nn::FusedContractOp::create(
-        b, contract.getLoc(), fold.result.getType(), typeOf(fold.kept), typeOf(fold.sums), contract.getLhs(), contract.getRhs(), fold.end.bias, fold.end.at,
-        contract.getLhsLettersAttr(), contract.getRhsLettersAttr(), contract.getOutLettersAttr(), b.getStringAttr(fold.end.activation),
+        b, contract.getLoc(), fold.result.getType(), typeOf(fold.kept), typeOf(fold.sums), contract.getLhs(),
+        contract.getRhs(), fold.end.bias, fold.end.at, contract.getLhsLettersAttr(),
+        contract.getRhsLettersAttr(), contract.getOutLettersAttr(), b.getStringAttr(fold.end.activation),
         fold.sums ? b.getStringAttr(fold.sumsLhs ? "lhs" : "rhs") : StringAttr());
     if (!fused.getLibraryCall(threads)) {
       fused->erase();
@@ -176,7 +183,9 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
       dead.push_back(from.getDefiningOp());
       from.replaceAllUsesWith(to);
     }
-    if (Operation *add = fold.end.bias && fold.end.activation != "none" && !fold.kept ? dead.front()->getOperand(0).getDefiningOp() : nullptr)
+    if (Operation *add = fold.end.bias && fold.end.activation != "none" && !fold.kept
+                             ? dead.front()->getOperand(0).getDefiningOp()
+                             : nullptr)
       dead.insert(dead.begin() + 1, add);
     if (!llvm::is_contained(dead, contract.getOperation()))
       dead.push_back(contract);

@@ -33,7 +33,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     return wait;
   }
 
-  // What the wait may be moved before: the first operator that uses the result, itself or inside a region of it.
+  // What the wait may be moved before: the first operator that uses the result, itself or inside a region of
+  // it.
   static Operation *deadline(dist::CollectiveWaitOp wait) {
     Operation *first = wait->getBlock()->getTerminator();
     for (Operation *user : wait.getResult().getUsers()) {

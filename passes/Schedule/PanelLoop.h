@@ -25,8 +25,8 @@ struct PanelLoop {
 
   /// The loops that a product may become part of, one a factor.
   static std::vector<PanelLoop> of(nn::PanelOpInterface product);
-  /// The one of them that the product is computed by as the module's `dist.stream` says: `never`, `always` or `auto`, where the cost
-  /// model expects it to take less time with `threads` a rank.
+  /// The one of them that the product is computed by as the module's `dist.stream` says: `never`, `always` or
+  /// `auto`, where the cost model expects it to take less time with `threads` a rank.
   static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, llvm::StringRef when, int64_t threads);
   /// Bytes that need not be whole: of gathered operands and of results before they are scattered.
   int64_t streamedBytes() const;

@@ -39,9 +39,12 @@ def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
     sums over, the gradient of a bias, becomes a result of it. Left alone: what the library does not compute, what stands in another step of a pipeline, and products that
     `tessera-stream-contractions` computes by panels.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product and the library's caps">];
-  let statistics = [Statistic<"numBiases", "biases", "biases folded">, Statistic<"numActivations", "activations", "activations folded">,
-                    Statistic<"numDerivatives", "derivatives", "activations' derivatives folded">, Statistic<"numSums", "sums", "sums of operands folded">];
+  let options = [Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the time of a product and the library's caps">];
+  let statistics = [Statistic<"numBiases", "biases", "biases folded">,
+                    Statistic<"numActivations", "activations", "activations folded">,
+                    Statistic<"numDerivatives", "derivatives", "activations' derivatives folded">,
+                    Statistic<"numSums", "sums", "sums of operands folded">];
   let dependentDialects = ["::tessera::nn::NNDialect"];
 }
 
@@ -59,7 +62,8 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
 }
 
 def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::FuncOp"> {
-  let summary = "Turns a product of what is gathered into products of panels that are broadcast one after the other";
+  let summary =
+      "Turns a product of what is gathered into products of panels that are broadcast one after the other";
   let description = [{
     Along one factor of a product (`nn::PanelOpInterface`) operands may be gathered for it alone and its result reduce-scattered. Each rank's block of such an operand becomes a
     panel, broadcast while the product on the panel before runs; products on panels add up where the factor is summed over and fill the result's places where it is not. Each rank's
@@ -70,7 +74,8 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
   }];
   let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product">];
   let statistics = [Statistic<"numProducts", "products", "products computed by panels">];
-  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect", "::tessera::nn::NNDialect"];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect",
+                           "::tessera::nn::NNDialect"];
 }
 
 def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp"> {
@@ -82,8 +87,10 @@ def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp
     in a bucket that starts where its first member did.
   }];
   let options = [Option<"bytes", "bytes", "int64_t", "-1",
-                        "size of a full bucket; -1: where starting a collective takes a twentieth of its time, by the cost model">];
-  let statistics = [Statistic<"numBuckets", "buckets", "merged collectives">, Statistic<"numMembers", "members", "collectives that were merged">];
+                        "size of a full bucket; -1: where starting a collective takes a twentieth of its "
+                        "time, by the cost model">];
+  let statistics = [Statistic<"numBuckets", "buckets", "merged collectives">,
+                    Statistic<"numMembers", "members", "collectives that were merged">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 
@@ -97,7 +104,8 @@ def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::Func
 
     Gathers of stored variables first move ahead: each starts before the first reader of those gathered before it, back to where they have as many bytes as its own.
   }];
-  let options = [Option<"inFlight", "in-flight", "unsigned", "2", "how many more have started before one that nothing waits for is waited for">];
+  let options = [Option<"inFlight", "in-flight", "unsigned", "2",
+                        "how many more have started before one that nothing waits for is waited for">];
   let statistics = [Statistic<"numOverlapped", "overlapped", "collectives split into start and wait">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

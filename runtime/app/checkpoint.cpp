@@ -26,7 +26,9 @@ int64_t stepOf(const std::string &name) {
   return error == std::errc() && stop == last ? step : -1;
 }
 
-std::string pathOf(const std::string &folder, int64_t step) { return folder + "/" + prefix + std::to_string(step) + suffix; }
+std::string pathOf(const std::string &folder, int64_t step) {
+  return folder + "/" + prefix + std::to_string(step) + suffix;
+}
 
 using Metadata = std::map<std::string, std::string>;
 

@@ -1,4 +1,5 @@
-// Checkpoints: one safetensors file a checkpoint, with parameters and optimizer state whole, so that any program of the model goes on from it.
+// Checkpoints: one safetensors file a checkpoint, with parameters and optimizer state whole, so that any
+// program of the model goes on from it.
 #pragma once
 
 #include "runtime/program/session.h"

@@ -60,12 +60,15 @@ std::string optimizerName(const Description &description) {
 void checkOptimizerOptions(const Description &description, const Options &options) {
   const std::string trains = optimizerName(description);
   const bool momentum = trains == "sgd-momentum", moments = !momentum && trains != "sgd";
-  for (const auto &[option, fits] : {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
+  for (const auto &[option, fits] :
+       {std::pair<const char *, bool>{"betas", moments}, {"eps", moments}, {"momentum", momentum}})
     if (options.given.count(option) && !fits)
-      throw UsageError(std::string("--") + option + " has no meaning here: the program trains with " + trains);
+      throw UsageError(std::string("--") + option + " has no meaning here: the program trains with " +
+                       trains);
   const Program *program = description.findProgram("train");
   if (options.given.count("loss-scale") && program && !scalesLoss(*program))
-    throw UsageError("--loss-scale has no meaning here: the program computes in " + description.dtype + ", which needs none");
+    throw UsageError("--loss-scale has no meaning here: the program computes in " + description.dtype +
+                     ", which needs none");
 }
 
 std::string describeProgram(const CommandContext &context) {
@@ -73,7 +76,8 @@ std::string describeProgram(const CommandContext &context) {
   const Program &program = chooseProgram(description, context.options.program);
   int threads = context.options.threads ? context.options.threads : defaultThreads(description);
   Figures figures = promisedFigures(description, program, threads);
-  return context.options.json ? figuresJson(description, program, figures) : figuresText(description, program, figures);
+  return context.options.json ? figuresJson(description, program, figures)
+                              : figuresText(description, program, figures);
 }
 
 std::string helpText(const Description &description, const std::string &name) {
@@ -83,11 +87,14 @@ std::string helpText(const Description &description, const std::string &name) {
     text += "       " + name + " train (--tokens FILE.bin | --data NAME=FILE.npy ...) --steps N [options]\n";
   text += "       " + name + " info [--json] [--program NAME]\n\n";
   if (description.mesh.size() > 1)
-    text += "Runs as " + std::to_string(description.mesh.size()) + " ranks: threads of one process, or processes under 'mpirun -n " +
+    text += "Runs as " + std::to_string(description.mesh.size()) +
+            " ranks: threads of one process, or processes under 'mpirun -n " +
             std::to_string(description.mesh.size()) + "'.\n\n";
   for (const Program &program : description.programs)
     if (program.stage == 0)
-      text += figuresText(description, program, promisedFigures(description, program, defaultThreads(description))) + "\n";
+      text += figuresText(description, program,
+                          promisedFigures(description, program, defaultThreads(description))) +
+              "\n";
   text += "options of infer and train:\n"
           "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
           "  --threads N                  threads a rank (this host's cores over its ranks)\n"

@@ -15,7 +15,8 @@ struct CommandContext {
 
 /// The platform for a program, whose target it checks.
 using PlatformChooser = std::function<Platform(const Description &, const Options &)>;
-/// The command line of an executable; returns its exit status. Never throws. include/tessera-rt/main.h has the ways in.
+/// The command line of an executable; returns its exit status. Never throws. include/tessera-rt/main.h has
+/// the ways in.
 int runExecutable(int argc, char **argv, std::string_view description, const PlatformChooser &choose);
 
 /// `train`: every rank calls it, inside of `launch`.
@@ -32,7 +33,8 @@ std::string describeProgram(const CommandContext &context);
 /// What `--help` prints; `program` is the name it was started under.
 std::string helpText(const Description &description, const std::string &program);
 
-/// The weights file: the one given, else `<executable>.safetensors`. Together: loads it, unless the program has no variables from a file.
+/// The weights file: the one given, else `<executable>.safetensors`. Together: loads it, unless the program
+/// has no variables from a file.
 void loadWeights(const CommandContext &context, const Program &program, Session &session);
 /// Together: writes `--stats` and `--trace` where they were asked for.
 void saveMeasurements(const CommandContext &context, const Program &program, Session &session);

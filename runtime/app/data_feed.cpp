@@ -12,11 +12,13 @@ namespace tessera::rt {
 namespace {
 
 int64_t product(const std::vector<int64_t> &shape, size_t from) {
-  return std::accumulate(shape.begin() + std::min(from, shape.size()), shape.end(), int64_t(1), std::multiplies<>());
+  return std::accumulate(shape.begin() + std::min(from, shape.size()), shape.end(), int64_t(1),
+                         std::multiplies<>());
 }
 
 bool isInteger(DType type) {
-  return type != DType::F64 && type != DType::F32 && type != DType::F16 && type != DType::BF16 && type != DType::Bool;
+  return type != DType::F64 && type != DType::F32 && type != DType::F16 && type != DType::BF16 &&
+         type != DType::Bool;
 }
 
 bool isLabels(const ProgramInput &input) {
@@ -54,9 +56,9 @@ public:
       file->read(first, part, tokens);
       for (int64_t i = 0; i < part; ++i) {
         if (input.range && (tokens[i] < input.range->first || tokens[i] >= input.range->second))
-          throw Error("'" + input.name + "' ('" + file->path() + "'): token " + std::to_string(first + i) + " is " +
-                      std::to_string(tokens[i]) + ", outside of [" + std::to_string(input.range->first) + ", " +
-                      std::to_string(input.range->second) + ")");
+          throw Error("'" + input.name + "' ('" + file->path() + "'): token " + std::to_string(first + i) +
+                      " is " + std::to_string(tokens[i]) + ", outside of [" +
+                      std::to_string(input.range->first) + ", " + std::to_string(input.range->second) + ")");
         storeInteger(input.dtype, into, (done + i) * stride, tokens[i]);
       }
     }
@@ -72,7 +74,8 @@ private:
 class MadeSamples : public SampleSource {
 public:
   MadeSamples(const ProgramInput &input, bool counting)
-      : input(input), counting(counting), width(input.shape.empty() ? 1 : std::max<int64_t>(1, input.shape.back())) {}
+      : input(input), counting(counting),
+        width(input.shape.empty() ? 1 : std::max<int64_t>(1, input.shape.back())) {}
   void read(int64_t, int64_t offset, int64_t count, void *into, int64_t stride) override {
     for (int64_t i = 0; i < count; ++i)
       storeInteger(input.dtype, into, i * stride, counting ? (offset + i) % width : 1);
@@ -86,7 +89,8 @@ private:
 
 } // namespace
 
-DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates, const Options &options)
+DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates,
+                   const Options &options)
     : program(program), mesh(mesh), coordinates(coordinates) {
   // The batch is what the labels (else the target, else the first input) have in their first dimension.
   const ProgramInput *counted = nullptr;
@@ -104,8 +108,9 @@ DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &
     addTokens(options, fed);
   for (size_t i = 0; i < program.inputs.size(); ++i)
     if (program.inputs[i].isData() && !fed[i])
-      throw Error("no data for input '" + program.inputs[i].name + "' (" + dtypeLongName(program.inputs[i].dtype) + " " +
-                  formatShape(program.inputs[i].shape) + "); give --data " + program.inputs[i].name + "=FILE.npy");
+      throw Error("no data for input '" + program.inputs[i].name + "' (" +
+                  dtypeLongName(program.inputs[i].dtype) + " " + formatShape(program.inputs[i].shape) +
+                  "); give --data " + program.inputs[i].name + "=FILE.npy");
   if (sampleCount > 0)
     order.emplace(sampleCount, options.shuffle, options.seed);
 }
@@ -116,7 +121,8 @@ void DataFeed::add(size_t input, bool batched, std::unique_ptr<SampleSource> sou
 
 void DataFeed::setSamples(int64_t count, const std::string &what) {
   if (!samplesFrom.empty() && count != sampleCount)
-    throw Error(what + " has " + std::to_string(count) + " samples, " + samplesFrom + " has " + std::to_string(sampleCount));
+    throw Error(what + " has " + std::to_string(count) + " samples, " + samplesFrom + " has " +
+                std::to_string(sampleCount));
   sampleCount = count;
   samplesFrom = what;
 }
@@ -152,7 +158,9 @@ void DataFeed::addArrays(const Options &options, std::vector<bool> &fed) {
 
 void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
   auto file = std::make_shared<TokenFile>(options.tokens, options.tokenBytes);
-  auto contains = [](const std::string &name, const char *word) { return name.find(word) != std::string::npos; };
+  auto contains = [](const std::string &name, const char *word) {
+    return name.find(word) != std::string::npos;
+  };
   std::vector<size_t> ids;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];
@@ -162,7 +170,8 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
     if (mask || position) {
       add(i, false, std::make_unique<MadeSamples>(input, position));
       fed[i] = true;
-      remarks.push_back("input '" + input.name + "' is " + (mask ? "all ones" : "0, 1, 2, ... along its last dimension"));
+      remarks.push_back("input '" + input.name + "' is " +
+                        (mask ? "all ones" : "0, 1, 2, ... along its last dimension"));
     } else if (isInteger(input.dtype)) {
       ids.push_back(i);
     }
@@ -173,7 +182,8 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
       if (program.inputs[i].name == "input_ids")
         ids = {i};
   if (ids.size() != 1)
-    throw Error("--tokens needs exactly one integer input to fill, the program has " + std::to_string(ids.size()) +
+    throw Error("--tokens needs exactly one integer input to fill, the program has " +
+                std::to_string(ids.size()) +
                 " (attention masks and position ids apart); give the inputs by --data");
   const ProgramInput &input = program.inputs[ids[0]];
   int64_t length = product(input.shape, 1);
@@ -181,8 +191,9 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
     throw Error("--tokens cannot fill input '" + input.name + "' of shape " + formatShape(input.shape) +
                 ": [batch, sequence] is expected");
   if (file->count() < length + 1)
-    throw Error("'" + options.tokens + "' has " + std::to_string(file->count()) + " tokens; one sample takes " +
-                std::to_string(length + 1) + " (the sequence and the next token)");
+    throw Error("'" + options.tokens + "' has " + std::to_string(file->count()) +
+                " tokens; one sample takes " + std::to_string(length + 1) +
+                " (the sequence and the next token)");
   setSamples((file->count() - 1) / length, "'" + options.tokens + "'");
   add(ids[0], true, std::make_unique<TokenSamples>(file, input, length, 0));
   fed[ids[0]] = true;
@@ -191,8 +202,8 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
     if (fed[i] || !isLabels(labels))
       continue;
     if (labels.shape.empty() || labels.shape[0] != batch || product(labels.shape, 1) != length)
-      throw Error("--tokens cannot fill '" + labels.name + "' of shape " + formatShape(labels.shape) + " beside '" +
-                  input.name + "' of shape " + formatShape(input.shape));
+      throw Error("--tokens cannot fill '" + labels.name + "' of shape " + formatShape(labels.shape) +
+                  " beside '" + input.name + "' of shape " + formatShape(input.shape));
     add(i, true, std::make_unique<TokenSamples>(file, labels, length, 1));
     fed[i] = true;
   }
@@ -211,7 +222,8 @@ void DataFeed::fill(int64_t step, const std::function<void *(size_t)> &data) {
         int64_t row = (run.file + done) / feed.rowElements, offset = (run.file + done) % feed.rowElements;
         int64_t part = std::min(run.count - done, feed.rowElements - offset);
         int64_t sample = feed.batched ? order->at((step - 1) * batch + row) : 0;
-        feed.source->read(sample, offset, part, memory + (run.memory + done * run.stride) * bytes, run.stride);
+        feed.source->read(sample, offset, part, memory + (run.memory + done * run.stride) * bytes,
+                          run.stride);
         done += part;
       }
     });

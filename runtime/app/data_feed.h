@@ -23,11 +23,12 @@ public:
 /// One rank's view of the training data.
 class DataFeed {
 public:
-  /// Opens the files that the options name and matches them with the program's inputs. Throws Error for inputs without data, data
-  /// without input, wrong types and shapes, too few samples.
+  /// Opens the files that the options name and matches them with the program's inputs. Throws Error for
+  /// inputs without data, data without input, wrong types and shapes, too few samples.
   DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates, const Options &options);
 
-  /// Fills this rank's parts of all inputs for step `step`, counted from 1; `data(i)` is the memory of input i.
+  /// Fills this rank's parts of all inputs for step `step`, counted from 1; `data(i)` is the memory of input
+  /// i.
   void fill(int64_t step, const std::function<void *(size_t)> &data);
 
   /// Label positions (or what comes nearest to them) in one step's global batch.

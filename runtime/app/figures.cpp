@@ -46,8 +46,13 @@ Json memoryJson(const Figures &figures) {
     Json device = {{"peak", memory.peak}, {"capacity", figures.capacity ? Json(*figures.capacity) : Json()}};
     for (size_t i = 0; i < numCategories; ++i)
       device[categoryNames[i]] = memory.by[i];
-    Json outside = rank < figures.outside.size() && figures.outside[rank] ? Json(*figures.outside[rank]) : Json();
-    list.push_back({{"rank", rank}, {"device", device}, {"outside", outside}, {"host", {{"peak", 0}}}, {"nvme", {{"peak", 0}}}});
+    Json outside =
+        rank < figures.outside.size() && figures.outside[rank] ? Json(*figures.outside[rank]) : Json();
+    list.push_back({{"rank", rank},
+                    {"device", device},
+                    {"outside", outside},
+                    {"host", {{"peak", 0}}},
+                    {"nvme", {{"peak", 0}}}});
   }
   return list;
 }
@@ -126,16 +131,19 @@ std::string figuresJson(const Description &description, const Program &program, 
 }
 
 std::string figuresText(const Description &description, const Program &program, const Figures &figures) {
-  std::string text = line("program", program.name + " (" + description.target + ", " + description.dtype + ")");
+  std::string text =
+      line("program", program.name + " (" + description.target + ", " + description.dtype + ")");
   std::string mesh;
   for (const auto &[name, size] : description.mesh.axes())
     mesh += (mesh.empty() ? "" : ", ") + name + " = " + std::to_string(size);
-  text += line("mesh", (mesh.empty() ? "one rank" : mesh + " (" + std::to_string(description.mesh.size()) + " ranks)"));
+  text += line("mesh", (mesh.empty() ? "one rank"
+                                     : mesh + " (" + std::to_string(description.mesh.size()) + " ranks)"));
   for (const ProgramInput &input : program.inputs)
     if (input.isData())
       text += line("input", input.name + ": " + dtypeLongName(input.dtype) + " " + formatShape(input.shape));
   for (const ProgramOutput &output : program.outputs)
-    text += line("output", output.name + ": " + dtypeLongName(output.dtype) + " " + formatShape(output.shape));
+    text +=
+        line("output", output.name + ": " + dtypeLongName(output.dtype) + " " + formatShape(output.shape));
   int64_t count = 0, tensors = 0, trained = 0;
   for (const Variable &variable : description.variables)
     if (variable.role == "parameter") {
@@ -143,36 +151,42 @@ std::string figuresText(const Description &description, const Program &program, 
       trained += variable.trained ? elements(variable) : 0;
       ++tensors;
     }
-  text += line("parameters", std::to_string(count) + " in " + std::to_string(tensors) + " tensors" +
-                                 (trained && trained < count ? ", " + std::to_string(trained) + " of them trained" : ""));
+  text += line("parameters",
+               std::to_string(count) + " in " + std::to_string(tensors) + " tensors" +
+                   (trained && trained < count ? ", " + std::to_string(trained) + " of them trained" : ""));
   for (const Variable &variable : description.variables)
     if (variable.role == "parameter")
-      text += line("", variable.name + " " + formatShape(variable.shape) +
-                           (variable.source.empty() || (variable.source == variable.name && !variable.transposed)
-                                ? ""
-                                : " = " + variable.source + (variable.transposed ? ", transposed" : "")) +
-                           (trained && !variable.trained ? " (frozen)" : ""));
+      text +=
+          line("", variable.name + " " + formatShape(variable.shape) +
+                       (variable.source.empty() || (variable.source == variable.name && !variable.transposed)
+                            ? ""
+                            : " = " + variable.source + (variable.transposed ? ", transposed" : "")) +
+                       (trained && !variable.trained ? " (frozen)" : ""));
   auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
                                   [](auto &a, auto &b) { return a.peak < b.peak; });
   if (largest != figures.memory.end()) {
     std::string parts;
     for (size_t i = 0; i < numCategories; ++i)
       if (largest->by[i])
-        parts += (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
+        parts +=
+            (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
     std::optional<int64_t> beside = figures.outside[size_t(largest - figures.memory.begin())];
-    text += line("memory", formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")") +
-                               (beside ? ", and about " + formatBytes(*beside) + " for the GPU's libraries" : ""));
+    text +=
+        line("memory",
+             formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")") +
+                 (beside ? ", and about " + formatBytes(*beside) + " for the GPU's libraries" : ""));
   }
   if (!description.pipeline.is_null()) {
     char bubble[32];
     std::snprintf(bubble, sizeof(bubble), "%.1f %%", 100 * description.pipeline.at("bubble").get<double>());
-    text += line("pipeline", description.pipeline.at("schedule").get<std::string>() + ", " + bubble + " idle, microbatches held by stage " +
+    text += line("pipeline", description.pipeline.at("schedule").get<std::string>() + ", " + bubble +
+                                 " idle, microbatches held by stage " +
                                  description.pipeline.at("live_microbatches").dump());
   }
   for (const auto &[axes, kinds] : figures.sent)
     for (const auto &[kind, sent] : kinds)
-      text += line("sent", "over " + axes + ": " + std::to_string(sent.count) + " " + kind + ", " + formatBytes(sent.bytes) +
-                               " a rank and step");
+      text += line("sent", "over " + axes + ": " + std::to_string(sent.count) + " " + kind + ", " +
+                               formatBytes(sent.bytes) + " a rank and step");
   return text;
 }
 

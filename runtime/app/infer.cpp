@@ -43,15 +43,16 @@ std::vector<ArrayFile> openInputs(const Program &program, const Options &options
       path = &file;
     }
     if (!path)
-      throw Error("no array for input '", input.name, "' (", dtypeLongName(input.dtype), " ", formatShape(input.shape),
-                  "); give --input ", input.name, "=FILE.npy");
+      throw Error("no array for input '", input.name, "' (", dtypeLongName(input.dtype), " ",
+                  formatShape(input.shape), "); give --input ", input.name, "=FILE.npy");
     arrays.push_back(openArray(*path, input.name));
     checkArray(arrays.back(), input.name, input.dtype, input.shape, false);
   }
   return arrays;
 }
 
-void readInputs(const Program &program, const Description &description, Session &session, std::vector<ArrayFile> &arrays) {
+void readInputs(const Program &program, const Description &description, Session &session,
+                std::vector<ArrayFile> &arrays) {
   size_t next = 0;
   for (size_t i = 0; i < program.inputs.size(); ++i) {
     const ProgramInput &input = program.inputs[i];

@@ -12,7 +12,8 @@ namespace {
 
 constexpr float largest = 16777216;
 
-template <typename Number> void read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
+template <typename Number>
+void read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
   auto it = metadata.find(key);
   if (it == metadata.end())
     return;
@@ -40,7 +41,9 @@ void LossScale::resume(const std::map<std::string, std::string> &metadata) {
 std::map<std::string, std::string> LossScale::metadata() const {
   char text[64];
   auto [end, error] = std::to_chars(text, text + sizeof(text), value);
-  return {{"loss_scale", std::string(text, end)}, {"good_steps", std::to_string(goodSteps)}, {"skipped_steps", std::to_string(leftOut)}};
+  return {{"loss_scale", std::string(text, end)},
+          {"good_steps", std::to_string(goodSteps)},
+          {"skipped_steps", std::to_string(leftOut)}};
 }
 
 bool LossScale::finish(float gradNorm) {
@@ -55,7 +58,8 @@ bool LossScale::finish(float gradNorm) {
   ++leftOut;
   value /= 2;
   if (value < smallest)
-    throw AgreedError("the gradient is not finite in f16, whatever the loss is scaled by; compile the model with --dtype bf16");
+    throw AgreedError("the gradient is not finite in f16, whatever the loss is scaled by; compile the model "
+                      "with --dtype bf16");
   return true;
 }
 

@@ -1,4 +1,5 @@
-// Dynamic loss scaling for programs that compute in f16: gradients too small for f16 are moved into its range.
+// Dynamic loss scaling for programs that compute in f16: gradients too small for f16 are moved into its
+// range.
 #pragma once
 
 #include "runtime/program/description.h"
@@ -12,9 +13,9 @@ namespace tessera::rt {
 /// Whether a training program multiplies its loss by the ninth scalar.
 bool scalesLoss(const Program &program);
 
-/// The factor that a step's loss is multiplied by before its gradient is computed; the optimizer divides by it again. It is
-/// halved when the gradient overflows, which leaves the step out, and doubled after `patience` steps in a row without. Ranks need not agree
-/// on it: all of them see the same norm.
+/// The factor that a step's loss is multiplied by before its gradient is computed; the optimizer divides by
+/// it again. It is halved when the gradient overflows, which leaves the step out, and doubled after
+/// `patience` steps in a row without. Ranks need not agree on it: all of them see the same norm.
 class LossScale {
 public:
   static constexpr float standard = 65536;
@@ -32,7 +33,8 @@ public:
   float scale() const { return value; }
   /// How many steps were left out so far: the optimizer has made as many fewer.
   int64_t skipped() const { return leftOut; }
-  /// Takes note of the norm of a step's gradient. Whether the step was left out. Throws when no scale is small enough.
+  /// Takes note of the norm of a step's gradient. Whether the step was left out. Throws when no scale is
+  /// small enough.
   bool finish(float gradNorm);
 
 private:

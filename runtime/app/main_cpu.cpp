@@ -33,16 +33,20 @@ KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
 } // namespace
 } // namespace tessera::rt
 
-extern "C" int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels,
-                        size_t num_kernels) {
+extern "C" int tsr_main(int argc, char **argv, const char *description, size_t length,
+                        const tsr_kernel *kernels, size_t num_kernels) {
   using namespace tessera::rt;
   KernelResolver resolve;
-  return runExecutable(argc, argv, {description, length}, [&](const Description &program, const Options &options) -> Platform {
-    if (program.target != "cpu")
-      throw Error("the program was compiled for ", program.target, ", this executable's kernels are for cpu");
-    if (options.communication == "nccl")
-      throw UsageError("--comm nccl is for programs of GPUs, this one was compiled for cpu");
-    resolve = makeResolver(kernels, num_kernels);
-    return {[&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); }, {}};
-  });
+  return runExecutable(
+      argc, argv, {description, length}, [&](const Description &program, const Options &options) -> Platform {
+        if (program.target != "cpu")
+          throw Error("the program was compiled for ", program.target,
+                      ", this executable's kernels are for cpu");
+        if (options.communication == "nccl")
+          throw UsageError("--comm nccl is for programs of GPUs, this one was compiled for cpu");
+        resolve = makeResolver(kernels, num_kernels);
+        return {
+            [&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); },
+            {}};
+      });
 }

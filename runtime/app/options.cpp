@@ -14,7 +14,8 @@ namespace {
 
 using Command = Options::Command;
 
-double parseNumber(const std::string &text, const std::string &option, double low, double high, bool highAllowed) {
+double parseNumber(const std::string &text, const std::string &option, double low, double high,
+                   bool highAllowed) {
   double value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size() || !std::isfinite(value))
@@ -28,7 +29,8 @@ double parseNonNegative(const std::string &text, const std::string &option) {
   return parseNumber(text, option, 0, HUGE_VAL, true);
 }
 
-int64_t parseInteger(const std::string &text, const std::string &option, int64_t low, int64_t high = INT64_MAX) {
+int64_t parseInteger(const std::string &text, const std::string &option, int64_t low,
+                     int64_t high = INT64_MAX) {
   int64_t value = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size())
@@ -119,7 +121,8 @@ const std::vector<Option> &optionTable() {
        [](O o, S v) {
          o.clipNorm = parseNonNegative(v, "--clip-norm");
          if (o.clipNorm == 0)
-           throw UsageError("--clip-norm 0 would remove every gradient; leave the option off for no clipping");
+           throw UsageError(
+               "--clip-norm 0 would remove every gradient; leave the option off for no clipping");
        }},
       {"loss-scale", train, true,
        [](O o, S v) {
@@ -202,9 +205,16 @@ void checkTogether(const Options &options) {
 } // namespace
 
 int64_t parseSize(const std::string &text, const std::string &what) {
-  static const std::pair<const char *, double> units[] = {
-      {"", 1},    {"B", 1},    {"KiB", 1024.}, {"MiB", 1048576.}, {"GiB", 1073741824.}, {"TiB", 1099511627776.},
-      {"KB", 1e3}, {"MB", 1e6}, {"GB", 1e9},    {"TB", 1e12}};
+  static const std::pair<const char *, double> units[] = {{"", 1},
+                                                          {"B", 1},
+                                                          {"KiB", 1024.},
+                                                          {"MiB", 1048576.},
+                                                          {"GiB", 1073741824.},
+                                                          {"TiB", 1099511627776.},
+                                                          {"KB", 1e3},
+                                                          {"MB", 1e6},
+                                                          {"GB", 1e9},
+                                                          {"TB", 1e12}};
   double number = 0;
   auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   std::string unit(end, text.data() + text.size());
@@ -234,7 +244,8 @@ Options parseOptions(const std::vector<std::string> &arguments) {
         found = &option;
     if (!found) {
       std::string near = nearest(name, options.command);
-      throw UsageError("unknown option '--" + name + "'" + (near.empty() ? "" : "; did you mean '--" + near + "'?"));
+      throw UsageError("unknown option '--" + name + "'" +
+                       (near.empty() ? "" : "; did you mean '--" + near + "'?"));
     }
     if (std::find(found->commands.begin(), found->commands.end(), options.command) == found->commands.end())
       throw UsageError("'--" + name + "' is no option of " + commandName(options.command));

@@ -60,7 +60,8 @@ struct Options {
   int64_t every = 0;
 };
 
-/// Parses the arguments after the program's name. Throws UsageError that names the argument and what would be right.
+/// Parses the arguments after the program's name. Throws UsageError that names the argument and what would be
+/// right.
 Options parseOptions(const std::vector<std::string> &arguments);
 
 /// Parses `16GiB`, `500MB`, `1024`; `what` names the option in errors.

@@ -1,5 +1,6 @@
-// See outside.h. The constants are for the driver and cuBLASLt of CUDA 13.0, cuDNN 9.19 and NCCL 2.28; NCCL's buffers are as its sources have them, the others
-// are guesses that nobody has measured yet (docs/gpu.md says how to).
+// See outside.h. The constants are for the driver and cuBLASLt of CUDA 13.0, cuDNN 9.19 and NCCL 2.28; NCCL's
+// buffers are as its sources have them, the others are guesses that nobody has measured yet (docs/gpu.md says
+// how to).
 #include "runtime/app/outside.h"
 
 #include <algorithm>
@@ -13,7 +14,8 @@ constexpr int64_t codePage = int64_t(2) << 20, moduleBytes = int64_t(16) << 10;
 constexpr int64_t graphNodeBytes = 512;
 // The kernels of a library that a program comes to use, which are loaded one by one.
 constexpr int64_t blasBytes = int64_t(32) << 20, dnnBytes = int64_t(64) << 20;
-// NCCL: a connection has a buffer for each of its protocols (Simple, LL128, LL), a channel one connection in a ring, and two more in a tree.
+// NCCL: a connection has a buffer for each of its protocols (Simple, LL128, LL), a channel one connection in
+// a ring, and two more in a tree.
 constexpr int64_t connectionBytes = (int64_t(4) << 20) + 120 * 640 * 8 * 8 + 8 * 512 * 8 * 16;
 constexpr int64_t channels = 2, communicatorBytes = int64_t(8) << 20;
 
@@ -68,8 +70,10 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
   bytes += pages(program.memory.peak) - program.memory.peak;
-  bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
-  bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) + pages(causes.attention);
+  bytes +=
+      pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
+  bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) +
+           pages(causes.attention);
   for (int64_t ranks : causes.groups)
     bytes += communicatorBytes + channels * (ranks > 2 ? 3 : 1) * connectionBytes;
   return bytes;

@@ -12,7 +12,8 @@ double LearningRate::at(int64_t step) const {
   if (shape == Shape::Constant)
     return peak;
   double progress = step >= steps ? 1.0 : double(step - warmup) / double(steps - warmup);
-  double share = shape == Shape::Linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
+  double share =
+      shape == Shape::Linear ? 1.0 - progress : 0.5 * (1.0 + std::cos(std::numbers::pi * progress));
   return minimum + (peak - minimum) * share;
 }
 

@@ -14,7 +14,8 @@ struct LearningRate {
   int64_t warmup = 0;
   int64_t steps = 1;
 
-  /// The rate of step `step`, counted from 1. Step `warmup` has `peak`; `linear` and `cosine` reach `minimum` in step `steps`.
+  /// The rate of step `step`, counted from 1. Step `warmup` has `peak`; `linear` and `cosine` reach `minimum`
+  /// in step `steps`.
   double at(int64_t step) const;
 };
 

@@ -38,16 +38,17 @@ std::vector<float> decayOf(const Description &description, const Options &option
   }
   for (size_t g = 0; g < used.size(); ++g)
     if (!used[g])
-      throw Error("--no-decay '", options.noDecay[g], "' matches no trained parameter (see info --json for their names)");
+      throw Error("--no-decay '", options.noDecay[g],
+                  "' matches no trained parameter (see info --json for their names)");
   return decay;
 }
 
 /// Of step `step`, the `update`-th that the optimizer makes.
 std::vector<float> scalarsOf(const Options &options, int64_t step, int64_t update, float lossScale) {
   auto power = [&](double beta) { return 1 - std::pow(beta, double(update)); };
-  return {float(options.rate.at(step)), float(options.beta1),          float(options.beta2),
-          float(options.eps),           float(power(options.beta1)),   float(power(options.beta2)),
-          float(options.momentum),      float(options.clipNorm),         lossScale};
+  return {float(options.rate.at(step)), float(options.beta1),        float(options.beta2),
+          float(options.eps),           float(power(options.beta1)), float(power(options.beta2)),
+          float(options.momentum),      float(options.clipNorm),     lossScale};
 }
 
 int findOutput(const Program &program, const char *name) {
@@ -63,7 +64,8 @@ void runTrain(const CommandContext &context, Transport &transport) {
   const Options &options = context.options;
   const Description &description = context.description;
   // Clipping makes every update wait for the norm of all gradients, so it is a program of its own.
-  const Program *clipped = options.clipNorm > 0 ? description.findProgram("train_clipped", transport.rank()) : nullptr;
+  const Program *clipped =
+      options.clipNorm > 0 ? description.findProgram("train_clipped", transport.rank()) : nullptr;
   const Program *program = clipped ? clipped : description.findProgram("train", transport.rank());
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
@@ -107,7 +109,9 @@ void runTrain(const CommandContext &context, Transport &transport) {
   });
 
   RankProgram &instance = session.rankProgram();
-  auto fill = [&](int64_t step) { feed->fill(step, [&](size_t input) { return instance.inputData(input); }); };
+  auto fill = [&](int64_t step) {
+    feed->fill(step, [&](size_t input) { return instance.inputData(input); });
+  };
   for (int64_t step = begin; step <= options.steps; ++step) {
     double started = traceSeconds();
     if (step == begin || !instance.fillsAhead())
@@ -128,7 +132,12 @@ void runTrain(const CommandContext &context, Transport &transport) {
     float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
     bool skipped = scale && scale->finish(gradNorm);
     if (log) {
-      StepRecord record = {step, session.scalarOutput(size_t(loss)), gradNorm, options.rate.at(step), traceSeconds() - started, feed->tokensPerStep()};
+      StepRecord record = {step,
+                           session.scalarOutput(size_t(loss)),
+                           gradNorm,
+                           options.rate.at(step),
+                           traceSeconds() - started,
+                           feed->tokensPerStep()};
       record.skipped = skipped;
       if (scale)
         record.lossScale = scaledBy;

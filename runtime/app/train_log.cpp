@@ -71,9 +71,12 @@ std::string formatRecord(const StepRecord &record) {
   char seconds[32];
   std::snprintf(seconds, sizeof(seconds), "%.6g", record.seconds);
   return "{\"step\":" + std::to_string(record.step) + ",\"loss\":" + shortest(record.loss) +
-         ",\"grad_norm\":" + shortest(record.gradNorm) + ",\"lr\":" + shortest(record.rate) + ",\"seconds\":" + seconds +
-         ",\"tokens\":" + std::to_string(record.tokens) +
-         (record.lossScale ? ",\"loss_scale\":" + shortest(*record.lossScale) + ",\"skipped\":" + (record.skipped ? "true" : "false") : "") + "}\n";
+         ",\"grad_norm\":" + shortest(record.gradNorm) + ",\"lr\":" + shortest(record.rate) +
+         ",\"seconds\":" + seconds + ",\"tokens\":" + std::to_string(record.tokens) +
+         (record.lossScale ? ",\"loss_scale\":" + shortest(*record.lossScale) +
+                                 ",\"skipped\":" + (record.skipped ? "true" : "false")
+                           : "") +
+         "}\n";
 }
 
 TrainLog::TrainLog(const std::string &path, int64_t firstStep, int64_t steps)
@@ -115,9 +118,11 @@ void TrainLog::print(const StepRecord &record, double now) {
   printed = now;
   double each = (now - begun) / double(done);
   char text[200];
-  std::snprintf(text, sizeof(text), "step %ld/%ld  loss %.4f  grad norm %.3g  lr %.3g  %.0f tokens/s  %s left",
-                long(record.step), long(steps), double(record.loss), double(record.gradNorm), record.rate,
-                double(record.tokens) / std::max(record.seconds, 1e-9), timeLeft(each * double(steps - record.step)).c_str());
+  std::snprintf(text, sizeof(text),
+                "step %ld/%ld  loss %.4f  grad norm %.3g  lr %.3g  %.0f tokens/s  %s left", long(record.step),
+                long(steps), double(record.loss), double(record.gradNorm), record.rate,
+                double(record.tokens) / std::max(record.seconds, 1e-9),
+                timeLeft(each * double(steps - record.step)).c_str());
   // On a terminal every line overwrites the one before; the escape clears what a longer one left.
   std::printf(terminal ? "\r%s\033[K" : "%s\n", text);
   std::fflush(stdout);

@@ -18,12 +18,14 @@ struct StepRecord {
   double rate = 0;
   double seconds = 0;
   int64_t tokens = 0;
-  /// Of a program that scales its loss: by what, and whether the gradient overflowed and the step was left out.
+  /// Of a program that scales its loss: by what, and whether the gradient overflowed and the step was left
+  /// out.
   std::optional<float> lossScale = std::nullopt;
   bool skipped = false;
 };
 
-/// `{"step":1,"loss":5.54,...}`: floats with as few digits as read back to the same value; null for what JSON cannot say (NaN, infinities).
+/// `{"step":1,"loss":5.54,...}`: floats with as few digits as read back to the same value; null for what JSON
+/// cannot say (NaN, infinities).
 std::string formatRecord(const StepRecord &record);
 
 /// Writes the log file line by line and the progress to standard output. Used by rank 0 alone.

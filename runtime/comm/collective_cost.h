@@ -54,12 +54,15 @@ inline int64_t collectiveSentBytes(const CollectiveSize &size) {
   return others * bytes;
 }
 
-/// How a broadcast travels. Direct: the root sends to everyone at once. Tree: whoever has the value sends it on, in rounds that double their number. Chain: from
-/// rank to rank in segments, so that all links work at the same time.
+/// How a broadcast travels. Direct: the root sends to everyone at once. Tree: whoever has the value sends it
+/// on, in rounds that double their number. Chain: from rank to rank in segments, so that all links work at
+/// the same time.
 enum class BroadcastAlgorithm { Direct, Tree, Chain };
 
 inline const char *broadcastName(BroadcastAlgorithm algorithm) {
-  return algorithm == BroadcastAlgorithm::Direct ? "direct" : algorithm == BroadcastAlgorithm::Tree ? "tree" : "chain";
+  return algorithm == BroadcastAlgorithm::Direct ? "direct"
+         : algorithm == BroadcastAlgorithm::Tree ? "tree"
+                                                 : "chain";
 }
 
 /// Rounds in which a tree, or a halving, reaches n ranks.
@@ -77,7 +80,8 @@ constexpr int64_t collectiveStageBytes = int64_t(1) << 20;
 constexpr int64_t collectiveMinSegmentBytes = int64_t(1) << 14;
 
 /// Seconds until the last of `ranks` ranks has `bytes` bytes: a message takes alpha, a byte on a link beta.
-inline double broadcastSeconds(BroadcastAlgorithm algorithm, int64_t ranks, double bytes, double alpha, double beta) {
+inline double broadcastSeconds(BroadcastAlgorithm algorithm, int64_t ranks, double bytes, double alpha,
+                               double beta) {
   if (ranks < 2)
     return 0;
   switch (algorithm) {
@@ -102,7 +106,8 @@ inline std::vector<int64_t> broadcastReceivers(BroadcastAlgorithm algorithm, int
       receivers.push_back(other);
     break;
   case BroadcastAlgorithm::Tree:
-    // Round r takes the value from the first 2^r places to the next 2^r; who got it in an earlier round sends first.
+    // Round r takes the value from the first 2^r places to the next 2^r; who got it in an earlier round sends
+    // first.
     for (int64_t reached = 1; reached < ranks; reached *= 2)
       if (place < reached && place + reached < ranks)
         receivers.push_back(place + reached);
@@ -131,7 +136,8 @@ inline int64_t broadcastSender(BroadcastAlgorithm algorithm, int64_t place) {
 inline BroadcastAlgorithm broadcastAlgorithm(int64_t ranks, double bytes, double alpha, double beta) {
   BroadcastAlgorithm best = BroadcastAlgorithm::Direct;
   for (BroadcastAlgorithm other : {BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
-    if (broadcastSeconds(other, ranks, bytes, alpha, beta) < broadcastSeconds(best, ranks, bytes, alpha, beta))
+    if (broadcastSeconds(other, ranks, bytes, alpha, beta) <
+        broadcastSeconds(best, ranks, bytes, alpha, beta))
       best = other;
   return best;
 }

@@ -22,15 +22,18 @@ inline View contiguous(const void *base, int64_t bytes) {
 /// Block i of `in` cut along `split`, one of as many as ranks.
 inline View cutBlock(const CollectiveSize &size, const void *in, int64_t i) {
   int64_t n = size.ranks, run = size.product(size.split, int64_t(size.shape.size())) / n * size.elementBytes;
-  return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n, std::max<int64_t>(run, 1), n * run};
+  return {static_cast<char *>(const_cast<void *>(in)) + i * run, size.bytes() / n, std::max<int64_t>(run, 1),
+          n * run};
 }
 
-/// Block i of `out`, joined along `concat`; every block has the extents of the source with `split` divided by `parts`.
+/// Block i of `out`, joined along `concat`; every block has the extents of the source with `split` divided by
+/// `parts`.
 inline View joinedBlock(const CollectiveSize &size, void *out, int64_t i, int64_t parts) {
   int64_t run = size.product(size.concat, int64_t(size.shape.size())) * size.elementBytes;
   if (size.split >= size.concat)
     run /= parts;
-  return {static_cast<char *>(out) + i * run, size.bytes() / parts, std::max<int64_t>(run, 1), size.ranks * run};
+  return {static_cast<char *>(out) + i * run, size.bytes() / parts, std::max<int64_t>(run, 1),
+          size.ranks * run};
 }
 
 } // namespace tessera::rt

@@ -169,7 +169,8 @@ private:
     exchange([&](int64_t i) { return cut(i); }, [&](int64_t i) { return joined(i, n); });
   }
 
-  /// From place to place, counted from the root's; a chain in segments, so that all links work at the same time.
+  /// From place to place, counted from the root's; a chain in segments, so that all links work at the same
+  /// time.
   void broadcast() {
     int64_t place = (me + n - collective.root) % n, bytes = size.bytes();
     bool inSegments = collective.algorithm == BroadcastAlgorithm::Chain;

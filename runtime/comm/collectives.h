@@ -32,7 +32,8 @@ struct CollectiveRequest {
   std::string algorithm = "chain";
   /// Of permute: the axes of every atom, in order, before and after.
   std::vector<Axes> before = {}, after = {};
-  /// Or, where it is not 0: every rank receives from the one that many further on in the group, round and round.
+  /// Or, where it is not 0: every rank receives from the one that many further on in the group, round and
+  /// round.
   int64_t shift = 0;
 };
 

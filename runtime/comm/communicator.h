@@ -11,8 +11,8 @@ namespace tessera::rt {
 
 class Device;
 
-/// Every operation is prepared once with its buffers, then started and waited for in each step; the ranks that take part do so in the same
-/// order. Used by the rank's thread.
+/// Every operation is prepared once with its buffers, then started and waited for in each step; the ranks
+/// that take part do so in the same order. Used by the rank's thread.
 class Communicator {
 public:
   using Handle = size_t;
@@ -24,7 +24,8 @@ public:
   virtual void connect() {}
   /// Begins the operation after the device's work so far; until `wait` its buffers belong to it.
   virtual void start(Handle handle) = 0;
-  /// The device's work from now on comes after the operation, the host need not. Throws Error where it has failed.
+  /// The device's work from now on comes after the operation, the host need not. Throws Error where it has
+  /// failed.
   virtual void wait(Handle handle) = 0;
   /// One that is waited for at once.
   virtual void run(Handle handle) {
@@ -36,7 +37,8 @@ public:
   /// What is started from now on is recorded; and what was recorded is done once more.
   virtual void beginRecording() {}
   virtual void repeatRecording() {}
-  /// Gives up what is not complete: nothing touches its buffers after that, and this rank communicates no more.
+  /// Gives up what is not complete: nothing touches its buffers after that, and this rank communicates no
+  /// more.
   virtual void giveUp() noexcept = 0;
 };
 

@@ -248,8 +248,8 @@ std::vector<std::string> Engine::exchange(const std::string &mine) {
 
 void Engine::barrier() { exchange(""); }
 
-// Ends with what all ranks know. A rank that throws ends the others' waits, so it first lets them get here; one whose wait ends
-// because another was faster has the agreed texts already.
+// Ends with what all ranks know. A rank that throws ends the others' waits, so it first lets them get here;
+// one whose wait ends because another was faster has the agreed texts already.
 [[noreturn]] static void throwAgreed(Engine &engine, const AgreedError &error) {
   try {
     engine.barrier();
@@ -273,8 +273,8 @@ void Engine::agreeOn(const std::string &what, const std::string &text) {
   std::vector<std::string> texts = exchange(text);
   for (int rank = 1; rank < size(); ++rank)
     if (texts[rank] != texts[0])
-      throwAgreed(*this, AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank, " has '",
-                                     texts[rank], "'"));
+      throwAgreed(*this, AgreedError(what, " differs between ranks: rank 0 has '", texts[0], "', rank ", rank,
+                                     " has '", texts[rank], "'"));
 }
 
 } // namespace tessera::rt

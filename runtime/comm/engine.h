@@ -19,7 +19,8 @@
 
 namespace tessera::rt {
 
-/// A message between two ranks, outside of a collective. Messages of one pair of ranks arrive in the order sent.
+/// A message between two ranks, outside of a collective. Messages of one pair of ranks arrive in the order
+/// sent.
 struct Message {
   int peer = 0;
   int64_t bytes = 0;
@@ -49,7 +50,9 @@ public:
   const SentCounters &sent() const { return transport.sent(); }
   void resetSent() { transport.resetSent(); }
   /// See Transport::count and check; only while nothing is under way here.
-  void count(std::string_view axes, std::string_view kind, int64_t bytes) { transport.count(axes, kind, bytes); }
+  void count(std::string_view axes, std::string_view kind, int64_t bytes) {
+    transport.count(axes, kind, bytes);
+  }
   void check();
   void setObserver(Observer observer);
 
@@ -61,8 +64,9 @@ public:
   /// Executes a collective after those started before, and returns when it is complete.
   void run(const Collective &collective, const void *in, void *out, void *scratch);
 
-  /// Hands a message to the communication thread, which starts to send it and goes on with what comes next: it never waits for the receiver. `message` and `data`
-  /// must stay until waitSend. Throws Error when communication has failed.
+  /// Hands a message to the communication thread, which starts to send it and goes on with what comes next:
+  /// it never waits for the receiver. `message` and `data` must stay until waitSend. Throws Error when
+  /// communication has failed.
   Token startSend(const Message &message, const void *data);
   /// Returns when the message has left: `data` may change then.
   void waitSend(Token token);

@@ -60,7 +60,8 @@ int launch(int64_t ranks, const std::function<void(Transport &)> &body) {
     return runProcess([&](Transport &transport) {
       if (transport.size() != ranks)
         throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ",
-                          transport.size(), "; use ", underMpi() ? "mpirun -n " : "WORLD_SIZE=", ranks, ", or no launcher at all");
+                          transport.size(), "; use ", underMpi() ? "mpirun -n " : "WORLD_SIZE=", ranks,
+                          ", or no launcher at all");
       body(transport);
     });
   } catch (const std::exception &error) {

@@ -17,7 +17,8 @@ constexpr KindName kindNames[] = {
     {"permute", CollectiveKind::Permute}};
 
 BroadcastAlgorithm parseBroadcastAlgorithm(const std::string &name) {
-  for (BroadcastAlgorithm algorithm : {BroadcastAlgorithm::Direct, BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
+  for (BroadcastAlgorithm algorithm :
+       {BroadcastAlgorithm::Direct, BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
     if (name == broadcastName(algorithm))
       return algorithm;
   throw Error("broadcast: unknown algorithm '", name, "', expected direct, tree or chain");

@@ -46,7 +46,8 @@ public:
   /// Whether messages move only while sender and receiver wait or call `progress`.
   virtual bool needsProgress() const { return false; }
 
-  /// Throws Error when it is known that another rank has failed: for a rank that waits for something else than messages.
+  /// Throws Error when it is known that another rank has failed: for a rank that waits for something else
+  /// than messages.
   virtual void check() {}
   /// This rank has failed: every other rank ends with `message`. Under MPI it prints `error: rank R of N:
   /// message` and does not return.

@@ -6,9 +6,10 @@
 
 namespace tessera::rt {
 
-/// A block of `size` rows of a sequence of `blocks` of them. In order (`blocks` = 0) row i stands at start + i. In zig-zag order the block is
-/// chunk c of twice as many, c = start / size, and behind it chunk 2 * blocks - 1 - c: so every block of queries sees as many keys as any other.
-/// Positions grow with rows in both. Inlined always: this is compiled for several machines.
+/// A block of `size` rows of a sequence of `blocks` of them. In order (`blocks` = 0) row i stands at start +
+/// i. In zig-zag order the block is chunk c of twice as many, c = start / size, and behind it chunk 2 *
+/// blocks - 1 - c: so every block of queries sees as many keys as any other. Positions grow with rows in
+/// both. Inlined always: this is compiled for several machines.
 struct AttentionOrder {
   int64_t start, size, blocks;
 
@@ -29,11 +30,15 @@ struct AttentionOrder {
   }
 
 private:
-  [[gnu::always_inline]] static constexpr int64_t clamp(int64_t x, int64_t most) { return x < 0 ? 0 : x < most ? x : most; }
+  [[gnu::always_inline]] static constexpr int64_t clamp(int64_t x, int64_t most) {
+    return x < 0 ? 0 : x < most ? x : most;
+  }
 };
 
-/// The number of keys that query `row` sees among the first `valid` of its block: those that do not stand behind it.
-[[gnu::always_inline]] constexpr int64_t visibleKeys(const AttentionOrder &queries, const AttentionOrder &keys, int64_t row, int64_t valid) {
+/// The number of keys that query `row` sees among the first `valid` of its block: those that do not stand
+/// behind it.
+[[gnu::always_inline]] constexpr int64_t visibleKeys(const AttentionOrder &queries,
+                                                     const AttentionOrder &keys, int64_t row, int64_t valid) {
   int64_t seen = keys.before(queries.position(row) + 1);
   return seen < valid ? seen : valid;
 }

@@ -1,4 +1,5 @@
-// What executes a rank's operations: its memory, its kernels and library calls. device/cpu and device/cuda implement it.
+// What executes a rank's operations: its memory, its kernels and library calls. device/cpu and device/cuda
+// implement it.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -12,7 +13,8 @@
 
 namespace tessera::rt {
 
-/// An operation with its buffers, ready to run. `scalars` are the call's; the work may go on after the return, in the order of calls.
+/// An operation with its buffers, ready to run. `scalars` are the call's; the work may go on after the
+/// return, in the order of calls.
 using Work = std::function<void(const int64_t *scalars)>;
 
 /// A kernel of the program on its buffers.
@@ -34,7 +36,8 @@ struct LibrarySite {
 /// The host's end of copies: zeroed bytes.
 using HostMemory = std::unique_ptr<char, std::function<void(char *)>>;
 
-/// Where the host hands over an array for a place in the device's memory that is in use while a step is under way. Ends before the device.
+/// Where the host hands over an array for a place in the device's memory that is in use while a step is under
+/// way. Ends before the device.
 class Inlet {
 public:
   virtual ~Inlet() = default;
@@ -69,15 +72,17 @@ public:
   /// Throws Error for a kernel that the program lacks, or a call that this device cannot run.
   virtual Work prepareKernel(const KernelSite &site) = 0;
   virtual Work prepareCall(const LibrarySite &site) = 0;
-  /// What `body` hands over, as one piece of work that can be done again and again; it is not done by this. Null where the device has no such
-  /// thing. Throws Error where something in it cannot be a part of such a piece.
+  /// What `body` hands over, as one piece of work that can be done again and again; it is not done by this.
+  /// Null where the device has no such thing. Throws Error where something in it cannot be a part of such a
+  /// piece.
   virtual Work record(const std::function<void()> &body) {
     (void)body;
     return {};
   }
   /// Returns when all work is done. Throws Error where some has failed.
   virtual void finish() = 0;
-  /// What the process has taken of the device's memory beside allocate(): code, libraries. Nothing where that cannot be told.
+  /// What the process has taken of the device's memory beside allocate(): code, libraries. Nothing where that
+  /// cannot be told.
   virtual std::optional<int64_t> bytesOutside() { return {}; }
   /// The threads that workspaces are sized for.
   virtual int threads() const = 0;

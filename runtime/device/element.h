@@ -1,4 +1,5 @@
-// The floating types that the library's products and attention read and write. They compute in f32 in all of them.
+// The floating types that the library's products and attention read and write. They compute in f32 in all of
+// them.
 #pragma once
 
 #include <stdint.h>

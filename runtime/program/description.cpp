@@ -55,7 +55,8 @@ int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinat
     int64_t rest = index, unit = 1;
     index = 0;
     for (size_t i = expression.axes.size(); i-- > 0;) {
-      int64_t size = expression.axes[i].size, coordinate = (rest % size + expression.shift[i] % size + size) % size;
+      int64_t size = expression.axes[i].size,
+              coordinate = (rest % size + expression.shift[i] % size + size) % size;
       index += coordinate * unit;
       rest /= size;
       unit *= size;
@@ -70,7 +71,9 @@ int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinat
 bool Description::isFirstHolder(const Program &program, size_t variable) const {
   return std::none_of(programs.begin(), programs.end(), [&](const Program &other) {
     return other.name == program.name && other.stage < program.stage &&
-           std::any_of(other.buffers.begin(), other.buffers.end(), [&](const BufferRange &buffer) { return buffer.variable == int64_t(variable); });
+           std::any_of(
+               other.buffers.begin(), other.buffers.end(),
+               [&](const BufferRange &buffer) { return buffer.variable == int64_t(variable); });
   });
 }
 

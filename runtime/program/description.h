@@ -47,8 +47,8 @@ struct Variable {
   std::vector<std::string> aliases;
 };
 
-/// Numbers of the optimizer's step, in the input of kind `scalars`: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm.
-/// A program that scales its loss (f16) has one more: loss_scale.
+/// Numbers of the optimizer's step, in the input of kind `scalars`: lr, beta1, beta2, eps, 1-beta1^t,
+/// 1-beta2^t, momentum, clip_norm. A program that scales its loss (f16) has one more: loss_scale.
 constexpr int64_t numStepScalars = 8;
 
 struct ProgramInput {
@@ -76,8 +76,8 @@ struct BufferRange {
   int64_t offset = 0, bytes = 0;
   Category category = Category::Activations;
   std::optional<int64_t> variable;
-  /// Of a workspace that grows with the threads of a rank: bytes for each of them. With more threads than `bytes` are enough for, it lies in
-  /// the region behind the arena.
+  /// Of a workspace that grows with the threads of a rank: bytes for each of them. With more threads than
+  /// `bytes` are enough for, it lies in the region behind the arena.
   int64_t threadBytes = 0;
 
   bool isBehind(int threads) const { return threadBytes * threads > bytes; }
@@ -126,7 +126,8 @@ struct Operation {
   int64_t micro = 0;
 };
 
-/// A program, or one pipeline stage of it: then every stage lists all inputs and outputs, and those without a place on it have no buffer.
+/// A program, or one pipeline stage of it: then every stage lists all inputs and outputs, and those without a
+/// place on it have no buffer.
 struct Program {
   std::string name;
   int64_t stage = 0;
@@ -152,7 +153,8 @@ struct Description {
   int64_t micro = 1;
   std::vector<Variable> variables;
   std::vector<Program> programs;
-  /// What `info` prints under that name, and the axis along which ranks have different stages (empty: one program for all).
+  /// What `info` prints under that name, and the axis along which ranks have different stages (empty: one
+  /// program for all).
   nlohmann::json pipeline;
   std::string pipelineAxis;
   /// Bytes of device memory a rank may use, as compiled in.
@@ -161,13 +163,15 @@ struct Description {
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;
   int64_t stageOf(int64_t rank) const;
-  /// Whether no stage of the program before `program`'s has the variable, or the output: who of several that have it writes it.
+  /// Whether no stage of the program before `program`'s has the variable, or the output: who of several that
+  /// have it writes it.
   bool isFirstHolder(const Program &program, size_t variable) const;
   bool isFirstOutput(const Program &program, size_t output) const;
 };
 
-/// Parses the JSON text. Everything that the runtime relies on is checked: types of fields, indices, ranges of buffers inside
-/// the arena, layouts that fit their shapes, loops that end. Throws Error that names the place (`programs[0].ops[12].args`).
+/// Parses the JSON text. Everything that the runtime relies on is checked: types of fields, indices, ranges
+/// of buffers inside the arena, layouts that fit their shapes, loops that end. Throws Error that names the
+/// place (`programs[0].ops[12].args`).
 Description parseDescription(std::string_view text);
 
 } // namespace tessera::rt

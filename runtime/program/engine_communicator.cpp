@@ -10,7 +10,8 @@ namespace tessera::rt {
 /// Of the scratch of collectives.
 static constexpr size_t scratchAlignment = 64;
 
-Communicator::Handle EngineCommunicator::prepareCollective(const Collective &collective, void *in, void *out, void *scratch) {
+Communicator::Handle EngineCommunicator::prepareCollective(const Collective &collective, void *in, void *out,
+                                                           void *scratch) {
   Operation &operation = operations.emplace_back();
   operation.collective = &collective;
   operation.in = operation.hostIn = in;
@@ -80,7 +81,8 @@ void EngineCommunicator::start(Handle handle) {
   Operation &operation = operations[handle];
   fetch(operation);
   if (operation.collective)
-    operation.token = engine.start(*operation.collective, operation.hostIn, operation.hostOut, operation.hostScratch);
+    operation.token =
+        engine.start(*operation.collective, operation.hostIn, operation.hostOut, operation.hostScratch);
   else if (!operation.receives)
     operation.token = engine.startSend(operation.message, operation.hostIn);
 }

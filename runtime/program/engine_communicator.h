@@ -1,4 +1,5 @@
-// Communication through the host: by the rank's engine, in place where the device is the host, else through copies.
+// Communication through the host: by the rank's engine, in place where the device is the host, else through
+// copies.
 #pragma once
 
 #include "runtime/comm/communicator.h"

@@ -50,11 +50,13 @@ public:
 
   /// An integer in [low, high].
   int64_t integer(int64_t low = INT64_MIN, int64_t high = INT64_MAX) const {
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)))
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<uint64_t>() > uint64_t(INT64_MAX)))
       fail("is not an integer");
     int64_t number = value.get<int64_t>();
     if (number < low || number > high)
-      fail("is " + std::to_string(number) + ", outside of [" + std::to_string(low) + ", " + std::to_string(high) + "]");
+      fail("is " + std::to_string(number) + ", outside of [" + std::to_string(low) + ", " +
+           std::to_string(high) + "]");
     return number;
   }
   int64_t integer(const char *key, int64_t otherwise, int64_t low, int64_t high = INT64_MAX) const {

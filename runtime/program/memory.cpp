@@ -30,7 +30,8 @@ void *CountingAllocator::allocate(const Piece &piece) {
   if (poison) {
     std::vector<char> ones(size_t(std::min<int64_t>(piece.bytes, 1 << 20)), char(0xff));
     for (int64_t at = 0; at < piece.bytes; at += int64_t(ones.size()))
-      device.upload(static_cast<char *>(pointer) + at, ones.data(), std::min(piece.bytes - at, int64_t(ones.size())));
+      device.upload(static_cast<char *>(pointer) + at, ones.data(),
+                    std::min(piece.bytes - at, int64_t(ones.size())));
   }
   std::lock_guard lock(mutex);
   pieces.emplace(pointer, piece);

@@ -1,4 +1,5 @@
-// The one allocator for tensors and communication. It counts by itself what is held, so that measured figures do not rest on the plan's.
+// The one allocator for tensors and communication. It counts by itself what is held, so that measured figures
+// do not rest on the plan's.
 #pragma once
 
 #include "runtime/device/device.h"
@@ -11,8 +12,8 @@
 
 namespace tessera::rt {
 
-/// Counts and hands out one rank's device memory, zeroed, or filled with ones (NaN in every floating type) if `poison`.
-/// Safe for several threads where the device is the host.
+/// Counts and hands out one rank's device memory, zeroed, or filled with ones (NaN in every floating type) if
+/// `poison`. Safe for several threads where the device is the host.
 class CountingAllocator {
 public:
   /// The device must outlive this.
@@ -23,7 +24,8 @@ public:
 
   /// Throws Error when the device has no such memory.
   void *allocate(int64_t bytes, Category category);
-  /// An arena: one piece of memory whose categories at its peak are given; what they leave over counts as activations.
+  /// An arena: one piece of memory whose categories at its peak are given; what they leave over counts as
+  /// activations.
   void *allocateArena(const MemoryFigures &figures);
   void release(void *pointer) noexcept;
 

@@ -39,7 +39,8 @@ Atom ArrayParser::atom(const JsonReader &item) const {
   atom.order = item.at("order").integers(0);
   int64_t chunks = int64_t(atom.order.size());
   std::set<int64_t> seen(atom.order.begin(), atom.order.end());
-  if (chunks == 0 || atom.padded % chunks != 0 || int64_t(seen.size()) != chunks || *seen.rbegin() != chunks - 1)
+  if (chunks == 0 || atom.padded % chunks != 0 || int64_t(seen.size()) != chunks ||
+      *seen.rbegin() != chunks - 1)
     item.at("order").fail("is no permutation of chunks that divide " + std::to_string(atom.padded));
   return atom;
 }
@@ -87,7 +88,8 @@ Layout ArrayParser::layout(const JsonReader &item) const {
   return layout;
 }
 
-void ArrayParser::array(const JsonReader &item, DType &type, std::vector<int64_t> &shape, Layout &arrayLayout) const {
+void ArrayParser::array(const JsonReader &item, DType &type, std::vector<int64_t> &shape,
+                        Layout &arrayLayout) const {
   type = dtype(item.at("dtype"));
   shape = item.at("shape").integers(0, maxElements);
   if (!item.has("layout")) {

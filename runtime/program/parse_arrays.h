@@ -13,7 +13,8 @@ namespace tessera::rt {
 /// The most elements of an array, and the largest number that counts them.
 constexpr int64_t maxElements = int64_t(1) << 56;
 
-/// Reads arrays that lie on the ranks of `mesh`, which must outlive it. Everything throws Error that names the place.
+/// Reads arrays that lie on the ranks of `mesh`, which must outlive it. Everything throws Error that names
+/// the place.
 class ArrayParser {
 public:
   explicit ArrayParser(const Mesh &mesh) : mesh(mesh) {}

@@ -32,7 +32,8 @@ public:
       result.pipelineAxis = pipeline.at("axis").text();
       pipeline.at("schedule").text(), pipeline.at("bubble").number(), pipeline.list("live_microbatches");
       const auto &axes = result.mesh.axes();
-      if (std::none_of(axes.begin(), axes.end(), [&](auto &axis) { return axis.first == result.pipelineAxis; }))
+      if (std::none_of(axes.begin(), axes.end(),
+                       [&](auto &axis) { return axis.first == result.pipelineAxis; }))
         pipeline.fail("has the axis '" + result.pipelineAxis + "', which the mesh lacks");
     }
     if (root.has("device_capacity") && !root.at("device_capacity").isNull())
@@ -70,7 +71,8 @@ private:
       JsonReader flat = item.at("flat");
       variable.flat = Flat{flat.at("padded").integer(0, maxElements), arrays->axes(flat.at("axes"), false)};
       int64_t local = localElements(variable.layout, std::nullopt, result.mesh);
-      if (variable.flat->padded < local || variable.flat->padded % result.mesh.count(variable.flat->axes) != 0)
+      if (variable.flat->padded < local ||
+          variable.flat->padded % result.mesh.count(variable.flat->axes) != 0)
         flat.fail("is no padding of " + std::to_string(local) + " elements that its axes divide");
     }
     if (item.has("replicas"))
@@ -116,7 +118,8 @@ private:
     for (int64_t bytes : program.memory.by)
       sum += bytes;
     if (sum != program.memory.peak)
-      memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " + std::to_string(program.memory.peak));
+      memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " +
+                  std::to_string(program.memory.peak));
     return program;
   }
 

@@ -52,7 +52,9 @@ void OperationParser::operations(const JsonReader &list, Program &program) const
     depth += (op.kind == Operation::Kind::Loop) - (op.kind == Operation::Kind::End);
     if (depth < 0 || depth > 1)
       item.fail(depth < 0 ? "ends a loop that was not begun" : "begins a loop inside of a loop");
-    int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token : op.kind == Operation::Kind::Send ? op.message.token : -1;
+    int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token
+                    : op.kind == Operation::Kind::Send     ? op.message.token
+                                                           : -1;
     if (token >= 0 && !started.emplace(token, depth).second)
       item.fail("starts token " + std::to_string(token) + ", which nobody has waited for");
     if (op.kind == Operation::Kind::Wait) {
@@ -173,7 +175,8 @@ CollectiveSpec OperationParser::collective(const JsonReader &item, const Program
   }
   spec.in = item.at("in").integer(0, last);
   spec.out = item.at("out").integer(0, last);
-  spec.scratch = item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
+  spec.scratch =
+      item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
   spec.token = item.integer("token", -1, -1);
   check(item, spec, program);
   return spec;

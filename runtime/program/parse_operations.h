@@ -6,14 +6,17 @@
 
 namespace tessera::rt {
 
-/// Reads operations, checked against the program's buffers and what of the description was read before: mesh, microbatches, pipeline.
+/// Reads operations, checked against the program's buffers and what of the description was read before: mesh,
+/// microbatches, pipeline.
 class OperationParser {
 public:
-  /// `reservedThreads`: the threads of a rank that workspaces were reserved for. `description` must outlive the parser.
+  /// `reservedThreads`: the threads of a rank that workspaces were reserved for. `description` must outlive
+  /// the parser.
   OperationParser(const Description &description, int64_t reservedThreads)
       : description(description), arrays(description.mesh), reservedThreads(reservedThreads) {}
 
-  /// Appends to `program.operations`. Loops are closed, and what is started is waited for, or Error is thrown.
+  /// Appends to `program.operations`. Loops are closed, and what is started is waited for, or Error is
+  /// thrown.
   void operations(const JsonReader &list, Program &program) const;
 
 private:
@@ -23,7 +26,8 @@ private:
   /// Whether ranks can prepare the collective: its shape, groups and buffers.
   void check(const JsonReader &item, const CollectiveSpec &spec, const Program &program) const;
   int64_t pipelineStages() const;
-  /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they grow.
+  /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they
+  /// grow.
   void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const;
 
   const Description &description;

@@ -47,8 +47,9 @@ std::string Profile::table(int rank) const {
   std::lock_guard lock(mutex);
   const double n = double(std::max<int64_t>(1, steps)), step = total / n;
   char line[160];
-  std::snprintf(line, sizeof line, "rank %d: %.2f ms a step, %d thread%s, %ld step%s%s\n", rank, step * 1e3, threads,
-                threads == 1 ? "" : "s", long(steps), steps == 1 ? "" : "s", first ? "" : " after the first");
+  std::snprintf(line, sizeof line, "rank %d: %.2f ms a step, %d thread%s, %ld step%s%s\n", rank, step * 1e3,
+                threads, threads == 1 ? "" : "s", long(steps), steps == 1 ? "" : "s",
+                first ? "" : " after the first");
   std::string text = line;
   std::snprintf(line, sizeof line, "  %-28s %9s %10s %8s\n", "kind", "calls", "ms", "share");
   text += line;
@@ -63,7 +64,8 @@ std::string Profile::table(int rank) const {
     text += "\n";
   };
   std::vector<std::pair<std::string, Entry>> sorted(kinds.begin(), kinds.end());
-  std::stable_sort(sorted.begin(), sorted.end(), [](auto &a, auto &b) { return a.second.seconds > b.second.seconds; });
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [](auto &a, auto &b) { return a.second.seconds > b.second.seconds; });
   double inside = waits.seconds, idle = 0;
   for (const auto &[kind, entry] : sorted) {
     row(kind.c_str(), double(entry.calls), entry.seconds, entry.seconds * threads - entry.idle);

@@ -1,5 +1,5 @@
-// See rank_program.h. Loops are unrolled into (operation, microbatch) pairs only in the walk: every prepared operation holds its scalars for
-// each microbatch.
+// See rank_program.h. Loops are unrolled into (operation, microbatch) pairs only in the walk: every prepared
+// operation holds its scalars for each microbatch.
 #include "runtime/program/rank_program.h"
 
 #include "runtime/core/error.h"
@@ -36,10 +36,11 @@ std::vector<bool> RankProgram::usedVariables(const Description &description, con
   return used;
 }
 
-RankProgram::RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator, Device &device,
-                         CountingAllocator &allocator)
-    : description(description), program(program), at(description.mesh.coordinates(rank)), communicator(communicator), device(device),
-      allocator(allocator), variables(description.variables.size()) {
+RankProgram::RankProgram(const Description &description, const Program &program, int rank,
+                         Communicator &communicator, Device &device, CountingAllocator &allocator)
+    : description(description), program(program), at(description.mesh.coordinates(rank)),
+      communicator(communicator), device(device), allocator(allocator),
+      variables(description.variables.size()) {
   MemoryFigures figures = program.memory;
   arena = static_cast<char *>(allocator.allocateArena(figures));
   if (int64_t bytes = program.workspaceBytes(device.threads()))
@@ -64,7 +65,8 @@ RankProgram::RankProgram(const Description &description, const Program &program,
     try {
       prepare(op);
     } catch (const Error &error) {
-      throw Error(op.name.empty() ? "operation " + op.profile : "operation '" + op.name + "'", ": ", error.what());
+      throw Error(op.name.empty() ? "operation " + op.profile : "operation '" + op.name + "'", ": ",
+                  error.what());
     }
   }
 }
@@ -107,7 +109,8 @@ void RankProgram::prepare(const Operation &op) {
     prepared.args.push_back(bufferData(arg));
   prepareScalars(op, prepared);
   if (op.kind == Operation::Kind::Kernel) {
-    prepared.work = device.prepareKernel({op.symbol, prepared.args, int64_t(op.scalars.size()), op.extent, op.grain});
+    prepared.work =
+        device.prepareKernel({op.symbol, prepared.args, int64_t(op.scalars.size()), op.extent, op.grain});
   } else if (op.kind == Operation::Kind::Call) {
     std::vector<int64_t> bytes;
     nlohmann::json attrs = op.attrs;
@@ -117,7 +120,8 @@ void RankProgram::prepare(const Operation &op) {
       if (buffer.isBehind(device.threads()))
         attrs["workspace"] = bytes.back();
     }
-    prepared.work = device.prepareCall({op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
+    prepared.work = device.prepareCall(
+        {op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
   } else if (op.kind == Operation::Kind::Collective) {
     prepareCollective(op, prepared);
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
@@ -147,8 +151,9 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
   for (size_t i = 0; i < axes.size(); ++i)
     if (axes[i].first == description.pipelineAxis)
       there.ofAxis[i] = op.message.stage;
-  prepared.communication = communicator.prepareMessage({int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis},
-                                                       bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
+  prepared.communication = communicator.prepareMessage(
+      {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis},
+      bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
 }
 
 void RankProgram::loadVariables(const Weights &weights) {
@@ -213,7 +218,8 @@ void RankProgram::start() {
       inlet->take();
   runOrRepeat();
   for (size_t i = 0; i < hostOutputs.size(); ++i)
-    device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer), hostOutputs[i].bytes);
+    device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer),
+                         hostOutputs[i].bytes);
   handedOver = traceSeconds() - begin;
 }
 

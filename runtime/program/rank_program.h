@@ -13,25 +13,28 @@
 
 namespace tessera::rt {
 
-/// Executes one program on one rank. Everything that can be checked or prepared is, in the constructor; a step allocates nothing.
+/// Executes one program on one rank. Everything that can be checked or prepared is, in the constructor; a
+/// step allocates nothing.
 class RankProgram {
 public:
-  /// The description, the program (one of its programs), communicator, device and allocator must outlive this. Throws Error for an unknown kernel or a
-  /// library call that this machine cannot run.
-  RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator, Device &device,
-              CountingAllocator &allocator);
+  /// The description, the program (one of its programs), communicator, device and allocator must outlive
+  /// this. Throws Error for an unknown kernel or a library call that this machine cannot run.
+  RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator,
+              Device &device, CountingAllocator &allocator);
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
   /// Which variables the program holds, on one stage or another.
   static std::vector<bool> usedVariables(const Description &description, const Program &program);
   bool holds(size_t variable) const { return variables[variable] != nullptr; }
-  /// This rank's part of a variable that the program holds, as the host sees it: until the next call where the device is not the host.
+  /// This rank's part of a variable that the program holds, as the host sees it: until the next call where
+  /// the device is not the host.
   const void *readVariable(size_t index);
   /// Calls `write` with such a part, to be changed by it.
   void changeVariable(size_t index, const std::function<void(void *)> &write);
-  /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it. Where fillsAhead() inputs may be
-  /// filled for the next step, and sent, while a step is under way; they keep what they were filled with.
+  /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it.
+  /// Where fillsAhead() inputs may be filled for the next step, and sent, while a step is under way; they
+  /// keep what they were filled with.
   void *inputData(size_t index);
   bool fillsAhead() const { return !device.isHost(); }
   void sendInputs();
@@ -58,7 +61,8 @@ private:
   void prepareMessage(const Operation &op, Prepared &prepared) const;
   int64_t variableBytes(size_t index) const;
   void run();
-  /// Runs the operations, or repeats what is recorded of them: the second step records, when every library has been used once.
+  /// Runs the operations, or repeats what is recorded of them: the second step records, when every library
+  /// has been used once.
   void runOrRepeat();
   void execute(Prepared &prepared, int64_t micro);
   void observe(Prepared &prepared, int64_t micro);

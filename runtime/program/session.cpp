@@ -33,7 +33,8 @@ std::string coreSet(int &cores) {
   return text;
 }
 
-void copyElements(const char *from, int64_t fromStride, char *into, int64_t intoStride, int64_t count, int64_t bytes) {
+void copyElements(const char *from, int64_t fromStride, char *into, int64_t intoStride, int64_t count,
+                  int64_t bytes) {
   if (fromStride == 1 && intoStride == 1) {
     std::memcpy(into, from, size_t(count * bytes));
     return;
@@ -47,7 +48,11 @@ void copyElements(const char *from, int64_t fromStride, char *into, int64_t into
 Session::Session(const Description &description, const Program &program, Transport &transport,
                  const KernelResolver &resolve, const SessionOptions &options)
     : Session(description, program, transport,
-              Platform{[&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); }, {}}, options) {}
+              Platform{[&](const DevicePlace &place) {
+                         return std::make_unique<HostDevice>(place.threads, resolve);
+                       },
+                       {}},
+              options) {}
 
 Session::Session(const Description &description, const Program &program, Transport &transport,
                  const Platform &platform, const SessionOptions &options)
@@ -66,7 +71,8 @@ Session::Session(const Description &description, const Program &program, Transpo
     else
       communicator = std::make_unique<EngineCommunicator>(engine, *device);
     memory = std::make_unique<CountingAllocator>(*device, options.poison);
-    instance = std::make_unique<RankProgram>(description, program, engine.rank(), *communicator, *device, *memory);
+    instance =
+        std::make_unique<RankProgram>(description, program, engine.rank(), *communicator, *device, *memory);
   });
   communicator->connect();
   if (options.trace) {
@@ -108,8 +114,9 @@ void Session::checkMemory(const SessionOptions &options) const {
     cap = options.deviceMemory;
   int64_t needed = program.memoryFor(threads).peak;
   if (cap && needed > *cap)
-    throw Error("program '", program.name, "' needs ", needed, " bytes of device memory a rank (with ", threads,
-                " threads), ", *cap, " are allowed; compile with --device-memory ", *cap, " for a program that fits");
+    throw Error("program '", program.name, "' needs ", needed, " bytes of device memory a rank (with ",
+                threads, " threads), ", *cap, " are allowed; compile with --device-memory ", *cap,
+                " for a program that fits");
 }
 
 void Session::agreed(const std::function<void()> &body) {
@@ -126,7 +133,8 @@ void Session::agreed(const std::function<void()> &body) {
   engine.agree(error);
 }
 
-std::vector<std::string> Session::loadVariables(const std::string &path, bool everything, bool constantsLoaded) {
+std::vector<std::string> Session::loadVariables(const std::string &path, bool everything,
+                                                bool constantsLoaded) {
   std::vector<std::string> notes;
   std::string bytes;
   agreed([&] {
@@ -140,7 +148,9 @@ std::vector<std::string> Session::loadVariables(const std::string &path, bool ev
   return notes;
 }
 
-bool Session::isFirstReplica(const Axes &replicas) const { return description.mesh.index(replicas, coordinates()) == 0; }
+bool Session::isFirstReplica(const Axes &replicas) const {
+  return description.mesh.index(replicas, coordinates()) == 0;
+}
 
 void Session::writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
                             const std::function<void(const File &)> &write) {
@@ -168,7 +178,8 @@ void Session::writeTogether(const std::string &path, const std::string &header, 
   });
 }
 
-void Session::saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata, bool everything) {
+void Session::saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata,
+                            bool everything) {
   std::vector<TensorSpec> tensors;
   std::vector<size_t> indices;
   std::vector<bool> held = RankProgram::usedVariables(description, program);
@@ -183,9 +194,10 @@ void Session::saveVariables(const std::string &path, const std::map<std::string,
   writeTogether(path, plan.header(), plan.fileBytes(), [&](const File &file) {
     for (size_t k = 0; k < indices.size(); ++k) {
       const Variable &variable = description.variables[indices[k]];
-      if (instance->holds(indices[k]) && isFirstReplica(variable.replicas) && description.isFirstHolder(program, indices[k]))
-        writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh, coordinates(),
-                   variable.dtype, instance->readVariable(indices[k]));
+      if (instance->holds(indices[k]) && isFirstReplica(variable.replicas) &&
+          description.isFirstHolder(program, indices[k]))
+        writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh,
+                   coordinates(), variable.dtype, instance->readVariable(indices[k]));
     }
   });
 }
@@ -198,9 +210,10 @@ void Session::saveOutput(size_t index, const std::string &path) {
   for (int64_t extent : output.shape)
     bytes *= uint64_t(extent);
   writeTogether(path, header, header.size() + bytes, [&](const File &file) {
-    if (instance->outputData(index) && isFirstReplica(output.replicas) && description.isFirstOutput(program, index))
-      writeLocal(file, header.size(), fileType, output.layout, {}, description.mesh, coordinates(), output.dtype,
-                 instance->outputData(index));
+    if (instance->outputData(index) && isFirstReplica(output.replicas) &&
+        description.isFirstOutput(program, index))
+      writeLocal(file, header.size(), fileType, output.layout, {}, description.mesh, coordinates(),
+                 output.dtype, instance->outputData(index));
   });
 }
 
@@ -217,29 +230,34 @@ void Session::setInput(size_t index, const void *whole) {
   if (!local)
     return;
   forEachRun(input.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
-    copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes, run.stride, run.count, bytes);
+    copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, local + run.memory * bytes,
+                 run.stride, run.count, bytes);
   });
 }
 
 void Session::getOutput(size_t index, void *whole) const {
   const ProgramOutput &output = program.outputs[index];
-  if (!instance->outputData(index) || !isFirstReplica(output.replicas) || !description.isFirstOutput(program, index))
+  if (!instance->outputData(index) || !isFirstReplica(output.replicas) ||
+      !description.isFirstOutput(program, index))
     return;
   int64_t bytes = dtypeBytes(output.dtype);
   auto *local = static_cast<const char *>(instance->outputData(index));
   forEachRun(output.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
-    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1, run.count, bytes);
+    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1,
+                 run.count, bytes);
   });
 }
 
 void Session::getVariable(size_t index, void *whole) const {
   const Variable &variable = description.variables[index];
-  if (!instance->holds(index) || !isFirstReplica(variable.replicas) || !description.isFirstHolder(program, index))
+  if (!instance->holds(index) || !isFirstReplica(variable.replicas) ||
+      !description.isFirstHolder(program, index))
     return;
   auto *local = static_cast<const char *>(instance->readVariable(index));
   int64_t bytes = dtypeBytes(variable.dtype);
   forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
-    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1, run.count, bytes);
+    copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1,
+                 run.count, bytes);
   });
 }
 
@@ -250,8 +268,8 @@ void Session::setVariable(size_t index, const void *whole) {
   int64_t bytes = dtypeBytes(variable.dtype);
   instance->changeVariable(index, [&](void *local) {
     forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
-      copyElements(static_cast<const char *>(whole) + run.file * bytes, 1, static_cast<char *>(local) + run.memory * bytes, run.stride,
-                   run.count, bytes);
+      copyElements(static_cast<const char *>(whole) + run.file * bytes, 1,
+                   static_cast<char *>(local) + run.memory * bytes, run.stride, run.count, bytes);
     });
   });
 }
@@ -262,7 +280,8 @@ void Session::setScalars(const std::vector<float> &scalars, const std::vector<fl
     if ((input.kind != "scalars" && input.kind != "decay") || !instance->inputData(i))
       continue;
     if (input.kind == "scalars")
-      std::memcpy(instance->inputData(i), scalars.data(), std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
+      std::memcpy(instance->inputData(i), scalars.data(),
+                  std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
     else
       std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
   }
@@ -316,8 +335,10 @@ Measured Session::measured() {
   std::map<std::string, std::map<std::string, std::pair<double, double>>> sums;
   for (const std::string &text : engine.exchange(mine.dump())) {
     nlohmann::json theirs = nlohmann::json::parse(text);
-    result.memory.push_back({theirs["peak"].get<int64_t>(), theirs["by"].get<std::array<int64_t, numCategories>>()});
-    result.outside.push_back(theirs.contains("outside") ? std::optional(theirs["outside"].get<int64_t>()) : std::nullopt);
+    result.memory.push_back(
+        {theirs["peak"].get<int64_t>(), theirs["by"].get<std::array<int64_t, numCategories>>()});
+    result.outside.push_back(theirs.contains("outside") ? std::optional(theirs["outside"].get<int64_t>())
+                                                        : std::nullopt);
     for (const auto &[axes, kinds] : theirs["sent"].items())
       for (const auto &[kind, sent] : kinds.items()) {
         sums[axes][kind].first += sent[0].get<double>();
@@ -342,7 +363,8 @@ std::string Session::profileTable() {
 
 void Session::saveTrace(const std::string &path) {
   instance->setTrace(nullptr);
-  std::string mine = (rank() == 0 ? "[" : ",\n") + recorder->json(origin) + (rank() + 1 == engine.size() ? "]\n" : "");
+  std::string mine =
+      (rank() == 0 ? "[" : ",\n") + recorder->json(origin) + (rank() + 1 == engine.size() ? "]\n" : "");
   uint64_t offset = 0, total = 0;
   std::vector<std::string> sizes = engine.exchange(std::to_string(mine.size()));
   for (int other = 0; other < engine.size(); ++other) {

@@ -1,5 +1,5 @@
-// One rank's run of a program: threads, memory, communication and files around a RankProgram. The produced executable and the
-// compiler's in-process checks use it alike, inside of `launch` (runtime/comm/launch.h).
+// One rank's run of a program: threads, memory, communication and files around a RankProgram. The produced
+// executable and the compiler's in-process checks use it alike, inside of `launch` (runtime/comm/launch.h).
 #pragma once
 
 #include "runtime/device/cpu/host_device.h"
@@ -13,7 +13,8 @@
 
 namespace tessera::rt {
 
-/// What executes a program: every rank's device, and what ranks communicate by (none: the engine, through the host).
+/// What executes a program: every rank's device, and what ranks communicate by (none: the engine, through the
+/// host).
 struct Platform {
   DeviceMaker makeDevice;
   CommunicatorMaker makeCommunicator;
@@ -41,39 +42,46 @@ struct Measured {
   std::vector<std::optional<int64_t>> outside;
 };
 
-/// Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of them (AgreedError).
+/// Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of them
+/// (AgreedError).
 class Session {
 public:
-  /// Together. Description, program and transport must outlive this. Errors: too little memory allowed, unknown kernels, workspaces too small for
-  /// this machine.
-  Session(const Description &description, const Program &program, Transport &transport, const Platform &platform,
-          const SessionOptions &options);
+  /// Together. Description, program and transport must outlive this. Errors: too little memory allowed,
+  /// unknown kernels, workspaces too small for this machine.
+  Session(const Description &description, const Program &program, Transport &transport,
+          const Platform &platform, const SessionOptions &options);
   /// The same on the CPU.
-  Session(const Description &description, const Program &program, Transport &transport, const KernelResolver &resolve,
-          const SessionOptions &options);
+  Session(const Description &description, const Program &program, Transport &transport,
+          const KernelResolver &resolve, const SessionOptions &options);
 
   int rank() const { return engine.rank(); }
   Engine &communication() { return engine; }
   RankProgram &rankProgram() { return *instance; }
   const Coordinates &coordinates() const { return instance->coordinates(); }
-  /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
+  /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and
+  /// counted.
   CountingAllocator &allocator() { return *memory; }
 
   int threadsPerRank() const { return threads; }
   /// Together: runs `body` on every rank.
   void agreed(const std::function<void()> &body);
 
-  /// Together: fills the variables from a weights file; `everything`: also those that start as zero (a checkpoint);
-  /// `constantsLoaded`: constants have their values already and may be missing. Returns what a user should know.
-  std::vector<std::string> loadVariables(const std::string &path, bool everything = false, bool constantsLoaded = false);
-  /// Together: writes the parameters, or `everything`, to a safetensors file that has its name only when it is complete.
-  void saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata, bool everything = false);
+  /// Together: fills the variables from a weights file; `everything`: also those that start as zero (a
+  /// checkpoint); `constantsLoaded`: constants have their values already and may be missing. Returns what a
+  /// user should know.
+  std::vector<std::string> loadVariables(const std::string &path, bool everything = false,
+                                         bool constantsLoaded = false);
+  /// Together: writes the parameters, or `everything`, to a safetensors file that has its name only when it
+  /// is complete.
+  void saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata,
+                     bool everything = false);
   /// Together: writes output `index` as a .npy file (bf16 as float32).
   void saveOutput(size_t index, const std::string &path);
   /// The output's first element: a loss, a norm.
   float scalarOutput(size_t index) const;
 
-  /// Input and output between the rank's part and a whole array of the same element type in memory, in C order.
+  /// Input and output between the rank's part and a whole array of the same element type in memory, in C
+  /// order.
   void setInput(size_t index, const void *whole);
   void getOutput(size_t index, void *whole) const;
   void getVariable(size_t index, void *whole) const;
@@ -85,8 +93,8 @@ public:
   /// is step 0.
   void setRandom(uint64_t seed, int64_t step);
 
-  /// Runs the program once; counts and times it. Between start() and finish() inputs may be filled for the next step where the device allows it
-  /// (RankProgram::fillsAhead).
+  /// Runs the program once; counts and times it. Between start() and finish() inputs may be filled for the
+  /// next step where the device allows it (RankProgram::fillsAhead).
   void step() {
     start();
     finish();

@@ -12,7 +12,8 @@ namespace tessera::rt {
 /// Seconds on a clock that all processes of one host share.
 double traceSeconds();
 
-/// Collects one rank's events, from several threads. Names are kept by pointer: they must outlive the recorder.
+/// Collects one rank's events, from several threads. Names are kept by pointer: they must outlive the
+/// recorder.
 class TraceRecorder {
 public:
   enum class Stream { Compute, Communication, Input };

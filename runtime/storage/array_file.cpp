@@ -19,7 +19,8 @@ ArrayFile fromNpy(const std::string &path, const std::string &what, std::unique_
 }
 
 [[noreturn]] void failMissing(const std::string &path, const std::string &name, const std::string &present) {
-  throw Error("'" + path + "' holds no array '" + name + "'; it holds " + (present.empty() ? "none" : present));
+  throw Error("'" + path + "' holds no array '" + name + "'; it holds " +
+              (present.empty() ? "none" : present));
 }
 
 ArrayFile fromNpz(const std::string &path, const std::string &name) {
@@ -48,7 +49,11 @@ ArrayFile fromSafetensors(const std::string &path, const std::string &name) {
   if (!tensor->dtype)
     throw Error("'" + path + "': array '" + name + "' has element type " + tensor->typeName +
                 ", which programs do not have");
-  return {path, *tensor->dtype, tensor->shape, false, 0,
+  return {path,
+          *tensor->dtype,
+          tensor->shape,
+          false,
+          0,
           makeFileSource(reader.file(), tensor->offset, tensor->bytes)};
 }
 
@@ -60,7 +65,8 @@ ArrayFile openArray(const std::string &path, const std::string &name) {
   if (endsWith(path, ".safetensors"))
     return fromSafetensors(path, name);
   if (!endsWith(path, ".npy"))
-    throw Error("cannot read the array '" + name + "' from '" + path + "': its name must end in .npy, .npz or .safetensors");
+    throw Error("cannot read the array '" + name + "' from '" + path +
+                "': its name must end in .npy, .npz or .safetensors");
   auto file = std::make_shared<File>(File::openRead(path));
   uint64_t bytes = file->size();
   return fromNpy(path, "'" + path + "'", makeFileSource(std::move(file), 0, bytes));

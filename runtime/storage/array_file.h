@@ -10,7 +10,8 @@
 
 namespace tessera::rt {
 
-/// An array in a file. Element (i0, i1, ...) lies at `offset + bytes * (C or Fortran order index)` of `source`.
+/// An array in a file. Element (i0, i1, ...) lies at `offset + bytes * (C or Fortran order index)` of
+/// `source`.
 struct ArrayFile {
   std::string path;
   DType dtype;
@@ -20,8 +21,8 @@ struct ArrayFile {
   std::unique_ptr<ByteSource> source;
 };
 
-/// Opens the array `name` of the file. A .npy file holds one array without a name; in .npz and .safetensors files the array of that
-/// name is taken, or the only one. Errors name the file and list what it holds.
+/// Opens the array `name` of the file. A .npy file holds one array without a name; in .npz and .safetensors
+/// files the array of that name is taken, or the only one. Errors name the file and list what it holds.
 ArrayFile openArray(const std::string &path, const std::string &name);
 
 } // namespace tessera::rt

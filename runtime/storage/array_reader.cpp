@@ -51,9 +51,10 @@ void fetchInCOrder(ArrayFile &array, int64_t first, int64_t count, char *buffer)
     fetch(array, reorder(array.shape, first + i, false), 1, buffer + i * bytes);
 }
 
-/// Throws the error for the first element that does not pass. Other ranks may have read an earlier one: looking for it from the start of the
-/// file makes every rank that fails name the same.
-[[noreturn]] void failFirst(ArrayFile &array, const std::string &name, int64_t known, const ValueCheck &check) {
+/// Throws the error for the first element that does not pass. Other ranks may have read an earlier one:
+/// looking for it from the start of the file makes every rank that fails name the same.
+[[noreturn]] void failFirst(ArrayFile &array, const std::string &name, int64_t known,
+                            const ValueCheck &check) {
   char buffer[bufferBytes];
   int64_t atOnce = bufferBytes / int64_t(dtypeBytes(array.dtype)), value = 0;
   for (int64_t first = 0; first <= known; first += atOnce) {
@@ -62,19 +63,21 @@ void fetchInCOrder(ArrayFile &array, int64_t first, int64_t count, char *buffer)
     int64_t at = findBad(array.dtype, buffer, count, check, value);
     if (at < 0)
       continue;
-    std::string element = "'" + name + "' (" + array.path + "): element " + formatIndex(array.shape, first + at);
+    std::string element =
+        "'" + name + "' (" + array.path + "): element " + formatIndex(array.shape, first + at);
     if (findNaN(array.dtype, buffer + at * int64_t(dtypeBytes(array.dtype)), 1) == 0)
       throw Error(element + " is NaN");
-    throw Error(element + " is " + std::to_string(value) + ", outside of [" + std::to_string(check.range->first) + ", " +
-                std::to_string(check.range->second) + ")");
+    throw Error(element + " is " + std::to_string(value) + ", outside of [" +
+                std::to_string(check.range->first) + ", " + std::to_string(check.range->second) + ")");
   }
   throw Error("'" + name + "' (" + array.path + ") changed while it was read");
 }
 
-/// Reads file positions [position, position + count) piece by piece; `cOrder(i)` is the C-order position of the i-th.
+/// Reads file positions [position, position + count) piece by piece; `cOrder(i)` is the C-order position of
+/// the i-th.
 template <typename Fetch, typename Order>
-void readPieces(ArrayFile &array, const std::string &name, int64_t count, DType type, char *into, int64_t stride,
-                const ValueCheck &check, Fetch fetchPiece, Order cOrder) {
+void readPieces(ArrayFile &array, const std::string &name, int64_t count, DType type, char *into,
+                int64_t stride, const ValueCheck &check, Fetch fetchPiece, Order cOrder) {
   char buffer[bufferBytes];
   auto fileBytes = int64_t(dtypeBytes(array.dtype)), bytes = int64_t(dtypeBytes(type));
   bool direct = array.dtype == type && stride == 1;
@@ -109,13 +112,13 @@ std::string formatIndex(const std::vector<int64_t> &shape, int64_t linear) {
   return formatShape(index);
 }
 
-void checkArray(const ArrayFile &array, const std::string &name, DType type, const std::vector<int64_t> &shape,
-                bool anySamples) {
-  bool sameType = array.dtype == type ||
-                  (array.dtype == DType::F32 && (type == DType::BF16 || type == DType::F16));
+void checkArray(const ArrayFile &array, const std::string &name, DType type,
+                const std::vector<int64_t> &shape, bool anySamples) {
+  bool sameType =
+      array.dtype == type || (array.dtype == DType::F32 && (type == DType::BF16 || type == DType::F16));
   if (!sameType)
-    throw Error("'" + name + "' (" + array.path + ") has type " + dtypeLongName(array.dtype) + ", the program expects " +
-                dtypeLongName(type));
+    throw Error("'" + name + "' (" + array.path + ") has type " + dtypeLongName(array.dtype) +
+                ", the program expects " + dtypeLongName(type));
   bool sameShape = array.shape == shape;
   if (anySamples && array.shape.size() == shape.size() && !shape.empty())
     sameShape = std::equal(shape.begin() + 1, shape.end(), array.shape.begin() + 1);
@@ -123,27 +126,31 @@ void checkArray(const ArrayFile &array, const std::string &name, DType type, con
     return;
   std::string expected = formatShape(shape);
   if (anySamples && !shape.empty())
-    expected = "[samples" + (shape.size() > 1 ? ", " + formatShape({shape.begin() + 1, shape.end()}).substr(1) : "]");
-  throw Error("'" + name + "' (" + array.path + ") has shape " + formatShape(array.shape) + ", the program was compiled for " +
-              expected);
+    expected = "[samples" +
+               (shape.size() > 1 ? ", " + formatShape({shape.begin() + 1, shape.end()}).substr(1) : "]");
+  throw Error("'" + name + "' (" + array.path + ") has shape " + formatShape(array.shape) +
+              ", the program was compiled for " + expected);
 }
 
-void readElements(ArrayFile &array, const std::string &name, int64_t first, int64_t count, DType type, void *into,
-                  int64_t stride, const ValueCheck &check) {
+void readElements(ArrayFile &array, const std::string &name, int64_t first, int64_t count, DType type,
+                  void *into, int64_t stride, const ValueCheck &check) {
   readPieces(
       array, name, count, type, static_cast<char *>(into), stride, check,
       [&](int64_t at, int64_t part, char *piece) { fetchInCOrder(array, first + at, part, piece); },
       [&](int64_t at) { return first + at; });
 }
 
-void readLocal(ArrayFile &array, const std::string &name, const Layout &layout, const std::optional<Flat> &flat,
-               const Mesh &mesh, const Coordinates &coordinates, DType type, void *into, const ValueCheck &check) {
+void readLocal(ArrayFile &array, const std::string &name, const Layout &layout,
+               const std::optional<Flat> &flat, const Mesh &mesh, const Coordinates &coordinates, DType type,
+               void *into, const ValueCheck &check) {
   auto bytes = int64_t(dtypeBytes(type));
   forEachRun(layout, flat, mesh, coordinates, array.fortran, [&](const Run &run) {
     readPieces(
         array, name, run.count, type, static_cast<char *>(into) + run.memory * bytes, run.stride, check,
         [&](int64_t at, int64_t part, char *piece) { fetch(array, run.file + at, part, piece); },
-        [&](int64_t at) { return array.fortran ? reorder(array.shape, run.file + at, true) : run.file + at; });
+        [&](int64_t at) {
+          return array.fortran ? reorder(array.shape, run.file + at, true) : run.file + at;
+        });
   });
 }
 

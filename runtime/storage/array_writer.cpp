@@ -8,8 +8,9 @@
 
 namespace tessera::rt {
 
-void writeLocal(const File &file, uint64_t offset, DType fileType, const Layout &layout, const std::optional<Flat> &flat,
-                const Mesh &mesh, const Coordinates &coordinates, DType type, const void *data) {
+void writeLocal(const File &file, uint64_t offset, DType fileType, const Layout &layout,
+                const std::optional<Flat> &flat, const Mesh &mesh, const Coordinates &coordinates, DType type,
+                const void *data) {
   constexpr int64_t bufferBytes = 65536;
   std::vector<char> packed, buffer;
   int64_t bytes = dtypeBytes(type), fileBytes = dtypeBytes(fileType);

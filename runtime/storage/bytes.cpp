@@ -85,7 +85,8 @@ private:
       stream.avail_out = part;
       int status = inflate(&stream, Z_NO_FLUSH);
       size_t got = part - stream.avail_out;
-      if ((status != Z_OK && status != Z_STREAM_END) || (got == 0 && stream.avail_in == 0 && consumed == compressed) ||
+      if ((status != Z_OK && status != Z_STREAM_END) ||
+          (got == 0 && stream.avail_in == 0 && consumed == compressed) ||
           (got == 0 && status == Z_STREAM_END))
         throw Error("cannot unpack '" + file->path() + "': the compressed data is damaged or too short");
       to += got;

@@ -1,4 +1,5 @@
-// A stretch of bytes that can be read from any position: part of a file, or a compressed member of an archive.
+// A stretch of bytes that can be read from any position: part of a file, or a compressed member of an
+// archive.
 #pragma once
 
 #include "runtime/storage/file.h"

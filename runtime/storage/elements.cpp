@@ -30,7 +30,8 @@ uint16_t floatToHalf(float value) {
     return uint16_t(sign | 0x7e00);
   if (magnitude >= 65520.0f)
     return uint16_t(sign | 0x7c00);
-  // Below the smallest normal number, multiples of 2^-24: the hardware's rounding to an integer is to nearest even.
+  // Below the smallest normal number, multiples of 2^-24: the hardware's rounding to an integer is to nearest
+  // even.
   if (magnitude < 0x1p-14f)
     return uint16_t(sign | uint32_t(std::nearbyint(magnitude * 0x1p24f)));
   uint32_t rounded = (bits & 0x7fffffff) + 0xfff + (bits >> 13 & 1);
@@ -66,7 +67,9 @@ double loadFloating(DType type, const void *data, int64_t index) {
 }
 
 void storeFloating(DType type, void *data, int64_t index, double value) {
-  auto put = [&](auto number) { std::memcpy(static_cast<char *>(data) + index * int64_t(sizeof(number)), &number, sizeof(number)); };
+  auto put = [&](auto number) {
+    std::memcpy(static_cast<char *>(data) + index * int64_t(sizeof(number)), &number, sizeof(number));
+  };
   switch (type) {
   case DType::F64:
     return put(value);
@@ -80,7 +83,8 @@ void storeFloating(DType type, void *data, int64_t index, double value) {
 }
 
 template <typename T>
-int64_t findOutsideAs(const void *data, int64_t count, int64_t low, int64_t high, int64_t allowed, int64_t &value) {
+int64_t findOutsideAs(const void *data, int64_t count, int64_t low, int64_t high, int64_t allowed,
+                      int64_t &value) {
   for (int64_t i = 0; i < count; ++i) {
     T number = loadAs<T>(data, i);
     bool huge = sizeof(T) == 8 && !std::is_signed_v<T> && uint64_t(number) > uint64_t(INT64_MAX);
@@ -95,7 +99,8 @@ int64_t findOutsideAs(const void *data, int64_t count, int64_t low, int64_t high
 
 bool convertible(DType from, DType to) { return from == to || (isFloating(from) && isFloating(to)); }
 
-void convertElements(DType fromType, const void *from, DType toType, void *into, int64_t count, int64_t stride) {
+void convertElements(DType fromType, const void *from, DType toType, void *into, int64_t count,
+                     int64_t stride) {
   if (fromType != toType) {
     for (int64_t i = 0; i < count; ++i)
       storeFloating(toType, into, i * stride, loadFloating(fromType, from, i));
@@ -107,7 +112,8 @@ void convertElements(DType fromType, const void *from, DType toType, void *into,
     return;
   }
   for (int64_t i = 0; i < count; ++i)
-    std::memcpy(static_cast<char *>(into) + bytes * size_t(i * stride), static_cast<const char *>(from) + bytes * size_t(i), bytes);
+    std::memcpy(static_cast<char *>(into) + bytes * size_t(i * stride),
+                static_cast<const char *>(from) + bytes * size_t(i), bytes);
 }
 
 void storeInteger(DType type, void *into, int64_t index, int64_t value) {
@@ -127,7 +133,8 @@ int64_t findNaN(DType type, const void *data, int64_t count) {
   return -1;
 }
 
-int64_t findOutside(DType type, const void *data, int64_t count, int64_t low, int64_t high, int64_t allowed, int64_t &value) {
+int64_t findOutside(DType type, const void *data, int64_t count, int64_t low, int64_t high, int64_t allowed,
+                    int64_t &value) {
   switch (type) {
   case DType::I8:
     return findOutsideAs<int8_t>(data, count, low, high, allowed, value);

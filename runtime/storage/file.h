@@ -1,4 +1,5 @@
-// Files by byte range: nothing is ever mapped or read whole, and a new file has its final name only once it is complete.
+// Files by byte range: nothing is ever mapped or read whole, and a new file has its final name only once it
+// is complete.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +17,8 @@ public:
   static File openRead(const std::string &path);
   /// Opens an existing file for reading and writing (a file that another rank has created).
   static File openWrite(const std::string &path);
-  /// Creates the temporary file that `commitFile(path)` gives its final name; what is there must be a regular file, or nothing.
+  /// Creates the temporary file that `commitFile(path)` gives its final name; what is there must be a regular
+  /// file, or nothing.
   static File createTemporary(const std::string &path);
   /// Creates the file, or empties it.
   static File create(const std::string &path);

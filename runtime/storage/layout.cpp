@@ -1,5 +1,6 @@
-// See layout.h. Every atom contributes a list of stretches (positions that are consecutive both in memory and in the file); the product of
-// the atoms' positions is walked in file order, after levels that continue each other have been merged into one.
+// See layout.h. Every atom contributes a list of stretches (positions that are consecutive both in memory and
+// in the file); the product of the atoms' positions is walked in file order, after levels that continue each
+// other have been merged into one.
 #include "runtime/storage/layout.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ std::vector<Stretch> stretchesOf(const Atom &atom, int64_t index, int64_t block)
 }
 
 /// The levels of the walk, outermost in the file first.
-std::vector<Level> levelsOf(const Layout &layout, const Mesh &mesh, const Coordinates &coordinates, bool fortran) {
+std::vector<Level> levelsOf(const Layout &layout, const Mesh &mesh, const Coordinates &coordinates,
+                            bool fortran) {
   // Strides by dimension in the file, by atom in memory.
   std::vector<int64_t> extents;
   for (const auto &dimension : layout) {
@@ -78,8 +80,8 @@ std::vector<Level> levelsOf(const Layout &layout, const Mesh &mesh, const Coordi
   return levels;
 }
 
-/// Makes of an outer and an inner level one, where a complete walk of the inner one ends at the next position of the outer one, both in the file
-/// and in memory.
+/// Makes of an outer and an inner level one, where a complete walk of the inner one ends at the next position
+/// of the outer one, both in the file and in memory.
 bool merge(Level &outer, const Level &inner) {
   if (inner.stretches.size() != 1 || inner.stretches[0].local != 0 || inner.stretches[0].logical != 0)
     return false;
@@ -102,7 +104,8 @@ void walk(const std::vector<Level> &levels, size_t depth, int64_t file, int64_t 
           const std::function<void(const Run &)> &visit) {
   const Level &level = levels[depth];
   for (const Stretch &stretch : level.stretches) {
-    int64_t fileAt = file + stretch.logical * level.fileStride, memoryAt = memory + stretch.local * level.memoryStride;
+    int64_t fileAt = file + stretch.logical * level.fileStride,
+            memoryAt = memory + stretch.local * level.memoryStride;
     if (depth + 1 == levels.size()) {
       visit({fileAt, memoryAt, stretch.count, level.memoryStride});
       continue;
@@ -113,7 +116,8 @@ void walk(const std::vector<Level> &levels, size_t depth, int64_t file, int64_t 
 }
 
 /// Restricts runs of the whole local array to the flat elements [begin, end), counted from `begin` on.
-std::function<void(const Run &)> clipped(int64_t begin, int64_t end, const std::function<void(const Run &)> &visit) {
+std::function<void(const Run &)> clipped(int64_t begin, int64_t end,
+                                         const std::function<void(const Run &)> &visit) {
   return [=, &visit](const Run &run) {
     int64_t skip = std::max<int64_t>(0, (begin - run.memory + run.stride - 1) / run.stride);
     int64_t stop = std::min(run.count, (end - run.memory + run.stride - 1) / run.stride);
@@ -136,8 +140,8 @@ int64_t localElements(const Layout &layout, const std::optional<Flat> &flat, con
   return flat ? flat->padded / mesh.count(flat->axes) : denseElements(layout, mesh);
 }
 
-void forEachRun(const Layout &layout, const std::optional<Flat> &flat, const Mesh &mesh, const Coordinates &coordinates,
-                bool fortran, const std::function<void(const Run &)> &visit) {
+void forEachRun(const Layout &layout, const std::optional<Flat> &flat, const Mesh &mesh,
+                const Coordinates &coordinates, bool fortran, const std::function<void(const Run &)> &visit) {
   std::vector<Level> levels;
   for (Level &level : levelsOf(layout, mesh, coordinates, fortran)) {
     if (level.stretches.empty())

@@ -13,9 +13,10 @@ struct NumpyType {
   const char *name;
   DType dtype;
 };
-const NumpyType numpyTypes[] = {{"b1", DType::Bool}, {"i1", DType::I8},  {"u1", DType::U8},  {"i2", DType::I16},
-                                {"u2", DType::U16},  {"i4", DType::I32}, {"u4", DType::U32}, {"i8", DType::I64},
-                                {"u8", DType::U64},  {"f2", DType::F16}, {"f4", DType::F32}, {"f8", DType::F64}};
+const NumpyType numpyTypes[] = {{"b1", DType::Bool}, {"i1", DType::I8},  {"u1", DType::U8},
+                                {"i2", DType::I16},  {"u2", DType::U16}, {"i4", DType::I32},
+                                {"u4", DType::U32},  {"i8", DType::I64}, {"u8", DType::U64},
+                                {"f2", DType::F16},  {"f4", DType::F32}, {"f8", DType::F64}};
 
 /// Reads the Python dictionary literal of a header: exactly the three keys, string, truth value and tuple.
 class HeaderText {
@@ -52,7 +53,9 @@ public:
   }
 
 private:
-  [[noreturn]] void fail(const std::string &problem) const { throw Error(what + ": its .npy header " + problem); }
+  [[noreturn]] void fail(const std::string &problem) const {
+    throw Error(what + ": its .npy header " + problem);
+  }
 
   void skipSpace() {
     while (at < text.size() && std::isspace(static_cast<unsigned char>(text[at])))

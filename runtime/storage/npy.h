@@ -17,8 +17,8 @@ struct NpyHeader {
   uint64_t offset = 0;
 };
 
-/// Reads and checks the header of the array in `source` (`what` names it in errors). Pickled objects, structured
-/// types and big-endian numbers are refused; so is an array with fewer bytes than its shape needs.
+/// Reads and checks the header of the array in `source` (`what` names it in errors). Pickled objects,
+/// structured types and big-endian numbers are refused; so is an array with fewer bytes than its shape needs.
 NpyHeader readNpyHeader(ByteSource &source, const std::string &what);
 
 /// The header of a version 1 file of a C-ordered array. bf16 has no NumPy type: write f32.

@@ -20,11 +20,11 @@ struct TypeName {
   std::optional<DType> dtype;
 };
 const TypeName typeNames[] = {
-    {"BOOL", 8, DType::Bool}, {"U8", 8, DType::U8},       {"I8", 8, DType::I8},     {"U16", 16, DType::U16},
-    {"I16", 16, DType::I16},  {"F16", 16, DType::F16},    {"BF16", 16, DType::BF16}, {"U32", 32, DType::U32},
-    {"I32", 32, DType::I32},  {"F32", 32, DType::F32},    {"U64", 64, DType::U64},  {"I64", 64, DType::I64},
-    {"F64", 64, DType::F64},  {"C64", 64, {}},            {"F8_E5M2", 8, {}},       {"F8_E4M3", 8, {}},
-    {"F8_E8M0", 8, {}},       {"F8_E4M3FNUZ", 8, {}},     {"F8_E5M2FNUZ", 8, {}},   {"F4", 4, {}},
+    {"BOOL", 8, DType::Bool}, {"U8", 8, DType::U8},    {"I8", 8, DType::I8},      {"U16", 16, DType::U16},
+    {"I16", 16, DType::I16},  {"F16", 16, DType::F16}, {"BF16", 16, DType::BF16}, {"U32", 32, DType::U32},
+    {"I32", 32, DType::I32},  {"F32", 32, DType::F32}, {"U64", 64, DType::U64},   {"I64", 64, DType::I64},
+    {"F64", 64, DType::F64},  {"C64", 64, {}},         {"F8_E5M2", 8, {}},        {"F8_E4M3", 8, {}},
+    {"F8_E8M0", 8, {}},       {"F8_E4M3FNUZ", 8, {}},  {"F8_E5M2FNUZ", 8, {}},    {"F4", 4, {}},
     {"F6_E2M3", 6, {}},       {"F6_E3M2", 6, {}}};
 
 const TypeName *findType(const std::string &name) {
@@ -59,7 +59,8 @@ uint64_t tensorBytes(const std::vector<int64_t> &shape, int bits, const std::str
 }
 
 StoredTensor readEntry(const Json &value, const std::string &where, uint64_t headerEnd, uint64_t fileBytes) {
-  if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") || !value.contains("data_offsets"))
+  if (!value.is_object() || !value.contains("dtype") || !value.contains("shape") ||
+      !value.contains("data_offsets"))
     throw Error(where + " lacks dtype, shape or data_offsets");
   const Json &dtype = value["dtype"], &shape = value["shape"], &offsets = value["data_offsets"];
   if (!dtype.is_string() || !shape.is_array() || !offsets.is_array() || offsets.size() != 2)
@@ -85,7 +86,8 @@ StoredTensor readEntry(const Json &value, const std::string &where, uint64_t hea
   entry.bytes = end - begin;
   uint64_t expected = tensorBytes(entry.shape, type->bits, where);
   if (expected != entry.bytes)
-    throw Error(where + " has " + std::to_string(entry.bytes) + " bytes, its shape needs " + std::to_string(expected));
+    throw Error(where + " has " + std::to_string(entry.bytes) + " bytes, its shape needs " +
+                std::to_string(expected));
   return entry;
 }
 
@@ -113,18 +115,20 @@ Json parseHeader(const std::string &text, const std::string &path) {
 
 } // namespace
 
-SafetensorsReader::SafetensorsReader(const std::string &path) : opened(std::make_shared<File>(File::openRead(path))) {
+SafetensorsReader::SafetensorsReader(const std::string &path)
+    : opened(std::make_shared<File>(File::openRead(path))) {
   uint64_t fileBytes = opened->size();
   unsigned char prefix[8];
   if (fileBytes < sizeof(prefix))
-    throw Error("'" + path + "' is not a safetensors file: it has only " + std::to_string(fileBytes) + " bytes");
+    throw Error("'" + path + "' is not a safetensors file: it has only " + std::to_string(fileBytes) +
+                " bytes");
   opened->read(0, prefix, sizeof(prefix));
   uint64_t headerBytes = 0;
   for (int i = 7; i >= 0; --i)
     headerBytes = headerBytes << 8 | prefix[i];
   if (headerBytes > maxHeaderBytes || headerBytes > fileBytes - sizeof(prefix))
-    throw Error("'" + path + "' is not a safetensors file: it says its header has " + std::to_string(headerBytes) +
-                " bytes, the file has " + std::to_string(fileBytes));
+    throw Error("'" + path + "' is not a safetensors file: it says its header has " +
+                std::to_string(headerBytes) + " bytes, the file has " + std::to_string(fileBytes));
   std::string text(headerBytes, '\0');
   opened->read(sizeof(prefix), text.data(), text.size());
   uint64_t headerEnd = sizeof(prefix) + headerBytes;
@@ -173,7 +177,8 @@ SafetensorsPlan::SafetensorsPlan(const std::vector<TensorSpec> &tensors,
   for (const TensorSpec &tensor : tensors) {
     std::string type = typeNameOf(tensor.dtype);
     uint64_t bytes = tensorBytes(tensor.shape, findType(type)->bits, "tensor '" + tensor.name + "'");
-    header[tensor.name] = {{"dtype", type}, {"shape", tensor.shape}, {"data_offsets", {position, position + bytes}}};
+    header[tensor.name] = {
+        {"dtype", type}, {"shape", tensor.shape}, {"data_offsets", {position, position + bytes}}};
     begins.push_back(position);
     position += bytes;
   }

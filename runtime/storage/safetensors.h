@@ -1,5 +1,5 @@
-// safetensors files: eight bytes of header length, a JSON header, the tensors' bytes. Read by range and written
-// by several ranks at once.
+// safetensors files: eight bytes of header length, a JSON header, the tensors' bytes. Read by range and
+// written by several ranks at once.
 #pragma once
 
 #include "runtime/core/dtype.h"
@@ -16,7 +16,8 @@ namespace tessera::rt {
 /// Where one tensor lies in a safetensors file. `offset` counts from the start of the file.
 struct StoredTensor {
   std::string typeName;
-  /// Absent for element types that programs do not have (8-bit floats); such tensors may be present, not used.
+  /// Absent for element types that programs do not have (8-bit floats); such tensors may be present, not
+  /// used.
   std::optional<DType> dtype;
   std::vector<int64_t> shape;
   uint64_t offset = 0;
@@ -47,7 +48,8 @@ struct TensorSpec {
   std::vector<int64_t> shape;
 };
 
-/// The header and the places of a safetensors file to be written; the same on every rank for the same arguments.
+/// The header and the places of a safetensors file to be written; the same on every rank for the same
+/// arguments.
 class SafetensorsPlan {
 public:
   SafetensorsPlan(const std::vector<TensorSpec> &tensors, const std::map<std::string, std::string> &metadata);

@@ -1,4 +1,5 @@
-// Token files: a stream of unsigned little-endian numbers, raw (nanoGPT) or after llm.c's header of 1024 bytes.
+// Token files: a stream of unsigned little-endian numbers, raw (nanoGPT) or after llm.c's header of 1024
+// bytes.
 #pragma once
 
 #include "runtime/storage/bytes.h"
@@ -12,7 +13,8 @@ namespace tessera::rt {
 /// Reads ranges of tokens as int64.
 class TokenFile {
 public:
-  /// `tokenBytes` is 2 or 4. A file whose size is no multiple of it, or whose llm.c header disagrees, is an error.
+  /// `tokenBytes` is 2 or 4. A file whose size is no multiple of it, or whose llm.c header disagrees, is an
+  /// error.
   TokenFile(const std::string &path, int tokenBytes);
 
   int64_t count() const { return tokens; }

@@ -13,7 +13,8 @@ namespace {
 /// Little-endian fields of a record, never read beyond its end.
 class Record {
 public:
-  Record(const unsigned char *data, size_t bytes, const std::string &path) : data(data), bytes(bytes), path(path) {}
+  Record(const unsigned char *data, size_t bytes, const std::string &path)
+      : data(data), bytes(bytes), path(path) {}
   uint64_t field(size_t at, int width) const {
     if (at > bytes || bytes - at < static_cast<size_t>(width))
       throw Error("'" + path + "' is a damaged zip archive: a record is cut short");
@@ -57,7 +58,8 @@ Directory findDirectory(const File &file) {
         throw Error("'" + file.path() + "' is a damaged zip archive: its zip64 record is missing");
       directory = {record64.field(48, 8), record64.field(40, 8), record64.field(32, 8)};
     }
-    if (directory.offset > size || directory.bytes > size - directory.offset || directory.bytes > maxDirectoryBytes)
+    if (directory.offset > size || directory.bytes > size - directory.offset ||
+        directory.bytes > maxDirectoryBytes)
       throw Error("'" + file.path() + "' is a damaged zip archive: its directory lies outside of it");
     return directory;
   }
@@ -125,7 +127,8 @@ std::vector<ZipMember> readZipDirectory(const File &file) {
   size_t at = 0;
   for (uint64_t i = 0; i < directory.count; ++i) {
     if (record.field(at, 4) != entrySignature)
-      throw Error("'" + file.path() + "' is a damaged zip archive: directory entry " + std::to_string(i) + " is missing");
+      throw Error("'" + file.path() + "' is a damaged zip archive: directory entry " + std::to_string(i) +
+                  " is missing");
     size_t nameBytes = record.field(at + 28, 2), extraBytes = record.field(at + 30, 2);
     size_t commentBytes = record.field(at + 32, 2);
     ZipMember member;

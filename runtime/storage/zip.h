@@ -19,7 +19,8 @@ struct ZipMember {
   uint32_t crc = 0; ///< of the unpacked bytes
 };
 
-/// Lists the members of the archive (also a zip64 one). Encrypted members and archives of several files are errors.
+/// Lists the members of the archive (also a zip64 one). Encrypted members and archives of several files are
+/// errors.
 std::vector<ZipMember> readZipDirectory(const File &file);
 
 /// The unpacked bytes of a member. Reads it whole once, to compare its checksum: bytes that were changed are

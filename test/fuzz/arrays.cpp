@@ -29,7 +29,8 @@ void readArray(const std::string &path) {
       std::abort(); // the reader let a shape pass that has no size
   int64_t part = std::min<int64_t>(count, 256);
   std::vector<char> values(part * dtypeBytes(array.dtype) + 8);
-  readElements(array, "x", count - part, part, array.dtype, values.data(), 1, {true, std::pair<int64_t, int64_t>{-100, 1000}, 5000});
+  readElements(array, "x", count - part, part, array.dtype, values.data(), 1,
+               {true, std::pair<int64_t, int64_t>{-100, 1000}, 5000});
 }
 
 } // namespace

@@ -5,10 +5,12 @@
 using namespace mlir;
 using namespace tessera;
 
-// LLVM's allocators hide what they have not given out yet, in the sanitized code only: a library without sanitizers does not bring to
-// light what it takes.
+// LLVM's allocators hide what they have not given out yet, in the sanitized code only: a library without
+// sanitizers does not bring to light what it takes.
 extern "C" const char *__asan_default_options() { return "allow_user_poisoning=0"; }
-extern "C" const char *__ubsan_default_options() { return "halt_on_error=1:print_stacktrace=1:suppressions=" TESSERA_FUZZ_SUPPRESSIONS; }
+extern "C" const char *__ubsan_default_options() {
+  return "halt_on_error=1:print_stacktrace=1:suppressions=" TESSERA_FUZZ_SUPPRESSIONS;
+}
 
 void fuzz::expectDiagnosed(MLIRContext &context, llvm::function_ref<LogicalResult()> body) {
   bool reported = false;

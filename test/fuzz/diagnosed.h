@@ -8,8 +8,8 @@
 
 namespace tessera::fuzz {
 
-/// What inputs share, a context or what lives in one: it outlives many of them, but not all, for what MLIR makes unique in a
-/// context is never given back. `make` makes a new one.
+/// What inputs share, a context or what lives in one: it outlives many of them, but not all, for what MLIR
+/// makes unique in a context is never given back. `make` makes a new one.
 template <typename State> State &stateForNextInput(llvm::function_ref<std::unique_ptr<State>()> make) {
   constexpr int inputsAState = 500;
   static std::unique_ptr<State> state;

@@ -1,4 +1,5 @@
-// Text at any phase through the parser, the verifiers and the phases that are left, as far as the memory plan.
+// Text at any phase through the parser, the verifiers and the phases that are left, as far as the memory
+// plan.
 #include "test/fuzz/pipeline.h"
 #include "test/fuzz/scratch.h"
 

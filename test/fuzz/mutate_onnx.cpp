@@ -41,8 +41,10 @@ void collect(Message &message, std::vector<Message *> &messages, std::vector<std
 }
 
 int64_t integer(Random &random, int64_t old) {
-  static constexpr int64_t special[] = {0, 1, 2, 3, 4, 7, 8, 10, 13, 20, 64, 1000, -1, -2, 1 << 20, INT32_MAX, INT32_MIN,
-                                        int64_t(1) << 40, INT64_MAX, INT64_MIN};
+  static constexpr int64_t special[] = {0,         1,        2,       3,         4,         7,
+                                        8,         10,       13,      20,        64,        1000,
+                                        -1,        -2,       1 << 20, INT32_MAX, INT32_MIN, int64_t(1) << 40,
+                                        INT64_MAX, INT64_MIN};
   switch (below(random, 4)) {
   case 0:
     return static_cast<int64_t>(static_cast<uint64_t>(old) + 1);
@@ -62,30 +64,35 @@ std::string bytes(std::string old) {
 }
 
 // Sets one value, in place of element `index` or, where that is -1, as a new or the only one.
-void setValue(Random &random, Message &message, const FieldDescriptor *field, int index, const std::vector<Message *> &messages,
-              const std::vector<std::string> &strings) {
+void setValue(Random &random, Message &message, const FieldDescriptor *field, int index,
+              const std::vector<Message *> &messages, const std::vector<std::string> &strings) {
   const Reflection &r = *message.GetReflection();
   bool repeated = field->is_repeated(), add = repeated && index < 0;
   switch (field->cpp_type()) {
-#define TESSERA_SCALAR(CASE, NAME, TYPE, VALUE)                                                                                \
-  case FieldDescriptor::CASE: {                                                                                                \
-    [[maybe_unused]] auto old = !repeated ? r.Get##NAME(message, field) : add ? TYPE() : r.GetRepeated##NAME(message, field, index); \
-    if (add)                                                                                                                   \
-      r.Add##NAME(&message, field, VALUE);                                                                                     \
-    else if (repeated)                                                                                                         \
-      r.SetRepeated##NAME(&message, field, index, VALUE);                                                                      \
-    else                                                                                                                       \
-      r.Set##NAME(&message, field, VALUE);                                                                                     \
-    break;                                                                                                                     \
+#define TESSERA_SCALAR(CASE, NAME, TYPE, VALUE)                                                              \
+  case FieldDescriptor::CASE: {                                                                              \
+    [[maybe_unused]] auto old = !repeated ? r.Get##NAME(message, field)                                      \
+                                : add     ? TYPE()                                                           \
+                                          : r.GetRepeated##NAME(message, field, index);                      \
+    if (add)                                                                                                 \
+      r.Add##NAME(&message, field, VALUE);                                                                   \
+    else if (repeated)                                                                                       \
+      r.SetRepeated##NAME(&message, field, index, VALUE);                                                    \
+    else                                                                                                     \
+      r.Set##NAME(&message, field, VALUE);                                                                   \
+    break;                                                                                                   \
   }
     TESSERA_SCALAR(CPPTYPE_INT32, Int32, int32_t, static_cast<int32_t>(integer(random, old)))
     TESSERA_SCALAR(CPPTYPE_INT64, Int64, int64_t, integer(random, old))
     TESSERA_SCALAR(CPPTYPE_UINT32, UInt32, uint32_t, static_cast<uint32_t>(integer(random, old)))
-    TESSERA_SCALAR(CPPTYPE_UINT64, UInt64, uint64_t, static_cast<uint64_t>(integer(random, static_cast<int64_t>(old))))
+    TESSERA_SCALAR(CPPTYPE_UINT64, UInt64, uint64_t,
+                   static_cast<uint64_t>(integer(random, static_cast<int64_t>(old))))
     TESSERA_SCALAR(CPPTYPE_FLOAT, Float, float, static_cast<float>(integer(random, 0)) / 3)
     TESSERA_SCALAR(CPPTYPE_DOUBLE, Double, double, static_cast<double>(integer(random, 0)) / 3)
     TESSERA_SCALAR(CPPTYPE_BOOL, Bool, bool, !old)
-    TESSERA_SCALAR(CPPTYPE_ENUM, EnumValue, int, (void(old), field->enum_type()->value(below(random, field->enum_type()->value_count()))->number()))
+    TESSERA_SCALAR(
+        CPPTYPE_ENUM, EnumValue, int,
+        (void(old), field->enum_type()->value(below(random, field->enum_type()->value_count()))->number()))
     TESSERA_SCALAR(CPPTYPE_STRING, String, std::string,
                    field->type() == FieldDescriptor::TYPE_STRING && !strings.empty() && below(random, 4)
                        ? strings[below(random, strings.size())]
@@ -103,8 +110,9 @@ void setValue(Random &random, Message &message, const FieldDescriptor *field, in
       copy.reset(source.New());
       copy->CopyFrom(source);
     }
-    Message *target = add ? r.AddMessage(&message, field)
-                          : repeated ? r.MutableRepeatedMessage(&message, field, index) : r.MutableMessage(&message, field);
+    Message *target = add        ? r.AddMessage(&message, field)
+                      : repeated ? r.MutableRepeatedMessage(&message, field, index)
+                                 : r.MutableMessage(&message, field);
     if (copy)
       target->CopyFrom(*copy);
     break;
@@ -120,7 +128,8 @@ void mutate(Random &random, Message &model, Message *other) {
   if (other)
     collect(*other, sources, strings);
   Message &message = *messages[below(random, messages.size())];
-  const FieldDescriptor *field = message.GetDescriptor()->field(below(random, message.GetDescriptor()->field_count()));
+  const FieldDescriptor *field =
+      message.GetDescriptor()->field(below(random, message.GetDescriptor()->field_count()));
   const Reflection &reflection = *message.GetReflection();
   if (!field->is_repeated()) {
     if (below(random, 8) == 0)
@@ -144,8 +153,8 @@ void mutate(Random &random, Message &model, Message *other) {
   }
 }
 
-size_t mutated(const uint8_t *data, size_t size, const uint8_t *otherData, size_t otherSize, uint8_t *out, size_t maxSize,
-               unsigned seed) {
+size_t mutated(const uint8_t *data, size_t size, const uint8_t *otherData, size_t otherSize, uint8_t *out,
+               size_t maxSize, unsigned seed) {
   Random random(seed);
   onnx_reflected::ModelProto model, other;
   if (!model.ParseFromArray(data, static_cast<int>(size)))
@@ -169,7 +178,7 @@ extern "C" size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max
   return LLVMFuzzerMutate(data, size, maxSize);
 }
 
-extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size, const uint8_t *otherData, size_t otherSize,
-                                            uint8_t *out, size_t maxSize, unsigned seed) {
+extern "C" size_t LLVMFuzzerCustomCrossOver(const uint8_t *data, size_t size, const uint8_t *otherData,
+                                            size_t otherSize, uint8_t *out, size_t maxSize, unsigned seed) {
   return mutated(data, size, otherData, otherSize, out, maxSize, seed);
 }

@@ -1,4 +1,5 @@
-// Runs a fuzz target on files, and on all files of folders, given as arguments; what libFuzzer does with a corpus.
+// Runs a fuzz target on files, and on all files of folders, given as arguments; what libFuzzer does with a
+// corpus.
 #include <cstdint>
 #include <cstdio>
 #include <filesystem>

@@ -35,14 +35,19 @@ static LogicalResult checkShapes(std::optional<Location> location, Value qv, Val
   }
   if (rangeSize != 0 && rangeSize != 4)
     return inferError(location, "range must be empty or valid_s, valid_t, start_s, start_t");
-  if (zigzag < 0 || (zigzag > 0 && (rangeSize == 0 || q[1] != k[1] || q[1] % 2 != 0 || zigzag > maxElements / std::max<int64_t>(q[1], 1))))
-    return inferError(location, "zigzag = " + Twine(zigzag) + " takes a range and blocks of as many queries as keys, an even number; there are " + Twine(q[1]) + " and " + Twine(k[1]));
+  if (zigzag < 0 || (zigzag > 0 && (rangeSize == 0 || q[1] != k[1] || q[1] % 2 != 0 ||
+                                    zigzag > maxElements / std::max<int64_t>(q[1], 1))))
+    return inferError(location,
+                      "zigzag = " + Twine(zigzag) +
+                          " takes a range and blocks of as many queries as keys, an even number; there are " +
+                          Twine(q[1]) + " and " + Twine(k[1]));
   return success();
 }
 
 TESSERA_INFER(AttentionOp) {
   Value q = adaptor.getQ(), v = adaptor.getV();
-  if (failed(checkShapes(location, q, adaptor.getK(), v, adaptor.getBias(), adaptor.getRange().size(), int64_t(adaptor.getZigzag()))))
+  if (failed(checkShapes(location, q, adaptor.getK(), v, adaptor.getBias(), adaptor.getRange().size(),
+                         int64_t(adaptor.getZigzag()))))
     return failure();
   SmallVector<int64_t> o(shapeOf(q));
   o.back() = shapeOf(v).back();
@@ -81,7 +86,8 @@ bool AttentionOp::keepsWide(unsigned operand) { return operand == 3; }
 
 TESSERA_INFER(AttentionGradOp) {
   Value q = adaptor.getQ(), k = adaptor.getK(), v = adaptor.getV();
-  if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size(), int64_t(adaptor.getZigzag()))))
+  if (failed(checkShapes(location, q, k, v, adaptor.getBias(), adaptor.getRange().size(),
+                         int64_t(adaptor.getZigzag()))))
     return failure();
   if (shapeOf(adaptor.getO()) != shapeOf(adaptor.getDO()) ||
       shapeOf(adaptor.getO()).drop_back() != shapeOf(q).drop_back() ||
@@ -206,7 +212,8 @@ SmallVector<Value> tessera::nn::localDropout(Operation *op, LocalBuilder &builde
 LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                        SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
-  // The library has one size of heads: the smaller of keys' and values' gets zeros, which change no score and no other output.
+  // The library has one size of heads: the smaller of keys' and values' gets zeros, which change no score and
+  // no other output.
   int64_t values = shapeOf(operands[2]).back(), size = std::max(shapeOf(operands[0]).back(), values);
   Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   auto op = AttentionOp::create(builder, builder.loc(), q, local.trimmed(local.resized(operands[1], size), 1),
@@ -221,7 +228,8 @@ LogicalResult AttentionOp::expandLocal(LocalBuilder &builder, ValueRange operand
 LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                            SmallVectorImpl<Value> &results) {
   LocalAttention local{builder, shapeOf(getQ())[1], shapeOf(getK())[1]};
-  int64_t keys = shapeOf(operands[0]).back(), values = shapeOf(operands[2]).back(), size = std::max(keys, values);
+  int64_t keys = shapeOf(operands[0]).back(), values = shapeOf(operands[2]).back(),
+          size = std::max(keys, values);
   Value q = local.resized(operands[0], size), bias = getBias() ? local.trimmed(operands[3], 4) : Value();
   ValueRange rest = operands.drop_front(getBias() ? 4 : 3);
   auto op =
@@ -231,9 +239,11 @@ LogicalResult AttentionGradOp::expandLocal(LocalBuilder &builder, ValueRange ope
                               local.range(q, getCausal(), getFactorRule().find("s"), !getRandom().empty()),
                               local.dropout(*this, operands), getScaleAttr(), getCausalAttr(),
                               getZigzagAttr(), getRatioAttr(), builder.getI64IntegerAttr(0));
-  results.append({local.resized(op.getDq(), keys),
-                  paddedTo(builder, builder.loc(), local.resized(op.getDk(), keys), builder.resultType(1).getShape()),
-                  paddedTo(builder, builder.loc(), local.resized(op.getDv(), values), builder.resultType(2).getShape())});
+  results.append(
+      {local.resized(op.getDq(), keys),
+       paddedTo(builder, builder.loc(), local.resized(op.getDk(), keys), builder.resultType(1).getShape()),
+       paddedTo(builder, builder.loc(), local.resized(op.getDv(), values),
+                builder.resultType(2).getShape())});
   return success();
 }
 

@@ -44,7 +44,8 @@ struct AttentionEmitter : PhiloxEmitter {
     if (zigzag == 0)
       return inOrder;
     Value front = add(row, arith::DivSIOp::create(b, loc, start, integer(2)));
-    Value back = sub(add(row, integer((zigzag - 1) * size)), arith::DivSIOp::create(b, loc, start, integer(2)));
+    Value back =
+        sub(add(row, integer((zigzag - 1) * size)), arith::DivSIOp::create(b, loc, start, integer(2)));
     return select(least(arith::CmpIPredicate::slt, row, integer(size / 2)), front, back);
   }
   Value least(arith::CmpIPredicate p, Value x, Value y) { return arith::CmpIOp::create(b, loc, p, x, y); }
@@ -67,7 +68,8 @@ struct AttentionEmitter : PhiloxEmitter {
       if (bias)
         score = add(score, a[1]);
       if (causal) {
-        Value s = standing('s', range.empty() ? integer(scoreShape[4] - scoreShape[1]) : range[2], scoreShape[1]);
+        Value s =
+            standing('s', range.empty() ? integer(scoreShape[4] - scoreShape[1]) : range[2], scoreShape[1]);
         Value t = standing('t', range.empty() ? integer(0) : range[3], scoreShape[4]);
         score = select(least(arith::CmpIPredicate::sge, s, t), score, minusInfinity());
       }

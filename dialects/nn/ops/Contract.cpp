@@ -15,10 +15,11 @@ static LogicalResult checkWord(std::optional<Location> location, StringRef word,
   return success();
 }
 
-LogicalResult tessera::nn::inferContraction(std::optional<Location> location, const Contraction &c, SmallVectorImpl<int64_t> &shape) {
+LogicalResult tessera::nn::inferContraction(std::optional<Location> location, const Contraction &c,
+                                            SmallVectorImpl<int64_t> &shape) {
   ArrayRef<int64_t> lhsShape = shapeOf(c.a), rhsShape = shapeOf(c.b);
-  if (failed(checkWord(location, c.lhs, "lhs_letters")) || failed(checkWord(location, c.rhs, "rhs_letters")) ||
-      failed(checkWord(location, c.out, "out_letters")))
+  if (failed(checkWord(location, c.lhs, "lhs_letters")) ||
+      failed(checkWord(location, c.rhs, "rhs_letters")) || failed(checkWord(location, c.out, "out_letters")))
     return failure();
   if (c.lhs.size() != lhsShape.size() || c.rhs.size() != rhsShape.size())
     return inferError(location, "'" + c.lhs + "' and '" + c.rhs +
@@ -43,7 +44,10 @@ LogicalResult tessera::nn::inferContraction(std::optional<Location> location, co
 
 TESSERA_INFER(ContractOp) {
   SmallVector<int64_t> shape;
-  if (failed(inferContraction(location, {adaptor.getLhsLetters(), adaptor.getRhsLetters(), adaptor.getOutLetters(), adaptor.getLhs(), adaptor.getRhs()}, shape)))
+  if (failed(inferContraction(location,
+                              {adaptor.getLhsLetters(), adaptor.getRhsLetters(), adaptor.getOutLetters(),
+                               adaptor.getLhs(), adaptor.getRhs()},
+                              shape)))
     return failure();
   types.push_back(RankedTensorType::get(shape, elementOf(adaptor.getLhs())));
   return success();
@@ -89,6 +93,6 @@ FailureOr<SmallVector<Value>> ContractOp::lowerToLinalg(OpBuilder &builder, Valu
   RankedTensorType type = plainType(getResult());
   std::string out = getOutLetters().str();
   return SmallVector<Value>{
-      e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out, type.getShape(),
-            type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); })};
+      e.sum({{operands[0], getLhsLetters().str()}, {operands[1], getRhsLetters().str()}}, out,
+            type.getShape(), type.getElementType(), [&](ArrayRef<Value> a) { return e.mul(a[0], a[1]); })};
 }

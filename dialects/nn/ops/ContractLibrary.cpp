@@ -72,7 +72,8 @@ static void addLetters(Product &p) {
 }
 
 /// The call as far as it is the same for all. `number` says what a value is called in the call's `buffers`.
-static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int threads, llvm::function_ref<int(Value)> number) {
+static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int threads,
+                                           llvm::function_ref<int(Value)> number) {
   Type type = elementOf(p.a), resultType = elementOf(p.c);
   if (!isProductType(type) || elementOf(p.b) != type || (resultType != type && !resultType.isF32()))
     return std::nullopt;
@@ -87,7 +88,8 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   SmallVector<Loop> batch, rows, columns, summed;
   double flops = 2;
   for (auto [c, size] : p.letters) {
-    Loop loop{size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c), strideOf(out, outStrides, c), c};
+    Loop loop{size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c), strideOf(out, outStrides, c),
+              c};
     bool inLhs = lhs.contains(c), inRhs = rhs.contains(c), inOut = out.contains(c);
     flops *= double(size);
     if (size == 1 && c != (out.empty() ? '\0' : out.back()))
@@ -141,7 +143,8 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
     attrs.set("dtype", dtypeName(type));
   if (resultType != type)
     attrs.set("c_dtype", dtypeName(resultType));
-  const char *const names[] = {swapped ? "b_offset" : "a_offset", swapped ? "a_offset" : "b_offset", "c_offset"};
+  const char *const names[] = {swapped ? "b_offset" : "a_offset", swapped ? "a_offset" : "b_offset",
+                               "c_offset"};
   for (auto [name, start] : llvm::zip(names, p.starts))
     if (start != 0)
       attrs.set(name, start);
@@ -154,15 +157,17 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   int64_t count = 1;
   for (ArrayRef<int64_t> item : items)
     count *= item.front();
-  return attrs.call("gemm", buffers, flops, tessera::rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
+  return attrs.call("gemm", buffers, flops,
+                    tessera::rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
 }
 
 /// Operands count first, results behind them.
 static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p, int threads) {
   return gemmCall(op->getContext(), p, threads, [&](Value value) {
     auto result = dyn_cast<OpResult>(value);
-    return result && result.getOwner() == op ? int(op->getNumOperands() + result.getResultNumber())
-                                             : int(llvm::find(op->getOperands(), value) - op->operand_begin());
+    return result && result.getOwner() == op
+               ? int(op->getNumOperands() + result.getResultNumber())
+               : int(llvm::find(op->getOperands(), value) - op->operand_begin());
   });
 }
 

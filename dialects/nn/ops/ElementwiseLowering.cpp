@@ -142,10 +142,12 @@ struct Scalars : LinalgEmitter {
       return truncated(x, to);
     bool natural = from.isInteger(1) || isUnsigned;
     if (isa<FloatType>(to))
-      return natural ? Value(arith::UIToFPOp::create(b, loc, to, x)) : Value(arith::SIToFPOp::create(b, loc, to, x));
+      return natural ? Value(arith::UIToFPOp::create(b, loc, to, x))
+                     : Value(arith::SIToFPOp::create(b, loc, to, x));
     if (fromBits >= toBits)
       return arith::TruncIOp::create(b, loc, to, x);
-    return natural ? Value(arith::ExtUIOp::create(b, loc, to, x)) : Value(arith::ExtSIOp::create(b, loc, to, x));
+    return natural ? Value(arith::ExtUIOp::create(b, loc, to, x))
+                   : Value(arith::ExtSIOp::create(b, loc, to, x));
   }
   Value abs(Value x) {
     if (isUnsigned)
@@ -167,7 +169,8 @@ struct Scalars : LinalgEmitter {
     if (isa<FloatType>(x.getType()))
       return math::PowFOp::create(b, loc, x, y);
     // A negative exponent's is truncated: 1, -1 or 0, and 0 of a base of 0, which math.ipowi divides by.
-    Value undefined = arith::AndIOp::create(b, loc, compare(x, number(0, x), "eq"), compare(y, number(0, y), "lt"));
+    Value undefined =
+        arith::AndIOp::create(b, loc, compare(x, number(0, x), "eq"), compare(y, number(0, y), "lt"));
     Value power = math::IPowIOp::create(b, loc, select(undefined, number(1, x), x), y);
     return select(undefined, number(0, x), power);
   }

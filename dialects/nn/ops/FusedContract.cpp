@@ -23,7 +23,9 @@ StringRef nameOf(SiluGradOp) { return "silu"; }
 StringRef nameOf(GeluGradOp op) { return geluName(op.getTanh()); }
 
 template <typename OpTy> struct Activated : EpilogueOpInterface::ExternalModel<Activated<OpTy>, OpTy> {
-  std::optional<Epilogue> getEpilogue(Operation *op, unsigned) const { return Epilogue{.activation = nameOf(cast<OpTy>(op))}; }
+  std::optional<Epilogue> getEpilogue(Operation *op, unsigned) const {
+    return Epilogue{.activation = nameOf(cast<OpTy>(op))};
+  }
 };
 
 /// (x, dy) -> dx
@@ -47,19 +49,25 @@ void tessera::nn::attachEpilogues(MLIRContext &context) {
 
 LogicalResult FusedContractOp::verify() {
   SmallVector<int64_t> shape;
-  if (failed(inferContraction(getLoc(), {getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs()}, shape)))
+  if (failed(inferContraction(
+          getLoc(), {getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs()}, shape)))
     return failure();
   if (shapeOf(getResult()) != ArrayRef<int64_t>(shape))
     return emitOpError("computes ") << shapeText(shape) << ", not " << getResult().getType();
   if (!llvm::is_contained({"none", "gelu_tanh", "gelu_erf", "relu", "silu"}, getActivation()))
-    return emitOpError("activation must be none, gelu_tanh, gelu_erf, relu or silu, not '") << getActivation() << "'";
-  if (Value bias = getBias(); bias && (shape.empty() || shapeOf(bias) != ArrayRef<int64_t>(shape).take_back()))
-    return emitOpError("has a bias of ") << bias.getType() << ", expected a vector along the last letter of the result";
+    return emitOpError("activation must be none, gelu_tanh, gelu_erf, relu or silu, not '")
+           << getActivation() << "'";
+  if (Value bias = getBias();
+      bias && (shape.empty() || shapeOf(bias) != ArrayRef<int64_t>(shape).take_back()))
+    return emitOpError("has a bias of ")
+           << bias.getType() << ", expected a vector along the last letter of the result";
   if ((getAt() || getKept()) && (getActivation() == "none" || (getAt() && getKept())))
-    return emitOpError("keeps what an activation is applied to, or has it given: one of both, and with an activation");
+    return emitOpError(
+        "keeps what an activation is applied to, or has it given: one of both, and with an activation");
   for (Value other : {getAt(), getKept()})
     if (other && shapeOf(other) != ArrayRef<int64_t>(shape))
-      return emitOpError("has ") << other.getType() << " for what the activation is applied to, expected the result's shape";
+      return emitOpError("has ") << other.getType()
+                                 << " for what the activation is applied to, expected the result's shape";
   if (bool(getSums()) != getSumsOf().has_value())
     return emitOpError("says which operand to sum where there is a result for it, and only there");
   if (!getSums())
@@ -68,7 +76,8 @@ LogicalResult FusedContractOp::verify() {
     return emitOpError("sums_of must be lhs or rhs, not '") << *getSumsOf() << "'";
   bool ofLhs = *getSumsOf() == "lhs";
   SmallVector<int64_t> left;
-  for (auto [letter, size] : llvm::zip(ofLhs ? getLhsLetters() : getRhsLetters(), shapeOf(ofLhs ? getLhs() : getRhs())))
+  for (auto [letter, size] :
+       llvm::zip(ofLhs ? getLhsLetters() : getRhsLetters(), shapeOf(ofLhs ? getLhs() : getRhs())))
     if (getOutLetters().contains(letter))
       left.push_back(size);
   if (shapeOf(getSums()) != ArrayRef<int64_t>(left))

@@ -25,9 +25,7 @@ static RankedTensorType tokensType(Value value) {
 static RankedTensorType lastType(Value value) {
   return RankedTensorType::get(shapeOf(value).take_back(), elementOf(value));
 }
-static RankedTensorType wideLastType(Value value) {
-  return lastType(value).clone(wideOf(elementOf(value)));
-}
+static RankedTensorType wideLastType(Value value) { return lastType(value).clone(wideOf(elementOf(value))); }
 /// `values` have `type`, or are wider.
 static LogicalResult checkTypes(std::optional<Location> location, ValueRange values, RankedTensorType type,
                                 StringRef what) {

@@ -18,8 +18,8 @@ static std::optional<unsigned> stateCount(StringRef kind) {
   return kind == "sgd" ? std::optional<unsigned>(0) : std::nullopt;
 }
 
-/// Whether the gradient is that of a scaled loss: then the ninth scalar is the scale, and a norm that is not finite means that the
-/// gradient overflowed and nothing changes.
+/// Whether the gradient is that of a scaled loss: then the ninth scalar is the scale, and a norm that is not
+/// finite means that the gradient overflowed and nothing changes.
 static bool scalesLoss(UpdateOp op) { return shapeOf(op.getScalars()) == ArrayRef<int64_t>{9}; }
 
 TESSERA_INFER(UpdateOp) {
@@ -39,9 +39,10 @@ LogicalResult UpdateOp::verify() {
     return emitOpError("kind must be adamw, adam, sgd or sgd_momentum, not '") << getKind() << "'";
   if (getState().size() != *count)
     return emitOpError() << getKind() << " has " << *count << " state tensors, not " << getState().size();
-  if ((shapeOf(getScalars()) != ArrayRef<int64_t>{8} && !scalesLoss(*this)) || shapeOf(getDecay()).size() != 1 ||
-      !shapeOf(getNorm()).empty())
-    return emitOpError("scalars must be a vector of 8, or 9 with the scale of the loss, decay a vector and norm a scalar");
+  if ((shapeOf(getScalars()) != ArrayRef<int64_t>{8} && !scalesLoss(*this)) ||
+      shapeOf(getDecay()).size() != 1 || !shapeOf(getNorm()).empty())
+    return emitOpError(
+        "scalars must be a vector of 8, or 9 with the scale of the loss, decay a vector and norm a scalar");
   if (int64_t(getIndex()) < 0 || int64_t(getIndex()) >= shapeOf(getDecay())[0])
     return emitOpError("index ") << int64_t(getIndex()) << " is not a place in decay, of size "
                                  << shapeOf(getDecay())[0];

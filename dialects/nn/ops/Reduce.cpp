@@ -84,7 +84,8 @@ std::optional<double> ReduceOp::getNeutral(unsigned, unsigned factor) {
 
 LogicalResult ReduceOp::expandLocal(LocalBuilder &builder, ValueRange operands,
                                     SmallVectorImpl<Value> &results) {
-  Value local = ReduceOp::create(builder, builder.loc(), builder.resultType(0), operands[0], getDims(), getKind());
+  Value local =
+      ReduceOp::create(builder, builder.loc(), builder.resultType(0), operands[0], getDims(), getKind());
   if (getKind() == "max") {
     FactorRule rule = getFactorRule();
     for (int64_t d : getDims())
@@ -113,12 +114,14 @@ LogicalResult ReduceOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     return success();
   }
   if (getKind() == "prod") {
-    // The product of the others: of what is not zero, divided by the element itself; zero beside another zero.
+    // The product of the others: of what is not zero, divided by the element itself; zero beside another
+    // zero.
     Type element = type.getElementType();
     Value zero = scalarConstant(grad, loc, element, 0), one = scalarConstant(grad, loc, element, 1);
     Value isZero = CompareOp::create(grad, loc, getOperand(), zero, "eq");
     Value other = SelectOp::create(grad, loc, isZero, one, getOperand());
-    Value rest = BroadcastOp::create(grad, loc, type, ReduceOp::create(grad, loc, other, getDims(), "prod"), kept);
+    Value rest =
+        BroadcastOp::create(grad, loc, type, ReduceOp::create(grad, loc, other, getDims(), "prod"), kept);
     Value hole = CastOp::create(grad, loc, isZero, element);
     Value holes = BroadcastOp::create(grad, loc, type, sumOver(grad, loc, hole, getDims()), kept);
     Value alone = CompareOp::create(grad, loc, SubOp::create(grad, loc, holes, hole), zero, "eq");

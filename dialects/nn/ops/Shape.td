@@ -1,5 +1,7 @@
 // Operators that move or regroup elements.
-def NN_ReshapeOp : NN_Op<"reshape", !listconcat(NN_Vjp, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+def NN_ReshapeOp
+    : NN_Op<"reshape",
+            !listconcat(NN_Vjp, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
   let summary = "regroups dimensions, row-major order kept; never moves data, whatever the layout";
   let arguments = (ins NN_Tensor:$operand);
   let results = (outs NN_Tensor:$result);
@@ -13,9 +15,12 @@ def NN_TransposeOp : NN_Op<"transpose", !listconcat(NN_Infer, NN_Lower, NN_Vjp, 
   let hasVerifier = 1;
   let hasFolder = 1;
 }
-def NN_BroadcastOp : NN_Op<"broadcast", !listconcat([DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], NN_Vjp)> {
+def NN_BroadcastOp
+    : NN_Op<"broadcast",
+            !listconcat([DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>], NN_Vjp)> {
   let summary = "operand dimension i becomes result dimension dims[i]; the others are new";
-  let description = "Sizes of the dimensions named agree. Rule: new dimensions are factors of the result only.";
+  let description =
+      "Sizes of the dimensions named agree. Rule: new dimensions are factors of the result only.";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$dims);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
@@ -23,18 +28,21 @@ def NN_BroadcastOp : NN_Op<"broadcast", !listconcat([DeclareOpInterfaceMethods<L
 def NN_SliceOp : NN_Op<"slice", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library), ["expandLocal"]> {
   let summary = "elements starts[d] + i steps[d], i < sizes[d] (steps positive)";
   let description = "Rule: dimensions taken whole pass through, the others are unsplit.";
-  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes, DenseI64ArrayAttr:$steps);
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$starts, DenseI64ArrayAttr:$sizes,
+      DenseI64ArrayAttr:$steps);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
   let hasFolder = 1;
 }
 def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["expandLocal"]> {
-  let summary = "low[d] and high[d] (not negative) elements of `value` around, and interior[d] between neighbours";
-  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high, DenseI64ArrayAttr:$interior,
-                   DefaultValuedAttr<F64Attr, "0.0">:$value);
+  let summary =
+      "low[d] and high[d] (not negative) elements of `value` around, and interior[d] between neighbours";
+  let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$low, DenseI64ArrayAttr:$high,
+      DenseI64ArrayAttr:$interior, DefaultValuedAttr<F64Attr, "0.0">:$value);
   let results = (outs NN_Tensor:$result);
-  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$low, "::llvm::ArrayRef<int64_t>":$high,
-                             "::llvm::ArrayRef<int64_t>":$interior), [{
+  let builders = [OpBuilder<(ins "::mlir::Value":$operand, "::llvm::ArrayRef<int64_t>":$low,
+                                "::llvm::ArrayRef<int64_t>":$high, "::llvm::ArrayRef<int64_t>":$interior),
+                            [{
     build($_builder, $_state, operand, low, high, interior, ::llvm::APFloat(0.0));
   }]>];
   let hasVerifier = 1;

@@ -33,8 +33,10 @@ void pow(NodeImport &n) {
   if (value == 0.5 && isa<FloatType>(elementOf(base)))
     return n.out(n.e.emit<nn::SqrtOp>(base));
   Type type = elementOf(base), of = elementOf(exponent), computed = type;
-  if (isa<IntegerType>(type) && isa<IntegerType>(of)) // in the wider type: what is cut off does not reach down
-    computed = of.getIntOrFloatBitWidth() > type.getIntOrFloatBitWidth() ? Type(n.e.builder.getI64Type()) : type;
+  if (isa<IntegerType>(type) &&
+      isa<IntegerType>(of)) // in the wider type: what is cut off does not reach down
+    computed =
+        of.getIntOrFloatBitWidth() > type.getIntOrFloatBitWidth() ? Type(n.e.builder.getI64Type()) : type;
   else if (isa<IntegerType>(type))
     computed = n.e.builder.getF64Type();
   n.out(n.e.cast(n.e.binary<nn::PowOp>(n.e.cast(base, computed), n.e.cast(exponent, computed)), type));
@@ -115,8 +117,8 @@ Value ofKnown(NodeImport &n, Value x, double (*function)(double)) {
   return n.e.constant(std::move(result));
 }
 
-/// e^x - 1 and log(1 + x). Kernels compute these forms with all digits (ExpandMath.cpp). Operator by operator a known value
-/// would lose them.
+/// e^x - 1 and log(1 + x). Kernels compute these forms with all digits (ExpandMath.cpp). Operator by operator
+/// a known value would lose them.
 Value expm1(NodeImport &n, Value x) {
   if (Value known = ofKnown(n, x, [](double v) { return std::expm1(v); }))
     return known;
@@ -128,7 +130,8 @@ Value log1p(NodeImport &n, Value x) {
   return n.e.emit<nn::LogOp>(n.e.binary<nn::AddOp>(x, n.e.scalarLike(x, 1)));
 }
 
-/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow. -|x| is min(-x, x), whose gradient at 0 goes with that of max.
+/// log(1 + e^x) = max(x, 0) + log(1 + e^-|x|): no overflow. -|x| is min(-x, x), whose gradient at 0 goes with
+/// that of max.
 Value softplus(NodeImport &n, Value x) {
   Value magnitude = n.e.emit<nn::ExpOp>(n.e.binary<nn::MinOp>(n.e.emit<nn::NegOp>(x), x));
   Value positive = n.e.binary<nn::MaxOp>(x, n.e.scalarLike(x, 0));
@@ -173,8 +176,8 @@ void ceil(NodeImport &n) { n.out(n.e.emit<nn::NegOp>(n.e.emit<nn::FloorOp>(n.e.e
 void sign(NodeImport &n) {
   Value x = n.in(0), zero = n.e.scalarLike(x, 0);
   Type type = elementOf(x);
-  Value result =
-      n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), type), n.e.cast(n.e.compare(x, zero, "lt"), type));
+  Value result = n.e.binary<nn::SubOp>(n.e.cast(n.e.compare(x, zero, "gt"), type),
+                                       n.e.cast(n.e.compare(x, zero, "lt"), type));
   n.out(isa<FloatType>(type) ? n.e.emit<nn::SelectOp>({n.e.emit<nn::IsNanOp>(x), x, result}) : result);
 }
 

@@ -21,11 +21,13 @@ std::optional<FewElements> FewElements::along(Emitter &e, Value data, Value indi
   line[axis + 1] = size;
   FewElements few;
   few.axis = axis;
-  few.chosen = e.compare(e.reshape(wrapped(e, indices, size), wide), e.iota(elementOf(indices), line, axis + 1), "eq");
+  few.chosen =
+      e.compare(e.reshape(wrapped(e, indices, size), wide), e.iota(elementOf(indices), line, axis + 1), "eq");
   return few;
 }
 
-Value FewElements::pick(Emitter &e, Value from, int64_t inserted, int64_t reduced, StringRef kind, Value neutral) const {
+Value FewElements::pick(Emitter &e, Value from, int64_t inserted, int64_t reduced, StringRef kind,
+                        Value neutral) const {
   Shape wide(shapeOf(from));
   wide.insert(wide.begin() + inserted, 1);
   return e.reduce(e.emit<nn::SelectOp>({chosen, e.reshape(from, wide), neutral}), {reduced}, kind, false);

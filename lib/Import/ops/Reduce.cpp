@@ -58,7 +58,8 @@ template <Kind kind> void reduce(NodeImport &n) {
   case Kind::LogSumExp: {
     // Shifted by the largest, where that is finite: of a row of -inf the sum is 0.
     Value max = e.reduce(x, axes, "max", true), zero = e.scalarLike(x, 0);
-    Value isFinite = e.compare(e.emit<nn::AbsOp>(max), e.scalarLike(x, std::numeric_limits<double>::infinity()), "lt");
+    Value isFinite =
+        e.compare(e.emit<nn::AbsOp>(max), e.scalarLike(x, std::numeric_limits<double>::infinity()), "lt");
     Value shift = e.emit<nn::SelectOp>({isFinite, max, zero});
     Value sum = e.reduce(e.emit<nn::ExpOp>(e.binary<nn::SubOp>(x, shift)), axes, "sum", true);
     Value result = e.binary<nn::AddOp>(e.emit<nn::LogOp>(sum), shift);

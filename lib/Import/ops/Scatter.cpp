@@ -1,4 +1,5 @@
-// Writes by index, and choices by size. What is known at import becomes slices; the rest is merged into a table.
+// Writes by index, and choices by size. What is known at import becomes slices; the rest is merged into a
+// table.
 #include "lib/Import/Importer.h"
 #include "lib/Import/ops/Families.h"
 #include "lib/Import/ops/FewElements.h"
@@ -50,8 +51,10 @@ Merge mergeOf(NodeImport &n, Type type) {
   return {kind, n.e.constant(HostTensor::splatInt(type, {}, (largest ? least : ~least).getSExtValue()))};
 }
 
-/// data with `updates` written over, or merged with, where they go: `merged` makes one value a place of values like them.
-void scatter(NodeImport &n, Value data, Value updates, llvm::function_ref<Value(Value, const Merge &)> merged) {
+/// data with `updates` written over, or merged with, where they go: `merged` makes one value a place of
+/// values like them.
+void scatter(NodeImport &n, Value data, Value updates,
+             llvm::function_ref<Value(Value, const Merge &)> merged) {
   Emitter &e = n.e;
   Type type = elementOf(data), computed = type.isInteger(1) ? Type(e.builder.getI32Type()) : type;
   Merge merge = mergeOf(n, computed);
@@ -94,7 +97,8 @@ void scatterRows(NodeImport &n, Value data, Value ids, Value updates, Shape tabl
     if (merge.kind == "sum")
       result = e.emitAs<nn::ScatterAddOp>(elementOf(values), table, {ids, values});
     else
-      result = mergedByComparing(n, e.reshape(ids, {count}), e.reshape(values, {count, width}), table[0], merge);
+      result =
+          mergedByComparing(n, e.reshape(ids, {count}), e.reshape(values, {count, width}), table[0], merge);
     return e.reshape(result, shapeOf(data));
   });
 }
@@ -154,8 +158,9 @@ void scatterElements(NodeImport &n) {
   if (rankOf(indices) != rank || shapeOf(updates) != shapeOf(indices))
     n.fail("indices and updates must have one shape, of as many dimensions as the data");
   if (std::optional<FewElements> few = FewElements::along(e, data, indices, axis))
-    return scatter(n, data, updates,
-                   [&](Value values, const Merge &merge) { return few->merge(e, values, merge.kind, merge.neutral); });
+    return scatter(n, data, updates, [&](Value values, const Merge &merge) {
+      return few->merge(e, values, merge.kind, merge.neutral);
+    });
   llvm::SmallVector<Value> coordinates;
   for (int64_t d = 0; d < rank; ++d) {
     if (d != axis && shapeOf(indices)[d] > shapeOf(data)[d])

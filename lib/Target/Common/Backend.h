@@ -29,17 +29,19 @@ public:
   virtual bool callsLibrary() const { return true; }
   /// Completes the schedule of a kernel before its loops are emitted, and says how it is launched.
   virtual Launch adapt(Kernel &kernel) const { return {}; }
-  /// Fills `code` from `module`, in which `implementation` is the kernel as a function of bare pointers, scalars and a range; code.info
-  /// and code.launch are set. `exact`: the kernel computes in f64. The code's entry is `symbol`.
-  virtual llvm::Error emit(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol, bool exact,
-                           KernelCode &code) const = 0;
+  /// Fills `code` from `module`, in which `implementation` is the kernel as a function of bare pointers,
+  /// scalars and a range; code.info and code.launch are set. `exact`: the kernel computes in f64. The code's
+  /// entry is `symbol`.
+  virtual llvm::Error emit(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol,
+                           bool exact, KernelCode &code) const = 0;
 };
 
-/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain`: through MLIR's bufferization, as
-/// one sequential unit. Results are
-/// kept for the life of the process, so that a second program with the same kernel does not compile it again. Fails,
-/// with diagnostics that name the kernels, where a kernel cannot be compiled.
-mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const KernelBackend &backend, unsigned threads, bool plain = false);
+/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain`:
+/// through MLIR's bufferization, as one sequential unit. Results are kept for the life of the process, so
+/// that a second program with the same kernel does not compile it again. Fails, with diagnostics that name
+/// the kernels, where a kernel cannot be compiled.
+mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const KernelBackend &backend,
+                                                unsigned threads, bool plain = false);
 
 } // namespace tessera::target
 

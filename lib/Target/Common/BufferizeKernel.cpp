@@ -1,5 +1,5 @@
-// The way of last resort for kernels that are not loop statements (loops over tensors, as a scatter has): MLIR's
-// bufferization and plain loops, run as one unit. Always correct, never fast.
+// The way of last resort for kernels that are not loop statements (loops over tensors, as a scatter has):
+// MLIR's bufferization and plain loops, run as one unit. Always correct, never fast.
 
 #include "lib/Target/Common/Loops.h"
 #include "mlir/Conversion/Passes.h"
@@ -29,8 +29,8 @@ static MemRefType bufferType(Type tensor) {
   return MemRefType::get(type.getShape(), type.getElementType());
 }
 
-/// Turns tensor arguments into memrefs and results into further ones. A result in place of an argument is computed in a buffer of
-/// its own and copied when all is done.
+/// Turns tensor arguments into memrefs and results into further ones. A result in place of an argument is
+/// computed in a buffer of its own and copied when all is done.
 static void passBuffers(func::FuncOp func) {
   Block &body = func.getBody().front();
   OpBuilder b(&body, body.begin());
@@ -77,7 +77,8 @@ static void passBuffers(func::FuncOp func) {
   func.setFunctionType(b.getFunctionType(body.getArgumentTypes(), {}));
 }
 
-/// Replaces allocations by places on the stack or in the workspace. Returns the bytes of workspace needed, 0 if none.
+/// Replaces allocations by places on the stack or in the workspace. Returns the bytes of workspace needed, 0
+/// if none.
 static FailureOr<int64_t> placeAllocations(func::FuncOp func, StringRef name) {
   SmallVector<memref::AllocOp> allocations;
   int64_t bytes = 0;

@@ -23,7 +23,8 @@ std::string kernelText(func::FuncOp func) {
   OwningOpRef<func::FuncOp> copy = func.clone();
   copy->setName(anonymous);
   copy->setPrivate();
-  // What other passes noted on operations and arguments neither changes the code nor is known where it is compiled.
+  // What other passes noted on operations and arguments neither changes the code nor is known where it is
+  // compiled.
   copy->walk([](Operation *op) { op->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
   for (unsigned i = 0; i < copy->getNumArguments(); ++i) {
     Attribute inPlace = copy->getArgAttr(i, inPlaceAttribute);
@@ -128,7 +129,8 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
     func.erase();
   }
   bool exact = false;
-  module->walk([&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
+  module->walk(
+      [&](Operation *op) { exact |= llvm::any_of(op->getResultTypes(), [](Type t) { return t.isF64(); }); });
   if (failed(verify(*module)) || failed(expandMath(*module, backend.roundsToBF16(), backend.callsLibrary())))
     return failure();
   llvm::LLVMContext llvmContext;
@@ -145,7 +147,8 @@ static LogicalResult compileOne(MLIRContext &context, Job &job, const KernelBack
   return success();
 }
 
-static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const KernelBackend &backend, bool plain) {
+static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, const KernelBackend &backend,
+                        bool plain) {
   std::unique_ptr<MLIRContext> own = makeKernelContext();
   MLIRContext &context = *own;
   for (size_t i; (i = next++) < jobs.size();) {
@@ -164,7 +167,8 @@ static void compileJobs(std::vector<Job *> &jobs, std::atomic<size_t> &next, con
   }
 }
 
-FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &backend, unsigned threadCount, bool plain) {
+FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &backend, unsigned threadCount,
+                                          bool plain) {
   auto start = std::chrono::steady_clock::now();
   CompiledKernels result;
   std::vector<Job> jobs;
@@ -216,7 +220,8 @@ FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &
     std::lock_guard lock(cache().mutex);
     cache().entries.try_emplace(key + job.text, job.code);
     auto part = [&](const std::string &text) { return std::shared_ptr<const std::string>(job.code, &text); };
-    result.kernels.push_back({job.symbol, job.code->info, part(job.code->object), job.code->launch, part(job.code->twin)});
+    result.kernels.push_back(
+        {job.symbol, job.code->info, part(job.code->object), job.code->launch, part(job.code->twin)});
   }
   if (failedAny)
     return failure();

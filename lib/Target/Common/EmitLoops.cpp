@@ -15,7 +15,8 @@ static constexpr int64_t jammedRows = 4;
 scf::ForOp LoopEmitter::createLoop(const Segment &segment, unsigned level, ValueRange initial) {
   Value upper;
   if (static_cast<int>(level) == segment.rangeLoop)
-    upper = arith::MinSIOp::create(b, loc, arith::SubIOp::create(b, loc, end, base).getResult(), constantIndex(k.block));
+    upper = arith::MinSIOp::create(b, loc, arith::SubIOp::create(b, loc, end, base).getResult(),
+                                   constantIndex(k.block));
   else
     upper = constantIndex(segment.extents[level]);
   if (warp && level + 1 == segment.extents.size())
@@ -24,7 +25,8 @@ scf::ForOp LoopEmitter::createLoop(const Segment &segment, unsigned level, Value
 }
 
 void LoopEmitter::enterLoop(const Segment &segment, unsigned level, Value iv) {
-  Value global = static_cast<int>(level) == segment.rangeLoop ? arith::AddIOp::create(b, loc, base, iv).getResult() : iv;
+  Value global =
+      static_cast<int>(level) == segment.rangeLoop ? arith::AddIOp::create(b, loc, base, iv).getResult() : iv;
   for (unsigned number : segment.statements) {
     int loop = k.statements[number].loops[level];
     variables[number][loop] = global;
@@ -32,8 +34,8 @@ void LoopEmitter::enterLoop(const Segment &segment, unsigned level, Value iv) {
   }
 }
 
-/// Whether the loop at `level` runs over rows that are summed into memory by one inner loop. Then several rows are taken at a
-/// time, so that each accumulator is loaded and stored once for all of them.
+/// Whether the loop at `level` runs over rows that are summed into memory by one inner loop. Then several
+/// rows are taken at a time, so that each accumulator is loaded and stored once for all of them.
 bool LoopEmitter::canJamRows(const Segment &segment, unsigned level, const Accumulators &acc) {
   if (level + 2 != segment.extents.size() || static_cast<int>(level) == segment.rangeLoop || !acc.empty() ||
       segment.extents[level] < 2 * jammedRows)
@@ -95,7 +97,9 @@ void LoopEmitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc)
         continue;
       std::pair<unsigned, unsigned> key(number, i);
       acc[key] = write.init.isUndefined()
-                     ? arith::ConstantOp::create(b, loc, b.getZeroAttr(s.body->getTerminator()->getOperand(i).getType())).getResult()
+                     ? arith::ConstantOp::create(
+                           b, loc, b.getZeroAttr(s.body->getTerminator()->getOperand(i).getType()))
+                           .getResult()
                      : read(write.init, number);
       firstValues.push_back(acc[key]);
       if (warp)

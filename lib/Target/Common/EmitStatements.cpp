@@ -66,8 +66,8 @@ void LoopEmitter::createFunction(StringRef name) {
         flat = flat.mapValues(b.getIntegerType(8), [](const APInt &v) { return v.zext(8); });
       if (slot.element.isBF16())
         flat = flat.bitcast(b.getIntegerType(16));
-      memref::GlobalOp::create(outside, loc, symbol, outside.getStringAttr("private"), type, flat, /*constant=*/true,
-                               outside.getI64IntegerAttr(64));
+      memref::GlobalOp::create(outside, loc, symbol, outside.getStringAttr("private"), type, flat,
+                               /*constant=*/true, outside.getI64IntegerAttr(64));
       memory[number] = memref::GetGlobalOp::create(b, loc, type, symbol);
     }
     if (slot.kind != Slot::Temporary || !slot.stored)
@@ -77,9 +77,11 @@ void LoopEmitter::createFunction(StringRef name) {
       elements *= extent;
     auto type = MemRefType::get({elements}, storageType(slot.element));
     if (workspace)
-      memory[number] = memref::ViewOp::create(
-          b, loc, MemRefType::get({elements}, type.getElementType(), AffineMap(), cast<MemRefType>(workspace.getType()).getMemorySpace()),
-          workspace, constantIndex(used), ValueRange());
+      memory[number] =
+          memref::ViewOp::create(b, loc,
+                                 MemRefType::get({elements}, type.getElementType(), AffineMap(),
+                                                 cast<MemRefType>(workspace.getType()).getMemorySpace()),
+                                 workspace, constantIndex(used), ValueRange());
     else
       memory[number] = memref::AllocaOp::create(b, loc, type, b.getI64IntegerAttr(64));
     used += llvm::alignTo(elements * ((slot.element.getIntOrFloatBitWidth() + 7) / 8), 64);
@@ -99,7 +101,9 @@ LogicalResult LoopEmitter::cloneScalars() {
       FailureOr<Access> access = k.resolve(extract.getTensor(), dims);
       if (failed(access))
         return failure();
-      Value value = access->slot >= 0 ? widened(load(access->slot, position(access->linear, indices)), access->element) : read(*access, 0);
+      Value value = access->slot >= 0
+                        ? widened(load(access->slot, position(access->linear, indices)), access->element)
+                        : read(*access, 0);
       scalars.map(extract.getResult(), value);
       continue;
     }
@@ -115,7 +119,8 @@ Value LoopEmitter::position(AffineExpr expr, ArrayRef<Value> vars) {
   SmallVector<Value> symbols;
   for (Value symbol : k.symbols)
     symbols.push_back(topLevel(symbol));
-  return affine::expandAffineExpr(b, loc, simplifyAffineExpr(expr, vars.size(), symbols.size()), vars, symbols);
+  return affine::expandAffineExpr(b, loc, simplifyAffineExpr(expr, vars.size(), symbols.size()), vars,
+                                  symbols);
 }
 
 Value LoopEmitter::load(int slot, Value at) {
@@ -142,14 +147,16 @@ void LoopEmitter::store(int slot, Value at, Value value) {
 }
 
 Value LoopEmitter::widened(Value value, Type element) {
-  bool isNarrower = element && isa<FloatType>(element) && value.getType().getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth();
+  bool isNarrower = element && isa<FloatType>(element) &&
+                    value.getType().getIntOrFloatBitWidth() < element.getIntOrFloatBitWidth();
   return isNarrower ? Value(arith::ExtFOp::create(b, loc, element, value)) : value;
 }
 
 Value LoopEmitter::address(const Access &access, unsigned statement) {
   if (k.slots[access.slot].kind != Slot::Temporary)
     return position(access.linear, variables[statement]);
-  // A range dimension of a temporary holds one unit or block, so it is indexed by the place in that; the others by the loop.
+  // A range dimension of a temporary holds one unit or block, so it is indexed by the place in that; the
+  // others by the loop.
   unsigned loops = variables[statement].size();
   SmallVector<Value> both(variables[statement]);
   both.append(local[statement]);

@@ -1,5 +1,5 @@
-// Kernels (functions on tensors whose bodies are linalg, arith, math and tensor operations) and what they become: what the targets share.
-// docs/kernels.md says what a kernel may contain and how it is scheduled.
+// Kernels (functions on tensors whose bodies are linalg, arith, math and tensor operations) and what they
+// become: what the targets share. docs/kernels.md says what a kernel may contain and how it is scheduled.
 
 #ifndef TESSERA_LIB_TARGET_COMMON_KERNELS_H
 #define TESSERA_LIB_TARGET_COMMON_KERNELS_H
@@ -13,7 +13,8 @@
 
 namespace tessera::target {
 
-/// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit vectors).
+/// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit
+/// vectors).
 enum class CpuLevel { V3, V4 };
 
 /// The suffix of a kernel's symbol for `level`: "_v3" or "_v4".
@@ -22,7 +23,8 @@ llvm::StringRef levelSuffix(CpuLevel level);
 /// The highest level this machine executes, or failure when it is below x86-64-v3.
 mlir::FailureOr<CpuLevel> hostLevel();
 
-/// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's buffer.
+/// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's
+/// buffer.
 inline constexpr llvm::StringLiteral inPlaceAttribute = "tessera.result";
 
 /// How the iteration space of a kernel is cut into ranges.
@@ -38,11 +40,11 @@ struct KernelInfo {
   Strategy strategy = Strategy::Sequential;
   int64_t extent = 1; ///< units of work: the kernel is called on disjoint ranges of [0, extent)
   int64_t grain = 1;  ///< least units worth a call of their own
-  /// Bytes of scratch the kernel takes as a last buffer argument (0: no such argument). Only sequential kernels with
-  /// large intermediate values have it; it needs 64-byte alignment.
+  /// Bytes of scratch the kernel takes as a last buffer argument (0: no such argument). Only sequential
+  /// kernels with large intermediate values have it; it needs 64-byte alignment.
   int64_t workspace = 0;
-  /// Pairs (tensor argument, result) that may share a buffer, if `inPlaceAttribute` says so on the argument. Arguments are
-  /// counted as arguments of the function.
+  /// Pairs (tensor argument, result) that may share a buffer, if `inPlaceAttribute` says so on the argument.
+  /// Arguments are counted as arguments of the function.
   std::vector<std::pair<unsigned, unsigned>> inPlace;
   /// Why the kernel is sequential, empty otherwise.
   std::string reason;
@@ -58,23 +60,25 @@ struct Launch {
 /// A context that knows what kernels are made of and become, whatever the caller's knows.
 std::unique_ptr<mlir::MLIRContext> makeKernelContext();
 
-/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels, which one after the other may use. Fails,
-/// with a diagnostic naming the kernel, where it has something that cannot be compiled.
+/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels, which one after
+/// the other may use. Fails, with a diagnostic naming the kernel, where it has something that cannot be
+/// compiled.
 mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, mlir::MLIRContext &own);
 
-/// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed function without
-/// its name and locations.
+/// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed
+/// function without its name and locations.
 std::string kernelText(mlir::func::FuncOp func);
 
 /// For each kernel of `module`, by name, the name of the first kernel with the same text.
 llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
 
-/// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each level
-/// as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor arguments in order,
-/// the results that have no argument of their own (`inPlaceAttribute`) in order, the workspace if any; contiguous row-major,
-/// 64-byte aligned, not overlapping (but arguments that are only read may be the same); i1 is a byte that is 0 or 1.
-/// `scalars`: the i64 and index arguments in order.
-/// Compiled for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the other.
+/// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each
+/// level as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor
+/// arguments in order, the results that have no argument of their own (`inPlaceAttribute`) in order, the
+/// workspace if any; contiguous row-major, 64-byte aligned, not overlapping (but arguments that are only read
+/// may be the same); i1 is a byte that is 0 or 1. `scalars`: the i64 and index arguments in order. Compiled
+/// for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the
+/// other.
 struct CompiledKernel {
   std::string symbol;
   KernelInfo info;

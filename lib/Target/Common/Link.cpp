@@ -20,18 +20,22 @@ Expected<std::string> emitMainObject(StringRef description, StringRef runtimeNam
   IRBuilder<> b(context);
   PointerType *pointer = b.getPtrTy();
   auto constantData = [&](Constant *value, const Twine &name) {
-    return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage, value, name);
+    return new GlobalVariable(module, value->getType(), /*isConstant=*/true, GlobalValue::PrivateLinkage,
+                              value, name);
   };
-  std::vector<Constant *> table =
-      rows(module, [&](StringRef text) -> Constant * { return constantData(ConstantDataArray::getString(context, text), "text"); });
+  std::vector<Constant *> table = rows(module, [&](StringRef text) -> Constant * {
+    return constantData(ConstantDataArray::getString(context, text), "text");
+  });
   Constant *tableData = ConstantPointerNull::get(pointer);
   if (!table.empty())
-    tableData = constantData(ConstantArray::get(ArrayType::get(table.front()->getType(), table.size()), table), "kernels");
+    tableData = constantData(
+        ConstantArray::get(ArrayType::get(table.front()->getType(), table.size()), table), "kernels");
   Constant *text = constantData(ConstantDataArray::getString(context, description), "description");
-  FunctionCallee runtime = module.getOrInsertFunction(runtimeName, b.getInt32Ty(), b.getInt32Ty(), pointer, pointer, b.getInt64Ty(), pointer,
-                                                      b.getInt64Ty());
-  Function *mainFunction = Function::Create(FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), pointer}, false),
-                                            GlobalValue::ExternalLinkage, "main", module);
+  FunctionCallee runtime = module.getOrInsertFunction(runtimeName, b.getInt32Ty(), b.getInt32Ty(), pointer,
+                                                      pointer, b.getInt64Ty(), pointer, b.getInt64Ty());
+  Function *mainFunction =
+      Function::Create(FunctionType::get(b.getInt32Ty(), {b.getInt32Ty(), pointer}, false),
+                       GlobalValue::ExternalLinkage, "main", module);
   b.SetInsertPoint(BasicBlock::Create(context, "", mainFunction));
   b.CreateRet(b.CreateCall(runtime, {mainFunction->getArg(0), mainFunction->getArg(1), text,
                                      b.getInt64(description.size()), tableData, b.getInt64(table.size())}));
@@ -97,8 +101,9 @@ static Expected<std::string> findDriver(const LinkOptions &options) {
   for (StringRef name : {"c++", "g++", "clang++"})
     if (ErrorOr<std::string> found = sys::findProgramByName(name))
       return *found;
-  return createStringError("no C++ compiler driver found to link the executable: looked for c++, g++ and clang++ in PATH; "
-                           "install one (Debian: apt install g++)");
+  return createStringError(
+      "no C++ compiler driver found to link the executable: looked for c++, g++ and clang++ in PATH; "
+      "install one (Debian: apt install g++)");
 }
 
 /// The folders beside the running program that may hold the runtime: of a build, of an installation.
@@ -178,7 +183,8 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   if (status != 0) {
     if (auto text = MemoryBuffer::getFile(*messages))
       problem += (*text)->getBuffer();
-    return createStringError("linking '" + path + "' with " + *driver + " failed: " + StringRef(problem).trim());
+    return createStringError("linking '" + path + "' with " + *driver +
+                             " failed: " + StringRef(problem).trim());
   }
   sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
   if (std::error_code code = sys::fs::rename(partial, path))

@@ -22,14 +22,20 @@ struct LinkOptions {
   bool shared = false;
 };
 
-/// The rows of the table that the runtime is given beside the description, made in `module`. `text` makes the address of a constant string.
-using TableRows = llvm::function_ref<std::vector<llvm::Constant *>(llvm::Module &module, llvm::function_ref<llvm::Constant *(llvm::StringRef)> text)>;
+/// The rows of the table that the runtime is given beside the description, made in `module`. `text` makes the
+/// address of a constant string.
+using TableRows = llvm::function_ref<std::vector<llvm::Constant *>(
+    llvm::Module &module, llvm::function_ref<llvm::Constant *(llvm::StringRef)> text)>;
 
-/// Object code that holds `description`, a table and a `main` that hands both to the runtime's function `runtime`.
-llvm::Expected<std::string> emitMainObject(llvm::StringRef description, llvm::StringRef runtime, TableRows rows);
+/// Object code that holds `description`, a table and a `main` that hands both to the runtime's function
+/// `runtime`.
+llvm::Expected<std::string> emitMainObject(llvm::StringRef description, llvm::StringRef runtime,
+                                           TableRows rows);
 
-/// Links object files (their contents) with the runtime into the executable `path`. The file appears complete or not at all.
-llvm::Error linkExecutable(llvm::ArrayRef<llvm::StringRef> objects, llvm::StringRef path, const LinkOptions &options = {});
+/// Links object files (their contents) with the runtime into the executable `path`. The file appears complete
+/// or not at all.
+llvm::Error linkExecutable(llvm::ArrayRef<llvm::StringRef> objects, llvm::StringRef path,
+                           const LinkOptions &options = {});
 
 } // namespace tessera::target
 

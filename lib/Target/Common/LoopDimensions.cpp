@@ -115,7 +115,9 @@ std::optional<SmallVector<int64_t>> coefficients(AffineExpr expr, unsigned loops
       result[i] = (*left)[i] + (*right)[i];
     return result;
   }
-  auto isConstant = [&](ArrayRef<int64_t> c) { return llvm::all_of(c.drop_back(), [](int64_t v) { return v == 0; }); };
+  auto isConstant = [&](ArrayRef<int64_t> c) {
+    return llvm::all_of(c.drop_back(), [](int64_t v) { return v == 0; });
+  };
   if (!isConstant(*right))
     std::swap(left, right);
   if (!isConstant(*right))

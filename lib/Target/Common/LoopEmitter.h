@@ -1,5 +1,5 @@
-// Emits a scheduled kernel as scf loops with loads and stores on flat memrefs: the function and its statements in EmitStatements.cpp, the loops
-// around them in EmitLoops.cpp.
+// Emits a scheduled kernel as scf loops with loads and stores on flat memrefs: the function and its
+// statements in EmitStatements.cpp, the loops around them in EmitLoops.cpp.
 #ifndef TESSERA_LIB_TARGET_COMMON_LOOPEMITTER_H
 #define TESSERA_LIB_TARGET_COMMON_LOOPEMITTER_H
 
@@ -23,7 +23,9 @@ public:
 private:
   /// bf16 lies in memory as integers: LLVM calls a library to build vectors of it.
   mlir::Type storageType(mlir::Type element) {
-    return element.isInteger(1) ? mlir::Type(b.getIntegerType(8)) : element.isBF16() ? mlir::Type(b.getIntegerType(16)) : element;
+    return element.isInteger(1) ? mlir::Type(b.getIntegerType(8))
+           : element.isBF16()   ? mlir::Type(b.getIntegerType(16))
+                                : element;
   }
   mlir::Value constantIndex(int64_t value) { return mlir::arith::ConstantIndexOp::create(b, loc, value); }
   void createFunction(llvm::StringRef name);
@@ -56,13 +58,15 @@ private:
   mlir::OpBuilder b;
   mlir::Location loc;
   mlir::func::FuncOp target;
-  mlir::IRMapping scalars;                       ///< top-level scalars of the kernel -> their values in the new function
-  std::vector<mlir::Value> memory;               ///< by slot
-  std::vector<llvm::SmallVector<mlir::Value>> variables; ///< by statement: its loop variables at the current point
-  std::vector<llvm::SmallVector<mlir::Value>> local;     ///< the same as positions in temporaries
-  llvm::DenseMap<int, mlir::Value> forwarded;    ///< slot -> value at the current point of the current segment
-  Accumulators *held = nullptr;            ///< in jammed rows: the memory accumulators, kept in registers from row to row
-  llvm::DenseMap<int, mlir::Value> unitScalars;  ///< slot -> its only value in this range unit
+  mlir::IRMapping scalars;         ///< top-level scalars of the kernel -> their values in the new function
+  std::vector<mlir::Value> memory; ///< by slot
+  std::vector<llvm::SmallVector<mlir::Value>>
+      variables; ///< by statement: its loop variables at the current point
+  std::vector<llvm::SmallVector<mlir::Value>> local; ///< the same as positions in temporaries
+  llvm::DenseMap<int, mlir::Value> forwarded; ///< slot -> value at the current point of the current segment
+  Accumulators *held =
+      nullptr; ///< in jammed rows: the memory accumulators, kept in registers from row to row
+  llvm::DenseMap<int, mlir::Value> unitScalars; ///< slot -> its only value in this range unit
   mlir::Value begin, end, base;
   mlir::Value zero;
   std::optional<WarpEmitter> warp; ///< where the lanes of a warp share a unit

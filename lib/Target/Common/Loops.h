@@ -1,4 +1,5 @@
-// A kernel as loop statements over buffers: the form in which its schedule is chosen and from which loops are emitted.
+// A kernel as loop statements over buffers: the form in which its schedule is chosen and from which loops are
+// emitted.
 
 #ifndef TESSERA_LIB_TARGET_COMMON_LOOPS_H
 #define TESSERA_LIB_TARGET_COMMON_LOOPS_H
@@ -22,15 +23,15 @@ struct Slot {
   int64_t elements() const;
 };
 
-/// A read of a tensor at a function of the loop variables: a scalar (every position holds the same), nothing (the contents
-/// are undefined), or a position in a slot.
+/// A read of a tensor at a function of the loop variables: a scalar (every position holds the same), nothing
+/// (the contents are undefined), or a position in a slot.
 struct Access {
   int slot = -1;
-  mlir::Type element;                       ///< of the value read: f32 where a slot of bf16 or f16 is read widened
-  mlir::Value scalar;                       ///< slot < 0: a value of the function's top level
-  mlir::TypedAttr constant;                 ///< slot < 0: a constant
+  mlir::Type element;       ///< of the value read: f32 where a slot of bf16 or f16 is read widened
+  mlir::Value scalar;       ///< slot < 0: a value of the function's top level
+  mlir::TypedAttr constant; ///< slot < 0: a constant
   llvm::SmallVector<mlir::AffineExpr> index; ///< position by dimension of the slot
-  mlir::AffineExpr linear;                  ///< row-major position
+  mlir::AffineExpr linear;                   ///< row-major position
   bool isUndefined() const { return slot < 0 && !scalar && !constant; }
 };
 
@@ -39,7 +40,8 @@ struct Write {
   Access init; ///< what the body's output argument holds first
 };
 
-/// One perfect loop nest: `body` (of a linalg operation) once per point; without a body it copies its only read.
+/// One perfect loop nest: `body` (of a linalg operation) once per point; without a body it copies its only
+/// read.
 struct Statement {
   mlir::Operation *op = nullptr;
   mlir::Block *body = nullptr;
@@ -51,11 +53,11 @@ struct Statement {
   bool usesIndex = false;
   llvm::SmallVector<int> loopOfDim; ///< the loop of each dimension of the operation
   // Chosen by the scheduler.
-  bool invariant = false;         ///< has none of the range loops: runs once per call
-  llvm::SmallVector<int> ranges;  ///< position of each range dimension among its loops
-  llvm::SmallVector<int> loops;   ///< position of each loop of the segment among its loops
-  /// Whether a write sums over a loop. A statement may do that in one write and set every point in another, as a softmax does that
-  /// sums its exponentials.
+  bool invariant = false;        ///< has none of the range loops: runs once per call
+  llvm::SmallVector<int> ranges; ///< position of each range dimension among its loops
+  llvm::SmallVector<int> loops;  ///< position of each loop of the segment among its loops
+  /// Whether a write sums over a loop. A statement may do that in one write and set every point in another,
+  /// as a softmax does that sums its exponentials.
   bool accumulates(const Write &write) const;
   /// Whether a reduction loop has a parallel one inside, so that sums are kept in memory, not in registers.
   bool accumulatesInMemory() const;
@@ -64,8 +66,9 @@ struct Statement {
 /// Statements that share one loop nest; values pass from one to the next in registers.
 struct Segment {
   llvm::SmallVector<unsigned> statements;
-  llvm::SmallVector<int64_t> extents; ///< of the loops inside a range unit, outermost first, without those of extent 1
-  int rangeLoop = -1;                 ///< Flat, Columns: the loop over the range's units
+  llvm::SmallVector<int64_t>
+      extents;        ///< of the loops inside a range unit, outermost first, without those of extent 1
+  int rangeLoop = -1; ///< Flat, Columns: the loop over the range's units
   bool invariant = false;
 };
 
@@ -80,8 +83,8 @@ struct Kernel {
   KernelInfo info;
   llvm::SmallVector<int64_t> rangeExtents;
   int64_t block = 1; ///< Flat, Columns: units per step of the range loop; temporaries hold that many
-  /// On a GPU: warps of a thread block that each work on a unit of their own, the lanes of a warp sharing the innermost loops.
-  /// 0: a unit is worked on by one thread, as on a CPU.
+  /// On a GPU: warps of a thread block that each work on a unit of their own, the lanes of a warp sharing the
+  /// innermost loops. 0: a unit is worked on by one thread, as on a CPU.
   int64_t warps = 0;
   std::vector<Segment> segments;
 
@@ -111,20 +114,21 @@ mlir::FailureOr<Kernel> readKernel(mlir::func::FuncOp func);
 /// Chooses ranges, segments and storage; fails only where an in-place result cannot be.
 mlir::LogicalResult schedule(Kernel &kernel);
 
-/// Emits the scheduled kernel before `kernel.func` as a function on flat memrefs, scalars and the range (two index arguments), with
-/// scf loops. The buffer arguments come first, in the order of the binary interface.
+/// Emits the scheduled kernel before `kernel.func` as a function on flat memrefs, scalars and the range (two
+/// index arguments), with scf loops. The buffer arguments come first, in the order of the binary interface.
 mlir::FailureOr<mlir::func::FuncOp> emitLoops(Kernel &kernel, llvm::StringRef name);
 
 /// Whether `op` widens or rounds the elements of a tensor, which loads and stores do as they go.
 bool isConversion(mlir::Operation *op);
 
-/// True if the kernel has what loop statements cannot express: operations with regions or results on tensors other than those of
-/// linalg and the reshapes, slices, insertions, concatenations and paddings of tensor.
+/// True if the kernel has what loop statements cannot express: operations with regions or results on tensors
+/// other than those of linalg and the reshapes, slices, insertions, concatenations and paddings of tensor.
 bool needsBufferization(mlir::func::FuncOp func);
 
-/// Turns such a kernel, alone in its module, into a function on buffers named `name` with the signature of emitLoops, and sets
-/// `info`.
-mlir::FailureOr<mlir::func::FuncOp> bufferizeKernel(mlir::func::FuncOp func, llvm::StringRef name, KernelInfo &info);
+/// Turns such a kernel, alone in its module, into a function on buffers named `name` with the signature of
+/// emitLoops, and sets `info`.
+mlir::FailureOr<mlir::func::FuncOp> bufferizeKernel(mlir::func::FuncOp func, llvm::StringRef name,
+                                                    KernelInfo &info);
 
 } // namespace tessera::target
 

@@ -16,7 +16,8 @@ mlir::LogicalResult expandMath(mlir::ModuleOp module, bool roundsToBF16, bool ca
 
 /// Makes math.expm1 of e^x - 1 and math.log1p of log(1 + x), which keep their digits where x is small.
 mlir::LogicalResult raiseExponentials(mlir::ModuleOp module);
-/// Patterns for math.exp and math.expm1 of f32, and for math.expm1 and math.log1p of f64, which become the C library's.
+/// Patterns for math.exp and math.expm1 of f32, and for math.expm1 and math.log1p of f64, which become the C
+/// library's.
 void populateExponentials(mlir::RewritePatternSet &patterns);
 /// Patterns for math.sin and math.cos of f32.
 void populateSines(mlir::RewritePatternSet &patterns);

@@ -57,8 +57,8 @@ Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, Str
     return createStringError("no LLVM back end for '" + triple.str() + "': " + message);
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Standard; // where flags allow it
-  return std::unique_ptr<TargetMachine>(target->createTargetMachine(triple, cpu, "", options, Reloc::PIC_,
-                                                                    std::nullopt, CodeGenOptLevel::Aggressive));
+  return std::unique_ptr<TargetMachine>(target->createTargetMachine(
+      triple, cpu, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
 Error optimise(Module &module, TargetMachine &machine, bool joinStatements) {

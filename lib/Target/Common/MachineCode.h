@@ -10,19 +10,21 @@
 
 namespace tessera::target {
 
-/// Makes `implementation`, a function of bare pointers, scalars and the range, callable as `symbol` through the kernels'
-/// binary interface, and keeps the two apart so that what is known about the pointers survives.
+/// Makes `implementation`, a function of bare pointers, scalars and the range, callable as `symbol` through
+/// the kernels' binary interface, and keeps the two apart so that what is known about the pointers survives.
 void wrapKernel(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol);
 
 /// LLVM's back end for a target that has been initialised.
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const llvm::Triple &triple, llvm::StringRef cpu);
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const llvm::Triple &triple,
+                                                                   llvm::StringRef cpu);
 
-/// Sets triple, data layout and the CPU of every function, verifies and optimises. `joinStatements`: neighbouring ones become vectors, as loops do
-/// anyway.
+/// Sets triple, data layout and the CPU of every function, verifies and optimises. `joinStatements`:
+/// neighbouring ones become vectors, as loops do anyway.
 llvm::Error optimise(llvm::Module &module, llvm::TargetMachine &machine, bool joinStatements);
 
 /// An optimised module as assembly or object code.
-llvm::Expected<std::string> emit(llvm::Module &module, llvm::TargetMachine &machine, llvm::CodeGenFileType type);
+llvm::Expected<std::string> emit(llvm::Module &module, llvm::TargetMachine &machine,
+                                 llvm::CodeGenFileType type);
 
 /// Sets triple, data layout and, on every function, CPU and vector width of `level`, then optimises.
 llvm::Error optimise(llvm::Module &module, CpuLevel level);

@@ -1,5 +1,6 @@
-// Reads a function on tensors into loop statements: every operand becomes an affine function of the loop variables into an
-// argument, a result, a temporary or a constant, through whatever slices and reshapes lie between.
+// Reads a function on tensors into loop statements: every operand becomes an affine function of the loop
+// variables into an argument, a result, a temporary or a constant, through whatever slices and reshapes lie
+// between.
 
 #include "lib/Target/Common/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -54,8 +55,8 @@ private:
   LogicalResult readInsert(tensor::InsertSliceOp op);
   LogicalResult readConcat(tensor::ConcatOp op);
   LogicalResult readPad(tensor::PadOp op);
-  /// The slot that `result` is written to: a result's if it is returned (perhaps reshaped), else a temporary. A value that
-  /// is only inserted into is written where the insertion's result goes.
+  /// The slot that `result` is written to: a result's if it is returned (perhaps reshaped), else a temporary.
+  /// A value that is only inserted into is written where the insertion's result goes.
   int outputSlot(Value result) {
     Value final = result;
     while (final.hasOneUse()) {
@@ -76,9 +77,10 @@ private:
 };
 } // namespace
 
-/// Simplifies a statement: loops of extent 1 disappear from its accesses, and the loops are put in the order of memory. Where
-/// there are reductions, that is the order of the largest operand read, so that the innermost loop is contiguous and can
-/// be vectorised (sums over rows stream the rows); else the order of the operation, which is that of its result.
+/// Simplifies a statement: loops of extent 1 disappear from its accesses, and the loops are put in the order
+/// of memory. Where there are reductions, that is the order of the largest operand read, so that the
+/// innermost loop is contiguous and can be vectorised (sums over rows stream the rows); else the order of the
+/// operation, which is that of its result.
 void Reader::addStatement(Statement s) {
   auto forEachAccess = [&](auto &&change) {
     auto one = [&](Access &access) {
@@ -103,8 +105,7 @@ void Reader::addStatement(Statement s) {
   const Access *largest = nullptr;
   if (llvm::is_contained(s.reduction, true))
     for (const Access &read : s.reads)
-      if (read.slot >= 0 &&
-          (!largest || k.slots[read.slot].elements() > k.slots[largest->slot].elements()))
+      if (read.slot >= 0 && (!largest || k.slots[read.slot].elements() > k.slots[largest->slot].elements()))
         largest = &read;
   std::optional<SmallVector<int64_t>> strides, written;
   if (largest) {
@@ -138,8 +139,9 @@ LogicalResult Reader::readArguments() {
     auto type = dyn_cast<RankedTensorType>(argument.getType());
     if (!type) {
       if (!argument.getType().isInteger(64) && !argument.getType().isIndex())
-        return k.func.emitError("kernel '") << k.func.getName() << "': argument " << argument.getArgNumber()
-                                            << " has type " << argument.getType() << "; expected a tensor, i64 or index";
+        return k.func.emitError("kernel '")
+               << k.func.getName() << "': argument " << argument.getArgNumber() << " has type "
+               << argument.getType() << "; expected a tensor, i64 or index";
       continue;
     }
     if (!type.hasStaticShape())
@@ -152,14 +154,16 @@ LogicalResult Reader::readArguments() {
   return success();
 }
 
-/// Gives each returned value its slot. A value reached only through reshapes from the operation that makes it is written by that
-/// operation; anything else (an argument, a slice, a value returned twice) is copied at the end. So is a sum that is rounded: it would be in each step.
+/// Gives each returned value its slot. A value reached only through reshapes from the operation that makes it
+/// is written by that operation; anything else (an argument, a slice, a value returned twice) is copied at
+/// the end. So is a sum that is rounded: it would be in each step.
 void Reader::readReturns(func::ReturnOp op) {
   for (auto [number, returned] : llvm::enumerate(op.getOperands())) {
     Value maker = returned;
     bool isRounded = false;
     while (Operation *def = maker.getDefiningOp()) {
-      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(def) && !isConversion(def))
+      if (!isa<tensor::ExpandShapeOp, tensor::CollapseShapeOp, tensor::ReshapeOp, tensor::CastOp>(def) &&
+          !isConversion(def))
         break;
       isRounded |= isConversion(def);
       maker = def->getOperand(0);
@@ -167,8 +171,9 @@ void Reader::readReturns(func::ReturnOp op) {
     Operation *def = maker.getDefiningOp();
     auto sum = dyn_cast_or_null<linalg::LinalgOp>(def);
     bool isRoundedSum = isRounded && sum && sum.getNumReductionLoops() > 0;
-    bool direct = isa_and_nonnull<linalg::LinalgOp, tensor::InsertSliceOp, tensor::ConcatOp, tensor::PadOp>(def) &&
-                  !k.slotOf.count(maker) && !isRoundedSum;
+    bool direct =
+        isa_and_nonnull<linalg::LinalgOp, tensor::InsertSliceOp, tensor::ConcatOp, tensor::PadOp>(def) &&
+        !k.slotOf.count(maker) && !isRoundedSum;
     // The maker's shape, in which it is written, and the element type of what is returned.
     auto type = cast<RankedTensorType>((direct ? maker : returned).getType());
     int slot = newSlot(Slot::Result, type.clone(cast<RankedTensorType>(returned.getType()).getElementType()));
@@ -214,23 +219,26 @@ LogicalResult Reader::readLinalg(linalg::LinalgOp op) {
     statement.writes.push_back(
         {position(slot, llvm::to_vector(op.getMatchingIndexingMap(&operand).getResults())), *init});
   }
-  WalkResult walked = op->walk([&](Operation *inner) {
-    if (isa<linalg::IndexOp>(inner))
-      statement.usesIndex = true;
-    if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
-      auto type = cast<RankedTensorType>(extract.getTensor().getType());
-      FailureOr<Access> read = k.resolve(extract.getTensor(), dims(type.getRank()));
-      if (failed(read))
-        return WalkResult::interrupt();
-      if (read->slot >= 0)
-        statement.captured.push_back(read->slot);
-    } else if (inner != op.getOperation() && llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>)) {
-      inner->emitError("kernel '") << k.func.getName() << "': operation '" << inner->getName()
-                                   << "' on a tensor cannot be compiled inside the body of a linalg operation";
-      return WalkResult::interrupt();
-    }
-    return WalkResult::advance();
-  });
+  WalkResult walked =
+      op->walk([&](Operation *inner) {
+        if (isa<linalg::IndexOp>(inner))
+          statement.usesIndex = true;
+        if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+          auto type = cast<RankedTensorType>(extract.getTensor().getType());
+          FailureOr<Access> read = k.resolve(extract.getTensor(), dims(type.getRank()));
+          if (failed(read))
+            return WalkResult::interrupt();
+          if (read->slot >= 0)
+            statement.captured.push_back(read->slot);
+        } else if (inner != op.getOperation() &&
+                   llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>)) {
+          inner->emitError("kernel '")
+              << k.func.getName() << "': operation '" << inner->getName()
+              << "' on a tensor cannot be compiled inside the body of a linalg operation";
+          return WalkResult::interrupt();
+        }
+        return WalkResult::advance();
+      });
   if (walked.wasInterrupted())
     return failure();
   addStatement(std::move(statement));
@@ -260,7 +268,8 @@ LogicalResult Reader::readInsert(tensor::InsertSliceOp op) {
   unsigned rank = op.getDestType().getRank();
   auto written = k.slotOf.find(op.getDest());
   bool inPlace = written != k.slotOf.end() && written->second == slot;
-  if (!inPlace && failed(addCopy(op, op.getDest(), dims(rank), slot, dims(rank), op.getDestType().getShape())))
+  if (!inPlace &&
+      failed(addCopy(op, op.getDest(), dims(rank), slot, dims(rank), op.getDestType().getShape())))
     return failure();
   SmallVector<AffineExpr> from, to;
   SmallVector<int64_t> extents;
@@ -269,7 +278,8 @@ LogicalResult Reader::readInsert(tensor::InsertSliceOp op) {
        llvm::enumerate(op.getMixedSizes(), op.getMixedOffsets(), op.getMixedStrides())) {
     std::optional<int64_t> extent = getConstantIntValue(size), step = getConstantIntValue(stride);
     if (!extent || !step)
-      return op.emitError("kernel '") << k.func.getName() << "': tensor.insert_slice needs static sizes and strides";
+      return op.emitError("kernel '")
+             << k.func.getName() << "': tensor.insert_slice needs static sizes and strides";
     AffineExpr variable = getAffineDimExpr(dim, context);
     extents.push_back(*extent);
     if (!dropped.test(dim))
@@ -296,7 +306,8 @@ LogicalResult Reader::readConcat(tensor::ConcatOp op) {
 LogicalResult Reader::readPad(tensor::PadOp op) {
   Value padding = op.getConstantPaddingValue();
   if (!padding)
-    return op.emitError("kernel '") << k.func.getName() << "': tensor.pad needs one value for all of its padding";
+    return op.emitError("kernel '") << k.func.getName()
+                                    << "': tensor.pad needs one value for all of its padding";
   int slot = outputSlot(op.getResult());
   ArrayRef<int64_t> shape = op.getResultType().getShape(), inner = op.getSourceType().getShape();
   Statement fill;
@@ -344,8 +355,9 @@ LogicalResult Reader::read() {
       if (failed(read))
         return failure();
       if (read->slot >= 0 && k.slots[read->slot].kind != Slot::Argument)
-        return op.emitError("kernel '") << k.func.getName() << "': tensor.extract outside a linalg body can only read "
-                                        << "an argument; make the value an operand of the linalg operation";
+        return op.emitError("kernel '")
+               << k.func.getName() << "': tensor.extract outside a linalg body can only read "
+               << "an argument; make the value an operand of the linalg operation";
     } else if (llvm::none_of(op.getResultTypes(), llvm::IsaPred<RankedTensorType>)) {
       if (!isMemoryEffectFree(&op) || op.getNumRegions() != 0)
         return op.emitError("kernel '") << k.func.getName() << "': operation '" << op.getName()
@@ -367,10 +379,11 @@ bool needsBufferization(func::FuncOp func) {
     if (isa<scf::SCFDialect>(op.getDialect()) || isa<tensor::InsertOp, tensor::ScatterOp>(op))
       return true;
     if (isa<linalg::LinalgOp>(op) && op.walk([&](Operation *inner) {
-                                        bool scalar = inner == &op || isa<tensor::ExtractOp>(inner) ||
-                                                      llvm::none_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>);
-                                        return scalar ? WalkResult::advance() : WalkResult::interrupt();
-                                      }).wasInterrupted())
+                                         bool scalar = inner == &op || isa<tensor::ExtractOp>(inner) ||
+                                                       llvm::none_of(inner->getOperandTypes(),
+                                                                     llvm::IsaPred<RankedTensorType>);
+                                         return scalar ? WalkResult::advance() : WalkResult::interrupt();
+                                       }).wasInterrupted())
       return true;
   }
   return false;

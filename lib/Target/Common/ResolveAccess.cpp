@@ -1,5 +1,5 @@
-// Where a value lies: an affine function of loop variables into an argument, a result, a temporary or a constant, through
-// whatever slices and reshapes lie between.
+// Where a value lies: an affine function of loop variables into an argument, a result, a temporary or a
+// constant, through whatever slices and reshapes lie between.
 
 #include "lib/Target/Common/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,7 +37,8 @@ static SmallVector<AffineExpr> delinearise(AffineExpr position, ArrayRef<int64_t
 }
 
 bool isConversion(Operation *op) {
-  return isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(op) && isa<RankedTensorType>(op->getResult(0).getType());
+  return isa_and_nonnull<arith::ExtFOp, arith::TruncFOp>(op) &&
+         isa<RankedTensorType>(op->getResult(0).getType());
 }
 
 static ArrayRef<int64_t> shapeOf(Value value) { return cast<RankedTensorType>(value.getType()).getShape(); }

@@ -9,9 +9,11 @@ using namespace mlir;
 
 namespace tessera::target {
 
-/// Temporaries live on the stack of the worker up to this; beyond it the kernel is sequential and takes a workspace.
+/// Temporaries live on the stack of the worker up to this; beyond it the kernel is sequential and takes a
+/// workspace.
 static constexpr int64_t maxStackBytes = 512 * 1024;
-/// Units per step of the loop over a Flat or Columns range. Large enough to stream, small enough for accumulators in L1.
+/// Units per step of the loop over a Flat or Columns range. Large enough to stream, small enough for
+/// accumulators in L1.
 static constexpr int64_t columnBlock = 1024, flatBlock = 1024;
 /// Work (roughly: vectorised element operations) below which a call of its own costs more than it saves.
 static constexpr int64_t leastWork = 256 * 1024;
@@ -54,7 +56,8 @@ private:
 };
 } // namespace
 
-/// Turns a kernel whose every access runs through memory in the order of its loops into one with one loop per statement.
+/// Turns a kernel whose every access runs through memory in the order of its loops into one with one loop per
+/// statement.
 bool Scheduler::flatten() {
   if (k.statements.empty())
     return false;
@@ -82,7 +85,8 @@ bool Scheduler::flatten() {
     return true;
   };
   for (const Statement &s : k.statements) {
-    if (s.usesIndex || !s.captured.empty() || product(s.extents) != total || llvm::is_contained(s.reduction, true))
+    if (s.usesIndex || !s.captured.empty() || product(s.extents) != total ||
+        llvm::is_contained(s.reduction, true))
       return false;
     for (const Access &read : s.reads)
       if (!isFlat(s, read, false))
@@ -148,7 +152,8 @@ std::vector<Candidate> Scheduler::candidates(const LoopDimensions &dims) {
   }
   std::vector<Candidate> single;
   for (int loop : llvm::reverse(loops))
-    single.push_back({loop == loops.back() ? Strategy::Columns : Strategy::Rows, {dims.ofLoop(anchor, loop)}});
+    single.push_back(
+        {loop == loops.back() ? Strategy::Columns : Strategy::Rows, {dims.ofLoop(anchor, loop)}});
   // Few long rows are cut by columns; few short ones stay rows.
   bool longRows = s.extents[loops.back()] >= 4096;
   if (longRows)
@@ -162,7 +167,9 @@ std::vector<Candidate> Scheduler::candidates(const LoopDimensions &dims) {
 bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
   k.rangeExtents.clear();
   k.info.strategy = candidate.strategy;
-  k.block = candidate.strategy == Strategy::Flat ? flatBlock : candidate.strategy == Strategy::Columns ? columnBlock : 1;
+  k.block = candidate.strategy == Strategy::Flat      ? flatBlock
+            : candidate.strategy == Strategy::Columns ? columnBlock
+                                                      : 1;
   for (int dimension : candidate.dimensions)
     if (dims.isBlocked(dimension))
       return false;
@@ -210,7 +217,8 @@ bool Scheduler::assign(const Candidate &candidate, const LoopDimensions &dims) {
   return true;
 }
 
-/// `index` in terms of the loops of the segment (first) and the ranges (after them), so that two statements compare.
+/// `index` in terms of the loops of the segment (first) and the ranges (after them), so that two statements
+/// compare.
 SmallVector<AffineExpr> Scheduler::canonical(const Statement &s, ArrayRef<AffineExpr> index) {
   MLIRContext *context = k.func.getContext();
   SmallVector<AffineExpr> replacement(s.extents.size(), getAffineConstantExpr(0, context));
@@ -240,7 +248,8 @@ bool Scheduler::canForward(const Access &read, const Statement &reader, int segm
     return false;
   for (const Write &write : writer.writes)
     if (write.to.slot == read.slot) {
-      SmallVector<AffineExpr> written = canonical(writer, write.to.index), wanted = canonical(reader, read.index);
+      SmallVector<AffineExpr> written = canonical(writer, write.to.index),
+                              wanted = canonical(reader, read.index);
       for (auto [extent, a, b] : llvm::zip(slot.shape, written, wanted))
         if (extent != 1 && a != b)
           return false;
@@ -449,14 +458,16 @@ void Scheduler::chooseGrain() {
       points *= e;
     if (s.body)
       for (Operation &op : *s.body)
-        cost += isa_and_nonnull<math::MathDialect>(op.getDialect()) && !isa<math::SqrtOp, math::AbsFOp>(op) ? 8 : 1;
+        cost += isa_and_nonnull<math::MathDialect>(op.getDialect()) && !isa<math::SqrtOp, math::AbsFOp>(op)
+                    ? 8
+                    : 1;
     work += points * cost;
   }
   int64_t perUnit = std::max<int64_t>(1, work / std::max<int64_t>(k.info.extent, 1));
-  int64_t least = k.info.strategy == Strategy::Rows         ? 1
-                  : k.info.strategy == Strategy::Columns    ? 64
-                  : k.info.strategy == Strategy::Flat       ? flatBlock
-                                                            : 1;
+  int64_t least = k.info.strategy == Strategy::Rows      ? 1
+                  : k.info.strategy == Strategy::Columns ? 64
+                  : k.info.strategy == Strategy::Flat    ? flatBlock
+                                                         : 1;
   k.info.grain = std::min(k.info.extent, std::max(least, leastWork / perUnit));
 }
 
@@ -486,14 +497,16 @@ LogicalResult Scheduler::run() {
     }
     k.info.workspace = bytes > maxStackBytes ? bytes : 0;
     if (candidate.strategy == Strategy::Sequential)
-      k.info.reason = tooLarge         ? "its temporaries do not fit the stack"
-                      : inPlaceRefused ? "a result is to be written in place of an argument that other ranges read"
-                                       : "its statements have no common parallel dimension";
+      k.info.reason = tooLarge ? "its temporaries do not fit the stack"
+                      : inPlaceRefused
+                          ? "a result is to be written in place of an argument that other ranges read"
+                          : "its statements have no common parallel dimension";
     chooseGrain();
     return success();
   }
-  return k.func.emitError("kernel '") << k.func.getName() << "': a result cannot be written in place of its argument ('"
-                                      << inPlaceAttribute << "'): the argument is read after the result is written";
+  return k.func.emitError("kernel '")
+         << k.func.getName() << "': a result cannot be written in place of its argument ('"
+         << inPlaceAttribute << "'): the argument is read after the result is written";
 }
 
 LogicalResult schedule(Kernel &kernel) { return Scheduler(kernel).run(); }

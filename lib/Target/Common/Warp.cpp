@@ -14,7 +14,8 @@ Operation *combinerOf(const Statement &s, unsigned write) {
   if (!s.body || s.body->getNumArguments() != s.reads.size() + s.writes.size())
     return nullptr;
   SmallVector<Operation *> combiners;
-  if (!matchReduction(s.body->getArguments().take_back(s.writes.size()), write, combiners) || combiners.size() != 1)
+  if (!matchReduction(s.body->getArguments().take_back(s.writes.size()), write, combiners) ||
+      combiners.size() != 1)
     return nullptr;
   Operation *op = combiners.front();
   return op->getNumOperands() == 2 && arith::getNeutralElement(op) ? op : nullptr;
@@ -38,7 +39,8 @@ bool canShareUnits(const Kernel &kernel) {
   return true;
 }
 
-WarpEmitter::WarpEmitter(OpBuilder &builder, Location loc, func::FuncOp target) : b(builder), loc(loc), target(target) {
+WarpEmitter::WarpEmitter(OpBuilder &builder, Location loc, func::FuncOp target)
+    : b(builder), loc(loc), target(target) {
   thread = call("llvm.nvvm.read.ptx.sreg.tid.x", b.getI32Type(), {});
   Value low = arith::AndIOp::create(b, loc, thread, integer(warpLanes - 1));
   laneIndex = arith::IndexCastUIOp::create(b, loc, b.getIndexType(), low);
@@ -64,32 +66,38 @@ Value WarpEmitter::sharedMemory(int64_t bytes, int64_t warps) {
   Type byte = b.getIntegerType(8);
   auto type = MemRefType::get({bytes * warps}, byte, AffineMap(), space);
   OpBuilder outside(target);
-  memref::GlobalOp::create(outside, loc, "shared", outside.getStringAttr("private"), type, outside.getUnitAttr(), /*constant=*/false,
-                           outside.getI64IntegerAttr(64));
+  memref::GlobalOp::create(outside, loc, "shared", outside.getStringAttr("private"), type,
+                           outside.getUnitAttr(), /*constant=*/false, outside.getI64IntegerAttr(64));
   Value all = memref::GetGlobalOp::create(b, loc, type, "shared");
   Value warp = arith::ShRUIOp::create(b, loc, thread, integer(5));
-  Value offset = arith::MulIOp::create(b, loc, arith::IndexCastUIOp::create(b, loc, b.getIndexType(), warp).getResult(),
-                                       arith::ConstantIndexOp::create(b, loc, bytes).getResult());
-  return memref::ViewOp::create(b, loc, MemRefType::get({bytes}, byte, AffineMap(), space), all, offset, ValueRange());
+  Value offset =
+      arith::MulIOp::create(b, loc, arith::IndexCastUIOp::create(b, loc, b.getIndexType(), warp).getResult(),
+                            arith::ConstantIndexOp::create(b, loc, bytes).getResult());
+  return memref::ViewOp::create(b, loc, MemRefType::get({bytes}, byte, AffineMap(), space), all, offset,
+                                ValueRange());
 }
 
 void WarpEmitter::sync() { call("llvm.nvvm.bar.warp.sync", Type(), {integer(-1)}); }
 
 void WarpEmitter::onFirstLane(llvm::function_ref<void()> emit) {
   sync();
-  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, laneIndex, arith::ConstantIndexOp::create(b, loc, 0));
+  Value first = arith::CmpIOp::create(b, loc, arith::CmpIPredicate::eq, laneIndex,
+                                      arith::ConstantIndexOp::create(b, loc, 0));
   auto branch = scf::IfOp::create(b, loc, first, /*withElseRegion=*/false);
   OpBuilder::InsertionGuard guard(b);
   b.setInsertionPointToStart(branch.thenBlock());
   emit();
 }
 
-Value WarpEmitter::neutral(Operation *combiner) { return arith::ConstantOp::create(b, loc, *arith::getNeutralElement(combiner)); }
+Value WarpEmitter::neutral(Operation *combiner) {
+  return arith::ConstantOp::create(b, loc, *arith::getNeutralElement(combiner));
+}
 
 Value WarpEmitter::shuffle(Value value, int64_t distance) {
   Type type = value.getType();
   auto exchange = [&](Value bits) {
-    return call("llvm.nvvm.shfl.sync.bfly.i32", b.getI32Type(), {integer(-1), bits, integer(distance), integer(warpLanes - 1)});
+    return call("llvm.nvvm.shfl.sync.bfly.i32", b.getI32Type(),
+                {integer(-1), bits, integer(distance), integer(warpLanes - 1)});
   };
   if (type.isIndex()) {
     Value bits = arith::IndexCastUIOp::create(b, loc, b.getI64Type(), value);
@@ -107,7 +115,8 @@ Value WarpEmitter::shuffle(Value value, int64_t distance) {
     return arith::TruncIOp::create(b, loc, type, exchange(wide));
   }
   Value half = arith::ConstantIntOp::create(b, loc, 32, 64);
-  Value high = arith::TruncIOp::create(b, loc, b.getI32Type(), arith::ShRUIOp::create(b, loc, value, half).getResult());
+  Value high = arith::TruncIOp::create(b, loc, b.getI32Type(),
+                                       arith::ShRUIOp::create(b, loc, value, half).getResult());
   Value low = arith::TruncIOp::create(b, loc, b.getI32Type(), value);
   high = arith::ExtUIOp::create(b, loc, type, exchange(high));
   low = arith::ExtUIOp::create(b, loc, type, exchange(low));

@@ -1,5 +1,5 @@
-// What loops need where the 32 lanes of a GPU's warp share a unit of a kernel: each takes every 32nd point of the innermost
-// loop, and sums are completed by shuffles.
+// What loops need where the 32 lanes of a GPU's warp share a unit of a kernel: each takes every 32nd point of
+// the innermost loop, and sums are completed by shuffles.
 
 #ifndef TESSERA_LIB_TARGET_COMMON_WARP_H
 #define TESSERA_LIB_TARGET_COMMON_WARP_H
@@ -11,11 +11,12 @@ namespace tessera::target {
 
 inline constexpr int64_t warpLanes = 32;
 
-/// The operation that a statement combines the values of `write` with, if that has a neutral element; else null.
+/// The operation that a statement combines the values of `write` with, if that has a neutral element; else
+/// null.
 mlir::Operation *combinerOf(const Statement &statement, unsigned write);
 
-/// Whether lanes can share the innermost loops of a scheduled kernel: every sum along one is by an operation with a neutral
-/// element, and no loop inside of it is parallel.
+/// Whether lanes can share the innermost loops of a scheduled kernel: every sum along one is by an operation
+/// with a neutral element, and no loop inside of it is parallel.
 bool canShareUnits(const Kernel &kernel);
 
 /// Emits what a lane does. GPU intrinsics are calls of functions with LLVM's names for them.

@@ -22,15 +22,18 @@ public:
       text += levelSuffix(level);
     return text;
   }
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, KernelCode &code) const override;
+  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
+                   KernelCode &code) const override;
 
 private:
   ArrayRef<CpuLevel> levels;
 };
 } // namespace
 
-llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, StringRef name, bool exact, KernelCode &code) const {
-  // One object for all levels: the levels' functions are optimised apart, each with the CPU in its attributes, then linked.
+llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, StringRef name, bool exact,
+                             KernelCode &code) const {
+  // One object for all levels: the levels' functions are optimised apart, each with the CPU in its
+  // attributes, then linked.
   auto combined = std::make_unique<llvm::Module>(name, module.getContext());
   llvm::Linker linker(*combined);
   for (CpuLevel level : levels) {
@@ -59,7 +62,8 @@ llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, Str
 FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
   if (options.levels.empty())
     return module.emitError("no CPU level to compile kernels for");
-  FailureOr<CompiledKernels> result = target::compileKernels(module, CpuBackend(options.levels), options.threads, options.plain);
+  FailureOr<CompiledKernels> result =
+      target::compileKernels(module, CpuBackend(options.levels), options.threads, options.plain);
   if (succeeded(result))
     result->levels = options.levels;
   return result;

@@ -13,7 +13,8 @@ struct CpuOptions {
   std::vector<CpuLevel> levels = {CpuLevel::V3, CpuLevel::V4};
   /// Threads that compile kernels; each has an MLIR and an LLVM context of its own.
   unsigned threads = 2;
-  /// Compiles every kernel through MLIR's bufferization, as one sequential unit: an independent way to check the other.
+  /// Compiles every kernel through MLIR's bufferization, as one sequential unit: an independent way to check
+  /// the other.
   bool plain = false;
 };
 

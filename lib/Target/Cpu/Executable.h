@@ -8,8 +8,8 @@
 
 namespace tessera::cpu {
 
-/// Object code that holds `description`, the table of `kernels` by their names (`tsr_kernel`) and a `main` that hands both to
-/// the runtime's `tsr_main`.
+/// Object code that holds `description`, the table of `kernels` by their names (`tsr_kernel`) and a `main`
+/// that hands both to the runtime's `tsr_main`.
 llvm::Expected<std::string> emitMainObject(llvm::StringRef description, const CompiledKernels &kernels);
 
 /// emitMainObject and linkExecutable on its result and the kernels' objects.

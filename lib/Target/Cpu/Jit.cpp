@@ -20,7 +20,8 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
     options.levels = {*host};
   CpuLevel level = options.levels.front();
   if (options.levels.size() != 1 || level > *host)
-    return module.emitError("kernels can be loaded for one level that this machine's CPU has; it has no AVX-512");
+    return module.emitError(
+        "kernels can be loaded for one level that this machine's CPU has; it has no AVX-512");
   FailureOr<CompiledKernels> compiled = compileKernels(module, options);
   if (failed(compiled))
     return failure();
@@ -42,8 +43,8 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
     return fail(generator.takeError());
   result->jit->getMainJITDylib().addGenerator(std::move(*generator));
   for (const CompiledKernel &kernel : result->kernels.kernels)
-    if (llvm::Error error = result->jit->addObjectFile(
-            llvm::MemoryBuffer::getMemBuffer(*kernel.object, kernel.symbol, /*RequiresNullTerminator=*/false)))
+    if (llvm::Error error = result->jit->addObjectFile(llvm::MemoryBuffer::getMemBuffer(
+            *kernel.object, kernel.symbol, /*RequiresNullTerminator=*/false)))
       return fail(std::move(error));
   for (const CompiledKernel &kernel : result->kernels.kernels) {
     auto address = result->jit->lookup(kernel.symbol + levelSuffix(level).str());

@@ -18,9 +18,10 @@ using KernelFunction = void (*)(void *const *args, const int64_t *scalars, int64
 class JitKernels {
 public:
   ~JitKernels();
-  /// Compiles the kernels of `module` for the level in `options`, of which there must be one at most and this machine must
-  /// have it (none: the machine's own), and loads them. Fails with diagnostics.
-  static mlir::FailureOr<std::unique_ptr<JitKernels>> create(mlir::ModuleOp module, CpuOptions options = {{}});
+  /// Compiles the kernels of `module` for the level in `options`, of which there must be one at most and this
+  /// machine must have it (none: the machine's own), and loads them. Fails with diagnostics.
+  static mlir::FailureOr<std::unique_ptr<JitKernels>> create(mlir::ModuleOp module,
+                                                             CpuOptions options = {{}});
   /// The kernel compiled from the function `name`, or null.
   KernelFunction lookup(llvm::StringRef name) const;
   /// What the compiler found out about it, or null.

@@ -1,8 +1,8 @@
 // Who works on the units of a kernel on a GPU, and what becomes of its program.
 
-#include "lib/Target/Cuda/Kernels.h"
 #include "lib/Target/Common/Backend.h"
 #include "lib/Target/Common/Warp.h"
+#include "lib/Target/Cuda/Kernels.h"
 #include "lib/Target/Cuda/Ptx.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
@@ -26,7 +26,8 @@ public:
   bool roundsToBF16() const override { return true; }
   bool callsLibrary() const override { return false; }
   target::Launch adapt(target::Kernel &kernel) const override;
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, target::KernelCode &code) const override;
+  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
+                   target::KernelCode &code) const override;
 
 private:
   const CudaOptions &options;
@@ -47,7 +48,8 @@ target::Launch CudaBackend::adapt(target::Kernel &kernel) const {
   return {kernel.warps * target::warpLanes, kernel.warps, true};
 }
 
-llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact, target::KernelCode &code) const {
+llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
+                              target::KernelCode &code) const {
   if (llvm::Error error = addEntry(module, implementation, symbol, code.info, code.launch))
     return error;
   if (options.twins) {

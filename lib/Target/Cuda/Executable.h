@@ -7,8 +7,10 @@
 
 namespace tessera::cuda {
 
-/// An executable that holds the PTX of `kernels`, as text, in a table (`tsr_gpu_kernel`). It needs no CUDA to be linked.
-llvm::Error writeExecutable(llvm::StringRef description, const target::CompiledKernels &kernels, llvm::StringRef path);
+/// An executable that holds the PTX of `kernels`, as text, in a table (`tsr_gpu_kernel`). It needs no CUDA to
+/// be linked.
+llvm::Error writeExecutable(llvm::StringRef description, const target::CompiledKernels &kernels,
+                            llvm::StringRef path);
 
 /// A shared library of the twins of `kernels`, which the checking driver executes (docs/gpu.md).
 llvm::Error writeTwins(const target::CompiledKernels &kernels, llvm::StringRef path);

@@ -1,5 +1,5 @@
-// Compiles kernels to PTX: the public interface of the CUDA target. What a kernel may contain, and how it is read and
-// scheduled, is every target's (docs/kernels.md); only who works on a unit differs.
+// Compiles kernels to PTX: the public interface of the CUDA target. What a kernel may contain, and how it is
+// read and scheduled, is every target's (docs/kernels.md); only who works on a unit differs.
 
 #ifndef TESSERA_LIB_TARGET_CUDA_KERNELS_H
 #define TESSERA_LIB_TARGET_CUDA_KERNELS_H
@@ -21,7 +21,8 @@ struct CudaOptions {
 llvm::ArrayRef<llvm::StringLiteral> chips();
 
 /// Compiles the kernels of `module` to PTX, as the CPU's does to object code.
-mlir::FailureOr<target::CompiledKernels> compileKernels(mlir::ModuleOp module, const CudaOptions &options = {});
+mlir::FailureOr<target::CompiledKernels> compileKernels(mlir::ModuleOp module,
+                                                        const CudaOptions &options = {});
 
 } // namespace tessera::cuda
 

@@ -27,12 +27,14 @@ static constexpr std::pair<Intrinsic::ID, StringLiteral> questions[] = {
     {Intrinsic::nvvm_bar_warp_sync, "tsr_simt_sync_warp"},
 };
 
-Error addEntry(Module &module, StringRef implementation, StringRef symbol, const target::KernelInfo &info, const target::Launch &launch) {
+Error addEntry(Module &module, StringRef implementation, StringRef symbol, const target::KernelInfo &info,
+               const target::Launch &launch) {
   LLVMContext &context = module.getContext();
   // Functions that were declared by an intrinsic's name lack its attributes, convergence among them.
   for (Function &function : module)
     if (function.isDeclaration() && function.isIntrinsic())
-      function.setAttributes(Intrinsic::getAttributes(context, function.getIntrinsicID(), function.getFunctionType()));
+      function.setAttributes(
+          Intrinsic::getAttributes(context, function.getIntrinsicID(), function.getFunctionType()));
   Function *body = module.getFunction(implementation);
   body->setLinkage(GlobalValue::InternalLinkage);
   body->addFnAttr(Attribute::AlwaysInline);
@@ -40,7 +42,8 @@ Error addEntry(Module &module, StringRef implementation, StringRef symbol, const
   SmallVector<Type *> types;
   for (unsigned i = 0; i < parameters; ++i)
     types.push_back(body->getArg(i)->getType());
-  auto *entry = Function::Create(FunctionType::get(Type::getVoidTy(context), types, false), GlobalValue::ExternalLinkage, symbol, module);
+  auto *entry = Function::Create(FunctionType::get(Type::getVoidTy(context), types, false),
+                                 GlobalValue::ExternalLinkage, symbol, module);
   SmallVector<Value *> arguments;
   for (unsigned i = 0; i < parameters; ++i) {
     entry->addParamAttrs(i, AttrBuilder(context, body->getAttributes().getParamAttrs(i)));
@@ -48,7 +51,9 @@ Error addEntry(Module &module, StringRef implementation, StringRef symbol, const
   }
   IRBuilder<> b(BasicBlock::Create(context, "", entry));
   Type *i64 = b.getInt64Ty();
-  auto ask = [&](Intrinsic::ID id) { return b.CreateZExt(b.CreateIntrinsic(id, ArrayRef<Type *>(), ArrayRef<Value *>()), i64); };
+  auto ask = [&](Intrinsic::ID id) {
+    return b.CreateZExt(b.CreateIntrinsic(id, ArrayRef<Type *>(), ArrayRef<Value *>()), i64);
+  };
   int64_t workers = launch.warpPerUnit ? launch.threads / 32 : launch.threads, each = launch.units / workers;
   Value *worker = ask(Intrinsic::nvvm_read_ptx_sreg_tid_x);
   if (launch.warpPerUnit)
@@ -68,7 +73,8 @@ Error addEntry(Module &module, StringRef implementation, StringRef symbol, const
   return Error::success();
 }
 
-Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, const target::Launch &launch) {
+Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip,
+                              const target::Launch &launch) {
   static std::once_flag once;
   std::call_once(once, [] {
     LLVMInitializeNVPTXTargetInfo();
@@ -76,7 +82,8 @@ Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip, 
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
-  Expected<std::unique_ptr<TargetMachine>> machine = target::createMachine(Triple("nvptx64-nvidia-cuda"), chip);
+  Expected<std::unique_ptr<TargetMachine>> machine =
+      target::createMachine(Triple("nvptx64-nvidia-cuda"), chip);
   if (!machine)
     return machine.takeError();
   Function *entry = module.getFunction(symbol);
@@ -127,13 +134,14 @@ Expected<std::string> emitTwin(Module &module, StringRef symbol) {
   entry->setLinkage(GlobalValue::InternalLinkage);
   LLVMContext &context = module.getContext();
   Type *pointer = PointerType::getUnqual(context);
-  auto *twin = Function::Create(FunctionType::get(Type::getVoidTy(context), {pointer}, false), GlobalValue::ExternalLinkage,
-                                symbol + "_twin", module);
+  auto *twin = Function::Create(FunctionType::get(Type::getVoidTy(context), {pointer}, false),
+                                GlobalValue::ExternalLinkage, symbol + "_twin", module);
   IRBuilder<> b(BasicBlock::Create(context, "", twin));
   SmallVector<Value *> arguments;
   for (Argument &argument : entry->args())
     arguments.push_back(b.CreateLoad(
-        argument.getType(), b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, twin->getArg(0), argument.getArgNo()))));
+        argument.getType(),
+        b.CreateLoad(pointer, b.CreateConstGEP1_64(pointer, twin->getArg(0), argument.getArgNo()))));
   b.CreateCall(entry, arguments);
   b.CreateRetVoid();
   if (Error error = target::optimise(module, target::CpuLevel::V3))

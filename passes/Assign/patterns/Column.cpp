@@ -24,7 +24,8 @@ class Column : public Pattern {
       return {"'column' splits the columns of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {{{linearOf(op)->out, axes[0]}}};
   }
 };

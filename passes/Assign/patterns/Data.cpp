@@ -25,7 +25,8 @@ class Data : public Pattern {
     if (f < 0)
       return {"'data' splits the first dimension of an operator's result, and this one has none"};
     if (op.getFactorRule().factors[f].kind == nn::FactorKind::Unsplit)
-      return {"'data' splits the first dimension of an operator's result, and this operator needs it whole; split what its operands are made of"};
+      return {"'data' splits the first dimension of an operator's result, and this operator needs it whole; "
+              "split what its operands are made of"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,

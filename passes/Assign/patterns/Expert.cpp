@@ -1,4 +1,5 @@
-// expert: the experts of a mixture, a few a rank, between two exchanges with tokens (GShard, Lepikhin et al. 2020).
+// expert: the experts of a mixture, a few a rank, between two exchanges with tokens (GShard, Lepikhin et al.
+// 2020).
 #include "passes/Assign/Pattern.h"
 #include "llvm/ADT/Twine.h"
 
@@ -13,16 +14,24 @@ class Expert : public Pattern {
   }
   unsigned fewestAxes() const override { return 1; }
   llvm::StringRef doc() const override {
-    return "Products whose weights have a dimension of experts are computed with the experts split over the axis, and so are their weights, gradients and "
-           "optimizer state. Over an axis that splits the tokens too, as by the recipe, rows of tokens are exchanged for rows of experts by an all-to-all behind "
-           "the dispatch, and back by another before the combination; backward by two more; each sends (n-1)/n of a rank's block [E, tokens, width]. Every "
-           "expert has a row for each token, so nothing is dropped, no collective depends on the routing, and an expert without tokens is one of zeros. With a capacity "
-           "(--capacity-factor) it has that many rows for each row of the batch, and blocks are smaller by as much; tokens of one row that an axis splits are "
+    return "Products whose weights have a dimension of experts are computed with the experts split over the "
+           "axis, and so are their weights, gradients and "
+           "optimizer state. Over an axis that splits the tokens too, as by the recipe, rows of tokens are "
+           "exchanged for rows of experts by an all-to-all behind "
+           "the dispatch, and back by another before the combination; backward by two more; each sends "
+           "(n-1)/n of a rank's block [E, tokens, width]. Every "
+           "expert has a row for each token, so nothing is dropped, no collective depends on the routing, "
+           "and an expert without tokens is one of zeros. With a capacity "
+           "(--capacity-factor) it has that many rows for each row of the batch, and blocks are smaller by "
+           "as much; tokens of one row that an axis splits are "
            "gathered before the dispatch. Over an "
-           "axis that does not split the tokens (list it before one that does) each rank fills the rows of its own experts and the combination is a partial sum, "
-           "all-reduced: 2(n-1)/n of a rank's tokens. Gradients of experts have no divisor and no reduction over the axis.";
+           "axis that does not split the tokens (list it before one that does) each rank fills the rows of "
+           "its own experts and the combination is a partial sum, "
+           "all-reduced: 2(n-1)/n of a rank's tokens. Gradients of experts have no divisor and no reduction "
+           "over the axis.";
   }
-  // The dimension of experts of a product with a parameter, or of what stands between tokens and experts; -1 for others.
+  // The dimension of experts of a product with a parameter, or of what stands between tokens and experts; -1
+  // for others.
   static int experts(nn::FactorOpInterface op) {
     nn::FactorRule rule = op.getFactorRule();
     if (mlir::isa<nn::DispatchOp>(op))
@@ -44,17 +53,19 @@ class Expert : public Pattern {
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
     int f = experts(op);
     if (f < 0)
-      return {"'expert' splits a dimension of experts that a weight and what it multiplies have, and this operator has none"};
+      return {"'expert' splits a dimension of experts that a weight and what it multiplies have, and this "
+              "operator has none"};
     int64_t ranks = 1, size = op.getFactorRule().factors[f].size;
     for (const dist::AxisList &list : axes)
       ranks *= dist::product(list);
     if (ranks > size)
-      return {("'expert' has no expert for each of " + llvm::Twine(ranks) + " ranks here, where there are " + llvm::Twine(size) +
-               "; an axis of at most " + llvm::Twine(size) + " would do")
+      return {("'expert' has no expert for each of " + llvm::Twine(ranks) + " ranks here, where there are " +
+               llvm::Twine(size) + "; an axis of at most " + llvm::Twine(size) + " would do")
                   .str()};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &around) const override {
     Choice choice;
     dist::AxisList list;
     for (const dist::AxisList &axis : axes)
@@ -62,15 +73,17 @@ class Expert : public Pattern {
     // Tokens are where the router's choices are; experts are split over what is left of the axes.
     if (mlir::isa<nn::DispatchOp, nn::CombineOp>(op)) {
       choice.lead = 1;
-      // With a capacity, only rows of the batch are apart in places: where the tokens of one are split they are gathered for the dispatch, and what the
-      // combination has of them is a partial sum.
+      // With a capacity, only rows of the batch are apart in places: where the tokens of one are split they
+      // are gathered for the dispatch, and what the combination has of them is a partial sum.
       nn::FactorRule rule = op.getFactorRule();
       int sequence = capacityOf(op) ? rule.operands[1][rule.operands[1].size() - 2] : -1;
       if (sequence >= 0)
         choice.compute.push_back({sequence, {}});
       for (int token : rule.operands[1])
         if (token != sequence)
-          llvm::erase_if(list, [&](const dist::AxisRef &axis) { return dist::overlapsAny(axis, around.home(1, token)); });
+          llvm::erase_if(list, [&](const dist::AxisRef &axis) {
+            return dist::overlapsAny(axis, around.home(1, token));
+          });
     }
     choice.compute.push_back({experts(op), list});
     return choice;

@@ -1,4 +1,5 @@
-// 2d and 2.5d: a product on a grid of ranks (SUMMA, van de Geijn and Watts 1997; Optimus, Xu et al. 2021; Tesseract, Wang et al. 2021).
+// 2d and 2.5d: a product on a grid of ranks (SUMMA, van de Geijn and Watts 1997; Optimus, Xu et al. 2021;
+// Tesseract, Wang et al. 2021).
 #include "passes/Assign/Pattern.h"
 
 using namespace tessera;
@@ -9,10 +10,13 @@ public:
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
     auto linear = linearOf(op);
     if (!linear || linear->batch < 0 || linear->in < 0 || linear->out < 0)
-      return {"'" + name().str() + "' splits a product with a parameter or a look-up in a table over a grid, and this operator is neither"};
+      return {"'" + name().str() +
+              "' splits a product with a parameter or a look-up in a table over a grid, and this operator is "
+              "neither"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &around) const override {
     Linear l = *linearOf(op);
     const dist::AxisList &row = axes[0], &column = axes[1];
     dist::AxisList batch;
@@ -20,9 +24,12 @@ public:
       batch = axes[2]; // depth
     batch.append(row.begin(), row.end());
     batch = batchOver(l, around, axes, batch);
-    // A table is stored as the head that shares it: classes over the columns of the grid, width over its rows.
+    // A table is stored as the head that shares it: classes over the columns of the grid, width over its
+    // rows.
     if (l.lookup)
-      return {{{l.batch, batch}, {l.in, column}}, {{l.weight, {{l.in, column}, {l.out, row}}}}, {{0, {{l.batch, batch}, {l.out, column}}}}};
+      return {{{l.batch, batch}, {l.in, column}},
+              {{l.weight, {{l.in, column}, {l.out, row}}}},
+              {{0, {{l.batch, batch}, {l.out, column}}}}};
     return {{{l.batch, batch}, {l.out, column}}, {{l.weight, {{l.in, row}, {l.out, column}}}}};
   }
 };
@@ -54,8 +61,10 @@ class Grid25d : public Grid {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "As 2d on each of D layers of R x C ranks: the batch is split over depth first, then over the rows; weights are the same on every layer, and "
-           "their gradients are summed over depth once a step, 2(D-1)/D of a rank's block. Blocks of x are 1/D as large as in 2d, blocks of w D times as "
+    return "As 2d on each of D layers of R x C ranks: the batch is split over depth first, then over the "
+           "rows; weights are the same on every layer, and "
+           "their gradients are summed over depth once a step, 2(D-1)/D of a rank's block. Blocks of x are "
+           "1/D as large as in 2d, blocks of w D times as "
            "large on as many ranks: deeper is better where activations outweigh weights.";
   }
 };

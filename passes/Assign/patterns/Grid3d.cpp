@@ -11,22 +11,28 @@ class Grid3d : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "y[b, o] = x[b, i] w[i, o] on I x J x K ranks, which need not be a cube: each computes with b over I, i over K and o over J. x lives with b over "
-           "(I, J) and i over K and is gathered over J; w lives with i over (K, I) and o over J and is gathered over I; y, a partial sum, is reduce-scattered over K "
-           "and lives with b over (I, K) and o over J, so that the next product finds the roles of J and K exchanged and reads them off its operand. "
-           "Forward (J-1)/(IJK) of x, (I-1)/(IJK) of w and (K-1)/(IJK) of y are sent by a rank, backward as much again when the gathered copies are kept.";
+    return "y[b, o] = x[b, i] w[i, o] on I x J x K ranks, which need not be a cube: each computes with b "
+           "over I, i over K and o over J. x lives with b over "
+           "(I, J) and i over K and is gathered over J; w lives with i over (K, I) and o over J and is "
+           "gathered over I; y, a partial sum, is reduce-scattered over K "
+           "and lives with b over (I, K) and o over J, so that the next product finds the roles of J and K "
+           "exchanged and reads them off its operand. "
+           "Forward (J-1)/(IJK) of x, (I-1)/(IJK) of w and (K-1)/(IJK) of y are sent by a rank, backward as "
+           "much again when the gathered copies are kept.";
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
     auto linear = linearOf(op);
     if (!linear || linear->batch < 0 || linear->in < 0 || linear->out < 0)
-      return {"'3d' splits a product with a parameter or a look-up in a table over a cube, and this operator is neither"};
+      return {"'3d' splits a product with a parameter or a look-up in a table over a cube, and this operator "
+              "is neither"};
     return {};
   }
   static dist::AxisList join(dist::AxisList a, const dist::AxisList &b) {
     a.append(b.begin(), b.end());
     return a;
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &around) const override {
     Linear l = *linearOf(op);
     dist::AxisList i = axes[0], j = axes[1], k = axes[2];
     auto over = [&](const dist::AxisList &own) { return batchOver(l, around, axes, own); };

@@ -21,7 +21,8 @@ class Heads : public Pattern {
       return {"'heads' splits the heads of an attention, and this operator is none"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {splitHeads(op, {}, {}, axes[0])};
   }
 };

@@ -23,7 +23,8 @@ class Row : public Pattern {
       return {"'row' splits the rows of a weight, and this operator is no product with a parameter"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &) const override {
     return {{{linearOf(op)->in, axes[0]}}};
   }
 };

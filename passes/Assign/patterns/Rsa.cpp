@@ -56,8 +56,8 @@ class Rsa : public tessera::Pattern {
     nn::FactorRule rule = op.getFactorRule();
     int64_t rows = rule.factors[f->s].size, keys = rule.factors[f->t].size, ranks = dist::product(axes[0]);
     if (ranks > std::min(rows, keys))
-      return {"'rsa' has no query and key for each of " + std::to_string(ranks) + " ranks, where there are " + std::to_string(rows) + " and " +
-              std::to_string(keys) + "; take fewer ranks"};
+      return {"'rsa' has no query and key for each of " + std::to_string(ranks) + " ranks, where there are " +
+              std::to_string(rows) + " and " + std::to_string(keys) + "; take fewer ranks"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, ArrayRef<AxisList> axes, const Surroundings &) const override {

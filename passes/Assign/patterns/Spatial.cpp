@@ -1,4 +1,5 @@
-// spatial: convolutions of images that are split by rows (and columns), with an exchange of the rows that windows share with a neighbour's.
+// spatial: convolutions of images that are split by rows (and columns), with an exchange of the rows that
+// windows share with a neighbour's.
 #include "dialects/dist/Dist.h"
 #include "passes/Assign/Pattern.h"
 
@@ -8,13 +9,15 @@ using dist::AxisList;
 
 namespace {
 
-// One dimension of an image that ranks hold `block` rows of, all of `size` rows in order. A rank computes `outBlock` rows of the result, and the
-// first one's window begins with row `rank * outBlock * stride - low` of the image: over the edges of the image there are zeros.
+// One dimension of an image that ranks hold `block` rows of, all of `size` rows in order. A rank computes
+// `outBlock` rows of the result, and the first one's window begins with row `rank * outBlock * stride - low`
+// of the image: over the edges of the image there are zeros.
 class SplitRows {
 public:
-  SplitRows(OpBuilder &b, Location loc, AxisList axes, int64_t dim, int64_t size, int64_t block, int64_t outBlock, int64_t stride, int64_t low,
-            int64_t window)
-      : b(b), loc(loc), axes(axes), dim(dim), size(size), block(block), step(outBlock * stride), low(low), rows((outBlock - 1) * stride + window) {
+  SplitRows(OpBuilder &b, Location loc, AxisList axes, int64_t dim, int64_t size, int64_t block,
+            int64_t outBlock, int64_t stride, int64_t low, int64_t window)
+      : b(b), loc(loc), axes(axes), dim(dim), size(size), block(block), step(outBlock * stride), low(low),
+        rows((outBlock - 1) * stride + window) {
     // The first and the last rank have the farthest to look.
     for (int64_t rank : {int64_t(0), dist::product(axes) - 1}) {
       int64_t begin = rank * step - low;
@@ -37,7 +40,8 @@ public:
     Value first = swapped(all);
     SmallVector<int64_t> shape(shapeOf(first));
     shape[0] = rows;
-    return swapped(nn::GatherOp::create(b, loc, like(first, shape), first, ids(), Value(), b.getI64IntegerAttr(-1)));
+    return swapped(
+        nn::GatherOp::create(b, loc, like(first, shape), first, ids(), Value(), b.getI64IntegerAttr(-1)));
   }
 
   /// The transpose of `gather`: what was copied is added up where it came from.
@@ -67,9 +71,12 @@ private:
   static RankedTensorType like(Value value, ArrayRef<int64_t> shape) {
     return RankedTensorType::get(shape, cast<RankedTensorType>(value.getType()).getElementType());
   }
-  // How many ranks away the farthest of `reachable` rows is, and how many of them the rank that many away holds.
+  // How many ranks away the farthest of `reachable` rows is, and how many of them the rank that many away
+  // holds.
   int64_t hops(int64_t reachable) const { return reachable <= 0 ? 0 : (reachable + block - 1) / block; }
-  int64_t reach(int64_t reachable, int64_t hop) const { return std::min(block, reachable - (hop - 1) * block); }
+  int64_t reach(int64_t reachable, int64_t hop) const {
+    return std::min(block, reachable - (hop - 1) * block);
+  }
 
   Value cut(Value value, int64_t start, int64_t count) {
     SmallVector<int64_t> starts(shapeOf(value).size(), 0), sizes(shapeOf(value)), steps(sizes.size(), 1);
@@ -92,9 +99,11 @@ private:
     int64_t n = dist::product(axes);
     if (by % n == 0)
       return value;
-    return dist::CollectiveOp::create(b, loc, value.getType(), value, dist::CollectiveKind::Permute, dist::AxesAttr::get(b.getContext(), axes),
-                                      b.getDenseI64ArrayAttr(shapeOf(value)), IntegerAttr(), IntegerAttr(), IntegerAttr(), dist::ReduceKindAttr(),
-                                      dist::LayoutAttr(), dist::LayoutAttr(), b.getI64IntegerAttr(((by % n) + n) % n));
+    return dist::CollectiveOp::create(b, loc, value.getType(), value, dist::CollectiveKind::Permute,
+                                      dist::AxesAttr::get(b.getContext(), axes),
+                                      b.getDenseI64ArrayAttr(shapeOf(value)), IntegerAttr(), IntegerAttr(),
+                                      IntegerAttr(), dist::ReduceKindAttr(), dist::LayoutAttr(),
+                                      dist::LayoutAttr(), b.getI64IntegerAttr(((by % n) + n) % n));
   }
   // The split dimension and dimension 0 exchanged.
   Value swapped(Value value) {
@@ -108,13 +117,15 @@ private:
   }
   // For each row that the windows cover its place among those at hand, or -1 over the edge of the image.
   Value ids() {
-    auto list = RankedTensorType::get({rows}, b.getI64Type()), one = RankedTensorType::get({1}, b.getI64Type());
+    auto list = RankedTensorType::get({rows}, b.getI64Type()),
+         one = RankedTensorType::get({1}, b.getI64Type());
     auto counted = [&](RankedTensorType type, AxisList over, int64_t n) -> Value {
       return dist::LogicalIndexOp::create(b, loc, type, dist::AxesAttr::get(b.getContext(), over), n, n);
     };
     Value offset = counted(list, {}, rows), rank = counted(one, axes, dist::product(axes));
     auto affine = [&](int64_t factor, int64_t constant) -> Value {
-      Value begin = nn::AddOp::create(b, loc, one, nn::MulOp::create(b, loc, one, rank, number(factor)), number(constant));
+      Value begin = nn::AddOp::create(b, loc, one, nn::MulOp::create(b, loc, one, rank, number(factor)),
+                                      number(constant));
       return nn::AddOp::create(b, loc, list, offset, begin);
     };
     Value row = affine(step, -low), place = affine(step - block, before - low);
@@ -133,9 +144,11 @@ private:
 // A convolution whose image is split in some dimensions, and its gradients, which have the same attributes.
 template <class Op> class SplitConv {
 public:
-  SplitConv(OpBuilder &b, Op op, Value image, Value result) : b(b), op(op), pads(op.getPads()), image(plain(image)), result(plain(result)) {
+  SplitConv(OpBuilder &b, Op op, Value image, Value result)
+      : b(b), op(op), pads(op.getPads()), image(plain(image)), result(plain(result)) {
     dist::Layout from = dist::getLayout(image.getType()), to = dist::getLayout(result.getType());
-    RankedTensorType held = dist::localType(cast<RankedTensorType>(image.getType())), computed = dist::localType(cast<RankedTensorType>(result.getType()));
+    RankedTensorType held = dist::localType(cast<RankedTensorType>(image.getType())),
+                     computed = dist::localType(cast<RankedTensorType>(result.getType()));
     int64_t spatial = op.getStrides().size();
     for (int64_t d = 0; d < spatial; ++d) {
       AxisList axes = axesOf(from.dims[2 + d]);
@@ -143,8 +156,8 @@ public:
       if (axes.empty())
         continue;
       int64_t window = (windowOf(op)[d] - 1) * op.getDilations()[d] + 1;
-      rows.emplace_back(b, op.getLoc(), axes, 2 + d, this->image.getDimSize(2 + d), held.getDimSize(2 + d), computed.getDimSize(2 + d),
-                        op.getStrides()[d], op.getPads()[d], window);
+      rows.emplace_back(b, op.getLoc(), axes, 2 + d, this->image.getDimSize(2 + d), held.getDimSize(2 + d),
+                        computed.getDimSize(2 + d), op.getStrides()[d], op.getPads()[d], window);
       split.push_back(2 + d);
       pads[d] = pads[spatial + d] = 0;
     }
@@ -196,8 +209,12 @@ public:
 private:
   static RankedTensorType plain(Value value) { return cast<RankedTensorType>(value.getType()); }
   static ArrayRef<int64_t> windowOf(nn::ConvOp op) { return plain(op.getW()).getShape().drop_front(2); }
-  static ArrayRef<int64_t> windowOf(nn::ConvGradInputOp op) { return plain(op.getW()).getShape().drop_front(2); }
-  static ArrayRef<int64_t> windowOf(nn::ConvGradWeightsOp op) { return plain(op.getDw()).getShape().drop_front(2); }
+  static ArrayRef<int64_t> windowOf(nn::ConvGradInputOp op) {
+    return plain(op.getW()).getShape().drop_front(2);
+  }
+  static ArrayRef<int64_t> windowOf(nn::ConvGradWeightsOp op) {
+    return plain(op.getDw()).getShape().drop_front(2);
+  }
   static AxisList axesOf(ArrayRef<dist::Atom> atoms) {
     AxisList axes;
     for (const dist::Atom &atom : atoms)
@@ -225,22 +242,27 @@ class Spatial : public tessera::Pattern {
   }
   unsigned fewestAxes() const override { return 1; }
   StringRef doc() const override {
-    return "Images are split by rows, and by columns where a second axis is given; weights are whole. Each rank sends the rows at its edges that windows of "
-           "its neighbours cover: forward, again for the gradient of the weights, and their cotangents the other way; (k-1) d rows a side at most where the "
-           "blocks of image and result begin together (k the window, d its dilation). The gradient of the weights is a partial sum.";
+    return "Images are split by rows, and by columns where a second axis is given; weights are whole. Each "
+           "rank sends the rows at its edges that windows of "
+           "its neighbours cover: forward, again for the gradient of the weights, and their cotangents the "
+           "other way; (k-1) d rows a side at most where the "
+           "blocks of image and result begin together (k the window, d its dilation). The gradient of the "
+           "weights is a partial sum.";
   }
   Applies applies(nn::FactorOpInterface op, ArrayRef<AxisList> axes) const override {
     auto conv = dyn_cast<nn::ConvOp>(op.getOperation());
     if (!conv)
       return {"'spatial' splits the image of a convolution, and this operator is none"};
     if (axes.size() > conv.getStrides().size())
-      return {"'spatial' was given " + std::to_string(axes.size()) + " axes for a convolution of " + std::to_string(conv.getStrides().size()) +
+      return {"'spatial' was given " + std::to_string(axes.size()) + " axes for a convolution of " +
+              std::to_string(conv.getStrides().size()) +
               " dimensions; name one axis for each dimension that is to be split"};
     for (auto [d, list] : llvm::enumerate(axes))
       for (Value value : {Value(conv.getX()), Value(conv.getResult())})
-        if (int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(2 + d), n = dist::product(list); size < n)
-          return {"'spatial' has no row for each of " + std::to_string(n) + " ranks in an image of " + std::to_string(size) +
-                  "; split fewer ways, or leave this convolution out"};
+        if (int64_t size = cast<RankedTensorType>(value.getType()).getDimSize(2 + d), n = dist::product(list);
+            size < n)
+          return {"'spatial' has no row for each of " + std::to_string(n) + " ranks in an image of " +
+                  std::to_string(size) + "; split fewer ways, or leave this convolution out"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, ArrayRef<AxisList> axes, const Surroundings &) const override {
@@ -256,32 +278,40 @@ class Spatial : public tessera::Pattern {
   }
   LogicalResult expand(nn::LocalBuilder &b, nn::FactorOpInterface op, ArrayRef<AxisList>, ValueRange operands,
                        SmallVectorImpl<Value> &results) const override {
-    auto local = [&](unsigned r) { return dist::localType(cast<RankedTensorType>(op->getResult(r).getType())); };
-    auto mismatch = [&] { return op.emitOpError("has an image and a result that are split otherwise in a spatial dimension"); };
+    auto local = [&](unsigned r) {
+      return dist::localType(cast<RankedTensorType>(op->getResult(r).getType()));
+    };
+    auto mismatch = [&] {
+      return op.emitOpError("has an image and a result that are split otherwise in a spatial dimension");
+    };
     if (auto conv = dyn_cast<nn::ConvOp>(op.getOperation())) {
       SplitConv<nn::ConvOp> split(b, conv, conv.getX(), conv.getResult());
       if (!split.ok)
         return mismatch();
-      Value y = nn::ConvOp::create(b, op.getLoc(), split.sizedType(local(0), true), split.gather(operands[0]), operands[1],
-                                   conv.getBias() ? operands[2] : Value(), conv.getStridesAttr(), b.getDenseI64ArrayAttr(split.pads),
-                                   conv.getDilationsAttr(), conv.getGroupsAttr());
+      Value y = nn::ConvOp::create(b, op.getLoc(), split.sizedType(local(0), true), split.gather(operands[0]),
+                                   operands[1], conv.getBias() ? operands[2] : Value(), conv.getStridesAttr(),
+                                   b.getDenseI64ArrayAttr(split.pads), conv.getDilationsAttr(),
+                                   conv.getGroupsAttr());
       return results.push_back(split.padded(y, local(0))), success();
     }
     if (auto grad = dyn_cast<nn::ConvGradWeightsOp>(op.getOperation())) {
       SplitConv<nn::ConvGradWeightsOp> split(b, grad, grad.getX(), grad.getDy());
       if (!split.ok)
         return mismatch();
-      results.push_back(nn::ConvGradWeightsOp::create(b, op.getLoc(), local(0), split.gather(operands[0]), split.trimmed(operands[1]),
-                                                      grad.getStridesAttr(), b.getDenseI64ArrayAttr(split.pads), grad.getDilationsAttr(),
-                                                      grad.getGroupsAttr()));
+      results.push_back(nn::ConvGradWeightsOp::create(b, op.getLoc(), local(0), split.gather(operands[0]),
+                                                      split.trimmed(operands[1]), grad.getStridesAttr(),
+                                                      b.getDenseI64ArrayAttr(split.pads),
+                                                      grad.getDilationsAttr(), grad.getGroupsAttr()));
       return success();
     }
     if (auto grad = dyn_cast<nn::ConvGradInputOp>(op.getOperation())) {
       SplitConv<nn::ConvGradInputOp> split(b, grad, grad.getDx(), grad.getDy());
       if (!split.ok)
         return mismatch();
-      Value dx = nn::ConvGradInputOp::create(b, op.getLoc(), split.gatheredType(local(0)), operands[0], split.trimmed(operands[1]),
-                                             grad.getStridesAttr(), b.getDenseI64ArrayAttr(split.pads), grad.getDilationsAttr(), grad.getGroupsAttr());
+      Value dx = nn::ConvGradInputOp::create(b, op.getLoc(), split.gatheredType(local(0)), operands[0],
+                                             split.trimmed(operands[1]), grad.getStridesAttr(),
+                                             b.getDenseI64ArrayAttr(split.pads), grad.getDilationsAttr(),
+                                             grad.getGroupsAttr());
       return results.push_back(split.scatter(dx, local(0))), success();
     }
     return op.emitOpError("is neither a convolution nor the gradient of one");

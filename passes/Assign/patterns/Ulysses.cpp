@@ -11,16 +11,20 @@ class Ulysses : public Pattern {
     return names;
   }
   llvm::StringRef doc() const override {
-    return "Tokens live split over the axis; for the attention each rank exchanges its tokens of all heads for all tokens of its heads, and "
-           "back: four all-to-alls forward (q, k, v, and the result), four backward, each (n-1)/n of a rank's block. Heads are split as by `heads`: with more ranks "
-           "than key/value heads the query heads of a group are split too, and their keys and values gathered.";
+    return "Tokens live split over the axis; for the attention each rank exchanges its tokens of all heads "
+           "for all tokens of its heads, and "
+           "back: four all-to-alls forward (q, k, v, and the result), four backward, each (n-1)/n of a "
+           "rank's block. Heads are split as by `heads`: with more ranks "
+           "than key/value heads the query heads of a group are split too, and their keys and values "
+           "gathered.";
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
     if (!attentionOf(op))
       return {"'ulysses' exchanges tokens for heads around an attention, and this operator is none"};
     return {};
   }
-  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes, const Surroundings &around) const override {
+  Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,
+                const Surroundings &around) const override {
     AttentionFactors f = *attentionOf(op);
     auto others = [&](int factor) {
       dist::AxisList list = around.home(0, factor);

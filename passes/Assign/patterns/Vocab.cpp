@@ -26,7 +26,8 @@ class Vocab : public Pattern {
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList>) const override {
     if (vocabulary(op) < 0)
-      return {"'vocab' splits the rows of a table that is looked up, or the columns of the head, and this operator is neither"};
+      return {"'vocab' splits the rows of a table that is looked up, or the columns of the head, and this "
+              "operator is neither"};
     return {};
   }
   Choice choose(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes,

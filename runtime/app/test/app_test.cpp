@@ -1,4 +1,5 @@
-// The parts of the command line that need no program: options, learning rates, sample order, log lines; and the feeding of data.
+// The parts of the command line that need no program: options, learning rates, sample order, log lines; and
+// the feeding of data.
 #include "runtime/app/data_feed.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outside.h"
@@ -55,8 +56,8 @@ std::string tokens(const TestFolder &folder, int count) {
 } // namespace
 
 TEST(Options, ValuesAndDefaults) {
-  Options options = parseOptions({"train", "--tokens", "t.bin", "--steps=7", "--betas", "0.8,0.9", "--no-decay", "*.bias",
-                                  "--no-decay", "ln*", "--device-memory", "1.5GiB"});
+  Options options = parseOptions({"train", "--tokens", "t.bin", "--steps=7", "--betas", "0.8,0.9",
+                                  "--no-decay", "*.bias", "--no-decay", "ln*", "--device-memory", "1.5GiB"});
   EXPECT_EQ(options.steps, 7);
   EXPECT_EQ(options.beta1, 0.8);
   EXPECT_EQ(options.noDecay.size(), 2u);
@@ -80,7 +81,8 @@ TEST(Options, WrongOnes) {
   EXPECT_NE(usageError({"train", "--steps"}).find("needs a value"), std::string::npos);
   EXPECT_NE(usageError({"infer", "--input", "x"}).find("NAME=FILE"), std::string::npos);
   EXPECT_NE(usageError({"info", "--json=1"}).find("takes no value"), std::string::npos);
-  EXPECT_NE(usageError({"infer", "--output", "d", "--device-memory", "4 apples"}).find("size"), std::string::npos);
+  EXPECT_NE(usageError({"infer", "--output", "d", "--device-memory", "4 apples"}).find("size"),
+            std::string::npos);
 }
 
 TEST(LearningRate, WarmupThenFall) {
@@ -107,7 +109,8 @@ TEST(SampleOrder, EveryPassHasEverySampleOnce) {
     EXPECT_EQ(std::set<int64_t>(first.begin(), first.end()).size(), size_t(samples));
     EXPECT_EQ(std::set<int64_t>(second.begin(), second.end()).size(), size_t(samples));
     EXPECT_TRUE(samples < 64 || first != second);
-    EXPECT_TRUE(samples < 64 || SampleOrder(samples, true, 4).at(0) != first[0] || SampleOrder(samples, true, 4).at(1) != first[1]);
+    EXPECT_TRUE(samples < 64 || SampleOrder(samples, true, 4).at(0) != first[0] ||
+                SampleOrder(samples, true, 4).at(1) != first[1]);
     EXPECT_EQ(SampleOrder(samples, false, 3).at(samples), 0);
   }
 }
@@ -140,7 +143,8 @@ TEST(DataFeed, ArraysByName) {
   TestFolder folder;
   std::vector<int64_t> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
   auto write = [&](const std::string &name, std::vector<int64_t> shape) {
-    return folder.write(name, makeNpyHeader(DType::I64, shape) + std::string(reinterpret_cast<const char *>(values.data()), 80));
+    return folder.write(name, makeNpyHeader(DType::I64, shape) +
+                                  std::string(reinterpret_cast<const char *>(values.data()), 80));
   };
   Inputs inputs;
   inputs.add("x", "data", {2, 2}, 100);
@@ -151,7 +155,8 @@ TEST(DataFeed, ArraysByName) {
   options.data = {{"y", options.data[0].second}};
   EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("no input; the inputs are x"), std::string::npos);
   options.data = {};
-  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("no data for input 'x' (int64 [2, 2])"), std::string::npos);
+  EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("no data for input 'x' (int64 [2, 2])"),
+            std::string::npos);
   options.data = {{"x", write("z.npy", {2, 5})}};
   EXPECT_NE(errorOf([&] { inputs.fill(options, 1); }).find("compiled for [samples, 2]"), std::string::npos);
 }
@@ -195,7 +200,9 @@ TEST(TrainLog, AResumedRunReplacesTheStepsItRepeats) {
 TEST(TrainLog, LinesReadBack) {
   EXPECT_EQ(formatRecord({1, 5.54f, 1.2f, 0.001, 0.31, 512}),
             "{\"step\":1,\"loss\":5.54,\"grad_norm\":1.2,\"lr\":0.001,\"seconds\":0.31,\"tokens\":512}\n");
-  EXPECT_NE(formatRecord({1, 5, INFINITY, 0, 0, 0, 65536.0f, true}).find("\"grad_norm\":null,\"lr\":0,\"seconds\":0,\"tokens\":0,\"loss_scale\":65536,\"skipped\":true}"),
+  EXPECT_NE(formatRecord({1, 5, INFINITY, 0, 0, 0, 65536.0f, true})
+                .find("\"grad_norm\":null,\"lr\":0,\"seconds\":0,\"tokens\":0,\"loss_scale\":65536,"
+                      "\"skipped\":true}"),
             std::string::npos);
   EXPECT_NE(formatRecord({1, NAN, 0, 0, 0, 0}).find("\"loss\":null"), std::string::npos);
 }
@@ -239,7 +246,8 @@ TEST(Outside, IsWhatAProgramUses) {
   EXPECT_GT(*promisedOutside(description, program, 1), before);
   before = *promisedOutside(description, program, 1);
   add(Kind::Call, "attention_backward");
-  program.operations.back().attrs = {{"batch", 64}, {"s", 1024}, {"kv_heads", 12}, {"group", 1}, {"d", 62}, {"dtype", "bf16"}};
+  program.operations.back().attrs = {{"batch", 64}, {"s", 1024}, {"kv_heads", 12},
+                                     {"group", 1},  {"d", 62},   {"dtype", "bf16"}};
   EXPECT_EQ(*promisedOutside(description, program, 1) - before, 64 * 1024 * 12 * 64 * 4);
   before = *promisedOutside(description, program, 1);
   program.buffers.resize(2);

@@ -1,4 +1,5 @@
-// The program of runtime/program/test/tiny.h as a produced executable; the environment variable TINY_RANKS gives the size of its mesh.
+// The program of runtime/program/test/tiny.h as a produced executable; the environment variable TINY_RANKS
+// gives the size of its mesh.
 #include "runtime/program/test/tiny.h"
 #include "tessera-rt/main.h"
 

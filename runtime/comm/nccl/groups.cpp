@@ -46,7 +46,8 @@ NcclCommunicator::Group &NcclCommunicator::group(const std::vector<int> &ranks, 
 }
 
 void NcclCommunicator::connect() {
-  // A group's first rank makes its id. Every rank then joins its groups in one order of all: no two wait for each other crosswise.
+  // A group's first rank makes its id. Every rank then joins its groups in one order of all: no two wait for
+  // each other crosswise.
   std::string mine, line;
   for (auto &[name, group] : groups) {
     mine += name;
@@ -64,8 +65,8 @@ void NcclCommunicator::connect() {
         ids[line.substr(0, space)] = line.substr(space + 1);
   for (auto &[name, group] : groups) {
     if (!ids.count(name))
-      throw Error("rank ", group->ranks[0], " has no part in what rank ", engine.rank(), " exchanges with ranks ", name,
-                  ": they execute different programs");
+      throw Error("rank ", group->ranks[0], " has no part in what rank ", engine.rank(),
+                  " exchanges with ranks ", name, ": they execute different programs");
     Config config;
     int place = int(std::ranges::find(group->ranks, engine.rank()) - group->ranks.begin());
     settle(*group, nccl.init(&group->comm, int(group->ranks.size()), fromHex(ids[name]), place, &config),
@@ -79,7 +80,8 @@ void NcclCommunicator::registerMemory(Group &group) {
     return;
   for (auto [memory, bytes] : device.memory())
     // What it cannot register it copies through memory of its own, as older ones do.
-    if (void *registration = nullptr; nccl.registerMemory(group.comm, memory, size_t(bytes), &registration) == success && registration)
+    if (void *registration = nullptr;
+        nccl.registerMemory(group.comm, memory, size_t(bytes), &registration) == success && registration)
       group.registrations.push_back(registration);
 }
 

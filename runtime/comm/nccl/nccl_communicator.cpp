@@ -21,8 +21,8 @@ double chosenTimeout() {
 } // namespace
 
 NcclCommunicator::NcclCommunicator(Engine &engine, cuda::CudaDevice &device)
-    : engine(engine), device(device), nccl(Library::get()), copyRuns(device.libraryFunction("tsr_copy_runs")), stream(device.api()),
-      timeout(chosenTimeout()) {
+    : engine(engine), device(device), nccl(Library::get()), copyRuns(device.libraryFunction("tsr_copy_runs")),
+      stream(device.api()), timeout(chosenTimeout()) {
   device.setWatch([this](double seconds) { watch(seconds); });
 }
 
@@ -52,8 +52,10 @@ Communicator::Handle NcclCommunicator::add(Operation operation) {
   return operations.size() - 1;
 }
 
-Communicator::Handle NcclCommunicator::prepareCollective(const Collective &collective, void *in, void *out, void *scratch) {
-  bool reduces = collective.size.kind == CollectiveKind::AllReduce || collective.size.kind == CollectiveKind::ReduceScatter ||
+Communicator::Handle NcclCommunicator::prepareCollective(const Collective &collective, void *in, void *out,
+                                                         void *scratch) {
+  bool reduces = collective.size.kind == CollectiveKind::AllReduce ||
+                 collective.size.kind == CollectiveKind::ReduceScatter ||
                  collective.size.kind == CollectiveKind::Reduce;
   if (reduces && collective.size.ranks > 1)
     reducedType(collective.dtype);
@@ -92,7 +94,8 @@ void NcclCommunicator::repeatRecording() {
 }
 
 void NcclCommunicator::count(const Operation &operation) {
-  if (operation.collective && operation.collective->size.ranks > 1 && operation.collective->size.elements() > 0)
+  if (operation.collective && operation.collective->size.ranks > 1 &&
+      operation.collective->size.elements() > 0)
     engine.count(operation.collective->axes, operation.collective->kind, operation.collective->sentBytes());
   else if (!operation.collective && !operation.receives)
     engine.count(operation.message.axes, "send", operation.message.bytes);
@@ -122,7 +125,8 @@ void NcclCommunicator::giveUp() noexcept {
 std::string NcclCommunicator::describe(const Operation &operation) const {
   if (operation.collective)
     return operation.collective->kind + " over '" + operation.collective->axes + "'";
-  return std::string(operation.receives ? "message from" : "message to") + " rank " + std::to_string(operation.message.peer);
+  return std::string(operation.receives ? "message from" : "message to") + " rank " +
+         std::to_string(operation.message.peer);
 }
 
 void NcclCommunicator::watch(double seconds) {
@@ -147,8 +151,8 @@ void NcclCommunicator::watch(double seconds) {
     throw;
   }
   if (seconds > timeout)
-    stop("the GPU of rank " + std::to_string(engine.rank()) + " is not done after " + std::to_string(int64_t(seconds)) +
-         " seconds: a peer may hang (TESSERA_COMM_TIMEOUT allows more)");
+    stop("the GPU of rank " + std::to_string(engine.rank()) + " is not done after " +
+         std::to_string(int64_t(seconds)) + " seconds: a peer may hang (TESSERA_COMM_TIMEOUT allows more)");
 }
 
 void NcclCommunicator::settle(Group &group, Status result, const std::string &what) {

@@ -1,7 +1,8 @@
 // Communication of GPUs by NCCL: in streams of the GPU, in the order of its work; the host waits for nothing.
 //
-// Collectives have one stream of a rank, in the order of the program, and one communicator a group of ranks. Messages of pipelines have a
-// communicator and a stream for each pair and direction: a message waits for its receiver, and must not hold up one that the receiver waits for.
+// Collectives have one stream of a rank, in the order of the program, and one communicator a group of ranks.
+// Messages of pipelines have a communicator and a stream for each pair and direction: a message waits for its
+// receiver, and must not hold up one that the receiver waits for.
 #pragma once
 
 #include "runtime/comm/communicator.h"

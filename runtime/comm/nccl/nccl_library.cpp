@@ -12,7 +12,8 @@ constexpr int leastVersion = 21800;
 template <typename T> void find(void *handle, const char *symbol, T &member) {
   member = reinterpret_cast<T>(::dlsym(handle, symbol));
   if (!member)
-    throw Error(library, " lacks the function ", symbol, "; install NCCL 2.18 or later, or run with --comm host");
+    throw Error(library, " lacks the function ", symbol,
+                "; install NCCL 2.18 or later, or run with --comm host");
 }
 
 Library load() {
@@ -25,12 +26,14 @@ Library load() {
   int version = 0;
   nccl.getVersion(&version);
   if (version < leastVersion)
-    throw Error("NCCL on this machine is ", version / 10000, ".", version / 100 % 100, ", the program needs ", leastVersion / 10000, ".",
-                leastVersion / 100 % 100, "; install a later one, or run with --comm host");
+    throw Error("NCCL on this machine is ", version / 10000, ".", version / 100 % 100, ", the program needs ",
+                leastVersion / 10000, ".", leastVersion / 100 % 100,
+                "; install a later one, or run with --comm host");
 #define TSR_NCCL_FIND(member, symbol, parameters) find(handle, #symbol, nccl.member);
   TSR_NCCL_FUNCTIONS(TSR_NCCL_FIND)
 #undef TSR_NCCL_FIND
-#define TSR_NCCL_FIND(member, symbol, parameters) nccl.member = reinterpret_cast<decltype(nccl.member)>(::dlsym(handle, #symbol));
+#define TSR_NCCL_FIND(member, symbol, parameters)                                                            \
+  nccl.member = reinterpret_cast<decltype(nccl.member)>(::dlsym(handle, #symbol));
   TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_FIND)
 #undef TSR_NCCL_FIND
   find(handle, "ncclGetLastError", nccl.lastError);

@@ -1,4 +1,5 @@
-// The functions of NCCL that the runtime calls, found at run time: an executable starts without it and says what is missing.
+// The functions of NCCL that the runtime calls, found at run time: an executable starts without it and says
+// what is missing.
 #pragma once
 
 #include "runtime/core/dtype.h"
@@ -27,32 +28,53 @@ struct Config {
   int splitShare = INT_MIN;
 };
 enum : Status { success = 0, invalidUsage = 5, remoteError = 6, inProgress = 7 };
-enum Type : int { Int8 = 0, Uint8 = 1, Int32 = 2, Uint32 = 3, Int64 = 4, Uint64 = 5, Float16 = 6, Float32 = 7, Float64 = 8, Bfloat16 = 9 };
+enum Type : int {
+  Int8 = 0,
+  Uint8 = 1,
+  Int32 = 2,
+  Uint32 = 3,
+  Int64 = 4,
+  Uint64 = 5,
+  Float16 = 6,
+  Float32 = 7,
+  Float64 = 8,
+  Bfloat16 = 9
+};
 enum Operator : int { Sum = 0, Max = 2 };
 
 /// TSR_NCCL_FUNCTION(member, symbol, parameters): functions that return a Status.
-#define TSR_NCCL_FUNCTIONS(TSR_NCCL_FUNCTION)                                                                          \
-  TSR_NCCL_FUNCTION(getVersion, ncclGetVersion, (int *version))                                                        \
-  TSR_NCCL_FUNCTION(getUniqueId, ncclGetUniqueId, (UniqueId * id))                                                     \
-  TSR_NCCL_FUNCTION(init, ncclCommInitRankConfig, (Comm * comm, int ranks, UniqueId id, int rank, Config *config))     \
-  TSR_NCCL_FUNCTION(finalize, ncclCommFinalize, (Comm comm))                                                           \
-  TSR_NCCL_FUNCTION(destroy, ncclCommDestroy, (Comm comm))                                                             \
-  TSR_NCCL_FUNCTION(abort, ncclCommAbort, (Comm comm))                                                                 \
-  TSR_NCCL_FUNCTION(asyncError, ncclCommGetAsyncError, (Comm comm, Status * status))                                   \
-  TSR_NCCL_FUNCTION(groupStart, ncclGroupStart, ())                                                                    \
-  TSR_NCCL_FUNCTION(groupEnd, ncclGroupEnd, ())                                                                        \
-  TSR_NCCL_FUNCTION(allReduce, ncclAllReduce, (const void *in, void *out, size_t count, int type, int op, Comm comm, Stream stream)) \
-  TSR_NCCL_FUNCTION(reduceScatter, ncclReduceScatter,                                                                  \
-                    (const void *in, void *out, size_t received, int type, int op, Comm comm, Stream stream))          \
-  TSR_NCCL_FUNCTION(reduce, ncclReduce, (const void *in, void *out, size_t count, int type, int op, int root, Comm comm, Stream stream)) \
-  TSR_NCCL_FUNCTION(allGather, ncclAllGather, (const void *in, void *out, size_t sent, int type, Comm comm, Stream stream)) \
-  TSR_NCCL_FUNCTION(broadcast, ncclBroadcast, (const void *in, void *out, size_t count, int type, int root, Comm comm, Stream stream)) \
-  TSR_NCCL_FUNCTION(send, ncclSend, (const void *in, size_t count, int type, int peer, Comm comm, Stream stream))      \
-  TSR_NCCL_FUNCTION(receive, ncclRecv, (void *out, size_t count, int type, int peer, Comm comm, Stream stream))
+#define TSR_NCCL_FUNCTIONS(TSR_NCCL_FUNCTION)                                                                \
+  TSR_NCCL_FUNCTION(getVersion, ncclGetVersion, (int *version))                                              \
+  TSR_NCCL_FUNCTION(getUniqueId, ncclGetUniqueId, (UniqueId * id))                                           \
+  TSR_NCCL_FUNCTION(init, ncclCommInitRankConfig,                                                            \
+                    (Comm * comm, int ranks, UniqueId id, int rank, Config *config))                         \
+  TSR_NCCL_FUNCTION(finalize, ncclCommFinalize, (Comm comm))                                                 \
+  TSR_NCCL_FUNCTION(destroy, ncclCommDestroy, (Comm comm))                                                   \
+  TSR_NCCL_FUNCTION(abort, ncclCommAbort, (Comm comm))                                                       \
+  TSR_NCCL_FUNCTION(asyncError, ncclCommGetAsyncError, (Comm comm, Status * status))                         \
+  TSR_NCCL_FUNCTION(groupStart, ncclGroupStart, ())                                                          \
+  TSR_NCCL_FUNCTION(groupEnd, ncclGroupEnd, ())                                                              \
+  TSR_NCCL_FUNCTION(allReduce, ncclAllReduce,                                                                \
+                    (const void *in, void *out, size_t count, int type, int op, Comm comm, Stream stream))   \
+  TSR_NCCL_FUNCTION(                                                                                         \
+      reduceScatter, ncclReduceScatter,                                                                      \
+      (const void *in, void *out, size_t received, int type, int op, Comm comm, Stream stream))              \
+  TSR_NCCL_FUNCTION(                                                                                         \
+      reduce, ncclReduce,                                                                                    \
+      (const void *in, void *out, size_t count, int type, int op, int root, Comm comm, Stream stream))       \
+  TSR_NCCL_FUNCTION(allGather, ncclAllGather,                                                                \
+                    (const void *in, void *out, size_t sent, int type, Comm comm, Stream stream))            \
+  TSR_NCCL_FUNCTION(broadcast, ncclBroadcast,                                                                \
+                    (const void *in, void *out, size_t count, int type, int root, Comm comm, Stream stream)) \
+  TSR_NCCL_FUNCTION(send, ncclSend,                                                                          \
+                    (const void *in, size_t count, int type, int peer, Comm comm, Stream stream))            \
+  TSR_NCCL_FUNCTION(receive, ncclRecv,                                                                       \
+                    (void *out, size_t count, int type, int peer, Comm comm, Stream stream))
 
 /// Functions of later versions, null where they are missing: ncclCommRegister, ncclCommDeregister of 2.19.
-#define TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_FUNCTION)                                                                    \
-  TSR_NCCL_FUNCTION(registerMemory, ncclCommRegister, (Comm comm, void *memory, size_t bytes, void **registration))    \
+#define TSR_NCCL_LATER_FUNCTIONS(TSR_NCCL_FUNCTION)                                                          \
+  TSR_NCCL_FUNCTION(registerMemory, ncclCommRegister,                                                        \
+                    (Comm comm, void *memory, size_t bytes, void **registration))                            \
   TSR_NCCL_FUNCTION(deregisterMemory, ncclCommDeregister, (Comm comm, void *registration))
 
 struct Library {

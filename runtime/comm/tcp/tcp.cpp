@@ -1,5 +1,5 @@
-// See tcp.h. Sockets do not block; whoever waits moves all messages on. A message is a header and its bytes; one that comes before its receive
-// is posted is kept, where another is waited for from the same rank.
+// See tcp.h. Sockets do not block; whoever waits moves all messages on. A message is a header and its bytes;
+// one that comes before its receive is posted is kept, where another is waited for from the same rank.
 #include "runtime/comm/tcp/tcp.h"
 
 #include "runtime/comm/agreed_error.h"
@@ -132,7 +132,8 @@ public:
     for (Peer &peer : peers)
       for (char sink[4096]; peer.socket && Clock::now() < end;) {
         pollfd poll{peer.socket.descriptor(), POLLIN, 0};
-        if (::poll(&poll, 1, 100) < 0 || ((poll.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) && ::recv(peer.socket.descriptor(), sink, sizeof sink, 0) <= 0))
+        if (::poll(&poll, 1, 100) < 0 || ((poll.revents & (POLLIN | POLLHUP | POLLERR | POLLNVAL)) &&
+                                          ::recv(peer.socket.descriptor(), sink, sizeof sink, 0) <= 0))
           break;
       }
   }
@@ -213,7 +214,8 @@ private:
   }
   void checkBytes(int from, const Incoming &incoming, int64_t bytes) const {
     if (incoming.bytes != bytes)
-      throw Error("rank ", self, " expects ", incoming.bytes, " bytes, rank ", from, " sends ", bytes, ": they execute different programs");
+      throw Error("rank ", self, " expects ", incoming.bytes, " bytes, rank ", from, " sends ", bytes,
+                  ": they execute different programs");
   }
   /// `error`: what the system says, or 0 where the connection was closed.
   [[noreturn]] void lost(int rank, int error) {
@@ -274,7 +276,8 @@ private:
       Outgoing &out = peer.out.front();
       constexpr auto head = int64_t(sizeof(Header));
       bool inHeader = peer.written < head;
-      const char *from = inHeader ? reinterpret_cast<const char *>(&out.header) + peer.written : out.data + (peer.written - head);
+      const char *from = inHeader ? reinterpret_cast<const char *>(&out.header) + peer.written
+                                  : out.data + (peer.written - head);
       int64_t left = (inHeader ? head : head + out.header.bytes) - peer.written;
       ssize_t done = left > 0 ? ::send(peer.socket.descriptor(), from, size_t(left), MSG_NOSIGNAL) : 0;
       if (done < 0 && (errno == EAGAIN || errno == EINTR))
@@ -300,7 +303,8 @@ private:
         peer.in.erase(it);
         return;
       }
-    peer.keeping = &peer.kept.emplace_back(Kept{peer.header.tag, std::vector<char>(size_t(peer.header.bytes))});
+    peer.keeping =
+        &peer.kept.emplace_back(Kept{peer.header.tag, std::vector<char>(size_t(peer.header.bytes))});
     peer.current = {peer.header.tag, peer.header.bytes, peer.keeping->data.data(), -1};
   }
 
@@ -309,7 +313,8 @@ private:
     constexpr auto head = int64_t(sizeof(Header));
     while (!peer.done) {
       bool inHeader = peer.read < head;
-      char *to = inHeader ? reinterpret_cast<char *>(&peer.header) + peer.read : peer.current.data + (peer.read - head);
+      char *to = inHeader ? reinterpret_cast<char *>(&peer.header) + peer.read
+                          : peer.current.data + (peer.read - head);
       int64_t left = (inHeader ? head : head + peer.header.bytes) - peer.read;
       ssize_t done = left > 0 ? ::recv(peer.socket.descriptor(), to, size_t(left), 0) : 0;
       if (done < 0 && (errno == EAGAIN || errno == EINTR))

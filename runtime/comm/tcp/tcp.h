@@ -1,5 +1,5 @@
-// Ranks that are processes which a launcher such as torchrun has started: they find each other by RANK, WORLD_SIZE, MASTER_ADDR and
-// MASTER_PORT and exchange messages over TCP.
+// Ranks that are processes which a launcher such as torchrun has started: they find each other by RANK,
+// WORLD_SIZE, MASTER_ADDR and MASTER_PORT and exchange messages over TCP.
 #pragma once
 
 #include "runtime/comm/transport.h"

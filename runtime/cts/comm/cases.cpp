@@ -154,8 +154,8 @@ std::string Case::describe() const {
   for (int64_t extent : request.shape)
     text += " " + std::to_string(extent);
   text += " ] split " + std::to_string(request.split) + " concat " + std::to_string(request.concat) +
-          " root " + std::to_string(request.root) + " " + request.algorithm + " " + request.reduce + (inPlace ? " in place" : "") +
-          " over";
+          " root " + std::to_string(request.root) + " " + request.algorithm + " " + request.reduce +
+          (inPlace ? " in place" : "") + " over";
   for (const SubAxis &axis : request.axes)
     text += " " + axis.name + ":(" + std::to_string(axis.pre) + ")" + std::to_string(axis.size);
   return text;
@@ -194,12 +194,13 @@ std::vector<Case> casesFor(int64_t ranks) {
 
 Outcome runCases(Transport &transport, const std::vector<Case> &cases) {
   Engine engine(transport);
-  return runCases(engine, cases, [&](size_t index, const Collective &collective, Array in, Array out, Array scratch) {
-    if (cases[index].seed % 2)
-      engine.wait(engine.start(collective, in.data, out.data, scratch.data));
-    else
-      engine.run(collective, in.data, out.data, scratch.data);
-  });
+  return runCases(engine, cases,
+                  [&](size_t index, const Collective &collective, Array in, Array out, Array scratch) {
+                    if (cases[index].seed % 2)
+                      engine.wait(engine.start(collective, in.data, out.data, scratch.data));
+                    else
+                      engine.run(collective, in.data, out.data, scratch.data);
+                  });
 }
 
 Outcome runCases(Engine &engine, const std::vector<Case> &cases, const Executor &execute) {

@@ -20,7 +20,9 @@
 
 namespace tessera::rt::cts {
 
-std::string launchedProgram() { return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "comm-cts-launcher"; }
+std::string launchedProgram() {
+  return std::filesystem::read_symlink("/proc/self/exe").parent_path() / "comm-cts-launcher";
+}
 
 Launched run(const std::string &command, const std::function<void(const std::string &)> &line) {
   auto begin = std::chrono::steady_clock::now();
@@ -78,11 +80,13 @@ void killNamed(const std::string &line) {
 void expectBitsOfThreads(const Launched &launched) {
   std::vector<Outcome> outcomes(4);
   std::vector<Case> cases = casesFor(4);
-  runThreads(4, [&](Transport &transport) { outcomes[size_t(transport.rank())] = runCases(transport, cases); });
+  runThreads(4,
+             [&](Transport &transport) { outcomes[size_t(transport.rank())] = runCases(transport, cases); });
   for (int rank = 0; rank < 4; ++rank) {
     std::string line = "rank " + std::to_string(rank) + " cases " + std::to_string(cases.size()) + " hash " +
                        std::to_string(outcomes[size_t(rank)].hash) + "\n";
-    EXPECT_NE(launched.output.find(line), std::string::npos) << "expected " << line << "in\n" << launched.output;
+    EXPECT_NE(launched.output.find(line), std::string::npos) << "expected " << line << "in\n"
+                                                             << launched.output;
   }
 }
 

@@ -12,7 +12,9 @@ using cts::Launched;
 
 /// Four ranks under mpirun.
 Launched runProgram(const std::string &arguments, const std::function<void(const std::string &)> &line = {}) {
-  return cts::run("timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + cts::launchedProgram() + "' " + arguments + " 2>&1", line);
+  return cts::run("timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + cts::launchedProgram() +
+                      "' " + arguments + " 2>&1",
+                  line);
 }
 
 class Mpi : public testing::Test {

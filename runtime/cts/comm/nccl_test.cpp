@@ -1,5 +1,5 @@
-// Conformance of GPUs that communicate by NCCL, as the checking driver and the checking NCCL execute it; with a GPU a rank in the machine and
-// LD_LIBRARY_PATH of the real ones, as they do.
+// Conformance of GPUs that communicate by NCCL, as the checking driver and the checking NCCL execute it; with
+// a GPU a rank in the machine and LD_LIBRARY_PATH of the real ones, as they do.
 #include "runtime/comm/nccl/nccl_communicator.h"
 #include "runtime/comm/threads/threads.h"
 #include "runtime/cts/comm/cases.h"
@@ -19,8 +19,8 @@ const cuda::KernelTable noKernels;
 /// One rank's GPU and its communicator; prepared operations have their buffers in one allocation.
 struct Place {
   explicit Place(Engine &engine, int64_t bytes)
-      : device({1, engine.rank(), engine.size()}, "sm_80", noKernels), communicator(engine, device), bytes(bytes),
-        memory(static_cast<char *>(device.allocate(bytes))) {}
+      : device({1, engine.rank(), engine.size()}, "sm_80", noKernels), communicator(engine, device),
+        bytes(bytes), memory(static_cast<char *>(device.allocate(bytes))) {}
   ~Place() {
     communicator.giveUp();
     device.release(memory, bytes);
@@ -46,13 +46,16 @@ TEST_P(Nccl, CollectivesAgreeWithTheReference) {
   std::vector<cts::Case> cases = cts::casesFor(ranks);
   bool all = ranks <= 2 || std::getenv("TESSERA_TEST_ALL");
   std::erase_if(cases, [&](const cts::Case &test) { // NCCL adds no integers of 16 bits
-    return (!all && test.seed % 7 != 0) || ((test.request.dtype == DType::I16 || test.request.dtype == DType::U16) && test.request.kind.find("reduce") != std::string::npos);
+    return (!all && test.seed % 7 != 0) ||
+           ((test.request.dtype == DType::I16 || test.request.dtype == DType::U16) &&
+            test.request.kind.find("reduce") != std::string::npos);
   });
   eachRank(ranks, [&](Engine &engine) {
     std::vector<Collective> collectives;
     int64_t room = 0;
     for (const cts::Case &test : cases) {
-      const Collective &collective = collectives.emplace_back(makeCollective(test.request, test.mesh, engine.rank()));
+      const Collective &collective =
+          collectives.emplace_back(makeCollective(test.request, test.mesh, engine.rank()));
       room = std::max({room, collective.inBytes(), collective.outBytes(), collective.scratchBytes()});
     }
     room = (room + 4 * cts::guardBytes) / 64 * 64;
@@ -60,16 +63,20 @@ TEST_P(Nccl, CollectivesAgreeWithTheReference) {
     char *in = place.memory + cts::guardBytes, *out = in + room, *scratch = out + room;
     std::vector<Communicator::Handle> handles;
     for (size_t i = 0; i < cases.size(); ++i)
-      handles.push_back(place.communicator.prepareCollective(collectives[i], in, cases[i].inPlace ? in : out, scratch));
+      handles.push_back(
+          place.communicator.prepareCollective(collectives[i], in, cases[i].inPlace ? in : out, scratch));
     place.communicator.connect();
     auto move = [&](bool up, char *device, cts::Array host) {
       char *there = device - cts::guardBytes;
       int64_t bytes = host.bytes + 2 * cts::guardBytes;
-      up ? place.device.upload(there, host.data - cts::guardBytes, bytes) : place.device.download(host.data - cts::guardBytes, there, bytes);
+      up ? place.device.upload(there, host.data - cts::guardBytes, bytes)
+         : place.device.download(host.data - cts::guardBytes, there, bytes);
     };
-    cts::Outcome outcome =
-        cts::runCases(engine, cases, [&](size_t i, const Collective &, cts::Array hostIn, cts::Array hostOut, cts::Array hostScratch) {
-          std::pair<char *, cts::Array> arrays[] = {{in, hostIn}, {cases[i].inPlace ? in : out, hostOut}, {scratch, hostScratch}};
+    cts::Outcome outcome = cts::runCases(
+        engine, cases,
+        [&](size_t i, const Collective &, cts::Array hostIn, cts::Array hostOut, cts::Array hostScratch) {
+          std::pair<char *, cts::Array> arrays[] = {
+              {in, hostIn}, {cases[i].inPlace ? in : out, hostOut}, {scratch, hostScratch}};
           for (auto [device, host] : arrays)
             move(true, device, host);
           place.communicator.run(handles[i]);
@@ -90,7 +97,8 @@ TEST(NcclMessages, CrossEachOther) {
     Place place(engine, 64);
     float mine[2] = {float(engine.rank() + 1), 0};
     Message message{1 - engine.rank(), 4, "pipe"};
-    auto send = place.communicator.prepareMessage(message, place.memory, false), receive = place.communicator.prepareMessage(message, place.memory + 4, true);
+    auto send = place.communicator.prepareMessage(message, place.memory, false),
+         receive = place.communicator.prepareMessage(message, place.memory + 4, true);
     place.communicator.connect();
     for (int step = 0; step < 3; ++step) {
       place.device.upload(place.memory, mine, 8);
@@ -106,7 +114,8 @@ TEST(NcclMessages, CrossEachOther) {
 }
 
 Collective sumOf(int64_t elements, Engine &engine) {
-  return makeCollective({.kind = "all_reduce", .axes = {{"x", 1, engine.size()}}, .shape = {elements}}, Mesh({{"x", engine.size()}}), engine.rank());
+  return makeCollective({.kind = "all_reduce", .axes = {{"x", 1, engine.size()}}, .shape = {elements}},
+                        Mesh({{"x", engine.size()}}), engine.rank());
 }
 
 /// A collective comes after the work before it and before the work after it, without a wait of the host.
@@ -116,8 +125,10 @@ TEST(NcclOrder, IsThatOfTheGpusWork) {
     Collective sum = sumOf(2, engine);
     auto handle = place.communicator.prepareCollective(sum, place.memory, place.memory + 16, nullptr);
     place.communicator.connect();
-    Work before = place.device.prepareCall({"fill", {{"count", 2}, {"value", 3 + engine.rank()}}, {place.memory}, {8}, 0});
-    Work after = place.device.prepareCall({"transpose", {{"shape", {2}}, {"perm", {0}}}, {place.memory + 16, place.memory + 32}, {8, 8}, 0});
+    Work before = place.device.prepareCall(
+        {"fill", {{"count", 2}, {"value", 3 + engine.rank()}}, {place.memory}, {8}, 0});
+    Work after = place.device.prepareCall(
+        {"transpose", {{"shape", {2}}, {"perm", {0}}}, {place.memory + 16, place.memory + 32}, {8, 8}, 0});
     before(nullptr);
     place.communicator.start(handle);
     place.communicator.wait(handle);
@@ -136,7 +147,8 @@ TEST(NcclOrder, HoldsInARecordingToo) {
     Collective sum = sumOf(2, engine);
     auto handle = place.communicator.prepareCollective(sum, place.memory, place.memory, nullptr);
     place.communicator.connect();
-    Work square = place.device.prepareCall({"square_root", {{"count", 2}}, {place.memory, place.memory}, {8, 8}, 0});
+    Work square =
+        place.device.prepareCall({"square_root", {{"count", 2}}, {place.memory, place.memory}, {8, 8}, 0});
     float values[2] = {32, 2};
     place.device.upload(place.memory, values, 8);
     place.communicator.beginRecording();
@@ -158,7 +170,8 @@ TEST(NcclOrder, HoldsInARecordingToo) {
   });
 }
 
-/// The device's memory is registered while the communicator lives; that it ends before the memory is the checking NCCL's to see.
+/// The device's memory is registered while the communicator lives; that it ends before the memory is the
+/// checking NCCL's to see.
 TEST(NcclMemory, IsRegistered) {
   size_t most = 0;
   size_t (*registered)() = nullptr;
@@ -169,7 +182,8 @@ TEST(NcclMemory, IsRegistered) {
     place.communicator.connect();
     engine.exchange("");
     if (engine.rank() == 0) {
-      registered = reinterpret_cast<size_t (*)()>(::dlsym(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), "tsr_check_registered_bytes"));
+      registered = reinterpret_cast<size_t (*)()>(
+          ::dlsym(::dlopen("libnccl.so.2", RTLD_NOW | RTLD_NOLOAD), "tsr_check_registered_bytes"));
       most = registered ? registered() : 0;
     }
     engine.exchange("");

@@ -1,4 +1,5 @@
-// Conformance of ranks that are processes of a launcher such as torchrun: the bits of threads, and clean ends.
+// Conformance of ranks that are processes of a launcher such as torchrun: the bits of threads, and clean
+// ends.
 #include "runtime/cts/comm/launched.h"
 
 #include <gtest/gtest.h>
@@ -10,7 +11,8 @@ using cts::count;
 using cts::Launched;
 
 /// Four processes that find each other. One that fails says so in a line of its own.
-Launched runProgram(const std::string &arguments, const std::string &variables = "", const std::function<void(const std::string &)> &line = {}) {
+Launched runProgram(const std::string &arguments, const std::string &variables = "",
+                    const std::function<void(const std::string &)> &line = {}) {
   std::string port = std::to_string(cts::freePort());
   return cts::run("export WORLD_SIZE=4 MASTER_ADDR=127.0.0.1 MASTER_PORT=" + port + " " + variables +
                       "; for r in $(seq 0 $((WORLD_SIZE - 1))); do { RANK=${SAME:-$r} timeout 100 '" +
@@ -39,7 +41,8 @@ TEST(Tcp, AKilledRankEndsTheOthers) {
   EXPECT_EQ(failed(result), 4);
   EXPECT_LT(result.seconds, 20);
   EXPECT_EQ(count(result.output, "error: "), 1) << result.output;
-  EXPECT_NE(result.output.find("rank 2 has ended, or the connection to it is lost"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("rank 2 has ended, or the connection to it is lost"), std::string::npos)
+      << result.output;
 }
 
 TEST(Tcp, AMessageMovesWhileRanksCompute) {
@@ -70,9 +73,13 @@ TEST(Tcp, AnAgreedErrorIsSaidOnce) {
 
 TEST(Tcp, WrongVariablesAreErrors) {
   Launched result = runProgram("ranks 3");
-  EXPECT_NE(result.output.find("error: the program is compiled for 3 ranks and was started with 4; use WORLD_SIZE=3"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find(
+                "error: the program is compiled for 3 ranks and was started with 4; use WORLD_SIZE=3"),
+            std::string::npos)
+      << result.output;
   result = runProgram("agree", "SAME=7");
-  EXPECT_NE(result.output.find("error: RANK is '7', expected a number from 0 to 3"), std::string::npos) << result.output;
+  EXPECT_NE(result.output.find("error: RANK is '7', expected a number from 0 to 3"), std::string::npos)
+      << result.output;
 }
 
 } // namespace

@@ -1,4 +1,5 @@
-// What the conformance tests of devices share: a library call on random data, run on a device, and the descriptions of calls.
+// What the conformance tests of devices share: a library call on random data, run on a device, and the
+// descriptions of calls.
 #pragma once
 
 #include "runtime/core/error.h"
@@ -24,7 +25,7 @@ constexpr size_t workspaceBytes = 1 << 23;
 struct BufferSpec {
   enum Kind { Floats, Positive, Hiding, Ids, Bytes } kind = Floats;
   int64_t count = 0;
-  int64_t bound = 0; ///< Ids in [-1, bound); of Hiding the elements of a row
+  int64_t bound = 0;           ///< Ids in [-1, bound); of Hiding the elements of a row
   Element type = Element::F32; ///< of Floats and Hiding
   int64_t bytes() const { return count * (kind == Ids ? 8 : kind == Bytes ? 1 : bytesOf(type)); }
 };
@@ -52,7 +53,8 @@ inline std::vector<char> contents(const BufferSpec &spec, unsigned seed) {
     return data;
   std::mt19937 random(seed);
   for (int64_t i = 0; i < spec.count; ++i) {
-    float value = std::uniform_real_distribution<float>(spec.kind == BufferSpec::Positive ? 0.1f : -1, 1)(random);
+    float value =
+        std::uniform_real_distribution<float>(spec.kind == BufferSpec::Positive ? 0.1f : -1, 1)(random);
     if (spec.kind == BufferSpec::Hiding && (i / spec.bound % 3 == 1 || value > 0.5f))
       value = -INFINITY;
     int64_t id = std::uniform_int_distribution<int64_t>(-1, std::max<int64_t>(spec.bound, 1) - 1)(random);
@@ -98,21 +100,37 @@ inline std::vector<std::vector<char>> runOn(Device &device, const Case &c) {
 }
 
 inline const cuda::KernelTable noKernels;
-inline std::unique_ptr<cuda::CudaDevice> gpu() { return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels); }
-inline HostDevice host() { return HostDevice(2, [](std::string_view) { return nullptr; }); }
+inline std::unique_ptr<cuda::CudaDevice> gpu() {
+  return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels);
+}
+inline HostDevice host() {
+  return HostDevice(2, [](std::string_view) { return nullptr; });
+}
 
 inline json attention(int64_t s, int64_t t, int64_t group, int64_t d, bool causal, bool bias) {
   int64_t heads = 2, row = heads * group * d, key = heads * d;
-  json attrs = {{"batch", 2}, {"s", s}, {"t", t}, {"kv_heads", heads}, {"group", group}, {"d", d}, {"scale", 0.3}, {"causal", causal},
-                {"bias", bias}, {"q_strides", {s * row, row, group * d, d}}, {"k_strides", {t * key, key, d}}, {"v_strides", {t * key, key, d}},
-                {"o_strides", {s * row, row, group * d, d}}, {"workspace", workspaceBytes}};
+  json attrs = {{"batch", 2},
+                {"s", s},
+                {"t", t},
+                {"kv_heads", heads},
+                {"group", group},
+                {"d", d},
+                {"scale", 0.3},
+                {"causal", causal},
+                {"bias", bias},
+                {"q_strides", {s * row, row, group * d, d}},
+                {"k_strides", {t * key, key, d}},
+                {"v_strides", {t * key, key, d}},
+                {"o_strides", {s * row, row, group * d, d}},
+                {"workspace", workspaceBytes}};
   if (bias)
     attrs["bias_strides"] = {0, 0, 0, t, 1};
   return attrs;
 }
 
 /// `bias`: its elements.
-inline std::vector<BufferSpec> attentionBuffers(int64_t s, int64_t t, int64_t group, int64_t d, int64_t bias, bool backward) {
+inline std::vector<BufferSpec> attentionBuffers(int64_t s, int64_t t, int64_t group, int64_t d, int64_t bias,
+                                                bool backward) {
   int64_t q = 2 * s * 2 * group * d, k = 2 * t * 2 * d, rows = 2 * s * 2 * group;
   std::vector<BufferSpec> all = {floats(q), floats(k), floats(k)};
   if (bias)
@@ -142,7 +160,12 @@ inline std::vector<ScoreBias> biasesOf(int64_t s, int64_t t, int64_t group) {
 }
 
 inline json gemm(int64_t m, int64_t n, int64_t k, bool transposed = false) {
-  return {{"m", m}, {"n", n}, {"k", k}, {"a", transposed ? json{1, m} : json{k, 1}}, {"b", transposed ? json{1, k} : json{n, 1}}, {"c", {n, 1}},
+  return {{"m", m},
+          {"n", n},
+          {"k", k},
+          {"a", transposed ? json{1, m} : json{k, 1}},
+          {"b", transposed ? json{1, k} : json{n, 1}},
+          {"c", {n, 1}},
           {"workspace", workspaceBytes}};
 }
 inline json with(json attrs, const json &more) {
@@ -150,7 +173,8 @@ inline json with(json attrs, const json &more) {
   return attrs;
 }
 
-inline void expectEqual(const Case &c, const std::vector<std::vector<char>> &got, const std::vector<std::vector<char>> &wanted) {
+inline void expectEqual(const Case &c, const std::vector<std::vector<char>> &got,
+                        const std::vector<std::vector<char>> &wanted) {
   for (size_t b = 0; b < wanted.size(); ++b) {
     if (isScratch(c, b))
       continue;
@@ -165,7 +189,8 @@ inline void expectEqual(const Case &c, const std::vector<std::vector<char>> &got
         continue;
       // What is rounded may come to lie on either side.
       double rounding = type == Element::F32 ? 0 : type == Element::BF16 ? 0x1p-7 : 0x1p-10;
-      ASSERT_NEAR(x, y, (c.tolerance + rounding) * std::max(1.0f, std::fabs(y))) << "buffer " << b << " at " << i;
+      ASSERT_NEAR(x, y, (c.tolerance + rounding) * std::max(1.0f, std::fabs(y)))
+          << "buffer " << b << " at " << i;
     }
   }
 }

@@ -13,7 +13,8 @@ std::unique_ptr<Device> make(bool ofHost) {
 }
 
 class Inlets : public testing::TestWithParam<bool> {};
-INSTANTIATE_TEST_SUITE_P(Devices, Inlets, testing::Values(true, false), [](const auto &info) { return info.param ? "Host" : "Cuda"; });
+INSTANTIATE_TEST_SUITE_P(Devices, Inlets, testing::Values(true, false),
+                         [](const auto &info) { return info.param ? "Host" : "Cuda"; });
 
 TEST_P(Inlets, BringWhatWasSentLast) {
   auto device = make(GetParam());

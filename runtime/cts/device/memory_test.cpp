@@ -51,7 +51,10 @@ TEST(DeviceMemory, IsAllocatedWhereTheDriverMapsNone) {
 TEST(DeviceMemory, ThatIsNotThereIsSaidWithBothNumbers) {
   Setting little("TESSERA_CHECK_MEMORY", "10000"), pieces("TESSERA_CHECK_GRANULARITY", "8192");
   auto device = gpu();
-  EXPECT_NE(messageOf([&] { device->allocate(10001); }).find("needs 10001 bytes of device memory a rank, GPU 0 has 10000 of its 10000 free"), std::string::npos);
+  EXPECT_NE(messageOf([&] {
+              device->allocate(10001);
+            }).find("needs 10001 bytes of device memory a rank, GPU 0 has 10000 of its 10000 free"),
+            std::string::npos);
   // Enough, but not in pieces of that size.
   void *memory = device->allocate(9000);
   EXPECT_EQ(freeBytes(*device), 1000u);

@@ -1,4 +1,5 @@
-// Products on a GPU: which of them are cuBLASLt's, what it finishes them with, which of its algorithms is taken.
+// Products on a GPU: which of them are cuBLASLt's, what it finishes them with, which of its algorithms is
+// taken.
 #include "runtime/cts/device/cases.h"
 #include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/product_shape.h"
@@ -25,8 +26,11 @@ TEST(Products, OfHalvesAreCuBLASLts) {
     GTEST_SKIP() << "only with the checking library";
   for (const char *result : {"bf16", "f32"}) {
     int64_t resultBytes = std::string(result) == "f32" ? 4 : 2;
-    Case c{"gemm", with(gemm(30, 20, 10), {{"dtype", "bf16"}, {"c_dtype", result}, {"bias", true}, {"activation", "relu"}}),
-           {bytes(600), bytes(400), bytes(600 * resultBytes), bytes(20 * resultBytes), bytes(workspaceBytes)}};
+    Case c{
+        "gemm",
+        with(gemm(30, 20, 10),
+             {{"dtype", "bf16"}, {"c_dtype", result}, {"bias", true}, {"activation", "relu"}}),
+        {bytes(600), bytes(400), bytes(600 * resultBytes), bytes(20 * resultBytes), bytes(workspaceBytes)}};
     int before = slowProducts();
     runOn(*gpu(), c);
     EXPECT_EQ(slowProducts() - before, 1) << result;
@@ -36,7 +40,9 @@ TEST(Products, OfHalvesAreCuBLASLts) {
   int before = slowProducts();
   runOn(*gpu(), {"gemm", sum, {bytes(200), bytes(144), bytes(60), bytes(workspaceBytes)}});
   EXPECT_EQ(slowProducts() - before, 0);
-  runOn(*gpu(), {"gemm", with(sum, {{"c_dtype", "f32"}}), {bytes(200), bytes(144), bytes(120), bytes(workspaceBytes)}});
+  runOn(
+      *gpu(),
+      {"gemm", with(sum, {{"c_dtype", "f32"}}), {bytes(200), bytes(144), bytes(120), bytes(workspaceBytes)}});
   EXPECT_EQ(slowProducts() - before, 3);
 }
 
@@ -143,7 +149,8 @@ TEST(Products, AreTunedOnDemandAndTheChoiceIsKept) {
   EXPECT_EQ(slowOnes(), 0) << "the choice is read";
   // What is no choice is passed over: other letters, a part of a line, another algorithm's bytes.
   std::string path = folder + "/cublaslt-Checking_GPU-130000", product = first.substr(0, first.find('\t'));
-  for (const std::string &text : {std::string("\n\0\xff", 3), first.substr(0, first.size() - 9), product + "\t" + std::string(128, 'f') + "\n", product + "\t\n"}) {
+  for (const std::string &text : {std::string("\n\0\xff", 3), first.substr(0, first.size() - 9),
+                                  product + "\t" + std::string(128, 'f') + "\n", product + "\t\n"}) {
     std::ofstream(path) << text;
     EXPECT_EQ(slowOnes(), 1) << text;
   }

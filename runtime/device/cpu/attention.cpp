@@ -41,7 +41,8 @@ public:
     shape.scale = float(parser.number("scale"));
     shape.causal = parser.flag("causal");
     shape.zigzag = parser.size("zigzag", 0);
-    if (shape.zigzag > 0 && (shape.s != shape.t || shape.s % 2 != 0 || !checkedProduct(std::array{shape.zigzag, shape.s})))
+    if (shape.zigzag > 0 &&
+        (shape.s != shape.t || shape.s % 2 != 0 || !checkedProduct(std::array{shape.zigzag, shape.s})))
       parser.fail("attribute 'zigzag' takes as many queries as keys, an even number");
     shape.type = parser.element("dtype", Element::F32);
     shape.biasType = parser.element("bias_dtype", Element::F32);

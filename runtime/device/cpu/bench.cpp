@@ -49,7 +49,8 @@ void gemm(benchmark::State &state, const char *type, const char *resultType) {
   json attrs = {{"m", m}, {"n", n}, {"k", k}, {"c", {n, 1}}, {"dtype", type}, {"c_dtype", resultType}};
   attrs["a"] = layout & 1 ? json{1, m} : json{k, 1};
   attrs["b"] = layout & 2 ? json{1, k} : json{n, 1};
-  run(state, "gemm", attrs, {m * k, k * n, m * n}, gemmWorkspaceBytes(m, n, k, 1, 1), {}, "flop/s", 2.0 * m * n * k);
+  run(state, "gemm", attrs, {m * k, k * n, m * n}, gemmWorkspaceBytes(m, n, k, 1, 1), {}, "flop/s",
+      2.0 * m * n * k);
 }
 
 /// [b, s, 3, h, d] packed, causal.

@@ -119,13 +119,15 @@ uint64_t CallParser::valueBits() const {
   if (type == DType::F64)
     return std::bit_cast<uint64_t>(value);
   if (type == DType::F16 || type == DType::BF16) {
-    const uint64_t one = type == DType::F16 ? 0x3c00 : 0x3f80, infinity = type == DType::F16 ? 0x7c00 : 0x7f80;
+    const uint64_t one = type == DType::F16 ? 0x3c00 : 0x3f80,
+                   infinity = type == DType::F16 ? 0x7c00 : 0x7f80;
     const uint64_t sign = std::signbit(value) ? 0x8000 : 0;
     if (value == 0)
       return 0;
     if (std::isinf(value) || std::abs(value) == 1)
       return sign | (std::isinf(value) ? infinity : one);
-    fail("attribute 'value' is " + std::to_string(value) + ", only 0, 1 and infinities can be written as f16 or bf16");
+    fail("attribute 'value' is " + std::to_string(value) +
+         ", only 0, 1 and infinities can be written as f16 or bf16");
   }
   if (std::isinf(value)) { // the end of the type's range
     const bool isUnsigned = type >= DType::U64;

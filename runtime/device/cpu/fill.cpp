@@ -52,7 +52,8 @@ LibraryCall prepareFill(CallParser &parser) {
 }
 
 LibraryCall prepareMaskPadding(CallParser &parser) {
-  const int64_t outer = parser.size("outer"), n = parser.size("n"), inner = parser.size("inner"), piece = parser.size("piece", 0);
+  const int64_t outer = parser.size("outer"), n = parser.size("n"), inner = parser.size("inner"),
+                piece = parser.size("piece", 0);
   const bool copies = parser.flag("out");
   const Pattern pattern = parsePattern(parser);
   const auto elements = checkedProduct(std::array{outer, n, inner});

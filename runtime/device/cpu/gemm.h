@@ -14,7 +14,8 @@ struct BatchDim {
   int64_t size, a, b, c;
 };
 
-/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]), or as `preActivation` says, by strides.
+/// C[m,n] = activation(A[m,k] B[k,n] + (accumulate ? C : 0) + bias[n]), or as `preActivation` says, by
+/// strides.
 struct Product {
   int64_t m, n, k;
   std::array<int64_t, 2> a, b, c;
@@ -56,7 +57,7 @@ void finishBlock(const Product &product, const ProductArgs &args, int64_t first,
 
 /// Sums of one operand of a product over k, and over the batch dimensions that the product sums over.
 struct OperandSums {
-  int64_t count, k, stride, kStride; ///< of what is not summed, and of k
+  int64_t count, k, stride, kStride;        ///< of what is not summed, and of k
   std::vector<std::array<int64_t, 2>> dims; ///< size and stride
   Element type, resultType;
 

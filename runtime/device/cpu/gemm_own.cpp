@@ -60,7 +60,8 @@ void computeBlock(const Product &p, const Kernels &kernel, const ProductArgs &ar
     kernel.finish(block.rows, block.columns, target, ld, p.bias ? bias : nullptr, now, PreActivation::None,
                   nullptr, 0);
   for (int64_t i = 0; aside && i < block.rows; ++i)
-    writeRow(p.resultType, held + i * ld, at(args.c, p.resultType, first + i * p.c[0]), p.c[1], block.columns);
+    writeRow(p.resultType, held + i * ld, at(args.c, p.resultType, first + i * p.c[0]), p.c[1],
+             block.columns);
   if (later)
     finishBlock(p, args, first, block.rows, block.columns);
 }

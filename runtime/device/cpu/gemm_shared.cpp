@@ -136,8 +136,8 @@ void multiply(const Passes &all, const Pass &pass, const ProductArgs &args, int6
   float *pre = static_cast<float *>(args.preActivation);
   if (pass.last && (p.bias || p.activation != Activation::None))
     kernel.finish(rows, columns, c, p.c[0],
-                  p.bias ? static_cast<const float *>(args.bias) + pass.column + column : nullptr, p.activation,
-                  p.preActivation, pre ? pre + first : nullptr, pre ? p.c[0] : 0);
+                  p.bias ? static_cast<const float *>(args.bias) + pass.column + column : nullptr,
+                  p.activation, p.preActivation, pre ? pre + first : nullptr, pre ? p.c[0] : 0);
 }
 
 /// Returns when `counter` has reached `count`. What is waited for is under way, so it takes no longer than

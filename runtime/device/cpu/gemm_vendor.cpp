@@ -190,8 +190,7 @@ void VendorProduct::runBlock(const ProductArgs &args, int64_t item, int64_t row,
   void *c = at(args.c, p.resultType, first);
   const int64_t terms = p.terms();
   for (int64_t term = 0; term < terms; ++term) {
-    Primitive &chosen =
-        primitives.find({rows, columns, p.accumulate || term > 0, term == terms - 1})->second;
+    Primitive &chosen = primitives.find({rows, columns, p.accumulate || term > 0, term == terms - 1})->second;
     Bound &bound = chosen.workers[worker];
     const auto from = batchOffsets(p.summed, term);
     const auto set = [&](const Memory &memory, const void *data) {

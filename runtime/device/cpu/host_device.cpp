@@ -14,14 +14,17 @@ namespace tessera::rt {
 void *HostDevice::allocate(int64_t bytes) {
   // An empty arena is a valid one: it gets a page that nobody touches.
   size_t size = size_t(std::max<int64_t>(bytes, 1));
-  void *pointer = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *pointer =
+      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (pointer == MAP_FAILED)
     throw Error("cannot allocate ", bytes, " bytes of memory: ", std::strerror(errno));
   ::madvise(pointer, size, MADV_HUGEPAGE);
   return pointer;
 }
 
-void HostDevice::release(void *pointer, int64_t bytes) noexcept { ::munmap(pointer, size_t(std::max<int64_t>(bytes, 1))); }
+void HostDevice::release(void *pointer, int64_t bytes) noexcept {
+  ::munmap(pointer, size_t(std::max<int64_t>(bytes, 1)));
+}
 
 void HostDevice::upload(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
 void HostDevice::download(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
@@ -43,13 +46,18 @@ Work HostDevice::prepareKernel(const KernelSite &site) {
   if (!kernel)
     throw Error("the program has no kernel '", site.symbol, "'");
   return [this, kernel, args = site.args, extent = site.extent, grain = site.grain](const int64_t *scalars) {
-    pool.parallelFor(extent, grain, [&](int64_t begin, int64_t end, int) TESSERA_CALLS_KERNELS { kernel(args.data(), scalars, begin, end); });
+    pool.parallelFor(extent, grain, [&](int64_t begin, int64_t end, int) TESSERA_CALLS_KERNELS {
+      kernel(args.data(), scalars, begin, end);
+    });
   };
 }
 
 Work HostDevice::prepareCall(const LibrarySite &site) {
-  cpu::LibraryCall call = cpu::prepareCall(site.function, {site.attrs, site.argBytes, site.numScalars, pool.threads()});
-  return [this, call = std::move(call), args = site.args](const int64_t *scalars) { call({args.data(), scalars, pool}); };
+  cpu::LibraryCall call =
+      cpu::prepareCall(site.function, {site.attrs, site.argBytes, site.numScalars, pool.threads()});
+  return [this, call = std::move(call), args = site.args](const int64_t *scalars) {
+    call({args.data(), scalars, pool});
+  };
 }
 
 } // namespace tessera::rt

@@ -8,8 +8,8 @@
 namespace tessera::rt::cpu {
 
 namespace {
-/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm; and loss_scale, if
-/// the gradient is that of a scaled loss.
+/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm; and
+/// loss_scale, if the gradient is that of a scaled loss.
 constexpr int64_t scalarCount = 8;
 /// Elements per chunk.
 constexpr int64_t grain = 65536;

@@ -1,4 +1,6 @@
-// See attention_graph.h. cuDNN knows attention by the operations that it is made of, in this order and with these types between them. Its operation for the whole (CUDNN_BACKEND_OPERATION_SDPA_FWD) has no causal mask.
+// See attention_graph.h. cuDNN knows attention by the operations that it is made of, in this order and with
+// these types between them. Its operation for the whole (CUDNN_BACKEND_OPERATION_SDPA_FWD) has no causal
+// mask.
 #include "runtime/device/cuda/attention_graph.h"
 
 #include "runtime/device/cuda/dnn_graph.h"
@@ -15,37 +17,47 @@ using namespace dnn;
 
 /// Rows begin at multiples of 16 bytes.
 template <size_t N> bool isAligned(const void *memory, const int64_t (&strides)[N]) {
-  return reinterpret_cast<uintptr_t>(memory) % 16 == 0 && std::all_of(strides, strides + N, [](int64_t stride) { return stride % 8 == 0; });
+  return reinterpret_cast<uintptr_t>(memory) % 16 == 0 &&
+         std::all_of(strides, strides + N, [](int64_t stride) { return stride % 8 == 0; });
 }
 
 /// Whether a bias can be described.
 bool takesBias(const AttentionArguments &a) {
-  bool one = a.group == 1 || a.kvHeads == 1 || a.biasStrides[1] == a.group * a.biasStrides[2], typed = a.biasType == Element::F32 || a.biasType == a.type;
+  bool one = a.group == 1 || a.kvHeads == 1 || a.biasStrides[1] == a.group * a.biasStrides[2],
+       typed = a.biasType == Element::F32 || a.biasType == a.type;
   return one && typed && reinterpret_cast<uintptr_t>(a.bias) % 16 == 0 && a.biasStrides[4] == 1;
 }
 
 /// Whether the heads of queries, numbered through all groups, are one dimension.
 bool headsAreOne(const AttentionArguments &a) {
-  auto one = [&](const int64_t (&strides)[4]) { return a.group == 1 || a.kvHeads == 1 || strides[2] == a.group * strides[3]; };
+  auto one = [&](const int64_t (&strides)[4]) {
+    return a.group == 1 || a.kvHeads == 1 || strides[2] == a.group * strides[3];
+  };
   return one(a.qStrides) && one(a.oStrides) && (!a.dq || (one(a.dOStrides) && one(a.dqStrides)));
 }
 
 bool isTaken(const AttentionArguments &a) {
-  bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) && isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) &&
-                 isAligned(a.dq, a.dqStrides) && isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
+  bool aligned = isAligned(a.q, a.qStrides) && isAligned(a.k, a.kStrides) && isAligned(a.v, a.vStrides) &&
+                 isAligned(a.o, a.oStrides) && isAligned(a.dO, a.dOStrides) && isAligned(a.dq, a.dqStrides) &&
+                 isAligned(a.dk, a.dkStrides) && isAligned(a.dv, a.dvStrides);
   return aligned && !a.key && a.type != Element::F32 && a.d <= 128 && a.d % 8 == 0 && headsAreOne(a) &&
          (!a.bias || takesBias(a)) && a.zigzag == 0 && (!a.causal || a.s == a.t) && a.batch > 0 && a.s > 0 &&
          a.t > 0;
 }
 
-/// Whether cuDNN is known to go wrong with gradients: up to 9.15.0 it may leave its memory where a recorded step is repeated and the last block of 128 keys is not full (release
-/// notes of its frontend 1.16); with a bias 9.20 gives NaN for dq on Hopper where the block is half full and a row's lse is under -88 (pytorch/pytorch#196678).
-bool goesWrong(const AttentionArguments &a) { return a.t % 128 != 0 && (Library::get()->version <= 91500 || (a.bias && a.t % 128 == 64)); }
+/// Whether cuDNN is known to go wrong with gradients: up to 9.15.0 it may leave its memory where a recorded
+/// step is repeated and the last block of 128 keys is not full (release notes of its frontend 1.16); with a
+/// bias 9.20 gives NaN for dq on Hopper where the block is half full and a row's lse is under -88
+/// (pytorch/pytorch#196678).
+bool goesWrong(const AttentionArguments &a) {
+  return a.t % 128 != 0 && (Library::get()->version <= 91500 || (a.bias && a.t % 128 == 64));
+}
 
 /// All that a plan depends on: layers have the same.
 std::string describe(const AttentionArguments &a, bool backward) {
   std::ostringstream text;
-  text << backward << ' ' << int(a.type) << ' ' << a.causal << ' ' << a.scale << ' ' << (a.bias ? int(a.biasType) : -1);
+  text << backward << ' ' << int(a.type) << ' ' << a.causal << ' ' << a.scale << ' '
+       << (a.bias ? int(a.biasType) : -1);
   for (int64_t size : {a.batch, a.s, a.t, a.kvHeads, a.group, a.d})
     text << ' ' << size;
   auto add = [&](const auto &strides) {
@@ -65,11 +77,14 @@ std::string describe(const AttentionArguments &a, bool backward) {
 class Attention {
 public:
   Attention(CudaDevice &device, const AttentionArguments &a)
-      : graph(device), a(a), type(typeOf(a.type)), heads(a.kvHeads * a.group), queries{a.batch, heads, a.s, a.d}, keys{a.batch, a.kvHeads, a.t, a.d},
-        turned{a.batch, a.kvHeads, a.d, a.t}, scores{a.batch, heads, a.s, a.t}, rows{a.batch, heads, a.s, 1} {}
+      : graph(device), a(a), type(typeOf(a.type)), heads(a.kvHeads * a.group),
+        queries{a.batch, heads, a.s, a.d}, keys{a.batch, a.kvHeads, a.t, a.d},
+        turned{a.batch, a.kvHeads, a.d, a.t}, scores{a.batch, heads, a.s, a.t}, rows{a.batch, heads, a.s, 1} {
+  }
 
   void forward() {
-    Handle masked = maskedScores(), most = perRow(), moved = perScore(), weight = perScore(), sum = perRow(), logarithm = perRow(), share = graph.between(type, scores);
+    Handle masked = maskedScores(), most = perRow(), moved = perScore(), weight = perScore(), sum = perRow(),
+           logarithm = perRow(), share = graph.between(type, scores);
     graph.reduce(Most, masked, most);
     graph.pointwise(Subtract, masked, most, moved);
     graph.pointwise(Exponential, moved, nullptr, weight);
@@ -81,14 +96,16 @@ public:
   }
 
   void backward() {
-    Handle masked = maskedScores(), dO = perQuery(a.dO, a.dOStrides), product = graph.between(Float32, queries), delta = perRow();
+    Handle masked = maskedScores(), dO = perQuery(a.dO, a.dOStrides),
+           product = graph.between(Float32, queries), delta = perRow();
     graph.pointwise(Multiply, dO, perQuery(a.o, a.oStrides), product);
     graph.reduce(Sum, product, delta);
     Handle moved = perScore(), share = graph.between(type, scores);
     graph.pointwise(Subtract, masked, sums(), moved);
     graph.pointwise(Exponential, moved, nullptr, share);
     multiplyForKeys(transposed(share), dO, perKey(a.dv, a.dvStrides));
-    Handle dShare = perScore(), difference = perScore(), dScaled = perScore(), dScore = graph.between(type, scores);
+    Handle dShare = perScore(), difference = perScore(), dScaled = perScore(),
+           dScore = graph.between(type, scores);
     graph.multiply(dO, turnedKeys(a.v, a.vStrides), dShare);
     graph.pointwise(Subtract, dShare, delta, difference);
     graph.pointwise(Multiply, difference, share, dScaled);
@@ -103,7 +120,8 @@ private:
   Handle perScore() { return graph.between(Float32, scores); }
   Handle perRow() { return graph.between(Float32, rows); }
   Handle perQuery(const void *memory, const int64_t (&strides)[4]) {
-    return graph.tensor(type, queries, {strides[0], strides[a.group > 1 ? 3 : 2], strides[1], 1}, const_cast<void *>(memory));
+    return graph.tensor(type, queries, {strides[0], strides[a.group > 1 ? 3 : 2], strides[1], 1},
+                        const_cast<void *>(memory));
   }
   Handle perKey(const void *memory, const int64_t (&strides)[3]) {
     return graph.tensor(type, keys, {strides[0], strides[2], strides[1], 1}, const_cast<void *>(memory));
@@ -111,11 +129,16 @@ private:
   Handle turnedKeys(const void *memory, const int64_t (&strides)[3]) {
     return graph.tensor(type, turned, {strides[0], strides[2], 1, strides[1]}, const_cast<void *>(memory));
   }
-  /// Of dimensions that share it, batch and head have size 1, and queries a stride of 0: so others pass it, and cuDNN is known to take it.
+  /// Of dimensions that share it, batch and head have size 1, and queries a stride of 0: so others pass it,
+  /// and cuDNN is known to take it.
   Handle bias() {
-    int64_t perBatch = a.biasStrides[0], perHead = a.biasStrides[a.group > 1 ? 2 : 1], perRow = a.biasStrides[3];
+    int64_t perBatch = a.biasStrides[0], perHead = a.biasStrides[a.group > 1 ? 2 : 1],
+            perRow = a.biasStrides[3];
     Extents sizes = {perBatch ? a.batch : 1, perHead ? heads : 1, a.s, a.t}, strides = packed(sizes);
-    return graph.tensor(typeOf(a.biasType), sizes, {perBatch ? perBatch : strides[0], perHead ? perHead : strides[1], a.s > 1 ? perRow : strides[2], 1}, const_cast<void *>(a.bias));
+    return graph.tensor(
+        typeOf(a.biasType), sizes,
+        {perBatch ? perBatch : strides[0], perHead ? perHead : strides[1], a.s > 1 ? perRow : strides[2], 1},
+        const_cast<void *>(a.bias));
   }
   /// The logarithms of the sums of each row's exponentials, [batch, row, head] in memory.
   Handle sums() { return graph.tensor(Float32, rows, {a.s * heads, 1, heads, heads}, a.lse); }
@@ -141,11 +164,13 @@ private:
       graph.pointwise(Add, std::exchange(scaled, perScore()), bias(), scaled);
     if (!a.causal)
       return scaled;
-    Handle row = graph.between(Int32, scores), column = graph.between(Int32, scores), visible = graph.between(Boolean, scores), masked = perScore();
+    Handle row = graph.between(Int32, scores), column = graph.between(Int32, scores),
+           visible = graph.between(Boolean, scores), masked = perScore();
     graph.pointwise(Index, scaled, nullptr, row, Int32, nullptr, 2);
     graph.pointwise(Index, scaled, nullptr, column, Int32, nullptr, 3);
     graph.pointwise(AtLeast, row, column, visible, Boolean);
-    graph.pointwise(Select, scaled, graph.number(-std::numeric_limits<float>::infinity()), masked, Float32, visible);
+    graph.pointwise(Select, scaled, graph.number(-std::numeric_limits<float>::infinity()), masked, Float32,
+                    visible);
     return masked;
   }
 

@@ -8,15 +8,16 @@
 namespace tessera::rt::cuda::blas {
 namespace {
 
-const OptionalLibrary about = {"cuBLASLt", "products", {"libcublasLt.so.13", "libcublasLt.so.12"}, "cublasLtGetVersion", 120000, "CUDA 12's"};
+const OptionalLibrary about = {"cuBLASLt",           "products", {"libcublasLt.so.13", "libcublasLt.so.12"},
+                               "cublasLtGetVersion", 120000,     "CUDA 12's"};
 
 std::optional<Library> load() {
   void *handle = open(about);
   if (!handle)
     return {};
   Library library;
-#define TSR_BLAS_FIND(member, symbol, parameters)                                                                      \
-  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, #symbol))))                    \
+#define TSR_BLAS_FIND(member, symbol, parameters)                                                            \
+  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, #symbol))))          \
     return {};
   TSR_BLAS_FUNCTIONS(TSR_BLAS_FIND)
 #undef TSR_BLAS_FIND

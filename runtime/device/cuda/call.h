@@ -27,18 +27,20 @@ struct Call {
   /// A launch of `kernel` with `arguments`, which `update` changes by the scalars of a call.
   template <typename Arguments, typename Update>
   Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads, Update update) const {
-    return [&device = device, name = std::string(kernel), function = device.libraryFunction(kernel), arguments, blocks, threads,
-            update](const int64_t *scalars) mutable {
+    return [&device = device, name = std::string(kernel), function = device.libraryFunction(kernel),
+            arguments, blocks, threads, update](const int64_t *scalars) mutable {
       Arguments now = arguments;
       update(now, scalars);
       void *parameters[] = {&now};
       device.launch(name, function, blocks, threads, parameters);
     };
   }
-  template <typename Arguments> Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads) const {
+  template <typename Arguments>
+  Work launch(const char *kernel, Arguments arguments, int64_t blocks, int64_t threads) const {
     return launch(kernel, arguments, blocks, threads, [](Arguments &, const int64_t *) {});
   }
-  template <typename Arguments, typename... Update> Work launchElements(const char *kernel, Arguments arguments, int64_t count, Update... update) const {
+  template <typename Arguments, typename... Update>
+  Work launchElements(const char *kernel, Arguments arguments, int64_t count, Update... update) const {
     return launch(kernel, arguments, blocksFor(count, elementThreads), elementThreads, update...);
   }
 };

@@ -13,9 +13,11 @@ struct ConvCall {
   ConvWorkspace room;
 
   explicit ConvCall(Call &c)
-      : c(c), shape(c.parser), a{nullptr, nullptr, nullptr, nullptr, nullptr, shape.batch, shape.groups, shape.cig, shape.cog, shape.h, shape.w,
-                                 shape.oh, shape.ow, shape.kh, shape.kw, shape.strideH, shape.strideW, shape.padH, shape.padW, shape.dilationH,
-                                 shape.dilationW} {}
+      : c(c), shape(c.parser),
+        a{nullptr,   nullptr,       nullptr,       nullptr,    nullptr,    shape.batch,     shape.groups,
+          shape.cig, shape.cog,     shape.h,       shape.w,    shape.oh,   shape.ow,        shape.kh,
+          shape.kw,  shape.strideH, shape.strideW, shape.padH, shape.padW, shape.dilationH, shape.dilationW} {
+  }
   float *input(const char *name) { return c.at<float>(c.parser.buffer(name, shape.inputCount())); }
   float *output(const char *name) { return c.at<float>(c.parser.buffer(name, shape.outputCount())); }
   float *weights(const char *name) { return c.at<float>(c.parser.buffer(name, shape.weightCount())); }
@@ -26,7 +28,9 @@ struct ConvCall {
       room = {c.whole(workspace), c.argBytes[size_t(workspace)]};
     c.parser.finish();
   }
-  Work byLibrary(ConvKind kind, float *bias = nullptr) const { return prepareConvolution(c.device, kind, shape, a, bias, room); }
+  Work byLibrary(ConvKind kind, float *bias = nullptr) const {
+    return prepareConvolution(c.device, kind, shape, a, bias, room);
+  }
   /// A kernel whose blocks have the tiles of `items` matrices of rows x columns.
   Work launch(const char *kernel, int64_t rows, int64_t columns, int64_t items) {
     return c.launch(kernel, a, blocksFor(rows, gemmTile) * blocksFor(columns, gemmTile) * items, gemmThreads);

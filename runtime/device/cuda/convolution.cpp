@@ -13,7 +13,9 @@ using dnn::Library;
 /// A descriptor of cuDNN, ended with it.
 class Described {
 public:
-  Described(dnn::Status (*make)(Handle *), dnn::Status (*end)(Handle)) : end(end) { Library::check(make(&handle), "describing a convolution"); }
+  Described(dnn::Status (*make)(Handle *), dnn::Status (*end)(Handle)) : end(end) {
+    Library::check(make(&handle), "describing a convolution");
+  }
   ~Described() { end(handle); }
   Described(const Described &) = delete;
   Described &operator=(const Described &) = delete;
@@ -31,18 +33,27 @@ bool isSymmetric(int64_t in, int64_t out, int64_t taps, int64_t stride, int64_t 
 
 class Convolution {
 public:
-  Convolution(CudaDevice &device, const Library &library, ConvKind kind, const cpu::ConvShape &s, const ConvArguments &a, float *bias, const ConvWorkspace &workspace)
-      : device(device), library(library), kind(kind), a(a), bias(bias), workspace(workspace), input(library.createTensor, library.destroyTensor),
-        output(library.createTensor, library.destroyTensor), biases(library.createTensor, library.destroyTensor),
-        weights(library.createFilter, library.destroyFilter), convolution(library.createConvolution, library.destroyConvolution) {
+  Convolution(CudaDevice &device, const Library &library, ConvKind kind, const cpu::ConvShape &s,
+              const ConvArguments &a, float *bias, const ConvWorkspace &workspace)
+      : device(device), library(library), kind(kind), a(a), bias(bias), workspace(workspace),
+        input(library.createTensor, library.destroyTensor),
+        output(library.createTensor, library.destroyTensor),
+        biases(library.createTensor, library.destroyTensor),
+        weights(library.createFilter, library.destroyFilter),
+        convolution(library.createConvolution, library.destroyConvolution) {
     auto tensor = [&](const Described &described, int64_t n, int64_t c, int64_t h, int64_t w) {
-      Library::check(library.setTensor(described.handle, dnn::ByRows, dnn::Float, int(n), int(c), int(h), int(w)), "describing a convolution");
+      Library::check(
+          library.setTensor(described.handle, dnn::ByRows, dnn::Float, int(n), int(c), int(h), int(w)),
+          "describing a convolution");
     };
     tensor(input, s.batch, s.ci, s.h, s.w);
     tensor(output, s.batch, s.co, s.oh, s.ow);
     tensor(biases, 1, s.co, 1, 1);
-    Library::check(library.setFilter(weights.handle, dnn::Float, dnn::ByRows, int(s.co), int(s.cig), int(s.kh), int(s.kw)), "describing a convolution");
-    Library::check(library.setConvolution(convolution.handle, int(s.padH), int(s.padW), int(s.strideH), int(s.strideW), int(s.dilationH), int(s.dilationW),
+    Library::check(library.setFilter(weights.handle, dnn::Float, dnn::ByRows, int(s.co), int(s.cig),
+                                     int(s.kh), int(s.kw)),
+                   "describing a convolution");
+    Library::check(library.setConvolution(convolution.handle, int(s.padH), int(s.padW), int(s.strideH),
+                                          int(s.strideW), int(s.dilationH), int(s.dilationW),
                                           dnn::CrossCorrelation, dnn::Float),
                    "describing a convolution");
     Library::check(library.setGroups(convolution.handle, int(s.groups)), "describing a convolution");
@@ -53,17 +64,20 @@ public:
   bool choose() {
     dnn::Algorithm found[8] = {};
     int count = 0;
-    dnn::Status status =
-        kind == ConvKind::Forward
-            ? library.forwardAlgorithms(device.dnn(), input.handle, weights.handle, convolution.handle, output.handle, 8, &count, found)
-        : kind == ConvKind::BackwardData
-            ? library.dataAlgorithms(device.dnn(), weights.handle, output.handle, convolution.handle, input.handle, 8, &count, found)
-            : library.weightAlgorithms(device.dnn(), input.handle, output.handle, convolution.handle, weights.handle, 8, &count, found);
+    dnn::Status status = kind == ConvKind::Forward
+                             ? library.forwardAlgorithms(device.dnn(), input.handle, weights.handle,
+                                                         convolution.handle, output.handle, 8, &count, found)
+                         : kind == ConvKind::BackwardData
+                             ? library.dataAlgorithms(device.dnn(), weights.handle, output.handle,
+                                                      convolution.handle, input.handle, 8, &count, found)
+                             : library.weightAlgorithms(device.dnn(), input.handle, output.handle,
+                                                        convolution.handle, weights.handle, 8, &count, found);
     if (status != 0)
       return false;
     // They come with the fastest first.
     auto *best = std::find_if(found, found + count, [&](const dnn::Algorithm &candidate) {
-      return candidate.status == 0 && candidate.deterministic && int64_t(candidate.workspaceBytes) <= workspace.bytes;
+      return candidate.status == 0 && candidate.deterministic &&
+             int64_t(candidate.workspaceBytes) <= workspace.bytes;
     });
     algorithm = best->number;
     return best != found + count;
@@ -75,23 +89,28 @@ public:
     auto bytes = size_t(workspace.bytes);
     switch (kind) {
     case ConvKind::Forward:
-      Library::check(library.forward(handle, &one, input.handle, a.input, weights.handle, a.weights, convolution.handle, algorithm, workspace.memory, bytes, &zero,
+      Library::check(library.forward(handle, &one, input.handle, a.input, weights.handle, a.weights,
+                                     convolution.handle, algorithm, workspace.memory, bytes, &zero,
                                      output.handle, a.out),
                      "a convolution");
       if (bias)
-        Library::check(library.add(handle, &one, biases.handle, bias, &one, output.handle, a.out), "the bias of a convolution");
+        Library::check(library.add(handle, &one, biases.handle, bias, &one, output.handle, a.out),
+                       "the bias of a convolution");
       break;
     case ConvKind::BackwardData:
-      Library::check(library.backwardData(handle, &one, weights.handle, a.weights, output.handle, a.dy, convolution.handle, algorithm, workspace.memory, bytes, &zero,
+      Library::check(library.backwardData(handle, &one, weights.handle, a.weights, output.handle, a.dy,
+                                          convolution.handle, algorithm, workspace.memory, bytes, &zero,
                                           input.handle, a.out),
                      "the gradient of an image");
       break;
     case ConvKind::BackwardWeights:
-      Library::check(library.backwardWeights(handle, &one, input.handle, a.input, output.handle, a.dy, convolution.handle, algorithm, workspace.memory, bytes, &zero,
+      Library::check(library.backwardWeights(handle, &one, input.handle, a.input, output.handle, a.dy,
+                                             convolution.handle, algorithm, workspace.memory, bytes, &zero,
                                              weights.handle, a.out),
                      "the gradient of weights");
       if (bias)
-        Library::check(library.backwardBias(handle, &one, output.handle, a.dy, &zero, biases.handle, bias), "the gradient of a bias");
+        Library::check(library.backwardBias(handle, &one, output.handle, a.dy, &zero, biases.handle, bias),
+                       "the gradient of a bias");
       break;
     }
   }
@@ -109,9 +128,11 @@ private:
 
 } // namespace
 
-Work prepareConvolution(CudaDevice &device, ConvKind kind, const cpu::ConvShape &s, const ConvArguments &arguments, float *bias, const ConvWorkspace &workspace) {
+Work prepareConvolution(CudaDevice &device, ConvKind kind, const cpu::ConvShape &s,
+                        const ConvArguments &arguments, float *bias, const ConvWorkspace &workspace) {
   const Library *library = device.dnn() ? Library::get() : nullptr;
-  if (!library || !isSymmetric(s.h, s.oh, s.kh, s.strideH, s.padH, s.dilationH) || !isSymmetric(s.w, s.ow, s.kw, s.strideW, s.padW, s.dilationW))
+  if (!library || !isSymmetric(s.h, s.oh, s.kh, s.strideH, s.padH, s.dilationH) ||
+      !isSymmetric(s.w, s.ow, s.kw, s.strideW, s.padW, s.dilationW))
     return {};
   // cuDNN counts by int, and knows no empty arrays.
   for (int64_t count : {s.inputCount(), s.outputCount(), s.weightCount()})

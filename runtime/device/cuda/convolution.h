@@ -15,8 +15,10 @@ struct ConvWorkspace {
   int64_t bytes = 0;
 };
 
-/// The convolution of the arguments as calls of cuDNN; `bias`: what the forward one adds, or where the gradient of the bias goes. Empty where there is
-/// no cuDNN, or it has no algorithm that gives the same bits each time in so much workspace.
-Work prepareConvolution(CudaDevice &device, ConvKind kind, const cpu::ConvShape &shape, const ConvArguments &arguments, float *bias, const ConvWorkspace &workspace);
+/// The convolution of the arguments as calls of cuDNN; `bias`: what the forward one adds, or where the
+/// gradient of the bias goes. Empty where there is no cuDNN, or it has no algorithm that gives the same bits
+/// each time in so much workspace.
+Work prepareConvolution(CudaDevice &device, ConvKind kind, const cpu::ConvShape &shape,
+                        const ConvArguments &arguments, float *bias, const ConvWorkspace &workspace);
 
 } // namespace tessera::rt::cuda

@@ -26,14 +26,17 @@ CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const 
   bool shared = wish && std::string(wish) == "1" && gpus > 0;
   if (gpus < place.count && !shared)
     throw Error("the program has ", place.count, " ranks on this host, which has ", gpus,
-                gpus == 1 ? " GPU" : " GPUs", " (CUDA_VISIBLE_DEVICES may hide some); every rank needs one of its own, unless TESSERA_SHARE_GPUS is 1");
+                gpus == 1 ? " GPU" : " GPUs",
+                " (CUDA_VISIBLE_DEVICES may hide some); every rank needs one of its own, unless "
+                "TESSERA_SHARE_GPUS is 1");
   driver.check(driver.deviceGet(&number, shared ? place.index % gpus : place.index), "taking a GPU");
   int major = 0, minor = 0;
   driver.check(driver.deviceAttribute(&major, attributeMajor, number), "asking a GPU for its kind");
   driver.check(driver.deviceAttribute(&minor, attributeMinor, number), "asking a GPU for its kind");
   if ("sm_" + std::to_string(major * 10 + minor) != chip && major * 10 + minor < std::stoi(chip.substr(3)))
-    throw Error("GPU ", number, " has compute capability ", major, ".", minor, ", the program was compiled for ", chip,
-                "; compile it with --target cuda:sm_", major * 10 + minor);
+    throw Error("GPU ", number, " has compute capability ", major, ".", minor,
+                ", the program was compiled for ", chip, "; compile it with --target cuda:sm_",
+                major * 10 + minor);
   driver.check(driver.contextRetain(&context, number), "starting GPU " + std::to_string(number));
   driver.check(driver.contextSetCurrent(context), "starting GPU " + std::to_string(number));
   driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream");
@@ -66,7 +69,8 @@ void *CudaDevice::allocate(int64_t bytes) {
   size_t free = 0, total = 0;
   driver.check(driver.memoryInfo(&free, &total), "asking for the GPU's free memory");
   if (size_t(bytes) > free)
-    throw Error("the program needs ", bytes, " bytes of device memory a rank, GPU ", number, " has ", free, " of its ", total,
+    throw Error("the program needs ", bytes, " bytes of device memory a rank, GPU ", number, " has ", free,
+                " of its ", total,
                 " free; end what else uses it, or compile for more ranks or with more microbatches");
   DevicePointer pointer = 0;
   auto size = std::max<size_t>(size_t(bytes), 1);
@@ -74,7 +78,8 @@ void *CudaDevice::allocate(int64_t bytes) {
   if (made)
     pointer = made->pointer();
   else
-    driver.check(driver.allocate(&pointer, size), "allocating " + std::to_string(bytes) + " bytes of device memory");
+    driver.check(driver.allocate(&pointer, size),
+                 "allocating " + std::to_string(bytes) + " bytes of device memory");
   auto *result = reinterpret_cast<void *>(pointer);
   if (made)
     mapped[result] = std::move(made);
@@ -97,7 +102,8 @@ void CudaDevice::reserveLibrarySpace(int64_t bytes) {
     finish();
     driver.check(driver.release(std::exchange(space, 0)), "making room for libraries");
   }
-  driver.check(driver.allocate(&space, size_t(bytes)), "allocating " + std::to_string(bytes) + " bytes for libraries to work in");
+  driver.check(driver.allocate(&space, size_t(bytes)),
+               "allocating " + std::to_string(bytes) + " bytes for libraries to work in");
   spaceBytes = bytes;
 }
 
@@ -113,7 +119,8 @@ std::optional<int64_t> CudaDevice::bytesOutside() {
 HostMemory CudaDevice::allocateHost(int64_t bytes) {
   void *pointer = nullptr;
   auto size = std::max<size_t>(size_t(bytes), 1);
-  driver.check(driver.allocateHost(&pointer, size, 0), "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
+  driver.check(driver.allocateHost(&pointer, size, 0),
+               "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
   std::memset(pointer, 0, size);
   return {static_cast<char *>(pointer), [this](char *memory) {
             // Copies may be under way.
@@ -126,17 +133,20 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
 
 void CudaDevice::clear(void *pointer, int64_t bytes) {
   if (bytes > 0)
-    driver.check(driver.set(reinterpret_cast<DevicePointer>(pointer), 0, size_t(bytes), stream), "clearing device memory");
+    driver.check(driver.set(reinterpret_cast<DevicePointer>(pointer), 0, size_t(bytes), stream),
+                 "clearing device memory");
 }
 
 void CudaDevice::startDownload(void *to, const void *from, int64_t bytes) {
   if (bytes > 0)
-    driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream), "copying from the GPU");
+    driver.check(driver.download(to, reinterpret_cast<DevicePointer>(from), size_t(bytes), stream),
+                 "copying from the GPU");
 }
 
 void CudaDevice::upload(void *to, const void *from, int64_t bytes) {
   if (bytes > 0)
-    driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream), "copying to the GPU");
+    driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, size_t(bytes), stream),
+                 "copying to the GPU");
   finish();
 }
 
@@ -157,12 +167,15 @@ Work CudaDevice::record(const std::function<void()> &body) {
       driver.graphDestroy(graph);
     throw;
   }
-  driver.check(driver.endCapture(stream, &graph), "recording the step as a CUDA graph (TESSERA_CUDA_GRAPHS=off does without)");
+  driver.check(driver.endCapture(stream, &graph),
+               "recording the step as a CUDA graph (TESSERA_CUDA_GRAPHS=off does without)");
   Status status = driver.graphInstantiate(&executable, graph, 0);
   driver.graphDestroy(graph);
   driver.check(status, "making a CUDA graph executable");
   std::shared_ptr<void> owner(executable, driver.graphExecutableDestroy);
-  return [this, owner](const int64_t *) { driver.check(driver.graphLaunch(owner.get(), stream), "launching a CUDA graph"); };
+  return [this, owner](const int64_t *) {
+    driver.check(driver.graphLaunch(owner.get(), stream), "launching a CUDA graph");
+  };
 }
 
 void CudaDevice::finish() {
@@ -192,16 +205,19 @@ Handle CudaDevice::libraryFunction(const char *name) {
   if (!module)
     module = load(tsr_cuda_library_ptx, "the library's kernels");
   Handle function = nullptr;
-  driver.check(driver.moduleFunction(&function, module, name), std::string("finding the library's kernel ") + name);
+  driver.check(driver.moduleFunction(&function, module, name),
+               std::string("finding the library's kernel ") + name);
   return function;
 }
 
-void CudaDevice::launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters, Handle on) {
+void CudaDevice::launch(const std::string &name, Handle function, int64_t blocks, int64_t threads,
+                        void **parameters, Handle on) {
   if (blocks == 0)
     return;
   if (blocks > INT32_MAX)
     throw Error("kernel '", name, "' needs ", blocks, " blocks, a GPU launches up to ", INT32_MAX);
-  driver.check(driver.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, on ? on : stream, parameters, nullptr),
+  driver.check(driver.launch(function, unsigned(blocks), 1, 1, unsigned(threads), 1, 1, 0, on ? on : stream,
+                             parameters, nullptr),
                "launching kernel '" + name + "'");
 }
 
@@ -217,7 +233,8 @@ Work CudaDevice::prepareKernel(const KernelSite &site) {
   Handle function = nullptr;
   driver.check(driver.moduleFunction(&function, module, name.c_str()), "finding kernel '" + name + "'");
   int64_t blocks = (site.extent + kernel.units - 1) / kernel.units;
-  return [=, this, threads = kernel.threads, args = site.args, numScalars = site.numScalars](const int64_t *scalars) mutable {
+  return [=, this, threads = kernel.threads, args = site.args,
+          numScalars = site.numScalars](const int64_t *scalars) mutable {
     std::vector<void *> parameters;
     for (void *&arg : args)
       parameters.push_back(&arg);

@@ -17,7 +17,8 @@ class Graph;
 
 namespace tessera::rt::cuda {
 
-/// A kernel of the program for GPUs: PTX text, and how it is launched. See tsr_gpu_kernel in include/tessera-rt/main.h.
+/// A kernel of the program for GPUs: PTX text, and how it is launched. See tsr_gpu_kernel in
+/// include/tessera-rt/main.h.
 struct Kernel {
   std::string_view entry;
   const char *ptx;
@@ -27,8 +28,8 @@ using KernelTable = std::map<std::string_view, Kernel>;
 
 class CudaDevice : public Device {
 public:
-  /// Takes GPU number place.index. `chip` ("sm_80") is what kernels were compiled for. The table must outlive this. Throws Error: no driver, fewer
-  /// GPUs than ranks on this host, a GPU older than `chip`.
+  /// Takes GPU number place.index. `chip` ("sm_80") is what kernels were compiled for. The table must outlive
+  /// this. Throws Error: no driver, fewer GPUs than ranks on this host, a GPU older than `chip`.
   CudaDevice(const DevicePlace &place, const std::string &chip, const KernelTable &kernels);
   ~CudaDevice() override;
 
@@ -55,7 +56,8 @@ public:
   /// A function of the runtime's own PTX.
   Handle libraryFunction(const char *name);
   /// Hands a launch to a stream; `parameters` as cuLaunchKernel takes them, copied by it.
-  void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters, Handle on = nullptr);
+  void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters,
+              Handle on = nullptr);
   void clear(void *pointer, int64_t bytes);
 
   const Driver &api() const { return driver; }
@@ -67,14 +69,17 @@ public:
   Handle blas();
   /// The fastest algorithms for products on GPUs of this kind, where there is cuBLASLt.
   const TunedChoices &tunedProducts();
-  /// This GPU's handle of cuDNN, on the stream of the work that is prepared here; null where there is none (dnn_library.h), which is said.
+  /// This GPU's handle of cuDNN, on the stream of the work that is prepared here; null where there is none
+  /// (dnn_library.h), which is said.
   Handle dnn();
-  /// Memory that libraries work in beside what programs promise them: one for all, as they work one after the other.
+  /// Memory that libraries work in beside what programs promise them: one for all, as they work one after the
+  /// other.
   void reserveLibrarySpace(int64_t bytes);
   void *librarySpace() const { return reinterpret_cast<void *>(space); }
   /// The plans of cuDNN so far, by descriptions of their graphs; null where it has none.
   std::map<std::string, std::shared_ptr<const dnn::Graph>> &dnnPlans() { return plans; }
-  /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has lasted; it throws to give up.
+  /// `watch` is called again and again while the host waits for the GPU, with the seconds that this has
+  /// lasted; it throws to give up.
   using Watch = std::function<void(double seconds)>;
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
 
@@ -87,7 +92,7 @@ private:
   int number = 0;
   Handle context = nullptr, stream = nullptr;
   size_t freeAtStart = 0;
-  std::map<void *, int64_t> pieces; ///< bytes by address
+  std::map<void *, int64_t> pieces;                       ///< bytes by address
   std::map<void *, std::unique_ptr<MappedMemory>> mapped; ///< those of them that are
   std::map<std::string, Handle> modules;
   Watch watch;

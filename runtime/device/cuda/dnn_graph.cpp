@@ -16,9 +16,13 @@ bool takesAny() {
 
 } // namespace
 
-DataType typeOf(Element type) { return type == Element::BF16 ? BFloat16 : type == Element::F16 ? Float16 : Float32; }
+DataType typeOf(Element type) {
+  return type == Element::BF16 ? BFloat16 : type == Element::F16 ? Float16 : Float32;
+}
 
-Extents packed(const Extents &sizes) { return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1}; }
+Extents packed(const Extents &sizes) {
+  return {sizes[1] * sizes[2] * sizes[3], sizes[2] * sizes[3], sizes[3], 1};
+}
 
 Graph::Graph(CudaDevice &device) : device(device), library(*Library::get()) {}
 
@@ -89,7 +93,8 @@ void Graph::pointwise(Pointwise by, Handle x, Handle b, Handle y, int type, Hand
   if (axis >= 0)
     set(mode, PointwiseAxis, IntValue, axis);
   finalize(mode);
-  for (auto [attribute, descriptor] : {std::pair(PointwiseBy, mode), {PointwiseX, x}, {PointwiseB, b}, {PointwiseT, t}, {PointwiseY, y}})
+  for (auto [attribute, descriptor] :
+       {std::pair(PointwiseBy, mode), {PointwiseX, x}, {PointwiseB, b}, {PointwiseT, t}, {PointwiseY, y}})
     if (descriptor)
       set(operation, attribute, DescriptorValue, descriptor);
   finalize(operation);
@@ -118,7 +123,9 @@ void Graph::reshape(Handle x, Handle y) {
 bool Graph::isDeterministic(Handle configuration) {
   Handle engine = make(Engine);
   int64_t count = 0;
-  Library::check(library.getAttribute(configuration, ConfigurationEngine, DescriptorValue, 1, &count, &engine), describing);
+  Library::check(
+      library.getAttribute(configuration, ConfigurationEngine, DescriptorValue, 1, &count, &engine),
+      describing);
   int notes[16] = {};
   Library::check(library.getAttribute(engine, EngineNotes, NoteValue, 16, &count, notes), describing);
   return std::find(notes, notes + count, int(Nondeterministic)) == notes + count;
@@ -139,7 +146,8 @@ bool Graph::plan() {
   for (Handle &configuration : configurations)
     configuration = make(EngineConfiguration);
   int64_t count = 0;
-  if (library.getAttribute(heuristics, HeuristicsResults, DescriptorValue, int64_t(configurations.size()), &count, configurations.data()) != 0)
+  if (library.getAttribute(heuristics, HeuristicsResults, DescriptorValue, int64_t(configurations.size()),
+                           &count, configurations.data()) != 0)
     return false;
   int64_t space = 0, one = 0;
   for (int64_t i = 0; i < count && !chosen; ++i) {
@@ -148,7 +156,8 @@ bool Graph::plan() {
     Handle candidate = make(Plan);
     set(candidate, PlanHandle, HandleValue, handle);
     set(candidate, PlanConfiguration, DescriptorValue, configurations[size_t(i)]);
-    if (library.finalize(candidate) == 0 && library.getAttribute(candidate, PlanWorkspace, IntValue, 1, &one, &space) == 0)
+    if (library.finalize(candidate) == 0 &&
+        library.getAttribute(candidate, PlanWorkspace, IntValue, 1, &one, &space) == 0)
       chosen = candidate;
   }
   if (!chosen)
@@ -171,7 +180,9 @@ void Graph::run() const {
   std::shared_ptr<void> owner(pack, library.destroyDescriptor);
   void *space = device.librarySpace();
   Library::check(library.setAttribute(pack, PackIds, IntValue, int64_t(ids.size()), ids.data()), "attention");
-  Library::check(library.setAttribute(pack, PackPointers, PointerValue, int64_t(pointers.size()), pointers.data()), "attention");
+  Library::check(
+      library.setAttribute(pack, PackPointers, PointerValue, int64_t(pointers.size()), pointers.data()),
+      "attention");
   if (withSpace)
     Library::check(library.setAttribute(pack, PackWorkspace, PointerValue, 1, &space), "attention");
   Library::check(library.finalize(pack), "attention");

@@ -16,8 +16,8 @@ std::optional<Library> load() {
     return {};
   Library library;
   library.version = reinterpret_cast<size_t (*)()>(find(about, handle, about.version))();
-#define TSR_DNN_FIND(member, symbol, parameters)                                                                       \
-  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, #symbol))))                    \
+#define TSR_DNN_FIND(member, symbol, parameters)                                                             \
+  if (!(library.member = reinterpret_cast<decltype(library.member)>(find(about, handle, #symbol))))          \
     return {};
   TSR_DNN_FUNCTIONS(TSR_DNN_FIND)
 #undef TSR_DNN_FIND

@@ -23,10 +23,11 @@ Driver load() {
   if (find(driver.driverVersion, "cuDriverGetVersion"))
     driver.driverVersion(&version);
   if (version < leastVersion)
-    throw Error("the driver of NVIDIA on this machine is for CUDA ", version / 1000, ".", version % 1000 / 10, ", the program needs ",
-                leastVersion / 1000, ".", leastVersion % 1000 / 10, " (driver 525 or later); update the driver");
-#define TSR_CUDA_FIND(member, symbol, parameters)                                                                      \
-  if (!find(driver.member, #symbol))                                                                                   \
+    throw Error("the driver of NVIDIA on this machine is for CUDA ", version / 1000, ".", version % 1000 / 10,
+                ", the program needs ", leastVersion / 1000, ".", leastVersion % 1000 / 10,
+                " (driver 525 or later); update the driver");
+#define TSR_CUDA_FIND(member, symbol, parameters)                                                            \
+  if (!find(driver.member, #symbol))                                                                         \
     throw Error(library, " lacks the function ", #symbol, "; update the driver");
   TSR_CUDA_FUNCTIONS(TSR_CUDA_FIND)
 #undef TSR_CUDA_FIND
@@ -49,7 +50,9 @@ void Driver::check(Status status, const std::string &what) const {
   if (errorName(status, &name) != 0 || !name)
     name = "an unknown error";
   if (size_t free = 0, total = 0; status == outOfMemory && memoryInfo(&free, &total) == 0)
-    throw Error(what, ": ", name, " (", status, "): ", free, " of the GPU's ", total, " bytes are free; end what else uses it, or compile for more ranks or with more microbatches");
+    throw Error(
+        what, ": ", name, " (", status, "): ", free, " of the GPU's ", total,
+        " bytes are free; end what else uses it, or compile for more ranks or with more microbatches");
   throw Error(what, ": ", name, " (", status, ")");
 }
 

@@ -1,4 +1,5 @@
-// The functions of NVIDIA's driver that the runtime calls, found at run time: an executable starts without a driver and says what is missing.
+// The functions of NVIDIA's driver that the runtime calls, found at run time: an executable starts without a
+// driver and says what is missing.
 #pragma once
 
 #include "runtime/core/error.h"
@@ -35,58 +36,69 @@ struct MemoryAccess {
 static_assert(sizeof(MemoryKind) == 32 && sizeof(MemoryAccess) == 12);
 
 /// TSR_CUDA_FUNCTION(member, symbol, parameters): every function returns a Status.
-#define TSR_CUDA_FUNCTIONS(TSR_CUDA_FUNCTION)                                                                          \
-  TSR_CUDA_FUNCTION(init, cuInit, (unsigned flags))                                                                    \
-  TSR_CUDA_FUNCTION(driverVersion, cuDriverGetVersion, (int *version))                                                 \
-  TSR_CUDA_FUNCTION(errorName, cuGetErrorName, (Status status, const char **name))                                     \
-  TSR_CUDA_FUNCTION(deviceCount, cuDeviceGetCount, (int *count))                                                       \
-  TSR_CUDA_FUNCTION(deviceGet, cuDeviceGet, (int *device, int number))                                                 \
-  TSR_CUDA_FUNCTION(deviceAttribute, cuDeviceGetAttribute, (int *value, int attribute, int device))                    \
-  TSR_CUDA_FUNCTION(deviceName, cuDeviceGetName, (char *name, int length, int device))                                 \
-  TSR_CUDA_FUNCTION(contextRetain, cuDevicePrimaryCtxRetain, (Handle *context, int device))                            \
-  TSR_CUDA_FUNCTION(contextRelease, cuDevicePrimaryCtxRelease_v2, (int device))                                        \
-  TSR_CUDA_FUNCTION(contextSetCurrent, cuCtxSetCurrent, (Handle context))                                              \
-  TSR_CUDA_FUNCTION(memoryInfo, cuMemGetInfo_v2, (size_t *free, size_t *total))                                        \
-  TSR_CUDA_FUNCTION(allocate, cuMemAlloc_v2, (DevicePointer *pointer, size_t bytes))                                   \
-  TSR_CUDA_FUNCTION(release, cuMemFree_v2, (DevicePointer pointer))                                                    \
-  TSR_CUDA_FUNCTION(granularity, cuMemGetAllocationGranularity, (size_t *bytes, const MemoryKind *kind, int flags))    \
-  TSR_CUDA_FUNCTION(create, cuMemCreate, (uint64_t *memory, size_t bytes, const MemoryKind *kind, unsigned long long flags)) \
-  TSR_CUDA_FUNCTION(releaseCreated, cuMemRelease, (uint64_t memory))                                                   \
-  TSR_CUDA_FUNCTION(reserveAddresses, cuMemAddressReserve,                                                             \
-                    (DevicePointer *pointer, size_t bytes, size_t alignment, DevicePointer wish, unsigned long long flags)) \
-  TSR_CUDA_FUNCTION(freeAddresses, cuMemAddressFree, (DevicePointer pointer, size_t bytes))                            \
-  TSR_CUDA_FUNCTION(map, cuMemMap,                                                                                     \
-                    (DevicePointer pointer, size_t bytes, size_t offset, uint64_t memory, unsigned long long flags))   \
-  TSR_CUDA_FUNCTION(unmap, cuMemUnmap, (DevicePointer pointer, size_t bytes))                                          \
-  TSR_CUDA_FUNCTION(setAccess, cuMemSetAccess,                                                                         \
-                    (DevicePointer pointer, size_t bytes, const MemoryAccess *access, size_t count))                   \
-  TSR_CUDA_FUNCTION(allocateHost, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags))                      \
-  TSR_CUDA_FUNCTION(releaseHost, cuMemFreeHost, (void *pointer))                                                       \
-  TSR_CUDA_FUNCTION(set, cuMemsetD8Async, (DevicePointer to, unsigned char value, size_t count, Handle stream))        \
-  TSR_CUDA_FUNCTION(upload, cuMemcpyHtoDAsync_v2, (DevicePointer to, const void *from, size_t bytes, Handle stream))   \
-  TSR_CUDA_FUNCTION(download, cuMemcpyDtoHAsync_v2, (void *to, DevicePointer from, size_t bytes, Handle stream))       \
-  TSR_CUDA_FUNCTION(streamCreate, cuStreamCreate, (Handle *stream, unsigned flags))                                    \
-  TSR_CUDA_FUNCTION(streamDestroy, cuStreamDestroy_v2, (Handle stream))                                                \
-  TSR_CUDA_FUNCTION(copy, cuMemcpyDtoDAsync_v2, (DevicePointer to, DevicePointer from, size_t bytes, Handle stream))   \
-  TSR_CUDA_FUNCTION(streamSynchronize, cuStreamSynchronize, (Handle stream))                                           \
-  TSR_CUDA_FUNCTION(streamQuery, cuStreamQuery, (Handle stream))                                                       \
-  TSR_CUDA_FUNCTION(streamWaitEvent, cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))                 \
-  TSR_CUDA_FUNCTION(eventCreate, cuEventCreate, (Handle *event, unsigned flags))                                       \
-  TSR_CUDA_FUNCTION(eventDestroy, cuEventDestroy_v2, (Handle event))                                                   \
-  TSR_CUDA_FUNCTION(eventRecord, cuEventRecord, (Handle event, Handle stream))                                         \
-  TSR_CUDA_FUNCTION(eventQuery, cuEventQuery, (Handle event))                                                          \
-  TSR_CUDA_FUNCTION(beginCapture, cuStreamBeginCapture_v2, (Handle stream, int mode))                                  \
-  TSR_CUDA_FUNCTION(endCapture, cuStreamEndCapture, (Handle stream, Handle *graph))                                    \
-  TSR_CUDA_FUNCTION(graphInstantiate, cuGraphInstantiateWithFlags, (Handle *executable, Handle graph, unsigned long long flags)) \
-  TSR_CUDA_FUNCTION(graphLaunch, cuGraphLaunch, (Handle executable, Handle stream))                                    \
-  TSR_CUDA_FUNCTION(graphDestroy, cuGraphDestroy, (Handle graph))                                                      \
-  TSR_CUDA_FUNCTION(graphExecutableDestroy, cuGraphExecDestroy, (Handle executable))                                   \
-  TSR_CUDA_FUNCTION(moduleLoad, cuModuleLoadData, (Handle *module, const void *image))                                 \
-  TSR_CUDA_FUNCTION(moduleUnload, cuModuleUnload, (Handle module))                                                     \
-  TSR_CUDA_FUNCTION(moduleFunction, cuModuleGetFunction, (Handle *function, Handle module, const char *name))          \
-  TSR_CUDA_FUNCTION(launch, cuLaunchKernel,                                                                            \
-                    (Handle function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, \
-                     unsigned blockZ, unsigned sharedBytes, Handle stream, void **parameters, void **extra))
+#define TSR_CUDA_FUNCTIONS(TSR_CUDA_FUNCTION)                                                                \
+  TSR_CUDA_FUNCTION(init, cuInit, (unsigned flags))                                                          \
+  TSR_CUDA_FUNCTION(driverVersion, cuDriverGetVersion, (int *version))                                       \
+  TSR_CUDA_FUNCTION(errorName, cuGetErrorName, (Status status, const char **name))                           \
+  TSR_CUDA_FUNCTION(deviceCount, cuDeviceGetCount, (int *count))                                             \
+  TSR_CUDA_FUNCTION(deviceGet, cuDeviceGet, (int *device, int number))                                       \
+  TSR_CUDA_FUNCTION(deviceAttribute, cuDeviceGetAttribute, (int *value, int attribute, int device))          \
+  TSR_CUDA_FUNCTION(deviceName, cuDeviceGetName, (char *name, int length, int device))                       \
+  TSR_CUDA_FUNCTION(contextRetain, cuDevicePrimaryCtxRetain, (Handle * context, int device))                 \
+  TSR_CUDA_FUNCTION(contextRelease, cuDevicePrimaryCtxRelease_v2, (int device))                              \
+  TSR_CUDA_FUNCTION(contextSetCurrent, cuCtxSetCurrent, (Handle context))                                    \
+  TSR_CUDA_FUNCTION(memoryInfo, cuMemGetInfo_v2, (size_t *free, size_t *total))                              \
+  TSR_CUDA_FUNCTION(allocate, cuMemAlloc_v2, (DevicePointer * pointer, size_t bytes))                        \
+  TSR_CUDA_FUNCTION(release, cuMemFree_v2, (DevicePointer pointer))                                          \
+  TSR_CUDA_FUNCTION(granularity, cuMemGetAllocationGranularity,                                              \
+                    (size_t *bytes, const MemoryKind *kind, int flags))                                      \
+  TSR_CUDA_FUNCTION(create, cuMemCreate,                                                                     \
+                    (uint64_t *memory, size_t bytes, const MemoryKind *kind, unsigned long long flags))      \
+  TSR_CUDA_FUNCTION(releaseCreated, cuMemRelease, (uint64_t memory))                                         \
+  TSR_CUDA_FUNCTION(reserveAddresses, cuMemAddressReserve,                                                   \
+                    (DevicePointer * pointer, size_t bytes, size_t alignment, DevicePointer wish,            \
+                     unsigned long long flags))                                                              \
+  TSR_CUDA_FUNCTION(freeAddresses, cuMemAddressFree, (DevicePointer pointer, size_t bytes))                  \
+  TSR_CUDA_FUNCTION(                                                                                         \
+      map, cuMemMap,                                                                                         \
+      (DevicePointer pointer, size_t bytes, size_t offset, uint64_t memory, unsigned long long flags))       \
+  TSR_CUDA_FUNCTION(unmap, cuMemUnmap, (DevicePointer pointer, size_t bytes))                                \
+  TSR_CUDA_FUNCTION(setAccess, cuMemSetAccess,                                                               \
+                    (DevicePointer pointer, size_t bytes, const MemoryAccess *access, size_t count))         \
+  TSR_CUDA_FUNCTION(allocateHost, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags))            \
+  TSR_CUDA_FUNCTION(releaseHost, cuMemFreeHost, (void *pointer))                                             \
+  TSR_CUDA_FUNCTION(set, cuMemsetD8Async,                                                                    \
+                    (DevicePointer to, unsigned char value, size_t count, Handle stream))                    \
+  TSR_CUDA_FUNCTION(upload, cuMemcpyHtoDAsync_v2,                                                            \
+                    (DevicePointer to, const void *from, size_t bytes, Handle stream))                       \
+  TSR_CUDA_FUNCTION(download, cuMemcpyDtoHAsync_v2,                                                          \
+                    (void *to, DevicePointer from, size_t bytes, Handle stream))                             \
+  TSR_CUDA_FUNCTION(streamCreate, cuStreamCreate, (Handle * stream, unsigned flags))                         \
+  TSR_CUDA_FUNCTION(streamDestroy, cuStreamDestroy_v2, (Handle stream))                                      \
+  TSR_CUDA_FUNCTION(copy, cuMemcpyDtoDAsync_v2,                                                              \
+                    (DevicePointer to, DevicePointer from, size_t bytes, Handle stream))                     \
+  TSR_CUDA_FUNCTION(streamSynchronize, cuStreamSynchronize, (Handle stream))                                 \
+  TSR_CUDA_FUNCTION(streamQuery, cuStreamQuery, (Handle stream))                                             \
+  TSR_CUDA_FUNCTION(streamWaitEvent, cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))       \
+  TSR_CUDA_FUNCTION(eventCreate, cuEventCreate, (Handle * event, unsigned flags))                            \
+  TSR_CUDA_FUNCTION(eventDestroy, cuEventDestroy_v2, (Handle event))                                         \
+  TSR_CUDA_FUNCTION(eventRecord, cuEventRecord, (Handle event, Handle stream))                               \
+  TSR_CUDA_FUNCTION(eventQuery, cuEventQuery, (Handle event))                                                \
+  TSR_CUDA_FUNCTION(beginCapture, cuStreamBeginCapture_v2, (Handle stream, int mode))                        \
+  TSR_CUDA_FUNCTION(endCapture, cuStreamEndCapture, (Handle stream, Handle * graph))                         \
+  TSR_CUDA_FUNCTION(graphInstantiate, cuGraphInstantiateWithFlags,                                           \
+                    (Handle * executable, Handle graph, unsigned long long flags))                           \
+  TSR_CUDA_FUNCTION(graphLaunch, cuGraphLaunch, (Handle executable, Handle stream))                          \
+  TSR_CUDA_FUNCTION(graphDestroy, cuGraphDestroy, (Handle graph))                                            \
+  TSR_CUDA_FUNCTION(graphExecutableDestroy, cuGraphExecDestroy, (Handle executable))                         \
+  TSR_CUDA_FUNCTION(moduleLoad, cuModuleLoadData, (Handle * module, const void *image))                      \
+  TSR_CUDA_FUNCTION(moduleUnload, cuModuleUnload, (Handle module))                                           \
+  TSR_CUDA_FUNCTION(moduleFunction, cuModuleGetFunction,                                                     \
+                    (Handle * function, Handle module, const char *name))                                    \
+  TSR_CUDA_FUNCTION(launch, cuLaunchKernel,                                                                  \
+                    (Handle function, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,       \
+                     unsigned blockY, unsigned blockZ, unsigned sharedBytes, Handle stream,                  \
+                     void **parameters, void **extra))
 
 struct Driver {
 #define TSR_CUDA_MEMBER(member, symbol, parameters) Status(*member) parameters = nullptr;

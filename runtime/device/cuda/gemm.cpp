@@ -28,12 +28,14 @@ Work prepareGemm(Call &c) {
     p.fail("attribute 'c_dtype' is neither f32 nor the type of A and B");
   int64_t offsetA = p.size("a_offset", 0), offsetB = p.size("b_offset", 0), offsetC = p.size("c_offset", 0);
   std::vector<int64_t> shapes[3] = {{g.m, g.k}, {g.k, g.n}, {g.m, g.n}};
-  std::vector<int64_t> strides[3] = {{g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
+  std::vector<int64_t> strides[3] = {
+      {g.aStrides[0], g.aStrides[1]}, {g.bStrides[0], g.bStrides[1]}, {g.cStrides[0], g.cStrides[1]}};
   std::vector<std::array<int64_t, 4>> items, summed;
   if (p.has("batch"))
     for (const nlohmann::json &dim : p.attribute("batch")) {
       if (!dim.is_array() || dim.size() != 4)
-        p.fail("attribute 'batch' is " + p.attribute("batch").dump() + ", expected a list of [size, sa, sb, sc]");
+        p.fail("attribute 'batch' is " + p.attribute("batch").dump() +
+               ", expected a list of [size, sa, sb, sc]");
       std::array<int64_t, 4> d = {dim[0], dim[1], dim[2], dim[3]};
       for (int i = 0; i < 3; ++i) {
         shapes[i].push_back(d[0]);
@@ -43,7 +45,8 @@ Work prepareGemm(Call &c) {
         (d[3] == 0 ? summed : items).push_back(d);
     }
   if (items.size() + summed.size() > maxDimensions)
-    p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+    p.fail(std::to_string(items.size() + summed.size()) + " batch dimensions, a GPU's kernel takes " +
+           std::to_string(maxDimensions));
   if (g.summed != Operand::None && !items.empty())
     p.fail("attribute 'sums' with batch dimensions that C has");
   int64_t count = 1;
@@ -68,7 +71,8 @@ Work prepareGemm(Call &c) {
     g.sums = c.whole(p.buffer("sums", g.summed == Operand::A ? g.m : g.n, resultBytes));
   int workspace = p.workspace(0);
   p.finish();
-  ProductWorkspace room{workspace < 0 ? nullptr : c.whole(workspace), workspace < 0 ? 0 : c.argBytes[size_t(workspace)]};
+  ProductWorkspace room{workspace < 0 ? nullptr : c.whole(workspace),
+                        workspace < 0 ? 0 : c.argBytes[size_t(workspace)]};
   std::optional<PreparedProduct> product = prepareProduct(c.device, g, room);
   if (!product) {
     const char *kernels[] = {"tsr_gemm", "tsr_gemm_bf16", "tsr_gemm_f16"};

@@ -7,12 +7,13 @@ namespace {
 class CudaInlet : public Inlet {
 public:
   CudaInlet(CudaDevice &device, Handle copies, void *place, int64_t bytes)
-      : device(device), driver(device.api()), copies(copies), place(reinterpret_cast<DevicePointer>(place)), bytes(size_t(bytes)),
-        host(device.allocateHost(bytes)), sent(driver), taken(driver) {
+      : device(device), driver(device.api()), copies(copies), place(reinterpret_cast<DevicePointer>(place)),
+        bytes(size_t(bytes)), host(device.allocateHost(bytes)), sent(driver), taken(driver) {
     sent.record(copies);
     taken.record(device.computeStream());
     if (bytes > 0)
-      driver.check(driver.allocate(&staged, size_t(bytes)), "allocating " + std::to_string(bytes) + " bytes for an input on its way");
+      driver.check(driver.allocate(&staged, size_t(bytes)),
+                   "allocating " + std::to_string(bytes) + " bytes for an input on its way");
   }
   ~CudaInlet() override {
     driver.streamSynchronize(copies);

@@ -36,16 +36,20 @@ struct AttentionReader {
     queryShape = {a.batch, a.s, a.kvHeads, a.group, a.d};
     keyShape = {a.batch, a.t, a.kvHeads, a.d};
     if (a.d < 1 || a.d > attentionHead)
-      p.fail("attribute 'd' is " + std::to_string(a.d) + ", a GPU's kernel takes head sizes from 1 to " + std::to_string(attentionHead));
+      p.fail("attribute 'd' is " + std::to_string(a.d) + ", a GPU's kernel takes head sizes from 1 to " +
+             std::to_string(attentionHead));
   }
   template <size_t N> void *operand(const std::string &name, const std::string &like, int64_t (&strides)[N]) {
     CallParser &p = c.parser;
-    std::vector<int64_t> given = p.sizes(((p.has((name + "_strides").c_str()) ? name : like) + "_strides").c_str(), N);
+    std::vector<int64_t> given =
+        p.sizes(((p.has((name + "_strides").c_str()) ? name : like) + "_strides").c_str(), N);
     std::ranges::copy(given, strides);
     int64_t offset = p.size(((p.has((name + "_offset").c_str()) ? name : like) + "_offset").c_str(), 0);
     given.push_back(1);
     int64_t bytes = bytesOf(a.type);
-    return c.at<char>(p.box(name.c_str(), N == 4 ? std::span<const int64_t>(queryShape) : keyShape, given, offset, bytes), offset * bytes);
+    return c.at<char>(
+        p.box(name.c_str(), N == 4 ? std::span<const int64_t>(queryShape) : keyShape, given, offset, bytes),
+        offset * bytes);
   }
   void read(bool backward) {
     a.q = operand("q", "q", a.qStrides);
@@ -54,7 +58,8 @@ struct AttentionReader {
     if (c.parser.flag("bias")) {
       std::vector<int64_t> given = c.parser.sizes("bias_strides", 5);
       std::ranges::copy(given, a.biasStrides);
-      a.bias = c.whole(c.parser.box("bias", std::array{a.batch, a.kvHeads, a.group, a.s, a.t}, given, 0, bytesOf(a.biasType)));
+      a.bias = c.whole(c.parser.box("bias", std::array{a.batch, a.kvHeads, a.group, a.s, a.t}, given, 0,
+                                    bytesOf(a.biasType)));
     }
     a.out = operand("o", "o", a.oStrides);
     a.o = a.out;
@@ -84,7 +89,8 @@ struct AttentionReader {
   /// A warp for each of `rows`.
   Work launch(const std::string &kernel, int64_t rows) const {
     const char *suffixes[] = {"", "_bf16", "_f16"};
-    return c.launch((kernel + suffixes[int(a.type)]).c_str(), a, blocksFor(rows, attentionWarps), attentionWarps * 32,
+    return c.launch((kernel + suffixes[int(a.type)]).c_str(), a, blocksFor(rows, attentionWarps),
+                    attentionWarps * 32,
                     [count = c.parser.scalars()](AttentionArguments &now, const int64_t *scalars) {
                       now.validS = std::clamp<int64_t>(count > 0 ? scalars[0] : now.s, 0, now.s);
                       now.validT = std::clamp<int64_t>(count > 1 ? scalars[1] : now.t, 0, now.t);
@@ -93,10 +99,12 @@ struct AttentionReader {
                       now.id = count > 4 ? uint64_t(scalars[4]) : 0;
                     });
   }
-  /// `library`, which may do anything with queries whose every key a bias hides. Forward, rows with infinities or NaN for a sum are done again by our own kernel, so that
-  /// they are as promised; backward, their lse is +infinity meanwhile, which makes all their probabilities 0.
+  /// `library`, which may do anything with queries whose every key a bias hides. Forward, rows with
+  /// infinities or NaN for a sum are done again by our own kernel, so that they are as promised; backward,
+  /// their lse is +infinity meanwhile, which makes all their probabilities 0.
   Work withHiddenRows(bool backward, Work library) const {
-    Work own = backward ? c.launchElements("tsr_attention_turn_infinities", a, queryRows()) : launch("tsr_attention_forward_again", blocksFor(queryRows(), attentionAgainRows));
+    Work own = backward ? c.launchElements("tsr_attention_turn_infinities", a, queryRows())
+                        : launch("tsr_attention_forward_again", blocksFor(queryRows(), attentionAgainRows));
     return [=](const int64_t *scalars) {
       if (backward)
         own(scalars);
@@ -111,7 +119,8 @@ struct AttentionReader {
       return own;
     if (a.bias)
       library = withHiddenRows(backward, library);
-    return [library, own, s = a.s, t = a.t, causal = a.causal, count = c.parser.scalars()](const int64_t *scalars) {
+    return [library, own, s = a.s, t = a.t, causal = a.causal,
+            count = c.parser.scalars()](const int64_t *scalars) {
       auto scalar = [&](int64_t i, int64_t standard) { return count > i ? scalars[i] : standard; };
       bool whole = scalar(0, s) >= s && scalar(1, t) >= t && (!causal || scalar(2, 0) == scalar(3, 0));
       (whole ? library : own)(scalars);
@@ -145,7 +154,8 @@ Work prepareRows(Call &c, bool scatter) {
   a.count = p.size("count");
   a.wideIds = p.choice("ids", {"i64", "i32"}, false) == 0;
   a.bytes = scatter ? 4 : int32_t(p.elementBytes());
-  auto table = checkedProduct(std::array{a.rows, a.width}), rows = checkedProduct(std::array{a.count, a.width});
+  auto table = checkedProduct(std::array{a.rows, a.width}),
+       rows = checkedProduct(std::array{a.count, a.width});
   if (!scatter)
     a.source = c.whole(p.buffer("table", table, a.bytes));
   a.ids = c.whole(p.buffer("ids", a.count, a.wideIds ? 8 : 4));
@@ -174,7 +184,8 @@ Work prepareCopyBox(Call &c) {
   std::vector<int64_t> shape = p.sizes("shape");
   int64_t rank = int64_t(shape.size());
   if (rank > maxDimensions)
-    p.fail("attribute 'shape' has " + std::to_string(rank) + " dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+    p.fail("attribute 'shape' has " + std::to_string(rank) + " dimensions, a GPU's kernel takes " +
+           std::to_string(maxDimensions));
   std::vector<int64_t> from = p.sizes("source_strides", rank), to = p.sizes("target_strides", rank);
   a.rank = int32_t(rank);
   a.bytes = int32_t(p.elementBytes());
@@ -188,12 +199,13 @@ Work prepareCopyBox(Call &c) {
   a.source = c.at<char>(p.box("source", shape, from, sourceOffset, a.bytes), sourceOffset * a.bytes);
   a.target = c.at<char>(p.box("target", shape, to, targetOffset, a.bytes), targetOffset * a.bytes);
   p.finish(0, 2);
-  return c.launchElements("tsr_copy_box", a, a.count, [count = p.scalars()](CopyArguments &now, const int64_t *scalars) {
-    if (count > 0)
-      now.source = static_cast<const char *>(now.source) + scalars[0] * now.bytes;
-    if (count > 1)
-      now.target = static_cast<char *>(now.target) + scalars[1] * now.bytes;
-  });
+  return c.launchElements("tsr_copy_box", a, a.count,
+                          [count = p.scalars()](CopyArguments &now, const int64_t *scalars) {
+                            if (count > 0)
+                              now.source = static_cast<const char *>(now.source) + scalars[0] * now.bytes;
+                            if (count > 1)
+                              now.target = static_cast<char *>(now.target) + scalars[1] * now.bytes;
+                          });
 }
 
 Work prepareTranspose(Call &c) {
@@ -203,9 +215,11 @@ Work prepareTranspose(Call &c) {
   std::ranges::sort(sorted);
   for (size_t i = 0; i < sorted.size(); ++i)
     if (sorted[i] != int64_t(i))
-      p.fail("attribute 'perm' is " + p.attribute("perm").dump() + ", expected a permutation of 0 to " + std::to_string(sorted.size() - 1));
+      p.fail("attribute 'perm' is " + p.attribute("perm").dump() + ", expected a permutation of 0 to " +
+             std::to_string(sorted.size() - 1));
   if (shape.size() > maxDimensions)
-    p.fail("attribute 'shape' has " + std::to_string(shape.size()) + " dimensions, a GPU's kernel takes " + std::to_string(maxDimensions));
+    p.fail("attribute 'shape' has " + std::to_string(shape.size()) + " dimensions, a GPU's kernel takes " +
+           std::to_string(maxDimensions));
   a.rank = int32_t(shape.size());
   a.bytes = int32_t(p.elementBytes());
   auto elements = checkedProduct(shape);
@@ -254,10 +268,11 @@ Work prepareMaskPadding(Call &c) {
   a.count = *elements;
   p.finish(piece > 0 ? 2 : 1, piece > 0 ? 2 : 1);
   a.end = outer * a.n * a.inner;
-  return c.launchElements("tsr_mask_padding", a, a.count, [piece](MaskArguments &now, const int64_t *scalars) {
-    now.valid = std::clamp<int64_t>(scalars[0], 0, now.n);
-    now.start = piece > 0 ? scalars[1] : 0;
-  });
+  return c.launchElements("tsr_mask_padding", a, a.count,
+                          [piece](MaskArguments &now, const int64_t *scalars) {
+                            now.valid = std::clamp<int64_t>(scalars[0], 0, now.n);
+                            now.start = piece > 0 ? scalars[1] : 0;
+                          });
 }
 
 Work prepareLogicalIndex(Call &c) {
@@ -265,7 +280,8 @@ Work prepareLogicalIndex(Call &c) {
   a.count = c.parser.size("count");
   a.out = c.at<int64_t>(c.parser.buffer("out", a.count, 8));
   c.parser.finish(1, 1);
-  return c.launchElements("tsr_logical_index", a, a.count, [](IndexArguments &now, const int64_t *scalars) { now.start = scalars[0]; });
+  return c.launchElements("tsr_logical_index", a, a.count,
+                          [](IndexArguments &now, const int64_t *scalars) { now.start = scalars[0]; });
 }
 
 Work prepareSquareRoot(Call &c) {
@@ -289,10 +305,11 @@ Work prepareSumSquares(Call &c) {
   std::vector<Work> works;
   for (size_t i = 0; i < parts.size(); ++i) {
     parts[i].out = out;
-    works.push_back(c.launch("tsr_sum_squares", parts[i], 1, squaresThreads, [limited, i](SquaresArguments &now, const int64_t *scalars) {
-      if (limited)
-        now.count = std::clamp<int64_t>(scalars[i], 0, now.count);
-    }));
+    works.push_back(c.launch("tsr_sum_squares", parts[i], 1, squaresThreads,
+                             [limited, i](SquaresArguments &now, const int64_t *scalars) {
+                               if (limited)
+                                 now.count = std::clamp<int64_t>(scalars[i], 0, now.count);
+                             }));
   }
   return [works, out, &device = c.device](const int64_t *scalars) {
     if (works.empty())
@@ -317,16 +334,20 @@ Work prepareLoss(Call &c, const char *kernel, int kind) {
     a.shift = c.at<float>(p.buffer(kind == 1 ? "max" : "lse", a.rows));
   if (kind == 2)
     a.scale = c.at<float>(p.buffer("scale", 1));
-  a.out = c.at<float>(kind == 2 ? p.buffer("dlogits", elements) : p.buffer(kind == 1 ? "sum" : "max", a.rows));
+  a.out =
+      c.at<float>(kind == 2 ? p.buffer("dlogits", elements) : p.buffer(kind == 1 ? "sum" : "max", a.rows));
   if (kind == 1)
     a.picked = c.at<float>(p.buffer("picked", a.rows));
   p.finish(0, kind + 1);
-  return c.launch(kernel, a, blocksFor(a.rows, lossWarps), lossWarps * 32, [kind, count = p.scalars()](LossArguments &now, const int64_t *scalars) {
-    auto scalar = [&](int64_t i, int64_t standard) { return i < count ? scalars[i] : standard; };
-    now.start = kind > 0 ? scalar(0, 0) : 0;
-    now.validCols = std::clamp<int64_t>(scalar(kind > 0 ? 1 : 0, now.cols), 0, now.cols);
-    now.validRows = kind == 2 ? scalar(2, now.rows) : now.rows;
-  });
+  return c.launch(kernel, a, blocksFor(a.rows, lossWarps), lossWarps * 32,
+                  [kind, count = p.scalars()](LossArguments &now, const int64_t *scalars) {
+                    auto scalar = [&](int64_t i, int64_t standard) {
+                      return i < count ? scalars[i] : standard;
+                    };
+                    now.start = kind > 0 ? scalar(0, 0) : 0;
+                    now.validCols = std::clamp<int64_t>(scalar(kind > 0 ? 1 : 0, now.cols), 0, now.cols);
+                    now.validRows = kind == 2 ? scalar(2, now.rows) : now.rows;
+                  });
 }
 
 Work prepareUpdate(Call &c, Update update) {
@@ -389,7 +410,8 @@ Work prepareCall(CudaDevice &device, const LibrarySite &site) {
   for (const Entry &entry : entries)
     if (entry.name == site.function)
       return entry.prepare(call);
-  throw Error("the library function '", site.function, "' has no kernel for GPUs; compile the program with --target cpu");
+  throw Error("the library function '", site.function,
+              "' has no kernel for GPUs; compile the program with --target cpu");
 }
 
 } // namespace tessera::rt::cuda

@@ -7,7 +7,8 @@ namespace tessera::rt::cuda {
 
 class CudaDevice;
 
-/// Checks and prepares a call. Throws Error as cpu::prepareCall does, and for a function or a size that GPUs have no kernel for.
+/// Checks and prepares a call. Throws Error as cpu::prepareCall does, and for a function or a size that GPUs
+/// have no kernel for.
 Work prepareCall(CudaDevice &device, const LibrarySite &site);
 
 } // namespace tessera::rt::cuda

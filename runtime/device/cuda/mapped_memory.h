@@ -1,5 +1,5 @@
-// Memory of a GPU by its virtual addresses: reserved, then mapped. What is made so can be given to other GPUs, processes and the network, which NCCL does with
-// buffers that are registered with it.
+// Memory of a GPU by its virtual addresses: reserved, then mapped. What is made so can be given to other
+// GPUs, processes and the network, which NCCL does with buffers that are registered with it.
 #pragma once
 
 #include "runtime/device/cuda/driver.h"

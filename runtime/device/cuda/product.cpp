@@ -30,17 +30,21 @@ uint32_t alignmentOf(const void *pointer, int64_t strideBytes) {
   return uint32_t(bits & -bits);
 }
 
-int typeOf(Element type) { return type == Element::F32 ? blas::Real32 : type == Element::BF16 ? blas::RealB16 : blas::Real16; }
+int typeOf(Element type) {
+  return type == Element::F32 ? blas::Real32 : type == Element::BF16 ? blas::RealB16 : blas::Real16;
+}
 
 class Product {
 public:
-  Product(CudaDevice &device, const Library &library, const GemmArguments &g, const BlasProduct &shape, const ProductWorkspace &workspace)
+  Product(CudaDevice &device, const Library &library, const GemmArguments &g, const BlasProduct &shape,
+          const ProductWorkspace &workspace)
       : device(device), library(library), g(g), shape(shape), workspace(workspace) {}
 
   /// Whether cuBLASLt has an algorithm: one that does as much as there is an epilogue for, or else one that
   /// multiplies.
   bool prepare() {
-    make(descriptor, library.createDescriptor(&descriptor.handle, blas::Compute32, blas::Real32), library.destroyDescriptor);
+    make(descriptor, library.createDescriptor(&descriptor.handle, blas::Compute32, blas::Real32),
+         library.destroyDescriptor);
     set(library.setDescriptor, descriptor, blas::TransposeA, int32_t(shape.first.transposed));
     set(library.setDescriptor, descriptor, blas::TransposeB, int32_t(shape.second.transposed));
     layout(first, g.type, shape.first, firstStride());
@@ -56,8 +60,9 @@ public:
       const char *a = operand(0, offset), *b = operand(1, offset);
       float one = 1, beta = g.accumulate || int64_t(i) % shape.terms > 0 ? 1 : 0;
       char *c = static_cast<char *>(g.c) + offset[2] * bytesOf(g.resultType);
-      Library::check(library.multiply(device.blas(), descriptor.handle, &one, shape.inOrder ? a : b, first.handle, shape.inOrder ? b : a,
-                                      second.handle, &beta, c, result.handle, c, result.handle, &algorithm, workspace.memory,
+      Library::check(library.multiply(device.blas(), descriptor.handle, &one, shape.inOrder ? a : b,
+                                      first.handle, shape.inOrder ? b : a, second.handle, &beta, c,
+                                      result.handle, c, result.handle, &algorithm, workspace.memory,
                                       size_t(workspace.bytes), device.computeStream()),
                      "a product");
     }
@@ -77,11 +82,14 @@ private:
     described.end = end;
   }
   template <typename T>
-  void set(blas::Status (*function)(Handle, int, const void *, size_t), const Described &described, int attribute, T value) {
+  void set(blas::Status (*function)(Handle, int, const void *, size_t), const Described &described,
+           int attribute, T value) {
     Library::check(function(described.handle, attribute, &value, sizeof value), "describing a product");
   }
   void layout(Described &described, Element type, const BlasMatrix &matrix, int64_t stride) {
-    make(described, library.createLayout(&described.handle, typeOf(type), uint64_t(matrix.rows), uint64_t(matrix.columns), matrix.leading),
+    make(described,
+         library.createLayout(&described.handle, typeOf(type), uint64_t(matrix.rows),
+                              uint64_t(matrix.columns), matrix.leading),
          library.destroyLayout);
     set(library.setLayout, described, blas::BatchCount, int32_t(shape.count));
     set(library.setLayout, described, blas::BatchStride, stride);
@@ -98,9 +106,11 @@ private:
     set(library.setPreference, preference, blas::MostWorkspace, uint64_t(workspace.bytes));
     uint32_t alignments[3] = {256, 256, 256};
     for (const auto &offset : shape.offsets) {
-      const void *bases[] = {operand(0, offset), operand(1, offset), static_cast<char *>(g.c) + offset[2] * bytesOf(g.resultType)};
+      const void *bases[] = {operand(0, offset), operand(1, offset),
+                             static_cast<char *>(g.c) + offset[2] * bytesOf(g.resultType)};
       for (size_t i = 0; i < 3; ++i)
-        alignments[i] = std::min(alignments[i], alignmentOf(bases[i], shape.stride[i] * bytesOf(i < 2 ? g.type : g.resultType)));
+        alignments[i] = std::min(
+            alignments[i], alignmentOf(bases[i], shape.stride[i] * bytesOf(i < 2 ? g.type : g.resultType)));
     }
     set(library.setPreference, preference, blas::AlignmentA, alignments[shape.inOrder ? 0 : 1]);
     set(library.setPreference, preference, blas::AlignmentB, alignments[shape.inOrder ? 1 : 0]);
@@ -112,7 +122,9 @@ private:
       std::vector<blas::Algorithm> candidates = offered(preference, 8);
       return candidates.empty() ? std::nullopt : std::optional(fastest(candidates));
     };
-    std::optional<blas::Algorithm> found = isTuning() ? device.tunedProducts().findOrMeasure(text, check, measure) : device.tunedProducts().find(text, check);
+    std::optional<blas::Algorithm> found = isTuning()
+                                               ? device.tunedProducts().findOrMeasure(text, check, measure)
+                                               : device.tunedProducts().find(text, check);
     if (!found)
       if (std::vector<blas::Algorithm> candidates = offered(preference, 1); !candidates.empty())
         found = candidates.front();
@@ -123,8 +135,9 @@ private:
   std::vector<blas::Algorithm> offered(const Described &preference, int wanted) const {
     std::vector<blas::Heuristic> found(size_t(wanted), blas::Heuristic{});
     int count = 0;
-    blas::Status status = library.chooseAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle, result.handle,
-                                                  preference.handle, wanted, found.data(), &count);
+    blas::Status status =
+        library.chooseAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle,
+                                result.handle, preference.handle, wanted, found.data(), &count);
     std::vector<blas::Algorithm> algorithms;
     for (int i = 0; i < count && status == 0; ++i)
       if (found[size_t(i)].state == 0)
@@ -133,7 +146,8 @@ private:
   }
   bool isUsable(const blas::Algorithm &candidate) const {
     blas::Heuristic found{};
-    return library.checkAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle, result.handle, result.handle, &candidate, &found) == 0 &&
+    return library.checkAlgorithm(device.blas(), descriptor.handle, first.handle, second.handle,
+                                  result.handle, result.handle, &candidate, &found) == 0 &&
            found.state == 0 && found.workspaceBytes <= size_t(workspace.bytes);
   }
   /// Runs each, when the program's memory holds nothing yet, and stops the time.
@@ -160,7 +174,8 @@ private:
   std::string description(const uint32_t (&alignments)[3]) const {
     std::ostringstream text;
     for (const BlasMatrix &matrix : {shape.first, shape.second, shape.result})
-      text << matrix.rows << 'x' << matrix.columns << '/' << matrix.leading << (matrix.transposed ? "t " : " ");
+      text << matrix.rows << 'x' << matrix.columns << '/' << matrix.leading
+           << (matrix.transposed ? "t " : " ");
     text << shape.count << " of " << firstStride() << ' ' << secondStride() << ' ' << shape.stride[2] << " e"
          << epilogue.kind << " a" << alignments[0] << ' ' << alignments[1] << ' ' << alignments[2] << " w"
          << workspace.bytes << " t" << typeOf(g.type) << ' ' << typeOf(g.resultType);

@@ -32,7 +32,9 @@ std::vector<Dimension> joined(const std::vector<Dimension> &dimensions) {
 /// The rows x columns matrix of these strides as one by columns.
 std::optional<BlasMatrix> byColumns(int64_t rows, int64_t columns, int64_t rowStride, int64_t columnStride) {
   bool rowsTogether = rowStride == 1 || rows == 1, columnsTogether = columnStride == 1 || columns == 1;
-  auto fits = [](int64_t leading, int64_t extent, int64_t others) { return others == 1 || leading >= extent; };
+  auto fits = [](int64_t leading, int64_t extent, int64_t others) {
+    return others == 1 || leading >= extent;
+  };
   if (rowsTogether && fits(columnStride, rows, columns))
     return BlasMatrix{rows, columns, std::max(columnStride, rows), false};
   if (columnsTogether && fits(rowStride, columns, rows))
@@ -45,7 +47,8 @@ void addOffsets(const std::vector<Dimension> &dimensions, std::vector<std::array
     std::vector<std::array<int64_t, 3>> more;
     for (const auto &offset : offsets)
       for (int64_t i = 0; i < dimension.size && int64_t(more.size()) <= mostCalls; ++i)
-        more.push_back({offset[0] + i * dimension.stride[0], offset[1] + i * dimension.stride[1], offset[2] + i * dimension.stride[2]});
+        more.push_back({offset[0] + i * dimension.stride[0], offset[1] + i * dimension.stride[1],
+                        offset[2] + i * dimension.stride[2]});
     offsets = std::move(more);
   }
 }
@@ -62,12 +65,14 @@ std::optional<BlasProduct> blasProduct(const GemmArguments &g) {
   terms = joined(terms);
   int64_t k = g.k;
   // A sum that goes on where that over k ends is one with it.
-  if (!terms.empty() && terms.back().stride[0] == k * g.aStrides[1] && terms.back().stride[1] == k * g.bStrides[0]) {
+  if (!terms.empty() && terms.back().stride[0] == k * g.aStrides[1] &&
+      terms.back().stride[1] == k * g.bStrides[0]) {
     k *= terms.back().size;
     terms.pop_back();
   }
   BlasProduct product;
-  auto a = byColumns(g.m, k, g.aStrides[0], g.aStrides[1]), b = byColumns(k, g.n, g.bStrides[0], g.bStrides[1]),
+  auto a = byColumns(g.m, k, g.aStrides[0], g.aStrides[1]),
+       b = byColumns(k, g.n, g.bStrides[0], g.bStrides[1]),
        c = byColumns(g.m, g.n, g.cStrides[0], g.cStrides[1]);
   if (!a || !b || !c)
     return {};

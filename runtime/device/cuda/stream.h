@@ -7,7 +7,9 @@ namespace tessera::rt::cuda {
 
 class Stream {
 public:
-  explicit Stream(const Driver &driver) : driver(driver) { driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream"); }
+  explicit Stream(const Driver &driver) : driver(driver) {
+    driver.check(driver.streamCreate(&stream, streamNonBlocking), "creating a stream");
+  }
   ~Stream() { driver.streamDestroy(stream); }
   Stream(const Stream &) = delete;
   Stream &operator=(const Stream &) = delete;
@@ -21,7 +23,9 @@ private:
 /// A point in a stream's work.
 class Event {
 public:
-  explicit Event(const Driver &driver) : driver(driver) { driver.check(driver.eventCreate(&event, eventDisableTiming), "creating an event"); }
+  explicit Event(const Driver &driver) : driver(driver) {
+    driver.check(driver.eventCreate(&event, eventDisableTiming), "creating an event");
+  }
   ~Event() { driver.eventDestroy(event); }
   Event(const Event &) = delete;
   Event &operator=(const Event &) = delete;
@@ -29,7 +33,9 @@ public:
   /// The point is the end of what `stream` has been given so far.
   void record(Handle stream) { driver.check(driver.eventRecord(event, stream), "recording an event"); }
   /// What `stream` is given from now on comes after the point.
-  void await(Handle stream) const { driver.check(driver.streamWaitEvent(stream, event, 0), "waiting for an event"); }
+  void await(Handle stream) const {
+    driver.check(driver.streamWaitEvent(stream, event, 0), "waiting for an event");
+  }
   bool isReached() const { return driver.eventQuery(event) != notReady; }
 
 private:

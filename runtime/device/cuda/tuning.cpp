@@ -17,7 +17,8 @@ namespace {
 namespace fs = std::filesystem;
 
 fs::path folder() {
-  for (auto [variable, below] : {std::pair("TESSERA_CACHE", ""), {"XDG_CACHE_HOME", "tessera"}, {"HOME", ".cache/tessera"}})
+  for (auto [variable, below] :
+       {std::pair("TESSERA_CACHE", ""), {"XDG_CACHE_HOME", "tessera"}, {"HOME", ".cache/tessera"}})
     if (const char *value = std::getenv(variable); value && *value)
       return fs::path(value) / below;
   return {};
@@ -36,7 +37,8 @@ std::optional<blas::Algorithm> fromHex(const std::string &text) {
   if (text.size() != 2 * sizeof algorithm)
     return {};
   for (size_t i = 0; i < sizeof bytes; ++i) {
-    if (!std::isxdigit(static_cast<unsigned char>(text[2 * i])) || !std::isxdigit(static_cast<unsigned char>(text[2 * i + 1])))
+    if (!std::isxdigit(static_cast<unsigned char>(text[2 * i])) ||
+        !std::isxdigit(static_cast<unsigned char>(text[2 * i + 1])))
       return {};
     bytes[i] = char(std::stoi(text.substr(2 * i, 2), nullptr, 16));
   }
@@ -47,7 +49,8 @@ std::optional<blas::Algorithm> fromHex(const std::string &text) {
 /// Holds a lock while it lives; without one where the file cannot be made.
 class FileLock {
 public:
-  explicit FileLock(const std::string &path) : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
+  explicit FileLock(const std::string &path)
+      : file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600)) {
     if (file >= 0)
       ::flock(file, LOCK_EX);
   }
@@ -73,7 +76,8 @@ TunedChoices::TunedChoices(const std::string &machine) {
   if (fs::path where = folder(); !where.empty()) {
     std::string name = "cublaslt-" + machine;
     for (char &letter : name)
-      letter = std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' || letter == '.' ? letter : '_';
+      letter =
+          std::isalnum(static_cast<unsigned char>(letter)) || letter == '-' || letter == '.' ? letter : '_';
     path = where / name;
   }
 }
@@ -87,7 +91,8 @@ std::optional<blas::Algorithm> TunedChoices::find(const std::string &product, co
   return found && check(*found) ? found : std::nullopt;
 }
 
-std::optional<blas::Algorithm> TunedChoices::findOrMeasure(const std::string &product, const Check &check, const Measure &measure) const {
+std::optional<blas::Algorithm> TunedChoices::findOrMeasure(const std::string &product, const Check &check,
+                                                           const Measure &measure) const {
   if (path.empty())
     return measure();
   std::error_code ignored;
@@ -99,7 +104,8 @@ std::optional<blas::Algorithm> TunedChoices::findOrMeasure(const std::string &pr
   return found;
 }
 
-/// A new file takes the old one's name when it is whole, so that a reader never sees a part. A full disk leaves the old one.
+/// A new file takes the old one's name when it is whole, so that a reader never sees a part. A full disk
+/// leaves the old one.
 void TunedChoices::keep(const std::string &product, const blas::Algorithm &algorithm) const {
   std::ifstream in(path);
   std::ostringstream text;
@@ -109,7 +115,8 @@ void TunedChoices::keep(const std::string &product, const blas::Algorithm &algor
   text << product << '\t' << toHex(algorithm) << '\n';
   std::string content = text.str(), part = path + ".part" + std::to_string(::getpid());
   int file = ::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-  bool whole = file >= 0 && ::write(file, content.data(), content.size()) == ssize_t(content.size()) && ::fsync(file) == 0;
+  bool whole = file >= 0 && ::write(file, content.data(), content.size()) == ssize_t(content.size()) &&
+               ::fsync(file) == 0;
   if (file >= 0)
     ::close(file);
   if (!whole || ::rename(part.c_str(), path.c_str()) != 0)

@@ -17,10 +17,10 @@ std::string errorAfter(const std::function<void(Json &)> &change) {
   return errorOf([&] { parseDescription(json.dump()); });
 }
 
-#define EXPECT_ERROR(text, change)                                                                                        \
-  do {                                                                                                                    \
-    std::string error = errorAfter([](Json &json) { change; });                                                           \
-    EXPECT_NE(error.find(text), std::string::npos) << error;                                                              \
+#define EXPECT_ERROR(text, change)                                                                           \
+  do {                                                                                                       \
+    std::string error = errorAfter([](Json &json) { change; });                                              \
+    EXPECT_NE(error.find(text), std::string::npos) << error;                                                 \
   } while (false)
 
 } // namespace
@@ -38,7 +38,8 @@ TEST(Description, ErrorsNameThePlace) {
   EXPECT_ERROR("format 1", json["format"] = 2);
   EXPECT_ERROR("lacks 'mesh'", json.erase("mesh"));
   EXPECT_ERROR("programs[0].ops[0].args[0] is 99", json["programs"][0]["ops"][0]["args"][0] = 99);
-  EXPECT_ERROR("programs[0].ops[0].args[0] is not an integer", json["programs"][0]["ops"][0]["args"][0] = 1.5);
+  EXPECT_ERROR("programs[0].ops[0].args[0] is not an integer",
+               json["programs"][0]["ops"][0]["args"][0] = 1.5);
   EXPECT_ERROR("unknown operation 'jump'", json["programs"][0]["ops"][0]["op"] = "jump");
   EXPECT_ERROR("buffers[0].offset", json["programs"][0]["buffers"][0]["offset"] = 1 << 20);
   EXPECT_ERROR("not a multiple", json["programs"][0]["buffers"][0]["offset"] = 8);
@@ -47,8 +48,10 @@ TEST(Description, ErrorsNameThePlace) {
   EXPECT_ERROR("unknown category", json["programs"][0]["buffers"][0]["category"] = "toys");
   EXPECT_ERROR("extent 4 in dimension 0, the shape has 5", json["programs"][0]["inputs"][0]["shape"][0] = 5);
   EXPECT_ERROR("unknown element type 'f31'", json["programs"][0]["inputs"][0]["dtype"] = "f31");
-  EXPECT_ERROR("no axis 'tensor'", json["variables"][0]["replicas"] = Json::array({Json::array({"tensor", 1, 2})}));
-  EXPECT_ERROR("which its axes do not divide", json["programs"][0]["inputs"][0]["layout"][0][0]["padded"] = 5);
+  EXPECT_ERROR("no axis 'tensor'",
+               json["variables"][0]["replicas"] = Json::array({Json::array({"tensor", 1, 2})}));
+  EXPECT_ERROR("which its axes do not divide",
+               json["programs"][0]["inputs"][0]["layout"][0][0]["padded"] = 5);
   EXPECT_ERROR("waits for token 8", json["programs"][1]["ops"][2]["token"] = 8);
   EXPECT_ERROR("never wait for token 7", json["programs"][1]["ops"].erase(2));
   EXPECT_ERROR("ends a loop", json["programs"][1]["ops"].push_back({{"op", "end"}}));
@@ -82,5 +85,6 @@ TEST(Description, ErrorsNameThePlace) {
   });
   EXPECT_ERROR("which an earlier one has", json["variables"].push_back(json["variables"][0]));
   EXPECT_ERROR("too large", json["programs"][0]["inputs"][0]["layout"][0] =
-                                Json::array({{{"size", 1LL << 50}, {"axes", Json::array()}}, {{"size", 1LL << 50}, {"axes", Json::array()}}}));
+                                Json::array({{{"size", 1LL << 50}, {"axes", Json::array()}},
+                                             {{"size", 1LL << 50}, {"axes", Json::array()}}}));
 }

@@ -1,4 +1,5 @@
-// The executor on a program written by hand: 1, 2, 3 and 4 ranks as threads give what plain arithmetic gives, and measure what was promised.
+// The executor on a program written by hand: 1, 2, 3 and 4 ranks as threads give what plain arithmetic gives,
+// and measure what was promised.
 #include "runtime/comm/launch.h"
 #include "runtime/device/cpu/workspace.h"
 #include "runtime/program/session.h"
@@ -14,9 +15,11 @@ namespace {
 
 KernelFunction resolve(std::string_view symbol) { return tinyKernel(std::string(symbol).c_str()); }
 
-const std::vector<float> xs = {1, 2, 3, 4, 5, 6, -1, 0, 1, 2, -2, 0.5f}, ts = {1, -1, 2, 0}, ws = {0.5f, -0.25f, 0.125f};
+const std::vector<float> xs = {1, 2, 3, 4, 5, 6, -1, 0, 1, 2, -2, 0.5f}, ts = {1, -1, 2, 0},
+                         ws = {0.5f, -0.25f, 0.125f};
 
-std::string writeWeights(const TestFolder &folder, const std::string &name = "w", const std::vector<int64_t> &shape = {3}) {
+std::string writeWeights(const TestFolder &folder, const std::string &name = "w",
+                         const std::vector<int64_t> &shape = {3}) {
   SafetensorsPlan plan({{name, DType::F32, shape}}, {});
   std::string bytes = plan.header();
   bytes.append(reinterpret_cast<const char *>(ws.data()), ws.size() * 4);
@@ -44,7 +47,8 @@ Result trainOneStep(const Description &description, const std::string &weights) 
     std::lock_guard lock(mutex);
     session.getVariable(0, result.w.data());
     if (session.rank() == 0)
-      result.loss = session.scalarOutput(0), result.norm = session.scalarOutput(1), result.measured = measured;
+      result.loss = session.scalarOutput(0), result.norm = session.scalarOutput(1),
+      result.measured = measured;
   });
   EXPECT_EQ(status, 0);
   return result;
@@ -161,14 +165,15 @@ TEST(Program, InferenceSavesItsOutput) {
   for (int64_t ranks : {1, 3}) {
     Description description = parseDescription(tinyDescription(ranks).dump());
     const Program &program = *description.findProgram("infer");
-    EXPECT_EQ(launch(ranks, [&](Transport &transport) {
-                Session session(description, program, transport, resolve, {1, {}, true});
-                session.loadVariables(weights);
-                session.setInput(0, xs.data());
-                session.step();
-                session.saveOutput(0, folder.file("y.npy"));
-                session.saveTrace(folder.file("trace.json"));
-              }),
+    EXPECT_EQ(launch(ranks,
+                     [&](Transport &transport) {
+                       Session session(description, program, transport, resolve, {1, {}, true});
+                       session.loadVariables(weights);
+                       session.setInput(0, xs.data());
+                       session.step();
+                       session.saveOutput(0, folder.file("y.npy"));
+                       session.saveTrace(folder.file("trace.json"));
+                     }),
               0);
     std::string bytes = readAll(folder.file("y.npy"));
     ASSERT_EQ(bytes.size(), 128u + 16u);
@@ -177,7 +182,8 @@ TEST(Program, InferenceSavesItsOutput) {
     for (size_t i = 0; i < 4; ++i)
       EXPECT_NEAR(y[i], xs[i * 3] * 0.5f - xs[i * 3 + 1] * 0.25f + xs[i * 3 + 2] * 0.125f, 1e-6);
     nlohmann::json trace = nlohmann::json::parse(readAll(folder.file("trace.json")));
-    EXPECT_EQ(std::count_if(trace.begin(), trace.end(), [](auto &event) { return event["name"] == "dot"; }), ranks);
+    EXPECT_EQ(std::count_if(trace.begin(), trace.end(), [](auto &event) { return event["name"] == "dot"; }),
+              ranks);
   }
 }
 
@@ -205,16 +211,19 @@ TEST(Program, FlatStorageLoadsAndSavesTheWholeVariable) {
   TestFolder folder;
   std::string weights = writeWeights(folder);
   nlohmann::json json = tinyDescription(2);
-  json["variables"][0]["flat"] = {{"axes", nlohmann::json::array({nlohmann::json::array({"data", 1, 2})})}, {"padded", 4}};
+  json["variables"][0]["flat"] = {{"axes", nlohmann::json::array({nlohmann::json::array({"data", 1, 2})})},
+                                  {"padded", 4}};
   json["variables"][0]["replicas"] = nlohmann::json::array();
   Description description = parseDescription(json.dump());
-  EXPECT_EQ(launch(2, [&](Transport &transport) {
-              Session session(description, description.programs[0], transport, resolve, {1, {}, false});
-              session.loadVariables(weights);
-              auto *part = static_cast<const float *>(session.rankProgram().readVariable(0));
-              EXPECT_EQ(part[0], ws[session.rank() == 0 ? 0 : 2]);
-              session.saveVariables(folder.file("a.safetensors"), {});
-            }),
+  EXPECT_EQ(launch(2,
+                   [&](Transport &transport) {
+                     Session session(description, description.programs[0], transport, resolve,
+                                     {1, {}, false});
+                     session.loadVariables(weights);
+                     auto *part = static_cast<const float *>(session.rankProgram().readVariable(0));
+                     EXPECT_EQ(part[0], ws[session.rank() == 0 ? 0 : 2]);
+                     session.saveVariables(folder.file("a.safetensors"), {});
+                   }),
             0);
   EXPECT_EQ(SafetensorsReader(folder.file("a.safetensors")).find("w")->bytes, 12u);
   std::string bytes = readAll(folder.file("a.safetensors"));
@@ -236,43 +245,57 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
   using Json = nlohmann::json;
   Json micro = Json::array({Json::array({"micro", 1, 3})});
   int64_t perThread = cpu::gemmWorkspaceBytes(1, 1, 1, 1, 1);
-  Json buffers = Json::array({{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
-                              {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
-                              {{"offset", 0}, {"bytes", 0}, {"category", "workspace"}, {"thread_bytes", perThread}}});
+  Json buffers =
+      Json::array({{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
+                   {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
+                   {{"offset", 0}, {"bytes", 0}, {"category", "workspace"}, {"thread_bytes", perThread}}});
   Json strides = {4, 1};
   Json ops = Json::array(
       {{{"op", "call"}, {"function", "fill"}, {"args", {0}}, {"attrs", {{"count", 16}}}},
        {{"op", "loop"}, {"times", 3}},
-       {{"op", "kernel"}, {"symbol", "count_micro"}, {"args", {0}}, {"extent", 1},
+       {{"op", "kernel"},
+        {"symbol", "count_micro"},
+        {"args", {0}},
+        {"extent", 1},
         {"scalars", {{{"start", micro}, {"block", 1}}, {{"valid", micro}, {"block", 2}, {"size", 3}}}}},
        {{"op", "end"}},
        {{"op", "loop"}, {"times", 0}},
        {{"op", "kernel"}, {"symbol", "count_micro"}, {"args", {0}}, {"extent", 1}, {"scalars", {0, 0}}},
        {{"op", "end"}},
-       {{"op", "call"}, {"function", "gemm"}, {"args", {0, 0, 1, 2}},
+       {{"op", "call"},
+        {"function", "gemm"},
+        {"args", {0, 0, 1, 2}},
         {"attrs", {{"m", 4}, {"n", 4}, {"k", 4}, {"a", strides}, {"b", strides}, {"c", strides}}}}});
   Json output = {{"name", "out"}, {"dtype", "f32"}, {"shape", {4}}, {"buffer", 0}};
   Json product = {{"name", "product"}, {"dtype", "f32"}, {"shape", {4}}, {"buffer", 1}};
-  Json program = {{"name", "infer"}, {"inputs", Json::array()}, {"outputs", {output, product}}, {"buffers", buffers}, {"ops", ops},
+  Json program = {{"name", "infer"},
+                  {"inputs", Json::array()},
+                  {"outputs", {output, product}},
+                  {"buffers", buffers},
+                  {"ops", ops},
                   {"memory", {{"peak", 320}, {"activations", 320}}}};
-  Json json = {{"format", 1}, {"target", "cpu"}, {"dtype", "f32"}, {"mesh", Json::array()}, {"micro", 3},
-               {"variables", Json::array()}, {"programs", {program}}};
+  Json json = {{"format", 1},           {"target", "cpu"}, {"dtype", "f32"},
+               {"mesh", Json::array()}, {"micro", 3},      {"variables", Json::array()},
+               {"programs", {program}}};
   Description description = parseDescription(json.dump());
-  EXPECT_EQ(launch(1, [&](Transport &transport) {
-              Session session(description, description.programs[0], transport, [](std::string_view) { return countMicro; }, {2, {}, false});
-              std::vector<float> out(4), row(4);
-              session.step();
-              session.step();
-              session.getOutput(0, out.data());
-              session.getOutput(1, row.data());
-              // Valid elements of 3 in blocks of 2: 2, 1, 0.
-              EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 3}));
-              EXPECT_EQ(row, (std::vector<float>{1, 1, 1, 3})) << "only the first row of the matrix is not zero";
-              MemoryFigures promised = description.programs[0].memoryFor(2);
-              EXPECT_EQ(promised.peak, 320 + 2 * perThread);
-              EXPECT_EQ(session.allocator().figures().peak, promised.peak);
-              EXPECT_EQ(session.allocator().figures().by, promised.by);
-            }),
+  EXPECT_EQ(launch(1,
+                   [&](Transport &transport) {
+                     Session session(description, description.programs[0], transport,
+                                     [](std::string_view) { return countMicro; }, {2, {}, false});
+                     std::vector<float> out(4), row(4);
+                     session.step();
+                     session.step();
+                     session.getOutput(0, out.data());
+                     session.getOutput(1, row.data());
+                     // Valid elements of 3 in blocks of 2: 2, 1, 0.
+                     EXPECT_EQ(out, (std::vector<float>{1, 1, 1, 3}));
+                     EXPECT_EQ(row, (std::vector<float>{1, 1, 1, 3}))
+                         << "only the first row of the matrix is not zero";
+                     MemoryFigures promised = description.programs[0].memoryFor(2);
+                     EXPECT_EQ(promised.peak, 320 + 2 * perThread);
+                     EXPECT_EQ(session.allocator().figures().peak, promised.peak);
+                     EXPECT_EQ(session.allocator().figures().by, promised.by);
+                   }),
             0);
 }
 
@@ -280,26 +303,41 @@ TEST(Program, ReservedWorkspacesGrowBeyondTheirThreads) {
   using Json = nlohmann::json;
   int64_t reserved = cpu::gemmWorkspaceBytes(1, 1, 1, 1, 2);
   Json strides = {4, 1};
-  Json program = {{"name", "infer"}, {"inputs", Json::array()}, {"outputs", Json::array()},
-                  {"buffers", {{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
-                               {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
-                               {{"offset", 512}, {"bytes", reserved}, {"category", "workspace"}}}},
-                  {"ops", {{{"op", "call"}, {"function", "gemm"}, {"args", {0, 0, 1, 2}},
-                            {"attrs", {{"m", 4}, {"n", 4}, {"k", 4}, {"a", strides}, {"b", strides}, {"c", strides}, {"workspace", reserved}}}}}},
+  Json program = {{"name", "infer"},
+                  {"inputs", Json::array()},
+                  {"outputs", Json::array()},
+                  {"buffers",
+                   {{{"offset", 0}, {"bytes", 64}, {"category", "activations"}},
+                    {{"offset", 256}, {"bytes", 64}, {"category", "activations"}},
+                    {{"offset", 512}, {"bytes", reserved}, {"category", "workspace"}}}},
+                  {"ops",
+                   {{{"op", "call"},
+                     {"function", "gemm"},
+                     {"args", {0, 0, 1, 2}},
+                     {"attrs",
+                      {{"m", 4},
+                       {"n", 4},
+                       {"k", 4},
+                       {"a", strides},
+                       {"b", strides},
+                       {"c", strides},
+                       {"workspace", reserved}}}}}},
                   {"memory", {{"peak", 512 + reserved}, {"activations", 512}, {"workspace", reserved}}}};
-  Json json = {{"format", 1}, {"target", "cpu"}, {"dtype", "f32"}, {"mesh", Json::array()}, {"threads", 2},
-               {"variables", Json::array()}, {"programs", {program}}};
+  Json json = {{"format", 1},           {"target", "cpu"}, {"dtype", "f32"},
+               {"mesh", Json::array()}, {"threads", 2},    {"variables", Json::array()},
+               {"programs", {program}}};
   Description description = parseDescription(json.dump());
   const Program &infer = description.programs[0];
   EXPECT_EQ(infer.memoryFor(1).peak, 512 + reserved);
   EXPECT_EQ(infer.memoryFor(2).peak, 512 + reserved);
   EXPECT_EQ(infer.memoryFor(3).peak, 512 + reserved + reserved / 2 * 3);
   for (int threads : {1, 2, 3})
-    EXPECT_EQ(launch(1, [&](Transport &transport) {
-                Session session(description, infer, transport, resolve, {threads, {}, false});
-                session.step();
-                EXPECT_EQ(session.allocator().figures().peak, infer.memoryFor(threads).peak);
-              }),
+    EXPECT_EQ(launch(1,
+                     [&](Transport &transport) {
+                       Session session(description, infer, transport, resolve, {threads, {}, false});
+                       session.step();
+                       EXPECT_EQ(session.allocator().figures().peak, infer.memoryFor(threads).peak);
+                     }),
               0);
 }
 
@@ -307,10 +345,15 @@ TEST(Program, WeightsThatDoNotFit) {
   TestFolder folder;
   Description description = parseDescription(tinyDescription(1).dump());
   std::vector<bool> used = {true};
-  auto error = [&](const std::string &path) { return errorOf([&] { Weights(path, description.variables, used); }); };
-  EXPECT_NE(error(writeWeights(folder, "other")).find("lack 1 parameters of the program: 'w'; they hold others, such as 'other'"),
+  auto error = [&](const std::string &path) {
+    return errorOf([&] { Weights(path, description.variables, used); });
+  };
+  EXPECT_NE(error(writeWeights(folder, "other"))
+                .find("lack 1 parameters of the program: 'w'; they hold others, such as 'other'"),
             std::string::npos);
-  EXPECT_NE(error(writeWeights(folder, "w", {1, 3})).find("has shape [1, 3], the program was compiled for [3]"), std::string::npos);
+  EXPECT_NE(
+      error(writeWeights(folder, "w", {1, 3})).find("has shape [1, 3], the program was compiled for [3]"),
+      std::string::npos);
   description.variables[0].aliases = {"old"};
   Weights renamed(writeWeights(folder, "old"), description.variables, used);
   EXPECT_EQ(renamed.notes().size(), 1u);
@@ -324,7 +367,9 @@ TEST(Program, TooLittleMemoryIsAnErrorBeforeTheFirstStep) {
   });
   EXPECT_EQ(status, 1);
   std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find("needs " + std::to_string(description.programs[1].memory.peak) + " bytes"), std::string::npos) << text;
+  EXPECT_NE(text.find("needs " + std::to_string(description.programs[1].memory.peak) + " bytes"),
+            std::string::npos)
+      << text;
   EXPECT_NE(text.find("100 are allowed"), std::string::npos) << text;
   EXPECT_EQ(text.find("error: "), text.rfind("error: ")) << "said once: " << text;
 }

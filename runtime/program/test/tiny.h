@@ -1,4 +1,5 @@
-// A program description written by hand: y = x w, trained by stochastic gradient descent on the mean squared error, data parallel.
+// A program description written by hand: y = x w, trained by stochastic gradient descent on the mean squared
+// error, data parallel.
 #pragma once
 
 #include <cstdint>

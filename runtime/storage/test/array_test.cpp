@@ -1,4 +1,5 @@
-// Arrays from .npy, .npz and .safetensors files: formats, orders, conversions, checks of types, shapes and values.
+// Arrays from .npy, .npz and .safetensors files: formats, orders, conversions, checks of types, shapes and
+// values.
 #include "runtime/storage/array_reader.h"
 #include "runtime/storage/elements.h"
 #include "runtime/storage/npy.h"
@@ -55,12 +56,14 @@ std::string zip(const std::string &name, const std::string &content, bool deflat
       put(local, 0, 4), put(local, sum, 4);
   put(local, data.size(), 4), put(local, content.size(), 4), put(local, name.size(), 2), put(local, 0, 2);
   local += name + data;
-  put(central, 0x02014b50, 4), put(central, 20, 2), put(central, 20, 2), put(central, 0, 2), put(central, deflated ? 8 : 0, 2);
+  put(central, 0x02014b50, 4), put(central, 20, 2), put(central, 20, 2), put(central, 0, 2),
+      put(central, deflated ? 8 : 0, 2);
   put(central, 0, 4), put(central, sum, 4), put(central, data.size(), 4), put(central, content.size(), 4),
       put(central, name.size(), 2);
   put(central, 0, 12), put(central, 0, 4);
   central += name;
-  put(end, 0x06054b50, 4), put(end, 0, 4), put(end, 1, 2), put(end, 1, 2), put(end, central.size(), 4), put(end, local.size(), 4);
+  put(end, 0x06054b50, 4), put(end, 0, 4), put(end, 1, 2), put(end, 1, 2), put(end, central.size(), 4),
+      put(end, local.size(), 4);
   put(end, 0, 2);
   return local + central + end;
 }
@@ -86,7 +89,8 @@ TEST(Array, NpyVersionsAndOrders) {
   std::string own = makeNpyHeader(DType::F32, {2, 3});
   EXPECT_EQ(own.size() % 64, 0u);
   EXPECT_EQ(readFloats(folder.write("o.npy", own + bytesOf(six)), "x", 6), six);
-  EXPECT_EQ(readFloats(folder.write("s.npy", makeNpyHeader(DType::F32, {}) + bytesOf<float>({7})), "x", 1)[0], 7);
+  EXPECT_EQ(readFloats(folder.write("s.npy", makeNpyHeader(DType::F32, {}) + bytesOf<float>({7})), "x", 1)[0],
+            7);
   EXPECT_NE(makeNpyHeader(DType::F32, {6}).find("(6,)"), std::string::npos);
 }
 
@@ -106,8 +110,10 @@ TEST(Array, HostileNpy) {
   EXPECT_NE(error(npy(dictionary("'<c8'", "(1,)"), "12345678")).find("'<c8'"), std::string::npos);
   EXPECT_NE(error(npy(dictionary("[('a', '<f4')]", "(1,)"), "1234")).find("structured"), std::string::npos);
   EXPECT_NE(error(npy(dictionary("'<f4'", "(2,)"), "1234")).find("cut short"), std::string::npos);
-  EXPECT_NE(error(npy(dictionary("'<f4'", "(9223372036854775807, 9)"), "1234")).find("overflow"), std::string::npos);
-  EXPECT_NE(error(npy(dictionary("'<f4'", "(99999999999999999999,)"), "1234")).find("too large"), std::string::npos);
+  EXPECT_NE(error(npy(dictionary("'<f4'", "(9223372036854775807, 9)"), "1234")).find("overflow"),
+            std::string::npos);
+  EXPECT_NE(error(npy(dictionary("'<f4'", "(99999999999999999999,)"), "1234")).find("too large"),
+            std::string::npos);
   EXPECT_NE(error(npy(dictionary("'<f4'", "(-1,)"), "1234")).find("no dimension"), std::string::npos);
   EXPECT_NE(error(npy("{'descr': '<f4", "")).find("without end"), std::string::npos);
   EXPECT_NE(error(npy("{'other': 1}", "")).find("unknown key"), std::string::npos);
@@ -137,7 +143,8 @@ TEST(Array, Archives) {
   for (size_t i = 100; i < 1000; ++i)
     bytes[i] = '\x55';
   EXPECT_NE(errorOf([&] { readFloats(folder.write("z.npz", bytes), "x", 100000); }), "");
-  EXPECT_NE(errorOf([&] { openArray(folder.write("w.npz", "nothing"), "x"); }).find("not a zip"), std::string::npos);
+  EXPECT_NE(errorOf([&] { openArray(folder.write("w.npz", "nothing"), "x"); }).find("not a zip"),
+            std::string::npos);
 }
 
 TEST(Array, ArchivesWithAFlippedByte) {
@@ -158,24 +165,32 @@ TEST(Array, ArchivesWithAFlippedByte) {
 
 TEST(Array, TypesShapesAndValues) {
   TestFolder folder;
-  std::string path = folder.write("x.npy", makeNpyHeader(DType::F32, {2, 3}) + bytesOf<float>({1, INFINITY, 3, 4, NAN, NAN}));
+  std::string path = folder.write("x.npy", makeNpyHeader(DType::F32, {2, 3}) +
+                                               bytesOf<float>({1, INFINITY, 3, 4, NAN, NAN}));
   ArrayFile array = openArray(path, "x");
   EXPECT_EQ(errorOf([&] { checkArray(array, "x", DType::F32, {2, 3}, false); }), "");
-  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::I64, {2, 3}, false); }).find("float32"), std::string::npos);
-  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::F32, {2, 4}, false); }).find("compiled for [2, 4]"), std::string::npos);
+  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::I64, {2, 3}, false); }).find("float32"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::F32, {2, 4}, false); }).find("compiled for [2, 4]"),
+            std::string::npos);
   EXPECT_EQ(errorOf([&] { checkArray(array, "x", DType::F32, {7, 3}, true); }), "");
-  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::F32, {7, 4}, true); }).find("[samples, 4]"), std::string::npos);
+  EXPECT_NE(errorOf([&] { checkArray(array, "x", DType::F32, {7, 4}, true); }).find("[samples, 4]"),
+            std::string::npos);
   float values[6];
-  EXPECT_NE(errorOf([&] { readElements(array, "x", 3, 3, DType::F32, values, 1, {}); }).find("[1, 1] is NaN"), std::string::npos);
+  EXPECT_NE(errorOf([&] { readElements(array, "x", 3, 3, DType::F32, values, 1, {}); }).find("[1, 1] is NaN"),
+            std::string::npos);
   readElements(array, "x", 0, 4, DType::F32, values, 1, {});
   EXPECT_TRUE(std::isinf(values[1]));
   // A rank that meets the second bad element names the first of the file all the same.
   Mesh mesh({{"x", 3}});
   Layout columns = {{{2, 2, {}, {}}}, {{3, 3, {{"x", 1, 3}}, {}}}};
-  EXPECT_NE(errorOf([&] { readLocal(array, "x", columns, {}, mesh, mesh.coordinates(2), DType::F32, values, {}); }).find("[1, 1]"),
+  EXPECT_NE(errorOf([&] {
+              readLocal(array, "x", columns, {}, mesh, mesh.coordinates(2), DType::F32, values, {});
+            }).find("[1, 1]"),
             std::string::npos);
 
-  std::string ids = folder.write("i.npy", makeNpyHeader(DType::I64, {2, 2}) + bytesOf<int64_t>({0, 9, -100, 10}));
+  std::string ids =
+      folder.write("i.npy", makeNpyHeader(DType::I64, {2, 2}) + bytesOf<int64_t>({0, 9, -100, 10}));
   ArrayFile integers = openArray(ids, "i");
   int64_t numbers[4];
   ValueCheck check;
@@ -194,7 +209,8 @@ TEST(Array, FortranAndConversionThroughALayout) {
   Mesh mesh({{"x", 2}});
   ArrayFile array = openArray(path, "x");
   uint16_t row[4] = {9, 9, 9, 9};
-  readLocal(array, "x", {{{2, 2, {{"x", 1, 2}}, {}}}, {{3, 4, {}, {}}}}, {}, mesh, mesh.coordinates(1), DType::BF16, row, {});
+  readLocal(array, "x", {{{2, 2, {{"x", 1, 2}}, {}}}, {{3, 4, {}, {}}}}, {}, mesh, mesh.coordinates(1),
+            DType::BF16, row, {});
   EXPECT_EQ(row[0], 0x4080); // 4
   EXPECT_EQ(row[1], 0x40a0); // 5
   EXPECT_EQ(row[2], 0x40c0); // 6
@@ -238,8 +254,10 @@ TEST(Tokens, RawAndWithHeader) {
   headed.read(2, 1, tokens);
   EXPECT_EQ(tokens[0], 9);
   EXPECT_NE(errorOf([&] { TokenFile(folder.write("m.bin", llmc), 4); }).find("u16"), std::string::npos);
-  EXPECT_NE(errorOf([&] { TokenFile(folder.write("n.bin", llmc + "xx"), 2); }).find("header says"), std::string::npos);
-  EXPECT_NE(errorOf([&] { TokenFile(folder.write("o.bin", "abc"), 2); }).find("no multiple"), std::string::npos);
+  EXPECT_NE(errorOf([&] { TokenFile(folder.write("n.bin", llmc + "xx"), 2); }).find("header says"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { TokenFile(folder.write("o.bin", "abc"), 2); }).find("no multiple"),
+            std::string::npos);
 }
 
 TEST(Files, DevicesAreNotReplaced) {
@@ -247,7 +265,8 @@ TEST(Files, DevicesAreNotReplaced) {
   std::string path = folder.file("pipe");
   ASSERT_EQ(mkfifo(path.c_str(), 0600), 0);
   EXPECT_NE(errorOf([&] { File::createTemporary(path); }).find("not a regular file"), std::string::npos);
-  EXPECT_NE(errorOf([&] { File::openRead(path); }).find("not a regular file"), std::string::npos); // and does not wait
+  EXPECT_NE(errorOf([&] { File::openRead(path); }).find("not a regular file"),
+            std::string::npos); // and does not wait
   EXPECT_TRUE(std::filesystem::is_fifo(path));
 }
 

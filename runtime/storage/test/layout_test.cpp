@@ -1,4 +1,5 @@
-// Which elements of a file a rank holds: every layout must cover every element exactly once over the ranks that are no replicas.
+// Which elements of a file a rank holds: every layout must cover every element exactly once over the ranks
+// that are no replicas.
 #include "runtime/storage/layout.h"
 
 #include <gtest/gtest.h>
@@ -99,7 +100,8 @@ TEST(Layout, SubAxesAndZigZag) {
 TEST(Layout, WholeArraysAreOneRun) {
   Mesh mesh({{"x", 2}});
   int64_t runs = 0;
-  walked({{{4, 4, {{"x", 1, 2}}, {}}}, {{3, 3, {}, {}}, {5, 5, {}, {}}}}, {}, mesh, mesh.coordinates(1), &runs);
+  walked({{{4, 4, {{"x", 1, 2}}, {}}}, {{3, 3, {}, {}}, {5, 5, {}, {}}}}, {}, mesh, mesh.coordinates(1),
+         &runs);
   EXPECT_EQ(runs, 1);
 }
 

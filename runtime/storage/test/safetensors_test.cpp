@@ -31,7 +31,8 @@ std::string entry(const std::string &dtype, const std::string &shape, const std:
 
 TEST(Safetensors, WrittenFilesReadBack) {
   TestFolder folder;
-  SafetensorsPlan plan({{"b", DType::F32, {2, 3}}, {"a", DType::I64, {}}, {"empty", DType::BF16, {0, 4}}}, {{"key", "value"}});
+  SafetensorsPlan plan({{"b", DType::F32, {2, 3}}, {"a", DType::I64, {}}, {"empty", DType::BF16, {0, 4}}},
+                       {{"key", "value"}});
   std::string path = folder.file("x.safetensors");
   File file = File::create(path);
   file.write(0, plan.header().data(), plan.header().size());
@@ -60,8 +61,10 @@ TEST(Safetensors, HostileHeaders) {
   EXPECT_NE(openError(build(entry("F32", "[2]", "[8,0]"), 8)).find("lies at"), std::string::npos);
   EXPECT_NE(openError(build(entry("F32", "[-2]", "[0,8]"), 8)).find("non-negative"), std::string::npos);
   EXPECT_NE(openError(build(entry("F32", "[2.5]", "[0,8]"), 8)).find("non-negative"), std::string::npos);
-  EXPECT_NE(openError(build(entry("F32", "[4611686018427387904,4]", "[0,0]"), 8)).find("overflow"), std::string::npos);
-  EXPECT_NE(openError(build(entry("F32", "[4611686018427387904]", "[0,0]"), 8)).find("can hold"), std::string::npos);
+  EXPECT_NE(openError(build(entry("F32", "[4611686018427387904,4]", "[0,0]"), 8)).find("overflow"),
+            std::string::npos);
+  EXPECT_NE(openError(build(entry("F32", "[4611686018427387904]", "[0,0]"), 8)).find("can hold"),
+            std::string::npos);
   EXPECT_NE(openError(build(entry("X7", "[2]", "[0,8]"), 8)).find("unknown dtype"), std::string::npos);
   EXPECT_NE(openError(build(R"({"a":{"dtype":"F32"}})", 8)).find("lacks"), std::string::npos);
   EXPECT_NE(openError(build(R"({"a":7})", 8)).find("lacks"), std::string::npos);
@@ -70,10 +73,12 @@ TEST(Safetensors, HostileHeaders) {
 
 TEST(Safetensors, NoSharedBytesAndNoNameTwice) {
   auto tensor = [](const std::string &name, int from, int to) {
-    return "\"" + name + R"(":{"dtype":"U8","shape":[)" + std::to_string(to - from) + R"(],"data_offsets":[)" + std::to_string(from) +
-           "," + std::to_string(to) + "]}";
+    return "\"" + name + R"(":{"dtype":"U8","shape":[)" + std::to_string(to - from) +
+           R"(],"data_offsets":[)" + std::to_string(from) + "," + std::to_string(to) + "]}";
   };
   EXPECT_EQ(openError(build("{" + tensor("a", 0, 4) + "," + tensor("b", 4, 8) + "}", 8)), "");
-  EXPECT_NE(openError(build("{" + tensor("a", 0, 5) + "," + tensor("b", 4, 8) + "}", 8)).find("share byte"), std::string::npos);
-  EXPECT_NE(openError(build("{" + tensor("a", 0, 4) + "," + tensor("a", 4, 8) + "}", 8)).find("occurs twice"), std::string::npos);
+  EXPECT_NE(openError(build("{" + tensor("a", 0, 5) + "," + tensor("b", 4, 8) + "}", 8)).find("share byte"),
+            std::string::npos);
+  EXPECT_NE(openError(build("{" + tensor("a", 0, 4) + "," + tensor("a", 4, 8) + "}", 8)).find("occurs twice"),
+            std::string::npos);
 }

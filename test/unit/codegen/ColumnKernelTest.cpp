@@ -99,7 +99,8 @@ func.func @k(%x: tensor<$Bx$Ox$Rx$Cxf32>) -> (tensor<$Bx$Ox$Cxf32>, tensor<$Bx$R
                          {{'B', batch}, {'O', outer}, {'R', rows}, {'C', columns}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Rows);
-  Buffer<float> x(batch * outer * rows * columns), si(batch * outer * columns, NAN), sr(batch * rows * columns, NAN);
+  Buffer<float> x(batch * outer * rows * columns), si(batch * outer * columns, NAN),
+      sr(batch * rows * columns, NAN);
   x.randomise(-1, 1, 2);
   kernel.run({x.data, si.data, sr.data});
   auto at = [&](int b, int i, int r, int c) { return x[((b * outer + i) * rows + r) * columns + c]; };
@@ -121,7 +122,8 @@ func.func @k(%x: tensor<$Bx$Ox$Rx$Cxf32>) -> (tensor<$Bx$Ox$Cxf32>, tensor<$Bx$R
 }
 
 TEST(Columns, MeanOverRowsKeepsAFollowingStatement) {
-  // Sum over the two leading dimensions, then a division and a power of each column: temporaries of one block.
+  // Sum over the two leading dimensions, then a division and a power of each column: temporaries of one
+  // block.
   const int batch = 3, rows = 5, columns = 300;
   TestKernel kernel(fill(R"(
 #full = affine_map<(b, r, c) -> (b, r, c)>
@@ -146,7 +148,8 @@ func.func @k(%x: tensor<$Bx$Rx$Cxf32>) -> tensor<$Cxf32> {
     linalg.yield %v : f32
   } -> tensor<$Cxf32>
   return %y : tensor<$Cxf32>
-})", {{'B', batch}, {'R', rows}, {'C', columns}}));
+})",
+                         {{'B', batch}, {'R', rows}, {'C', columns}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Columns);
   Buffer<float> x(batch * rows * columns), y(columns, NAN);
@@ -177,7 +180,8 @@ func.func @k(%x: tensor<$Nx$Cx$Hx$Wxf32>) -> tensor<$Cxf32> {
     linalg.yield %v : f32
   } -> tensor<$Cxf32>
   return %s : tensor<$Cxf32>
-})", {{'N', batch}, {'C', channels}, {'H', h}, {'W', w}}));
+})",
+                         {{'N', batch}, {'C', channels}, {'H', h}, {'W', w}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Rows);
   EXPECT_EQ(kernel.info().extent, channels);
@@ -210,7 +214,8 @@ func.func @k(%x: tensor<$Nxf32>) -> tensor<f32> {
     linalg.yield %v : f32
   } -> tensor<f32>
   return %y : tensor<f32>
-})", {{'N', n}}));
+})",
+                         {{'N', n}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Sequential);
   EXPECT_EQ(kernel.info().extent, 1);
@@ -242,7 +247,8 @@ func.func @k(%x: tensor<$Bx$Mx$Kxf64>, %y: tensor<$Kx$Nxf64>) -> tensor<$Bx$Mx$N
     linalg.yield %v : f64
   } -> tensor<$Bx$Mx$Nxf64>
   return %z : tensor<$Bx$Mx$Nxf64>
-})", {{'B', batch}, {'M', m}, {'N', n}, {'K', k}}));
+})",
+                         {{'B', batch}, {'M', m}, {'N', n}, {'K', k}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_GT(kernel.info().extent, 1);
   Buffer<double> x(batch * m * k), y(k * n), z(batch * m * n, NAN);
@@ -309,7 +315,8 @@ func.func @k(%x: tensor<$Rx$Cxf32>) -> (tensor<$Rxf32>, tensor<$Rxi64>) {
     linalg.yield %v, %w : f32, i64
   } -> (tensor<$Rxf32>, tensor<$Rxi64>)
   return %m#0, %m#1 : tensor<$Rxf32>, tensor<$Rxi64>
-})", {{'R', rows}, {'C', columns}}));
+})",
+                         {{'R', rows}, {'C', columns}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Rows);
   Buffer<float> x(rows * columns), y(rows);

@@ -11,7 +11,8 @@ using namespace tessera::cpu;
 
 static std::string scale(const std::string &name, const std::string &factor) {
   return "func.func @" + name + R"((%x: tensor<100xf32>) -> tensor<100xf32> {
-  %f = arith.constant )" + factor + R"( : f32
+  %f = arith.constant )" +
+         factor + R"( : f32
   %e = tensor.empty() : tensor<100xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
     ins(%x : tensor<100xf32>) outs(%e : tensor<100xf32>) {
@@ -58,13 +59,15 @@ static std::string errorOf(const std::string &text) {
 }
 
 TEST(Compile, ErrorsNameTheKernelAndTheOperation) {
-  std::string unsupported = errorOf(R"(func.func @gather_7(%x: tensor<4x3xf32>, %i: tensor<2x1xindex>) -> tensor<2x3xf32> {
+  std::string unsupported =
+      errorOf(R"(func.func @gather_7(%x: tensor<4x3xf32>, %i: tensor<2x1xindex>) -> tensor<2x3xf32> {
     %y = tensor.gather %x[%i] gather_dims([0]) : (tensor<4x3xf32>, tensor<2x1xindex>) -> tensor<2x3xf32>
     return %y : tensor<2x3xf32>
   })");
   EXPECT_NE(unsupported.find("gather_7"), std::string::npos) << unsupported;
   EXPECT_NE(unsupported.find("tensor.gather"), std::string::npos) << unsupported;
-  std::string dynamic = errorOf("func.func @dyn(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }");
+  std::string dynamic =
+      errorOf("func.func @dyn(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }");
   EXPECT_NE(dynamic.find("shapes must be static"), std::string::npos) << dynamic;
 }
 
@@ -96,7 +99,8 @@ TEST(Compile, AnalyseAgreesWithTheCompiler) {
   EXPECT_EQ(info->inPlace, (std::vector<std::pair<unsigned, unsigned>>{{0, 0}}));
 }
 
-/// A stand-in for the runtime: prints the description, runs every kernel the machine can, and prints what those of level 3 say.
+/// A stand-in for the runtime: prints the description, runs every kernel the machine can, and prints what
+/// those of level 3 say.
 static const char *const runtimeSource = R"(
 #include "tessera-rt/main.h"
 #include <cstdio>
@@ -122,8 +126,10 @@ TEST(Compile, ExecutableHoldsDescriptionAndBothLevels) {
   ASSERT_FALSE(llvm::sys::fs::createUniqueDirectory("codegen-test", folder));
   std::string base = folder.str().str();
   std::ofstream(base + "/rt.cpp") << runtimeSource;
-  ASSERT_EQ(std::system(("c++ -c -I" TESSERA_INCLUDE_DIR " -o " + base + "/rt.o " + base + "/rt.cpp && ar rcs " + base +
-                         "/librt.a " + base + "/rt.o").c_str()), 0);
+  ASSERT_EQ(std::system(("c++ -c -I" TESSERA_INCLUDE_DIR " -o " + base + "/rt.o " + base +
+                         "/rt.cpp && ar rcs " + base + "/librt.a " + base + "/rt.o")
+                            .c_str()),
+            0);
   TestKernel source(scale("b", "3.5") + scale("a", "2.5") + scale("c", "2.5"));
   auto compiled = compileKernels(*source.module);
   ASSERT_TRUE(succeeded(compiled));

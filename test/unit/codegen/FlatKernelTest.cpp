@@ -1,4 +1,5 @@
-// Elementwise kernels that run as one loop: casts, selections, math functions, updates in place, narrow types.
+// Elementwise kernels that run as one loop: casts, selections, math functions, updates in place, narrow
+// types.
 
 #include "test/unit/codegen/KernelTest.h"
 
@@ -65,7 +66,8 @@ func.func @k(%i: tensor<$Nxi64>, %x: tensor<$Nxf32>, %c: tensor<$Nxi1>)
     linalg.yield %f, %j, %l, %w : f32, i64, i1, f32
   } -> (tensor<$Nxf32>, tensor<$Nxi64>, tensor<$Nxi1>, tensor<$Nxf32>)
   return %r#0, %r#1, %r#2, %r#3 : tensor<$Nxf32>, tensor<$Nxi64>, tensor<$Nxi1>, tensor<$Nxf32>
-})", {{'N', n}}));
+})",
+                         {{'N', n}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Flat);
   Buffer<int64_t> i(n), j(n);
@@ -154,10 +156,12 @@ TEST(Speed, UpdateInPlace) {
 /// y = op(x) on 1003 elements of `type`.
 static std::string unary(const std::string &op, const std::string &type) {
   std::string tensor = "tensor<1003x" + type + ">";
-  return "#e = affine_map<(i) -> (i)>\nfunc.func @k(%x: " + tensor + ") -> " + tensor + " {\n  %e = tensor.empty() : " +
-         tensor + "\n  %y = linalg.generic {indexing_maps = [#e, #e], iterator_types = [\"parallel\"]} ins(%x : " +
-         tensor + ") outs(%e : " + tensor + ") {\n  ^bb0(%a: " + type + ", %o: " + type + "):\n    %v = " + op + " %a : " +
-         type + "\n    linalg.yield %v : " + type + "\n  } -> " + tensor + "\n  return %y : " + tensor + "\n}";
+  return "#e = affine_map<(i) -> (i)>\nfunc.func @k(%x: " + tensor + ") -> " + tensor +
+         " {\n  %e = tensor.empty() : " + tensor +
+         "\n  %y = linalg.generic {indexing_maps = [#e, #e], iterator_types = [\"parallel\"]} ins(%x : " +
+         tensor + ") outs(%e : " + tensor + ") {\n  ^bb0(%a: " + type + ", %o: " + type +
+         "):\n    %v = " + op + " %a : " + type + "\n    linalg.yield %v : " + type + "\n  } -> " + tensor +
+         "\n  return %y : " + tensor + "\n}";
 }
 
 struct MathCase {
@@ -186,30 +190,29 @@ TEST_P(Math, IsAccurateAndCallsNoLibrary) {
 
 INSTANTIATE_TEST_SUITE_P(
     Functions, Math,
-    testing::Values(MathCase{"math.exp", std::exp, -80, 80, 3e-7}, MathCase{"math.log", std::log, 1e-3, 1e3, 3e-7},
-                    MathCase{"math.tanh", std::tanh, -9, 9, 5e-7}, MathCase{"math.erf", std::erf, -5, 5, 1e-6},
-                    MathCase{"math.sqrt", std::sqrt, 0, 1e4, 1e-6}, MathCase{"math.rsqrt", rsqrt, 1e-3, 1e4, 1e-6},
-                    MathCase{"math.sin", std::sin, -20, 20, 2e-6}, MathCase{"math.cos", std::cos, -20, 20, 2e-6},
-                    MathCase{"math.tan", std::tan, -1.4, 1.4, 3e-6}, MathCase{"math.exp2", std::exp2, -20, 20, 3e-6},
-                    MathCase{"math.log1p", std::log1p, -0.5, 100, 1e-6},
-                    MathCase{"math.expm1", std::expm1, -2, 20, 2e-6},
-                    MathCase{"math.log2", std::log2, 1e-3, 1e3, 1e-6}, MathCase{"math.atan", std::atan, -9, 9, 4e-6},
-                    MathCase{"math.asin", std::asin, -0.99, 0.99, 3e-6},
-                    MathCase{"math.acos", std::acos, -0.99, 0.99, 3e-6},
-                    MathCase{"math.sinh", std::sinh, -9, 9, 3e-6}, MathCase{"math.cosh", std::cosh, -9, 9, 3e-6},
-                    MathCase{"math.asinh", std::asinh, -9, 9, 6e-6}, MathCase{"math.acosh", std::acosh, 1, 9, 1e-5},
-                    MathCase{"math.atanh", std::atanh, -0.9, 0.9, 3e-6},
-                    MathCase{"math.erfc", std::erfc, -3, 3, 3e-6}, MathCase{"math.cbrt", std::cbrt, -9, 9, 1e-5},
-                    MathCase{"math.floor", std::floor, -9, 9, 0}, MathCase{"math.ceil", std::ceil, -9, 9, 0},
-                    MathCase{"math.round", std::round, -9, 9, 0},
-                    MathCase{"math.roundeven", roundEven, -9, 9, 0}, MathCase{"math.trunc", std::trunc, -9, 9, 0},
-                    MathCase{"math.absf", std::fabs, -9, 9, 0}),
+    testing::Values(
+        MathCase{"math.exp", std::exp, -80, 80, 3e-7}, MathCase{"math.log", std::log, 1e-3, 1e3, 3e-7},
+        MathCase{"math.tanh", std::tanh, -9, 9, 5e-7}, MathCase{"math.erf", std::erf, -5, 5, 1e-6},
+        MathCase{"math.sqrt", std::sqrt, 0, 1e4, 1e-6}, MathCase{"math.rsqrt", rsqrt, 1e-3, 1e4, 1e-6},
+        MathCase{"math.sin", std::sin, -20, 20, 2e-6}, MathCase{"math.cos", std::cos, -20, 20, 2e-6},
+        MathCase{"math.tan", std::tan, -1.4, 1.4, 3e-6}, MathCase{"math.exp2", std::exp2, -20, 20, 3e-6},
+        MathCase{"math.log1p", std::log1p, -0.5, 100, 1e-6}, MathCase{"math.expm1", std::expm1, -2, 20, 2e-6},
+        MathCase{"math.log2", std::log2, 1e-3, 1e3, 1e-6}, MathCase{"math.atan", std::atan, -9, 9, 4e-6},
+        MathCase{"math.asin", std::asin, -0.99, 0.99, 3e-6},
+        MathCase{"math.acos", std::acos, -0.99, 0.99, 3e-6}, MathCase{"math.sinh", std::sinh, -9, 9, 3e-6},
+        MathCase{"math.cosh", std::cosh, -9, 9, 3e-6}, MathCase{"math.asinh", std::asinh, -9, 9, 6e-6},
+        MathCase{"math.acosh", std::acosh, 1, 9, 1e-5}, MathCase{"math.atanh", std::atanh, -0.9, 0.9, 3e-6},
+        MathCase{"math.erfc", std::erfc, -3, 3, 3e-6}, MathCase{"math.cbrt", std::cbrt, -9, 9, 1e-5},
+        MathCase{"math.floor", std::floor, -9, 9, 0}, MathCase{"math.ceil", std::ceil, -9, 9, 0},
+        MathCase{"math.round", std::round, -9, 9, 0}, MathCase{"math.roundeven", roundEven, -9, 9, 0},
+        MathCase{"math.trunc", std::trunc, -9, 9, 0}, MathCase{"math.absf", std::fabs, -9, 9, 0}),
     [](const auto &info) { return std::string(info.param.op).substr(5); });
 
 TEST(Flat, SpecialValuesOfExpErfTanh) {
   const float special[] = {NAN, INFINITY, -INFINITY, 0, 1e9f, -1e9f};
   for (auto [op, reference] : {std::pair<const char *, double (*)(double)>{"math.exp", std::exp},
-                               {"math.erf", std::erf}, {"math.tanh", std::tanh}}) {
+                               {"math.erf", std::erf},
+                               {"math.tanh", std::tanh}}) {
     TestKernel kernel(unary(op, "f32"));
     ASSERT_TRUE(kernel.ok());
     Buffer<float> x(1003, 0), y(1003, 5);
@@ -217,7 +220,8 @@ TEST(Flat, SpecialValuesOfExpErfTanh) {
     kernel.run({x.data, y.data});
     for (int i = 0; i < 6; ++i) {
       float want = reference(special[i]);
-      EXPECT_TRUE((std::isnan(want) && std::isnan(y[i])) || y[i] == want) << op << " " << special[i] << " " << y[i];
+      EXPECT_TRUE((std::isnan(want) && std::isnan(y[i])) || y[i] == want)
+          << op << " " << special[i] << " " << y[i];
     }
   }
 }
@@ -306,5 +310,6 @@ func.func @k(%x: tensor<500xf32>, %y: tensor<500xf32>) -> tensor<500xf32> {
   x[5] = 1, y[5] = 300;
   kernel.run({x.data, y.data, z.data});
   for (int i = 0; i < 500; ++i)
-    ASSERT_NEAR(z[i], std::pow(x[i], y[i]), 1e-5 * std::max(1.0f, std::abs(std::pow(x[i], y[i])))) << x[i] << " " << y[i];
+    ASSERT_NEAR(z[i], std::pow(x[i], y[i]), 1e-5 * std::max(1.0f, std::abs(std::pow(x[i], y[i]))))
+        << x[i] << " " << y[i];
 }

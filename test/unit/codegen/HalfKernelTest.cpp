@@ -29,19 +29,21 @@ std::string narrowed(const Generator &generator, const std::string &text, const 
   for (size_t i = 0; i < generator.arguments.size(); ++i) {
     std::string half = typeOf(generator.arguments[i], element), number = std::to_string(i);
     head += (i ? ", %h" : "%h") + number + ": " + half;
-    widen += "  %v" + number + " = arith.extf %h" + number + " : " + half + " to " + tessera::cpu::typeOf(generator.arguments[i]) + "\n";
+    widen += "  %v" + number + " = arith.extf %h" + number + " : " + half + " to " +
+             tessera::cpu::typeOf(generator.arguments[i]) + "\n";
   }
   size_t body = text.find("{\n") + 2, end = text.rfind("  return "), at = end + 9;
   for (size_t i = 0; i < generator.returned.size(); ++i) {
     size_t stop = text.find_first_of(", ", at);
     std::string half = typeOf(generator.returned[i], element), name = "%r" + std::to_string(i);
-    round += "  " + name + " = arith.truncf " + text.substr(at, stop - at) + " : " + tessera::cpu::typeOf(generator.returned[i]) + " to " + half + "\n";
+    round += "  " + name + " = arith.truncf " + text.substr(at, stop - at) + " : " +
+             tessera::cpu::typeOf(generator.returned[i]) + " to " + half + "\n";
     names += (i ? ", " : "") + name;
     types += (i ? ", " : "") + half;
     at = stop + 2;
   }
-  return "func.func @k(" + head + ") -> (" + types + ") {\n" + widen + text.substr(body, end - body) + round + "  return " + names + " : " + types +
-         "\n}";
+  return "func.func @k(" + head + ") -> (" + types + ") {\n" + widen + text.substr(body, end - body) + round +
+         "  return " + names + " : " + types + "\n}";
 }
 
 /// Against the plain f32 kernel on the same values: what it computes, rounded once.
@@ -76,7 +78,8 @@ template <typename Half> void checkRandom(int seed, const char *element, double 
   for (size_t r = 0; r < results.size(); ++r)
     for (size_t i = 0; i < results[r]->size; ++i) {
       float want = (*wanted[r])[i];
-      ASSERT_NEAR(float((*results[r])[i]), want, (rounding + 1e-5) * std::max(1.0f, std::abs(want))) << "result " << r << " at " << i;
+      ASSERT_NEAR(float((*results[r])[i]), want, (rounding + 1e-5) * std::max(1.0f, std::abs(want)))
+          << "result " << r << " at " << i;
     }
 }
 
@@ -89,13 +92,18 @@ INSTANTIATE_TEST_SUITE_P(Seeds, HalfKernel, testing::Values(3, 8, 18, 19, 22));
 
 /// Sums of 4096 ones along dimension `dim` of two, in bf16, which ends at 256 where each step is rounded.
 void checkSum(const char *in, const char *out, const char *maps, size_t sums) {
-  std::string text = std::string("#in = affine_map<(d0, d1) -> (d0, d1)>\n#out = ") + maps + R"(
-    func.func @k(%h: )" + in + ") -> " + out + " {\n  %x = arith.extf %h : " + in + " to " + std::string(in).replace(std::string(in).find("bf16"), 4, "f32") +
-                     "\n  %z = arith.constant 0.0 : f32\n  %e = tensor.empty() : OUT\n"
-                     "  %f = linalg.fill ins(%z : f32) outs(%e : OUT) -> OUT\n"
-                     "  %s = linalg.generic {indexing_maps = [#in, #out], iterator_types = [ITERATORS]} ins(%x : IN) outs(%f : OUT) {\n"
-                     "  ^bb0(%a: f32, %o: f32):\n    %y = arith.addf %a, %o : f32\n    linalg.yield %y : f32\n  } -> OUT\n"
-                     "  %r = arith.truncf %s : OUT to " + out + "\n  return %r : " + out + "\n}";
+  std::string text =
+      std::string("#in = affine_map<(d0, d1) -> (d0, d1)>\n#out = ") + maps + R"(
+    func.func @k(%h: )" +
+      in + ") -> " + out + " {\n  %x = arith.extf %h : " + in + " to " +
+      std::string(in).replace(std::string(in).find("bf16"), 4, "f32") +
+      "\n  %z = arith.constant 0.0 : f32\n  %e = tensor.empty() : OUT\n"
+      "  %f = linalg.fill ins(%z : f32) outs(%e : OUT) -> OUT\n"
+      "  %s = linalg.generic {indexing_maps = [#in, #out], iterator_types = [ITERATORS]} ins(%x : IN) "
+      "outs(%f : OUT) {\n"
+      "  ^bb0(%a: f32, %o: f32):\n    %y = arith.addf %a, %o : f32\n    linalg.yield %y : f32\n  } -> OUT\n"
+      "  %r = arith.truncf %s : OUT to " +
+      out + "\n  return %r : " + out + "\n}";
   auto replace = [&](const std::string &from, std::string to) {
     for (size_t at; (at = text.find(from)) != std::string::npos;)
       text.replace(at, from.size(), to);

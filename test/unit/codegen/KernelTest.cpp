@@ -1,4 +1,5 @@
-// Kernels with one loop over elements and with row loops, against reference loops on odd sizes and split ranges.
+// Kernels with one loop over elements and with row loops, against reference loops on odd sizes and split
+// ranges.
 
 #include "test/unit/codegen/KernelTest.h"
 
@@ -227,7 +228,8 @@ TEST(Speed, LayerNorm) {
   ASSERT_TRUE(kernel.ok());
   Buffer<float> x(4096 * 768), g(768, 1), b(768, 0), y(x.size), mean(4096), rstd(4096);
   x.randomise(-3, 7, 4);
-  reportSpeed("layer norm 4096x768", kernel, {x.data, g.data, b.data, y.data, mean.data, rstd.data}, 2 * x.size * 4);
+  reportSpeed("layer norm 4096x768", kernel, {x.data, g.data, b.data, y.data, mean.data, rstd.data},
+              2 * x.size * 4);
 }
 
 // dx = rstd * (dy*g - mean(dy*g) - xhat * mean(dy*g*xhat))
@@ -336,7 +338,8 @@ func.func @k(%x: tensor<$Qx$Kxf32>, %start: i64, %valid: i64) -> tensor<$Qx$Kxf3
     linalg.yield %v : f32
   } -> tensor<$Qx$Kxf32>
   return %y : tensor<$Qx$Kxf32>
-})", {{'Q', q}, {'K', k}}));
+})",
+                         {{'Q', q}, {'K', k}}));
   ASSERT_TRUE(kernel.ok());
   Buffer<float> x(q * k), y(q * k, NAN);
   x.randomise(-1, 1, 9);
@@ -362,7 +365,8 @@ func.func @k(%ids: tensor<$Txi64>, %table: tensor<$Vx$Dxf32>) -> tensor<$Tx$Dxf3
     linalg.yield %v : f32
   } -> tensor<$Tx$Dxf32>
   return %y : tensor<$Tx$Dxf32>
-})", {{'T', tokens}, {'V', vocabulary}, {'D', width}}));
+})",
+                         {{'T', tokens}, {'V', vocabulary}, {'D', width}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Rows);
   Buffer<int64_t> ids(tokens);
@@ -398,7 +402,8 @@ func.func @k(%x: tensor<$Rx$Cxf32>, %g: tensor<$Cxf32>) -> tensor<$Rx$Cxf32> {
     linalg.yield %v : f32
   } -> tensor<$Rx$Cxf32>
   return %y : tensor<$Rx$Cxf32>
-})", {{'R', rows}, {'C', columns}}));
+})",
+                         {{'R', rows}, {'C', columns}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().extent, rows);
   Buffer<float> x(rows * columns), g(columns), y(x.size, NAN);

@@ -3,8 +3,8 @@
 #ifndef TESSERA_TEST_UNIT_CODEGEN_KERNELTEST_H
 #define TESSERA_TEST_UNIT_CODEGEN_KERNELTEST_H
 
-#include "lib/Target/Cpu/Jit.h"
 #include "lib/Target/Common/LowerLoops.h"
+#include "lib/Target/Cpu/Jit.h"
 #include "mlir/Parser/Parser.h"
 #include <chrono>
 #include <cmath>

@@ -46,7 +46,8 @@ func.func @k(%x: tensor<$Mx$Nxf32>) -> tensor<$Nx$Mxf32> {
   %e = tensor.empty() : tensor<$Nx$Mxf32>
   %y = linalg.transpose ins(%x : tensor<$Mx$Nxf32>) outs(%e : tensor<$Nx$Mxf32>) permutation = [1, 0]
   return %y : tensor<$Nx$Mxf32>
-})", {{'M', m}, {'N', n}}));
+})",
+                         {{'M', m}, {'N', n}}));
   ASSERT_TRUE(kernel.ok());
   Buffer<float> x(m * n), y(m * n, NAN);
   x.randomise(-1, 1, 1);
@@ -72,7 +73,8 @@ func.func @k(%x: tensor<$Rx3x$Cxf32>, %s: index) -> (tensor<$Rx$Cxf32>, tensor<4
   } -> tensor<$Rx$Cxf32>
   %z = tensor.extract_slice %x[%s, 0, 0] [4, 3, $C] [1, 1, 1] : tensor<$Rx3x$Cxf32> to tensor<4x3x$Cxf32>
   return %y, %z : tensor<$Rx$Cxf32>, tensor<4x3x$Cxf32>
-})", {{'R', r}, {'C', c}}));
+})",
+                         {{'R', r}, {'C', c}}));
   ASSERT_TRUE(kernel.ok());
   Buffer<float> x(r * 3 * c), y(r * c, NAN), z(4 * 3 * c, NAN);
   x.randomise(-1, 1, 1);
@@ -222,7 +224,8 @@ func.func @k(%x: tensor<6x10xf32>, %y: tensor<2x3x4xf32>) -> tensor<2x3x4xf32> {
 }
 
 TEST(Layout, LargeTemporariesTakeAWorkspace) {
-  // A transposed intermediate is read across all rows, so the kernel is sequential and its value too large for the stack.
+  // A transposed intermediate is read across all rows, so the kernel is sequential and its value too large
+  // for the stack.
   const int n = 600;
   TestKernel kernel(fill(R"(
 #e = affine_map<(i, j) -> (i, j)>
@@ -242,7 +245,8 @@ func.func @k(%x: tensor<$Nx$Nxf32>) -> tensor<$Nx$Nxf32> {
     linalg.yield %v : f32
   } -> tensor<$Nx$Nxf32>
   return %z : tensor<$Nx$Nxf32>
-})", {{'N', n}}));
+})",
+                         {{'N', n}}));
   ASSERT_TRUE(kernel.ok());
   EXPECT_EQ(kernel.info().strategy, Strategy::Sequential);
   EXPECT_EQ(kernel.info().workspace, n * n * 4);

@@ -41,11 +41,24 @@ public:
     }
     for (int i = 0; i < operations; ++i)
       switch (pick(8)) {
-      case 0: case 1: case 2: elementwise(); break;
-      case 3: case 4: reduce(); break;
-      case 5: regroup(); break;
-      case 6: slice(); break;
-      case 7: insert(); break;
+      case 0:
+      case 1:
+      case 2:
+        elementwise();
+        break;
+      case 3:
+      case 4:
+        reduce();
+        break;
+      case 5:
+        regroup();
+        break;
+      case 6:
+        slice();
+        break;
+      case 7:
+        insert();
+        break;
       }
     size_t count = 1 + pick(3);
     std::string names, types;
@@ -55,14 +68,16 @@ public:
       names += (i ? ", %v" : "%v") + std::to_string(value);
       types += (i ? ", " : "") + typeOf(values[value]);
     }
-    return "func.func @k(" + head + ") -> (" + types + ") {\n  %zero = arith.constant 0.0 : f32\n" + body + "  return " +
-           names + " : " + types + "\n}";
+    return "func.func @k(" + head + ") -> (" + types + ") {\n  %zero = arith.constant 0.0 : f32\n" + body +
+           "  return " + names + " : " + types + "\n}";
   }
   std::vector<Shape> arguments, returned;
 
 private:
   size_t pick(size_t n) { return random() % n; }
-  size_t pickValue() { return pick(2) ? values.size() - 1 - pick(std::min<size_t>(3, values.size())) : pick(values.size()); }
+  size_t pickValue() {
+    return pick(2) ? values.size() - 1 - pick(std::min<size_t>(3, values.size())) : pick(values.size());
+  }
   std::string define(const Shape &shape) {
     values.push_back(shape);
     return "  %v" + std::to_string(values.size() - 1) + " = ";
@@ -73,7 +88,8 @@ private:
     return name;
   }
   /// An affine map from `rank` loops, permuted by `order`, to `results`.
-  static std::string map(size_t rank, const std::vector<size_t> &order, const std::vector<std::string> &results) {
+  static std::string map(size_t rank, const std::vector<size_t> &order,
+                         const std::vector<std::string> &results) {
     return "affine_map<(" + list(rank, [&](size_t i) { return "d" + std::to_string(order[i]); }) + ") -> (" +
            list(results.size(), [&](size_t i) { return results[i]; }) + ")>";
   }
@@ -85,7 +101,8 @@ private:
       std::shuffle(order.begin(), order.end(), random);
     return order;
   }
-  /// Loop names for the dimensions of `shape` among loops of extents `loops`, each used once; empty where that is impossible.
+  /// Loop names for the dimensions of `shape` among loops of extents `loops`, each used once; empty where
+  /// that is impossible.
   std::vector<std::string> matching(const Shape &shape, const Shape &loops) {
     std::vector<bool> used(loops.size());
     std::vector<std::string> names;
@@ -119,9 +136,10 @@ private:
     std::vector<size_t> order = permutation(loops.size());
     std::string e = empty(result), ta = typeOf(values[a]), tb = typeOf(values[b]);
     body += define(result) + "linalg.generic {indexing_maps = [" + map(loops.size(), order, first) + ", " +
-            map(loops.size(), order, second) + ", " + map(loops.size(), order, out) + "], iterator_types = [" +
-            list(loops.size(), [](size_t) { return "\"parallel\""; }) + "]} ins(%v" + std::to_string(a) + ", %v" +
-            std::to_string(b) + " : " + ta + ", " + tb + ") outs(" + e + " : " + typeOf(result) +
+            map(loops.size(), order, second) + ", " + map(loops.size(), order, out) +
+            "], iterator_types = [" + list(loops.size(), [](size_t) { return "\"parallel\""; }) +
+            "]} ins(%v" + std::to_string(a) + ", %v" + std::to_string(b) + " : " + ta + ", " + tb +
+            ") outs(" + e + " : " + typeOf(result) +
             ") {\n  ^bb0(%a: f32, %b: f32, %o: f32):\n    %x = arith." + (pick(2) ? "subf" : "addf") +
             " %a, %b : f32\n    linalg.yield %x : f32\n  } -> " + typeOf(result) + "\n";
   }
@@ -141,23 +159,30 @@ private:
     }
     std::vector<size_t> order = permutation(loops.size());
     std::string e = empty(result), f = "%f" + std::to_string(temporaries++);
-    body += "  " + f + " = linalg.fill ins(%zero : f32) outs(" + e + " : " + typeOf(result) + ") -> " + typeOf(result) + "\n";
-    std::string combine = std::string("    %x = arith.") + (pick(2) ? "addf" : "maximumf") + " %a, %o : f32\n",
-                iterators = list(loops.size(), [&](size_t i) { return reduced[order[i]] ? "\"reduction\"" : "\"parallel\""; }),
+    body += "  " + f + " = linalg.fill ins(%zero : f32) outs(" + e + " : " + typeOf(result) + ") -> " +
+            typeOf(result) + "\n";
+    std::string combine =
+                    std::string("    %x = arith.") + (pick(2) ? "addf" : "maximumf") + " %a, %o : f32\n",
+                iterators =
+                    list(loops.size(),
+                         [&](size_t i) { return reduced[order[i]] ? "\"reduction\"" : "\"parallel\""; }),
                 input = "]} ins(%v" + std::to_string(a) + " : " + typeOf(loops) + ") outs(";
     std::string inMap = map(loops.size(), order, in), outMap = map(loops.size(), order, out);
     if (pick(4) != 0) {
-      body += define(result) + "linalg.generic {indexing_maps = [" + inMap + ", " + outMap + "], iterator_types = [" + iterators +
-              input + f + " : " + typeOf(result) + ") {\n  ^bb0(%a: f32, %o: f32):\n" + combine + "    linalg.yield %x : f32\n  } -> " +
+      body += define(result) + "linalg.generic {indexing_maps = [" + inMap + ", " + outMap +
+              "], iterator_types = [" + iterators + input + f + " : " + typeOf(result) +
+              ") {\n  ^bb0(%a: f32, %o: f32):\n" + combine + "    linalg.yield %x : f32\n  } -> " +
               typeOf(result) + "\n";
       return;
     }
     // Every point in one result, their sum in the other.
-    std::string points = empty(loops), types = typeOf(loops) + ", " + typeOf(result), first = std::to_string(values.size());
+    std::string points = empty(loops), types = typeOf(loops) + ", " + typeOf(result),
+                first = std::to_string(values.size());
     values.push_back(loops);
     values.push_back(result);
-    body += "  %v" + first + ", %v" + std::to_string(values.size() - 1) + " = linalg.generic {indexing_maps = [" + inMap + ", " + inMap +
-            ", " + outMap + "], iterator_types = [" + iterators + input + points + ", " + f + " : " + types +
+    body += "  %v" + first + ", %v" + std::to_string(values.size() - 1) +
+            " = linalg.generic {indexing_maps = [" + inMap + ", " + inMap + ", " + outMap +
+            "], iterator_types = [" + iterators + input + points + ", " + f + " : " + types +
             ") {\n  ^bb0(%a: f32, %p: f32, %o: f32):\n    %d = arith.addf %a, %a : f32\n" + combine +
             "    linalg.yield %d, %x : f32, f32\n  } -> (" + types + ")\n";
   }
@@ -171,27 +196,30 @@ private:
     std::string groups;
     for (size_t i = 0; i < shape.size(); ++i) {
       bool joined = i == at;
-      groups += (groups.empty() ? "[" : ", [") + std::to_string(i) + (joined ? ", " + std::to_string(i + 1) : "") + "]";
+      groups += (groups.empty() ? "[" : ", [") + std::to_string(i) +
+                (joined ? ", " + std::to_string(i + 1) : "") + "]";
       result.push_back(joined ? shape[i] * shape[i + 1] : shape[i]);
       i += joined;
     }
     if (pick(2)) { // and back, so that both directions occur
       std::string middle = "%m" + std::to_string(temporaries++);
-      body += "  " + middle + " = tensor.collapse_shape %v" + std::to_string(a) + " [" + groups + "] : " + typeOf(shape) +
-              " into " + typeOf(result) + "\n";
+      body += "  " + middle + " = tensor.collapse_shape %v" + std::to_string(a) + " [" + groups +
+              "] : " + typeOf(shape) + " into " + typeOf(result) + "\n";
       Shape other = shape;
       std::swap(other[at], other[at + 1]);
       body += define(other) + "tensor.expand_shape " + middle + " [" + groups + "] output_shape [" +
-              list(other.size(), [&](size_t i) { return std::to_string(other[i]); }) + "] : " + typeOf(result) + " into " +
-              typeOf(other) + "\n";
+              list(other.size(), [&](size_t i) { return std::to_string(other[i]); }) +
+              "] : " + typeOf(result) + " into " + typeOf(other) + "\n";
       return;
     }
-    body += define(result) + "tensor.collapse_shape %v" + std::to_string(a) + " [" + groups + "] : " + typeOf(shape) +
-            " into " + typeOf(result) + "\n";
+    body += define(result) + "tensor.collapse_shape %v" + std::to_string(a) + " [" + groups +
+            "] : " + typeOf(shape) + " into " + typeOf(result) + "\n";
   }
 
   std::string box(const Shape &offsets, const Shape &sizes) {
-    auto brackets = [](const Shape &v) { return "[" + list(v.size(), [&](size_t i) { return std::to_string(v[i]); }) + "] "; };
+    auto brackets = [](const Shape &v) {
+      return "[" + list(v.size(), [&](size_t i) { return std::to_string(v[i]); }) + "] ";
+    };
     return brackets(offsets) + brackets(sizes) + brackets(Shape(sizes.size(), 1));
   }
 
@@ -203,8 +231,8 @@ private:
       return;
     result[dim] = 1 + pick(shape[dim] - 1);
     offsets[dim] = pick(shape[dim] - result[dim] + 1);
-    body += define(result) + "tensor.extract_slice %v" + std::to_string(a) + box(offsets, result) + " : " + typeOf(shape) +
-            " to " + typeOf(result) + "\n";
+    body += define(result) + "tensor.extract_slice %v" + std::to_string(a) + box(offsets, result) + " : " +
+            typeOf(shape) + " to " + typeOf(result) + "\n";
   }
 
   void insert() {
@@ -215,11 +243,11 @@ private:
     size_t dim = pick(shape.size());
     result[dim] *= 2;
     std::string e = empty(result), first = "%i" + std::to_string(temporaries++);
-    body += "  " + first + " = tensor.insert_slice %v" + std::to_string(a) + " into " + e + box(offsets, shape) + " : " +
-            typeOf(shape) + " into " + typeOf(result) + "\n";
+    body += "  " + first + " = tensor.insert_slice %v" + std::to_string(a) + " into " + e +
+            box(offsets, shape) + " : " + typeOf(shape) + " into " + typeOf(result) + "\n";
     offsets[dim] = shape[dim];
-    body += define(result) + "tensor.insert_slice %v" + std::to_string(a) + " into " + first + box(offsets, shape) + " : " +
-            typeOf(shape) + " into " + typeOf(result) + "\n";
+    body += define(result) + "tensor.insert_slice %v" + std::to_string(a) + " into " + first +
+            box(offsets, shape) + " : " + typeOf(shape) + " into " + typeOf(result) + "\n";
   }
 
   static constexpr int64_t extents[] = {1, 2, 3, 5, 20};

@@ -1,5 +1,6 @@
-// Random kernels, compiled with the chosen schedule and plainly, must agree, also with results written in place: broadcasts, transposes, reductions over any dimensions,
-// reshapes, slices, insertions, several results, also of one operation.
+// Random kernels, compiled with the chosen schedule and plainly, must agree, also with results written in
+// place: broadcasts, transposes, reductions over any dimensions, reshapes, slices, insertions, several
+// results, also of one operation.
 
 #include "test/unit/codegen/RandomKernel.h"
 
@@ -34,7 +35,8 @@ TEST_P(RandomKernel, AgreesWithItsPlainForm) {
       for (size_t r = 0; r < got.size(); ++r)
         for (size_t i = 0; i < got[r]->size; ++i) {
           float want = (*wanted[r])[i];
-          ASSERT_NEAR((*got[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want))) << what << ", result " << r << " at " << i;
+          ASSERT_NEAR((*got[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want)))
+              << what << ", result " << r << " at " << i;
         }
     };
     compare(results, "own buffers");
@@ -49,8 +51,10 @@ TEST_P(RandomKernel, AgreesWithItsPlainForm) {
       inPlace[result] = std::make_unique<Buffer<float>>(inputs[argument]->size);
       std::copy_n(inputs[argument]->data, inputs[argument]->size, inPlace[result]->data);
       args[argument] = inPlace[result]->data;
-      std::string declaration = "%v" + std::to_string(argument) + ": " + typeOf(generator.arguments[argument]);
-      changed.insert(changed.find(declaration) + declaration.size(), " {tessera.result = " + std::to_string(result) + " : i64}");
+      std::string declaration =
+          "%v" + std::to_string(argument) + ": " + typeOf(generator.arguments[argument]);
+      changed.insert(changed.find(declaration) + declaration.size(),
+                     " {tessera.result = " + std::to_string(result) + " : i64}");
     }
     args.resize(inputs.size());
     for (size_t r = 0; r < results.size(); ++r)

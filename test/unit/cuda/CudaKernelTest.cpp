@@ -1,5 +1,5 @@
-// Kernels on the simulator of a GPU's threads: rows of odd and of large lengths, sums by shuffles, temporaries in shared memory, columns, wide
-// loads; and what ptxas says of them.
+// Kernels on the simulator of a GPU's threads: rows of odd and of large lengths, sums by shuffles,
+// temporaries in shared memory, columns, wide loads; and what ptxas says of them.
 
 #include "test/unit/cuda/CudaKernelTest.h"
 
@@ -131,7 +131,8 @@ TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
     for (int j = 0; j < columns; ++j)
       sum += std::exp(double(x[r * columns + j]) + mask[j]);
     for (int j = 0; j < columns; ++j)
-      ASSERT_NEAR(y[r * columns + j], std::exp(double(x[r * columns + j]) + mask[j]) / sum, 1e-6) << r << " " << j;
+      ASSERT_NEAR(y[r * columns + j], std::exp(double(x[r * columns + j]) + mask[j]) / sum, 1e-6)
+          << r << " " << j;
   }
 }
 INSTANTIATE_TEST_SUITE_P(Lengths, CudaRows, testing::Values(33, 512, 4099));
@@ -209,7 +210,8 @@ TEST(Cuda, SumOfEverythingInSixteenBits) {
 
 /// PTX has no remainder, and LLVM's x - y trunc(x / y) is one for small quotients alone.
 TEST(Cuda, RemaindersAreExact) {
-  const float special[] = {0, -0.0f, 1, -1, 0.3f, -0.3f, 41, 1e8f, -1e8f, 3e38f, 1e-45f, 4e-45f, 1e-38f, INFINITY, -INFINITY, NAN};
+  const float special[] = {0,     -0.0f, 1,      -1,     0.3f,   -0.3f,    41,        1e8f,
+                           -1e8f, 3e38f, 1e-45f, 4e-45f, 1e-38f, INFINITY, -INFINITY, NAN};
   const int edges = std::size(special), n = 4096;
   cuda::TestKernel kernel(fill(R"(
 func.func @k(%x: tensor<$Nxf32>, %y: tensor<$Nxf32>) -> tensor<$Nxf32> {
@@ -221,9 +223,11 @@ func.func @k(%x: tensor<$Nxf32>, %y: tensor<$Nxf32>) -> tensor<$Nxf32> {
     linalg.yield %v : f32
   } -> tensor<$Nxf32>
   return %r : tensor<$Nxf32>
-})", {{'N', n}}));
+})",
+                               {{'N', n}}));
   ASSERT_TRUE(kernel.ok());
-  EXPECT_EQ(kernel.ptx().find("div."), std::string::npos); // the host has a remainder, so its twin does not tell
+  EXPECT_EQ(kernel.ptx().find("div."),
+            std::string::npos); // the host has a remainder, so its twin does not tell
   Buffer<float> x(n), y(n), r(n);
   x.randomise(-1e6, 1e6, 1);
   y.randomise(-3, 3, 2);
@@ -234,7 +238,8 @@ func.func @k(%x: tensor<$Nxf32>, %y: tensor<$Nxf32>) -> tensor<$Nxf32> {
   kernel.run({x.data, y.data, r.data});
   for (int i = 0; i < n; ++i) {
     float want = std::fmod(x[i], y[i]);
-    ASSERT_TRUE(std::isnan(want) ? std::isnan(r[i]) : r[i] == want && std::signbit(r[i]) == std::signbit(want))
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(r[i])
+                                 : r[i] == want && std::signbit(r[i]) == std::signbit(want))
         << x[i] << " mod " << y[i] << " is " << want << ", not " << r[i];
   }
 }
@@ -258,8 +263,9 @@ TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
 
 TEST(Cuda, EveryChipAssemblesWithoutSpills) {
   for (llvm::StringRef chip : {"sm_80", "sm_90"})
-    for (const std::string &text : {fill(softmax, {{'R', 4096}, {'C', 1024}}), fill(gelu, {{'N', 1 << 20}}), fill(columnSums, {{'R', 4096}, {'C', 768}}),
-                                    fill(totalSum, {{'N', 100000}})}) {
+    for (const std::string &text :
+         {fill(softmax, {{'R', 4096}, {'C', 1024}}), fill(gelu, {{'N', 1 << 20}}),
+          fill(columnSums, {{'R', 4096}, {'C', 768}}), fill(totalSum, {{'N', 100000}})}) {
       cuda::TestKernel kernel(text, chip.data());
       ASSERT_TRUE(kernel.ok());
       std::optional<std::string> said = cuda::assemble(kernel.ptx(), chip.str());

@@ -46,7 +46,8 @@ public:
       parameters.push_back(&buffer);
     for (int64_t &scalar : scalars)
       parameters.push_back(&scalar);
-    rt::cuda::check::runGrid("k", twin, parameters.data(), (kernel.info.extent + kernel.launch.units - 1) / kernel.launch.units,
+    rt::cuda::check::runGrid("k", twin, parameters.data(),
+                             (kernel.info.extent + kernel.launch.units - 1) / kernel.launch.units,
                              kernel.launch.threads);
   }
 
@@ -60,7 +61,8 @@ private:
     jit = llvm::cantFail(llvm::orc::LLJITBuilder().create());
     llvm::orc::SymbolMap symbols;
     auto define = [&](const char *name, auto *function) {
-      symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function), llvm::JITSymbolFlags::Exported};
+      symbols[jit->mangleAndIntern(name)] = {llvm::orc::ExecutorAddr::fromPtr(function),
+                                             llvm::JITSymbolFlags::Exported};
     };
     define("tsr_simt_thread", tsr_simt_thread);
     define("tsr_simt_block", tsr_simt_block);
@@ -68,8 +70,10 @@ private:
     define("tsr_simt_sync_warp", tsr_simt_sync_warp);
     llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
     jit->getMainJITDylib().addGenerator(
-        llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(jit->getDataLayout().getGlobalPrefix())));
-    llvm::cantFail(jit->addObjectFile(llvm::MemoryBuffer::getMemBuffer(*kernel.twin, "twin", /*RequiresNullTerminator=*/false)));
+        llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
+            jit->getDataLayout().getGlobalPrefix())));
+    llvm::cantFail(jit->addObjectFile(
+        llvm::MemoryBuffer::getMemBuffer(*kernel.twin, "twin", /*RequiresNullTerminator=*/false)));
     twin = llvm::cantFail(jit->lookup(kernel.symbol + "_twin")).toPtr<rt::cuda::check::Program>();
   }
 
@@ -77,8 +81,8 @@ private:
   rt::cuda::check::Program twin = nullptr;
 };
 
-/// What ptxas says about a kernel's PTX for `chip`, with its exit status before it; nothing where there is no ptxas, in PATH or in
-/// /usr/local/cuda/bin.
+/// What ptxas says about a kernel's PTX for `chip`, with its exit status before it; nothing where there is no
+/// ptxas, in PATH or in /usr/local/cuda/bin.
 inline std::optional<std::string> assemble(const std::string &ptx, const std::string &chip) {
   auto program = llvm::sys::findProgramByName("ptxas");
   if (!program)
@@ -91,8 +95,10 @@ inline std::optional<std::string> assemble(const std::string &ptx, const std::st
   llvm::raw_fd_ostream(descriptor, /*shouldClose=*/true) << ptx;
   llvm::sys::fs::createTemporaryFile("kernel", "txt", messages);
   std::string target = "-arch=" + chip;
-  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(messages), llvm::StringRef(messages)};
-  int status = llvm::sys::ExecuteAndWait(*program, {*program, target, "-v", source, "-o", "/dev/null"}, std::nullopt, redirects);
+  std::optional<llvm::StringRef> redirects[] = {llvm::StringRef(""), llvm::StringRef(messages),
+                                                llvm::StringRef(messages)};
+  int status = llvm::sys::ExecuteAndWait(*program, {*program, target, "-v", source, "-o", "/dev/null"},
+                                         std::nullopt, redirects);
   std::string text = "status " + std::to_string(status) + "\n";
   if (auto buffer = llvm::MemoryBuffer::getFile(messages))
     text += (*buffer)->getBuffer();

@@ -1,4 +1,5 @@
-// Random kernels, executed as a GPU's threads execute them, must agree with the plain form on the CPU; their PTX must assemble.
+// Random kernels, executed as a GPU's threads execute them, must agree with the plain form on the CPU; their
+// PTX must assemble.
 
 #include "test/unit/codegen/RandomKernel.h"
 #include "test/unit/cuda/CudaKernelTest.h"
@@ -35,7 +36,8 @@ TEST_P(RandomCudaKernel, AgreesWithThePlainForm) {
     for (size_t r = 0; r < results.size(); ++r)
       for (size_t i = 0; i < results[r]->size; ++i) {
         float want = (*wanted[r])[i];
-        ASSERT_NEAR((*results[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want))) << "result " << r << " at " << i;
+        ASSERT_NEAR((*results[r])[i], want, 1e-4 * std::max(1.0f, std::abs(want)))
+            << "result " << r << " at " << i;
       }
     if (std::optional<std::string> said = cuda::assemble(kernel.ptx(), "sm_80"))
       ASSERT_TRUE(llvm::StringRef(*said).starts_with("status 0\n")) << *said << kernel.ptx();

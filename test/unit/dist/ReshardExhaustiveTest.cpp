@@ -29,8 +29,10 @@ Layout unsplit(const Case &c, size_t dims) {
   return layout;
 }
 
-/// Puts each axis from `next` on everywhere it can be: nowhere, partial, or at any place of any atom or of flat storage.
-void enumerate(const Case &c, size_t next, const Layout &layout, std::vector<Layout> &layouts, bool flat = false) {
+/// Puts each axis from `next` on everywhere it can be: nowhere, partial, or at any place of any atom or of
+/// flat storage.
+void enumerate(const Case &c, size_t next, const Layout &layout, std::vector<Layout> &layouts,
+               bool flat = false) {
   if (next == c.axes.size()) {
     layouts.push_back(layout);
     return;
@@ -107,7 +109,9 @@ void move(ReshardPlanner &planner, const Mesh &mesh, const Layout &from, const L
   bool isFlat = !from.flat.empty() || !to.flat.empty();
   int64_t limit = std::max(whole(from), whole(to));
   test::Ranks ranks = test::place(mesh, from);
-  auto onRank = [](const Layout &layout) { return (layout.flat.empty() ? layout : layout.piece()).canonical(); };
+  auto onRank = [](const Layout &layout) {
+    return (layout.flat.empty() ? layout : layout.piece()).canonical();
+  };
   Layout reached = onRank(from);
   for (const ReshardStep &step : plan.steps) {
     ASSERT_EQ(step.before, reached);

@@ -86,7 +86,8 @@ Layout flat(int64_t rows, int64_t columns, AxisList axes) {
 }
 
 TEST(Reshard, FlatStorageSendsWhatZeroSends) {
-  // Per rank (n-1)/n of the whole for each of: gather, gather again, scatter of the gradient. Bytes are 4 an element.
+  // Per rank (n-1)/n of the whole for each of: gather, gather again, scatter of the gradient. Bytes are 4 an
+  // element.
   AxisRef d4{"d", 1, 4}, d8{"d", 1, 8};
   Layout block = make({{1024, {}}, {4096, {}}}), partial = block;
   expectPlan(flat(1024, 4096, {d4}), block, {{K::AllGather, {d4}, 4.0 * 3145728}, {{}, {}, 0}});
@@ -98,7 +99,8 @@ TEST(Reshard, FlatStorageSendsWhatZeroSends) {
 TEST(Reshard, FlatStorageScattersBeforeItReduces) {
   // Even where one all-reduce of a small tensor would have less latency: small ones are sent together.
   Layout partial = make({{4, {}}, {4, {}}}, {a2, b2});
-  expectPlan(partial, flat(4, 4, {a2}), {{{}, {}, 0}, {K::ReduceScatter, {a2}, 32}, {K::AllReduce, {b2}, 32}});
+  expectPlan(partial, flat(4, 4, {a2}),
+             {{{}, {}, 0}, {K::ReduceScatter, {a2}, 32}, {K::AllReduce, {b2}, 32}});
 }
 
 TEST(Reshard, FlatStorageOfAnUnevenBlockIsPadded) {
@@ -199,7 +201,8 @@ TEST(Reshard, RefusesWhatNoCollectiveDoes) {
   EXPECT_EQ(refusal(make({{6, {a2}}}), make({{6, {{"a", 1, 3}}}})),
             "cannot reshard between layouts whose sub-axes of one axis do not nest");
   EXPECT_EQ(refusal(make({{8, {micro}}}), make({{8, {}}})),
-            "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this operator needs a value of all of them; "
+            "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this "
+            "operator needs a value of all of them; "
             "train with fewer microbatches, or without");
 }
 

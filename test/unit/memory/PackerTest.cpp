@@ -43,7 +43,8 @@ void expectValid(const std::vector<PackBuffer> &buffers, const Packing &packing)
     byOffset.push_back(i);
   }
   EXPECT_EQ(packing.peak, peak);
-  std::sort(byOffset.begin(), byOffset.end(), [&](size_t a, size_t b) { return packing.offsets[a] < packing.offsets[b]; });
+  std::sort(byOffset.begin(), byOffset.end(),
+            [&](size_t a, size_t b) { return packing.offsets[a] < packing.offsets[b]; });
   for (size_t k = 0; k < byOffset.size(); ++k) {
     size_t i = byOffset[k];
     for (size_t l = k + 1; l < byOffset.size(); ++l) {
@@ -58,9 +59,11 @@ void expectValid(const std::vector<PackBuffer> &buffers, const Packing &packing)
   EXPECT_GE(packing.peak, packing.bound);
 }
 
-/// What a transformer's training step allocates: a block keeps some activations until its backward, in reverse order, has used them; temporaries live for
-/// an operator or two; gradients from their making to the end, where the updates are.
-std::vector<PackBuffer> transformerStep(int layers, int64_t tokens, int64_t hidden, int64_t vocabulary, bool overlapped, unsigned seed) {
+/// What a transformer's training step allocates: a block keeps some activations until its backward, in
+/// reverse order, has used them; temporaries live for an operator or two; gradients from their making to the
+/// end, where the updates are.
+std::vector<PackBuffer> transformerStep(int layers, int64_t tokens, int64_t hidden, int64_t vocabulary,
+                                        bool overlapped, unsigned seed) {
   std::minstd_rand random(seed);
   std::vector<PackBuffer> buffers;
   int64_t activation = tokens * hidden * 4, at = 0;
@@ -69,21 +72,21 @@ std::vector<PackBuffer> transformerStep(int layers, int64_t tokens, int64_t hidd
   auto backwardOf = [&](int layer) { return layers * forward + 8 + (layers - 1 - layer) * backward; };
   for (int layer = 0; layer < layers; ++layer, at += forward) {
     int64_t back = backwardOf(layer);
-    add(at, back + 19, activation);              // the residual, read by the norm's gradient
-    add(at + 1, back + 18, activation);          // normalised
-    add(at + 1, back + 19, tokens * 4);          // mean and rstd
+    add(at, back + 19, activation);     // the residual, read by the norm's gradient
+    add(at + 1, back + 18, activation); // normalised
+    add(at + 1, back + 19, tokens * 4); // mean and rstd
     add(at + 1, back + 19, tokens * 4);
-    add(at + 2, back + 15, 3 * activation);      // qkv
-    add(at + 3, back + 14, activation);          // attention
-    add(at + 3, back + 15, tokens * 4 * 16);     // logarithms of sums
+    add(at + 2, back + 15, 3 * activation);                 // qkv
+    add(at + 3, back + 14, activation);                     // attention
+    add(at + 3, back + 15, tokens * 4 * 16);                // logarithms of sums
     add(at + 3, at + 4, int64_t(random() % 64 + 1) * 4096); // workspace
     add(at + 4, at + 5 + overlapped, activation);
-    add(at + 5, back + 12, activation);          // the residual
-    add(at + 6, back + 10, activation);          // normalised
-    add(at + 7, back + 7, 4 * activation);       // before the activation
-    add(at + 8, back + 6, 4 * activation);       // after it
+    add(at + 5, back + 12, activation);    // the residual
+    add(at + 6, back + 10, activation);    // normalised
+    add(at + 7, back + 7, 4 * activation); // before the activation
+    add(at + 8, back + 6, 4 * activation); // after it
     add(at + 9, at + 10 + overlapped, activation);
-    add(back, back + 6, activation);             // cotangents
+    add(back, back + 6, activation); // cotangents
     add(back + 5, back + 8, 4 * activation);
     add(back + 7, back + 10, 4 * activation);
     add(back + 10, back + 13 + overlapped, activation);
@@ -97,7 +100,7 @@ std::vector<PackBuffer> transformerStep(int layers, int64_t tokens, int64_t hidd
     for (int i = 0; i < 8; ++i)
       add(back + 10 + i, end, hidden * 4);
   }
-  add(at, at + 6, tokens * vocabulary * 4);      // logits and their gradient
+  add(at, at + 6, tokens * vocabulary * 4); // logits and their gradient
   add(at + 4, at + 7, tokens * vocabulary * 4);
   add(at + 6, end, vocabulary * hidden * 4);
   return buffers;
@@ -139,13 +142,16 @@ TEST_P(TransformerSteps, PeakIsWithinTwoPercentOfTheBound) {
     auto buffers = transformerStep(step.layers, step.tokens, step.hidden, step.vocabulary, overlapped, 1);
     Packing packing = pack(buffers);
     expectValid(buffers, packing);
-    EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound)) << step.layers << " layers, overlapped " << overlapped;
+    EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound))
+        << step.layers << " layers, overlapped " << overlapped;
   }
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, TransformerSteps,
-                         testing::Values(Step{1, 128, 64, 160}, Step{2, 128, 64, 160}, Step{4, 1024, 128, 256}, Step{6, 512, 384, 65},
-                                         Step{12, 1024, 768, 50257}, Step{24, 2048, 1024, 32000}, Step{48, 1024, 1600, 50257}));
+                         testing::Values(Step{1, 128, 64, 160}, Step{2, 128, 64, 160},
+                                         Step{4, 1024, 128, 256}, Step{6, 512, 384, 65},
+                                         Step{12, 1024, 768, 50257}, Step{24, 2048, 1024, 32000},
+                                         Step{48, 1024, 1600, 50257}));
 
 TEST(Packer, RandomLivesStayApart) {
   std::minstd_rand random(7);

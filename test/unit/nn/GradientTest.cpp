@@ -27,8 +27,8 @@ static std::string typeList(ArrayRef<std::string> types, bool names = false) {
 static std::string forwardText(const OperatorCase &c, size_t n) {
   std::string results = typeList(c.results), count = std::to_string(c.results.size());
   std::string text = "func.func @forward" + std::to_string(n) + "(" + typeList(c.operands, true) + ") -> (" +
-                     results + ") {\n  %r:" + count + " = " + operatorText(c, kSizes, "f64") + " : (" + typeList(c.operands) +
-                     ") -> (" + results + ")\n  return ";
+                     results + ") {\n  %r:" + count + " = " + operatorText(c, kSizes, "f64") + " : (" +
+                     typeList(c.operands) + ") -> (" + results + ")\n  return ";
   for (size_t i = 0; i < c.results.size(); ++i)
     text += (i ? ", %r#" : "%r#") + std::to_string(i);
   return text + " : " + results + "\n}\n";
@@ -232,7 +232,8 @@ TEST(Gradient, EveryOperatorHasAGradientOrSaysWhyNot) {
       continue;
     SCOPED_TRACE(name.getStringRef().str());
     auto *none = name.getInterface<NotDifferentiableOpInterface>();
-    EXPECT_NE(name.hasInterface<DifferentiableOpInterface>(), none != nullptr) << "neither or both: add NN_Vjp, NN_ZeroVjp or NN_NoVjp";
+    EXPECT_NE(name.hasInterface<DifferentiableOpInterface>(), none != nullptr)
+        << "neither or both: add NN_Vjp, NN_ZeroVjp or NN_NoVjp";
     if (!none)
       continue;
     ++without;

@@ -1,12 +1,12 @@
 // The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in
 // f64: in f32, and products and attention in bf16 and f16.
 #include "dialects/nn/NN.h"
-#include "llvm/ADT/StringExtras.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/library.h"
 #include "runtime/device/half.h"
 #include "test/unit/nn/Evaluator.h"
+#include "llvm/ADT/StringExtras.h"
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <random>
@@ -31,7 +31,9 @@ struct CallCase {
 using rt::Element;
 
 /// The element type that the test gives an f64 of `type`; "W" before it: f32 where others are bf16 or f16.
-static Element elementIn(StringRef type, Element element) { return type.starts_with("W") ? Element::F32 : element; }
+static Element elementIn(StringRef type, Element element) {
+  return type.starts_with("W") ? Element::F32 : element;
+}
 static bool isFloating(StringRef type) { return type.ends_with("f64"); }
 
 static std::string typeList(ArrayRef<std::string> types, std::optional<Element> element, bool names) {
@@ -49,8 +51,8 @@ static std::string typeList(ArrayRef<std::string> types, std::optional<Element> 
 static std::string functionText(const CallCase &c, std::optional<Element> element, size_t n) {
   if (!element && !c.plain.empty()) {
     std::string types = typeList(c.results, element, false);
-    return "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) + ") -> (" + types + ") {\n" + c.plain + "  return " + c.returned + " : " +
-           types + "\n}\n";
+    return "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) + ") -> (" + types +
+           ") {\n" + c.plain + "  return " + c.returned + " : " + types + "\n}\n";
   }
   std::string results = typeList(c.results, element, false),
               text = "func.func @f" + std::to_string(n) + "(" + typeList(c.operands, element, true) +
@@ -109,11 +111,16 @@ static std::vector<CallCase> makeCases() {
     cases.back().results = {"W" + result};
   };
   // With what follows: a bias, an activation with its operand kept or given, sums of an operand.
-  auto fused = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands, std::string result,
-                   std::string bias, std::string activation, bool kept, bool given, std::string sums, std::string sumsType = "") {
-    std::string letters = "lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs + "\", out_letters = \"" + out + "\"", whole = "tensor<" + result + ">";
+  auto fused = [&](std::string lhs, std::string rhs, std::string out, std::vector<std::string> operands,
+                   std::string result, std::string bias, std::string activation, bool kept, bool given,
+                   std::string sums, std::string sumsType = "") {
+    std::string letters = "lhs_letters = \"" + lhs + "\", rhs_letters = \"" + rhs + "\", out_letters = \"" +
+                          out + "\"",
+                whole = "tensor<" + result + ">";
     std::vector<std::string> returned = {"%r0"};
-    std::string plain = "  %x0 = nn.contract %0, %1 {" + letters + "} : (tensor<" + operands[0] + ">, tensor<" + operands[1] + ">) -> " + whole + "\n", x = "%x0";
+    std::string plain = "  %x0 = nn.contract %0, %1 {" + letters + "} : (tensor<" + operands[0] +
+                        ">, tensor<" + operands[1] + ">) -> " + whole + "\n",
+                x = "%x0";
     CallCase c{"nn.fused_contract %0, %1", operands, {result}};
     c.takesHalves = true;
     if (!bias.empty()) {
@@ -122,12 +129,14 @@ static std::vector<CallCase> makeCases() {
       plain += "  %x1 = nn.add %x0, %2 : (" + whole + ", tensor<" + bias + ">) -> " + whole + "\n";
       x = "%x1";
     }
-    std::string name = llvm::StringRef(activation).starts_with("gelu") ? "gelu" : activation, at = "%" + std::to_string(c.operands.size());
+    std::string name = llvm::StringRef(activation).starts_with("gelu") ? "gelu" : activation,
+                at = "%" + std::to_string(c.operands.size());
     std::string attribute = activation == "gelu_tanh" ? " {tanh = true}" : "";
     if (given) {
       c.text += ", " + at;
       c.operands.push_back(result);
-      plain += "  %r0 = nn." + name + "_grad " + at + ", " + x + attribute + " : (" + whole + ", " + whole + ") -> " + whole + "\n";
+      plain += "  %r0 = nn." + name + "_grad " + at + ", " + x + attribute + " : (" + whole + ", " + whole +
+               ") -> " + whole + "\n";
     } else if (activation != "none") {
       plain += "  %r0 = nn." + name + " " + x + attribute + " : (" + whole + ") -> " + whole + "\n";
     } else {
@@ -146,13 +155,15 @@ static std::vector<CallCase> makeCases() {
           dims.push_back(std::to_string(d));
       c.text += ", sums_of = \"" + sums + "\"";
       returned.push_back("%s");
-      plain += std::string("  %s = nn.reduce ") + (ofLhs ? "%0" : "%1") + " {dims = array<i64: " + llvm::join(dims, ", ") +
-               ">, kind = \"sum\"} : (tensor<" + operands[ofLhs ? 0 : 1] + ">) -> tensor<" + sumsType + ">\n";
+      plain += std::string("  %s = nn.reduce ") + (ofLhs ? "%0" : "%1") +
+               " {dims = array<i64: " + llvm::join(dims, ", ") + ">, kind = \"sum\"} : (tensor<" +
+               operands[ofLhs ? 0 : 1] + ">) -> tensor<" + sumsType + ">\n";
       c.results.push_back(sumsType);
     }
     auto flag = [](bool there) { return there ? "1" : "0"; };
-    c.text += std::string(", operandSegmentSizes = array<i32: 1, 1, ") + flag(!bias.empty()) + ", " + flag(given) + ">, resultSegmentSizes = array<i32: 1, " +
-              flag(kept) + ", " + flag(!sums.empty()) + ">}";
+    c.text += std::string(", operandSegmentSizes = array<i32: 1, 1, ") + flag(!bias.empty()) + ", " +
+              flag(given) + ">, resultSegmentSizes = array<i32: 1, " + flag(kept) + ", " +
+              flag(!sums.empty()) + ">}";
     c.plain = plain;
     c.returned = llvm::join(returned, ", ");
     cases.push_back(c);
@@ -174,14 +185,16 @@ static std::vector<CallCase> makeCases() {
   }
   // The operands may change places.
   fused("io", "bsi", "bso", {"4x5xf64", "2x3x4xf64"}, "2x3x5xf64", "5xf64", "gelu_erf", true, false, "");
-  fused("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64"}, "2x3x3x2x5xf64", "5xf64", "relu", true, false, "");
+  fused("bsh", "hcnd", "bscnd", {"2x3x4xf64", "4x3x2x5xf64"}, "2x3x3x2x5xf64", "5xf64", "relu", true, false,
+        "");
   std::vector<std::string> xdy = {"2x3x4xf64", "2x3x5xf64"};
   fused("bsi", "bso", "io", xdy, "4x5xf64", "", "none", false, false, "lhs", "4xf64");
   fused("bsi", "bso", "io", xdy, "4x5xf64", "", "none", false, false, "rhs", "5xf64");
   fused("bsi", "bso", "oi", xdy, "5x4xf64", "", "none", false, false, "lhs", "4xf64");
   fused("bsi", "bso", "oi", xdy, "5x4xf64", "", "none", false, false, "rhs", "5xf64");
   fused("bsi", "sbo", "io", {"2x3x4xf64", "3x2x5xf64"}, "4x5xf64", "", "none", false, false, "rhs", "5xf64");
-  fused("bsi", "bsnd", "ind", {"2x3x4xf64", "2x3x2x5xf64"}, "4x2x5xf64", "", "none", false, false, "rhs", "2x5xf64");
+  fused("bsi", "bsnd", "ind", {"2x3x4xf64", "2x3x2x5xf64"}, "4x2x5xf64", "", "none", false, false, "rhs",
+        "2x5xf64");
   fused("bsi", "bso", "io", xdy, "4x5xf64", "5xf64", "silu", true, false, "rhs", "5xf64");
   contract("bsi", "io", "bso", {"2x3x4xf64", "4x5xf64"}, "2x3x5xf64");
   contract("bso", "io", "bsi", {"2x3x5xf64", "4x5xf64"}, "2x3x4xf64");

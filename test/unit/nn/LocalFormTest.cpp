@@ -175,9 +175,12 @@ static std::vector<LocalCase> makeCases() {
   }
   for (std::string split : {"", "e"}) { // ids up to 4 of 3 experts
     std::map<std::string, int64_t> padded = {{"e", 4}, {"a", 6}, {"k", 3}, {"h", 5}};
-    cases.push_back({"nn.dispatch %0, %1, %2", {"5x4xf64", "5x2xi64", "5x2xf64"}, {"3x5x4xf64"}, padded, split});
-    cases.push_back({"nn.combine %0, %1, %2", {"3x5x4xf64", "5x2xi64", "5x2xf64"}, {"5x4xf64"}, padded, split});
-    cases.push_back({"nn.expert_dot %0, %1, %2", {"5x4xf64", "3x5x4xf64", "5x2xi64"}, {"5x2xf64"}, padded, split});
+    cases.push_back(
+        {"nn.dispatch %0, %1, %2", {"5x4xf64", "5x2xi64", "5x2xf64"}, {"3x5x4xf64"}, padded, split});
+    cases.push_back(
+        {"nn.combine %0, %1, %2", {"3x5x4xf64", "5x2xi64", "5x2xf64"}, {"5x4xf64"}, padded, split});
+    cases.push_back(
+        {"nn.expert_dot %0, %1, %2", {"5x4xf64", "3x5x4xf64", "5x2xi64"}, {"5x2xf64"}, padded, split});
   }
   for (std::string split : {"", "e"}) { // places up to 4, two of each of 2 experts
     std::map<std::string, int64_t> padded = {{"e", 3}, {"a", 3}, {"b", 6}, {"k", 3}, {"h", 5}};
@@ -188,7 +191,8 @@ static std::vector<LocalCase> makeCases() {
     };
     cases.push_back({"nn.dispatch %0, %1, %2 {capacity = 2}", with(x, ids), y, padded, split});
     cases.push_back({"nn.combine %0, %1, %2 {capacity = 2}", with(y, ids), x, padded, split});
-    cases.push_back({"nn.expert_dot %0, %1, %2 {capacity = 2}", with(with(x, y), {ids[0]}), {ids[1]}, padded, split});
+    cases.push_back(
+        {"nn.expert_dot %0, %1, %2 {capacity = 2}", with(with(x, y), {ids[0]}), {ids[1]}, padded, split});
   }
   cases.push_back({"nn.expert_places %0, %1, %2, %3 {capacity = 2}",
                    {"2x5x2xi64", "5x2xi64", "2x5x2xi64", "5x2xi64"},
@@ -231,12 +235,13 @@ static std::vector<LocalCase> makeCases() {
                    {"2x4x3xf64"},
                    {{"a", 8}, {"e", 4}, {"d", 4}, {"c", 4}, {"o", 6}},
                    ""});
-  cases.push_back({"nn.max_pool %0 {window = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 1, 1>, "
-                   "dilations = array<i64: 1>}",
-                   {"2x3x5xf64"},
-                   {"2x3x3xf64", "2x3x3xi32"},
-                   {{"a", 8}, {"b", 4}, {"n", 3}, {"c", 4}},
-                   ""});
+  cases.push_back(
+      {"nn.max_pool %0 {window = array<i64: 3>, strides = array<i64: 2>, pads = array<i64: 1, 1>, "
+       "dilations = array<i64: 1>}",
+       {"2x3x5xf64"},
+       {"2x3x3xf64", "2x3x3xi32"},
+       {{"a", 8}, {"b", 4}, {"n", 3}, {"c", 4}},
+       ""});
   std::vector<std::string> qkv = {"2x3x2x2x4xf64", "2x3x2x4xf64", "2x3x2x4xf64"},
                            o = {"2x3x2x2x4xf64", "2x3x2x2xf64"};
   std::map<std::string, int64_t> heads = {{"s", 4}, {"t", 4}, {"m", 3}, {"g", 3}};

@@ -17,7 +17,7 @@ struct Way {
   std::map<unsigned, std::vector<std::vector<int>>> inputs;
   std::vector<std::vector<int>> result; ///< where the first result lives, by dimension; none: where it falls
   int zero = 0;                         ///< stage, over the first axis
-  bool isStreamed = false; ///< products of gathered operands are computed by panels
+  bool isStreamed = false;              ///< products of gathered operands are computed by panels
   /// By factor, axes that must split the work, where inputs alone decide that.
   std::map<int, std::vector<int>> splits;
 };

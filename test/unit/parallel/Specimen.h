@@ -17,7 +17,8 @@ struct Specimen {
   mlir::OwningOpRef<mlir::ModuleOp> module;
   Arrays inputs, variables;
 
-  /// The operator in `@infer` or `@train` of a copy of the module; null in `@infer` of what training alone does.
+  /// The operator in `@infer` or `@train` of a copy of the module; null in `@infer` of what training alone
+  /// does.
   static nn::FactorOpInterface find(mlir::ModuleOp module, llvm::StringRef function);
   /// The one in `@infer`, or else in `@train`.
   static nn::FactorOpInterface first(mlir::ModuleOp module);

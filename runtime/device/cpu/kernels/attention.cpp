@@ -10,7 +10,8 @@ namespace tessera::rt::cpu::TESSERA_LEVEL {
 static inline int64_t visible(const AttentionShape &shape, const AttentionCall &call, int64_t i) {
   if (!shape.causal)
     return call.validT;
-  return visibleKeys({call.startS, shape.s, shape.zigzag}, {call.startT, shape.t, shape.zigzag}, i, call.validT);
+  return visibleKeys({call.startS, shape.s, shape.zigzag}, {call.startT, shape.t, shape.zigzag}, i,
+                     call.validT);
 }
 
 /// The first query row that sees key j, or shape.s.

@@ -1,4 +1,5 @@
-// What follows a matrix product: bias and activation, or its derivative, on a block that is still in the cache.
+// What follows a matrix product: bias and activation, or its derivative, on a block that is still in the
+// cache.
 #include "runtime/device/cpu/kernels/vector.h"
 
 namespace tessera::rt::cpu::TESSERA_LEVEL {
@@ -73,9 +74,10 @@ template <Activation activation>
 static void finishUse(int64_t m, int64_t n, float *c, int64_t ldc, const float *bias, PreActivation use,
                       float *pre, int64_t ldPre) {
   using enum PreActivation;
-  const auto run = use == None   ? (bias ? finishRows<activation, None, true> : finishRows<activation, None, false>)
-                   : use == Kept ? (bias ? finishRows<activation, Kept, true> : finishRows<activation, Kept, false>)
-                                 : (bias ? finishRows<activation, Given, true> : finishRows<activation, Given, false>);
+  const auto run =
+      use == None   ? (bias ? finishRows<activation, None, true> : finishRows<activation, None, false>)
+      : use == Kept ? (bias ? finishRows<activation, Kept, true> : finishRows<activation, Kept, false>)
+                    : (bias ? finishRows<activation, Given, true> : finishRows<activation, Given, false>);
   run(m, n, c, ldc, bias, pre, ldPre);
 }
 

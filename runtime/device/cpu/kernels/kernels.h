@@ -27,7 +27,7 @@ struct AttentionShape {
   int64_t batch, s, t, kvHeads, group, d;
   float scale;
   bool causal;
-  int64_t zigzag; ///< blocks of the sequence in zig-zag order, 0: in order
+  int64_t zigzag;     ///< blocks of the sequence in zig-zag order, 0: in order
   float keptScale;    ///< of a dropout: what the weights that are kept are multiplied by; 0: none are dropped
   uint32_t dropBelow; ///< and the words of those that are not
   Element type, biasType; ///< of q, k, v, o and their gradients; of the bias
@@ -52,8 +52,8 @@ struct UpdateStep {
 
 /// What follows a product.
 enum class Activation { None, GeluTanh, GeluErf, Relu, Silu };
-/// What the activation is applied to: kept beside its result for the backward, or given there, which multiplies
-/// with the activation's derivative at it.
+/// What the activation is applied to: kept beside its result for the backward, or given there, which
+/// multiplies with the activation's derivative at it.
 enum class PreActivation { None, Kept, Given };
 
 struct Kernels {

@@ -11,11 +11,10 @@ static_assert(tileRows * 4 == lanes * 3);
 template <int... Lane>
 static inline void storeRow(float *target, Vector v, std::integer_sequence<int, Lane...>) {
   *reinterpret_cast<HalfVector *>(target) = __builtin_shufflevector(v, v, Lane...);
-  *reinterpret_cast<QuarterVector *>(target + lanes / 2) = [&]<int... Quarter>(
-      std::integer_sequence<int, Quarter...>) {
-    return __builtin_shufflevector(v, v, (Quarter + lanes / 2)...);
-  }
-  (std::make_integer_sequence<int, lanes / 4>());
+  *reinterpret_cast<QuarterVector *>(target + lanes / 2) =
+      [&]<int... Quarter>(std::integer_sequence<int, Quarter...>) {
+        return __builtin_shufflevector(v, v, (Quarter + lanes / 2)...);
+      }(std::make_integer_sequence<int, lanes / 4>());
 }
 
 static inline void storeRow(float *target, Vector v) {

@@ -134,7 +134,9 @@ TEST(MaskPadding, PieceOfTheArray) {
         callLibrary("mask_padding", attrs, {x, out}, {4, p * 23});
       else
         callLibrary("mask_padding", attrs, {x}, {4, p * 23});
-      EXPECT_EQ(copies ? out : x, std::vector<float>(expected.begin() + p * 23, expected.begin() + (p + 1) * 23)) << p;
+      EXPECT_EQ(copies ? out : x,
+                std::vector<float>(expected.begin() + p * 23, expected.begin() + (p + 1) * 23))
+          << p;
     }
 }
 

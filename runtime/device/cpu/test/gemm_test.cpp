@@ -75,7 +75,8 @@ void checkOnce(const Case &t, Element type, Element resultType) {
         sums[to] += sum;
         written[to] = true;
         const double x = sums[to] + (t.accumulate ? c[to] : 0) + (t.bias ? bias[j] : 0);
-        expected[to] = t.preActivation == "given" ? x * slope(t.activation, pre[to]) : activate(t.activation, x);
+        expected[to] =
+            t.preActivation == "given" ? x * slope(t.activation, pre[to]) : activate(t.activation, x);
         kept[to] = t.preActivation == "kept" ? x : pre[to];
       }
     for (int64_t l = 0; l < t.k; ++l) {

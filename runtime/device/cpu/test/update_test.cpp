@@ -7,8 +7,8 @@ namespace {
 constexpr int64_t count = 70001;
 constexpr double lr = 1e-2, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.8, decay = 0.1, clip = 0.5;
 
-/// Runs three steps of `name` and the same in f64; `norm` < 0: without clipping. `lossScale` > 0: the gradient is given
-/// multiplied by it, and the second step, with a norm that is not finite, is left out.
+/// Runs three steps of `name` and the same in f64; `norm` < 0: without clipping. `lossScale` > 0: the
+/// gradient is given multiplied by it, and the second step, with a norm that is not finite, is left out.
 void check(const char *name, int states, double norm, double lossScale = 0) {
   auto p = randomFloats(count, 1);
   std::vector<double> expected(p.begin(), p.end()), m(count), v(count);
@@ -47,7 +47,9 @@ void check(const char *name, int states, double norm, double lossScale = 0) {
       arguments.push_back(m32);
     if (states > 1)
       arguments.push_back(v32);
-    callLibrary(name, {{"count", count}, {"decay", 1}, {"grad_norm", norm >= 0}, {"loss_scale", lossScale > 0}}, arguments);
+    callLibrary(name,
+                {{"count", count}, {"decay", 1}, {"grad_norm", norm >= 0}, {"loss_scale", lossScale > 0}},
+                arguments);
   }
   expectClose(p, expected, 2e-5);
   if (states > 0)

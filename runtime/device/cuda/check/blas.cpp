@@ -42,7 +42,9 @@ struct Described {
   int64_t count() const { return at(BatchCount, 1); }
   int64_t stride() const { return at(BatchStride); }
   /// From the first element to behind the last.
-  int64_t extent() const { return (count() - 1) * stride() + (int64_t(columns) - 1) * leading + int64_t(rows); }
+  int64_t extent() const {
+    return (count() - 1) * stride() + (int64_t(columns) - 1) * leading + int64_t(rows);
+  }
   uint64_t bytes() const { return uint64_t(bytesOf(type)); }
   float read(const void *data, int64_t i) const { return readElement(type, data, i); }
 };
@@ -65,7 +67,8 @@ constexpr uint64_t workspaceNeeded = 4096;
 std::atomic<int> slowProducts = 0;
 std::atomic<uint32_t> lastEpilogue = 0;
 
-Status set(Handle handle, int attribute, const void *value, size_t bytes, std::initializer_list<std::pair<int, size_t>> known) {
+Status set(Handle handle, int attribute, const void *value, size_t bytes,
+           std::initializer_list<std::pair<int, size_t>> known) {
   for (auto [number, size] : known)
     if (number == attribute && size == bytes) {
       uint64_t &entry = of(handle).values[attribute];
@@ -83,11 +86,13 @@ Status checkShapes(Handle descriptor, Handle a, Handle b, Handle c, Handle d) {
   uint64_t k2 = tb ? of(b).columns : of(b).rows, n = tb ? of(b).rows : of(b).columns;
   if (k != k2 || of(d).rows != m || of(d).columns != n || of(c).rows != m || of(c).columns != n)
     return refuse("matrices that do not fit each other");
-  if (of(a).type != of(b).type || of(c).type != of(d).type || (of(d).type != of(a).type && of(d).type != tessera::rt::Element::F32))
+  if (of(a).type != of(b).type || of(c).type != of(d).type ||
+      (of(d).type != of(a).type && of(d).type != tessera::rt::Element::F32))
     return refuse("matrices whose types do not fit each other");
   for (Handle layout : {a, b, c, d}) {
     if (of(layout).leading < int64_t(of(layout).rows))
-      return refuse("a leading dimension of " + std::to_string(of(layout).leading) + " for columns of " + std::to_string(of(layout).rows));
+      return refuse("a leading dimension of " + std::to_string(of(layout).leading) + " for columns of " +
+                    std::to_string(of(layout).rows));
     if (of(layout).count() != of(d).count())
       return refuse("batches that differ");
   }
@@ -159,7 +164,8 @@ float finished(uint32_t epilogue, const Described &result, const void *bias, int
 
 extern "C" {
 
-/// For tests: how often the heuristics' first guess was taken. TESSERA_CHECK_SLOW says how many milliseconds it takes.
+/// For tests: how often the heuristics' first guess was taken. TESSERA_CHECK_SLOW says how many milliseconds
+/// it takes.
 int tsr_check_slow_products() { return slowProducts; }
 /// For tests: the epilogue of the latest product.
 uint32_t tsr_check_epilogue() { return lastEpilogue; }
@@ -177,10 +183,19 @@ Status cublasLtMatmulDescCreate(Handle *descriptor, int compute, int scale) {
   *descriptor = new Described;
   return compute == Compute32 && scale == Real32 ? success : refuse("a product that is not summed in f32");
 }
-Status cublasLtMatrixLayoutCreate(Handle *layout, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+Status cublasLtMatrixLayoutCreate(Handle *layout, int type, uint64_t rows, uint64_t columns,
+                                  int64_t leading) {
   using tessera::rt::Element;
-  *layout = new Described{{}, rows, columns, leading, type == RealB16 ? Element::BF16 : type == Real16 ? Element::F16 : Element::F32};
-  return type == Real32 || type == RealB16 || type == Real16 ? success : refuse("a matrix of type " + std::to_string(type));
+  *layout = new Described{{},
+                          rows,
+                          columns,
+                          leading,
+                          type == RealB16  ? Element::BF16
+                          : type == Real16 ? Element::F16
+                                           : Element::F32};
+  return type == Real32 || type == RealB16 || type == Real16
+             ? success
+             : refuse("a matrix of type " + std::to_string(type));
 }
 Status cublasLtMatmulPreferenceCreate(Handle *preference) {
   *preference = new Described;
@@ -208,11 +223,12 @@ Status cublasLtMatrixLayoutSetAttribute(Handle handle, int attribute, const void
   return set(handle, attribute, value, bytes, {{BatchCount, 4}, {BatchStride, 8}});
 }
 Status cublasLtMatmulPreferenceSetAttribute(Handle handle, int attribute, const void *value, size_t bytes) {
-  return set(handle, attribute, value, bytes, {{MostWorkspace, 8}, {AlignmentA, 4}, {AlignmentB, 4}, {AlignmentC, 4}, {AlignmentD, 4}});
+  return set(handle, attribute, value, bytes,
+             {{MostWorkspace, 8}, {AlignmentA, 4}, {AlignmentB, 4}, {AlignmentC, 4}, {AlignmentD, 4}});
 }
 
-Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, Handle preference, int wanted,
-                                      Heuristic *found, int *count) {
+Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d,
+                                      Handle preference, int wanted, Heuristic *found, int *count) {
   *count = 0;
   if (Status status = checkProduct(descriptor, a, b, c, d))
     return status;
@@ -232,7 +248,8 @@ Status cublasLtMatmulAlgoGetHeuristic(Handle, Handle descriptor, Handle a, Handl
   return success;
 }
 
-Status cublasLtMatmulAlgoCheck(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d, const Algorithm *algorithm, Heuristic *result) {
+Status cublasLtMatmulAlgoCheck(Handle, Handle descriptor, Handle a, Handle b, Handle c, Handle d,
+                               const Algorithm *algorithm, Heuristic *result) {
   Chosen chosen;
   std::memcpy(&chosen, algorithm, sizeof chosen);
   *result = {};
@@ -243,9 +260,10 @@ Status cublasLtMatmulAlgoCheck(Handle, Handle descriptor, Handle a, Handle b, Ha
              : notSupported;
 }
 
-Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout, const void *b, Handle bLayout,
-                      const void *beta, const void *c, Handle cLayout, void *d, Handle dLayout, const Algorithm *algorithm, void *workspace,
-                      size_t workspaceBytes, Handle stream) {
+Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const void *a, Handle aLayout,
+                      const void *b, Handle bLayout, const void *beta, const void *c, Handle cLayout, void *d,
+                      Handle dLayout, const Algorithm *algorithm, void *workspace, size_t workspaceBytes,
+                      Handle stream) {
   if (*static_cast<int *>(handle) != tsr_check_gpu())
     return refuse("the handle is another GPU's");
   if (Status status = checkProduct(descriptor, aLayout, bLayout, cLayout, dLayout))
@@ -292,11 +310,13 @@ Status cublasLtMatmul(Handle handle, Handle descriptor, const void *alpha, const
     for (int64_t item = 0; item < result.count(); ++item) {
       for (int64_t t = 0; t < k; ++t)
         for (int64_t i = 0; i < m; ++i)
-          columns[size_t(t * m + i)] = left.read(a, item * left.stride() + (ta ? i * left.leading + t : t * left.leading + i));
+          columns[size_t(t * m + i)] =
+              left.read(a, item * left.stride() + (ta ? i * left.leading + t : t * left.leading + i));
       for (int64_t j = 0; j < n; ++j) {
         std::fill(column.begin(), column.end(), 0.0f);
         for (int64_t t = 0; t < k; ++t) {
-          float factor = right.read(b, item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t));
+          float factor =
+              right.read(b, item * right.stride() + (tb ? t * right.leading + j : j * right.leading + t));
           const float *from = &columns[size_t(t * m)];
           sumsOfSecond[size_t(j)] += factor;
           for (int64_t i = 0; i < m; ++i)

@@ -1,5 +1,5 @@
-// Our declarations of NVIDIA's libraries against NVIDIA's headers: functions, sizes, constants. It is no part of the build, which needs no
-// CUDA; test/e2e/test_cuda_declarations.py compiles it where the headers are.
+// Our declarations of NVIDIA's libraries against NVIDIA's headers: functions, sizes, constants. It is no part
+// of the build, which needs no CUDA; test/e2e/test_cuda_declarations.py compiles it where the headers are.
 #include "runtime/comm/nccl/nccl_library.h"
 #include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/dnn_graph.h"
@@ -17,8 +17,8 @@ namespace tessera::rt {
 
 template <typename T> constexpr bool isNumber = std::is_integral_v<T> || std::is_enum_v<T>;
 
-/// Whether a value of type `Ours` is passed, and what it points to is laid out, as one of `Theirs`. Pointers to what is not told (handles,
-/// data) fit all others.
+/// Whether a value of type `Ours` is passed, and what it points to is laid out, as one of `Theirs`. Pointers
+/// to what is not told (handles, data) fit all others.
 template <typename Ours, typename Theirs> constexpr bool fits() {
   if constexpr (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs>) {
     using O = std::remove_cv_t<std::remove_pointer_t<Ours>>;
@@ -48,12 +48,12 @@ template <typename R, typename... A, typename S, typename... B> struct Call<R (*
   }();
 };
 
-#define TSR_SAME_CALL(member, symbol, parameters)                                                                      \
+#define TSR_SAME_CALL(member, symbol, parameters)                                                            \
   static_assert(Call<Status(*) parameters, decltype(&::symbol)>::same, "the parameters of " #symbol);
 #define TSR_SAME(ours, theirs) static_assert((long long)(ours) == (long long)(theirs), #ours " is " #theirs)
-#define TSR_SAME_PLACE(ours, member, theirs, their)                                                                    \
-  static_assert(offsetof(ours, member) == offsetof(theirs, their) &&                                                   \
-                    sizeof(ours::member) == sizeof(theirs::their),                                                     \
+#define TSR_SAME_PLACE(ours, member, theirs, their)                                                          \
+  static_assert(offsetof(ours, member) == offsetof(theirs, their) &&                                         \
+                    sizeof(ours::member) == sizeof(theirs::their),                                           \
                 #ours "::" #member " is " #theirs "::" #their)
 
 namespace cuda {

@@ -1,5 +1,6 @@
-// Graphs of the checking cuDNN: descriptors that are complete and fit each other, executed operation by operation. What lies between two operations has the type that its
-// description says. Whether the real one has an engine for a graph this cannot tell; of the two offered here the first gives other bits each time.
+// Graphs of the checking cuDNN: descriptors that are complete and fit each other, executed operation by
+// operation. What lies between two operations has the type that its description says. Whether the real one
+// has an engine for a graph this cannot tell; of the two offered here the first gives other bits each time.
 #include "runtime/device/cuda/dnn_graph.h"
 #include "runtime/device/cuda/check/dnn.h"
 #include "runtime/device/half.h"
@@ -23,21 +24,42 @@ struct Known {
   int kind, attribute, type;
   bool isNeeded;
 };
-constexpr Known knownAttributes[] = {
-    {Tensor, TensorType, TypeValue, true},          {Tensor, TensorSizes, IntValue, true},          {Tensor, TensorStrides, IntValue, true},
-    {Tensor, TensorAlignment, IntValue, true},      {Tensor, TensorId, IntValue, true},             {Tensor, TensorIsVirtual, BoolValue, false},
-    {Tensor, TensorIsByValue, BoolValue, false},    {MatmulMode, MatmulType, TypeValue, true},      {MatmulOperation, MatmulA, DescriptorValue, true},
-    {MatmulOperation, MatmulB, DescriptorValue, true}, {MatmulOperation, MatmulC, DescriptorValue, true}, {MatmulOperation, MatmulBy, DescriptorValue, true},
-    {PointwiseMode, PointwiseModeOf, PointwiseValue, true}, {PointwiseMode, PointwiseType, TypeValue, true}, {PointwiseMode, PointwiseAxis, IntValue, false},
-    {PointwiseOperation, PointwiseBy, DescriptorValue, true}, {PointwiseOperation, PointwiseX, DescriptorValue, true}, {PointwiseOperation, PointwiseB, DescriptorValue, false},
-    {PointwiseOperation, PointwiseT, DescriptorValue, false}, {PointwiseOperation, PointwiseY, DescriptorValue, true},
-    {ReductionMode, ReductionOperator, ReductionValue, true}, {ReductionMode, ReductionType, TypeValue, true},
-    {ReductionOperation, ReductionX, DescriptorValue, true}, {ReductionOperation, ReductionY, DescriptorValue, true}, {ReductionOperation, ReductionBy, DescriptorValue, true},
-    {ReshapeOperation, ReshapeX, DescriptorValue, true}, {ReshapeOperation, ReshapeY, DescriptorValue, true},
-    {OperationGraph, GraphHandle, HandleValue, true}, {OperationGraph, GraphOperations, DescriptorValue, true},
-    {Heuristics, HeuristicsGraph, DescriptorValue, true}, {Heuristics, HeuristicsMode, HeuristicsValue, true},
-    {Plan, PlanHandle, HandleValue, true}, {Plan, PlanConfiguration, DescriptorValue, true},
-    {VariantPack, PackIds, IntValue, true}, {VariantPack, PackPointers, PointerValue, true}, {VariantPack, PackWorkspace, PointerValue, false}};
+constexpr Known knownAttributes[] = {{Tensor, TensorType, TypeValue, true},
+                                     {Tensor, TensorSizes, IntValue, true},
+                                     {Tensor, TensorStrides, IntValue, true},
+                                     {Tensor, TensorAlignment, IntValue, true},
+                                     {Tensor, TensorId, IntValue, true},
+                                     {Tensor, TensorIsVirtual, BoolValue, false},
+                                     {Tensor, TensorIsByValue, BoolValue, false},
+                                     {MatmulMode, MatmulType, TypeValue, true},
+                                     {MatmulOperation, MatmulA, DescriptorValue, true},
+                                     {MatmulOperation, MatmulB, DescriptorValue, true},
+                                     {MatmulOperation, MatmulC, DescriptorValue, true},
+                                     {MatmulOperation, MatmulBy, DescriptorValue, true},
+                                     {PointwiseMode, PointwiseModeOf, PointwiseValue, true},
+                                     {PointwiseMode, PointwiseType, TypeValue, true},
+                                     {PointwiseMode, PointwiseAxis, IntValue, false},
+                                     {PointwiseOperation, PointwiseBy, DescriptorValue, true},
+                                     {PointwiseOperation, PointwiseX, DescriptorValue, true},
+                                     {PointwiseOperation, PointwiseB, DescriptorValue, false},
+                                     {PointwiseOperation, PointwiseT, DescriptorValue, false},
+                                     {PointwiseOperation, PointwiseY, DescriptorValue, true},
+                                     {ReductionMode, ReductionOperator, ReductionValue, true},
+                                     {ReductionMode, ReductionType, TypeValue, true},
+                                     {ReductionOperation, ReductionX, DescriptorValue, true},
+                                     {ReductionOperation, ReductionY, DescriptorValue, true},
+                                     {ReductionOperation, ReductionBy, DescriptorValue, true},
+                                     {ReshapeOperation, ReshapeX, DescriptorValue, true},
+                                     {ReshapeOperation, ReshapeY, DescriptorValue, true},
+                                     {OperationGraph, GraphHandle, HandleValue, true},
+                                     {OperationGraph, GraphOperations, DescriptorValue, true},
+                                     {Heuristics, HeuristicsGraph, DescriptorValue, true},
+                                     {Heuristics, HeuristicsMode, HeuristicsValue, true},
+                                     {Plan, PlanHandle, HandleValue, true},
+                                     {Plan, PlanConfiguration, DescriptorValue, true},
+                                     {VariantPack, PackIds, IntValue, true},
+                                     {VariantPack, PackPointers, PointerValue, true},
+                                     {VariantPack, PackWorkspace, PointerValue, false}};
 
 /// An array of the graph, in memory, between operations, or a number.
 struct Array {
@@ -52,7 +74,11 @@ struct Array {
     return sum;
   }
   int64_t extent() const { return offset({sizes[0] - 1, sizes[1] - 1, sizes[2] - 1, sizes[3] - 1}) + 1; }
-  Element element() const { return type == cuda::dnn::BFloat16 ? Element::BF16 : type == cuda::dnn::Float16 ? Element::F16 : Element::F32; }
+  Element element() const {
+    return type == cuda::dnn::BFloat16  ? Element::BF16
+           : type == cuda::dnn::Float16 ? Element::F16
+                                        : Element::F32;
+  }
 };
 struct Step {
   int kind = 0, mode = 0;
@@ -64,7 +90,7 @@ struct Descriptor {
   int kind = 0;
   bool done = false;
   std::map<int, std::vector<char>> values;
-  int engine = -1; // of configurations and engines
+  int engine = -1;                          // of configurations and engines
   std::shared_ptr<std::vector<Step>> steps; // of graphs and what is made of them
 
   bool has(int attribute) const { return values.count(attribute) != 0; }
@@ -74,12 +100,20 @@ struct Descriptor {
       std::memcpy(&value, &it->second[i * sizeof(T)], sizeof(T));
     return value;
   }
-  Descriptor &descriptor(int attribute, size_t i = 0) const { return *static_cast<Descriptor *>(at<Handle>(attribute, i)); }
-  size_t count(int attribute, size_t bytes) const { return has(attribute) ? values.at(attribute).size() / bytes : 0; }
+  Descriptor &descriptor(int attribute, size_t i = 0) const {
+    return *static_cast<Descriptor *>(at<Handle>(attribute, i));
+  }
+  size_t count(int attribute, size_t bytes) const {
+    return has(attribute) ? values.at(attribute).size() / bytes : 0;
+  }
 };
 Descriptor &of(Handle handle) { return *static_cast<Descriptor *>(handle); }
 
-size_t bytesOfValue(int type) { return type == BoolValue ? 1 : type == HandleValue || type == IntValue || type == PointerValue || type == DescriptorValue ? 8 : 4; }
+size_t bytesOfValue(int type) {
+  return type == BoolValue                                                                            ? 1
+         : type == HandleValue || type == IntValue || type == PointerValue || type == DescriptorValue ? 8
+                                                                                                      : 4;
+}
 
 Array arrayOf(const Descriptor &d) {
   Array array;
@@ -110,9 +144,12 @@ Step stepOf(const Descriptor &d) {
   if (d.kind == MatmulOperation) {
     step.x = array(MatmulA), step.b = array(MatmulB), step.y = array(MatmulC);
   } else if (d.kind == PointwiseOperation) {
-    step.x = array(PointwiseX), step.b = array(PointwiseB), step.t = array(PointwiseT), step.y = array(PointwiseY);
+    step.x = array(PointwiseX), step.b = array(PointwiseB), step.t = array(PointwiseT),
+    step.y = array(PointwiseY);
     step.mode = d.descriptor(PointwiseBy).at<int>(PointwiseModeOf);
-    step.axis = d.descriptor(PointwiseBy).has(PointwiseAxis) ? d.descriptor(PointwiseBy).at<int64_t>(PointwiseAxis) : -1;
+    step.axis = d.descriptor(PointwiseBy).has(PointwiseAxis)
+                    ? d.descriptor(PointwiseBy).at<int64_t>(PointwiseAxis)
+                    : -1;
   } else if (d.kind == ReductionOperation) {
     step.x = array(ReductionX), step.y = array(ReductionY);
     step.mode = d.descriptor(ReductionBy).at<int>(ReductionOperator);
@@ -124,18 +161,22 @@ Step stepOf(const Descriptor &d) {
 
 Status checkStep(const Step &s) {
   const Extents &x = s.x.sizes, &b = s.b.sizes, &y = s.y.sizes;
-  if (s.kind == MatmulOperation && (x[0] != y[0] || x[1] != y[1] || b[0] != y[0] || y[1] % b[1] || x[2] != y[2] || x[3] != b[2] || b[3] != y[3]))
+  if (s.kind == MatmulOperation && (x[0] != y[0] || x[1] != y[1] || b[0] != y[0] || y[1] % b[1] ||
+                                    x[2] != y[2] || x[3] != b[2] || b[3] != y[3]))
     return refuse("factors that do not fit each other");
-  bool two = s.mode == Add || s.mode == Multiply || s.mode == Divide || s.mode == Subtract || s.mode == AtLeast || s.mode == Select;
-  if (s.kind == PointwiseOperation && (!spreads(s.x, s.y) || two != (s.b.id != 0) || (two && !spreads(s.b, s.y)) || (s.mode == Select) != (s.t.id != 0) ||
-                                       (s.mode == Index) != (s.axis >= 0)))
+  bool two = s.mode == Add || s.mode == Multiply || s.mode == Divide || s.mode == Subtract ||
+             s.mode == AtLeast || s.mode == Select;
+  if (s.kind == PointwiseOperation &&
+      (!spreads(s.x, s.y) || two != (s.b.id != 0) || (two && !spreads(s.b, s.y)) ||
+       (s.mode == Select) != (s.t.id != 0) || (s.mode == Index) != (s.axis >= 0)))
     return refuse("operands of an elementwise operation that do not fit it");
   Array single = s.y;
   if (x[1] % y[1] == 0)
     single.sizes[1] = 1; // a sum over the heads of a group
   if (s.kind == ReductionOperation && !spreads(single, s.x))
     return refuse("a sum that is no part of its operand");
-  if (s.kind == ReshapeOperation && (s.x.extent() != s.y.extent() || !s.x.isVirtual || !s.y.isVirtual || s.x.type != s.y.type))
+  if (s.kind == ReshapeOperation &&
+      (s.x.extent() != s.y.extent() || !s.x.isVirtual || !s.y.isVirtual || s.x.type != s.y.type))
     return refuse("another shape for what is not as large, or in memory");
   return success;
 }
@@ -164,7 +205,8 @@ struct Execution {
   float read(const Array &array, const Extents &at) {
     if (array.isNumber)
       return numbers.at(array.id);
-    return array.isVirtual ? images.at(array.id)[size_t(array.offset(at))] : readElement(array.element(), memory.at(array.id), array.offset(at));
+    return array.isVirtual ? images.at(array.id)[size_t(array.offset(at))]
+                           : readElement(array.element(), memory.at(array.id), array.offset(at));
   }
   void write(const Array &array, const Extents &at, float value) {
     if (!array.isVirtual)
@@ -209,7 +251,8 @@ struct Execution {
       forEach(s.y.sizes, [&](const Extents &at) {
         double sum = 0;
         for (int64_t k = 0; k < s.x.sizes[3]; ++k)
-          sum += double(read(s.x, {at[0], at[1], at[2], k})) * double(read(s.b, {at[0], at[1] * s.b.sizes[1] / s.y.sizes[1], k, at[3]}));
+          sum += double(read(s.x, {at[0], at[1], at[2], k})) *
+                 double(read(s.b, {at[0], at[1] * s.b.sizes[1] / s.y.sizes[1], k, at[3]}));
         write(s.y, at, float(sum));
       });
     } else if (s.kind == PointwiseOperation) {
@@ -221,9 +264,12 @@ struct Execution {
       });
     } else {
       std::map<int64_t, float> results;
-      forEach(s.y.sizes, [&](const Extents &at) { results[s.y.offset(at)] = s.mode == Most ? -std::numeric_limits<float>::infinity() : 0; });
+      forEach(s.y.sizes, [&](const Extents &at) {
+        results[s.y.offset(at)] = s.mode == Most ? -std::numeric_limits<float>::infinity() : 0;
+      });
       forEach(s.x.sizes, [&](const Extents &at) {
-        float &result = results[s.y.offset({at[0], at[1] * s.y.sizes[1] / s.x.sizes[1], at[2], at[3]})], value = read(s.x, at);
+        float &result = results[s.y.offset({at[0], at[1] * s.y.sizes[1] / s.x.sizes[1], at[2], at[3]})],
+              value = read(s.x, at);
         result = s.mode == Most ? std::max(result, value) : result + value;
       });
       forEach(s.y.sizes, [&](const Extents &at) { write(s.y, at, results[s.y.offset(at)]); });
@@ -252,11 +298,14 @@ Status cudnnBackendDestroyDescriptor(Handle descriptor) {
   delete &of(descriptor);
   return success;
 }
-Status cudnnBackendSetAttribute(Handle descriptor, int attribute, int type, int64_t count, const void *values) {
+Status cudnnBackendSetAttribute(Handle descriptor, int attribute, int type, int64_t count,
+                                const void *values) {
   Descriptor &d = of(descriptor);
-  auto known = std::ranges::find_if(knownAttributes, [&](const Known &k) { return k.kind == d.kind && k.attribute == attribute; });
+  auto known = std::ranges::find_if(
+      knownAttributes, [&](const Known &k) { return k.kind == d.kind && k.attribute == attribute; });
   if (known == std::end(knownAttributes) || known->type != type || count < 1 || d.done)
-    return refuse("attribute " + std::to_string(attribute) + " of type " + std::to_string(type) + " for a descriptor of kind " + std::to_string(d.kind));
+    return refuse("attribute " + std::to_string(attribute) + " of type " + std::to_string(type) +
+                  " for a descriptor of kind " + std::to_string(d.kind));
   auto *bytes = static_cast<const char *>(values);
   d.values[attribute].assign(bytes, bytes + size_t(count) * bytesOfValue(type));
   if (type == DescriptorValue)
@@ -269,11 +318,14 @@ Status cudnnBackendFinalize(Handle descriptor) {
   Descriptor &d = of(descriptor);
   for (const Known &known : knownAttributes)
     if (known.kind == d.kind && known.isNeeded && !d.has(known.attribute))
-      return refuse("a descriptor of kind " + std::to_string(d.kind) + " lacks its attribute " + std::to_string(known.attribute));
+      return refuse("a descriptor of kind " + std::to_string(d.kind) + " lacks its attribute " +
+                    std::to_string(known.attribute));
   Status status = success;
-  if (d.kind == Tensor && (d.count(TensorSizes, 8) != 4 || d.count(TensorStrides, 8) != 4 || std::ranges::min(arrayOf(d).sizes) < 1))
+  if (d.kind == Tensor && (d.count(TensorSizes, 8) != 4 || d.count(TensorStrides, 8) != 4 ||
+                           std::ranges::min(arrayOf(d).sizes) < 1))
     status = refuse("an array that is empty, or has no four dimensions");
-  else if (d.kind == MatmulOperation || d.kind == PointwiseOperation || d.kind == ReductionOperation || d.kind == ReshapeOperation)
+  else if (d.kind == MatmulOperation || d.kind == PointwiseOperation || d.kind == ReductionOperation ||
+           d.kind == ReshapeOperation)
     status = checkStep(stepOf(d));
   else if (d.kind == OperationGraph)
     status = finalizeGraph(d);
@@ -284,7 +336,8 @@ Status cudnnBackendFinalize(Handle descriptor) {
   d.done = status == success;
   return status;
 }
-Status cudnnBackendGetAttribute(Handle descriptor, int attribute, int, int64_t wanted, int64_t *count, void *values) {
+Status cudnnBackendGetAttribute(Handle descriptor, int attribute, int, int64_t wanted, int64_t *count,
+                                void *values) {
   Descriptor &d = of(descriptor);
   auto **descriptors = static_cast<Handle *>(values);
   if (!d.done)
@@ -307,7 +360,8 @@ Status cudnnBackendGetAttribute(Handle descriptor, int attribute, int, int64_t w
     *count = 1;
     *static_cast<int64_t *>(values) = int64_t(workspaceNeeded);
   } else {
-    return refuse("attribute " + std::to_string(attribute) + " is asked of a descriptor of kind " + std::to_string(d.kind));
+    return refuse("attribute " + std::to_string(attribute) + " is asked of a descriptor of kind " +
+                  std::to_string(d.kind));
   }
   return success;
 }
@@ -333,7 +387,8 @@ Status cudnnBackendExecute(Handle handle, Handle plan, Handle pack) {
         execution.numbers[array->id] = *static_cast<float *>(pointer);
         continue;
       }
-      if (!tsr_check_holds(pointer, size_t(array->extent() * bytesOf(array->element()))) || reinterpret_cast<uintptr_t>(pointer) % uintptr_t(array->alignment))
+      if (!tsr_check_holds(pointer, size_t(array->extent() * bytesOf(array->element()))) ||
+          reinterpret_cast<uintptr_t>(pointer) % uintptr_t(array->alignment))
         return refuse("an array reaches outside of the GPU's memory, or is less aligned than it says");
       execution.memory[array->id] = pointer;
     }

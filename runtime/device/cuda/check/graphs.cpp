@@ -1,5 +1,5 @@
-// Graphs of the checking driver: streams whose work is recorded, and its repetition. A graph's streams run ahead of each other as far as its
-// events let them, those that were joined to the recording first.
+// Graphs of the checking driver: streams whose work is recorded, and its repetition. A graph's streams run
+// ahead of each other as far as its events let them, those that were joined to the recording first.
 #include "runtime/device/cuda/check/machine.h"
 
 #include <algorithm>

@@ -1,14 +1,19 @@
-// Stands in for libcuda.so.1 in tests: executes the twins of kernels on the host and refuses what a GPU would fail at.
+// Stands in for libcuda.so.1 in tests: executes the twins of kernels on the host and refuses what a GPU would
+// fail at.
 //
-// - Work of a stream runs only when somebody waits for the stream, as late as a GPU may do it: a result that is read, or a source that is
+// - Work of a stream runs only when somebody waits for the stream, as late as a GPU may do it: a result that
+// is read, or a source that is
 //   overwritten, without waiting shows as a wrong value.
-// - Device memory is closed to the host, new memory is full of NaN, and freed memory stays closed: touching any of them from outside of a
+// - Device memory is closed to the host, new memory is full of NaN, and freed memory stays closed: touching
+// any of them from outside of a
 //   kernel, or a byte beyond an allocation's pages, ends the process.
 // - Streams are independent: one runs ahead of another, or stays behind, unless an event orders them.
-// - A kernel's parameters, block size and name are checked against its PTX; threads that miss a shuffle or barrier are an error.
+// - A kernel's parameters, block size and name are checked against its PTX; threads that miss a shuffle or
+// barrier are an error.
 //
-// Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins), TESSERA_CHECK_GPUS, _MEMORY, _MODULE (the bytes of it that a
-// module takes), _CAPABILITY and _VERSION say what machine it is.
+// Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins),
+// TESSERA_CHECK_GPUS, _MEMORY, _MODULE (the bytes of it that a module takes), _CAPABILITY and _VERSION say
+// what machine it is.
 #pragma once
 
 #include "runtime/core/error.h"
@@ -25,7 +30,16 @@
 
 namespace tessera::rt::cuda::check {
 
-enum : Status { success = 0, invalidValue = 1, invalidImage = 200, invalidContext = 201, notFound = 500, launchFailed = 719, captureUnsupported = 900, captureUnjoined = 904 };
+enum : Status {
+  success = 0,
+  invalidValue = 1,
+  invalidImage = 200,
+  invalidContext = 201,
+  notFound = 500,
+  launchFailed = 719,
+  captureUnsupported = 900,
+  captureUnjoined = 904
+};
 
 /// Does a piece of work, or tries to: false when it has to wait for something and is to be tried again.
 using Attempt = std::function<bool()>;
@@ -36,7 +50,8 @@ struct Stream {
   std::deque<Attempt> work;
   std::shared_ptr<Capture> capture; ///< while the stream's work goes into a graph
   bool running = false;
-  /// Works until all is done, or `reached` says that it is enough, or an attempt has to wait. Returns whether it did not have to wait.
+  /// Works until all is done, or `reached` says that it is enough, or an attempt has to wait. Returns whether
+  /// it did not have to wait.
   bool run(const std::function<bool()> &reached = {});
 };
 
@@ -44,8 +59,9 @@ struct Stream {
 struct Point {
   Stream *stream;
   bool reached = false;
-  bool isCaptured = false;        ///< whether it is one in a graph,
-  std::weak_ptr<Capture> capture; ///< and which, while there is somebody who has the graph, which has its points
+  bool isCaptured = false; ///< whether it is one in a graph,
+  std::weak_ptr<Capture>
+      capture; ///< and which, while there is somebody who has the graph, which has its points
 };
 
 /// A graph: per stream that took part its work in order, with the points that it reaches and waits for.
@@ -74,7 +90,7 @@ struct Context {
   int number = 0;
   std::recursive_mutex mutex;
   std::list<Stream> streams;
-  size_t modules = 0; ///< loaded, each of TESSERA_CHECK_MODULE bytes
+  size_t modules = 0;       ///< loaded, each of TESSERA_CHECK_MODULE bytes
   Status failure = success; ///< sticky, as after a fault of a real GPU
   int patience = 0;         ///< microseconds until the next attempt at work that waits
 };
@@ -119,7 +135,8 @@ bool recordInCapture(Stream &stream, const std::shared_ptr<Point> &point);
 Status awaitInCapture(Stream &stream, const std::shared_ptr<Point> &point);
 /// Whether what a stream is asked is impossible while it is recorded, which is said.
 bool refusedInCapture(Stream &stream, const char *what);
-/// Tries the work of a stream, and where that has to wait, of the GPU's other streams. Returns success, notReady, or what has failed.
+/// Tries the work of a stream, and where that has to wait, of the GPU's other streams. Returns success,
+/// notReady, or what has failed.
 Status progress(Context &context, Stream &stream);
 /// Hands work to a stream that runs as late as a GPU may do it: when somebody waits for it.
 void push(Stream &stream, std::function<void()> work);
@@ -127,16 +144,17 @@ void push(Stream &stream, std::function<void()> work);
 } // namespace tessera::rt::cuda::check
 
 /// Without a context a thread has no GPU.
-#define NEEDS_CONTEXT                                                                                                  \
-  if (!currentContext())                                                                                               \
-    return fail(invalidContext, "this thread has no context");                                                         \
-  Context &context = *currentContext();                                                                                \
+#define NEEDS_CONTEXT                                                                                        \
+  if (!currentContext())                                                                                     \
+    return fail(invalidContext, "this thread has no context");                                               \
+  Context &context = *currentContext();                                                                      \
   std::lock_guard lock(context.mutex);
 
 extern "C" {
-/// For libraries that check: hands work to a stream. `early`: it is done as early as a GPU may do it, at once where the stream has nothing else
-/// to do; else as late.
-tessera::rt::cuda::Status tsr_check_enqueue(tessera::rt::cuda::Handle stream, const tessera::rt::cuda::check::Attempt &attempt, bool early);
+/// For libraries that check: hands work to a stream. `early`: it is done as early as a GPU may do it, at once
+/// where the stream has nothing else to do; else as late.
+tessera::rt::cuda::Status tsr_check_enqueue(tessera::rt::cuda::Handle stream,
+                                            const tessera::rt::cuda::check::Attempt &attempt, bool early);
 /// Whether this thread's GPU has this memory.
 bool tsr_check_holds(const void *pointer, size_t bytes);
 /// The number of this thread's GPU, -1 for none.

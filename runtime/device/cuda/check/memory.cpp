@@ -65,9 +65,11 @@ static size_t granularity() { return setting("TESSERA_CHECK_GRANULARITY", 256); 
 
 static size_t pages(size_t bytes) { return (bytes + 4095) / 4096 * 4096; }
 
-/// Addresses for `bytes`, closed. The end of an allocation is the end of its pages as nearly as alignment lets it be; a closed page follows.
+/// Addresses for `bytes`, closed. The end of an allocation is the end of its pages as nearly as alignment
+/// lets it be; a closed page follows.
 static bool closedPages(DevicePointer *pointer, size_t bytes) {
-  void *base = ::mmap(nullptr, pages(bytes) + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *base =
+      ::mmap(nullptr, pages(bytes) + 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   *pointer = reinterpret_cast<DevicePointer>(base);
   return base != MAP_FAILED;
 }
@@ -86,7 +88,8 @@ using namespace tessera::rt::cuda;
 using namespace tessera::rt::cuda::check;
 
 bool tsr_check_holds(const void *pointer, size_t bytes) {
-  return currentContext() && memory().holds(*currentContext(), reinterpret_cast<DevicePointer>(pointer), bytes);
+  return currentContext() &&
+         memory().holds(*currentContext(), reinterpret_cast<DevicePointer>(pointer), bytes);
 }
 int tsr_check_gpu() { return currentContext() ? currentContext()->number : -1; }
 
@@ -98,13 +101,13 @@ Status cuDriverGetVersion(int *version) {
   return success;
 }
 Status cuGetErrorName(Status status, const char **name) {
-  *name = status == outOfMemory    ? "CUDA_ERROR_OUT_OF_MEMORY"
-          : status == launchFailed ? "CUDA_ERROR_LAUNCH_FAILED"
-          : status == notFound     ? "CUDA_ERROR_NOT_FOUND"
-          : status == invalidImage ? "CUDA_ERROR_INVALID_IMAGE"
+  *name = status == outOfMemory          ? "CUDA_ERROR_OUT_OF_MEMORY"
+          : status == launchFailed       ? "CUDA_ERROR_LAUNCH_FAILED"
+          : status == notFound           ? "CUDA_ERROR_NOT_FOUND"
+          : status == invalidImage       ? "CUDA_ERROR_INVALID_IMAGE"
           : status == captureUnsupported ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED"
-          : status == captureUnjoined ? "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
-                                   : "CUDA_ERROR_INVALID_VALUE";
+          : status == captureUnjoined    ? "CUDA_ERROR_STREAM_CAPTURE_UNJOINED"
+                                         : "CUDA_ERROR_INVALID_VALUE";
   return success;
 }
 Status cuDeviceGetCount(int *count) {
@@ -181,12 +184,13 @@ Status cuMemGetAllocationGranularity(size_t *bytes, const MemoryKind *, int) {
 }
 Status cuMemCreate(uint64_t *handle, size_t bytes, const MemoryKind *kind, unsigned long long) {
   NEEDS_CONTEXT
-  if (bytes == 0 || bytes % granularity() != 0 || kind->type != 1 || kind->place.type != 1 || kind->place.number != context.number)
+  if (bytes == 0 || bytes % granularity() != 0 || kind->type != 1 || kind->place.type != 1 ||
+      kind->place.number != context.number)
     return fail(invalidValue, "memory of a kind or size that this GPU does not have");
   if (bytes > memory().free(context))
     return outOfMemory;
   std::lock_guard all(memory().mutex);
-  memory().created[*handle = ++memory().handles] = {bytes, &context};
+  memory().created[ *handle = ++memory().handles] = {bytes, &context};
   return success;
 }
 Status cuMemRelease(uint64_t handle) {
@@ -204,7 +208,8 @@ Status cuMemAddressFree(DevicePointer pointer, size_t bytes) {
   std::lock_guard all(memory().mutex);
   auto it = memory().reserved.find(pointer);
   auto mapped = memory().allocations.find(pointer);
-  if (it == memory().reserved.end() || it->second != bytes || (mapped != memory().allocations.end() && mapped->second.bytes != 0))
+  if (it == memory().reserved.end() || it->second != bytes ||
+      (mapped != memory().allocations.end() && mapped->second.bytes != 0))
     return fail(invalidValue, "addresses that are not reserved, or still mapped, are freed");
   memory().reserved.erase(it); // their pages stay closed
   return success;
@@ -214,7 +219,8 @@ Status cuMemMap(DevicePointer pointer, size_t bytes, size_t offset, uint64_t han
   std::lock_guard all(memory().mutex);
   auto reserved = memory().reserved.find(pointer);
   auto created = memory().created.find(handle);
-  if (offset != 0 || reserved == memory().reserved.end() || created == memory().created.end() || reserved->second != bytes || created->second.bytes != bytes)
+  if (offset != 0 || reserved == memory().reserved.end() || created == memory().created.end() ||
+      reserved->second != bytes || created->second.bytes != bytes)
     return fail(invalidValue, "memory and addresses that do not fit each other are mapped");
   // Nobody has access yet.
   memory().allocations[pointer] = {bytes, pages(bytes), &context, false, true};
@@ -224,7 +230,8 @@ Status cuMemSetAccess(DevicePointer pointer, size_t bytes, const MemoryAccess *a
   NEEDS_CONTEXT
   std::lock_guard all(memory().mutex);
   auto it = memory().allocations.find(pointer);
-  if (it == memory().allocations.end() || !it->second.byAddress || it->second.bytes != bytes || count != 1 || access->place.number != context.number || access->flags != 3)
+  if (it == memory().allocations.end() || !it->second.byAddress || it->second.bytes != bytes || count != 1 ||
+      access->place.number != context.number || access->flags != 3)
     return fail(invalidValue, "access to what is not mapped");
   fill(pointer, bytes);
   it->second.live = true;
@@ -249,7 +256,8 @@ Status cuMemFreeHost(void *pointer) {
   NEEDS_CONTEXT
   for (Stream &stream : context.streams)
     if (!stream.work.empty())
-      return fail(invalidValue, "pinned memory of the host is freed while work is under way that may copy to it");
+      return fail(invalidValue,
+                  "pinned memory of the host is freed while work is under way that may copy to it");
   std::free(pointer);
   return success;
 }
@@ -257,7 +265,8 @@ Status cuMemFree_v2(DevicePointer pointer) {
   NEEDS_CONTEXT
   std::lock_guard all(memory().mutex);
   auto it = memory().allocations.find(pointer);
-  if (it == memory().allocations.end() || !it->second.live || it->second.byAddress || it->second.context != &context)
+  if (it == memory().allocations.end() || !it->second.live || it->second.byAddress ||
+      it->second.context != &context)
     return fail(invalidValue, "what is freed is not allocated");
   it->second.live = false; // its pages stay closed
   return success;

@@ -24,7 +24,8 @@ struct Module {
   std::map<std::string, std::unique_ptr<Function>> functions;
 };
 
-/// The parameters of `.param` declarations such as `.u64 .ptr .align 64 name`, `.b64 name`, `.align 8 .b8 name[24]`.
+/// The parameters of `.param` declarations such as `.u64 .ptr .align 64 name`, `.b64 name`, `.align 8 .b8
+/// name[24]`.
 size_t parameterBytes(const std::string &declaration) {
   size_t bits = 0, count = 1;
   for (size_t at = 0; (at = declaration.find('.', at)) != std::string::npos; ++at)
@@ -64,7 +65,8 @@ Status parse(const std::string &ptx, Module &module) {
     function->name = ptx.substr(at + 7, open - at - 7);
     std::string declarations = ptx.substr(open + 1, close - open - 1);
     for (size_t p = 0; (p = declarations.find(".param", p)) != std::string::npos; ++p)
-      function->parameterBytes.push_back(parameterBytes(declarations.substr(p + 6, declarations.find(',', p) - p - 6)));
+      function->parameterBytes.push_back(
+          parameterBytes(declarations.substr(p + 6, declarations.find(',', p) - p - 6)));
     std::string directives = ptx.substr(close, body - close);
     if (size_t limit = directives.find(".maxntid "); limit != std::string::npos)
       function->maxThreads = uint32_t(std::strtoul(&directives[limit + 9], nullptr, 10));
@@ -107,17 +109,22 @@ Status cuModuleGetFunction(Handle *function, Handle module, const char *name) {
   if (it == functions.end())
     return fail(notFound, std::string("the module has no entry '") + name + "'");
   if (!it->second->twin)
-    return fail(notFound, std::string("kernel '") + name + "' has no twin; TESSERA_CHECK_TWINS names the file that tessera compile --host-twins wrote");
+    return fail(
+        notFound,
+        std::string("kernel '") + name +
+            "' has no twin; TESSERA_CHECK_TWINS names the file that tessera compile --host-twins wrote");
   *function = it->second.get();
   return success;
 }
 
-Status cuLaunchKernel(Handle handle, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX, unsigned blockY, unsigned blockZ,
-                      unsigned, Handle stream, void **parameters, void **) {
+Status cuLaunchKernel(Handle handle, unsigned gridX, unsigned gridY, unsigned gridZ, unsigned blockX,
+                      unsigned blockY, unsigned blockZ, unsigned, Handle stream, void **parameters, void **) {
   NEEDS_CONTEXT
   auto &function = *static_cast<Function *>(handle);
-  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 || blockY != 1 || blockZ != 1 || blockX > function.maxThreads)
-    return fail(invalidValue, "kernel '" + function.name + "' is launched with a block of " + std::to_string(blockX) + " threads, its PTX allows " +
+  if (gridX == 0 || gridY != 1 || gridZ != 1 || blockX == 0 || blockY != 1 || blockZ != 1 ||
+      blockX > function.maxThreads)
+    return fail(invalidValue, "kernel '" + function.name + "' is launched with a block of " +
+                                  std::to_string(blockX) + " threads, its PTX allows " +
                                   std::to_string(function.maxThreads));
   auto values = std::make_shared<std::vector<std::vector<uint64_t>>>();
   for (size_t i = 0; i < function.parameterBytes.size(); ++i) {

@@ -1,8 +1,10 @@
-// Stands in for libnccl.so.2 in tests, over the checking driver's streams and files in /dev/shm, for ranks that are threads or processes.
+// Stands in for libnccl.so.2 in tests, over the checking driver's streams and files in /dev/shm, for ranks
+// that are threads or processes.
 //
-// It refuses what NCCL hangs at or leaves undefined: members that call different collectives, with other counts or types; messages whose
-// receiver expects other bytes; memory that is not the GPU's; calls before a communicator is ready. A message is complete when its receiver has
-// it, as NCCL's may be. TESSERA_CHECK_NCCL_VERSION says which version it is.
+// It refuses what NCCL hangs at or leaves undefined: members that call different collectives, with other
+// counts or types; messages whose receiver expects other bytes; memory that is not the GPU's; calls before a
+// communicator is ready. A message is complete when its receiver has it, as NCCL's may be.
+// TESSERA_CHECK_NCCL_VERSION says which version it is.
 #include "runtime/comm/combine.h"
 #include "runtime/comm/nccl/nccl_library.h"
 #include "runtime/device/cuda/check/machine.h"
@@ -52,13 +54,14 @@ struct Call {
   Stream stream = nullptr;
 
   std::string describe() const {
-    return kind + " of " + std::to_string(count) + " elements of type " + std::to_string(type) + ", reduction " + std::to_string(op) + ", root " +
-           std::to_string(peer);
+    return kind + " of " + std::to_string(count) + " elements of type " + std::to_string(type) +
+           ", reduction " + std::to_string(op) + ", root " + std::to_string(peer);
   }
 };
 
 DType elementType(int type) {
-  constexpr DType types[] = {DType::I8, DType::U8, DType::I32, DType::U32, DType::I64, DType::U64, DType::F16, DType::F32, DType::F64, DType::BF16};
+  constexpr DType types[] = {DType::I8,  DType::U8,  DType::I32, DType::U32, DType::I64,
+                             DType::U64, DType::F16, DType::F32, DType::F64, DType::BF16};
   return types[type];
 }
 size_t elementBytes(int type) { return size_t(dtypeBytes(elementType(type))); }
@@ -100,7 +103,8 @@ bool collect(State &state, const Call &call, uint64_t number, bool &shown) {
     take(state.file("c", number, int(i)), all[i]);
     std::string theirs = all[i].substr(0, all[i].find('\n'));
     if (theirs != call.describe())
-      throw Error("checking NCCL: member ", state.rank, " calls ", call.describe(), ", member ", i, " ", theirs);
+      throw Error("checking NCCL: member ", state.rank, " calls ", call.describe(), ", member ", i, " ",
+                  theirs);
     all[i].erase(0, theirs.size() + 1);
   }
   size_t part = call.kind == "ReduceScatter" ? size_t(state.rank) * call.count * bytes : 0;
@@ -113,7 +117,8 @@ bool collect(State &state, const Call &call, uint64_t number, bool &shown) {
     std::vector<const void *> parts;
     for (const std::string &text : all)
       parts.push_back(text.data() + part);
-    combine(elementType(call.type), call.op == Max ? Reduction::Max : Reduction::Sum, parts.data(), int64_t(n), call.out, int64_t(call.count));
+    combine(elementType(call.type), call.op == Max ? Reduction::Max : Reduction::Sum, parts.data(),
+            int64_t(n), call.out, int64_t(call.count));
   }
   return true;
 }
@@ -128,7 +133,8 @@ struct Messages {
     for (size_t i = files.size(); i < calls.size(); ++i) {
       const Call &call = calls[i];
       bool sends = call.kind == "Send";
-      files.push_back(sends ? state.file("m", state.sent[call.peer]++, state.rank, call.peer) : state.file("m", state.received[call.peer]++, call.peer, state.rank));
+      files.push_back(sends ? state.file("m", state.sent[call.peer]++, state.rank, call.peer)
+                            : state.file("m", state.received[call.peer]++, call.peer, state.rank));
       done.push_back(false);
       if (sends)
         put(files[i], std::string(call.in, call.count * elementBytes(call.type)));
@@ -140,8 +146,8 @@ struct Messages {
         done[i] = !fs::exists(files[i]);
       else if (!done[i] && take(files[i], text)) {
         if (text.size() != calls[i].count * elementBytes(calls[i].type))
-          throw Error("checking NCCL: member ", calls[i].peer, " sends ", text.size(), " bytes, member ", state.rank, " expects ",
-                      calls[i].count * elementBytes(calls[i].type));
+          throw Error("checking NCCL: member ", calls[i].peer, " sends ", text.size(), " bytes, member ",
+                      state.rank, " expects ", calls[i].count * elementBytes(calls[i].type));
         std::memcpy(calls[i].out, text.data(), text.size());
         fs::remove(files[i]);
         done[i] = true;
@@ -169,17 +175,21 @@ Status enqueue(const std::vector<Call> &calls) {
     if (call.comm != calls[0].comm || call.stream != calls[0].stream)
       return refuse("a group of calls has several communicators or streams");
     size_t bytes = call.count * elementBytes(call.type), n = size_t(state->size);
-    size_t in = bytes * (call.kind == "ReduceScatter" ? n : 1), out = bytes * (call.kind == "AllGather" ? n : 1);
+    size_t in = bytes * (call.kind == "ReduceScatter" ? n : 1),
+           out = bytes * (call.kind == "AllGather" ? n : 1);
     bool receives = call.out && (call.kind != "Reduce" || call.peer == state->rank);
     if ((call.in && !tsr_check_holds(call.in, in)) || (receives && !tsr_check_holds(call.out, out)))
       return refuse("the buffers of " + call.describe() + " are no memory of this GPU");
-    if (reinterpret_cast<uintptr_t>(call.in) % elementBytes(call.type) || reinterpret_cast<uintptr_t>(call.out) % elementBytes(call.type))
+    if (reinterpret_cast<uintptr_t>(call.in) % elementBytes(call.type) ||
+        reinterpret_cast<uintptr_t>(call.out) % elementBytes(call.type))
       return refuse("the buffers of " + call.describe() + " are not aligned to their type");
     if (call.peer < 0 || call.peer >= state->size)
       return refuse(call.describe() + " has no such member of " + std::to_string(state->size));
   }
   if (!state->ready || state->busy || state->gpu != tsr_check_gpu())
-    return refuse(!state->ready ? "a call before the communicator is ready" : state->busy ? "a call before the last one was taken" : "a communicator of another GPU");
+    return refuse(!state->ready ? "a call before the communicator is ready"
+                  : state->busy ? "a call before the last one was taken"
+                                : "a communicator of another GPU");
   state->busy = true;
   bool single = calls[0].kind != "Send" && calls[0].kind != "Recv";
   if (single && calls.size() > 1)
@@ -234,7 +244,8 @@ Status ncclCommInitRankConfig(Comm *comm, int ranks, UniqueId id, int rank, Conf
   state->gpu = tsr_check_gpu();
   fs::create_directory(state->folder);
   const char *host = std::getenv("NCCL_HOSTID"); // as NCCL tells GPUs of the same number apart
-  put(state->file("here", 0, rank), std::to_string(ranks) + " " + (host ? host : "one host") + ":" + std::to_string(state->gpu));
+  put(state->file("here", 0, rank),
+      std::to_string(ranks) + " " + (host ? host : "one host") + ":" + std::to_string(state->gpu));
   *comm = new StatePointer(state);
   return inProgress;
 }
@@ -249,7 +260,9 @@ Status ncclCommGetAsyncError(Comm comm, Status *status) {
         return success;
       }
       if (!places.emplace(text, i).second)
-        return *status = refuse("members " + std::to_string(places[text]) + " and " + std::to_string(i) + " have the same GPU"), success;
+        return *status = refuse("members " + std::to_string(places[text]) + " and " + std::to_string(i) +
+                                " have the same GPU"),
+               success;
     }
     state.ready = true;
   }
@@ -310,22 +323,31 @@ Status ncclGroupEnd() {
   return enqueue(calls);
 }
 const char *ncclGetLastError(Comm) { return ""; }
-const char *ncclGetErrorString(Status status) { return status == invalidUsage ? "invalid usage" : "unhandled cuda error"; }
+const char *ncclGetErrorString(Status status) {
+  return status == invalidUsage ? "invalid usage" : "unhandled cuda error";
+}
 
 Status ncclAllReduce(const void *in, void *out, size_t count, int type, int op, Comm comm, Stream stream) {
-  return call({"AllReduce", count, type, op, 0, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
+  return call({"AllReduce", count, type, op, 0, static_cast<const char *>(in), static_cast<char *>(out), comm,
+               stream});
 }
-Status ncclReduceScatter(const void *in, void *out, size_t received, int type, int op, Comm comm, Stream stream) {
-  return call({"ReduceScatter", received, type, op, 0, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
+Status ncclReduceScatter(const void *in, void *out, size_t received, int type, int op, Comm comm,
+                         Stream stream) {
+  return call({"ReduceScatter", received, type, op, 0, static_cast<const char *>(in),
+               static_cast<char *>(out), comm, stream});
 }
-Status ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, Comm comm, Stream stream) {
-  return call({"Reduce", count, type, op, root, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
+Status ncclReduce(const void *in, void *out, size_t count, int type, int op, int root, Comm comm,
+                  Stream stream) {
+  return call({"Reduce", count, type, op, root, static_cast<const char *>(in), static_cast<char *>(out), comm,
+               stream});
 }
 Status ncclAllGather(const void *in, void *out, size_t sent, int type, Comm comm, Stream stream) {
-  return call({"AllGather", sent, type, 0, 0, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
+  return call(
+      {"AllGather", sent, type, 0, 0, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
 }
 Status ncclBroadcast(const void *in, void *out, size_t count, int type, int root, Comm comm, Stream stream) {
-  return call({"Broadcast", count, type, 0, root, static_cast<const char *>(in), static_cast<char *>(out), comm, stream});
+  return call({"Broadcast", count, type, 0, root, static_cast<const char *>(in), static_cast<char *>(out),
+               comm, stream});
 }
 Status ncclSend(const void *in, size_t count, int type, int peer, Comm comm, Stream stream) {
   return call({"Send", count, type, 0, peer, static_cast<const char *>(in), nullptr, comm, stream});

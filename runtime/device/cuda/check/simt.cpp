@@ -18,8 +18,12 @@ namespace {
 
 // AddressSanitizer wants to know which stack is in use.
 #if __has_feature(address_sanitizer)
-void leaveFor(void **kept, const void *stack, size_t bytes) { __sanitizer_start_switch_fiber(kept, stack, bytes); }
-void arrive(void *kept, const void **from, size_t *bytes) { __sanitizer_finish_switch_fiber(kept, from, bytes); }
+void leaveFor(void **kept, const void *stack, size_t bytes) {
+  __sanitizer_start_switch_fiber(kept, stack, bytes);
+}
+void arrive(void *kept, const void **from, size_t *bytes) {
+  __sanitizer_finish_switch_fiber(kept, from, bytes);
+}
 #else
 void leaveFor(void **, const void *, size_t) {}
 void arrive(void *, const void **, size_t *) {}
@@ -30,7 +34,9 @@ constexpr size_t stackBytes = 512 << 10;
 
 enum class Wait { None, Shuffle, Warp, Block };
 const char *nameOf(Wait wait) {
-  return wait == Wait::Shuffle ? "a shuffle" : wait == Wait::Warp ? "a synchronisation of its warp" : "a barrier";
+  return wait == Wait::Shuffle ? "a shuffle"
+         : wait == Wait::Warp  ? "a synchronisation of its warp"
+                               : "a barrier";
 }
 
 struct Fiber {
@@ -39,10 +45,13 @@ struct Fiber {
   bool begun = false;
   void *stack, *kept = nullptr;
   uint32_t thread = 0;
-  Fiber() : stack(::mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {
+  Fiber()
+      : stack(::mmap(nullptr, stackBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                     -1, 0)) {
     if (stack == MAP_FAILED)
       throw Error("no memory for the threads of a simulated GPU");
-    ::madvise(stack, stackBytes, MADV_NOHUGEPAGE); // a thread touches little of it, and a huge page is cleared whole
+    ::madvise(stack, stackBytes,
+              MADV_NOHUGEPAGE); // a thread touches little of it, and a huge page is cleared whole
   }
   ~Fiber() { ::munmap(stack, stackBytes); }
   Fiber(const Fiber &) = delete;
@@ -116,7 +125,8 @@ void Grid::fiberMain() {
   }
 }
 
-/// Jumps, for swapcontext asks the kernel for the mask of signals each time, which would be most of the simulator's work.
+/// Jumps, for swapcontext asks the kernel for the mask of signals each time, which would be most of the
+/// simulator's work.
 [[gnu::noinline]] void Grid::resume(Fiber &fiber) {
   running = &fiber;
   if (_setjmp(scheduler))
@@ -154,10 +164,11 @@ bool Grid::releaseWarp(uint32_t first) {
   for (uint32_t i = first; i < first + lanes; ++i)
     if (i >= last || threads[i].wait != kind)
       fault(first, std::string("waits at ") + nameOf(kind) + " that thread " + std::to_string(i) +
-                       (i >= last                                ? " of its warp, which the block lacks, never comes to"
-                        : threads[i].done                        ? " has ended without"
-                        : threads[i].wait == Wait::None          ? " does not come to"
-                                                                 : std::string(" does not come to: it waits at ") + nameOf(threads[i].wait)));
+                       (i >= last         ? " of its warp, which the block lacks, never comes to"
+                        : threads[i].done ? " has ended without"
+                        : threads[i].wait == Wait::None
+                            ? " does not come to"
+                            : std::string(" does not come to: it waits at ") + nameOf(threads[i].wait)));
   uint32_t values[lanes];
   for (uint32_t i = 0; i < lanes; ++i)
     values[i] = threads[first + i].value;
@@ -225,7 +236,8 @@ void Grid::runBlock(uint32_t number) {
 
 } // namespace
 
-void runGrid(const std::string &kernel, Program program, void **parameters, uint32_t blocks, uint32_t threads) {
+void runGrid(const std::string &kernel, Program program, void **parameters, uint32_t blocks,
+             uint32_t threads) {
   Grid own(kernel, program, parameters, threads);
   grid = &own;
   try {

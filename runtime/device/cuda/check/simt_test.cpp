@@ -22,12 +22,15 @@ uint32_t swapped[2][64];
 
 TEST(Simulator, ShufflesAndBarriers) {
   // Each warp reverses its lanes' numbers in two steps, with a barrier in between.
-  runGrid("k", [](void **) {
-    uint32_t thread = tsr_simt_thread(), value = tsr_simt_shuffle_xor(~0u, thread, 31, 31);
-    tsr_simt_sync_block();
-    tsr_simt_sync_warp(~0u);
-    swapped[tsr_simt_block()][thread] = tsr_simt_shuffle_xor(~0u, value, 1, 31);
-  }, nullptr, 2, 64);
+  runGrid(
+      "k",
+      [](void **) {
+        uint32_t thread = tsr_simt_thread(), value = tsr_simt_shuffle_xor(~0u, thread, 31, 31);
+        tsr_simt_sync_block();
+        tsr_simt_sync_warp(~0u);
+        swapped[tsr_simt_block()][thread] = tsr_simt_shuffle_xor(~0u, value, 1, 31);
+      },
+      nullptr, 2, 64);
   for (uint32_t block = 0; block < 2; ++block)
     for (uint32_t i = 0; i < 64; ++i)
       EXPECT_EQ(swapped[block][i], i / 32 * 32 + ((i ^ 1) % 32 ^ 31)) << block << " " << i;
@@ -45,7 +48,8 @@ TEST(Simulator, ALaneThatIsMissing) {
     else
       tsr_simt_shuffle_xor(~0u, 0, 1, 31);
   });
-  EXPECT_NE(message.find("thread 3 does not come to: it waits at a synchronisation"), std::string::npos) << message;
+  EXPECT_NE(message.find("thread 3 does not come to: it waits at a synchronisation"), std::string::npos)
+      << message;
   message = messageOf([](void **) { tsr_simt_sync_warp(~0u); }, 40);
   EXPECT_NE(message.find("which the block lacks"), std::string::npos) << message;
   message = messageOf([](void **) { tsr_simt_shuffle_xor(~0u, 0, tsr_simt_thread() == 5 ? 2 : 1, 31); });

@@ -176,7 +176,8 @@ Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, 
   NEEDS_CONTEXT
   if (!memory().holds(context, from, bytes) || !memory().holds(context, to, bytes))
     return fail(invalidValue, "a copy inside of the GPU reaches outside of every allocation");
-  push(*static_cast<Stream *>(stream), [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
+  push(*static_cast<Stream *>(stream),
+       [=] { std::memcpy(reinterpret_cast<void *>(to), reinterpret_cast<void *>(from), bytes); });
   return success;
 }
 }

@@ -1,5 +1,5 @@
-// What the host hands to the library's GPU kernels: one struct a kernel, by value. Pointers are the device's; contracts are those of
-// runtime/device/cpu/library.h.
+// What the host hands to the library's GPU kernels: one struct a kernel, by value. Pointers are the device's;
+// contracts are those of runtime/device/cpu/library.h.
 #pragma once
 
 #include "runtime/device/element.h"
@@ -34,7 +34,8 @@ constexpr int64_t gemmTile = 64, gemmThreads = 256;
 /// Of the sums of an operand a block has as many as a warp has lanes.
 constexpr int64_t sumTile = 32, sumThreads = 512;
 
-/// A convolution of images [batch, groups, cig, h, w], and its gradients. One block for each 64 x 64 tile of `out`, of an item of it.
+/// A convolution of images [batch, groups, cig, h, w], and its gradients. One block for each 64 x 64 tile of
+/// `out`, of an item of it.
 struct ConvArguments {
   const float *input, *weights, *bias, *dy;
   float *out;
@@ -50,7 +51,8 @@ struct AttentionArguments {
   int64_t batch, s, t, kvHeads, group, d;
   float scale;
   int32_t causal;
-  int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4], dkStrides[3], dvStrides[3];
+  int64_t qStrides[4], kStrides[3], vStrides[3], oStrides[4], biasStrides[5], dOStrides[4], dqStrides[4],
+      dkStrides[3], dvStrides[3];
   int64_t validS, validT, startS, startT, zigzag;
   const uint64_t *key; ///< of a dropout of the weights; null: none are dropped
   const int64_t *rows; ///< the number of each row's first weight, as lse
@@ -58,7 +60,8 @@ struct AttentionArguments {
   float keptScale;
   uint32_t dropBelow;
 };
-constexpr int64_t attentionWarps = 4, attentionHead = 256, attentionAgainRows = 32; ///< a warp looks through so many rows for those to do again
+constexpr int64_t attentionWarps = 4, attentionHead = 256,
+                  attentionAgainRows = 32; ///< a warp looks through so many rows for those to do again
 
 /// Rows of a table by ids. One thread for each element of `out`; of scatter_add one for each column.
 struct RowsArguments {
@@ -83,7 +86,8 @@ struct UpdateArguments {
   float *p, *m, *v;
   int64_t count;
   Update update;
-  int32_t lossScale; // the ninth scalar divides the gradient, and a norm that is not finite leaves the step out
+  int32_t
+      lossScale; // the ninth scalar divides the gradient, and a norm that is not finite leaves the step out
 };
 
 /// out[0] (+)= the sum of the squares of x. One block.
@@ -103,7 +107,8 @@ struct CopyArguments {
   int32_t rank, bytes;
 };
 
-/// `count` elements of `bytes`, of an array that has `run` of them together every `stride` to another such array, each from its own first on.
+/// `count` elements of `bytes`, of an array that has `run` of them together every `stride` to another such
+/// array, each from its own first on.
 struct RunsArguments {
   const void *source;
   void *target;
@@ -111,8 +116,8 @@ struct RunsArguments {
   int32_t bytes;
 };
 
-/// x as [outer, n, inner], the elements [start, start + count) of it: positions >= valid of the middle dimension become `pattern`,
-/// the others x, and so do those from `end` on. fill is n = inner = 1, valid = 0.
+/// x as [outer, n, inner], the elements [start, start + count) of it: positions >= valid of the middle
+/// dimension become `pattern`, the others x, and so do those from `end` on. fill is n = inner = 1, valid = 0.
 struct MaskArguments {
   const void *x;
   void *out;

@@ -1,5 +1,6 @@
-// Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a time, one a lane for the
-// scores, then one element of the head a lane for the sums. T: what q, k, v and o are; sums are f32.
+// Attention, streamed: no matrix of scores. A warp owns a row of the result; 32 rows of the other side at a
+// time, one a lane for the scores, then one element of the head a lane for the sums. T: what q, k, v and o
+// are; sums are f32.
 #include "runtime/core/philox.h"
 #include "runtime/device/attention_order.h"
 #include "runtime/device/cuda/kernels/gpu.h"
@@ -18,7 +19,9 @@ struct Row {
 int64_t at(const int64_t (&strides)[4], const Row &r) {
   return r.b * strides[0] + r.i * strides[1] + r.m * strides[2] + r.g * strides[3];
 }
-int64_t at(const int64_t (&strides)[3], const Row &r, int64_t j) { return r.b * strides[0] + j * strides[1] + r.m * strides[2]; }
+int64_t at(const int64_t (&strides)[3], const Row &r, int64_t j) {
+  return r.b * strides[0] + j * strides[1] + r.m * strides[2];
+}
 
 /// From element `i` on.
 template <typename T> const T *from(const void *data, int64_t i) { return static_cast<const T *>(data) + i; }
@@ -33,12 +36,15 @@ template <typename T> float dot(const T *x, const T *y, int64_t d) {
 
 /// -infinity where query r.i does not see key j.
 template <typename T> float score(const AttentionArguments &a, const Row &r, int64_t j) {
-  if (j >= a.validT || (a.causal && AttentionOrder{a.startS, a.s, a.zigzag}.position(r.i) < AttentionOrder{a.startT, a.t, a.zigzag}.position(j)))
+  if (j >= a.validT || (a.causal && AttentionOrder{a.startS, a.s, a.zigzag}.position(r.i) <
+                                        AttentionOrder{a.startT, a.t, a.zigzag}.position(j)))
     return -infinity;
   float s = a.scale * dot(from<T>(a.q, at(a.qStrides, r)), from<T>(a.k, at(a.kStrides, r, j)), a.d);
   if (!a.bias)
     return s;
-  return s + readElement(a.biasType, a.bias, at(reinterpret_cast<const int64_t(&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) + j * a.biasStrides[4]);
+  return s + readElement(a.biasType, a.bias,
+                         at(reinterpret_cast<const int64_t (&)[4]>(a.biasStrides), {r.b, r.m, r.g, r.i}) +
+                             j * a.biasStrides[4]);
 }
 
 /// What a dropout multiplies the weight of key j of row `number` by.
@@ -90,7 +96,8 @@ template <typename T> void forward(const AttentionArguments &a, int64_t number) 
       sum[part] *= before;
       for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
         if (shared[warp][j] != 0) // what is not seen may be NaN
-          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.v, at(a.vStrides, r, first + j) + e)), sum[part]);
+          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.v, at(a.vStrides, r, first + j) + e)),
+                                     sum[part]);
     }
     syncWarp();
   }
@@ -114,7 +121,8 @@ template <typename T> void forwardAgain(const AttentionArguments &a) {
 }
 
 /// Of query r and key j: the probability, and the gradient of the score times scale.
-template <typename T> float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
+template <typename T>
+float probability(const AttentionArguments &a, const Row &r, int64_t j, int64_t number) {
   float lse = a.lse[number], s = score<T>(a, r, j);
   return lse == -infinity || s == -infinity ? 0.0f : exponential(s - lse);
 }
@@ -150,7 +158,8 @@ template <typename T> void backwardQueries(const AttentionArguments &a) {
       int64_t e = part * lanes + lane;
       for (int64_t j = 0; j < lanes && first + j < a.validT && e < a.d; ++j)
         if (shared[warp][j] != 0)
-          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.k, at(a.kStrides, r, first + j) + e)), sum[part]);
+          sum[part] = __builtin_fmaf(shared[warp][j], widen(*from<T>(a.k, at(a.kStrides, r, first + j) + e)),
+                                     sum[part]);
     }
     syncWarp();
   }
@@ -188,8 +197,10 @@ template <typename T> void backwardKeys(const AttentionArguments &a) {
           Row other{r.b, first + i, r.m, g};
           if (shared[warp][0][i] == 0 && shared[warp][1][i] == 0)
             continue;
-          dv[part] = __builtin_fmaf(shared[warp][0][i], widen(*from<T>(a.dO, at(a.dOStrides, other) + e)), dv[part]);
-          dk[part] = __builtin_fmaf(shared[warp][1][i], widen(*from<T>(a.q, at(a.qStrides, other) + e)), dk[part]);
+          dv[part] =
+              __builtin_fmaf(shared[warp][0][i], widen(*from<T>(a.dO, at(a.dOStrides, other) + e)), dv[part]);
+          dk[part] =
+              __builtin_fmaf(shared[warp][1][i], widen(*from<T>(a.q, at(a.qStrides, other) + e)), dk[part]);
         }
       }
       syncWarp();

@@ -1,4 +1,5 @@
-// Products by any strides: a block computes a tile of 64 x 64, 16 terms at a time through shared memory, a thread 4 x 4 of it.
+// Products by any strides: a block computes a tile of 64 x 64, 16 terms at a time through shared memory, a
+// thread 4 x 4 of it.
 #include "runtime/device/cuda/kernels/gpu.h"
 #include "runtime/device/half.h"
 
@@ -10,10 +11,11 @@ constexpr int64_t depth = 16, side = 4;
 
 float errorFunction(float x) {
   float z = x > 4 ? 4.0f : x < -4 ? -4.0f : x, s = z * z;
-  const float p[] = {-2.72614225801306e-10f, 2.77068142495902e-08f, -2.10102402082508e-06f, -5.69250639462346e-05f,
-                     -7.34990630326855e-04f, -2.95459980854025e-03f, -1.60960333262415e-02f};
-  const float q[] = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f, -7.37332916720468e-03f,
-                     -1.42647390514189e-02f};
+  const float p[] = {-2.72614225801306e-10f, 2.77068142495902e-08f,  -2.10102402082508e-06f,
+                     -5.69250639462346e-05f, -7.34990630326855e-04f, -2.95459980854025e-03f,
+                     -1.60960333262415e-02f};
+  const float q[] = {-1.45660718464996e-05f, -2.13374055278905e-04f, -1.68282697438203e-03f,
+                     -7.37332916720468e-03f, -1.42647390514189e-02f};
   float above = p[0], below = q[0];
   for (int i = 1; i < 7; ++i)
     above = __builtin_fmaf(above, s, p[i]);
@@ -81,7 +83,8 @@ namespace {
 template <typename T> void multiply(const GemmArguments &a) {
   TSR_SHARED float left[depth][gemmTile + 4], right[depth][gemmTile + 4];
   int64_t thread = threadIndex(), row = thread / 16, column = thread % 16;
-  int64_t rowTiles = (a.m + gemmTile - 1) / gemmTile, columnTiles = (a.n + gemmTile - 1) / gemmTile, block = blockIndex();
+  int64_t rowTiles = (a.m + gemmTile - 1) / gemmTile, columnTiles = (a.n + gemmTile - 1) / gemmTile,
+          block = blockIndex();
   int64_t firstRow = block % rowTiles * gemmTile, firstColumn = block / rowTiles % columnTiles * gemmTile;
   int64_t item[3] = {0, 0, 0}, terms = 1;
   addOffsets(a, 0, a.items, block / rowTiles / columnTiles, item);
@@ -97,12 +100,16 @@ template <typename T> void multiply(const GemmArguments &a) {
         bool along = a.aStrides[1] == 1;
         int64_t k = along ? i % depth : i / gemmTile, m = along ? i / depth : i % gemmTile;
         left[k][m] = first + k < a.k && firstRow + m < a.m
-                         ? widen(static_cast<const T *>(a.a)[at[0] + (firstRow + m) * a.aStrides[0] + (first + k) * a.aStrides[1]]) : 0.0f;
+                         ? widen(static_cast<const T *>(
+                               a.a)[at[0] + (firstRow + m) * a.aStrides[0] + (first + k) * a.aStrides[1]])
+                         : 0.0f;
         along = a.bStrides[0] == 1 && a.bStrides[1] != 1;
         k = along ? i % depth : i / gemmTile;
         int64_t n = along ? i / depth : i % gemmTile;
         right[k][n] = first + k < a.k && firstColumn + n < a.n
-                          ? widen(static_cast<const T *>(a.b)[at[1] + (first + k) * a.bStrides[0] + (firstColumn + n) * a.bStrides[1]]) : 0.0f;
+                          ? widen(static_cast<const T *>(
+                                a.b)[at[1] + (first + k) * a.bStrides[0] + (firstColumn + n) * a.bStrides[1]])
+                          : 0.0f;
       }
       syncBlock();
       for (int64_t k = 0; k < depth; ++k)

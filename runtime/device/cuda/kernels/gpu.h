@@ -1,5 +1,6 @@
-// What the library's kernels see of a GPU. They are compiled twice: for NVIDIA's GPUs by clang alone, without CUDA's headers, and for the
-// host, where runtime/device/cuda/check/simt.h plays the GPU and a kernel's twin takes its parameters as cuLaunchKernel does.
+// What the library's kernels see of a GPU. They are compiled twice: for NVIDIA's GPUs by clang alone, without
+// CUDA's headers, and for the host, where runtime/device/cuda/check/simt.h plays the GPU and a kernel's twin
+// takes its parameters as cuLaunchKernel does.
 #pragma once
 
 #include "runtime/device/cuda/kernels/arguments.h"
@@ -9,9 +10,9 @@
 #define TSR_SHARED static __attribute__((address_space(3)))
 #else
 #include "runtime/device/cuda/check/simt.h"
-#define TSR_KERNEL(name, Arguments)                                                                                    \
-  static void name(Arguments a);                                                                                       \
-  extern "C" void tsr_##name##_twin(void **parameters) { name(*static_cast<Arguments *>(parameters[0])); }             \
+#define TSR_KERNEL(name, Arguments)                                                                          \
+  static void name(Arguments a);                                                                             \
+  extern "C" void tsr_##name##_twin(void **parameters) { name(*static_cast<Arguments *>(parameters[0])); }   \
   static void name(Arguments a)
 #define TSR_SHARED static thread_local
 #endif
@@ -23,14 +24,18 @@ constexpr int64_t lanes = 32;
 #ifdef __NVPTX__
 inline int64_t threadIndex() { return __nvvm_read_ptx_sreg_tid_x(); }
 inline int64_t blockIndex() { return __nvvm_read_ptx_sreg_ctaid_x(); }
-inline uint32_t shuffle(uint32_t value, uint32_t distance) { return __nvvm_shfl_sync_bfly_i32(-1, value, distance, 31); }
+inline uint32_t shuffle(uint32_t value, uint32_t distance) {
+  return __nvvm_shfl_sync_bfly_i32(-1, value, distance, 31);
+}
 inline void syncWarp() { __nvvm_bar_warp_sync(-1); }
 inline void syncBlock() { __syncthreads(); }
 inline float log2(float x) { return __nvvm_lg2_approx_f(x); }
 #else
 inline int64_t threadIndex() { return tsr_simt_thread(); }
 inline int64_t blockIndex() { return tsr_simt_block(); }
-inline uint32_t shuffle(uint32_t value, uint32_t distance) { return tsr_simt_shuffle_xor(-1, value, distance, 31); }
+inline uint32_t shuffle(uint32_t value, uint32_t distance) {
+  return tsr_simt_shuffle_xor(-1, value, distance, 31);
+}
 inline void syncWarp() { tsr_simt_sync_warp(-1); }
 inline void syncBlock() { tsr_simt_sync_block(); }
 inline float log2(float x) { return __builtin_log2f(x); }
@@ -53,7 +58,8 @@ inline float exponential(float x) {
   p = __builtin_fmaf(p, r, 1.6666665459e-1f);
   p = __builtin_fmaf(p, r, 5.0000001201e-1f);
   float result = __builtin_fmaf(p, r * r, r + 1);
-  int32_t exponent = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, shift), half = exponent >> 1;
+  int32_t exponent = __builtin_bit_cast(int32_t, shifted) - __builtin_bit_cast(int32_t, shift),
+          half = exponent >> 1;
   result *= __builtin_bit_cast(float, (half + 127) << 23);
   return result * __builtin_bit_cast(float, (exponent - half + 127) << 23);
 }

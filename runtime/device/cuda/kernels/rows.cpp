@@ -26,7 +26,8 @@ TSR_KERNEL(scatter_add, RowsArguments) {
     return;
   for (int64_t i = 0; i < a.valid; ++i)
     if (int64_t id = idAt(a, i) - a.start; id >= 0 && id < a.rows)
-      static_cast<float *>(a.target)[id * a.width + column] += static_cast<const float *>(a.source)[i * a.width + column];
+      static_cast<float *>(a.target)[id * a.width + column] +=
+          static_cast<const float *>(a.source)[i * a.width + column];
 }
 
 TSR_KERNEL(copy_box, CopyArguments) {
