@@ -19,6 +19,14 @@
 #include "dialects/exec/ExecOps.h.inc"
 
 namespace tessera::exec {
+/// Bytes [offset, offset + bytes) of `root`, the buffer that no other one has as its part.
+struct BufferRange {
+  BufferOp root;
+  int64_t offset, bytes;
+};
+/// What a buffer, or a part of one, is in its root; no root where `buffer` comes from no buffer.
+BufferRange rangeOf(mlir::Value buffer);
+
 /// The name of an element type in the program description: "bool", "f32", "bf16", "i64", ...
 std::string dtypeName(mlir::Type element);
 } // namespace tessera::exec

@@ -3,6 +3,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
+#include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
 using namespace tessera::exec;
@@ -36,6 +37,8 @@ LogicalResult OwnOp::verify() {
 LogicalResult BufferOp::verify() {
   if (int64_t(getOffset()) < 0 || int64_t(getBytes()) < 0)
     return emitOpError("has a negative offset or size");
+  if (int64_t end; llvm::AddOverflow(int64_t(getOffset()), int64_t(getBytes()), end))
+    return emitOpError("ends behind byte 2^63");
   bool known =
       llvm::StringSwitch<bool>(getCategory())
           .Cases("parameters", "gradients", "optimizer", "activations", "workspace", "communication", true)
@@ -46,6 +49,108 @@ LogicalResult BufferOp::verify() {
            << "\"; expected parameters, gradients, optimizer, activations, workspace or communication";
   return success();
 }
+
+LogicalResult PartOp::verify() {
+  BufferRange whole = rangeOf(getWhole());
+  if (!whole.root)
+    return emitOpError("is a part of what is no exec.buffer");
+  if (int64_t(getOffset()) < 0 || int64_t(getBytes()) < 0 ||
+      int64_t(getOffset()) > whole.bytes - int64_t(getBytes()))
+    return emitOpError("has bytes [")
+           << int64_t(getOffset()) << ", " << int64_t(getOffset()) + int64_t(getBytes())
+           << ") of a buffer of " << whole.bytes << " bytes";
+  return success();
+}
+
+BufferRange tessera::exec::rangeOf(Value buffer) {
+  int64_t offset = 0, bytes = -1;
+  for (Operation *def = buffer.getDefiningOp(); def; def = buffer.getDefiningOp()) {
+    if (auto root = dyn_cast<BufferOp>(def))
+      return {root, offset, bytes < 0 ? int64_t(root.getBytes()) : bytes};
+    auto part = dyn_cast<PartOp>(def);
+    if (!part)
+      break;
+    offset += int64_t(part.getOffset());
+    bytes = bytes < 0 ? int64_t(part.getBytes()) : bytes;
+    buffer = part.getWhole();
+  }
+  return {nullptr, 0, 0};
+}
+
+// Every buffer of a launch or a call is read or written, or both.
+template <typename Op> static LogicalResult verifyAccesses(Op op) {
+  int64_t size = op.getBuffers().size();
+  for (ArrayRef<int64_t> places : {op.getReads(), op.getWrites()})
+    for (int64_t place : places)
+      if (place < 0 || place >= size)
+        return op.emitOpError("reads or writes buffer ") << place << " of " << size;
+  for (int64_t place = 0; place < size; ++place)
+    if (!llvm::is_contained(op.getReads(), place) && !llvm::is_contained(op.getWrites(), place))
+      return op.emitOpError("neither reads nor writes its buffer ") << place;
+  return success();
+}
+
+LogicalResult LaunchOp::verify() { return verifyAccesses(*this); }
+LogicalResult CallOp::verify() { return verifyAccesses(*this); }
+
+LogicalResult CollectiveOp::verify() {
+  if (size_t n = getBuffers().size(); n < 2 || n > 3)
+    return emitOpError("has ") << n << " buffers; expected what goes in, what comes out, and perhaps scratch";
+  return success();
+}
+
+using Effects = SmallVectorImpl<SideEffects::EffectInstance<MemoryEffects::Effect>>;
+
+static void reads(Effects &effects, OpOperand &buffer) {
+  effects.emplace_back(MemoryEffects::Read::get(), &buffer);
+}
+static void writes(Effects &effects, OpOperand &buffer) {
+  effects.emplace_back(MemoryEffects::Write::get(), &buffer);
+}
+// Something beside buffers: a message, what the runtime reads, the microbatch.
+static void writesElsewhere(Effects &effects) { effects.emplace_back(MemoryEffects::Write::get()); }
+
+template <typename Op> static void accesses(Op op, Effects &effects) {
+  MutableArrayRef<OpOperand> buffers = op.getBuffersMutable();
+  for (int64_t place : op.getReads())
+    reads(effects, buffers[place]);
+  for (int64_t place : op.getWrites())
+    writes(effects, buffers[place]);
+}
+
+void LaunchOp::getEffects(Effects &effects) { accesses(*this, effects); }
+void CallOp::getEffects(Effects &effects) { accesses(*this, effects); }
+
+void InputOp::getEffects(Effects &effects) {
+  for (OpOperand &buffer : getBufferMutable())
+    writes(effects, buffer);
+  writesElsewhere(effects);
+}
+
+void OutputOp::getEffects(Effects &effects) {
+  for (OpOperand &buffer : getBufferMutable())
+    reads(effects, buffer);
+  writesElsewhere(effects);
+}
+
+void CollectiveOp::getEffects(Effects &effects) {
+  for (auto [i, buffer] : llvm::enumerate(MutableArrayRef<OpOperand>(getBuffersMutable())))
+    i == 0 ? reads(effects, buffer) : writes(effects, buffer);
+  writesElsewhere(effects);
+}
+
+void SendOp::getEffects(Effects &effects) {
+  reads(effects, getBufferMutable());
+  writesElsewhere(effects);
+}
+
+void RecvOp::getEffects(Effects &effects) {
+  writes(effects, getBufferMutable());
+  writesElsewhere(effects);
+}
+
+void StepOp::getEffects(Effects &effects) { writesElsewhere(effects); }
+void WaitOp::getEffects(Effects &effects) { writesElsewhere(effects); }
 
 std::string tessera::exec::dtypeName(Type element) {
   if (element.isInteger(1))

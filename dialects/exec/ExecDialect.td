@@ -25,4 +25,8 @@ def Exec_BufferType : TypeDef<Exec_Dialect, "Buffer"> {
 
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
+// Says which buffers an operation reads and writes. What it does beside that (messages, files) it says too,
+// so that nobody takes it for dead.
+defvar Exec_Accesses = DeclareOpInterfaceMethods<MemoryEffectsOpInterface>;
+
 #endif

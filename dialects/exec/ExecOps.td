@@ -31,33 +31,44 @@ def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let assemblyFormat = "attr-dict";
   let hasVerifier = 1;
 }
-def Exec_InputOp : Exec_Op<"input"> {
+def Exec_PartOp : Exec_Op<"part", [Pure]> {
+  let summary = "bytes [offset, offset + bytes) of another buffer, which is live as long";
+  let arguments = (ins Exec_BufferType:$whole, I64Attr:$offset, I64Attr:$bytes);
+  let results = (outs Exec_BufferType:$result);
+  let assemblyFormat = "$whole attr-dict";
+  let hasVerifier = 1;
+}
+def Exec_InputOp : Exec_Op<"input", [Exec_Accesses]> {
   let summary = "a buffer that the runtime fills before the step";
   let description = "Without a buffer: an input that this stage of the program has no use for.";
   let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element,
       DenseI64ArrayAttr:$shape, AnyAttr:$layout, OptionalAttr<DenseI64ArrayAttr>:$range);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
-def Exec_OutputOp : Exec_Op<"output"> {
+def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
   let summary = "a buffer that the runtime writes out after the step";
   let description = "Without a buffer: an output that another stage of the program has.";
   let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, TypeAttr:$element,
       DenseI64ArrayAttr:$shape, AnyAttr:$layout);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
-def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments]> {
+def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
+  let description = [{ `reads` and `writes` are the places in `buffers` of those that it reads and writes. }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
-      I64Attr:$extent, I64Attr:$grain);
+      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
+  let hasVerifier = 1;
 }
-def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments]> {
+def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
+  let description = [{ `reads` and `writes` as of a launch. }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
-      DictionaryAttr:$settings);
+      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
+  let hasVerifier = 1;
 }
-def Exec_CollectiveOp : Exec_Op<"collective"> {
+def Exec_CollectiveOp : Exec_Op<"collective", [Exec_Accesses]> {
   let summary = "a collective, or with `token` >= 0 its start";
   let description =
       "Buffers: in, out, and scratch where the algorithm needs it. `algorithm` is how a broadcast travels.";
@@ -66,29 +77,30 @@ def Exec_CollectiveOp : Exec_Op<"collective"> {
       OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target, OptionalAttr<I64Attr>:$shift,
       OptionalAttr<I64Attr>:$root, OptionalAttr<StrAttr>:$algorithm, DefaultValuedAttr<I64Attr, "-1">:$token);
   let assemblyFormat = "$kind `(` $buffers `)` attr-dict";
+  let hasVerifier = 1;
 }
-def Exec_SendOp : Exec_Op<"send"> {
+def Exec_SendOp : Exec_Op<"send", [Exec_Accesses]> {
   let summary = "starts to send a buffer to the rank of the same coordinates in another pipeline stage";
   let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes,
       I64Attr:$token);
   let assemblyFormat = "$buffer `to` $stage `channel` $channel attr-dict";
 }
-def Exec_RecvOp : Exec_Op<"recv"> {
+def Exec_RecvOp : Exec_Op<"recv", [Exec_Accesses]> {
   let summary = "receives what the rank of the same coordinates in another pipeline stage sends";
   let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes);
   let assemblyFormat = "$buffer `from` $stage `channel` $channel attr-dict";
 }
-def Exec_StepOp : Exec_Op<"step"> {
+def Exec_StepOp : Exec_Op<"step", [Exec_Accesses]> {
   let summary = "begins a step of a pipeline schedule: sets the microbatch";
   let arguments = (ins StrAttr:$work, I64Attr:$chunk, I64Attr:$micro);
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
-def Exec_WaitOp : Exec_Op<"wait"> {
+def Exec_WaitOp : Exec_Op<"wait", [Exec_Accesses]> {
   let summary = "waits for the collective or the send started with the token";
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";
 }
-def Exec_LoopOp : Exec_Op<"loop", [SingleBlock, NoTerminator]> {
+def Exec_LoopOp : Exec_Op<"loop", [SingleBlock, NoTerminator, RecursiveMemoryEffects]> {
   let summary = "runs its body once a microbatch";
   let arguments = (ins I64Attr:$times);
   let regions = (region SizedRegion<1>:$body);

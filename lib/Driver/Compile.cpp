@@ -138,6 +138,12 @@ LogicalResult Compilation::loadText() {
   next = std::min(next, Phase::Lower);
   if (failed(checkText(*module, next)))
     return failure();
+  if (next == Phase::Lower) {
+    PassManager pm(&context);
+    pm.addPass(createVerifyMemory());
+    if (failed(pm.run(*module)))
+      return failure();
+  }
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kModelAttr))
     modelHash = attr.getValue();
   if (auto attr = (*module)->getAttrOfType<StringAttr>(kPlanAttr))
@@ -360,6 +366,7 @@ LogicalResult Compilation::memory() {
   PlanMemoryOptions memory;
   memory.threads = options.chip.empty() ? threads() : 0;
   plan.addPass(createPlanMemory(memory));
+  plan.addPass(createVerifyMemory());
   return plan.run(*module);
 }
 

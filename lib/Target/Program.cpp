@@ -255,8 +255,7 @@ json::Value Writer::pipelineFigures() const {
 double Writer::bytesOf(ValueRange values) {
   double bytes = 0;
   for (Value value : DenseSet<Value>(values.begin(), values.end()))
-    if (auto buffer = value.getDefiningOp<exec::BufferOp>())
-      bytes += double(buffer.getBytes());
+    bytes += double(exec::rangeOf(value).bytes);
   return bytes;
 }
 
@@ -264,8 +263,8 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
     auto kind = op.getAttrOfType<StringAttr>("kind");
-    if (isa<exec::BufferOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp, func::ReturnOp>(
-            op) ||
+    if (isa<exec::BufferOp, exec::PartOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp,
+            func::ReturnOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
@@ -380,13 +379,14 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   json::Array inputs, outputs;
   ProgramText text;
   for (Operation &op : func.getBody().front()) {
-    if (auto buffer = dyn_cast<exec::BufferOp>(op)) {
-      buffers[buffer] = text.buffers.size();
-      json::Object object{{"offset", int64_t(buffer.getOffset())},
-                          {"bytes", int64_t(buffer.getBytes())},
-                          {"category", buffer.getCategory()},
+    if (isa<exec::BufferOp, exec::PartOp>(op)) {
+      exec::BufferRange range = exec::rangeOf(op.getResult(0));
+      buffers[op.getResult(0)] = text.buffers.size();
+      json::Object object{{"offset", int64_t(range.root.getOffset()) + range.offset},
+                          {"bytes", range.bytes},
+                          {"category", range.root.getCategory()},
                           {"variable", nullptr}};
-      if (auto name = buffer.getVariable())
+      if (auto name = range.root.getVariable(); name && isa<exec::BufferOp>(op))
         object["variable"] = variables.lookup(*name);
       text.buffers.push_back(std::move(object));
     } else if (auto input = dyn_cast<exec::InputOp>(op)) {

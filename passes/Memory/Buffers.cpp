@@ -78,10 +78,14 @@ void Buffers::findPlaces(func::FuncOp func) {
   });
 }
 
-int Buffers::create(int64_t bytes, int64_t start, int64_t end, StringRef category) {
+void Buffers::moveBehindBuffers() {
   b.setInsertionPointToStart(program);
   if (!buffers.empty())
     b.setInsertionPointAfter(buffers.back().op);
+}
+
+int Buffers::create(int64_t bytes, int64_t start, int64_t end, StringRef category) {
+  moveBehindBuffers();
   auto op = exec::BufferOp::create(b, loc, exec::BufferType::get(b.getContext()), 0, bytes, category,
                                    FlatSymbolRefAttr());
   buffers.push_back({start, end, bytes, category.str(), nullptr, op});
@@ -92,19 +96,19 @@ int Buffers::ofVariable(nn::VariableOp variable) {
   auto [it, isNew] = variables.try_emplace(variable.getSymName(), 0);
   if (isNew) {
     StringRef category = variable.getRole() == "optimizer" ? "optimizer" : "parameters";
-    it->second =
-        create(dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))), 0, 0, category);
+    it->second = create(VariablePlaces::bytes(variable), 0, 0, category);
     buffers[it->second].variable = variable;
-    buffers[it->second].op.setVariable(variable.getSymName());
+    cast<exec::BufferOp>(buffers[it->second].op).setVariable(variable.getSymName());
   }
   return it->second;
 }
 
 int Buffers::part(int whole, int64_t offset, int64_t bytes) {
-  int made = create(bytes, buffers[whole].start, buffers[whole].start + 1, buffers[whole].category);
-  buffers[made].whole = whole;
-  buffers[made].offset = offset;
-  return made;
+  moveBehindBuffers();
+  auto op = exec::PartOp::create(b, loc, exec::BufferType::get(b.getContext()), handle(whole), offset, bytes);
+  int64_t start = buffers[whole].start;
+  buffers.push_back({start, start + 1, bytes, buffers[whole].category, nullptr, op, whole, offset});
+  return buffers.size() - 1;
 }
 
 int Buffers::ofPack(Operation *pack) {

@@ -7,6 +7,7 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "passes/Memory/Liveness.h"
+#include "passes/Memory/VariablePlaces.h"
 #include "llvm/ADT/StringMap.h"
 
 namespace tessera {
@@ -45,29 +46,31 @@ public:
   bool isVariable(int buffer) const { return bool(buffers[buffer].variable); }
   nn::VariableOp variableOf(int buffer) const { return buffers[buffer].variable; }
   int64_t endOf(int buffer) const { return buffers[buffer].end; }
-  mlir::Value handle(int buffer) const { return exec::BufferOp(buffers[buffer].op).getResult(); }
+  mlir::Value handle(int buffer) const { return buffers[buffer].op->getResult(0); }
   /// Whether nothing reads the value's buffer after `op`, so that it may be written over.
   bool diesAt(mlir::Value value, mlir::Operation *op) const;
   /// What a value's bytes are accounted as.
   llvm::StringRef categoryOf(mlir::Value value) const;
 
-  /// Gives every buffer its offset. Returns the peak, the largest live sum (`bound`) and what the peak is
-  /// made of.
-  mlir::DictionaryAttr assignOffsets();
+  /// Gives every buffer of `func` its offset, above its variables. Returns the peak, the largest live sum
+  /// (`bound`) and what the peak is made of.
+  mlir::DictionaryAttr assignOffsets(const VariablePlaces &variables, mlir::func::FuncOp func);
 
 private:
   struct Buffer {
     int64_t start, end, bytes;
     std::string category;
     nn::VariableOp variable;
-    exec::BufferOp op;
-    int whole = -1;     // of a part: the buffer that it is a part of,
-    int64_t offset = 0; // and where it begins there
+    mlir::Operation *op; // exec.buffer, or exec.part of `whole`
+    int whole = -1;      // of a part: the buffer that it is a part of,
+    int64_t offset = 0;  // and where it begins there
   };
   struct Place {
     mlir::Operation *pack;
     int64_t offset;
   };
+  /// Where the next buffer is written.
+  void moveBehindBuffers();
   void findGradients(mlir::func::FuncOp func);
   void findPlaces(mlir::func::FuncOp func);
 

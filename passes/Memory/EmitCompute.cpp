@@ -48,26 +48,35 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   SmallVector<int> inPlace;
   StringRef name = kernelInPlace(op, inPlace);
   SmallVector<Value> handles, scalars;
-  for (Value operand : op.getOperands()) {
-    if (isa<RankedTensorType>(operand.getType()))
-      handles.push_back(buffers.handle(buffers.of(operand)));
-    else
+  SmallVector<int64_t> reads, writes;
+  DenseMap<int, int64_t> places; // operand -> place among the buffers
+  for (auto [i, operand] : llvm::enumerate(op.getOperands())) {
+    if (!isa<RankedTensorType>(operand.getType())) {
       scalars.push_back(scalar(operand));
+      continue;
+    }
+    places[i] = handles.size();
+    reads.push_back(handles.size());
+    handles.push_back(buffers.handle(buffers.of(operand)));
   }
   for (auto [result, from] : llvm::zip(op.getResults(), inPlace)) {
     if (from >= 0) {
       buffers.bind(result, buffers.of(op.getOperands()[from]));
+      writes.push_back(places.at(from));
       ++numInPlace;
     } else {
       buffers.define(result);
+      writes.push_back(handles.size());
       handles.push_back(buffers.handle(buffers.of(result)));
     }
   }
   int64_t at = buffers.positions().start(op);
-  if (int64_t workspace = number("exec.workspace", 0))
+  if (int64_t workspace = number("exec.workspace", 0)) {
+    writes.push_back(handles.size());
     handles.push_back(buffers.handle(buffers.create(workspace, at, at + 1, "workspace")));
-  auto launch = exec::LaunchOp::create(b, op.getLoc(), name, handles, scalars, number("exec.extent", 1),
-                                       number("exec.grain", 1));
+  }
+  auto launch = exec::LaunchOp::create(b, op.getLoc(), name, handles, scalars, reads, writes,
+                                       number("exec.extent", 1), number("exec.grain", 1));
   auto kind = op->getAttrOfType<StringAttr>("kind");
   tag(launch, kind ? kind.getValue() : "kernel");
   return success();
@@ -99,20 +108,29 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
       copy(operand, buffers.of(result), op);
   }
   SmallVector<int> list;
+  SmallVector<int64_t> reads, writes;
   for (int index : library.buffers) {
     Value value = index < numOperands ? op.getOperand(index) : op.getResult(index - numOperands);
     int buffer = buffers.of(value);
+    (index < numOperands ? reads : writes).push_back(list.size());
+    // What is added to, is read.
+    if (int r = index - numOperands; r >= 0 && r < int(library.inPlace.size()) && library.inPlace[r] >= 0 &&
+                                     buffers.of(op.getOperand(library.inPlace[r])) == buffer)
+      reads.push_back(list.size());
     // An operand that a result was copied from, for the function to change in place.
     if (index < numOperands)
       for (auto [r, from] : llvm::enumerate(library.inPlace))
-        if (from == index && !isNamed(r))
+        if (from == index && !isNamed(r)) {
           buffer = buffers.of(op.getResult(r));
+          writes.push_back(list.size());
+        }
     list.push_back(buffer);
   }
   NamedAttrList attrs(library.attrs);
   if (threads == 0) {
     attrs.erase("workspace");
   } else if (library.workspace > 0) {
+    writes.push_back(list.size());
     list.push_back(buffers.create(library.workspace, at, at + 1, "workspace"));
     if (!attrs.get("workspace"))
       attrs.set("workspace", b.getI64IntegerAttr(library.workspace));
@@ -121,7 +139,7 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
   for (Value operand : op.getOperands())
     if (operand.getType().isInteger(64))
       scalars.push_back(scalar(operand));
-  call(op, library.function, list, scalars, attrs.getDictionary(b.getContext()));
+  call(op, library.function, list, reads, writes, scalars, attrs.getDictionary(b.getContext()));
   if (library.flops > 0)
     b.getInsertionBlock()->back().setAttr("flops", b.getF64FloatAttr(library.flops));
   return success();

@@ -17,7 +17,7 @@ LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
   Value start =
       dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
   buffers.define(op.getResult());
-  call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, start,
+  call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, {0}, {1}, start,
        settings({{"shape", b.getI64ArrayAttr({outer, block})},
                  {"source_strides", b.getI64ArrayAttr({row, 1})},
                  {"target_strides", b.getI64ArrayAttr({block, 1})},
@@ -53,7 +53,7 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   if (count)
     scalars.push_back(dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getPieceAttr(), count,
                                                  /*shift=*/nullptr));
-  call(*op, "mask_padding", list, scalars,
+  call(*op, "mask_padding", list, {0}, {inPlace ? 0 : 1}, scalars,
        settings({{"piece", b.getI64IntegerAttr(count)},
                  {"outer", b.getI64IntegerAttr(shape[0])},
                  {"n", b.getI64IntegerAttr(shape[1])},
@@ -69,7 +69,7 @@ LogicalResult ExecEmitter::emitIndex(dist::LogicalIndexOp op) {
   Value start =
       dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
   buffers.define(op.getResult());
-  call(*op, "logical_index", {buffers.of(op.getResult())}, start,
+  call(*op, "logical_index", {buffers.of(op.getResult())}, {}, {0}, start,
        settings({{"count", b.getI64IntegerAttr(count)}}));
   return success();
 }
@@ -156,7 +156,7 @@ void ExecEmitter::copyBlocks(Operation &op, Type type, int64_t blocks, int sourc
                              int target, int64_t targetStride) {
   Type element = cast<RankedTensorType>(type).getElementType();
   int64_t bytes = dist::elementBytes(element), count = cast<RankedTensorType>(type).getNumElements() / blocks;
-  call(op, "copy_box", {source, target}, {},
+  call(op, "copy_box", {source, target}, {0}, {1}, {},
        settings({{"shape", b.getI64ArrayAttr({blocks, count})},
                  {"source_strides", b.getI64ArrayAttr({sourceStride / bytes, 1})},
                  {"target_strides", b.getI64ArrayAttr({targetStride / bytes, 1})},
@@ -217,7 +217,7 @@ LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
     auto constant = init.getDefiningOp<nn::ConstantOp>();
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
     if (splat && splat.isSplat() && isa<FloatType>(type.getElementType()))
-      call(*op, "fill", {buffer}, {},
+      call(*op, "fill", {buffer}, {}, {0}, {},
            settings({{"count", b.getI64IntegerAttr(type.getNumElements())},
                      {"value", b.getF64FloatAttr(splat.getSplatValue<APFloat>().convertToDouble())},
                      {"dtype", b.getStringAttr(exec::dtypeName(type.getElementType()))}}));

@@ -23,18 +23,18 @@ DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, 
   return b.getDictionaryAttr(attrs);
 }
 
-void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ValueRange scalars,
-                       DictionaryAttr attrs) {
+void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ArrayRef<int64_t> reads,
+                       ArrayRef<int64_t> writes, ValueRange scalars, DictionaryAttr attrs) {
   SmallVector<Value> handles;
   for (int buffer : list)
     handles.push_back(buffers.handle(buffer));
-  tag(exec::CallOp::create(b, op.getLoc(), function, handles, scalars, attrs), function);
+  tag(exec::CallOp::create(b, op.getLoc(), function, handles, scalars, reads, writes, attrs), function);
 }
 
 void ExecEmitter::copy(Value source, int target, Operation &op) {
   auto type = cast<RankedTensorType>(source.getType());
   Attribute one = b.getI64ArrayAttr({1});
-  call(op, "copy_box", {buffers.of(source), target}, {},
+  call(op, "copy_box", {buffers.of(source), target}, {0}, {1}, {},
        settings({{"shape", b.getI64ArrayAttr({type.getNumElements()})},
                  {"source_strides", one},
                  {"target_strides", one},

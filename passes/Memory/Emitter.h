@@ -36,8 +36,9 @@ private:
   void emitPipeline(mlir::Operation &op);
 
   mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }
-  /// A call on buffers; its kind in traces is the function's name.
-  void call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list, mlir::ValueRange scalars,
+  /// A call on buffers, of which `reads` and `writes` are places; its kind in traces is the function's name.
+  void call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list,
+            llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes, mlir::ValueRange scalars,
             mlir::DictionaryAttr attrs);
   void copy(mlir::Value source, int target, mlir::Operation &op);
   /// The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.

@@ -26,8 +26,8 @@ static std::pair<int64_t, int64_t> fullestMoment(ArrayRef<PackBuffer> buffers) {
   return {moment, most};
 }
 
-DictionaryAttr Buffers::assignOffsets() {
-  int64_t bottom = 0;
+DictionaryAttr Buffers::assignOffsets(const VariablePlaces &variables, func::FuncOp func) {
+  int64_t bottom = variables.end(func), foreign = bottom; // bytes of variables that other programs use
   SmallVector<std::pair<StringRef, int64_t>> categories = {{"parameters", 0}, {"gradients", 0},
                                                            {"optimizer", 0},  {"activations", 0},
                                                            {"workspace", 0},  {"communication", 0}};
@@ -46,23 +46,19 @@ DictionaryAttr Buffers::assignOffsets() {
       owners.push_back(&buffer);
       continue;
     }
-    // Variables at the bottom, in order of first use.
-    buffer.op.setOffset(bottom);
+    cast<exec::BufferOp>(buffer.op).setOffset(variables.offset(func, buffer.variable.getSymName()));
     account(buffer.category, aligned(buffer.bytes));
-    bottom += aligned(buffer.bytes);
+    foreign -= aligned(buffer.bytes);
   }
   Packing packing = pack(packed);
   auto [moment, most] = fullestMoment(packed);
   for (auto [owner, place, offset] : llvm::zip(owners, packed, packing.offsets)) {
-    owner->op.setOffset(bottom + offset);
+    cast<exec::BufferOp>(owner->op).setOffset(bottom + offset);
     if (place.start <= moment && moment < place.end)
       account(owner->category, aligned(place.bytes));
   }
-  for (Buffer &buffer : buffers)
-    if (buffer.whole >= 0)
-      buffer.op.setOffset(int64_t(buffers[buffer.whole].op.getOffset()) + buffer.offset);
   // What packing lost.
-  account("workspace", packing.peak - most);
+  account("workspace", packing.peak - most + foreign);
   SmallVector<NamedAttribute> memory = {b.getNamedAttr("peak", b.getI64IntegerAttr(bottom + packing.peak)),
                                         b.getNamedAttr("bound", b.getI64IntegerAttr(bottom + packing.bound))};
   for (auto &[name, sum] : categories)

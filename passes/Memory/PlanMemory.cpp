@@ -29,7 +29,7 @@ struct Described {
 struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   using PlanMemoryBase::PlanMemoryBase;
 
-  LogicalResult plan(func::FuncOp func, ModuleOp kernels) {
+  LogicalResult plan(func::FuncOp func, ModuleOp kernels, const VariablePlaces &variables) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
     ExecEmitter emitter(func, kernels, program.get(), threads);
@@ -62,7 +62,7 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
                              cast<RankedTensorType>(value.getType()).getElementType(), d.shape(), d.layout());
     }
     func::ReturnOp::create(b, func.getLoc());
-    func->setAttr("exec.memory", buffers.assignOffsets());
+    func->setAttr("exec.memory", buffers.assignOffsets(variables, func));
     numInPlace += emitter.numInPlace;
     numCopies += emitter.numCopies;
 
@@ -82,8 +82,9 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
+    VariablePlaces variables(module);
     for (auto func : module.getOps<func::FuncOp>())
-      if (failed(plan(func, kernels)))
+      if (failed(plan(func, kernels, variables)))
         return signalPassFailure();
     // Kernels of which only in-place variants are called are gone.
     llvm::StringSet<> used;

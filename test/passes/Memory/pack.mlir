@@ -1,14 +1,14 @@
 // A pack is one buffer in which its values are made and read: nothing is copied but what has another place already.
-// RUN: tessera-opt %s --split-input-file --tessera-form-kernels --tessera-plan-memory | FileCheck %s
+// RUN: tessera-opt %s --split-input-file --tessera-form-kernels --tessera-plan-memory --tessera-verify-memory | FileCheck %s
 
 // CHECK-LABEL: func.func @made_in_place()
-// CHECK: exec.buffer {bytes = 320 : i64, category = "activations", offset = [[AT:[0-9]+]] : i64}
-// CHECK-NEXT: %[[A:.*]] = exec.buffer {bytes = 256 : i64, category = "activations", offset = [[AT]] : i64}
-// CHECK-NEXT: %[[B:.*]] = exec.buffer {bytes = 12
+// CHECK: %[[P:.*]] = exec.buffer {bytes = 320
+// CHECK-NEXT: %[[A:.*]] = exec.part %[[P]] {bytes = 256 : i64, offset = 0 : i64}
+// CHECK-NEXT: %[[B:.*]] = exec.part %[[P]] {bytes = 12 : i64, offset = 256 : i64}
 // CHECK: exec.launch @{{.*}}(%{{.*}}, %[[A]])
 // CHECK: exec.launch @{{.*}}(%{{.*}}, %[[B]])
 // CHECK-NOT: copy_box
-// CHECK: exec.collective "all_reduce"(%[[P:.*]], %[[P]], %{{.*}})
+// CHECK: exec.collective "all_reduce"(%[[P]], %[[P]], %{{.*}})
 // CHECK-NEXT: exec.output
 // CHECK-NEXT: exec.output
 func.func @made_in_place(%x: tensor<64xf32> {nn.name = "x", dist.layout = #dist.layout<[[64]]>, dist.shape = array<i64: 64>},
@@ -45,7 +45,7 @@ func.func @copied(%x: tensor<64xf32> {nn.name = "x", dist.layout = #dist.layout<
 // What a loop sums for a pack is summed in its place there.
 // CHECK-LABEL: func.func @summed()
 // CHECK: %[[P:.*]] = exec.buffer {bytes = 512
-// CHECK-NEXT: %[[ACC:.*]] = exec.buffer {bytes = 256
+// CHECK-NEXT: %[[ACC:.*]] = exec.part %[[P]] {bytes = 256
 // CHECK: exec.call "fill"(%[[ACC]])
 // CHECK: exec.loop 2
 // CHECK: exec.collective "all_reduce"(%[[P]], %[[P]]

@@ -1,6 +1,6 @@
 // Panels are computed where the result lies: products add up in one buffer, read and write their part of operands and results, and reductions to one rank
 // each are made in one buffer.
-// RUN: tessera-opt %s --split-input-file --verify-diagnostics --tessera-plan-memory | FileCheck %s
+// RUN: tessera-opt %s --split-input-file --verify-diagnostics --tessera-plan-memory --tessera-verify-memory | FileCheck %s
 
 // CHECK-LABEL: func.func @sum()
 // CHECK: exec.input %[[X:[0-9]+]]

@@ -1,5 +1,5 @@
 // Buffers and offsets. A tensor<64x64xf32> has 16384 bytes; a product's scratch is 1 MiB.
-// RUN: tessera-opt %s --split-input-file --tessera-form-kernels --tessera-plan-memory | FileCheck %s
+// RUN: tessera-opt %s --split-input-file --tessera-form-kernels --tessera-plan-memory --tessera-verify-memory | FileCheck %s
 
 // Variables lie at the bottom; the all-reduce and the update work in place. The categories add up to the peak: 16896 + 16384 + 16384 + 1048576.
 // CHECK-LABEL: func.func @train()

@@ -22,8 +22,8 @@ module attributes {nn.model = "eea156db4d8452575c5343e2338a1d5d3020262a613348e29
     %15 = nn.relu %14 : (tensor<2x4x3x3xf32>) -> tensor<2x4x3x3xf32>
     %16 = nn.reduce %15 {dims = array<i64: 2, 3>, kind = "sum"} : (tensor<2x4x3x3xf32>) -> tensor<2x4xf32>
     %17 = nn.reshape %16 : (tensor<2x4xf32>) -> tensor<2x4x1x1xf32>
-    %18 = nn.constant dense<0.111111112> : tensor<f32> : tensor<f32>
-    %19 = nn.mul %17, %18 : (tensor<2x4x1x1xf32>, tensor<f32>) -> tensor<2x4x1x1xf32>
+    %18 = nn.constant dense<9.000000e+00> : tensor<f32> : tensor<f32>
+    %19 = nn.div %17, %18 : (tensor<2x4x1x1xf32>, tensor<f32>) -> tensor<2x4x1x1xf32>
     %20 = nn.reshape %19 : (tensor<2x4x1x1xf32>) -> tensor<2x4xf32>
     %21 = nn.contract %20, %3 {lhs_letters = "si", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x5xf32>) -> tensor<2x5xf32>
     return %21 : tensor<2x5xf32>

@@ -23,12 +23,12 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
     %9 = exec.buffer {bytes = 40 : i64, category = "activations", offset = 2098688 : i64}
     %10 = exec.buffer {bytes = 2097152 : i64, category = "workspace", offset = 1280 : i64}
     exec.input %0 {element = f32, kind = "data", layout = #dist.layout<[[2], [3], [6], [6]]>, name = "x", shape = array<i64: 2, 3, 6, 6>}
-    exec.call "conv_forward"(%0, %1, %5, %6) scalars() {flops = 3.888000e+03 : f64, kind = "conv_forward", settings = {batch = 2 : i64, bias = false, dilations = [1, 1], groups = 1 : i64, in = [6, 6], in_channels = 3 : i64, kernel = [3, 3], out = [3, 3], out_channels = 4 : i64, pads = [1, 1], strides = [2, 2], workspace = 1507328 : i64}}
-    exec.launch @kernel_1(%3, %7) scalars() {extent = 4 : i64, grain = 4 : i64, kind = "fused"}
-    exec.launch @kernel_0_0in0(%5, %2, %3, %7) scalars() {extent = 24 : i64, grain = 24 : i64, kind = "fused"}
-    exec.launch @kernel_2(%5, %8) scalars() {extent = 8 : i64, grain = 8 : i64, kind = "reduce"}
-    exec.launch @kernel_3_0in0(%8) scalars() {extent = 8 : i64, grain = 8 : i64, kind = "mul"}
-    exec.call "gemm"(%8, %4, %9, %10) scalars() {flops = 8.000000e+01 : f64, kind = "gemm", settings = {a = [4, 1], activation = "none", b = [5, 1], bias = false, c = [5, 1], k = 4 : i64, m = 2 : i64, n = 5 : i64, workspace = 2097152 : i64}}
+    exec.call "conv_forward"(%0, %1, %5, %6) scalars() {flops = 3.888000e+03 : f64, kind = "conv_forward", reads = array<i64: 0, 1>, settings = {batch = 2 : i64, bias = false, dilations = [1, 1], groups = 1 : i64, in = [6, 6], in_channels = 3 : i64, kernel = [3, 3], out = [3, 3], out_channels = 4 : i64, pads = [1, 1], strides = [2, 2], workspace = 1507328 : i64}, writes = array<i64: 2, 3>}
+    exec.launch @kernel_1(%3, %7) scalars() {extent = 4 : i64, grain = 4 : i64, kind = "fused", reads = array<i64: 0>, writes = array<i64: 1>}
+    exec.launch @kernel_0_0in0(%5, %2, %3, %7) scalars() {extent = 24 : i64, grain = 24 : i64, kind = "fused", reads = array<i64: 0, 1, 2, 3>, writes = array<i64: 0>}
+    exec.launch @kernel_2(%5, %8) scalars() {extent = 8 : i64, grain = 8 : i64, kind = "reduce", reads = array<i64: 0>, writes = array<i64: 1>}
+    exec.launch @kernel_3_0in0(%8) scalars() {extent = 8 : i64, grain = 8 : i64, kind = "div", reads = array<i64: 0>, writes = array<i64: 0>}
+    exec.call "gemm"(%8, %4, %9, %10) scalars() {flops = 8.000000e+01 : f64, kind = "gemm", reads = array<i64: 0, 1>, settings = {a = [4, 1], activation = "none", b = [5, 1], bias = false, c = [5, 1], k = 4 : i64, m = 2 : i64, n = 5 : i64, workspace = 2097152 : i64}, writes = array<i64: 2, 3>}
     exec.output %9 {element = f32, layout = #dist.layout<[[2], [5]]>, name = "y", shape = array<i64: 2, 5>}
     return
   }
@@ -103,11 +103,11 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
       return %9 : tensor<2x4x3x3xf32>
     }
     func.func @kernel_3_0in0(%arg0: tensor<2x4x1x1xf32> {tessera.result = 0 : i64} loc(unknown)) -> tensor<2x4x1x1xf32> attributes {exec.extent = 8 : i64, exec.grain = 8 : i64, exec.in_place = [array<i64: 0, 0>]} {
-      %cst = arith.constant dense<0.111111112> : tensor<f32>
+      %cst = arith.constant dense<9.000000e+00> : tensor<f32>
       %0 = tensor.empty() : tensor<2x4x1x1xf32>
       %1 = linalg.generic {indexing_maps = [#map2, #map5, #map2], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%arg0, %cst : tensor<2x4x1x1xf32>, tensor<f32>) outs(%0 : tensor<2x4x1x1xf32>) {
       ^bb0(%in: f32 loc(unknown), %in_0: f32 loc(unknown), %out: f32 loc(unknown)):
-        %2 = arith.mulf %in, %in_0 : f32
+        %2 = arith.divf %in, %in_0 : f32
         linalg.yield %2 : f32
       } -> tensor<2x4x1x1xf32>
       return %1 : tensor<2x4x1x1xf32>

@@ -19,7 +19,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "213f4847f75b3e3114396ec715f
     %6 = nn.contract %5, %2 {dist.origin = "recipe", dist.pattern = #dist.pattern<"row", ["tensor"]>, lhs_letters = "si", nn.id = "contract_1", out_letters = "so", rhs_letters = "io"} : (tensor<4x16xf32>, tensor<16x4xf32>) -> tensor<4x4xf32>
     return %6 : tensor<4x4xf32>
   }
-  func.func @train(%arg0: tensor<4x8xf32> {nn.kind = "data", nn.name = "x"} loc("/work/wt/sequence/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg1: tensor<4xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/work/wt/sequence/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/work/wt/sequence/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg3: tensor<9xf32> {nn.kind = "decay", nn.name = "decay"} loc("/work/wt/sequence/test/fuzz/Inputs/onnx/mlp.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<4x8xf32> {nn.kind = "data", nn.name = "x"} loc("/work/wt/mem/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg1: tensor<4xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/work/wt/mem/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/work/wt/mem/test/fuzz/Inputs/onnx/mlp.onnx":0:0), %arg3: tensor<9xf32> {nn.kind = "decay", nn.name = "decay"} loc("/work/wt/mem/test/fuzz/Inputs/onnx/mlp.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.read @w : tensor<16x8xf32>
     %1 = nn.read @b : tensor<16xf32>
     %2 = nn.read @u : tensor<16x4xf32>

@@ -8,7 +8,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "17cbd34f27b2ea13acb790155c5
     %y, %mean, %rstd = nn.layer_norm %arg0, %0, %1 {eps = 9.9999997473787516E-6 : f64, nn.id = "layer_norm_0"} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)
     return %y : tensor<2x4xf32>
   }
-  func.func @train(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"} loc("/tmp/tmp1a_3oa0u/norm.onnx":0:0), %arg1: tensor<2xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmp1a_3oa0u/norm.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/tmp/tmp1a_3oa0u/norm.onnx":0:0), %arg3: tensor<2xf32> {nn.kind = "decay", nn.name = "decay"} loc("/tmp/tmp1a_3oa0u/norm.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"} loc("/tmp/tmpl8_p2m7x/norm.onnx":0:0), %arg1: tensor<2xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmpl8_p2m7x/norm.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/tmp/tmpl8_p2m7x/norm.onnx":0:0), %arg3: tensor<2xf32> {nn.kind = "decay", nn.name = "decay"} loc("/tmp/tmpl8_p2m7x/norm.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.read @w : tensor<4xf32>
     %1 = nn.read @b : tensor<4xf32>
     %y, %mean, %rstd = nn.layer_norm %arg0, %0, %1 {eps = 9.9999997473787516E-6 : f64, nn.id = "layer_norm_0"} : (tensor<2x4xf32>, tensor<4xf32>, tensor<4xf32>) -> (tensor<2x4xf32>, tensor<2xf32>, tensor<2xf32>)

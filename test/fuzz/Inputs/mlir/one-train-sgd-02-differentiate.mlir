@@ -5,7 +5,7 @@ module attributes {nn.model = "562e0c7ebf807de2b6276268a45f42e073465088c7616d696
     %1 = nn.contract %arg0, %0 {lhs_letters = "si", nn.id = "contract_0", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
     return %1 : tensor<2x4xf32>
   }
-  func.func @train(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"} loc("/tmp/tmp1a_3oa0u/one.onnx":0:0), %arg1: tensor<2xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmp1a_3oa0u/one.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/tmp/tmp1a_3oa0u/one.onnx":0:0), %arg3: tensor<1xf32> {nn.kind = "decay", nn.name = "decay"} loc("/tmp/tmp1a_3oa0u/one.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"} loc("/tmp/tmpl8_p2m7x/one.onnx":0:0), %arg1: tensor<2xi64> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmpl8_p2m7x/one.onnx":0:0), %arg2: tensor<8xf32> {nn.kind = "scalars", nn.name = "scalars"} loc("/tmp/tmpl8_p2m7x/one.onnx":0:0), %arg3: tensor<1xf32> {nn.kind = "decay", nn.name = "decay"} loc("/tmp/tmpl8_p2m7x/one.onnx":0:0)) -> (tensor<f32> {nn.name = "loss"}, tensor<f32> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.read @w : tensor<4x4xf32>
     %1 = nn.contract %arg0, %0 {lhs_letters = "si", nn.id = "contract_0", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
     %loss, %lse = nn.cross_entropy %1, %arg1 {nn.id = "cross_entropy_0"} : (tensor<2x4xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)

@@ -12,8 +12,8 @@ module attributes {dist.micro = 1 : i64, nn.model = "13ae0d32186c22859d48c35ad58
     %6 = exec.buffer {bytes = 1048576 : i64, category = "workspace", offset = 512 : i64}
     %7 = exec.buffer {bytes = 16 : i64, category = "communication", offset = 512 : i64}
     exec.input %0 {element = f32, kind = "data", layout = #dist.layout<[[2], [4]]>, name = "x", shape = array<i64: 2, 4>}
-    exec.call "gemm"(%0, %1, %3, %4) scalars() {flops = 3.200000e+01 : f64, kind = "gemm", settings = {a = [4, 1], activation = "relu", b = [2, 1], bias = false, c = [2, 1], k = 4 : i64, m = 2 : i64, n = 2 : i64, workspace = 1048576 : i64}}
-    exec.call "gemm"(%3, %2, %5, %6) scalars() {flops = 3.200000e+01 : f64, kind = "gemm", settings = {a = [2, 1], activation = "none", b = [4, 1], bias = false, c = [4, 1], k = 2 : i64, m = 2 : i64, n = 4 : i64, workspace = 1048576 : i64}}
+    exec.call "gemm"(%0, %1, %3, %4) scalars() {flops = 3.200000e+01 : f64, kind = "gemm", reads = array<i64: 0, 1>, settings = {a = [4, 1], activation = "relu", b = [2, 1], bias = false, c = [2, 1], k = 4 : i64, m = 2 : i64, n = 2 : i64, workspace = 1048576 : i64}, writes = array<i64: 2, 3>}
+    exec.call "gemm"(%3, %2, %5, %6) scalars() {flops = 3.200000e+01 : f64, kind = "gemm", reads = array<i64: 0, 1>, settings = {a = [2, 1], activation = "none", b = [4, 1], bias = false, c = [4, 1], k = 2 : i64, m = 2 : i64, n = 4 : i64, workspace = 1048576 : i64}, writes = array<i64: 2, 3>}
     exec.collective "all_reduce"(%5, %5, %7) {axes = #dist.axes<"tensor"=2>, concat = 0 : i64, element = f32, reduce = "sum", shape = array<i64: 2, 4>, split = 0 : i64}
     exec.output %5 {element = f32, layout = #dist.layout<[[2], [4]]>, name = "y", shape = array<i64: 2, 4>}
     return

@@ -6,9 +6,9 @@ module attributes {dist.micro = 1 : i64, nn.model = "3ec579fa44e81e6fa584a15c564
     %2 = exec.buffer {bytes = 16 : i64, category = "activations", offset = 256 : i64}
     %3 = exec.buffer {bytes = 24 : i64, category = "activations", offset = 0 : i64}
     exec.input %0 {element = f32, kind = "data", layout = #dist.layout<[[2], [2, 2]]>, name = "x", shape = array<i64: 2, 4>}
-    exec.call "transpose"(%0, %1) scalars() {kind = "transpose", settings = {dtype = "f32", perm = [1, 0], shape = [2, 4]}}
-    exec.call "copy_box"(%1, %2) scalars() {kind = "copy_box", settings = {dtype = "f32", shape = [1, 4], source_offset = 0 : i64, source_strides = [4, 1], target_strides = [4, 1]}}
-    exec.launch @kernel_0(%2, %3) scalars() {extent = 1 : i64, grain = 1 : i64, kind = "pad"}
+    exec.call "transpose"(%0, %1) scalars() {kind = "transpose", reads = array<i64: 0>, settings = {dtype = "f32", perm = [1, 0], shape = [2, 4]}, writes = array<i64: 1>}
+    exec.call "copy_box"(%1, %2) scalars() {kind = "copy_box", reads = array<i64: 0>, settings = {dtype = "f32", shape = [1, 4], source_offset = 0 : i64, source_strides = [4, 1], target_strides = [4, 1]}, writes = array<i64: 1>}
+    exec.launch @kernel_0(%2, %3) scalars() {extent = 1 : i64, grain = 1 : i64, kind = "pad", reads = array<i64: 0>, writes = array<i64: 1>}
     exec.output %3 {element = f32, layout = #dist.layout<[[], [6]]>, name = "y", shape = array<i64: 1, 6>}
     return
   }
