@@ -92,10 +92,10 @@ Value LinalgEmitter::max(Lettered input, StringRef out, ArrayRef<int64_t> shape)
 Value LinalgEmitter::position(char letter) { return linalg::IndexOp::create(b, loc, loops.find(letter)); }
 
 Value LinalgEmitter::constant(Type type, double value) {
+  if (isa<FloatType>(type))
+    return arith::ConstantOp::create(b, loc, b.getFloatAttr(type, value));
   int64_t integer = value < 0x1p63 ? int64_t(value) : int64_t(uint64_t(value));
-  TypedAttr attr = isa<FloatType>(type) ? TypedAttr(b.getFloatAttr(type, value))
-                                        : TypedAttr(b.getIntegerAttr(loweredType(type), integer));
-  return arith::ConstantOp::create(b, loc, attr);
+  return arith::ConstantOp::create(b, loc, b.getIntegerAttr(loweredType(type), integer));
 }
 
 Value LinalgEmitter::index(int64_t value) { return arith::ConstantIndexOp::create(b, loc, value); }
