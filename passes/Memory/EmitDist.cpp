@@ -16,8 +16,7 @@ LogicalResult ExecEmitter::emitSlice(dist::SliceOp op) {
   int64_t row = shape[split] * inner, block = row / dist::product(op.getAxes().getAxes());
   Value start =
       dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), block, op.getShiftAttr());
-  buffers.define(op.getResult());
-  call(*op, "copy_box", {buffers.of(op.getSource()), buffers.of(op.getResult())}, {0}, {1}, start,
+  call(*op, "copy_box", {storage.of(op.getSource()), storage.of(op.getResult())}, {0}, {1}, start,
        settings({{"shape", b.getI64ArrayAttr({outer, block})},
                  {"source_strides", b.getI64ArrayAttr({row, 1})},
                  {"target_strides", b.getI64ArrayAttr({block, 1})},
@@ -29,15 +28,10 @@ LogicalResult ExecEmitter::emitMask(dist::MaskPaddingOp op) {
   auto shape = op.getShape();
   Value valid = dist::ValidOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), shape[1], op.getSize(),
                                       /*shift=*/nullptr);
-  SmallVector<int> list = {buffers.of(op.getSource())};
-  bool inPlace = buffers.diesAt(op.getSource(), op) && !buffers.hasPlace(op.getResult());
-  if (inPlace) {
-    buffers.bind(op.getResult(), buffers.of(op.getSource()));
-    ++numInPlace;
-  } else {
-    buffers.define(op.getResult());
-    list.push_back(buffers.of(op.getResult()));
-  }
+  SmallVector<int> list = {storage.of(op.getSource())};
+  bool inPlace = storage.of(op.getResult()) == list[0];
+  if (!inPlace)
+    list.push_back(storage.of(op.getResult()));
   double value = 0;
   if (auto f = dyn_cast<FloatAttr>(op.getValue()))
     value = f.getValueAsDouble();
@@ -68,29 +62,9 @@ LogicalResult ExecEmitter::emitIndex(dist::LogicalIndexOp op) {
   int64_t count = op.getType().getDimSize(0);
   Value start =
       dist::BlockStartOp::create(b, op.getLoc(), b.getI64Type(), op.getAxes(), count, /*shift=*/nullptr);
-  buffers.define(op.getResult());
-  call(*op, "logical_index", {buffers.of(op.getResult())}, {}, {0}, start,
+  call(*op, "logical_index", {storage.of(op.getResult())}, {}, {0}, start,
        settings({{"count", b.getI64IntegerAttr(count)}}));
   return success();
-}
-
-nn::VariableOp ExecEmitter::replacedBy(Value value, int64_t begin) const {
-  Value stored = value;
-  while (!updates.contains(stored)) {
-    Operation *user = stored.hasOneUse() ? *stored.user_begin() : nullptr;
-    if (!user || !isView(user))
-      return nullptr;
-    stored = user->getResult(0);
-  }
-  nn::VariableOp variable = updates.lookup(stored);
-  if (!stored.hasOneUse() || dist::bytesOf(value.getType()) !=
-                                 dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
-    return nullptr;
-  bool isRead = false;
-  value.getDefiningOp()->getParentOfType<func::FuncOp>().walk([&](nn::ReadOp read) {
-    isRead |= read.getVariable() == variable.getSymName() && buffers.positions().lastUse(read) >= begin;
-  });
-  return isRead ? nullptr : variable;
 }
 
 LogicalResult ExecEmitter::emitCollective(Operation &op) {
@@ -111,42 +85,21 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
 
   Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult()
                        : collective.getResult();
-  int64_t begin = buffers.positions().start(&op), end = buffers.positions().start(result.getDefiningOp());
-  int home = buffers.of(source);
-  // In place only where nobody else reads the source, which may happen while the collective is under way.
-  bool keepsShape = kind == dist::CollectiveKind::AllReduce && source.hasOneUse();
-  for (Operation *def = source.getDefiningOp(); keepsShape && def && isView(def);
-       def = def->getOperand(0).getDefiningOp())
-    keepsShape = def->getOperand(0).hasOneUse();
-  if (keepsShape && !buffers.isVariable(home) && !isa<BlockArgument>(source) &&
-      source.getParentBlock() == op.getBlock() && buffers.endOf(home) <= end + 1) {
-    buffers.bind(result, home);
-    ++numInPlace;
-  } else if (kind == dist::CollectiveKind::Reduce && buffers.hasPlace(result)) {
-    buffers.define(result, begin);
-  } else if (auto variable = replacedBy(result, begin)) {
-    buffers.bind(result, buffers.ofVariable(variable));
-    ++numInPlace;
-  } else {
-    buffers.bind(result,
-                 buffers.create(dist::bytesOf(result.getType()), begin, end + 1, buffers.categoryOf(result)));
-  }
   Type element = cast<RankedTensorType>(source.getType()).getElementType();
-  rt::CollectiveSize size = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat);
-  SmallVector<Value> handles = {buffers.handle(home), buffers.handle(buffers.of(result))};
-  if (int64_t scratch = rt::collectiveScratchBytes(size))
-    handles.push_back(buffers.handle(buffers.create(scratch, begin, end + 1, "communication")));
+  SmallVector<Value> list = {handleOf(source), handleOf(result)};
+  if (int scratch = storage.extraOf(&op); scratch >= 0)
+    list.push_back(handle(scratch));
   int64_t token = -1;
   if (start)
     tokens[start.getToken()] = token = tokens.size();
   StringAttr algorithm;
-  if (kind == dist::CollectiveKind::Broadcast)
-    algorithm = b.getStringAttr(
-        rt::broadcastName(dist::broadcastCost({}, double(size.bytes()), axes.getAxes()).algorithm));
-  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), handles, axes, element,
-                             shape, split, concat,
-                             reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"), from, to, shift,
-                             root, algorithm, token);
+  if (kind == dist::CollectiveKind::Broadcast) {
+    double bytes = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat).bytes();
+    algorithm = b.getStringAttr(rt::broadcastName(dist::broadcastCost({}, bytes, axes.getAxes()).algorithm));
+  }
+  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), list, axes, element, shape,
+                             split, concat, reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"),
+                             from, to, shift, root, algorithm, token);
   return success();
 }
 
@@ -164,55 +117,28 @@ void ExecEmitter::copyBlocks(Operation &op, Type type, int64_t blocks, int sourc
 }
 
 LogicalResult ExecEmitter::emitPack(dist::PackOp op) {
-  int64_t blocks = op.getBlocks();
-  SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes(), blocks);
-  int pack = buffers.ofPack(op);
-  int64_t at = buffers.positions().start(op);
-  if (pack < 0)
-    pack = buffers.create(dist::bytesOf(op.getType()), at, at + 1, buffers.categoryOf(op));
-  buffers.bind(op, pack);
-  for (auto [source, offset] : llvm::zip(op.getSources(), offsets)) {
-    int64_t bytes = dist::bytesOf(source.getType()), block = bytes / blocks;
+  int64_t blocks = op.getBlocks(), stride = dist::packOffsets(op.getSources().getTypes(), blocks).back();
+  for (auto [source, part] : llvm::zip(op.getSources(), storage.partsOf(op)))
     if (blocks > 1)
-      copyBlocks(*op, source.getType(), blocks, buffers.of(source), block,
-                 buffers.part(pack, offset, (blocks - 1) * offsets.back() + block), offsets.back());
-    else if (!buffers.isPart(buffers.of(source), pack, offset))
-      copy(source, buffers.part(pack, offset, bytes), *op.getOperation());
-  }
+      copyBlocks(*op, source.getType(), blocks, storage.of(source), dist::bytesOf(source.getType()) / blocks,
+                 part, stride);
+    else if (storage.of(source) != part)
+      copy(source, part, *op.getOperation());
   return success();
 }
 
 LogicalResult ExecEmitter::emitUnpack(dist::UnpackOp op) {
-  int64_t blocks = op.getBlocks();
-  int pack = buffers.of(op.getSource());
-  SmallVector<int64_t> offsets = dist::packOffsets(op.getResultTypes(), blocks);
-  for (auto [result, offset] : llvm::zip(op.getResults(), offsets)) {
-    int64_t bytes = dist::bytesOf(result.getType()), block = bytes / blocks;
-    if (blocks == 1) {
-      buffers.bind(result, buffers.part(pack, offset, bytes));
-      continue;
-    }
-    if (auto variable = replacedBy(result, buffers.positions().start(op))) {
-      buffers.bind(result, buffers.ofVariable(variable));
-      ++numInPlace;
-    } else {
-      buffers.define(result);
-    }
-    copyBlocks(*op, result.getType(), blocks,
-               buffers.part(pack, offset, (blocks - 1) * offsets.back() + block), offsets.back(),
-               buffers.of(result), block);
-  }
+  int64_t blocks = op.getBlocks(), stride = dist::packOffsets(op.getResultTypes(), blocks).back();
+  if (blocks > 1)
+    for (auto [result, part] : llvm::zip(op.getResults(), storage.partsOf(op)))
+      copyBlocks(*op, result.getType(), blocks, part, stride, storage.of(result),
+                 dist::bytesOf(result.getType()) / blocks);
   return success();
 }
 
 LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
-  const Liveness &positions = buffers.positions();
-  // Carried values keep one buffer from before the loop to its last use behind it.
-  for (auto [init, carried, result] : llvm::zip(op.getInits(), op.getCarried(), op.getResults())) {
-    buffers.define(result);
-    int buffer = buffers.of(result);
-    buffers.bind(carried, buffer);
-    buffers.extend(buffer, positions.end(op) + 1);
+  for (auto [init, result] : llvm::zip(op.getInits(), op.getResults())) {
+    int buffer = storage.of(result);
     auto type = cast<RankedTensorType>(init.getType());
     auto constant = init.getDefiningOp<nn::ConstantOp>();
     auto splat = constant ? dyn_cast<DenseElementsAttr>(constant.getValue()) : nullptr;
@@ -234,8 +160,8 @@ LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
     if (failed(emit(inner)))
       return failure();
   for (auto [carried, next] : llvm::zip(op.getCarried(), yield->getOperands()))
-    if (buffers.of(next) != buffers.of(carried))
-      copy(next, buffers.of(carried), *yield);
+    if (storage.of(next) != storage.of(carried))
+      copy(next, storage.of(carried), *yield);
   return success();
 }
 
@@ -245,13 +171,12 @@ void ExecEmitter::emitPipeline(Operation &op) {
     exec::StepOp::create(b, op.getLoc(), step.getWork(), step.getChunk(), step.getMicro());
   } else if (auto send = dyn_cast<dist::SendStartOp>(op)) {
     int64_t token = tokens[send.getToken()] = tokens.size();
-    exec::SendOp::create(b, op.getLoc(), buffers.handle(buffers.of(send.getSource())), send.getStage(),
-                         send.getChannel(), dist::bytesOf(send.getSource().getType()), token);
+    exec::SendOp::create(b, op.getLoc(), handleOf(send.getSource()), send.getStage(), send.getChannel(),
+                         dist::bytesOf(send.getSource().getType()), token);
   } else if (auto wait = dyn_cast<dist::SendWaitOp>(op)) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
   } else if (auto receive = dyn_cast<dist::RecvOp>(op)) {
-    buffers.define(receive.getResult());
-    exec::RecvOp::create(b, op.getLoc(), buffers.handle(buffers.of(receive.getResult())), receive.getStage(),
+    exec::RecvOp::create(b, op.getLoc(), handleOf(receive.getResult()), receive.getStage(),
                          receive.getChannel(), dist::bytesOf(receive.getResult().getType()));
   }
 }

@@ -4,16 +4,22 @@
 using namespace mlir;
 using namespace tessera;
 
-static nn::VariableOp variableOf(Operation *op, FlatSymbolRefAttr name) {
-  return SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(op, name);
-}
-
-ExecEmitter::ExecEmitter(func::FuncOp func, ModuleOp kernels, Block *program, int64_t threads)
-    : buffers(func, program), kernels(kernels), threads(threads), b(func.getContext()) {
+ExecEmitter::ExecEmitter(func::FuncOp func, const Storage &storage, const Offsets &offsets, ModuleOp kernels,
+                         Block *program, int64_t threads)
+    : storage(storage), kernels(kernels), threads(threads), b(func.getContext()) {
   b.setInsertionPointToEnd(program);
-  func.walk([&](nn::AssignOp assign) {
-    updates[assign.getValue()] = variableOf(assign, assign.getVariableAttr());
-  });
+  auto type = exec::BufferType::get(b.getContext());
+  for (auto [i, buffer] : llvm::enumerate(storage.buffers())) {
+    if (buffer.whole >= 0) {
+      handles.push_back(
+          exec::PartOp::create(b, func.getLoc(), type, handle(buffer.whole), buffer.offset, buffer.bytes));
+      continue;
+    }
+    nn::VariableOp held = buffer.variable;
+    auto variable = held ? FlatSymbolRefAttr::get(held.getSymNameAttr()) : nullptr;
+    handles.push_back(exec::BufferOp::create(b, func.getLoc(), type, offsets.of(i), buffer.bytes,
+                                             buffer.category, variable));
+  }
 }
 
 DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, Attribute>> list) {
@@ -25,16 +31,14 @@ DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, 
 
 void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ArrayRef<int64_t> reads,
                        ArrayRef<int64_t> writes, ValueRange scalars, DictionaryAttr attrs) {
-  SmallVector<Value> handles;
-  for (int buffer : list)
-    handles.push_back(buffers.handle(buffer));
-  tag(exec::CallOp::create(b, op.getLoc(), function, handles, scalars, reads, writes, attrs), function);
+  auto buffers = llvm::map_to_vector(list, [&](int buffer) { return handle(buffer); });
+  tag(exec::CallOp::create(b, op.getLoc(), function, buffers, scalars, reads, writes, attrs), function);
 }
 
 void ExecEmitter::copy(Value source, int target, Operation &op) {
   auto type = cast<RankedTensorType>(source.getType());
   Attribute one = b.getI64ArrayAttr({1});
-  call(op, "copy_box", {buffers.of(source), target}, {0}, {1}, {},
+  call(op, "copy_box", {storage.of(source), target}, {0}, {1}, {},
        settings({{"shape", b.getI64ArrayAttr({type.getNumElements()})},
                  {"source_strides", one},
                  {"target_strides", one},
@@ -43,27 +47,18 @@ void ExecEmitter::copy(Value source, int target, Operation &op) {
 }
 
 LogicalResult ExecEmitter::emit(Operation &op) {
-  if (auto read = dyn_cast<nn::ReadOp>(op)) {
-    buffers.bind(read.getResult(), buffers.ofVariable(variableOf(read, read.getVariableAttr())));
-    return success();
-  }
   if (auto assign = dyn_cast<nn::AssignOp>(op)) {
-    int target = buffers.ofVariable(variableOf(assign, assign.getVariableAttr()));
-    if (buffers.of(assign.getValue()) != target)
+    int target = storage.ofVariable(assign.getVariable());
+    if (storage.of(assign.getValue()) != target)
       copy(assign.getValue(), target, op);
     return success();
   }
-  if (isa<dist::BlockStartOp, dist::ValidOp>(op))
-    return success(); // cloned where it is used
-  if (op.hasTrait<OpTrait::ConstantLike>())
-    return success(); // a loop's initial value
-  if (isView(&op)) {
-    buffers.bind(op.getResult(0), buffers.of(op.getOperand(0)));
+  // What has a place and does nothing; numbers are cloned where they are used, a loop's initial values too.
+  if (isa<nn::ReadOp, dist::BlockStartOp, dist::ValidOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
+      isView(&op))
     return success();
-  }
   if (auto flatten = dyn_cast<dist::FlattenOp>(op)) {
-    buffers.define(flatten.getResult());
-    copy(flatten.getSource(), buffers.of(flatten.getResult()), op);
+    copy(flatten.getSource(), storage.of(flatten.getResult()), op);
     return success();
   }
   if (auto apply = dyn_cast<exec::ApplyOp>(op))
@@ -87,11 +82,10 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     return success();
   }
   if (auto own = dyn_cast<exec::OwnOp>(op)) {
-    int buffer = buffers.ofPack(own);
+    int buffer = storage.ofPack(own);
     for (Value source : own.getSources())
-      if (buffer < 0 || !buffers.isPart(buffers.of(source), buffer, 0))
+      if (buffer < 0 || !storage.isPart(storage.of(source), buffer, 0))
         return own.emitOpError("needs values that reductions to one rank each have made");
-    buffers.bind(own.getResult(), buffer);
     return success();
   }
   if (auto pack = dyn_cast<dist::PackOp>(op))

@@ -3,26 +3,29 @@
 #define TESSERA_PASSES_MEMORY_EMITTER_H
 
 #include "dialects/dist/Dist.h"
-#include "passes/Memory/Buffers.h"
+#include "passes/Memory/Offsets.h"
 
 namespace tessera {
 
-/// Writes the program of one function into a new block, operator by operator.
+/// Writes the program of one function into a new block, operator by operator, as `Storage` has decided.
 class ExecEmitter {
 public:
-  ExecEmitter(mlir::func::FuncOp func, mlir::ModuleOp kernels, mlir::Block *program, int64_t threads);
+  ExecEmitter(mlir::func::FuncOp func, const Storage &storage, const Offsets &offsets, mlir::ModuleOp kernels,
+              mlir::Block *program, int64_t threads);
 
   /// Emits an operator of the function's body.
   mlir::LogicalResult emit(mlir::Operation &op);
+  /// The exec.buffer or exec.part of a buffer of the storage.
+  mlir::Value handle(int buffer) const { return handles[buffer]; }
+  mlir::Value handleOf(mlir::Value value) const { return handles[storage.of(value)]; }
 
-  Buffers buffers;
-  int64_t numInPlace = 0, numCopies = 0;
+  int64_t numCopies = 0;
 
 private:
   // EmitCompute.cpp
   mlir::LogicalResult emitKernel(exec::ApplyOp op);
   mlir::LogicalResult emitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
-  llvm::StringRef kernelInPlace(exec::ApplyOp op, llvm::SmallVectorImpl<int> &inPlace);
+  mlir::func::FuncOp kernelWriting(mlir::func::FuncOp kernel, llvm::ArrayRef<int> inPlace);
   // EmitDist.cpp
   mlir::LogicalResult emitSlice(dist::SliceOp op);
   mlir::LogicalResult emitMask(dist::MaskPaddingOp op);
@@ -41,15 +44,14 @@ private:
             llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes, mlir::ValueRange scalars,
             mlir::DictionaryAttr attrs);
   void copy(mlir::Value source, int target, mlir::Operation &op);
-  /// The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.
-  nn::VariableOp replacedBy(mlir::Value value, int64_t begin) const;
   void tag(mlir::Operation *made, llvm::StringRef kind) { made->setAttr("kind", b.getStringAttr(kind)); }
   mlir::DictionaryAttr settings(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> list);
 
+  const Storage &storage;
   mlir::ModuleOp kernels;
   int64_t threads;
   mlir::OpBuilder b;
-  llvm::DenseMap<mlir::Value, nn::VariableOp> updates; // value -> the variable it is assigned to
+  std::vector<mlir::Value> handles; // by buffer
   llvm::DenseMap<mlir::Value, int64_t> tokens;
 };
 

@@ -1,5 +1,5 @@
 // Offsets of buffers, and what the peak is made of.
-#include "passes/Memory/Buffers.h"
+#include "passes/Memory/Offsets.h"
 #include "passes/Memory/Packer.h"
 
 using namespace mlir;
@@ -26,41 +26,46 @@ static std::pair<int64_t, int64_t> fullestMoment(ArrayRef<PackBuffer> buffers) {
   return {moment, most};
 }
 
-DictionaryAttr Buffers::assignOffsets(const VariablePlaces &variables, func::FuncOp func) {
-  int64_t bottom = variables.end(func), foreign = bottom; // bytes of variables that other programs use
-  SmallVector<std::pair<StringRef, int64_t>> categories = {{"parameters", 0}, {"gradients", 0},
-                                                           {"optimizer", 0},  {"activations", 0},
-                                                           {"workspace", 0},  {"communication", 0}};
-  auto account = [&](StringRef category, int64_t bytes) {
-    for (auto &[name, sum] : categories)
-      if (name == category)
-        sum += bytes;
-  };
+Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func)
+    : offsets(storage.buffers().size()), bottom(variables.end(func)) {
+  int64_t foreign = bottom; // bytes of variables that other programs use
   std::vector<PackBuffer> packed;
-  std::vector<Buffer *> owners;
-  for (Buffer &buffer : buffers) {
+  std::vector<size_t> owners;
+  for (auto [i, buffer] : llvm::enumerate(storage.buffers())) {
     if (buffer.whole >= 0)
       continue;
     if (!buffer.variable) {
       packed.push_back({buffer.start, buffer.end, buffer.bytes});
-      owners.push_back(&buffer);
+      owners.push_back(i);
       continue;
     }
-    cast<exec::BufferOp>(buffer.op).setOffset(variables.offset(func, buffer.variable.getSymName()));
+    offsets[i] = variables.offset(func, nn::VariableOp(buffer.variable).getSymName());
     account(buffer.category, aligned(buffer.bytes));
     foreign -= aligned(buffer.bytes);
   }
   Packing packing = pack(packed);
+  peak = bottom + packing.peak;
+  bound = bottom + packing.bound;
   auto [moment, most] = fullestMoment(packed);
   for (auto [owner, place, offset] : llvm::zip(owners, packed, packing.offsets)) {
-    cast<exec::BufferOp>(owner->op).setOffset(bottom + offset);
+    offsets[owner] = bottom + offset;
     if (place.start <= moment && moment < place.end)
-      account(owner->category, aligned(place.bytes));
+      account(storage.buffers()[owner].category, aligned(place.bytes));
   }
   // What packing lost.
   account("workspace", packing.peak - most + foreign);
-  SmallVector<NamedAttribute> memory = {b.getNamedAttr("peak", b.getI64IntegerAttr(bottom + packing.peak)),
-                                        b.getNamedAttr("bound", b.getI64IntegerAttr(bottom + packing.bound))};
+}
+
+void Offsets::account(StringRef category, int64_t bytes) {
+  for (auto &[name, sum] : categories)
+    if (name == category)
+      sum += bytes;
+}
+
+DictionaryAttr Offsets::figures(MLIRContext *context) const {
+  Builder b(context);
+  SmallVector<NamedAttribute> memory = {b.getNamedAttr("peak", b.getI64IntegerAttr(peak)),
+                                        b.getNamedAttr("bound", b.getI64IntegerAttr(bound))};
   for (auto &[name, sum] : categories)
     memory.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(sum)));
   return b.getDictionaryAttr(memory);

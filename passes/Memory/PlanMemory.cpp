@@ -1,5 +1,4 @@
 // The pass that turns functions into exec programs.
-#include "dialects/dist/Pipeline.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
@@ -32,18 +31,13 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   LogicalResult plan(func::FuncOp func, ModuleOp kernels, const VariablePlaces &variables) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
-    ExecEmitter emitter(func, kernels, program.get(), threads);
-    Buffers &buffers = emitter.buffers;
+    Storage storage(func, kernels, threads);
+    Offsets offsets(storage, variables, func);
+    ExecEmitter emitter(func, storage, offsets, kernels, program.get(), threads);
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());
-    bool isStage = func->hasAttr(dist::kStageAttr);
     for (BlockArgument arg : old.getArguments()) {
-      // A stage of a pipeline has no memory for inputs that only others use.
-      Value held;
-      if (!isStage || !arg.use_empty()) {
-        buffers.define(arg);
-        held = buffers.handle(buffers.of(arg));
-      }
+      Value held = storage.has(arg) ? emitter.handleOf(arg) : Value();
       Described d{func.getArgAttrDict(arg.getArgNumber())};
       std::string name = "input" + std::to_string(arg.getArgNumber());
       exec::InputOp::create(b, func.getLoc(), held, d.text("nn.name", name), d.text("nn.kind", "data"),
@@ -57,13 +51,13 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     for (auto [i, value] : llvm::enumerate(old.getTerminator()->getOperands())) {
       Described d{func.getResultAttrDict(i)};
       std::string name = "output" + std::to_string(i);
-      Value held = value.getDefiningOp<dist::AbsentOp>() ? Value() : buffers.handle(buffers.of(value));
+      Value held = value.getDefiningOp<dist::AbsentOp>() ? Value() : emitter.handleOf(value);
       exec::OutputOp::create(b, func.getLoc(), held, d.text("nn.name", name),
                              cast<RankedTensorType>(value.getType()).getElementType(), d.shape(), d.layout());
     }
     func::ReturnOp::create(b, func.getLoc());
-    func->setAttr("exec.memory", buffers.assignOffsets(variables, func));
-    numInPlace += emitter.numInPlace;
+    func->setAttr("exec.memory", offsets.figures(func.getContext()));
+    numInPlace += storage.numInPlace;
     numCopies += emitter.numCopies;
 
     for (BlockArgument arg : old.getArguments())

@@ -1,15 +1,24 @@
-// See Buffers.h.
-#include "passes/Memory/Buffers.h"
+// See Storage.h.
+#include "passes/Memory/Storage.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
+#include "passes/Memory/VariablePlaces.h"
 
 using namespace mlir;
 using namespace tessera;
 
-Buffers::Buffers(func::FuncOp func, Block *program)
-    : liveness(func), b(func.getContext()), body(&func.getBody().front()), program(program),
-      loc(func.getLoc()) {
+Storage::Storage(func::FuncOp func, ModuleOp kernels, int64_t threads)
+    : liveness(func), body(&func.getBody().front()), symbols(func->getParentOfType<ModuleOp>()),
+      kernels(kernels), threads(threads) {
   findGradients(func);
   findPlaces(func);
+  func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign.getVariableAttr()); });
+  func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
+  for (BlockArgument arg : body->getArguments())
+    // A stage of a pipeline has no memory for inputs that only others use.
+    if (!func->hasAttr(dist::kStageAttr) || !arg.use_empty())
+      define(arg);
+  visit(*body);
 }
 
 // Whether the operator adds one microbatch's term to the sum of those before it.
@@ -20,7 +29,7 @@ static bool addsUp(Operation *op, Value sum) {
 }
 
 // The gradients that updates read, and what these are views, parts, sums or reductions of.
-void Buffers::findGradients(func::FuncOp func) {
+void Storage::findGradients(func::FuncOp func) {
   SmallVector<Value> open;
   func.walk([&](nn::UpdateOp update) { open.push_back(update.getGradient()); });
   while (!open.empty()) {
@@ -60,7 +69,7 @@ static int64_t reducedTo(Value value) {
   return rootOf(value.getDefiningOp<dist::CollectiveOp>());
 }
 
-void Buffers::findPlaces(func::FuncOp func) {
+void Storage::findPlaces(func::FuncOp func) {
   func.walk([&](dist::PackOp pack) {
     if (pack.getBlocks() > 1)
       return; // copied
@@ -78,45 +87,33 @@ void Buffers::findPlaces(func::FuncOp func) {
   });
 }
 
-void Buffers::moveBehindBuffers() {
-  b.setInsertionPointToStart(program);
-  if (!buffers.empty())
-    b.setInsertionPointAfter(buffers.back().op);
+int Storage::create(int64_t bytes, int64_t start, int64_t end, StringRef category) {
+  list.push_back({start, end, bytes, category, nullptr});
+  return list.size() - 1;
 }
 
-int Buffers::create(int64_t bytes, int64_t start, int64_t end, StringRef category) {
-  moveBehindBuffers();
-  auto op = exec::BufferOp::create(b, loc, exec::BufferType::get(b.getContext()), 0, bytes, category,
-                                   FlatSymbolRefAttr());
-  buffers.push_back({start, end, bytes, category.str(), nullptr, op});
-  return buffers.size() - 1;
-}
-
-int Buffers::ofVariable(nn::VariableOp variable) {
+int Storage::ofVariable(nn::VariableOp variable) {
   auto [it, isNew] = variables.try_emplace(variable.getSymName(), 0);
   if (isNew) {
     StringRef category = variable.getRole() == "optimizer" ? "optimizer" : "parameters";
     it->second = create(VariablePlaces::bytes(variable), 0, 0, category);
-    buffers[it->second].variable = variable;
-    cast<exec::BufferOp>(buffers[it->second].op).setVariable(variable.getSymName());
+    list[it->second].variable = variable;
   }
   return it->second;
 }
 
-int Buffers::part(int whole, int64_t offset, int64_t bytes) {
-  moveBehindBuffers();
-  auto op = exec::PartOp::create(b, loc, exec::BufferType::get(b.getContext()), handle(whole), offset, bytes);
-  int64_t start = buffers[whole].start;
-  buffers.push_back({start, start + 1, bytes, buffers[whole].category, nullptr, op, whole, offset});
-  return buffers.size() - 1;
+int Storage::part(int whole, int64_t offset, int64_t bytes) {
+  int64_t start = list[whole].start;
+  list.push_back({start, start + 1, bytes, list[whole].category, nullptr, whole, offset});
+  return list.size() - 1;
 }
 
-int Buffers::ofPack(Operation *pack) {
+int Storage::ofPack(Operation *pack) const {
   auto it = packs.find(pack);
   return it == packs.end() ? -1 : it->second;
 }
 
-void Buffers::define(Value value, int64_t start) {
+void Storage::define(Value value, int64_t start) {
   Operation *op = value.getDefiningOp();
   if (start < 0)
     start = op ? liveness.start(op) : 0;
@@ -131,30 +128,42 @@ void Buffers::define(Value value, int64_t start) {
   bind(value, create(dist::bytesOf(value.getType()), start, start + 1, categoryOf(value)));
 }
 
-void Buffers::bind(Value value, int buffer) {
+void Storage::bind(Value value, int buffer) {
   root[value] = buffer;
   extend(buffer, liveness.lastUse(value) + 1);
 }
 
-void Buffers::extend(int buffer, int64_t end) {
-  if (!isVariable(buffer))
-    buffers[buffer].end = std::max(buffers[buffer].end, end);
-  if (int whole = buffers[buffer].whole; whole >= 0)
+void Storage::extend(int buffer, int64_t end) {
+  if (!list[buffer].variable)
+    list[buffer].end = std::max(list[buffer].end, end);
+  if (int whole = list[buffer].whole; whole >= 0)
     extend(whole, end);
 }
 
-bool Buffers::diesAt(Value value, Operation *op) const {
+bool Storage::diesAt(Value value, Operation *op) const {
   int buffer = of(value);
-  if (isVariable(buffer) || (isa<BlockArgument>(value) && value.getParentBlock() == body))
+  if (list[buffer].variable || (isa<BlockArgument>(value) && value.getParentBlock() == body))
     return false;
-  if (buffers[buffer].whole >= 0)
+  if (list[buffer].whole >= 0)
     return false; // its bytes are the pack's
   // A value from outside the loop is read again in the next iteration.
   if (value.getParentBlock() != op->getBlock())
     return false;
-  return buffers[buffer].end <= liveness.start(op) + 1;
+  return list[buffer].end <= liveness.start(op) + 1;
 }
 
-StringRef Buffers::categoryOf(Value value) const {
+StringRef Storage::categoryOf(Value value) const {
   return gradients.contains(value) ? "gradients" : "activations";
+}
+
+int Storage::extraOf(Operation *op) const {
+  auto it = extras.find(op);
+  return it == extras.end() ? -1 : it->second;
+}
+
+SmallVector<int> Storage::inPlaceOf(exec::ApplyOp op) const {
+  SmallVector<int> operands(op.getNumResults(), -1);
+  if (auto it = inPlace.find(op); it != inPlace.end())
+    operands[it->second.second] = it->second.first;
+  return operands;
 }

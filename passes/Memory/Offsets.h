@@ -1,0 +1,32 @@
+// Offsets of buffers in the arena, and what the peak is made of.
+#ifndef TESSERA_PASSES_MEMORY_OFFSETS_H
+#define TESSERA_PASSES_MEMORY_OFFSETS_H
+
+#include "passes/Memory/Storage.h"
+#include "passes/Memory/VariablePlaces.h"
+
+namespace tessera {
+
+/// Variables in their places at the bottom, everything else packed above them (passes/Memory/Packer.h).
+class Offsets {
+public:
+  Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
+
+  /// Of a buffer that is no part.
+  int64_t of(int buffer) const { return offsets[buffer]; }
+  /// For `exec.memory`: the peak, the largest sum of bytes live at one moment (`bound`), and the categories
+  /// that add up to the peak.
+  mlir::DictionaryAttr figures(mlir::MLIRContext *context) const;
+
+private:
+  void account(llvm::StringRef category, int64_t bytes);
+
+  std::vector<int64_t> offsets; // by buffer
+  int64_t bottom, peak = 0, bound = 0;
+  llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> categories = {
+      {"parameters", 0},  {"gradients", 0}, {"optimizer", 0},
+      {"activations", 0}, {"workspace", 0}, {"communication", 0}};
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,210 @@
+// Where operators' results lie, in program order: see Storage.h.
+#include "dialects/dist/CollectiveSize.h"
+#include "passes/Memory/Storage.h"
+
+using namespace mlir;
+using namespace tessera;
+
+void Storage::visit(Block &block) {
+  for (Operation &op : block.without_terminator())
+    visit(op);
+}
+
+void Storage::visit(Operation &op) {
+  if (auto read = dyn_cast<nn::ReadOp>(op)) {
+    bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
+  } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+    ofVariable(variableOf(assign.getVariableAttr()));
+  } else if (isa<dist::BlockStartOp, dist::ValidOp, dist::AbsentOp>(op) ||
+             op.hasTrait<OpTrait::ConstantLike>()) {
+    return; // have no bytes
+  } else if (isView(&op)) {
+    bind(op.getResult(0), of(op.getOperand(0)));
+  } else if (auto apply = dyn_cast<exec::ApplyOp>(op)) {
+    visitKernel(apply);
+  } else if (auto library = dyn_cast<nn::LibraryOpInterface>(op)) {
+    if (auto call = library.getLibraryCall(threads))
+      visitLibrary(op, *call);
+  } else if (auto mask = dyn_cast<dist::MaskPaddingOp>(op)) {
+    if (diesAt(mask.getSource(), mask) && !hasPlace(mask.getResult()))
+      takeOver(mask.getResult(), of(mask.getSource()));
+    else
+      define(mask.getResult());
+  } else if (isa<dist::CollectiveOp, dist::CollectiveStartOp>(op)) {
+    visitCollective(op);
+  } else if (isa<dist::CollectiveWaitOp>(op)) {
+    return; // its start has bound it
+  } else if (auto own = dyn_cast<exec::OwnOp>(op)) {
+    if (int buffer = ofPack(own); buffer >= 0)
+      bind(own.getResult(), buffer);
+  } else if (auto pack = dyn_cast<dist::PackOp>(op)) {
+    visitPack(pack);
+  } else if (auto unpack = dyn_cast<dist::UnpackOp>(op)) {
+    visitUnpack(unpack);
+  } else if (auto loop = dyn_cast<dist::LoopOp>(op)) {
+    visitLoop(loop);
+  } else {
+    for (Value result : op.getResults())
+      if (isa<RankedTensorType>(result.getType()))
+        define(result);
+  }
+}
+
+// One pair only: each is known to be safe by itself, not with another.
+std::optional<std::pair<int, int>> Storage::kernelInPlace(exec::ApplyOp op, func::FuncOp kernel) const {
+  auto pairs = kernel ? kernel->getAttrOfType<ArrayAttr>("exec.in_place") : ArrayAttr();
+  if (!pairs)
+    return std::nullopt;
+  for (Attribute attr : pairs) {
+    auto pair = cast<DenseI64ArrayAttr>(attr);
+    Value operand = op.getOperands()[pair[0]], result = op.getResult(pair[1]);
+    bool once = llvm::count(op.getOperands(), operand) == 1;
+    bool shared = llvm::any_of(op.getOperands(), [&](Value other) {
+      return other != operand && isa<RankedTensorType>(other.getType()) && of(other) == of(operand);
+    });
+    if (once && !shared && !hasPlace(result) &&
+        dist::bytesOf(operand.getType()) == dist::bytesOf(result.getType()) && diesAt(operand, op))
+      return std::pair<int, int>(pair[0], pair[1]);
+  }
+  return std::nullopt;
+}
+
+void Storage::visitKernel(exec::ApplyOp op) {
+  auto kernel = kernels ? kernels.lookupSymbol<func::FuncOp>(op.getKernel()) : func::FuncOp();
+  if (auto pair = kernelInPlace(op, kernel))
+    inPlace[op] = *pair;
+  for (auto [result, from] : llvm::zip(op.getResults(), inPlaceOf(op)))
+    if (from >= 0)
+      takeOver(result, of(op.getOperands()[from]));
+    else
+      define(result);
+  auto workspace = kernel ? kernel->getAttrOfType<IntegerAttr>("exec.workspace") : IntegerAttr();
+  int64_t at = liveness.start(op);
+  if (workspace && workspace.getInt() > 0)
+    extras[op] = create(workspace.getInt(), at, at + 1, "workspace");
+}
+
+void Storage::visitLibrary(Operation &op, const nn::LibraryCall &library) {
+  int64_t at = liveness.start(&op);
+  for (auto [r, result] : llvm::enumerate(op.getResults())) {
+    int from = r < library.inPlace.size() ? library.inPlace[r] : -1;
+    if (from < 0) {
+      define(result);
+      continue;
+    }
+    Value operand = op.getOperand(from);
+    // The update of a variable happens in it, when nothing reads the old value afterwards.
+    auto variable = updates.lookup(result);
+    bool updatesIt = variable && list[of(operand)].variable == variable && liveness.lastUse(operand) <= at;
+    if (updatesIt || diesAt(operand, &op))
+      takeOver(result, of(operand));
+    else
+      define(result);
+  }
+  if (threads > 0 && library.workspace > 0)
+    extras[&op] = create(library.workspace, at, at + 1, "workspace");
+}
+
+// The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.
+nn::VariableOp Storage::replacedBy(Value value, int64_t begin) const {
+  Value stored = value;
+  while (!updates.contains(stored)) {
+    Operation *user = stored.hasOneUse() ? *stored.user_begin() : nullptr;
+    if (!user || !isView(user))
+      return nullptr;
+    stored = user->getResult(0);
+  }
+  nn::VariableOp variable = updates.lookup(stored);
+  if (!stored.hasOneUse() || dist::bytesOf(value.getType()) !=
+                                 dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
+    return nullptr;
+  auto readers = reads.find(variable.getSymName());
+  bool isRead = readers != reads.end() && llvm::any_of(readers->second, [&](nn::ReadOp read) {
+                  return liveness.lastUse(read) >= begin;
+                });
+  return isRead ? nullptr : variable;
+}
+
+// In place only where nobody else reads the source, which may happen while the collective is under way.
+bool Storage::isReducedInPlace(Operation &op, Value source, int64_t end) const {
+  bool isOnly = source.hasOneUse();
+  for (Operation *def = source.getDefiningOp(); isOnly && def && isView(def);
+       def = def->getOperand(0).getDefiningOp())
+    isOnly = def->getOperand(0).hasOneUse();
+  int buffer = of(source);
+  return isOnly && !list[buffer].variable && !isa<BlockArgument>(source) &&
+         source.getParentBlock() == op.getBlock() && list[buffer].end <= end + 1;
+}
+
+void Storage::visitCollective(Operation &op) {
+  Value source = op.getOperand(0);
+  auto start = dyn_cast<dist::CollectiveStartOp>(op);
+  auto collective = dyn_cast<dist::CollectiveOp>(op);
+  auto get = [&](auto f) { return start ? f(start) : f(collective); };
+  auto kind = get([](auto o) { return o.getKind(); });
+  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult()
+                       : collective.getResult();
+  int64_t begin = liveness.start(&op), end = liveness.start(result.getDefiningOp());
+  if (kind == dist::CollectiveKind::AllReduce && isReducedInPlace(op, source, end))
+    takeOver(result, of(source));
+  else if (kind == dist::CollectiveKind::Reduce && hasPlace(result))
+    define(result, begin);
+  else if (auto variable = replacedBy(result, begin))
+    takeOver(result, ofVariable(variable));
+  else
+    bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, categoryOf(result)));
+  rt::CollectiveSize size = dist::collectiveSize(kind, get([](auto o) { return o.getAxes(); }).getAxes(),
+                                                 cast<RankedTensorType>(source.getType()).getElementType(),
+                                                 get([](auto o) { return o.getShape(); }),
+                                                 get([](auto o) { return o.getSplit().value_or(0); }),
+                                                 get([](auto o) { return o.getConcat().value_or(0); }));
+  if (int64_t scratch = rt::collectiveScratchBytes(size))
+    extras[&op] = create(scratch, begin, end + 1, "communication");
+}
+
+void Storage::visitPack(dist::PackOp op) {
+  int64_t blocks = op.getBlocks(), at = liveness.start(op);
+  SmallVector<int64_t> offsets = dist::packOffsets(op.getSources().getTypes(), blocks);
+  int pack = ofPack(op);
+  if (pack < 0)
+    pack = create(dist::bytesOf(op.getType()), at, at + 1, categoryOf(op));
+  bind(op, pack);
+  SmallVector<int> &members = parts[op];
+  for (auto [source, offset] : llvm::zip(op.getSources(), offsets)) {
+    int64_t bytes = dist::bytesOf(source.getType()), block = bytes / blocks;
+    if (blocks == 1 && isPart(of(source), pack, offset))
+      members.push_back(of(source));
+    else
+      members.push_back(part(pack, offset, (blocks - 1) * offsets.back() + block));
+  }
+}
+
+void Storage::visitUnpack(dist::UnpackOp op) {
+  int64_t blocks = op.getBlocks();
+  int pack = of(op.getSource());
+  SmallVector<int64_t> offsets = dist::packOffsets(op.getResultTypes(), blocks);
+  SmallVector<int> members;
+  for (auto [result, offset] : llvm::zip(op.getResults(), offsets)) {
+    int64_t block = dist::bytesOf(result.getType()) / blocks;
+    if (blocks > 1) {
+      if (auto variable = replacedBy(result, liveness.start(op)))
+        takeOver(result, ofVariable(variable));
+      else
+        define(result);
+    }
+    members.push_back(part(pack, offset, (blocks - 1) * offsets.back() + block));
+    if (blocks == 1)
+      bind(result, members.back());
+  }
+  parts[op] = members;
+}
+
+// Carried values keep one buffer from before the loop to its last use behind it.
+void Storage::visitLoop(dist::LoopOp op) {
+  for (auto [carried, result] : llvm::zip(op.getCarried(), op.getResults())) {
+    define(result);
+    bind(carried, of(result));
+    extend(of(result), liveness.end(op) + 1);
+  }
+  visit(*op.getBody());
+}
