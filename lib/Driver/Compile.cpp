@@ -82,6 +82,8 @@ int64_t Compilation::threads() const {
   return std::max<int64_t>(1, int64_t(std::thread::hardware_concurrency()) / ranks);
 }
 
+int64_t Compilation::workspaceThreads() const { return options.chip.empty() ? threads() : 0; }
+
 // Text carries the last phase that it has been through, and the hashes of what it was made of.
 static constexpr StringLiteral kPhaseAttr = "nn.phase", kModelAttr = "nn.model", kPlanAttr = "nn.plan";
 
@@ -208,6 +210,28 @@ LogicalResult Compilation::chooseComputeType() {
   return pm.run(*module);
 }
 
+// How each kernel is run, what it may write over and how much scratch it takes.
+static LogicalResult describeKernels(ModuleOp module) {
+  auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
+  Builder b(module.getContext());
+  std::unique_ptr<MLIRContext> own = target::makeKernelContext();
+  for (auto func : kernels.getOps<func::FuncOp>()) {
+    FailureOr<target::KernelInfo> info = target::analyse(func, *own);
+    if (failed(info))
+      return failure();
+    func->setAttr("exec.extent", b.getI64IntegerAttr(info->extent));
+    func->setAttr("exec.grain", b.getI64IntegerAttr(info->grain));
+    if (info->workspace)
+      func->setAttr("exec.workspace", b.getI64IntegerAttr(info->workspace));
+    SmallVector<Attribute> pairs;
+    for (auto [arg, result] : info->inPlace)
+      pairs.push_back(b.getDenseI64ArrayAttr({int64_t(arg), int64_t(result)}));
+    if (!pairs.empty())
+      func->setAttr("exec.in_place", b.getArrayAttr(pairs));
+  }
+  return success();
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   pm.enableVerifier(true);
@@ -244,35 +268,12 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createCSEPass());
     break;
   case Phase::Schedule:
-    buildSchedulePipeline(pm, threads());
+    buildSchedulePipeline(pm, {threads(), workspaceThreads(), describeKernels});
     break;
   default:
     return success();
   }
   return pm.run(*module);
-}
-
-// Kernels are scheduled before memory is planned: what may be in place and how much scratch they take is
-// theirs to say.
-static LogicalResult annotateKernels(ModuleOp module) {
-  auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
-  Builder b(module.getContext());
-  std::unique_ptr<MLIRContext> own = target::makeKernelContext();
-  for (auto func : kernels.getOps<func::FuncOp>()) {
-    FailureOr<target::KernelInfo> info = target::analyse(func, *own);
-    if (failed(info))
-      return failure();
-    func->setAttr("exec.extent", b.getI64IntegerAttr(info->extent));
-    func->setAttr("exec.grain", b.getI64IntegerAttr(info->grain));
-    if (info->workspace)
-      func->setAttr("exec.workspace", b.getI64IntegerAttr(info->workspace));
-    SmallVector<Attribute> pairs;
-    for (auto [arg, result] : info->inPlace)
-      pairs.push_back(b.getDenseI64ArrayAttr({int64_t(arg), int64_t(result)}));
-    if (!pairs.empty())
-      func->setAttr("exec.in_place", b.getArrayAttr(pairs));
-  }
-  return success();
 }
 
 LogicalResult Compilation::lower() {
@@ -358,13 +359,9 @@ LogicalResult Compilation::dump(Phase phase) {
 }
 
 LogicalResult Compilation::memory() {
-  PassManager pm(&context);
-  pm.addPass(createLowerKernels());
-  if (failed(pm.run(*module)) || failed(annotateKernels(*module)))
-    return failure();
   PassManager plan(&context);
   PlanMemoryOptions memory;
-  memory.threads = options.chip.empty() ? threads() : 0;
+  memory.threads = workspaceThreads();
   plan.addPass(createPlanMemory(memory));
   plan.addPass(createVerifyMemory());
   return plan.run(*module);

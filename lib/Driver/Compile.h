@@ -50,6 +50,8 @@ private:
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);
   int64_t threads() const;
+  /// The same for the workspaces of the library: 0 where it takes none of the arena.
+  int64_t workspaceThreads() const;
 };
 
 /// Writes the executable and the weights file beside it; both appear complete or not at all.

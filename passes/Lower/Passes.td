@@ -39,6 +39,7 @@ def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
 def LowerKernels : Pass<"tessera-lower-kernels", "::mlir::ModuleOp"> {
   let summary = "Lowers the kernels' bodies to linalg on tensors";
   let description = [{
+    Requires: `tessera-form-kernels`. Runs before operators are ordered, so that the target can say of each kernel what it may write over and how much workspace it takes.
     What is bf16 or f16 is f32 inside: arguments are widened where they are read (`arith.extf` on tensors), results rounded where they are written
     (`arith.truncf`), and nothing between them.
   }];

@@ -5,26 +5,7 @@
 using namespace mlir;
 using namespace tessera;
 
-static int64_t aligned(int64_t n) { return (n + 255) / 256 * 256; }
-
-// A position where most bytes are live, and how many.
-static std::pair<int64_t, int64_t> fullestMoment(ArrayRef<PackBuffer> buffers) {
-  SmallVector<std::pair<int64_t, int64_t>> changes;
-  for (const PackBuffer &buffer : buffers)
-    if (buffer.start < buffer.end) {
-      changes.push_back({buffer.start, aligned(buffer.bytes)});
-      changes.push_back({buffer.end, -aligned(buffer.bytes)});
-    }
-  llvm::sort(changes);
-  int64_t live = 0, moment = 0, most = 0;
-  for (auto [i, change] : llvm::enumerate(changes)) {
-    live += change.second;
-    bool isLast = i + 1 == changes.size() || changes[i + 1].first != change.first;
-    if (isLast && live > most)
-      most = live, moment = change.first;
-  }
-  return {moment, most};
-}
+static int64_t aligned(int64_t n) { return llvm::alignTo(n, kBufferAlignment); }
 
 Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func)
     : offsets(storage.buffers().size()), bottom(variables.end(func)) {
@@ -43,10 +24,10 @@ Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::
     account(buffer.category, aligned(buffer.bytes));
     foreign -= aligned(buffer.bytes);
   }
-  Packing packing = pack(packed);
+  Packing packing = pack(packed, kBufferAlignment);
   peak = bottom + packing.peak;
   bound = bottom + packing.bound;
-  auto [moment, most] = fullestMoment(packed);
+  auto [moment, most] = storage.fullestMoment();
   for (auto [owner, place, offset] : llvm::zip(owners, packed, packing.offsets)) {
     offsets[owner] = bottom + offset;
     if (place.start <= moment && moment < place.end)

@@ -167,3 +167,22 @@ SmallVector<int> Storage::inPlaceOf(exec::ApplyOp op) const {
     operands[it->second.second] = it->second.first;
   return operands;
 }
+
+std::pair<int64_t, int64_t> Storage::fullestMoment() const {
+  SmallVector<std::pair<int64_t, int64_t>> changes;
+  for (const Buffer &buffer : list)
+    if (buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
+      int64_t bytes = llvm::alignTo(buffer.bytes, kBufferAlignment);
+      changes.push_back({buffer.start, bytes});
+      changes.push_back({buffer.end, -bytes});
+    }
+  llvm::sort(changes);
+  int64_t live = 0, moment = 0, most = 0;
+  for (auto [i, change] : llvm::enumerate(changes)) {
+    live += change.second;
+    bool isLast = i + 1 == changes.size() || changes[i + 1].first != change.first;
+    if (isLast && live > most)
+      most = live, moment = change.first;
+  }
+  return {moment, most};
+}

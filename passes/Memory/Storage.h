@@ -11,6 +11,9 @@
 
 namespace tessera {
 
+/// Buffers begin at multiples of so many bytes.
+inline constexpr int64_t kBufferAlignment = 256;
+
 /// The one model of memory: what is decided here about a function of kernels, library calls and collectives
 /// is what its exec program does. Nothing is written into the IR, so any order of operators can be asked what
 /// it costs.
@@ -47,6 +50,10 @@ public:
   /// The buffer of a pack, or of an `exec.own`, of which a member has been made, or -1.
   int ofPack(mlir::Operation *pack) const;
   int ofVariable(llvm::StringRef name) const { return variables.lookup(name); }
+
+  /// A position where most bytes are live beside the variables, and how many, each buffer's rounded up to
+  /// `kBufferAlignment`: no packing is below it.
+  std::pair<int64_t, int64_t> fullestMoment() const;
 
   /// Results that took over an operand's buffer.
   int64_t numInPlace = 0;

@@ -3,11 +3,10 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "passes/Memory/Storage.h"
 
 using namespace mlir;
 using namespace tessera;
-
-static constexpr int64_t kAlignment = 256;
 
 // Ranks of different stages have variables of their own.
 static int64_t stageOf(func::FuncOp program) {
@@ -34,7 +33,7 @@ int64_t VariablePlaces::bytes(nn::VariableOp variable) {
 VariablePlaces::VariablePlaces(ModuleOp module) {
   SymbolTable symbols(module);
   auto end = [&](StringRef name, int64_t begin) {
-    return int64_t(begin + llvm::alignTo(bytes(symbols.lookup<nn::VariableOp>(name)), kAlignment));
+    return int64_t(begin + llvm::alignTo(bytes(symbols.lookup<nn::VariableOp>(name)), kBufferAlignment));
   };
   std::map<int64_t, llvm::MapVector<StringRef, int64_t>> users; // by stage, how many programs use a variable
   for (auto program : module.getOps<func::FuncOp>())

@@ -10,6 +10,11 @@ void Storage::visit(Block &block) {
     visit(op);
 }
 
+static std::optional<nn::LibraryCall> libraryCall(Operation &op, int64_t threads) {
+  auto library = dyn_cast<nn::LibraryOpInterface>(op);
+  return library ? library.getLibraryCall(threads) : std::nullopt;
+}
+
 void Storage::visit(Operation &op) {
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
     bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
@@ -22,9 +27,8 @@ void Storage::visit(Operation &op) {
     bind(op.getResult(0), of(op.getOperand(0)));
   } else if (auto apply = dyn_cast<exec::ApplyOp>(op)) {
     visitKernel(apply);
-  } else if (auto library = dyn_cast<nn::LibraryOpInterface>(op)) {
-    if (auto call = library.getLibraryCall(threads))
-      visitLibrary(op, *call);
+  } else if (auto call = libraryCall(op, threads)) {
+    visitLibrary(op, *call);
   } else if (auto mask = dyn_cast<dist::MaskPaddingOp>(op)) {
     if (diesAt(mask.getSource(), mask) && !hasPlace(mask.getResult()))
       takeOver(mask.getResult(), of(mask.getSource()));

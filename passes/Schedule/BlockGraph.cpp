@@ -25,7 +25,6 @@ public:
       storageOf[arg] = storage;
       // What a loop carries stays.
       graph.storages[storage].kept = !isFunction;
-      graph.initial += isFunction ? graph.storages[storage].bytes : 0;
     }
     for (Operation &op : graph.block.without_terminator()) {
       index[&op] = graph.nodes.size();
@@ -98,7 +97,6 @@ private:
       }
       int storage = add(result.getType());
       storageOf[result] = storage;
-      graph.nodes[i].makes.push_back(storage);
       graph.nodes[i].made += graph.storages[storage].bytes;
     }
   }
@@ -242,7 +240,7 @@ bool BlockGraph::leadsNowhere(int node) const {
   return llvm::all_of(nodes[node].users, [&](int user) { return nodes[user].settled; });
 }
 
-void BlockGraph::apply(const std::vector<int> &order) {
+void BlockGraph::apply(ArrayRef<int> order) {
   Operation *end = block.mightHaveTerminator() ? block.getTerminator() : nullptr;
   for (int node : order)
     end ? nodes[node].op->moveBefore(end) : nodes[node].op->moveBefore(&block, block.end());

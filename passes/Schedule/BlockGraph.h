@@ -1,4 +1,5 @@
-// The operators of one block as scheduling sees them: what must precede what, and the bytes that come and go.
+// The operators of one block as scheduling sees them: what must precede what, and an estimate, whatever their
+// order, of the bytes that come and go. What an order costs to the byte, passes/Memory/Storage.h says.
 #ifndef TESSERA_PASSES_SCHEDULE_BLOCKGRAPH_H
 #define TESSERA_PASSES_SCHEDULE_BLOCKGRAPH_H
 
@@ -37,19 +38,16 @@ public:
   /// Program order, repaired: each node as early as its place and what must precede it allow. `held` are
   /// pairs (a, b) where b waits for a too, unless nothing else can run.
   std::vector<int> repaired(const std::vector<std::pair<int, int>> &held = {}) const;
-  /// The largest sum of bytes live at one node when run in `order`, of the storages that are not live
-  /// throughout.
-  int64_t peak(const std::vector<int> &order) const;
   /// Moves the operators.
-  void apply(const std::vector<int> &order);
+  void apply(llvm::ArrayRef<int> order);
 
 private:
   struct Node {
     mlir::Operation *op;
-    std::vector<int> after;        // nodes that must follow
-    int numBefore = 0;             // nodes that must precede
-    std::vector<int> users;        // nodes that read a result
-    std::vector<int> reads, makes; // storages, each once
+    std::vector<int> after; // nodes that must follow
+    int numBefore = 0;      // nodes that must precede
+    std::vector<int> users; // nodes that read a result
+    std::vector<int> reads; // storages, each once
     int64_t made = 0;
     bool settled = false;
   };
@@ -65,7 +63,6 @@ private:
   std::vector<Node> nodes;
   std::vector<Storage> storages;
   llvm::DenseMap<mlir::Operation *, int> index;
-  int64_t initial = 0; // bytes of arguments that are live at the start
 };
 
 } // namespace tessera

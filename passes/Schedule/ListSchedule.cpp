@@ -71,21 +71,3 @@ std::vector<int> BlockGraph::repaired(const std::vector<std::pair<int, int>> &he
   }
   return order;
 }
-
-int64_t BlockGraph::peak(const std::vector<int> &order) const {
-  std::vector<int> readers(storages.size());
-  for (size_t s = 0; s < storages.size(); ++s)
-    readers[s] = storages[s].readers;
-  int64_t live = initial, most = initial;
-  for (int i : order) {
-    live += nodes[i].made;
-    most = std::max(most, live);
-    for (int s : nodes[i].makes)
-      if (storages[s].readers == 0 && !storages[s].kept)
-        live -= storages[s].bytes;
-    for (int s : nodes[i].reads)
-      if (--readers[s] == 0 && !storages[s].kept)
-        live -= storages[s].bytes;
-  }
-  return most;
-}

@@ -2,6 +2,8 @@
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
+#include "passes/Lower/Passes.h"
+#include "passes/Memory/Storage.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Stored.h"
@@ -29,6 +31,8 @@ Operation *firstReader(Operation *op, llvm::function_ref<bool(Operation *)> whic
 bool isBackward(Operation *op) { return op->hasAttr("nn.grad_of"); }
 
 struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass> {
+  using OrderForMemoryBase::OrderForMemoryBase;
+
   // What is computed from variables and constants alone could all run first, and would be held until it is
   // read: it goes to its first reader, but neither to another step of a pipeline nor behind a write of a
   // variable.
@@ -84,21 +88,33 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     return pairs;
   }
 
+  // The most bytes live at one moment of the function, when the block is run in `order`.
+  int64_t peakOf(BlockGraph &graph, ArrayRef<int> order) {
+    graph.apply(order);
+    int64_t peak = Storage(getOperation(), kernels, threads).fullestMoment().second;
+    graph.apply(llvm::to_vector(llvm::seq(graph.size())));
+    return peak;
+  }
+
   // The order to run the block in, and its peak.
-  static std::pair<std::vector<int>, int64_t> orderOf(const BlockGraph &graph) {
+  std::pair<std::vector<int>, int64_t> orderOf(BlockGraph &graph) {
     std::vector<int> order = graph.listSchedule(/*greedy=*/false),
                      greedy = graph.listSchedule(/*greedy=*/true);
-    int64_t peak = graph.peak(order), least = graph.peak(greedy);
-    // A readable order is worth one percent.
-    return double(least) < 0.99 * double(peak) ? std::pair(greedy, least) : std::pair(order, peak);
+    int64_t peak = peakOf(graph, order), least = peakOf(graph, greedy);
+    return least < peak ? std::pair(greedy, least) : std::pair(order, peak);
+  }
+
+  std::pair<std::vector<int>, int64_t> orderOf(Block &block) {
+    BlockGraph graph(block);
+    return orderOf(graph);
   }
 
   void order(Block &block) {
     placeFree(block);
-    int64_t before = orderOf(BlockGraph(block)).second;
+    int64_t before = orderOf(block).second;
     auto pairs = convertAgain(block);
     // So is work that is done once.
-    if (!pairs.empty() && double(orderOf(BlockGraph(block)).second) >= 0.99 * double(before))
+    if (!pairs.empty() && double(orderOf(block).second) >= 0.99 * double(before))
       for (auto [again, op] : pairs) {
         again->replaceAllUsesWith(op);
         again->erase();
@@ -111,9 +127,12 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   }
 
   void runOnOperation() override {
+    kernels = getOperation()->getParentOfType<ModuleOp>().lookupSymbol<ModuleOp>(kKernelsModule);
     // Inner blocks first: the order inside a loop does not matter to the blocks around it.
     getOperation().walk([&](Block *block) { order(*block); });
   }
+
+  ModuleOp kernels;
 };
 
 } // namespace

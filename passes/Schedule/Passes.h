@@ -14,7 +14,17 @@ namespace tessera {
 /// The name of the training program whose updates clip by the gradients' global norm.
 inline constexpr llvm::StringLiteral kClippedProgram = "train_clipped";
 
-/// The phase: what it runs and in which order. `threads` a rank, for the library's caps.
-void buildSchedulePipeline(mlir::OpPassManager &pm, int64_t threads);
+/// What the phase is told of the target.
+struct ScheduleOptions {
+  int64_t threads = 1; // a rank, for the time of products and the library's caps
+  /// The same for the library's workspaces; 0 where it takes none of the arena.
+  int64_t workspaceThreads = 1;
+  /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
+  /// `exec.in_place`.
+  std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;
+};
+
+/// The phase: what it runs and in which order.
+void buildSchedulePipeline(mlir::OpPassManager &pm, const ScheduleOptions &options);
 } // namespace tessera
 #endif

@@ -5,7 +5,28 @@
 using namespace mlir;
 using namespace tessera;
 
-void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
+namespace {
+
+// Kernels are scheduled before memory is thought about: what may be in place and how much scratch they take
+// is the target's to say.
+struct DescribeKernelsPass : PassWrapper<DescribeKernelsPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(DescribeKernelsPass)
+  explicit DescribeKernelsPass(std::function<LogicalResult(ModuleOp)> describe)
+      : describe(std::move(describe)) {}
+
+  StringRef getArgument() const override { return "tessera-describe-kernels"; }
+  void runOnOperation() override {
+    if (failed(describe(getOperation())))
+      signalPassFailure();
+  }
+
+  std::function<LogicalResult(ModuleOp)> describe;
+};
+
+} // namespace
+
+void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
+  int64_t threads = options.threads;
   // First: a pipeline's schedule says what runs when; all else moves within its steps.
   pm.addPass(createEmitPipeline());
   pm.addPass(createSplitClipping());
@@ -21,7 +42,11 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, int64_t threads) {
   FormKernelsOptions form;
   form.threads = threads;
   pm.addPass(createFormKernels(form));
-  pm.addNestedPass<func::FuncOp>(createOrderForMemory());
+  pm.addPass(createLowerKernels());
+  pm.addPass(std::make_unique<DescribeKernelsPass>(options.describeKernels));
+  OrderForMemoryOptions order;
+  order.threads = options.workspaceThreads;
+  pm.addNestedPass<func::FuncOp>(createOrderForMemory(order));
   // In the order that stays: a panel is broadcast one product before its own.
   StreamContractionsOptions stream;
   stream.threads = threads;
