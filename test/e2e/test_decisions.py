@@ -94,6 +94,7 @@ def decisions(g, x, c, f=np.float32):
     q = g("Div", x, c)
     to_int = {"to": TensorProto.INT32}
     number = lambda v: g("Cast", v, to=helper.np_dtype_to_tensor_dtype(np.dtype(f)))
+    i, d = (g("Cast", v, **to_int) for v in (g("Sub", x, f(100)), c))
     return {
         "floor": g("Floor", q),
         "ceil": g("Ceil", q),
@@ -107,6 +108,9 @@ def decisions(g, x, c, f=np.float32):
         "inverse": number(g("Equal", g("Mul", g("Div", f(1), g("Add", q, f(1))), g("Add", q, f(1))), f(1))),
         "fused": number(g("Greater", g("Sub", g("Mul", q, f(0.1)), g("Div", x, g("Mul", c, f(10)))), f(0))),
         "root": g("Floor", g("Mul", g("Sqrt", q), f(3))),
+        "fmod": g("Mod", x, c, fmod=1),
+        "integer-mod": number(g("Mod", i, d)),
+        "integer-fmod": number(g("Mod", i, d, fmod=1)),
     }
 
 
@@ -115,7 +119,9 @@ class Numpy:
     OPS = {"Div": np.divide, "Mul": np.multiply, "Sub": np.subtract, "Add": np.add, "Floor": np.floor, "Ceil": np.ceil, "Round": np.round,
            "Sqrt": np.sqrt, "Equal": np.equal, "Less": np.less, "Greater": np.greater, "Where": np.where}
 
-    def __call__(self, op, *operands, to=None):
+    def __call__(self, op, *operands, to=None, fmod=0):
+        if op == "Mod":
+            return (np.fmod if fmod else np.mod)(*operands)
         if op == "Cast":
             return operands[0].astype(helper.tensor_dtype_to_np_dtype(to))
         return self.OPS[op](*operands)
@@ -167,11 +173,26 @@ def test_quotients(tmp_path, target):
         assert not loose, set(loose)
 
 
+@pytest.mark.whole
+@pytest.mark.parametrize("first", range(1, 258, 33))
+@pytest.mark.parametrize("target", ["cpu", "gpu"])
+def test_quotients_by_constants(tmp_path, target, first):
+    """Every divisor as a constant: 33 in a model, since each has code of its own."""
+    x = np.arange(65536, dtype=np.float32)[None]
+    g, expected = Graph(), {}
+    given = g.input("x", x)
+    for k in range(first, min(first + 33, 258)):
+        add_checksums(g, decisions(g, given, np.full((1, 1), k, np.float32)), x.size, f"constant{k}.")
+        sums = checksums(decisions(Numpy(), x, np.full((1, 1), k, np.float32)), x.size)
+        expected |= {f"constant{k}.{name}": array for name, array in sums.items()}
+    assert_equal(results_of(g, tmp_path, target), expected)
+
+
 @pytest.mark.parametrize("dtype", [np.float16, ml_dtypes.bfloat16])
 @pytest.mark.parametrize("target", ["cpu", "gpu"])
 def test_quotients_of_half_types(tmp_path, target, dtype):
     """Every result on the way to a decision is rounded to the type, though a kernel computes in f32."""
-    x, c = np.arange(256).astype(dtype)[None], (DIVISORS if target == "cpu" else FEW).astype(dtype)[:, None]
+    x, c = np.arange(256).astype(dtype)[None], (DIVISORS if target == "cpu" or h.ALL else FEW).astype(dtype)[:, None]
     g = Graph()
     given = [g("Cast", g.input(name, array.astype(np.float32)), to=helper.np_dtype_to_tensor_dtype(x.dtype)) for name, array in (("x", x), ("c", c))]
     for name, value in decisions(g, *given, dtype).items():
