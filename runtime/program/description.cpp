@@ -19,8 +19,9 @@ int64_t Program::workspaceBytes(int threads) const {
 MemoryFigures Program::memoryFor(int threads) const {
   MemoryFigures figures = memory;
   int64_t region = workspaceBytes(threads);
-  figures.peak += region;
+  figures.peak += region + aheadBytes;
   figures.by[size_t(Category::Workspace)] += region;
+  figures.by[size_t(Category::Communication)] += aheadBytes;
   return figures;
 }
 

@@ -139,6 +139,9 @@ struct Program {
   MemoryFigures memory;
   SentTable sent;
   double flops = 0, stepSeconds = 0;
+  /// Bytes behind the arena that messages of other stages are received into while a rank computes: of each
+  /// stage the largest but a step's first. Where ranks are threads nothing touches them. 0 on GPUs.
+  int64_t aheadBytes = 0;
 
   /// Bytes of the region behind the arena, which all workspaces share that have outgrown theirs.
   int64_t workspaceBytes(int threads) const;

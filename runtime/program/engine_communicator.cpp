@@ -1,7 +1,6 @@
 // See engine_communicator.h.
 #include "runtime/program/engine_communicator.h"
 
-#include <algorithm>
 #include <cstring>
 #include <utility>
 
@@ -42,9 +41,27 @@ Communicator::Handle EngineCommunicator::prepareMessage(const Message &message, 
     copy.resize(size_t(message.bytes));
     (receives ? operation.hostOut : operation.hostIn) = copy.data();
   }
-  if (receives)
-    sources[message.peer].receives.push_back(operations.size() - 1);
+  if (receives) {
+    Source &source = sources[message.peer];
+    if (!source.receives.empty()) // a step's first message is none that follows another
+      reserve(source, message.bytes);
+    source.receives.push_back(operations.size() - 1);
+  }
   return operations.size() - 1;
+}
+
+void EngineCommunicator::reserve(Source &source, int64_t bytes) {
+  if (bytes <= source.aheadBytes)
+    return;
+  if (device.isHost()) {
+    if (source.ahead)
+      memory.release(source.ahead);
+    source.ahead = memory.allocate(bytes, Category::Communication);
+  } else {
+    source.onHost = device.allocateHost(bytes);
+    source.ahead = source.onHost.get();
+  }
+  source.aheadBytes = bytes;
 }
 
 void EngineCommunicator::receive(Handle handle) {
@@ -55,7 +72,7 @@ void EngineCommunicator::receive(Handle handle) {
                 " are received in another order than the program has them");
   if (source.token >= 0) {
     engine.waitReceive(std::exchange(source.token, -1));
-    std::memcpy(operation.hostOut, source.ahead.data(), size_t(operation.message.bytes));
+    std::memcpy(operation.hostOut, source.ahead, size_t(operation.message.bytes));
   } else {
     engine.receive(operation.message, operation.hostOut);
   }
@@ -63,8 +80,7 @@ void EngineCommunicator::receive(Handle handle) {
   if (source.done == 0 || !engine.receivesAhead())
     return;
   const Message &next = operations[source.receives[source.done]].message;
-  source.ahead.resize(std::max(source.ahead.size(), size_t(next.bytes)));
-  source.token = engine.startReceive(next, source.ahead.data());
+  source.token = engine.startReceive(next, source.ahead);
 }
 
 void EngineCommunicator::fetch(Operation &operation) {

@@ -4,6 +4,7 @@
 
 #include "runtime/comm/communicator.h"
 #include "runtime/device/device.h"
+#include "runtime/program/memory.h"
 
 #include <deque>
 #include <map>
@@ -13,8 +14,9 @@ namespace tessera::rt {
 
 class EngineCommunicator : public Communicator {
 public:
-  /// Both must outlive this.
-  EngineCommunicator(Engine &engine, Device &device) : engine(engine), device(device) {}
+  /// All must outlive this.
+  EngineCommunicator(Engine &engine, Device &device, CountingAllocator &memory)
+      : engine(engine), device(device), memory(memory) {}
 
   Handle prepareCollective(const Collective &collective, void *in, void *out, void *scratch) override;
   Handle prepareMessage(const Message &message, void *buffer, bool receives) override;
@@ -36,19 +38,23 @@ private:
   };
   /// The messages of one peer in the order of the program, in which they are received. Between processes the
   /// next one of a step travels into `ahead` while the rank computes: its own buffer may still be another
-  /// value's.
+  /// value's. Program::aheadBytes promises that memory.
   struct Source {
     std::vector<Handle> receives;
     size_t done = 0; ///< in this step
-    std::vector<char> ahead;
+    void *ahead = nullptr;
+    int64_t aheadBytes = 0;
+    HostMemory onHost; ///< `ahead`, where the device is not the host
     Engine::Token token = -1;
   };
+  void reserve(Source &source, int64_t bytes);
   void receive(Handle handle);
   void fetch(Operation &operation);
   void store(Operation &operation);
 
   Engine &engine;
   Device &device;
+  CountingAllocator &memory;
   std::deque<Operation> operations; // messages stay where they are
   std::map<int, Source> sources;
 };

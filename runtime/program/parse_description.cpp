@@ -106,6 +106,8 @@ private:
     if (item.has("scalars"))
       program.scalars = item.at("scalars").texts();
     OperationParser(result, reservedThreads).operations(item.at("ops"), program);
+    if (result.target == "cpu")
+      program.aheadBytes = aheadBytes(program);
     if (item.has("sent"))
       for (const auto &[axes, kinds] : item.at("sent").json().items())
         for (const auto &[kind, figures] : kinds.items()) {
@@ -121,6 +123,18 @@ private:
       memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " +
                   std::to_string(program.memory.peak));
     return program;
+  }
+
+  static int64_t aheadBytes(const Program &program) {
+    std::map<int64_t, int64_t> largest; // by stage, 0 after its first message
+    for (const Operation &op : program.operations)
+      if (op.kind == Operation::Kind::Receive)
+        if (auto [entry, isFirst] = largest.try_emplace(op.message.stage); !isFirst)
+          entry->second = std::max(entry->second, op.message.bytes);
+    int64_t bytes = 0;
+    for (const auto &[stage, most] : largest)
+      bytes += most;
+    return bytes;
   }
 
   // The stages of a program are looked up by their number, and each other's outputs by theirs.

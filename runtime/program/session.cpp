@@ -66,11 +66,11 @@ Session::Session(const Description &description, const Program &program, Transpo
   agreed([&] {
     checkMemory(options);
     device = platform.makeDevice(place);
+    memory = std::make_unique<CountingAllocator>(*device, options.poison);
     if (platform.makeCommunicator)
       communicator = platform.makeCommunicator(engine, *device);
     else
-      communicator = std::make_unique<EngineCommunicator>(engine, *device);
-    memory = std::make_unique<CountingAllocator>(*device, options.poison);
+      communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory);
     instance =
         std::make_unique<RankProgram>(description, program, engine.rank(), *communicator, *device, *memory);
   });

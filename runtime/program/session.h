@@ -124,8 +124,8 @@ private:
   int threads = 1;
   Engine engine;
   std::unique_ptr<Device> device;
-  std::unique_ptr<Communicator> communicator;
   std::unique_ptr<CountingAllocator> memory;
+  std::unique_ptr<Communicator> communicator;
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
   std::unique_ptr<RankProgram> instance;

@@ -127,13 +127,14 @@ def test_inference_only(program, tmp_path):
     h.assert_outputs_close(compiled.infer(tmp_path / "a", inputs), program("gpt2", "1", TRAIN).infer(tmp_path / "b", inputs))
 
 
-def test_same_bits_under_mpirun(program, tmp_path):
+def test_same_bits_and_memory_under_mpirun(program, tmp_path):
     compiled = program("gpt2", pipe(2, "1f1b", 2, "--dp", "2", "--tp", "2"), TRAIN)
     texts = []
     for mpi in (False, True):
         folder = tmp_path / str(mpi)
-        entries = compiled.train(folder, data_of("gpt2"), 3, "--threads", "1", "--save", folder / "s.safetensors", mpi=mpi)
+        entries = compiled.train(folder, data_of("gpt2"), 3, "--threads", "1", "--save", folder / "s.safetensors", "--stats", folder / "stats.json", mpi=mpi)
         texts.append((losses(entries).tobytes(), (folder / "s.safetensors").read_bytes()))
+        assert json.loads((folder / "stats.json").read_text())["memory"] == compiled.info("train")["memory"], "messages that are received ahead are part of the promise"
     assert texts[0] == texts[1]
 
 
