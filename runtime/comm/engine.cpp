@@ -51,9 +51,10 @@ void Engine::check() {
   transport.check();
 }
 
-void Engine::setObserver(Observer newObserver) {
+void Engine::setObservers(Observer ofCollectives, SendObserver ofSends) {
   drain();
-  observer = std::move(newObserver);
+  observer = std::move(ofCollectives);
+  sendObserver = std::move(ofSends);
 }
 
 void Engine::execute(const Job &job) {
@@ -67,13 +68,17 @@ void Engine::execute(const Job &job) {
     }
     if (job.message) {
       transport.beginCollective(job.message->axes, "send");
-      sending[job.token] = transport.send(job.message->peer, job.in, job.message->bytes, Transport::Single);
+      Transport::Request request =
+          transport.send(job.message->peer, job.in, job.message->bytes, Transport::Single);
+      sending[job.token] = {request, job.message, begin};
       transport.endCollective();
       return;
     }
     if (!job.collective) {
-      auto request = sending.extract(job.token);
-      transport.wait(request.mapped());
+      Sending sent = sending.extract(job.token).mapped();
+      Clock::time_point end = transport.wait(sent.request);
+      if (sendObserver)
+        sendObserver(*sent.message, sent.begin, end);
       return;
     }
     runCollective(transport, *job.collective, job.in, job.out, job.scratch);

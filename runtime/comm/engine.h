@@ -33,9 +33,11 @@ struct Message {
 /// thread, the rank's. The transport outlives it.
 class Engine {
 public:
-  using Clock = std::chrono::steady_clock;
+  using Clock = Transport::Clock;
   /// Called after every collective, by the thread that executed it, with the times between which it ran.
   using Observer = std::function<void(const Collective &, Clock::time_point begin, Clock::time_point end)>;
+  /// Called when a sent message has been waited for, with when it was handed over and when it had left.
+  using SendObserver = std::function<void(const Message &, Clock::time_point begin, Clock::time_point end)>;
   using Token = int64_t;
 
   explicit Engine(Transport &transport);
@@ -54,7 +56,7 @@ public:
     transport.count(axes, kind, bytes);
   }
   void check();
-  void setObserver(Observer observer);
+  void setObservers(Observer ofCollectives, SendObserver ofSends = {});
 
   /// Hands a collective to the communication thread. It and its buffers must stay until the token has been
   /// waited for.
@@ -117,11 +119,18 @@ private:
   /// Held by whoever uses the transport: the communication thread, or the rank's while that has no job.
   std::mutex driving;
   Observer observer;
+  SendObserver sendObserver;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
+  struct Sending {
+    Transport::Request request;
+    const Message *message;
+    Clock::time_point begin;
+  };
   /// Messages that were started and not waited for. Of whoever holds `driving`.
-  std::map<Token, Transport::Request> sending, receiving;
+  std::map<Token, Sending> sending;
+  std::map<Token, Transport::Request> receiving;
   Token started = 0, completed = 0;
   std::exception_ptr failure;
   bool stopping = false;

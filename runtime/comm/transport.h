@@ -2,6 +2,7 @@
 // rank.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <map>
 #include <string>
@@ -25,6 +26,7 @@ using SentCounters = std::map<std::string, std::map<std::string, Sent, std::less
 class Transport {
 public:
   using Request = int;
+  using Clock = std::chrono::steady_clock;
   /// Of collectives; of what ranks agree by; of messages outside of collectives, which may be received ahead
   /// of those.
   enum Tag { Payload = 1, Control = 2, Single = 3 };
@@ -37,9 +39,10 @@ public:
   Request send(int to, const void *data, int64_t bytes, Tag tag = Payload);
   /// Starts to receive; `data` belongs to the transport until the request is waited for.
   Request receive(int from, void *data, int64_t bytes, Tag tag = Payload);
-  /// Waits until a request is complete; the request is gone then. Throws Error when it cannot complete any
+  /// Waits until a request is complete, and returns when it was: when this transport noticed that the bytes
+  /// had come, or had left its hands. The request is gone then. Throws Error when it cannot complete any
   /// more.
-  virtual void wait(Request request) = 0;
+  virtual Clock::time_point wait(Request request) = 0;
   /// Moves messages on as far as they go at once. Returns whether any is left that goes no further unless
   /// this rank waits or calls this again. Throws as wait does.
   virtual bool progress() { return false; }

@@ -86,15 +86,20 @@ Session::Session(const Description &description, const Program &program, Transpo
   }
   if (!recorder && !profile)
     return;
-  engine.setObserver([this](const Collective &collective, Engine::Clock::time_point begin,
-                            Engine::Clock::time_point end) {
-    auto secondsOf = [](auto time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); };
-    if (recorder)
-      recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication, secondsOf(begin),
-                    secondsOf(end));
-    if (profile)
-      profile->addCollective(collective.kind, secondsOf(end) - secondsOf(begin));
-  });
+  using Time = Engine::Clock::time_point;
+  auto secondsOf = [](Time time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); };
+  engine.setObservers(
+      [this, secondsOf](const Collective &collective, Time begin, Time end) {
+        if (recorder)
+          recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication,
+                        secondsOf(begin), secondsOf(end));
+        if (profile)
+          profile->addCollective(collective.kind, secondsOf(end) - secondsOf(begin));
+      },
+      [this, secondsOf](const Message &message, Time begin, Time end) {
+        if (recorder)
+          recorder->addMessage(message.peer, message.axes, secondsOf(begin), secondsOf(end));
+      });
 }
 
 void Session::chooseThreads(const SessionOptions &options) {

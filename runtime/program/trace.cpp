@@ -1,6 +1,8 @@
 // See trace.h. The format: "Trace Event Format", complete (X) and metadata (M) events.
 #include "runtime/program/trace.h"
 
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
@@ -10,18 +12,30 @@ double traceSeconds() {
   return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
+static const std::string send = "send";
+static constexpr std::array<const char *, 3> streams = {"compute", "communication", "input"};
+
+void TraceRecorder::add(const Event &event) {
+  if (events.size() < maxEvents)
+    events.push_back(event);
+  else
+    ++dropped;
+}
+
 void TraceRecorder::add(const std::string &name, const std::string &kind, Stream stream, double begin,
                         double end) {
   std::lock_guard lock(mutex);
-  if (events.size() >= maxEvents) {
-    ++dropped;
-    return;
-  }
-  events.push_back({&name, &kind, stream, begin, end});
+  add({&name, &kind, int(stream), begin, end});
+}
+
+void TraceRecorder::addMessage(int peer, const std::string &axes, double begin, double end) {
+  std::lock_guard lock(mutex);
+  double &until = sentUntil[peer];
+  add({&send, &axes, int(streams.size()) + peer, std::max(begin, until), end});
+  until = end;
 }
 
 std::string TraceRecorder::json(double origin) const {
-  static const char *const streams[] = {"compute", "communication", "input"};
   using Json = nlohmann::json;
   std::string text;
   auto append = [&](const Json &event) {
@@ -31,18 +45,19 @@ std::string TraceRecorder::json(double origin) const {
           {"name", "process_name"},
           {"pid", rank},
           {"args", {{"name", "rank " + std::to_string(rank)}}}});
-  for (int stream = 0; stream < 3; ++stream)
-    append({{"ph", "M"},
-            {"name", "thread_name"},
-            {"pid", rank},
-            {"tid", stream},
-            {"args", {{"name", streams[stream]}}}});
+  auto appendRow = [&](int row, const std::string &name) {
+    append({{"ph", "M"}, {"name", "thread_name"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}});
+  };
+  for (size_t stream = 0; stream < streams.size(); ++stream)
+    appendRow(int(stream), streams[stream]);
+  for (const auto &[peer, until] : sentUntil)
+    appendRow(int(streams.size()) + peer, "sent to rank " + std::to_string(peer));
   for (const Event &event : events)
     append({{"ph", "X"},
             {"name", event.name->empty() ? *event.kind : *event.name},
             {"cat", *event.kind},
             {"pid", rank},
-            {"tid", int(event.stream)},
+            {"tid", event.row},
             {"ts", (event.begin - origin) * 1e6},
             {"dur", (event.end - event.begin) * 1e6}});
   if (dropped)

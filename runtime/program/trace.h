@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <string>
 #include <vector>
@@ -20,20 +21,24 @@ public:
   explicit TraceRecorder(int rank) : rank(rank) {}
 
   void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);
+  /// A message to rank `peer`, in a row for what is sent there. It begins when the one before it has left.
+  void addMessage(int peer, const std::string &axes, double begin, double end);
   /// The events as the elements of a JSON list, without brackets; times in microseconds after `origin`.
   std::string json(double origin) const;
 
 private:
   struct Event {
     const std::string *name, *kind;
-    Stream stream;
+    int row;
     double begin, end;
   };
+  void add(const Event &event);
   /// A run of any length stays within memory: later events are dropped, and the trace says so.
   static constexpr size_t maxEvents = size_t(1) << 19;
   int rank;
   std::mutex mutex;
   size_t dropped = 0;
+  std::map<int, double> sentUntil; ///< by peer
   std::vector<Event> events;
 };
 

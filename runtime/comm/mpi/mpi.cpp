@@ -39,12 +39,13 @@ public:
   int rank() const override { return self; }
   int size() const override { return ranks; }
 
-  void wait(Request request) override {
+  Clock::time_point wait(Request request) override {
     Message &message = messages[request];
     for (Part &part : message.parts)
       waitFor(part, message);
     message.parts.clear();
     message.used = false;
+    return message.complete;
   }
 
   bool needsProgress() const override { return true; }
@@ -94,6 +95,7 @@ private:
     bool used = false, receives = false;
     int peer = 0;
     std::vector<Part> parts;
+    Clock::time_point complete; ///< of the part that was noticed last
   };
 
   template <typename Start> Request post(int peer, int64_t bytes, bool receives, Start &&start) {
@@ -115,7 +117,7 @@ private:
     return Request(request);
   }
 
-  void waitFor(Part &part, const Message &message) {
+  void waitFor(Part &part, Message &message) {
     auto begin = std::chrono::steady_clock::now();
     while (!isDone(part, message)) {
       throwIfCancelled();
@@ -126,7 +128,7 @@ private:
     }
   }
 
-  bool isDone(Part &part, const Message &message) {
+  bool isDone(Part &part, Message &message) {
     if (part.done)
       return true;
     MPI_Status status;
@@ -135,6 +137,7 @@ private:
     if (!done)
       return false;
     part.done = true;
+    message.complete = Clock::now();
     if (!message.receives)
       return true;
     int received = 0;

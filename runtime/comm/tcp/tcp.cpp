@@ -20,6 +20,7 @@
 #include <optional>
 #include <poll.h>
 #include <sys/socket.h>
+#include <utility>
 
 namespace tessera::rt {
 namespace {
@@ -28,7 +29,7 @@ namespace {
 /// done.
 enum : int64_t { Failed = 100, Quits = 101, Done = 102 };
 
-using Clock = std::chrono::steady_clock;
+using Clock = Transport::Clock;
 
 /// A host that has acknowledged nothing for so long, and this many repetitions, is taken for lost.
 constexpr uint32_t silentMilliseconds = 15000, silentRepetitions = 3;
@@ -62,6 +63,11 @@ struct Kept {
   bool whole = false;
 };
 
+struct RequestState {
+  bool used = false;
+  std::optional<Clock::time_point> complete;
+};
+
 struct Peer {
   Socket socket;
   std::deque<Outgoing> out;
@@ -86,12 +92,14 @@ public:
 
   int rank() const override { return self; }
   int size() const override { return ranks; }
-  void wait(Request request) override {
-    while (!complete[size_t(request)]) {
+  Clock::time_point wait(Request request) override {
+    RequestState &state = requests[size_t(request)];
+    while (!state.complete) {
       throwIfCancelled();
       move(100);
     }
-    used[size_t(request)] = false;
+    state.used = false;
+    return *std::exchange(state.complete, std::nullopt);
   }
   bool needsProgress() const override { return true; }
   bool progress() override {
@@ -182,7 +190,7 @@ protected:
           move(100);
         }
         std::memcpy(data, it->data.data(), it->data.size());
-        complete[size_t(request)] = true;
+        requests[size_t(request)].complete = Clock::now();
         peer.kept.erase(it);
         return request;
       }
@@ -194,14 +202,11 @@ private:
   Request newRequest() {
     throwIfCancelled();
     size_t request = 0;
-    while (request < used.size() && used[request])
+    while (request < requests.size() && requests[request].used)
       ++request;
-    if (request == used.size()) {
-      used.push_back(true);
-      complete.push_back(false);
-    }
-    used[request] = true;
-    complete[request] = false;
+    if (request == requests.size())
+      requests.emplace_back();
+    requests[request] = {true, {}};
     return Request(request);
   }
   void throwIfCancelled() const {
@@ -287,7 +292,7 @@ private:
       peer.written += done;
       if (peer.written < head + out.header.bytes)
         continue;
-      complete[size_t(out.request)] = true;
+      requests[size_t(out.request)].complete = Clock::now();
       peer.out.pop_front();
       peer.written = 0;
     }
@@ -337,7 +342,7 @@ private:
         continue;
       peer.read = 0;
       if (peer.current.request >= 0)
-        complete[size_t(peer.current.request)] = true;
+        requests[size_t(peer.current.request)].complete = Clock::now();
       else
         peer.keeping->whole = true;
       if (peer.in.empty())
@@ -347,7 +352,7 @@ private:
 
   const int self, ranks;
   std::vector<Peer> peers;
-  std::deque<bool> used, complete;
+  std::deque<RequestState> requests;
   std::atomic<bool> cancelled{false};
   int failed = -1;       ///< a rank that has said so
   int speaker = INT_MAX; ///< the lowest that has failed by itself

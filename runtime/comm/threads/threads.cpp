@@ -25,6 +25,7 @@ struct Post {
   Transport::Tag tag = Transport::Payload;
   void *data = nullptr;
   int64_t bytes = 0;
+  Transport::Clock::time_point complete = {};
 };
 
 struct Rank {
@@ -71,7 +72,7 @@ public:
     return Transport::Request(request);
   }
 
-  void wait(int owner, Transport::Request request) {
+  Transport::Clock::time_point wait(int owner, Transport::Request request) {
     std::unique_lock lock(mutex);
     Rank &mine = ranks[owner];
     Post &post = mine.posts[request];
@@ -81,7 +82,7 @@ public:
     });
     if (post.state == Post::State::Done) {
       post.state = Post::State::Free;
-      return;
+      return post.complete;
     }
     mine.changed.wait(lock, [&] { return mine.copies == 0; });
     mine.unmatched.clear();
@@ -157,6 +158,7 @@ private:
       std::memcpy(to.data, from.data, size_t(from.bytes));
     lock.lock();
     mine.state = other.state = Post::State::Done;
+    mine.complete = other.complete = Transport::Clock::now();
     --myRank.copies;
     --otherRank.copies;
     otherRank.changed.notify_all();
@@ -176,7 +178,7 @@ public:
 
   int rank() const override { return self; }
   int size() const override { return world.size(); }
-  void wait(Request request) override { world.wait(self, request); }
+  Clock::time_point wait(Request request) override { return world.wait(self, request); }
   void abort(const std::string &message) override { world.fail(self, nullptr, message); }
   void cancel() override { world.cancel(self); }
   void check() override { world.check(self); }

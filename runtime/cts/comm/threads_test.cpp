@@ -149,7 +149,7 @@ TEST(EngineTest, ExecutesInOrderAndTellsTheTimes) {
   runThreads(2, [](Transport &transport) {
     Engine engine(transport);
     std::vector<std::pair<const Collective *, Engine::Clock::time_point>> seen;
-    engine.setObserver(
+    engine.setObservers(
         [&](const Collective &collective, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
           EXPECT_LE(begin, end);
           seen.push_back({&collective, begin});
