@@ -30,13 +30,11 @@ std::string pathOf(const std::string &folder, int64_t step) {
   return folder + "/" + prefix + std::to_string(step) + suffix;
 }
 
-using Metadata = std::map<std::string, std::string>;
-
-constexpr const char *modelKey = "model", *optimizerKey = "optimizer";
+constexpr const char *modelKey = "model", *optimizerKey = "optimizer", *seedKey = "seed";
 
 /// What a checkpoint must have in common with the program that goes on from it.
-Metadata originOf(const Description &description) {
-  Metadata origin = {{optimizerKey, optimizerName(description)}};
+CheckpointMetadata originOf(const Description &description) {
+  CheckpointMetadata origin = {{optimizerKey, optimizerName(description)}};
   if (!description.model.empty())
     origin[modelKey] = description.model;
   return origin;
@@ -44,7 +42,7 @@ Metadata originOf(const Description &description) {
 
 /// Throws where a checkpoint says that it is of another model or optimizer. What it does not say is added to
 /// `unsaid`.
-void checkOrigin(const std::string &path, const Metadata &metadata, const Description &description,
+void checkOrigin(const std::string &path, const CheckpointMetadata &metadata, const Description &description,
                  std::vector<std::string> &unsaid) {
   for (const auto &[key, ours] : originOf(description)) {
     auto theirs = metadata.find(key);
@@ -65,7 +63,7 @@ void checkOrigin(const std::string &path, const Metadata &metadata, const Descri
 } // namespace
 
 void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
-                    std::map<std::string, std::string> metadata) {
+                    CheckpointMetadata metadata) {
   metadata.merge(originOf(description));
   session.agreed([&] {
     if (session.rank() == 0)
@@ -75,8 +73,7 @@ void saveCheckpoint(Session &session, const Description &description, const std:
   session.saveVariables(pathOf(folder, step), metadata, true);
 }
 
-int64_t resumeCheckpoint(Session &session, const Description &description, const std::string &folder,
-                         std::map<std::string, std::string> &metadata) {
+Checkpoint findCheckpoint(Session &session, const Description &description, const std::string &folder) {
   int64_t latest = -1;
   session.agreed([&] {
     std::error_code error;
@@ -89,17 +86,31 @@ int64_t resumeCheckpoint(Session &session, const Description &description, const
       throw Error("'", folder, "' holds no checkpoint (", prefix, "N", suffix, ")");
   });
   session.communication().agreeOn("the last checkpoint in '" + folder + "'", std::to_string(latest));
+  Checkpoint found{latest, pathOf(folder, latest), {}};
   std::vector<std::string> unsaid;
   session.agreed([&] {
-    metadata = SafetensorsReader(pathOf(folder, latest)).metadata();
-    checkOrigin(pathOf(folder, latest), metadata, description, unsaid);
+    found.metadata = SafetensorsReader(found.path).metadata();
+    checkOrigin(found.path, found.metadata, description, unsaid);
   });
   for (const std::string &key : unsaid)
     if (session.rank() == 0)
       std::printf("note: checkpoint '%s' does not say its %s; it is taken for this program's\n",
-                  pathOf(folder, latest).c_str(), key.c_str());
-  session.loadVariables(pathOf(folder, latest), true);
-  return latest;
+                  found.path.c_str(), key.c_str());
+  return found;
 }
+
+uint64_t seedOf(const Checkpoint &checkpoint) {
+  auto said = checkpoint.metadata.find(seedKey);
+  if (said == checkpoint.metadata.end())
+    return 0;
+  const std::string &text = said->second;
+  uint64_t seed = 0;
+  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), seed);
+  if (error != std::errc() || end != text.data() + text.size())
+    throw Error("the seed of checkpoint '", checkpoint.path, "' is '", text, "', expected a number");
+  return seed;
+}
+
+void addSeed(CheckpointMetadata &metadata, uint64_t seed) { metadata[seedKey] = std::to_string(seed); }
 
 } // namespace tessera::rt

@@ -10,15 +10,29 @@
 
 namespace tessera::rt {
 
+/// What a checkpoint says beside its tensors.
+using CheckpointMetadata = std::map<std::string, std::string>;
+
+/// One to go on from.
+struct Checkpoint {
+  int64_t step;
+  std::string path;
+  CheckpointMetadata metadata;
+};
+
 /// Together: writes DIR/step-N.safetensors, complete or not at all; `metadata` goes into its header, with the
 /// model's hash and the optimizer.
 void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
-                    std::map<std::string, std::string> metadata = {});
+                    CheckpointMetadata metadata);
 
-/// Together: loads the checkpoint with the highest step; returns that step, and what else was saved with it.
-/// Throws when the folder holds none, or when it is of another model or optimizer; where it does not say (as
-/// those of older programs), prints a note and takes it.
-int64_t resumeCheckpoint(Session &session, const Description &description, const std::string &folder,
-                         std::map<std::string, std::string> &metadata);
+/// Together: the checkpoint with the highest step in a folder. Throws when the folder holds none, or when it
+/// is of another model or optimizer; where it does not say (as those of older programs), prints a note and
+/// takes it.
+Checkpoint findCheckpoint(Session &session, const Description &description, const std::string &folder);
+
+/// What `--seed` is by default: what the steps before were made with, or 0 where the checkpoint does not say.
+uint64_t seedOf(const Checkpoint &checkpoint);
+/// Adds the seed to what a checkpoint says.
+void addSeed(CheckpointMetadata &metadata, uint64_t seed);
 
 } // namespace tessera::rt

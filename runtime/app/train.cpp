@@ -58,10 +58,31 @@ int findOutput(const Program &program, const char *name) {
   return -1;
 }
 
+/// A training goes on with its seed. One that is given is taken, and where it is another the user is told.
+uint64_t resumedSeed(const Options &options, const Checkpoint &checkpoint, bool tell) {
+  uint64_t before = seedOf(checkpoint);
+  if (!options.given.contains("seed"))
+    return before;
+  if (tell && options.seed != before)
+    std::printf("note: checkpoint '%s' is of a training with --seed %llu; it goes on with --seed %llu, which "
+                "shuffles and drops otherwise\n",
+                checkpoint.path.c_str(), (unsigned long long)before, (unsigned long long)options.seed);
+  return options.seed;
+}
+
+/// A training that never changed a parameter has failed, however its steps ended.
+void checkLearned(const LossScale &before, const LossScale &after, int64_t steps) {
+  if (steps > 0 && after.skipped() - before.skipped() == steps)
+    throw AgreedError("nothing was learned: of ", steps, steps == 1 ? " step" : " steps",
+                      " all were left out, since the gradient overflows f16 with the loss scaled by ",
+                      before.scale(), " to ", after.scale() * 2, "; begin with a smaller --loss-scale (",
+                      LossScale::standard, " is the default) or do more steps");
+}
+
 } // namespace
 
 void runTrain(const CommandContext &context, Transport &transport) {
-  const Options &options = context.options;
+  Options options = context.options;
   const Description &description = context.description;
   // Clipping makes every update wait for the norm of all gradients, so it is a program of its own.
   const Program *clipped =
@@ -75,10 +96,15 @@ void runTrain(const CommandContext &context, Transport &transport) {
   std::unique_ptr<DataFeed> feed;
   std::vector<float> decay;
   int loss = findOutput(*program, "loss"), norm = findOutput(*program, "grad_norm");
+  std::optional<Checkpoint> checkpoint;
+  if (!options.resume.empty())
+    checkpoint = findCheckpoint(session, description, options.resume);
   session.agreed([&] {
     if (loss < 0)
       throw Error("the training program has no output 'loss'");
     decay = decayOf(description, options);
+    if (checkpoint)
+      options.seed = resumedSeed(options, *checkpoint, first);
     feed = std::make_unique<DataFeed>(*program, description.mesh, session.coordinates(), options);
   });
   checkWritable(session, options.stats);
@@ -89,16 +115,17 @@ void runTrain(const CommandContext &context, Transport &transport) {
   if (scalesLoss(*program))
     scale.emplace(float(options.lossScale));
   int64_t begin = 1;
-  if (options.resume.empty())
-    loadWeights(context, *program, session);
-  else {
-    std::map<std::string, std::string> metadata;
-    begin = resumeCheckpoint(session, description, options.resume, metadata) + 1;
+  if (checkpoint) {
+    session.loadVariables(checkpoint->path, true);
+    begin = checkpoint->step + 1;
     session.agreed([&] {
       if (scale)
-        scale->resume(metadata);
+        scale->resume(checkpoint->metadata);
     });
+  } else {
+    loadWeights(context, *program, session);
   }
+  const std::optional<LossScale> scaleBefore = scale;
   for (const std::string &note : feed->notes())
     if (first)
       std::printf("note: %s\n", note.c_str());
@@ -143,12 +170,16 @@ void runTrain(const CommandContext &context, Transport &transport) {
         record.lossScale = scaledBy;
       log->add(record);
     }
-    if (options.every > 0 && step % options.every == 0)
-      saveCheckpoint(session, description, options.checkpoint, step,
-                     scale ? scale->metadata() : std::map<std::string, std::string>());
+    if (options.every > 0 && step % options.every == 0) {
+      CheckpointMetadata metadata = scale ? scale->metadata() : CheckpointMetadata();
+      addSeed(metadata, options.seed);
+      saveCheckpoint(session, description, options.checkpoint, step, metadata);
+    }
     if (nextFailed)
       std::rethrow_exception(nextFailed);
   }
+  if (scale)
+    checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
   if (!options.save.empty())
     session.saveVariables(options.save, {});
   saveMeasurements(context, *program, session);

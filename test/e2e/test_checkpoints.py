@@ -60,6 +60,34 @@ def test_older_checkpoints_are_read_with_a_note(program, written, data, tmp_path
     assert "does not say its model" in result.stdout and "does not say its optimizer" in result.stdout
 
 
+def test_a_resumed_run_has_the_seed_of_the_first(program, data, tmp_path):
+    """Which decides what samples it sees; another one is taken where it is given, and said. Older checkpoints know none."""
+    compiled = program("mlp", "1", ADAMW)
+    whole = compiled.train(tmp_path / "whole", data, 6, "--shuffle", "--seed", "7", "--checkpoint", tmp_path / "c", "--every", "3")
+
+    def rest(*options):
+        log = tmp_path / "rest.jsonl"
+        log.unlink(missing_ok=True)
+        result = resumed(compiled, tmp_path / "rest", data, tmp_path / "c", "--shuffle", "--log", log, *options)
+        assert result.returncode == 0, result.stderr
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()], result.stdout
+
+    (tmp_path / "c" / "step-6.safetensors").unlink()
+    expected = [e["loss"] for e in whole[3:]]
+    for options in ((), ("--seed", "7")):
+        losses, said = rest(*options)
+        assert losses == expected and "seed" not in said
+    losses, said = rest("--seed", "8")
+    assert losses != expected and "step-3.safetensors' is of a training with --seed 7; it goes on with --seed 8" in said
+    path = tmp_path / "c" / "step-3.safetensors"
+    metadata = metadata_of(path)
+    del metadata["seed"]
+    save_file(load_file(path), path, metadata)
+    assert rest()[0] == rest("--seed", "0")[0] != expected
+    save_file(load_file(path), path, metadata | {"seed": "-1"})
+    h.assert_error(resumed(compiled, tmp_path / "rest", data, tmp_path / "c"), "step-3.safetensors'", "seed", "'-1'")
+
+
 @pytest.mark.parametrize("mesh", ["1", "dp2"])
 def test_log_of_a_resumed_run_has_every_step_once(program, written, data, tmp_path, mesh):
     """The first run ended after step 5, its last checkpoint is that of step 4."""

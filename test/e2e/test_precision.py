@@ -88,16 +88,37 @@ def test_memory_and_bytes_are_as_promised_and_less(program, tmp_path, mesh, dtyp
 def test_overflow_leaves_the_step_out_on_every_rank(program, tmp_path, mesh):
     from safetensors.numpy import load_file
 
-    options, saved = MESHES.get(mesh, ()), tmp_path / "saved.safetensors"
-    entries = train(program, "gpt2", "f16", tmp_path, *options, steps=2, arguments=("--loss-scale", "1e9", "--save", saved))
+    options, program_ = MESHES.get(mesh, ()), compiled(program, "gpt2", "f16", *MESHES.get(mesh, ()))
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    log, saved = tmp_path / "log.jsonl", tmp_path / "saved.safetensors"
+    arguments = program_.train_arguments(tmp_path, data, 2, "--loss-scale", "1e9", "--log", log, "--checkpoint", tmp_path / "c", "--every", "2", "--save", saved)
+    result = h.run(*program_.command(*arguments))
+    entries = [json.loads(line) for line in log.read_text().splitlines()]
     assert [(e["skipped"], e["loss_scale"], e["grad_norm"]) for e in entries] == [(True, 1e9, None), (True, 5e8, None)]
-    before, after = load_file(f"{compiled(program, 'gpt2', 'f16', *options).path}.safetensors"), load_file(saved)
-    assert all(np.array_equal(before[name], after[name]) for name in after), "something changed"
+    before, after = load_file(f"{program_.path}.safetensors"), load_file(tmp_path / "c" / "step-2.safetensors")
+    assert all(np.array_equal(before[name], after[name]) for name in before if name in after), "something changed"
+    # Nothing was learned: that is no success, and nothing is saved as if it were.
+    h.assert_error(result, "nothing was learned", "of 2 steps all were left out", "1e+09 to 5e+08", "--loss-scale (65536 is the default)")
+    assert not saved.exists()
+
+
+def test_a_scale_that_is_too_large_for_a_whole_run(program, tmp_path):
+    """147 halvings lead from the largest number to one that fits. A resumed run counts its own steps."""
+    data = h.training_data("mlp", [*h.input_names("mlp"), "labels"])
+    program_ = compiled(program, "mlp", "f16")
+
+    def run(steps, *options):
+        return h.run(*program_.command(*program_.train_arguments(tmp_path, data, steps, "--checkpoint", tmp_path / "c", "--every", "5", *options)))
+    h.assert_error(run(5, "--loss-scale", "1e38"), "nothing was learned", "1e+38")
+    h.assert_error(run(10, "--resume", tmp_path / "c"), "nothing was learned", "of 5 steps", "3.125e+36")
+    assert run(200, "--resume", tmp_path / "c").returncode == 0
+    h.assert_error(run(1, "--loss-scale", "1e38"), "of 1 step all were")
+    assert run(0, "--loss-scale", "1e38").returncode == 0
 
 
 def test_scale_goes_on_from_a_checkpoint(program, tmp_path):
     def run(name, steps, *arguments):
-        return train(program, "mlp", "f16", tmp_path / name, steps=steps, arguments=("--loss-scale", "4194304", *arguments))
+        return train(program, "mlp", "f16", tmp_path / name, steps=steps, arguments=("--loss-scale", "524288", *arguments))
     checkpoint = tmp_path / "checkpoint"
     whole = run("whole", 8)
     assert whole[0]["skipped"] and not whole[-1]["skipped"], "expected to find a scale that fits"
