@@ -138,12 +138,14 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
     if (shape.chunks > shape.stages)
       why =
           " of schedule " + rule.schedule + " (" + std::to_string(shape.chunks / shape.stages) + " a stage)";
-    return error(rule.at) << "the model has " << layers
-                          << " layers (products and lookups with a parameter), fewer than the "
-                          << shape.chunks
+    int64_t possible = layers * shape.stages / shape.chunks;
+    std::string remedy = possible > 1 ? "use at most " + std::to_string(possible) + " stages"
+                         : layers > 1 ? "schedule 1f1b can have up to " + std::to_string(layers) + " stages"
+                                      : "it cannot be cut";
+    return error(rule.at) << "the model has " << layers << (layers == 1 ? " layer" : " layers")
+                          << " (products and lookups with a parameter), fewer than the " << shape.chunks
                           << (shape.chunks > shape.stages ? " chunks" : " stages of the pipeline") << why
-                          << "; use at most " << std::max<int64_t>(1, layers * shape.stages / shape.chunks)
-                          << " stages";
+                          << "; " << remedy;
   }
   dist::Link link = dist::CostModel().link(rule.axis);
   DenseMap<Operation *, int64_t> position;

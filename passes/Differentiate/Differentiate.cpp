@@ -105,9 +105,8 @@ void TrainBuilder::declare(LossChoice choice) {
   };
   auto output = cast<RankedTensorType>(infer.getResultTypes()[choice.output]);
   if (RankedTensorType type = lossArgumentType(choice, output)) {
-    bool isLabels = choice.kind == LossChoice::CrossEntropy;
-    addArgument(type, isLabels ? "labels" : "target", isLabels ? "labels" : "target");
-    if (isLabels) {
+    addArgument(type, lossArgumentName(choice), lossArgumentName(choice));
+    if (choice.kind == LossChoice::CrossEntropy) {
       NamedAttrList list(attrs.back());
       list.set("nn.range", b.getDenseI64ArrayAttr({0, output.getShape().back()}));
       attrs.back() = list.getDictionary(b.getContext());

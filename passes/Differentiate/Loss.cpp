@@ -61,7 +61,21 @@ FailureOr<LossChoice> tessera::chooseLoss(func::FuncOp infer, StringRef text) {
                << resultName(infer, choice.output)
                << "': it is a scalar, expected classes in the last dimension",
            failure();
+  if (StringRef ours = lossArgumentName(choice); !ours.empty())
+    for (unsigned i = 0; i < infer.getNumArguments(); ++i)
+      if (auto theirs = infer.getArgAttrOfType<StringAttr>(i, "nn.name"); theirs && theirs.getValue() == ours)
+        return infer.emitError("the model has an input '")
+                   << ours
+                   << "', as what the loss is computed from would be called too; rename the input, or "
+                   << "take a scalar output of the model as the loss",
+               failure();
   return choice;
+}
+
+StringRef tessera::lossArgumentName(LossChoice choice) {
+  return choice.kind == LossChoice::CrossEntropy  ? "labels"
+         : choice.kind == LossChoice::MeanSquares ? "target"
+                                                  : "";
 }
 
 std::string tessera::lossText(func::FuncOp infer, LossChoice choice) {

@@ -27,6 +27,8 @@ struct LossValues {
 
 /// The type of the argument that the loss compares `output` with, or null when it needs none.
 mlir::RankedTensorType lossArgumentType(LossChoice choice, mlir::RankedTensorType output);
+/// Its name, and its kind; empty when it needs none.
+llvm::StringRef lossArgumentName(LossChoice choice);
 
 /// Emits the loss of `output`, compared with `argument` (null for a scalar output).
 LossValues emitLoss(mlir::OpBuilder &builder, LossChoice choice, mlir::Value output, mlir::Value argument);

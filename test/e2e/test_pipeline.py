@@ -218,6 +218,11 @@ def test_bad_pipelines(tmp_path, options, words):
     h.assert_error(result, *words)
 
 
+def test_too_few_layers_for_two_chunks_a_stage(tmp_path):
+    result = h.tessera("compile", h.MODELS / "mlp.onnx", "-o", tmp_path / "p", *TRAIN, "--pp", "3", "--pp-schedule", "interleaved", "--microbatches", "3")
+    h.assert_error(result, "3 layers", "6 chunks", "schedule 1f1b can have up to 3 stages")
+
+
 def test_unknown_schedule(tmp_path):
     result = h.tessera("compile", h.MODELS / "gpt2.onnx", "-o", tmp_path / "p", "--pp", "2", "--pp-schedule", "pipedream")
     h.assert_error(result, "pipedream", "1f1b", status=2)
