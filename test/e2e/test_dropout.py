@@ -241,6 +241,37 @@ def dropout_model(folder, mode, ratio=0.5):
     return folder / "m.onnx"
 
 
+def test_dropouts_without_a_mode_beside_others_are_told(tmp_path):
+    """A warning for what torch's exporter leaves out; where no node is told to train, none of them was meant to."""
+    import onnx
+
+    model = onnx.load(dropout_model(tmp_path, True))
+    model.graph.node[0].output[0] = "h"
+    model.graph.node.add().CopyFrom(onnx.helper.make_node("Dropout", ["h", "ratio"], ["y"], name="idle"))
+    onnx.save(model, tmp_path / "two.onnx")
+    said = h.checked(h.TESSERA, "compile", tmp_path / "two.onnx", "-o", tmp_path / "p").stderr
+    assert "warning: " in said and "1 Dropout nodes train and 1 (first 'idle') have no training_mode" in said, said
+    for mode in (True, False, None):
+        assert "warning" not in h.checked(h.TESSERA, "compile", dropout_model(tmp_path, mode), "-o", tmp_path / "p").stderr
+
+
+def test_an_input_may_be_called_as_the_key_is(tmp_path):
+    """The program has an input of its own for the key of random numbers, which no user names."""
+    from onnx import TensorProto, helper, save
+
+    outputs = []
+    for name in ("random", "x"):
+        nodes = [helper.make_node("RandomNormalLike", [name], ["r"], name="draw"), helper.make_node("Add", [name, "r"], ["y"])]
+        ends = [helper.make_tensor_value_info(end, TensorProto.FLOAT, [4, 8]) for end in (name, "y")]
+        save(helper.make_model(helper.make_graph(nodes, "g", ends[:1], ends[1:]), opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+        plan = tmp_path / "plan.toml"
+        plan.write_text(h.checked(h.TESSERA, "plan", tmp_path / "m.onnx", "--dp", "2").stdout)
+        assert plan.read_text().count(f'match = "{name}"') == 1
+        h.checked(h.TESSERA, "compile", tmp_path / "m.onnx", "-o", tmp_path / "p", "--plan", plan)
+        outputs.append(h.Program(tmp_path / "p", 2).infer(tmp_path / name, {name: np.ones((4, 8), np.float32)})["y"])
+    np.testing.assert_array_equal(*outputs)
+
+
 def test_modes_and_ratios_that_are_refused(tmp_path):
     result = h.tessera("compile", dropout_model(tmp_path, "input"), "-o", tmp_path / "p")
     h.assert_error(result, "'drop' (Dropout)", "training_mode ('mode')", "TrainingMode")
