@@ -127,9 +127,6 @@ Value Emitter::slice(Value value, llvm::ArrayRef<int64_t> starts, llvm::ArrayRef
 }
 
 Value Emitter::slice(Value value, int64_t dim, int64_t start, int64_t size) {
-  if (dim >= rankOf(value) || start < 0 || size < 0 || start > shapeOf(value)[dim] - size)
-    throw ImportError("there are no elements " + Twine(start) + " to " + Twine(start + size) +
-                      " along dimension " + Twine(dim) + " of " + text(shapeOf(value)));
   Shape starts(rankOf(value), 0), sizes(shapeOf(value)), steps(rankOf(value), 1);
   starts[dim] = start;
   sizes[dim] = size;

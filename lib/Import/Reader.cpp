@@ -170,7 +170,7 @@ private:
       mapped = MappedFile::open(file);
     uint64_t size = mapped->bytes().size();
     if (offset > size || length > size - offset)
-      throw ImportError(label + " needs bytes " + Twine(offset) + " to " + Twine(offset + length) + " of '" +
+      throw ImportError(label + " needs " + Twine(length) + " bytes from byte " + Twine(offset) + " of '" +
                         file + "', which has " + Twine(size) + ": the file is truncated or another one");
     return {mapped, mapped->bytes().substr(offset, length), true};
   }

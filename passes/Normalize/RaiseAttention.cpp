@@ -146,7 +146,7 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
   RaiseAttention(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
 
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
-    auto refuse = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
+    auto mismatch = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
     bool left = true;
     nn::DropoutOp dropout;
     nn::SoftmaxOp softmax = traceSoftmax(op.getLhs(), dropout);
@@ -155,10 +155,10 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
       softmax = traceSoftmax(op.getRhs(), dropout);
     }
     if (!softmax)
-      return refuse("no operand is a softmax");
+      return mismatch("no operand is a softmax");
     Scores scores;
     if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores))
-      return refuse("the softmax is not of a product with scales and masks");
+      return mismatch("the softmax is not of a product with scales and masks");
 
     // The letters are those of the first product; v's own dimension is 'e' of the result.
     nn::ContractOp first = scores.product;
@@ -168,23 +168,23 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     if (q.has(t))
       std::swap(q, k);
     if (q.has(t) || !k.has(t) || dims.size() < 3)
-      return refuse("the softmax is not over the keys");
+      return mismatch("the softmax is not over the keys");
     char s = dims[dims.size() - 2];
     if (!q.has(s) || k.has(s))
-      return refuse("the queries are not the last but one dimension of the scores");
+      return mismatch("the queries are not the last but one dimension of the scores");
     std::string summed;
     for (char letter : q.letters)
       if (k.has(letter) && dims.find(letter) == std::string::npos)
         summed += letter;
     std::string batch = dims.substr(0, dims.size() - 2), heads = batch.substr(1);
     if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
-      return refuse("the queries lack a batch dimension, or more than one dimension is summed");
+      return mismatch("the queries lack a batch dimension, or more than one dimension is summed");
     char b = batch[0], d = summed[0];
     auto known = [&](char letter) { return letter == d || dims.find(letter) != std::string::npos; };
     if (!llvm::all_of(q.letters, known) || !llvm::all_of(k.letters, known))
-      return refuse("a dimension of the queries alone, or of the keys alone, is summed");
+      return mismatch("a dimension of the queries alone, or of the keys alone, is summed");
     if (!k.has(b))
-      return refuse("the keys lack the batch dimension");
+      return mismatch("the keys lack the batch dimension");
 
     std::string probsLetters = (left ? op.getLhsLetters() : op.getRhsLetters()).str(),
                 out = op.getOutLetters().str();
@@ -198,7 +198,7 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     llvm::transform(out, out.begin(), translate);
     if (llvm::count(v.letters, e) != 1 || !v.has(t) || v.has(s) || !v.has(b) || llvm::count(out, e) != 1 ||
         out.size() != batch.size() + 2 || out.find(t) != std::string::npos)
-      return refuse("the second product is not over the keys");
+      return mismatch("the second product is not over the keys");
 
     double scale = scores.scale;
     dropScales(q, scale);
@@ -218,12 +218,12 @@ struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
     }
     std::optional<int64_t> m = kvHeads(k, heads);
     if (!m || m != kvHeads(v, heads) || headCount % *m)
-      return refuse("keys and values do not share the heads evenly");
+      return mismatch("keys and values do not share the heads evenly");
     int64_t g = headCount / *m, keys = k.size(t), queries = q.size(s), batches = q.size(b), width = q.size(d);
 
     Location loc = op.getLoc();
     if (!masksFit(scores, shapeOf(softmax)))
-      return refuse("a mask does not fit the heads");
+      return mismatch("a mask does not fit the heads");
     Value bias = biasOf(rewriter, loc, scores, shapeOf(softmax), *m, g, elementOf(q.value));
     auto withHeads = [&](const Lettered &operand, char row, char column) {
       std::string order{b, row};

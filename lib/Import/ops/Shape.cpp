@@ -90,7 +90,7 @@ Shape broadcastShape(llvm::ArrayRef<int64_t> x, llvm::ArrayRef<int64_t> y) {
   Shape result(std::max(x.size(), y.size()), 1);
   for (size_t k = 0; k < result.size(); ++k) {
     int64_t a = k < x.size() ? x[x.size() - 1 - k] : 1, b = k < y.size() ? y[y.size() - 1 - k] : 1;
-    result[result.size() - 1 - k] = a == 1 ? b : a;
+    result[result.size() - 1 - k] = b == 1 ? a : b;
   }
   return result;
 }
