@@ -155,18 +155,6 @@ def test_the_chosen_loss_is_a_note(tmp_path):
     assert "the loss is" not in named.stderr
 
 
-@pytest.mark.parametrize("arguments,word", [
-    ((), "no command"), (("sing",), "sing"), (("compile",), "no model"), (("compile", MLP), "-o OUT"),
-    (("compile", MLP, "-o", "p", "--dp", "0"), "--dp=0"), (("plan", MLP, "--tp", "two"), "--tp=two"),
-    (("plan", MLP, "--stream", "sometimes"), "--stream=sometimes"),
-    (("verify", MLP, "--tolerance", "small"), "--tolerance=small"), (("plan", MLP, MLP), "positional"),
-    (("explain", MLP, "--speed"), "--speed"), (("compile", MLP, "-o", "p", "--to", "fly"), "--to=fly"),
-    (("compile", MLP, "-o", "p", "--from", "assign"), "--from=assign"), (("plan", MLP, "--train", "lion"), "--train=lion"),
-])
-def test_wrong_usage(arguments, word, tmp_path):
-    h.assert_error(h.run(h.TESSERA, *arguments, cwd=tmp_path), word, status=2)
-
-
 def test_help_lists_commands_and_options():
     text = h.checked(h.TESSERA, "--help").stdout
     assert all(command in text for command in ("compile", "plan", "explain", "verify")) and len(text.splitlines()) < 40
