@@ -375,6 +375,9 @@ int tessera::runCommandLine(int argc, char **argv) {
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
+  static cl::opt<std::string> why{
+      "why", cl::desc("only why what has this name (node, module or parameter) became what it is"),
+      cl::value_desc("NODE"), cl::sub(explainCommand.sub)};
   static cl::opt<std::string> tolerance{
       "tolerance",
       cl::desc("difference allowed, relative to the largest magnitude of a tensor (default 1e-5)"),
@@ -422,7 +425,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (planCommand)
     return printPlan(options);
   if (explainCommand)
-    return explain(options, glob);
+    return explain(options, glob, why);
   if (verifyCommand) {
     double allowed = 0;
     if (llvm::StringRef(tolerance).getAsDouble(allowed) || !(allowed >= 0))

@@ -12,7 +12,7 @@ int printPlan(const CompileOptions &options);
 
 /// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty:
 /// pattern, layouts, moves and their cost, and everything replicated, padded and trained.
-int explain(const CompileOptions &options, const std::string &glob);
+int explain(const CompileOptions &options, const std::string &glob, const std::string &why);
 
 /// Compiles for one rank and for the plan, runs both in this process on the same random data and compares
 /// outputs, gradients and the parameters after one step of SGD. Values may differ by `tolerance` times the

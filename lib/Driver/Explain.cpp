@@ -2,6 +2,7 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
+#include "lib/Driver/Why.h"
 #include "passes/Assign/Plan.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -116,7 +117,28 @@ void printParameters(const Facts &facts, llvm::raw_ostream &os) {
 
 } // namespace
 
-int tessera::explain(const CompileOptions &options, const std::string &glob) {
+// Why an operator became what it is: what was tried on it, and what each choice would have cost.
+static int explainWhy(const CompileOptions &options, const std::string &glob) {
+  auto context = makeContext();
+  installDiagnostics(*context);
+  Why why(*context, glob);
+  Compilation compilation(options, *context);
+  if (failed(compilation.run(Phase::Propagate)))
+    return 1;
+  if (why.isEmpty()) {
+    emitError(UnknownLoc::get(context.get()))
+        << "nothing was decided about \"" << glob
+        << "\": no node, module or parameter that a pass looks at has this name; see tessera explain without "
+           "--why";
+    return 1;
+  }
+  why.print(llvm::outs());
+  return 0;
+}
+
+int tessera::explain(const CompileOptions &options, const std::string &glob, const std::string &why) {
+  if (!why.empty())
+    return explainWhy(options, why);
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);

@@ -5,6 +5,7 @@
 #include "mlir/Transforms/Passes.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Normalize/Patterns.h"
+#include "passes/Normalize/RemarkListener.h"
 
 using namespace mlir;
 
@@ -89,6 +90,9 @@ private:
     fill(patterns);
     GreedyRewriteConfig config;
     config.setMaxIterations(64);
+    normalize::RemarkListener listener;
+    if (getContext().getRemarkEngine())
+      config.setListener(&listener);
     if (succeeded(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return true;
     getOperation().emitError() << "normalisation does not come to an end";

@@ -30,7 +30,7 @@ struct RaiseRmsNorm : RewritePattern {
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<nn::MulOp, nn::DivOp>(op))
-      return rewriter.notifyMatchFailure(op, "neither product nor quotient");
+      return failure();
     Value x, mean, square, squared;
     double eps;
     if (!matchScaled(op->getResult(0), x, mean, eps))
@@ -52,7 +52,7 @@ struct RaiseLayerNorm : RewritePattern {
       : RewritePattern(MatchAnyOpTypeTag(), 2, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     if (!isa<nn::MulOp, nn::DivOp>(op))
-      return rewriter.notifyMatchFailure(op, "neither product nor quotient");
+      return failure();
     Value centred, variance, square, squared, averaged;
     double eps;
     if (!matchScaled(op->getResult(0), centred, variance, eps))

@@ -66,6 +66,8 @@ bool Propagation::follow(Operation *op, Decision &d) {
           (factor.kind != nn::FactorKind::Unsplit || other.kind == nn::FactorKind::Unsplit))
         d.axes.extend(i, f.axes.axes[j]);
   }
+  if (hasListener())
+    remark(op, "its gradient is split as it is");
   d.keepsGathered = f.keepsGathered;
   if (f.stream) {
     d.stream = f.stream;
@@ -144,6 +146,11 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
           axes.extend(f, d.axes.axes[f]);
       d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
     }
+    auto origin = op->getAttrOfType<StringAttr>("dist.origin");
+    if (hasListener())
+      remark(op, "pattern \"" + attr.getName() + "\" over " + dist::toString(attr.getAxes()) +
+                     (origin ? ", which " + origin.getValue() + " gives it," : Twine("")) +
+                     " says how it is split");
     d.keepsGathered = choice.keepsGathered;
     if (choice.stream) {
       d.stream = choice.stream;
@@ -154,6 +161,8 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
   }
   Assignment best(d.atoms.factors.size());
   std::tuple<double, int, int64_t> bestKey;
+  SmallVector<std::pair<unsigned, double>> costs; // seconds, by candidate
+  unsigned chosen = 0;
   for (unsigned candidate : operands) {
     Assignment axes(d.atoms.factors.size());
     complete(axes, candidate);
@@ -161,11 +170,14 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
     for (unsigned i : operands)
       seconds += reshardSeconds(op->getOperand(i), homeOf(op->getOperand(i), op), axes.use(d.atoms, i));
     std::tuple<double, int, int64_t> key{seconds, distance.lookup(op->getOperand(candidate)), -axes.ways()};
+    costs.push_back({candidate, seconds});
     if (candidate == operands.front() || key < bestKey) {
       best = axes;
       bestKey = key;
+      chosen = candidate;
     }
   }
   d.axes = best;
+  remarkFollowed(op, chosen, costs);
   return success();
 }

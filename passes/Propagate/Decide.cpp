@@ -155,6 +155,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
       noteAxes(result, *given);
     }
     distance[result] = near;
+    remarkResult(op, r, raw);
   }
   decisions[op] = std::move(d);
   return success();
@@ -189,6 +190,7 @@ void Propagation::demand(Value value, const Placement &placement) {
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
     homes[value] = storageOf(read.getVariable(), placement);
     noteAxes(value, homes[value]);
+    remarkVariable(read);
     return;
   }
   Decision d = Decision::undecided(op, atoms);

@@ -51,6 +51,18 @@ private:
   dist::AxisList passed(mlir::Operation *op, const Decision &d);
   /// Splits an operator as its pattern says, or as is cheapest for where its operands lie.
   llvm::LogicalResult choose(mlir::Operation *op, Decision &d);
+  // Remarks.cpp: why a layout is what it is, for whoever listens.
+  bool hasListener() const { return mlir::ModuleOp(module).getContext()->getRemarkEngine(); }
+  void remark(mlir::Location at, const llvm::Twine &text) const;
+  void remark(mlir::Operation *op, const llvm::Twine &text) const {
+    remark(op->getLoc(), op->getName().stripDialect() + ": " + text);
+  }
+  /// `costs`: the operands that `op` could have followed, each with the seconds of bringing the others to it.
+  void remarkFollowed(mlir::Operation *op, unsigned chosen,
+                      llvm::ArrayRef<std::pair<unsigned, double>> costs) const;
+  void remarkVariable(nn::ReadOp read) const;
+  void remarkResult(mlir::Operation *op, unsigned result, const Placement &raw) const;
+
   /// Splits a gradient operator as its forward operator; false where there is none.
   bool follow(mlir::Operation *op, Decision &d);
   /// Where a partial sum is best reduced to: the home of what it is added to next when that costs no more

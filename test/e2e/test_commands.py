@@ -2,7 +2,9 @@
 import json
 import tomllib
 
+import onnx
 import pytest
+from onnx import TensorProto, helper
 
 import harness as h
 
@@ -69,6 +71,42 @@ def test_products_that_every_rank_repeats_are_a_warning(tmp_path):
     assert "computes all of" not in h.checked(h.TESSERA, "explain", roberta, "--tp", "2", "--plan", tmp_path / "p.toml").stderr
     assert "computes all of" not in h.checked(h.TESSERA, "explain", roberta, "--dp", "2").stderr
     assert "computes all of 1 conv operator" in h.checked(h.TESSERA, "explain", vit, "--tp", "2").stderr
+
+
+def why(model, name, *options):
+    return h.checked(h.TESSERA, "explain", model, *options, "--why", name).stdout.splitlines()
+
+
+def test_why_an_operator_is_laid_out_so():
+    column = why(GPT2, "node_addmm", "--tp", "2")
+    assert column[0] == "node_addmm"
+    assert '  propagate: contract: pattern "column" over "tensor", which recipe gives it, says how it is split' in column
+    assert '  propagate: contract: its result is split over "tensor"=2' in column
+    # Its bias follows.
+    assert '  propagate: add: no pattern is given to it, so it follows operand 0 (contract), which is split over "tensor"=2' in column
+    row = why(GPT2, "node_addmm_1", "--tp", "2")
+    assert any("is a sum over \"tensor\"=2, which is reduced before anything reads it: whole on every rank" in line for line in row)
+    assert len(column) == len(set(column))  # each reason once
+    stored = why(GPT2, "lm_head.weight", "--tp", "2")
+    assert stored == ["lm_head.weight", '  propagate: it is stored as its first reader wants it, split over "tensor"=2']
+
+
+def test_why_an_attention_is_none(tmp_path):
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2, 4, 8, 8])
+    def model(axis):
+        nodes = [helper.make_node("Transpose", ["x"], ["k"], perm=[0, 1, 3, 2]), helper.make_node("MatMul", ["x", "k"], ["s"], name="scores"),
+                 helper.make_node("Softmax", ["s"], ["p"], name="weights", axis=axis), helper.make_node("MatMul", ["p", "x"], ["y"], name="values")]
+        y = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2, 4, 8, 8])
+        onnx.save(helper.make_model(helper.make_graph(nodes, "g", [x], [y]), opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+        return tmp_path / "m.onnx"
+    assert "  normalize: RaiseAttention rewrote it" in why(model(-1), "values")
+    lines = why(model(-2), "values")
+    assert not any("RaiseAttention rewrote" in line for line in lines)
+    assert any("RaiseAttention did not: " in line and "no operand is a softmax" not in line for line in lines), lines
+
+
+def test_why_of_a_name_that_does_not_exist():
+    h.assert_error(h.tessera("explain", GPT2, "--why", "decoder.*"), "nothing was decided about", "decoder.*")
 
 
 def test_explain_of_a_name_that_does_not_exist():
