@@ -108,3 +108,10 @@ LogicalResult tessera::nn::cloneLocal(Operation *op, LocalBuilder &builder, Valu
   results.append(local->result_begin(), local->result_end());
   return success();
 }
+
+bool tessera::nn::isStepwise(Operation *op) {
+  auto none = dyn_cast<NotDifferentiableOpInterface>(op);
+  return (none && none.hasZeroGradient()) || llvm::none_of(op->getResultTypes(), [](Type type) {
+           return isa<FloatType>(getElementTypeOrSelf(type));
+         });
+}

@@ -96,5 +96,8 @@ public:
 llvm::LogicalResult cloneLocal(mlir::Operation *op, LocalBuilder &builder, mlir::ValueRange operands,
                                llvm::SmallVectorImpl<mlir::Value> &results);
 
+/// The default of `isDiscontinuous`: integers and truth values step, and so does what has a gradient of zero.
+bool isStepwise(mlir::Operation *op);
+
 } // namespace tessera::nn
 #endif

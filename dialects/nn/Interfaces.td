@@ -62,6 +62,9 @@ def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
                  InterfaceMethod<"How the operator may share a generated kernel with its neighbours.",
                                  "::tessera::nn::FusionKind", "getFusionKind", (ins), "",
                                  [{ return ::tessera::nn::FusionKind::Alone; }]>,
+                 InterfaceMethod<"Whether a result may jump where an operand changes by a rounding.", "bool",
+                                 "isDiscontinuous", (ins), "",
+                                 [{ return ::tessera::nn::isStepwise($_op.getOperation()); }]>,
   ];
 }
 

@@ -24,18 +24,13 @@ bool tessera::isGenerated(Operation *op, int64_t threads) {
   return !library || !library.getLibraryCall(threads);
 }
 
-// Marks what a decision in bf16 or f16 depends on: a rounding, or what makes integers or truth of a number. A
-// kernel computes in f32, so that which operators share one would decide. What is before a sum does not
-// matter: that has no exact value.
+// Marks what a decision in bf16 or f16 depends on: a kernel computes in f32, so that which operators share
+// one would decide. What is before a sum does not matter: that has no exact value.
 static void markDecided(func::FuncOp func) {
   auto elementOf = [](Value value) { return getElementTypeOrSelf(value.getType()); };
   SmallVector<Operation *> work;
   func.walk([&](nn::LowerableOpInterface op) {
-    bool isExact =
-        llvm::none_of(op->getResults(), [&](Value result) { return isa<FloatType>(elementOf(result)); });
-    auto none = dyn_cast<nn::NotDifferentiableOpInterface>(op.getOperation());
-    // A remainder has a gradient, and steps all the same.
-    if (isExact || (none && none.hasZeroGradient()) || isa<nn::ModOp>(op.getOperation()))
+    if (op.isDiscontinuous())
       work.push_back(op);
   });
   DenseSet<Operation *> seen(work.begin(), work.end());

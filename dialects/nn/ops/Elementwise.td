@@ -87,6 +87,8 @@ def NN_MaxOp : NN_Binary<"max", "the larger; NaN wins">;
 def NN_MinOp : NN_Binary<"min", "the smaller; NaN wins">;
 def NN_ModOp : NN_Binary<"mod", "remainder with the divisor's sign (Python)"> {
   let description = [{ Integers: 0 where y is 0, and of the least number by -1. }];
+  // It has a gradient, and steps all the same.
+  let extraClassDeclaration = NN_CompatibleDeclaration#" bool isDiscontinuous() { return true; }";
 }
 def NN_AndOp : NN_Binary<"and", "bitwise and; logical for i1", NN_Integers>;
 def NN_OrOp : NN_Binary<"or", "bitwise or; logical for i1", NN_Integers>;

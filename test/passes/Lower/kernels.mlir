@@ -57,6 +57,15 @@ func.func @waits(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<4x8xf32>, te
   return %c, %d : tensor<4x8xf32>, tensor<4x8xf32>
 }
 
+// What a remainder is taken of is rounded as if it were stored: a kernel computes in f32, and the remainder jumps.
+func.func @decided(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>) -> (tensor<4x8xbf16>, tensor<4x8xbf16>) {
+  %m = nn.mul %x, %y : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %r = nn.mod %m, %y : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %s = nn.sub %x, %y : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  %d = nn.div %s, %y : (tensor<4x8xbf16>, tensor<4x8xbf16>) -> tensor<4x8xbf16>
+  return %r, %d : tensor<4x8xbf16>, tensor<4x8xbf16>
+}
+
 // CHECK: module @kernels
 // CHECK: func.func @[[CHAIN]](%{{.*}}: tensor<4x8xf32>, %{{.*}}: tensor<8xf32>) -> tensor<4x8xf32>
 // CHECK: nn.constant
@@ -64,6 +73,11 @@ func.func @waits(%x: tensor<4x8xf32>, %y: tensor<8xf32>) -> (tensor<4x8xf32>, te
 // CHECK: nn.mul
 // CHECK: nn.softmax
 // CHECK: return
+// CHECK: nn.mul {{.*}} {nn.rounded}
+// CHECK-NEXT: nn.mod
+// CHECK-NEXT: nn.sub
+// CHECK-NOT: nn.rounded
+// CHECK: nn.div
 
 // LOWERED: module @kernels
 // LOWERED-NOT: nn.
