@@ -213,6 +213,17 @@ Value LocalOp::logicalIndex(unsigned result, unsigned dim) {
   return sum;
 }
 
+// The number as an element, or what is next to it: the greatest of 64 bits is no double.
+static TypedAttr numberOf(Type element, double number) {
+  if (isa<FloatType>(element))
+    return FloatAttr::get(element, number);
+  unsigned bits = element.getIntOrFloatBitWidth();
+  llvm::APSInt value(bits, /*isUnsigned=*/bits == 1 || element.isUnsignedInteger());
+  bool isExact;
+  llvm::APFloat(number).convertToInteger(value, llvm::APFloat::rmTowardZero, &isExact);
+  return IntegerAttr::get(element, value);
+}
+
 // What the vector that flat storage cuts has beyond the block's elements.
 Value LocalOp::maskEnd(unsigned operand, Value local, const Layout &layout, int64_t &numMasks) {
   int64_t size = layout.withoutFlat().localElements(), block = layout.localElements();
@@ -227,18 +238,7 @@ Value LocalOp::maskEnd(unsigned operand, Value local, const Layout &layout, int6
   return dist::MaskPaddingOp::create(*this, loc(), local.getType(), local,
                                      dist::AxesAttr::get(getContext(), layout.flat),
                                      getDenseI64ArrayAttr({1, block, 1}), getI64IntegerAttr(size),
-                                     FloatAttr::get(element, *neutral), dist::AxesAttr());
-}
-
-// The number as an element, or what is next to it: the greatest of 64 bits is no double.
-static TypedAttr numberOf(Type element, double number) {
-  if (isa<FloatType>(element))
-    return FloatAttr::get(element, number);
-  unsigned bits = element.getIntOrFloatBitWidth();
-  llvm::APSInt value(bits, /*isUnsigned=*/bits == 1 || element.isUnsignedInteger());
-  bool isExact;
-  llvm::APFloat(number).convertToInteger(value, llvm::APFloat::rmTowardZero, &isExact);
-  return IntegerAttr::get(element, value);
+                                     numberOf(element, *neutral), dist::AxesAttr());
 }
 
 Value LocalOp::masked(unsigned operand, Value local, int64_t &numMasks) {
