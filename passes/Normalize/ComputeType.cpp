@@ -1,6 +1,7 @@
 // The type that a model computes in: bf16 or f16 between parameters that stay f32.
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Normalize/Match.h"
 #include "passes/Normalize/Passes.h"
 
 using namespace mlir;
@@ -99,11 +100,25 @@ struct Narrowing {
           operand.set(convert(operand.get(), type));
       return success();
     }
+    if (comparesWide(op)) {
+      for (OpOperand &operand : op.getOpOperands())
+        if (Type type = before.lookup(operand.get()))
+          operand.set(convert(operand.get(), type));
+      return success();
+    }
     auto precision = dyn_cast<nn::PrecisionOpInterface>(op);
     for (OpOperand &operand : op.getOpOperands())
       if (!precision || !precision.keepsWide(operand.getOperandNumber()))
         operand.set(narrowed(operand.get()));
     return retype(op);
+  }
+
+  /// Whether `op` decides between data and what is exact, positions or random numbers for instance: rounding
+  /// that would decide otherwise.
+  bool comparesWide(Operation &op) {
+    return llvm::none_of(op.getResults(), isFloat) && llvm::any_of(op.getOperands(), [&](Value operand) {
+             return isCandidate(operand) && !active.contains(operand) && !normalize::splatValue(operand);
+           });
   }
 
   /// Gives the results of `op` the types that follow from its operands.

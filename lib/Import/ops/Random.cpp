@@ -108,11 +108,10 @@ template <Value (*make)(NodeImport &, llvm::ArrayRef<int64_t>, Type)> void like(
   n.out(make(n, shapeOf(n.in(0)), typeAttr(n, elementOf(n.in(0)))));
 }
 
-/// 1 with the probability that the input says. Numbers of 24 bits are compared, in the type that no compute
-/// type narrows, so that no rounding decides.
+/// 1 with the probability that the input says, which numbers of 24 bits are compared with.
 void bernoulli(NodeImport &n) {
   Value p = n.in(0), number = random(n, shapeOf(p), "uniform");
-  Type wide = n.e.builder.getF64Type();
+  Type wide = elementOf(p).isF64() ? elementOf(p) : elementOf(number);
   n.out(n.e.cast(n.e.compare(n.e.cast(number, wide), n.e.cast(p, wide), "lt"), typeAttr(n, elementOf(p))));
 }
 

@@ -67,3 +67,24 @@ func.func @numbers(%x: tensor<4x8xf32>, %y: tensor<4x8xf32>, %z: tensor<3xf64>) 
   %e = nn.exp %z : (tensor<3xf64>) -> tensor<3xf64>
   return %s, %e : tensor<f32>, tensor<3xf64>
 }
+
+// -----
+
+// A decision between data and what is exact is made in f32: of positions from 257 on bf16 has every second one. Data among itself, or
+// with a constant, is compared as it is.
+// CHECK-LABEL: func.func @decisions(
+// CHECK: %[[X:.*]] = nn.cast %arg0 {to = bf16}
+// CHECK: %[[S:.*]] = nn.add %[[X]], %[[X]] : {{.*}} -> tensor<4x300xbf16>
+// CHECK-DAG: %[[P:.*]] = nn.cast %{{.*}} {to = f32} : (tensor<300xi64>) -> tensor<300xf32>
+// CHECK-DAG: %[[W:.*]] = nn.cast %[[S]] {to = f32}
+// CHECK: nn.compare %[[W]], %[[P]]
+// CHECK: nn.compare %[[S]], %{{.*}} : (tensor<4x300xbf16>, tensor<bf16>) -> tensor<4x300xi1>
+func.func @decisions(%x: tensor<4x300xf32>) -> (tensor<4x300xi1>, tensor<4x300xi1>) {
+  %s = nn.add %x, %x : (tensor<4x300xf32>, tensor<4x300xf32>) -> tensor<4x300xf32>
+  %i = nn.iota {dim = 0 : i64} : () -> tensor<300xi64>
+  %p = nn.cast %i {to = f32} : (tensor<300xi64>) -> tensor<300xf32>
+  %c = nn.compare %s, %p {predicate = "lt"} : (tensor<4x300xf32>, tensor<300xf32>) -> tensor<4x300xi1>
+  %f = nn.constant dense<0.3> : tensor<f32> : tensor<f32>
+  %d = nn.compare %s, %f {predicate = "lt"} : (tensor<4x300xf32>, tensor<f32>) -> tensor<4x300xi1>
+  return %c, %d : tensor<4x300xi1>, tensor<4x300xi1>
+}
