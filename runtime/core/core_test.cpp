@@ -87,10 +87,16 @@ TEST(Mesh, RefusesWhatDoesNotFit) {
             "sub-axis 'x' of size 2 after 2 does not divide the axis of size 6");
   EXPECT_EQ(errorOf([&] { mesh.group({{"x", 1, 6}, {"x", 2, 3}}, 0); }),
             "sub-axes of 'x' overlap in one group of ranks");
-  EXPECT_NE(errorOf([] { Mesh({{"x", 2}, {"x", 2}}); }), "");
-  EXPECT_NE(errorOf([] { Mesh({{"micro", 2}}); }), "");
-  EXPECT_NE(errorOf([] { Mesh({{"x", 0}}); }), "");
-  EXPECT_NE(errorOf([] { Mesh({{"x", 1 << 19}, {"y", 1 << 19}}); }), "");
+  EXPECT_EQ(errorOf([] { Mesh({{"x", 2}, {"x", 2}}); }),
+            "the mesh has an axis named 'x', which is empty, reserved or used twice");
+  EXPECT_EQ(errorOf([] { Mesh({{"micro", 2}}); }),
+            "the mesh has an axis named 'micro', which is empty, reserved or used twice");
+  EXPECT_EQ(errorOf([] { Mesh({{"x", 0}}); }),
+            "mesh axis 'x' has size 0; sizes are at least 1 and a mesh has at most 1048576 ranks");
+  EXPECT_EQ(errorOf([] { Mesh({{"x", 1 << 19}, {"y", 1 << 19}}); }),
+            "mesh axis 'y' has size 524288; sizes are at least 1 and a mesh has at most 1048576 ranks");
+  EXPECT_EQ(errorOf([] { Mesh({{"x", 2}}, 0); }),
+            "the mesh has 0 microbatches, at least 1 and at most 1048576 are possible");
   EXPECT_EQ(errorOf([&] { mesh.coordinates(6); }), "rank 6 is outside of the mesh of 6 ranks");
 }
 
@@ -101,9 +107,15 @@ TEST(Mesh, ParsesTheProgramDescription) {
   EXPECT_EQ(axes, (Axes{{"tensor", 2, 2}, {"data", 1, 2}}));
   EXPECT_EQ(axesLabel(mesh, axes), "data,tensor");
   EXPECT_EQ(axesLabel(mesh, {{"tensor", 1, 2}, {"tensor", 2, 2}}), "tensor");
-  EXPECT_NE(errorOf([&] { parseAxes(nlohmann::json::parse(R"([["tensor", 2]])"), mesh); }), "");
-  EXPECT_NE(errorOf([&] { parseAxes(nlohmann::json::parse(R"([["pipe", 1, 2]])"), mesh); }), "");
-  EXPECT_NE(errorOf([] { parseMesh(nlohmann::json::parse(R"({"data": 2})")); }), "");
+  auto axesError = [&](const char *text) {
+    return errorOf([&] { parseAxes(nlohmann::json::parse(text), mesh); });
+  };
+  EXPECT_EQ(axesError(R"([["tensor", 2]])"), "axes hold [\"tensor\",2], expected [name, pre, size]");
+  EXPECT_EQ(axesError(R"("tensor")"), "axes are \"tensor\", expected a list of [name, pre, size]");
+  EXPECT_EQ(axesError(R"([["pipe", 1, 2]])"), "the mesh has no axis 'pipe'");
+  auto meshError = [](const char *text) { return errorOf([&] { parseMesh(nlohmann::json::parse(text)); }); };
+  EXPECT_EQ(meshError(R"({"data": 2})"), "the mesh is {\"data\":2}, expected a list of [name, size]");
+  EXPECT_EQ(meshError(R"([["data"]])"), "the mesh holds [\"data\"], expected [name, size]");
 }
 
 TEST(DType, NamesAndSizes) {

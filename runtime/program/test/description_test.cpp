@@ -17,9 +17,9 @@ std::string errorAfter(const std::function<void(Json &)> &change) {
   return errorOf([&] { parseDescription(json.dump()); });
 }
 
-#define EXPECT_ERROR(text, change)                                                                           \
+#define EXPECT_ERROR(text, ...)                                                                              \
   do {                                                                                                       \
-    std::string error = errorAfter([](Json &json) { change; });                                              \
+    std::string error = errorAfter([](Json &json) { __VA_ARGS__; });                                         \
     EXPECT_NE(error.find(text), std::string::npos) << error;                                                 \
   } while (false)
 
@@ -34,7 +34,7 @@ TEST(Description, TheTinyOneIsRight) {
 }
 
 TEST(Description, ErrorsNameThePlace) {
-  EXPECT_NE(errorOf([] { parseDescription("{"); }).find("not JSON"), std::string::npos);
+  EXPECT_EQ(errorOf([] { parseDescription("{"); }).find("program description: not JSON: "), 0u);
   EXPECT_ERROR("format 1", json["format"] = 2);
   EXPECT_ERROR("lacks 'mesh'", json.erase("mesh"));
   EXPECT_ERROR("programs[0].ops[0].args[0] is 99", json["programs"][0]["ops"][0]["args"][0] = 99);
@@ -87,4 +87,104 @@ TEST(Description, ErrorsNameThePlace) {
   EXPECT_ERROR("too large", json["programs"][0]["inputs"][0]["layout"][0] =
                                 Json::array({{{"size", 1LL << 50}, {"axes", Json::array()}},
                                              {{"size", 1LL << 50}, {"axes", Json::array()}}}));
+}
+
+TEST(Description, ErrorsSayWhatWasExpected) {
+  EXPECT_ERROR("the description.format is 2; this runtime reads format 1", json["format"] = 2);
+  EXPECT_ERROR("the description.variables is not a list", json["variables"] = 1);
+  EXPECT_ERROR("the description.variables[0] is not an object", json["variables"][0] = 1);
+  EXPECT_ERROR("variables[0].trained is not true or false", json["variables"][0]["trained"] = 1);
+  EXPECT_ERROR("variables[0].name is not a string", json["variables"][0]["name"] = 1);
+  EXPECT_ERROR("programs[0].flops is not a number", json["programs"][0]["flops"] = "many");
+  EXPECT_ERROR("the description.micro is 0, outside of [1, 1048576]", json["micro"] = 0);
+  EXPECT_ERROR("variables[0].role is 'toy'; parameter, buffer, optimizer or counter is expected",
+               json["variables"][0]["role"] = "toy");
+  EXPECT_ERROR("variables[0].init is 'one'; file or zero is expected", json["variables"][0]["init"] = "one");
+  EXPECT_ERROR("variables[0].flat is no padding of 3 elements that its axes divide",
+               (json["variables"][0]["flat"] = {{"padded", 3}, {"axes", {{"data", 1, 2}}}}));
+  EXPECT_ERROR(
+      "the description.pipeline has the axis 'pipe', which the mesh lacks",
+      (json["pipeline"] = {
+           {"axis", "pipe"}, {"schedule", "1f1b"}, {"bubble", 0.5}, {"live_microbatches", Json::array()}}));
+}
+
+TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
+  EXPECT_ERROR("inputs[0].kind is 'toys'; data, labels, target, scalars, decay or random is expected",
+               json["programs"][0]["inputs"][0]["kind"] = "toys");
+  EXPECT_ERROR("inputs[0].range is not [low, high]", json["programs"][0]["inputs"][0]["range"] = {1});
+  EXPECT_ERROR("inputs[0] is not one number of type i64",
+               json["programs"][0]["inputs"][0]["kind"] = "random");
+  EXPECT_ERROR("inputs[0] holds fewer than 8 numbers of type f32",
+               json["programs"][0]["inputs"][0]["kind"] = "scalars");
+  EXPECT_ERROR("inputs[0] needs 24 bytes, its buffer 1 has 16",
+               json["programs"][0]["buffers"][1]["bytes"] = 16);
+  EXPECT_ERROR("buffers[0] has 8 bytes, variable 'w' needs 12",
+               json["programs"][0]["buffers"][0]["bytes"] = 8);
+  EXPECT_ERROR("buffers[0].category is the unknown category 'toys'",
+               json["programs"][0]["buffers"][0]["category"] = "toys");
+  EXPECT_ERROR("buffers[0].offset is not a multiple of 64", json["programs"][0]["buffers"][0]["offset"] = 8);
+  EXPECT_ERROR("memory has categories of 512 bytes, its peak is 768",
+               json["programs"][0]["memory"]["parameters"] = 0);
+  EXPECT_ERROR("layout[0][0] is padded to 5, which its axes do not divide",
+               json["programs"][0]["inputs"][0]["layout"][0][0]["padded"] = 5);
+  EXPECT_ERROR("layout[0][0].order is no permutation of chunks that divide 4",
+               (json["programs"][0]["inputs"][0]["layout"][0][0]["order"] = {0, 2}));
+  EXPECT_ERROR("layout[0][0].axes is wrong: the microbatch counter splits no array",
+               (json["micro"] = 2, json["programs"][0]["inputs"][0]["layout"][0][0]["axes"] =
+                                       Json::array({Json::array({"micro", 1, 2})})));
+  EXPECT_ERROR("inputs[0].layout has 2 dimensions, the shape has 1",
+               json["programs"][0]["inputs"][0]["shape"] = {4});
+  EXPECT_ERROR("layout[0][1] makes the array too large",
+               json["programs"][0]["inputs"][0]["layout"][0] =
+                   Json::array({{{"size", int64_t(1) << 47}, {"axes", Json::array()}},
+                                {{"size", int64_t(1) << 47}, {"axes", Json::array()}}}));
+}
+
+TEST(Description, ErrorsOfOperationsSayWhatWasExpected) {
+  EXPECT_ERROR("ops[0].op is the unknown operation 'jump'", json["programs"][0]["ops"][0]["op"] = "jump");
+  EXPECT_ERROR("ops[0] ends a loop that was not begun", (json["programs"][0]["ops"][0] = {{"op", "end"}}));
+  EXPECT_ERROR("ops[1] begins a loop inside of a loop", {
+    Json &ops = json["programs"][0]["ops"];
+    ops[0] = {{"op", "loop"}, {"times", 1}};
+    ops.push_back(ops[0]);
+  });
+  EXPECT_ERROR("exchanges messages between stages of a pipeline, and there is none",
+               (json["programs"][0]["ops"][0] = {{"op", "recv"}}));
+  EXPECT_ERROR("ops[2] starts token 7, which nobody has waited for",
+               json["programs"][1]["ops"][2] = json["programs"][1]["ops"][1]);
+  EXPECT_ERROR("ops[0].scalars[0] shifts along another number of axes than it has",
+               (json["programs"][1]["ops"][0]["scalars"][0]["shift"] = {1, 2}));
+  EXPECT_ERROR("ops[1] permutes blocks of unequal sizes", {
+    Json &op = json["programs"][1]["ops"][1];
+    op["kind"] = "permute";
+    op["source"] = Json::array({Json::array({{{"size", 4}}})});
+    op["target"] = Json::array({Json::array({{{"size", 2}}})});
+  });
+}
+
+TEST(Description, ErrorsOfCollectivesSayWhatWasExpected) {
+  EXPECT_ERROR("ops[1] is wrong: unknown collective 'share'",
+               json["programs"][1]["ops"][1]["kind"] = "share");
+  EXPECT_ERROR("all_reduce: unknown reduction 'mean', expected sum or max",
+               json["programs"][1]["ops"][1]["reduce"] = "mean");
+  EXPECT_ERROR("all_reduce: root 2 is not one of 2 ranks", json["programs"][1]["ops"][1]["root"] = 2);
+  EXPECT_ERROR("broadcast: unknown algorithm 'star', expected direct, tree or chain",
+               (json["programs"][1]["ops"][1]["kind"] = "broadcast",
+                json["programs"][1]["ops"][1]["algorithm"] = "star"));
+  EXPECT_ERROR("all_reduce: extent 281474976710656 makes no array that this machine can hold",
+               (json["programs"][1]["ops"][1]["shape"] = {int64_t(1) << 48, int64_t(1) << 48}));
+  EXPECT_ERROR("all_gather: concat is dimension 0 of an array with 0",
+               (json["programs"][1]["ops"][1]["kind"] = "all_gather",
+                json["programs"][1]["ops"][1]["shape"] = Json::array()));
+  EXPECT_ERROR("reduce_scatter: 2 ranks do not divide dimension 0 of size 3",
+               json["programs"][1]["ops"][1]["kind"] = "reduce_scatter");
+  EXPECT_ERROR("needs a block that no rank of its group over 'data' holds", {
+    json["mesh"] = Json::array({Json::array({"data", 2}), Json::array({"tensor", 2})});
+    Json &op = json["programs"][1]["ops"][1];
+    op["kind"] = "permute";
+    Json atom = {{"size", 4}, {"axes", Json::array({Json::array({"tensor", 1, 2})})}};
+    op["source"] = Json::array({Json::array({atom})});
+    atom["axes"][0][0] = "data";
+    op["target"] = Json::array({Json::array({atom})});
+  });
 }

@@ -281,3 +281,100 @@ TEST(Files, UnfinishedOnesAreRemoved) {
   EXPECT_FALSE(std::filesystem::exists(temporaryName(path)));
   EXPECT_EQ(readAll(path), "x");
 }
+
+TEST(Zip, SaysWhatIsDamaged) {
+  TestFolder folder;
+  const std::string whole =
+      zip("x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }\n", bytesOf<float>({1, 2})),
+          false);
+  const std::string central("PK\1\2", 4), end("PK\5\6", 4);
+  // `bytes` over those from `at` on behind the last `mark`.
+  auto opens = [&](const std::string &mark, size_t at, const std::string &bytes) {
+    std::string damaged = whole;
+    damaged.replace(mark.empty() ? at : damaged.rfind(mark) + at, bytes.size(), bytes);
+    std::string path = folder.write("x.npz", damaged), said = errorOf([&] { openArray(path, "x"); });
+    return said.substr(0, path.size() + 2) == "'" + path + "'" ? said.substr(path.size() + 2) : said;
+  };
+  const std::string many("\xff\xff", 2);
+  EXPECT_EQ(opens(central, 0, "XX"), " is a damaged zip archive: directory entry 0 is missing");
+  EXPECT_EQ(opens(central, 28, many), " is a damaged zip archive: a directory entry is cut short");
+  EXPECT_EQ(opens(end, 10, many), " is a damaged zip archive: a record is cut short");
+  EXPECT_EQ(opens(end, 16, many), " is a damaged zip archive: its directory lies outside of it");
+  EXPECT_EQ(opens(central, 8, "\1"), ": member 'x.npy' is encrypted");
+  EXPECT_EQ(opens(central, 24, many), ": member 'x.npy' is stored with two different sizes");
+  EXPECT_EQ(opens(central, 10, "\14"),
+            ": member 'x.npy' uses compression method 12; stored and deflate are read");
+  EXPECT_EQ(opens(central, 42, many), ": member 'x.npy' lies outside of the archive");
+  EXPECT_EQ(opens("", 0, "XX"), ": member 'x.npy' has no header");
+  EXPECT_EQ(opens("", 26, many), ": member 'x.npy' lies outside of the archive");
+  EXPECT_EQ(
+      opens("", whole.rfind(central) - 1, "X"),
+      ": member 'x.npy' is damaged: its bytes do not have the checksum that the archive states; copy or "
+      "make the file again");
+  // A locator of the zip64 end record stands right before the end record.
+  auto located = [&](uint64_t end64) {
+    std::string locator, damaged = whole;
+    put(locator, 0x07064b50, 4), put(locator, 0, 4), put(locator, end64, 8), put(locator, 1, 4);
+    damaged.insert(damaged.rfind(end), locator);
+    return errorOf([&] { openArray(folder.write("x.npz", damaged), "x"); });
+  };
+  EXPECT_NE(located(0).find("is a damaged zip archive: its zip64 record is missing"), std::string::npos);
+  EXPECT_NE(located(1 << 20).find("is a damaged zip archive: its directory lies outside of it"),
+            std::string::npos);
+}
+
+TEST(Npy, SaysWhatItCannotReadOrWrite) {
+  TestFolder folder;
+  auto opens = [&](const std::string &bytes) {
+    return errorOf([&] { openArray(folder.write("x.npy", bytes), "x"); });
+  };
+  EXPECT_NE(opens(npy("{'descr': '<f4', 'fortran_order': 0, 'shape': (), }\n", ""))
+                .find("its .npy header has no True or False at byte 34"),
+            std::string::npos);
+  EXPECT_NE(opens(npy("", "", 2).substr(0, 11)).find("is not a .npy array: its header is cut short"),
+            std::string::npos);
+  EXPECT_NE(opens("PYTHON93NUMPY").find("is not a .npy array: it does not start with \\x93NUMPY"),
+            std::string::npos);
+  EXPECT_EQ(errorOf([] { makeNpyHeader(DType::BF16, {2}); }),
+            "element type bf16 cannot be stored in a .npy file");
+}
+
+TEST(Array, ARangeIsForIntegers) {
+  TestFolder folder;
+  ArrayFile array =
+      openArray(folder.write("x.npy", npy("{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }\n",
+                                          bytesOf<float>({1}))),
+                "x");
+  ValueCheck check;
+  check.range = {0, 2};
+  float value;
+  EXPECT_EQ(errorOf([&] { readElements(array, "x", 0, 1, DType::F32, &value, 1, check); }),
+            "a range of values was given for an array of f32");
+}
+
+TEST(ByteSource, EndsWhereTheArrayEnds) {
+  TestFolder folder;
+  auto file = std::make_shared<File>(File::openRead(folder.write("x", "abc")));
+  char into[8];
+  EXPECT_EQ(errorOf([&] { makeFileSource(file, 0, 3)->read(1, into, 4); }),
+            "cannot read '" + file->path() + "': data ends at byte 3 of the array, byte 5 is wanted");
+  EXPECT_EQ(errorOf([&] { makeInflateSource(file, 0, 3, 3)->read(1, into, 4); }),
+            "cannot read '" + file->path() + "': the array ends early");
+  EXPECT_EQ(errorOf([&] { file->read(2, into, 4); }),
+            "cannot read '" + file->path() + "': it ends at byte 3, 3 bytes early");
+}
+
+TEST(Files, SayWhatTheSystemRefuses) {
+  TestFolder folder;
+  std::string path = folder.file("no/x"), why = "': No such file or directory";
+  EXPECT_EQ(errorOf([&] { File::openRead(path); }), "cannot open '" + path + why);
+  EXPECT_EQ(errorOf([&] { File::openWrite(path); }), "cannot open for writing '" + path + why);
+  EXPECT_EQ(errorOf([&] { File::create(path); }), "cannot create '" + path + why);
+  EXPECT_EQ(errorOf([&] { commitFile(path); }), "cannot rename '" + path + ".partial' to '" + path + why);
+  EXPECT_EQ(errorOf([&] { createFolders(folder.write("file", "") + "/x"); }),
+            "cannot create the folder '" + folder.file("file") + "/x': File exists");
+  EXPECT_EQ(errorOf([&] { File::openRead(folder.path); }),
+            "cannot read '" + folder.path + "': not a regular file");
+  EXPECT_EQ(errorOf([&] { File::createTemporary(folder.path); }),
+            "cannot write '" + folder.path + "': it exists and is not a regular file");
+}

@@ -1,4 +1,5 @@
 // safetensors: what was written reads back, and no file, however hostile, gets past the header check.
+#include "runtime/storage/array_file.h"
 #include "runtime/storage/safetensors.h"
 #include "runtime/storage/test/test_files.h"
 
@@ -81,4 +82,22 @@ TEST(Safetensors, NoSharedBytesAndNoNameTwice) {
             std::string::npos);
   EXPECT_NE(openError(build("{" + tensor("a", 0, 4) + "," + tensor("a", 4, 8) + "}", 8)).find("occurs twice"),
             std::string::npos);
+}
+
+TEST(Safetensors, SayWhatTheyCannotHold) {
+  auto opens = [](const std::string &header) {
+    std::string length(8, '\0');
+    length[0] = char(header.size());
+    return openError(length + header);
+  };
+  EXPECT_NE(opens(R"({"__metadata__": 1})").find("__metadata__ is not an object"), std::string::npos);
+  EXPECT_NE(opens(entry("F64", "[1152921504606846976]", "[0,0]"))
+                .find("tensor 'a' has a shape whose size in bytes is not a number this machine can hold"),
+            std::string::npos);
+  TestFolder folder;
+  std::string header = entry("C64", "[1]", "[0,8]"), length(8, '\0');
+  length[0] = char(header.size());
+  std::string path = folder.write("c.safetensors", length + header + std::string(8, '\0'));
+  EXPECT_EQ(errorOf([&] { openArray(path, "a"); }),
+            "'" + path + "': array 'a' has element type C64, which programs do not have");
 }
