@@ -64,11 +64,11 @@ class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];
 defvar NN_Vjp = [DeclareOpInterfaceMethods<DifferentiableOpInterface>];
 // The other operators say why they have no gradient, in place of NN_Vjp.
-class NN_NotDifferentiable<
-    string why, string isZero> : NativeOpTrait<"NotDifferentiableOpInterface::Trait", [],
-                                               "static ::llvm::StringRef whyNotDifferentiable() { return "
-                                               "\""#why#"\"; } static bool hasZeroGradient() { "
-                                                        "return "#isZero#"; }"> {
+class NN_NotDifferentiable<string why, string isZero>
+    : NativeOpTrait<"NotDifferentiableOpInterface::Trait", [],
+                    "static ::llvm::StringRef whyNotDifferentiable() { return "
+                    "\""#why#"\"; } static bool hasZeroGradient() { "
+                    "return "#isZero#"; }"> {
   let cppNamespace = "::tessera::nn";
   string reason = why;
 }
