@@ -359,6 +359,14 @@ LogicalResult Compilation::dump(Phase phase) {
 }
 
 LogicalResult Compilation::memory() {
+  // Text may have kernels that nobody has looked at.
+  auto kernels = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
+  if (kernels && !llvm::all_of(kernels.getOps<func::FuncOp>(), isDescribed)) {
+    PassManager pm(&context);
+    pm.addPass(createLowerKernels());
+    if (failed(pm.run(*module)) || failed(describeKernels(*module)))
+      return failure();
+  }
   PassManager plan(&context);
   PlanMemoryOptions memory;
   memory.threads = workspaceThreads();

@@ -122,6 +122,8 @@ struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
     if (!kernels)
       return;
     for (auto func : kernels.getOps<func::FuncOp>()) {
+      if (isDescribed(func))
+        continue;
       widen(func);
       dropSignsOfArguments(func);
       for (Operation &op : llvm::make_early_inc_range(func.getBody().front())) {

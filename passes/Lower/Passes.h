@@ -12,6 +12,8 @@
 namespace tessera {
 /// The name of the module of generated kernels inside a program.
 inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
+/// Whether a kernel has been lowered and the target has said how it runs.
+inline bool isDescribed(mlir::func::FuncOp kernel) { return kernel->hasAttr("exec.extent"); }
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/Lower/Passes.h.inc"
