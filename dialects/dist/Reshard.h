@@ -49,7 +49,7 @@ struct ReshardPlan {
 /// Plans reshards and remembers what it planned.
 class ReshardPlanner {
 public:
-  explicit ReshardPlanner(CostModel model = {});
+  explicit ReshardPlanner(CostModel model);
   ~ReshardPlanner();
 
   /// The cheapest way from `from` to `to` for elements of `elementBytes` bytes. Fails when the layouts

@@ -1,6 +1,7 @@
 // Gathers what propagation decided.
 #include "lib/Driver/Facts.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
@@ -121,7 +122,7 @@ bool isMicro(const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; 
 
 class Collector {
 public:
-  explicit Collector(ModuleOp module) : module(module) {}
+  explicit Collector(ModuleOp module) : module(module), planner(dist::Machine::of(module).links) {}
   Facts collect();
 
 private:

@@ -2,6 +2,7 @@
 #include "lib/Driver/Streams.h"
 #include "dialects/dist/Broadcast.h"
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
@@ -24,7 +25,8 @@ std::vector<StreamFact> tessera::collectStreams(ModuleOp module) {
       fact.axes += (fact.axes.empty() ? "" : ",") + axis.name;
     auto type = cast<RankedTensorType>(op.getSource().getType());
     fact.bytes = int64_t(double(type.getNumElements()) * dist::elementBytes(type.getElementType()));
-    dist::BroadcastCost cost = dist::broadcastCost({}, double(fact.bytes), op.getAxes().getAxes());
+    dist::BroadcastCost cost =
+        dist::broadcastCost(dist::Machine::of(op).links, double(fact.bytes), op.getAxes().getAxes());
     fact.algorithm = rt::broadcastName(cost.algorithm);
     fact.seconds = cost.seconds;
     for (StreamFact &known : facts)

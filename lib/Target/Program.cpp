@@ -371,7 +371,7 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
     orders[programName].resize(numStages());
     stepsHere = &orders[programName][stage.getInt()];
   }
-  time.emplace(threads);
+  time.emplace(threads, dist::Machine::of(func));
   totalFlops = 0;
   auto bufferOf = [&](Value value) {
     return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr);

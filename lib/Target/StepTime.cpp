@@ -4,12 +4,12 @@
 using namespace tessera;
 
 void StepTime::work(double flops, double bytes) {
-  busy += (flops / rates.flops + bytes / rates.bytes) / threads;
+  busy += (flops / machine.flops + bytes / machine.bytes) / threads;
 }
 
 void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes,
                           int64_t token) {
-  linked = std::max(linked, busy) + model.collective(kind, bytes, axes).seconds;
+  linked = std::max(linked, busy) + machine.links.collective(kind, bytes, axes).seconds;
   if (token >= 0)
     complete[token] = linked;
   else

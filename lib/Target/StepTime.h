@@ -2,7 +2,6 @@
 #ifndef TESSERA_LIB_TARGET_STEPTIME_H
 #define TESSERA_LIB_TARGET_STEPTIME_H
 
-#include "dialects/dist/Cost.h"
 #include "dialects/dist/Machine.h"
 #include "llvm/ADT/DenseMap.h"
 
@@ -13,8 +12,8 @@ namespace tessera {
 /// comes from memory.
 class StepTime {
 public:
-  explicit StepTime(int64_t threads, dist::CostModel model = {}, dist::MachineRates rates = {})
-      : threads(double(threads > 1 ? threads : 1)), model(std::move(model)), rates(rates) {}
+  StepTime(int64_t threads, dist::Machine machine)
+      : threads(double(threads > 1 ? threads : 1)), machine(std::move(machine)) {}
 
   /// A kernel or library call that does `flops` operations on buffers of `bytes` bytes.
   void work(double flops, double bytes);
@@ -30,8 +29,7 @@ public:
 
 private:
   const double threads;
-  dist::CostModel model;
-  dist::MachineRates rates;
+  dist::Machine machine;
   double busy = 0, linked = 0;
   llvm::DenseMap<int64_t, double> complete; // by token
 };

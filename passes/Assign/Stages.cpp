@@ -1,6 +1,6 @@
 // Which chunk every forward operator is part of.
 #include "passes/Assign/Stages.h"
-#include "dialects/dist/Cost.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
 #include "passes/Assign/Pattern.h"
@@ -51,8 +51,7 @@ double bytesOf(Value value) {
 }
 
 // The modelled time of an operator: arithmetic or memory, whichever is slower.
-double secondsOf(nn::FactorOpInterface op) {
-  constexpr double kFlops = 5e10, kBytes = 1e10;
+double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
   nn::FactorRule rule = op.getFactorRule();
   if (rule.isReshape)
     return 0;
@@ -63,7 +62,7 @@ double secondsOf(nn::FactorOpInterface op) {
     bytes += bytesOf(v);
   for (Value v : op->getResults())
     bytes += bytesOf(v);
-  return std::max(2 * points / kFlops, bytes / kBytes);
+  return std::max(2 * points / machine.flops, bytes / machine.bytes);
 }
 
 // What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.
@@ -147,14 +146,15 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
                           << (shape.chunks > shape.stages ? " chunks" : " stages of the pipeline") << why
                           << "; " << remedy;
   }
-  dist::Link link = dist::CostModel().link(rule.axis);
+  dist::Machine machine = dist::Machine::of(module);
+  dist::Link link = machine.links.link(rule.axis);
   DenseMap<Operation *, int64_t> position;
   for (auto [i, op] : llvm::enumerate(ops))
     position[op] = i;
   std::vector<double> work(n + 1), crossing(n + 1); // before operator i
   std::vector<int64_t> depth(n + 1);
   for (int64_t i = 0; i < n; ++i) {
-    work[i + 1] = work[i] + secondsOf(cast<nn::FactorOpInterface>(ops[i]));
+    work[i + 1] = work[i] + secondsOf(cast<nn::FactorOpInterface>(ops[i]), machine);
     depth[i + 1] = depth[i] + isLayer(ops[i]);
     for (Value result : ops[i]->getResults()) {
       int64_t last = i;

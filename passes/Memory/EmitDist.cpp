@@ -1,6 +1,7 @@
 // Operators of the dist dialect: local parts, collectives and the loop over microbatches.
 #include "dialects/dist/Broadcast.h"
 #include "dialects/dist/CollectiveSize.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "passes/Memory/Emitter.h"
 
@@ -95,7 +96,8 @@ LogicalResult ExecEmitter::emitCollective(Operation &op) {
   StringAttr algorithm;
   if (kind == dist::CollectiveKind::Broadcast) {
     double bytes = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat).bytes();
-    algorithm = b.getStringAttr(rt::broadcastName(dist::broadcastCost({}, bytes, axes.getAxes()).algorithm));
+    algorithm = b.getStringAttr(rt::broadcastName(
+        dist::broadcastCost(dist::Machine::of(&op).links, bytes, axes.getAxes()).algorithm));
   }
   exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), list, axes, element, shape,
                              split, concat, reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"),

@@ -1,4 +1,5 @@
 // From the global program to the one that every rank runs.
+#include "dialects/dist/Machine.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Assign/Pattern.h"
@@ -24,7 +25,7 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
                        SmallVectorImpl<Value> &results);
   FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local);
 
-  dist::ReshardPlanner planner;
+  std::optional<dist::ReshardPlanner> planner;
   std::optional<dist::Pipeline> pipeline;
 
   PartitionPass() = default;
@@ -33,6 +34,7 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     int64_t micro = dist::microbatches(module);
+    planner.emplace(dist::Machine::of(module).links);
     pipeline = dist::Pipeline::of(module);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
       if (failed(partition(func, micro)) || (pipeline && failed(splitStages(func, *pipeline))))
@@ -76,7 +78,7 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
     local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
   }
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
-  FailureOr<Value> result = emitReshard(b, op.getLoc(), planner, local, from, to, collectives);
+  FailureOr<Value> result = emitReshard(b, op.getLoc(), *planner, local, from, to, collectives);
   if (Attribute gather = op->getAttr(dist::kGatherAttr))
     for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made;
          made = made->getNextNode())

@@ -4,6 +4,7 @@
 #define TESSERA_PASSES_PROPAGATE_PROPAGATION_H
 
 #include "dialects/dist/Dist.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Reshard.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
@@ -17,7 +18,8 @@ namespace tessera {
 class Propagation {
 public:
   Propagation(mlir::ModuleOp module, const dist::Mesh &mesh, int64_t micro, const Atoms &atoms, Zero zero)
-      : module(module), mesh(mesh), micro(micro), atoms(atoms), zero(std::move(zero)) {
+      : module(module), mesh(mesh), micro(micro), atoms(atoms), zero(std::move(zero)),
+        planner(dist::Machine::of(module).links) {
     for (auto variable : module.getOps<nn::VariableOp>())
       roles[variable.getSymName()] = variable.getRole();
   }

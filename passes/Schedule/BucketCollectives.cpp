@@ -1,6 +1,6 @@
 // Small collectives that nothing waits for become one, and so do small gathers of what is there from the
 // start.
-#include "dialects/dist/Cost.h"
+#include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Liveness.h"
@@ -53,10 +53,10 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   using BucketCollectivesBase::BucketCollectivesBase;
 
   // From which size on a collective goes alone, and a bucket is full.
-  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all, bool early) const {
+  int64_t fullBytes(CollectiveKind kind, ArrayRef<dist::AxisRef> axes, int64_t all, bool early) {
     if (bytes >= 0)
       return bytes;
-    dist::CostModel cost;
+    const dist::CostModel cost = dist::Machine::of(getOperation()).links;
     double fixed = cost.collective(kind, 0, axes).seconds;
     double perByte = cost.collective(kind, 1, axes).seconds - fixed;
     if (!(perByte > 0)) // among one rank nothing is sent

@@ -1,5 +1,4 @@
 // How long a loop takes, whole and by panels.
-#include "dialects/dist/Cost.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "passes/Schedule/PanelLoop.h"
@@ -12,7 +11,8 @@ namespace {
 class Clock {
 public:
   Clock(const PanelLoop &loop, int64_t threads)
-      : loop(loop), threads(double(std::max<int64_t>(threads, 1))) {}
+      : loop(loop), threads(double(std::max<int64_t>(threads, 1))),
+        machine(dist::Machine::of(loop.products.front().op)) {}
 
   double whole() const {
     double seconds = 0;
@@ -63,18 +63,18 @@ public:
 private:
   // Of a source that is `share` of the operator's.
   double collective(dist::CollectiveOp op, dist::CollectiveKind kind, double share) const {
-    return model
+    return machine.links
         .collective(kind, share * double(dist::bytesOf(op.getSource().getType())), op.getAxes().getAxes())
         .seconds;
   }
 
-  double memory(Type type) const { return double(dist::bytesOf(type)) / rates.bytes / threads; }
+  double memory(Type type) const { return double(dist::bytesOf(type)) / machine.bytes / threads; }
 
   double multiply(PanelLoop::Product product, double share) const {
     double seconds = 0;
     if (auto library = dyn_cast<nn::LibraryOpInterface>(product.op.getOperation()))
       if (auto call = library.getLibraryCall(1))
-        seconds = call->flops / rates.flops / threads;
+        seconds = call->flops / machine.flops / threads;
     seconds += memory(product.op->getResult(0).getType());
     for (Type type : product.op->getOperandTypes())
       seconds += memory(type);
@@ -86,8 +86,7 @@ private:
 
   const PanelLoop &loop;
   const double threads;
-  const dist::CostModel model;
-  const dist::MachineRates rates;
+  const dist::Machine machine;
   double now = 0, links = 0;
 };
 

@@ -138,7 +138,7 @@ TEST_P(Exhaustive, MovesEveryElement) {
     size_t stride = all || c.pairs[dims - 1] < 1000 ? 1 : 7;
     size_t pairs = 0;
     int64_t longest = 0, expanded = 0, planned = 0;
-    ReshardPlanner planner;
+    ReshardPlanner planner{CostModel()};
     for (const Layout &from : layouts)
       for (const Layout &to : layouts) {
         if (!mayBecome(from, to) || pairs++ % stride != 0)
@@ -171,7 +171,7 @@ TEST(Exhaustive, AtomsWithoutRoom) {
                         [](const Atom *atom) { return atom->padded % product(atom->axes) != 0; });
   });
   EXPECT_LT(layouts.size(), 100u);
-  ReshardPlanner planner;
+  ReshardPlanner planner{CostModel()};
   for (const Layout &from : layouts)
     for (const Layout &to : layouts) {
       if (!mayBecome(from, to))
@@ -192,7 +192,7 @@ TEST_P(Flat, MovesEveryElement) {
   for (size_t dims = 1; dims <= 2; ++dims) {
     std::vector<Layout> layouts;
     enumerate(c, 0, unsplit(c, dims), layouts, /*flat=*/true);
-    ReshardPlanner planner;
+    ReshardPlanner planner{CostModel()};
     for (const Layout &from : layouts)
       for (const Layout &to : layouts) {
         if (!mayBecome(from, to) || (from.flat.empty() && to.flat.empty()) || pairs++ % stride != 0)

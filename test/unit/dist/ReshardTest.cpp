@@ -30,7 +30,7 @@ struct Expected {
 /// Plans for 4-byte elements and compares kinds, axes and bytes.
 void expectPlan(const Layout &from, const Layout &to, const std::vector<Expected> &expected) {
   SCOPED_TRACE(toString(from) + "  ->  " + toString(to));
-  ReshardPlanner planner;
+  ReshardPlanner planner{CostModel()};
   auto plan = planner.plan(4, from, to);
   ASSERT_TRUE(mlir::succeeded(plan));
   ASSERT_EQ(plan->steps.size(), expected.size());
@@ -143,7 +143,7 @@ TEST(Reshard, PositionsAreFlatAtoms) {
   to = from;
   from.dims[0][0].axes = {a4};
   to.dims[1][1].axes = {a4};
-  auto plan = ReshardPlanner().plan(4, from, to);
+  auto plan = ReshardPlanner({}).plan(4, from, to);
   ASSERT_TRUE(mlir::succeeded(plan));
   ASSERT_EQ(plan->steps.size(), 1u);
   EXPECT_EQ(plan->steps[0].kind, K::AllToAll);
@@ -175,7 +175,7 @@ TEST(Reshard, MicrobatchesAreSlicedAndNeverGathered) {
   expectPlan(make({{64, {a2}}}), make({{64, {a2, micro}}}), {{{}, {micro}, 0}});
   // The loop has added the parts.
   expectPlan(make({{64, {}}}, {a2, micro}), make({{64, {}}}), {{K::AllReduce, {a2}, 256}});
-  EXPECT_TRUE(mlir::failed(ReshardPlanner().plan(4, make({{64, {micro}}}), make({{64, {}}}))));
+  EXPECT_TRUE(mlir::failed(ReshardPlanner({}).plan(4, make({{64, {micro}}}), make({{64, {}}}))));
 }
 
 /// Plans what must be refused, and returns the diagnostic.
@@ -187,7 +187,7 @@ std::string refusal(const Layout &from, const Layout &to) {
     return mlir::success();
   });
   auto emitError = [&] { return mlir::emitError(mlir::UnknownLoc::get(&context)); };
-  EXPECT_TRUE(mlir::failed(ReshardPlanner().plan(4, from, to, emitError)));
+  EXPECT_TRUE(mlir::failed(ReshardPlanner({}).plan(4, from, to, emitError)));
   return text;
 }
 
@@ -207,7 +207,7 @@ TEST(Reshard, RefusesWhatNoCollectiveDoes) {
 }
 
 TEST(Reshard, EqualProblemsOnOtherAxesAreRemembered) {
-  ReshardPlanner planner;
+  ReshardPlanner planner{CostModel()};
   auto first = planner.plan(4, make({{64, {a2}}, {64, {}}}), make({{64, {}}, {64, {a2}}}));
   auto second = planner.plan(4, make({{64, {c2}}, {64, {}}}), make({{64, {}}, {64, {c2}}}));
   ASSERT_TRUE(mlir::succeeded(first) && mlir::succeeded(second));
@@ -235,7 +235,7 @@ TEST(Reshard, ManyMovingAxes) {
     }
     return layout.canonical();
   };
-  ReshardPlanner planner;
+  ReshardPlanner planner{CostModel()};
   for (int trial = 0; trial < 4; ++trial) {
     Layout from = draw(all), to = draw(from.partial);
     SCOPED_TRACE(toString(from) + "  ->  " + toString(to));
