@@ -3,7 +3,7 @@
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/Why.h"
-#include "passes/Assign/Plan.h"
+#include "passes/Assign/NameIndex.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <map>

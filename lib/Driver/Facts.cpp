@@ -6,8 +6,8 @@
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Pattern.h"
-#include "passes/Assign/Plan.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
@@ -60,20 +60,19 @@ std::string typeText(Type type) {
   return text;
 }
 
+bool doesTrain(func::FuncOp func) { return !func.getOps<nn::AssignOp>().empty(); }
+
 // Training programs mark what they took over from the model by ids.
-bool isForward(Operation *op) {
-  auto func = op->getParentOfType<func::FuncOp>();
-  return func.getOps<nn::AssignOp>().empty() || op->hasAttr("nn.id");
-}
+bool isForward(Operation *op, bool trains) { return !trains || op->hasAttr("nn.id"); }
 
 // A move is forward when what it moves is computed there, or when it brings a parameter or an input there.
-bool isForwardMove(dist::ReshardOp op) {
+bool isForwardMove(dist::ReshardOp op, bool trains) {
   Operation *producer = op.getSource().getDefiningOp();
   if (auto before = dyn_cast_or_null<dist::ReshardOp>(producer))
-    return isForwardMove(before);
+    return isForwardMove(before, trains);
   if (producer && !isa<nn::ReadOp>(producer))
-    return isForward(producer);
-  return llvm::any_of(op->getUsers(), [](Operation *user) { return isForward(user); });
+    return isForward(producer, trains);
+  return llvm::any_of(op->getUsers(), [&](Operation *user) { return isForward(user, trains); });
 }
 
 // Whether an operator is a product: a sum over what two of its operands share.
@@ -122,7 +121,8 @@ bool isMicro(const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; 
 
 class Collector {
 public:
-  explicit Collector(ModuleOp module) : module(module), planner(dist::Machine::of(module).links) {}
+  explicit Collector(ModuleOp module)
+      : module(module), planner(dist::Machine::of(module).links), names(module) {}
   Facts collect();
 
 private:
@@ -133,7 +133,9 @@ private:
   ParameterFact parameter(nn::VariableOp variable);
 
   ModuleOp module;
+  NameIndex names;
   Facts facts;
+  bool trains = false; // the program at hand
   dist::ReshardPlanner planner;
   llvm::StringMap<llvm::SetVector<Operation *>> users; // of each variable
   llvm::MapVector<std::pair<int64_t, int64_t>, PaddingFact> paddings;
@@ -147,7 +149,6 @@ MoveFact Collector::moveOf(dist::ReshardOp op) {
   if (failed(plan))
     return move;
   // What is cut into microbatches moves once for each of them, and so do parameters that are not kept.
-  bool trains = !op->getParentOfType<func::FuncOp>().getOps<nn::AssignOp>().empty();
   bool repeats = (trains && op->hasAttr(dist::kGatherAttr)) ||
                  (llvm::any_of(dist::getLayout(from).splittingAxes(), isMicro) &&
                   llvm::any_of(dist::getLayout(to).splittingAxes(), isMicro));
@@ -180,8 +181,9 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
   fact.node = nodeName(op.getLoc());
   fact.module = modulePath(op.getLoc());
   fact.kind = op.getName().stripDialect();
-  fact.names = namesOf(&op);
-  fact.isForward = isForward(&op);
+  for (StringRef name : names.of(&op))
+    fact.names.push_back(name.str());
+  fact.isForward = isForward(&op, trains);
   if (auto pattern = op.getAttrOfType<dist::PatternAttr>("dist.pattern"))
     fact.pattern = pattern.getName().str() + " [" + axesText(pattern.getAxes()) + "]";
   if (auto origin = op.getAttrOfType<StringAttr>("dist.origin"))
@@ -201,13 +203,14 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
 }
 
 void Collector::collect(func::FuncOp func) {
+  trains = doesTrain(func);
   for (Operation &op : func.getBody().front()) {
     for (Value operand : op.getOperands())
-      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && isForward(&op))
+      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && isForward(&op, trains))
         users[read.getVariable()].insert(&op);
     if (auto reshard = dyn_cast<dist::ReshardOp>(op)) {
       OperatorFact fact = describe(func, op);
-      fact.isForward = isForwardMove(reshard);
+      fact.isForward = isForwardMove(reshard, trains);
       fact.move.push_back(moveOf(reshard));
       facts.operators.push_back(std::move(fact));
     } else if (isa<nn::FactorOpInterface>(op) && !isa<nn::AccOp>(op)) {
@@ -268,7 +271,7 @@ void tessera::warnOfRepeats(ModuleOp module) {
   // Training's program has all that inference's has.
   func::FuncOp program;
   for (auto func : module.getOps<func::FuncOp>())
-    if (!program || !func.getOps<nn::AssignOp>().empty())
+    if (!program || doesTrain(func))
       program = func;
   if (!program)
     return;
@@ -280,17 +283,19 @@ void tessera::warnOfRepeats(ModuleOp module) {
   auto mesh = meshOf(module);
   llvm::erase_if(mesh, [&](auto &axis) { return !wanted.contains(axis.first); });
   std::map<std::pair<std::string, std::string>, Repeats> repeats;
+  bool trains = doesTrain(program);
   llvm::DenseSet<Value> fixed; // known without inputs
+  SymbolTableCollection symbols;
   for (Operation &op : program.getBody().front()) {
     if (llvm::all_of(op.getOperands(), [&](Value value) { return fixed.contains(value); }))
       fixed.insert(op.result_begin(), op.result_end());
-    else if (isForward(&op) && isProduct(op))
+    else if (isForward(&op, trains) && isProduct(op))
       for (const std::string &axis : unusedAxes(op, mesh)) {
         Repeats &list = repeats[{axis, op.getName().stripDialect().str()}];
         list.nodes.push_back(nodeName(op.getLoc()).str());
         for (Value operand : op.getOperands())
           if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)))
-            list.weights.insert(SymbolTable::lookupNearestSymbolFrom(read, read.getVariableAttr()));
+            list.weights.insert(symbols.lookupNearestSymbolFrom(read, read.getVariableAttr()));
       }
   }
   constexpr size_t mostNames = 8;

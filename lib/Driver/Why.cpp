@@ -2,7 +2,7 @@
 #include "lib/Driver/Why.h"
 #include "lib/Support/Location.h"
 #include "mlir/IR/Remarks.h"
-#include "passes/Assign/Plan.h"
+#include "passes/Assign/NameIndex.h"
 
 using namespace mlir;
 using namespace tessera;

@@ -30,6 +30,11 @@ public:
     for (auto f : module.getOps<func::FuncOp>())
       if (!func || f.getName() == "infer")
         func = f;
+    if (!func)
+      return;
+    for (Operation &op : func.getBody().front())
+      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && op.getNumOperands() > 0)
+        opsOfNode[nodeName(op.getLoc())].push_back(factorOp);
   }
 
   FailureOr<Plan> run() {
@@ -54,11 +59,7 @@ private:
       if (tensor.kind == "input" && failed(splitInput(node, opType, tensor)))
         return failure();
     }
-    SmallVector<nn::FactorOpInterface> ops;
-    for (Operation &op : func.getBody().front())
-      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
-          factorOp && op.getNumOperands() > 0 && nodeName(op.getLoc()) == node)
-        ops.push_back(factorOp);
+    SmallVector<nn::FactorOpInterface> ops = opsOfNode.lookup(node);
     if (ops.empty()) {
       if (splits)
         emitWarning(UnknownLoc::get(module.getContext()))
@@ -181,6 +182,7 @@ private:
   func::FuncOp func;
   dist::Mesh mesh;
   Plan plan;
+  llvm::StringMap<SmallVector<nn::FactorOpInterface>> opsOfNode;
   std::map<std::string, std::pair<std::string, std::vector<AxisNames>>> inputs;
 };
 

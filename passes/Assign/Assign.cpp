@@ -3,6 +3,7 @@
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Annotations.h"
+#include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
@@ -10,7 +11,6 @@
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include <fnmatch.h>
 
 namespace tessera {
 #define GEN_PASS_DEF_ASSIGN
@@ -19,29 +19,6 @@ namespace tessera {
 
 using namespace mlir;
 using namespace tessera;
-
-bool tessera::globMatches(StringRef glob, StringRef text) {
-  return glob == text || fnmatch(glob.str().c_str(), text.str().c_str(), 0) == 0;
-}
-
-std::vector<std::string> tessera::namesOf(Operation *op) {
-  std::vector<std::string> names;
-  auto add = [&](StringRef name) {
-    if (!name.empty())
-      names.push_back(name.str());
-  };
-  add(nodeName(op->getLoc()));
-  add(modulePath(op->getLoc()));
-  if (op->getNumOperands() > 1)
-    for (Value operand : op->getOperands())
-      if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand))) {
-        add(read.getVariable());
-        if (auto variable =
-                SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr()))
-          add(variable.getSource().value_or(""));
-      }
-  return names;
-}
 
 // Whether the options give a plan, so that one that the model carries is left aside.
 static bool givePlan(const AssignOptions &options) {
@@ -99,24 +76,6 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   return plan;
 }
 
-std::string tessera::nearestName(ModuleOp module, StringRef glob) {
-  std::string best, text;
-  unsigned distance = ~0u;
-  for (char c : glob.ltrim("*."))
-    if (c != '*' && c != '?')
-      text += c;
-  for (auto func : module.getOps<func::FuncOp>())
-    for (Operation &op : func.getBody().front())
-      for (const std::string &name : namesOf(&op)) {
-        SmallVector<StringRef> parts = {name};
-        StringRef(name).split(parts, '.', -1, false);
-        for (StringRef part : parts)
-          if (unsigned d = part.edit_distance(text); d < distance)
-            distance = d, best = name;
-      }
-  return best.empty() ? "" : "; the nearest is \"" + best + "\"";
-}
-
 namespace {
 
 struct AssignPass : tessera::impl::AssignBase<AssignPass> {
@@ -157,12 +116,12 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     for (auto func : module.getOps<func::FuncOp>())
       if (failed(splitInputs(func, plan)))
         return failure();
+    NameIndex names(module);
     for (const OpRule &rule : plan.ops)
-      if (failed(givePattern(module, plan, rule, mesh)))
+      if (failed(givePattern(names, plan, rule, mesh)))
         return failure();
-    for (const ValueRule &rule : plan.values)
-      if (failed(layDown(module, plan, rule)))
-        return failure();
+    if (failed(layDownValues(module, names, plan)))
+      return failure();
     dropCarriedPlan(module);
     return plan.pipeline ? assignStages(module, plan, mesh) : success();
   }
@@ -194,59 +153,90 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     return success();
   }
 
-  // A layout laid down by hand: on the last operator of each node that the entry matches, whose result is the
-  // node's value.
-  LogicalResult layDown(ModuleOp module, const Plan &plan, const ValueRule &rule) {
-    bool named = false;
-    Builder b(&getContext());
-    for (auto func : module.getOps<func::FuncOp>()) {
-      // In a differentiated program the forward operators are those with an id.
-      bool differentiated =
-          llvm::any_of(func.getBody().front(), [](Operation &op) { return op.hasAttr("nn.grad_of"); });
-      auto isForward = [&](Operation &op) { return !differentiated || op.hasAttr("nn.id"); };
-      llvm::MapVector<StringRef, Operation *> last;
-      for (Operation &op : func.getBody().front())
-        if (isa<nn::FactorOpInterface>(op) && isForward(op) && op.getNumOperands() > 0 &&
-            globMatches(rule.match, nodeName(op.getLoc())))
-          last[nodeName(op.getLoc())] = &op;
-      // Outputs have names of their own.
-      for (auto [i, value] : llvm::enumerate(func.getBody().front().getTerminator()->getOperands()))
-        if (auto name = func.getResultAttrOfType<StringAttr>(i, "nn.name"); name && value.getDefiningOp())
-          if (isa<nn::FactorOpInterface>(value.getDefiningOp()) && globMatches(rule.match, name.getValue()))
-            last[name.getValue()] = value.getDefiningOp();
-      for (auto [name, op] : last) {
-        named = true;
-        // Of several results (a norm's statistics) the first is the value.
-        if (op->getNumOperands() == 0 || op->getNumResults() == 0)
+  // What computes the value of each node (its last operator) and of each output, by name.
+  using Values = llvm::MapVector<StringRef, Operation *>;
+
+  static Values namedValues(func::FuncOp func) {
+    Block &block = func.getBody().front();
+    // In a differentiated program the forward operators are those with an id.
+    bool differentiated = llvm::any_of(block, [](Operation &op) { return op.hasAttr("nn.grad_of"); });
+    auto isForward = [&](Operation &op) { return !differentiated || op.hasAttr("nn.id"); };
+    Values values;
+    for (Operation &op : block)
+      if (isa<nn::FactorOpInterface>(op) && isForward(op) && op.getNumOperands() > 0)
+        values[nodeName(op.getLoc())] = &op;
+    // Outputs have names of their own.
+    for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
+      if (auto name = func.getResultAttrOfType<StringAttr>(i, "nn.name"); name && value.getDefiningOp())
+        if (isa<nn::FactorOpInterface>(value.getDefiningOp()))
+          values[name.getValue()] = value.getDefiningOp();
+    return values;
+  }
+
+  LogicalResult layDownValues(ModuleOp module, const NameIndex &names, const Plan &plan) {
+    if (plan.values.empty())
+      return success();
+    SmallVector<Values> programs;
+    for (auto func : module.getOps<func::FuncOp>())
+      programs.push_back(namedValues(func));
+    for (const ValueRule &rule : plan.values) {
+      bool named = false;
+      for (const Values &values : programs) {
+        if (isLiteral(rule.match)) {
+          auto it = values.find(rule.match);
+          if (it == values.end())
+            continue;
+          named = true;
+          if (failed(layDown(plan, rule, it->first, it->second)))
+            return failure();
           continue;
-        auto type = cast<RankedTensorType>(op->getResult(0).getType());
-        SmallVector<SmallVector<StringRef>> splits(type.getRank());
-        for (auto &[dim, axes] : rule.split) {
-          int64_t d = dim < 0 ? dim + type.getRank() : dim;
-          if (d < 0 || d >= type.getRank())
-            return error(plan, rule.at) << "value \"" << name << "\" has " << type.getRank()
-                                        << " dimensions and no dimension " << dim;
-          splits[d].assign(axes.begin(), axes.end());
         }
-        SmallVector<Attribute> dims;
-        for (auto &axes : splits)
-          dims.push_back(b.getStrArrayAttr(axes));
-        op->setAttr("dist.split", b.getArrayAttr(dims));
+        for (auto [name, op] : values)
+          if (globMatches(rule.match, name)) {
+            named = true;
+            if (failed(layDown(plan, rule, name, op)))
+              return failure();
+          }
       }
+      if (!named)
+        return noValue(module, names, plan, rule);
     }
+    return success();
+  }
+
+  // A layout laid down by hand, on the operator that computes the value `name`.
+  LogicalResult layDown(const Plan &plan, const ValueRule &rule, StringRef name, Operation *op) {
+    // Of several results (a norm's statistics) the first is the value.
+    if (op->getNumOperands() == 0 || op->getNumResults() == 0)
+      return success();
+    Builder b(&getContext());
+    auto type = cast<RankedTensorType>(op->getResult(0).getType());
+    SmallVector<SmallVector<StringRef>> splits(type.getRank());
+    for (auto &[dim, axes] : rule.split) {
+      int64_t d = dim < 0 ? dim + type.getRank() : dim;
+      if (d < 0 || d >= type.getRank())
+        return error(plan, rule.at) << "value \"" << name << "\" has " << type.getRank()
+                                    << " dimensions and no dimension " << dim;
+      splits[d].assign(axes.begin(), axes.end());
+    }
+    SmallVector<Attribute> dims;
+    for (auto &axes : splits)
+      dims.push_back(b.getStrArrayAttr(axes));
+    op->setAttr("dist.split", b.getArrayAttr(dims));
+    return success();
+  }
+
+  LogicalResult noValue(ModuleOp module, const NameIndex &names, const Plan &plan, const ValueRule &rule) {
     for (auto variable : module.getOps<nn::VariableOp>())
       for (StringRef name : {variable.getSymName(), variable.getSource().value_or("")})
-        if (!named && !name.empty() && globMatches(rule.match, name))
+        if (!name.empty() && globMatches(rule.match, name))
           return error(plan, rule.at)
                  << "\"" << name
                  << "\" is a parameter, and [[value]] lays down what nodes compute; a parameter is stored as "
                     "the "
                  << "operator that reads it is split: give that a pattern, by an [[op]] with match = \""
                  << rule.match << "\"";
-    if (!named)
-      return error(plan, rule.at) << "no value is named \"" << rule.match << "\""
-                                  << nearestName(module, rule.match);
-    return success();
+    return error(plan, rule.at) << "no value is named \"" << rule.match << "\"" << names.nearest(rule.match);
   }
 
   // Every entry for inputs must name one; what training adds may be named without it, so that one plan serves
@@ -313,7 +303,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     return success();
   }
 
-  LogicalResult givePattern(ModuleOp module, const Plan &plan, const OpRule &rule, const dist::Mesh &mesh) {
+  LogicalResult givePattern(const NameIndex &names, const Plan &plan, const OpRule &rule,
+                            const dist::Mesh &mesh) {
     const tessera::Pattern *pattern = findPattern(rule.pattern);
     if (!pattern)
       return error(plan, rule.at) << "there is no pattern \"" << rule.pattern << "\"";
@@ -331,31 +322,28 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     }
     bool named = false, given = false;
     std::string why;
-    for (auto func : module.getOps<func::FuncOp>())
-      for (Operation &op : func.getBody().front()) {
-        auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
-        if (!factorOp || op.hasAttr("nn.grad_of") ||
-            llvm::none_of(namesOf(&op), [&](const std::string &n) { return globMatches(rule.match, n); }))
-          continue;
-        named = true;
-        if (Applies applies = pattern->applies(factorOp, axes); !applies) {
-          if (why.empty())
-            why = applies.why;
-          continue;
-        }
-        given = true;
-        if (op.hasAttr("dist.pattern"))
-          continue;
-        op.setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
-        op.setAttr("dist.origin",
-                   StringAttr::get(&getContext(), rule.at.line
-                                                      ? plan.file + ":" + std::to_string(rule.at.line)
-                                                      : plan.origin));
-        ++numPatterns;
+    for (Operation *op : names.matching(rule.match)) {
+      auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+      if (!factorOp || op->hasAttr("nn.grad_of"))
+        continue;
+      named = true;
+      if (Applies applies = pattern->applies(factorOp, axes); !applies) {
+        if (why.empty())
+          why = applies.why;
+        continue;
       }
+      given = true;
+      if (op->hasAttr("dist.pattern"))
+        continue;
+      op->setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
+      op->setAttr("dist.origin",
+                  StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line)
+                                                              : plan.origin));
+      ++numPatterns;
+    }
     if (!named)
       return error(plan, rule.at) << "no operator, module or parameter is named \"" << rule.match << "\""
-                                  << nearestName(module, rule.match);
+                                  << names.nearest(rule.match);
     if (!given)
       return error(plan, rule.at) << "\"" << rule.match << "\": " << why;
     return success();

@@ -93,14 +93,5 @@ mlir::FailureOr<std::string> plannedComputeType(mlir::ModuleOp module, const Ass
 /// Whether `name` is f32, bf16 or f16.
 bool isComputeType(llvm::StringRef name);
 
-/// fnmatch, or equality.
-bool globMatches(llvm::StringRef glob, llvm::StringRef text);
-/// The names that globs are matched against: the operator's ONNX node, its module path, its parameters and
-/// their sources.
-std::vector<std::string> namesOf(mlir::Operation *op);
-/// `; the nearest is "..."` among everything that globs are matched against: of the name whose whole or one
-/// component is closest to the glob's text.
-std::string nearestName(mlir::ModuleOp module, llvm::StringRef glob);
-
 } // namespace tessera
 #endif

@@ -2,6 +2,7 @@
 #include "dialects/dist/Dist.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
@@ -238,7 +239,7 @@ static SmallVector<nn::FactorOpInterface> attentions(ArrayRef<nn::FactorOpInterf
 
 // --sp: the inputs whose second dimension is what attention's queries run along, and the attentions.
 static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterface> ops,
-                                   const AssignOptions &options, Plan &plan) {
+                                   const NameIndex &index, const AssignOptions &options, Plan &plan) {
   std::map<int64_t, int> lengths;
   auto list = attentions(ops);
   for (nn::FactorOpInterface op : list)
@@ -273,9 +274,10 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
       plan.values.back().split[0] = {"data"};
   }
   for (nn::FactorOpInterface op : list) {
-    std::vector<std::string> opNames = namesOf(op);
-    if (!opNames.empty() && names.insert("@" + opNames.front()).second)
-      plan.ops.push_back({opNames.front(), options.spMode.empty() ? "ring" : options.spMode, {"seq"}, {}});
+    ArrayRef<StringRef> opNames = index.of(op);
+    if (!opNames.empty() && names.insert("@" + opNames.front().str()).second)
+      plan.ops.push_back(
+          {opNames.front().str(), options.spMode.empty() ? "ring" : options.spMode, {"seq"}, {}});
   }
   return success();
 }
@@ -335,12 +337,12 @@ static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterfac
 }
 
 // Writes what was chosen into the plan, over `axes`.
-static void list(const Chosen &chosen, const std::vector<std::string> &axes, std::set<std::string> &listed,
-                 Plan &plan) {
+static void list(const Chosen &chosen, const std::vector<std::string> &axes, const NameIndex &names,
+                 std::set<std::string> &listed, Plan &plan) {
   for (auto [op, pattern] : chosen) {
-    std::vector<std::string> opNames = namesOf(op);
+    ArrayRef<StringRef> opNames = names.of(op);
     // The parameter's name where there is one (it is unique), else the node's.
-    std::string match = opNames.empty() ? "" : opNames.front();
+    std::string match = opNames.empty() ? "" : opNames.front().str();
     if (int weight = parameterOperand(op); weight >= 0)
       match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
     // An attention without a name, in hand-written text, follows its products by itself.
@@ -374,8 +376,9 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     for (Operation &op : func.getBody().front())
       if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
         ops.push_back(factorOp);
+  NameIndex index(module);
   if (options.sp > 1 &&
-      (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, options, plan))))
+      (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, index, options, plan))))
     return failure();
   // What the plan says of ZeRO comes first.
   if (options.zero > 0 && plan.zero.axes.empty()) {
@@ -434,7 +437,7 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     experts.clear();
   std::set<std::string> listed;
   if (options.tp <= 1)
-    return list(experts, expertAxes, listed, plan), success();
+    return list(experts, expertAxes, index, listed, plan), success();
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
   if (options.tpMode == "2d") {
     auto sizes = nearRoots(options.tp, 2);
@@ -467,7 +470,7 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     chosen.erase(op);
   if (options.ep > 1 && names.size() == 1)
     splitFurther(names.front(), options.tp);
-  list(experts, expertAxes, listed, plan);
-  list(chosen, names, listed, plan);
+  list(experts, expertAxes, index, listed, plan);
+  list(chosen, names, index, listed, plan);
   return success();
 }

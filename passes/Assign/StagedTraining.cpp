@@ -273,8 +273,9 @@ LogicalResult StagedTraining::run() {
       gradients.push_back(acc);
   for (nn::AccOp acc : gradients)
     gatherGradient(acc);
+  SymbolTableCollection symbols;
   for (nn::AssignOp assign : assigns) {
-    auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(assign, assign.getVariableAttr());
+    auto variable = symbols.lookupNearestSymbolFrom<nn::VariableOp>(assign, assign.getVariableAttr());
     auto stages = holders[variable.getOf().value_or(assign.getVariable())];
     // What no stage reads is on the one that computes it.
     if (stages.empty()) {

@@ -3,8 +3,10 @@
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Reshard.h"
 #include "lib/Support/Location.h"
+#include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Pipeline/Schedule.h"
+#include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 
 using namespace mlir;
@@ -22,6 +24,7 @@ bool tessera::isGradient(Operation *op) {
 Dependence::Dependence(func::FuncOp func) {
   DenseSet<Value> onInput(func.getArguments().begin(), func.getArguments().end()), onParameter;
   DenseSet<Operation *> behind; // what follows whole gradients
+  SymbolTableCollection symbols;
   for (Operation &op : func.getBody().front()) {
     auto any = [&](auto &&test) { return llvm::any_of(op.getOperands(), test); };
     if (!gradientOfParameter(&op).empty() || any([&](Value v) { return behind.contains(v.getDefiningOp()); }))
@@ -29,7 +32,7 @@ Dependence::Dependence(func::FuncOp func) {
     bool input = any([&](Value v) { return onInput.contains(v); }),
          parameter = any([&](Value v) { return onParameter.contains(v); });
     if (auto read = dyn_cast<nn::ReadOp>(op)) {
-      auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr());
+      auto variable = symbols.lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr());
       parameter = variable && variable.getRole() == "parameter";
     }
     for (Value result : op.getResults()) {
@@ -94,7 +97,7 @@ private:
   /// seconds.
   bool cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<double> work,
              ArrayRef<double> crossing, ArrayRef<int64_t> depth);
-  LogicalResult follow(func::FuncOp func, ArrayRef<Operation *> ops);
+  LogicalResult follow(ArrayRef<Operation *> ops);
   void adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &known);
 
   ModuleOp module;
@@ -210,43 +213,46 @@ bool Chunks::cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<d
 }
 
 // By the plan's globs; what they do not name goes with the latest of its operands.
-LogicalResult Chunks::follow(func::FuncOp func, ArrayRef<Operation *> ops) {
+LogicalResult Chunks::follow(ArrayRef<Operation *> ops) {
+  NameIndex names(module);
+  DenseSet<Operation *> places(ops.begin(), ops.end());
+  DenseMap<Operation *, size_t> named; // the first list that does
+  SmallVector<std::pair<size_t, StringRef>> unmatched;
+  for (auto [list, globs] : llvm::enumerate(rule.stages))
+    for (const std::string &glob : globs) {
+      bool matches = false;
+      for (Operation *op : names.matching(glob))
+        if (places.contains(op))
+          matches = true, named.try_emplace(op, list);
+      if (!matches)
+        unmatched.push_back({list, glob});
+    }
+  llvm::BitVector used(shape.chunks);
   for (Operation *op : ops) {
     int64_t least = 0;
     Operation *source = nullptr;
     for (Value operand : op->getOperands())
       if (auto it = chunks.find(operand.getDefiningOp()); it != chunks.end() && it->second >= least)
         least = it->second, source = operand.getDefiningOp();
-    std::optional<size_t> named;
-    std::vector<std::string> names = namesOf(op);
-    for (size_t list = 0; list < rule.stages.size() && !named; ++list)
-      if (llvm::any_of(rule.stages[list], [&](const std::string &glob) {
-            return llvm::any_of(names, [&](const std::string &n) { return globMatches(glob, n); });
-          }))
-        named = list;
-    chunks[op] = named ? int64_t(*named) : least;
-    if (named && int64_t(*named) < least)
-      return error(rule.stagesAt[*named])
+    auto list = named.find(op);
+    int64_t chunk = list == named.end() ? least : int64_t(list->second);
+    if (chunk < least)
+      return error(rule.stagesAt[chunk])
              << "stages form a cycle: \""
-             << (names.empty() ? op->getName().getStringRef().str() : names.front()) << "\" of list "
-             << *named << " uses a value of \"" << nodeName(source->getLoc()) << "\", which is of list "
+             << (names.of(op).empty() ? op->getName().getStringRef() : names.of(op).front()) << "\" of list "
+             << chunk << " uses a value of \"" << nodeName(source->getLoc()) << "\", which is of list "
              << least << "; values flow to later lists only: move it to list " << least << " or later";
+    chunks[op] = chunk;
+    used.set(chunk);
   }
-  for (size_t list = 0; list < rule.stages.size(); ++list)
-    for (const std::string &glob : rule.stages[list]) {
-      bool matches = llvm::any_of(ops, [&](Operation *op) {
-        return llvm::any_of(namesOf(op), [&](const std::string &n) { return globMatches(glob, n); });
-      });
-      if (!matches)
-        return error(rule.stagesAt[list])
-               << "no operator, module or parameter that belongs to a stage is named \"" << glob << "\""
-               << nearestName(module, glob);
-    }
-  for (int64_t list = 0; list < shape.chunks; ++list)
-    if (llvm::none_of(chunks, [&](auto &entry) { return entry.second == list; }))
-      return error(rule.stagesAt[list])
-             << "list " << list
-             << " of stages has no operator of its own; earlier lists match all that it names";
+  for (auto [list, glob] : unmatched)
+    return error(rule.stagesAt[list])
+           << "no operator, module or parameter that belongs to a stage is named \"" << glob << "\""
+           << names.nearest(glob);
+  if (int list = used.find_first_unset(); list >= 0)
+    return error(rule.stagesAt[list])
+           << "list " << list
+           << " of stages has no operator of its own; earlier lists match all that it names";
   return success();
 }
 
@@ -289,7 +295,7 @@ LogicalResult Chunks::run() {
     auto idOf = [](Operation *op) { return op->getAttrOfType<StringAttr>("nn.id"); };
     if (!known.empty())
       adopt(ops, known);
-    else if (failed(rule.stages.empty() ? balance(func, ops) : follow(func, ops)))
+    else if (failed(rule.stages.empty() ? balance(func, ops) : follow(ops)))
       return failure();
     for (Operation *op : ops) {
       int64_t chunk = chunks.at(op);
