@@ -29,7 +29,9 @@ struct TrainBuilder {
   Optimizer optimizer;
   bool emitGrads;
   SmallVector<VariableOp> trained;
-  llvm::StringMap<int64_t> decayIndex; // variable -> its place in the array of decays
+  DenseMap<Operation *, SmallVector<VariableOp, 2>> states; // parameter -> by slot
+  llvm::StringMap<Value> reads;                             // variable -> what the program reads of it
+  llvm::StringMap<int64_t> decayIndex;                      // variable -> its place in the array of decays
   int64_t numVariables = 0;
 
   func::FuncOp train;
@@ -83,12 +85,12 @@ void TrainBuilder::declareState() {
   for (VariableOp variable : module.getOps<VariableOp>())
     b.setInsertionPointAfter(variable);
   for (VariableOp parameter : trained)
-    for (StringRef slot : optimizer.slots) {
-      VariableOp::create(b, parameter.getLoc(), b.getStringAttr(parameter.getSymName() + "." + slot),
-                         parameter.getTypeAttr(), b.getStringAttr("optimizer"), b.getBoolAttr(false),
-                         b.getStringAttr("zero"), StringAttr(), b.getBoolAttr(false),
-                         b.getStringAttr(parameter.getSymName()), b.getStringAttr(slot), ArrayAttr());
-    }
+    for (StringRef slot : optimizer.slots)
+      states[parameter].push_back(
+          VariableOp::create(b, parameter.getLoc(), b.getStringAttr(parameter.getSymName() + "." + slot),
+                             parameter.getTypeAttr(), b.getStringAttr("optimizer"), b.getBoolAttr(false),
+                             b.getStringAttr("zero"), StringAttr(), b.getBoolAttr(false),
+                             b.getStringAttr(parameter.getSymName()), b.getStringAttr(slot), ArrayAttr()));
   for (VariableOp variable : module.getOps<VariableOp>())
     decayIndex[variable.getSymName()] = numVariables++;
 }
@@ -126,11 +128,11 @@ void TrainBuilder::declare(LossChoice choice) {
 }
 
 Value TrainBuilder::read(VariableOp variable) {
-  for (auto read : train.getOps<ReadOp>())
-    if (read.getVariable() == variable.getSymName())
-      return read;
-  return ReadOp::create(b, variable.getLoc(), cast<RankedTensorType>(variable.getType()),
-                        variable.getSymName());
+  Value &value = reads[variable.getSymName()];
+  if (!value)
+    value = ReadOp::create(b, variable.getLoc(), cast<RankedTensorType>(variable.getType()),
+                           variable.getSymName());
+  return value;
 }
 
 LogicalResult TrainBuilder::dropUngraded(Value output) {
@@ -191,8 +193,8 @@ void TrainBuilder::emitNorm(ArrayRef<Value> gradients, Type element) {
 
 void TrainBuilder::emitUpdate(VariableOp parameter, Value gradient) {
   SmallVector<Value> state;
-  for (StringRef slot : optimizer.slots)
-    state.push_back(read(module.lookupSymbol<VariableOp>((parameter.getSymName() + "." + slot).str())));
+  for (VariableOp slot : states[parameter])
+    state.push_back(read(slot));
   auto update = UpdateOp::create(b, parameter.getLoc(), read(parameter), gradient, state, norm, scalars,
                                  decay, optimizer.kind, decayIndex.lookup(parameter.getSymName()));
   AssignOp::create(b, parameter.getLoc(), parameter.getSymName(), update.getUpdated());
@@ -232,6 +234,8 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
   if (failed(found))
     return failure();
   b.setInsertionPointToEnd(body);
+  for (auto read : body->getOps<ReadOp>())
+    reads.try_emplace(read.getVariable(), read);
   SmallVector<Value> all;
   for (VariableOp parameter : trained)
     all.push_back(found->lookup(parameter.getSymName()));
@@ -258,20 +262,20 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
 /// converted where they are read.
 static void widenParameters(ModuleOp module, ArrayRef<VariableOp> trained) {
   OpBuilder b(module.getContext());
+  llvm::StringMap<SmallVector<ReadOp>> reads;
+  module.walk([&](ReadOp read) { reads[read.getVariable()].push_back(read); });
   for (VariableOp parameter : trained) {
     auto type = cast<RankedTensorType>(parameter.getType());
     Type element = type.getElementType();
     if (!element.isBF16() && !element.isF16())
       continue;
     parameter.setTypeAttr(TypeAttr::get(type.clone(b.getF32Type())));
-    module.walk([&](ReadOp read) {
-      if (read.getVariable() != parameter.getSymName())
-        return;
+    for (ReadOp read : reads[parameter.getSymName()]) {
       read.getResult().setType(type.clone(b.getF32Type()));
       b.setInsertionPointAfter(read);
       Value narrow = CastOp::create(b, read.getLoc(), read, element);
       read.getResult().replaceAllUsesExcept(narrow, narrow.getDefiningOp());
-    });
+    }
   }
 }
 

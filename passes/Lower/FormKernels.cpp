@@ -139,6 +139,8 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     // behind or before it: a group closes when one of its results is used by something outside it.
     SmallVector<Group> groups;
     DenseMap<Operation *, size_t> member;
+    // The open groups that an operator may join for one of its operands: see joins().
+    DenseMap<Value, SmallVector<size_t, 2>> joinable;
     size_t step = 0; // the first group of this step
     for (Operation &op : block) {
       if (!isGenerated(&op, threads)) {
@@ -155,10 +157,15 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       }
       if (op.hasTrait<OpTrait::ConstantLike>())
         continue;
+      // The last group that it may join.
       std::optional<size_t> home;
-      for (size_t g = groups.size(); g-- > step && !home;)
-        if (joins(groups[g], &op))
-          home = g;
+      for (Value operand : op.getOperands()) {
+        SmallVector<size_t, 2> &candidates = joinable[operand];
+        llvm::erase_if(candidates, [&](size_t g) { return !groups[g].open; });
+        for (size_t g : candidates)
+          if (g >= step && (!home || g > *home) && joins(groups[g], &op))
+            home = g;
+      }
       // Other groups that its operands come from are complete before this one runs. None of them can be
       // waiting for `home`, which would be closed then.
       for (Value operand : op.getOperands())
@@ -174,6 +181,15 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       }
       groups[*home].ops.push_back(&op);
       member[&op] = *home;
+      auto offer = [&](Value value) {
+        if (SmallVector<size_t, 2> &list = joinable[value]; !llvm::is_contained(list, *home))
+          list.push_back(*home);
+      };
+      llvm::for_each(op.getResults(), offer);
+      for (Value operand : op.getOperands())
+        if (auto type = dyn_cast<RankedTensorType>(operand.getType());
+            type && type.getNumElements() == groups[*home].rows * groups[*home].width)
+          offer(operand);
     }
     for (Group &group : groups)
       if (failed(outline(group)))

@@ -172,7 +172,7 @@ namespace {
 /// Checks what is no operator of factors: what programs have in common with files and with each other.
 class Verifier {
 public:
-  explicit Verifier(ModuleOp module) : module(module), micro(dist::microbatches(module)) {
+  explicit Verifier(ModuleOp module) : module(module), symbols(module), micro(dist::microbatches(module)) {
     if (auto meshes = module.getOps<dist::MeshOp>(); !meshes.empty())
       mesh = (*meshes.begin()).getMesh().getMesh();
   }
@@ -187,6 +187,7 @@ private:
   LogicalResult verifyOp(Operation *op, const llvm::StringMap<Operation *> &forward);
 
   ModuleOp module;
+  SymbolTable symbols;
   int64_t micro;
   std::optional<dist::Mesh> mesh;
 };
@@ -226,7 +227,7 @@ LogicalResult Verifier::verifyVariable(nn::VariableOp variable) {
 }
 
 LogicalResult Verifier::verifyAccess(Operation *op, StringRef variable, Value value, StringRef verb) {
-  auto declared = module.lookupSymbol<nn::VariableOp>(variable);
+  auto declared = symbols.lookup<nn::VariableOp>(variable);
   Layout stored = dist::getLayout(declared.getType()), here = dist::getLayout(value.getType());
   if (stored.canonical() == here.canonical())
     return success();

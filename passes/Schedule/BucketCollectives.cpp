@@ -7,6 +7,8 @@
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Stored.h"
+#include <map>
+#include <tuple>
 
 namespace tessera {
 #define GEN_PASS_DEF_BUCKETCOLLECTIVES
@@ -32,7 +34,7 @@ struct Bucket {
   bool isEarly = false; // done with the first member, not the last
   SmallVector<dist::CollectiveOp> members;
   int64_t bytes = 0;
-  std::vector<bool> behind; // nodes that depend on a member
+  std::vector<bool> behind; // nodes that depend on a member; of late ones
 
   bool matches(dist::CollectiveOp op, bool early) {
     dist::CollectiveOp first = members.front();
@@ -148,6 +150,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   // which of the two.
   void bucket(Block &block, bool gathers) {
     BlockGraph graph(block);
+    Hazards hazards(block);
     // The nodes that may go into a bucket, and whether into an early one; and the bytes of all that may go
     // into one.
     llvm::MapVector<int, bool> candidates;
@@ -155,11 +158,22 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
           op && !op->hasAttr(dist::kOverStagesAttr) && movesBlocks(op)) {
         // What is stored is gathered early even for an update alone, which must not write it before.
-        bool isStored = gathersStored(op), isGather = op.getKind() == CollectiveKind::AllGather;
+        bool isStored = gathersStored(op, hazards), isGather = op.getKind() == CollectiveKind::AllGather;
         bool isLate = !isStored && (graph.leadsNowhere(node) || leadsToVariables(graph, op));
         if (isLate ? isGather == gathers : !gathers && isStored)
           candidates[node] = !isLate;
       }
+    if (candidates.empty())
+      return;
+    // The bytes of all that are of a kind, for its limit.
+    std::map<std::tuple<CollectiveKind, const void *, bool>, int64_t> bytesOf;
+    auto kindOf = [](dist::CollectiveOp op, bool early) {
+      return std::tuple(op.getKind(), op.getAxes().getAsOpaquePointer(), early);
+    };
+    for (auto [node, early] : candidates) {
+      auto op = cast<dist::CollectiveOp>(graph.op(node));
+      bytesOf[kindOf(op, early)] += sizeOf(op);
+    }
     SmallVector<Bucket> open, full;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
       for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
@@ -181,12 +195,8 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       // A bucket that this one depends on, through others too, must start before it.
       close([&](Bucket &other) { return !other.isEarly && other.behind[node]; });
       bool isEarly = candidate->second;
-      int64_t all = 0;
-      for (auto [each, early] : candidates)
-        if (auto other = cast<dist::CollectiveOp>(graph.op(each));
-            early == isEarly && other.getKind() == op.getKind() && other.getAxes() == op.getAxes())
-          all += sizeOf(other);
-      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(), all, isEarly);
+      int64_t size = sizeOf(op), limit = fullBytes(op.getKind(), op.getAxes().getAxes(),
+                                                   bytesOf.at(kindOf(op, isEarly)), isEarly);
       if (size >= limit)
         continue;
       // Who gathers a variable again wants it at its own time.
@@ -196,12 +206,13 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
         });
       auto found = llvm::find_if(open, [&](Bucket &other) { return other.matches(op, isEarly); });
       if (found == open.end()) {
-        open.push_back({isEarly, {}, 0, std::vector<bool>(graph.size())});
+        open.push_back({isEarly, {}, 0, std::vector<bool>(isEarly ? 0 : graph.size())});
         found = open.end() - 1;
       }
       found->members.push_back(op);
       found->bytes += size;
-      markBehind(graph, node, found->behind);
+      if (!isEarly)
+        markBehind(graph, node, found->behind);
       if (found->bytes < limit)
         continue;
       full.push_back(std::move(*found));

@@ -145,8 +145,12 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
     StringRef when = mode ? mode.getValue() : "auto";
     SmallVector<nn::ContractOp> contracts;
     getOperation().walk([&](nn::ContractOp op) { contracts.push_back(op); });
+    llvm::DenseMap<Block *, std::unique_ptr<Hazards>> hazards;
     for (nn::ContractOp op : contracts) {
-      if (PanelLoop::chosen(cast<nn::PanelOpInterface>(op.getOperation()), when, threads))
+      std::unique_ptr<Hazards> &here = hazards[op->getBlock()];
+      if (!here)
+        here = std::make_unique<Hazards>(*op->getBlock());
+      if (PanelLoop::chosen(cast<nn::PanelOpInterface>(op.getOperation()), when, threads, *here))
         continue;
       Fold whole(op), sums(op);
       follow(whole, threads);

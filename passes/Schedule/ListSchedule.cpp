@@ -1,5 +1,6 @@
 // Orders of a block's operators: see BlockGraph.h.
 #include "passes/Schedule/BlockGraph.h"
+#include "llvm/ADT/STLExtras.h"
 #include <algorithm>
 #include <set>
 
@@ -12,30 +13,47 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   for (size_t s = 0; s < storages.size(); ++s)
     readers[s] = storages[s].readers;
   std::set<int> light, heavy; // ready ones that make nothing, and others
-  auto release = [&](int i) { (nodes[i].made == 0 ? light : heavy).insert(i); };
+  // Bytes made less those freed, of every node by now, and the heavy ones by it.
+  std::vector<int64_t> change(size());
+  std::set<std::pair<int64_t, int>> byChange;
+  std::vector<std::vector<int>> readersOf(storages.size());
+  for (int i = 0; i < size(); ++i) {
+    change[i] = nodes[i].made;
+    for (int s : nodes[i].reads)
+      readersOf[s].push_back(i);
+  }
+  auto isLastReader = [&](int i, int s) {
+    if (storages[s].kept)
+      return;
+    bool isReady = byChange.erase({change[i], i});
+    change[i] -= storages[s].bytes;
+    if (isReady)
+      byChange.insert({change[i], i});
+  };
+  for (size_t s = 0; s < storages.size(); ++s)
+    if (readers[s] == 1)
+      isLastReader(readersOf[s].front(), s);
+  auto release = [&](int i) {
+    (nodes[i].made == 0 ? light : heavy).insert(i);
+    if (nodes[i].made != 0)
+      byChange.insert({change[i], i});
+  };
   for (int i = 0; i < size(); ++i)
     if (before[i] == 0)
       release(i);
-  auto change = [&](int i) {
-    int64_t bytes = nodes[i].made;
-    for (int s : nodes[i].reads)
-      if (readers[s] == 1 && !storages[s].kept)
-        bytes -= storages[s].bytes;
-    return bytes;
-  };
+  std::vector<bool> done(size());
   while (!light.empty() || !heavy.empty()) {
     std::set<int> &from = light.empty() ? heavy : light;
     int chosen = *from.begin();
-    if (light.empty() && greedy) {
-      int64_t least = std::min<int64_t>(change(chosen), 0);
-      for (int i : heavy)
-        if (int64_t bytes = change(i); bytes < least)
-          least = bytes, chosen = i;
-    }
+    if (light.empty() && greedy && byChange.begin()->first < 0)
+      chosen = byChange.begin()->second;
     from.erase(chosen);
+    byChange.erase({change[chosen], chosen});
+    done[chosen] = true;
     order.push_back(chosen);
     for (int s : nodes[chosen].reads)
-      --readers[s];
+      if (--readers[s] == 1)
+        isLastReader(*llvm::find_if(readersOf[s], [&](int i) { return !done[i]; }), s);
     for (int later : nodes[chosen].after)
       if (--before[later] == 0)
         release(later);

@@ -55,15 +55,21 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
         ops.push_back(&op);
     }
     llvm::erase_if(barriers, [&](Operation *op) { return !op || op->getBlock() != &block; });
+    auto isBefore = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
+    llvm::sort(barriers, isBefore);
+    llvm::SmallPtrSet<Operation *, 16> isBarrier(barriers.begin(), barriers.end());
     for (Operation *op : llvm::reverse(ops)) {
       Operation *target = firstReader(op, [](Operation *) { return true; });
       if (!target)
         continue;
-      for (Operation *barrier : barriers)
-        if (op->isBeforeInBlock(barrier) && barrier->isBeforeInBlock(target))
-          target = barrier;
-      if (op->getNextNode() != target)
-        op->moveBefore(target);
+      auto *next = llvm::upper_bound(barriers, op, isBefore);
+      if (next != barriers.end() && (*next)->isBeforeInBlock(target))
+        target = *next;
+      if (op->getNextNode() == target)
+        continue;
+      moveWithinBlock(op, target);
+      if (isBarrier.contains(op))
+        llvm::sort(barriers, isBefore);
     }
   }
 

@@ -35,7 +35,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
 
   // What the wait may be moved before: the first operator that uses the result, itself or inside a region of
   // it.
-  static Operation *deadline(dist::CollectiveWaitOp wait) {
+  static Operation *deadline(dist::CollectiveWaitOp wait, const Hazards &hazards) {
     Operation *first = wait->getBlock()->getTerminator();
     for (Operation *user : wait.getResult().getUsers()) {
       Operation *inBlock = wait->getBlock()->findAncestorOpInBlock(*user);
@@ -47,12 +47,9 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     while (source.getDefiningOp() && isView(source.getDefiningOp()))
       source = source.getDefiningOp()->getOperand(0);
     if (auto read = source.getDefiningOp<nn::ReadOp>())
-      for (auto assign : wait->getBlock()->getOps<nn::AssignOp>())
-        if (assign.getVariable() == read.getVariable())
-          for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
-            if (writer && writer->getBlock() == wait->getBlock() && wait->isBeforeInBlock(writer) &&
-                writer->isBeforeInBlock(first))
-              first = writer;
+      for (Operation *writer : hazards.writers(read.getVariable()))
+        if (wait->isBeforeInBlock(writer) && writer->isBeforeInBlock(first))
+          first = writer;
     return first;
   }
 
@@ -72,7 +69,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
   // the values gathered before it, as many bytes as its own, are yet to be read: what is computed with them
   // takes about as long as it does in proportion, and the two are all that is held. What is gathered first
   // has nothing to hide behind.
-  static void startAhead(Block &block) {
+  static void startAhead(Block &block, const Hazards &hazards) {
     struct Gather {
       dist::CollectiveOp op;
       Operation *reader; // the first
@@ -80,7 +77,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     };
     SmallVector<Gather> gathers;
     for (auto op : block.getOps<dist::CollectiveOp>())
-      if (gathersStored(op) && !op->hasAttr(dist::kOverStagesAttr))
+      if (gathersStored(op, hazards) && !op->hasAttr(dist::kOverStagesAttr))
         if (Operation *reader = firstReader(op.getResult(), block))
           gathers.push_back({op, reader, dist::bytesOf(op.getResult().getType())});
     // All places are found before one is moved.
@@ -88,7 +85,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     for (size_t k = 1; k < gathers.size(); ++k) {
       int64_t ahead = 0;
       for (size_t j = k; j-- > 0 && ahead < gathers[k].bytes;) {
-        if (stepBetween(gathers[j].reader, gathers[k].op))
+        if (hazards.hasStepBetween(gathers[j].reader, gathers[k].op))
           break;
         // Nor before the one that is needed before it.
         if (places[k - 1] && gathers[j].reader->isBeforeInBlock(places[k - 1]))
@@ -100,7 +97,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     for (auto [gather, place] : llvm::zip(gathers, places))
       if (place && place->isBeforeInBlock(gather.op)) {
         hoist(gather.op.getSource(), place);
-        gather.op->moveBefore(place);
+        moveWithinBlock(gather.op, place);
       }
   }
 
@@ -121,16 +118,9 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     return first;
   }
 
-  // Nothing moves from one step of a pipeline to another.
-  static bool stepBetween(Operation *from, Operation *to) {
-    for (auto step : from->getBlock()->getOps<dist::StepOp>())
-      if (from->isBeforeInBlock(step) && step->isBeforeInBlock(to))
-        return true;
-    return false;
-  }
-
   void overlap(Block &block) {
-    startAhead(block);
+    Hazards hazards(block);
+    startAhead(block, hazards);
     SmallVector<dist::CollectiveWaitOp> waits;
     // What all stages of a pipeline do together stays where each of them has it.
     for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))
@@ -158,7 +148,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     }
     graph.apply(graph.repaired(held));
     // All are found before one is moved: a move makes the block forget the order of its operators.
-    SmallVector<Operation *> deadlines = llvm::map_to_vector(waits, deadline);
+    SmallVector<Operation *> deadlines =
+        llvm::map_to_vector(waits, [&](dist::CollectiveWaitOp wait) { return deadline(wait, hazards); });
     for (auto [wait, first] : llvm::zip(waits, deadlines))
       wait->moveBefore(first);
     for (dist::CollectiveWaitOp wait : waits) {

@@ -125,7 +125,7 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor) {
   return true;
 }
 
-std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product) {
+std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const Hazards &hazards) {
   std::vector<PanelLoop> loops;
   auto factorOp = dyn_cast<nn::FactorOpInterface>(product.getOperation());
   if (!factorOp || product->getNumResults() != 1)
@@ -135,17 +135,18 @@ std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product) {
     if (!loop.add(product, factor) || loop.streamedBytes() == 0)
       continue;
     llvm::sort(loop.products, [](Product a, Product b) { return a.op->isBeforeInBlock(b.op); });
-    if (loop.place())
+    if (loop.place(hazards))
       loops.push_back(std::move(loop));
   }
   return loops;
 }
 
-std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, StringRef when, int64_t threads) {
+std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, StringRef when, int64_t threads,
+                                           const Hazards &hazards) {
   std::optional<PanelLoop> best;
   if (when == "never")
     return best;
-  for (PanelLoop &candidate : of(product))
+  for (PanelLoop &candidate : of(product, hazards))
     if (!best || candidate.streamedBytes() > best->streamedBytes())
       best = std::move(candidate);
   if (!best || when == "always")
@@ -174,7 +175,7 @@ static StringRef variableOf(Value value) {
 
 // Finds a place where everything can happen: behind all that is read, before all that reads a result.
 // Variables are read there, so none may have been written since it was gathered or multiplied.
-bool PanelLoop::place() {
+bool PanelLoop::place(const Hazards &hazards) {
   Block *block = products.front().op->getBlock();
   Operation *begin = products.front().op, *end = products.back().op;
   at = begin;
@@ -202,17 +203,12 @@ bool PanelLoop::place() {
                                            : Operation::user_range(product.op->getUsers()))
       if (Operation *here = block->findAncestorOpInBlock(*user); here && here->isBeforeInBlock(at))
         return false;
-  for (auto assign : block->getOps<nn::AssignOp>())
-    for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
-      for (auto [value, reader] : reads)
-        if (writer && writer->getBlock() == block && variableOf(value) == assign.getVariable() &&
-            reader->isBeforeInBlock(writer) && writer->isBeforeInBlock(at))
-          return false;
+  for (auto [value, reader] : reads)
+    for (Operation *writer : hazards.writers(variableOf(value)))
+      if (reader->isBeforeInBlock(writer) && writer->isBeforeInBlock(at))
+        return false;
   // Steps of a pipeline are their own.
-  for (Operation *op = begin; op != end; op = op->getNextNode())
-    if (isa<dist::StepOp>(op))
-      return false;
-  return true;
+  return !hazards.hasStepBetween(begin, end);
 }
 
 SmallVector<int64_t> PanelLoop::bounds() const {

@@ -5,6 +5,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Panel.h"
+#include "passes/Schedule/Stored.h"
 
 namespace tessera {
 
@@ -23,11 +24,12 @@ struct PanelLoop {
   /// What the loop is put before.
   mlir::Operation *at = nullptr;
 
-  /// The loops that a product may become part of, one a factor.
-  static std::vector<PanelLoop> of(nn::PanelOpInterface product);
+  /// The loops that a product may become part of, one a factor. `hazards` are those of its block.
+  static std::vector<PanelLoop> of(nn::PanelOpInterface product, const Hazards &hazards);
   /// The one of them that the product is computed by as the module's `dist.stream` says: `never`, `always` or
   /// `auto`, where the cost model expects it to take less time with `threads` a rank.
-  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, llvm::StringRef when, int64_t threads);
+  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, llvm::StringRef when, int64_t threads,
+                                         const Hazards &hazards);
   /// Bytes that need not be whole: of gathered operands and of results before they are scattered.
   int64_t streamedBytes() const;
   /// Replaces the products and the collectives.
@@ -40,7 +42,7 @@ struct PanelLoop {
 
 private:
   bool add(nn::PanelOpInterface product, int factor);
-  bool place();
+  bool place(const Hazards &hazards);
 };
 
 /// Seconds that a loop takes by the cost model: gathered whole, multiplied and scattered one after the other;

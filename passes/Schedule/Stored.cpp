@@ -6,6 +6,30 @@
 using namespace mlir;
 using namespace tessera;
 
+Hazards::Hazards(Block &block) : block(block) {
+  for (Operation &op : block)
+    if (auto assign = dyn_cast<nn::AssignOp>(op))
+      assigns[assign.getVariable()].push_back(assign);
+    else if (auto step = dyn_cast<dist::StepOp>(op))
+      steps.push_back(step);
+}
+
+SmallVector<Operation *> Hazards::writers(StringRef variable) const {
+  SmallVector<Operation *> list;
+  if (auto it = assigns.find(variable); it != assigns.end())
+    for (nn::AssignOp assign : it->second)
+      for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
+        if (writer && writer->getBlock() == &block)
+          list.push_back(writer);
+  return list;
+}
+
+bool Hazards::hasStepBetween(Operation *from, Operation *to) const {
+  const auto *next = llvm::partition_point(
+      steps, [&](dist::StepOp step) { return !from->isBeforeInBlock(step.getOperation()); });
+  return next != steps.end() && dist::StepOp(*next)->isBeforeInBlock(to);
+}
+
 // Whether the operator makes of one value another of as many elements: a conversion, say.
 static bool converts(Operation *op) {
   if (op->getNumOperands() != 1 || op->getNumResults() != 1 || !isMemoryEffectFree(op) ||
@@ -23,19 +47,15 @@ nn::ReadOp tessera::storedRead(Value value) {
   return dyn_cast_or_null<nn::ReadOp>(def);
 }
 
-bool tessera::gathersStored(dist::CollectiveOp op) {
+bool tessera::gathersStored(dist::CollectiveOp op, const Hazards &hazards) {
   if (op.getKind() != dist::CollectiveKind::AllGather)
     return false;
   auto isStored = [&](Value value) {
     nn::ReadOp read = storedRead(value);
     if (!read)
       return false;
-    return llvm::none_of(op->getBlock()->getOps<nn::AssignOp>(), [&](nn::AssignOp assign) {
-      Operation *writer = assign.getValue().getDefiningOp();
-      return assign.getVariable() == read.getVariable() &&
-             (assign->isBeforeInBlock(op) ||
-              (writer && writer->getBlock() == op->getBlock() && writer->isBeforeInBlock(op)));
-    });
+    return llvm::none_of(hazards.writers(read.getVariable()),
+                         [&](Operation *writer) { return writer->isBeforeInBlock(op); });
   };
   auto pack = op.getSource().getDefiningOp<dist::PackOp>();
   return pack ? llvm::all_of(pack.getSources(), isStored) : isStored(op.getSource());
@@ -47,5 +67,13 @@ void tessera::hoist(Value value, Operation *first) {
     return;
   for (Value operand : op->getOperands())
     hoist(operand, first);
-  op->moveBefore(first);
+  moveWithinBlock(op, first);
+}
+
+void tessera::moveWithinBlock(Operation *op, Operation *before) {
+  if (op == before)
+    return;
+  Block *block = before->getBlock();
+  op->remove();
+  block->getOperations().insert(Block::iterator(before), op);
 }

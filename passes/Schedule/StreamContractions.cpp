@@ -19,10 +19,11 @@ struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamCont
   void stream(Block &block, StringRef when) {
     auto products = llvm::to_vector(block.getOps<nn::PanelOpInterface>());
     llvm::SmallPtrSet<Operation *, 16> gone;
+    Hazards hazards(block);
     for (nn::PanelOpInterface product : products) {
       if (gone.contains(product))
         continue;
-      std::optional<PanelLoop> loop = PanelLoop::chosen(product, when, threads);
+      std::optional<PanelLoop> loop = PanelLoop::chosen(product, when, threads, hazards);
       if (!loop)
         continue;
       for (PanelLoop::Product part : loop->products)
