@@ -320,6 +320,9 @@ def compile_time(folder, options):
     times = [compiled(f"{n} layers of width {w}", export(lambda: gpt(n, w, 12, 8192, 128), folder / f"layers{n}x{w}.onnx", 16, 128))
              for n, w in ((12, 192), (48, 192), (12, 768))]
     print(f"  48 layers take {times[1] / times[0]:.2f} x the time of 12")
+    few, many = (compiled(f"{n} layers of width 192, 4 ranks", export(lambda: gpt(n, 192, 12, 8192, 128), folder / f"layers{n}x192.onnx", 16, 128),
+                          "--dp", 2, "--tp", 2) for n in (12, 96))
+    print(f"  96 layers take {many / few:.2f} x the time of 12")
 
 
 PARTS = {"train": train, "ddp": ddp, "infer": infer, "memory": memory, "compile": compile_time}
