@@ -4,6 +4,7 @@
 #include "passes/Memory/Arena.h"
 #include "passes/Memory/Passes.h"
 #include "llvm/ADT/StringMap.h"
+#include <map>
 
 namespace tessera {
 #define GEN_PASS_DEF_VERIFYMEMORY
@@ -107,6 +108,7 @@ bool reducesElsewhere(Operation *op, Operation *other) {
 LogicalResult ProgramChecker::buffers(Block &body) {
   auto memory = func->getAttrOfType<DictionaryAttr>("exec.memory");
   auto peak = memory ? memory.getAs<IntegerAttr>("peak") : IntegerAttr();
+  std::map<int64_t, exec::BufferOp> places; // of variables, by offset
   for (Operation &op : body) {
     if (auto part = dyn_cast<exec::PartOp>(op)) {
       exec::BufferRange range = exec::rangeOf(part);
@@ -120,12 +122,18 @@ LogicalResult ProgramChecker::buffers(Block &body) {
       return buffer.emitOpError("ends at byte ") << end << " of an arena of " << peak.getInt();
     if (!buffer.getVariable())
       continue;
-    for (exec::BufferOp other : variables)
-      if (begin < int64_t(other.getOffset() + other.getBytes()) && int64_t(other.getOffset()) < end)
+    // Those before do not overlap, so that only the last that begins before the end may.
+    auto after = places.lower_bound(end);
+    if (after != places.begin()) {
+      exec::BufferOp other = std::prev(after)->second;
+      if (begin < int64_t(other.getOffset() + other.getBytes()))
         return (buffer.emitOpError("of variable @")
                 << *buffer.getVariable() << " overlaps that of @" << *other.getVariable())
                    .attachNote(other.getLoc())
                << "which is here";
+    }
+    if (begin < end)
+      places[begin] = buffer;
     variables.push_back(buffer);
     arena.write(begin, end, {buffer, buffer});
   }
