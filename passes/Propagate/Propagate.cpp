@@ -50,7 +50,8 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
       if (failed(propagation.emit(func)))
         return signalPassFailure();
     propagation.emitVariables();
-    warnOfWaste(funcs.front(), mesh, micro);
+    if (!funcs.empty())
+      warnOfWaste(funcs.front(), mesh, micro);
     numReshards = propagation.numReshards;
   }
 };

@@ -95,7 +95,7 @@ func.func @f(%x: tensor<4xf32, #dist.layout<[[4]]>>) {
 }
 // -----
 func.func @f(%x: tensor<4xf32, #dist.layout<[[4]]>>) {
-  // expected-error@+1 {{layouts of different atoms or padding}}
+  // expected-error@+1 {{has layouts of different atoms or padding; both belong to the dimension and cannot be resharded}}
   %0 = dist.reshard %x : tensor<4xf32, #dist.layout<[[4]]>> -> tensor<4xf32, #dist.layout<[[4 pad 6]]>>
   return
 }
@@ -430,3 +430,32 @@ module attributes {dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = 
     return %0 : tensor<3xf32>
   }
 }
+
+// -----
+func.func @shift_with_layouts(%x: tensor<2xf32>) {
+  // expected-error@+1 {{permute has either the layouts 'from' and 'to' or a shift}}
+  %0 = dist.collective permute %x over <"a"=2> shape [2] from <[[4 : "a"=2]]> to <[[4 : "a"=2]]> shift 1 : tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+func.func @shift_of_type(%x: tensor<2xf32>) {
+  // expected-error@+1 {{a shift keeps the type of what it moves}}
+  %0 = dist.collective permute %x over <"a"=2> shape [2] shift 1 : tensor<2xf32> -> tensor<3xf32>
+  return
+}
+
+// -----
+func.func @permute_microbatches(%x: tensor<2xf32>) {
+  // expected-error@+1 {{cannot permute blocks of "micro": microbatches are iterations of a loop, not ranks}}
+  %0 = dist.collective permute %x over <"a"=2> shape [2] from <[[4 : "micro"=2]]> to <[[4 : "a"=2]]> : tensor<2xf32> -> tensor<2xf32>
+  return
+}
+
+// -----
+// expected-error@+1 {{an atom of size 6 padded to 6 cannot be cut into the 2 x 2 chunks of its zig-zag order}}
+func.func private @zigzag(tensor<6xf32, #dist.layout<[[6 zigzag 2 : "a"=2]]>>)
+
+// -----
+// expected-error@+1 {{flat storage has more than 2^63 pieces or elements}}
+func.func private @pieces(tensor<4xf32, #dist.layout<[[4]], flat = ["a"=2147483648 "b"=2147483648 "c"=2147483648]>>)

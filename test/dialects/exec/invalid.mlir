@@ -67,3 +67,11 @@ func.func @collective() {
   exec.collective "all_reduce"(%x) {axes = 0, concat = 0 : i64, element = f32, reduce = "sum", shape = array<i64: 64>, split = 0 : i64}
   return
 }
+
+// -----
+
+func.func @own_nothing() {
+  // expected-error @below {{needs a value for each rank}}
+  %y = "exec.own"() : () -> tensor<4xf32>
+  return
+}

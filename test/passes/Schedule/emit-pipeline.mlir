@@ -3,6 +3,9 @@
 // RUN: sed s/gpipe/1f1b/ %s | tessera-opt --tessera-emit-pipeline | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: sed s/gpipe/pipedream/ %s | not tessera-opt --tessera-emit-pipeline 2>&1 | FileCheck %s --check-prefix=UNKNOWN
 
+// RUN: sed s/train_stage1/other/ %s | sed 's/"train", dist.stage = 1/"other", dist.stage = 1/' | not tessera-opt --tessera-emit-pipeline 2>&1 | FileCheck %s --check-prefix=MISSING
+
+// MISSING: error: program "train" has functions for 1 of 2 stages
 // UNKNOWN: error: has the unknown pipeline schedule "pipedream"; schedules are gpipe, 1f1b, interleaved, zero-bubble
 module attributes {dist.micro = 2 : i64, dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, 1>}} {
   nn.variable @w : tensor<8xf32> {role = "parameter", trained = true}

@@ -6,6 +6,7 @@
 // RUN: not tessera-opt %t/unreceived.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=UNRECEIVED
 // RUN: not tessera-opt %t/sums.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=SUMS
 // RUN: not tessera-opt %t/alone.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=ALONE
+// RUN: not tessera-opt %t/unsent.mlir --tessera-verify-pipeline 2>&1 | FileCheck %s --check-prefix=UNSENT
 
 // GOOD: func.func @train_stage1
 //--- good.mlir
@@ -94,6 +95,7 @@ module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = a
 
 // Two sums of one type in another order on another stage.
 // SUMS: error: 'dist.collective' op of rank 1 of stage 1 on 'tensor<f32>' meets stage 0's dist.collective on 'tensor<f32>': sum 1 over the stages meets sum 0
+// SUMS: note: stage 0 is here
 //--- sums.mlir
 module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = array<i64: 0, 1>}} {
   func.func @train_stage0(%x: tensor<f32>) -> (tensor<f32>, tensor<f32>) attributes {dist.program = "train", dist.stage = 0 : i64} {
@@ -105,5 +107,17 @@ module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = a
     %z = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
     %y = dist.collective all_reduce %x over <"pipe"=2> shape [] reduce sum {dist.over_stages = 0 : i64} : tensor<f32> -> tensor<f32>
     return %y, %z : tensor<f32>, tensor<f32>
+  }
+}
+
+// UNSENT: error: 'dist.recv' op is never met: rank 1 of stage 1 in the beginning waits to receive channel 0 from rank 0 of stage 0, while rank 0 of stage 0 has ended
+//--- unsent.mlir
+module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = array<i64: 0, 1>}} {
+  func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64} {
+    return
+  }
+  func.func @train_stage1() attributes {dist.program = "train", dist.stage = 1 : i64} {
+    %x = dist.recv from 0 channel 0 : tensor<2xf32>
+    return
   }
 }
