@@ -218,7 +218,7 @@ def test_a_fused_node_is_warned_of(tmp_path):
     node = next(n for n in onnx.load(model).graph.node if n.op_type == "Softmax")
     path = annotated(tmp_path, {node.name: [spec(node.output[0], [0, 1], [(1, 2)])]}, 2, model)
     result = h.checked(h.TESSERA, "plan", path)
-    assert f"warning: node '{node.name}' (Softmax): its annotation is not followed" in result.stderr
+    assert f"warning: node '{node.name}' (Softmax): its annotation is not followed: the node went into an operator of other nodes" in result.stderr
 
 
 LINEAR = lambda *specs: {"node_linear": list(specs)}
@@ -251,6 +251,8 @@ WRONG = {
         ["annotation shards 'x' and leaves device 1 without a part"]),
     "blocks": (LINEAR(spec("x", [0, 1], [(0, [(5, 2)])])),
         ["annotation shards 'x' as 5 blocks along axis 0, which has 12"]),
+    "too many blocks": (LINEAR(spec("x", [0, 1], [(0, [(24, 2)])])),
+        ["annotation shards 'x' as more than 12 blocks along axis 0, which has 12"]),
     "tensor twice": (LINEAR(spec("x", [0, 1], [(0, 2)]), spec("x", [0, 1])),
         ["annotation says twice how 'x' is sharded; once is expected"]),
     "one loop, two ways": (LINEAR(spec("x", [0, 1, 2, 3], [(1, 4)]), spec("fc1.weight", [0, 2, 1, 3], [(1, 4)])),
@@ -275,6 +277,54 @@ def test_nodes_that_contradict_each_other(tmp_path):
     proto.graph.output.append(onnx.helper.make_tensor_value_info("again", onnx.TensorProto.FLOAT, [12, 24]))
     onnx.save(proto, tmp_path / "two.onnx")
     nodes = {"node_linear": [spec("x", [0, 1], [(0, 2)])], "node_again": [spec("x", [0, 1], [(1, 2)])]}
-    h.assert_error(h.tessera("plan", annotated(tmp_path, nodes, 2, tmp_path / "two.onnx")), "node_again", "node_linear", "'x'")
+    h.assert_error(h.tessera("plan", annotated(tmp_path, nodes, 2, tmp_path / "two.onnx")), 
+                   "node 'node_again' (Relu): its annotation contradicts that of node 'node_linear': both shard the graph input 'x', in different ways")
     ring = LINEAR(spec("x", [0, 1, 2, 3], [(0, 4)]), spec("fc1.weight", [0, 1, 3, 2], [(0, 4)]))
     h.assert_error(h.tessera("plan", annotated(tmp_path, ring, 4)), "no single mesh", "4 devices", "--plan")
+
+
+def changed(tmp_path, change):
+    """A copy of the model, a node of which is annotated, after `change`."""
+    proto = onnx.load(annotated(tmp_path, LINEAR(spec("x", [0, 1], [(0, 2)])), 2))
+    change(proto)
+    onnx.save(proto, tmp_path / "changed.onnx")
+    return tmp_path / "changed.onnx"
+
+
+def call_of_a_function(proto):
+    node = proto.graph.node[0]
+    function = onnx.helper.make_function("local", "Linear", ["a", "b", "c"], ["d"],
+                                         [onnx.helper.make_node("Gemm", ["a", "b", "c"], ["d"], "inner", transB=1)],
+                                         [onnx.helper.make_opsetid("", 20)])
+    proto.functions.append(function)
+    proto.opset_import.add(domain="local", version=1)
+    node.op_type, node.domain = "Linear", "local"
+    del node.attribute[:]
+
+
+def other_configuration(proto):
+    proto.configuration.add(name="line", num_devices=2)
+    other = proto.graph.node[1].device_configurations.add(configuration_id="line")
+    other.sharding_spec.append(spec(proto.graph.node[1].input[0], [0, 1], [(0, 2)]))
+
+
+def stage(proto):
+    proto.graph.node[0].device_configurations[0].pipeline_stage = 1
+
+
+@pytest.mark.parametrize("change,said", [
+    (call_of_a_function, "node 'node_linear' is a call of a function, and its annotation is not followed; annotate the function's nodes"),
+    (other_configuration, "annotations for the device configuration 'line' are left aside; those for 'grid' are followed"),
+    (lambda proto: proto.graph.node[0].ClearField("name"), "1 annotated nodes have no name, and their annotations are not followed"),
+    (stage, "annotations of pipeline stages are not followed: 1 nodes; cut the model by --pp or by [pipeline] in a plan"),
+], ids=["call", "configuration", "name", "stage"])
+def test_what_is_not_followed_is_warned_of(tmp_path, change, said):
+    assert "warning: " + said in h.checked(h.TESSERA, "plan", changed(tmp_path, change)).stderr
+
+
+@pytest.mark.parametrize("change,said", [
+    (lambda proto: proto.configuration.add(name="grid", num_devices=2), "changed.onnx' is there twice"),
+    (lambda proto: proto.configuration.add(name="none"), "changed.onnx' has 0 devices; 1 at least are expected"),
+], ids=["twice", "none"])
+def test_wrong_configurations(tmp_path, change, said):
+    h.assert_error(h.tessera("plan", changed(tmp_path, change)), "device configuration '", said)

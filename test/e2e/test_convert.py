@@ -5,7 +5,7 @@ import re
 import numpy as np
 import onnx
 import pytest
-from safetensors.numpy import load_file
+from safetensors.numpy import load_file, save_file
 
 import harness as h
 
@@ -70,13 +70,31 @@ def test_every_value_is_the_saved_one_turned_back(program, tmp_path, variant):
     # BERT's head has a bias of its own besides its product's, tied to that by no operator of the file.
     absent = {"cls.predictions.bias"} if variant == "bert" else set()
     assert signature(variant) - state.keys() == absent
-    assert ("cls.predictions.bias" in result.stderr) == bool(absent)
+    assert ("1 tensors of the framework's module are not written, since the model has no parameter for them: 'cls.predictions.bias'"
+            in result.stderr) == bool(absent)
 
 
 def test_names_that_the_file_does_not_tell_stay_and_are_noted(program, tmp_path):
     path, _ = saved(program, tmp_path, "llama_ts")
     state, result = to_torch(tmp_path, path, "llama_ts")
-    assert state.keys() == load_file(path).keys() and "21 parameters" in result.stderr
+    assert state.keys() == load_file(path).keys() \
+        and "the model does not tell the framework's names and shapes of 21 parameters, which keep their own" in result.stderr
+
+
+def test_tensors_of_others_are_left_out(tmp_path):
+    names = {tensor.name: onnx.numpy_helper.to_array(tensor) for tensor in onnx.load(MLP).graph.initializer}
+    save_file(names | {"other": np.zeros(2, np.float32)}, tmp_path / "w.safetensors")
+    state, result = to_torch(tmp_path, tmp_path / "w.safetensors", "mlp")
+    assert "other" not in state and "1 tensors are not of this model and are left out: 'other'" in result.stderr
+
+
+def test_a_model_without_parameters_takes_no_weights(tmp_path):
+    values = [onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [2]) for name in "xy"]
+    graph = onnx.helper.make_graph([onnx.helper.make_node("Neg", ["x"], ["y"])], "g", values[:1], values[1:])
+    onnx.save(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    save_file({"w": np.zeros(2, np.float32)}, tmp_path / "w.safetensors")
+    result = h.tessera("convert", tmp_path / "w.safetensors", "--model", tmp_path / "m.onnx", "--format", "torch", "-o", tmp_path / "out")
+    h.assert_error(result, "the model has no parameters; text takes weights up to phase partition")
 
 
 def test_weights_of_another_model(program, tmp_path):
