@@ -135,11 +135,16 @@ class Source:
             return self.until(i + 3, (";",))
         return None
 
+    def is_key(self, i):
+        """Whether the literal is asked for, `table.get("axis")`, and no part of a text."""
+        asks = self.at(i - 1) == "(" and self.at(i + 1) == ")" and self.at(i - 3) in (".", "->")
+        return asks and self.at(i - 2) in ("get", "at", "attribute", "contains", "has")
+
     def literals(self, span):
         """Joined literals of tokens `span`, and which of them are always there."""
         pieces, fixed, last = [], [], None
         for i in span:
-            if self.kinds[i] == "string":
+            if self.kinds[i] == "string" and not self.is_key(i):
                 text = unescaped(self.tokens[i])
                 if last == i - 1:
                     pieces[-1] += text
@@ -148,6 +153,17 @@ class Source:
                     fixed.append(self.at(i - 1) not in ("?", ":"))
                 last = i
         return tuple(pieces), tuple(piece for piece, always in zip(pieces, fixed) if always)
+
+    def expressions(self):
+        """The literals of each argument and statement, one after the other: `"cannot open '" + path + "'"`."""
+        parts = []
+        for i, kind in enumerate(self.kinds):
+            if kind == "string":
+                parts += [] if parts and self.kinds[i - 1] == "string" else [GAP] * bool(parts)
+                parts.append(unescaped(self.tokens[i]))
+            elif kind == "other" and self.tokens[i] in (",", ";", "{", "}"):
+                yield "".join(parts)
+                parts = []
 
     def diagnostics(self):
         owner, called = {}, set()
@@ -194,8 +210,7 @@ def expectations_of(name):
             # An escape of a regular expression is a letter itself or stands for any.
             yield re.sub(r"\\[dwsDWSb][+*]?|\.[+*]\??|\[[^]]*\][+*]|\|", GAP, found)
     elif name.endswith((".cpp", ".h")):
-        source = Source(name)
-        yield from source.literals(range(len(source.tokens)))[0]
+        yield from Source(name).expressions()
     else:
         for line in text.splitlines():
             if match := re.search(r"expected-(?:error|warning|remark|note)(?:-re)?[^{]*\{\{(.*)\}\}", line):

@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import time
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper
+from safetensors.numpy import load_file, save_file
 
 import harness as h
 
@@ -176,6 +178,7 @@ def test_the_last_of_an_option_given_twice_wins():
     ("--train adamw --frozen *", "has no trained parameter"),
     ("--train adamw --microbatches 8", 'input "input_ids" has a batch of 4, fewer than 8 microbatches; use at most 4'),
     ("--train adamw --microbatches 2000000", "2000000 microbatches are more than the 1048576 that there may be"),
+    ("--dp 65537", "mesh: the mesh has more than 65536 ranks, the most that programs are made for"),
     ("--train adamw --zero 2", '--zero=2 stores training state in pieces over the axis "data", which the mesh does not have'),
     ("--pp-schedule 1f1b", "--pp-schedule 1f1b needs a pipeline: add --pp N, or a [pipeline] table to the plan"),
     ("--sp 64", "--sp: a sequence of 32 has no part for each of 64 ranks"),
@@ -490,6 +493,57 @@ def test_the_last_value_of_the_executables_options_wins(gpt2, tmp_path):
     data = h.training_data("gpt2", ["input_ids", "labels"])
     arguments = gpt2.train_arguments(tmp_path, data, 1, "--lr", "5", "--lr", "1e-3", "--steps", "2")
     h.checked(*gpt2.command(*arguments))
+
+
+@pytest.mark.parametrize("arguments,said", [
+    ("--data input_ids=none.npy --data labels=ids.npy", "'input_ids' (none.npy) has no samples"),
+    ("--data input_ids=more.npy --data labels=ids.npy", "'ids.npy' has 4 samples, 'more.npy' has 5"),
+    ("--data input_ids=ids.npy --data labels=ids.npy --weights shape.safetensors",
+     "weights 'shape.safetensors': parameter 'lm_head.weight' has shape [2], the program was compiled for [160, 64]"),
+    ("--data input_ids=ids.npy --data labels=ids.npy --weights type.safetensors",
+     "weights 'type.safetensors': parameter 'lm_head.weight' has type I64, the program expects float32"),
+])
+def test_arrays_that_do_not_fit_the_program(gpt2, tmp_path, arguments, said):
+    weights = load_file(gpt2.path.with_name("program.safetensors"))
+    for name, wrong in (("shape", np.zeros(2, np.float32)), ("type", np.zeros((160, 64), np.int64))):
+        save_file(weights | {"lm_head.weight": wrong}, tmp_path / f"{name}.safetensors")
+    for name, samples in (("none", 0), ("ids", 4), ("more", 5)):
+        np.save(tmp_path / f"{name}.npy", np.zeros((samples, 32), np.int64))
+    h.assert_error(h.run(*gpt2.command("train", "--steps", "1", *arguments.split()), cwd=tmp_path), said)
+
+
+def test_programs_that_lack_what_is_asked(gpt2, program, tmp_path):
+    np.zeros(200, "<u2").tofile(tmp_path / "t.bin")
+    train = ("train", "--steps", "1", "--tokens", tmp_path / "t.bin")
+    h.assert_error(h.run(*program("mlp", "1", ()).command(*train)),
+                   "this executable has no training program; compile the model with --train")
+    h.assert_error(h.run(*program("mlp", "1", TRAIN).command(*train)),
+                   "--tokens needs exactly one integer input to fill, the program has 0 (attention masks and position ids apart)")
+    alone = shutil.copy(gpt2.path, tmp_path / "alone")
+    h.assert_error(h.run(alone, *train), f"no weights beside the executable ('{alone}.safetensors'); give --weights FILE.safetensors")
+    h.assert_error(h.run(*gpt2.command(*train), env={**os.environ, "TESSERA_CPU_LEVEL": "v9"}), "TESSERA_CPU_LEVEL is 'v9', expected v3 or v4")
+
+
+def test_outputs_of_one_file(tmp_path):
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "a/b", "a_b")]
+    nodes = [helper.make_node("Neg", ["x"], ["a/b"]), helper.make_node("Abs", ["x"], ["a_b"])]
+    model = helper.make_model(helper.make_graph(nodes, "g", info[:1], info[1:]), opset_imports=[helper.make_opsetid("", 20)], ir_version=10)
+    onnx.save(model, tmp_path / "m.onnx")
+    h.checked(h.TESSERA, "compile", tmp_path / "m.onnx", "-o", tmp_path / "p")
+    np.save(tmp_path / "x.npy", np.zeros(2, np.float32))
+    h.assert_error(h.run(tmp_path / "p", "infer", "--input", f"x={tmp_path}/x.npy", "--output", tmp_path / "out"),
+                   "two outputs would be written to 'a_b.npy'")
+
+
+def test_no_compiler_driver(tmp_path):
+    """Executables are linked by the driver of a C++ compiler, which may be missing or fail."""
+    (tmp_path / "bin").mkdir()
+    fails = lambda: h.tessera("compile", h.MODELS / "mlp.onnx", "-o", tmp_path / "p", env={**os.environ, "PATH": str(tmp_path / "bin")})
+    h.assert_error(fails(), "no C++ compiler driver found to link the executable: looked for c++, g++ and clang++ in PATH")
+    (tmp_path / "bin" / "c++").write_text("#!/bin/sh\necho no disk left >&2\nexit 1\n")
+    (tmp_path / "bin" / "c++").chmod(0o755)
+    h.assert_error(fails(), "linking '", f"p' with {tmp_path}/bin/c++ failed: no disk left")
+    assert not list(tmp_path.glob("p*"))
 
 
 def test_tokens_out_of_the_vocabulary(gpt2, tmp_path):

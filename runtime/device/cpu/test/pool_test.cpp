@@ -80,4 +80,11 @@ TEST(Pool, CountsWhatItsWorkersAdd) {
   EXPECT_LT(helpOf(1), 0.02);
 }
 
-TEST(Pool, RefusesNoThreads) { EXPECT_THROW(Pool(0), Error); }
+TEST(Pool, RefusesNoThreads) {
+  try {
+    Pool pool(0);
+    FAIL();
+  } catch (const Error &error) {
+    EXPECT_STREQ(error.what(), "a thread pool needs at least 1 thread, got 0");
+  }
+}
