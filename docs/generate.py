@@ -14,6 +14,17 @@ DIALECTS = {"nn": ["dialects/nn/NNOps.td", "dialects/nn/Panel.td", "dialects/nn/
 INTERFACES = {"DifferentiableOpInterface": "gradient", "LowerableOpInterface": "kernel", "LibraryOpInterface": "library",
               "TrainingOpInterface": "training"}
 
+CHOICES = """## Where ONNX leaves a choice
+
+- `TopK`: NaN is above all other numbers, as numpy and torch sort; equal elements stand in the order of their indices.
+- `ArgMax`, `ArgMin`: the first NaN, if there is one. `Max`, `Min` and their reductions: NaN wins; which of 0 and -0 is the larger is not said.
+- A sum starts from -0, so that one of nothing but -0 is -0; of no elements it is 0.
+- `Pow` with a known exponent of 0.5 is a square root, as in numpy and torch: of -0 it is -0, of -inf NaN. Other powers are IEEE 754's.
+- `ReduceL2`, `ReduceLogSum` and `ReduceLogSumExp` of integers are computed in f64 and truncated; `ReduceMean` of integers is a truncated quotient.
+- `Range` of integers is exact. `Scatter*` without a reduction must name each place once.
+- `AveragePool` is a sum divided by a count, in f32 where elements are bf16 or f16.
+"""
+
 
 def output(*command):
     return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True, cwd=ROOT).stdout
@@ -70,6 +81,7 @@ def ops():
         for name, op, _ in listed:
             if text := described(op["description"]):
                 lines.append(f"**`{dialect}.{name}`**: {text}\n")
+    lines.append(CHOICES)
     return "\n".join(lines)
 
 

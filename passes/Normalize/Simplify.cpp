@@ -1,29 +1,40 @@
 // Operators without effect, and the simplest spelling of the others.
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Patterns.h"
+#include <cmath>
 
 using namespace mlir;
 
 namespace tessera::normalize {
 namespace {
 
-/// x + 0, x - 0, x * 1, x / 1, x and true, cast to the own type: x.
+/// The constant that adding changes no number: 0, and of floats -0, since -0 + 0 is 0.
+bool isNothing(Value value, bool isNegative) {
+  return isSplat(value, 0) &&
+         (!isa<FloatType>(elementOf(value)) || std::signbit(*splatValue(value)) == isNegative);
+}
+
+/// x + -0, x - 0, x * 1, x / 1, x and true, cast to the own type: x. A sum of products + 0 too: whether such
+/// a sum is 0 or -0 is not said, and products have zeros for a bias.
 struct DropNeutral : RewritePattern {
   DropNeutral(MLIRContext *context, Counter &counter)
       : RewritePattern(MatchAnyOpTypeTag(), 1, context), counter(counter) {}
   LogicalResult matchAndRewrite(Operation *op, PatternRewriter &rewriter) const override {
     Value kept;
-    auto commutative = [&](double neutral) {
+    auto keepOther = [&](llvm::function_ref<bool(Value, Value)> changesNothing) {
       for (unsigned i : {0u, 1u})
-        if (isSplat(op->getOperand(1 - i), neutral))
+        if (changesNothing(op->getOperand(1 - i), op->getOperand(i)))
           kept = op->getOperand(i);
     };
     if (isa<nn::AddOp>(op))
-      commutative(0);
+      keepOther([](Value v, Value other) {
+        bool isSum = isa_and_nonnull<nn::ContractOp, nn::ConvOp>(other.getDefiningOp());
+        return isNothing(v, /*isNegative=*/true) || (isSum && isSplat(v, 0));
+      });
     else if (isa<nn::MulOp, nn::AndOp>(op) &&
              (!isa<nn::AndOp>(op) || elementOf(op->getResult(0)).isInteger(1)))
-      commutative(1);
-    else if ((isa<nn::SubOp>(op) && isSplat(op->getOperand(1), 0)) ||
+      keepOther([](Value v, Value) { return isSplat(v, 1); });
+    else if ((isa<nn::SubOp>(op) && isNothing(op->getOperand(1), /*isNegative=*/false)) ||
              (isa<nn::DivOp>(op) && isSplat(op->getOperand(1), 1)) || isa<nn::CastOp>(op))
       kept = op->getOperand(0);
     if (!kept || kept.getType() != op->getResult(0).getType())

@@ -15,6 +15,7 @@ TYPES = {
     "bool": np.dtype(bool),
 }
 FLOATS, SIGNED, UNSIGNED = ("f32", "f64", "f16", "bf16"), ("i8", "i16", "i32", "i64"), ("u8", "u16", "u32", "u64")
+INTEGERS = SIGNED + UNSIGNED
 ONNX_NAMES = dict(zip(("float", "double", "float16", "bfloat16", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
                        "uint64", "bool"), TYPES))
 
@@ -28,7 +29,8 @@ class Case:
     """One node. `inputs` are arrays, or None where one is left out; those of `known` are constants in both forms, as ONNX exporters
     write them. `reference(*inputs)` has floating inputs as f64; the default is onnx's own reference in f64. A floating result may be
     `ulps` units of its type off: units of the result itself, or where terms cancel `scaled` by the largest finite "result" or by the
-    "input". `to` is the result's type where it is not that of the reference, f64 standing for `type`."""
+    "input". A zero has the expected sign unless `any_zero`. `to` is the result's type where it is not that of the
+    reference, f64 standing for `type`."""
     op: str
     type: str
     inputs: list
@@ -38,6 +40,7 @@ class Case:
     reference: object = None
     ulps: float = 2
     scaled: str = ""
+    any_zero: bool = False
     to: str = ""
     label: str = ""
     domain: str = ""
@@ -151,6 +154,8 @@ def celu(alpha):
     return lambda x: np.maximum(x, 0) + np.minimum(0, alpha * np.expm1(x / alpha))
 
 
+# Which of 0 and -0 is the larger, or an exponential's distance from 1, is not said.
+ANY_ZERO = {"Max", "Min", "ReduceMax", "ReduceMin", "Elu", "Selu", "Celu", "LogSoftmax"}
 # name -> formula, and how many units the result may be off in f32 and f64. Half types compute in f32.
 FLOAT_UNARY = {
     "Exp": (np.exp, 2), "Log": (np.log, 2), "Sqrt": (np.sqrt, 1), "Reciprocal": (lambda x: 1 / x, 1), "Tanh": (np.tanh, 4), "Sigmoid": (sigmoid, 4),
@@ -235,6 +240,11 @@ def elementwise_cases():
                 yield Case(op, type_, [edges(type_)], reference=formula, ulps=ulps, scaled="".join(scaled))
                 for label, attributes, other, units in VARIANTS.get(op, ()):
                     yield Case(op, type_, [edges(type_)], attributes, reference=other, ulps=units, label=label, scaled="".join(scaled))
+    angles = np.ldexp(np.random.default_rng(5).uniform(0.5, 1, (64, 112)), np.arange(17, 129)).astype(np.float32)
+    # 16367173 2^72 is of all the one nearest to a multiple of a quarter turn.
+    angles = np.append(angles, np.ldexp(np.float32(16367173), [72, 73, 40]))
+    for op in ("Sin", "Cos"):
+        yield Case(op, "f32", [angles[np.isfinite(angles)]], reference=FLOAT_UNARY[op][0], ulps=4, label="large")
     for op, formula in INTEGER_UNARY.items():
         for type_ in allowed_types(op):
             if type_ not in FLOATS:
@@ -254,8 +264,8 @@ def elementwise_cases():
         else:
             yield Case("Mod", type_, list(divisors(type_)), {"fmod": 1}, reference=integer_fmod, label="fmod")
     for base in ("i32", "i64", "f32"):
-        for exponent in ("i32", "i64", "f32"):
-            if base != exponent and "i" in base + exponent:
+        for exponent in allowed_types("Pow", "T1"):
+            if base != exponent and exponent not in ("f64", "f16", "bf16"):
                 yield mixed_pow(base, exponent)
     for value in (2, 3, 0.5, -1, 0):
         for type_ in ("f32", "i64"):
@@ -263,6 +273,7 @@ def elementwise_cases():
                 exponent = np.array(value, TYPES[type_])
                 yield Case("Pow", type_, [edges(type_), exponent], known=(1,), ulps=POWER, label=f"by_{value}".replace(".", "p").replace("-", "m"),
                            reference=np.power if type_ == "f32" else integer_pow)
+    yield from neutral_cases()
     for type_ in allowed_types("Clip"):
         low, high = (np.array(v, TYPES[type_]) for v in (2, 41))
         yield Case("Clip", type_, [edges(type_), low, high], reference=np.clip, ulps=0)
@@ -273,14 +284,32 @@ def elementwise_cases():
         yield Case("Identity", type_, [edges(type_)], reference=lambda x: x, ulps=0)
 
 
+def neutral_cases():
+    """With a constant that changes no number, or nearly none: -0 + 0 is 0, inf * 0 is no number."""
+    for type_ in (*FLOATS, "i64"):
+        constants = {"zero": 0, "one": 1}
+        if type_ in FLOATS:
+            constants.update(minus_zero=-0.0, infinity=math.inf, minus_infinity=-math.inf)
+        for label, number in constants.items():
+            x, number = edges(type_), np.array(number, TYPES[type_])
+            for op in ("Add", "Sub", "Mul", "Div", "Max", "Min"):
+                if type_ == "i64" and op == "Div" and label == "zero":
+                    continue  # not defined
+                formula, ulps = FLOAT_BINARY[op] if type_ in FLOATS else (INTEGER_BINARY[op], 0)
+                yield Case(op, type_, [x, number], known=(1,), reference=formula, ulps=ulps, label=label)
+            formula, ulps = FLOAT_BINARY["Add"] if type_ in FLOATS else (np.add, 0)
+            yield Case("Add", type_, [number, x], known=(0,), reference=formula, ulps=ulps, label=f"{label}_left")
+
+
 def mixed_pow(base, exponent):
     x, y = edges(base)[:, None], edges(exponent)[None, :]
     if exponent == "f32":  # ONNX Runtime truncates the power in double; what does not fit is undefined
         x, y = np.array([0, 1, -1, 2, -3, 10], TYPES[base])[:, None], np.array([0, 1, 2, 3, 0.5], np.float32)[None, :]
         reference = lambda a, b: np.trunc(np.where((a < 0) & (b % 1 != 0), 0, np.power(np.abs(a).astype(np.float64), b) * np.where((a < 0) & (b % 2 == 1), -1, 1))).astype(TYPES[base])
         x = np.abs(x)
-    elif base == "f32":
-        reference = lambda a, b: np.power(a, b.astype(np.float64))
+    elif base == "f32":  # as a float a large exponent would be even
+        flips = lambda a, b: np.signbit(a) & (b % 2 == 1)
+        reference = lambda a, b: np.power(np.abs(a), b.astype(np.float64)) * np.where(flips(a, b), -1, 1)
     else:
         reference = integer_pow
     return Case("Pow", base, [x, y], reference=reference, ulps=POWER, label=f"to_{exponent}")
@@ -366,7 +395,6 @@ def reduction_cases():
     for op, function in (("ArgMax", np.argmax), ("ArgMin", np.argmin)):
         for type_ in allowed_types(op):
             x = rows(type_)
-            x = x[~np.isnan(x.astype(np.float64)).any(axis=-1)] if type_ in FLOATS else x  # the place of a NaN is not defined
             yield Case(op, type_, [x], {"axis": -1, "keepdims": 0}, reference=lambda x, f=function: f(x, axis=-1))
             last = lambda x, f=function: x.shape[-1] - 1 - f(x[..., ::-1], axis=-1)
             yield Case(op, type_, [x], {"axis": -1, "keepdims": 0, "select_last_index": 1}, reference=last, label="last")
@@ -380,10 +408,11 @@ def reduction_cases():
         yield Case("LogSoftmax", type_, [rows(type_)], reference=log_softmax, ulps=8, scaled="result")
     for type_ in allowed_types("TopK"):
         x = rows(type_)
-        x = x[~np.isnan(x.astype(np.float64)).any(axis=-1)] if type_ in FLOATS else x
 
-        def top(x, k, sign=-1):
-            order = np.argsort(sign * x.astype(object if x.dtype.kind in "iu" else np.float64), axis=-1, kind="stable")[:, :3]
+        def top(x, k, sign=-1):  # NaN is the largest
+            isNan = np.isnan(x) if x.dtype.kind == "f" else np.zeros_like(x, bool)
+            numbers = np.where(isNan, 0, x.astype(object if x.dtype.kind in "iu" else np.float64))
+            order = np.lexsort((sign * numbers, sign * isNan.astype(int)), axis=-1)[:, :3]
             return np.take_along_axis(x, order, -1), order
         yield Case("TopK", type_, [x, np.array([3], np.int64)], known=(1,), outputs=2, reference=top, ulps=0)
         yield Case("TopK", type_, [x, np.array([3], np.int64)], {"largest": 0}, known=(1,), outputs=2, reference=lambda x, k, t=top: t(x, k, 1), ulps=0, label="least")
@@ -428,17 +457,21 @@ def movement_cases():
         yield moving("Constant", type_, [], {"value": x})
         yield moving("Shape", type_, [x])
         yield moving("Size", type_, [x])
-        if type_ not in ("bf16", "f16"):
-            yield moving("EyeLike", type_, [x], {"k": 1})
+        yield moving("EyeLike", type_, [x], {"k": 1}, reference=lambda x: np.eye(*x.shape, 1, x.dtype))
         for op in ("ScatterElements", "ScatterND"):
             yield from scatter_cases(op, type_)
     for type_ in allowed_types("OneHot", "T3"):
         hot = lambda i, depth, values: np.where((i % 4)[:, None] == np.arange(4), values[1], values[0])
         yield moving("OneHot", "i64", [index_array(0, 2, -1, 3), np.array(4, np.int64), edges(type_)[-2:]], known=(1,), label=f"of_{type_}",
                      to=type_, reference=hot)
+    for index in ("i32", "f32", "u8", "i8", "u64"):
+        inputs = [np.array([0, 2, 1, 3], TYPES[index]), np.array(4, TYPES[index]), edges("f32")[-2:]]
+        yield moving("OneHot", index, inputs, known=(1,), label="of_f32", to="f32", reference=hot)
     for type_ in allowed_types("Range"):
         yield moving("Range", type_, [np.array(v, TYPES[type_]) for v in (2, 11, 3)], known=(0, 1, 2))
-    yield moving("Range", "i64", [np.array(v, np.int64) for v in (2**53 + 1, 2**53 + 10, 3)], known=(0, 1, 2), label="wide")
+    ranges = {"wide": (2**53 + 1, 2**53 + 10, 3), "down": (2**62 + 3, 2**62 - 4, -3), "all": (-2**63, 2**63 - 1, 2**61)}
+    for label, bounds in ranges.items():
+        yield moving("Range", "i64", [np.array(v, np.int64) for v in bounds], known=(0, 1, 2), label=label)
 
 
 def scattered(data, indices, updates, reduction):
@@ -458,9 +491,11 @@ def scatter_cases(op, type_):
     for reduction in reductions:
         for label, rows_ in (("", 4), ("long", 70)):  # few elements are compared one by one
             # Where numbers meet, the order they are taken in is free.
-            values = np.arange(-9, 10).astype(TYPES[type_]) / 2 if type_ in FLOATS and reduction in ("add", "mul") else edges(type_)
-            data = np.resize(values, (rows_, 6)).astype(TYPES[type_])
-            updates = np.resize(values[::-1], (3, 6)).astype(TYPES[type_])
+            meets = type_ in FLOATS and reduction in ("add", "mul")
+            values = np.append(np.arange(-9, 10) / 2, -0.0) if meets else edges(type_)
+            data = np.resize(values[::-1], (rows_, 6)).astype(TYPES[type_])
+            middle = len(values) // 2 - 2  # of floating types -0 is there
+            updates = np.resize(np.roll(values, -middle), (3, 6)).astype(TYPES[type_])
             repeated = [[0, 1, -1, 3, 2, 0], [2, 2, 1, 2, 3, 0], [1, 0, 2, 1, 0, 1 if reduction != "none" else 3]]
             indices = np.array([[0, 1, -1, 3, 2, 0], [2, 2, 1, 2, 3, 1], [1, 0, 2, 1, 0, 3]] if reduction == "none" else repeated, np.int64)
             if op == "ScatterND":
@@ -486,6 +521,8 @@ def dense_cases():
         image, one = ordinary((2, 4, 5, 6), type_), ordinary((4,), type_, 3)
         yield Case("Conv", type_, [image, ordinary((6, 2, 3, 3), type_, 1), ordinary(6, type_, 2)], {"group": 2, "pads": [1, 1, 0, 1]}, ulps=8, scaled="result")
         yield Case("ConvTranspose", type_, [image, ordinary((4, 3, 3, 3), type_, 1)], {"strides": [2, 1]}, ulps=16, scaled="result")
+        equal = np.full((1, 1, 7, 7), 41, TYPES[type_])
+        yield Case("AveragePool", type_, [equal], {"kernel_shape": [7, 7], "pads": [3, 3, 3, 3]}, ulps=0, label="equal")
         yield Case("MaxPool", type_, [np.resize(edges(type_)[:-1], (1, 2, 5, 6))], {"kernel_shape": [2, 3], "strides": [1, 2]}, ulps=0)
         yield Case("AveragePool", type_, [image], {"kernel_shape": [2, 3], "pads": [0, 1, 1, 0]}, ulps=8, scaled="result")
         yield Case("GlobalAveragePool", type_, [image], ulps=8, scaled="result")
@@ -506,6 +543,18 @@ def dense_cases():
         scores, labels = ordinary((4, 7), type_), index_array(3, 0, 6, 1)
         yield Case("SoftmaxCrossEntropyLoss", type_, [scores, labels], ulps=8, scaled="result")
         yield Case("NegativeLogLikelihoodLoss", type_, [scores, labels], ulps=8, scaled="result")
+    for type_ in ("i8", "u8"):
+        image = np.resize(edges(type_), (1, 2, 5, 6))
+        yield Case("MaxPool", type_, [image], {"kernel_shape": [2, 3], "strides": [1, 2]}, ulps=0)
+    q = ordinary((1, 2, 4, 8))
+    for type_ in ("bool", "i64"):
+        mask = ordinary((4, 4), type_)
+        mask[:, 0] = 1
+        yield Case("Attention", "f32", [q, q[:, :, ::-1].copy(), ordinary(q.shape, seed=4), mask], ulps=16,
+                   scaled="result", label=f"mask_{type_}")
+    for op in ("NegativeLogLikelihoodLoss", "SoftmaxCrossEntropyLoss"):
+        labels = np.array([3, 0, 6, 1], np.int32)
+        yield Case(op, "f32", [ordinary((4, 7)), labels], ulps=8, scaled="result", label="labels_i32")
     yield Case("MoE", "f32", [ordinary((5, 8)), ordinary((5, 3), seed=1), ordinary((3, 16, 8), seed=2), None, ordinary((3, 8, 16), seed=3)],
                {"k": 2, "activation_type": "relu", "normalize_routing_weights": 1}, domain="com.microsoft", ulps=16, scaled="result", reference=mixture)
 
@@ -525,4 +574,4 @@ def mixture(x, scores, first, _, second):
 
 def all_cases():
     for family in (elementwise_cases, cast_cases, reduction_cases, movement_cases, dense_cases):
-        yield from family()
+        yield from (dataclasses.replace(case, any_zero=True) if case.op in ANY_ZERO else case for case in family())

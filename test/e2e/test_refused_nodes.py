@@ -115,7 +115,7 @@ CASES = {
     "output_padding and output_shape must fit 2 spatial dimensions": node("ConvTranspose", IMAGE, (2, 2, 3, 3), output_padding=[1]),
     "output_padding or output_shape is impossible": node("ConvTranspose", IMAGE, (2, 2, 3, 3), output_shape=[-1, 4]),
     "pads beyond the window are not supported in a ConvTranspose": node("ConvTranspose", IMAGE, (2, 2, 3, 3), pads=[3, 0, 0, 0]),
-    "MaxPool needs a floating image [n, c, ..] with spatial dimensions": node("MaxPool", (8, 8), kernel_shape=[2]),
+    "MaxPool needs an image [n, c, ..] of floating numbers or bytes, with spatial dimensions": node("MaxPool", (8, 8), kernel_shape=[2]),
     "MaxPool's indices in column-major order are not supported":
         node("MaxPool", IMAGE, kernel_shape=[2, 2], storage_order=1, outputs=2),
     # elementwise

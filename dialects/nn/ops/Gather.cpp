@@ -178,7 +178,7 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
   };
   // One token after the other: ids may repeat.
   auto loop = scf::ForOp::create(builder, loc, e.index(0), e.index(count), e.index(1),
-                                 e.filled({rows, width}, element, 0));
+                                 e.filled({rows, width}, element, -0.0));
   {
     OpBuilder::InsertionGuard guard(builder);
     builder.setInsertionPointToEnd(loop.getBody());

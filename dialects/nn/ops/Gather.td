@@ -13,7 +13,7 @@ def NN_GatherOp
 }
 def NN_ScatterAddOp
     : NN_Op<"scatter_add", !listconcat(NN_Lower, NN_Vjp, NN_Library), ["getNeutral", "expandLocal"]> {
-  let summary = "result[ids[i..], h..] += updates[i.., h..], from zero";
+  let summary = "result[ids[i..], h..] += updates[i.., h..], from -0, which changes no number";
   let description = "Ids outside [start, start + rows) are skipped. Rule `bs,bsh->Vh`: V is the result's "
                     "alone, b and s are reductions.";
   let arguments = (ins NN_IntTensor:$ids, NN_Tensor:$updates, Optional<I64>:$start);

@@ -49,15 +49,16 @@ FactorRule ReduceOp::getFactorRule() {
   return lettersRule(*this, {in}, {out}, isMax ? reduced : "", isSum || isMax ? "" : reduced);
 }
 
-/// What a reduction starts from.
+/// What a reduction starts from, which changes no number: a sum from -0, but of nothing it is 0.
 static TypedAttr start(ReduceOp op) {
   Type element = elementOf(op.getOperand());
   StringRef kind = op.getKind();
+  double noTerm = llvm::is_contained(shapeOf(op.getOperand()), 0) ? 0.0 : -0.0;
   if (auto type = dyn_cast<FloatType>(element))
     return FloatAttr::get(type, kind == "max"    ? lowest(type)
                                 : kind == "min"  ? -lowest(type)
                                 : kind == "prod" ? 1
-                                                 : 0);
+                                                 : noTerm);
   unsigned bits = element.getIntOrFloatBitWidth();
   bool isUnsigned = element.isUnsignedInteger();
   element = loweredType(element);

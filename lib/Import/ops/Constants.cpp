@@ -5,6 +5,7 @@
 #include <cmath>
 
 using namespace mlir;
+using llvm::Twine;
 
 namespace tessera {
 namespace {
@@ -62,14 +63,34 @@ void size(NodeImport &n) {
   n.out(n.e.constant(HostTensor::splat(n.e.builder.getI64Type(), {}, typeOf(n.in(0)).getNumElements())));
 }
 
+/// start, start + delta, .. up to limit, which does not belong to it: exact, whatever the bounds are.
+HostTensor integerRange(NodeImport &n, const HostTensor &start, const HostTensor &limit,
+                        const HostTensor &delta) {
+  auto number = [](const HostTensor &bound) -> __int128 {
+    return bound.type.isUnsignedInteger(64) ? __int128(uint64_t(bound.i[0])) : bound.i[0];
+  };
+  __int128 first = number(start), step = number(delta), span = number(limit) - first;
+  __int128 count = step == 0 ? -1 : (span < 0) != (step < 0) ? 0 : (span + step - (step > 0 ? 1 : -1)) / step;
+  if (count < 0 || count > maxHostElements)
+    n.fail("a Range from " + Twine(start.i[0]) + " to " + Twine(limit.i[0]) + " by " + Twine(delta.i[0]) +
+           " is not possible");
+  int64_t length = count;
+  HostTensor tensor(start.type, {length}, {length});
+  for (int64_t k = 0; k < length; ++k)
+    tensor.i[k] = wrapTo(start.type, static_cast<int64_t>(first + k * step));
+  return tensor;
+}
+
 void range(NodeImport &n) {
-  n.ignore({"stash_type"}); // the numbers are computed as f64
+  n.ignore({"stash_type"}); // floating numbers are computed as f64
   const HostTensor *bounds[3];
   for (size_t i = 0; i < 3; ++i) {
     bounds[i] = n.known(i);
     if (!bounds[i] || bounds[i]->storedSize() != 1)
       n.fail("the bounds of a Range must be scalars known at compile time");
   }
+  if (!bounds[0]->isFloat())
+    return n.out(n.e.constant(integerRange(n, *bounds[0], *bounds[1], *bounds[2])));
   double start = bounds[0]->number(0), limit = bounds[1]->number(0), delta = bounds[2]->number(0);
   double count = delta == 0 ? -1 : std::max(std::ceil((limit - start) / delta), 0.0);
   if (!(count >= 0 && count <= maxHostElements))

@@ -24,6 +24,33 @@ template <int predicate> void compare(NodeImport &n) {
   n.out(n.e.compare(n.in(0), n.in(1), names[predicate]));
 }
 
+/// A floating base to an integer exponent. Large odd ones become even as floats: then the sign of a negative
+/// base, or of -0, whose reciprocal tells it, is put back.
+Value powOfFloat(Emitter &e, Value base, Value exponent) {
+  Type type = elementOf(base), of = elementOf(exponent);
+  Value asFloat = e.cast(exponent, type), power = e.binary<nn::PowOp>(base, asFloat);
+  const HostTensor *known = e.known(exponent);
+  int64_t exact = int64_t(1) << cast<FloatType>(type).getFPMantissaWidth();
+  if (known && llvm::all_of(known->i, [&](int64_t v) { return v >= -exact && v <= exact; }))
+    return power;
+  Value zero = e.scalarLike(base, 0), one = e.scalarLike(exponent, 1);
+  auto lastBit = [&](Value value) { return e.binary<nn::AndOp>(value, one); };
+  Value changed = e.compare(lastBit(exponent), lastBit(e.cast(asFloat, of)), "ne");
+  Value negative =
+      e.binary<nn::OrOp>(e.compare(base, zero, "lt"), e.compare(e.emit<nn::ReciprocalOp>(base), zero, "lt"));
+  Value flips = e.binary<nn::AndOp>(changed, negative);
+  return e.emit<nn::SelectOp>({flips, e.emit<nn::NegOp>(power), power});
+}
+
+/// A u64 exponent as one below 2^63 that gives the same power: those of odd numbers repeat after 2^62, and of
+/// even ones nothing is left from 64 on.
+Value withinSigned(Emitter &e, Value exponent) {
+  Value period = e.scalarLike(exponent, 0x1p62);
+  Value rest = e.binary<nn::AndOp>(exponent, e.binary<nn::SubOp>(period, e.scalarLike(exponent, 1)));
+  Value below = e.binary<nn::AddOp>(rest, period);
+  return e.emit<nn::SelectOp>({e.compare(exponent, period, "gt"), below, exponent});
+}
+
 void pow(NodeImport &n) {
   Value base = n.in(0), exponent = n.in(1);
   const HostTensor *known = n.e.known(exponent);
@@ -33,10 +60,14 @@ void pow(NodeImport &n) {
   if (value == 0.5 && isa<FloatType>(elementOf(base)))
     return n.out(n.e.emit<nn::SqrtOp>(base));
   Type type = elementOf(base), of = elementOf(exponent), computed = type;
-  if (isa<IntegerType>(type) &&
-      isa<IntegerType>(of)) // in the wider type: what is cut off does not reach down
-    computed =
-        of.getIntOrFloatBitWidth() > type.getIntOrFloatBitWidth() ? Type(n.e.builder.getI64Type()) : type;
+  if (isa<FloatType>(type) && isa<IntegerType>(of))
+    return n.out(powOfFloat(n.e, base, exponent));
+  if (of.isUnsignedInteger(64))
+    exponent = withinSigned(n.e, exponent);
+  if (isa<IntegerType>(of)) // in a type that holds both: what is cut off does not reach down
+    computed = of.isUnsignedInteger() || of.getIntOrFloatBitWidth() > type.getIntOrFloatBitWidth()
+                   ? Type(n.e.builder.getI64Type())
+                   : type;
   else if (isa<IntegerType>(type))
     computed = n.e.builder.getF64Type();
   n.out(n.e.cast(n.e.binary<nn::PowOp>(n.e.cast(base, computed), n.e.cast(exponent, computed)), type));
@@ -189,7 +220,9 @@ void round(NodeImport &n) {
   Value odd = n.e.compare(n.e.emit<nn::FloorOp>(halved), halved, "ne");
   Value above = n.e.binary<nn::OrOp>(n.e.compare(rest, half, "gt"),
                                      n.e.binary<nn::AndOp>(n.e.compare(rest, half, "eq"), odd));
-  n.out(n.e.emit<nn::SelectOp>({above, up, down}));
+  Value result = n.e.emit<nn::SelectOp>({above, up, down});
+  Value zero = n.e.scalarLike(x, 0), isZero = n.e.compare(result, zero, "eq"); // a zero has the sign of x
+  n.out(n.e.emit<nn::SelectOp>({isZero, n.e.binary<nn::MulOp>(x, zero), result}));
 }
 void isInf(NodeImport &n) {
   Value x = n.in(0), none = n.e.compare(x, x, "lt");

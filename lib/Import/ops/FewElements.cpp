@@ -35,7 +35,7 @@ Value FewElements::pick(Emitter &e, Value from, int64_t inserted, int64_t reduce
 
 Value FewElements::read(Emitter &e, Value data) const {
   Type type = elementOf(data), computed = type.isInteger(1) ? Type(e.builder.getI32Type()) : type;
-  return e.cast(pick(e, e.cast(data, computed), axis, axis + 1, "sum", e.splat(computed, 0)), type);
+  return e.cast(pick(e, e.cast(data, computed), axis, axis + 1, "sum", e.splat(computed, -0.0)), type);
 }
 Value FewElements::merge(Emitter &e, Value updates, StringRef kind, Value neutral) const {
   return pick(e, updates, axis + 1, axis, kind, neutral);

@@ -235,12 +235,20 @@ void trilu(NodeImport &n) {
   n.out(e.emit<nn::SelectOp>({kept, x, e.scalarLike(x, 0)}));
 }
 
+/// The depth of a OneHot, which may be of a floating type.
+int64_t depthOf(NodeImport &n) {
+  const HostTensor *depth = n.known(1);
+  bool isFloat = depth && depth->isFloat() && depth->storedSize() == 1;
+  double number = isFloat ? depth->f[0] : static_cast<double>(n.integer(1));
+  if (!(number >= 1))
+    n.fail("the depth of OneHot must be positive");
+  return static_cast<int64_t>(std::min(number, 0x1p62));
+}
+
 void oneHot(NodeImport &n) {
   Emitter &e = n.e;
   Value indices = n.in(0);
-  int64_t depth = n.integer(1), axis = n.axis(n.intAttr("axis", -1), rankOf(indices) + 1);
-  if (depth < 1)
-    n.fail("the depth of OneHot must be positive");
+  int64_t depth = depthOf(n), axis = n.axis(n.intAttr("axis", -1), rankOf(indices) + 1);
   if (shapeOf(n.in(2)) != llvm::ArrayRef<int64_t>{2})
     n.fail("input 2, the values off and on, must be a vector of two");
   Shape spread(shapeOf(indices)), classes(rankOf(indices) + 1, 1);

@@ -91,9 +91,9 @@ void softmaxCrossEntropy(NodeImport &n) {
   if (n.has(2) || reduction == "none")
     return n.out(rowByRow(n, logarithms, labels, reduction));
   Value sum = e.create<nn::CrossEntropyOp>({scores, labels}).getLoss();
-  if (reduction == "mean")
-    sum = e.binary<nn::DivOp>(sum, e.emitAs<nn::CountValidOp>(elementOf(scores), {}, {labels}));
-  n.out(sum);
+  if (reduction == "mean") // in the type of the sum, which is f32 of half scores
+    sum = e.binary<nn::DivOp>(sum, e.emitAs<nn::CountValidOp>(elementOf(sum), {}, {labels}));
+  n.out(e.cast(sum, elementOf(scores)));
 }
 
 void negativeLogLikelihood(NodeImport &n) {

@@ -14,8 +14,10 @@ namespace {
 /// start before the given padding ends, is whole: `extra` tells how much.
 Window poolWindow(NodeImport &n, std::vector<int64_t> &extra) {
   llvm::ArrayRef<int64_t> shape = shapeOf(n.in(0));
-  if (shape.size() < 3 || !isa<FloatType>(elementOf(n.in(0))))
-    n.fail(n.node.opType + " needs a floating image [n, c, ..] with spatial dimensions");
+  Type type = elementOf(n.in(0));
+  if (shape.size() < 3 || !(isa<FloatType>(type) || type.getIntOrFloatBitWidth() == 8))
+    n.fail(n.node.opType +
+           " needs an image [n, c, ..] of floating numbers or bytes, with spatial dimensions");
   llvm::ArrayRef<int64_t> image = shape.drop_front(2);
   Window w = windowOf(n, image, n.intsAttr("kernel_shape"));
   extra.assign(w.spatial(), 0);
@@ -68,12 +70,14 @@ void maxPool(NodeImport &n) {
   Window w = poolWindow(n, extra);
   bool columnMajor = n.intAttr("storage_order", 0); // of the second output
   Builder &b = e.builder;
+  // Integers, which are of 8 bits, as numbers that are as exact.
+  Value x = n.in(0), image = isa<FloatType>(elementOf(x)) ? x : e.cast(x, b.getF32Type());
   auto pool =
-      e.create<nn::MaxPoolOp>(n.in(0), {b.getNamedAttr("window", b.getDenseI64ArrayAttr(w.sizes)),
-                                        b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
-                                        b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
-                                        b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations))});
-  n.out(pool.getY());
+      e.create<nn::MaxPoolOp>(image, {b.getNamedAttr("window", b.getDenseI64ArrayAttr(w.sizes)),
+                                      b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
+                                      b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
+                                      b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations))});
+  n.out(e.cast(pool.getY(), elementOf(x)));
   if (n.node.outputs.size() < 2 || n.node.outputs[1].empty())
     return;
   if (columnMajor)
@@ -96,6 +100,26 @@ std::vector<int64_t> counts(const Window &w, int64_t d, int64_t size, int64_t ex
   return list;
 }
 
+/// How many elements each window counts: a list along each spatial dimension, which multiply.
+Value countsOf(NodeImport &n, const Window &w, llvm::ArrayRef<int64_t> extra, Value sums) {
+  llvm::ArrayRef<int64_t> image = shapeOf(n.in(0)), pooled = shapeOf(sums);
+  bool padding = n.intAttr("count_include_pad", 0);
+  Value product = n.e.scalarLike(sums, 1);
+  for (int64_t d = 0; d < w.spatial(); ++d) {
+    n.checkListed(pooled[d + 2]);
+    std::vector<int64_t> counted = counts(w, d, image[d + 2], extra[d], padding, pooled[d + 2]);
+    Shape own(pooled.size(), 1);
+    own[d + 2] = pooled[d + 2];
+    HostTensor list(elementOf(sums), own, own);
+    for (auto [i, count] : llvm::enumerate(counted))
+      list.set(i, static_cast<double>(count));
+    product = n.e.binary<nn::MulOp>(product, n.e.constant(list.compressed()));
+  }
+  return product;
+}
+
+/// Sums, by a convolution with ones, divided by their counts: not times a reciprocal, so that the mean of
+/// equal numbers is that number. In f32 of half types, whose largest number a sum may pass.
 void averagePool(NodeImport &n) {
   Emitter &e = n.e;
   std::vector<int64_t> extra;
@@ -104,30 +128,17 @@ void averagePool(NodeImport &n) {
   Shape image(shapeOf(x)), planes{image[0] * image[1], 1}, window{1, 1};
   llvm::append_range(planes, llvm::ArrayRef<int64_t>(image).drop_front(2));
   llvm::append_range(window, w.sizes);
-  Type type = elementOf(x);
   Builder &b = e.builder;
-  Value sums = e.emit<nn::ConvOp>({e.reshape(x, planes), e.splat(type, 1.0 / w.elements(), window)},
+  Type type = elementOf(x), wide = type.isF64() ? type : Type(b.getF32Type());
+  Value sums = e.emit<nn::ConvOp>({e.reshape(e.cast(x, wide), planes), e.splat(wide, 1, window)},
                                   {b.getNamedAttr("strides", b.getDenseI64ArrayAttr(w.strides)),
                                    b.getNamedAttr("pads", b.getDenseI64ArrayAttr(w.pads)),
                                    b.getNamedAttr("dilations", b.getDenseI64ArrayAttr(w.dilations)),
                                    b.getNamedAttr("groups", b.getI64IntegerAttr(1))});
   Shape pooled{image[0], image[1]};
   llvm::append_range(pooled, shapeOf(sums).drop_front(2));
-  Value result = e.reshape(sums, pooled);
-  bool padding = n.intAttr("count_include_pad", 0);
-  for (int64_t d = 0; d < w.spatial(); ++d) {
-    n.checkListed(pooled[d + 2]);
-    std::vector<int64_t> counted = counts(w, d, image[d + 2], extra[d], padding, pooled[d + 2]);
-    if (llvm::all_of(counted, [&](int64_t c) { return c == w.sizes[d]; }))
-      continue;
-    Shape own(pooled.size(), 1);
-    own[d + 2] = pooled[d + 2];
-    HostTensor factor(type, own, own);
-    for (auto [i, count] : llvm::enumerate(counted))
-      factor.set(i, static_cast<double>(w.sizes[d]) / count);
-    result = e.binary<nn::MulOp>(result, e.constant(std::move(factor)));
-  }
-  n.out(result);
+  sums = e.reshape(sums, pooled);
+  n.out(e.cast(e.binary<nn::DivOp>(sums, countsOf(n, w, extra, sums)), type));
 }
 
 template <bool average> void globalPool(NodeImport &n) {

@@ -94,7 +94,8 @@ HostTensor knownCumSum(const HostTensor &x, int64_t axis, bool exclusive, bool r
   auto accumulate = [&](auto &data) {
     for (int64_t o = 0; o < outer; ++o)
       for (int64_t k = 0; k < inner; ++k) {
-        std::decay_t<decltype(data[0])> sum = 0;
+        using Number = std::decay_t<decltype(data[0])>;
+        Number sum = static_cast<Number>(exclusive ? 0.0 : -0.0);
         for (int64_t j = 0; j < size; ++j) {
           auto &element = data[(o * size + (reverse ? size - 1 - j : j)) * inner + k];
           auto value = element;
@@ -132,7 +133,8 @@ void cumSum(NodeImport &n) {
                          reverse     ? exclusive ? "gt" : "ge"
                          : exclusive ? "lt"
                                      : "le");
-  Value chosen = e.emit<nn::SelectOp>({mask, e.reshape(x, spread), e.scalarLike(x, 0)});
+  Value nothing = e.scalarLike(x, exclusive ? 0.0 : -0.0); // the sum of no element is 0
+  Value chosen = e.emit<nn::SelectOp>({mask, e.reshape(x, spread), nothing});
   n.out(e.reduce(chosen, {axis + 1}, "sum", false));
 }
 

@@ -31,7 +31,7 @@ struct Merge {
   Value neutral;
 };
 
-Merge sumOf(Emitter &e, Type type) { return {"sum", e.splat(type, 0)}; }
+Merge sumOf(Emitter &e, Type type) { return {"sum", e.splat(type, -0.0)}; }
 
 Merge mergeOf(NodeImport &n, Type type) {
   std::string reduction = n.stringAttr("reduction", "none");
@@ -193,15 +193,21 @@ Top topOf(Emitter &e, Value x, int64_t axis, int64_t k, bool largest) {
   own[rank - 1] = others[rank] = size;
   Value a = e.reshape(rows, mine), b = e.reshape(rows, other);
   Value i = e.iota(i64, own, rank - 1), j = e.iota(i64, others, rank);
-  Value beats = e.compare(b, a, largest ? "gt" : "lt");
-  Value tied = e.binary<nn::AndOp>(e.compare(b, a, "eq"), e.compare(j, i, "lt"));
+  Value beats = e.compare(b, a, largest ? "gt" : "lt"), equal = e.compare(b, a, "eq");
+  if (isa<FloatType>(elementOf(x))) { // NaN is above all others, as numpy and torch sort
+    auto isNan = [&](Value value) { return e.emit<nn::IsNanOp>(value); };
+    Value above = largest ? b : a, below = largest ? a : b;
+    beats = e.binary<nn::OrOp>(beats, e.binary<nn::AndOp>(isNan(above), e.emit<nn::NotOp>(isNan(below))));
+    equal = e.binary<nn::OrOp>(equal, e.binary<nn::AndOp>(isNan(a), isNan(b)));
+  }
+  Value tied = e.binary<nn::AndOp>(equal, e.compare(j, i, "lt"));
   Value place = e.reduce(e.cast(e.binary<nn::OrOp>(beats, tied), i64), {rank}, "sum", true); // [.., size, 1]
   Shape wanted(rank + 1, 1);
   wanted[rank] = k;
   Value chosen = e.compare(place, e.iota(i64, wanted, rank), "eq"); // [.., size, k]
   auto pick = [&](Value value) {
     Value sum =
-        e.reduce(e.emit<nn::SelectOp>({chosen, value, e.scalarLike(value, 0)}), {rank - 1}, "sum", false);
+        e.reduce(e.emit<nn::SelectOp>({chosen, value, e.scalarLike(value, -0.0)}), {rank - 1}, "sum", false);
     return e.transpose(sum, perm);
   };
   return {pick(a), pick(i)};

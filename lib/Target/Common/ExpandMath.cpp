@@ -51,7 +51,8 @@ struct ExpandErf : OpRewritePattern<math::ErfOp> {
 } // namespace
 
 namespace {
-/// x^y = exp(y log |x|), negative if x is and y is odd, NaN if x is negative and y not an integer; x^0 = 1.
+/// x^y = exp(y log |x|), negative if x is and y is odd, NaN if x is negative and finite and y not an integer;
+/// x^0 = 1, and (-1)^y = 1 for infinite y, as IEEE 754 has them.
 struct ExpandPow : OpRewritePattern<math::PowFOp> {
   using OpRewritePattern::OpRewritePattern;
   LogicalResult matchAndRewrite(math::PowFOp op, PatternRewriter &rewriter) const override {
@@ -75,6 +76,8 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     Value logarithm = math::LogOp::create(rewriter, loc, magnitude);
     Value power =
         math::ExpOp::create(rewriter, loc, arith::MulFOp::create(rewriter, loc, y, logarithm).getResult());
+    Value unit = compare(arith::CmpFPredicate::OEQ, magnitude, one); // not y log 1 = infinity * 0
+    power = select(unit, one, power);
     // y is even if its half is an integer, odd if it is an integer but not even.
     auto isInteger = [&](Value v) {
       return compare(arith::CmpFPredicate::OEQ, v, math::FloorOp::create(rewriter, loc, v));
@@ -84,7 +87,10 @@ struct ExpandPow : OpRewritePattern<math::PowFOp> {
     Value odd = select(even, constantBool(false), integer);
     Value ofSign =
         select(odd, math::CopySignOp::create(rewriter, loc, power, x), power); // a zero has a sign too
-    Value undefined = select(integer, constantBool(false), compare(arith::CmpFPredicate::OLT, x, zero));
+    Value infinity = constant(std::numeric_limits<float>::infinity());
+    Value isNegative = arith::AndIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OLT, x, zero),
+                                             compare(arith::CmpFPredicate::OLT, magnitude, infinity));
+    Value undefined = select(integer, constantBool(false), isNegative);
     Value result = select(undefined, nan, ofSign);
     Value trivial = arith::OrIOp::create(rewriter, loc, compare(arith::CmpFPredicate::OEQ, y, zero),
                                          compare(arith::CmpFPredicate::OEQ, x, one));

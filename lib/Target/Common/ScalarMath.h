@@ -14,6 +14,9 @@ struct ScalarMath {
 
   mlir::Value number(float v) { return mlir::arith::ConstantOp::create(b, loc, b.getF32FloatAttr(v)); }
   mlir::Value integer(int32_t v) { return mlir::arith::ConstantIntOp::create(b, loc, v, 32); }
+  template <typename OpTy> mlir::Value make(mlir::Value x, mlir::Value y) {
+    return OpTy::create(b, loc, x, y);
+  }
   mlir::Value add(mlir::Value x, mlir::Value y) { return mlir::arith::AddFOp::create(b, loc, x, y); }
   mlir::Value sub(mlir::Value x, mlir::Value y) { return mlir::arith::SubFOp::create(b, loc, x, y); }
   mlir::Value mul(mlir::Value x, mlir::Value y) { return mlir::arith::MulFOp::create(b, loc, x, y); }

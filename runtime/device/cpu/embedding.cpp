@@ -68,7 +68,7 @@ LibraryCall prepareScatterAdd(CallParser &parser) {
     float *target = static_cast<float *>(context.args[table]);
     if (!accumulate)
       context.pool.parallelFor(rows, rowGrain(width * 4), [&](int64_t begin, int64_t end, int) {
-        std::memset(target + begin * width, 0, (end - begin) * width * 4);
+        std::fill_n(target + begin * width, (end - begin) * width, -0.0f);
       });
     // Threads own columns: no two write the same element, and every element adds in the order of i.
     const int64_t threads = context.pool.threads();

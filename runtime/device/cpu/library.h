@@ -71,7 +71,7 @@
 // scatter_add
 //   buffers: ids, dy, table; attrs: rows, width, count, ids="i64" | "i32", accumulate=false
 //   scalars: [start, valid]
-//   table (zeroed first unless accumulate) += dy[i] at row ids[i] - start, in the order of i; ids outside
+//   table (first -0, unless accumulate) += dy[i] at row ids[i] - start, in the order of i; ids outside
 //   [start, start + rows) and positions i >= valid are skipped.
 // fill
 //   buffers: out; attrs: count, value=0, dtype="f32"

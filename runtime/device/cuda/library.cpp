@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -146,6 +147,17 @@ Work prepareAttentionBackward(Call &c) {
   });
 }
 
+/// `count` elements of `bytes` bytes each, all `pattern`.
+Work filled(Call &c, void *out, int64_t count, uint64_t pattern, int64_t bytes) {
+  MaskArguments a{};
+  a.out = out;
+  a.count = a.end = count;
+  a.n = a.inner = 1;
+  a.pattern = pattern;
+  a.bytes = int32_t(bytes);
+  return c.launchElements("tsr_mask_padding", a, count);
+}
+
 Work prepareRows(Call &c, bool scatter) {
   CallParser &p = c.parser;
   RowsArguments a{};
@@ -172,8 +184,9 @@ Work prepareRows(Call &c, bool scatter) {
   Work add = c.launchElements("tsr_scatter_add", a, a.width, update);
   if (p.flag("accumulate"))
     return add;
-  return [add, &device = c.device, target = a.target, bytes = a.rows * a.width * 4](const int64_t *scalars) {
-    device.clear(target, bytes);
+  Work fill = filled(c, a.target, a.rows * a.width, std::bit_cast<uint32_t>(-0.0f), 4);
+  return [add, fill](const int64_t *scalars) {
+    fill(scalars);
     add(scalars);
   };
 }
@@ -242,14 +255,11 @@ Work prepareTranspose(Call &c) {
 }
 
 Work prepareFill(Call &c) {
-  MaskArguments a{};
-  a.count = a.end = c.parser.size("count");
-  a.n = a.inner = 1;
-  a.pattern = c.parser.valueBits();
-  a.bytes = int32_t(c.parser.elementBytes());
-  a.out = c.whole(c.parser.buffer("out", a.count, a.bytes));
+  int64_t count = c.parser.size("count"), bytes = c.parser.elementBytes();
+  uint64_t pattern = c.parser.valueBits();
+  void *out = c.whole(c.parser.buffer("out", count, bytes));
   c.parser.finish();
-  return c.launchElements("tsr_mask_padding", a, a.count);
+  return filled(c, out, count, pattern, bytes);
 }
 
 Work prepareMaskPadding(Call &c) {

@@ -25,7 +25,7 @@ func.func @shape(%x: tensor<2x4x8xf32>, %y: tensor<2x3x8xf32>) {
 }
 
 func.func @reduce(%x: tensor<2x4x8xf32>) {
-  // CHECK-NEXT: nn.reduce: ([a,b,c])->([c]) reduction={a, b} neutral(0,a)=0 neutral(0,b)=0
+  // CHECK-NEXT: nn.reduce: ([a,b,c])->([c]) reduction={a, b} neutral(0,a)=-0 neutral(0,b)=-0
   %0 = nn.reduce %x {dims = array<i64: 0, 1>, kind = "sum"} : (tensor<2x4x8xf32>) -> tensor<8xf32>
   // CHECK-NEXT: nn.reduce: ([a,b,c])->([a,b]) cooperative={c} neutral(0,c)=-inf
   %1 = nn.reduce %x {dims = array<i64: 2>, kind = "max"} : (tensor<2x4x8xf32>) -> tensor<2x4xf32>
