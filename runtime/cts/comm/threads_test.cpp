@@ -145,6 +145,39 @@ TEST(Counting, ASendOutsideOfCollectivesIsSeen) {
   });
 }
 
+TEST(EngineTest, TellsWhenAMessageHadLeft) {
+  using namespace std::chrono_literals;
+  runThreads(2, [](Transport &transport) {
+    Engine engine(transport);
+    int seen = 0;
+    Engine::Clock::time_point left;
+    engine.setObservers(
+        {}, [&](const Message &message, Engine::Clock::time_point begin, Engine::Clock::time_point end) {
+          EXPECT_EQ(message.peer, 1);
+          EXPECT_GE(end - begin, 20ms) << "nobody received it";
+          left = end;
+          ++seen;
+        });
+    Message message{1 - transport.rank(), 4, "x"};
+    float value = 1;
+    if (transport.rank() == 0) {
+      Engine::Token token = engine.startSend(message, &value);
+      engine.barrier();
+      engine.barrier();
+      auto asked = Engine::Clock::now();
+      engine.waitSend(token);
+      EXPECT_EQ(seen, 1);
+      EXPECT_LE(left, asked) << "it had left before that was asked";
+    } else {
+      engine.barrier();
+      std::this_thread::sleep_for(30ms);
+      engine.receive(message, &value);
+      engine.barrier();
+      EXPECT_EQ(seen, 0);
+    }
+  });
+}
+
 TEST(EngineTest, ExecutesInOrderAndTellsTheTimes) {
   runThreads(2, [](Transport &transport) {
     Engine engine(transport);
