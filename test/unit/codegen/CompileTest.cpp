@@ -64,11 +64,50 @@ TEST(Compile, ErrorsNameTheKernelAndTheOperation) {
     %y = tensor.gather %x[%i] gather_dims([0]) : (tensor<4x3xf32>, tensor<2x1xindex>) -> tensor<2x3xf32>
     return %y : tensor<2x3xf32>
   })");
-  EXPECT_NE(unsupported.find("gather_7"), std::string::npos) << unsupported;
-  EXPECT_NE(unsupported.find("tensor.gather"), std::string::npos) << unsupported;
+  EXPECT_NE(unsupported.find("kernel 'gather_7' cannot be compiled: kernel 'kernel': operation "
+                             "'tensor.gather' cannot be compiled inside a kernel"),
+            std::string::npos)
+      << unsupported;
   std::string dynamic =
       errorOf("func.func @dyn(%x: tensor<?xf32>) -> tensor<?xf32> { return %x : tensor<?xf32> }");
   EXPECT_NE(dynamic.find("shapes must be static"), std::string::npos) << dynamic;
+}
+
+TEST(Compile, ErrorsSayWhatAKernelCannotHold) {
+  auto expect = [](const std::string &said, const std::string &arguments, const std::string &body) {
+    std::string message = errorOf("func.func @k(" + arguments + ") -> tensor<4xf32> {\n" + body + "\n}");
+    EXPECT_NE(message.find("kernel 'k' cannot be compiled: kernel 'kernel': " + said), std::string::npos)
+        << message;
+  };
+  const std::string negated = R"(
+    %e = tensor.empty() : tensor<4xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %v = arith.negf %a : f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>)";
+  expect("argument 0 has type 'f32'; expected a tensor, i64 or index", "%a: f32, %x: tensor<4xf32>",
+         "return %x : tensor<4xf32>");
+  expect("tensor.extract outside a linalg body can only read an argument; make the value an operand of the "
+         "linalg operation",
+         "%x: tensor<4xf32>", "%c = arith.constant 0 : index" + negated + R"(
+    %s = tensor.extract %y[%c] : tensor<4xf32>
+    %z = tensor.splat %s : tensor<4xf32>
+    return %z : tensor<4xf32>)");
+  expect("tensor.insert_slice needs static sizes and strides",
+         "%x: tensor<4xf32>, %z: tensor<4xf32>, %n: index", R"(
+    %part = tensor.extract_slice %x[0] [%n] [1] : tensor<4xf32> to tensor<?xf32>
+    %y = tensor.insert_slice %part into %z[0] [%n] [1] : tensor<?xf32> into tensor<4xf32>
+    return %y : tensor<4xf32>)");
+  expect("tensor.pad needs one value for all of its padding", "%x: tensor<3xf32>", R"(
+    %y = tensor.pad %x low[1] high[0] {
+    ^bb0(%i: index):
+      %j = arith.index_cast %i : index to i32
+      %v = arith.sitofp %j : i32 to f32
+      tensor.yield %v : f32
+    } : tensor<3xf32> to tensor<4xf32>
+    return %y : tensor<4xf32>)");
 }
 
 TEST(Compile, RefusesAnUnsafeInPlaceResult) {
@@ -85,7 +124,8 @@ func.func @skew(%x: tensor<9x9xf32> {tessera.result = 0 : i64}) -> tensor<9x9xf3
   } -> tensor<9x9xf32>
   return %y : tensor<9x9xf32>
 })");
-  EXPECT_NE(message.find("in place"), std::string::npos) << message;
+  EXPECT_NE(message.find("a result cannot be written in place of its argument ("), std::string::npos)
+      << message;
 }
 
 TEST(Compile, AnalyseAgreesWithTheCompiler) {
