@@ -524,6 +524,12 @@ def test_programs_that_lack_what_is_asked(gpt2, program, tmp_path):
     h.assert_error(h.run(*gpt2.command(*train), env={**os.environ, "TESSERA_CPU_LEVEL": "v9"}), "TESSERA_CPU_LEVEL is 'v9', expected v3 or v4")
 
 
+def test_no_such_host(program, tmp_path):
+    place = {"RANK": "1", "WORLD_SIZE": "2", "MASTER_ADDR": "no.such.host.invalid", "MASTER_PORT": str(h.free_port())}
+    result = h.run(program("mlp", "dp2", TRAIN).path, "train", "--steps", "1", "--tokens", "t.bin", env={**os.environ, **place})
+    h.assert_error(result, "MASTER_ADDR 'no.such.host.invalid' is no host: ")
+
+
 def test_outputs_of_one_file(tmp_path):
     info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in ("x", "a/b", "a_b")]
     nodes = [helper.make_node("Neg", ["x"], ["a/b"]), helper.make_node("Abs", ["x"], ["a_b"])]

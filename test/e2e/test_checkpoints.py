@@ -88,6 +88,20 @@ def test_a_resumed_run_has_the_seed_of_the_first(program, data, tmp_path):
     h.assert_error(resumed(compiled, tmp_path / "rest", data, tmp_path / "c"), "the seed of checkpoint '", "step-3.safetensors' is '-1', expected a number")
 
 
+def test_the_scale_of_the_loss(program, tmp_path):
+    """One that a checkpoint cannot have is refused; and where no scale keeps the gradient finite, the training ends."""
+    compiled = program("mlp", "1", ("--train", "sgd", "--dtype", "f16"))
+    data = h.training_data("mlp", [i["name"] for i in compiled.info()["inputs"]])
+    compiled.train(tmp_path / "run", data, 2, "--checkpoint", tmp_path / "c", "--every", "2")
+    path = tmp_path / "c" / "step-2.safetensors"
+    save_file(load_file(path), path, metadata_of(path) | {"loss_scale": "-1"})
+    h.assert_error(resumed(compiled, tmp_path / "rest", data, tmp_path / "c"),
+                   "the checkpoint's 'loss_scale' is '-1', expected a finite number of at least 0")
+    data["x"] = np.full_like(data["x"], 1e30)
+    result = h.run(*compiled.command(*compiled.train_arguments(tmp_path, data, 100)))
+    h.assert_error(result, "the gradient is not finite in f16, whatever the loss is scaled by; compile the model with --dtype bf16")
+
+
 @pytest.mark.parametrize("mesh", ["1", "dp2"])
 def test_log_of_a_resumed_run_has_every_step_once(program, written, data, tmp_path, mesh):
     """The first run ended after step 5, its last checkpoint is that of step 4."""
