@@ -187,6 +187,15 @@ def test_options_that_do_not_fit_the_model(tmp_path, options, said):
     compile_fails(tmp_path, GPT2, *options.split(), words=[said])
 
 
+def test_no_batch_and_no_residual_stream(tmp_path):
+    info = [helper.make_tensor_value_info(name, TensorProto.FLOAT, []) for name in "xy"]
+    graph = helper.make_graph([helper.make_node("Neg", ["x"], ["y"])], "g", info[:1], info[1:])
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=10), tmp_path / "m.onnx")
+    compile_fails(tmp_path, tmp_path / "m.onnx", "--dp", "2", words=["--dp: the model has no input with a batch dimension"])
+    compile_fails(tmp_path, h.MODELS / "mlp.onnx", "--tp", "2", "--sp-mode", "megatron",
+                  words=["--sp-mode megatron: no row product is added to a residual stream of [batch, sequence, width]"])
+
+
 def test_no_sequence_to_split(tmp_path):
     compile_fails(tmp_path, h.MODELS / "mlp.onnx", "--sp", "2", words=["--sp: no attention, softmax(scale q k + masks) v, is recognised in the model"])
 

@@ -32,7 +32,7 @@ func.func @predicate(%x: tensor<2xf32>) {
 
 // -----
 func.func @reshape(%x: tensor<2x3xf32>) {
-  // expected-error @+1 {{cannot regroup 'tensor<2x3xf32>' to 'tensor<4xf32>'}}
+  // expected-error @+1 {{cannot regroup 'tensor<2x3xf32>' to 'tensor<4xf32>': element types and numbers of elements must agree}}
   %0 = nn.reshape %x : (tensor<2x3xf32>) -> tensor<4xf32>
   return
 }
