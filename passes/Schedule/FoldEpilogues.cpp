@@ -176,6 +176,8 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
       fused->erase();
       return false;
     }
+    // Gives it a number between its neighbours' while they have one; else the whole block would get new ones.
+    (void)fused->isBeforeInBlock(contract);
     fused->setDiscardableAttrs(contract->getDiscardableAttrDictionary());
     numBiases += fold.end.bias != nullptr;
     numActivations += fold.end.activation != "none" && !fold.end.at;
