@@ -181,6 +181,117 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
   plan.pipeline = rule;
 }
 
+// The axes in the order of the file: slowest varying first.
+void readMesh(Reader &reader, const toml::table &table, Plan &plan) {
+  std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node *>>> axes;
+  for (auto &&[key, value] : table)
+    axes.push_back({key.source().begin, {std::string(key.str()), &value}});
+  llvm::sort(axes, [](auto &a, auto &b) {
+    return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
+  });
+  for (auto &[at, axis] : axes) {
+    auto size = reader.number(*axis.second, "the size of a mesh axis");
+    if (size && *size < 1)
+      reader.error(axis.second->source())
+          << "mesh axis \"" << axis.first << "\" has size " << *size << "; sizes are at least 1";
+    else if (axis.first == dist::kMicroAxis)
+      reader.error(axis.second->source()) << "\"micro\" names microbatches and cannot be a mesh axis";
+    else if (size)
+      plan.mesh.push_back({axis.first, *size});
+  }
+  SmallVector<dist::AxisRef> refs;
+  for (auto &[name, size] : plan.mesh)
+    refs.push_back({name, 1, size});
+  if (std::string why = dist::Mesh(refs).verify(); !why.empty())
+    reader.error(table.source()) << "[mesh]: " << why;
+}
+
+void readInput(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"match", "dim", "axes"}, "[[input]]");
+  InputRule rule;
+  rule.at = place(table);
+  rule.match = reader.text(table, "match", true);
+  if (const toml::node *dim = table.get("dim"))
+    rule.dim = reader.number(*dim, "\"dim\"").value_or(0);
+  rule.axes = reader.axes(table.get("axes"), plan, table.source());
+  plan.inputs.push_back(rule);
+}
+
+void readOp(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"match", "pattern", "axes"}, "[[op]]");
+  OpRule rule;
+  rule.at = place(table);
+  rule.match = reader.text(table, "match", true);
+  rule.pattern = reader.text(table, "pattern", true);
+  const tessera::Pattern *pattern = findPattern(rule.pattern);
+  if (!pattern && !rule.pattern.empty()) {
+    SmallVector<StringRef> names;
+    for (const tessera::Pattern *p : allPatterns())
+      names.push_back(p->name());
+    reader.error(table.get("pattern")->source())
+        << "there is no pattern \"" << rule.pattern << "\"; the nearest is \""
+        << Reader::nearest(rule.pattern, names) << "\"";
+  }
+  rule.axes = reader.axes(table.get("axes"), plan, table.source());
+  if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies();
+      !takes && !rule.axes.empty())
+    reader.error(table.get("axes")->source()) << takes.why;
+  plan.ops.push_back(rule);
+}
+
+void readValue(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"match", "split"}, "[[value]]");
+  ValueRule rule;
+  rule.at = place(table);
+  rule.match = reader.text(table, "match", true);
+  const toml::node *split = table.get("split");
+  const toml::table *dims = split ? split->as_table() : nullptr;
+  if (!dims) {
+    reader.error(split ? split->source() : table.source())
+        << "\"split\" must be a table from dimensions to axes, such as { 1 = [\"tensor\"] }";
+    return;
+  }
+  std::set<std::string> used;
+  for (auto &&[key, value] : *dims) {
+    int64_t dim = 0;
+    if (StringRef(key.str()).getAsInteger(10, dim)) {
+      reader.error(key.source()) << "\"" << StringRef(key.str()) << "\" is not the number of a dimension";
+      continue;
+    }
+    rule.split[dim] = reader.axes(&value, plan, value.source());
+    for (const std::string &axis : rule.split[dim])
+      if (!used.insert(axis).second)
+        reader.error(value.source()) << "axis \"" << axis << "\" splits two dimensions of one value";
+  }
+  plan.values.push_back(rule);
+}
+
+void readZero(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"stage", "axes"}, "[zero]");
+  plan.zero.at = place(table);
+  if (const toml::node *stage = table.get("stage")) {
+    plan.zero.stage = reader.number(*stage, "\"stage\"").value_or(0);
+    if (plan.zero.stage < 0 || plan.zero.stage > 3)
+      reader.error(stage->source())
+          << "\"stage\" is " << plan.zero.stage
+          << "; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)";
+  } else {
+    reader.error(table.source()) << "\"stage\" is missing";
+  }
+  plan.zero.axes = reader.axes(table.get("axes"), plan, table.source());
+}
+
+void readPrecision(Reader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"compute"}, "[precision]");
+  const toml::node *compute = table.get("compute");
+  if (!compute)
+    return;
+  plan.compute = reader.text(table, "compute", true);
+  if (compute->is_string() && !isComputeType(plan.compute))
+    reader.error(compute->source()) << "\"compute\" is \"" << plan.compute
+                                    << "\"; it is \"f32\", \"bf16\" or \"f16\"";
+}
+
 } // namespace
 
 static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm::raw_ostream &errors) {
@@ -193,130 +304,28 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
   Plan plan;
   plan.file = path.str();
   Reader reader(path, errors);
+  using Read = void (*)(Reader &, const toml::table &, Plan &);
+  auto readTable = [&](StringRef key, Read read, StringRef refusal) {
+    const toml::node *node = root.get(std::string_view(key));
+    if (!node)
+      return;
+    if (const toml::table *table = node->as_table())
+      read(reader, *table, plan);
+    else
+      reader.error(node->source()) << refusal;
+  };
+  auto readTables = [&](StringRef key, Read read) {
+    for (const toml::table *table : reader.tables(root, key))
+      read(reader, *table, plan);
+  };
   reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline", "precision"}, "the plan");
-  if (const toml::node *mesh = root.get("mesh")) {
-    if (const toml::table *table = mesh->as_table()) {
-      // In the order of the file: slowest varying first.
-      std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node *>>> axes;
-      for (auto &&[key, value] : *table)
-        axes.push_back({key.source().begin, {std::string(key.str()), &value}});
-      llvm::sort(axes, [](auto &a, auto &b) {
-        return std::pair(a.first.line, a.first.column) < std::pair(b.first.line, b.first.column);
-      });
-      for (auto &[at, axis] : axes) {
-        auto size = reader.number(*axis.second, "the size of a mesh axis");
-        if (size && *size < 1)
-          reader.error(axis.second->source())
-              << "mesh axis \"" << axis.first << "\" has size " << *size << "; sizes are at least 1";
-        else if (axis.first == dist::kMicroAxis)
-          reader.error(axis.second->source()) << "\"micro\" names microbatches and cannot be a mesh axis";
-        else if (size)
-          plan.mesh.push_back({axis.first, *size});
-      }
-      SmallVector<dist::AxisRef> refs;
-      for (auto &[name, size] : plan.mesh)
-        refs.push_back({name, 1, size});
-      if (std::string why = dist::Mesh(refs).verify(); !why.empty())
-        reader.error(mesh->source()) << "[mesh]: " << why;
-    } else {
-      reader.error(mesh->source()) << "\"mesh\" must be a table of axes and sizes";
-    }
-  }
-  for (const toml::table *table : reader.tables(root, "input")) {
-    reader.keys(*table, {"match", "dim", "axes"}, "[[input]]");
-    InputRule rule;
-    rule.at = place(*table);
-    rule.match = reader.text(*table, "match", true);
-    if (const toml::node *dim = table->get("dim"))
-      rule.dim = reader.number(*dim, "\"dim\"").value_or(0);
-    rule.axes = reader.axes(table->get("axes"), plan, table->source());
-    plan.inputs.push_back(rule);
-  }
-  for (const toml::table *table : reader.tables(root, "op")) {
-    reader.keys(*table, {"match", "pattern", "axes"}, "[[op]]");
-    OpRule rule;
-    rule.at = place(*table);
-    rule.match = reader.text(*table, "match", true);
-    rule.pattern = reader.text(*table, "pattern", true);
-    const tessera::Pattern *pattern = findPattern(rule.pattern);
-    if (!pattern && !rule.pattern.empty()) {
-      SmallVector<StringRef> names;
-      for (const tessera::Pattern *p : allPatterns())
-        names.push_back(p->name());
-      const toml::node *node = table->get("pattern");
-      reader.error(node->source()) << "there is no pattern \"" << rule.pattern << "\"; the nearest is \""
-                                   << Reader::nearest(rule.pattern, names) << "\"";
-    }
-    rule.axes = reader.axes(table->get("axes"), plan, table->source());
-    if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies();
-        !takes && !rule.axes.empty())
-      reader.error(table->get("axes")->source()) << takes.why;
-    plan.ops.push_back(rule);
-  }
-  for (const toml::table *table : reader.tables(root, "value")) {
-    reader.keys(*table, {"match", "split"}, "[[value]]");
-    ValueRule rule;
-    rule.at = place(*table);
-    rule.match = reader.text(*table, "match", true);
-    const toml::node *split = table->get("split");
-    const toml::table *dims = split ? split->as_table() : nullptr;
-    if (!dims) {
-      reader.error(split ? split->source() : table->source())
-          << "\"split\" must be a table from dimensions to axes, such as { 1 = [\"tensor\"] }";
-      continue;
-    }
-    std::set<std::string> used;
-    for (auto &&[key, value] : *dims) {
-      int64_t dim = 0;
-      if (StringRef(key.str()).getAsInteger(10, dim)) {
-        reader.error(key.source()) << "\"" << StringRef(key.str()) << "\" is not the number of a dimension";
-        continue;
-      }
-      rule.split[dim] = reader.axes(&value, plan, value.source());
-      for (const std::string &axis : rule.split[dim])
-        if (!used.insert(axis).second)
-          reader.error(value.source()) << "axis \"" << axis << "\" splits two dimensions of one value";
-    }
-    plan.values.push_back(rule);
-  }
-  if (const toml::node *node = root.get("zero")) {
-    if (const toml::table *table = node->as_table()) {
-      reader.keys(*table, {"stage", "axes"}, "[zero]");
-      plan.zero.at = place(*node);
-      if (const toml::node *stage = table->get("stage")) {
-        plan.zero.stage = reader.number(*stage, "\"stage\"").value_or(0);
-        if (plan.zero.stage < 0 || plan.zero.stage > 3)
-          reader.error(stage->source())
-              << "\"stage\" is " << plan.zero.stage
-              << "; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)";
-      } else {
-        reader.error(table->source()) << "\"stage\" is missing";
-      }
-      plan.zero.axes = reader.axes(table->get("axes"), plan, table->source());
-    } else {
-      reader.error(node->source()) << "\"zero\" must be a table, with a stage and axes";
-    }
-  }
-  if (const toml::node *node = root.get("pipeline")) {
-    if (const toml::table *table = node->as_table()) {
-      readPipeline(reader, *table, plan);
-    } else {
-      reader.error(node->source()) << "\"pipeline\" must be a table";
-    }
-  }
-  if (const toml::node *node = root.get("precision")) {
-    if (const toml::table *table = node->as_table()) {
-      reader.keys(*table, {"compute"}, "[precision]");
-      if (const toml::node *compute = table->get("compute")) {
-        plan.compute = reader.text(*table, "compute", true);
-        if (compute->is_string() && !isComputeType(plan.compute))
-          reader.error(compute->source())
-              << "\"compute\" is \"" << plan.compute << "\"; it is \"f32\", \"bf16\" or \"f16\"";
-      }
-    } else {
-      reader.error(node->source()) << "\"precision\" must be a table";
-    }
-  }
+  readTable("mesh", readMesh, "\"mesh\" must be a table of axes and sizes");
+  readTables("input", readInput);
+  readTables("op", readOp);
+  readTables("value", readValue);
+  readTable("zero", readZero, "\"zero\" must be a table, with a stage and axes");
+  readTable("pipeline", readPipeline, "\"pipeline\" must be a table");
+  readTable("precision", readPrecision, "\"precision\" must be a table");
   if (!reader.ok)
     return failure();
   return plan;

@@ -336,67 +336,89 @@ static LogicalResult splitExperts(ModuleOp module, ArrayRef<nn::FactorOpInterfac
   return success();
 }
 
-// Writes what was chosen into the plan, over `axes`.
-static void list(const Chosen &chosen, const std::vector<std::string> &axes, const NameIndex &names,
-                 std::set<std::string> &listed, Plan &plan) {
-  for (auto [op, pattern] : chosen) {
-    ArrayRef<StringRef> opNames = names.of(op);
-    // The parameter's name where there is one (it is unique), else the node's.
-    std::string match = opNames.empty() ? "" : opNames.front().str();
-    if (int weight = parameterOperand(op); weight >= 0)
-      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
-    // An attention without a name, in hand-written text, follows its products by itself.
-    if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
-      plan.ops.push_back({match, pattern.str(), axes, {}});
+namespace {
+
+// Adds to a plan what the options ask for, one kind of parallelism after the other.
+class Recipe {
+public:
+  Recipe(ModuleOp module, const AssignOptions &options, Plan &plan)
+      : module(module), options(options), plan(plan), index(module) {
+    for (auto func : module.getOps<func::FuncOp>())
+      for (Operation &op : func.getBody().front())
+        if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
+          ops.push_back(factorOp);
   }
+  LogicalResult run();
+
+private:
+  LogicalResult addAxis(StringRef name, int64_t size);
+  LogicalResult splitTokens();
+  LogicalResult storeInPieces();
+  LogicalResult cutIntoStages();
+  LogicalResult chooseExperts();
+  void splitExpertsOver(StringRef axis, int64_t size);
+  LogicalResult addTensorAxes();
+  LogicalResult chooseProducts();
+  void list(const Chosen &chosen, const std::vector<std::string> &axes);
+
+  ModuleOp module;
+  const AssignOptions &options;
+  Plan &plan;
+  NameIndex index;
+  SmallVector<nn::FactorOpInterface> ops;         // forward
+  std::vector<std::string> tokenAxes, tensorAxes; // of --dp and --ep; of --tp
+  Chosen experts, products;
+  std::vector<std::string> expertAxes;
+  int64_t expertRanks = 1; // along them
+  std::set<std::string> listed;
+};
+
+} // namespace
+
+LogicalResult Recipe::addAxis(StringRef name, int64_t size) {
+  if (plan.addAxis(name, size))
+    return success();
+  return module.emitError("mesh axis \"")
+         << name << "\" has one size in the plan and size " << size << " by option";
 }
 
-LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options, Plan &plan) {
-  auto axis = [&](StringRef name, int64_t size) -> LogicalResult {
-    if (plan.addAxis(name, size))
-      return success();
-    return module.emitError("mesh axis \"")
-           << name << "\" has one size in the plan and size " << size << " by option";
-  };
-  // Experts take tokens of their own axis, as data parallelism does.
-  std::vector<std::string> batch, fresh;
+// Experts take tokens of their own axis, as data parallelism does.
+LogicalResult Recipe::splitTokens() {
+  std::vector<std::string> fresh;
   for (auto [name, size] : {std::pair("data", options.dp), {"expert", options.ep}}) {
     if (size <= 1)
       continue;
-    if (failed(axis(name, size)))
+    if (failed(addAxis(name, size)))
       return failure();
-    batch.push_back(name);
+    tokenAxes.push_back(name);
     if (llvm::none_of(plan.inputs, [&](const InputRule &r) { return llvm::is_contained(r.axes, name); }))
       fresh.push_back(name);
   }
-  if (!fresh.empty() && failed(splitBatch(module, plan, options.dp > 1 ? "--dp" : "--ep", fresh)))
-    return failure();
-  SmallVector<nn::FactorOpInterface> ops;
-  for (auto func : module.getOps<func::FuncOp>())
-    for (Operation &op : func.getBody().front())
-      if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
-        ops.push_back(factorOp);
-  NameIndex index(module);
-  if (options.sp > 1 &&
-      (failed(axis("seq", options.sp)) || failed(splitSequence(module, ops, index, options, plan))))
-    return failure();
-  // What the plan says of ZeRO comes first.
-  if (options.zero > 0 && plan.zero.axes.empty()) {
-    std::vector<std::string> axes;
-    for (auto &[name, size] : plan.mesh)
-      if (name == "data" || name == "expert")
-        axes.push_back(name);
-    if (axes.empty())
-      return module.emitError("--zero=")
-             << options.zero
-             << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
-             << "--dp N, or [zero] with other axes to the plan";
-    plan.zero = {options.zero, axes, {}};
-  }
+  return fresh.empty() ? success() : splitBatch(module, plan, options.dp > 1 ? "--dp" : "--ep", fresh);
+}
+
+// What the plan says of ZeRO comes first.
+LogicalResult Recipe::storeInPieces() {
+  if (options.zero <= 0 || !plan.zero.axes.empty())
+    return success();
+  std::vector<std::string> axes;
+  for (auto &[name, size] : plan.mesh)
+    if (name == "data" || name == "expert")
+      axes.push_back(name);
+  if (axes.empty())
+    return module.emitError("--zero=")
+           << options.zero
+           << " stores training state in pieces over the axis \"data\", which the mesh does not have; add "
+           << "--dp N, or [zero] with other axes to the plan";
+  plan.zero = {options.zero, axes, {}};
+  return success();
+}
+
+LogicalResult Recipe::cutIntoStages() {
   if (options.pp > 1) {
     // Stages talk least, so their axis is the slowest varying one. A plan's [pipeline] wins.
     if (!plan.addAxis("pipe", options.pp, /*slowest=*/true))
-      return axis("pipe", options.pp);
+      return addAxis("pipe", options.pp);
     if (!plan.pipeline) {
       plan.pipeline.emplace();
       plan.pipeline->axis = "pipe";
@@ -407,20 +429,22 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     return module.emitError("--pp-schedule ")
            << options.ppSchedule << " needs a pipeline: add --pp N, or a [pipeline] table to the plan";
   }
-  Chosen experts;
-  std::vector<std::string> expertAxes;
-  int64_t expertRanks = 1;
-  // Further axes that do not split the tokens where experts see them, so they come first; where there are
-  // enough experts.
-  auto splitFurther = [&](StringRef name, int64_t size) {
-    dist::AxisList all = {{"expert", 1, expertRanks * size}};
-    if (size <= 1 || !llvm::all_of(experts, [&](auto &each) {
-          return bool(findPattern(each.second)->applies(cast<nn::FactorOpInterface>(each.first), {all}));
-        }))
-      return;
-    expertAxes.insert(expertAxes.begin(), name.str());
-    expertRanks *= size;
-  };
+  return success();
+}
+
+// Further axes that do not split the tokens where experts see them, so they come first; where there are
+// enough experts.
+void Recipe::splitExpertsOver(StringRef axis, int64_t size) {
+  dist::AxisList all = {{"expert", 1, expertRanks * size}};
+  if (size <= 1 || !llvm::all_of(experts, [&](auto &each) {
+        return bool(findPattern(each.second)->applies(cast<nn::FactorOpInterface>(each.first), {all}));
+      }))
+    return;
+  expertAxes.insert(expertAxes.begin(), axis.str());
+  expertRanks *= size;
+}
+
+LogicalResult Recipe::chooseExperts() {
   // With a capacity the rows of an expert are not split as the sequence is: each of its ranks has some of the
   // experts instead.
   bool hasPlaces = llvm::any_of(ops, [](Operation *op) { return isa<nn::ExpertPlacesOp>(op); });
@@ -432,12 +456,13 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     expertRanks = options.ep;
   }
   if (splitsPlaces)
-    splitFurther("seq", options.sp);
+    splitExpertsOver("seq", options.sp);
   if (expertAxes.empty())
     experts.clear();
-  std::set<std::string> listed;
-  if (options.tp <= 1)
-    return list(experts, expertAxes, index, listed, plan), success();
+  return success();
+}
+
+LogicalResult Recipe::addTensorAxes() {
   std::vector<std::pair<std::string, int64_t>> axes = {{"tensor", options.tp}};
   if (options.tpMode == "2d") {
     auto sizes = nearRoots(options.tp, 2);
@@ -451,26 +476,62 @@ LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options
     auto sizes = nearRoots(options.tp, 3);
     axes = {{"i", sizes[2]}, {"j", sizes[1]}, {"k", sizes[0]}};
   }
-  std::vector<std::string> names;
   for (auto &[name, size] : axes) {
-    if (failed(axis(name, size)))
+    if (failed(addAxis(name, size)))
       return failure();
-    names.push_back(name);
+    tensorAxes.push_back(name);
   }
-  Chosen chosen = options.tpMode == "1d" ? pairProducts(ops, options.tp)
-                                         : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
-  if (chosen.empty())
+  return success();
+}
+
+LogicalResult Recipe::chooseProducts() {
+  if (failed(addTensorAxes()))
+    return failure();
+  products = options.tpMode == "1d" ? pairProducts(ops, options.tp)
+                                    : layOverGrid(ops, *findPattern(options.tpMode), options.tp);
+  if (products.empty())
     return module.emitError(
         options.tpMode == "1d"
             ? "--tp: the model has no pair of products to split as column and row, and no vocabulary"
             : "--tp: the model has no product with a parameter");
-  if (options.spMode == "megatron" && failed(splitResidual(module, chosen, batch, plan)))
+  if (options.spMode == "megatron" && failed(splitResidual(module, products, tokenAxes, plan)))
     return failure();
   for (auto [op, pattern] : experts)
-    chosen.erase(op);
-  if (options.ep > 1 && names.size() == 1)
-    splitFurther(names.front(), options.tp);
-  list(experts, expertAxes, index, listed, plan);
-  list(chosen, names, index, listed, plan);
+    products.erase(op);
+  if (options.ep > 1 && tensorAxes.size() == 1)
+    splitExpertsOver(tensorAxes.front(), options.tp);
   return success();
+}
+
+// Writes what was chosen into the plan, over `axes`.
+void Recipe::list(const Chosen &chosen, const std::vector<std::string> &axes) {
+  for (auto [op, pattern] : chosen) {
+    ArrayRef<StringRef> names = index.of(op);
+    // The parameter's name where there is one (it is unique), else the node's.
+    std::string match = names.empty() ? "" : names.front().str();
+    if (int weight = parameterOperand(op); weight >= 0)
+      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
+    // An attention without a name, in hand-written text, follows its products by itself.
+    if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
+      plan.ops.push_back({match, pattern.str(), axes, {}});
+  }
+}
+
+LogicalResult Recipe::run() {
+  if (failed(splitTokens()))
+    return failure();
+  if (options.sp > 1 &&
+      (failed(addAxis("seq", options.sp)) || failed(splitSequence(module, ops, index, options, plan))))
+    return failure();
+  if (failed(storeInPieces()) || failed(cutIntoStages()) || failed(chooseExperts()))
+    return failure();
+  if (options.tp > 1 && failed(chooseProducts()))
+    return failure();
+  list(experts, expertAxes);
+  list(products, tensorAxes);
+  return success();
+}
+
+LogicalResult tessera::applyRecipe(ModuleOp module, const AssignOptions &options, Plan &plan) {
+  return Recipe(module, options, plan).run();
 }
