@@ -22,51 +22,83 @@ FailureOr<LoadedProgram> tessera::loadProgram(Compilation &compilation) {
   return LoadedProgram{rt::parseDescription(compilation.description), std::move(*kernels)};
 }
 
-FailureOr<RunResult> tessera::runOnce(const LoadedProgram &loaded, const std::string &name,
-                                      const Arrays &inputs, const RunOptions &options) {
-  const rt::Description &description = loaded.description;
-  const rt::Program &program = *description.findProgram(name);
-  std::vector<bool> used = rt::RankProgram::usedVariables(description, program);
+// What a run of program `name` leaves, to be filled.
+static RunResult emptyResult(const rt::Description &description, const std::string &name) {
   RunResult result;
-  for (const rt::ProgramOutput &output : program.outputs)
+  for (const rt::ProgramOutput &output : description.findProgram(name)->outputs)
     result.arrays[output.name] = HostArray(output.dtype, output.shape);
+  std::vector<bool> used = rt::Variables::usedBy(description, {name});
   for (auto [i, variable] : llvm::enumerate(description.variables))
     if (name == "train" && used[i] && variable.trained)
       result.arrays["parameter:" + variable.name] = HostArray(variable.dtype, variable.shape);
+  return result;
+}
+
+static void setVariables(rt::Session &session, const rt::Description &description,
+                         const RunOptions &options) {
+  if (!options.weights.empty())
+    session.loadVariables(options.weights);
+  if (!options.variables)
+    return;
+  session.agreed([&] {
+    for (auto [i, variable] : llvm::enumerate(description.variables))
+      if (auto array = options.variables->find(variable.name); array != options.variables->end())
+        session.setVariable(i, array->second.bytes.data());
+  });
+}
+
+// One step of the session's current program.
+static void step(rt::Session &session, const rt::Description &description, const rt::Program &program,
+                 const Arrays &inputs, RunResult &result) {
+  session.agreed([&] {
+    for (auto [i, input] : llvm::enumerate(program.inputs))
+      if (auto array = inputs.find(input.name); array != inputs.end())
+        session.setInput(i, array->second.bytes.data());
+    session.setRandom(kSeed, 1);
+    session.setScalars(kStep, std::vector<float>(description.variables.size(), 0));
+  });
+  session.resetMeasurements();
+  session.step();
+  rt::Measured measured = session.measured();
+  if (session.rank() == 0)
+    result.sent = measured.sent;
+  // The ranks write different parts of the same arrays.
+  for (auto [i, output] : llvm::enumerate(program.outputs))
+    session.getOutput(i, result.arrays.at(output.name).bytes.data());
+  for (auto [i, variable] : llvm::enumerate(description.variables))
+    if (auto array = result.arrays.find("parameter:" + variable.name); array != result.arrays.end())
+      session.getVariable(i, array->second.bytes.data());
+}
+
+FailureOr<std::vector<RunResult>> tessera::runOnce(const LoadedProgram &loaded,
+                                                   const std::vector<std::string> &names,
+                                                   const std::vector<Arrays> &inputs,
+                                                   const RunOptions &options) {
+  const rt::Description &description = loaded.description;
+  std::vector<RunResult> results;
+  for (const std::string &name : names)
+    results.push_back(emptyResult(description, name));
   auto resolve = [&](std::string_view symbol) { return rt::KernelFunction(loaded.kernels->lookup(symbol)); };
   int status = rt::launch(description.mesh.size(), [&](rt::Transport &transport) {
     rt::SessionOptions sessionOptions;
     sessionOptions.threads = options.threads;
     sessionOptions.poison = options.poison;
-    rt::Session session(description, *description.findProgram(name, transport.rank()), transport, resolve,
-                        sessionOptions);
-    if (!options.weights.empty())
-      session.loadVariables(options.weights);
-    session.agreed([&] {
-      for (auto [i, variable] : llvm::enumerate(description.variables))
-        if (options.variables && options.variables->count(variable.name))
-          session.setVariable(i, options.variables->at(variable.name).bytes.data());
-      for (auto [i, input] : llvm::enumerate(program.inputs))
-        if (auto array = inputs.find(input.name); array != inputs.end())
-          session.setInput(i, array->second.bytes.data());
-      session.setRandom(kSeed, 1);
-      session.setScalars(kStep, std::vector<float>(description.variables.size(), 0));
-    });
-    session.resetMeasurements();
-    session.step();
-    rt::Measured measured = session.measured();
-    if (session.rank() == 0)
-      result.sent = measured.sent;
-    // The ranks write different parts of the same arrays.
-    for (auto [i, output] : llvm::enumerate(program.outputs))
-      session.getOutput(i, result.arrays.at(output.name).bytes.data());
-    for (auto [i, variable] : llvm::enumerate(description.variables))
-      if (auto array = result.arrays.find("parameter:" + variable.name); array != result.arrays.end())
-        session.getVariable(i, array->second.bytes.data());
+    std::vector<const rt::Program *> programs;
+    for (const std::string &name : names)
+      programs.push_back(description.findProgram(name, transport.rank()));
+    rt::Session session(description, programs, transport, resolve, sessionOptions);
+    bool changed = true; // by a program that trains
+    for (size_t i = 0; i < programs.size(); ++i) {
+      if (changed)
+        setVariables(session, description, options);
+      session.use(i);
+      step(session, description, *programs[i], inputs[i], results[i]);
+      changed = names[i] != "infer";
+    }
   });
   if (status != 0)
     return failure();
-  return result;
+  return results;
 }
 
 static double largest(const HostArray &array) {

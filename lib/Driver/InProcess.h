@@ -35,10 +35,12 @@ struct RunResult {
   rt::SentTable sent; ///< what the ranks sent
 };
 
-/// Runs program `name` once, with one large step of SGD if it trains. Fails after the runtime has reported
-/// why.
-mlir::FailureOr<RunResult> runOnce(const LoadedProgram &loaded, const std::string &name, const Arrays &inputs,
-                                   const RunOptions &options);
+/// Runs the programs of these names once each, in one session, with one large step of SGD if they train; each
+/// begins with the variables that `options` gives. `inputs`: of all of them by name. Fails after the runtime
+/// has reported why.
+mlir::FailureOr<std::vector<RunResult>> runOnce(const LoadedProgram &loaded,
+                                                const std::vector<std::string> &names,
+                                                const std::vector<Arrays> &inputs, const RunOptions &options);
 
 /// The largest difference found, over the largest magnitude of its tensor.
 struct Worst {

@@ -92,18 +92,23 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
   run.threads = int(options.threads);
   Worst worst;
   std::mt19937_64 random(1);
+  std::vector<std::string> names;
+  std::vector<Arrays> inputs;
   for (const rt::Program &program : one->description.programs) {
-    Arrays inputs;
+    names.push_back(program.name);
+    Arrays &own = inputs.emplace_back();
     for (const rt::ProgramInput &input : program.inputs)
       if (input.isData())
-        inputs[input.name] = randomInput(input, random);
-    FailureOr<RunResult> expected = runOnce(*one, program.name, inputs, run);
-    if (failed(expected))
-      return 1;
-    FailureOr<RunResult> got = runOnce(*sharded, program.name, inputs, run);
-    if (failed(got))
-      return 1;
-    Worst found = compareAll(program.name, expected->arrays, got->arrays);
+        own[input.name] = randomInput(input, random);
+  }
+  FailureOr<std::vector<RunResult>> expected = runOnce(*one, names, inputs, run);
+  if (failed(expected))
+    return 1;
+  FailureOr<std::vector<RunResult>> got = runOnce(*sharded, names, inputs, run);
+  if (failed(got))
+    return 1;
+  for (size_t i = 0; i < names.size(); ++i) {
+    Worst found = compareAll(names[i], (*expected)[i].arrays, (*got)[i].arrays);
     if (found.relative > worst.relative)
       worst = found;
   }

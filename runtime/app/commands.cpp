@@ -124,7 +124,7 @@ std::string helpText(const Description &description, const std::string &name) {
 }
 
 void loadWeights(const CommandContext &context, const Program &program, Session &session) {
-  std::vector<bool> used = RankProgram::usedVariables(context.description, program);
+  std::vector<bool> used = Variables::usedBy(context.description, {program.name});
   bool needed = !context.options.weights.empty();
   for (size_t i = 0; i < used.size(); ++i)
     needed |= used[i] && context.description.variables[i].init == "file";

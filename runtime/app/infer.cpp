@@ -75,7 +75,7 @@ void runInfer(const CommandContext &context, Transport &transport) {
   const Program *program = context.description.findProgram("infer", transport.rank());
   if (!program)
     throw AgreedError("this executable has no inference program");
-  Session session(context.description, *program, transport, context.platform,
+  Session session(context.description, {program}, transport, context.platform,
                   {options.threads, options.deviceMemory, !options.trace.empty(), options.profile});
   std::vector<ArrayFile> arrays;
   session.agreed([&] {

@@ -90,7 +90,7 @@ void runTrain(const CommandContext &context, Transport &transport) {
   const Program *program = clipped ? clipped : description.findProgram("train", transport.rank());
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
-  Session session(description, *program, transport, context.platform,
+  Session session(description, {program}, transport, context.platform,
                   {options.threads, options.deviceMemory, !options.trace.empty(), options.profile});
   bool first = session.rank() == 0;
   std::unique_ptr<DataFeed> feed;

@@ -17,6 +17,8 @@ class Communicator {
 public:
   using Handle = size_t;
   virtual ~Communicator() = default;
+  /// What is prepared from now on belongs to another program of the rank: a step runs one of them.
+  virtual void beginProgram() {}
   /// `collective` must outlive this. Throws Error for one that cannot be executed.
   virtual Handle prepareCollective(const Collective &collective, void *in, void *out, void *scratch) = 0;
   virtual Handle prepareMessage(const Message &message, void *buffer, bool receives) = 0;
@@ -34,9 +36,10 @@ public:
   }
   /// Whether its operations are work of the device, which a recording (Device::record) may hold.
   virtual bool isRecordable() const { return false; }
-  /// What is started from now on is recorded; and what was recorded is done once more.
-  virtual void beginRecording() {}
-  virtual void repeatRecording() {}
+  /// What is started from now on is recorded, until a recording is repeated; returns its number. And what was
+  /// recorded under a number is done once more.
+  virtual size_t beginRecording() { return 0; }
+  virtual void repeatRecording(size_t) {}
   /// Gives up what is not complete: nothing touches its buffers after that, and this rank communicates no
   /// more.
   virtual void giveUp() noexcept = 0;

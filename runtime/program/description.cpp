@@ -1,6 +1,8 @@
 // See description.h.
 #include "runtime/program/description.h"
 
+#include "runtime/program/arena.h"
+
 #include <algorithm>
 
 namespace tessera::rt {
@@ -16,14 +18,7 @@ int64_t Program::workspaceBytes(int threads) const {
   return bytes;
 }
 
-MemoryFigures Program::memoryFor(int threads) const {
-  MemoryFigures figures = memory;
-  int64_t region = workspaceBytes(threads);
-  figures.peak += region + aheadBytes;
-  figures.by[size_t(Category::Workspace)] += region;
-  figures.by[size_t(Category::Communication)] += aheadBytes;
-  return figures;
-}
+MemoryFigures Program::memoryFor(int threads) const { return Arena::figures({this}, threads); }
 
 const ProgramInput *Program::findInput(std::string_view kind) const {
   for (const ProgramInput &input : inputs)
@@ -67,15 +62,6 @@ int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinat
   if (expression.kind == Expression::Kind::Start)
     return start;
   return std::clamp<int64_t>(expression.size - start, 0, expression.block);
-}
-
-bool Description::isFirstHolder(const Program &program, size_t variable) const {
-  return std::none_of(programs.begin(), programs.end(), [&](const Program &other) {
-    return other.name == program.name && other.stage < program.stage &&
-           std::any_of(
-               other.buffers.begin(), other.buffers.end(),
-               [&](const BufferRange &buffer) { return buffer.variable == int64_t(variable); });
-  });
 }
 
 bool Description::isFirstOutput(const Program &program, size_t output) const {

@@ -139,13 +139,15 @@ struct Program {
   MemoryFigures memory;
   SentTable sent;
   double flops = 0, stepSeconds = 0;
-  /// Bytes behind the arena that messages of other stages are received into while a rank computes: of each
-  /// stage the largest but a step's first. Where ranks are threads nothing touches them. 0 on GPUs.
-  int64_t aheadBytes = 0;
+  /// Bytes behind the arena that messages of other stages are received into while a rank computes, by stage:
+  /// its largest but a step's first. Where ranks are threads nothing touches them. Empty on GPUs.
+  std::map<int64_t, int64_t> ahead;
+  /// Variables lie below, all other buffers above.
+  int64_t variablesEnd = 0;
 
   /// Bytes of the region behind the arena, which all workspaces share that have outgrown theirs.
   int64_t workspaceBytes(int threads) const;
-  /// The promised peak for this many threads a rank, and what makes it up.
+  /// The promised peak of a run of this program alone, for this many threads a rank, and what makes it up.
   MemoryFigures memoryFor(int threads) const;
   const ProgramInput *findInput(std::string_view kind) const;
 };
@@ -166,9 +168,8 @@ struct Description {
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;
   int64_t stageOf(int64_t rank) const;
-  /// Whether no stage of the program before `program`'s has the variable, or the output: who of several that
-  /// have it writes it.
-  bool isFirstHolder(const Program &program, size_t variable) const;
+  /// Whether no stage of the program before `program`'s has the output: who of several that have it writes
+  /// it.
   bool isFirstOutput(const Program &program, size_t output) const;
 };
 

@@ -42,37 +42,39 @@ Communicator::Handle EngineCommunicator::prepareMessage(const Message &message, 
     (receives ? operation.hostOut : operation.hostIn) = copy.data();
   }
   if (receives) {
-    Source &source = sources[message.peer];
+    operation.program = programs.size() - 1;
+    Source &source = programs.back()[message.peer];
     if (!source.receives.empty()) // a step's first message is none that follows another
-      reserve(source, message.bytes);
+      reserve(aheads[message.peer], message.bytes);
     source.receives.push_back(operations.size() - 1);
   }
   return operations.size() - 1;
 }
 
-void EngineCommunicator::reserve(Source &source, int64_t bytes) {
-  if (bytes <= source.aheadBytes)
+void EngineCommunicator::reserve(Ahead &ahead, int64_t bytes) {
+  if (bytes <= ahead.bytes)
     return;
   if (device.isHost()) {
-    if (source.ahead)
-      memory.release(source.ahead);
-    source.ahead = memory.allocate(bytes, Category::Communication);
+    if (ahead.data)
+      memory.release(ahead.data);
+    ahead.data = memory.allocate(bytes, Category::Communication);
   } else {
-    source.onHost = device.allocateHost(bytes);
-    source.ahead = source.onHost.get();
+    ahead.onHost = device.allocateHost(bytes);
+    ahead.data = ahead.onHost.get();
   }
-  source.aheadBytes = bytes;
+  ahead.bytes = bytes;
 }
 
 void EngineCommunicator::receive(Handle handle) {
   Operation &operation = operations[handle];
-  Source &source = sources[operation.message.peer];
+  Source &source = programs[operation.program][operation.message.peer];
+  void *ahead = aheads[operation.message.peer].data;
   if (source.receives[source.done] != handle)
     throw Error("messages of rank ", operation.message.peer,
                 " are received in another order than the program has them");
   if (source.token >= 0) {
     engine.waitReceive(std::exchange(source.token, -1));
-    std::memcpy(operation.hostOut, source.ahead, size_t(operation.message.bytes));
+    std::memcpy(operation.hostOut, ahead, size_t(operation.message.bytes));
   } else {
     engine.receive(operation.message, operation.hostOut);
   }
@@ -80,7 +82,7 @@ void EngineCommunicator::receive(Handle handle) {
   if (source.done == 0 || !engine.receivesAhead())
     return;
   const Message &next = operations[source.receives[source.done]].message;
-  source.token = engine.startReceive(next, source.ahead);
+  source.token = engine.startReceive(next, ahead);
 }
 
 void EngineCommunicator::fetch(Operation &operation) {

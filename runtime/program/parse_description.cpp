@@ -47,6 +47,7 @@ public:
     for (const JsonReader &item : root.at("programs").list()) {
       result.programs.push_back(program(item));
       checkStages(item);
+      checkPlaces(item);
     }
     return std::move(result);
   }
@@ -107,7 +108,7 @@ private:
       program.scalars = item.at("scalars").texts();
     OperationParser(result, reservedThreads).operations(item.at("ops"), program);
     if (result.target == "cpu")
-      program.aheadBytes = aheadBytes(program);
+      program.ahead = aheadBytes(program);
     if (item.has("sent"))
       for (const auto &[axes, kinds] : item.at("sent").json().items())
         for (const auto &[kind, figures] : kinds.items()) {
@@ -125,16 +126,61 @@ private:
     return program;
   }
 
-  static int64_t aheadBytes(const Program &program) {
-    std::map<int64_t, int64_t> largest; // by stage, 0 after its first message
+  static std::map<int64_t, int64_t> aheadBytes(const Program &program) {
+    std::map<int64_t, int64_t> largest; // 0 after the first message
     for (const Operation &op : program.operations)
       if (op.kind == Operation::Kind::Receive)
         if (auto [entry, isFirst] = largest.try_emplace(op.message.stage); !isFirst)
           entry->second = std::max(entry->second, op.message.bytes);
-    int64_t bytes = 0;
-    for (const auto &[stage, most] : largest)
-      bytes += most;
-    return bytes;
+    return largest;
+  }
+
+  // Variables keep their contents whichever program runs: each has one place on a rank, and what is not (part
+  // of) a variable lies above those of its program.
+  void checkPlaces(const JsonReader &item) {
+    Program &program = result.programs.back();
+    for (const BufferRange &buffer : program.buffers)
+      if (buffer.variable) {
+        place(item, program.stage, {buffer.offset, buffer.offset + buffer.bytes, *buffer.variable});
+        program.variablesEnd = std::max(program.variablesEnd, buffer.offset + buffer.bytes);
+      }
+    const std::map<int64_t, VariablePlace> &places = variablePlaces[program.stage];
+    for (size_t i = 0; i < program.buffers.size(); ++i) {
+      const BufferRange &buffer = program.buffers[i];
+      if (buffer.variable || buffer.bytes == 0 || buffer.offset >= program.variablesEnd)
+        continue;
+      auto above = places.upper_bound(buffer.offset);
+      if (above == places.begin() || std::prev(above)->second.end < buffer.offset + buffer.bytes)
+        item.at("buffers").list()[i].fail("lies among the program's variables, which end at byte " +
+                                          std::to_string(program.variablesEnd) + ", and in none of them");
+    }
+  }
+
+  struct VariablePlace {
+    int64_t begin, end, variable;
+  };
+
+  void place(const JsonReader &item, int64_t stage, VariablePlace mine) {
+    std::map<int64_t, VariablePlace> &places = variablePlaces[stage];
+    auto refuse = [&](const VariablePlace &other) {
+      auto text = [&](const VariablePlace &place) {
+        return "variable '" + result.variables[size_t(place.variable)].name + "' in bytes [" +
+               std::to_string(place.begin) + ", " + std::to_string(place.end) + ")";
+      };
+      item.fail("has " + text(mine) + ", where this rank's programs have " + text(other) +
+                "; a variable has one place, of its own, in all programs of a rank");
+    };
+    auto [known, isNew] = placeOf.try_emplace({stage, mine.variable}, mine.begin);
+    if (!isNew && known->second != mine.begin)
+      refuse(places.at(known->second));
+    if (!isNew)
+      return;
+    auto above = places.lower_bound(mine.begin);
+    if (above != places.end() && above->second.begin < mine.end)
+      refuse(above->second);
+    if (above != places.begin() && std::prev(above)->second.end > mine.begin)
+      refuse(std::prev(above)->second);
+    places.emplace(mine.begin, mine);
   }
 
   // The stages of a program are looked up by their number, and each other's outputs by theirs.
@@ -229,6 +275,9 @@ private:
   Description result;
   std::optional<ArrayParser> arrays;
   int64_t reservedThreads = 1;
+  /// Of a rank's programs, by stage and first byte.
+  std::map<int64_t, std::map<int64_t, VariablePlace>> variablePlaces;
+  std::map<std::pair<int64_t, int64_t>, int64_t> placeOf; ///< by stage and variable
 };
 
 } // namespace

@@ -26,28 +26,11 @@ struct RankProgram::Prepared {
   }
 };
 
-std::vector<bool> RankProgram::usedVariables(const Description &description, const Program &program) {
-  std::vector<bool> used(description.variables.size());
-  for (const Program &stage : description.programs)
-    if (stage.name == program.name)
-      for (const BufferRange &buffer : stage.buffers)
-        if (buffer.variable)
-          used[size_t(*buffer.variable)] = true;
-  return used;
-}
-
 RankProgram::RankProgram(const Description &description, const Program &program, int rank,
-                         Communicator &communicator, Device &device, CountingAllocator &allocator)
+                         Communicator &communicator, Device &device, const Arena &arena)
     : description(description), program(program), at(description.mesh.coordinates(rank)),
-      communicator(communicator), device(device), allocator(allocator),
-      variables(description.variables.size()) {
-  MemoryFigures figures = program.memory;
-  arena = static_cast<char *>(allocator.allocateArena(figures));
-  if (int64_t bytes = program.workspaceBytes(device.threads()))
-    workspace = static_cast<char *>(allocator.allocate(bytes, Category::Workspace));
-  for (size_t i = 0; i < program.buffers.size(); ++i)
-    if (program.buffers[i].variable)
-      variables[size_t(*program.buffers[i].variable)] = bufferData(int64_t(i));
+      communicator(communicator), device(device), arena(arena) {
+  communicator.beginProgram();
   for (const ProgramInput &input : program.inputs) {
     void *place = bufferData(input.buffer);
     inlets.push_back(place ? device.makeInlet(place, program.buffers[size_t(input.buffer)].bytes) : nullptr);
@@ -72,19 +55,11 @@ RankProgram::RankProgram(const Description &description, const Program &program,
 }
 
 RankProgram::~RankProgram() {
-  // Collectives that a failed step has left under way use the arena.
+  // Collectives that a failed step has left under way use its buffers.
   communicator.giveUp();
-  allocator.release(arena);
-  if (workspace)
-    allocator.release(workspace);
 }
 
-void *RankProgram::bufferData(int64_t index) const {
-  if (index < 0)
-    return nullptr;
-  const BufferRange &buffer = program.buffers[size_t(index)];
-  return buffer.isBehind(device.threads()) ? workspace : arena + buffer.offset;
-}
+void *RankProgram::bufferData(int64_t index) const { return arena.address(program, index); }
 
 void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const {
   if (op.scalars.empty())
@@ -156,40 +131,6 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
       bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
 }
 
-void RankProgram::loadVariables(const Weights &weights) {
-  for (size_t i = 0; i < variables.size(); ++i) {
-    if (!variables[i] || weights.keeps(i))
-      continue;
-    changeVariable(i, [&](void *data) {
-      if (weights.has(i))
-        weights.load(i, description.mesh, at, data);
-      else
-        std::memset(data, 0, size_t(variableBytes(i)));
-    });
-  }
-}
-
-int64_t RankProgram::variableBytes(size_t index) const {
-  const Variable &variable = description.variables[index];
-  return localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype);
-}
-
-const void *RankProgram::readVariable(size_t index) {
-  if (device.isHost())
-    return variables[index];
-  hostVariable.resize(size_t(variableBytes(index)));
-  device.download(hostVariable.data(), variables[index], variableBytes(index));
-  return hostVariable.data();
-}
-
-void RankProgram::changeVariable(size_t index, const std::function<void(void *)> &write) {
-  if (device.isHost())
-    return write(variables[index]);
-  readVariable(index);
-  write(hostVariable.data());
-  device.upload(variables[index], hostVariable.data(), variableBytes(index));
-}
-
 void *RankProgram::inputData(size_t index) {
   if (!inlets[index])
     return nullptr;
@@ -232,9 +173,9 @@ void RankProgram::runOrRepeat() {
   if (device.isHost() || trace || profile || ++steps == 1 || (communicates && !communicator.isRecordable()))
     return run();
   if (recording) {
-    communicator.repeatRecording();
+    communicator.repeatRecording(recordedCommunication);
   } else {
-    communicator.beginRecording();
+    recordedCommunication = communicator.beginRecording();
     recording = device.record([&] { run(); });
     if (!recording)
       return run();

@@ -1,12 +1,11 @@
-// One rank's instance of a program: its arena, its prepared operations, and the loop that executes them.
+// One rank's instance of a program: its prepared operations, and the loop that executes them.
 #pragma once
 
 #include "runtime/comm/communicator.h"
+#include "runtime/program/arena.h"
 #include "runtime/program/description.h"
-#include "runtime/program/memory.h"
 #include "runtime/program/profile.h"
 #include "runtime/program/trace.h"
-#include "runtime/program/weights.h"
 
 #include <memory>
 #include <vector>
@@ -17,21 +16,13 @@ namespace tessera::rt {
 /// step allocates nothing.
 class RankProgram {
 public:
-  /// The description, the program (one of its programs), communicator, device and allocator must outlive
-  /// this. Throws Error for an unknown kernel or a library call that this machine cannot run.
+  /// The description, the program (one of its programs), communicator, device and arena must outlive this.
+  /// Throws Error for an unknown kernel or a library call that this machine cannot run.
   RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator,
-              Device &device, CountingAllocator &allocator);
+              Device &device, const Arena &arena);
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
-  /// Which variables the program holds, on one stage or another.
-  static std::vector<bool> usedVariables(const Description &description, const Program &program);
-  bool holds(size_t variable) const { return variables[variable] != nullptr; }
-  /// This rank's part of a variable that the program holds, as the host sees it: until the next call where
-  /// the device is not the host.
-  const void *readVariable(size_t index);
-  /// Calls `write` with such a part, to be changed by it.
-  void changeVariable(size_t index, const std::function<void(void *)> &write);
   /// What the host fills before a step, and what it finds after one. Null when another pipeline stage has it.
   /// Where fillsAhead() inputs may be filled for the next step, and sent, while a step is under way; they
   /// keep what they were filled with.
@@ -40,8 +31,6 @@ public:
   void sendInputs();
   const void *outputData(size_t index) const;
 
-  /// Fills the variables from the file, or with zeros.
-  void loadVariables(const Weights &weights);
   /// Runs the operations once: hands them to the device, and waits for it.
   void start();
   void finish() { device.finish(); }
@@ -59,7 +48,6 @@ private:
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
-  int64_t variableBytes(size_t index) const;
   void run();
   /// Runs the operations, or repeats what is recorded of them: the second step records, when every library
   /// has been used once.
@@ -72,26 +60,23 @@ private:
   const Coordinates at;
   Communicator &communicator;
   Device &device;
-  CountingAllocator &allocator;
-  char *arena = nullptr;
-  char *workspace = nullptr;
-  std::vector<void *> variables;
+  const Arena &arena;
   /// Null where another pipeline stage has the input; and those filled since they were sent.
   std::vector<std::unique_ptr<Inlet>> inlets;
   std::vector<bool> filled;
-  /// Where the device is not the host: outputs, and a variable on its way.
+  /// Outputs, where the device is not the host.
   struct HostEnd {
     HostMemory memory;
     int64_t bytes;
   };
   std::vector<HostEnd> hostOutputs;
-  std::vector<char> hostVariable;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;
   int64_t steps = 0;
   double handedOver = 0;
   Work recording;
+  size_t recordedCommunication = 0;
 };
 
 } // namespace tessera::rt

@@ -45,18 +45,18 @@ void copyElements(const char *from, int64_t fromStride, char *into, int64_t into
 
 } // namespace
 
-Session::Session(const Description &description, const Program &program, Transport &transport,
-                 const KernelResolver &resolve, const SessionOptions &options)
-    : Session(description, program, transport,
+Session::Session(const Description &description, const std::vector<const Program *> &programs,
+                 Transport &transport, const KernelResolver &resolve, const SessionOptions &options)
+    : Session(description, programs, transport,
               Platform{[&](const DevicePlace &place) {
                          return std::make_unique<HostDevice>(place.threads, resolve);
                        },
                        {}},
               options) {}
 
-Session::Session(const Description &description, const Program &program, Transport &transport,
-                 const Platform &platform, const SessionOptions &options)
-    : description(description), program(program), engine(transport) {
+Session::Session(const Description &description, const std::vector<const Program *> &programs,
+                 Transport &transport, const Platform &platform, const SessionOptions &options)
+    : description(description), programs(programs), engine(transport) {
   chooseThreads(options);
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);
@@ -71,17 +71,24 @@ Session::Session(const Description &description, const Program &program, Transpo
       communicator = platform.makeCommunicator(engine, *device);
     else
       communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory);
-    instance =
-        std::make_unique<RankProgram>(description, program, engine.rank(), *communicator, *device, *memory);
+    arena = std::make_unique<Arena>(programs, device->threads(), *memory);
+    std::vector<std::string> names;
+    for (const Program *program : programs) {
+      names.push_back(program->name);
+      instances.push_back(std::make_unique<RankProgram>(description, *program, engine.rank(), *communicator,
+                                                        *device, *arena));
+    }
+    state = std::make_unique<Variables>(description, names, engine.rank(), *arena, *device);
   });
   communicator->connect();
   if (options.trace) {
     origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
     recorder = std::make_unique<TraceRecorder>(engine.rank());
-    instance->setTrace(recorder.get());
   }
-  if (options.profile) {
+  if (options.profile)
     profile = std::make_unique<Profile>(threads);
+  for (const std::unique_ptr<RankProgram> &instance : instances) {
+    instance->setTrace(recorder.get());
     instance->setProfile(profile.get());
   }
   if (!recorder && !profile)
@@ -117,9 +124,13 @@ void Session::checkMemory(const SessionOptions &options) const {
   std::optional<int64_t> cap = description.deviceCapacity;
   if (options.deviceMemory && (!cap || *options.deviceMemory < *cap))
     cap = options.deviceMemory;
-  int64_t needed = program.memoryFor(threads).peak;
+  int64_t needed = Arena::figures(programs, threads).peak;
+  std::string names;
+  for (const Program *program : programs)
+    names += (names.empty() ? "'" : " and '") + program->name + "'";
   if (cap && needed > *cap)
-    throw Error("program '", program.name, "' needs ", needed, " bytes of device memory a rank (with ",
+    throw Error(programs.size() == 1 ? "program " : "programs ", names,
+                programs.size() == 1 ? " needs " : " need ", needed, " bytes of device memory a rank (with ",
                 threads, " threads), ", *cap, " are allowed; compile with --device-memory ", *cap,
                 " for a program that fits");
 }
@@ -143,9 +154,8 @@ std::vector<std::string> Session::loadVariables(const std::string &path, bool ev
   std::vector<std::string> notes;
   std::string bytes;
   agreed([&] {
-    Weights weights(path, description.variables, RankProgram::usedVariables(description, program), everything,
-                    constantsLoaded);
-    instance->loadVariables(weights);
+    Weights weights(path, description.variables, state->used(), everything, constantsLoaded);
+    state->load(weights);
     notes = weights.notes();
     bytes = std::to_string(File::openRead(path).size());
   });
@@ -187,10 +197,9 @@ void Session::saveVariables(const std::string &path, const std::map<std::string,
                             bool everything) {
   std::vector<TensorSpec> tensors;
   std::vector<size_t> indices;
-  std::vector<bool> held = RankProgram::usedVariables(description, program);
   for (size_t i = 0; i < description.variables.size(); ++i) {
     const Variable &variable = description.variables[i];
-    if (!held[i] || !(everything || isStored(variable)))
+    if (!state->used()[i] || !(everything || isStored(variable)))
       continue;
     tensors.push_back({variable.name, variable.dtype, variable.shape});
     indices.push_back(i);
@@ -199,39 +208,38 @@ void Session::saveVariables(const std::string &path, const std::map<std::string,
   writeTogether(path, plan.header(), plan.fileBytes(), [&](const File &file) {
     for (size_t k = 0; k < indices.size(); ++k) {
       const Variable &variable = description.variables[indices[k]];
-      if (instance->holds(indices[k]) && isFirstReplica(variable.replicas) &&
-          description.isFirstHolder(program, indices[k]))
+      if (state->has(indices[k]) && isFirstReplica(variable.replicas) && state->isFirstHolder(indices[k]))
         writeLocal(file, plan.offset(k), variable.dtype, variable.layout, variable.flat, description.mesh,
-                   coordinates(), variable.dtype, instance->readVariable(indices[k]));
+                   coordinates(), variable.dtype, state->read(indices[k]));
     }
   });
 }
 
 void Session::saveOutput(size_t index, const std::string &path) {
-  const ProgramOutput &output = program.outputs[index];
+  const ProgramOutput &output = program().outputs[index];
   DType fileType = output.dtype == DType::BF16 ? DType::F32 : output.dtype;
   std::string header = makeNpyHeader(fileType, output.shape);
   uint64_t bytes = uint64_t(dtypeBytes(fileType));
   for (int64_t extent : output.shape)
     bytes *= uint64_t(extent);
   writeTogether(path, header, header.size() + bytes, [&](const File &file) {
-    if (instance->outputData(index) && isFirstReplica(output.replicas) &&
-        description.isFirstOutput(program, index))
+    if (rankProgram().outputData(index) && isFirstReplica(output.replicas) &&
+        description.isFirstOutput(program(), index))
       writeLocal(file, header.size(), fileType, output.layout, {}, description.mesh, coordinates(),
-                 output.dtype, instance->outputData(index));
+                 output.dtype, rankProgram().outputData(index));
   });
 }
 
 float Session::scalarOutput(size_t index) const {
   float value = 0;
-  convertElements(program.outputs[index].dtype, instance->outputData(index), DType::F32, &value, 1, 1);
+  convertElements(program().outputs[index].dtype, rankProgram().outputData(index), DType::F32, &value, 1, 1);
   return value;
 }
 
 void Session::setInput(size_t index, const void *whole) {
-  const ProgramInput &input = program.inputs[index];
+  const ProgramInput &input = program().inputs[index];
   int64_t bytes = dtypeBytes(input.dtype);
-  auto *local = static_cast<char *>(instance->inputData(index));
+  auto *local = static_cast<char *>(rankProgram().inputData(index));
   if (!local)
     return;
   forEachRun(input.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
@@ -241,24 +249,23 @@ void Session::setInput(size_t index, const void *whole) {
 }
 
 void Session::getOutput(size_t index, void *whole) const {
-  const ProgramOutput &output = program.outputs[index];
-  if (!instance->outputData(index) || !isFirstReplica(output.replicas) ||
-      !description.isFirstOutput(program, index))
+  const ProgramOutput &output = program().outputs[index];
+  if (!rankProgram().outputData(index) || !isFirstReplica(output.replicas) ||
+      !description.isFirstOutput(program(), index))
     return;
   int64_t bytes = dtypeBytes(output.dtype);
-  auto *local = static_cast<const char *>(instance->outputData(index));
+  auto *local = static_cast<const char *>(rankProgram().outputData(index));
   forEachRun(output.layout, {}, description.mesh, coordinates(), false, [&](const Run &run) {
     copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1,
                  run.count, bytes);
   });
 }
 
-void Session::getVariable(size_t index, void *whole) const {
+void Session::getVariable(size_t index, void *whole) {
   const Variable &variable = description.variables[index];
-  if (!instance->holds(index) || !isFirstReplica(variable.replicas) ||
-      !description.isFirstHolder(program, index))
+  if (!state->has(index) || !isFirstReplica(variable.replicas) || !state->isFirstHolder(index))
     return;
-  auto *local = static_cast<const char *>(instance->readVariable(index));
+  auto *local = static_cast<const char *>(state->read(index));
   int64_t bytes = dtypeBytes(variable.dtype);
   forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
     copyElements(local + run.memory * bytes, run.stride, static_cast<char *>(whole) + run.file * bytes, 1,
@@ -268,10 +275,10 @@ void Session::getVariable(size_t index, void *whole) const {
 
 void Session::setVariable(size_t index, const void *whole) {
   const Variable &variable = description.variables[index];
-  if (!instance->holds(index))
+  if (!state->has(index))
     return;
   int64_t bytes = dtypeBytes(variable.dtype);
-  instance->changeVariable(index, [&](void *local) {
+  state->change(index, [&](void *local) {
     forEachRun(variable.layout, variable.flat, description.mesh, coordinates(), false, [&](const Run &run) {
       copyElements(static_cast<const char *>(whole) + run.file * bytes, 1,
                    static_cast<char *>(local) + run.memory * bytes, run.stride, run.count, bytes);
@@ -280,36 +287,36 @@ void Session::setVariable(size_t index, const void *whole) {
 }
 
 void Session::setScalars(const std::vector<float> &scalars, const std::vector<float> &decay) {
-  for (size_t i = 0; i < program.inputs.size(); ++i) {
-    const ProgramInput &input = program.inputs[i];
-    if ((input.kind != "scalars" && input.kind != "decay") || !instance->inputData(i))
+  for (size_t i = 0; i < program().inputs.size(); ++i) {
+    const ProgramInput &input = program().inputs[i];
+    if ((input.kind != "scalars" && input.kind != "decay") || !rankProgram().inputData(i))
       continue;
     if (input.kind == "scalars")
-      std::memcpy(instance->inputData(i), scalars.data(),
+      std::memcpy(rankProgram().inputData(i), scalars.data(),
                   std::min(scalars.size(), size_t(input.shape[0])) * sizeof(float));
     else
-      std::memcpy(instance->inputData(i), decay.data(), decay.size() * sizeof(float));
+      std::memcpy(rankProgram().inputData(i), decay.data(), decay.size() * sizeof(float));
   }
 }
 
 void Session::setRandom(uint64_t seed, int64_t step) {
   uint64_t key = stepKey(seed, uint64_t(step));
-  for (size_t i = 0; i < program.inputs.size(); ++i)
-    if (program.inputs[i].kind == "random" && instance->inputData(i))
-      std::memcpy(instance->inputData(i), &key, sizeof(key));
+  for (size_t i = 0; i < program().inputs.size(); ++i)
+    if (program().inputs[i].kind == "random" && rankProgram().inputData(i))
+      std::memcpy(rankProgram().inputData(i), &key, sizeof(key));
 }
 
 void Session::start() {
   if (profile)
     profile->beginStep();
   begun = traceSeconds();
-  instance->start();
+  rankProgram().start();
 }
 
 void Session::finish() {
-  instance->finish();
+  rankProgram().finish();
   seconds.push_back(traceSeconds() - begun);
-  hostSeconds.push_back(instance->hostSeconds());
+  hostSeconds.push_back(rankProgram().hostSeconds());
   if (profile)
     profile->endStep(seconds.back());
 }
@@ -367,7 +374,8 @@ std::string Session::profileTable() {
 }
 
 void Session::saveTrace(const std::string &path) {
-  instance->setTrace(nullptr);
+  for (const std::unique_ptr<RankProgram> &instance : instances)
+    instance->setTrace(nullptr);
   std::string mine =
       (rank() == 0 ? "[" : ",\n") + recorder->json(origin) + (rank() + 1 == engine.size() ? "]\n" : "");
   uint64_t offset = 0, total = 0;

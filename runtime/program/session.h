@@ -1,9 +1,11 @@
-// One rank's run of a program: threads, memory, communication and files around a RankProgram. The produced
-// executable and the compiler's in-process checks use it alike, inside of `launch` (runtime/comm/launch.h).
+// One rank's run of one program or several: threads, memory, communication and files around them. The
+// produced executable and the compiler's in-process checks use it alike, inside of `launch`
+// (runtime/comm/launch.h).
 #pragma once
 
 #include "runtime/device/cpu/host_device.h"
 #include "runtime/program/rank_program.h"
+#include "runtime/program/variables.h"
 
 #include <map>
 #include <memory>
@@ -42,22 +44,28 @@ struct Measured {
   std::vector<std::optional<int64_t>> outside;
 };
 
-/// Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of them
-/// (AgreedError).
+/// Programs on one set of variables: what a step of one leaves in them is what the next step of another
+/// finds. Functions marked "together" must be called by all ranks; an error of one rank is thrown on all of
+/// them (AgreedError).
 class Session {
 public:
-  /// Together. Description, program and transport must outlive this. Errors: too little memory allowed,
-  /// unknown kernels, workspaces too small for this machine.
-  Session(const Description &description, const Program &program, Transport &transport,
+  /// Together. `programs`: this rank's, of different names, of which the first is current; the same ones in
+  /// the same order on all ranks. Description, programs and transport must outlive this. Errors: too little
+  /// memory allowed, unknown kernels, workspaces too small for this machine.
+  Session(const Description &description, const std::vector<const Program *> &programs, Transport &transport,
           const Platform &platform, const SessionOptions &options);
   /// The same on the CPU.
-  Session(const Description &description, const Program &program, Transport &transport,
+  Session(const Description &description, const std::vector<const Program *> &programs, Transport &transport,
           const KernelResolver &resolve, const SessionOptions &options);
+
+  /// Which of the programs inputs, outputs and steps are those of from now on.
+  void use(size_t program) { current = program; }
 
   int rank() const { return engine.rank(); }
   Engine &communication() { return engine; }
-  RankProgram &rankProgram() { return *instance; }
-  const Coordinates &coordinates() const { return instance->coordinates(); }
+  RankProgram &rankProgram() const { return *instances[current]; }
+  Variables &variables() { return *state; }
+  const Coordinates &coordinates() const { return rankProgram().coordinates(); }
   /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and
   /// counted.
   CountingAllocator &allocator() { return *memory; }
@@ -84,7 +92,7 @@ public:
   /// order.
   void setInput(size_t index, const void *whole);
   void getOutput(size_t index, void *whole) const;
-  void getVariable(size_t index, void *whole) const;
+  void getVariable(size_t index, void *whole);
   void setVariable(size_t index, const void *whole);
   /// The numbers of the optimizer's step (numStepScalars), and the decay of every variable.
   void setScalars(const std::vector<float> &scalars, const std::vector<float> &decay);
@@ -93,8 +101,8 @@ public:
   /// is step 0.
   void setRandom(uint64_t seed, int64_t step);
 
-  /// Runs the program once; counts and times it. Between start() and finish() inputs may be filled for the
-  /// next step where the device allows it (RankProgram::fillsAhead).
+  /// Runs the current program once; counts and times it. Between start() and finish() inputs may be filled
+  /// for the next step where the device allows it (RankProgram::fillsAhead).
   void step() {
     start();
     finish();
@@ -119,8 +127,11 @@ private:
                      const std::function<void(const File &)> &write);
   bool isFirstReplica(const Axes &replicas) const;
 
+  const Program &program() const { return *programs[current]; }
+
   const Description &description;
-  const Program &program;
+  const std::vector<const Program *> programs;
+  size_t current = 0;
   int threads = 1;
   Engine engine;
   std::unique_ptr<Device> device;
@@ -128,7 +139,9 @@ private:
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
-  std::unique_ptr<RankProgram> instance;
+  std::unique_ptr<Arena> arena;
+  std::unique_ptr<Variables> state;
+  std::vector<std::unique_ptr<RankProgram>> instances;
   double origin = 0, begun = 0;
   std::vector<double> seconds, hostSeconds;
 };

@@ -78,18 +78,19 @@ void NcclCommunicator::start(Handle handle) {
   operation.done->record(on);
   operation.started = true;
   count(operation);
-  if (recording)
-    recorded.push_back(handle);
+  if (isRecording)
+    recordings.back().push_back(handle);
 }
 
-void NcclCommunicator::beginRecording() {
-  recording = true;
-  recorded.clear();
+size_t NcclCommunicator::beginRecording() {
+  isRecording = true;
+  recordings.emplace_back();
+  return recordings.size() - 1;
 }
 
-void NcclCommunicator::repeatRecording() {
-  recording = false;
-  for (Handle handle : recorded)
+void NcclCommunicator::repeatRecording(size_t recording) {
+  isRecording = false;
+  for (Handle handle : recordings[recording])
     count(*operations[handle]);
 }
 
@@ -107,7 +108,7 @@ void NcclCommunicator::giveUp() noexcept {
   if (aborted)
     return;
   // The events of a recording tell nothing of its repetitions; those are the stream's last work.
-  bool idle = recorded.empty() || device.api().streamQuery(device.computeStream()) != cuda::notReady;
+  bool idle = recordings.empty() || device.api().streamQuery(device.computeStream()) != cuda::notReady;
   for (const auto &operation : operations)
     idle = idle && (!operation->started || operation->done->isReached());
   if (idle) {

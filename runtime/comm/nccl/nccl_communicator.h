@@ -29,8 +29,8 @@ public:
   void start(Handle handle) override;
   void wait(Handle handle) override;
   bool isRecordable() const override { return true; }
-  void beginRecording() override;
-  void repeatRecording() override;
+  size_t beginRecording() override;
+  void repeatRecording(size_t recording) override;
   void giveUp() noexcept override;
 
 private:
@@ -75,9 +75,9 @@ private:
   cuda::Stream stream; ///< of collectives
   std::map<std::string, std::unique_ptr<Group>> groups;
   std::vector<std::unique_ptr<Operation>> operations;
-  /// What is started is added while `recording`, until the first repetition.
-  std::vector<Handle> recorded;
-  bool recording = false;
+  /// What is started is added to the last one while `isRecording`, until the first repetition.
+  std::vector<std::vector<Handle>> recordings;
+  bool isRecording = false;
   bool aborted = false;
   const double timeout; ///< seconds
 };

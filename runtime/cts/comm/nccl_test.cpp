@@ -151,7 +151,7 @@ TEST(NcclOrder, HoldsInARecordingToo) {
         place.device.prepareCall({"square_root", {{"count", 2}}, {place.memory, place.memory}, {8, 8}, 0});
     float values[2] = {32, 2};
     place.device.upload(place.memory, values, 8);
-    place.communicator.beginRecording();
+    size_t number = place.communicator.beginRecording();
     Work recording = place.device.record([&] {
       place.communicator.run(handle);
       square(nullptr);
@@ -163,7 +163,7 @@ TEST(NcclOrder, HoldsInARecordingToo) {
     EXPECT_EQ(values[0], 8);
     EXPECT_EQ(values[1], 2);
     recording(nullptr);
-    place.communicator.repeatRecording();
+    place.communicator.repeatRecording(number);
     place.device.download(values, place.memory, 8);
     EXPECT_EQ(values[0], 4);
     EXPECT_EQ(engine.sent().at("x").at("all_reduce").count, 2);

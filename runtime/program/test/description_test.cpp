@@ -108,6 +108,31 @@ TEST(Description, ErrorsSayWhatWasExpected) {
            {"axis", "pipe"}, {"schedule", "1f1b"}, {"bubble", 0.5}, {"live_microbatches", Json::array()}}));
 }
 
+TEST(Description, AVariableHasOnePlaceOfItsOwn) {
+  auto move = [](Json &json, size_t program, size_t buffer, int64_t offset) {
+    json["programs"][program]["buffers"][buffer]["offset"] = offset;
+  };
+  EXPECT_NE(errorAfter([&](Json &json) { move(json, 1, 0, 256); })
+                .find("programs[1] has variable 'w' in bytes [256, 268), where this rank's programs have "
+                      "variable 'w' in bytes [0, 12); a variable has one place, of its own"),
+            std::string::npos);
+  auto second = [&](Json &json, int64_t offset) {
+    Json other = json["variables"][0];
+    other["name"] = "v";
+    json["variables"].push_back(other);
+    json["programs"][0]["buffers"].push_back(
+        {{"offset", offset}, {"bytes", 12}, {"category", "parameters"}, {"variable", 1}});
+  };
+  EXPECT_NE(errorAfter([&](Json &json) {
+              second(json, 0);
+            }).find("has variable 'v' in bytes [0, 12), where this rank's programs have variable 'w'"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) {
+              second(json, 512);
+            }).find("programs[0].buffers[1] lies among the program's variables, which end at byte 524"),
+            std::string::npos);
+}
+
 TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
   EXPECT_ERROR("inputs[0].kind is 'toys'; data, labels, target, scalars, decay or random is expected",
                json["programs"][0]["inputs"][0]["kind"] = "toys");

@@ -37,7 +37,7 @@ Result trainOneStep(const Description &description, const std::string &weights) 
   std::mutex mutex;
   const Program &program = *description.findProgram("train");
   int status = launch(description.mesh.size(), [&](Transport &transport) {
-    Session session(description, program, transport, resolve, {2, {}, false});
+    Session session(description, {&program}, transport, resolve, {2, {}, false});
     session.loadVariables(weights);
     session.setInput(0, xs.data());
     session.setInput(1, ts.data());
@@ -108,7 +108,7 @@ TEST(Program, HiddenMemoryAndTrafficShow) {
   TestFolder folder;
   std::string weights = writeWeights(folder);
   launch(2, [&](Transport &transport) {
-    Session session(description, program, transport, resolve, {1, {}, false});
+    Session session(description, {&program}, transport, resolve, {1, {}, false});
     session.loadVariables(weights);
     void *hidden = session.allocator().allocate(4096, Category::Workspace);
     session.step();
@@ -135,7 +135,8 @@ TEST(Program, ProfileSharesAddUp) {
   Description description = parseDescription(tinyDescription(2).dump());
   std::string table;
   launch(2, [&](Transport &transport) {
-    Session session(description, *description.findProgram("train"), transport, resolve, {2, {}, false, true});
+    Session session(description, {description.findProgram("train")}, transport, resolve,
+                    {2, {}, false, true});
     session.loadVariables(weights);
     for (int i = 0; i < 3; ++i)
       session.step();
@@ -167,7 +168,7 @@ TEST(Program, InferenceSavesItsOutput) {
     const Program &program = *description.findProgram("infer");
     EXPECT_EQ(launch(ranks,
                      [&](Transport &transport) {
-                       Session session(description, program, transport, resolve, {1, {}, true});
+                       Session session(description, {&program}, transport, resolve, {1, {}, true});
                        session.loadVariables(weights);
                        session.setInput(0, xs.data());
                        session.step();
@@ -194,7 +195,7 @@ TEST(Program, WeightsSavedByOneProgramLoadInAnother) {
   auto roundTrip = [&](int64_t ranks, const std::string &from, const std::string &to) {
     Description description = parseDescription(tinyDescription(ranks).dump());
     return launch(ranks, [&](Transport &transport) {
-      Session session(description, *description.findProgram("train"), transport, resolve, {1, {}, false});
+      Session session(description, {description.findProgram("train")}, transport, resolve, {1, {}, false});
       session.loadVariables(from);
       session.saveVariables(to, {});
       if (session.rank() == 0)
@@ -207,6 +208,90 @@ TEST(Program, WeightsSavedByOneProgramLoadInAnother) {
   EXPECT_EQ(readAll(folder.file("a.safetensors")), readAll(folder.file("b.safetensors")));
 }
 
+namespace {
+
+/// The tiny description with a variable `m` of three floats that only `train` has, above `w`.
+nlohmann::json withState(int64_t ranks) {
+  nlohmann::json json = tinyDescription(ranks), state = json["variables"][0];
+  state["name"] = "m";
+  state["role"] = "optimizer";
+  state["init"] = "zero";
+  json["variables"].push_back(state);
+  nlohmann::json &train = json["programs"][1];
+  for (nlohmann::json &buffer : train["buffers"])
+    if (buffer["offset"] > 0)
+      buffer["offset"] = buffer["offset"].get<int64_t>() + 256;
+  train["buffers"].push_back({{"offset", 256}, {"bytes", 12}, {"category", "optimizer"}, {"variable", 1}});
+  for (const char *figure : {"peak", "optimizer"})
+    train["memory"][figure] = train["memory"][figure].get<int64_t>() + 256;
+  nlohmann::json &decay = train["inputs"][3]; // one number a variable
+  train["buffers"][decay["buffer"].get<size_t>()]["bytes"] = 8;
+  decay["shape"] = {2};
+  decay["layout"][0][0]["size"] = decay["layout"][0][0]["padded"] = 2;
+  return json;
+}
+
+} // namespace
+
+TEST(Program, ProgramsOfASessionShareTheirVariables) {
+  TestFolder folder;
+  std::string weights = writeWeights(folder);
+  std::vector<float> after = trainOneStep(parseDescription(tinyDescription(1).dump()), weights).w;
+  const std::vector<float> state = {7, 8, 9};
+  for (int64_t ranks : {1, 3}) {
+    Description description = parseDescription(withState(ranks).dump());
+    const Program &infer = *description.findProgram("infer"), &train = *description.findProgram("train");
+    std::vector<float> y(4), w(3), m(3);
+    int status = launch(ranks, [&](Transport &transport) {
+      Session session(description, {&infer, &train}, transport, resolve, {1, {}, false, false, true});
+      session.loadVariables(weights);
+      session.setVariable(1, state.data());
+      session.use(1);
+      session.setInput(0, xs.data());
+      session.setInput(1, ts.data());
+      session.setScalars({0.1f, 0, 0, 0, 0, 0, 0, 0}, {0, 0});
+      session.step();
+      session.use(0);
+      session.setInput(0, xs.data());
+      session.step();
+      session.getOutput(0, y.data());
+      session.getVariable(0, w.data());
+      session.getVariable(1, m.data());
+      // The larger program, and of the other nothing.
+      MemoryFigures promised = Arena::figures({&infer, &train}, 1);
+      EXPECT_EQ(promised.peak, train.memoryFor(1).peak);
+      EXPECT_EQ(promised.by, train.memoryFor(1).by);
+      EXPECT_EQ(session.allocator().figures().peak, promised.peak);
+      EXPECT_EQ(session.allocator().figures().by, promised.by);
+    });
+    EXPECT_EQ(status, 0);
+    for (size_t j = 0; j < 3; ++j)
+      EXPECT_NEAR(w[j], after[j], 1e-6) << ranks;
+    EXPECT_EQ(m, state) << "infer has written over what it does not use";
+    for (size_t i = 0; i < 4; ++i)
+      EXPECT_NEAR(y[i], xs[i * 3] * w[0] + xs[i * 3 + 1] * w[1] + xs[i * 3 + 2] * w[2], 1e-6);
+  }
+}
+
+TEST(Program, OfAnArenaTheLargerProgramIsPromisedAndEveryVariable) {
+  nlohmann::json json = withState(1);
+  nlohmann::json &infer = json["programs"][0];
+  infer["buffers"].push_back({{"offset", 4096}, {"bytes", 64}, {"category", "communication"}});
+  infer["memory"]["communication"] = 4096 + 64 - infer["memory"]["peak"].get<int64_t>();
+  infer["memory"]["peak"] = 4096 + 64;
+  Description description = parseDescription(json.dump());
+  const Program &small = description.programs[1], &large = description.programs[0];
+  MemoryFigures promised = Arena::figures({&small, &large}, 1);
+  // Above `w` lies `m`, and all else of the larger program above that.
+  EXPECT_EQ(promised.peak, large.memory.peak + 256);
+  EXPECT_EQ(promised.by[size_t(Category::Communication)], large.memory.by[size_t(Category::Communication)]);
+  EXPECT_EQ(promised.by[size_t(Category::Parameters)], 256);
+  int64_t sum = 0;
+  for (int64_t bytes : promised.by)
+    sum += bytes;
+  EXPECT_EQ(sum, promised.peak);
+}
+
 TEST(Program, FlatStorageLoadsAndSavesTheWholeVariable) {
   TestFolder folder;
   std::string weights = writeWeights(folder);
@@ -217,10 +302,10 @@ TEST(Program, FlatStorageLoadsAndSavesTheWholeVariable) {
   Description description = parseDescription(json.dump());
   EXPECT_EQ(launch(2,
                    [&](Transport &transport) {
-                     Session session(description, description.programs[0], transport, resolve,
+                     Session session(description, {&description.programs[0]}, transport, resolve,
                                      {1, {}, false});
                      session.loadVariables(weights);
-                     auto *part = static_cast<const float *>(session.rankProgram().readVariable(0));
+                     auto *part = static_cast<const float *>(session.variables().read(0));
                      EXPECT_EQ(part[0], ws[session.rank() == 0 ? 0 : 2]);
                      session.saveVariables(folder.file("a.safetensors"), {});
                    }),
@@ -280,7 +365,7 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
   Description description = parseDescription(json.dump());
   EXPECT_EQ(launch(1,
                    [&](Transport &transport) {
-                     Session session(description, description.programs[0], transport,
+                     Session session(description, {&description.programs[0]}, transport,
                                      [](std::string_view) { return countMicro; }, {2, {}, false});
                      std::vector<float> out(4), row(4);
                      session.step();
@@ -334,7 +419,7 @@ TEST(Program, ReservedWorkspacesGrowBeyondTheirThreads) {
   for (int threads : {1, 2, 3})
     EXPECT_EQ(launch(1,
                      [&](Transport &transport) {
-                       Session session(description, infer, transport, resolve, {threads, {}, false});
+                       Session session(description, {&infer}, transport, resolve, {threads, {}, false});
                        session.step();
                        EXPECT_EQ(session.allocator().figures().peak, infer.memoryFor(threads).peak);
                      }),
@@ -363,7 +448,7 @@ TEST(Program, TooLittleMemoryIsAnErrorBeforeTheFirstStep) {
   Description description = parseDescription(tinyDescription(2).dump());
   testing::internal::CaptureStderr();
   int status = launch(2, [&](Transport &transport) {
-    Session session(description, description.programs[1], transport, resolve, {1, 100, false});
+    Session session(description, {&description.programs[1]}, transport, resolve, {1, 100, false});
   });
   EXPECT_EQ(status, 1);
   std::string text = testing::internal::GetCapturedStderr();

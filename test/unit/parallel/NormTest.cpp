@@ -202,10 +202,10 @@ protected:
     options.poison = true;
     std::map<std::string, double> found;
     for (const char *name : {"infer", "train"}) {
-      FailureOr<RunResult> result = runOnce(program, name, inputs, options);
-      EXPECT_TRUE(succeeded(result));
-      if (succeeded(result))
-        for (auto &[array, value] : result->arrays)
+      FailureOr<std::vector<RunResult>> results = runOnce(program, {name}, {inputs}, options);
+      EXPECT_TRUE(succeeded(results));
+      if (succeeded(results))
+        for (auto &[array, value] : results->front().arrays)
           if (auto it = expected.find(array); it != expected.end())
             found[array] = errorOf(it->second, valuesOf(value));
     }

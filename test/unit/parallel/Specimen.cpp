@@ -143,12 +143,13 @@ FailureOr<Outcome> tessera::test::compileAndRun(Compilation &compilation, const 
   options.threads = 1;
   options.poison = true;
   for (const char *name : {"infer", "train"}) {
-    FailureOr<RunResult> result = runOnce(*loaded, name, specimen.inputs, options);
-    if (failed(result))
+    FailureOr<std::vector<RunResult>> results = runOnce(*loaded, {name}, {specimen.inputs}, options);
+    if (failed(results))
       return failure();
-    outcome.sent[name] = result->sent;
+    RunResult &result = results->front();
+    outcome.sent[name] = result.sent;
     outcome.promised[name] = loaded->description.findProgram(name)->sent;
-    for (auto &[array, value] : result->arrays)
+    for (auto &[array, value] : result.arrays)
       outcome.arrays[array] = std::move(value);
   }
   return outcome;

@@ -1,0 +1,122 @@
+// See arena.h.
+#include "runtime/program/arena.h"
+
+#include <algorithm>
+#include <map>
+
+namespace tessera::rt {
+namespace {
+
+/// Of what the programs promise; theirs may be coarser.
+constexpr int64_t alignment = 256;
+
+int64_t endOfVariables(const std::vector<const Program *> &programs) {
+  int64_t end = 0;
+  for (const Program *program : programs)
+    end = std::max(end, program->variablesEnd);
+  return end;
+}
+
+/// How far the buffers above a program's variables move up, so that they lie above everyone's.
+int64_t shift(const Program &program, int64_t variablesEnd) {
+  return (variablesEnd - program.variablesEnd + alignment - 1) / alignment * alignment;
+}
+
+/// Bytes of the variables by their place. What lies between two belongs to the lower one.
+std::map<int64_t, std::pair<int64_t, Category>>
+placesOfVariables(const std::vector<const Program *> &programs) {
+  std::map<int64_t, std::pair<int64_t, Category>> places;
+  for (const Program *program : programs)
+    for (const BufferRange &buffer : program->buffers)
+      if (buffer.variable)
+        places[buffer.offset] = {0, buffer.category};
+  for (auto place = places.begin(); place != places.end(); ++place) {
+    auto next = std::next(place);
+    place->second.first = (next == places.end() ? endOfVariables(programs) : next->first) - place->first;
+  }
+  return places;
+}
+
+/// The arena of several programs: everyone's variables, and what the largest program has beside its own.
+MemoryFigures arenaFigures(const std::vector<const Program *> &programs) {
+  if (programs.size() == 1)
+    return programs.front()->memory;
+  int64_t variablesEnd = endOfVariables(programs), most = -1;
+  const Program *largest = nullptr;
+  for (const Program *program : programs)
+    if (int64_t end = program->memory.peak + shift(*program, variablesEnd); end > most) {
+      most = end;
+      largest = program;
+    }
+  auto places = placesOfVariables(programs);
+  MemoryFigures figures = largest->memory;
+  figures.peak = most;
+  std::map<int64_t, bool> own;
+  for (const BufferRange &buffer : largest->buffers)
+    if (buffer.variable)
+      own[buffer.offset] = true;
+  for (const auto &[offset, place] : places)
+    if (!own[offset])
+      figures.by[size_t(place.second)] += place.first;
+  // Among its workspace the largest program has counted those variables that lie between its own.
+  int64_t sum = 0;
+  for (int64_t bytes : figures.by)
+    sum += bytes;
+  figures.by[size_t(Category::Workspace)] += most - sum;
+  return figures;
+}
+
+int64_t workspaceBytes(const std::vector<const Program *> &programs, int threads) {
+  int64_t bytes = 0;
+  for (const Program *program : programs)
+    bytes = std::max(bytes, program->workspaceBytes(threads));
+  return bytes;
+}
+
+} // namespace
+
+Arena::Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &allocator)
+    : programs(programs), threads(threads), allocator(allocator), variablesEnd(endOfVariables(programs)) {
+  memory = static_cast<char *>(allocator.allocateArena(arenaFigures(programs)));
+  if (int64_t bytes = workspaceBytes(programs, threads))
+    workspace = static_cast<char *>(allocator.allocate(bytes, Category::Workspace));
+  for (const Program *program : programs)
+    for (size_t i = 0; i < program->buffers.size(); ++i)
+      if (const std::optional<int64_t> &variable = program->buffers[i].variable) {
+        variables.resize(std::max(variables.size(), size_t(*variable) + 1));
+        variables[size_t(*variable)] = address(*program, int64_t(i));
+      }
+}
+
+Arena::~Arena() {
+  allocator.release(memory);
+  if (workspace)
+    allocator.release(workspace);
+}
+
+void *Arena::address(const Program &program, int64_t index) const {
+  if (index < 0)
+    return nullptr;
+  const BufferRange &buffer = program.buffers[size_t(index)];
+  if (buffer.isBehind(threads))
+    return workspace;
+  bool isVariable = buffer.offset < program.variablesEnd;
+  return memory + buffer.offset + (isVariable ? 0 : shift(program, variablesEnd));
+}
+
+MemoryFigures Arena::figures(const std::vector<const Program *> &programs, int threads) {
+  MemoryFigures figures = arenaFigures(programs);
+  int64_t behind = workspaceBytes(programs, threads), ahead = 0;
+  std::map<int64_t, int64_t> received;
+  for (const Program *program : programs)
+    for (const auto &[stage, bytes] : program->ahead)
+      received[stage] = std::max(received[stage], bytes);
+  for (const auto &[stage, bytes] : received)
+    ahead += bytes;
+  figures.peak += behind + ahead;
+  figures.by[size_t(Category::Workspace)] += behind;
+  figures.by[size_t(Category::Communication)] += ahead;
+  return figures;
+}
+
+} // namespace tessera::rt

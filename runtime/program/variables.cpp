@@ -1,0 +1,77 @@
+// See variables.h.
+#include "runtime/program/variables.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+namespace tessera::rt {
+namespace {
+
+bool isOneOf(const std::string &name, const std::vector<std::string> &names) {
+  return std::find(names.begin(), names.end(), name) != names.end();
+}
+
+bool uses(const Program &program, size_t variable) {
+  return std::any_of(program.buffers.begin(), program.buffers.end(),
+                     [&](const BufferRange &buffer) { return buffer.variable == int64_t(variable); });
+}
+
+} // namespace
+
+Variables::Variables(const Description &description, std::vector<std::string> names, int rank,
+                     const Arena &arena, Device &device)
+    : description(description), names(std::move(names)), known(usedBy(description, this->names)), rank(rank),
+      arena(arena), device(device) {}
+
+std::vector<bool> Variables::usedBy(const Description &description, const std::vector<std::string> &names) {
+  std::vector<bool> used(description.variables.size());
+  for (const Program &program : description.programs)
+    if (isOneOf(program.name, names))
+      for (const BufferRange &buffer : program.buffers)
+        if (buffer.variable)
+          used[size_t(*buffer.variable)] = true;
+  return used;
+}
+
+bool Variables::isFirstHolder(size_t index) const {
+  int64_t mine = description.stageOf(rank);
+  return std::none_of(description.programs.begin(), description.programs.end(), [&](const Program &other) {
+    return other.stage < mine && isOneOf(other.name, names) && uses(other, index);
+  });
+}
+
+int64_t Variables::bytes(size_t index) const {
+  const Variable &variable = description.variables[index];
+  return localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype);
+}
+
+const void *Variables::read(size_t index) {
+  if (device.isHost())
+    return arena.variable(index);
+  onHost.resize(size_t(bytes(index)));
+  device.download(onHost.data(), arena.variable(index), bytes(index));
+  return onHost.data();
+}
+
+void Variables::change(size_t index, const std::function<void(void *)> &write) {
+  if (device.isHost())
+    return write(arena.variable(index));
+  read(index);
+  write(onHost.data());
+  device.upload(arena.variable(index), onHost.data(), bytes(index));
+}
+
+void Variables::load(const Weights &weights) {
+  Coordinates at = description.mesh.coordinates(rank);
+  for (size_t i = 0; i < known.size(); ++i)
+    if (has(i) && !weights.keeps(i))
+      change(i, [&](void *data) {
+        if (weights.has(i))
+          weights.load(i, description.mesh, at, data);
+        else
+          std::memset(data, 0, size_t(bytes(i)));
+      });
+}
+
+} // namespace tessera::rt

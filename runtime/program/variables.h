@@ -1,0 +1,50 @@
+// A rank's variables: what outlives a step, whichever of its programs runs.
+#pragma once
+
+#include "runtime/program/arena.h"
+#include "runtime/program/weights.h"
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// The variables that some of a session's programs have, in an arena of a device.
+class Variables {
+public:
+  /// `names`: of the programs. All must outlive this.
+  Variables(const Description &description, std::vector<std::string> names, int rank, const Arena &arena,
+            Device &device);
+
+  /// Which variables any stage of the programs `names` has.
+  static std::vector<bool> usedBy(const Description &description, const std::vector<std::string> &names);
+  const std::vector<bool> &used() const { return known; }
+
+  /// Whether this rank has a part of the variable, and whether of all stages that do its own is the lowest,
+  /// which writes it.
+  bool has(size_t index) const { return arena.variable(index) != nullptr; }
+  bool isFirstHolder(size_t index) const;
+
+  /// This rank's part of a variable that it has, as the host sees it: until the next call where the device is
+  /// not the host.
+  const void *read(size_t index);
+  /// Calls `write` with such a part, to be changed by it.
+  void change(size_t index, const std::function<void(void *)> &write);
+  /// Fills all from the file, or with zeros.
+  void load(const Weights &weights);
+
+private:
+  int64_t bytes(size_t index) const;
+
+  const Description &description;
+  const std::vector<std::string> names;
+  const std::vector<bool> known;
+  const int rank;
+  const Arena &arena;
+  Device &device;
+  /// A variable on its way, where the device is not the host.
+  std::vector<char> onHost;
+};
+
+} // namespace tessera::rt
