@@ -10,7 +10,7 @@ namespace tessera::dist {
 Link worst(const Link &a, const Link &b) { return {std::max(a.alpha, b.alpha), std::max(a.beta, b.beta)}; }
 
 const Link &CostModel::link(llvm::StringRef axis) const {
-  auto found = links.find(axis);
+  auto found = links.find(std::string_view(axis));
   return found == links.end() ? defaultLink : found->second;
 }
 

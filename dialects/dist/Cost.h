@@ -7,7 +7,8 @@
 #pragma once
 
 #include "dialects/dist/Axis.h"
-#include "llvm/ADT/StringMap.h"
+#include <map>
+#include <string>
 
 namespace tessera::dist {
 
@@ -17,6 +18,7 @@ enum class CollectiveKind : uint32_t;
 struct Link {
   double alpha = 2e-6;
   double beta = 2.5e-10;
+  bool operator==(const Link &) const = default;
 };
 
 struct Traffic {
@@ -33,7 +35,8 @@ struct CostModel {
   double slice = 1e-7;
   Link defaultLink;
   /// Links by name of axis; a sub-axis has its axis' link.
-  llvm::StringMap<Link> links;
+  std::map<std::string, Link, std::less<>> links;
+  bool operator==(const CostModel &) const = default;
 
   const Link &link(llvm::StringRef axis) const;
   /// The cost of a collective over `ranks` ranks whose local source has `bytes` bytes.

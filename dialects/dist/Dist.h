@@ -4,6 +4,7 @@
 
 #include "dialects/dist/Axis.h"
 #include "dialects/dist/Layout.h"
+#include "dialects/dist/Machine.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -62,6 +62,17 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods
       (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);
 }
 
+def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
+  let summary = "the rates of what a module is compiled for";
+  let description = [{
+    `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice = 1.0e-7,
+    link = 2.0e-6 and 2.5e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start, and
+    seconds a message and a byte; `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
+  }];
+  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Machine", "",
+      "const ::tessera::dist::Machine &">:$machine);
+}
+
 def Dist_PatternAttr : Dist_Attr<"Pattern", "pattern"> {
   let summary = "the parallel algorithm of an operator, and the axes it runs over";
   let description =

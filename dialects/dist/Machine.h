@@ -9,18 +9,33 @@ class Operation;
 
 namespace tessera::dist {
 
-/// The defaults are thread-seconds of the training steps of a 14M and a 124M GPT (batch 4 x 256, 2 threads of
-/// an AVX-512 machine, `train --profile`) divided among products and all else; both models agree within 8 %.
+/// Rates of one rank. The defaults are those of a CPU: thread-seconds of the training steps of a 14M and a
+/// 124M GPT (batch 4 x 256, 2 threads of an AVX-512 machine, `train --profile`) divided among products and
+/// all else; both models agree within 8 %. A target has its own (`#dist.machine` on the module).
 struct Machine {
-  /// Floating-point operations a second and thread of products, convolutions and attention in f32.
-  double flops = 1.3e11;
-  /// Bytes a second and thread of kernels, counting every buffer they read or write once.
+  /// Floating-point operations a second of products, convolutions and attention in f32, and in bf16 and f16.
+  double flops = 1.3e11, halfFlops = 1.3e11;
+  /// Bytes a second of kernels, counting every buffer they read or write once.
   double bytes = 1.5e10;
+  /// Whether these are a thread's, or the whole device's however many threads the host has.
+  bool perThread = true;
   /// Collectives and messages.
   CostModel links;
 
+  bool operator==(const Machine &) const = default;
+
+  /// Seconds of a kernel or call that does `flops` operations, in a half type or not, on buffers of `bytes`
+  /// bytes, by a rank of `threads` threads.
+  double seconds(double flops, bool half, double bytes, int64_t threads) const;
+
   /// What the program that `op` is in is compiled for.
-  static Machine of(mlir::Operation *op) { return {}; }
+  static Machine of(mlir::Operation *op);
 };
+
+llvm::hash_code hash_value(const Machine &machine);
+
+/// The attribute of the outermost module that says which machine it is compiled for; without it, the
+/// defaults.
+inline constexpr llvm::StringLiteral kMachineAttr = "dist.machine";
 
 } // namespace tessera::dist

@@ -1,4 +1,5 @@
 #include "dialects/dist/Pipeline.h"
+#include "dialects/dist/Machine.h"
 
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringSwitch.h"
@@ -28,6 +29,9 @@ LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribut
   if (attr.getName() == kMicroAttr && !isCount(attr.getValue(), 1, kMostMicrobatches + 1))
     return op->emitOpError("has ") << kMicroAttr << " = " << attr.getValue()
                                    << "; expected a number of microbatches, from 1 to 2^20";
+  if (attr.getName() == kMachineAttr && !isa<MachineAttr>(attr.getValue()))
+    return op->emitOpError("has ") << kMachineAttr << " = " << attr.getValue()
+                                   << "; expected a machine, as in #dist.machine<flops = 1.3e11>";
   if (attr.getName() == kPipelineAttr) {
     std::optional<Pipeline> pipeline = isa<ModuleOp>(op) ? Pipeline::of(cast<ModuleOp>(op)) : std::nullopt;
     if (!pipeline || llvm::any_of(pipeline->stages, [&](int64_t stage) {

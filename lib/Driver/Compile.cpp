@@ -254,6 +254,8 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
+    if (!(*module)->hasAttr(dist::kMachineAttr) && !options.chip.empty())
+      (*module)->setAttr(dist::kMachineAttr, dist::MachineAttr::get(&context, cuda::machineOf(options.chip)));
     pm.addPass(createAssign(options.assign));
     break;
   case Phase::Propagate:

@@ -268,7 +268,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
-      time->work(0, bytesOf(launch.getBuffers()));
+      time->work(0, false, bytesOf(launch.getBuffers()));
       list.push_back(json::Object{{"op", "kernel"},
                                   {"symbol", launch.getKernel()},
                                   {"args", indices(launch.getBuffers())},
@@ -284,7 +284,8 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
       auto flops = op.getAttrOfType<FloatAttr>("flops");
       double operations = flops ? flops.getValueAsDouble() : 0;
       totalFlops += operations * double(times);
-      time->work(operations, bytesOf(call.getBuffers()));
+      auto dtype = call.getSettings().getAs<StringAttr>("dtype");
+      time->work(operations, dtype && dtype != "f32", bytesOf(call.getBuffers()));
       list.push_back(json::Object{{"op", "call"},
                                   {"function", call.getFunction()},
                                   {"args", indices(call.getBuffers())},

@@ -3,8 +3,8 @@
 
 using namespace tessera;
 
-void StepTime::work(double flops, double bytes) {
-  busy += (flops / machine.flops + bytes / machine.bytes) / threads;
+void StepTime::work(double flops, bool half, double bytes) {
+  busy += machine.seconds(flops, half, bytes, threads);
 }
 
 void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes,

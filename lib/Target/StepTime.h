@@ -12,11 +12,11 @@ namespace tessera {
 /// comes from memory.
 class StepTime {
 public:
-  StepTime(int64_t threads, dist::Machine machine)
-      : threads(double(threads > 1 ? threads : 1)), machine(std::move(machine)) {}
+  StepTime(int64_t threads, dist::Machine machine) : threads(threads), machine(std::move(machine)) {}
 
-  /// A kernel or library call that does `flops` operations on buffers of `bytes` bytes.
-  void work(double flops, double bytes);
+  /// A kernel or library call that does `flops` operations, in a half type or not, on buffers of `bytes`
+  /// bytes.
+  void work(double flops, bool half, double bytes);
   /// A collective whose local source has `bytes` bytes; with a token it is only started.
   void collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t token);
   void wait(int64_t token);
@@ -28,7 +28,7 @@ public:
   double seconds() const { return busy > linked ? busy : linked; }
 
 private:
-  const double threads;
+  const int64_t threads;
   dist::Machine machine;
   double busy = 0, linked = 0;
   llvm::DenseMap<int64_t, double> complete; // by token

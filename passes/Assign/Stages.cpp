@@ -53,7 +53,7 @@ double bytesOf(Value value) {
   return type ? double(type.getNumElements()) * dist::elementBytes(type.getElementType()) : 0;
 }
 
-// The modelled time of an operator: arithmetic or memory, whichever is slower.
+// The modelled time of an operator on one thread: arithmetic or memory, whichever is slower.
 double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
   nn::FactorRule rule = op.getFactorRule();
   if (rule.isReshape)
@@ -65,7 +65,8 @@ double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
     bytes += bytesOf(v);
   for (Value v : op->getResults())
     bytes += bytesOf(v);
-  return std::max(2 * points / machine.flops, bytes / machine.bytes);
+  bool half = dist::elementBytes(getElementTypeOrSelf(op->getOperand(0))) < 4;
+  return std::max(machine.seconds(2 * points, half, 0, 1), machine.seconds(0, half, bytes, 1));
 }
 
 // What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.

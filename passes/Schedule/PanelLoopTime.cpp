@@ -1,6 +1,7 @@
 // How long a loop takes, whole and by panels.
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
+#include "dialects/dist/Reshard.h"
 #include "passes/Schedule/PanelLoop.h"
 
 using namespace mlir;
@@ -11,8 +12,7 @@ namespace {
 class Clock {
 public:
   Clock(const PanelLoop &loop, int64_t threads)
-      : loop(loop), threads(double(std::max<int64_t>(threads, 1))),
-        machine(dist::Machine::of(loop.products.front().op)) {}
+      : loop(loop), threads(threads), machine(dist::Machine::of(loop.products.front().op)) {}
 
   double whole() const {
     double seconds = 0;
@@ -68,13 +68,15 @@ private:
         .seconds;
   }
 
-  double memory(Type type) const { return double(dist::bytesOf(type)) / machine.bytes / threads; }
+  static bool isHalf(Type type) { return dist::elementBytes(getElementTypeOrSelf(type)) < 4; }
+
+  double memory(Type type) const { return machine.seconds(0, false, double(dist::bytesOf(type)), threads); }
 
   double multiply(PanelLoop::Product product, double share) const {
     double seconds = 0;
     if (auto library = dyn_cast<nn::LibraryOpInterface>(product.op.getOperation()))
       if (auto call = library.getLibraryCall(1))
-        seconds = call->flops / machine.flops / threads;
+        seconds = machine.seconds(call->flops, isHalf(product.op->getOperand(0).getType()), 0, threads);
     seconds += memory(product.op->getResult(0).getType());
     for (Type type : product.op->getOperandTypes())
       seconds += memory(type);
@@ -85,7 +87,7 @@ private:
   double send(double seconds) { return links = std::max(links, now) + seconds; }
 
   const PanelLoop &loop;
-  const double threads;
+  const int64_t threads;
   const dist::Machine machine;
   double now = 0, links = 0;
 };

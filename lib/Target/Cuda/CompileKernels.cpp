@@ -13,11 +13,6 @@ namespace tessera::cuda {
 /// Shared memory that a block may have on every GPU without asking for more.
 static constexpr int64_t sharedBytes = 48 * 1024;
 
-ArrayRef<llvm::StringLiteral> chips() {
-  static constexpr llvm::StringLiteral all[] = {"sm_80", "sm_90", "sm_100"};
-  return all;
-}
-
 namespace {
 class CudaBackend : public target::KernelBackend {
 public:

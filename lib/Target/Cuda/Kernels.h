@@ -4,6 +4,7 @@
 #ifndef TESSERA_LIB_TARGET_CUDA_KERNELS_H
 #define TESSERA_LIB_TARGET_CUDA_KERNELS_H
 
+#include "dialects/dist/Machine.h"
 #include "lib/Target/Common/Kernels.h"
 
 namespace tessera::cuda {
@@ -18,7 +19,11 @@ struct CudaOptions {
 };
 
 /// The GPUs that can be compiled for: "sm_80", "sm_90", "sm_100".
-llvm::ArrayRef<llvm::StringLiteral> chips();
+llvm::SmallVector<llvm::StringRef> chips();
+
+/// What the maker's data sheet says of one of chips(): dense products, memory, and NVLink one way. Nothing of
+/// it is measured.
+dist::Machine machineOf(llvm::StringRef chip);
 
 /// Compiles the kernels of `module` to PTX, as the CPU's does to object code.
 mlir::FailureOr<target::CompiledKernels> compileKernels(mlir::ModuleOp module,

@@ -459,3 +459,15 @@ func.func private @zigzag(tensor<6xf32, #dist.layout<[[6 zigzag 2 : "a"=2]]>>)
 // -----
 // expected-error@+1 {{flat storage has more than 2^63 pieces or elements}}
 func.func private @pieces(tensor<4xf32, #dist.layout<[[4]], flat = ["a"=2147483648 "b"=2147483648 "c"=2147483648]>>)
+// -----
+// expected-error@+1 {{the machine's bytes is 0.000000e+00; expected a number above 0}}
+module attributes {dist.machine = #dist.machine<bytes = 0.0>} {}
+// -----
+// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link and links}}
+module attributes {dist.machine = #dist.machine<rate = 1.0>} {}
+// -----
+// expected-error@+1 {{expected per = thread or per = device}}
+module attributes {dist.machine = #dist.machine<per = core>} {}
+// -----
+// expected-error@+1 {{has dist.machine = "a100"; expected a machine, as in #dist.machine<flops = 1.3e11>}}
+module attributes {dist.machine = "a100"} {}

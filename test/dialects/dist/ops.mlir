@@ -120,3 +120,7 @@ func.func @packs(%x: tensor<3xf32>, %y: tensor<2x8xf32>) -> (tensor<3xf32>, tens
   %1:2 = dist.unpack %0 : tensor<32xf32> -> tensor<3xf32>, tensor<2x8xf32>
   return %1#0, %1#1 : tensor<3xf32>, tensor<2x8xf32>
 }
+
+// What is left out is a CPU's.
+// CHECK: #dist.machine<flops = 2.000000e+13, half_flops = 1.300000e+11, bytes = 1.500000e+10, per = device, launch = {{.*}}, slice = {{.*}}, link = {{.*}} and {{.*}}, links = ["data" = 5.000000e-05 and 1.000000e-09]>
+func.func private @machine() attributes {m = #dist.machine<flops = 2.0e13, per = device, links = ["data" = 5.0e-5 and 1.0e-9]>}
