@@ -69,8 +69,8 @@ def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
     link = 2.0e-6 and 2.5e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start, and
     seconds a message and a byte; `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
   }];
-  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::Machine", "",
-      "const ::tessera::dist::Machine &">:$machine);
+  let parameters =
+      (ins AttrOrTypeParameter<"::tessera::dist::Machine", "", "const ::tessera::dist::Machine &">:$machine);
 }
 
 def Dist_PatternAttr : Dist_Attr<"Pattern", "pattern"> {

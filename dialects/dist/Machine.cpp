@@ -34,21 +34,23 @@ llvm::hash_code hash_value(const Machine &machine) {
 }
 
 LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
-  auto check = [&](StringRef what, double value) -> LogicalResult {
-    if (value > 0 && std::isfinite(value))
-      return success();
-    return emitError() << "the machine's " << what << " is " << value << "; expected a number above 0";
-  };
   const CostModel &links = machine.links;
-  auto checkLink = [&](const Link &link) {
-    return success(succeeded(check("seconds a message", link.alpha)) &&
-                   succeeded(check("seconds a byte of a link", link.beta)));
+  SmallVector<std::pair<StringRef, double>> rates = {{"flops", machine.flops},
+                                                     {"half_flops", machine.halfFlops},
+                                                     {"bytes", machine.bytes},
+                                                     {"launch", links.launch},
+                                                     {"slice", links.slice}};
+  auto addLink = [&](const Link &link) {
+    rates.push_back({"link's seconds a message", link.alpha});
+    rates.push_back({"link's seconds a byte", link.beta});
   };
-  if (failed(check("flops", machine.flops)) || failed(check("half_flops", machine.halfFlops)) ||
-      failed(check("bytes", machine.bytes)) || failed(check("launch", links.launch)) ||
-      failed(check("slice", links.slice)) || failed(checkLink(links.defaultLink)))
-    return failure();
-  return success(llvm::all_of(links.links, [&](auto &entry) { return succeeded(checkLink(entry.second)); }));
+  addLink(links.defaultLink);
+  for (const auto &[axis, link] : links.links)
+    addLink(link);
+  for (auto [name, value] : rates)
+    if (!(value > 0 && std::isfinite(value)))
+      return emitError() << "the machine's " << name << " is " << value << "; expected a number above 0";
+  return success();
 }
 
 /// `2.0e-6 and 2.5e-10`: seconds a message, and seconds a byte.

@@ -6,6 +6,7 @@
 #include "lib/Driver/CheckText.h"
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
+#include "lib/Export/WriteWeights.h"
 #include "lib/Target/Cpu/Executable.h"
 #include "lib/Target/Cuda/Executable.h"
 #include "lib/Target/Cuda/Kernels.h"
@@ -349,7 +350,7 @@ LogicalResult Compilation::dump(Phase phase) {
     return failure();
   SmallString<128> values(options.dumpDirectory);
   llvm::sys::path::append(values, kDumpedWeights);
-  if (seconds.size() == 1 && hasWeights() && failed(weights.writeSafetensors(std::string(values), *module)))
+  if (seconds.size() == 1 && hasWeights() && failed(writeWeights(std::string(values), *module, weights)))
     return failure();
   if (phase != Phase::Lower)
     return success();
@@ -422,8 +423,8 @@ LogicalResult Compilation::run(Phase last) {
 
 LogicalResult tessera::link(Compilation &compilation) {
   Location here = UnknownLoc::get(&compilation.context);
-  if (failed(compilation.weights.writeSafetensors(compilation.options.output + ".safetensors",
-                                                  *compilation.module)))
+  if (failed(writeWeights(compilation.options.output + ".safetensors", *compilation.module,
+                          compilation.weights)))
     return failure();
   const CompileOptions &options = compilation.options;
   llvm::Error error =
@@ -455,7 +456,7 @@ LogicalResult tessera::writeText(Compilation &compilation) {
   bool isFile = llvm::sys::fs::is_regular_file(options.output);
   if (options.to == Phase::Lower || !isFile || !compilation.hasWeights())
     return success();
-  return compilation.weights.writeSafetensors(options.output + ".safetensors", *compilation.module);
+  return writeWeights(options.output + ".safetensors", *compilation.module, compilation.weights);
 }
 
 LogicalResult tessera::compile(const CompileOptions &options) {

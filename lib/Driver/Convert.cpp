@@ -2,6 +2,7 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
+#include "lib/Export/WriteWeights.h"
 
 using namespace mlir;
 using namespace tessera;

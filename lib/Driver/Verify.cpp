@@ -3,6 +3,7 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/InProcess.h"
 #include "lib/Driver/Report.h"
+#include "lib/Export/WriteWeights.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Annotations.h"
 #include "llvm/Support/FileSystem.h"
@@ -84,7 +85,7 @@ int tessera::verify(const CompileOptions &options, double tolerance) {
       emitError(here) << "cannot create a temporary file: " << error.message();
       return 1;
     }
-    if (failed(front.weights.writeSafetensors(std::string(weights.path), *front.module)))
+    if (failed(writeWeights(std::string(weights.path), *front.module, front.weights)))
       return 1;
   }
   RunOptions run;

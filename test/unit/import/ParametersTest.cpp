@@ -1,5 +1,6 @@
 // Parameters of real exports: names, sources, restoration; and the weights file.
 #include "dialects/nn/NN.h"
+#include "lib/Export/WriteWeights.h"
 #include "test/unit/import/ModelBuilder.h"
 
 using namespace tessera;
@@ -195,7 +196,7 @@ TEST(Weights, survivesTheFile) {
   Imported imported(folder + "llama.onnx");
   ASSERT_TRUE(imported.module) << imported.errors;
   std::string path = temporary / "llama.safetensors";
-  ASSERT_TRUE(succeeded(imported.weights.writeSafetensors(path, *imported.module)));
+  ASSERT_TRUE(succeeded(writeWeights(path, *imported.module, imported.weights)));
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(temporary.path), {}),
             1); // no temporary file is left
   WeightStore read;
@@ -222,7 +223,7 @@ TEST(Weights, thatCannotBeWrittenOrReadAreErrors) {
     errors += diagnostic.str();
     return mlir::success();
   });
-  EXPECT_TRUE(failed(imported.weights.writeSafetensors(temporary / "none/w.safetensors", *imported.module)));
+  EXPECT_TRUE(failed(writeWeights(temporary / "none/w.safetensors", *imported.module, imported.weights)));
   EXPECT_NE(errors.find("cannot write"), std::string::npos) << errors;
   std::ofstream(temporary / "bad.safetensors") << "not that";
   WeightStore read;

@@ -1,5 +1,5 @@
 // See OutputFile.h.
-#include "lib/Import/OutputFile.h"
+#include "lib/Export/OutputFile.h"
 #include "lib/Import/MappedFile.h"
 #include "llvm/Support/Signals.h"
 #include <algorithm>

@@ -1,6 +1,6 @@
 // Writes an ONNX model again, with a plan inside and perhaps other weights.
-#ifndef TESSERA_LIB_IMPORT_WRITEONNX_H
-#define TESSERA_LIB_IMPORT_WRITEONNX_H
+#ifndef TESSERA_LIB_EXPORT_WRITEONNX_H
+#define TESSERA_LIB_EXPORT_WRITEONNX_H
 
 #include "lib/Import/Import.h"
 

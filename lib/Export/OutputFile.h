@@ -1,6 +1,6 @@
 // A file that appears under its name complete or not at all.
-#ifndef TESSERA_LIB_IMPORT_OUTPUTFILE_H
-#define TESSERA_LIB_IMPORT_OUTPUTFILE_H
+#ifndef TESSERA_LIB_EXPORT_OUTPUTFILE_H
+#define TESSERA_LIB_EXPORT_OUTPUTFILE_H
 
 #include "lib/Import/OnnxGraph.h"
 #include <string>

@@ -1,7 +1,7 @@
 // See WriteOnnx.h.
-#include "lib/Import/WriteOnnx.h"
+#include "lib/Export/WriteOnnx.h"
+#include "lib/Export/OutputFile.h"
 #include "lib/Import/ImportError.h"
-#include "lib/Import/OutputFile.h"
 #include "lib/Import/Parameters.h"
 #include "lib/Import/Reader.h"
 #include "onnx.pb.h"

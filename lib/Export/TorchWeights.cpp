@@ -1,5 +1,6 @@
 // Trained weights back under the names and in the shapes of the framework that exported the model.
 #include "dialects/nn/NN.h"
+#include "lib/Export/WriteWeights.h"
 #include "lib/Import/Import.h"
 #include "llvm/ADT/StringExtras.h"
 #include <set>
