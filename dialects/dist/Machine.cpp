@@ -2,7 +2,6 @@
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Dist.h"
 
-#include "mlir/IR/DialectImplementation.h"
 #include <algorithm>
 #include <cmath>
 

@@ -2,7 +2,6 @@
 #include "dialects/dist/Machine.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 
 using namespace mlir;
 

@@ -12,7 +12,6 @@
 #include "lib/Target/Cuda/Kernels.h"
 #include "lib/Target/Program.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
@@ -434,7 +433,7 @@ LogicalResult tessera::link(Compilation &compilation) {
   if (!error && !options.hostTwins.empty())
     error = cuda::writeTwins(*compilation.kernels, options.hostTwins);
   if (error) {
-    llvm::sys::fs::remove(options.output + ".safetensors"); // nobody reads it now
+    (void)llvm::sys::fs::remove(options.output + ".safetensors"); // nobody reads it now
     return emitError(here) << llvm::toString(std::move(error));
   }
   return success();

@@ -1,5 +1,4 @@
 #include "lib/Driver/InProcess.h"
-#include "dialects/exec/Exec.h"
 #include "passes/Lower/Passes.h"
 #include "runtime/comm/launch.h"
 #include <cmath>

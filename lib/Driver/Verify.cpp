@@ -4,7 +4,6 @@
 #include "lib/Driver/InProcess.h"
 #include "lib/Driver/Report.h"
 #include "lib/Export/WriteWeights.h"
-#include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Annotations.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -35,92 +34,121 @@ struct TemporaryFile {
   SmallString<128> path;
   ~TemporaryFile() {
     if (!path.empty())
-      llvm::sys::fs::remove(path);
+      (void)llvm::sys::fs::remove(path);
   }
 };
 
-} // namespace
+// One rank's program and the sharded one, of the same model.
+struct Pair {
+  LoadedProgram one, sharded;
+};
 
-int tessera::verify(const CompileOptions &options, double tolerance) {
-  auto context = makeContext();
-  installDiagnostics(*context);
-  Location here = UnknownLoc::get(context.get());
-  Compilation front(options, *context);
+// Takes the model up to where their ways part: with a step of SGD and its gradients, where it can be trained.
+LogicalResult runFront(Compilation &front) {
   if (failed(front.run(Phase::Normalize)))
-    return 1;
+    return failure();
   bool trains =
       llvm::any_of((*front.module).getOps<nn::VariableOp>(), [](nn::VariableOp v) { return v.getTrained(); });
   front.options.optimizer = trains ? "sgd" : "";
   front.options.emitGradients = trains;
   if (failed(front.run(Phase::Differentiate)))
-    return 1;
-  if (front.next > Phase::Assign) {
-    emitError(here) << "\"" << options.model << "\" is text after phase "
-                    << phaseName(Phase(int(front.next) - 1))
-                    << ", where its plan is part of it; verify takes it up to differentiate";
-    return 1;
-  }
-  auto branch = [&](bool sharded) {
-    CompileOptions own = front.options;
-    own.report.clear();
-    auto compilation = std::make_unique<Compilation>(own, *context);
-    compilation->module = cast<ModuleOp>((*front.module)->clone());
-    if (!sharded) {
-      compilation->options.assign = {};
-      dropCarriedPlan(*compilation->module);
-    }
-    compilation->next = Phase::Assign;
-    return compilation;
-  };
-  FailureOr<LoadedProgram> one = loadProgram(*branch(false));
-  if (failed(one))
-    return 1;
-  FailureOr<LoadedProgram> sharded = loadProgram(*branch(true));
-  if (failed(sharded))
-    return 1;
+    return failure();
+  if (front.next > Phase::Assign)
+    return emitError(UnknownLoc::get(&front.context))
+           << "\"" << front.options.model << "\" is text after phase "
+           << phaseName(Phase(int(front.next) - 1))
+           << ", where its plan is part of it; verify takes it up to differentiate";
+  return success();
+}
 
-  TemporaryFile weights;
-  if (llvm::any_of(one->description.variables, [](const rt::Variable &v) { return v.init == "file"; })) {
-    if (auto error = llvm::sys::fs::createTemporaryFile("tessera-verify", "safetensors", weights.path)) {
-      emitError(here) << "cannot create a temporary file: " << error.message();
-      return 1;
-    }
-    if (failed(writeWeights(std::string(weights.path), *front.module, front.weights)))
-      return 1;
+FailureOr<LoadedProgram> branch(Compilation &front, bool sharded) {
+  CompileOptions own = front.options;
+  own.report.clear();
+  Compilation compilation(own, front.context);
+  compilation.module = cast<ModuleOp>((*front.module)->clone());
+  if (!sharded) {
+    compilation.options.assign = {};
+    dropCarriedPlan(*compilation.module);
   }
-  RunOptions run;
-  run.weights = std::string(weights.path);
-  run.threads = int(options.threads);
-  Worst worst;
+  compilation.next = Phase::Assign;
+  return loadProgram(compilation);
+}
+
+FailureOr<Pair> branches(Compilation &front) {
+  FailureOr<LoadedProgram> one = branch(front, false);
+  if (failed(one))
+    return failure();
+  FailureOr<LoadedProgram> sharded = branch(front, true);
+  if (failed(sharded))
+    return failure();
+  return Pair{std::move(*one), std::move(*sharded)};
+}
+
+// Writes the initial values of variables that have them in a file.
+LogicalResult writeInitial(Compilation &front, const rt::Description &description, TemporaryFile &file) {
+  if (llvm::none_of(description.variables, [](const rt::Variable &v) { return v.init == "file"; }))
+    return success();
+  if (auto error = llvm::sys::fs::createTemporaryFile("tessera-verify", "safetensors", file.path))
+    return emitError(UnknownLoc::get(&front.context))
+           << "cannot create a temporary file: " << error.message();
+  return writeWeights(std::string(file.path), *front.module, front.weights);
+}
+
+// Runs both on the same random inputs; the worst difference.
+FailureOr<Worst> runBoth(const Pair &pair, const RunOptions &run) {
   std::mt19937_64 random(1);
   std::vector<std::string> names;
   std::vector<Arrays> inputs;
-  for (const rt::Program &program : one->description.programs) {
+  for (const rt::Program &program : pair.one.description.programs) {
     names.push_back(program.name);
     Arrays &own = inputs.emplace_back();
     for (const rt::ProgramInput &input : program.inputs)
       if (input.isData())
         own[input.name] = randomInput(input, random);
   }
-  FailureOr<std::vector<RunResult>> expected = runOnce(*one, names, inputs, run);
+  FailureOr<std::vector<RunResult>> expected = runOnce(pair.one, names, inputs, run);
   if (failed(expected))
-    return 1;
-  FailureOr<std::vector<RunResult>> got = runOnce(*sharded, names, inputs, run);
+    return failure();
+  FailureOr<std::vector<RunResult>> got = runOnce(pair.sharded, names, inputs, run);
   if (failed(got))
-    return 1;
-  for (size_t i = 0; i < names.size(); ++i) {
-    Worst found = compareAll(names[i], (*expected)[i].arrays, (*got)[i].arrays);
+    return failure();
+  Worst worst;
+  for (auto [name, mine, theirs] : llvm::zip(names, *expected, *got)) {
+    Worst found = compareAll(name, mine.arrays, theirs.arrays);
     if (found.relative > worst.relative)
       worst = found;
   }
+  return worst;
+}
+
+} // namespace
+
+int tessera::verify(const CompileOptions &options, double tolerance) {
+  auto context = makeContext();
+  installDiagnostics(*context);
+  Compilation front(options, *context);
+  if (failed(runFront(front)))
+    return 1;
+  FailureOr<Pair> pair = branches(front);
+  TemporaryFile weights;
+  if (failed(pair) || failed(writeInitial(front, pair->one.description, weights)))
+    return 1;
+  RunOptions run;
+  run.weights = std::string(weights.path);
+  run.threads = int(options.threads);
+  FailureOr<Worst> worst = runBoth(*pair, run);
+  if (failed(worst))
+    return 1;
   llvm::outs().flush();
-  std::string text = llvm::formatv(
-      "worst {0} of the tensor's largest magnitude, at {1}[{2}]: {3} on 1 rank, {4} on {5}",
-      llvm::format("%.3g", worst.relative), worst.where, worst.index, llvm::format("%.9g", worst.expected),
-      llvm::format("%.9g", worst.got), sharded->description.mesh.size());
-  if (!(worst.relative <= tolerance)) {
-    emitError(here) << "the programs differ beyond "
-                    << llvm::formatv("{0}", llvm::format("%g", tolerance)).str() << ": " << text;
+  std::string text =
+      llvm::formatv("worst {0} of the tensor's largest magnitude, at {1}[{2}]: {3} on 1 rank, {4} on {5}",
+                    llvm::format("%.3g", worst->relative), worst->where, worst->index,
+                    llvm::format("%.9g", worst->expected), llvm::format("%.9g", worst->got),
+                    pair->sharded.description.mesh.size());
+  if (!(worst->relative <= tolerance)) {
+    emitError(UnknownLoc::get(context.get()))
+        << "the programs differ beyond " << llvm::formatv("{0}", llvm::format("%g", tolerance)).str() << ": "
+        << text;
     return 1;
   }
   llvm::outs() << text << "\n";

@@ -8,7 +8,6 @@
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/Path.h"
 #include <fstream>
-#include <set>
 
 namespace tessera {
 namespace {

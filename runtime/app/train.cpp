@@ -79,68 +79,85 @@ void checkLearned(const LossScale &before, const LossScale &after, int64_t steps
                       LossScale::standard, " is the default) or do more steps");
 }
 
-} // namespace
-
-void runTrain(const CommandContext &context, Transport &transport) {
-  Options options = context.options;
-  const Description &description = context.description;
-  // Clipping makes every update wait for the norm of all gradients, so it is a program of its own.
-  const Program *clipped =
-      options.clipNorm > 0 ? description.findProgram("train_clipped", transport.rank()) : nullptr;
-  const Program *program = clipped ? clipped : description.findProgram("train", transport.rank());
+/// The program that trains, as this rank runs it. Clipping makes every update wait for the norm of all
+/// gradients, so it is a program of its own.
+const Program &trainingProgram(const Description &description, const Options &options, int rank) {
+  const Program *clipped = options.clipNorm > 0 ? description.findProgram("train_clipped", rank) : nullptr;
+  const Program *program = clipped ? clipped : description.findProgram("train", rank);
   if (!program)
     throw AgreedError("this executable has no training program; compile the model with --train");
-  Session session(description, {program}, transport, context.platform,
-                  {options.threads, options.deviceMemory, !options.trace.empty(), options.profile});
-  bool first = session.rank() == 0;
-  std::unique_ptr<DataFeed> feed;
-  std::vector<float> decay;
-  int loss = findOutput(*program, "loss"), norm = findOutput(*program, "grad_norm");
-  std::optional<Checkpoint> checkpoint;
-  if (!options.resume.empty())
-    checkpoint = findCheckpoint(session, description, options.resume);
-  session.agreed([&] {
-    if (loss < 0)
-      throw Error("the training program has no output 'loss'");
-    decay = decayOf(description, options);
+  return *program;
+}
+
+/// One run of `train`: prepared, then step after step.
+class Training {
+public:
+  Training(const CommandContext &context, Transport &transport)
+      : context(context), description(context.description), options(context.options),
+        program(trainingProgram(description, options, transport.rank())),
+        session(description, {&program}, transport, context.platform,
+                {options.threads, options.deviceMemory, !options.trace.empty(), options.profile}),
+        first(session.rank() == 0), loss(findOutput(program, "loss")),
+        norm(findOutput(program, "grad_norm")) {
+    if (scalesLoss(program))
+      scale.emplace(float(options.lossScale));
+  }
+
+  void run() {
+    prepare();
+    const std::optional<LossScale> scaleBefore = scale;
+    for (int64_t step = begin; step <= options.steps; ++step)
+      run(step);
+    if (scale)
+      checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
+    if (!options.save.empty())
+      session.saveVariables(options.save, {});
+    saveMeasurements(context, program, session);
+  }
+
+private:
+  /// Everything that may fail for what the user gave, before the first step.
+  void prepare() {
+    std::optional<Checkpoint> checkpoint;
+    if (!options.resume.empty())
+      checkpoint = findCheckpoint(session, description, options.resume);
+    session.agreed([&] {
+      if (loss < 0)
+        throw Error("the training program has no output 'loss'");
+      decay = decayOf(description, options);
+      if (checkpoint)
+        options.seed = resumedSeed(options, *checkpoint, first);
+      feed = std::make_unique<DataFeed>(program, description.mesh, session.coordinates(), options);
+    });
+    checkWritable(session, options.stats);
+    checkShared(session, options.save);
+    checkShared(session, options.trace);
+    checkSharedFolder(session, options.checkpoint);
     if (checkpoint)
-      options.seed = resumedSeed(options, *checkpoint, first);
-    feed = std::make_unique<DataFeed>(*program, description.mesh, session.coordinates(), options);
-  });
-  checkWritable(session, options.stats);
-  checkShared(session, options.save);
-  checkShared(session, options.trace);
-  checkSharedFolder(session, options.checkpoint);
-  std::optional<LossScale> scale;
-  if (scalesLoss(*program))
-    scale.emplace(float(options.lossScale));
-  int64_t begin = 1;
-  if (checkpoint) {
-    session.loadVariables(checkpoint->path, true);
-    begin = checkpoint->step + 1;
+      resume(*checkpoint);
+    else
+      loadWeights(context, program, session);
+    for (const std::string &note : feed->notes())
+      if (first)
+        std::printf("note: %s\n", note.c_str());
+    session.agreed([&] {
+      if (first)
+        log = std::make_unique<TrainLog>(options.log, begin, options.steps);
+    });
+  }
+
+  void resume(const Checkpoint &checkpoint) {
+    session.loadVariables(checkpoint.path, true);
+    begin = checkpoint.step + 1;
     session.agreed([&] {
       if (scale)
-        scale->resume(checkpoint->metadata);
+        scale->resume(checkpoint.metadata);
     });
-  } else {
-    loadWeights(context, *program, session);
   }
-  const std::optional<LossScale> scaleBefore = scale;
-  for (const std::string &note : feed->notes())
-    if (first)
-      std::printf("note: %s\n", note.c_str());
-  std::unique_ptr<TrainLog> log;
-  session.agreed([&] {
-    if (first)
-      log = std::make_unique<TrainLog>(options.log, begin, options.steps);
-  });
 
-  RankProgram &instance = session.rankProgram();
-  auto fill = [&](int64_t step) {
-    feed->fill(step, [&](size_t input) { return instance.inputData(input); });
-  };
-  for (int64_t step = begin; step <= options.steps; ++step) {
+  void run(int64_t step) {
     double started = traceSeconds();
+    RankProgram &instance = session.rankProgram();
     if (step == begin || !instance.fillsAhead())
       fill(step);
     float scaledBy = scale ? scale->scale() : 1;
@@ -156,6 +173,17 @@ void runTrain(const CommandContext &context, Transport &transport) {
         nextFailed = std::current_exception();
       }
     session.finish();
+    finish(step, scaledBy, started);
+    if (nextFailed)
+      std::rethrow_exception(nextFailed);
+  }
+
+  void fill(int64_t step) {
+    feed->fill(step, [&](size_t input) { return session.rankProgram().inputData(input); });
+  }
+
+  /// Logs and keeps what the step has left.
+  void finish(int64_t step, float scaledBy, double started) {
     float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
     bool skipped = scale && scale->finish(gradNorm);
     if (log) {
@@ -175,14 +203,24 @@ void runTrain(const CommandContext &context, Transport &transport) {
       addSeed(metadata, options.seed);
       saveCheckpoint(session, description, options.checkpoint, step, metadata);
     }
-    if (nextFailed)
-      std::rethrow_exception(nextFailed);
   }
-  if (scale)
-    checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
-  if (!options.save.empty())
-    session.saveVariables(options.save, {});
-  saveMeasurements(context, *program, session);
-}
+
+  const CommandContext &context;
+  const Description &description;
+  Options options;
+  const Program &program;
+  Session session;
+  const bool first;     ///< of all ranks: the one that tells the user
+  const int loss, norm; ///< which outputs they are
+  std::optional<LossScale> scale;
+  std::vector<float> decay;
+  std::unique_ptr<DataFeed> feed;
+  std::unique_ptr<TrainLog> log;
+  int64_t begin = 1;
+};
+
+} // namespace
+
+void runTrain(const CommandContext &context, Transport &transport) { Training(context, transport).run(); }
 
 } // namespace tessera::rt

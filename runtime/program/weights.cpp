@@ -37,9 +37,11 @@ Weights::Weights(const std::string &path, const std::vector<Variable> &variables
     if (!used[i] || (variable.init != "file" && !everything && !optional))
       continue;
     const StoredTensor *tensor = reader.find(variable.name);
-    for (size_t a = 0; !tensor && a < variable.aliases.size(); ++a)
-      if ((tensor = reader.find(variable.aliases[a])))
+    for (size_t a = 0; !tensor && a < variable.aliases.size(); ++a) {
+      tensor = reader.find(variable.aliases[a]);
+      if (tensor)
         renamed.push_back(variable.name);
+    }
     if (!tensor) {
       // Constants are not in saved weights; the executable's own file has been read before.
       if (optional || (constantsLoaded && variable.role == "buffer"))
