@@ -1,5 +1,4 @@
-// A collective of the dialect in the measures that the runtime's cost formulas take: one place where the
-// kinds of both meet.
+// A collective of the dialect in the measures that the runtime's cost formulas take.
 #pragma once
 
 #include "dialects/dist/Dist.h"
@@ -13,35 +12,19 @@ inline rt::CollectiveSize collectiveSize(CollectiveKind kind, llvm::ArrayRef<Axi
                                          mlir::Type element, llvm::ArrayRef<int64_t> shape, int64_t split,
                                          int64_t concat) {
   rt::CollectiveSize size;
-  switch (kind) {
-  case CollectiveKind::AllReduce:
-    size.kind = rt::CollectiveKind::AllReduce;
-    break;
-  case CollectiveKind::AllGather:
-    size.kind = rt::CollectiveKind::AllGather;
-    break;
-  case CollectiveKind::ReduceScatter:
-    size.kind = rt::CollectiveKind::ReduceScatter;
-    break;
-  case CollectiveKind::AllToAll:
-    size.kind = rt::CollectiveKind::AllToAll;
-    break;
-  case CollectiveKind::Broadcast:
-    size.kind = rt::CollectiveKind::Broadcast;
-    break;
-  case CollectiveKind::Reduce:
-    size.kind = rt::CollectiveKind::Reduce;
-    break;
-  case CollectiveKind::Permute:
-    size.kind = rt::CollectiveKind::Permute;
-    break;
-  }
+  size.kind = kind;
   size.ranks = product(axes);
   size.elementBytes = int64_t(elementBytes(element));
   size.shape.assign(shape.begin(), shape.end());
   size.split = split;
   size.concat = concat;
   return size;
+}
+
+inline rt::CollectiveSize collectiveSize(CollectiveInterface op) {
+  CollectiveSpec spec = op.getSpec();
+  return collectiveSize(spec.kind, spec.axes, op.getSource().getType().getElementType(), spec.shape,
+                        spec.split.value_or(0), spec.concat.value_or(0));
 }
 
 /// Of a permute over `axes`: how many ranks of a group receive their block from another one. The same in all

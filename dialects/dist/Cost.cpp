@@ -1,7 +1,6 @@
 // The cost of collectives.
 #include "dialects/dist/Cost.h"
 #include "dialects/dist/Broadcast.h"
-#include "dialects/dist/Dist.h"
 
 #include <algorithm>
 
@@ -15,31 +14,24 @@ const Link &CostModel::link(llvm::StringRef axis) const {
 }
 
 Traffic CostModel::collective(CollectiveKind kind, double bytes, int64_t ranks, const Link &link) const {
-  double n = static_cast<double>(ranks), rounds = 1, share = (n - 1) / n;
-  switch (kind) {
-  case CollectiveKind::AllGather:
-    share = n - 1;
-    break;
-  case CollectiveKind::AllReduce:
-    rounds = 2;
-    share *= 2;
-    break;
-  case CollectiveKind::Permute:
+  const rt::CollectiveTraits &traits = rt::collectiveTraits(kind);
+  double share = rt::collectiveSentShare(kind, double(ranks)), sent = share * bytes;
+  switch (traits.route) {
+  case rt::CollectiveRoute::Permutation:
     // One message to one rank, however many ranks take part; some may keep their block.
-    return {bytes, launch + link.alpha + link.beta * bytes};
-  case CollectiveKind::Broadcast: {
+    return {sent, launch + link.alpha + link.beta * bytes};
+  case rt::CollectiveRoute::FromRoot: {
     rt::BroadcastAlgorithm algorithm = rt::broadcastAlgorithm(ranks, bytes, link.alpha, link.beta);
-    return {share * bytes, launch + rt::broadcastSeconds(algorithm, ranks, bytes, link.alpha, link.beta)};
+    return {sent, launch + rt::broadcastSeconds(algorithm, ranks, bytes, link.alpha, link.beta)};
   }
-  case CollectiveKind::Reduce:
+  case rt::CollectiveRoute::ToRoot:
     // One rank receives from all others.
-    return {share * bytes, launch + link.alpha + link.beta * (n - 1) * bytes};
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
+    return {sent, launch + link.alpha + link.beta * double(ranks - 1) * bytes};
+  case rt::CollectiveRoute::AllToAll:
     break;
   }
-  double depth = double(rt::collectiveRounds(ranks));
-  return {share * bytes, launch + link.alpha * rounds * depth + link.beta * share * bytes};
+  double rounds = double(traits.phases() * rt::collectiveRounds(ranks));
+  return {sent, launch + link.alpha * rounds + link.beta * share * bytes};
 }
 
 static Link slowest(const CostModel &model, llvm::ArrayRef<AxisRef> axes) {

@@ -7,12 +7,13 @@
 #pragma once
 
 #include "dialects/dist/Axis.h"
+#include "runtime/comm/collective_kinds.h"
 #include <map>
 #include <string>
 
 namespace tessera::dist {
 
-enum class CollectiveKind : uint32_t;
+using rt::CollectiveKind;
 
 /// One mesh axis: seconds per message and seconds per byte.
 struct Link {

@@ -3,6 +3,7 @@
 #define TESSERA_DIALECTS_DIST_DIST_H
 
 #include "dialects/dist/Axis.h"
+#include "dialects/dist/Collective.h"
 #include "dialects/dist/Layout.h"
 #include "dialects/dist/Machine.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
@@ -23,8 +24,16 @@
 #define GET_ATTRDEF_CLASSES
 #include "dialects/dist/DistAttrs.h.inc"
 #define GET_TYPEDEF_CLASSES
+#include "dialects/dist/DistInterfaces.h.inc"
 #include "dialects/dist/DistTypes.h.inc"
 #define GET_OP_CLASSES
 #include "dialects/dist/DistOps.h.inc"
+
+namespace tessera::dist {
+
+/// The collective that yields a value, itself or by its wait; null where another operator does.
+CollectiveInterface collectiveOf(mlir::Value value);
+
+} // namespace tessera::dist
 
 #endif

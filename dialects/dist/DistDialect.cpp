@@ -9,6 +9,7 @@ using namespace tessera::dist;
 #include "dialects/dist/DistDialect.cpp.inc"
 #include "dialects/dist/DistEnums.cpp.inc"
 #define GET_TYPEDEF_CLASSES
+#include "dialects/dist/DistInterfaces.cpp.inc"
 #include "dialects/dist/DistTypes.cpp.inc"
 #define GET_OP_CLASSES
 #include "dialects/dist/DistOps.cpp.inc"

@@ -81,17 +81,14 @@ def Dist_PatternAttr : Dist_Attr<"Pattern", "pattern"> {
       AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
 }
 
-def Dist_CollectiveKind
-    : I32EnumAttr<"CollectiveKind", "what ranks do together",
-                  [I32EnumAttrCase<"AllReduce", 0, "all_reduce">,
-                   I32EnumAttrCase<"AllGather", 1, "all_gather">,
-                   I32EnumAttrCase<"ReduceScatter", 2, "reduce_scatter">,
-                   I32EnumAttrCase<"AllToAll", 3, "all_to_all">, I32EnumAttrCase<"Broadcast", 4, "broadcast">,
-                   I32EnumAttrCase<"Reduce", 5, "reduce">, I32EnumAttrCase<"Permute", 6, "permute">]> {
-  let cppNamespace = "::tessera::dist";
-  let genSpecializedAttr = 0;
+def Dist_CollectiveKindAttr : AttrDef<Dist_Dialect, "CollectiveKind"> {
+  let mnemonic = "kind";
+  let summary = "what ranks do together: a row of the table in runtime/comm/collective_kinds.h";
+  let parameters = (ins AttrOrTypeParameter<"::tessera::dist::CollectiveKind", "">:$value);
+  let assemblyFormat = "$value";
+  let returnType = "::tessera::dist::CollectiveKind";
+  let convertFromStorage = "$_self.getValue()";
 }
-def Dist_CollectiveKindAttr : EnumAttr<Dist_Dialect, Dist_CollectiveKind, "kind">;
 
 def Dist_ReduceKind : I32EnumAttr<"ReduceKind", "how values of ranks combine",
                                   [I32EnumAttrCase<"Sum", 0, "sum">, I32EnumAttrCase<"Max", 1, "max">]> {

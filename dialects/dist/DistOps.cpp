@@ -194,7 +194,6 @@ static LogicalResult verifyPermute(Operation *op, ArrayRef<int64_t> shape, Layou
 /// What dist.collective and dist.collective_start share; `result` is what the collective yields.
 template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensorType result) {
   CollectiveKind kind = op.getKind();
-  StringRef name = stringifyCollectiveKind(kind);
   ArrayRef<AxisRef> axes = op.getAxes().getAxes();
   int64_t ranks = product(axes);
   if (axes.empty())
@@ -203,45 +202,117 @@ template <typename Op> static LogicalResult verifyCollective(Op op, RankedTensor
     if (axis.name == kMicroAxis)
       return op.emitOpError("cannot run over \"micro\": microbatches are iterations of a loop, not ranks");
 
-  bool splits = kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
-  bool joins = kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll;
-  bool rooted = kind == CollectiveKind::Broadcast || kind == CollectiveKind::Reduce;
-  bool reduces = kind == CollectiveKind::AllReduce || kind == CollectiveKind::ReduceScatter ||
-                 kind == CollectiveKind::Reduce;
-  bool permutes = kind == CollectiveKind::Permute;
+  const rt::CollectiveTraits &traits = rt::collectiveTraits(kind);
   auto check = [&](StringRef property, bool present, bool wanted) -> LogicalResult {
     if (present == wanted)
       return success();
-    return op.emitOpError() << name << (wanted ? " needs '" : " has no '") << property << "'";
+    return op.emitOpError() << rt::collectiveName(kind) << (wanted ? " needs '" : " has no '") << property
+                            << "'";
   };
-  if (failed(check("split", op.getSplit().has_value(), splits)) ||
-      failed(check("concat", op.getConcat().has_value(), joins)) ||
-      failed(check("root", op.getRoot().has_value(), rooted)) ||
-      (!permutes && (failed(check("from", op.getFrom().has_value(), false)) ||
-                     failed(check("to", op.getTo().has_value(), false)) ||
-                     failed(check("shift", op.getShift().has_value(), false)))) ||
-      (op.getReduce() && failed(check("reduce", true, reduces))))
+  if (failed(check("split", op.getSplit().has_value(), traits.splits)) ||
+      failed(check("concat", op.getConcat().has_value(), traits.joins)) ||
+      failed(check("root", op.getRoot().has_value(), traits.isRooted())) ||
+      (!traits.permutes() && (failed(check("from", op.getFrom().has_value(), false)) ||
+                              failed(check("to", op.getTo().has_value(), false)) ||
+                              failed(check("shift", op.getShift().has_value(), false)))) ||
+      (op.getReduce() && failed(check("reduce", true, traits.reduces))))
     return failure();
-  if (rooted && (int64_t(*op.getRoot()) < 0 || int64_t(*op.getRoot()) >= ranks))
+  if (traits.isRooted() && (int64_t(*op.getRoot()) < 0 || int64_t(*op.getRoot()) >= ranks))
     return op.emitOpError("has root ") << int64_t(*op.getRoot()) << " in a group of " << ranks << " ranks";
-  if (permutes)
+  if (traits.permutes())
     return verifyPermute(op, op.getShape(), op.getFromAttr(), op.getToAttr(), op.getSource().getType(),
                          result, op.getShift().has_value());
 
   SmallVector<int64_t> after(op.getShape());
-  if (splits && failed(shorten(op, *op.getSplit(), ranks, after)))
+  if (traits.splits && failed(shorten(op, *op.getSplit(), ranks, after)))
     return failure();
-  if (joins) {
+  if (traits.joins) {
     int64_t concat = *op.getConcat();
     if (concat < 0 || concat >= int64_t(after.size()))
       return op.emitOpError("joins along atom ") << concat << " of a shape of " << after.size() << " atoms";
-    if (splits && concat == int64_t(*op.getSplit()))
+    if (traits.splits && concat == int64_t(*op.getSplit()))
       return op.emitOpError("splits and joins the same atom ")
              << concat << "; use permute to reorder its blocks";
     if (llvm::MulOverflow(after[concat], ranks, after[concat]))
       return op.emitOpError("yields more than 2^63 elements");
   }
   return verifyShapes(op, op.getShape(), after, op.getSource().getType(), result);
+}
+
+/// What both builders of both operators do; `yields` is the type of the result.
+template <typename Op>
+static void buildCollective(OpBuilder &builder, OperationState &state, Type yields, Value source,
+                            const CollectiveSpec &spec) {
+  MLIRContext *context = builder.getContext();
+  auto number = [&](std::optional<int64_t> value) {
+    return value ? builder.getI64IntegerAttr(*value) : IntegerAttr();
+  };
+  auto layout = [&](const std::optional<Layout> &value) {
+    return value ? LayoutAttr::get(context, *value) : LayoutAttr();
+  };
+  ArrayRef<int64_t> shape = spec.shape;
+  if (shape.empty())
+    shape = cast<RankedTensorType>(source.getType()).getShape();
+  auto &properties = state.getOrAddProperties<typename Op::Properties>();
+  properties.kind = CollectiveKindAttr::get(context, spec.kind);
+  properties.axes = AxesAttr::get(context, spec.axes);
+  properties.shape = builder.getDenseI64ArrayAttr(shape);
+  properties.split = number(spec.split);
+  properties.concat = number(spec.concat);
+  properties.root = number(spec.root);
+  properties.reduce = spec.reduce ? ReduceKindAttr::get(context, *spec.reduce) : ReduceKindAttr();
+  properties.from = layout(spec.from);
+  properties.to = layout(spec.to);
+  properties.shift = number(spec.shift);
+  state.addOperands(source);
+  state.addTypes(yields);
+}
+
+template <typename Op> static CollectiveSpec specOf(Op op) {
+  auto layout = [](LayoutAttr attr) { return attr ? std::optional<Layout>(attr.getLayout()) : std::nullopt; };
+  return {op.getKind(),
+          AxisList(op.getAxes().getAxes()),
+          SmallVector<int64_t>(op.getShape()),
+          op.getSplit(),
+          op.getConcat(),
+          op.getRoot(),
+          op.getReduce(),
+          layout(op.getFromAttr()),
+          layout(op.getToAttr()),
+          op.getShift()};
+}
+
+void CollectiveOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, Value source,
+                         const CollectiveSpec &spec) {
+  buildCollective<CollectiveOp>(builder, state, type, source, spec);
+}
+
+void CollectiveOp::build(OpBuilder &builder, OperationState &state, Value source,
+                         const CollectiveSpec &spec) {
+  build(builder, state, cast<RankedTensorType>(source.getType()), source, spec);
+}
+
+void CollectiveStartOp::build(OpBuilder &builder, OperationState &state, RankedTensorType type, Value source,
+                              const CollectiveSpec &spec) {
+  buildCollective<CollectiveStartOp>(builder, state, TokenType::get(builder.getContext(), type), source,
+                                     spec);
+}
+
+void CollectiveStartOp::build(OpBuilder &builder, OperationState &state, Value source,
+                              const CollectiveSpec &spec) {
+  build(builder, state, cast<RankedTensorType>(source.getType()), source, spec);
+}
+
+CollectiveSpec CollectiveOp::getSpec() { return specOf(*this); }
+CollectiveSpec CollectiveStartOp::getSpec() { return specOf(*this); }
+
+CollectiveWaitOp CollectiveStartOp::getWait() { return cast<CollectiveWaitOp>(*getToken().user_begin()); }
+TypedValue<RankedTensorType> CollectiveStartOp::getOutcome() { return getWait().getResult(); }
+
+CollectiveInterface collectiveOf(Value value) {
+  if (auto wait = value.getDefiningOp<CollectiveWaitOp>())
+    return wait.getToken().getDefiningOp<CollectiveStartOp>();
+  return value.getDefiningOp<CollectiveOp>();
 }
 
 LogicalResult CollectiveOp::verify() { return verifyCollective(*this, getResult().getType()); }

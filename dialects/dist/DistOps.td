@@ -2,6 +2,7 @@
 #ifndef TESSERA_DIST_OPS
 #define TESSERA_DIST_OPS
 include "dialects/dist/DistDialect.td"
+include "mlir/IR/Interfaces.td"
 
 //===--- Before partition ----------------------------------------------------===//
 
@@ -110,6 +111,19 @@ def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
 
 //===--- After partition: collectives ------------------------------------------===//
 
+def Dist_CollectiveInterface : OpInterface<"CollectiveInterface"> {
+  let cppNamespace = "::tessera::dist";
+  let description = "A collective, whole or its start.";
+  let methods = [
+    InterfaceMethod<"What every rank puts in.", "::mlir::TypedValue<::mlir::RankedTensorType>", "getSource">,
+    InterfaceMethod<"What comes out; of a start, the result of its wait.",
+                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getOutcome">,
+    InterfaceMethod<"What ranks do together.", "::tessera::dist::CollectiveKind", "getKind">,
+    InterfaceMethod<"The axes in which the ranks of a group differ.", "::tessera::dist::AxesAttr", "getAxes">,
+    InterfaceMethod<"Everything but the operand.", "::tessera::dist::CollectiveSpec", "getSpec">
+  ];
+}
+
 defvar Dist_CollectiveArguments = (ins Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind,
     Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, OptionalAttr<I64Attr>:$split,
     OptionalAttr<I64Attr>:$concat, OptionalAttr<I64Attr>:$root, OptionalAttr<Dist_ReduceKindAttr>:$reduce,
@@ -118,7 +132,11 @@ defvar Dist_CollectiveFormat = [{
     $kind $source `over` $axes `shape` $shape (`split` $split^)? (`concat` $concat^)? (`root` $root^)?
     (`reduce` $reduce^)? (`from` $from^ `to` $to)? (`shift` $shift^)? attr-dict `:` type($source) `->` }];
 
-def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
+defvar Dist_CollectiveBuilder = OpBuilder<(ins "::mlir::Value":$source, "const CollectiveSpec &":$spec)>;
+defvar Dist_CollectiveTypedBuilder =
+    OpBuilder<(ins "::mlir::RankedTensorType":$type, "::mlir::Value":$source, "const CollectiveSpec &":$spec)>;
+
+def Dist_CollectiveOp : Dist_Op<"collective", [Pure, Dist_CollectiveInterface]> {
   let summary = "moves or combines local values among the ranks that differ only in `axes`";
   let description = [{
     `shape` is the local source by atoms, row-major; `split` and `concat` are atoms. With n ranks in the group:
@@ -140,9 +158,16 @@ def Dist_CollectiveOp : Dist_Op<"collective", [Pure]> {
   let results = (outs Dist_LocalTensor:$result);
   let assemblyFormat = Dist_CollectiveFormat#"type($result)";
   let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  // Without a type: the result has the source's.
+  let builders = [Dist_CollectiveBuilder, Dist_CollectiveTypedBuilder];
+  let extraClassDeclaration = [{
+    CollectiveSpec getSpec();
+    ::mlir::TypedValue<::mlir::RankedTensorType> getOutcome() { return getResult(); }
+  }];
 }
 
-def Dist_CollectiveStartOp : Dist_Op<"collective_start"> {
+def Dist_CollectiveStartOp : Dist_Op<"collective_start", [Dist_CollectiveInterface]> {
   let summary = "the first half of a collective";
   let description = [{
     As `dist.collective`, but yields a token. The source is live until the one `dist.collective_wait` of the token.
@@ -151,6 +176,14 @@ def Dist_CollectiveStartOp : Dist_Op<"collective_start"> {
   let results = (outs Dist_TokenType:$token);
   let assemblyFormat = Dist_CollectiveFormat#"qualified(type($token))";
   let hasVerifier = 1;
+  let skipDefaultBuilders = 1;
+  // The type is that of what the wait yields; without one it is the source's.
+  let builders = [Dist_CollectiveBuilder, Dist_CollectiveTypedBuilder];
+  let extraClassDeclaration = [{
+    CollectiveSpec getSpec();
+    ::mlir::TypedValue<::mlir::RankedTensorType> getOutcome();
+    CollectiveWaitOp getWait();
+  }];
 }
 
 def Dist_CollectiveWaitOp

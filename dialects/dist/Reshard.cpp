@@ -332,26 +332,30 @@ static Layout ofMicrobatch(Layout layout) {
 
 mlir::Value buildStep(mlir::OpBuilder &builder, mlir::Location loc, mlir::Value local,
                       const ReshardStep &step) {
-  mlir::MLIRContext *context = builder.getContext();
   auto source = mlir::cast<mlir::RankedTensorType>(local.getType());
   auto result = mlir::RankedTensorType::get(step.after.localShape(), source.getElementType());
-  AxesAttr axes = AxesAttr::get(context, step.axes);
   SmallVector<int64_t> shape = step.before.localAtoms();
   if (!step.kind && step.local == ReshardStep::Flatten)
     return FlattenOp::create(builder, loc, result, local);
   if (!step.kind && step.local == ReshardStep::Unflatten)
     return UnflattenOp::create(builder, loc, result, local);
   if (!step.kind)
-    return SliceOp::create(builder, loc, result, local, axes, shape, step.split, /*shift=*/nullptr);
-  auto position = [&](int64_t atom) { return atom < 0 ? nullptr : builder.getI64IntegerAttr(atom); };
-  bool permutes = step.kind == CollectiveKind::Permute;
-  bool reduces = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
-  return CollectiveOp::create(
-      builder, loc, result, local, CollectiveKindAttr::get(context, *step.kind), axes,
-      builder.getDenseI64ArrayAttr(shape), position(step.split), position(step.concat),
-      /*root=*/nullptr, reduces ? ReduceKindAttr::get(context, ReduceKind::Sum) : nullptr,
-      permutes ? LayoutAttr::get(context, ofMicrobatch(step.before)) : nullptr,
-      permutes ? LayoutAttr::get(context, ofMicrobatch(step.after)) : nullptr, /*shift=*/nullptr);
+    return SliceOp::create(builder, loc, result, local, AxesAttr::get(builder.getContext(), step.axes), shape,
+                           step.split, /*shift=*/nullptr);
+  auto position = [](int64_t atom) { return atom < 0 ? std::nullopt : std::optional(atom); };
+  const rt::CollectiveTraits &traits = rt::collectiveTraits(*step.kind);
+  CollectiveSpec spec{.kind = *step.kind,
+                      .axes = step.axes,
+                      .shape = shape,
+                      .split = position(step.split),
+                      .concat = position(step.concat)};
+  if (traits.reduces)
+    spec.reduce = ReduceKind::Sum;
+  if (traits.permutes()) {
+    spec.from = ofMicrobatch(step.before);
+    spec.to = ofMicrobatch(step.after);
+  }
+  return CollectiveOp::create(builder, loc, result, local, spec);
 }
 
 double elementBytes(mlir::Type type) {

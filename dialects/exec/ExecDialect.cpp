@@ -1,6 +1,7 @@
 // Registration of the exec dialect, and the verifiers of its operations.
 #include "dialects/exec/Exec.h"
 #include "mlir/IR/DialectImplementation.h"
+#include "runtime/comm/collective_kinds.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/MathExtras.h"
@@ -96,6 +97,8 @@ LogicalResult CallOp::verify() { return verifyAccesses(*this); }
 LogicalResult CollectiveOp::verify() {
   if (size_t n = getBuffers().size(); n < 2 || n > 3)
     return emitOpError("has ") << n << " buffers; expected what goes in, what comes out, and perhaps scratch";
+  if (!tessera::rt::findCollectiveKind(getKind()))
+    return emitOpError("does '") << getKind() << "', which is no kind of collective";
   return success();
 }
 

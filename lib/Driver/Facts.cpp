@@ -157,7 +157,7 @@ MoveFact Collector::moveOf(dist::ReshardOp op) {
   move.seconds = plan->cost.seconds * times;
   for (const dist::ReshardStep &step : plan->steps)
     if (step.kind)
-      move.collectives.push_back(dist::stringifyCollectiveKind(*step.kind).str() + " " + axesText(step.axes));
+      move.collectives.push_back(rt::collectiveName(*step.kind) + (" " + axesText(step.axes)));
   return move;
 }
 

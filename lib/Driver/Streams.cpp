@@ -13,17 +13,16 @@ using namespace tessera;
 
 std::vector<StreamFact> tessera::collectStreams(ModuleOp module) {
   std::vector<StreamFact> facts;
-  auto add = [&](StringRef program, auto op) {
+  auto add = [&](StringRef program, dist::CollectiveInterface op) {
     if (op.getKind() != dist::CollectiveKind::Broadcast)
       return;
     int64_t times = 1;
-    for (auto loop = op->template getParentOfType<dist::LoopOp>(); loop;
-         loop = loop->template getParentOfType<dist::LoopOp>())
+    for (auto loop = op->getParentOfType<dist::LoopOp>(); loop; loop = loop->getParentOfType<dist::LoopOp>())
       times *= int64_t(loop.getTimes());
     StreamFact fact{program.str(), nodeName(op.getLoc()).str(), {}, {}, times, 0, 0};
     for (const dist::AxisRef &axis : op.getAxes().getAxes())
       fact.axes += (fact.axes.empty() ? "" : ",") + axis.name;
-    auto type = cast<RankedTensorType>(op.getSource().getType());
+    RankedTensorType type = op.getSource().getType();
     fact.bytes = int64_t(double(type.getNumElements()) * dist::elementBytes(type.getElementType()));
     dist::BroadcastCost cost =
         dist::broadcastCost(dist::Machine::of(op).links, double(fact.bytes), op.getAxes().getAxes());
@@ -40,12 +39,7 @@ std::vector<StreamFact> tessera::collectStreams(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>()) {
     auto program = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
     StringRef name = program ? program.getValue() : func.getName();
-    func.walk([&](Operation *op) {
-      if (auto collective = dyn_cast<dist::CollectiveOp>(op))
-        add(name, collective);
-      else if (auto start = dyn_cast<dist::CollectiveStartOp>(op))
-        add(name, start);
-    });
+    func.walk([&](dist::CollectiveInterface op) { add(name, op); });
   }
   return facts;
 }

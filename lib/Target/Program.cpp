@@ -194,15 +194,14 @@ json::Value Writer::expression(Value value) const {
 
 void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   auto axes = cast<dist::AxesAttr>(op.getAxes()).getAxes();
-  rt::CollectiveSize size =
-      dist::collectiveSize(*dist::symbolizeCollectiveKind(op.getKind()), axes, op.getElement(), op.getShape(),
-                           op.getSplit(), op.getConcat());
+  rt::CollectiveSize size = dist::collectiveSize(*rt::findCollectiveKind(op.getKind()), axes, op.getElement(),
+                                                 op.getShape(), op.getSplit(), op.getConcat());
   if (op.getShift())
     size.moved = size.ranks;
-  else if (size.kind == rt::CollectiveKind::Permute)
+  else if (rt::collectiveTraits(size.kind).permutes())
     size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
                                       cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
-  time->collective(*dist::symbolizeCollectiveKind(op.getKind()), size.bytes(), axes, op.getToken());
+  time->collective(size.kind, size.bytes(), axes, op.getToken());
   countSent(setName(axes), op.getKind().str(), times,
             rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
 }

@@ -57,11 +57,8 @@ Value KeyRing::columns(Value bias) {
 }
 
 Value KeyRing::hop(Value value, size_t along, int64_t shift) {
-  auto type = cast<RankedTensorType>(value.getType());
-  auto op = dist::CollectiveOp::create(
-      b, loc, type, value, dist::CollectiveKind::Permute, dist::AxesAttr::get(b.getContext(), {ring[along]}),
-      b.getDenseI64ArrayAttr(type.getShape()), IntegerAttr(), IntegerAttr(), IntegerAttr(),
-      dist::ReduceKindAttr(), dist::LayoutAttr(), dist::LayoutAttr(), b.getI64IntegerAttr(shift));
+  dist::CollectiveSpec spec{.kind = dist::CollectiveKind::Permute, .axes = {ring[along]}, .shift = shift};
+  auto op = dist::CollectiveOp::create(b, loc, value, spec);
   // Blocks go round again for the backward: else all that passed forward would be kept for it.
   if (isGradient)
     op->setAttr(dist::kGatherAttr, b.getStringAttr("backward"));

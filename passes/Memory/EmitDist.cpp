@@ -69,39 +69,31 @@ LogicalResult ExecEmitter::emitIndex(dist::LogicalIndexOp op) {
 }
 
 LogicalResult ExecEmitter::emitCollective(Operation &op) {
-  Value source = op.getOperand(0);
-  auto start = dyn_cast<dist::CollectiveStartOp>(op);
-  auto collective = dyn_cast<dist::CollectiveOp>(op);
-  auto get = [&](auto f) { return start ? f(start) : f(collective); };
-  auto kind = get([](auto o) { return o.getKind(); });
-  auto axes = get([](auto o) { return o.getAxes(); });
-  auto shape = get([](auto o) { return o.getShape(); });
-  int64_t split = get([](auto o) { return o.getSplit().value_or(0); });
-  int64_t concat = get([](auto o) { return o.getConcat().value_or(0); });
-  auto reduce = get([](auto o) { return o.getReduce(); });
-  auto from = get([](auto o) { return o.getFromAttr(); });
-  auto to = get([](auto o) { return o.getToAttr(); });
-  auto shift = get([](auto o) { return o.getShiftAttr(); });
-  auto root = get([](auto o) { return o.getRootAttr(); });
-
-  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult()
-                       : collective.getResult();
-  Type element = cast<RankedTensorType>(source.getType()).getElementType();
-  SmallVector<Value> list = {handleOf(source), handleOf(result)};
+  auto collective = cast<dist::CollectiveInterface>(op);
+  dist::CollectiveSpec spec = collective.getSpec();
+  SmallVector<Value> list = {handleOf(collective.getSource()), handleOf(collective.getOutcome())};
   if (int scratch = storage.extraOf(&op); scratch >= 0)
     list.push_back(handle(scratch));
   int64_t token = -1;
-  if (start)
+  if (auto start = dyn_cast<dist::CollectiveStartOp>(op))
     tokens[start.getToken()] = token = tokens.size();
   StringAttr algorithm;
-  if (kind == dist::CollectiveKind::Broadcast) {
-    double bytes = dist::collectiveSize(kind, axes.getAxes(), element, shape, split, concat).bytes();
-    algorithm = b.getStringAttr(rt::broadcastName(
-        dist::broadcastCost(dist::Machine::of(&op).links, bytes, axes.getAxes()).algorithm));
+  if (spec.kind == dist::CollectiveKind::Broadcast) {
+    double bytes = dist::collectiveSize(collective).bytes();
+    algorithm = b.getStringAttr(
+        rt::broadcastName(dist::broadcastCost(dist::Machine::of(&op).links, bytes, spec.axes).algorithm));
   }
-  exec::CollectiveOp::create(b, op.getLoc(), dist::stringifyCollectiveKind(kind), list, axes, element, shape,
-                             split, concat, reduce ? dist::stringifyReduceKind(*reduce) : StringRef("sum"),
-                             from, to, shift, root, algorithm, token);
+  auto number = [&](std::optional<int64_t> value) {
+    return value ? b.getI64IntegerAttr(*value) : IntegerAttr();
+  };
+  auto layout = [&](const std::optional<dist::Layout> &value) {
+    return value ? dist::LayoutAttr::get(b.getContext(), *value) : dist::LayoutAttr();
+  };
+  exec::CollectiveOp::create(
+      b, op.getLoc(), rt::collectiveName(spec.kind), list, dist::AxesAttr::get(b.getContext(), spec.axes),
+      collective.getSource().getType().getElementType(), spec.shape, spec.split.value_or(0),
+      spec.concat.value_or(0), dist::stringifyReduceKind(spec.reduce.value_or(dist::ReduceKind::Sum)),
+      layout(spec.from), layout(spec.to), number(spec.shift), number(spec.root), algorithm, token);
   return success();
 }
 

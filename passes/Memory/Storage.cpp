@@ -61,12 +61,8 @@ static Value viewed(Value value) {
 
 // The index of the only rank that has the value, or -1.
 static int64_t reducedTo(Value value) {
-  auto rootOf = [](auto op) -> int64_t {
-    return op && op.getKind() == dist::CollectiveKind::Reduce ? int64_t(*op.getRoot()) : -1;
-  };
-  if (auto wait = value.getDefiningOp<dist::CollectiveWaitOp>())
-    return rootOf(wait.getToken().getDefiningOp<dist::CollectiveStartOp>());
-  return rootOf(value.getDefiningOp<dist::CollectiveOp>());
+  dist::CollectiveInterface op = dist::collectiveOf(value);
+  return op && rt::collectiveTraits(op.getKind()).yieldsAtRoot() ? *op.getSpec().root : -1;
 }
 
 void Storage::findPlaces(func::FuncOp func) {

@@ -98,7 +98,7 @@ std::optional<int64_t> tokenOf(Operation &op) {
 bool reducesElsewhere(Operation *op, Operation *other) {
   auto root = [](Operation *each) {
     auto collective = dyn_cast<exec::CollectiveOp>(each);
-    return collective && collective.getKind() == dist::stringifyCollectiveKind(dist::CollectiveKind::Reduce)
+    return collective && rt::collectiveTraits(*rt::findCollectiveKind(collective.getKind())).yieldsAtRoot()
                ? collective.getRoot()
                : std::nullopt;
   };

@@ -141,28 +141,18 @@ bool Storage::isReducedInPlace(Operation &op, Value source, int64_t end) const {
 }
 
 void Storage::visitCollective(Operation &op) {
-  Value source = op.getOperand(0);
-  auto start = dyn_cast<dist::CollectiveStartOp>(op);
-  auto collective = dyn_cast<dist::CollectiveOp>(op);
-  auto get = [&](auto f) { return start ? f(start) : f(collective); };
-  auto kind = get([](auto o) { return o.getKind(); });
-  Value result = start ? cast<dist::CollectiveWaitOp>(*start.getToken().getUsers().begin()).getResult()
-                       : collective.getResult();
+  auto collective = cast<dist::CollectiveInterface>(op);
+  Value source = collective.getSource(), result = collective.getOutcome();
   int64_t begin = liveness.start(&op), end = liveness.start(result.getDefiningOp());
-  if (kind == dist::CollectiveKind::AllReduce && isReducedInPlace(op, source, end))
+  if (collective.getKind() == dist::CollectiveKind::AllReduce && isReducedInPlace(op, source, end))
     takeOver(result, of(source));
-  else if (kind == dist::CollectiveKind::Reduce && hasPlace(result))
+  else if (rt::collectiveTraits(collective.getKind()).yieldsAtRoot() && hasPlace(result))
     define(result, begin);
   else if (auto variable = replacedBy(result, begin))
     takeOver(result, ofVariable(variable));
   else
     bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, categoryOf(result)));
-  rt::CollectiveSize size = dist::collectiveSize(kind, get([](auto o) { return o.getAxes(); }).getAxes(),
-                                                 cast<RankedTensorType>(source.getType()).getElementType(),
-                                                 get([](auto o) { return o.getShape(); }),
-                                                 get([](auto o) { return o.getSplit().value_or(0); }),
-                                                 get([](auto o) { return o.getConcat().value_or(0); }));
-  if (int64_t scratch = rt::collectiveScratchBytes(size))
+  if (int64_t scratch = rt::collectiveScratchBytes(dist::collectiveSize(collective)))
     extras[&op] = create(scratch, begin, end + 1, "communication");
 }
 

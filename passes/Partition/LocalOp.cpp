@@ -60,12 +60,10 @@ Value LocalOp::allReduce(Value value, int factor, StringRef kind) {
   AxisList axes = axesOf(factor);
   if (axes.empty())
     return value;
-  auto type = cast<RankedTensorType>(value.getType());
-  return dist::CollectiveOp::create(
-      *this, loc(), type, value, dist::CollectiveKind::AllReduce, dist::AxesAttr::get(getContext(), axes),
-      getDenseI64ArrayAttr(type.getShape()), IntegerAttr(), IntegerAttr(), IntegerAttr(),
-      dist::ReduceKindAttr::get(getContext(), kind == "max" ? dist::ReduceKind::Max : dist::ReduceKind::Sum),
-      dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
+  dist::CollectiveSpec spec{.kind = dist::CollectiveKind::AllReduce,
+                            .axes = axes,
+                            .reduce = kind == "max" ? dist::ReduceKind::Max : dist::ReduceKind::Sum};
+  return dist::CollectiveOp::create(*this, loc(), value, spec);
 }
 
 Value LocalOp::allGather(Value value, int factor) {
@@ -78,11 +76,8 @@ Value LocalOp::allGather(Value value, int factor) {
     return row;
   SmallVector<int64_t> all(shape);
   all[0] = dist::product(axes);
-  return dist::CollectiveOp::create(*this, loc(), type.clone(all), row, dist::CollectiveKind::AllGather,
-                                    dist::AxesAttr::get(getContext(), axes), getDenseI64ArrayAttr(shape),
-                                    /*split=*/IntegerAttr(), /*concat=*/getI64IntegerAttr(0),
-                                    /*root=*/IntegerAttr(), dist::ReduceKindAttr(), dist::LayoutAttr(),
-                                    dist::LayoutAttr(), /*shift=*/IntegerAttr());
+  dist::CollectiveSpec spec{.kind = dist::CollectiveKind::AllGather, .axes = axes, .concat = 0};
+  return dist::CollectiveOp::create(*this, loc(), type.clone(all), row, spec);
 }
 
 SmallVector<int64_t> LocalOp::blockSizes(int factor) const {

@@ -146,12 +146,9 @@ LogicalResult Splitter::sumOverStages(nn::AccOp acc, int64_t number, int64_t sta
     sum = nn::AccOp::create(b, acc.getLoc(), type, own);
   if (own.size() != 1)
     mark(sum.getDefiningOp());
-  auto whole = dist::CollectiveOp::create(b, acc.getLoc(), type, sum, dist::CollectiveKind::AllReduce,
-                                          dist::AxesAttr::get(b.getContext(), {pipeline.axisRef()}),
-                                          b.getDenseI64ArrayAttr(type.getShape()), IntegerAttr(),
-                                          IntegerAttr(), IntegerAttr(),
-                                          dist::ReduceKindAttr::get(b.getContext(), dist::ReduceKind::Sum),
-                                          dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
+  dist::CollectiveSpec spec{
+      .kind = dist::CollectiveKind::AllReduce, .axes = {pipeline.axisRef()}, .reduce = dist::ReduceKind::Sum};
+  auto whole = dist::CollectiveOp::create(b, acc.getLoc(), sum, spec);
   whole->setAttr(dist::kOverStagesAttr, b.getI64IntegerAttr(number));
   mark(whole);
   map.map(acc.getResult(), whole.getResult());

@@ -105,13 +105,10 @@ private:
   static Value source(Operation *op) {
     if (isView(op))
       return op->getOperand(0);
-    if (auto collective = dyn_cast<dist::CollectiveOp>(op);
-        collective && collective.getKind() == dist::CollectiveKind::AllReduce)
-      return collective.getSource();
-    if (auto wait = dyn_cast<dist::CollectiveWaitOp>(op))
-      if (auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
-          start && start.getKind() == dist::CollectiveKind::AllReduce)
-        return start.getSource();
+    if (isa<dist::CollectiveOp, dist::CollectiveWaitOp>(op))
+      if (auto collective = dist::collectiveOf(op->getResult(0));
+          collective && collective.getKind() == dist::CollectiveKind::AllReduce)
+        return collective.getSource();
     if (auto unpack = dyn_cast<dist::UnpackOp>(op); unpack && unpack.getBlocks() == 1)
       return unpack.getSource();
     if (auto own = dyn_cast<exec::OwnOp>(op))

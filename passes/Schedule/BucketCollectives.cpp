@@ -85,18 +85,18 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
       locations.push_back(member.getLoc());
     }
     // What is scattered or gathered has a block for each rank.
-    CollectiveKind kind = last.getKind();
+    const rt::CollectiveTraits &traits = rt::collectiveTraits(last.getKind());
     int64_t ranks = dist::product(last.getAxes().getAxes());
-    int64_t blocks = kind == CollectiveKind::ReduceScatter ? ranks : 1,
-            resultBlocks = kind == CollectiveKind::AllGather ? ranks : 1;
+    int64_t blocks = traits.splits ? ranks : 1, resultBlocks = traits.joins ? ranks : 1;
     auto pack = dist::PackOp::create(b, b.getFusedLoc(locations), dist::packedType(sourceTypes, blocks),
                                      sources, blocks);
-    IntegerAttr split = kind == CollectiveKind::ReduceScatter ? b.getI64IntegerAttr(0) : IntegerAttr(),
-                concat = kind == CollectiveKind::AllGather ? b.getI64IntegerAttr(0) : IntegerAttr();
-    auto all = dist::CollectiveOp::create(
-        b, pack.getLoc(), dist::packedType(types, resultBlocks), pack, last.getKindAttr(), last.getAxesAttr(),
-        b.getDenseI64ArrayAttr(cast<RankedTensorType>(pack.getType()).getShape()), split, concat,
-        IntegerAttr(), last.getReduceAttr(), dist::LayoutAttr(), dist::LayoutAttr(), /*shift=*/IntegerAttr());
+    dist::CollectiveSpec spec{.kind = last.getKind(),
+                              .axes = dist::AxisList(last.getAxes().getAxes()),
+                              .split = traits.splits ? std::optional(0) : std::nullopt,
+                              .concat = traits.joins ? std::optional(0) : std::nullopt,
+                              .reduce = last.getReduce()};
+    auto all =
+        dist::CollectiveOp::create(b, pack.getLoc(), dist::packedType(types, resultBlocks), pack, spec);
     auto unpack = dist::UnpackOp::create(b, pack.getLoc(), types, all.getResult(), resultBlocks);
     for (auto [member, result] : llvm::zip(bucket.members, unpack.getResults())) {
       member.getResult().replaceAllUsesWith(result);
@@ -121,16 +121,9 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     auto outer = [&](std::optional<uint64_t> dim) {
       return llvm::all_of(op.getShape().take_front(dim.value_or(0)), [](int64_t d) { return d == 1; });
     };
-    switch (op.getKind()) {
-    case CollectiveKind::AllReduce:
-      return true;
-    case CollectiveKind::ReduceScatter:
-      return outer(op.getSplit());
-    case CollectiveKind::AllGather:
-      return outer(op.getConcat());
-    default:
-      return false;
-    }
+    const rt::CollectiveTraits &traits = rt::collectiveTraits(op.getKind());
+    return traits.route == rt::CollectiveRoute::AllToAll && !(traits.splits && traits.joins) &&
+           outer(op.getSplit()) && outer(op.getConcat());
   }
 
   // Whether all that depends on the operator makes nothing but the pieces that updates hand on to the gathers

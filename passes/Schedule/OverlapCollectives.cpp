@@ -21,12 +21,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
 
   static dist::CollectiveWaitOp split(dist::CollectiveOp op) {
     OpBuilder b(op);
-    auto start = dist::CollectiveStartOp::create(
-        b, op.getLoc(),
-        dist::TokenType::get(op.getContext(), cast<RankedTensorType>(op.getResult().getType())),
-        op.getSource(), op.getKindAttr(), op.getAxesAttr(), op.getShapeAttr(), op.getSplitAttr(),
-        op.getConcatAttr(), op.getRootAttr(), op.getReduceAttr(), op.getFromAttr(), op.getToAttr(),
-        op.getShiftAttr());
+    auto start = dist::CollectiveStartOp::create(b, op.getLoc(), op.getType(), op.getSource(), op.getSpec());
     auto wait = dist::CollectiveWaitOp::create(b, op.getLoc(), op.getResult().getType(), start.getToken());
     op.getResult().replaceAllUsesWith(wait.getResult());
     op.erase();
@@ -56,10 +51,8 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
   static void rejoin(dist::CollectiveWaitOp wait) {
     auto start = wait.getToken().getDefiningOp<dist::CollectiveStartOp>();
     OpBuilder b(start);
-    auto op = dist::CollectiveOp::create(
-        b, start.getLoc(), wait.getType(), start.getSource(), start.getKindAttr(), start.getAxesAttr(),
-        start.getShapeAttr(), start.getSplitAttr(), start.getConcatAttr(), start.getRootAttr(),
-        start.getReduceAttr(), start.getFromAttr(), start.getToAttr(), start.getShiftAttr());
+    auto op =
+        dist::CollectiveOp::create(b, start.getLoc(), wait.getType(), start.getSource(), start.getSpec());
     wait.getResult().replaceAllUsesWith(op.getResult());
     wait.erase();
     start.erase();

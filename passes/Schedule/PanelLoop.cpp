@@ -242,8 +242,9 @@ public:
       size_t block = position / loop.blockOf(gather);
       if (block < blocks[g].size())
         continue;
-      blocks[g].push_back(
-          rooted(gather, sources[g], dist::CollectiveKind::Broadcast, gather.getShape(), int64_t(block)));
+      blocks[g].push_back(dist::CollectiveOp::create(
+          b, gather.getLoc(), sources[g],
+          rooted(gather, dist::CollectiveKind::Broadcast, gather.getShape(), block)));
     }
   }
 
@@ -328,13 +329,13 @@ private:
     return gather.getSource();
   }
 
-  Value rooted(dist::CollectiveOp like, Value source, dist::CollectiveKind kind, ArrayRef<int64_t> shape,
-               int64_t root) {
-    return dist::CollectiveOp::create(b, like.getLoc(), source.getType(), source,
-                                      dist::CollectiveKindAttr::get(b.getContext(), kind), like.getAxesAttr(),
-                                      b.getDenseI64ArrayAttr(shape), IntegerAttr(), IntegerAttr(),
-                                      b.getI64IntegerAttr(root), like.getReduceAttr(), dist::LayoutAttr(),
-                                      dist::LayoutAttr(), /*shift=*/IntegerAttr());
+  static dist::CollectiveSpec rooted(dist::CollectiveOp like, dist::CollectiveKind kind,
+                                     ArrayRef<int64_t> shape, int64_t root) {
+    return {.kind = kind,
+            .axes = dist::AxisList(like.getAxes().getAxes()),
+            .shape = SmallVector<int64_t>(shape),
+            .root = root,
+            .reduce = like.getReduce()};
   }
 
   // Reduces a block of the result to its rank. It is waited for when the next block is complete; how far
@@ -343,17 +344,11 @@ private:
     if (state.underWay)
       state.reduced.push_back(
           dist::CollectiveWaitOp::create(b, like.getLoc(), state.value.getType(), state.underWay.getToken()));
-    int64_t root = state.reduced.size();
-    if (isLast) {
-      state.reduced.push_back(rooted(like, state.value, dist::CollectiveKind::Reduce, shape, root));
-      return;
-    }
-    state.underWay = dist::CollectiveStartOp::create(
-        b, like.getLoc(), dist::TokenType::get(b.getContext(), cast<RankedTensorType>(state.value.getType())),
-        state.value, dist::CollectiveKindAttr::get(b.getContext(), dist::CollectiveKind::Reduce),
-        like.getAxesAttr(), b.getDenseI64ArrayAttr(shape), IntegerAttr(), IntegerAttr(),
-        b.getI64IntegerAttr(root), like.getReduceAttr(), dist::LayoutAttr(), dist::LayoutAttr(),
-        /*shift=*/IntegerAttr());
+    dist::CollectiveSpec spec = rooted(like, dist::CollectiveKind::Reduce, shape, state.reduced.size());
+    if (isLast)
+      state.reduced.push_back(dist::CollectiveOp::create(b, like.getLoc(), state.value, spec));
+    else
+      state.underWay = dist::CollectiveStartOp::create(b, like.getLoc(), state.value, spec);
   }
 
   static Operation *firstUser(dist::CollectiveOp op) {

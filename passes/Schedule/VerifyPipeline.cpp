@@ -80,14 +80,10 @@ void Rendezvous::collect(func::FuncOp func, std::vector<Event> &list) {
       list.push_back({Event::Receive, &op, int64_t(receive.getStage()), int64_t(receive.getChannel()), 0,
                       receive.getType(), step});
     } else {
-      dist::AxesAttr axes;
-      if (auto collective = dyn_cast<dist::CollectiveOp>(op))
-        axes = collective.getAxes();
-      else if (auto start = dyn_cast<dist::CollectiveStartOp>(op))
-        axes = start.getAxes();
-      if (axes &&
-          llvm::any_of(axes.getAxes(), [&](const dist::AxisRef &axis) { return axis.name == pipeline.axis; }))
-        list.push_back({Event::Collective, &op, -1, -1, 0, op.getOperand(0).getType(), step});
+      auto collective = dyn_cast<dist::CollectiveInterface>(op);
+      if (collective && llvm::any_of(collective.getAxes().getAxes(),
+                                     [&](const dist::AxisRef &axis) { return axis.name == pipeline.axis; }))
+        list.push_back({Event::Collective, &op, -1, -1, 0, collective.getSource().getType(), step});
     }
   }
 }

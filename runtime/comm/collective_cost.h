@@ -3,13 +3,13 @@
 // no more scratch.
 #pragma once
 
+#include "runtime/comm/collective_kinds.h"
+
 #include <algorithm>
 #include <cstdint>
 #include <vector>
 
 namespace tessera::rt {
-
-enum class CollectiveKind { AllReduce, ReduceScatter, AllGather, AllToAll, Broadcast, Reduce, Permute };
 
 /// The measures of one collective over a group of `ranks` ranks. `shape` is the local source array by atoms.
 struct CollectiveSize {
@@ -17,7 +17,7 @@ struct CollectiveSize {
   int64_t ranks = 1;
   int64_t elementBytes = 4;
   std::vector<int64_t> shape;
-  /// Positions in `shape`: what reduce_scatter and all_to_all cut, what all_gather and all_to_all lengthen.
+  /// Positions in `shape` that the source is cut along and blocks are joined along, if the kind does so.
   int64_t split = 0, concat = 0;
   /// Of permute: how many ranks receive their block from another one (see permuteSources).
   int64_t moved = 0;
@@ -33,25 +33,38 @@ struct CollectiveSize {
   }
 };
 
+/// Bytes of the result.
+inline int64_t collectiveResultBytes(const CollectiveSize &size) {
+  const CollectiveTraits &traits = collectiveTraits(size.kind);
+  return size.bytes() / (traits.splits ? size.ranks : 1) * (traits.joins ? size.ranks : 1);
+}
+
 /// Payload bytes sent, summed over the ranks of the group; the mean rank sends this over `ranks`. Exact,
 /// whatever the counts: all_reduce of B bytes is a reduce-scatter and an all-gather of n chunks, 2(n-1)B in
 /// all.
 inline int64_t collectiveSentBytes(const CollectiveSize &size) {
+  const CollectiveTraits &traits = collectiveTraits(size.kind);
   int64_t others = size.ranks - 1, bytes = size.bytes();
-  switch (size.kind) {
-  case CollectiveKind::AllReduce:
-    return 2 * others * bytes;
-  case CollectiveKind::AllGather:
-    return size.ranks * others * bytes;
-  case CollectiveKind::Permute:
+  switch (traits.route) {
+  case CollectiveRoute::Permutation:
     return size.ranks == 1 ? 0 : size.moved * bytes;
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Reduce:
+  case CollectiveRoute::FromRoot:
+  case CollectiveRoute::ToRoot:
+    return others * (traits.sendsBlocks() ? bytes / size.ranks : bytes);
+  case CollectiveRoute::AllToAll:
     break;
   }
-  return others * bytes;
+  return traits.phases() * others * (traits.sendsBlocks() ? bytes : size.ranks * bytes);
+}
+
+/// What the mean of `ranks` ranks sends, in multiples of its source; of a permute the most that it may be.
+inline double collectiveSentShare(CollectiveKind kind, double ranks) {
+  const CollectiveTraits &traits = collectiveTraits(kind);
+  if (traits.permutes())
+    return 1;
+  if (traits.isRooted())
+    return (ranks - 1) / ranks / (traits.sendsBlocks() ? ranks : 1);
+  return double(traits.phases()) * (traits.sendsBlocks() ? (ranks - 1) / ranks : ranks - 1);
 }
 
 /// How a broadcast travels. Direct: the root sends to everyone at once. Tree: whoever has the value sends it
@@ -156,35 +169,18 @@ struct CollectiveStaging {
 };
 
 inline CollectiveStaging collectiveStaging(const CollectiveSize &size) {
-  int64_t n = size.ranks, elements = size.elements();
+  const CollectiveTraits &traits = collectiveTraits(size.kind);
+  int64_t n = size.ranks, elements = size.elements(), rank = int64_t(size.shape.size());
   CollectiveStaging staging;
-  // A block is contiguous when nothing is to the left of the dimension that is cut or joined.
-  bool splitStrided = size.product(0, std::min<int64_t>(size.split, int64_t(size.shape.size()))) > 1;
-  bool concatStrided = size.product(0, std::min<int64_t>(size.concat, int64_t(size.shape.size()))) > 1;
-  switch (size.kind) {
-  case CollectiveKind::AllReduce:
-    staging = {(elements + n - 1) / n, 0, false, true};
-    break;
-  case CollectiveKind::ReduceScatter:
-    staging = {elements / n, 0, splitStrided, true};
-    break;
-  case CollectiveKind::AllGather:
-    staging = {elements, 0, false, concatStrided};
-    break;
-  case CollectiveKind::AllToAll: {
-    // The dimension left of `concat` that is cut may shrink to 1.
-    int64_t left = size.product(0, std::min<int64_t>(size.concat, int64_t(size.shape.size())));
-    staging = {elements / n, 0, splitStrided, (size.split < size.concat ? left / n : left) > 1};
-    break;
-  }
-  case CollectiveKind::Reduce:
-    staging = {elements, 0, false, true};
-    break;
-  case CollectiveKind::Broadcast:
-  case CollectiveKind::Permute:
-    staging = {elements, 0, false, false};
-    break;
-  }
+  staging.block = traits.sendsBlocks() ? (elements + n - 1) / n : elements;
+  // A block is contiguous when nothing is to the left of the dimension that is cut or joined. What is to the
+  // left may have been cut itself.
+  staging.send = traits.splits && size.product(0, std::min(size.split, rank)) > 1;
+  int64_t leftOfJoined = size.product(0, std::min(size.concat, rank));
+  if (traits.splits && size.split < size.concat)
+    leftOfJoined /= n;
+  // What is combined must arrive beside the rank's own part.
+  staging.receive = traits.reduces || (traits.joins && leftOfJoined > 1);
   staging.segment = staging.send || staging.receive
                         ? collectiveSegment(staging.block, n - 1, size.elementBytes)
                         : std::max<int64_t>(1, staging.block);

@@ -51,7 +51,7 @@ struct Collective {
   std::vector<int64_t> sources;
 
   int64_t inBytes() const { return size.bytes(); }
-  int64_t outBytes() const;
+  int64_t outBytes() const { return collectiveResultBytes(size); }
   int64_t scratchBytes() const { return collectiveScratchBytes(size); }
   /// Bytes that this rank sends; over the group they add up to collectiveSentBytes.
   int64_t sentBytes() const;

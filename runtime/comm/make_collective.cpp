@@ -6,16 +6,6 @@
 namespace tessera::rt {
 namespace {
 
-struct KindName {
-  const char *name;
-  CollectiveKind kind;
-};
-constexpr KindName kindNames[] = {
-    {"all_reduce", CollectiveKind::AllReduce}, {"reduce_scatter", CollectiveKind::ReduceScatter},
-    {"all_gather", CollectiveKind::AllGather}, {"all_to_all", CollectiveKind::AllToAll},
-    {"broadcast", CollectiveKind::Broadcast},  {"reduce", CollectiveKind::Reduce},
-    {"permute", CollectiveKind::Permute}};
-
 BroadcastAlgorithm parseBroadcastAlgorithm(const std::string &name) {
   for (BroadcastAlgorithm algorithm :
        {BroadcastAlgorithm::Direct, BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
@@ -24,7 +14,7 @@ BroadcastAlgorithm parseBroadcastAlgorithm(const std::string &name) {
   throw Error("broadcast: unknown algorithm '", name, "', expected direct, tree or chain");
 }
 
-void checkShape(const CollectiveRequest &request, CollectiveKind kind, int64_t ranks) {
+void checkShape(const CollectiveRequest &request, const CollectiveTraits &traits, int64_t ranks) {
   int64_t elements = 1;
   for (int64_t extent : request.shape) {
     if (extent < 0 || (extent > 0 && elements > (int64_t(1) << 56) / extent))
@@ -36,14 +26,13 @@ void checkShape(const CollectiveRequest &request, CollectiveKind kind, int64_t r
       throw Error(request.kind, ": ", what, " is dimension ", dimension, " of an array with ",
                   request.shape.size());
   };
-  bool splits = kind == CollectiveKind::ReduceScatter || kind == CollectiveKind::AllToAll;
-  if (splits) {
+  if (traits.splits) {
     needs("split", request.split);
     if (request.shape[request.split] % ranks != 0)
       throw Error(request.kind, ": ", ranks, " ranks do not divide dimension ", request.split, " of size ",
                   request.shape[request.split]);
   }
-  if (kind == CollectiveKind::AllGather || kind == CollectiveKind::AllToAll)
+  if (traits.joins)
     needs("concat", request.concat);
 }
 
@@ -62,46 +51,33 @@ std::vector<int64_t> blockNumbers(const std::vector<Axes> &atoms, const Mesh &me
 
 } // namespace
 
-int64_t Collective::outBytes() const {
-  switch (size.kind) {
-  case CollectiveKind::ReduceScatter:
-    return size.bytes() / size.ranks;
-  case CollectiveKind::AllGather:
-    return size.bytes() * size.ranks;
-  default:
-    return size.bytes();
-  }
-}
-
 int64_t Collective::sentBytes() const {
+  const CollectiveTraits &traits = collectiveTraits(size.kind);
   int64_t n = size.ranks, others = n - 1, me = group.index, elements = size.elements();
-  switch (size.kind) {
-  case CollectiveKind::AllReduce: {
-    int64_t mine = (elements / n + (me < elements % n)) * size.elementBytes;
-    return size.bytes() - mine + others * mine;
-  }
-  case CollectiveKind::AllGather:
-    return others * size.bytes();
-  case CollectiveKind::ReduceScatter:
-  case CollectiveKind::AllToAll:
-    return size.bytes() - size.bytes() / n;
-  case CollectiveKind::Broadcast:
-    return int64_t(broadcastReceivers(algorithm, n, (me + n - root) % n).size()) * size.bytes();
-  case CollectiveKind::Reduce:
-    return me == root ? 0 : size.bytes();
-  case CollectiveKind::Permute:
+  int64_t message = traits.sendsBlocks() ? size.bytes() / n : size.bytes();
+  switch (traits.route) {
+  case CollectiveRoute::AllToAll:
+    if (traits.inTwoPhases) {
+      int64_t mine = (elements / n + (me < elements % n)) * size.elementBytes;
+      return size.bytes() - mine + others * mine;
+    }
+    return others * message;
+  case CollectiveRoute::FromRoot:
+    return int64_t(broadcastReceivers(algorithm, n, (me + n - root) % n).size()) * message;
+  case CollectiveRoute::ToRoot:
+    return me == root ? 0 : message;
+  case CollectiveRoute::Permutation:
     break;
   }
-  int64_t sum = 0;
+  int64_t receivers = 0;
   for (int64_t i = 0; i < n; ++i)
-    sum += i != me && sources[i] == me ? size.bytes() : 0;
-  return sum;
+    receivers += i != me && sources[i] == me;
+  return receivers * message;
 }
 
 CollectiveKind parseCollectiveKind(const std::string &name) {
-  for (const KindName &entry : kindNames)
-    if (name == entry.name)
-      return entry.kind;
+  if (std::optional<CollectiveKind> kind = findCollectiveKind(name))
+    return *kind;
   throw Error("unknown collective '", name, "'");
 }
 
@@ -117,11 +93,10 @@ Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, in
   size.elementBytes = dtypeBytes(request.dtype);
   size.shape = request.shape;
   // Formulas and views look at a dimension only where the kind has it.
-  bool splits = size.kind == CollectiveKind::ReduceScatter || size.kind == CollectiveKind::AllToAll;
-  bool joins = size.kind == CollectiveKind::AllGather || size.kind == CollectiveKind::AllToAll;
-  size.split = splits ? request.split : 0;
-  size.concat = joins ? request.concat : 0;
-  checkShape(request, size.kind, size.ranks);
+  const CollectiveTraits &traits = collectiveTraits(size.kind);
+  size.split = traits.splits ? request.split : 0;
+  size.concat = traits.joins ? request.concat : 0;
+  checkShape(request, traits, size.ranks);
   if (request.reduce != "sum" && request.reduce != "max")
     throw Error(request.kind, ": unknown reduction '", request.reduce, "', expected sum or max");
   result.reduction = request.reduce == "sum" ? Reduction::Sum : Reduction::Max;
@@ -129,7 +104,7 @@ Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, in
     throw Error(request.kind, ": root ", request.root, " is not one of ", size.ranks, " ranks");
   result.root = request.root;
   result.algorithm = parseBroadcastAlgorithm(request.algorithm);
-  if (size.kind == CollectiveKind::Permute) {
+  if (traits.permutes()) {
     if (request.shift != 0)
       for (int64_t i = 0; i < size.ranks; ++i)
         result.sources.push_back(((i + request.shift) % size.ranks + size.ranks) % size.ranks);

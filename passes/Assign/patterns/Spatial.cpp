@@ -99,11 +99,8 @@ private:
     int64_t n = dist::product(axes);
     if (by % n == 0)
       return value;
-    return dist::CollectiveOp::create(b, loc, value.getType(), value, dist::CollectiveKind::Permute,
-                                      dist::AxesAttr::get(b.getContext(), axes),
-                                      b.getDenseI64ArrayAttr(shapeOf(value)), IntegerAttr(), IntegerAttr(),
-                                      IntegerAttr(), dist::ReduceKindAttr(), dist::LayoutAttr(),
-                                      dist::LayoutAttr(), b.getI64IntegerAttr(((by % n) + n) % n));
+    dist::CollectiveSpec spec{.kind = dist::CollectiveKind::Permute, .axes = axes, .shift = (by % n + n) % n};
+    return dist::CollectiveOp::create(b, loc, value, spec);
   }
   // The split dimension and dimension 0 exchanged.
   Value swapped(Value value) {

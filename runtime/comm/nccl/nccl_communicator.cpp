@@ -54,10 +54,7 @@ Communicator::Handle NcclCommunicator::add(Operation operation) {
 
 Communicator::Handle NcclCommunicator::prepareCollective(const Collective &collective, void *in, void *out,
                                                          void *scratch) {
-  bool reduces = collective.size.kind == CollectiveKind::AllReduce ||
-                 collective.size.kind == CollectiveKind::ReduceScatter ||
-                 collective.size.kind == CollectiveKind::Reduce;
-  if (reduces && collective.size.ranks > 1)
+  if (collectiveTraits(collective.size.kind).reduces && collective.size.ranks > 1)
     reducedType(collective.dtype);
   Group *members = collective.size.ranks > 1 ? &group(collective.group.ranks, false) : nullptr;
   return add({&collective, {}, false, in, out, scratch, members, nullptr, nullptr});

@@ -70,6 +70,15 @@ func.func @collective() {
 
 // -----
 
+func.func @unknown_collective() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{does 'all_send', which is no kind of collective}}
+  exec.collective "all_send"(%x, %x) {axes = 0, concat = 0 : i64, element = f32, reduce = "sum", shape = array<i64: 64>, split = 0 : i64}
+  return
+}
+
+// -----
+
 func.func @own_nothing() {
   // expected-error @below {{needs a value for each rank}}
   %y = "exec.own"() : () -> tensor<4xf32>

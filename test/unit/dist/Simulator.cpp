@@ -87,29 +87,7 @@ int64_t blockNumber(const Mesh &mesh, const Layout &layout, int64_t rank) {
 /// The collective as the runtime's formulas know it.
 rt::CollectiveSize runtimeSize(const ReshardStep &step) {
   rt::CollectiveSize size;
-  switch (*step.kind) {
-  case CollectiveKind::AllReduce:
-    size.kind = rt::CollectiveKind::AllReduce;
-    break;
-  case CollectiveKind::AllGather:
-    size.kind = rt::CollectiveKind::AllGather;
-    break;
-  case CollectiveKind::ReduceScatter:
-    size.kind = rt::CollectiveKind::ReduceScatter;
-    break;
-  case CollectiveKind::AllToAll:
-    size.kind = rt::CollectiveKind::AllToAll;
-    break;
-  case CollectiveKind::Broadcast:
-    size.kind = rt::CollectiveKind::Broadcast;
-    break;
-  case CollectiveKind::Reduce:
-    size.kind = rt::CollectiveKind::Reduce;
-    break;
-  case CollectiveKind::Permute:
-    size.kind = rt::CollectiveKind::Permute;
-    break;
-  }
+  size.kind = *step.kind;
   size.ranks = product(step.axes);
   size.shape = localShape(step.before);
   return size;
