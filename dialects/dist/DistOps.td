@@ -114,14 +114,15 @@ def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
 def Dist_CollectiveInterface : OpInterface<"CollectiveInterface"> {
   let cppNamespace = "::tessera::dist";
   let description = "A collective, whole or its start.";
-  let methods = [
-    InterfaceMethod<"What every rank puts in.", "::mlir::TypedValue<::mlir::RankedTensorType>", "getSource">,
-    InterfaceMethod<"What comes out; of a start, the result of its wait.",
-                    "::mlir::TypedValue<::mlir::RankedTensorType>", "getOutcome">,
-    InterfaceMethod<"What ranks do together.", "::tessera::dist::CollectiveKind", "getKind">,
-    InterfaceMethod<"The axes in which the ranks of a group differ.", "::tessera::dist::AxesAttr", "getAxes">,
-    InterfaceMethod<"Everything but the operand.", "::tessera::dist::CollectiveSpec", "getSpec">
-  ];
+  let methods = [InterfaceMethod<"What every rank puts in.", "::mlir::TypedValue<::mlir::RankedTensorType>",
+                                 "getSource">,
+                 InterfaceMethod<"What comes out; of a start, the result of its wait.",
+                                 "::mlir::TypedValue<::mlir::RankedTensorType>", "getOutcome">,
+                 InterfaceMethod<"What ranks do together.", "::tessera::dist::CollectiveKind", "getKind">,
+                 InterfaceMethod<"The axes in which the ranks of a group differ.",
+                                 "::tessera::dist::AxesAttr", "getAxes">,
+                 InterfaceMethod<"Everything but the operand.", "::tessera::dist::CollectiveSpec",
+                                 "getSpec">];
 }
 
 defvar Dist_CollectiveArguments = (ins Dist_LocalTensor:$source, Dist_CollectiveKindAttr:$kind,
@@ -133,8 +134,8 @@ defvar Dist_CollectiveFormat = [{
     (`reduce` $reduce^)? (`from` $from^ `to` $to)? (`shift` $shift^)? attr-dict `:` type($source) `->` }];
 
 defvar Dist_CollectiveBuilder = OpBuilder<(ins "::mlir::Value":$source, "const CollectiveSpec &":$spec)>;
-defvar Dist_CollectiveTypedBuilder =
-    OpBuilder<(ins "::mlir::RankedTensorType":$type, "::mlir::Value":$source, "const CollectiveSpec &":$spec)>;
+defvar Dist_CollectiveTypedBuilder = OpBuilder<(ins "::mlir::RankedTensorType":$type, "::mlir::Value":$source,
+    "const CollectiveSpec &":$spec)>;
 
 def Dist_CollectiveOp : Dist_Op<"collective", [Pure, Dist_CollectiveInterface]> {
   let summary = "moves or combines local values among the ranks that differ only in `axes`";

@@ -1,8 +1,9 @@
-// The evaluator: one function a family of nn operators.
+// The evaluator: what elementwise operators compute their lowering says; of those that move, join and sum
+// elements, one function each.
 #include "lib/Import/Evaluate.h"
 #include "dialects/nn/NN.h"
+#include "lib/Import/ScalarFunction.h"
 #include "llvm/ADT/TypeSwitch.h"
-#include <cmath>
 
 using namespace mlir;
 
@@ -34,10 +35,11 @@ int64_t at(llvm::ArrayRef<int64_t> index, llvm::ArrayRef<int64_t> strides) {
   return offset;
 }
 
-/// Applies `body(offsets)` to every stored position of the broadcast result.
-std::optional<HostTensor>
-elementwise(Operation *op, Operands operands,
-            llvm::function_ref<void(HostTensor &, int64_t, llvm::ArrayRef<int64_t>)> body) {
+/// The formula of an elementwise operator at every stored position of the broadcast result.
+std::optional<HostTensor> elementwise(Operation *op, Operands operands) {
+  std::optional<ScalarFunction> formula = ScalarFunction::of(op);
+  if (!formula)
+    return std::nullopt;
   RankedTensorType type = resultType(op);
   int64_t rank = type.getRank();
   Shape stored(rank, 1);
@@ -57,97 +59,22 @@ elementwise(Operation *op, Operands operands,
   if (product(stored) > maxHostElements)
     return std::nullopt;
   HostTensor result(type.getElementType(), type.getShape(), stored);
-  llvm::SmallVector<int64_t> offsets(operands.size());
+  llvm::SmallVector<Scalar> arguments(operands.size());
   forEachIndex(stored, [&](llvm::ArrayRef<int64_t> index, int64_t flat) {
-    for (size_t k = 0; k < operands.size(); ++k)
-      offsets[k] = at(index, strides[k]);
-    body(result, flat, offsets);
+    for (auto [argument, operand, stride] : llvm::zip(arguments, operands, strides)) {
+      int64_t offset = at(index, stride);
+      if (operand->isFloat())
+        argument.f = operand->f[offset];
+      else
+        argument.i = operand->i[offset];
+    }
+    Scalar value = (*formula)(arguments);
+    if (result.isFloat())
+      result.f[flat] = roundTo(result.type, value.f);
+    else
+      result.i[flat] = wrapTo(result.type, value.i);
   });
   return result;
-}
-
-using Integers = llvm::function_ref<int64_t(int64_t, int64_t)>;
-
-/// `integers`, where there are any, takes integers as they are: those beyond 2^53 are no doubles.
-std::optional<HostTensor> unary(Operation *op, Operands operands, double (*compute)(double),
-                                int64_t (*integers)(int64_t) = nullptr) {
-  return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    if (integers && !result.isFloat())
-      result.i[flat] = wrapTo(result.type, integers(operands[0]->i[at[0]]));
-    else if (operands[0]->isFloat() || !result.isFloat())
-      result.set(flat, compute(operands[0]->number(at[0])));
-  });
-}
-
-std::optional<HostTensor> binary(Operation *op, Operands operands, double (*floats)(double, double),
-                                 Integers ints) {
-  bool floating = operands[0]->isFloat();
-  if (!floating && !ints)
-    return std::nullopt;
-  return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    if (floating)
-      result.set(flat, floats(operands[0]->f[at[0]], operands[1]->f[at[1]]));
-    else
-      result.i[flat] = wrapTo(result.type, ints(operands[0]->i[at[0]], operands[1]->i[at[1]]));
-  });
-}
-
-template <typename T> bool holds(llvm::StringRef predicate, T x, T y) {
-  return predicate == "eq"   ? x == y
-         : predicate == "ne" ? x != y
-         : predicate == "lt" ? x < y
-         : predicate == "le" ? x <= y
-         : predicate == "gt" ? x > y
-                             : x >= y;
-}
-
-std::optional<HostTensor> compare(nn::CompareOp op, Operands operands) {
-  llvm::StringRef predicate = op.getPredicate();
-  return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    result.i[flat] = operands[0]->isFloat()
-                         ? holds(predicate, operands[0]->f[at[0]], operands[1]->f[at[1]])
-                         : holds(predicate, ordered(operands[0]->type, operands[0]->i[at[0]]),
-                                 ordered(operands[1]->type, operands[1]->i[at[1]]));
-  });
-}
-
-std::optional<HostTensor> select(Operation *op, Operands operands) {
-  return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    size_t chosen = operands[0]->i[at[0]] ? 1 : 2;
-    if (result.isFloat())
-      result.f[flat] = operands[chosen]->f[at[chosen]];
-    else
-      result.i[flat] = operands[chosen]->i[at[chosen]];
-  });
-}
-
-/// As the program truncates: what no integer of 32 bits (64, of long and unsigned types) can hold becomes the
-/// least one.
-int64_t truncated(IntegerType type, double value) {
-  bool isLong = type.getWidth() > 32 || (type.getWidth() == 32 && type.isUnsigned());
-  double limit = isLong ? 0x1p63 : 0x1p31;
-  return static_cast<int64_t>(value > -limit - 1 && value < limit ? value : -limit);
-}
-
-std::optional<HostTensor> cast(Operation *op, Operands operands) {
-  return elementwise(op, operands, [&](HostTensor &result, int64_t flat, llvm::ArrayRef<int64_t> at) {
-    const HostTensor &from = *operands[0];
-    if (from.isFloat() && result.type.isInteger(1))
-      result.i[flat] = from.f[at[0]] != 0;
-    else if (from.isFloat() && result.type.isUnsignedInteger(64) && from.f[at[0]] >= 0 &&
-             from.f[at[0]] < 0x1p64)
-      result.i[flat] = static_cast<int64_t>(static_cast<uint64_t>(from.f[at[0]]));
-    else if (from.isFloat() && !result.isFloat())
-      result.i[flat] = wrapTo(result.type, truncated(llvm::cast<IntegerType>(result.type), from.f[at[0]]));
-    else if (from.isFloat())
-      result.set(flat, from.f[at[0]]);
-    else if (result.isFloat())
-      result.set(flat, from.type.isUnsignedInteger(64)
-                           ? static_cast<double>(static_cast<uint64_t>(from.i[at[0]]))
-                           : from.number(at[0]));
-    else
-      result.i[flat] = wrapTo(result.type, from.i[at[0]]);
-  });
 }
 
 std::optional<HostTensor> reshape(Operation *op, const HostTensor &operand) {
@@ -304,15 +231,14 @@ std::optional<HostTensor> reduce(nn::ReduceOp op, const HostTensor &operand) {
   forEachIndex(all.shape, [&](llvm::ArrayRef<int64_t> index, int64_t flat) {
     int64_t target = at(index, strides);
     auto merge = [&](auto &into, auto value) {
-      if (!seen[target])
-        into = value;
-      else if (kind == "sum")
-        into = plus(into, value);
-      else if (kind == "prod")
-        into = times(into, value);
-      else if (value != value || (kind == "max" ? less(into, value) : less(value, into)))
-        into = value;
+      bool isFirst = !seen[target];
       seen[target] = true;
+      if (kind == "sum" && !isFirst)
+        into = plus(into, value);
+      else if (kind == "prod" && !isFirst)
+        into = times(into, value);
+      else if (isFirst || value != value || (kind == "max" ? less(into, value) : less(value, into)))
+        into = value;
     };
     if (result.isFloat())
       merge(result.f[target], all.f[flat]);
@@ -387,39 +313,6 @@ std::optional<HostTensor> contract(nn::ContractOp op, Operands operands) {
   return result;
 }
 
-double reciprocal(double x) { return 1 / x; }
-double rsqrt(double x) { return 1 / std::sqrt(x); }
-double sigmoid(double x) { return 1 / (1 + std::exp(-x)); }
-double relu(double x) { return x > 0 || x != x ? x : 0; }
-double modulo(double x, double y) {
-  double r = std::fmod(x, y);
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-int64_t moduloInt(int64_t x, int64_t y) {
-  if (y == 0 || y == -1)
-    return 0;
-  int64_t r = x % y;
-  return r != 0 && (r < 0) != (y < 0) ? r + y : r;
-}
-int64_t divideInt(int64_t x, int64_t y) {
-  return y == 0 ? 0 : y == -1 ? static_cast<int64_t>(0 - static_cast<uint64_t>(x)) : x / y;
-}
-int64_t divideUnsigned(int64_t x, int64_t y) {
-  return y == 0 ? 0 : static_cast<uint64_t>(x) / static_cast<uint64_t>(y);
-}
-int64_t moduloUnsigned(int64_t x, int64_t y) {
-  return y == 0 ? 0 : static_cast<uint64_t>(x) % static_cast<uint64_t>(y);
-}
-/// base to the exponent, wrapped; a negative exponent's is truncated, and 0 of a base of 0.
-int64_t powInt(int64_t base, int64_t exponent) {
-  if (exponent < 0)
-    return base == 1 ? 1 : base == -1 ? (exponent % 2 ? -1 : 1) : 0;
-  uint64_t result = 1, square = static_cast<uint64_t>(base);
-  for (; exponent; exponent >>= 1, square *= square)
-    result *= exponent & 1 ? square : 1;
-  return static_cast<int64_t>(result);
-}
-
 } // namespace
 
 std::optional<HostTensor> evaluate(Operation *op, Operands in) {
@@ -427,59 +320,6 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
     return std::nullopt;
   using Result = std::optional<HostTensor>;
   return llvm::TypeSwitch<Operation *, Result>(op)
-      .Case([&](nn::NegOp) {
-        return unary(op, in, [](double x) { return -x; }, [](int64_t x) { return subInt(0, x); });
-      })
-      .Case([&](nn::AbsOp) {
-        if (resultType(op).getElementType().isUnsignedInteger())
-          return Result(*in[0]);
-        return unary(
-            op, in, [](double x) { return std::abs(x); }, [](int64_t x) { return x < 0 ? subInt(0, x) : x; });
-      })
-      .Case([&](nn::ExpOp) { return unary(op, in, [](double x) { return std::exp(x); }); })
-      .Case([&](nn::LogOp) { return unary(op, in, [](double x) { return std::log(x); }); })
-      .Case([&](nn::SqrtOp) { return unary(op, in, [](double x) { return std::sqrt(x); }); })
-      .Case([&](nn::SinOp) { return unary(op, in, [](double x) { return std::sin(x); }); })
-      .Case([&](nn::CosOp) { return unary(op, in, [](double x) { return std::cos(x); }); })
-      .Case([&](nn::TanhOp) { return unary(op, in, [](double x) { return std::tanh(x); }); })
-      .Case([&](nn::FloorOp) { return unary(op, in, [](double x) { return std::floor(x); }); })
-      .Case([&](nn::ErfOp) { return unary(op, in, [](double x) { return std::erf(x); }); })
-      .Case([&](nn::RsqrtOp) { return unary(op, in, rsqrt); })
-      .Case([&](nn::ReciprocalOp) { return unary(op, in, reciprocal); })
-      .Case([&](nn::SigmoidOp) { return unary(op, in, sigmoid); })
-      .Case(
-          [&](nn::ReluOp) { return unary(op, in, relu, [](int64_t x) { return std::max<int64_t>(x, 0); }); })
-      .Case([&](nn::NotOp) { return unary(op, in, [](double x) { return x == 0 ? 1.0 : 0.0; }); })
-      .Case([&](nn::IsNanOp) { return unary(op, in, [](double x) { return std::isnan(x) ? 1.0 : 0.0; }); })
-      .Case([&](nn::AddOp) { return binary(op, in, [](double x, double y) { return x + y; }, addInt); })
-      .Case([&](nn::SubOp) { return binary(op, in, [](double x, double y) { return x - y; }, subInt); })
-      .Case([&](nn::MulOp) { return binary(op, in, [](double x, double y) { return x * y; }, mulInt); })
-      .Case([&](nn::DivOp) {
-        bool wide = in[0]->type.isUnsignedInteger(64);
-        return binary(op, in, [](double x, double y) { return x / y; }, wide ? divideUnsigned : divideInt);
-      })
-      .Case([&](nn::ModOp) {
-        return binary(op, in, modulo, in[0]->type.isUnsignedInteger(64) ? moduloUnsigned : moduloInt);
-      })
-      .Case([&](nn::PowOp) {
-        return binary(op, in, [](double x, double y) { return std::pow(x, y); }, powInt);
-      })
-      .Case([&](nn::MaxOp) {
-        return binary(
-            op, in, [](double x, double y) { return x != x || x > y ? x : y; },
-            [&](int64_t x, int64_t y) { return ordered(in[0]->type, x) > ordered(in[0]->type, y) ? x : y; });
-      })
-      .Case([&](nn::MinOp) {
-        return binary(
-            op, in, [](double x, double y) { return x != x || x < y ? x : y; },
-            [&](int64_t x, int64_t y) { return ordered(in[0]->type, x) < ordered(in[0]->type, y) ? x : y; });
-      })
-      .Case([&](nn::AndOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x & y; }); })
-      .Case([&](nn::OrOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x | y; }); })
-      .Case([&](nn::XorOp) { return binary(op, in, nullptr, [](int64_t x, int64_t y) { return x ^ y; }); })
-      .Case([&](nn::CompareOp compareOp) { return compare(compareOp, in); })
-      .Case([&](nn::SelectOp) { return select(op, in); })
-      .Case([&](nn::CastOp) { return cast(op, in); })
       .Case([&](nn::ReshapeOp) { return reshape(op, *in[0]); })
       .Case([&](nn::TransposeOp transposeOp) { return transpose(transposeOp, *in[0]); })
       .Case([&](nn::BroadcastOp broadcastOp) { return broadcast(broadcastOp, *in[0]); })
@@ -489,7 +329,7 @@ std::optional<HostTensor> evaluate(Operation *op, Operands in) {
       .Case([&](nn::ReduceOp reduceOp) { return reduce(reduceOp, *in[0]); })
       .Case([&](nn::GatherOp gatherOp) { return gather(gatherOp, *in[0], *in[1]); })
       .Case([&](nn::ContractOp contractOp) { return contract(contractOp, in); })
-      .Default([](Operation *) { return Result(); });
+      .Default([&](Operation *) { return elementwise(op, in); });
 }
 
 } // namespace tessera

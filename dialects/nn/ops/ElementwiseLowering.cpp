@@ -1,4 +1,5 @@
 // The elementwise family as linalg: one generic, whose body is one operator's formula on scalars.
+#include "dialects/nn/Formula.h"
 #include "dialects/nn/Lowering.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Math/IR/Math.h"
@@ -231,6 +232,11 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
         return sum;
       })
       .Default([](Operation *) { return Value(); });
+}
+
+Value tessera::nn::scalarFormula(Operation *op, OpBuilder &builder, ValueRange scalars) {
+  Scalars emitter(builder, op);
+  return formula(op, emitter, SmallVector<Value>(scalars));
 }
 
 FailureOr<SmallVector<Value>> tessera::nn::lowerElementwise(Operation *op, OpBuilder &builder,
