@@ -35,8 +35,6 @@ namespace tessera::dist {
 /// The pseudo axis of microbatches: its coordinate is the iteration of the enclosing dist.loop. Only local
 /// operations (slice, accumulation) run over it, never a collective.
 inline constexpr llvm::StringLiteral kMicroAxis = "micro";
-/// On operators that a pattern expands itself, gradients included: that pattern and its axes.
-inline constexpr llvm::StringLiteral kExpandAttr = "dist.expand";
 
 /// The sub-axis "name":(pre)size. A whole axis has pre = 1 and the axis' size.
 /// size = 0 is a whole axis whose size is not known yet; Mesh::resolve fills it in.

@@ -17,11 +17,13 @@ def Dist_Dialect : Dialect {
   let description = [{
     Before partition a value is a global tensor whose type carries a layout as its encoding, and the only operator of
     this dialect on values is `dist.reshard`. After partition a value is what one rank holds, a tensor without encoding, and
-    the others move it: collectives, slices, masks of padding.
+    the others move it: collectives, slices, masks of padding. `dialects/dist/Attributes.h` declares the discardable attributes.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
   let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let extraClassDeclaration = "void registerAttributes();";
 }
 
@@ -96,6 +98,41 @@ def Dist_ReduceKind : I32EnumAttr<"ReduceKind", "how values of ranks combine",
   let genSpecializedAttr = 0;
 }
 def Dist_ReduceKindAttr : EnumAttr<Dist_Dialect, Dist_ReduceKind, "reduce">;
+
+class Dist_Enum<string name, string summary, list<I32EnumAttrCase> cases>
+    : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::tessera::dist";
+  let genSpecializedAttr = 0;
+}
+
+def Dist_PipelineWork
+    : Dist_Enum<"PipelineWork", "what an operator does for its chunk",
+                [I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Backward", 1, "backward">,
+                 I32EnumAttrCase<"Weight", 2, "weight">, I32EnumAttrCase<"Update", 3, "update">]>;
+def Dist_PipelineWorkAttr : EnumAttr<Dist_Dialect, Dist_PipelineWork, "work">;
+
+def Dist_GatherFor
+    : Dist_Enum<"GatherFor", "which half of a step what is gathered is for",
+                [I32EnumAttrCase<"Forward", 0, "forward">, I32EnumAttrCase<"Backward", 1, "backward">]>;
+def Dist_GatherForAttr : EnumAttr<Dist_Dialect, Dist_GatherFor, "gather">;
+
+def Dist_When : Dist_Enum<"When", "when something is done that is a matter of cost",
+                          [I32EnumAttrCase<"Never", 0, "never">, I32EnumAttrCase<"Always", 1, "always">,
+                           I32EnumAttrCase<"Auto", 2, "auto">]>;
+def Dist_WhenAttr : EnumAttr<Dist_Dialect, Dist_When, "when">;
+
+def Dist_PipelineAttr : AttrDef<Dist_Dialect, "Pipeline"> {
+  let mnemonic = "pipeline";
+  let summary = "how a program is cut into pipeline stages";
+  let description = [{
+    `#dist.pipeline<"pipe", "1f1b", [0, 1]>`: chunk c of the model is on stage `stages[c]`, a coordinate on the mesh axis, and
+    the stages' steps are in the order of the schedule.
+  }];
+  let parameters = (ins StringRefParameter<>:$axis, StringRefParameter<>:$schedule,
+      ArrayRefParameter<"int64_t">:$stages);
+  let assemblyFormat = "`<` $axis `,` $schedule `,` `[` $stages `]` `>`";
+  let genVerifyDecl = 1;
+}
 
 def Dist_TokenType : TypeDef<Dist_Dialect, "Token"> {
   let mnemonic = "token";

@@ -277,7 +277,7 @@ def Dist_StepOp : Dist_Op<"step"> {
     What follows, up to the next one, has `micro` as its coordinate on the axis `"micro"`. Nothing moves across it. `work` is `forward`, `backward`, `weight`
     or `update`, which ends the last step.
   }];
-  let arguments = (ins StrAttr:$work, I64Attr:$chunk, I64Attr:$micro);
+  let arguments = (ins Dist_PipelineWorkAttr:$work, I64Attr:$chunk, I64Attr:$micro);
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
 

@@ -1,6 +1,6 @@
 // The text of a machine, and what it says of time.
 #include "dialects/dist/Machine.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,7 +17,7 @@ double Machine::seconds(double flops, bool half, double bytes, int64_t threads) 
 Machine Machine::of(Operation *op) {
   while (Operation *parent = op->getParentOp())
     op = parent;
-  auto attr = op->getAttrOfType<MachineAttr>(kMachineAttr);
+  auto attr = kMachine.of(op);
   return attr ? attr.getMachine() : Machine();
 }
 

@@ -34,8 +34,4 @@ struct Machine {
 
 llvm::hash_code hash_value(const Machine &machine);
 
-/// The attribute of the outermost module that says which machine it is compiled for; without it, the
-/// defaults.
-inline constexpr llvm::StringLiteral kMachineAttr = "dist.machine";
-
 } // namespace tessera::dist

@@ -17,10 +17,6 @@
 
 namespace tessera::dist {
 
-/// On a reshard that gathers flat storage, and on what it becomes: "forward" or "backward". Gathers for the
-/// two are kept apart, so that nothing is whole from one to the other, and are done for each microbatch.
-inline constexpr llvm::StringLiteral kGatherAttr = "dist.gather";
-
 /// One movement. `split` and `concat` are flat indices of atoms, as in dist.collective; -1 where the kind has
 /// none.
 struct ReshardStep {

@@ -14,7 +14,10 @@ def Exec_Dialect : Dialect {
   let description = [{
     Nearly one to one with docs/program-format.md. A program is a function without arguments: its buffers first, then operations that take and
     return nothing but buffers. `exec.apply` alone is on tensors: a generated kernel before memory is planned.
+    `dialects/exec/Attributes.h` declares the discardable attributes.
   }];
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
   let useDefaultTypePrinterParser = 1;
 }
 

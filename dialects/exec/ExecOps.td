@@ -5,8 +5,12 @@ include "dialects/exec/ExecDialect.td"
 
 def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
   let summary = "a generated kernel on tensors, before memory is planned";
-  let description = "`kernel` names a function in the module `@kernels`.";
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands);
+  let description = [{
+    `kernel` names a function in the module `@kernels`. `kind` is a class of work, for traces and profiles: the name of the operator, or
+    `fused`. `adds`: it is one addition, of values of one type.
+  }];
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands, OptionalAttr<StrAttr>:$kind,
+      UnitAttr:$adds);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
 }
@@ -54,17 +58,22 @@ def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
 }
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
-  let description = [{ `reads` and `writes` are the places in `buffers` of those that it reads and writes. }];
+  let description = [{
+    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is a class of work, for traces and profiles.
+  }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
-      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain);
+      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
+      OptionalAttr<StrAttr>:$kind);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
-  let description = [{ `reads` and `writes` as of a launch. }];
+  let description =
+      [{ `reads`, `writes` and `kind` as of a launch; `flops` where arithmetic takes the time. }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
-      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings);
+      DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
+      OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }

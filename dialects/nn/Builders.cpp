@@ -1,5 +1,5 @@
 #include "dialects/nn/Builders.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/OpSupport.h"
 #include <functional>
 
@@ -53,7 +53,7 @@ static std::optional<DimFactors> throughReshape(Operation *reshape, const DimFac
 }
 
 void GradBuilder::finish() {
-  auto id = op->getAttrOfType<StringAttr>("nn.id");
+  StringAttr id = kId.of(op);
   // Forward through what was emitted, then backward, so that factors that only a result knows (the rows of a
   // scatter) are found as well.
   SmallVector<SmallVector<int64_t>> maps(emitted.size());
@@ -94,7 +94,7 @@ void GradBuilder::finish() {
     }
   }
   for (auto [e, map] : llvm::zip(emitted, maps))
-    e->setAttr("nn.grad_of", GradOfAttr::get(getContext(), id ? id.getValue() : "", map));
+    kGradOf.set(e, GradOfAttr::get(getContext(), id ? id.getValue() : "", map));
 }
 
 LogicalResult tessera::nn::cloneLocal(Operation *op, LocalBuilder &builder, ValueRange operands,

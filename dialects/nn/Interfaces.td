@@ -25,6 +25,10 @@ def FactorOpInterface : OpInterface<"FactorOpInterface"> {
                        (ins "::tessera::nn::LocalBuilder &":$builder, "::mlir::ValueRange":$operands,
                            "::llvm::SmallVectorImpl<::mlir::Value> &":$results),
                        "", [{ return ::tessera::nn::cloneLocal($_op, builder, operands, results); }]>,
+       InterfaceMethod<[{
+      Whether the operator is linear in operand `operand` while the other operands stay what they are: the sum over ranks of its results is then
+      its result for the sum.}],
+                       "bool", "isLinearIn", (ins "unsigned":$operand), "", [{ return false; }]>,
   ];
 }
 

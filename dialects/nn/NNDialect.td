@@ -18,10 +18,12 @@ def NN_Dialect : Dialect {
     Functional operators on global, statically shaped tensors. Element types are free; operators whose results have another
     type than their operands say so. A tensor type may carry a layout (`#dist.layout`) as its encoding; the operators ignore it.
 
-    Discardable attributes: `nn.id`, a string that names a forward operator for its gradient operators;
-    `nn.grad_of`, on those, with the factor map (see `GradBuilder`).
+    `dialects/nn/Attributes.h` declares the discardable attributes.
   }];
   let useDefaultAttributePrinterParser = 1;
+  let hasOperationAttrVerify = 1;
+  let hasRegionArgAttrVerify = 1;
+  let hasRegionResultAttrVerify = 1;
   let hasConstantMaterializer = 1;
 }
 
@@ -35,6 +37,30 @@ def NN_GradOfAttr : AttrDef<NN_Dialect, "GradOf"> {
   let parameters = (ins StringRefParameter<>:$id, OptionalArrayRefParameter<"int64_t">:$map);
   let assemblyFormat = "`<` $id `,` `[` (`]`) : ($map^ `]`)? `>`";
 }
+
+def NN_ForwardValueAttr : AttrDef<NN_Dialect, "ForwardValue"> {
+  let mnemonic = "value";
+  let summary = "a result of a forward operator";
+  let description = "`#nn.value<\"matmul_3\", 0>`: result 0 of the operator whose `nn.id` is `matmul_3`.";
+  let parameters = (ins StringRefParameter<>:$id, "unsigned":$result);
+  let assemblyFormat = "`<` $id `,` $result `>`";
+}
+
+class NN_Enum<string name, string summary, list<I32EnumAttrCase> cases> : I32EnumAttr<name, summary, cases> {
+  let cppNamespace = "::tessera::nn";
+  let genSpecializedAttr = 0;
+}
+
+def NN_ProgramRole : NN_Enum<"ProgramRole", "what a program of the model is for",
+                             [I32EnumAttrCase<"Infer", 0, "infer">, I32EnumAttrCase<"Train", 1, "train">,
+                              I32EnumAttrCase<"TrainClipped", 2, "train_clipped">]>;
+def NN_ProgramRoleAttr : EnumAttr<NN_Dialect, NN_ProgramRole, "role">;
+
+def NN_InputKind : NN_Enum<"InputKind", "who fills an input of a program",
+                           [I32EnumAttrCase<"Data", 0, "data">, I32EnumAttrCase<"Labels", 1, "labels">,
+                            I32EnumAttrCase<"Target", 2, "target">, I32EnumAttrCase<"Scalars", 3, "scalars">,
+                            I32EnumAttrCase<"Decay", 4, "decay">, I32EnumAttrCase<"Random", 5, "random">]>;
+def NN_InputKindAttr : EnumAttr<NN_Dialect, NN_InputKind, "kind">;
 
 def NN_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger, AnyInteger]>;
 def NN_FloatTensor : RankedTensorOf<[AnyFloat]>;
@@ -53,12 +79,16 @@ defvar NN_Compatible = [{
 }];
 // Every operator of the dialect that computes something.
 // `factor` names the methods of FactorOpInterface that it overrides beside the factor rule.
+// `linearIn`, where given, is a condition on `operand`: whether the operator is linear in that one.
 class NN_Op<string mnemonic, list<Trait> traits = [], list<string> factor = []>
     : Op<NN_Dialect, mnemonic,
          !listconcat([Pure, DeclareOpInterfaceMethods<FactorOpInterface, factor>], traits)> {
   let assemblyFormat = "operands attr-dict `:` functional-type(operands, results)";
   defvar infers = !foldl(0, traits, found, t, !or(found, !eq(t, NN_Infer[0])));
-  let extraClassDeclaration = !if(infers, NN_CompatibleDeclaration, "");
+  string linearIn = "";
+  defvar linearDeclaration =
+      !if(!empty(linearIn), "", "bool isLinearIn(unsigned operand) { return "#linearIn#"; }");
+  let extraClassDeclaration = !if(infers, NN_CompatibleDeclaration, "")#linearDeclaration;
   let extraClassDefinition = !if(infers, NN_Compatible, "");
 }
 defvar NN_Lower = [DeclareOpInterfaceMethods<LowerableOpInterface>];

@@ -1,5 +1,5 @@
 #include "lib/Driver/CheckText.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "dialects/nn/Size.h"
@@ -27,10 +27,9 @@ static LogicalResult checkInterface(func::FuncOp func, Phase next) {
       return func.emitError() << what << " " << i << " of @" << func.getSymName()
                               << " is laid out over a mesh, and the text is said to be before "
                               << phaseName(Phase::Propagate);
-    if (partitioned && !(attrs && attrs.getAs<DenseI64ArrayAttr>("dist.shape") &&
-                         attrs.getAs<dist::LayoutAttr>("dist.layout")))
-      return func.emitError() << what << " " << i << " of @" << func.getSymName()
-                              << " lacks the attributes dist.shape and dist.layout that "
+    if (partitioned && !(dist::kShape.in(attrs) && dist::kLayout.in(attrs)))
+      return func.emitError() << what << " " << i << " of @" << func.getSymName() << " lacks the attributes "
+                              << dist::kShape.name << " and " << dist::kLayout.name << " that "
                               << phaseName(Phase::Partition) << " gives it";
     return success();
   };

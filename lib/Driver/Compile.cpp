@@ -1,8 +1,8 @@
 #include "lib/Driver/Compile.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
-#include "dialects/exec/Exec.h"
-#include "dialects/nn/NN.h"
+#include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Driver/CheckText.h"
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
@@ -84,9 +84,6 @@ int64_t Compilation::threads() const {
 
 int64_t Compilation::workspaceThreads() const { return options.chip.empty() ? threads() : 0; }
 
-// Text carries the last phase that it has been through, and the hashes of what it was made of.
-static constexpr StringLiteral kPhaseAttr = "nn.phase", kModelAttr = "nn.model", kPlanAttr = "nn.plan";
-
 LogicalResult Compilation::load() {
   Location here = UnknownLoc::get(&context);
   // Both are read more than once, which a pipe cannot be, and whole, which a device has no end for.
@@ -118,7 +115,7 @@ LogicalResult Compilation::loadText() {
   if (!module)
     return failure();
   next = options.from == Phase::Import ? Phase::Normalize : options.from;
-  if (auto attr = (*module)->getAttrOfType<StringAttr>(kPhaseAttr)) {
+  if (auto attr = nn::kPhase.of(*module)) {
     std::optional<Phase> done = parsePhase(attr.getValue());
     if (!done)
       return emitError(UnknownLoc::get(&context)) << "\"" << options.model << "\" is text after phase \""
@@ -131,7 +128,7 @@ LogicalResult Compilation::loadText() {
              << phaseName(following);
     next = following;
   }
-  bool trains = (*module).lookupSymbol("train") || next > Phase::Memory;
+  bool trains = llvm::any_of((*module).getOps<func::FuncOp>(), nn::isTraining) || next > Phase::Memory;
   if (next > Phase::Differentiate && !options.optimizer.empty() && !trains)
     return emitError(UnknownLoc::get(&context))
            << "\"" << options.model << "\" is text after phase " << phaseName(Phase(int(next) - 1))
@@ -146,9 +143,9 @@ LogicalResult Compilation::loadText() {
     if (failed(pm.run(*module)))
       return failure();
   }
-  if (auto attr = (*module)->getAttrOfType<StringAttr>(kModelAttr))
+  if (auto attr = nn::kModel.of(*module))
     modelHash = attr.getValue();
-  if (auto attr = (*module)->getAttrOfType<StringAttr>(kPlanAttr))
+  if (auto attr = nn::kPlan.of(*module))
     planHash = attr.getValue();
   SmallString<128> beside(options.model), shared(llvm::sys::path::parent_path(options.model));
   beside += ".safetensors";
@@ -166,19 +163,13 @@ bool Compilation::hasWeights() {
   });
 }
 
-// The type that the module computes in.
-static std::string computeTypeOf(ModuleOp module) {
-  auto type = module->getAttrOfType<StringAttr>(kComputeTypeAttr);
-  return type ? type.str() : "f32";
-}
-
-// f16 or bf16 where a parameter comes so.
-static std::string halfOfParameters(ModuleOp module) {
+// f16 or bf16 where a parameter comes so; else null.
+static Type halfOfParameters(ModuleOp module) {
   for (nn::VariableOp variable : module.getOps<nn::VariableOp>())
     if (Type type = cast<ShapedType>(variable.getType()).getElementType();
         variable.getRole() == "parameter" && (type.isF16() || type.isBF16()))
-      return type.isF16() ? "f16" : "bf16";
-  return "";
+      return type;
+  return Type();
 }
 
 // What --dtype or the plan asks for; a program that has been differentiated cannot change it any more.
@@ -190,11 +181,12 @@ LogicalResult Compilation::chooseComputeType() {
   if (!planned->empty() && !options.dtype.empty() && *planned != options.dtype)
     return emitError(here) << "--dtype=" << options.dtype << ": the plan says compute = \"" << *planned
                            << "\"; give one of them";
-  std::string wanted = planned->empty() ? options.dtype : *planned, have = computeTypeOf(*module);
+  std::string wanted = planned->empty() ? options.dtype : *planned,
+              have = exec::dtypeName(nn::computeTypeOf(*module));
   // What its file computes in needs no conversion.
-  if (std::string given = have == "f32" ? halfOfParameters(*module) : "";
-      !given.empty() && (wanted.empty() || wanted == given)) {
-    (*module)->setAttr(kComputeTypeAttr, Builder(&context).getStringAttr(given));
+  if (Type given = have == "f32" ? halfOfParameters(*module) : Type();
+      given && (wanted.empty() || wanted == exec::dtypeName(given))) {
+    nn::kComputeType.set(*module, TypeAttr::get(given));
     return success();
   }
   if (wanted.empty() || wanted == have)
@@ -219,15 +211,15 @@ static LogicalResult describeKernels(ModuleOp module) {
     FailureOr<target::KernelInfo> info = target::analyse(func, *own);
     if (failed(info))
       return failure();
-    func->setAttr("exec.extent", b.getI64IntegerAttr(info->extent));
-    func->setAttr("exec.grain", b.getI64IntegerAttr(info->grain));
+    exec::kExtent.set(func, b.getI64IntegerAttr(info->extent));
+    exec::kGrain.set(func, b.getI64IntegerAttr(info->grain));
     if (info->workspace)
-      func->setAttr("exec.workspace", b.getI64IntegerAttr(info->workspace));
+      exec::kWorkspace.set(func, b.getI64IntegerAttr(info->workspace));
     SmallVector<Attribute> pairs;
     for (auto [arg, result] : info->inPlace)
       pairs.push_back(b.getDenseI64ArrayAttr({int64_t(arg), int64_t(result)}));
     if (!pairs.empty())
-      func->setAttr("exec.in_place", b.getArrayAttr(pairs));
+      exec::kInPlace.set(func, b.getArrayAttr(pairs));
   }
   return success();
 }
@@ -254,8 +246,8 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
-    if (!(*module)->hasAttr(dist::kMachineAttr) && !options.chip.empty())
-      (*module)->setAttr(dist::kMachineAttr, dist::MachineAttr::get(&context, cuda::machineOf(options.chip)));
+    if (!dist::kMachine.isOn(*module) && !options.chip.empty())
+      dist::kMachine.set(*module, dist::MachineAttr::get(&context, cuda::machineOf(options.chip)));
     pm.addPass(createAssign(options.assign));
     break;
   case Phase::Propagate:
@@ -292,7 +284,7 @@ LogicalResult Compilation::lower() {
 LogicalResult Compilation::describe() {
   ProgramInfo info;
   info.target = options.chip.empty() ? "cpu" : "cuda:" + options.chip;
-  info.dtype = computeTypeOf(*module);
+  info.dtype = exec::dtypeName(nn::computeTypeOf(*module));
   info.modelHash = modelHash;
   info.planHash = planHash;
   info.threads = threads();
@@ -321,7 +313,7 @@ static std::string printed(ModuleOp module) {
 // NN-PHASE.stageK.mlir.
 LogicalResult Compilation::dumpStages(StringRef path) {
   std::optional<dist::Pipeline> pipeline = dist::Pipeline::of(*module);
-  auto stageOf = [](func::FuncOp func) { return func->getAttrOfType<IntegerAttr>(dist::kStageAttr); };
+  auto stageOf = [](func::FuncOp func) { return dist::kStage.of(func); };
   if (!pipeline || llvm::none_of((*module).getOps<func::FuncOp>(), stageOf))
     return success();
   for (int64_t stage = 0; stage < pipeline->numStages; ++stage) {
@@ -380,7 +372,7 @@ LogicalResult Compilation::memory() {
 // Which loss is taken, where the options leave the choice to the compiler.
 static void noteLoss(ModuleOp module) {
   for (auto func : module.getOps<func::FuncOp>())
-    if (auto loss = func->getAttrOfType<StringAttr>("nn.loss"))
+    if (auto loss = nn::kLoss.of(func))
       emitRemark(UnknownLoc::get(module.getContext()))
           << "the loss is " << loss.getValue() << "; choose another by --loss";
 }
@@ -389,10 +381,10 @@ LogicalResult Compilation::run(Phase last) {
   auto begin = std::chrono::steady_clock::now();
   auto finish = [&](Phase phase) -> LogicalResult {
     Builder b(&context);
-    (*module)->setAttr(kPhaseAttr, b.getStringAttr(phaseName(phase)));
-    (*module)->setAttr(kModelAttr, b.getStringAttr(modelHash));
+    nn::kPhase.set(*module, b.getStringAttr(phaseName(phase)));
+    nn::kModel.set(*module, b.getStringAttr(modelHash));
     if (!planHash.empty())
-      (*module)->setAttr(kPlanAttr, b.getStringAttr(planHash));
+      nn::kPlan.set(*module, b.getStringAttr(planHash));
     auto now = std::chrono::steady_clock::now();
     seconds.push_back({phaseName(phase).str(), std::chrono::duration<double>(now - begin).count()});
     LogicalResult dumped = dump(phase);

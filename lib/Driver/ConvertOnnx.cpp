@@ -1,6 +1,7 @@
 // `tessera convert --format onnx`: layouts become multi-device annotations.
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
@@ -26,20 +27,18 @@ class Annotator {
 public:
   explicit Annotator(ModuleOp module)
       : module(module), mesh((*module.getOps<dist::MeshOp>().begin()).getMesh().getMesh()) {
-    for (auto f : module.getOps<func::FuncOp>())
-      if (!func || f.getName() == "infer")
-        func = f;
+    func = nn::inferenceProgram(module);
     pipeline = dist::Pipeline::of(module);
     for (auto f : module.getOps<func::FuncOp>())
       for (Operation &op : f.getBody().front())
         if (auto part = dist::PipelinePart::of(&op);
             pipeline && part && part->work == dist::PipelineWork::Forward)
           stageOf.try_emplace(nodeName(op.getLoc()), pipeline->stages[part->chunk]);
-    for (Operation &op : func.getBody().front())
+    for (Operation &op : func.getFunctionBody().front())
       if (isa<nn::FactorOpInterface>(op) && op.getNumOperands() > 0)
         opsOf[nodeName(op.getLoc())].push_back(&op);
     for (BlockArgument arg : func.getArguments())
-      if (auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name"))
+      if (auto name = nn::kName.ofArgument(func, arg.getArgNumber()))
         arguments[name.getValue()] = arg;
   }
 
@@ -61,8 +60,8 @@ private:
     ArrayRef<Operation *> ops = opsOf[node.node];
     if (node.node.empty() || ops.empty())
       return sharding;
-    bool chosen = llvm::any_of(
-        ops, [](Operation *op) { return op->hasAttr("dist.pattern") || op->hasAttr("dist.split"); });
+    bool chosen =
+        llvm::any_of(ops, [](Operation *op) { return dist::kPattern.isOn(op) || dist::kSplit.isOn(op); });
     // The value behind moves, and whether another node computes it.
     auto origin = [](Value value) {
       while (auto move = value.getDefiningOp<dist::ReshardOp>())
@@ -178,7 +177,7 @@ private:
 
   ModuleOp module;
   dist::Mesh mesh;
-  func::FuncOp func;
+  FunctionOpInterface func;
   llvm::StringMap<SmallVector<Operation *>> opsOf;
   llvm::StringMap<BlockArgument> arguments;
   std::optional<dist::Pipeline> pipeline;
@@ -213,8 +212,8 @@ int tessera::convertToOnnx(const CompileOptions &given) {
   }
   if (failed(plan) || failed(compilation.run(Phase::Propagate)))
     return 1;
-  if (auto type = (*compilation.module)->getAttrOfType<StringAttr>(kComputeTypeAttr))
-    plan->compute = type.str();
+  if (auto type = nn::kComputeType.of(*compilation.module))
+    plan->compute = exec::dtypeName(type.getValue());
   OnnxAdditions additions = Annotator(*compilation.module).annotate(compilation.nodes);
   additions.weights = std::move(weights);
   if (!plan->mesh.empty() || plan->microbatches > 1 || !plan->compute.empty()) {

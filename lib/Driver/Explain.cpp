@@ -1,4 +1,5 @@
 // `tessera explain`: what becomes of every operator, and why.
+#include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
@@ -152,8 +153,10 @@ int tessera::explain(const CompileOptions &options, const std::string &glob, con
     return 1;
   }
   Facts facts = collectFacts(*compilation.module);
+  // The training program has all that the inference program has.
+  auto training = nn::programsOf(*compilation.module, nn::ProgramRole::Train);
   std::string program =
-      llvm::any_of(facts.operators, [](auto &fact) { return fact.program == "train"; }) ? "train" : "infer";
+      (training.empty() ? nn::inferenceProgram(*compilation.module) : training.front()).getName().str();
   bool known = llvm::any_of(facts.operators, [&](const OperatorFact &fact) {
     return llvm::any_of(fact.names, [&](const std::string &name) { return globMatches(glob, name); });
   });

@@ -1,9 +1,10 @@
 // Gathers what propagation decided.
 #include "lib/Driver/Facts.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/NameIndex.h"
@@ -60,10 +61,8 @@ std::string typeText(Type type) {
   return text;
 }
 
-bool doesTrain(func::FuncOp func) { return !func.getOps<nn::AssignOp>().empty(); }
-
 // Training programs mark what they took over from the model by ids.
-bool isForward(Operation *op, bool trains) { return !trains || op->hasAttr("nn.id"); }
+bool isForward(Operation *op, bool trains) { return !trains || nn::kId.isOn(op); }
 
 // A move is forward when what it moves is computed there, or when it brings a parameter or an input there.
 bool isForwardMove(dist::ReshardOp op, bool trains) {
@@ -149,9 +148,9 @@ MoveFact Collector::moveOf(dist::ReshardOp op) {
   if (failed(plan))
     return move;
   // What is cut into microbatches moves once for each of them, and so do parameters that are not kept.
-  bool repeats = (trains && op->hasAttr(dist::kGatherAttr)) ||
-                 (llvm::any_of(dist::getLayout(from).splittingAxes(), isMicro) &&
-                  llvm::any_of(dist::getLayout(to).splittingAxes(), isMicro));
+  bool repeats =
+      (trains && dist::kGather.isOn(op)) || (llvm::any_of(dist::getLayout(from).splittingAxes(), isMicro) &&
+                                             llvm::any_of(dist::getLayout(to).splittingAxes(), isMicro));
   int64_t times = repeats ? facts.microbatches : 1;
   move.bytes = plan->cost.bytes * times;
   move.seconds = plan->cost.seconds * times;
@@ -184,9 +183,9 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
   for (StringRef name : names.of(&op))
     fact.names.push_back(name.str());
   fact.isForward = isForward(&op, trains);
-  if (auto pattern = op.getAttrOfType<dist::PatternAttr>("dist.pattern"))
+  if (auto pattern = dist::kPattern.of(&op))
     fact.pattern = pattern.getName().str() + " [" + axesText(pattern.getAxes()) + "]";
-  if (auto origin = op.getAttrOfType<StringAttr>("dist.origin"))
+  if (auto origin = dist::kOrigin.of(&op))
     fact.origin = origin.getValue();
   for (Value operand : op.getOperands())
     fact.operands.push_back(typeText(operand.getType()));
@@ -203,7 +202,7 @@ OperatorFact Collector::describe(func::FuncOp func, Operation &op) {
 }
 
 void Collector::collect(func::FuncOp func) {
-  trains = doesTrain(func);
+  trains = nn::isTraining(func);
   for (Operation &op : func.getBody().front()) {
     for (Value operand : op.getOperands())
       if (auto read = dyn_cast_or_null<nn::ReadOp>(readOf(operand)); read && isForward(&op, trains))
@@ -234,7 +233,7 @@ ParameterFact Collector::parameter(nn::VariableOp variable) {
   llvm::SetVector<StringRef> kinds, patterns;
   for (Operation *user : users[variable.getSymName()]) {
     kinds.insert(user->getName().stripDialect());
-    if (auto pattern = user->getAttrOfType<dist::PatternAttr>("dist.pattern"))
+    if (auto pattern = dist::kPattern.of(user))
       patterns.insert(pattern.getName());
   }
   if (kinds.empty())
@@ -271,19 +270,19 @@ void tessera::warnOfRepeats(ModuleOp module) {
   // Training's program has all that inference's has.
   func::FuncOp program;
   for (auto func : module.getOps<func::FuncOp>())
-    if (!program || doesTrain(func))
+    if (!program || nn::isTraining(func))
       program = func;
   if (!program)
     return;
   llvm::StringSet<> wanted;
   for (Operation &op : program.getBody().front())
-    if (auto pattern = op.getAttrOfType<dist::PatternAttr>("dist.pattern"))
+    if (auto pattern = dist::kPattern.of(&op))
       for (const dist::AxisRef &axis : pattern.getAxes())
         wanted.insert(axis.name);
   auto mesh = meshOf(module);
   llvm::erase_if(mesh, [&](auto &axis) { return !wanted.contains(axis.first); });
   std::map<std::pair<std::string, std::string>, Repeats> repeats;
-  bool trains = doesTrain(program);
+  bool trains = nn::isTraining(program);
   llvm::DenseSet<Value> fixed; // known without inputs
   SymbolTableCollection symbols;
   for (Operation &op : program.getBody().front()) {

@@ -1,4 +1,5 @@
 #include "lib/Driver/InProcess.h"
+#include "dialects/nn/NN.h"
 #include "passes/Lower/Passes.h"
 #include "runtime/comm/launch.h"
 #include <cmath>
@@ -28,7 +29,7 @@ static RunResult emptyResult(const rt::Description &description, const std::stri
     result.arrays[output.name] = HostArray(output.dtype, output.shape);
   std::vector<bool> used = rt::Variables::usedBy(description, {name});
   for (auto [i, variable] : llvm::enumerate(description.variables))
-    if (name == "train" && used[i] && variable.trained)
+    if (name == nn::stringifyProgramRole(nn::ProgramRole::Train) && used[i] && variable.trained)
       result.arrays["parameter:" + variable.name] = HostArray(variable.dtype, variable.shape);
   return result;
 }
@@ -92,7 +93,7 @@ FailureOr<std::vector<RunResult>> tessera::runOnce(const LoadedProgram &loaded,
         setVariables(session, description, options);
       session.use(i);
       step(session, description, *programs[i], inputs[i], results[i]);
-      changed = names[i] != "infer";
+      changed = names[i] != nn::stringifyProgramRole(nn::ProgramRole::Infer);
     }
   });
   if (status != 0)

@@ -1,4 +1,5 @@
 // `tessera plan`: the plan that the options stand for.
+#include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
@@ -38,8 +39,8 @@ int tessera::printPlan(const CompileOptions &options) {
   FailureOr<Plan> plan = makePlan(*compilation.module, options.assign);
   if (failed(plan))
     return 1;
-  if (auto type = (*compilation.module)->getAttrOfType<StringAttr>(kComputeTypeAttr))
-    plan->compute = type.str();
+  if (auto type = nn::kComputeType.of(*compilation.module))
+    plan->compute = exec::dtypeName(type.getValue());
   int64_t ranks = 1;
   for (auto &[axis, size] : plan->mesh)
     ranks *= size;

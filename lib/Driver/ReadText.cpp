@@ -1,4 +1,6 @@
 #include "lib/Driver/ReadText.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Bytecode/BytecodeReader.h"
 #include "mlir/Parser/Parser.h"
 #include "llvm/ADT/StringExtras.h"
@@ -7,6 +9,7 @@
 #include "llvm/Support/SourceMgr.h"
 
 using namespace mlir;
+using namespace tessera;
 
 // Brackets within brackets; a minus sign before another counts as one, too, and an alias as what it stands
 // for.
@@ -121,6 +124,13 @@ std::string Nesting::check() {
   return "";
 }
 
+// What programs are for, where the text does not say, their names do.
+static void nameRoles(ModuleOp module) {
+  for (auto func : module.getOps<FunctionOpInterface>())
+    if (auto role = nn::symbolizeProgramRole(dist::programName(func)); role && !nn::kRole.isOn(func))
+      nn::kRole.set(func, nn::ProgramRoleAttr::get(module.getContext(), *role));
+}
+
 OwningOpRef<ModuleOp> tessera::readText(const std::string &path, MLIRContext &context) {
   auto file = llvm::MemoryBuffer::getFile(path);
   if (!file) {
@@ -139,5 +149,8 @@ OwningOpRef<ModuleOp> tessera::readText(const std::string &path, MLIRContext &co
   }
   llvm::SourceMgr sources;
   sources.AddNewSourceBuffer(std::move(*file), llvm::SMLoc());
-  return parseSourceFile<ModuleOp>(sources, &context);
+  OwningOpRef<ModuleOp> module = parseSourceFile<ModuleOp>(sources, &context);
+  if (module)
+    nameRoles(*module);
+  return module;
 }

@@ -1,7 +1,7 @@
 // See Streams.h.
 #include "lib/Driver/Streams.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Broadcast.h"
-#include "dialects/dist/Dist.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
@@ -37,8 +37,7 @@ std::vector<StreamFact> tessera::collectStreams(ModuleOp module) {
     facts.push_back(std::move(fact));
   };
   for (auto func : module.getOps<func::FuncOp>()) {
-    auto program = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
-    StringRef name = program ? program.getValue() : func.getName();
+    StringRef name = dist::programName(func);
     func.walk([&](dist::CollectiveInterface op) { add(name, op); });
   }
   return facts;

@@ -1,5 +1,5 @@
 // Trained weights back under the names and in the shapes of the framework that exported the model.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Export/WriteWeights.h"
 #include "lib/Import/Import.h"
 #include "llvm/ADT/StringExtras.h"
@@ -89,14 +89,14 @@ LogicalResult writeTorchWeights(const std::string &path, ModuleOp module, const 
     if (source.empty())
       unnamed.push_back(variable.getSymName().str());
     add(source.empty() ? variable.getSymName() : source, variable, weight);
-    if (auto tied = variable->getAttrOfType<ArrayAttr>(kTiedAttr))
+    if (auto tied = nn::kTied.of(variable))
       for (auto name : tied.getAsRange<StringAttr>())
         add(name.getValue(), variable, weight);
   }
   if (!unnamed.empty())
     emitRemark(here) << "the model does not tell the framework's names and shapes of " << unnamed.size()
                      << " parameters, which keep their own: " << shortList(unnamed);
-  if (auto absent = module->getAttrOfType<ArrayAttr>(kAbsentAttr)) {
+  if (auto absent = nn::kAbsent.of(module)) {
     std::vector<std::string> names;
     for (auto name : absent.getAsRange<StringAttr>())
       names.push_back(name.getValue().str());

@@ -1,5 +1,6 @@
 // See Annotations.h.
 #include "lib/Import/Annotations.h"
+#include "dialects/dist/Attributes.h"
 #include "lib/Import/ImportError.h"
 #include "mlir/IR/Builders.h"
 #include "passes/Assign/Annotations.h"
@@ -271,7 +272,7 @@ void Annotations::finish(ModuleOp module) const {
   for (const std::string &note : notes)
     emitWarning(UnknownLoc::get(module.getContext())) << note;
   if (!plan.empty())
-    module->setAttr(kFilePlanAttr, b.getStringAttr(plan));
+    dist::kFilePlan.set(module, b.getStringAttr(plan));
   if (nodes.empty())
     return;
   auto mesh = fitMesh(numDevices, functions);
@@ -314,8 +315,8 @@ void Annotations::finish(ModuleOp module) const {
                                            b.getNamedAttr("op", b.getStringAttr(found.opType)),
                                            b.getNamedAttr("tensors", b.getArrayAttr(tensors))}));
   }
-  module->setAttr(kAnnotatedMeshAttr, b.getArrayAttr(axes));
-  module->setAttr(kAnnotationsAttr, b.getArrayAttr(entries));
+  dist::kAnnotatedMesh.set(module, b.getArrayAttr(axes));
+  dist::kAnnotations.set(module, b.getArrayAttr(entries));
 }
 
 } // namespace tessera

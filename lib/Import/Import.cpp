@@ -1,5 +1,6 @@
 // The walk over an ONNX graph that builds the nn module.
 #include "lib/Import/Import.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/Size.h"
 #include "lib/Import/Binding.h"
 #include "lib/Import/Importer.h"
@@ -34,8 +35,8 @@ public:
     Emitter emitter(builder, loc);
     addInitializers(emitter, plan);
     if (!plan.absent.empty())
-      (*module)->setAttr(kAbsentAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
-                                          plan.absent.begin(), plan.absent.end())));
+      nn::kAbsent.set(*module, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
+                                   plan.absent.begin(), plan.absent.end())));
     for (const OnnxNode &node : graph.nodes)
       importNode(emitter, node);
     warnOfIdleDropouts(emitter, loc);
@@ -98,11 +99,14 @@ private:
                           "' has more elements than any machine can hold; is a dimension wrong?");
       locations.push_back(NameLoc::get(builder.getStringAttr(input.name)));
       attributes.push_back(
-          builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr(input.name)),
-                                     builder.getNamedAttr("nn.kind", builder.getStringAttr("data"))}));
+          builder.getDictionaryAttr({nn::kName.with(builder.getStringAttr(input.name)),
+                                     nn::kKind.with(nn::InputKindAttr::get(&context, nn::InputKind::Data))}));
       names.push_back(input.name);
     }
-    auto function = func::FuncOp::create(builder, loc, "infer", builder.getFunctionType(types, {}));
+    auto role = nn::ProgramRole::Infer;
+    auto function = func::FuncOp::create(builder, loc, nn::stringifyProgramRole(role),
+                                         builder.getFunctionType(types, {}));
+    nn::kRole.set(function, nn::ProgramRoleAttr::get(&context, role));
     function.setAllArgAttrs(attributes);
     Block *body = function.addEntryBlock();
     for (auto [argument, location, name] : llvm::zip(body->getArguments(), locations, names)) {
@@ -134,8 +138,8 @@ private:
       if (info.transposed)
         variable->setAttr("transposed", builder.getBoolAttr(true));
       if (!info.tied.empty())
-        variable->setAttr(kTiedAttr, builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
-                                         info.tied.begin(), info.tied.end())));
+        nn::kTied.set(variable, builder.getStrArrayAttr(
+                                    llvm::SmallVector<llvm::StringRef>(info.tied.begin(), info.tied.end())));
       if (!info.aliases.empty())
         variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
                                          info.aliases.begin(), info.aliases.end())));
@@ -225,8 +229,7 @@ private:
       checkOutput(output, shapeOf(value));
       results.push_back(value);
       types.push_back(value.getType());
-      attributes.push_back(
-          builder.getDictionaryAttr(builder.getNamedAttr("nn.name", builder.getStringAttr(output.name))));
+      attributes.push_back(builder.getDictionaryAttr(nn::kName.with(builder.getStringAttr(output.name))));
     }
     emitter.loc = function.getLoc();
     func::ReturnOp::create(emitter.builder, function.getLoc(), results);

@@ -19,14 +19,9 @@ struct ImportOptions {
   bool asWritten = false;
 };
 
-/// On a variable: further names of the parameter in the exporting framework, which ties them.
-inline constexpr llvm::StringLiteral kTiedAttr = "nn.tied";
-/// On the module: what the framework's module saves and the program has no parameter for.
-inline constexpr llvm::StringLiteral kAbsentAttr = "nn.absent";
-
 /// Imports the model at `path`: a module with one `nn.variable` for each parameter and each constant over 1
-/// KiB, and `func.func @infer` of nn operators. Arguments have the attributes `nn.name` and `nn.kind =
-/// "data"`, results `nn.name`; locations are those of Location.h. The initial values go into `weights`.
+/// KiB, and `func.func @infer` of nn operators. Arguments have the attributes `nn.name` and `nn.kind`,
+/// results `nn.name`; locations are those of Location.h. The initial values go into `weights`.
 /// Problems of the file are reported as diagnostics; notes about restored and lost parameters are remarks and
 /// warnings. `nodes`, where given, gets the tensors of all nodes.
 llvm::FailureOr<mlir::OwningOpRef<mlir::ModuleOp>>

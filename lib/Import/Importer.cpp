@@ -1,5 +1,6 @@
 // The emitter and the node at hand.
 #include "lib/Import/Importer.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/Size.h"
 #include "lib/Import/Evaluate.h"
 #include "lib/Import/ops/Families.h"
@@ -190,12 +191,11 @@ Value Emitter::iota(Type elementType, llvm::ArrayRef<int64_t> shape, int64_t dim
 Value Emitter::randomKey() {
   auto func = cast<func::FuncOp>(builder.getBlock()->getParentOp());
   unsigned count = func.getNumArguments();
-  for (unsigned i = 0; i < count; ++i)
-    if (auto kind = func.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && kind.getValue() == "random")
-      return func.getArgument(i);
-  auto attributes =
-      builder.getDictionaryAttr({builder.getNamedAttr("nn.name", builder.getStringAttr("random")),
-                                 builder.getNamedAttr("nn.kind", builder.getStringAttr("random"))});
+  if (std::optional<unsigned> key = nn::findInput(func, nn::InputKind::Random))
+    return func.getArgument(*key);
+  auto attributes = builder.getDictionaryAttr(
+      {nn::kName.with(builder.getStringAttr("random")),
+       nn::kKind.with(nn::InputKindAttr::get(builder.getContext(), nn::InputKind::Random))});
   LogicalResult inserted = func.insertArgument(count, RankedTensorType::get({}, builder.getI64Type()),
                                                attributes, NameLoc::get(builder.getStringAttr("random")));
   if (failed(inserted))

@@ -1,10 +1,10 @@
 #include "lib/Target/Program.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/CollectiveSize.h"
-#include "dialects/dist/Dist.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
-#include "dialects/exec/Exec.h"
-#include "dialects/nn/NN.h"
+#include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "lib/Target/JsonText.h"
 #include "lib/Target/StepTime.h"
@@ -239,7 +239,9 @@ std::optional<pipeline::Simulation> Writer::simulated(StringRef program) const {
 
 // Of the training program where there is one.
 json::Value Writer::pipelineFigures() const {
-  auto simulation = simulated(orders.count("train") ? StringRef("train") : StringRef("infer"));
+  auto training = nn::programsOf(module, nn::ProgramRole::Train);
+  FunctionOpInterface program = training.empty() ? nn::inferenceProgram(module) : training.front();
+  auto simulation = program ? simulated(dist::programName(program)) : std::nullopt;
   if (!simulation)
     return nullptr;
   json::Array live;
@@ -261,7 +263,6 @@ double Writer::bytesOf(ValueRange values) {
 LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
-    auto kind = op.getAttrOfType<StringAttr>("kind");
     if (isa<exec::BufferOp, exec::PartOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp,
             func::ReturnOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
@@ -275,13 +276,12 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                                   {"extent", int64_t(launch.getExtent())},
                                   {"grain", int64_t(launch.getGrain())},
                                   {"name", name},
-                                  {"kind", kind ? kind.getValue() : ""}});
+                                  {"kind", launch.getKind().value_or("")}});
     } else if (auto call = dyn_cast<exec::CallOp>(op)) {
       json::Object attrs;
       for (NamedAttribute attr : call.getSettings())
         attrs[attr.getName().str()] = valueOf(attr.getValue());
-      auto flops = op.getAttrOfType<FloatAttr>("flops");
-      double operations = flops ? flops.getValueAsDouble() : 0;
+      double operations = call.getFlops() ? call.getFlops()->convertToDouble() : 0;
       totalFlops += operations * double(times);
       auto dtype = call.getSettings().getAs<StringAttr>("dtype");
       time->work(operations, dtype && dtype != "f32", bytesOf(call.getBuffers()));
@@ -291,7 +291,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                                   {"attrs", std::move(attrs)},
                                   {"scalars", expressions(call.getScalars())},
                                   {"name", name},
-                                  {"kind", kind ? kind.getValue() : ""}});
+                                  {"kind", call.getKind().value_or("")}});
     } else if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
       countSent(collective, times);
       auto args = collective.getBuffers();
@@ -337,7 +337,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                                   {"name", name}});
     } else if (auto step = dyn_cast<exec::StepOp>(op)) {
       for (int work = 0; work < 3; ++work)
-        if (step.getWork() == dist::workName(dist::PipelineWork(work)))
+        if (step.getWork() == dist::stringifyPipelineWork(dist::PipelineWork(work)))
           stepsHere->push_back({pipeline::Work(work), int64_t(step.getChunk()), int64_t(step.getMicro())});
       list.push_back(json::Object{{"op", "step"},
                                   {"micro", int64_t(step.getMicro())},
@@ -363,13 +363,12 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
 
 FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   buffers.clear();
-  auto whole = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
-  auto stage = func->getAttrOfType<IntegerAttr>(dist::kStageAttr);
-  std::string programName = whole ? whole.str() : func.getName().str();
+  std::string programName = dist::programName(func).str();
+  int64_t stage = dist::stageOf(func);
   sentHere = &sent[programName];
-  if (stage) {
+  if (dist::kStage.isOn(func)) {
     orders[programName].resize(numStages());
-    stepsHere = &orders[programName][stage.getInt()];
+    stepsHere = &orders[programName][stage];
   }
   time.emplace(threads, dist::Machine::of(func));
   totalFlops = 0;
@@ -413,13 +412,13 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   if (failed(operations(func.getBody().front(), text.ops, 1)))
     return failure();
   json::Object memory;
-  if (auto attr = func->getAttrOfType<DictionaryAttr>("exec.memory"))
+  if (auto attr = exec::kMemory.of(func))
     for (NamedAttribute entry : attr)
       if (entry.getName() != "bound")
         memory[entry.getName().str()] = valueOf(entry.getValue());
   text.rest = json::Object{
       {"name", programName},
-      {"stage", stage ? stage.getInt() : 0},
+      {"stage", stage},
       {"inputs", std::move(inputs)},
       {"outputs", std::move(outputs)},
       {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},

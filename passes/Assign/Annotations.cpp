@@ -1,6 +1,8 @@
 // Annotated nodes become entries of a plan: a pattern where one implies exactly their splits, else a layout
 // of the node's value.
 #include "passes/Assign/Annotations.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/AnnotatedOp.h"
@@ -22,23 +24,21 @@ public:
   explicit AnnotationReader(ModuleOp module) : module(module) {
     plan.origin = "annotation";
     SmallVector<dist::AxisRef> axes;
-    for (auto axis : module->getAttrOfType<ArrayAttr>(kAnnotatedMeshAttr).getAsRange<ArrayAttr>()) {
+    for (auto axis : dist::kAnnotatedMesh.of(module).getAsRange<ArrayAttr>()) {
       plan.mesh.push_back({cast<StringAttr>(axis[0]).str(), cast<IntegerAttr>(axis[1]).getInt()});
       axes.push_back({plan.mesh.back().first, 1, plan.mesh.back().second});
     }
     mesh = dist::Mesh(axes);
-    for (auto f : module.getOps<func::FuncOp>())
-      if (!func || f.getName() == "infer")
-        func = f;
+    func = nn::inferenceProgram(module);
     if (!func)
       return;
-    for (Operation &op : func.getBody().front())
+    for (Operation &op : func.getFunctionBody().front())
       if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && op.getNumOperands() > 0)
         opsOfNode[nodeName(op.getLoc())].push_back(factorOp);
   }
 
   FailureOr<Plan> run() {
-    for (auto entry : module->getAttrOfType<ArrayAttr>(kAnnotationsAttr).getAsRange<DictionaryAttr>())
+    for (auto entry : dist::kAnnotations.of(module).getAsRange<DictionaryAttr>())
       if (failed(follow(entry)))
         return failure();
     splitLabels();
@@ -156,9 +156,9 @@ private:
     std::set<std::string> done;
     for (auto f : module.getOps<func::FuncOp>())
       for (BlockArgument arg : f.getArguments()) {
-        auto kind = f.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-        auto name = f.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
-        if (!kind || !name || (kind.getValue() != "labels" && kind.getValue() != "target") ||
+        nn::InputKind kind = nn::inputKind(f, arg.getArgNumber());
+        auto name = nn::kName.ofArgument(f, arg.getArgNumber());
+        if (!name || (kind != nn::InputKind::Labels && kind != nn::InputKind::Target) ||
             !done.insert(name.str()).second)
           continue;
         std::vector<InputRule> rules = plan.inputs;
@@ -172,14 +172,13 @@ private:
 
   int64_t extentOf(const InputRule &rule) {
     for (BlockArgument arg : func.getArguments())
-      if (auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
-          name && name.getValue() == rule.match)
+      if (auto name = nn::kName.ofArgument(func, arg.getArgNumber()); name && name.getValue() == rule.match)
         return shapeOf(arg)[rule.dim];
     return 0;
   }
 
   ModuleOp module;
-  func::FuncOp func;
+  FunctionOpInterface func;
   dist::Mesh mesh;
   Plan plan;
   llvm::StringMap<SmallVector<nn::FactorOpInterface>> opsOfNode;
@@ -189,16 +188,17 @@ private:
 } // namespace
 
 bool tessera::carriesPlan(ModuleOp module) {
-  return module->hasAttr(kFilePlanAttr) || module->hasAttr(kAnnotationsAttr);
+  return dist::kFilePlan.isOn(module) || dist::kAnnotations.isOn(module);
 }
 
 void tessera::dropCarriedPlan(ModuleOp module) {
-  for (StringRef attr : {kFilePlanAttr, kAnnotationsAttr, kAnnotatedMeshAttr})
-    module->removeAttr(attr);
+  dist::kFilePlan.remove(module);
+  dist::kAnnotations.remove(module);
+  dist::kAnnotatedMesh.remove(module);
 }
 
 FailureOr<std::optional<Plan>> tessera::planOfFile(ModuleOp module) {
-  if (auto text = module->getAttrOfType<StringAttr>(kFilePlanAttr)) {
+  if (auto text = dist::kFilePlan.of(module)) {
     std::string errors;
     llvm::raw_string_ostream os(errors);
     FailureOr<Plan> plan = Plan::parse(text.getValue(), "tessera.plan of the model", os);
@@ -206,11 +206,10 @@ FailureOr<std::optional<Plan>> tessera::planOfFile(ModuleOp module) {
       return emitError(UnknownLoc::get(module.getContext())) << StringRef(errors).rtrim(), failure();
     return std::optional(*plan);
   }
-  if (!module->hasAttr(kAnnotationsAttr))
+  if (!dist::kAnnotations.isOn(module))
     return std::optional<Plan>();
-  if (!isAnnotatedMesh(module->getAttr(kAnnotatedMeshAttr)) ||
-      !areAnnotatedNodes(module->getAttr(kAnnotationsAttr)))
-    return module.emitError() << kAnnotationsAttr << " and " << kAnnotatedMeshAttr
+  if (!isAnnotatedMesh(dist::kAnnotatedMesh.of(module)) || !areAnnotatedNodes(dist::kAnnotations.of(module)))
+    return module.emitError() << dist::kAnnotations.name << " and " << dist::kAnnotatedMesh.name
                               << " are not of the form that the importer writes";
   FailureOr<Plan> plan = AnnotationReader(module).run();
   if (failed(plan))

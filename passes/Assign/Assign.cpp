@@ -1,5 +1,7 @@
 // The assign phase: the plan's entries become attributes of the program.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Annotations.h"
@@ -41,7 +43,7 @@ FailureOr<std::string> tessera::plannedComputeType(ModuleOp module, const Assign
     if (failed(read))
       return failure();
     plan = *read;
-  } else if (!givePlan(options) && module->hasAttr(kFilePlanAttr)) {
+  } else if (!givePlan(options) && dist::kFilePlan.isOn(module)) {
     FailureOr<std::optional<Plan>> carried = planOfFile(module);
     if (failed(carried))
       return failure();
@@ -136,20 +138,26 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         return error(plan, plan.zero.at) << why;
       axes.append(*resolved);
     }
-    bool trains = llvm::any_of(module.getOps<func::FuncOp>(),
-                               [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); });
+    bool trains = llvm::any_of(module.getOps<func::FuncOp>(), nn::isTraining);
     if (plan.zero.stage > 0 && plan.zero.stage < 3 && !trains)
       emitWarning(module.getLoc())
           << "stage " << plan.zero.stage
           << " of ZeRO stores optimizer state in pieces, and the program has none; add --train";
     if (plan.zero.stage > 0) {
-      module->setAttr("dist.zero", b.getI64IntegerAttr(plan.zero.stage));
-      module->setAttr("dist.zero_axes", dist::AxesAttr::get(&getContext(), axes));
+      dist::kZero.set(module, b.getI64IntegerAttr(plan.zero.stage));
+      dist::kZeroAxes.set(module, dist::AxesAttr::get(&getContext(), axes));
     }
-    if (regather != "auto")
-      module->setAttr("dist.regather", b.getStringAttr(regather));
-    if (stream != "auto")
-      module->setAttr("dist.stream", b.getStringAttr(stream));
+    return success(succeeded(choose(module, dist::kRegather, regather)) &&
+                   succeeded(choose(module, dist::kStream, stream)));
+  }
+
+  LogicalResult choose(ModuleOp module, const DiscardableAttr<dist::WhenAttr> &attr, StringRef text) {
+    std::optional<dist::When> when = dist::symbolizeWhen(text);
+    if (!when)
+      return module.emitError() << attr.name << " is to be \"" << text
+                                << "\"; expected never, always or auto";
+    if (*when != dist::When::Auto)
+      attr.set(module, dist::WhenAttr::get(&getContext(), *when));
     return success();
   }
 
@@ -159,15 +167,15 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
   static Values namedValues(func::FuncOp func) {
     Block &block = func.getBody().front();
     // In a differentiated program the forward operators are those with an id.
-    bool differentiated = llvm::any_of(block, [](Operation &op) { return op.hasAttr("nn.grad_of"); });
-    auto isForward = [&](Operation &op) { return !differentiated || op.hasAttr("nn.id"); };
+    bool differentiated = llvm::any_of(block, [](Operation &op) { return nn::kGradOf.isOn(&op); });
+    auto isForward = [&](Operation &op) { return !differentiated || nn::kId.isOn(&op); };
     Values values;
     for (Operation &op : block)
       if (isa<nn::FactorOpInterface>(op) && isForward(op) && op.getNumOperands() > 0)
         values[nodeName(op.getLoc())] = &op;
     // Outputs have names of their own.
     for (auto [i, value] : llvm::enumerate(block.getTerminator()->getOperands()))
-      if (auto name = func.getResultAttrOfType<StringAttr>(i, "nn.name"); name && value.getDefiningOp())
+      if (auto name = nn::kName.ofResult(func, i); name && value.getDefiningOp())
         if (isa<nn::FactorOpInterface>(value.getDefiningOp()))
           values[name.getValue()] = value.getDefiningOp();
     return values;
@@ -222,7 +230,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     SmallVector<Attribute> dims;
     for (auto &axes : splits)
       dims.push_back(b.getStrArrayAttr(axes));
-    op->setAttr("dist.split", b.getArrayAttr(dims));
+    dist::kSplit.set(op, b.getArrayAttr(dims));
     return success();
   }
 
@@ -245,7 +253,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     llvm::SmallSetVector<StringRef, 4> names;
     for (auto func : module.getOps<func::FuncOp>())
       for (unsigned i = 0; i < func.getNumArguments(); ++i)
-        if (auto name = func.getArgAttrOfType<StringAttr>(i, "nn.name"))
+        if (auto name = nn::kName.ofArgument(func, i))
           names.insert(name.getValue());
     for (const InputRule &rule : plan.inputs)
       if (rule.match != "labels" && rule.match != "target" &&
@@ -256,15 +264,12 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
   }
 
   LogicalResult splitInputs(func::FuncOp func, const Plan &plan) {
-    bool trains = !func.getOps<nn::AssignOp>().empty();
+    bool trains = nn::isTraining(func);
     Builder b(func.getContext());
     for (BlockArgument arg : func.getArguments()) {
       auto type = cast<RankedTensorType>(arg.getType());
-      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
-      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-      bool isData =
-          !kind || kind.getValue() == "data" || kind.getValue() == "labels" || kind.getValue() == "target";
-      if (!name || !isData || type.getRank() == 0)
+      auto name = nn::kName.ofArgument(func, arg.getArgNumber());
+      if (!name || !nn::isUserData(nn::inputKind(func, arg.getArgNumber())) || type.getRank() == 0)
         continue;
       SmallVector<SmallVector<StringRef>> splits(type.getRank());
       const std::string *won = nullptr;
@@ -298,7 +303,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       SmallVector<Attribute> dims;
       for (auto &axes : splits)
         dims.push_back(b.getStrArrayAttr(axes));
-      func.setArgAttr(arg.getArgNumber(), "dist.split", b.getArrayAttr(dims));
+      dist::kSplit.setArgument(func, arg.getArgNumber(), b.getArrayAttr(dims));
     }
     return success();
   }
@@ -324,7 +329,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     std::string why;
     for (Operation *op : names.matching(rule.match)) {
       auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
-      if (!factorOp || op->hasAttr("nn.grad_of"))
+      if (!factorOp || nn::kGradOf.isOn(op))
         continue;
       named = true;
       if (Applies applies = pattern->applies(factorOp, axes); !applies) {
@@ -333,12 +338,12 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         continue;
       }
       given = true;
-      if (op->hasAttr("dist.pattern"))
+      if (dist::kPattern.isOn(op))
         continue;
-      op->setAttr("dist.pattern", dist::PatternAttr::get(&getContext(), rule.pattern, refs));
-      op->setAttr("dist.origin",
-                  StringAttr::get(&getContext(), rule.at.line ? plan.file + ":" + std::to_string(rule.at.line)
-                                                              : plan.origin));
+      dist::kPattern.set(op, dist::PatternAttr::get(&getContext(), rule.pattern, refs));
+      dist::kOrigin.set(
+          op, StringAttr::get(&getContext(),
+                              rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : plan.origin));
       ++numPatterns;
     }
     if (!named)

@@ -1,5 +1,5 @@
 #include "passes/Assign/KeyRing.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/LocalAttention.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -61,7 +61,7 @@ Value KeyRing::hop(Value value, size_t along, int64_t shift) {
   auto op = dist::CollectiveOp::create(b, loc, value, spec);
   // Blocks go round again for the backward: else all that passed forward would be kept for it.
   if (isGradient)
-    op->setAttr(dist::kGatherAttr, b.getStringAttr("backward"));
+    dist::kGather.set(op, dist::GatherForAttr::get(b.getContext(), dist::GatherFor::Backward));
   return op;
 }
 

@@ -1,5 +1,6 @@
 // The recipe: finds, by structure alone, what Megatron-LM does by hand, and writes it down as a plan.
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/NameIndex.h"
@@ -74,7 +75,7 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
       continue;
     for (OpOperand &use : flow.value.getUses()) {
       Operation *user = use.getOwner();
-      if (user->hasAttr("nn.grad_of"))
+      if (nn::kGradOf.isOn(user))
         continue;
       if (isa<func::ReturnOp>(user)) {
         found.endsAsClasses = true;
@@ -118,16 +119,12 @@ static Columns follow(nn::FactorOpInterface product, const tessera::Pattern &col
 // Splits the batch over `axes`, for `option`.
 static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option,
                                 const std::vector<std::string> &axes) {
-  func::FuncOp func;
-  for (auto f : module.getOps<func::FuncOp>())
-    if (!func || f.getName() == "infer")
-      func = f;
+  FunctionOpInterface func = nn::inferenceProgram(module);
   std::map<int64_t, std::vector<std::string>> byExtent;
   for (BlockArgument arg : func.getArguments()) {
-    auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-    auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+    auto name = nn::kName.ofArgument(func, arg.getArgNumber());
     auto type = cast<RankedTensorType>(arg.getType());
-    if (type.getRank() > 0 && name && (!kind || kind.getValue() == "data"))
+    if (type.getRank() > 0 && name && nn::inputKind(func, arg.getArgNumber()) == nn::InputKind::Data)
       byExtent[type.getDimSize(0)].push_back(name.str());
   }
   size_t most = 0, ties = 0;
@@ -149,9 +146,9 @@ static LogicalResult splitBatch(ModuleOp module, Plan &plan, StringRef option,
   std::set<std::string> added;
   for (auto f : module.getOps<func::FuncOp>())
     for (unsigned i = 0; i < f.getNumArguments(); ++i)
-      if (auto kind = f.getArgAttrOfType<StringAttr>(i, "nn.kind");
-          kind && llvm::is_contained({"labels", "target"}, kind.getValue()))
-        if (auto name = f.getArgAttrOfType<StringAttr>(i, "nn.name"); name && added.insert(name.str()).second)
+      if (nn::InputKind kind = nn::inputKind(f, i);
+          kind == nn::InputKind::Labels || kind == nn::InputKind::Target)
+        if (auto name = nn::kName.ofArgument(f, i); name && added.insert(name.str()).second)
           plan.inputs.push_back({name.str(), 0, axes, {}});
   return success();
 }
@@ -254,10 +251,9 @@ static LogicalResult splitSequence(ModuleOp module, ArrayRef<nn::FactorOpInterfa
   std::set<std::string> names;
   for (auto func : module.getOps<func::FuncOp>())
     for (BlockArgument arg : func.getArguments()) {
-      auto kind = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind");
-      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name");
+      bool isData = nn::isUserData(nn::inputKind(func, arg.getArgNumber()));
+      auto name = nn::kName.ofArgument(func, arg.getArgNumber());
       auto type = cast<RankedTensorType>(arg.getType());
-      bool isData = !kind || llvm::is_contained({"data", "labels", "target"}, kind.getValue());
       if (name && isData && type.getRank() > 1 && type.getDimSize(1) == length &&
           names.insert(name.str()).second)
         plan.inputs.push_back({name.str(), 1, {"seq"}, {}});
@@ -293,9 +289,9 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen,
     while (value.hasOneUse() || !value.use_empty()) {
       Operation *user = *value.getUsers().begin();
       for (Operation *other : value.getUsers())
-        if (!other->hasAttr("nn.grad_of") && !isa<nn::AccOp>(other))
+        if (!nn::kGradOf.isOn(other) && !isa<nn::AccOp>(other))
           user = other;
-      if (user->hasAttr("nn.grad_of") || user->getNumResults() != 1)
+      if (nn::kGradOf.isOn(user) || user->getNumResults() != 1)
         break;
       for (Value stream : user->getOperands()) {
         Operation *origin = stream.getDefiningOp();
@@ -306,7 +302,8 @@ static LogicalResult splitResidual(ModuleOp module, const Chosen &chosen,
         std::string name = nodeName(origin->getLoc()).str();
         if (name.empty())
           return origin->emitError(
-              "--sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split");
+                     "--sp-mode megatron: the start of the residual stream has no name; lay it down by ")
+                 << dist::kSplit.name;
         plan.values.push_back({name, {{1, {"tensor"}}}, {}});
         if (!batch.empty())
           plan.values.back().split[0] = batch;
@@ -345,7 +342,7 @@ public:
       : module(module), options(options), plan(plan), index(module) {
     for (auto func : module.getOps<func::FuncOp>())
       for (Operation &op : func.getBody().front())
-        if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !op.hasAttr("nn.grad_of"))
+        if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && !nn::kGradOf.isOn(&op))
           ops.push_back(factorOp);
   }
   LogicalResult run();

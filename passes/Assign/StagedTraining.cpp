@@ -1,4 +1,6 @@
 // Makes the training program one of stages.
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Assign/Stages.h"
 #include "llvm/ADT/MapVector.h"
@@ -55,7 +57,7 @@ private:
 Value StagedTraining::add(Operation *before, ValueRange terms, Attribute of, PipelinePart part) {
   b.setInsertionPoint(before);
   auto acc = nn::AccOp::create(b, before->getLoc(), terms);
-  acc->setAttr("nn.cotangent_of", of);
+  nn::kCotangentOf.set(acc, of);
   part.setOn(acc);
   return acc;
 }
@@ -65,7 +67,7 @@ Value StagedTraining::add(Operation *before, ValueRange terms, Attribute of, Pip
 // backward reaches last.
 void StagedTraining::placeGradients() {
   for (Operation &op : llvm::make_early_inc_range(block)) {
-    if (auto id = op.getAttrOfType<StringAttr>("nn.id"))
+    if (auto id = nn::kId.of(&op))
       forward[id.getValue()] = &op;
     if (!isGradient(&op))
       continue;
@@ -78,10 +80,10 @@ void StagedTraining::placeGradients() {
           fromOperand = part;
       }
     Operation *primal = nullptr;
-    if (auto gradOf = op.getAttrOfType<nn::GradOfAttr>("nn.grad_of"))
+    if (auto gradOf = nn::kGradOf.of(&op))
       primal = forward.lookup(gradOf.getId());
     else
-      primal = forward.lookup(op.getAttrOfType<StringAttr>("nn.cotangent_of").getValue().rsplit('#').first);
+      primal = forward.lookup(nn::cotangentOfValue(&op).getId());
     auto home = primal ? PipelinePart::of(primal) : std::nullopt;
     bool isSeed = isa<nn::AccOp>(op); // the first cotangent is made of constants and counts
     if (!fromOperand && !isSeed)
@@ -112,8 +114,7 @@ void StagedTraining::splitCotangent(nn::AccOp acc) {
     terms.push_back(term);
   }
   for (auto &[stage, entry] : others)
-    kept.push_back(
-        add(acc, entry.second, acc->getAttr("nn.cotangent_of"), {entry.first, PipelineWork::Backward}));
+    kept.push_back(add(acc, entry.second, nn::kCotangentOf.of(acc), {entry.first, PipelineWork::Backward}));
   acc->setOperands(kept);
 }
 
@@ -122,9 +123,9 @@ void StagedTraining::splitCotangent(nn::AccOp acc) {
 void StagedTraining::separateWeights() {
   DenseSet<Operation *> needed;
   for (Operation &op : llvm::reverse(block)) {
-    auto of = isGradient(&op) ? op.getAttrOfType<StringAttr>("nn.cotangent_of") : StringAttr();
-    bool isRoot = of && PipelinePart::of(&op) && forward.contains(of.getValue().rsplit('#').first) &&
-                  dependence.hasPlace(forward.lookup(of.getValue().rsplit('#').first));
+    nn::ForwardValueAttr of = nn::cotangentOfValue(&op);
+    Operation *primal = of ? forward.lookup(of.getId()) : nullptr;
+    bool isRoot = primal && PipelinePart::of(&op) && dependence.hasPlace(primal);
     bool isNeeded = isRoot || needed.contains(&op);
     if (isNeeded)
       needed.insert(&op);
@@ -162,7 +163,7 @@ void StagedTraining::findHolders() {
 // Each stage has its own accumulator; after the last microbatch they are exchanged and added, on every stage
 // in the same order.
 void StagedTraining::gatherGradient(nn::AccOp acc) {
-  auto &stages = holders[gradientOfParameter(acc)];
+  auto &stages = holders[nn::gradientOfParameter(acc)];
   std::map<int64_t, std::pair<int64_t, SmallVector<Value>>> terms;
   for (Value term : acc.getTerms()) {
     auto part = partOf(term);
@@ -172,7 +173,7 @@ void StagedTraining::gatherGradient(nn::AccOp acc) {
     list.push_back(term);
     stages.try_emplace(stageOf(chunk), chunk);
   }
-  Attribute of = acc->getAttr("nn.cotangent_of");
+  Attribute of = nn::kCotangentOf.of(acc);
   SmallVector<Value> sums;
   for (auto &[stage, entry] : terms)
     sums.push_back(add(acc, entry.second, of, {entry.first, PipelineWork::Weight}));
@@ -197,7 +198,7 @@ int64_t StagedTraining::ownerOf(Value value) {
 Value StagedTraining::overStages(Location loc, ValueRange perStage) {
   b.setInsertionPoint(block.getTerminator());
   auto sum = nn::AccOp::create(b, loc, perStage);
-  sum->setAttr(dist::kOverStagesAttr, b.getUnitAttr());
+  dist::kOverStages.mark(sum);
   return sum;
 }
 
@@ -269,7 +270,7 @@ LogicalResult StagedTraining::run() {
   SmallVector<nn::AccOp> gradients;
   SmallVector<nn::AssignOp> assigns(block.getOps<nn::AssignOp>());
   for (auto acc : block.getOps<nn::AccOp>())
-    if (!gradientOfParameter(acc).empty())
+    if (!nn::gradientOfParameter(acc).empty())
       gradients.push_back(acc);
   for (nn::AccOp acc : gradients)
     gatherGradient(acc);

@@ -2,6 +2,7 @@
 #include "passes/Assign/Stages.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Pattern.h"
@@ -12,14 +13,7 @@
 using namespace mlir;
 using namespace tessera;
 
-StringRef tessera::gradientOfParameter(Operation *op) {
-  auto of = isa<nn::AccOp>(op) ? op->getAttrOfType<StringAttr>("nn.cotangent_of") : StringAttr();
-  return of && of.getValue().starts_with("@") ? of.getValue().drop_front() : StringRef();
-}
-
-bool tessera::isGradient(Operation *op) {
-  return op->hasAttr("nn.grad_of") || (op->hasAttr("nn.cotangent_of") && gradientOfParameter(op).empty());
-}
+bool tessera::isGradient(Operation *op) { return nn::kGradOf.isOn(op) || nn::cotangentOfValue(op); }
 
 Dependence::Dependence(func::FuncOp func) {
   DenseSet<Value> onInput(func.getArguments().begin(), func.getArguments().end()), onParameter;
@@ -27,7 +21,8 @@ Dependence::Dependence(func::FuncOp func) {
   SymbolTableCollection symbols;
   for (Operation &op : func.getBody().front()) {
     auto any = [&](auto &&test) { return llvm::any_of(op.getOperands(), test); };
-    if (!gradientOfParameter(&op).empty() || any([&](Value v) { return behind.contains(v.getDefiningOp()); }))
+    if (!nn::gradientOfParameter(&op).empty() ||
+        any([&](Value v) { return behind.contains(v.getDefiningOp()); }))
       behind.insert(&op);
     bool input = any([&](Value v) { return onInput.contains(v); }),
          parameter = any([&](Value v) { return onParameter.contains(v); });
@@ -263,7 +258,7 @@ void Chunks::adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &kn
     int64_t chunk = 0;
     for (Value operand : op->getOperands())
       chunk = std::max(chunk, chunks.lookup(operand.getDefiningOp()));
-    auto id = op->getAttrOfType<StringAttr>("nn.id");
+    auto id = nn::kId.of(op);
     auto it = id ? known.find(id.getValue()) : known.end();
     chunks[op] = it == known.end() ? chunk : it->second;
   }
@@ -286,14 +281,13 @@ LogicalResult Chunks::run() {
   pipeline.setOn(module);
   // The training program first: operators of other programs have the chunk of the same operator there.
   SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
-  llvm::stable_sort(funcs, [](func::FuncOp a, func::FuncOp b) {
-    return !a.getOps<nn::AssignOp>().empty() && b.getOps<nn::AssignOp>().empty();
-  });
+  llvm::stable_sort(funcs,
+                    [](func::FuncOp a, func::FuncOp b) { return nn::isTraining(a) && !nn::isTraining(b); });
   llvm::StringMap<int64_t> known;
   for (func::FuncOp func : funcs) {
     Dependence dependence(func);
     ArrayRef<Operation *> ops = dependence.places();
-    auto idOf = [](Operation *op) { return op->getAttrOfType<StringAttr>("nn.id"); };
+    auto idOf = [](Operation *op) { return nn::kId.of(op); };
     if (!known.empty())
       adopt(ops, known);
     else if (failed(rule.stages.empty() ? balance(func, ops) : follow(ops)))
@@ -304,7 +298,7 @@ LogicalResult Chunks::run() {
       if (idOf(op))
         known[idOf(op).getValue()] = chunk;
     }
-    if (!func.getOps<nn::AssignOp>().empty() && failed(stageTraining(func, dependence, pipeline)))
+    if (nn::isTraining(func) && failed(stageTraining(func, dependence, pipeline)))
       return failure();
   }
   return success();

@@ -4,7 +4,7 @@
 
 #include "dialects/dist/Axis.h"
 #include "dialects/dist/Pipeline.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Assign/Plan.h"
 #include "llvm/ADT/SetVector.h"
@@ -31,8 +31,6 @@ private:
 
 /// Whether the operator was made for a gradient: it computes one, or adds cotangents of one value.
 bool isGradient(mlir::Operation *op);
-/// The parameter that an `nn.acc` has the whole gradient of; empty for other operators.
-llvm::StringRef gradientOfParameter(mlir::Operation *op);
 
 /// Completes a training program whose forward operators have their chunks: gives gradient operators theirs,
 /// adds cotangents on the stage that consumes a value before they go back, keeps a gradient per stage of

@@ -1,4 +1,5 @@
 #include "passes/Differentiate/Backward.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "llvm/ADT/DenseSet.h"
 
@@ -96,9 +97,9 @@ static InFlightDiagnostic refuse(Operation *op, ValueRange operands, const Dense
 }
 
 /// The sum of the cotangents of one value, marked with the value that it belongs to.
-static Value accumulate(OpBuilder &builder, Location loc, ArrayRef<Value> terms, const Twine &of) {
+static Value accumulate(OpBuilder &builder, Location loc, ArrayRef<Value> terms, Attribute of) {
   auto acc = AccOp::create(builder, loc, terms);
-  acc->setAttr("nn.cotangent_of", builder.getStringAttr(of));
+  nn::kCotangentOf.set(acc, of);
   return acc;
 }
 
@@ -176,7 +177,8 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
   auto complete = [&](Operation *op) {
     for (StringRef variable : completes.lookup(op))
       if (auto &list = variableTerms[variable]; !list.empty())
-        gradients[variable] = accumulate(builder, op->getLoc(), list, "@" + variable);
+        gradients[variable] =
+            accumulate(builder, op->getLoc(), list, FlatSymbolRefAttr::get(builder.getContext(), variable));
   };
   for (Operation *op : llvm::reverse(forward)) {
     bool isMet =
@@ -190,10 +192,11 @@ FailureOr<llvm::MapVector<StringRef, Value>> tessera::buildBackward(Block &block
       return refuse(op, op->getOperands(), active, "has no gradient, because it " + whyNoGradient(op)),
              failure();
     SmallVector<Value> cotangents(op->getNumResults());
-    auto id = op->getAttrOfType<StringAttr>("nn.id");
+    auto id = nn::kId.of(op);
     for (auto [r, result] : llvm::enumerate(op->getResults()))
       if (auto it = terms.find(result); it != terms.end() && active.contains(result))
-        cotangents[r] = accumulate(builder, op->getLoc(), it->second, id.getValue() + "#" + Twine(r));
+        cotangents[r] = accumulate(builder, op->getLoc(), it->second,
+                                   ForwardValueAttr::get(builder.getContext(), id.getValue(), r));
     SmallVector<bool> wanted;
     for (Value operand : op->getOperands())
       wanted.push_back(active.contains(operand));

@@ -1,3 +1,4 @@
+#include "dialects/nn/Attributes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
@@ -64,19 +65,19 @@ struct TrainBuilder {
 static void assignIds(func::FuncOp func) {
   llvm::StringSet<> used;
   func.walk([&](Operation *op) {
-    if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+    if (auto id = nn::kId.of(op))
       used.insert(id.getValue());
   });
   llvm::StringMap<int> next;
   func.walk([&](FactorOpInterface op) {
-    if (op->hasAttr("nn.id"))
+    if (nn::kId.isOn(op))
       return;
     StringRef kind = op->getName().stripDialect();
     std::string id;
     do
       id = (kind + "_" + Twine(next[kind]++)).str();
     while (!used.insert(id).second);
-    op->setAttr("nn.id", StringAttr::get(op->getContext(), id));
+    nn::kId.set(op, StringAttr::get(op->getContext(), id));
   });
 }
 
@@ -100,17 +101,17 @@ void TrainBuilder::declare(LossChoice choice) {
   SmallVector<DictionaryAttr> attrs;
   for (unsigned i = 0; i < infer.getNumArguments(); ++i)
     attrs.push_back(infer.getArgAttrDict(i));
-  auto addArgument = [&](Type type, StringRef name, StringRef kind) {
+  auto addArgument = [&](Type type, InputKind kind) {
     types.push_back(type);
-    attrs.push_back(b.getDictionaryAttr({b.getNamedAttr("nn.name", b.getStringAttr(name)),
-                                         b.getNamedAttr("nn.kind", b.getStringAttr(kind))}));
+    attrs.push_back(b.getDictionaryAttr({nn::kName.with(b.getStringAttr(stringifyInputKind(kind))),
+                                         nn::kKind.with(InputKindAttr::get(b.getContext(), kind))}));
   };
   auto output = cast<RankedTensorType>(infer.getResultTypes()[choice.output]);
   if (RankedTensorType type = lossArgumentType(choice, output)) {
-    addArgument(type, lossArgumentName(choice), lossArgumentName(choice));
+    addArgument(type, *lossArgumentKind(choice));
     if (choice.kind == LossChoice::CrossEntropy) {
       NamedAttrList list(attrs.back());
-      list.set("nn.range", b.getDenseI64ArrayAttr({0, output.getShape().back()}));
+      list.append(nn::kRange.with(b.getDenseI64ArrayAttr({0, output.getShape().back()})));
       attrs.back() = list.getDictionary(b.getContext());
     }
   }
@@ -119,12 +120,14 @@ void TrainBuilder::declare(LossChoice choice) {
     scalesLoss |=
         llvm::any_of(op->getResultTypes(), [](Type type) { return getElementTypeOrSelf(type).isF16(); });
   });
-  addArgument(RankedTensorType::get({scalesLoss ? 9 : 8}, b.getF32Type()), "scalars", "scalars");
-  addArgument(RankedTensorType::get({numVariables}, b.getF32Type()), "decay", "decay");
+  addArgument(RankedTensorType::get({scalesLoss ? 9 : 8}, b.getF32Type()), InputKind::Scalars);
+  addArgument(RankedTensorType::get({numVariables}, b.getF32Type()), InputKind::Decay);
   b.setInsertionPointAfter(infer);
-  train = func::FuncOp::create(b, infer.getLoc(), "train", b.getFunctionType(types, {}));
+  train = func::FuncOp::create(b, infer.getLoc(), stringifyProgramRole(ProgramRole::Train),
+                               b.getFunctionType(types, {}));
   train.setAllArgAttrs(attrs);
-  train->setAttr("nn.loss", b.getStringAttr(lossText(infer, choice)));
+  nn::kRole.set(train, ProgramRoleAttr::get(b.getContext(), ProgramRole::Train));
+  nn::kLoss.set(train, b.getStringAttr(lossText(infer, choice)));
 }
 
 Value TrainBuilder::read(VariableOp variable) {
@@ -172,9 +175,9 @@ Value TrainBuilder::scaledSeed(Value seed) {
   lossScale = ReshapeOp::create(b, loc, RankedTensorType::get({}, b.getF32Type()), ninth);
   Value scaled = MulOp::create(b, loc, seed, lossScale);
   // As the seed is, before the first microbatch.
-  if (Operation *op = seed.getDefiningOp(); op && op->hasAttr("nn.prologue"))
+  if (Operation *op = seed.getDefiningOp(); op && nn::kPrologue.isOn(op))
     for (Value value : {ninth, lossScale, scaled})
-      value.getDefiningOp()->setAttr("nn.prologue", b.getUnitAttr());
+      nn::kPrologue.mark(value.getDefiningOp());
   return scaled;
 }
 
@@ -253,7 +256,7 @@ LogicalResult TrainBuilder::build(LossChoice choice) {
   func::ReturnOp::create(b, train.getLoc(), outputs);
   train.setType(b.getFunctionType(train.getArgumentTypes(), ValueRange(outputs).getTypes()));
   for (auto [i, name] : llvm::enumerate(outputNames))
-    train.setResultAttr(i, "nn.name", b.getStringAttr(name));
+    nn::kName.setResult(train, i, b.getStringAttr(name));
   eraseDead();
   return success();
 }
@@ -285,13 +288,14 @@ struct Differentiate : tessera::impl::DifferentiateBase<Differentiate> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    auto infer = module.lookupSymbol<func::FuncOp>("infer");
+    auto infer = dyn_cast_or_null<func::FuncOp>(nn::inferenceProgram(module).getOperation());
     if (!infer || infer.isExternal() || !infer.getBody().hasOneBlock()) {
-      module.emitError("needs a function @infer of one block to differentiate");
+      module.emitError("needs an inference program of one block to differentiate");
       return signalPassFailure();
     }
-    if (module.lookupSymbol("train")) {
-      module.emitError("has a function @train already");
+    StringRef name = stringifyProgramRole(ProgramRole::Train);
+    if (module.lookupSymbol(name) || llvm::any_of(module.getOps<func::FuncOp>(), isTraining)) {
+      module.emitError("has a training program already, or another function @") << name;
       return signalPassFailure();
     }
     Optimizer chosen;

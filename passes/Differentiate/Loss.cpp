@@ -1,12 +1,12 @@
 #include "passes/Differentiate/Loss.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 
 using namespace mlir;
 using namespace tessera;
 using namespace tessera::nn;
 
 static StringRef resultName(func::FuncOp infer, unsigned i) {
-  auto name = infer.getResultAttrOfType<StringAttr>(i, "nn.name");
+  auto name = nn::kName.ofResult(infer, i);
   return name ? name.getValue() : StringRef();
 }
 
@@ -61,21 +61,23 @@ FailureOr<LossChoice> tessera::chooseLoss(func::FuncOp infer, StringRef text) {
                << resultName(infer, choice.output)
                << "': it is a scalar, expected classes in the last dimension",
            failure();
-  if (StringRef ours = lossArgumentName(choice); !ours.empty())
+  if (auto kind = lossArgumentKind(choice)) {
+    StringRef ours = nn::stringifyInputKind(*kind);
     for (unsigned i = 0; i < infer.getNumArguments(); ++i)
-      if (auto theirs = infer.getArgAttrOfType<StringAttr>(i, "nn.name"); theirs && theirs.getValue() == ours)
+      if (auto theirs = nn::kName.ofArgument(infer, i); theirs && theirs.getValue() == ours)
         return infer.emitError("the model has an input '")
                    << ours
                    << "', as what the loss is computed from would be called too; rename the input, or "
                    << "take a scalar output of the model as the loss",
                failure();
+  }
   return choice;
 }
 
-StringRef tessera::lossArgumentName(LossChoice choice) {
-  return choice.kind == LossChoice::CrossEntropy  ? "labels"
-         : choice.kind == LossChoice::MeanSquares ? "target"
-                                                  : "";
+std::optional<nn::InputKind> tessera::lossArgumentKind(LossChoice choice) {
+  if (choice.kind == LossChoice::Scalar)
+    return std::nullopt;
+  return choice.kind == LossChoice::CrossEntropy ? nn::InputKind::Labels : nn::InputKind::Target;
 }
 
 std::string tessera::lossText(func::FuncOp infer, LossChoice choice) {
@@ -108,7 +110,7 @@ static Value inPrologue(OpBuilder &builder, Value value) {
       return {};
   Operation *again = builder.clone(*op);
   again->setOperands(operands);
-  again->setAttr("nn.prologue", builder.getUnitAttr());
+  nn::kPrologue.mark(again);
   return again->getResult(cast<OpResult>(value).getResultNumber());
 }
 
@@ -126,7 +128,7 @@ static std::optional<LossValues> meanOverLabels(OpBuilder &builder, Value loss) 
   if (!whole)
     return std::nullopt;
   auto seed = ReciprocalOp::create(builder, loss.getLoc(), whole);
-  seed->setAttr("nn.prologue", builder.getUnitAttr());
+  nn::kPrologue.mark(seed);
   return LossValues{MulOp::create(builder, loss.getLoc(), entropy.getLoss(), seed), entropy.getLoss(), seed};
 }
 
@@ -159,8 +161,8 @@ LossValues tessera::emitLoss(OpBuilder &builder, LossChoice choice, Value output
     auto count = CountValidOp::create(builder, loc, scalar, argument);
     auto seed = ReciprocalOp::create(builder, loc, count);
     // Counted over the whole batch, before the first microbatch.
-    count->setAttr("nn.prologue", builder.getUnitAttr());
-    seed->setAttr("nn.prologue", builder.getUnitAttr());
+    nn::kPrologue.mark(count);
+    nn::kPrologue.mark(seed);
     return {MulOp::create(builder, loc, entropy.getLoss(), seed), entropy.getLoss(), seed};
   }
   if (argument.getType() != output.getType())

@@ -2,6 +2,7 @@
 #ifndef TESSERA_PASSES_DIFFERENTIATE_LOSS_H
 #define TESSERA_PASSES_DIFFERENTIATE_LOSS_H
 
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 namespace tessera {
@@ -27,8 +28,8 @@ struct LossValues {
 
 /// The type of the argument that the loss compares `output` with, or null when it needs none.
 mlir::RankedTensorType lossArgumentType(LossChoice choice, mlir::RankedTensorType output);
-/// Its name, and its kind; empty when it needs none.
-llvm::StringRef lossArgumentName(LossChoice choice);
+/// Its kind, which is its name too; none when it needs none.
+std::optional<nn::InputKind> lossArgumentKind(LossChoice choice);
 
 /// Emits the loss of `output`, compared with `argument` (null for a scalar output).
 LossValues emitLoss(mlir::OpBuilder &builder, LossChoice choice, mlir::Value output, mlir::Value argument);

@@ -1,6 +1,6 @@
 // Grouping of operators into generated kernels.
 #include "dialects/dist/Dist.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
 #include "passes/Lower/Generated.h"
@@ -40,7 +40,7 @@ static void markDecided(func::FuncOp func) {
       if (!def || !isa<FloatType>(elementOf(operand)))
         continue;
       if (elementOf(operand).getIntOrFloatBitWidth() == 16)
-        def->setAttr(kRounded, UnitAttr::get(func.getContext()));
+        nn::kRounded.mark(def);
       auto factors = dyn_cast<nn::FactorOpInterface>(def.getOperation());
       bool sums =
           factors && llvm::any_of(factors.getFactorRule().factors, [](const nn::Factor &factor) {
@@ -254,7 +254,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       Operation *clone = b.clone(*op, map);
       clone->setLoc(unknown);
       for (NamedAttribute attr : llvm::make_early_inc_range(clone->getDiscardableAttrs()))
-        if (attr.getName() != kRounded)
+        if (attr.getName() != nn::kRounded.name)
           clone->removeDiscardableAttr(attr.getName());
     };
     for (Operation *op : constants)
@@ -279,10 +279,11 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
 
     Operation *last = group.ops.back();
     b.setInsertionPoint(last);
-    auto apply = exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, inputs.getArrayRef());
-    // The class of work, for traces and profiles: the name of what computes most.
-    apply->setAttr(
-        "kind", b.getStringAttr(group.ops.size() == 1 ? last->getName().stripDialect() : StringRef("fused")));
+    bool isAlone = group.ops.size() == 1;
+    auto apply =
+        exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, inputs.getArrayRef(),
+                              b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),
+                              /*adds=*/isAlone && isa<nn::AddOp>(last));
     for (auto [v, result] : llvm::zip(outputs, apply.getResults()))
       v.replaceAllUsesWith(result);
     ++numApplies;

@@ -1,5 +1,5 @@
 // The kernels' bodies, operator by operator, to linalg, in f32 where they are of bf16 or f16.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Lower/Generated.h"
@@ -60,7 +60,7 @@ void widen(func::FuncOp func) {
     for (OpResult result : op.getResults())
       if (RankedTensorType type = halfTensor(result)) {
         result.setType(type.clone(f32));
-        if (op.hasAttr(kRounded))
+        if (nn::kRounded.isOn(&op))
           round(result, type.getElementType());
       }
     // What the operator converts to, and the numbers of a constant.

@@ -1,7 +1,7 @@
 // The passes of the lower phase.
 #ifndef TESSERA_PASSES_LOWER_PASSES_H
 #define TESSERA_PASSES_LOWER_PASSES_H
-#include "dialects/exec/Exec.h"
+#include "dialects/exec/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -13,7 +13,7 @@ namespace tessera {
 /// The name of the module of generated kernels inside a program.
 inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
 /// Whether a kernel has been lowered and the target has said how it runs.
-inline bool isDescribed(mlir::func::FuncOp kernel) { return kernel->hasAttr("exec.extent"); }
+inline bool isDescribed(mlir::func::FuncOp kernel) { return exec::kExtent.isOn(kernel); }
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/Lower/Passes.h.inc"

@@ -1,4 +1,5 @@
 // Kernels and calls of the library, in place where they may be.
+#include "dialects/exec/Attributes.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Emitter.h"
 
@@ -16,7 +17,7 @@ func::FuncOp ExecEmitter::kernelWriting(func::FuncOp kernel, ArrayRef<int> inPla
   if (!variant) {
     variant = cast<func::FuncOp>(kernel->clone());
     variant.setName(name);
-    variant.setArgAttr(operand, "tessera.result", b.getI64IntegerAttr(place));
+    exec::kResult.setArgument(variant, operand, b.getI64IntegerAttr(place));
     kernels.push_back(variant);
   }
   return variant;
@@ -24,9 +25,9 @@ func::FuncOp ExecEmitter::kernelWriting(func::FuncOp kernel, ArrayRef<int> inPla
 
 LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   auto kernel = kernels.lookupSymbol<func::FuncOp>(op.getKernel());
-  auto number = [&](StringRef name, int64_t otherwise) {
-    auto attr = kernel->getAttrOfType<IntegerAttr>(name);
-    return attr ? attr.getInt() : otherwise;
+  auto number = [&](const DiscardableAttr<IntegerAttr> &declared) {
+    IntegerAttr attr = declared.of(kernel);
+    return attr ? attr.getInt() : 1;
   };
   SmallVector<int> inPlace = storage.inPlaceOf(op);
   SmallVector<Value> list, scalars;
@@ -51,10 +52,8 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
     list.push_back(handle(workspace));
   }
   StringRef name = kernelWriting(kernel, inPlace).getName();
-  auto launch = exec::LaunchOp::create(b, op.getLoc(), name, list, scalars, reads, writes,
-                                       number("exec.extent", 1), number("exec.grain", 1));
-  auto kind = op->getAttrOfType<StringAttr>("kind");
-  tag(launch, kind ? kind.getValue() : "kernel");
+  exec::LaunchOp::create(b, op.getLoc(), name, list, scalars, reads, writes, number(exec::kExtent),
+                         number(exec::kGrain), b.getStringAttr(op.getKind().value_or("kernel")));
   return success();
 }
 
@@ -97,8 +96,9 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
   for (Value operand : op.getOperands())
     if (operand.getType().isInteger(64))
       scalars.push_back(scalar(operand));
-  call(op, library.function, list, reads, writes, scalars, attrs.getDictionary(b.getContext()));
+  exec::CallOp made =
+      call(op, library.function, list, reads, writes, scalars, attrs.getDictionary(b.getContext()));
   if (library.flops > 0)
-    b.getInsertionBlock()->back().setAttr("flops", b.getF64FloatAttr(library.flops));
+    made.setFlops(APFloat(library.flops));
   return success();
 }

@@ -162,7 +162,8 @@ LogicalResult ExecEmitter::emitLoop(dist::LoopOp op) {
 // Steps of a pipeline's schedule and messages between its stages.
 void ExecEmitter::emitPipeline(Operation &op) {
   if (auto step = dyn_cast<dist::StepOp>(op)) {
-    exec::StepOp::create(b, op.getLoc(), step.getWork(), step.getChunk(), step.getMicro());
+    exec::StepOp::create(b, op.getLoc(), dist::stringifyPipelineWork(step.getWork()), step.getChunk(),
+                         step.getMicro());
   } else if (auto send = dyn_cast<dist::SendStartOp>(op)) {
     int64_t token = tokens[send.getToken()] = tokens.size();
     exec::SendOp::create(b, op.getLoc(), handleOf(send.getSource()), send.getStage(), send.getChannel(),

@@ -29,10 +29,11 @@ DictionaryAttr ExecEmitter::settings(std::initializer_list<std::pair<StringRef, 
   return b.getDictionaryAttr(attrs);
 }
 
-void ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ArrayRef<int64_t> reads,
-                       ArrayRef<int64_t> writes, ValueRange scalars, DictionaryAttr attrs) {
+exec::CallOp ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> list, ArrayRef<int64_t> reads,
+                               ArrayRef<int64_t> writes, ValueRange scalars, DictionaryAttr attrs) {
   auto buffers = llvm::map_to_vector(list, [&](int buffer) { return handle(buffer); });
-  tag(exec::CallOp::create(b, op.getLoc(), function, buffers, scalars, reads, writes, attrs), function);
+  return exec::CallOp::create(b, op.getLoc(), function, buffers, scalars, reads, writes, attrs,
+                              b.getStringAttr(function), FloatAttr());
 }
 
 void ExecEmitter::copy(Value source, int target, Operation &op) {

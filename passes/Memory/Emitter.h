@@ -40,11 +40,10 @@ private:
 
   mlir::Value scalar(mlir::Value value) { return b.clone(*value.getDefiningOp())->getResult(0); }
   /// A call on buffers, of which `reads` and `writes` are places; its kind in traces is the function's name.
-  void call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list,
-            llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes, mlir::ValueRange scalars,
-            mlir::DictionaryAttr attrs);
+  exec::CallOp call(mlir::Operation &op, llvm::StringRef function, llvm::ArrayRef<int> list,
+                    llvm::ArrayRef<int64_t> reads, llvm::ArrayRef<int64_t> writes, mlir::ValueRange scalars,
+                    mlir::DictionaryAttr attrs);
   void copy(mlir::Value source, int target, mlir::Operation &op);
-  void tag(mlir::Operation *made, llvm::StringRef kind) { made->setAttr("kind", b.getStringAttr(kind)); }
   mlir::DictionaryAttr settings(std::initializer_list<std::pair<llvm::StringRef, mlir::Attribute>> list);
 
   const Storage &storage;

@@ -1,4 +1,7 @@
 // The pass that turns functions into exec programs.
+#include "dialects/dist/Attributes.h"
+#include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
@@ -17,12 +20,12 @@ namespace {
 // What the runtime is told about an argument or a result of the function.
 struct Described {
   DictionaryAttr attrs;
-  StringRef text(StringRef name, StringRef otherwise) const {
-    auto attr = attrs ? attrs.getAs<StringAttr>(name) : StringAttr();
-    return attr ? attr.getValue() : otherwise;
+  StringRef name(StringRef otherwise) const {
+    StringAttr name = nn::kName.in(attrs);
+    return name ? name.getValue() : otherwise;
   }
-  DenseI64ArrayAttr shape() const { return cast<DenseI64ArrayAttr>(attrs.get("dist.shape")); }
-  Attribute layout() const { return attrs.get("dist.layout"); }
+  DenseI64ArrayAttr shape() const { return dist::kShape.in(attrs); }
+  Attribute layout() const { return dist::kLayout.in(attrs); }
 };
 
 struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
@@ -40,9 +43,10 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
       Value held = storage.has(arg) ? emitter.handleOf(arg) : Value();
       Described d{func.getArgAttrDict(arg.getArgNumber())};
       std::string name = "input" + std::to_string(arg.getArgNumber());
-      exec::InputOp::create(b, func.getLoc(), held, d.text("nn.name", name), d.text("nn.kind", "data"),
+      exec::InputOp::create(b, func.getLoc(), held, d.name(name),
+                            nn::stringifyInputKind(nn::inputKind(func, arg.getArgNumber())),
                             cast<RankedTensorType>(arg.getType()).getElementType(), d.shape(), d.layout(),
-                            d.attrs.getAs<DenseI64ArrayAttr>("nn.range"));
+                            nn::kRange.in(d.attrs));
     }
     for (Operation &op : old.without_terminator())
       if (failed(emitter.emit(op)))
@@ -52,11 +56,11 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
       Described d{func.getResultAttrDict(i)};
       std::string name = "output" + std::to_string(i);
       Value held = value.getDefiningOp<dist::AbsentOp>() ? Value() : emitter.handleOf(value);
-      exec::OutputOp::create(b, func.getLoc(), held, d.text("nn.name", name),
+      exec::OutputOp::create(b, func.getLoc(), held, d.name(name),
                              cast<RankedTensorType>(value.getType()).getElementType(), d.shape(), d.layout());
     }
     func::ReturnOp::create(b, func.getLoc());
-    func->setAttr("exec.memory", offsets.figures(func.getContext()));
+    exec::kMemory.set(func, offsets.figures(func.getContext()));
     numInPlace += storage.numInPlace;
     numCopies += emitter.numCopies;
 

@@ -1,5 +1,6 @@
 // See Storage.h.
 #include "passes/Memory/Storage.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "passes/Memory/VariablePlaces.h"
@@ -16,15 +17,15 @@ Storage::Storage(func::FuncOp func, ModuleOp kernels, int64_t threads)
   func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
   for (BlockArgument arg : body->getArguments())
     // A stage of a pipeline has no memory for inputs that only others use.
-    if (!func->hasAttr(dist::kStageAttr) || !arg.use_empty())
+    if (!dist::kStage.isOn(func) || !arg.use_empty())
       define(arg);
   visit(*body);
 }
 
 // Whether the operator adds one microbatch's term to the sum of those before it.
 static bool addsUp(Operation *op, Value sum) {
-  auto kind = op->getAttrOfType<StringAttr>("kind");
-  return isa<exec::ApplyOp>(op) && kind && kind.getValue() == "add" &&
+  auto apply = dyn_cast<exec::ApplyOp>(op);
+  return apply && apply.getAdds() &&
          llvm::all_of(op->getOperandTypes(), [&](Type type) { return type == sum.getType(); });
 }
 

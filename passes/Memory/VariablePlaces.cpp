@@ -1,18 +1,12 @@
 // See VariablePlaces.h.
 #include "passes/Memory/VariablePlaces.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Storage.h"
 
 using namespace mlir;
 using namespace tessera;
-
-// Ranks of different stages have variables of their own.
-static int64_t stageOf(func::FuncOp program) {
-  auto stage = program->getAttrOfType<IntegerAttr>(dist::kStageAttr);
-  return stage ? stage.getInt() : 0;
-}
 
 // The variables that a program reads or writes, in order of first use.
 static SetVector<StringRef> usedBy(func::FuncOp program) {
@@ -35,10 +29,11 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
   auto end = [&](StringRef name, int64_t begin) {
     return int64_t(begin + llvm::alignTo(bytes(symbols.lookup<nn::VariableOp>(name)), kBufferAlignment));
   };
+  // Ranks of different stages have variables of their own.
   std::map<int64_t, llvm::MapVector<StringRef, int64_t>> users; // by stage, how many programs use a variable
   for (auto program : module.getOps<func::FuncOp>())
     for (StringRef name : usedBy(program))
-      ++users[stageOf(program)][name];
+      ++users[dist::stageOf(program)][name];
   for (auto &[stage, counts] : users) {
     auto order = counts.takeVector();
     llvm::stable_sort(order, [](auto &a, auto &b) { return a.second > b.second; });
@@ -54,5 +49,5 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
 }
 
 int64_t VariablePlaces::offset(func::FuncOp program, StringRef variable) const {
-  return offsets.at(stageOf(program)).lookup(variable);
+  return offsets.at(dist::stageOf(program)).lookup(variable);
 }

@@ -1,5 +1,6 @@
 // Checks exec programs by what lies in their bytes, without asking who planned them.
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/exec/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Memory/Arena.h"
 #include "passes/Memory/Passes.h"
@@ -106,7 +107,7 @@ bool reducesElsewhere(Operation *op, Operation *other) {
 }
 
 LogicalResult ProgramChecker::buffers(Block &body) {
-  auto memory = func->getAttrOfType<DictionaryAttr>("exec.memory");
+  auto memory = exec::kMemory.of(func);
   auto peak = memory ? memory.getAs<IntegerAttr>("peak") : IntegerAttr();
   std::map<int64_t, exec::BufferOp> places; // of variables, by offset
   for (Operation &op : body) {
@@ -263,11 +264,10 @@ struct VerifyMemoryPass : tessera::impl::VerifyMemoryBase<VerifyMemoryPass> {
   LogicalResult sharedPlaces(ModuleOp module) {
     std::map<std::pair<int64_t, StringRef>, exec::BufferOp> places; // by stage and variable
     for (auto func : module.getOps<func::FuncOp>()) {
-      auto stage = func->getAttrOfType<IntegerAttr>("dist.stage");
       for (auto buffer : func.getBody().front().getOps<exec::BufferOp>()) {
         if (!buffer.getVariable())
           continue;
-        auto [it, isNew] = places.insert({{stage ? stage.getInt() : 0, *buffer.getVariable()}, buffer});
+        auto [it, isNew] = places.insert({{dist::stageOf(func), *buffer.getVariable()}, buffer});
         exec::BufferOp other = it->second;
         if (!isNew && (other.getOffset() != buffer.getOffset() || other.getBytes() != buffer.getBytes()))
           return (buffer.emitOpError("has variable @")

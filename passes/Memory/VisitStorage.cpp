@@ -1,5 +1,6 @@
 // Where operators' results lie, in program order: see Storage.h.
 #include "dialects/dist/CollectiveSize.h"
+#include "dialects/exec/Attributes.h"
 #include "passes/Memory/Storage.h"
 
 using namespace mlir;
@@ -56,7 +57,7 @@ void Storage::visit(Operation &op) {
 
 // One pair only: each is known to be safe by itself, not with another.
 std::optional<std::pair<int, int>> Storage::kernelInPlace(exec::ApplyOp op, func::FuncOp kernel) const {
-  auto pairs = kernel ? kernel->getAttrOfType<ArrayAttr>("exec.in_place") : ArrayAttr();
+  auto pairs = kernel ? exec::kInPlace.of(kernel) : ArrayAttr();
   if (!pairs)
     return std::nullopt;
   for (Attribute attr : pairs) {
@@ -82,7 +83,7 @@ void Storage::visitKernel(exec::ApplyOp op) {
       takeOver(result, of(op.getOperands()[from]));
     else
       define(result);
-  auto workspace = kernel ? kernel->getAttrOfType<IntegerAttr>("exec.workspace") : IntegerAttr();
+  auto workspace = kernel ? exec::kWorkspace.of(kernel) : IntegerAttr();
   int64_t at = liveness.start(op);
   if (workspace && workspace.getInt() > 0)
     extras[op] = create(workspace.getInt(), at, at + 1, "workspace");

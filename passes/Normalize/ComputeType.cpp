@@ -1,5 +1,5 @@
 // The type that a model computes in: bf16 or f16 between parameters that stay f32.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Normalize/Match.h"
 #include "passes/Normalize/Passes.h"
@@ -164,7 +164,7 @@ struct ComputeType : impl::ComputeTypeBase<ComputeType> {
       return signalPassFailure();
     }
     for (auto func : module.getOps<func::FuncOp>()) {
-      if (!func.getOps<nn::AssignOp>().empty()) {
+      if (nn::isTraining(func)) {
         func.emitError("is a training program already: the compute type is chosen before differentiation");
         return signalPassFailure();
       }
@@ -173,7 +173,7 @@ struct ComputeType : impl::ComputeTypeBase<ComputeType> {
         return signalPassFailure();
       numValues += narrowing.numNarrowed;
     }
-    module->setAttr(kComputeTypeAttr, b.getStringAttr(type));
+    nn::kComputeType.set(module, TypeAttr::get(compute));
   }
 };
 

@@ -1,4 +1,5 @@
 // The normalize pass: rounds of patterns, then what is no longer used.
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/GreedyPatternRewriteDriver.h"
@@ -36,10 +37,10 @@ void markRanges(ModuleOp module) {
       ids = view.getOperand();
     auto arg = dyn_cast<BlockArgument>(ids);
     auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
-    if (!func || func.getArgAttr(arg.getArgNumber(), "nn.range"))
+    if (!func || nn::kRange.ofArgument(func, arg.getArgNumber()))
       return;
-    func.setArgAttr(
-        arg.getArgNumber(), "nn.range",
+    nn::kRange.setArgument(
+        func, arg.getArgNumber(),
         b.getDenseI64ArrayAttr({0, cast<RankedTensorType>(gather.getTable().getType()).getDimSize(0)}));
   });
 }

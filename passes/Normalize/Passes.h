@@ -4,8 +4,6 @@
 #include "dialects/nn/NN.h"
 #include "mlir/Pass/Pass.h"
 namespace tessera {
-/// On the module: the type it computes in, "bf16" or "f16"; f32 where there is none.
-inline constexpr llvm::StringLiteral kComputeTypeAttr = "nn.compute_type";
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
 #include "passes/Normalize/Passes.h.inc"

@@ -1,4 +1,5 @@
 #include "passes/Partition/MicroLoop.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Reshard.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -29,7 +30,7 @@ static FailureOr<Stages> stagesOf(Block &block) {
     // What is gathered is not kept for all microbatches.
     bool reads =
         readsMicro(&op) || llvm::any_of(op.getOperands(), [&](Value v) { return varies.contains(v); });
-    Stage stage = readsMicro(&op) || op.hasAttr(dist::kGatherAttr) ? Body : Before;
+    Stage stage = readsMicro(&op) || dist::kGather.isOn(&op) ? Body : Before;
     for (Value operand : op.getOperands())
       stage = std::max(stage, stages.lookup(operand));
     if (reads && !isa<dist::AccumulateOp>(op))

@@ -1,4 +1,5 @@
 // From the global program to the one that every rank runs.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Machine.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
@@ -79,17 +80,17 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
   }
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), *planner, local, from, to, collectives);
-  if (Attribute gather = op->getAttr(dist::kGatherAttr))
+  if (dist::GatherForAttr gather = dist::kGather.of(op))
     for (Operation *made = last ? last->getNextNode() : &b.getInsertionBlock()->front(); made;
          made = made->getNextNode())
-      made->setAttr(dist::kGatherAttr, gather);
+      dist::kGather.set(made, gather);
   numCollectives += collectives;
   return result;
 }
 
 LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local,
                                     ValueRange operands, SmallVectorImpl<Value> &results) {
-  auto attr = op->getAttrOfType<dist::PatternAttr>(dist::kExpandAttr);
+  auto attr = dist::kExpand.of(op);
   if (!attr)
     return op.expandLocal(local, operands, results);
   auto meshes = getOperation().getOps<dist::MeshOp>();
@@ -106,14 +107,13 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   auto *block = new Block();
   IRMapping map;
   OpBuilder b(func.getContext());
-  auto layoutName = b.getStringAttr("dist.layout");
   SmallVector<Type> inputs, outputs;
   for (BlockArgument arg : old.getArguments()) {
     auto type = cast<RankedTensorType>(arg.getType());
-    func.setArgAttr(arg.getArgNumber(), layoutName,
-                    dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
-    func.setArgAttr(arg.getArgNumber(), "dist.shape", b.getDenseI64ArrayAttr(type.getShape()));
-    func.removeArgAttr(arg.getArgNumber(), b.getStringAttr("dist.split"));
+    dist::kLayout.setArgument(func, arg.getArgNumber(),
+                              dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
+    dist::kShape.setArgument(func, arg.getArgNumber(), b.getDenseI64ArrayAttr(type.getShape()));
+    dist::kSplit.removeArgument(func, arg.getArgNumber());
     inputs.push_back(dist::localType(type));
     map.map(arg, block->addArgument(inputs.back(), arg.getLoc()));
   }
@@ -162,8 +162,8 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   Operation *terminator = old.getTerminator();
   for (auto [i, value] : llvm::enumerate(terminator->getOperands())) {
     auto type = cast<RankedTensorType>(value.getType());
-    func.setResultAttr(i, layoutName, dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
-    func.setResultAttr(i, "dist.shape", b.getDenseI64ArrayAttr(type.getShape()));
+    dist::kLayout.setResult(func, i, dist::LayoutAttr::get(func.getContext(), dist::getLayout(type)));
+    dist::kShape.setResult(func, i, b.getDenseI64ArrayAttr(type.getShape()));
     outputs.push_back(dist::localType(type));
   }
   old.dropAllReferences();

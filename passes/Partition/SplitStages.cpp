@@ -1,4 +1,5 @@
 #include "passes/Partition/SplitStages.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
 #include "llvm/ADT/MapVector.h"
@@ -149,7 +150,7 @@ LogicalResult Splitter::sumOverStages(nn::AccOp acc, int64_t number, int64_t sta
   dist::CollectiveSpec spec{
       .kind = dist::CollectiveKind::AllReduce, .axes = {pipeline.axisRef()}, .reduce = dist::ReduceKind::Sum};
   auto whole = dist::CollectiveOp::create(b, acc.getLoc(), sum, spec);
-  whole->setAttr(dist::kOverStagesAttr, b.getI64IntegerAttr(number));
+  dist::kStageSum.set(whole, b.getI64IntegerAttr(number));
   mark(whole);
   map.map(acc.getResult(), whole.getResult());
   return success();
@@ -176,8 +177,8 @@ LogicalResult Splitter::emit(int64_t stage) {
   b.setInsertionPoint(func);
   auto own = cast<func::FuncOp>(b.insert(func->cloneWithoutRegions()));
   own.setName((func.getName() + "_stage" + Twine(stage)).str());
-  own->setAttr(dist::kProgramAttr, b.getStringAttr(func.getName()));
-  own->setAttr(dist::kStageAttr, b.getI64IntegerAttr(stage));
+  dist::kProgram.set(own, b.getStringAttr(func.getName()));
+  dist::kStage.set(own, b.getI64IntegerAttr(stage));
   Block *body = own.addEntryBlock();
   map.map(block.getArguments(), body->getArguments());
   b.setInsertionPointToEnd(body);
@@ -185,7 +186,7 @@ LogicalResult Splitter::emit(int64_t stage) {
   for (Operation &op : block) {
     if (op.hasTrait<OpTrait::IsTerminator>())
       return returnFrom(&op, stage);
-    if (op.hasAttr(dist::kOverStagesAttr)) {
+    if (dist::kOverStages.isOn(&op)) {
       if (failed(sumOverStages(cast<nn::AccOp>(op), sums++, stage)))
         return failure();
       continue;

@@ -1,5 +1,5 @@
 #include "passes/Propagate/Atoms.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 
 using namespace mlir;
@@ -147,7 +147,7 @@ void Atoms::refineAll() {
 bool Atoms::cutMicrobatches(ModuleOp module, int64_t micro) {
   for (auto func : module.getOps<func::FuncOp>())
     for (BlockArgument arg : func.getArguments()) {
-      auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split");
+      auto splits = dist::kSplit.ofArgument(func, arg.getArgNumber());
       for (int d = 0, e = splits ? splits.size() : 0; d < e; ++d) {
         if (!llvm::is_contained(cast<ArrayAttr>(splits[d]).getAsValueRange<StringAttr>(), dist::kMicroAxis))
           continue;

@@ -1,4 +1,6 @@
 // What an operator splits: as its pattern says, as its forward operator does, or as its operands lie.
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Propagate/Propagation.h"
 #include <set>
@@ -49,7 +51,7 @@ void Propagation::hold(nn::FactorRule rule, nn::FactorRule forward, llvm::functi
 }
 
 bool Propagation::follow(Operation *op, Decision &d) {
-  auto gradOf = op->getAttrOfType<nn::GradOfAttr>("nn.grad_of");
+  auto gradOf = nn::kGradOf.of(op);
   if (!gradOf || gradOf.getMap().empty())
     return false;
   auto it = forward.find(gradOf.getId());
@@ -101,7 +103,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
       axes.flatFactors = d.atoms.operands[firstOperand];
     }
   };
-  if (auto attr = op->getAttrOfType<dist::PatternAttr>("dist.pattern")) {
+  if (auto attr = dist::kPattern.of(op)) {
     FailureOr<PatternUse> use = resolvePattern(op, attr, mesh);
     if (failed(use))
       return failure();
@@ -146,7 +148,7 @@ LogicalResult Propagation::choose(Operation *op, Decision &d) {
           axes.extend(f, d.axes.axes[f]);
       d.homes[result] = axes.raw(d.atoms, result).withoutPartial();
     }
-    auto origin = op->getAttrOfType<StringAttr>("dist.origin");
+    auto origin = dist::kOrigin.of(op);
     if (hasListener())
       remark(op, "pattern \"" + attr.getName() + "\" over " + dist::toString(attr.getAxes()) +
                      (origin ? ", which " + origin.getValue() + " gives it," : Twine("")) +

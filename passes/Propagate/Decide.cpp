@@ -1,6 +1,7 @@
 // One walk over a program decides where every value is at home.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
-#include "dialects/nn/Linear.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Propagate/Propagation.h"
 
 using namespace mlir;
@@ -29,7 +30,7 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
           return emitError(loc) << why;
         for (const AxisRef &axis : *axes) {
           if (dist::overlapsAny(axis, all))
-            return emitError(loc) << "dist.split names axis \"" << name.getValue()
+            return emitError(loc) << dist::kSplit.name << " names axis \"" << name.getValue()
                                   << "\" twice; an axis splits one dimension of a value";
           all.push_back(axis);
         }
@@ -43,7 +44,7 @@ FailureOr<Placement> Propagation::laidDown(Value value, ArrayAttr splits, Locati
 LogicalResult Propagation::decideInputs(func::FuncOp func) {
   for (BlockArgument arg : func.getArguments()) {
     Placement home = whole(arg);
-    if (auto splits = func.getArgAttrOfType<ArrayAttr>(arg.getArgNumber(), "dist.split")) {
+    if (auto splits = dist::kSplit.ofArgument(func, arg.getArgNumber())) {
       FailureOr<Placement> given = laidDown(arg, splits, func.getLoc());
       if (failed(given))
         return failure();
@@ -65,11 +66,12 @@ static bool shrinksNext(Value value) {
   Operation *next = nullptr;
   for (OpOperand &use : value.getUses()) {
     Operation *user = use.getOwner();
-    if (!nn::isLinearIn(user, use.getOperandNumber()) || user->getNumResults() != 1)
+    auto factorOp = dyn_cast<nn::FactorOpInterface>(user);
+    if (!factorOp || !factorOp.isLinearIn(use.getOperandNumber()) || user->getNumResults() != 1)
       return false;
-    if (user->hasAttr("nn.grad_of"))
+    if (nn::kGradOf.isOn(user))
       continue;
-    if (next || user->hasAttr("dist.pattern"))
+    if (next || dist::kPattern.isOn(user))
       return false;
     next = user;
   }
@@ -87,8 +89,7 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
   while (value.hasOneUse()) {
     Operation *user = *value.getUsers().begin();
     auto factorOp = dyn_cast<nn::FactorOpInterface>(user);
-    if (!factorOp || user->getNumResults() != 1 || user->hasAttr("dist.pattern") ||
-        user->hasAttr("nn.grad_of"))
+    if (!factorOp || user->getNumResults() != 1 || dist::kPattern.isOn(user) || nn::kGradOf.isOn(user))
       break;
     nn::FactorRule rule = factorOp.getFactorRule();
     auto elementwise = [&] {
@@ -99,7 +100,7 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
     if (rule.isReshape ? atoms.isBarrier(user) : !elementwise())
       break;
     // A home laid down by hand.
-    if (auto splits = user->getAttrOfType<ArrayAttr>("dist.split"))
+    if (auto splits = dist::kSplit.of(user))
       if (FailureOr<Placement> given = laidDown(user->getResult(0), splits, user->getLoc());
           succeeded(given) && given->atoms.size() == raw.atoms.size())
         return reshardSeconds(result, raw, *given) <= reshardSeconds(result, raw, reduced) ? *given : reduced;
@@ -126,7 +127,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
       demand(operand, stored->second);
     demand(operand, use);
   }
-  int near = op->hasAttr("dist.pattern") ? 0 : 1 << 20;
+  int near = dist::kPattern.isOn(op) ? 0 : 1 << 20;
   for (Value operand : op->getOperands())
     near = std::min(near, distance.lookup(operand) + 1);
   AxisList partial = passed(op, d);
@@ -134,7 +135,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
     Placement raw = rawOf(d, r, partial);
     noteAxes(result, raw);
     // What a gradient leaves partial stays so until cotangents meet.
-    bool met = op->hasAttr("nn.grad_of") ||
+    bool met = nn::kGradOf.isOn(op) ||
                (!result.use_empty() &&
                 llvm::all_of(result.getUsers(), [](Operation *u) { return isa<nn::AccOp>(u); }));
     if (auto given = d.homes.find(r); given != d.homes.end())
@@ -142,7 +143,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
     else
       homes[result] = met ? raw : reducedHome(result, raw);
     noteAxes(result, homes[result]);
-    if (auto splits = op->getAttrOfType<ArrayAttr>("dist.split"); splits && r == 0) {
+    if (auto splits = dist::kSplit.of(op); splits && r == 0) {
       FailureOr<Placement> given = laidDown(result, splits, op->getLoc());
       if (failed(given))
         return failure();
@@ -203,23 +204,22 @@ void Propagation::demand(Value value, const Placement &placement) {
       d.axes.flat = stored.flat;
       d.axes.flatFactors = d.atoms.operands[0];
       if (zero.regather) // not to be kept for all microbatches, as what is gathered of it
-        op->setAttr(dist::kGatherAttr,
-                    StringAttr::get(op->getContext(), runsBackward(op) ? "backward" : "forward"));
+        dist::kGather.set(op, dist::GatherForAttr::get(op->getContext(), runsBackward(op)
+                                                                             ? dist::GatherFor::Backward
+                                                                             : dist::GatherFor::Forward));
     }
   }
   (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
 }
 
 FailureOr<Value> Propagation::primalOf(nn::AccOp acc) const {
-  auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of");
-  if (!of || of.getValue().starts_with("@"))
+  nn::ForwardValueAttr of = nn::cotangentOfValue(acc);
+  if (!of)
     return Value();
-  auto [id, index] = of.getValue().rsplit('#');
-  unsigned number = 0;
-  auto it = forward.find(id);
-  if (it == forward.end() || index.getAsInteger(10, number) || number >= it->second->getNumResults())
-    return acc.emitOpError("is the cotangent of an unknown value \"") << of.getValue() << "\"";
-  return Value(it->second->getResult(number));
+  auto it = forward.find(of.getId());
+  if (it == forward.end() || of.getResult() >= it->second->getNumResults())
+    return acc.emitOpError("is the cotangent of an unknown value, ") << of;
+  return Value(it->second->getResult(of.getResult()));
 }
 
 bool Propagation::isLazy(nn::AccOp acc, const Placement &at) {
@@ -252,8 +252,8 @@ LogicalResult Propagation::decideAcc(nn::AccOp acc) {
   Placement raw = homes.lookup(acc.getTerms()[0]);
   bool agree = llvm::all_of(acc.getTerms(), [&](Value term) { return homes.lookup(term) == raw; });
   if (!*primal) {
-    if (auto of = acc->getAttrOfType<StringAttr>("nn.cotangent_of")) {
-      home = storageOf(of.getValue().drop_front(), home);
+    if (StringRef parameter = nn::gradientOfParameter(acc); !parameter.empty()) {
+      home = storageOf(parameter, home);
       if (zero.stage >= 1)
         home = zero.cut(home);
     }
@@ -286,7 +286,7 @@ LogicalResult Propagation::decideOp(Operation *op) {
   if (isa<nn::ReadOp>(op) || (isa<nn::FactorOpInterface>(op) &&
                               llvm::all_of(op->getOperands(), [&](Value v) { return isFree(v); }))) {
     freeValues.insert(op->result_begin(), op->result_end());
-    if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+    if (auto id = nn::kId.of(op))
       forward[id.getValue()] = op;
     // Optimizer state and parameters that no product reads yet have their storage where an earlier function
     // put it.
@@ -301,7 +301,7 @@ LogicalResult Propagation::decideOp(Operation *op) {
     return decideAcc(acc);
   if (!isa<nn::FactorOpInterface>(op))
     return op->emitOpError("is not an operator that propagation understands");
-  if (auto id = op->getAttrOfType<StringAttr>("nn.id"))
+  if (auto id = nn::kId.of(op))
     forward[id.getValue()] = op;
   Decision d = Decision::undecided(op, atoms);
   if (!follow(op, d) && failed(choose(op, d)))

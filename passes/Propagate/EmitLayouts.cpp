@@ -1,4 +1,5 @@
 // Writes decided placements into types, with a reshard wherever a value is used elsewhere than at home.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Propagate/Propagation.h"
 
@@ -51,7 +52,8 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     if (part)
       part->setOn(copy);
     if (gathers)
-      copy->setAttr(dist::kGatherAttr, b.getStringAttr(backward ? "backward" : "forward"));
+      dist::kGather.set(copy, dist::GatherForAttr::get(b.getContext(), backward ? dist::GatherFor::Backward
+                                                                                : dist::GatherFor::Forward));
     ++numReshards;
     copies[original].push_back({use, chunk, backward, copy});
     return copy;
@@ -90,7 +92,7 @@ LogicalResult Propagation::emit(func::FuncOp func) {
       Value result = acc.getResult();
       Placement home = homes.lookup(result);
       // The terms of a sum over stages are on different ranks.
-      if (acc->hasAttr(dist::kOverStagesAttr)) {
+      if (dist::kOverStages.isOn(acc)) {
         for (OpOperand &operand : acc->getOpOperands())
           operand.set(current(operand.get(), acc, home));
         result.setType(typed(result, home));
@@ -133,7 +135,7 @@ LogicalResult Propagation::emit(func::FuncOp func) {
     }
     const Decision &d = decisions.at(op);
     if (d.expander)
-      op->setAttr(dist::kExpandAttr, d.expander);
+      dist::kExpand.set(op, d.expander);
     AxisList partial = passed(op, d);
     for (OpOperand &operand : op->getOpOperands())
       if (isa<RankedTensorType>(operand.get().getType())) {

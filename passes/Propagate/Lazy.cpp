@@ -1,5 +1,4 @@
 #include "passes/Propagate/Lazy.h"
-#include "dialects/nn/Linear.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -11,10 +10,11 @@ static AxisList sorted(AxisList axes) {
 }
 
 AxisList tessera::passedOn(Operation *op, unsigned operand, const Placement &at, const Decision &d) {
-  if (at.partial.empty() || !nn::isLinearIn(op, operand))
+  auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
+  if (at.partial.empty() || !factorOp || !factorOp.isLinearIn(operand))
     return {};
   // A reshape is the identity, barrier or not; other operators must take the operand where it is.
-  bool regroups = cast<nn::FactorOpInterface>(op).getFactorRule().isReshape;
+  bool regroups = factorOp.getFactorRule().isReshape;
   if (!regroups && d.use(operand).atoms != at.atoms)
     return {};
   for (const AxisList &axes : d.axes.axes)

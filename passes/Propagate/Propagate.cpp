@@ -1,5 +1,6 @@
 // Layouts for everything: decides the placements of all programs, then writes them into types.
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Propagate/Passes.h"
 #include "passes/Propagate/Propagation.h"
 #include "passes/Propagate/Waste.h"
@@ -37,10 +38,8 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
     Propagation propagation(module, mesh, micro, *atoms, zero);
     // The program with the most to say about a variable's layout first: the one that trains it.
     SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
-    llvm::stable_sort(funcs, [](func::FuncOp a, func::FuncOp b) {
-      auto assigns = [](func::FuncOp f) { return !f.getOps<nn::AssignOp>().empty(); };
-      return assigns(a) && !assigns(b);
-    });
+    llvm::stable_sort(funcs,
+                      [](func::FuncOp a, func::FuncOp b) { return nn::isTraining(a) && !nn::isTraining(b); });
     for (func::FuncOp func : funcs)
       if (failed(propagation.decide(func)))
         return signalPassFailure();

@@ -1,5 +1,6 @@
 // What deciding and emitting share: layouts of placements, and the blocks that sizes are padded to.
 #include "passes/Propagate/Propagation.h"
+#include "dialects/nn/Attributes.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <numeric>
 
@@ -55,7 +56,7 @@ void Propagation::noteAxes(Value value, const Placement &placement) {
 
 Placement Propagation::homeOf(Value value, Operation *user) const {
   // The count of labels precedes the loop over microbatches and reads the whole input.
-  if (user->hasAttr("nn.prologue"))
+  if (nn::kPrologue.isOn(user))
     if (auto it = inputHomes.find(value); it != inputHomes.end())
       return it->second;
   auto it = homes.find(value);
@@ -143,7 +144,7 @@ void Propagation::fixOrder() {
   bool isKnown = false;
   module.walk([&](Operation *op) {
     int64_t ranks = wanted(op), tokens = 0;
-    if (ranks < 2 || isKnown || op->hasAttr("nn.grad_of"))
+    if (ranks < 2 || isKnown || nn::kGradOf.isOn(op))
       return;
     bool divides = true;
     forEachDim(op, [&](Operation *, Value value, int64_t d, int f, const nn::FactorRule &rule) {

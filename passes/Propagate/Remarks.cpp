@@ -1,5 +1,7 @@
 // Why values are laid out as they are, as remarks of category "propagate".
 #include "mlir/IR/Remarks.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Propagate/Propagation.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -57,7 +59,7 @@ void Propagation::remarkVariable(nn::ReadOp read) const {
 }
 
 void Propagation::remarkResult(Operation *op, unsigned result, const Placement &raw) const {
-  if (!hasListener() || op->hasAttr("nn.grad_of"))
+  if (!hasListener() || nn::kGradOf.isOn(op))
     return;
   const Placement &home = homes.at(op->getResult(result));
   if (!raw.partial.empty())
@@ -67,6 +69,6 @@ void Propagation::remarkResult(Operation *op, unsigned result, const Placement &
                                      : ", which is left in parts, since what reads it is linear in it and "
                                        "makes less of it"));
   else
-    remark(op,
-           "its result is " + splitText(home) + (op->hasAttr("dist.split") ? ", as dist.split says" : ""));
+    remark(op, "its result is " + splitText(home) +
+                   (dist::kSplit.isOn(op) ? ", as " + dist::kSplit.name.str() + " says" : ""));
 }

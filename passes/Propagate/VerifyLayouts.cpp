@@ -1,7 +1,7 @@
 // The guard of programs on whole tensors with layouts: between the propagate and the partition phase.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
-#include "dialects/nn/Linear.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "passes/Propagate/Passes.h"
@@ -92,7 +92,7 @@ static LogicalResult verify(nn::FactorOpInterface op) {
       return op->emitOpError("adds operand ")
              << i << ", a partial sum over {" << dist::toString(layout.partial) << "}, to one over {"
              << dist::toString(incoming) << "}";
-    if (!layout.partial.empty() && !adds && !nn::isLinearIn(op, i))
+    if (!layout.partial.empty() && !adds && !op.isLinearIn(i))
       return op->emitOpError("is not linear in operand ")
              << i << ", which is a partial sum over {" << dist::toString(layout.partial)
              << "}; reduce it first";
@@ -255,7 +255,7 @@ LogicalResult Verifier::verifyOp(Operation *op, const llvm::StringMap<Operation 
     return isa<dist::ReshardOp>(op)
                ? success()
                : op->emitOpError("does not belong into a program on whole tensors, before partition");
-  if (!op->hasAttr(dist::kExpandAttr))
+  if (!dist::kExpand.isOn(op))
     return verify(factorOp);
   if (!mesh)
     return op->emitOpError("is expanded by a pattern in a program without a dist.mesh");
@@ -270,7 +270,7 @@ LogicalResult Verifier::verifyFunction(func::FuncOp func) {
       ok &= succeeded(verifyEnd(func, dist::getLayout(type), "argument", Twine(i))) &&
             succeeded(verifyAxes(func, type, "argument", i));
   for (Operation &op : func.getBody().front()) {
-    if (auto id = op.getAttrOfType<StringAttr>("nn.id"); id && !op.hasAttr("nn.grad_of"))
+    if (auto id = nn::kId.of(&op); id && !nn::kGradOf.isOn(&op))
       forward[id.getValue()] = &op;
     ok &= succeeded(verifyOp(&op, forward));
   }

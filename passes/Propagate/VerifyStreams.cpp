@@ -1,4 +1,6 @@
 #include "passes/Propagate/VerifyStreams.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Assign/Pattern.h"
 #include <map>
 #include <set>
@@ -62,15 +64,13 @@ private:
 } // namespace
 
 LogicalResult StreamVerifier::choose(const llvm::StringMap<Operation *> &forwardOps) {
-  auto attr = op->getAttrOfType<dist::PatternAttr>(dist::kExpandAttr);
-  if (!attr)
-    return op.emitOpError() << "has an attribute " << dist::kExpandAttr << " that names no pattern";
+  auto attr = dist::kExpand.of(op);
   FailureOr<PatternUse> use = resolvePattern(op, attr, mesh);
   if (failed(use))
     return failure();
   name = use->pattern->name();
   nn::FactorOpInterface forward = op;
-  if (auto gradOf = op->getAttrOfType<nn::GradOfAttr>("nn.grad_of")) {
+  if (auto gradOf = nn::kGradOf.of(op)) {
     forward = dyn_cast_or_null<nn::FactorOpInterface>(forwardOps.lookup(gradOf.getId()));
     if (!forward)
       return op.emitOpError("is the gradient of an operator \"") << gradOf.getId() << "\" that is not there";

@@ -1,5 +1,5 @@
 #include "passes/Propagate/Waste.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/nn/NN.h"
 #include "lib/Support/Location.h"
@@ -74,7 +74,7 @@ void tessera::warnOfWaste(func::FuncOp func, const dist::Mesh &mesh, int64_t mic
   for (auto op : func.getOps<nn::FactorOpInterface>()) {
     nn::FactorRule rule = op.getFactorRule();
     // What streams through an operator is all worked on, whatever its layout says.
-    if (rule.isReshape || op->hasAttr(dist::kExpandAttr))
+    if (rule.isReshape || dist::kExpand.isOn(op))
       continue;
     Work work = workOf(op, rule, perStage, micro);
     all.add(work);

@@ -1,23 +1,20 @@
 // See Zero.h.
 #include "passes/Propagate/Zero.h"
-#include "dialects/dist/Dist.h"
-#include "dialects/nn/NN.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 
 using namespace mlir;
 using namespace tessera;
 
-static constexpr llvm::StringLiteral kRecomputed = "dist.recomputed";
-
 Zero Zero::of(ModuleOp module) {
   Zero zero;
-  if (auto stage = module->getAttrOfType<IntegerAttr>("dist.zero"))
+  if (auto stage = dist::kZero.of(module))
     zero.stage = stage.getInt();
-  if (auto axes = module->getAttrOfType<dist::AxesAttr>("dist.zero_axes"))
+  if (auto axes = dist::kZeroAxes.of(module))
     zero.axes = dist::AxisList(axes.getAxes());
-  if (auto regather = module->getAttrOfType<StringAttr>("dist.regather")) {
-    zero.regather = regather.getValue() != "never";
-    zero.regatherAlways = regather.getValue() == "always";
-  }
+  dist::When regather = dist::whenOf(dist::kRegather, module);
+  zero.regather = regather != dist::When::Never;
+  zero.regatherAlways = regather == dist::When::Always;
   return zero;
 }
 
@@ -30,7 +27,7 @@ Placement Zero::cut(Placement placement) const {
   return placement;
 }
 
-bool tessera::runsBackward(Operation *op) { return op->hasAttr("nn.grad_of") || op->hasAttr(kRecomputed); }
+bool tessera::runsBackward(Operation *op) { return nn::kGradOf.isOn(op) || dist::kRecomputed.isOn(op); }
 
 void tessera::recomputeFromParameters(func::FuncOp func) {
   // Of what is computed from parameters and constants, that which reads a parameter.
@@ -58,8 +55,8 @@ void tessera::recomputeFromParameters(func::FuncOp func) {
       continue;
     b.setInsertionPoint(first);
     Operation *again = b.clone(*op);
-    again->setAttr(kRecomputed, b.getUnitAttr());
-    again->removeAttr("nn.id");
+    dist::kRecomputed.mark(again);
+    nn::kId.remove(again);
     op->replaceUsesWithIf(again->getResults(), [](OpOperand &use) { return runsBackward(use.getOwner()); });
   }
 }

@@ -1,6 +1,6 @@
 // See BlockGraph.h: how the graph is built.
 #include "passes/Schedule/BlockGraph.h"
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/exec/Exec.h"
@@ -186,7 +186,7 @@ private:
     int last = kNone;
     for (int i = 0; i < graph.size(); ++i) {
       Operation *op = graph.nodes[i].op;
-      if (!op->hasAttr(dist::kOverStagesAttr) &&
+      if (!dist::kStageSum.isOn(op) &&
           (isMemoryEffectFree(op) ||
            isa<nn::ReadOp, nn::AssignOp, dist::CollectiveStartOp, dist::CollectiveWaitOp>(op)))
         continue;

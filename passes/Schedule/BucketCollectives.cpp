@@ -1,5 +1,6 @@
 // Small collectives that nothing waits for become one, and so do small gathers of what is there from the
 // start.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Machine.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
@@ -149,7 +150,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     llvm::MapVector<int, bool> candidates;
     for (int node = 0; node < graph.size(); ++node)
       if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
-          op && !op->hasAttr(dist::kOverStagesAttr) && movesBlocks(op)) {
+          op && !dist::kStageSum.isOn(op) && movesBlocks(op)) {
         // What is stored is gathered early even for an update alone, which must not write it before.
         bool isStored = gathersStored(op, hazards), isGather = op.getKind() == CollectiveKind::AllGather;
         bool isLate = !isStored && (graph.leadsNowhere(node) || leadsToVariables(graph, op));

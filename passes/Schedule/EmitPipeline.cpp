@@ -1,4 +1,5 @@
 // A stage's program of one microbatch becomes that of the whole step, in the order of the schedule.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/NN.h"
@@ -34,9 +35,8 @@ class StageEmitter {
 public:
   StageEmitter(func::FuncOp func, const std::vector<pipeline::Step> &steps, const PipelineMessages &messages,
                bool splitsBackward, int64_t micro)
-      : func(func), steps(steps), stage(func->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt()),
-        messages(messages), splitsBackward(splitsBackward), old(func.getBody().front()), b(func.getContext()),
-        ofMicro(micro) {}
+      : func(func), steps(steps), stage(dist::stageOf(func)), messages(messages),
+        splitsBackward(splitsBackward), old(func.getBody().front()), b(func.getContext()), ofMicro(micro) {}
   LogicalResult run();
 
 private:
@@ -84,7 +84,7 @@ void StageEmitter::classify() {
     }
     auto part = PipelinePart::of(&op);
     bool after = part && part->work == PipelineWork::Update, inStep = false,
-         micro = readsMicro(&op) || isa<dist::RecvOp>(op), gathered = op.hasAttr(dist::kGatherAttr);
+         micro = readsMicro(&op) || isa<dist::RecvOp>(op), gathered = dist::kGather.isOn(&op);
     if (auto receive = dyn_cast<dist::RecvOp>(op))
       receives[receive.getChannel()] = &op;
     if (auto send = dyn_cast<dist::SendOp>(op))
@@ -156,8 +156,7 @@ void StageEmitter::waitForAll() {
 
 void StageEmitter::emitStep(size_t place) {
   const pipeline::Step &step = steps[place];
-  dist::StepOp::create(b, func.getLoc(), dist::workName(PipelineWork(int(step.work))), step.chunk,
-                       step.micro);
+  dist::StepOp::create(b, func.getLoc(), PipelineWork(int(step.work)), step.chunk, step.micro);
   IRMapping &map = ofMicro[step.micro];
   for (const PipelineMessage &message : messages.stages[stage].receives[place])
     emitIn(receives.at(message.channel), ofMicro[message.micro]);
@@ -196,7 +195,7 @@ Value StageEmitter::valueAfter(Value value) {
 }
 
 void StageEmitter::emitAfter() {
-  dist::StepOp::create(b, func.getLoc(), dist::workName(PipelineWork::Update), 0, 0);
+  dist::StepOp::create(b, func.getLoc(), PipelineWork::Update, 0, 0);
   waitForAll();
   for (auto [result, sum] : sums)
     whole.map(result, sum);
@@ -266,7 +265,7 @@ struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
     }
     llvm::MapVector<StringAttr, SmallVector<func::FuncOp>> programs;
     for (auto func : module.getOps<func::FuncOp>())
-      if (auto name = func->getAttrOfType<StringAttr>(dist::kProgramAttr))
+      if (auto name = dist::kProgram.of(func))
         programs[name].push_back(func);
     for (auto &[name, funcs] : programs)
       if (failed(emit(module, *pipe, *schedule, name, funcs)))
@@ -275,10 +274,7 @@ struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
 
   LogicalResult emit(ModuleOp module, const dist::Pipeline &pipe, const pipeline::Schedule &schedule,
                      StringAttr name, SmallVectorImpl<func::FuncOp> &funcs) {
-    auto stageOf = [](func::FuncOp func) {
-      return func->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt();
-    };
-    llvm::sort(funcs, [&](func::FuncOp a, func::FuncOp c) { return stageOf(a) < stageOf(c); });
+    llvm::sort(funcs, [&](func::FuncOp a, func::FuncOp c) { return dist::stageOf(a) < dist::stageOf(c); });
     if (int64_t(funcs.size()) != pipe.numStages)
       return module.emitError("program ")
              << name << " has functions for " << funcs.size() << " of " << pipe.numStages << " stages";

@@ -1,4 +1,5 @@
 // Biases, activations, their derivatives and biases' gradients as parts of products.
+#include "dialects/dist/Attributes.h"
 #include "dialects/nn/Epilogue.h"
 #include "passes/Lower/Generated.h"
 #include "passes/Schedule/PanelLoop.h"
@@ -141,8 +142,7 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
   using FoldEpiloguesBase::FoldEpiloguesBase;
 
   void runOnOperation() override {
-    auto mode = getOperation()->getAttrOfType<StringAttr>("dist.stream");
-    StringRef when = mode ? mode.getValue() : "auto";
+    dist::When when = dist::whenOf(dist::kStream, getOperation());
     SmallVector<nn::ContractOp> contracts;
     getOperation().walk([&](nn::ContractOp op) { contracts.push_back(op); });
     llvm::DenseMap<Block *, std::unique_ptr<Hazards>> hazards;

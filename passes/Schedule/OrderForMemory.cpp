@@ -1,6 +1,7 @@
 // The order of operators that needs the least memory.
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Storage.h"
@@ -28,7 +29,7 @@ Operation *firstReader(Operation *op, llvm::function_ref<bool(Operation *)> whic
   return first;
 }
 
-bool isBackward(Operation *op) { return op->hasAttr("nn.grad_of"); }
+bool isBackward(Operation *op) { return nn::kGradOf.isOn(op); }
 
 struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass> {
   using OrderForMemoryBase::OrderForMemoryBase;

@@ -1,4 +1,5 @@
 // Splitting of collectives into start and wait.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Liveness.h"
@@ -70,7 +71,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     };
     SmallVector<Gather> gathers;
     for (auto op : block.getOps<dist::CollectiveOp>())
-      if (gathersStored(op, hazards) && !op->hasAttr(dist::kOverStagesAttr))
+      if (gathersStored(op, hazards) && !dist::kStageSum.isOn(op))
         if (Operation *reader = firstReader(op.getResult(), block))
           gathers.push_back({op, reader, dist::bytesOf(op.getResult().getType())});
     // All places are found before one is moved.
@@ -117,7 +118,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
     SmallVector<dist::CollectiveWaitOp> waits;
     // What all stages of a pipeline do together stays where each of them has it.
     for (auto op : llvm::make_early_inc_range(block.getOps<dist::CollectiveOp>()))
-      if (!op->hasAttr(dist::kOverStagesAttr))
+      if (!dist::kStageSum.isOn(op))
         waits.push_back(split(op));
     if (waits.empty())
       return;

@@ -1,5 +1,6 @@
 // See PanelLoop.h.
 #include "passes/Schedule/PanelLoop.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/exec/Exec.h"
@@ -30,13 +31,12 @@ static std::optional<unsigned> blockDimension(dist::CollectiveOp op, int64_t ato
 }
 
 static std::optional<unsigned> gatheredDimension(dist::CollectiveOp op) {
-  bool isGather =
-      op && op.getKind() == dist::CollectiveKind::AllGather && !op->hasAttr(dist::kOverStagesAttr);
+  bool isGather = op && op.getKind() == dist::CollectiveKind::AllGather && !dist::kStageSum.isOn(op);
   return isGather ? blockDimension(op, *op.getConcat()) : std::nullopt;
 }
 
 static std::optional<unsigned> scatteredDimension(dist::CollectiveOp op) {
-  bool isScatter = op.getKind() == dist::CollectiveKind::ReduceScatter && !op->hasAttr(dist::kOverStagesAttr);
+  bool isScatter = op.getKind() == dist::CollectiveKind::ReduceScatter && !dist::kStageSum.isOn(op);
   return isScatter ? blockDimension(op, *op.getSplit()) : std::nullopt;
 }
 
@@ -141,15 +141,15 @@ std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const Hazards
   return loops;
 }
 
-std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, StringRef when, int64_t threads,
+std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, dist::When when, int64_t threads,
                                            const Hazards &hazards) {
   std::optional<PanelLoop> best;
-  if (when == "never")
+  if (when == dist::When::Never)
     return best;
   for (PanelLoop &candidate : of(product, hazards))
     if (!best || candidate.streamedBytes() > best->streamedBytes())
       best = std::move(candidate);
-  if (!best || when == "always")
+  if (!best || when == dist::When::Always)
     return best;
   PanelLoopTime time = timeOf(*best, threads);
   return time.panels < time.whole ? std::move(best) : std::nullopt;

@@ -28,7 +28,7 @@ struct PanelLoop {
   static std::vector<PanelLoop> of(nn::PanelOpInterface product, const Hazards &hazards);
   /// The one of them that the product is computed by as the module's `dist.stream` says: `never`, `always` or
   /// `auto`, where the cost model expects it to take less time with `threads` a rank.
-  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, llvm::StringRef when, int64_t threads,
+  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, dist::When when, int64_t threads,
                                          const Hazards &hazards);
   /// Bytes that need not be whole: of gathered operands and of results before they are scattered.
   int64_t streamedBytes() const;

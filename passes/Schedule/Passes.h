@@ -11,9 +11,6 @@ namespace tessera {
 #define GEN_PASS_REGISTRATION
 #include "passes/Schedule/Passes.h.inc"
 
-/// The name of the training program whose updates clip by the gradients' global norm.
-inline constexpr llvm::StringLiteral kClippedProgram = "train_clipped";
-
 /// What the phase is told of the target.
 struct ScheduleOptions {
   int64_t threads = 1; // a rank, for the time of products and the library's caps

@@ -1,5 +1,7 @@
 // A program of its own for clipping by norm.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Schedule/Passes.h"
 
 namespace tessera {
@@ -15,37 +17,31 @@ namespace {
 struct SplitClippingPass : tessera::impl::SplitClippingBase<SplitClippingPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    for (auto train : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (programOf(train) == "train" && failed(split(module, train)))
+    for (FunctionOpInterface train : nn::programsOf(module, nn::ProgramRole::Train))
+      if (failed(split(module, cast<func::FuncOp>(train.getOperation()))))
         return signalPassFailure();
-  }
-
-  // In a pipeline, what the function is one stage of.
-  static StringRef programOf(func::FuncOp func) {
-    auto program = func->getAttrOfType<StringAttr>(dist::kProgramAttr);
-    return program ? program.getValue() : func.getName();
   }
 
   LogicalResult split(ModuleOp module, func::FuncOp train) {
     SmallVector<nn::UpdateOp> updates(train.getOps<nn::UpdateOp>());
-    bool isStage = train->hasAttr(dist::kStageAttr);
+    bool isStage = dist::kStage.isOn(train);
     if (updates.empty() && !isStage)
       return success();
     // An update of a scaled loss looks at the norm in any case, to see whether the gradient overflowed.
-    auto inputs = train.getArgumentTypes();
-    bool scalesLoss = false;
-    for (unsigned i = 0; i < inputs.size(); ++i)
-      if (auto kind = train.getArgAttrOfType<StringAttr>(i, "nn.kind"); kind && kind.getValue() == "scalars")
-        scalesLoss = cast<RankedTensorType>(inputs[i]).getDimSize(0) > 8;
-    if (scalesLoss)
+    std::optional<unsigned> scalars = nn::findInput(train, nn::InputKind::Scalars);
+    if (scalars && cast<RankedTensorType>(train.getArgumentTypes()[*scalars]).getDimSize(0) > 8)
       return success();
-    std::string name = (kClippedProgram + train.getName().drop_front(StringRef("train").size())).str();
+    auto role = nn::ProgramRole::TrainClipped;
+    StringRef program = nn::stringifyProgramRole(role), ofStage = train.getName();
+    ofStage.consume_front(dist::programName(train));
+    std::string name = (program + ofStage).str();
     if (module.lookupSymbol(name))
       return module.emitError("has a function @") << name << " already";
     auto clipped = cast<func::FuncOp>(train->clone());
     clipped.setName(name);
+    nn::kRole.set(clipped, nn::ProgramRoleAttr::get(&getContext(), role));
     if (isStage)
-      clipped->setAttr(dist::kProgramAttr, StringAttr::get(&getContext(), kClippedProgram));
+      dist::kProgram.set(clipped, StringAttr::get(&getContext(), program));
     module.insert(std::next(train->getIterator()), clipped);
     ++numPrograms;
     if (updates.empty())

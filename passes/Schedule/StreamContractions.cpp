@@ -1,4 +1,5 @@
 // Products of gathered operands, and products whose result is reduce-scattered, by panels.
+#include "dialects/dist/Attributes.h"
 #include "dialects/exec/Exec.h"
 #include "passes/Schedule/PanelLoop.h"
 #include "passes/Schedule/Passes.h"
@@ -16,7 +17,7 @@ namespace {
 struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamContractionsPass> {
   using StreamContractionsBase::StreamContractionsBase;
 
-  void stream(Block &block, StringRef when) {
+  void stream(Block &block, dist::When when) {
     auto products = llvm::to_vector(block.getOps<nn::PanelOpInterface>());
     llvm::SmallPtrSet<Operation *, 16> gone;
     Hazards hazards(block);
@@ -35,12 +36,7 @@ struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamCont
 
   void runOnOperation() override {
     auto module = getOperation()->getParentOfType<ModuleOp>();
-    auto mode = module->getAttrOfType<StringAttr>("dist.stream");
-    StringRef when = mode ? mode.getValue() : "auto";
-    if (!llvm::is_contained({"never", "always", "auto"}, when)) {
-      module.emitError("has \"dist.stream\" = \"") << when << "\"; expected never, always or auto";
-      return signalPassFailure();
-    }
+    dist::When when = dist::whenOf(dist::kStream, module);
     getOperation().walk([&](Block *block) { stream(*block, when); });
   }
 };

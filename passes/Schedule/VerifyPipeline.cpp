@@ -1,5 +1,6 @@
 // The guard of pipelines: every message is received, every collective over stages is joined, and no stage
 // waits for ever, with sends that complete only when they are received.
+#include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "lib/Support/Location.h"
 #include "passes/Schedule/Passes.h"
@@ -66,8 +67,8 @@ void Rendezvous::collect(func::FuncOp func, std::vector<Event> &list) {
   DenseMap<Value, std::pair<int64_t, size_t>> tokens;
   for (Operation &op : func.getBody().front()) {
     if (auto begin = dyn_cast<dist::StepOp>(op)) {
-      step = (begin.getWork() + " of chunk " + Twine(int64_t(begin.getChunk())) + ", microbatch " +
-              Twine(int64_t(begin.getMicro())))
+      step = (dist::stringifyPipelineWork(begin.getWork()) + " of chunk " + Twine(int64_t(begin.getChunk())) +
+              ", microbatch " + Twine(int64_t(begin.getMicro())))
                  .str();
     } else if (auto send = dyn_cast<dist::SendStartOp>(op)) {
       int64_t to = send.getStage();
@@ -148,8 +149,7 @@ bool Rendezvous::joinCollective() {
   const Event &first = events[0][next[0]];
   for (auto [stage, list] : llvm::enumerate(events)) {
     const Event &other = list[next[stage]];
-    auto sum = other.op->getAttrOfType<IntegerAttr>(dist::kOverStagesAttr),
-         firstSum = first.op->getAttrOfType<IntegerAttr>(dist::kOverStagesAttr);
+    IntegerAttr sum = dist::kStageSum.of(other.op), firstSum = dist::kStageSum.of(first.op);
     if (other.type != first.type || other.op->getName() != first.op->getName() || sum != firstSum) {
       auto error = other.op->emitOpError("of ")
                    << nameOf(stage) << " on " << other.type << " meets stage 0's " << first.op->getName()
@@ -216,13 +216,10 @@ struct VerifyPipelinePass : tessera::impl::VerifyPipelineBase<VerifyPipelinePass
       }
     llvm::MapVector<StringAttr, SmallVector<func::FuncOp>> programs;
     for (auto func : module.getOps<func::FuncOp>())
-      if (auto name = func->getAttrOfType<StringAttr>(dist::kProgramAttr))
+      if (auto name = dist::kProgram.of(func))
         programs[name].push_back(func);
     for (auto &[name, funcs] : programs) {
-      llvm::sort(funcs, [](func::FuncOp a, func::FuncOp b) {
-        return a->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt() <
-               b->getAttrOfType<IntegerAttr>(dist::kStageAttr).getInt();
-      });
+      llvm::sort(funcs, [](func::FuncOp a, func::FuncOp b) { return dist::stageOf(a) < dist::stageOf(b); });
       if (failed(Rendezvous(funcs, *pipeline, ranksApart).run()))
         return signalPassFailure();
     }

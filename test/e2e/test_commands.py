@@ -136,7 +136,7 @@ def test_dumps_resume_by_themselves(tmp_path):
 SUM_THROUGH_GELU = """
 dist.mesh @mesh = <["t"=2]>
 nn.variable @w : tensor<8x4xf32, #dist.layout<[[8 : "t"=2], [4]]>> {role = "parameter", init = "zero"}
-func.func @infer(%x: tensor<2x8xf32, #dist.layout<[[2], [8 : "t"=2]]>> {nn.name = "x", nn.kind = "data"})
+func.func @infer(%x: tensor<2x8xf32, #dist.layout<[[2], [8 : "t"=2]]>> {nn.name = "x", nn.kind = #nn<kind data>})
     -> (tensor<2x4xf32, #dist.layout<[[2], [4]]>> {nn.name = "y"}) {
   %w = nn.read @w : tensor<8x4xf32, #dist.layout<[[8 : "t"=2], [4]]>>
   %0 = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"}

@@ -40,7 +40,7 @@ def words(shape, seed, step, id):
 
 # Inputs [6, 10, 20] split in all ways; a dropout that inference keeps, as text before assignment may have it.
 TEXT = """module {
-  func.func @infer(%x: TENSOR {nn.name = "x", nn.kind = "data"}, %key: tensor<i64> {nn.name = "random", nn.kind = "random"})
+  func.func @infer(%x: TENSOR {nn.name = "x", nn.kind = #nn<kind data>}, %key: tensor<i64> {nn.name = "random", nn.kind = #nn<kind random>})
       -> (TENSOR {nn.name = "dropped"}, TENSOR {nn.name = "uniform"}, TENSOR {nn.name = "normal"}) {
     %d = nn.dropout %x, %key {ratio = 0.3 : f64, id = 12884901893 : i64} : (TENSOR, tensor<i64>) -> TENSOR
     %u = nn.random %key {distribution = "uniform", id = 6 : i64} : (tensor<i64>) -> TENSOR

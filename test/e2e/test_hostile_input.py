@@ -72,7 +72,7 @@ def test_texts_nested_deeply(tmp_path, kind):
 # A program whose kernels are formed, and what is wrong with it in other words.
 FORMED = """module attributes {dist.micro = 1 : i64, nn.phase = "schedule"} {
   dist.mesh @mesh = <[]>
-  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
     %0 = exec.apply @kernel_0(%arg0) : (tensor<2x4xf32>) -> tensor<2x4xf32>
     return %0 : tensor<2x4xf32>
   }
@@ -125,7 +125,7 @@ def test_texts_with_wrong_kernels(tmp_path, kind):
 EARLY = """module attributes {nn.phase = "assign"} {
   dist.mesh @mesh = <["data"=2]>
   nn.variable @w : tensor<4xf32> {role = "parameter"}
-  func.func @infer(%x: tensor<4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
+  func.func @infer(%x: tensor<4xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<4xf32> {nn.name = "y"}) {
     %w = nn.read @w : tensor<4xf32>
     %y = nn.add %x, %w : (tensor<4xf32>, tensor<4xf32>) -> tensor<4xf32>
     return %y : tensor<4xf32>
@@ -136,7 +136,7 @@ HALVES = "#dist.layout<[[4 : \"data\"=2]]>"
 LAID_OUT = {
     "variable": ("@w : tensor<4xf32> {", f"@w : tensor<4xf32, {HALVES}> {{",
         "variable @w is laid out over a mesh, and the text is said to be before propagate"),
-    "argument": ("{nn.kind = \"data\", nn.name = \"x\"}", f"{{nn.kind = \"data\", nn.name = \"x\"}}, %z: tensor<4xf32, {HALVES}>",
+    "argument": ("{nn.kind = #nn<kind data>, nn.name = \"x\"}", f"{{nn.kind = #nn<kind data>, nn.name = \"x\"}}, %z: tensor<4xf32, {HALVES}>",
         "argument 1 of @infer is laid out over a mesh, and the text is said to be before propagate"),
     "operator": ("    return", "    %i = dist.logical_index over <\"data\"=2> size 4 padded 4 : tensor<2xi64>\n    return",
         "is laid out over a mesh, and the text is said to be before propagate"),

@@ -122,7 +122,7 @@ def test_report_tells_each_ranks_attention(tmp_path):
 LINEAR = """
 nn.variable @p : tensor<256x64xf32> {{role = "parameter", trained = true}}
 nn.variable @w : tensor<64x256xf32> {{role = "parameter", trained = true}}
-func.func @infer(%x: tensor<256x64xf32> {{nn.name = "x", nn.kind = "data", dist.split = {home}}}) -> (tensor<256x256xf32> {{nn.name = "y"}}) {{
+func.func @infer(%x: tensor<256x64xf32> {{nn.name = "x", nn.kind = #nn<kind data>, dist.split = {home}}}) -> (tensor<256x256xf32> {{nn.name = "y"}}) {{
   %p = nn.read @p : tensor<256x64xf32>
   %w = nn.read @w : tensor<64x256xf32>
   %s = nn.add %x, %p : (tensor<256x64xf32>, tensor<256x64xf32>) -> tensor<256x64xf32>

@@ -136,9 +136,9 @@ def small_models():
 # A product with a bias and a kept operand of its activation; one with its derivative; one with sums of an operand.
 FUSED = """module attributes {dist.micro = 1 : i64, nn.phase = "schedule"} {
   dist.mesh @mesh = <[]>
-  func.func @infer(%x: tensor<3x4xf32> {dist.layout = #dist.layout<[[3], [4]]>, dist.shape = array<i64: 3, 4>, nn.kind = "data", nn.name = "x"},
-      %w: tensor<4x5xf32> {dist.layout = #dist.layout<[[4], [5]]>, dist.shape = array<i64: 4, 5>, nn.kind = "data", nn.name = "w"},
-      %b: tensor<5xf32> {dist.layout = #dist.layout<[[5]]>, dist.shape = array<i64: 5>, nn.kind = "data", nn.name = "b"})
+  func.func @infer(%x: tensor<3x4xf32> {dist.layout = #dist.layout<[[3], [4]]>, dist.shape = array<i64: 3, 4>, nn.kind = #nn<kind data>, nn.name = "x"},
+      %w: tensor<4x5xf32> {dist.layout = #dist.layout<[[4], [5]]>, dist.shape = array<i64: 4, 5>, nn.kind = #nn<kind data>, nn.name = "w"},
+      %b: tensor<5xf32> {dist.layout = #dist.layout<[[5]]>, dist.shape = array<i64: 5>, nn.kind = #nn<kind data>, nn.name = "b"})
       -> (tensor<3x5xf32> {dist.layout = #dist.layout<[[3], [5]]>, dist.shape = array<i64: 3, 5>, nn.name = "y"},
       tensor<4x5xf32> {dist.layout = #dist.layout<[[4], [5]]>, dist.shape = array<i64: 4, 5>, nn.name = "z"},
       tensor<5xf32> {dist.layout = #dist.layout<[[5]]>, dist.shape = array<i64: 5>, nn.name = "s"}) {

@@ -8,4 +8,5 @@ def NN_ContractOp : NN_Op<"contract", !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, StrAttr:$lhs_letters, StrAttr:$rhs_letters,
       StrAttr:$out_letters);
   let results = (outs NN_Tensor:$result);
+  let linearIn = "true";
 }

@@ -37,7 +37,7 @@ class NN_Binary<string mnemonic, string text, list<Trait> traits = NN_Vjp,
   let results = (outs NN_Tensor:$result);
 }
 
-def NN_NegOp : NN_Unary<"neg", "-x">;
+def NN_NegOp : NN_Unary<"neg", "-x"> { let linearIn = "true"; }
 def NN_AbsOp : NN_Unary<"abs", "|x|">;
 def NN_ExpOp : NN_Unary<"exp", "e to the x">;
 def NN_LogOp : NN_Unary<"log", "natural logarithm">;
@@ -75,9 +75,10 @@ def NN_CastOp
 
 def NN_AddOp : NN_Binary<"add", "x + y">;
 def NN_SubOp : NN_Binary<"sub", "x - y">;
-def NN_MulOp : NN_Binary<"mul", "x y">;
+def NN_MulOp : NN_Binary<"mul", "x y"> { let linearIn = "true"; }
 def NN_DivOp : NN_Binary<"div", "x / y (integers: truncated)"> {
   let description = [{ Integers: 0 where y is 0; the least number by -1 wraps around, to itself. }];
+  let linearIn = "operand == 0 && ::llvm::isa<::mlir::FloatType>(getType().getElementType())";
 }
 def NN_PowOp : NN_Binary<"pow", "x to the y"> {
   let description =

@@ -25,6 +25,7 @@ def NN_DispatchOp : NN_RoutingOp<"dispatch", NN_Vjp> {
   let arguments = (ins NN_FloatTensor:$x, NN_IntTensor:$ids, NN_FloatTensor:$weights, Optional<I64>:$start,
       DefaultValuedAttr<I64Attr, "0">:$capacity);
   let results = (outs NN_FloatTensor:$result);
+  let linearIn = "operand == 0";
   let hasVerifier = 1;
 }
 def NN_CombineOp : NN_RoutingOp<"combine", !listconcat(NN_Infer, NN_Vjp)> {
@@ -34,6 +35,7 @@ def NN_CombineOp : NN_RoutingOp<"combine", !listconcat(NN_Infer, NN_Vjp)> {
   let arguments = (ins NN_FloatTensor:$y, NN_IntTensor:$ids, NN_FloatTensor:$weights, Optional<I64>:$start,
       DefaultValuedAttr<I64Attr, "0">:$capacity);
   let results = (outs NN_FloatTensor:$result);
+  let linearIn = "operand == 0";
 }
 def NN_ExpertDotOp : NN_RoutingOp<"expert_dot", !listconcat(NN_Infer, NN_OfGradients)> {
   let summary =
@@ -42,4 +44,5 @@ def NN_ExpertDotOp : NN_RoutingOp<"expert_dot", !listconcat(NN_Infer, NN_OfGradi
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$y, NN_IntTensor:$ids, Optional<I64>:$start,
       DefaultValuedAttr<I64Attr, "0">:$capacity);
   let results = (outs NN_FloatTensor:$result);
+  let linearIn = "operand < 2";
 }

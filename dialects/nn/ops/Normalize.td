@@ -81,5 +81,6 @@ def NN_RotaryOp
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$cos, NN_FloatTensor:$sin,
       DefaultValuedAttr<BoolAttr, "false">:$inverse);
   let results = (outs NN_FloatTensor:$y);
+  let linearIn = "operand == 0";
   let hasVerifier = 1;
 }

@@ -18,6 +18,7 @@ def NN_DropoutOp
   let arguments = (ins NN_FloatTensor:$x, 0DTensorOf<[I64]>:$key, NN_Place:$place, F64Attr:$ratio,
       I64Attr:$id, OptionalAttr<DenseI64ArrayAttr>:$dims, OptionalAttr<DenseI64ArrayAttr>:$global);
   let results = (outs NN_FloatTensor:$y);
+  let linearIn = "operand == 0";
   let builders = [OpBuilder<(ins "::mlir::Value":$x, "::mlir::Value":$key, "double":$ratio, "int64_t":$id),
                             [{
     build($_builder, $_state, plainType(x), x, key, ::mlir::ValueRange(), $_builder.getF64FloatAttr(ratio),

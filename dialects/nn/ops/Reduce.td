@@ -10,6 +10,7 @@ def NN_ReduceOp
     Of i1 false is less than true. }];
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$dims, StrAttr:$kind);
   let results = (outs NN_Tensor:$result);
+  let linearIn = "getKind() == \"sum\"";
   let hasVerifier = 1;
 }
 def NN_SumSquaresOp

@@ -5,6 +5,7 @@ def NN_ReshapeOp
   let summary = "regroups dimensions, row-major order kept; never moves data, whatever the layout";
   let arguments = (ins NN_Tensor:$operand);
   let results = (outs NN_Tensor:$result);
+  let linearIn = "true";
   let hasVerifier = 1;
   let hasFolder = 1;
 }
@@ -12,6 +13,7 @@ def NN_TransposeOp : NN_Op<"transpose", !listconcat(NN_Infer, NN_Lower, NN_Vjp, 
   let summary = "result dimension i is operand dimension perm[i]";
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$perm);
   let results = (outs NN_Tensor:$result);
+  let linearIn = "true";
   let hasVerifier = 1;
   let hasFolder = 1;
 }

@@ -1,6 +1,7 @@
 // The way of last resort for kernels that are not loop statements (loops over tensors, as a scatter has):
 // MLIR's bufferization and plain loops, run as one unit. Always correct, never fast.
 
+#include "dialects/exec/Attributes.h"
 #include "lib/Target/Common/Loops.h"
 #include "mlir/Conversion/Passes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
@@ -37,7 +38,7 @@ static void passBuffers(func::FuncOp func) {
   Location loc = func.getLoc();
   DenseMap<unsigned, unsigned> inPlace; // result -> argument
   for (BlockArgument argument : func.getArguments())
-    if (auto result = func.getArgAttrOfType<IntegerAttr>(argument.getArgNumber(), inPlaceAttribute))
+    if (auto result = exec::kResult.ofArgument(func, argument.getArgNumber()))
       inPlace[result.getInt()] = argument.getArgNumber();
   func.removeArgAttrsAttr();
   SmallVector<Value> buffers, scalars, results;

@@ -1,5 +1,6 @@
 // Compiles the kernels of a module in parallel, identical ones once.
 
+#include "dialects/exec/Attributes.h"
 #include "lib/Target/Common/Backend.h"
 #include "lib/Target/Common/LowerLoops.h"
 #include "mlir/IR/Verifier.h"
@@ -27,10 +28,10 @@ std::string kernelText(func::FuncOp func) {
   // compiled.
   copy->walk([](Operation *op) { op->setDiscardableAttrs(ArrayRef<NamedAttribute>()); });
   for (unsigned i = 0; i < copy->getNumArguments(); ++i) {
-    Attribute inPlace = copy->getArgAttr(i, inPlaceAttribute);
+    Attribute inPlace = copy->getArgAttr(i, exec::kResult.name);
     copy->setArgAttrs(i, ArrayRef<NamedAttribute>());
     if (inPlace)
-      copy->setArgAttr(i, inPlaceAttribute, inPlace);
+      copy->setArgAttr(i, exec::kResult.name, inPlace);
   }
   std::string text;
   llvm::raw_string_ostream stream(text);

@@ -4,6 +4,7 @@
 #ifndef TESSERA_LIB_TARGET_COMMON_KERNELS_H
 #define TESSERA_LIB_TARGET_COMMON_KERNELS_H
 
+#include "dialects/exec/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -23,10 +24,6 @@ llvm::StringRef levelSuffix(CpuLevel level);
 /// The highest level this machine executes, or failure when it is below x86-64-v3.
 mlir::FailureOr<CpuLevel> hostLevel();
 
-/// The name of the argument attribute `tessera.result = N : i64`: result N is written to this argument's
-/// buffer.
-inline constexpr llvm::StringLiteral inPlaceAttribute = "tessera.result";
-
 /// How the iteration space of a kernel is cut into ranges.
 enum class Strategy {
   Flat,      ///< one loop over all elements; a unit is an element
@@ -43,7 +40,7 @@ struct KernelInfo {
   /// Bytes of scratch the kernel takes as a last buffer argument (0: no such argument). Only sequential
   /// kernels with large intermediate values have it; it needs 64-byte alignment.
   int64_t workspace = 0;
-  /// Pairs (tensor argument, result) that may share a buffer, if `inPlaceAttribute` says so on the argument.
+  /// Pairs (tensor argument, result) that may share a buffer, if `exec::kResult` says so on the argument.
   /// Arguments are counted as arguments of the function.
   std::vector<std::pair<unsigned, unsigned>> inPlace;
   /// Why the kernel is sequential, empty otherwise.
@@ -74,7 +71,7 @@ llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
 
 /// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each
 /// level as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor
-/// arguments in order, the results that have no argument of their own (`inPlaceAttribute`) in order, the
+/// arguments in order, the results that have no argument of their own (`exec::kResult`) in order, the
 /// workspace if any; contiguous row-major, 64-byte aligned, not overlapping (but arguments that are only read
 /// may be the same); i1 is a byte that is 0 or 1. `scalars`: the i64 and index arguments in order. Compiled
 /// for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the

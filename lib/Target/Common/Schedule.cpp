@@ -1,5 +1,6 @@
 // Chooses how a kernel is cut into ranges, which statements share a loop nest, and which values need memory.
 
+#include "dialects/exec/Attributes.h"
 #include "lib/Target/Common/LoopDimensions.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Linalg/IR/Linalg.h"
@@ -430,7 +431,7 @@ LogicalResult Scheduler::applyInPlace() {
   for (auto [a, argument] : llvm::enumerate(k.slots)) {
     if (argument.kind != Slot::Argument)
       continue;
-    auto wanted = k.func.getArgAttrOfType<IntegerAttr>(argument.argument, inPlaceAttribute);
+    auto wanted = exec::kResult.ofArgument(k.func, argument.argument);
     for (auto [r, result] : llvm::enumerate(k.slots)) {
       if (result.kind != Slot::Result)
         continue;
@@ -506,7 +507,7 @@ LogicalResult Scheduler::run() {
   }
   return k.func.emitError("kernel '")
          << k.func.getName() << "': a result cannot be written in place of its argument ('"
-         << inPlaceAttribute << "'): the argument is read after the result is written";
+         << exec::kResult.name << "'): the argument is read after the result is written";
 }
 
 LogicalResult schedule(Kernel &kernel) { return Scheduler(kernel).run(); }

@@ -417,16 +417,16 @@ module attributes {dist.micro = 0 : i64} {
 
 // -----
 
-// expected-error@+1 {{expected a module's axis, schedule, and each chunk's stage}}
-module attributes {dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, -1>}} {
+// expected-error@+1 {{a pipeline has the stages [0, -1]; expected each chunk's, of as many as there are chunks at most}}
+module attributes {dist.pipeline = #dist.pipeline<"pipe", "gpipe", [0, -1]>} {
 }
 
 // -----
 
-module attributes {dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, 1>}} {
+module attributes {dist.pipeline = #dist.pipeline<"pipe", "gpipe", [0, 1]>} {
   func.func @chunk(%x: tensor<3xf32>) -> tensor<3xf32> {
     // expected-error@+1 {{has dist.chunk = 2 : i64; the pipeline has chunks 0 to 1}}
-    %0 = dist.accumulate %x {dist.chunk = 2 : i64, dist.work = "forward"} : tensor<3xf32>
+    %0 = dist.accumulate %x {dist.chunk = 2 : i64, dist.work = #dist<work forward>} : tensor<3xf32>
     return %0 : tensor<3xf32>
   }
 }

@@ -15,7 +15,7 @@ module attributes {nn.model = "18226336ce02606c6c388b68603f425379863b79c8b26ed56
   nn.variable @transformer.ln_f.weight : tensor<64xf32> {role = "parameter", source = "transformer.ln_f.weight", trained = true}
   nn.variable @transformer.ln_f.bias : tensor<64xf32> {role = "parameter", source = "transformer.ln_f.bias", trained = true}
   nn.variable @lm_head.weight : tensor<160x64xf32> {role = "parameter", source = "lm_head.weight", trained = true}
-  func.func @infer(%arg0: tensor<4x32xi64> {nn.kind = "data", nn.name = "input_ids", nn.range = array<i64: 0, 160>}) -> (tensor<4x32x160xf32> {nn.name = "logits"}) {
+  func.func @infer(%arg0: tensor<4x32xi64> {nn.kind = #nn<kind data>, nn.name = "input_ids", nn.range = array<i64: 0, 160>}) -> (tensor<4x32x160xf32> {nn.name = "logits"}) {
     %0 = nn.read @transformer.wpe.weight : tensor<160x64xf32>
     %1 = nn.read @transformer.h.0.ln_1.weight : tensor<64xf32>
     %2 = nn.read @transformer.h.0.ln_1.bias : tensor<64xf32>

@@ -30,7 +30,7 @@ module attributes {dist.annotated_mesh = [["a", 2], ["b", 2]], dist.annotations 
     {kind = "output", name = "y", position = 0 : i64, shape = array<i64: 4, 8>, split = [["a"], []]}]}]} {
   nn.variable @w0 : tensor<8x16xf32> {role = "parameter", trained = true}
   nn.variable @w1 : tensor<16x8xf32> {role = "parameter", trained = true}
-  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8xf32> {nn.name = "y"}) {
     %0 = nn.read @w0 : tensor<8x16xf32>
     %1 = nn.read @w1 : tensor<16x8xf32>
     %2 = nn.contract %x, %0 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<4x8xf32>, tensor<8x16xf32>) -> tensor<4x16xf32> loc("up")
@@ -41,13 +41,13 @@ module attributes {dist.annotated_mesh = [["a", 2], ["b", 2]], dist.annotations 
 }
 //--- form.mlir
 module attributes {dist.annotations = [{node = "up"}]} {
-  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8xf32> {nn.name = "y"}) {
     func.return %x : tensor<4x8xf32>
   }
 }
 //--- text.mlir
 module attributes {dist.file_plan = "[mesh]\na = 2\n[opp]\n"} {
-  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8xf32> {nn.name = "y"}) {
     func.return %x : tensor<4x8xf32>
   }
 }

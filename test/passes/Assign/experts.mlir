@@ -20,8 +20,8 @@
 // MANY: error: {{.*}}--ep: 'expert' has no expert for each of 5 ranks here, where there are 4; an axis of at most 4 would do
 nn.variable @up : tensor<4x12x6xf32> {role = "parameter", trained = true}
 nn.variable @down : tensor<4x6x12xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<8x6xf32> {nn.name = "x", nn.kind = "data"}, %ids: tensor<8x2xi64> {nn.name = "ids", nn.kind = "data"},
-                 %w: tensor<8x2xf32> {nn.name = "w", nn.kind = "data"}) -> (tensor<8x6xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<8x6xf32> {nn.name = "x", nn.kind = #nn<kind data>}, %ids: tensor<8x2xi64> {nn.name = "ids", nn.kind = #nn<kind data>},
+                 %w: tensor<8x2xf32> {nn.name = "w", nn.kind = #nn<kind data>}) -> (tensor<8x6xf32> {nn.name = "y"}) {
   %up = nn.read @up : tensor<4x12x6xf32>
   %down = nn.read @down : tensor<4x6x12xf32>
   %one = nn.constant dense<1.0> : tensor<8x2xf32> : tensor<8x2xf32>

@@ -20,7 +20,7 @@ nn.variable @down : tensor<24x12xf32> {role = "parameter"}
 // THREE: nn.contract {{.*}} -> tensor<8x24xf32, #dist.layout<{{\[\[}}8 : "i"=2], [24 : "j"=2]], partial = ["k"=2]>>
 // THREE: dist.reshard {{.*}} -> tensor<8x24xf32, #dist.layout<{{\[\[}}8 : "i"=2 "k"=2], [24 : "j"=2]]>>
 // THREE: nn.contract {{.*}} -> tensor<8x12xf32, #dist.layout<{{\[\[}}8 : "i"=2], [12 : "k"=2]], partial = ["j"=2]>>
-func.func @infer(%x: tensor<8x12xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<8x12xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<8x12xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<8x12xf32> {nn.name = "y"}) {
   %u = nn.read @up : tensor<12x24xf32>
   %d = nn.read @down : tensor<24x12xf32>
   %h = nn.contract %x, %u {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<8x12xf32>, tensor<12x24xf32>) -> tensor<8x24xf32>

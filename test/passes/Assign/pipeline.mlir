@@ -5,22 +5,22 @@
 
 // DEEP: the model has 4 layers (products and lookups with a parameter), fewer than the 8 stages of the pipeline; use at most 4 stages
 
-// CHECK: dist.pipeline = {axis = "pipe", schedule = "gpipe", stages = array<i64: 0, 1>}
+// CHECK: dist.pipeline = #dist.pipeline<"pipe", "gpipe", [0, 1]>
 // CHECK: dist.mesh @mesh = <["pipe"=2]>
 // CHECK-LABEL: func.func @infer
-// CHECK: nn.gather {{.*}}dist.chunk = 0 : i64, dist.work = "forward"
-// CHECK: nn.contract {{.*}}dist.chunk = 1 : i64, dist.work = "forward"
+// CHECK: nn.gather {{.*}}dist.chunk = 0 : i64, dist.work = #dist<work forward>
+// CHECK: nn.contract {{.*}}dist.chunk = 1 : i64, dist.work = #dist<work forward>
 // CHECK-LABEL: func.func @train
 // What depends on no parameter has no place.
 // CHECK: nn.count_valid
 // CHECK-NOT: dist.chunk
 // CHECK: nn.reciprocal
-// CHECK-DAG: nn.acc {{.*}}dist.chunk = 0 : i64, dist.work = "weight", nn.cotangent_of = "@table"
-// CHECK-DAG: nn.acc {{.*}}dist.chunk = 1 : i64, dist.work = "weight", nn.cotangent_of = "@table"
-// CHECK-DAG: nn.acc {{.*}}dist.chunk = 0 : i64, dist.work = "update", nn.cotangent_of = "@table"
-// CHECK-DAG: nn.acc {{.*}}dist.chunk = 1 : i64, dist.work = "update", nn.cotangent_of = "@table"
-// CHECK-DAG: nn.assign @table, {{.*}}dist.chunk = 0 : i64, dist.work = "update"
-// CHECK-DAG: nn.assign @table, {{.*}}dist.chunk = 1 : i64, dist.work = "update"
+// CHECK-DAG: nn.acc {{.*}}dist.chunk = 0 : i64, dist.work = #dist<work weight>, nn.cotangent_of = @table
+// CHECK-DAG: nn.acc {{.*}}dist.chunk = 1 : i64, dist.work = #dist<work weight>, nn.cotangent_of = @table
+// CHECK-DAG: nn.acc {{.*}}dist.chunk = 0 : i64, dist.work = #dist<work update>, nn.cotangent_of = @table
+// CHECK-DAG: nn.acc {{.*}}dist.chunk = 1 : i64, dist.work = #dist<work update>, nn.cotangent_of = @table
+// CHECK-DAG: nn.assign @table, {{.*}}dist.chunk = 0 : i64, dist.work = #dist<work update>
+// CHECK-DAG: nn.assign @table, {{.*}}dist.chunk = 1 : i64, dist.work = #dist<work update>
 // CHECK-DAG: nn.acc {{.*}}dist.over_stages
 
 // The residual crosses once each way, the table's sums once each way.
@@ -35,7 +35,7 @@
 nn.variable @table : tensor<16x8xf32> {role = "parameter", trained = true}
 nn.variable @w1 : tensor<8x8xf32> {role = "parameter", trained = true}
 nn.variable @w2 : tensor<8x8xf32> {role = "parameter", trained = true}
-func.func @infer(%ids: tensor<4x4xi64> {nn.name = "input_ids", nn.kind = "data"}) -> (tensor<4x4x16xf32> {nn.name = "logits"}) {
+func.func @infer(%ids: tensor<4x4xi64> {nn.name = "input_ids", nn.kind = #nn<kind data>}) -> (tensor<4x4x16xf32> {nn.name = "logits"}) {
   %t = nn.read @table : tensor<16x8xf32>
   %w1 = nn.read @w1 : tensor<8x8xf32>
   %w2 = nn.read @w2 : tensor<8x8xf32>

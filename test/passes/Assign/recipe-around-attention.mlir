@@ -6,7 +6,7 @@ nn.variable @widen : tensor<32x64xf32> {role = "parameter", trained = true}
 nn.variable @packed : tensor<3x64x64xf32> {role = "parameter", trained = true}
 nn.variable @out : tensor<64x64xf32> {role = "parameter", trained = true}
 
-func.func @infer(%x: tensor<4x8x32xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x8x64xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<4x8x32xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8x64xf32> {nn.name = "y"}) {
   %w0 = nn.read @widen : tensor<32x64xf32>
   %w1 = nn.read @packed : tensor<3x64x64xf32>
   %w2 = nn.read @out : tensor<64x64xf32>

@@ -15,8 +15,8 @@ nn.variable @head : tensor<64x160xf32> {role = "parameter", trained = true}
 // CHECK: %[[IDS:[a-z0-9]+]]: tensor<4x8xi64> {dist.split = {{\[\[}}"data"], []]
 // CHECK-SAME: tensor<4x8xi64> {dist.split = {{\[\[}}"data"], []]
 // CHECK-SAME: tensor<1x8xi64> {nn.kind
-func.func @infer(%ids: tensor<4x8xi64> {nn.name = "ids", nn.kind = "data"}, %kinds: tensor<4x8xi64> {nn.name = "kinds", nn.kind = "data"},
-                 %mask: tensor<1x8xi64> {nn.name = "mask", nn.kind = "data"}) -> (tensor<4x8x160xf32> {nn.name = "logits"}) {
+func.func @infer(%ids: tensor<4x8xi64> {nn.name = "ids", nn.kind = #nn<kind data>}, %kinds: tensor<4x8xi64> {nn.name = "kinds", nn.kind = #nn<kind data>},
+                 %mask: tensor<1x8xi64> {nn.name = "mask", nn.kind = #nn<kind data>}) -> (tensor<4x8x160xf32> {nn.name = "logits"}) {
   %table = nn.read @table : tensor<160x64xf32>
   %positions = nn.read @positions : tensor<8x64xf32>
   %w0 = nn.read @qkv : tensor<64x192xf32>

@@ -29,7 +29,7 @@ split = { "0" = ["t"] }
 //--- model.mlir
 nn.variable @g : tensor<8xf32> {role = "parameter", trained = true}
 nn.variable @b : tensor<8xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<2x4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<2x4x8xf32> {nn.name = "z"}) {
+func.func @infer(%x: tensor<2x4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<2x4x8xf32> {nn.name = "z"}) {
   %g = nn.read @g : tensor<8xf32>
   %b = nn.read @b : tensor<8xf32>
   %y, %mean, %rstd = nn.layer_norm %x, %g, %b {eps = 1.0e-5 : f64} : (tensor<2x4x8xf32>, tensor<8xf32>, tensor<8xf32>) -> (tensor<2x4x8xf32>, tensor<2x4xf32>, tensor<2x4xf32>) loc("norm")

@@ -6,7 +6,7 @@
 // LOCAL: nn.compare {{.*}} tensor<1x4x1x8x1xi1>
 nn.variable @w : tensor<16x16xf32> {role = "parameter", trained = true}
 nn.variable @bias : tensor<1x4x1x8x8xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<4x8x4x16xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x8x4x1x16xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<4x8x4x16xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8x4x1x16xf32> {nn.name = "y"}) {
   %w = nn.read @w : tensor<16x16xf32>
   %bias = nn.read @bias : tensor<1x4x1x8x8xf32>
   %k = nn.contract %x, %w {lhs_letters = "bsmi", out_letters = "bsmo", rhs_letters = "io"} : (tensor<4x8x4x16xf32>, tensor<16x16xf32>) -> tensor<4x8x4x16xf32>

@@ -14,11 +14,11 @@
 // CHECK: %[[DW:.*]] = nn.contract {{.*}} : (tensor<2x3xbf16>, tensor<2x4xbf16>) -> tensor<3x4xf32>
 // CHECK-NOT: nn.cast
 // CHECK: %[[A:.*]] = nn.acc %[[DW]] {{.*}} : (tensor<3x4xf32>) -> tensor<3x4xf32>
-// CHECK: nn.acc %[[A]] {nn.cotangent_of = "@w"} : (tensor<3x4xf32>) -> tensor<3x4xf32>
+// CHECK: nn.acc %[[A]] {nn.cotangent_of = @w} : (tensor<3x4xf32>) -> tensor<3x4xf32>
 nn.variable @w : tensor<3x4xf32> {role = "parameter", trained = true}
 nn.variable @b : tensor<5xf32> {role = "parameter", trained = true}
 nn.variable @v : tensor<4x5xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<2x3xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<2x5xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<2x3xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<2x5xf32> {nn.name = "y"}) {
   %w = nn.read @w : tensor<3x4xf32>
   %v = nn.read @v : tensor<4x5xf32>
   %h = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x3xf32>, tensor<3x4xf32>) -> tensor<2x4xf32>

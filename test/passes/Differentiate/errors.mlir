@@ -1,18 +1,30 @@
 // What cannot be differentiated, because of the program or of the output that the loss is of.
 // RUN: tessera-opt %s --split-input-file --tessera-differentiate="optimizer=sgd loss=s" --verify-diagnostics
 
-// expected-error@below {{needs a function @infer of one block to differentiate}}
+// expected-error@below {{needs an inference program of one block to differentiate}}
 module {
 }
 
 // -----
 
-// expected-error@below {{has a function @train already}}
+// expected-error@below {{has a training program already, or another function @train}}
 module {
   func.func @infer() {
     return
   }
   func.func @train() {
+    return
+  }
+}
+
+// -----
+
+// expected-error@below {{has a training program already, or another function @train}}
+module {
+  func.func @infer() {
+    return
+  }
+  func.func @fit() attributes {nn.role = #nn<role train>} {
     return
   }
 }

@@ -8,7 +8,7 @@
 // CHECK: %[[KEPT:.*]] = nn.select %[[IS]], %[[NONE]], %[[IDS]]
 // CHECK: nn.scatter_add %[[KEPT]],
 nn.variable @table : tensor<5x2xf32> {role = "parameter", trained = true}
-func.func @infer(%ids: tensor<4xi64> {nn.name = "ids", nn.kind = "data"}) -> (tensor<f32> {nn.name = "s"}) {
+func.func @infer(%ids: tensor<4xi64> {nn.name = "ids", nn.kind = #nn<kind data>}) -> (tensor<f32> {nn.name = "s"}) {
   %t = nn.read @table : tensor<5x2xf32>
   %x = nn.gather %t, %ids {frozen_row = 3 : i64} : (tensor<5x2xf32>, tensor<4xi64>) -> tensor<4x2xf32>
   %s = nn.reduce %x {dims = array<i64: 0, 1>, kind = "sum"} : (tensor<4x2xf32>) -> tensor<f32>

@@ -8,13 +8,13 @@
 // CHECK: %[[W:.*]] = nn.read @w : tensor<3x4xf32>
 // CHECK: nn.cast %[[W]] {{.*}} -> tensor<3x4xf16>
 // CHECK-LABEL: func.func @train(
-// CHECK-SAME: tensor<9xf32> {nn.kind = "scalars"
+// CHECK-SAME: tensor<9xf32> {nn.kind = #nn<kind scalars>
 // CHECK: nn.contract {{.*}} -> tensor<2x4xf16>
 // CHECK: nn.contract {{.*}} -> tensor<3x4xf32>
 // CHECK: nn.update {{.*}} -> (tensor<3x4xf32>, tensor<3x4xf32>)
 nn.variable @w : tensor<3x4xf16> {role = "parameter", trained = true}
 nn.variable @frozen : tensor<4xf16> {role = "parameter", trained = false}
-func.func @infer(%x: tensor<2x3xf16> {nn.name = "x", nn.kind = "data"}) -> (tensor<2x4xf16> {nn.name = "y"}) {
+func.func @infer(%x: tensor<2x3xf16> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<2x4xf16> {nn.name = "y"}) {
   %w = nn.read @w : tensor<3x4xf16>
   %b = nn.read @frozen : tensor<4xf16>
   %h = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x3xf16>, tensor<3x4xf16>) -> tensor<2x4xf16>

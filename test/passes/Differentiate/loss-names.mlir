@@ -7,7 +7,7 @@
 // LABELS: error: the model has an input 'labels', as
 // SCALAR: func.func @train
 nn.variable @w : tensor<3x4xf64> {role = "parameter", trained = true}
-func.func @infer(%target: tensor<2x3xf64> {nn.name = "target", nn.kind = "data"}, %labels: tensor<4xf64> {nn.name = "labels", nn.kind = "data"})
+func.func @infer(%target: tensor<2x3xf64> {nn.name = "target", nn.kind = #nn<kind data>}, %labels: tensor<4xf64> {nn.name = "labels", nn.kind = #nn<kind data>})
     -> (tensor<2x4xf64> {nn.name = "y"}, tensor<f64> {nn.name = "s"}) {
   %w = nn.read @w : tensor<3x4xf64>
   %h = nn.contract %target, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<2x3xf64>, tensor<3x4xf64>) -> tensor<2x4xf64>

@@ -11,7 +11,7 @@ nn.variable @w : tensor<3x4xf32> {role = "parameter", trained = true}
 // What is multiplied with the mean is not known to be one.
 // OTHER-LABEL: func.func @train
 // OTHER-NOT: nn.prologue
-func.func @infer(%x: tensor<2x5x3xf32> {nn.name = "x", nn.kind = "data"}, %labels: tensor<2x6xi64> {nn.name = "labels", nn.kind = "data"}) -> (tensor<f32> {nn.name = "mean"}, tensor<f32> {nn.name = "other"}) {
+func.func @infer(%x: tensor<2x5x3xf32> {nn.name = "x", nn.kind = #nn<kind data>}, %labels: tensor<2x6xi64> {nn.name = "labels", nn.kind = #nn<kind data>}) -> (tensor<f32> {nn.name = "mean"}, tensor<f32> {nn.name = "other"}) {
   %w = nn.read @w : tensor<3x4xf32>
   %y = nn.contract %x, %w {lhs_letters = "bsi", rhs_letters = "io", out_letters = "bso"} : (tensor<2x5x3xf32>, tensor<3x4xf32>) -> tensor<2x5x4xf32>
   %next = nn.slice %labels {starts = array<i64: 0, 1>, sizes = array<i64: 2, 5>, steps = array<i64: 1, 1>} : (tensor<2x6xi64>) -> tensor<2x5xi64>

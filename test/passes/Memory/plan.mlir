@@ -15,8 +15,8 @@
 // CHECK-NOT: copy_box
 nn.variable @w : tensor<64x64xf32> {role = "parameter", trained = true}
 func.func @train(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>},
-                 %s: tensor<8xf32> {nn.name = "scalars", nn.kind = "scalars", dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>},
-                 %decay: tensor<1xf32> {nn.name = "decay", nn.kind = "decay", dist.layout = #dist.layout<[[1]]>, dist.shape = array<i64: 1>})
+                 %s: tensor<8xf32> {nn.name = "scalars", nn.kind = #nn<kind scalars>, dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>},
+                 %decay: tensor<1xf32> {nn.name = "decay", nn.kind = #nn<kind decay>, dist.layout = #dist.layout<[[1]]>, dist.shape = array<i64: 1>})
     -> (tensor<f32> {nn.name = "loss", dist.layout = #dist.layout<[]>, dist.shape = array<i64>}) {
   %w = nn.read @w : tensor<64x64xf32>
   %g = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>
@@ -74,7 +74,7 @@ func.func @loop(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout
 // CHECK-NEXT: exec.launch @twice_0in0(%[[P]])
 // CHECK-NEXT: exec.launch @twice(%[[P]], %[[Q:[0-9]+]])
 // CHECK-NEXT: exec.call "gemm"(%[[P]], %[[Q]]
-// CHECK: func.func @twice_0in0(%{{.*}}: tensor<64x64xf32> {tessera.result = 0 : i64})
+// CHECK: func.func @twice_0in0(%{{.*}}: tensor<64x64xf32> {exec.result = 0 : i64})
 func.func @in_place(%x: tensor<64x64xf32> {nn.name = "x", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>})
     -> (tensor<64x64xf32> {nn.name = "y", dist.layout = #dist.layout<[[64], [64]]>, dist.shape = array<i64: 64, 64>}) {
   %a = nn.contract %x, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x64xf32>, tensor<64x64xf32>) -> tensor<64x64xf32>

@@ -6,7 +6,7 @@
 
 // Parameters stay f32 and are converted once where they are used; a table is looked up in as it is; gains keep f32, statistics are f32.
 // CHECK-LABEL: module
-// CHECK-SAME: nn.compute_type = "bf16"
+// CHECK-SAME: nn.compute_type = bf16
 // CHECK: nn.variable @wte : tensor<160x64xf32>
 // CHECK-LABEL: func.func @block(
 // CHECK-SAME: -> (tensor<4x8x160xbf16> {nn.name = "logits"})

@@ -44,13 +44,13 @@ func.func @infer(%x: !x, %w: !w) -> !y {
 // -----
 
 !x = tensor<4xf32, #dist.layout<[[4]]>>
-module attributes {dist.pipeline = {axis = "pipe", schedule = "1f1b", stages = array<i64: 0, 1>}} {
+module attributes {dist.pipeline = #dist.pipeline<"pipe", "1f1b", [0, 1]>} {
   dist.mesh @mesh = <["pipe"=2]>
-  func.func @infer(%x: !x {nn.name = "x", nn.kind = "data"}) -> (!x {nn.name = "y"}) {
-    %a = nn.relu %x {dist.chunk = 1 : i64, dist.work = "forward"} : (!x) -> !x
+  func.func @infer(%x: !x {nn.name = "x", nn.kind = #nn<kind data>}) -> (!x {nn.name = "y"}) {
+    %a = nn.relu %x {dist.chunk = 1 : i64, dist.work = #dist<work forward>} : (!x) -> !x
     // expected-error@below {{is part of no pipeline stage but uses a value of stage 1}}
     %b = nn.neg %a : (!x) -> !x
-    %c = nn.relu %b {dist.chunk = 0 : i64, dist.work = "forward"} : (!x) -> !x
+    %c = nn.relu %b {dist.chunk = 0 : i64, dist.work = #dist<work forward>} : (!x) -> !x
     return %c : !x
   }
 }

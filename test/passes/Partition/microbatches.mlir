@@ -12,7 +12,7 @@
 // CHECK-DAG: dist.collective all_reduce %[[LOOP]]#1 over <"data"=2> shape [8, 4]
 // CHECK: nn.update
 nn.variable @w : tensor<8x4xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<12x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<12x4xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<12x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<12x4xf32> {nn.name = "y"}) {
   %w = nn.read @w : tensor<8x4xf32>
   %y = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<12x8xf32>, tensor<8x4xf32>) -> tensor<12x4xf32>
   return %y : tensor<12x4xf32>

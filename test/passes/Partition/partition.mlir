@@ -55,7 +55,7 @@ func.func @both_operands(%x: tensor<2x16xf32> {nn.name = "x"}) -> (tensor<2x16xf
 // CHECK-NOT: dist.collective
 dist.mesh @mesh = <["t"=2]>
 nn.variable @head : tensor<16x23xf32> {role = "parameter", trained = true}
-func.func @vocabulary(%x: tensor<2x16xf32> {nn.name = "x"}, %labels: tensor<2xi64> {nn.name = "labels", nn.kind = "labels"}) -> (tensor<f32> {nn.name = "loss"}) {
+func.func @vocabulary(%x: tensor<2x16xf32> {nn.name = "x"}, %labels: tensor<2xi64> {nn.name = "labels", nn.kind = #nn<kind labels>}) -> (tensor<f32> {nn.name = "loss"}) {
   %w = nn.read @head : tensor<16x23xf32>
   %l = nn.contract %x, %w {dist.pattern = #dist.pattern<"vocab", ["t"]>, lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<2x16xf32>, tensor<16x23xf32>) -> tensor<2x23xf32>
   %loss, %lse = nn.cross_entropy %l, %labels : (tensor<2x23xf32>, tensor<2xi64>) -> (tensor<f32>, tensor<2xf32>)
@@ -72,7 +72,7 @@ func.func @vocabulary(%x: tensor<2x16xf32> {nn.name = "x"}, %labels: tensor<2xi6
 // CHECK: nn.softmax_sums %arg0, %{{.*}}, %[[MAX]] :
 // CHECK: dist.collective all_reduce %{{.*}} over <"d"=2> shape [] reduce sum
 dist.mesh @mesh = <["d"=2]>
-func.func @labels(%x: tensor<3x8xf32> {nn.name = "x", dist.split = [["d"], []]}, %labels: tensor<3xi64> {nn.name = "labels", nn.kind = "labels", dist.split = [["d"]]}) -> (tensor<f32> {nn.name = "loss"}) {
+func.func @labels(%x: tensor<3x8xf32> {nn.name = "x", dist.split = [["d"], []]}, %labels: tensor<3xi64> {nn.name = "labels", nn.kind = #nn<kind labels>, dist.split = [["d"]]}) -> (tensor<f32> {nn.name = "loss"}) {
   %loss, %lse = nn.cross_entropy %x, %labels : (tensor<3x8xf32>, tensor<3xi64>) -> (tensor<f32>, tensor<3xf32>)
   return %loss : tensor<f32>
 }

@@ -42,7 +42,7 @@
 nn.variable @k : tensor<2x16x2x4xf32> {role = "parameter", trained = true}
 nn.variable @v : tensor<2x16x2x4xf32> {role = "parameter", trained = true}
 nn.variable @q : tensor<2x16x2x1x4xf32> {role = "parameter", trained = true}
-func.func @infer(%x: tensor<2x16x2x1x4xf32> {nn.name = "x", nn.kind = "data"}, %z: tensor<2x16x2x4xf32> {nn.name = "z", nn.kind = "data"})
+func.func @infer(%x: tensor<2x16x2x1x4xf32> {nn.name = "x", nn.kind = #nn<kind data>}, %z: tensor<2x16x2x4xf32> {nn.name = "z", nn.kind = #nn<kind data>})
     -> (tensor<2x16x2x1x4xf32> {nn.name = "y"}) {
   %pq = nn.read @q : tensor<2x16x2x1x4xf32>
   %pk = nn.read @k : tensor<2x16x2x4xf32>

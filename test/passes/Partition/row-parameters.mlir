@@ -14,7 +14,7 @@
 // CHECK: dist.yield
 nn.variable @p : tensor<6x8xf32> {role = "parameter", trained = true, init = "zero"}
 nn.variable @w : tensor<8x4xf32> {role = "parameter", trained = true, init = "zero"}
-func.func @infer(%x: tensor<6x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<6x4xf32> {nn.name = "y"}) {
+func.func @infer(%x: tensor<6x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<6x4xf32> {nn.name = "y"}) {
   %w = nn.read @w : tensor<8x4xf32>
   %p = nn.read @p : tensor<6x8xf32>
   %one = nn.constant dense<1.0> : tensor<f32> : tensor<f32>

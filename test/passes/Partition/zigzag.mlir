@@ -9,7 +9,7 @@
 // RUN: tessera verify %S/../../models/gpt2.onnx --train sgd --pp 2 --microbatches 2 --sp 3
 // RUN: tessera verify %S/../../models/llama.onnx --train sgd --dp 2 --sp 2 --tp 2 --zero 3
 nn.variable @position : tensor<16x2x4xf32> {role = "parameter", trained = true, init = "zero"}
-func.func @infer(%x: tensor<4x16x2x4xf32> {nn.name = "x", nn.kind = "data"}, %bias: tensor<4x16xf32> {nn.name = "bias", nn.kind = "data"})
+func.func @infer(%x: tensor<4x16x2x4xf32> {nn.name = "x", nn.kind = #nn<kind data>}, %bias: tensor<4x16xf32> {nn.name = "bias", nn.kind = #nn<kind data>})
     -> (tensor<4x16x2x1x4xf32> {nn.name = "y"}) {
   %p = nn.read @position : tensor<16x2x4xf32>
   %w = nn.constant dense<[[[0.1]], [[0.2]], [[0.3]], [[0.4]], [[0.5]], [[0.6]], [[0.7]], [[0.8]], [[0.9]], [[1.0]], [[1.1]], [[1.2]], [[1.3]], [[1.4]], [[1.5]], [[1.6]]]> : tensor<16x1x1xf32> : tensor<16x1x1xf32>

@@ -32,7 +32,7 @@ nn.variable @head : tensor<8x24xf32> {role = "parameter", trained = true}
 // CHECK: %[[SUM:.*]] = dist.reshard %[[PART]]
 // CHECK: nn.acc %[[SUM]], %[[GAIN]]
 // CHECK-NOT: dist.reshard
-func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x24xf32> {nn.name = "logits"}) {
+func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x24xf32> {nn.name = "logits"}) {
   %w0 = nn.read @up : tensor<8x16xf32>
   %w1 = nn.read @down : tensor<16x8xf32>
   %g = nn.read @gain : tensor<8xf32>

@@ -37,11 +37,6 @@ func.func @other_operator(%x: !k) -> !k {
   %0 = nn.gelu %x {dist.expand = #dist.pattern<"ring", ["s"]>, tanh = true} : (!k) -> !k
   return %0 : !k
 }
-func.func @text(%x: !k) -> !k {
-  // expected-error@below {{has an attribute dist.expand that names no pattern}}
-  %0 = nn.gelu %x {dist.expand = "ring", tanh = true} : (!k) -> !k
-  return %0 : !k
-}
 func.func @nothing_moves(%x: !k, %w: tensor<4x4xf32, #dist.layout<[[4], [4]]>>) -> tensor<2x8x2x4xf32, #keys> {
   // expected-error@below {{is to be expanded by pattern "data", in which nothing moves here}}
   %0 = nn.gelu %x {dist.expand = #dist.pattern<"data", ["s"]>, tanh = true} : (!k) -> !k

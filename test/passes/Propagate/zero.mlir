@@ -20,10 +20,10 @@ nn.variable @scale : tensor<1xf32> {role = "parameter", trained = true}
 // BOTH-LABEL: func.func @train
 // Gathered for the forward, and again for the backward; where the backward does not read it, not again.
 // ONE-NOT: flat = ["data"=2]>> -> {{.*}}dist.gather
-// THREE-DAG: dist.reshard %[[UP:.*]] {dist.gather = "forward"} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
-// THREE-DAG: dist.reshard {{.*}} {dist.gather = "forward"} : tensor<8x24xf32
+// THREE-DAG: dist.reshard %[[UP:.*]] {dist.gather = #dist<gather forward>} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
+// THREE-DAG: dist.reshard {{.*}} {dist.gather = #dist<gather forward>} : tensor<8x24xf32
 // THREE: nn.cross_entropy_grad
-// THREE: dist.reshard %[[UP]] {dist.gather = "backward"} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
+// THREE: dist.reshard %[[UP]] {dist.gather = #dist<gather backward>} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
 // KEPT-LABEL: func.func @train
 // KEPT-COUNT-1: dist.reshard {{.*}} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
 // KEPT-NOT: dist.reshard {{.*}} : tensor<8x16xf32, {{.*}}, flat = ["data"=2]>> ->
@@ -36,7 +36,7 @@ nn.variable @scale : tensor<1xf32> {role = "parameter", trained = true}
 // ONE: dist.reshard {{.*}} flat = ["data"=2]>> -> tensor<8x16xf32, #dist.layout<{{\[\[}}8], [16 : "tensor"=2]]>>
 // ONE-NEXT: nn.assign @up
 // THREE-NEXT: nn.assign @up
-func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = "data"}) -> (tensor<4x24xf32> {nn.name = "logits"}) {
+func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x24xf32> {nn.name = "logits"}) {
   %w0 = nn.read @up : tensor<8x16xf32>
   %w1 = nn.read @down : tensor<16x8xf32>
   %g = nn.read @gain : tensor<8xf32>

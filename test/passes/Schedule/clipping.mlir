@@ -13,7 +13,7 @@
 // CHECK: nn.update %{{.*}}, %[[G]], %[[N]], %arg1, %arg2
 // CHECK: return %[[N]]
 nn.variable @w : tensor<64xf32> {role = "parameter", trained = true}
-func.func @train(%x: tensor<64xf32>, %s: tensor<8xf32>, %d: tensor<1xf32>) -> tensor<f32> {
+func.func @train(%x: tensor<64xf32>, %s: tensor<8xf32>, %d: tensor<1xf32>) -> tensor<f32> attributes {nn.role = #nn<role train>} {
   %w = nn.read @w : tensor<64xf32>
   %g = nn.neg %x : (tensor<64xf32>) -> tensor<64xf32>
   %n = nn.sum_squares %g : (tensor<64xf32>) -> tensor<f32>
@@ -25,14 +25,14 @@ func.func @train(%x: tensor<64xf32>, %s: tensor<8xf32>, %d: tensor<1xf32>) -> te
 // -----
 
 // Each stage of a pipeline has its own; one without a parameter too.
-// CHECK-LABEL: func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64}
-// CHECK-LABEL: func.func @train_clipped_stage0() attributes {dist.program = "train_clipped", dist.stage = 0 : i64}
+// CHECK-LABEL: func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64, nn.role = #nn<role train>}
+// CHECK-LABEL: func.func @train_clipped_stage0() attributes {dist.program = "train_clipped", dist.stage = 0 : i64, nn.role = #nn<role train_clipped>}
 // CHECK-LABEL: func.func @infer_stage0()
 // CHECK-NOT: func.func
-func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64} {
+func.func @train_stage0() attributes {dist.program = "train", dist.stage = 0 : i64, nn.role = #nn<role train>} {
   return
 }
-func.func @infer_stage0() attributes {dist.program = "infer", dist.stage = 0 : i64} {
+func.func @infer_stage0() attributes {dist.program = "infer", dist.stage = 0 : i64, nn.role = #nn<role infer>} {
   return
 }
 
@@ -50,7 +50,7 @@ func.func @infer(%x: tensor<64xf32>) -> tensor<64xf32> {
 // expected-error@+1 {{has a function @train_clipped already}}
 module {
   nn.variable @w : tensor<64xf32> {role = "parameter", trained = true}
-  func.func @train(%g: tensor<64xf32>, %n: tensor<f32>, %s: tensor<8xf32>, %d: tensor<1xf32>) {
+  func.func @train(%g: tensor<64xf32>, %n: tensor<f32>, %s: tensor<8xf32>, %d: tensor<1xf32>) attributes {nn.role = #nn<role train>} {
     %w = nn.read @w : tensor<64xf32>
     %u = nn.update %w, %g, %n, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<64xf32>, tensor<64xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> tensor<64xf32>
     nn.assign @w, %u : tensor<64xf32>

@@ -95,9 +95,9 @@ func.func @in_a_kernel(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %b: tensor<5xf3
 // CHECK: dist.step
 // CHECK: nn.add
 func.func @steps(%x: tensor<3x4xf32>, %w: tensor<4x5xf32>, %c: tensor<5xf32>) -> tensor<3x5xf32> {
-  dist.step "forward" chunk 0 micro 0
+  dist.step forward chunk 0 micro 0
   %0 = nn.contract %x, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<3x4xf32>, tensor<4x5xf32>) -> tensor<3x5xf32>
-  dist.step "forward" chunk 0 micro 1
+  dist.step forward chunk 0 micro 1
   %1 = nn.neg %c : (tensor<5xf32>) -> tensor<5xf32>
   %2 = nn.add %0, %1 : (tensor<3x5xf32>, tensor<5xf32>) -> tensor<3x5xf32>
   return %2 : tensor<3x5xf32>

@@ -86,14 +86,14 @@ func.func @messages(%x: tensor<64x64xf32>, %y: tensor<64x64xf32>) {
 // Nothing moves from one step of a pipeline to another, whatever it would free.
 // CHECK-LABEL: func.func @steps
 // CHECK: %[[A:.*]] = nn.broadcast
-// CHECK-NEXT: dist.step "forward" chunk 0 micro 1
+// CHECK-NEXT: dist.step forward chunk 0 micro 1
 // CHECK-NEXT: nn.reduce %[[A]]
 // CHECK-NEXT: %[[B:.*]] = nn.broadcast
 // CHECK-NEXT: nn.reduce %[[B]]
 func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
-  dist.step "forward" chunk 0 micro 0
+  dist.step forward chunk 0 micro 0
   %a = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
-  dist.step "forward" chunk 0 micro 1
+  dist.step forward chunk 0 micro 1
   %b = nn.broadcast %x {dims = array<i64: 0>} : (tensor<64xf32>) -> tensor<64x999xf32>
   %p = nn.reduce %a {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
   %q = nn.reduce %b {dims = array<i64: 1>, kind = "sum"} : (tensor<64x999xf32>) -> tensor<64xf32>
@@ -106,8 +106,8 @@ func.func @steps(%x: tensor<64xf32>) -> (tensor<64xf32>, tensor<64xf32>) {
 // CHECK: dist.collective all_reduce
 func.func @over_stages(%x: tensor<64xf32>, %y: tensor<f32>) -> (tensor<f32>, tensor<f32>) {
   %a = nn.sum_squares %x : (tensor<64xf32>) -> tensor<f32>
-  %b = dist.collective all_reduce %y over <"pipe"=2> shape [] reduce sum {dist.over_stages = 0 : i64} : tensor<f32> -> tensor<f32>
-  %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.over_stages = 1 : i64} : tensor<f32> -> tensor<f32>
+  %b = dist.collective all_reduce %y over <"pipe"=2> shape [] reduce sum {dist.stage_sum = 0 : i64} : tensor<f32> -> tensor<f32>
+  %c = dist.collective all_reduce %a over <"pipe"=2> shape [] reduce sum {dist.stage_sum = 1 : i64} : tensor<f32> -> tensor<f32>
   return %b, %c : tensor<f32>, tensor<f32>
 }
 

@@ -132,7 +132,7 @@ func.func @not_ahead(%x: tensor<64xf32>) -> (tensor<128xf32>, tensor<128xf32>, t
   nn.assign @q, %x : tensor<64xf32>
   %2 = dist.collective all_gather %q over <"d"=2> shape [64] concat 0 : tensor<64xf32> -> tensor<128xf32>
   %3 = nn.exp %2 : (tensor<128xf32>) -> tensor<128xf32>
-  dist.step "forward" chunk 0 micro 1
+  dist.step forward chunk 0 micro 1
   %4 = dist.collective all_gather %r over <"d"=2> shape [128] concat 0 : tensor<128xf32> -> tensor<256xf32>
   %5 = nn.exp %4 : (tensor<256xf32>) -> tensor<256xf32>
   return %1, %3, %5 : tensor<128xf32>, tensor<128xf32>, tensor<256xf32>

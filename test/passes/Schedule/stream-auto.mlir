@@ -55,7 +55,7 @@ func.func @two_ranks(%x: tensor<4096x2048xf32>, %w: tensor<4096x4096xf32>) -> te
 
 // -----
 
-module attributes {dist.stream = "never"} {
+module attributes {dist.stream = #dist<when never>} {
 // CHECK-LABEL: func.func @told_not_to
 // CHECK: all_gather
 // CHECK-NEXT: nn.contract %

@@ -2,7 +2,7 @@
 // RUN: tessera-opt %s --pass-pipeline="builtin.module(func.func(tessera-stream-contractions))" | FileCheck %s
 // RUN: tessera-opt %s --pass-pipeline="builtin.module(func.func(tessera-stream-contractions,tessera-overlap-collectives))" | FileCheck %s --check-prefix=OVERLAP
 
-module attributes {dist.stream = "always"} {
+module attributes {dist.stream = #dist<when always>} {
 
 nn.variable @w : tensor<4x6xf32> {role = "parameter", trained = true}
 

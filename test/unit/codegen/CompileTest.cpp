@@ -113,7 +113,7 @@ TEST(Compile, ErrorsSayWhatAKernelCannotHold) {
 TEST(Compile, RefusesAnUnsafeInPlaceResult) {
   // y = x - x^T cannot be written over x.
   std::string message = errorOf(R"(
-func.func @skew(%x: tensor<9x9xf32> {tessera.result = 0 : i64}) -> tensor<9x9xf32> {
+func.func @skew(%x: tensor<9x9xf32> {exec.result = 0 : i64}) -> tensor<9x9xf32> {
   %e = tensor.empty() : tensor<9x9xf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i, j) -> (i, j)>, affine_map<(i, j) -> (j, i)>, affine_map<(i, j) -> (i, j)>],
                        iterator_types = ["parallel", "parallel"]}

@@ -88,8 +88,8 @@ func.func @k(%i: tensor<$Nxi64>, %x: tensor<$Nxf32>, %c: tensor<$Nxi1>)
 static const char *const adam = R"(
 #e = affine_map<(i) -> (i)>
 #s = affine_map<(i) -> ()>
-func.func @k(%p: tensor<$Nxf32> {tessera.result = 0 : i64}, %m: tensor<$Nxf32> {tessera.result = 1 : i64},
-             %v: tensor<$Nxf32> {tessera.result = 2 : i64}, %g: tensor<$Nxf32>, %lr: tensor<f32>)
+func.func @k(%p: tensor<$Nxf32> {exec.result = 0 : i64}, %m: tensor<$Nxf32> {exec.result = 1 : i64},
+             %v: tensor<$Nxf32> {exec.result = 2 : i64}, %g: tensor<$Nxf32>, %lr: tensor<f32>)
     -> (tensor<$Nxf32>, tensor<$Nxf32>, tensor<$Nxf32>) {
   %b1 = arith.constant 0.9 : f32
   %c1 = arith.constant 0.1 : f32

@@ -54,7 +54,7 @@ TEST_P(RandomKernel, AgreesWithItsPlainForm) {
       std::string declaration =
           "%v" + std::to_string(argument) + ": " + typeOf(generator.arguments[argument]);
       changed.insert(changed.find(declaration) + declaration.size(),
-                     " {tessera.result = " + std::to_string(result) + " : i64}");
+                     " {exec.result = " + std::to_string(result) + " : i64}");
     }
     args.resize(inputs.size());
     for (size_t r = 0; r < results.size(); ++r)

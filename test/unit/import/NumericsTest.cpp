@@ -1,6 +1,6 @@
 // Imported models compute what torch computed, before and after normalisation: executed by the operators'
 // plain lowerings.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Import/Import.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Pass/PassManager.h"
@@ -73,7 +73,7 @@ protected:
     std::vector<Array> inputs;
     for (unsigned i = 0; i < function.getNumArguments(); ++i) {
       Array array(cast<RankedTensorType>(function.getArgumentTypes()[i]));
-      std::string name = function.getArgAttrOfType<StringAttr>(i, "nn.name").str();
+      std::string name = nn::kName.ofArgument(function, i).str();
       auto found = reference.find("in." + name);
       if (found != reference.end())
         array.bytes = found->second;

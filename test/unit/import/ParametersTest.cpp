@@ -1,5 +1,5 @@
 // Parameters of real exports: names, sources, restoration; and the weights file.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Export/WriteWeights.h"
 #include "test/unit/import/ModelBuilder.h"
 
@@ -56,12 +56,12 @@ TEST(Parameters, thatWereMergedOrDroppedAreRestored) {
 TEST(Parameters, knowTheNamesThatAreTiedToThem) {
   Imported imported(folder + "gpt2.onnx");
   ASSERT_TRUE(imported.module) << imported.errors;
-  auto tied = find(imported, "lm_head.weight")->getAttrOfType<mlir::ArrayAttr>(kTiedAttr);
+  auto tied = nn::kTied.of(find(imported, "lm_head.weight"));
   ASSERT_TRUE(tied && tied.size() == 1);
   EXPECT_EQ(llvm::cast<mlir::StringAttr>(tied[0]), "transformer.wte.weight");
-  EXPECT_FALSE((*imported.module)->hasAttr(kAbsentAttr));
+  EXPECT_FALSE(nn::kAbsent.isOn(*imported.module));
   Imported bert(folder + "bert.onnx");
-  auto absent = (*bert.module)->getAttrOfType<mlir::ArrayAttr>(kAbsentAttr);
+  auto absent = nn::kAbsent.of(*bert.module);
   ASSERT_TRUE(absent && absent.size() == 1);
   EXPECT_EQ(llvm::cast<mlir::StringAttr>(absent[0]), "cls.predictions.bias");
 }

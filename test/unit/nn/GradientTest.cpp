@@ -1,5 +1,5 @@
 // Every gradient against central differences in f64, and every factor map against the sizes of factors.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/Parser/Parser.h"
@@ -47,7 +47,7 @@ static SmallVector<unsigned> wantedOperands(Operation *op, const OperatorCase &c
 
 /// Every factor of a gradient operator that maps to a forward factor has its size.
 static void checkFactorMap(Operation *emitted, FactorRule forward) {
-  auto gradOf = emitted->getAttrOfType<GradOfAttr>("nn.grad_of");
+  GradOfAttr gradOf = kGradOf.of(emitted);
   ASSERT_TRUE(gradOf);
   EXPECT_EQ(gradOf.getId(), "forward");
   FactorRule rule = cast<FactorOpInterface>(emitted).getFactorRule();
@@ -79,7 +79,7 @@ static void addBackward(func::FuncOp forward, size_t n, const OperatorCase &c) {
   IRMapping map;
   map.map(forward.getArguments(), body->getArguments().take_front(forward.getNumArguments()));
   Operation *clone = b.clone(*op, map);
-  clone->setAttr("nn.id", b.getStringAttr("forward"));
+  kId.set(clone, b.getStringAttr("forward"));
   SmallVector<Value> given(op->getNumResults());
   for (unsigned r = 0; r < c.cotangents; ++r)
     given[r] = body->getArgument(forward.getNumArguments() + r);

@@ -1,4 +1,6 @@
 #include "test/unit/parallel/Layouts.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/Panel.h"
 #include "passes/Assign/Pattern.h"
 #include <numeric>
@@ -212,31 +214,31 @@ OwningOpRef<ModuleOp> tessera::test::layOut(const Specimen &specimen, const Mesh
     axes.push_back({axisName(axes.size()), 1, size});
   dist::MeshOp::create(b, module->getLoc(), "mesh", StringAttr(),
                        dist::MeshAttr::get(b.getContext(), dist::Mesh(axes)));
-  (*module)->setAttr("dist.micro", b.getI64IntegerAttr(1));
+  dist::setMicrobatches(*module, 1);
   if (way.zero) {
-    (*module)->setAttr("dist.zero", b.getI64IntegerAttr(way.zero));
-    (*module)->setAttr("dist.zero_axes", dist::AxesAttr::get(b.getContext(), {axes[0]}));
+    dist::kZero.set(*module, b.getI64IntegerAttr(way.zero));
+    dist::kZeroAxes.set(*module, dist::AxesAttr::get(b.getContext(), {axes[0]}));
   }
   if (way.isStreamed)
-    (*module)->setAttr("dist.stream", b.getStringAttr("always"));
+    dist::kStream.set(*module, dist::WhenAttr::get(b.getContext(), dist::When::Always));
   for (const char *function : {"infer", "train"}) {
     auto func = module->lookupSymbol<func::FuncOp>(function);
     for (BlockArgument arg : func.getArguments()) {
-      auto name = func.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name").getValue();
+      StringRef name = nn::kName.ofArgument(func, arg.getArgNumber()).getValue();
       for (auto &[operand, dims] : way.inputs)
         if (name == "a" + std::to_string(operand))
-          func.setArgAttr(arg.getArgNumber(), "dist.split", splitAttr(b, dims));
+          dist::kSplit.setArgument(func, arg.getArgNumber(), splitAttr(b, dims));
     }
     Operation *op = Specimen::find(*module, function);
     if (!op)
       continue;
     if (!way.result.empty())
-      op->setAttr("dist.split", splitAttr(b, way.result));
+      dist::kSplit.set(op, splitAttr(b, way.result));
     if (!way.pattern.empty()) {
       dist::AxisList refs;
       for (int axis : way.patternAxes)
         refs.push_back({axisName(axis), 1, 0});
-      op->setAttr("dist.pattern", dist::PatternAttr::get(b.getContext(), way.pattern, refs));
+      dist::kPattern.set(op, dist::PatternAttr::get(b.getContext(), way.pattern, refs));
     }
   }
   return module;

@@ -96,8 +96,8 @@ std::string moduleText(const Norm &norm) {
            " {role = \"parameter\", trained = true, init = \"zero\"}\n";
   };
   return variable("p0", x) + variable("p1", a) + variable("p2", a) + "func.func @infer(%a0: " + x +
-         " {nn.name = \"a0\", nn.kind = \"data\"}, %a1: " + x +
-         " {nn.name = \"a1\", nn.kind = \"data\"}) -> (" + x + " {nn.name = \"y\"}, " + number +
+         " {nn.name = \"a0\", nn.kind = #nn<kind data>}, %a1: " + x +
+         " {nn.name = \"a1\", nn.kind = #nn<kind data>}) -> (" + x + " {nn.name = \"y\"}, " + number +
          " {nn.name = \"loss\"}) {\n" + body + "  return %y, %loss : " + x + ", " + number + "\n}\n";
 }
 

@@ -1,4 +1,5 @@
 #include "test/unit/parallel/Specimen.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/storage/elements.h"
 #include <cstring>
@@ -13,7 +14,7 @@ static const std::string kOperator = "specimen";
 nn::FactorOpInterface Specimen::find(ModuleOp module, StringRef function) {
   nn::FactorOpInterface found;
   module.lookupSymbol<func::FuncOp>(function).walk([&](nn::FactorOpInterface op) {
-    if (auto id = op->getAttrOfType<StringAttr>("nn.id"); id && id.getValue() == kOperator)
+    if (StringAttr id = nn::kId.of(op); id && id.getValue() == kOperator)
       found = op;
   });
   return found;
@@ -33,7 +34,7 @@ static std::string moduleText(const OperatorCase &c, const Sizes &sizes) {
     bool isParameter = llvm::is_contained(c.parameters, unsigned(i));
     if (!isParameter)
       arguments += (arguments.empty() ? "" : ", ") + value + ": " + type + " {nn.name = \"a" + n +
-                   "\", nn.kind = \"data\"" +
+                   "\", nn.kind = #nn<kind data>" +
                    (StringRef(operand).ends_with("i64")
                         ? ", nn.range = array<i64: 0, " + std::to_string(sizes.at(c.below)) + ">"
                         : "") +
@@ -117,9 +118,9 @@ FailureOr<Specimen> tessera::test::makeSpecimen(const OperatorCase &example, con
   std::mt19937 random(3);
   auto train = specimen.module->lookupSymbol<func::FuncOp>("train");
   for (BlockArgument arg : train.getArguments()) {
-    auto name = train.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.name").getValue();
-    auto kind = train.getArgAttrOfType<StringAttr>(arg.getArgNumber(), "nn.kind").getValue();
-    if (kind == "data" || kind == "target")
+    StringRef name = nn::kName.ofArgument(train, arg.getArgNumber()).getValue();
+    nn::InputKind kind = nn::inputKind(train, arg.getArgNumber());
+    if (kind == nn::InputKind::Data || kind == nn::InputKind::Target)
       specimen.inputs[name.str()] =
           randomArray(arg.getType(), example.low / 2, example.high / 2, sizes.at(example.below), random);
   }

@@ -1,6 +1,6 @@
 module attributes {nn.model = "72887e7ac376186b48f8d58086f45a269d3a0a62705008f47e80c55f81d0a504", nn.phase = "import"} {
   nn.variable @w : tensor<8x24xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x4x8xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x4x8xf32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4x8xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4x8xf32> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<8x24xf32>
     %1 = nn.constant dense<-1.46596742> : tensor<f32> : tensor<f32>
     %2 = nn.contract %arg0, %0 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<2x4x8xf32>, tensor<8x24xf32>) -> tensor<2x4x24xf32>

@@ -1,7 +1,7 @@
 module attributes {dist.micro = 1 : i64, nn.model = "72887e7ac376186b48f8d58086f45a269d3a0a62705008f47e80c55f81d0a504", nn.phase = "assign"} {
   dist.mesh @mesh = <["data"=2]>
   nn.variable @w : tensor<8x24xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x4x8xf32> {dist.split = [["data"], [], []], nn.kind = "data", nn.name = "x"}) -> (tensor<2x4x8xf32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4x8xf32> {dist.split = [["data"], [], []], nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4x8xf32> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<8x24xf32>
     %1 = nn.contract %arg0, %0 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<2x4x8xf32>, tensor<8x24xf32>) -> tensor<2x4x24xf32>
     %2 = nn.reshape %1 : (tensor<2x4x24xf32>) -> tensor<2x4x3x2x4xf32>

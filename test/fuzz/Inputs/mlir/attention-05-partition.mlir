@@ -1,7 +1,7 @@
 module attributes {dist.micro = 1 : i64, nn.model = "72887e7ac376186b48f8d58086f45a269d3a0a62705008f47e80c55f81d0a504", nn.phase = "partition"} {
   dist.mesh @mesh = <["data"=2]>
   nn.variable @w : tensor<8x24xf32, #dist.layout<[[8], [3, 2, 4]]>> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<1x4x8xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4], [8]]>, dist.shape = array<i64: 2, 4, 8>, nn.kind = "data", nn.name = "x"}) -> (tensor<1x4x8xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4], [2, 4]]>, dist.shape = array<i64: 2, 4, 8>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<1x4x8xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4], [8]]>, dist.shape = array<i64: 2, 4, 8>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<1x4x8xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4], [2, 4]]>, dist.shape = array<i64: 2, 4, 8>, nn.name = "y"}) {
     %0 = nn.read @w : tensor<8x24xf32>
     %1 = nn.contract %arg0, %0 {lhs_letters = "bsi", out_letters = "bso", rhs_letters = "io"} : (tensor<1x4x8xf32>, tensor<8x24xf32>) -> tensor<1x4x24xf32>
     %2 = nn.reshape %1 : (tensor<1x4x24xf32>) -> tensor<1x4x3x2x4xf32>

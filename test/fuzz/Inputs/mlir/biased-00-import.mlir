@@ -1,7 +1,7 @@
 module attributes {nn.model = "c5b026a08a23f9cf5403097bef71ff565ffb4eb854d94556fb78a5069666ad8b", nn.phase = "import"} {
   nn.variable @w : tensor<4x4xf32> {role = "parameter", trained = true}
   nn.variable @b : tensor<4xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4xf32> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<4x4xf32>
     %1 = nn.read @b : tensor<4xf32>
     %2 = nn.contract %arg0, %0 {lhs_letters = "si", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>

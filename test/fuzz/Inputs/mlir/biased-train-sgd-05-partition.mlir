@@ -2,7 +2,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "c5b026a08a23f9cf5403097bef7
   dist.mesh @mesh = <[]>
   nn.variable @w : tensor<4x4xf32, #dist.layout<[[4], [4]]>> {role = "parameter", trained = true}
   nn.variable @b : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
     %0 = nn.read @w : tensor<4x4xf32>
     %1 = nn.read @b : tensor<4xf32>
     %2 = nn.contract %arg0, %0 {lhs_letters = "si", nn.id = "contract_0", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
@@ -11,7 +11,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "c5b026a08a23f9cf5403097bef7
     %5 = nn.contract %4, %0 {lhs_letters = "si", nn.id = "contract_1", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x4xf32>) -> tensor<2x4xf32>
     return %5 : tensor<2x4xf32>
   }
-  func.func @train(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg1: tensor<2xi64> {dist.layout = #dist.layout<[[2]]>, dist.shape = array<i64: 2>, nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg2: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.kind = "scalars", nn.name = "scalars"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg3: tensor<2xf32> {dist.layout = #dist.layout<[[2]]>, dist.shape = array<i64: 2>, nn.kind = "decay", nn.name = "decay"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0)) -> (tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "loss"}, tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = #nn<kind data>, nn.name = "x"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg1: tensor<2xi64> {dist.layout = #dist.layout<[[2]]>, dist.shape = array<i64: 2>, nn.kind = #nn<kind labels>, nn.name = "labels", nn.range = array<i64: 0, 4>} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg2: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.kind = #nn<kind scalars>, nn.name = "scalars"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0), %arg3: tensor<2xf32> {dist.layout = #dist.layout<[[2]]>, dist.shape = array<i64: 2>, nn.kind = #nn<kind decay>, nn.name = "decay"} loc("/tmp/tmpl8_p2m7x/biased.onnx":0:0)) -> (tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "loss"}, tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.constant dense<0.000000e+00> : tensor<f32> : tensor<f32>
     %1 = nn.constant dense<-100> : tensor<i64> : tensor<i64>
     %2 = nn.read @w : tensor<4x4xf32>

@@ -3,7 +3,7 @@ module attributes {nn.model = "eea156db4d8452575c5343e2338a1d5d3020262a613348e29
   nn.variable @b : tensor<4xf32> {role = "parameter", trained = true}
   nn.variable @s : tensor<4xf32> {role = "parameter", trained = true}
   nn.variable @u : tensor<4x5xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x3x6x6xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<2x5xf32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x3x6x6xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x5xf32> {nn.name = "y"}) {
     %0 = nn.constant dense<9.000000e+00> : tensor<f32> : tensor<f32>
     %1 = nn.constant dense<9.99999974E-6> : tensor<f32> : tensor<f32>
     %2 = nn.read @w : tensor<4x3x3x3xf32>

@@ -4,7 +4,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
   nn.variable @b : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
   nn.variable @s : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
   nn.variable @u : tensor<4x5xf32, #dist.layout<[[4], [5]]>> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x3x6x6xf32> {dist.layout = #dist.layout<[[2], [3], [6], [6]]>, dist.shape = array<i64: 2, 3, 6, 6>, nn.kind = "data", nn.name = "x"}) -> (tensor<2x5xf32> {dist.layout = #dist.layout<[[2], [5]]>, dist.shape = array<i64: 2, 5>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x3x6x6xf32> {dist.layout = #dist.layout<[[2], [3], [6], [6]]>, dist.shape = array<i64: 2, 3, 6, 6>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x5xf32> {dist.layout = #dist.layout<[[2], [5]]>, dist.shape = array<i64: 2, 5>, nn.name = "y"}) {
     %0 = nn.constant dense<9.000000e+00> : tensor<f32> : tensor<f32>
     %1 = nn.constant dense<9.99999974E-6> : tensor<f32> : tensor<f32>
     %2 = nn.read @w : tensor<4x3x3x3xf32>

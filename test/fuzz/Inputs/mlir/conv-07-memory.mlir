@@ -68,7 +68,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
       } -> tensor<2x4xf32>
       return %2 : tensor<2x4xf32>
     }
-    func.func @kernel_0_0in0(%arg0: tensor<2x4x3x3xf32> {tessera.result = 0 : i64} loc(unknown), %arg1: tensor<4x1x1xf32> loc(unknown), %arg2: tensor<4x1x1xf32> loc(unknown), %arg3: tensor<4x1x1xf32> loc(unknown)) -> tensor<2x4x3x3xf32> attributes {exec.extent = 24 : i64, exec.grain = 24 : i64, exec.in_place = [array<i64: 0, 0>]} {
+    func.func @kernel_0_0in0(%arg0: tensor<2x4x3x3xf32> {exec.result = 0 : i64} loc(unknown), %arg1: tensor<4x1x1xf32> loc(unknown), %arg2: tensor<4x1x1xf32> loc(unknown), %arg3: tensor<4x1x1xf32> loc(unknown)) -> tensor<2x4x3x3xf32> attributes {exec.extent = 24 : i64, exec.grain = 24 : i64, exec.in_place = [array<i64: 0, 0>]} {
       %0 = tensor.empty() : tensor<2x4x3x3xf32>
       %1 = linalg.generic {indexing_maps = [#map2, #map4, #map2], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%arg0, %arg1 : tensor<2x4x3x3xf32>, tensor<4x1x1xf32>) outs(%0 : tensor<2x4x3x3xf32>) {
       ^bb0(%in: f32 loc(unknown), %in_0: f32 loc(unknown), %out: f32 loc(unknown)):
@@ -102,7 +102,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "eea156db4d8452575c5343e2338
       } -> tensor<2x4x3x3xf32>
       return %9 : tensor<2x4x3x3xf32>
     }
-    func.func @kernel_3_0in0(%arg0: tensor<2x4x1x1xf32> {tessera.result = 0 : i64} loc(unknown)) -> tensor<2x4x1x1xf32> attributes {exec.extent = 8 : i64, exec.grain = 8 : i64, exec.in_place = [array<i64: 0, 0>]} {
+    func.func @kernel_3_0in0(%arg0: tensor<2x4x1x1xf32> {exec.result = 0 : i64} loc(unknown)) -> tensor<2x4x1x1xf32> attributes {exec.extent = 8 : i64, exec.grain = 8 : i64, exec.in_place = [array<i64: 0, 0>]} {
       %cst = arith.constant dense<9.000000e+00> : tensor<f32>
       %0 = tensor.empty() : tensor<2x4x1x1xf32>
       %1 = linalg.generic {indexing_maps = [#map2, #map5, #map2], iterator_types = ["parallel", "parallel", "parallel", "parallel"]} ins(%arg0, %cst : tensor<2x4x1x1xf32>, tensor<f32>) outs(%0 : tensor<2x4x1x1xf32>) {

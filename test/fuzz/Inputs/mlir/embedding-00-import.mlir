@@ -1,7 +1,7 @@
 module attributes {nn.model = "a32169748e98bb28c46514ce2a9d58638b7fbb7d24acd4e0d4df74016c91ec89", nn.phase = "import"} {
   nn.variable @w : tensor<20x8xf32> {role = "parameter", trained = true}
   nn.variable @u : tensor<8x20xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<4x8xi64> {nn.kind = "data", nn.name = "x"}) -> (tensor<4x8x20xf32> {nn.name = "logits"}) {
+  func.func @infer(%arg0: tensor<4x8xi64> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<4x8x20xf32> {nn.name = "logits"}) {
     %0 = nn.read @w : tensor<20x8xf32>
     %1 = nn.read @u : tensor<8x20xf32>
     %2 = nn.gather %0, %arg0 : (tensor<20x8xf32>, tensor<4x8xi64>) -> tensor<4x8x8xf32>

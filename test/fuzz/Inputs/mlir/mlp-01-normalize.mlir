@@ -2,7 +2,7 @@ module attributes {nn.model = "213f4847f75b3e3114396ec715f5eb07577d3d91941d40f80
   nn.variable @w : tensor<16x8xf32> {role = "parameter", trained = true}
   nn.variable @b : tensor<16xf32> {role = "parameter", trained = true}
   nn.variable @u : tensor<16x4xf32> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<4x8xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<4x4xf32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<4x8xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<4x4xf32> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<16x8xf32>
     %1 = nn.read @b : tensor<16xf32>
     %2 = nn.read @u : tensor<16x4xf32>

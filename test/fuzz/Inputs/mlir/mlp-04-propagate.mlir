@@ -9,7 +9,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "213f4847f75b3e3114396ec715f
   nn.variable @b.v : tensor<16xf32, #dist.layout<[[16 : "tensor"=2]]>> {init = "zero", of = "b", role = "optimizer", slot = "v"}
   nn.variable @u.m : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>> {init = "zero", of = "u", role = "optimizer", slot = "m"}
   nn.variable @u.v : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>> {init = "zero", of = "u", role = "optimizer", slot = "v"}
-  func.func @infer(%arg0: tensor<4x8xf32, #dist.layout<[[4], [8]]>> {nn.kind = "data", nn.name = "x"}) -> (tensor<4x4xf32, #dist.layout<[[4], [4]]>> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<4x8xf32, #dist.layout<[[4], [8]]>> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<4x4xf32, #dist.layout<[[4], [4]]>> {nn.name = "y"}) {
     %0 = nn.read @w : tensor<16x8xf32, #dist.layout<[[16 : "tensor"=2], [8]]>>
     %1 = nn.read @b : tensor<16xf32, #dist.layout<[[16 : "tensor"=2]]>>
     %2 = nn.read @u : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>>
@@ -20,7 +20,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "213f4847f75b3e3114396ec715f
     %7 = dist.reshard %6 : tensor<4x4xf32, #dist.layout<[[4], [4]], partial = ["tensor"=2]>> -> tensor<4x4xf32, #dist.layout<[[4], [4]]>>
     return %7 : tensor<4x4xf32, #dist.layout<[[4], [4]]>>
   }
-  func.func @train(%arg0: tensor<4x8xf32, #dist.layout<[[4], [8]]>> {nn.kind = "data", nn.name = "x"}, %arg1: tensor<4xi64, #dist.layout<[[4]]>> {nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>}, %arg2: tensor<8xf32, #dist.layout<[[8]]>> {nn.kind = "scalars", nn.name = "scalars"}, %arg3: tensor<9xf32, #dist.layout<[[9]]>> {nn.kind = "decay", nn.name = "decay"}) -> (tensor<f32, #dist.layout<[]>> {nn.name = "loss"}, tensor<f32, #dist.layout<[]>> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<4x8xf32, #dist.layout<[[4], [8]]>> {nn.kind = #nn<kind data>, nn.name = "x"}, %arg1: tensor<4xi64, #dist.layout<[[4]]>> {nn.kind = #nn<kind labels>, nn.name = "labels", nn.range = array<i64: 0, 4>}, %arg2: tensor<8xf32, #dist.layout<[[8]]>> {nn.kind = #nn<kind scalars>, nn.name = "scalars"}, %arg3: tensor<9xf32, #dist.layout<[[9]]>> {nn.kind = #nn<kind decay>, nn.name = "decay"}) -> (tensor<f32, #dist.layout<[]>> {nn.name = "loss"}, tensor<f32, #dist.layout<[]>> {nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.read @w : tensor<16x8xf32, #dist.layout<[[16 : "tensor"=2], [8]]>>
     %1 = nn.read @b : tensor<16xf32, #dist.layout<[[16 : "tensor"=2]]>>
     %2 = nn.read @u : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>>

@@ -9,7 +9,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "213f4847f75b3e3114396ec715f
   nn.variable @b.v : tensor<16xf32, #dist.layout<[[16 : "tensor"=2]]>> {init = "zero", of = "b", role = "optimizer", slot = "v"}
   nn.variable @u.m : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>> {init = "zero", of = "u", role = "optimizer", slot = "m"}
   nn.variable @u.v : tensor<16x4xf32, #dist.layout<[[16 : "tensor"=2], [4]]>> {init = "zero", of = "u", role = "optimizer", slot = "v"}
-  func.func @infer(%arg0: tensor<4x8xf32> {dist.layout = #dist.layout<[[4], [8]]>, dist.shape = array<i64: 4, 8>, nn.kind = "data", nn.name = "x"}) -> (tensor<4x4xf32> {dist.layout = #dist.layout<[[4], [4]]>, dist.shape = array<i64: 4, 4>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<4x8xf32> {dist.layout = #dist.layout<[[4], [8]]>, dist.shape = array<i64: 4, 8>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<4x4xf32> {dist.layout = #dist.layout<[[4], [4]]>, dist.shape = array<i64: 4, 4>, nn.name = "y"}) {
     %0 = nn.read @w : tensor<8x8xf32>
     %1 = nn.read @b : tensor<8xf32>
     %2 = nn.read @u : tensor<8x4xf32>
@@ -20,7 +20,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "213f4847f75b3e3114396ec715f
     %7 = dist.collective  all_reduce %6 over <"tensor"=2> shape [4, 4] reduce  sum : tensor<4x4xf32> -> tensor<4x4xf32>
     return %7 : tensor<4x4xf32>
   }
-  func.func @train(%arg0: tensor<4x8xf32> {dist.layout = #dist.layout<[[4], [8]]>, dist.shape = array<i64: 4, 8>, nn.kind = "data", nn.name = "x"}, %arg1: tensor<4xi64> {dist.layout = #dist.layout<[[4]]>, dist.shape = array<i64: 4>, nn.kind = "labels", nn.name = "labels", nn.range = array<i64: 0, 4>}, %arg2: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.kind = "scalars", nn.name = "scalars"}, %arg3: tensor<9xf32> {dist.layout = #dist.layout<[[9]]>, dist.shape = array<i64: 9>, nn.kind = "decay", nn.name = "decay"}) -> (tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "loss"}, tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
+  func.func @train(%arg0: tensor<4x8xf32> {dist.layout = #dist.layout<[[4], [8]]>, dist.shape = array<i64: 4, 8>, nn.kind = #nn<kind data>, nn.name = "x"}, %arg1: tensor<4xi64> {dist.layout = #dist.layout<[[4]]>, dist.shape = array<i64: 4>, nn.kind = #nn<kind labels>, nn.name = "labels", nn.range = array<i64: 0, 4>}, %arg2: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.kind = #nn<kind scalars>, nn.name = "scalars"}, %arg3: tensor<9xf32> {dist.layout = #dist.layout<[[9]]>, dist.shape = array<i64: 9>, nn.kind = #nn<kind decay>, nn.name = "decay"}) -> (tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "loss"}, tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "grad_norm"}) attributes {nn.loss = "cross_entropy:y"} {
     %0 = nn.constant dense<0.000000e+00> : tensor<f32> : tensor<f32>
     %1 = nn.read @w : tensor<8x8xf32>
     %2 = nn.read @b : tensor<8xf32>

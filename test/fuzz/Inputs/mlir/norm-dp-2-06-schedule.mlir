@@ -2,7 +2,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "17cbd34f27b2ea13acb790155c5
   dist.mesh @mesh = <["data"=2]>
   nn.variable @w : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
   nn.variable @b : tensor<4xf32, #dist.layout<[[4]]>> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<1x4xf32> {dist.layout = #dist.layout<[[2 : "data"=2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
     %0 = nn.read @w : tensor<4xf32>
     %1 = nn.read @b : tensor<4xf32>
     %2 = exec.apply @kernel_0(%arg0, %0, %1) {kind = "layer_norm"} : (tensor<1x4xf32>, tensor<4xf32>, tensor<4xf32>) -> tensor<1x4xf32>

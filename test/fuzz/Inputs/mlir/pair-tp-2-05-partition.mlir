@@ -2,7 +2,7 @@ module attributes {dist.micro = 1 : i64, nn.model = "13ae0d32186c22859d48c35ad58
   dist.mesh @mesh = <["tensor"=2]>
   nn.variable @w : tensor<4x4xf32, #dist.layout<[[4], [4 : "tensor"=2]]>> {role = "parameter", trained = true}
   nn.variable @u : tensor<4x4xf32, #dist.layout<[[4 : "tensor"=2], [4]]>> {role = "parameter", trained = true}
-  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = "data", nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<2x4xf32> {dist.layout = #dist.layout<[[2], [4]]>, dist.shape = array<i64: 2, 4>, nn.name = "y"}) {
     %0 = nn.read @w : tensor<4x2xf32>
     %1 = nn.read @u : tensor<2x4xf32>
     %2 = nn.contract %arg0, %0 {dist.origin = "recipe", dist.pattern = #dist.pattern<"column", ["tensor"]>, lhs_letters = "si", out_letters = "so", rhs_letters = "io"} : (tensor<2x4xf32>, tensor<4x2xf32>) -> tensor<2x2xf32>

@@ -1,5 +1,5 @@
 module attributes {nn.model = "203fd0345266274ff5947f13f57a32e4371c3fa121d8e12fdc30b362ae312746", nn.phase = "normalize"} {
-  func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = "data", nn.name = "x"}) -> (tensor<f32> {nn.name = "y"}) {
+  func.func @infer(%arg0: tensor<2x4xf32> {nn.kind = #nn<kind data>, nn.name = "x"}) -> (tensor<f32> {nn.name = "y"}) {
     %0 = nn.softmax %arg0 : (tensor<2x4xf32>) -> tensor<2x4xf32>
     %1 = nn.reduce %0 {dims = array<i64: 0, 1>, kind = "sum"} : (tensor<2x4xf32>) -> tensor<f32>
     return %1 : tensor<f32>
