@@ -26,6 +26,16 @@ def Exec_OwnOp : Exec_Op<"own", [Pure]> {
   let hasVerifier = 1;
 }
 
+def Exec_ScalarOp : Exec_Op<"scalar", [Pure]> {
+  let summary = "the number in an input of kind `scalar`, which the host gives before the step";
+  let description = [{
+    Of an f32 its bits, of an integer its product with `times`. It reaches kernels and calls by value:
+    `%0 = exec.scalar "position" {times = 64 : i64} : i64`.
+  }];
+  let arguments = (ins StrAttr:$input, DefaultValuedAttr<I64Attr, "1">:$times);
+  let results = (outs I64:$result);
+  let assemblyFormat = "$input attr-dict `:` type($result)";
+}
 def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let summary = "bytes [offset, offset + bytes) of the arena";
   let description = [{ Of a variable's buffer `variable` is the name; it is live at every position. }];

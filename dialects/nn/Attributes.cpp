@@ -43,7 +43,8 @@ InputKind nn::inputKind(FunctionOpInterface func, unsigned i) {
   return kind ? kind.getValue() : InputKind::Data;
 }
 bool nn::isUserData(InputKind kind) {
-  return kind == InputKind::Data || kind == InputKind::Labels || kind == InputKind::Target;
+  return kind == InputKind::Data || kind == InputKind::Labels || kind == InputKind::Target ||
+         kind == InputKind::Scalar;
 }
 std::optional<unsigned> nn::findInput(FunctionOpInterface func, InputKind kind) {
   for (unsigned i = 0; i < func.getNumArguments(); ++i)

@@ -59,7 +59,8 @@ def NN_ProgramRoleAttr : EnumAttr<NN_Dialect, NN_ProgramRole, "role">;
 def NN_InputKind : NN_Enum<"InputKind", "who fills an input of a program",
                            [I32EnumAttrCase<"Data", 0, "data">, I32EnumAttrCase<"Labels", 1, "labels">,
                             I32EnumAttrCase<"Target", 2, "target">, I32EnumAttrCase<"Scalars", 3, "scalars">,
-                            I32EnumAttrCase<"Decay", 4, "decay">, I32EnumAttrCase<"Random", 5, "random">]>;
+                            I32EnumAttrCase<"Decay", 4, "decay">, I32EnumAttrCase<"Random", 5, "random">,
+                            I32EnumAttrCase<"Scalar", 6, "scalar">]>;
 def NN_InputKindAttr : EnumAttr<NN_Dialect, NN_InputKind, "kind">;
 
 def NN_Tensor : RankedTensorOf<[AnyFloat, AnySignlessInteger, AnyInteger]>;

@@ -96,11 +96,15 @@ private:
       list.push_back(buffers.lookup(v));
     return list;
   }
-  json::Value expression(Value value) const;
-  json::Array expressions(ValueRange values) const {
+  FailureOr<json::Value> expression(Value value) const;
+  FailureOr<json::Array> expressions(ValueRange values) const {
     json::Array list;
-    for (Value v : values)
-      list.push_back(expression(v));
+    for (Value v : values) {
+      FailureOr<json::Value> each = expression(v);
+      if (failed(each))
+        return failure();
+      list.push_back(std::move(*each));
+    }
     return list;
   }
   void countSent(exec::CollectiveOp op, int64_t times);
@@ -119,6 +123,7 @@ private:
   std::optional<dist::Pipeline> pipeline;
   llvm::StringMap<int64_t> variables;
   DenseMap<Value, int64_t> buffers;
+  llvm::StringMap<int64_t> scalarInputs; // of the program being written: those of that kind, by name
   struct Sent {
     int64_t count = 0, total = 0; // over the stages; bytes over all ranks, times the number of stages
   };
@@ -174,22 +179,28 @@ json::Object Writer::variable(nn::VariableOp op) {
   return object;
 }
 
-json::Value Writer::expression(Value value) const {
+FailureOr<json::Value> Writer::expression(Value value) const {
   Operation *op = value.getDefiningOp();
   if (IntegerAttr number; matchPattern(value, m_Constant(&number)))
-    return number.getInt();
+    return json::Value(number.getInt());
   auto described = [&](auto place, StringRef kind) {
     json::Object object{{kind, axesOf(place.getAxes().getAxes())}, {"block", int64_t(place.getBlock())}};
     if (auto shift = place.getShift())
       object["shift"] = json::Array(*shift);
     return object;
   };
-  if (auto start = dyn_cast<dist::BlockStartOp>(op))
-    return described(start, "start");
-  auto valid = cast<dist::ValidOp>(op);
-  json::Object object = described(valid, "valid");
-  object["size"] = int64_t(valid.getSize());
-  return object;
+  if (auto start = dyn_cast_or_null<dist::BlockStartOp>(op))
+    return json::Value(described(start, "start"));
+  if (auto valid = dyn_cast_or_null<dist::ValidOp>(op)) {
+    json::Object object = described(valid, "valid");
+    object["size"] = int64_t(valid.getSize());
+    return json::Value(std::move(object));
+  }
+  auto scalar = dyn_cast_or_null<exec::ScalarOp>(op);
+  auto input = scalar ? scalarInputs.find(scalar.getInput()) : scalarInputs.end();
+  if (input == scalarInputs.end())
+    return emitError(value.getLoc(), "has no place in a program description");
+  return json::Value(json::Object{{"input", input->second}, {"times", int64_t(scalar.getTimes())}});
 }
 
 void Writer::countSent(exec::CollectiveOp op, int64_t times) {
@@ -263,21 +274,27 @@ double Writer::bytesOf(ValueRange values) {
 LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
     std::string name = nodeName(op.getLoc()).str();
-    if (isa<exec::BufferOp, exec::PartOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp, exec::OutputOp,
-            func::ReturnOp>(op) ||
+    if (isa<exec::BufferOp, exec::PartOp, exec::ScalarOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp,
+            exec::OutputOp, func::ReturnOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
     if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
+      FailureOr<json::Array> scalars = expressions(launch.getScalars());
+      if (failed(scalars))
+        return failure();
       time->work(0, false, bytesOf(launch.getBuffers()));
       list.push_back(json::Object{{"op", "kernel"},
                                   {"symbol", launch.getKernel()},
                                   {"args", indices(launch.getBuffers())},
-                                  {"scalars", expressions(launch.getScalars())},
+                                  {"scalars", std::move(*scalars)},
                                   {"extent", int64_t(launch.getExtent())},
                                   {"grain", int64_t(launch.getGrain())},
                                   {"name", name},
                                   {"kind", launch.getKind().value_or("")}});
     } else if (auto call = dyn_cast<exec::CallOp>(op)) {
+      FailureOr<json::Array> scalars = expressions(call.getScalars());
+      if (failed(scalars))
+        return failure();
       json::Object attrs;
       for (NamedAttribute attr : call.getSettings())
         attrs[attr.getName().str()] = valueOf(attr.getValue());
@@ -289,7 +306,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                                   {"function", call.getFunction()},
                                   {"args", indices(call.getBuffers())},
                                   {"attrs", std::move(attrs)},
-                                  {"scalars", expressions(call.getScalars())},
+                                  {"scalars", std::move(*scalars)},
                                   {"name", name},
                                   {"kind", call.getKind().value_or("")}});
     } else if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
@@ -363,6 +380,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
 
 FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   buffers.clear();
+  scalarInputs.clear();
   std::string programName = dist::programName(func).str();
   int64_t stage = dist::stageOf(func);
   sentHere = &sent[programName];
@@ -398,6 +416,8 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
                           {"kind", input.getKind()}};
       if (auto range = input.getRange())
         object["range"] = shapeOf(*range);
+      if (input.getKind() == nn::stringifyInputKind(nn::InputKind::Scalar))
+        scalarInputs[input.getName()] = inputs.size();
       inputs.push_back(std::move(object));
     } else if (auto output = dyn_cast<exec::OutputOp>(op)) {
       dist::Layout layout = cast<dist::LayoutAttr>(output.getLayout()).getLayout();

@@ -212,6 +212,17 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return success();
   }
 
+  // The name of the input of kind `scalar` that `value` is; empty where it is none. A kernel has such a
+  // number by value.
+  static StringRef scalarInput(Value value) {
+    auto arg = dyn_cast<BlockArgument>(value);
+    auto func = arg ? dyn_cast<func::FuncOp>(arg.getOwner()->getParentOp()) : func::FuncOp();
+    if (!func || nn::inputKind(func, arg.getArgNumber()) != nn::InputKind::Scalar)
+      return "";
+    StringAttr name = nn::kName.ofArgument(func, arg.getArgNumber());
+    return name ? name.getValue() : StringRef();
+  }
+
   LogicalResult outline(Group &group) {
     llvm::SetVector<Value> inputs;
     llvm::SetVector<Operation *> members(group.ops.begin(), group.ops.end());
@@ -240,16 +251,18 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     OpBuilder b(&getContext());
     SmallVector<Type> inTypes, outTypes;
     for (Value v : inputs)
-      inTypes.push_back(v.getType());
+      inTypes.push_back(scalarInput(v).empty() ? v.getType() : Type(b.getI64Type()));
     for (Value v : outputs)
       outTypes.push_back(v.getType());
     Location unknown = UnknownLoc::get(&getContext());
     auto func = func::FuncOp::create(unknown, "kernel", b.getFunctionType(inTypes, outTypes));
     Block *body = func.addEntryBlock();
     IRMapping map;
-    for (auto [value, arg] : llvm::zip(inputs, body->getArguments()))
-      map.map(value, arg);
     b.setInsertionPointToEnd(body);
+    for (auto [value, arg] : llvm::zip(inputs, body->getArguments()))
+      map.map(value, scalarInput(value).empty()
+                         ? Value(arg)
+                         : nn::FromScalarOp::create(b, unknown, value.getType(), arg).getResult());
     auto copy = [&](Operation *op) {
       Operation *clone = b.clone(*op, map);
       clone->setLoc(unknown);
@@ -280,8 +293,13 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     Operation *last = group.ops.back();
     b.setInsertionPoint(last);
     bool isAlone = group.ops.size() == 1;
+    SmallVector<Value> operands;
+    for (Value v : inputs)
+      operands.push_back(scalarInput(v).empty()
+                             ? v
+                             : exec::ScalarOp::create(b, last->getLoc(), b.getI64Type(), scalarInput(v)));
     auto apply =
-        exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, inputs.getArrayRef(),
+        exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, operands,
                               b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),
                               /*adds=*/isAlone && isa<nn::AddOp>(last));
     for (auto [v, result] : llvm::zip(outputs, apply.getResults()))

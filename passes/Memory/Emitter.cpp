@@ -55,8 +55,8 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     return success();
   }
   // What has a place and does nothing; numbers are cloned where they are used, a loop's initial values too.
-  if (isa<nn::ReadOp, dist::BlockStartOp, dist::ValidOp>(op) || op.hasTrait<OpTrait::ConstantLike>() ||
-      isView(&op))
+  if (isa<nn::ReadOp, dist::BlockStartOp, dist::ValidOp, exec::ScalarOp>(op) ||
+      op.hasTrait<OpTrait::ConstantLike>() || isView(&op))
     return success();
   if (auto flatten = dyn_cast<dist::FlattenOp>(op)) {
     copy(flatten.getSource(), storage.of(flatten.getResult()), op);

@@ -3,6 +3,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Reshard.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Memory/VariablePlaces.h"
 
 using namespace mlir;
@@ -16,8 +17,9 @@ Storage::Storage(func::FuncOp func, ModuleOp kernels, int64_t threads)
   func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign.getVariableAttr()); });
   func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
   for (BlockArgument arg : body->getArguments())
-    // A stage of a pipeline has no memory for inputs that only others use.
-    if (!dist::kStage.isOn(func) || !arg.use_empty())
+    // A stage of a pipeline has no memory for inputs that only others use, and numbers go by value.
+    if (!arg.use_empty() ||
+        !(dist::kStage.isOn(func) || nn::inputKind(func, arg.getArgNumber()) == nn::InputKind::Scalar))
       define(arg);
   visit(*body);
 }

@@ -1,10 +1,12 @@
 // Checks exec programs by what lies in their bytes, without asking who planned them.
 #include "dialects/dist/Attributes.h"
 #include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "passes/Memory/Arena.h"
 #include "passes/Memory/Passes.h"
 #include "llvm/ADT/StringMap.h"
+#include "llvm/ADT/StringSet.h"
 #include <map>
 
 namespace tessera {
@@ -65,6 +67,7 @@ private:
   Arena arena;
   SmallVector<exec::BufferOp> variables;
   SmallVector<Flight> inFlight;
+  llvm::StringSet<> scalars;                                                   // the inputs of that kind
   llvm::DenseMap<Operation *, SmallVector<std::pair<int64_t, int64_t>>> parts; // of a buffer, in it
 };
 
@@ -149,6 +152,11 @@ LogicalResult ProgramChecker::operations(Block &block) {
 }
 
 LogicalResult ProgramChecker::operation(Operation &op) {
+  if (auto input = dyn_cast<exec::InputOp>(op);
+      input && input.getKind() == nn::stringifyInputKind(nn::InputKind::Scalar))
+    scalars.insert(input.getName());
+  if (auto scalar = dyn_cast<exec::ScalarOp>(op); scalar && !scalars.contains(scalar.getInput()))
+    return scalar.emitOpError("reads \"") << scalar.getInput() << "\", which is no input of kind scalar";
   if (auto inner = dyn_cast<exec::LoopOp>(op))
     return loop(inner);
   if (auto awaited = dyn_cast<exec::WaitOp>(op))

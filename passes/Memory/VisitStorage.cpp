@@ -21,7 +21,7 @@ void Storage::visit(Operation &op) {
     bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
   } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
     ofVariable(variableOf(assign.getVariableAttr()));
-  } else if (isa<dist::BlockStartOp, dist::ValidOp, dist::AbsentOp>(op) ||
+  } else if (isa<dist::BlockStartOp, dist::ValidOp, exec::ScalarOp, dist::AbsentOp>(op) ||
              op.hasTrait<OpTrait::ConstantLike>()) {
     return; // have no bytes
   } else if (isView(&op)) {

@@ -42,7 +42,11 @@ const Program *Description::findProgram(std::string_view name, int64_t rank) con
   return nullptr;
 }
 
-int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where) {
+int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where,
+                 std::span<const int64_t> inputs) {
+  if (expression.kind == Expression::Kind::Input)
+    return size_t(expression.number) < inputs.size() ? inputs[size_t(expression.number)] * expression.block
+                                                     : 0;
   if (expression.kind == Expression::Kind::Number)
     return expression.number;
   int64_t index = mesh.index(expression.axes, where);

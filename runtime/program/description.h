@@ -9,6 +9,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,7 +60,9 @@ struct ProgramInput {
   int64_t buffer = 0; // -1: none on this stage
   std::optional<std::pair<int64_t, int64_t>> range;
   /// Whether the user's data fills it; the others are the step's numbers (Session::setScalars, setRandom).
-  bool isData() const { return kind == "data" || kind == "labels" || kind == "target"; }
+  bool isData() const { return kind == "data" || kind == "labels" || kind == "target" || isScalar(); }
+  /// Whether it is one number, which kernels and calls have by value.
+  bool isScalar() const { return kind == "scalar"; }
 };
 
 struct ProgramOutput {
@@ -84,18 +87,19 @@ struct BufferRange {
   int64_t bytesFor(int threads) const { return isBehind(threads) ? threadBytes * threads : bytes; }
 };
 
-/// A number that depends on the rank's coordinates (and on `micro`).
+/// A number that depends on the rank's coordinates (and on `micro`), or on a scalar input.
 struct Expression {
-  enum class Kind { Number, Start, Valid };
+  enum class Kind { Number, Start, Valid, Input };
   Kind kind = Kind::Number;
-  int64_t number = 0;
+  int64_t number = 0; // Input: which of the program's
   Axes axes;
-  int64_t block = 0, size = 0;
-  std::vector<int64_t> shift; // along each axis, or none
+  int64_t block = 0, size = 0; // Input: `block` times the input's value
+  std::vector<int64_t> shift;  // along each axis, or none
 };
 
-/// Its value on the rank (and microbatch) at `where`.
-int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where);
+/// Its value on the rank (and microbatch) at `where`; `inputs` are the values of scalar inputs, by number.
+int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where,
+                 std::span<const int64_t> inputs = {});
 
 struct CollectiveSpec {
   CollectiveRequest request;

@@ -233,9 +233,10 @@ private:
     ProgramInput input;
     input.name = item.at("name").text();
     input.kind = item.text("kind", "data");
-    if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay", "random"}.count(input.kind))
+    if (!std::set<std::string>{"data", "labels", "target", "scalars", "decay", "random", "scalar"}.count(
+            input.kind))
       item.at("kind").fail("is '" + input.kind +
-                           "'; data, labels, target, scalars, decay or random is expected");
+                           "'; data, labels, target, scalars, decay, random or scalar is expected");
     arrays->array(item, input.dtype, input.shape, input.layout);
     input.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
     if (item.has("range") && !item.at("range").isNull()) {
@@ -244,6 +245,9 @@ private:
         item.at("range").fail("is not [low, high]");
       input.range = {bounds[0], bounds[1]};
     }
+    if (input.isScalar() &&
+        ((input.dtype != DType::I64 && input.dtype != DType::F32) || !input.shape.empty()))
+      item.fail("is not one number of type i64 or f32");
     if (input.buffer < 0)
       return input;
     checkFits(item, program, input.buffer, arrays->localBytes(input.layout, {}, input.dtype));

@@ -15,10 +15,18 @@ static std::vector<Axes> atomAxes(const Layout &layout) {
   return list;
 }
 
-Expression OperationParser::expression(const JsonReader &item) const {
+Expression OperationParser::expression(const JsonReader &item, const Program &program) const {
   Expression expression;
   if (item.isNumber()) {
     expression.number = item.integer();
+    return expression;
+  }
+  if (item.has("input")) {
+    expression.kind = Expression::Kind::Input;
+    expression.number = item.at("input").integer(0, int64_t(program.inputs.size()) - 1);
+    expression.block = item.integer("times", 1, -maxElements, maxElements);
+    if (!program.inputs[size_t(expression.number)].isScalar())
+      item.at("input").fail("is the number of an input that is no scalar");
     return expression;
   }
   bool start = item.has("start");
@@ -98,7 +106,7 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.symbol = item.at(kernel ? "symbol" : "function").text();
     op.args = item.at("args").integers(0, last);
     for (const JsonReader &scalar : item.list("scalars"))
-      op.scalars.push_back(expression(scalar));
+      op.scalars.push_back(expression(scalar, program));
     if (kernel) {
       op.extent = item.at("extent").integer(0);
       op.grain = item.integer("grain", 1, 1);

@@ -20,7 +20,7 @@ public:
   void operations(const JsonReader &list, Program &program) const;
 
 private:
-  Expression expression(const JsonReader &item) const;
+  Expression expression(const JsonReader &item, const Program &program) const;
   Operation operation(const JsonReader &item, const Program &program) const;
   CollectiveSpec collective(const JsonReader &item, const Program &program) const;
   /// Whether ranks can prepare the collective: its shape, groups and buffers.

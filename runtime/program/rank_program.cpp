@@ -16,6 +16,8 @@ struct RankProgram::Prepared {
   std::vector<void *> args;
   /// Evaluated scalars, one row a microbatch; a single row when they do not depend on it.
   std::vector<std::vector<int64_t>> scalars;
+  /// Whether some depend on inputs, and so are evaluated before every step.
+  bool readsInputs = false;
   /// Of a collective: checked.
   std::unique_ptr<Collective> collective;
   /// Of a collective, a send or a receive, and of a wait for one.
@@ -35,6 +37,7 @@ RankProgram::RankProgram(const Description &description, const Program &program,
     void *place = bufferData(input.buffer);
     inlets.push_back(place ? device.makeInlet(place, program.buffers[size_t(input.buffer)].bytes) : nullptr);
     filled.push_back(place != nullptr);
+    numbers.push_back(0);
   }
   if (!device.isHost()) {
     auto hostEnd = [&](int64_t buffer) {
@@ -68,12 +71,19 @@ void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const 
     return std::any_of(expression.axes.begin(), expression.axes.end(),
                        [](const SubAxis &axis) { return axis.name == microAxisName; });
   });
+  prepared.readsInputs = std::any_of(op.scalars.begin(), op.scalars.end(), [](const Expression &expression) {
+    return expression.kind == Expression::Kind::Input;
+  });
+  prepared.scalars.assign(size_t(varies ? description.micro : 1), std::vector<int64_t>(op.scalars.size()));
+  evaluateScalars(prepared);
+}
+
+void RankProgram::evaluateScalars(Prepared &prepared) const {
   Coordinates where = at;
-  for (int64_t micro = 0; micro < (varies ? description.micro : 1); ++micro) {
-    where.micro = micro;
-    prepared.scalars.emplace_back();
-    for (const Expression &expression : op.scalars)
-      prepared.scalars.back().push_back(evaluate(expression, description.mesh, where));
+  for (size_t micro = 0; micro < prepared.scalars.size(); ++micro) {
+    where.micro = int64_t(micro);
+    for (size_t i = 0; i < prepared.op->scalars.size(); ++i)
+      prepared.scalars[micro][i] = evaluate(prepared.op->scalars[i], description.mesh, where, numbers);
   }
 }
 
@@ -132,10 +142,10 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
 }
 
 void *RankProgram::inputData(size_t index) {
-  if (!inlets[index])
-    return nullptr;
-  filled[index] = true;
-  return inlets[index]->memory();
+  filled[index] = inlets[index] != nullptr;
+  if (program.inputs[index].isScalar())
+    return &numbers[index];
+  return inlets[index] ? inlets[index]->memory() : nullptr;
 }
 
 const void *RankProgram::outputData(size_t index) const {
@@ -146,6 +156,8 @@ const void *RankProgram::outputData(size_t index) const {
 void RankProgram::sendInputs() {
   for (size_t i = 0; i < inlets.size(); ++i)
     if (filled[i]) {
+      if (program.inputs[i].isScalar())
+        std::memcpy(inlets[i]->memory(), &numbers[i], size_t(dtypeBytes(program.inputs[i].dtype)));
       inlets[i]->send();
       filled[i] = false;
     }
@@ -157,6 +169,9 @@ void RankProgram::start() {
   for (const std::unique_ptr<Inlet> &inlet : inlets)
     if (inlet)
       inlet->take();
+  for (Prepared &prepared : operations)
+    if (prepared.readsInputs)
+      evaluateScalars(prepared);
   runOrRepeat();
   for (size_t i = 0; i < hostOutputs.size(); ++i)
     device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer),
@@ -169,8 +184,12 @@ void RankProgram::runOrRepeat() {
     return prepared.op->kind == Operation::Kind::Collective || prepared.op->kind == Operation::Kind::Send ||
            prepared.op->kind == Operation::Kind::Receive;
   });
+  // What is recorded has the numbers of that step in it.
+  bool readsInputs = std::any_of(operations.begin(), operations.end(),
+                                 [](const Prepared &prepared) { return prepared.readsInputs; });
   // Who looks at single operations gets them one by one.
-  if (device.isHost() || trace || profile || ++steps == 1 || (communicates && !communicator.isRecordable()))
+  if (device.isHost() || trace || profile || readsInputs || ++steps == 1 ||
+      (communicates && !communicator.isRecordable()))
     return run();
   if (recording) {
     communicator.repeatRecording(recordedCommunication);

@@ -46,6 +46,7 @@ private:
   void *bufferData(int64_t index) const;
   void prepare(const Operation &op);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
+  void evaluateScalars(Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
   void run();
@@ -64,6 +65,8 @@ private:
   /// Null where another pipeline stage has the input; and those filled since they were sent.
   std::vector<std::unique_ptr<Inlet>> inlets;
   std::vector<bool> filled;
+  /// Of scalar inputs: their values, by input; those of f32 are bits.
+  std::vector<int64_t> numbers;
   /// Outputs, where the device is not the host.
   struct HostEnd {
     HostMemory memory;

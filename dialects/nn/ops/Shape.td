@@ -55,3 +55,13 @@ def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["exp
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
+def NN_FromScalarOp
+    : NN_Op<"from_scalar",
+            !listconcat(
+                NN_AfterPartition, [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
+  let summary = "a number that the host gives before the step, as a tensor of rank 0";
+  let description = "After partition only, in kernels. The number is an i64; the result is i64, or the f32 "
+                    "of its lower 32 bits.";
+  let arguments = (ins I64:$scalar);
+  let results = (outs 0DTensorOf<[I64, F32]>:$result);
+}

@@ -134,11 +134,13 @@ TEST(Description, AVariableHasOnePlaceOfItsOwn) {
 }
 
 TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
-  EXPECT_ERROR("inputs[0].kind is 'toys'; data, labels, target, scalars, decay or random is expected",
+  EXPECT_ERROR("inputs[0].kind is 'toys'; data, labels, target, scalars, decay, random or scalar is expected",
                json["programs"][0]["inputs"][0]["kind"] = "toys");
   EXPECT_ERROR("inputs[0].range is not [low, high]", json["programs"][0]["inputs"][0]["range"] = {1});
   EXPECT_ERROR("inputs[0] is not one number of type i64",
                json["programs"][0]["inputs"][0]["kind"] = "random");
+  EXPECT_ERROR("inputs[0] is not one number of type i64 or f32",
+               json["programs"][0]["inputs"][0]["kind"] = "scalar");
   EXPECT_ERROR("inputs[0] holds fewer than 8 numbers of type f32",
                json["programs"][0]["inputs"][0]["kind"] = "scalars");
   EXPECT_ERROR("inputs[0] needs 24 bytes, its buffer 1 has 16",
@@ -179,6 +181,10 @@ TEST(Description, ErrorsOfOperationsSayWhatWasExpected) {
                json["programs"][1]["ops"][2] = json["programs"][1]["ops"][1]);
   EXPECT_ERROR("ops[0].scalars[0] shifts along another number of axes than it has",
                (json["programs"][1]["ops"][0]["scalars"][0]["shift"] = {1, 2}));
+  EXPECT_ERROR("ops[0].scalars[0].input is the number of an input that is no scalar",
+               (json["programs"][1]["ops"][0]["scalars"][0] = {{"input", 0}}));
+  EXPECT_ERROR("ops[0].scalars[0].input is 4",
+               (json["programs"][1]["ops"][0]["scalars"][0] = {{"input", 4}}));
   EXPECT_ERROR("ops[1] permutes blocks of unequal sizes", {
     Json &op = json["programs"][1]["ops"][1];
     op["kind"] = "permute";

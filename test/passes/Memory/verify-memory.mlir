@@ -241,3 +241,13 @@ func.func @nowhere(%x: !exec.buffer) {
   exec.output %x {element = f32, layout = 0, name = "y", shape = array<i64: 64>}
   return
 }
+
+// -----
+
+// A number that is no input's.
+func.func @no_scalar() {
+  exec.input {element = i64, kind = "data", layout = 0, name = "position", shape = array<i64>}
+  // expected-error@+1 {{reads "position", which is no input of kind scalar}}
+  %0 = exec.scalar "position" : i64
+  return
+}
