@@ -201,15 +201,10 @@ std::string unknownOption(llvm::ArrayRef<const char *> arguments) {
   return {};
 }
 
-// Fills `options`; the exit status, 0 to go on.
-int read(Command &command, CompileOptions &options) {
-  if (command.model.empty())
-    return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
-  options.model = command.model;
-  options.assign.planFile = command.plan;
-  options.loss = command.loss;
-  options.weights = command.weights;
-  // LLVM's own parser of numbers has its own way of reporting.
+// Each of these fills a part of `options`; the exit status, 0 to go on.
+
+// LLVM's own parser of numbers has its own way of reporting.
+int readNumbers(Command &command, CompileOptions &options) {
   for (auto [name, text, value, least] :
        {std::tuple("--dp", &command.dp, &options.assign.dp, int64_t(1)),
         {"--tp", &command.tp, &options.assign.tp, 1},
@@ -228,6 +223,11 @@ int read(Command &command, CompileOptions &options) {
       (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) ||
        std::isinf(options.capacityFactor)))
     return usage("--capacity-factor=" + command.capacityFactor + ": expected a number above 0, such as 1.25");
+  return 0;
+}
+
+// Tensor and sequence parallelism.
+int readModes(Command &command, CompileOptions &options) {
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
@@ -244,6 +244,11 @@ int read(Command &command, CompileOptions &options) {
   if (options.assign.tpDepth > 0 &&
       (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))
     return usage("--tp-depth=" + command.tpDepth + ": expected with --tp-mode 2.5d, and a divisor of --tp");
+  return 0;
+}
+
+// Training state, what is streamed, the schedule of a pipeline.
+int readMemory(Command &command, CompileOptions &options) {
   if (llvm::StringRef(command.zero).getAsInteger(10, options.assign.zero) || options.assign.zero < 0 ||
       options.assign.zero > 3)
     return usage("--zero=" + command.zero +
@@ -258,6 +263,10 @@ int read(Command &command, CompileOptions &options) {
   if (!options.assign.ppSchedule.empty() && !pipeline::findSchedule(options.assign.ppSchedule))
     return usage("--pp-schedule=" + options.assign.ppSchedule + ": expected one of " +
                  pipeline::scheduleNames());
+  return 0;
+}
+
+int readTraining(Command &command, CompileOptions &options) {
   options.optimizer = command.train;
   if (!options.optimizer.empty() &&
       !llvm::is_contained({"adamw", "adam", "sgd", "sgd-momentum"}, options.optimizer))
@@ -265,6 +274,10 @@ int read(Command &command, CompileOptions &options) {
   options.dtype = command.dtype;
   if (!options.dtype.empty() && !isComputeType(options.dtype))
     return usage("--dtype=" + options.dtype + ": expected f32, bf16 or f16");
+  return 0;
+}
+
+int readImport(Command &command, CompileOptions &options) {
   for (const std::string &bind : command.bind) {
     auto [name, value] = llvm::StringRef(bind).split('=');
     int64_t number = 0;
@@ -282,6 +295,19 @@ int read(Command &command, CompileOptions &options) {
   for (auto &[position, glob] : globs)
     options.import.trainable.push_back(glob);
   options.import.asWritten = command.asWritten;
+  return 0;
+}
+
+int read(Command &command, CompileOptions &options) {
+  if (command.model.empty())
+    return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");
+  options.model = command.model;
+  options.assign.planFile = command.plan;
+  options.loss = command.loss;
+  options.weights = command.weights;
+  for (auto *part : {readNumbers, readModes, readMemory, readTraining, readImport})
+    if (int status = part(command, options))
+      return status;
   return 0;
 }
 

@@ -162,41 +162,62 @@ Annotations::Annotations(const OnnxGraph &graph) : path(graph.path), plan(graph.
                     " nodes; cut the model by --pp or by [pipeline] in a plan");
 }
 
-void Annotations::split(const std::string &node, Found &found, const NodeTensors &tensors, int position,
-                        const ShardingSpec &spec) {
-  bool isOutput = position < 0;
-  const std::vector<NodeTensor> &list = isOutput ? tensors.outputs : tensors.inputs;
-  size_t index = isOutput ? -1 - position : position;
-  if (index >= list.size())
-    return;
-  const NodeTensor &tensor = list[index];
-  auto wrong = [&](const Twine &why) { fail(node, found.opType, "shards '" + spec.tensor + "' " + why); };
-  int64_t rank = tensor.shape.size(), shards = 1;
+namespace {
+
+/// What an annotation says of one tensor of a node, and errors about it.
+struct Sharding {
+  const std::string &node, &opType;
+  const ShardingSpec &spec;
+  int64_t numDevices;
+
+  [[noreturn]] void fail(const Twine &why) const {
+    tessera::fail(node, opType, "shards '" + spec.tensor + "' " + why);
+  }
+  /// The dimensions that are cut, by axis from 0, in order; `shards` becomes the number of all shards.
+  std::vector<ShardedDim> dims(ArrayRef<int64_t> shape, int64_t &shards) const;
+  /// The shard of each device.
+  std::map<int64_t, int64_t> shardOfDevices(int64_t shards) const;
+
+private:
+  void checkParts(const ShardedDim &dim, int64_t size, int64_t &shards) const;
+};
+
+void Sharding::checkParts(const ShardedDim &dim, int64_t size, int64_t &shards) const {
+  int64_t blocks = 1;
+  bool told = !dim.parts.empty();
+  for (auto &[part, count] : dim.parts) {
+    if (count < 1)
+      fail("into " + Twine(count) + " shards along axis " + Twine(dim.axis) + "; 1 at least are expected");
+    if (count > numDevices || (shards *= count) > numDevices)
+      fail("into more shards than the " + Twine(numDevices) + " devices of its configuration");
+    told = told && part != 0;
+    if (told && (part < 0 || part > size || (blocks *= part) > size))
+      fail("as more than " + Twine(size) + " blocks along axis " + Twine(dim.axis) + ", which has " +
+           Twine(size));
+  }
+  if (told && blocks != size)
+    fail("as " + Twine(blocks) + " blocks along axis " + Twine(dim.axis) + ", which has " + Twine(size));
+}
+
+std::vector<ShardedDim> Sharding::dims(ArrayRef<int64_t> shape, int64_t &shards) const {
+  int64_t rank = shape.size();
+  shards = 1;
   std::vector<ShardedDim> dims = spec.dims;
   for (ShardedDim &dim : dims) {
     if (dim.axis < -rank || dim.axis >= rank)
-      wrong("along axis " + Twine(dim.axis) + ", and it has " + Twine(rank) + " dimensions: -" + Twine(rank) +
-            " to " + Twine(rank - 1) + " are expected");
+      fail("along axis " + Twine(dim.axis) + ", and it has " + Twine(rank) + " dimensions: -" + Twine(rank) +
+           " to " + Twine(rank - 1) + " are expected");
     dim.axis += dim.axis < 0 ? rank : 0;
-    int64_t size = tensor.shape[dim.axis], blocks = 1;
-    bool told = !dim.parts.empty();
-    for (auto &[part, count] : dim.parts) {
-      if (count < 1)
-        wrong("into " + Twine(count) + " shards along axis " + Twine(dim.axis) + "; 1 at least are expected");
-      if (count > numDevices || (shards *= count) > numDevices)
-        wrong("into more shards than the " + Twine(numDevices) + " devices of its configuration");
-      told = told && part != 0;
-      if (told && (part < 0 || part > size || (blocks *= part) > size))
-        wrong("as more than " + Twine(size) + " blocks along axis " + Twine(dim.axis) + ", which has " +
-              Twine(size));
-    }
-    if (told && blocks != size)
-      wrong("as " + Twine(blocks) + " blocks along axis " + Twine(dim.axis) + ", which has " + Twine(size));
+    checkParts(dim, shape[dim.axis], shards);
   }
   llvm::sort(dims, [](const ShardedDim &a, const ShardedDim &b) { return a.axis < b.axis; });
   for (size_t i = 1; i < dims.size(); ++i)
     if (dims[i].axis == dims[i - 1].axis)
-      wrong("twice along axis " + Twine(dims[i].axis));
+      fail("twice along axis " + Twine(dims[i].axis));
+  return dims;
+}
+
+std::map<int64_t, int64_t> Sharding::shardOfDevices(int64_t shards) const {
   // Replicas need not be a group.
   std::vector<std::vector<int64_t>> holders = spec.holders;
   if (shards == 1 && holders.size() > 1) {
@@ -205,26 +226,44 @@ void Annotations::split(const std::string &node, Found &found, const NodeTensors
     holders.resize(1);
   }
   if (int64_t(holders.size()) != shards)
-    wrong("into " + Twine(shards) + " shards and lists " + Twine(holders.size()) +
-          " devices or groups; one for each shard is expected");
+    fail("into " + Twine(shards) + " shards and lists " + Twine(holders.size()) +
+         " devices or groups; one for each shard is expected");
   std::map<int64_t, int64_t> shardOf;
   for (auto [shard, devices] : llvm::enumerate(holders))
     for (int64_t device : devices) {
       if (device < 0 || device >= numDevices)
-        wrong("on device " + Twine(device) + ", which its configuration does not have: 0 to " +
-              Twine(numDevices - 1) + " are expected");
+        fail("on device " + Twine(device) + ", which its configuration does not have: 0 to " +
+             Twine(numDevices - 1) + " are expected");
       if (!shardOf.try_emplace(device, shard).second)
-        wrong("and gives device " + Twine(device) + " two shards");
+        fail("and gives device " + Twine(device) + " two shards");
     }
   int64_t next = 0;
   for (auto [device, shard] : shardOf)
     next += device == next;
   if (next < numDevices)
-    wrong("and leaves device " + Twine(next) +
-          " without a part; every device of the configuration is expected to hold one");
+    fail("and leaves device " + Twine(next) +
+         " without a part; every device of the configuration is expected to hold one");
+  return shardOf;
+}
+
+} // namespace
+
+void Annotations::split(const std::string &node, Found &found, const NodeTensors &tensors, int position,
+                        const ShardingSpec &spec) {
+  bool isOutput = position < 0;
+  const std::vector<NodeTensor> &list = isOutput ? tensors.outputs : tensors.inputs;
+  size_t index = isOutput ? -1 - position : position;
+  if (index >= list.size())
+    return;
+  const NodeTensor &tensor = list[index];
+  Sharding sharding{node, found.opType, spec, numDevices};
+  int64_t shards;
+  std::vector<ShardedDim> dims = sharding.dims(tensor.shape, shards);
+  std::map<int64_t, int64_t> shardOf = sharding.shardOfDevices(shards);
   if (tensor.kind == NodeTensor::Kind::Constant)
     return;
-  Split result{tensor.name, "value", unsigned(index), tensor.shape, std::vector<std::vector<size_t>>(rank)};
+  Split result{tensor.name, "value", unsigned(index), tensor.shape,
+               std::vector<std::vector<size_t>>(tensor.shape.size())};
   if (isOutput)
     result.kind = "output";
   else if (tensor.kind == NodeTensor::Kind::Parameter) {

@@ -12,6 +12,7 @@
 #include "mlir/IR/Matchers.h"
 #include "passes/Pipeline/Schedule.h"
 #include "llvm/ADT/DenseSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/JSON.h"
 
 using namespace mlir;
@@ -89,7 +90,14 @@ public:
   json::Value pipelineFigures() const;
 
 private:
+  /// What the operations of a block, which runs `times` times a step, do; counts time and bytes on the way.
   LogicalResult operations(Block &block, ListText &list, int64_t times);
+  FailureOr<json::Object> launch(exec::LaunchOp op);
+  FailureOr<json::Object> call(exec::CallOp op, int64_t times);
+  json::Object collective(exec::CollectiveOp op, int64_t times);
+  json::Object send(exec::SendOp op, int64_t times);
+  json::Object step(exec::StepOp op);
+  LogicalResult loop(exec::LoopOp op, ListText &list, int64_t times);
   json::Array indices(ValueRange values) const {
     json::Array list;
     for (Value v : values)
@@ -271,109 +279,135 @@ double Writer::bytesOf(ValueRange values) {
   return bytes;
 }
 
+FailureOr<json::Object> Writer::launch(exec::LaunchOp op) {
+  FailureOr<json::Array> scalars = expressions(op.getScalars());
+  if (failed(scalars))
+    return failure();
+  time->work(0, false, bytesOf(op.getBuffers()));
+  return json::Object{{"op", "kernel"},
+                      {"symbol", op.getKernel()},
+                      {"args", indices(op.getBuffers())},
+                      {"scalars", std::move(*scalars)},
+                      {"extent", int64_t(op.getExtent())},
+                      {"grain", int64_t(op.getGrain())},
+                      {"name", nodeName(op.getLoc()).str()},
+                      {"kind", op.getKind().value_or("")}};
+}
+
+FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
+  FailureOr<json::Array> scalars = expressions(op.getScalars());
+  if (failed(scalars))
+    return failure();
+  json::Object attrs;
+  for (NamedAttribute attr : op.getSettings())
+    attrs[attr.getName().str()] = valueOf(attr.getValue());
+  double operations = op.getFlops() ? op.getFlops()->convertToDouble() : 0;
+  totalFlops += operations * double(times);
+  auto dtype = op.getSettings().getAs<StringAttr>("dtype");
+  time->work(operations, dtype && dtype != "f32", bytesOf(op.getBuffers()));
+  return json::Object{{"op", "call"},
+                      {"function", op.getFunction()},
+                      {"args", indices(op.getBuffers())},
+                      {"attrs", std::move(attrs)},
+                      {"scalars", std::move(*scalars)},
+                      {"name", nodeName(op.getLoc()).str()},
+                      {"kind", op.getKind().value_or("")}};
+}
+
+json::Object Writer::collective(exec::CollectiveOp op, int64_t times) {
+  countSent(op, times);
+  auto args = op.getBuffers();
+  json::Object object{{"op", "collective"},
+                      {"kind", op.getKind()},
+                      {"axes", axesOf(cast<dist::AxesAttr>(op.getAxes()).getAxes())},
+                      {"in", buffers.lookup(args[0])},
+                      {"out", buffers.lookup(args[1])},
+                      {"scratch", args.size() > 2 ? buffers.lookup(args[2]) : int64_t(-1)},
+                      {"dtype", exec::dtypeName(op.getElement())},
+                      {"reduce", op.getReduce()},
+                      {"shape", shapeOf(op.getShape())},
+                      {"split", int64_t(op.getSplit())},
+                      {"concat", int64_t(op.getConcat())},
+                      {"token", int64_t(op.getToken())},
+                      {"name", nodeName(op.getLoc()).str()}};
+  if (auto source = op.getSourceAttr()) {
+    object["source"] = layoutOf(cast<dist::LayoutAttr>(source).getLayout());
+    object["target"] = layoutOf(cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
+  } else if (auto shift = op.getShift()) {
+    object["shift"] = int64_t(*shift);
+  }
+  if (auto root = op.getRoot())
+    object["root"] = int64_t(*root);
+  if (auto algorithm = op.getAlgorithm())
+    object["algorithm"] = *algorithm;
+  return object;
+}
+
+json::Object Writer::send(exec::SendOp op, int64_t times) {
+  countSent(pipeline->axis, "send", times, int64_t(op.getBytes()) * mesh.numRanks());
+  time->collective(dist::CollectiveKind::Permute, double(op.getBytes()), {pipeline->axisRef()},
+                   int64_t(op.getToken()));
+  return json::Object{{"op", "send"},
+                      {"stage", int64_t(op.getStage())},
+                      {"buffer", buffers.lookup(op.getBuffer())},
+                      {"bytes", int64_t(op.getBytes())},
+                      {"token", int64_t(op.getToken())},
+                      {"name", nodeName(op.getLoc()).str()}};
+}
+
+json::Object Writer::step(exec::StepOp op) {
+  for (int work = 0; work < 3; ++work)
+    if (op.getWork() == dist::stringifyPipelineWork(dist::PipelineWork(work)))
+      stepsHere->push_back({pipeline::Work(work), int64_t(op.getChunk()), int64_t(op.getMicro())});
+  std::string name =
+      (op.getWork() + " " + Twine(int64_t(op.getChunk())) + "." + Twine(int64_t(op.getMicro()))).str();
+  return json::Object{{"op", "step"}, {"micro", int64_t(op.getMicro())}, {"name", name}};
+}
+
+LogicalResult Writer::loop(exec::LoopOp op, ListText &list, int64_t times) {
+  list.push_back(json::Object{{"op", "loop"}, {"times", int64_t(op.getTimes())}});
+  double begin = time->now();
+  if (failed(operations(op.getBody().front(), list, times * int64_t(op.getTimes()))))
+    return failure();
+  time->repeat(begin, int64_t(op.getTimes()));
+  list.push_back(json::Object{{"op", "end"}});
+  return success();
+}
+
 LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
   for (Operation &op : block) {
-    std::string name = nodeName(op.getLoc()).str();
     if (isa<exec::BufferOp, exec::PartOp, exec::ScalarOp, dist::ValidOp, dist::BlockStartOp, exec::InputOp,
             exec::OutputOp, func::ReturnOp>(op) ||
         op.hasTrait<OpTrait::ConstantLike>())
       continue;
-    if (auto launch = dyn_cast<exec::LaunchOp>(op)) {
-      FailureOr<json::Array> scalars = expressions(launch.getScalars());
-      if (failed(scalars))
+    if (auto inner = dyn_cast<exec::LoopOp>(op)) {
+      if (failed(loop(inner, list, times)))
         return failure();
-      time->work(0, false, bytesOf(launch.getBuffers()));
-      list.push_back(json::Object{{"op", "kernel"},
-                                  {"symbol", launch.getKernel()},
-                                  {"args", indices(launch.getBuffers())},
-                                  {"scalars", std::move(*scalars)},
-                                  {"extent", int64_t(launch.getExtent())},
-                                  {"grain", int64_t(launch.getGrain())},
-                                  {"name", name},
-                                  {"kind", launch.getKind().value_or("")}});
-    } else if (auto call = dyn_cast<exec::CallOp>(op)) {
-      FailureOr<json::Array> scalars = expressions(call.getScalars());
-      if (failed(scalars))
-        return failure();
-      json::Object attrs;
-      for (NamedAttribute attr : call.getSettings())
-        attrs[attr.getName().str()] = valueOf(attr.getValue());
-      double operations = call.getFlops() ? call.getFlops()->convertToDouble() : 0;
-      totalFlops += operations * double(times);
-      auto dtype = call.getSettings().getAs<StringAttr>("dtype");
-      time->work(operations, dtype && dtype != "f32", bytesOf(call.getBuffers()));
-      list.push_back(json::Object{{"op", "call"},
-                                  {"function", call.getFunction()},
-                                  {"args", indices(call.getBuffers())},
-                                  {"attrs", std::move(attrs)},
-                                  {"scalars", std::move(*scalars)},
-                                  {"name", name},
-                                  {"kind", call.getKind().value_or("")}});
-    } else if (auto collective = dyn_cast<exec::CollectiveOp>(op)) {
-      countSent(collective, times);
-      auto args = collective.getBuffers();
-      json::Object object{{"op", "collective"},
-                          {"kind", collective.getKind()},
-                          {"axes", axesOf(cast<dist::AxesAttr>(collective.getAxes()).getAxes())},
-                          {"in", buffers.lookup(args[0])},
-                          {"out", buffers.lookup(args[1])},
-                          {"scratch", args.size() > 2 ? buffers.lookup(args[2]) : int64_t(-1)},
-                          {"dtype", exec::dtypeName(collective.getElement())},
-                          {"reduce", collective.getReduce()},
-                          {"shape", shapeOf(collective.getShape())},
-                          {"split", int64_t(collective.getSplit())},
-                          {"concat", int64_t(collective.getConcat())},
-                          {"token", int64_t(collective.getToken())},
-                          {"name", name}};
-      if (auto source = collective.getSourceAttr()) {
-        object["source"] = layoutOf(cast<dist::LayoutAttr>(source).getLayout());
-        object["target"] = layoutOf(cast<dist::LayoutAttr>(collective.getTargetAttr()).getLayout());
-      } else if (auto shift = collective.getShift()) {
-        object["shift"] = int64_t(*shift);
-      }
-      if (auto root = collective.getRoot())
-        object["root"] = int64_t(*root);
-      if (auto algorithm = collective.getAlgorithm())
-        object["algorithm"] = *algorithm;
-      list.push_back(std::move(object));
-    } else if (auto send = dyn_cast<exec::SendOp>(op)) {
-      countSent(pipeline->axis, "send", times, int64_t(send.getBytes()) * mesh.numRanks());
-      time->collective(dist::CollectiveKind::Permute, double(send.getBytes()), {pipeline->axisRef()},
-                       int64_t(send.getToken()));
-      list.push_back(json::Object{{"op", "send"},
-                                  {"stage", int64_t(send.getStage())},
-                                  {"buffer", buffers.lookup(send.getBuffer())},
-                                  {"bytes", int64_t(send.getBytes())},
-                                  {"token", int64_t(send.getToken())},
-                                  {"name", name}});
-    } else if (auto receive = dyn_cast<exec::RecvOp>(op)) {
-      list.push_back(json::Object{{"op", "recv"},
-                                  {"stage", int64_t(receive.getStage())},
-                                  {"buffer", buffers.lookup(receive.getBuffer())},
-                                  {"bytes", int64_t(receive.getBytes())},
-                                  {"name", name}});
-    } else if (auto step = dyn_cast<exec::StepOp>(op)) {
-      for (int work = 0; work < 3; ++work)
-        if (step.getWork() == dist::stringifyPipelineWork(dist::PipelineWork(work)))
-          stepsHere->push_back({pipeline::Work(work), int64_t(step.getChunk()), int64_t(step.getMicro())});
-      list.push_back(json::Object{{"op", "step"},
-                                  {"micro", int64_t(step.getMicro())},
-                                  {"name", (step.getWork() + " " + Twine(int64_t(step.getChunk())) + "." +
-                                            Twine(int64_t(step.getMicro())))
-                                               .str()}});
-    } else if (auto wait = dyn_cast<exec::WaitOp>(op)) {
-      time->wait(int64_t(wait.getToken()));
-      list.push_back(json::Object{{"op", "wait"}, {"token", int64_t(wait.getToken())}});
-    } else if (auto loop = dyn_cast<exec::LoopOp>(op)) {
-      list.push_back(json::Object{{"op", "loop"}, {"times", int64_t(loop.getTimes())}});
-      double begin = time->now();
-      if (failed(operations(loop.getBody().front(), list, times * int64_t(loop.getTimes()))))
-        return failure();
-      time->repeat(begin, int64_t(loop.getTimes()));
-      list.push_back(json::Object{{"op", "end"}});
-    } else {
-      return op.emitOpError("has no place in a program description");
+      continue;
     }
+    auto object = TypeSwitch<Operation *, FailureOr<json::Object>>(&op)
+                      .Case([&](exec::LaunchOp each) { return launch(each); })
+                      .Case([&](exec::CallOp each) { return call(each, times); })
+                      .Case([&](exec::CollectiveOp each) { return collective(each, times); })
+                      .Case([&](exec::SendOp each) { return send(each, times); })
+                      .Case([&](exec::RecvOp each) {
+                        return json::Object{{"op", "recv"},
+                                            {"stage", int64_t(each.getStage())},
+                                            {"buffer", buffers.lookup(each.getBuffer())},
+                                            {"bytes", int64_t(each.getBytes())},
+                                            {"name", nodeName(each.getLoc()).str()}};
+                      })
+                      .Case([&](exec::StepOp each) { return step(each); })
+                      .Case([&](exec::WaitOp each) {
+                        time->wait(int64_t(each.getToken()));
+                        return json::Object{{"op", "wait"}, {"token", int64_t(each.getToken())}};
+                      })
+                      .Default([](Operation *other) {
+                        return other->emitOpError("has no place in a program description");
+                      });
+    if (failed(object))
+      return failure();
+    list.push_back(std::move(*object));
   }
   return success();
 }

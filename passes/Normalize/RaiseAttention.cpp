@@ -142,195 +142,245 @@ Value ordered(PatternRewriter &rewriter, Location loc, const Lettered &operand, 
   return transpose(rewriter, loc, operand.value, perm);
 }
 
+/// The number of key/value heads: the operand has a prefix of the head dimensions. None otherwise.
+std::optional<int64_t> kvHeads(const Lettered &operand, llvm::StringRef heads) {
+  int64_t count = 1;
+  bool prefix = true;
+  for (char letter : heads) {
+    if (operand.has(letter) && !prefix)
+      return std::nullopt;
+    prefix &= operand.has(letter);
+    if (prefix)
+      count *= operand.size(letter);
+  }
+  return count;
+}
+
+/// The shape of a mask, with leading ones like the scores.
+Shape fullShape(Value mask, size_t rank) {
+  Shape full(rank - rankOf(mask), 1);
+  full.append(shapeOf(mask).begin(), shapeOf(mask).end());
+  return full;
+}
+llvm::ArrayRef<int64_t> headSizes(llvm::ArrayRef<int64_t> shape) { return shape.drop_front(1).drop_back(2); }
+
+/// Every mask reaches over all keys, and over all heads or none.
+bool masksFit(const Scores &scores, llvm::ArrayRef<int64_t> shape) {
+  auto fits = [&](Value mask) {
+    Shape full = fullShape(mask, shape.size());
+    return full.back() == shape.back() &&
+           (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
+  };
+  return llvm::all_of(scores.masks, [&](const auto &mask) { return fits(mask.first); }) &&
+         llvm::all_of(scores.conditions, [&](const Condition &condition) { return fits(condition.value); });
+}
+
+/// `mask` times `factor`. A choice between two numbers stays one, so that its meaning can still be seen.
+Value scaled(PatternRewriter &rewriter, Location loc, Value mask, double factor) {
+  if (factor == 1)
+    return mask;
+  auto number = [&](double value) {
+    double limit =
+        llvm::APFloat::getLargest(cast<FloatType>(elementOf(mask)).getFloatSemantics()).convertToDouble();
+    return splat(rewriter, loc, elementOf(mask), {},
+                 std::isinf(value) ? value : std::clamp(value * factor, -limit, limit));
+  };
+  auto select = mask.getDefiningOp<nn::SelectOp>();
+  std::optional<double> x = select ? splatValue(select.getX()) : std::nullopt,
+                        y = select ? splatValue(select.getY()) : std::nullopt;
+  if (x && y)
+    return nn::SelectOp::create(rewriter, loc, select.getCondition(), number(*x), number(*y));
+  return nn::MulOp::create(rewriter, loc, mask, splat(rewriter, loc, elementOf(mask), {}, factor));
+}
+
+/// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks.
+Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm::ArrayRef<int64_t> shape,
+             int64_t m, int64_t g, Type element) {
+  llvm::SmallVector<Value> masks;
+  for (auto [mask, factor] : scores.masks)
+    masks.push_back(scaled(rewriter, loc, mask, factor));
+  for (const Condition &condition : scores.conditions) {
+    Value zero = splat(rewriter, loc, element, {}, 0),
+          never = splat(rewriter, loc, element, {}, condition.low);
+    masks.push_back(nn::SelectOp::create(rewriter, loc, condition.value, condition.seen ? zero : never,
+                                         condition.seen ? never : zero));
+  }
+  Value sum;
+  for (Value mask : masks) {
+    Shape full = fullShape(mask, shape.size());
+    bool perHead = product(headSizes(full)) != 1;
+    Value five = reshape(rewriter, loc, mask,
+                         {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
+    if (elementOf(five) != element)
+      five = nn::CastOp::create(rewriter, loc, five, element);
+    sum = sum ? Value(nn::AddOp::create(rewriter, loc, sum, five)) : five;
+  }
+  return sum;
+}
+
+/// The product of softmaxed scores with values, as it is recognised: each step says why it does not match, or
+/// null. Dimensions are the letters of the first product; values have one of their own besides.
+class AttentionMatch {
+public:
+  explicit AttentionMatch(nn::ContractOp op) : op(op) {}
+  const char *findScores();
+  const char *findQueriesAndKeys();
+  const char *findValues();
+  /// Scales are taken off the operands, and key and value heads that were repeated are not.
+  const char *findHeads();
+  /// What the product computes, by an attention.
+  Value build(PatternRewriter &rewriter);
+
+private:
+  Value withHeads(PatternRewriter &rewriter, const Lettered &operand, char row, char column);
+  static constexpr char e = '#'; // the values' own dimension
+
+  nn::ContractOp op;
+  bool probsAreLeft = true; // whether the probabilities are its left operand
+  nn::DropoutOp dropout;
+  nn::SoftmaxOp softmax;
+  Scores scores;
+  Lettered q, k, v;
+  std::string dims;       // of the scores: batch, heads, s, t
+  std::string heads, out; // out: of the result
+  char b = 0, s = 0, t = 0, d = 0;
+  double scale = 1;
+  int64_t m = 0, g = 0; // key/value heads, query heads of each
+};
+
+const char *AttentionMatch::findScores() {
+  softmax = traceSoftmax(op.getLhs(), dropout);
+  if (!softmax) {
+    probsAreLeft = false;
+    softmax = traceSoftmax(op.getRhs(), dropout);
+  }
+  if (!softmax)
+    return "no operand is a softmax";
+  if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores))
+    return "the softmax is not of a product with scales and masks";
+  return nullptr;
+}
+
+const char *AttentionMatch::findQueriesAndKeys() {
+  nn::ContractOp first = scores.product;
+  dims = first.getOutLetters().str();
+  t = dims.back();
+  q = {first.getLhs(), first.getLhsLetters().str()};
+  k = {first.getRhs(), first.getRhsLetters().str()};
+  if (q.has(t))
+    std::swap(q, k);
+  if (q.has(t) || !k.has(t) || dims.size() < 3)
+    return "the softmax is not over the keys";
+  s = dims[dims.size() - 2];
+  if (!q.has(s) || k.has(s))
+    return "the queries are not the last but one dimension of the scores";
+  std::string summed;
+  for (char letter : q.letters)
+    if (k.has(letter) && dims.find(letter) == std::string::npos)
+      summed += letter;
+  std::string batch = dims.substr(0, dims.size() - 2);
+  heads = batch.substr(1);
+  if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
+    return "the queries lack a batch dimension, or more than one dimension is summed";
+  b = batch[0];
+  d = summed[0];
+  auto known = [&](char letter) { return letter == d || dims.find(letter) != std::string::npos; };
+  if (!llvm::all_of(q.letters, known) || !llvm::all_of(k.letters, known))
+    return "a dimension of the queries alone, or of the keys alone, is summed";
+  if (!k.has(b))
+    return "the keys lack the batch dimension";
+  return nullptr;
+}
+
+const char *AttentionMatch::findValues() {
+  std::string probs = (probsAreLeft ? op.getLhsLetters() : op.getRhsLetters()).str();
+  v = {probsAreLeft ? op.getRhs() : op.getLhs(),
+       (probsAreLeft ? op.getRhsLetters() : op.getLhsLetters()).str()};
+  out = op.getOutLetters().str();
+  auto translate = [&](char letter) {
+    size_t place = probs.find(letter);
+    return place == std::string::npos ? e : dims[place];
+  };
+  llvm::transform(v.letters, v.letters.begin(), translate);
+  llvm::transform(out, out.begin(), translate);
+  if (llvm::count(v.letters, e) != 1 || !v.has(t) || v.has(s) || !v.has(b) || llvm::count(out, e) != 1 ||
+      out.size() != dims.size() || out.find(t) != std::string::npos)
+    return "the second product is not over the keys";
+  return nullptr;
+}
+
+const char *AttentionMatch::findHeads() {
+  scale = scores.scale;
+  dropScales(q, scale);
+  dropScales(k, scale);
+  int64_t headCount = 1;
+  for (char letter : heads)
+    headCount *= q.size(letter);
+  if (heads.size() == 1) {
+    Lettered fewerK = k, fewerV = v;
+    dropRepeatedHeads(fewerK, heads[0]);
+    dropRepeatedHeads(fewerV, heads[0]);
+    if (kvHeads(fewerK, heads) == kvHeads(fewerV, heads)) {
+      k = fewerK;
+      v = fewerV;
+      dropScales(k, scale);
+    }
+  }
+  std::optional<int64_t> shared = kvHeads(k, heads);
+  if (!shared || shared != kvHeads(v, heads) || headCount % *shared)
+    return "keys and values do not share the heads evenly";
+  m = *shared;
+  g = headCount / m;
+  if (!masksFit(scores, shapeOf(softmax)))
+    return "a mask does not fit the heads";
+  return nullptr;
+}
+
+/// The operand in the order batch, row, heads that it has, column.
+Value AttentionMatch::withHeads(PatternRewriter &rewriter, const Lettered &operand, char row, char column) {
+  std::string order{b, row};
+  for (char letter : heads)
+    if (operand.has(letter))
+      order += letter;
+  order += column;
+  return ordered(rewriter, op.getLoc(), operand, order);
+}
+
+Value AttentionMatch::build(PatternRewriter &rewriter) {
+  Location loc = op.getLoc();
+  int64_t keys = k.size(t), queries = q.size(s), batches = q.size(b), width = q.size(d);
+  Value bias = biasOf(rewriter, loc, scores, shapeOf(softmax), m, g, elementOf(q.value));
+  Value q5 = reshape(rewriter, loc, withHeads(rewriter, q, s, d), {batches, queries, m, g, width});
+  Value k4 = reshape(rewriter, loc, withHeads(rewriter, k, t, d), {batches, keys, m, width});
+  Value v4 = reshape(rewriter, loc, withHeads(rewriter, v, t, e), {batches, keys, m, v.size(e)});
+  auto attention = nn::AttentionOp::create(rewriter, loc, q5, k4, v4, bias, scale, false);
+  if (dropout) {
+    attention.getRandomMutable().assign(dropout.getKey());
+    attention.setRatioAttr(dropout.getRatioAttr());
+    attention.setIdAttr(dropout.getIdAttr());
+  }
+  Shape split{batches, queries};
+  for (char letter : heads)
+    split.push_back(q.size(letter));
+  split.push_back(v.size(e));
+  Value result = reshape(rewriter, loc, attention.getO(), split);
+  return ordered(rewriter, loc, {result, std::string{b, s} + heads + e}, out);
+}
+
 struct RaiseAttention : OpRewritePattern<nn::ContractOp> {
   RaiseAttention(MLIRContext *context, Counter &counter) : OpRewritePattern(context), counter(counter) {}
 
   LogicalResult matchAndRewrite(nn::ContractOp op, PatternRewriter &rewriter) const override {
-    auto mismatch = [&](const char *why) { return rewriter.notifyMatchFailure(op, why); };
-    bool left = true;
-    nn::DropoutOp dropout;
-    nn::SoftmaxOp softmax = traceSoftmax(op.getLhs(), dropout);
-    if (!softmax) {
-      left = false;
-      softmax = traceSoftmax(op.getRhs(), dropout);
-    }
-    if (!softmax)
-      return mismatch("no operand is a softmax");
-    Scores scores;
-    if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores))
-      return mismatch("the softmax is not of a product with scales and masks");
-
-    // The letters are those of the first product; v's own dimension is 'e' of the result.
-    nn::ContractOp first = scores.product;
-    std::string dims = first.getOutLetters().str();
-    char t = dims.back();
-    Lettered q{first.getLhs(), first.getLhsLetters().str()}, k{first.getRhs(), first.getRhsLetters().str()};
-    if (q.has(t))
-      std::swap(q, k);
-    if (q.has(t) || !k.has(t) || dims.size() < 3)
-      return mismatch("the softmax is not over the keys");
-    char s = dims[dims.size() - 2];
-    if (!q.has(s) || k.has(s))
-      return mismatch("the queries are not the last but one dimension of the scores");
-    std::string summed;
-    for (char letter : q.letters)
-      if (k.has(letter) && dims.find(letter) == std::string::npos)
-        summed += letter;
-    std::string batch = dims.substr(0, dims.size() - 2), heads = batch.substr(1);
-    if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
-      return mismatch("the queries lack a batch dimension, or more than one dimension is summed");
-    char b = batch[0], d = summed[0];
-    auto known = [&](char letter) { return letter == d || dims.find(letter) != std::string::npos; };
-    if (!llvm::all_of(q.letters, known) || !llvm::all_of(k.letters, known))
-      return mismatch("a dimension of the queries alone, or of the keys alone, is summed");
-    if (!k.has(b))
-      return mismatch("the keys lack the batch dimension");
-
-    std::string probsLetters = (left ? op.getLhsLetters() : op.getRhsLetters()).str(),
-                out = op.getOutLetters().str();
-    Lettered v{left ? op.getRhs() : op.getLhs(), (left ? op.getRhsLetters() : op.getLhsLetters()).str()};
-    constexpr char e = '#';
-    auto translate = [&](char letter) {
-      size_t place = probsLetters.find(letter);
-      return place == std::string::npos ? e : dims[place];
-    };
-    llvm::transform(v.letters, v.letters.begin(), translate);
-    llvm::transform(out, out.begin(), translate);
-    if (llvm::count(v.letters, e) != 1 || !v.has(t) || v.has(s) || !v.has(b) || llvm::count(out, e) != 1 ||
-        out.size() != batch.size() + 2 || out.find(t) != std::string::npos)
-      return mismatch("the second product is not over the keys");
-
-    double scale = scores.scale;
-    dropScales(q, scale);
-    dropScales(k, scale);
-    int64_t headCount = 1;
-    for (char letter : heads)
-      headCount *= q.size(letter);
-    if (heads.size() == 1) {
-      Lettered fewerK = k, fewerV = v;
-      dropRepeatedHeads(fewerK, heads[0]);
-      dropRepeatedHeads(fewerV, heads[0]);
-      if (kvHeads(fewerK, heads) == kvHeads(fewerV, heads)) {
-        k = fewerK;
-        v = fewerV;
-        dropScales(k, scale);
-      }
-    }
-    std::optional<int64_t> m = kvHeads(k, heads);
-    if (!m || m != kvHeads(v, heads) || headCount % *m)
-      return mismatch("keys and values do not share the heads evenly");
-    int64_t g = headCount / *m, keys = k.size(t), queries = q.size(s), batches = q.size(b), width = q.size(d);
-
-    Location loc = op.getLoc();
-    if (!masksFit(scores, shapeOf(softmax)))
-      return mismatch("a mask does not fit the heads");
-    Value bias = biasOf(rewriter, loc, scores, shapeOf(softmax), *m, g, elementOf(q.value));
-    auto withHeads = [&](const Lettered &operand, char row, char column) {
-      std::string order{b, row};
-      for (char letter : heads)
-        if (operand.has(letter))
-          order += letter;
-      order += column;
-      return ordered(rewriter, loc, operand, order);
-    };
-    Value q5 = reshape(rewriter, loc, withHeads(q, s, d), {batches, queries, *m, g, width});
-    Value k4 = reshape(rewriter, loc, withHeads(k, t, d), {batches, keys, *m, width});
-    Value v4 = reshape(rewriter, loc, withHeads(v, t, e), {batches, keys, *m, v.size(e)});
-    auto attention = nn::AttentionOp::create(rewriter, loc, q5, k4, v4, bias, scale, false);
-    if (dropout) {
-      attention.getRandomMutable().assign(dropout.getKey());
-      attention.setRatioAttr(dropout.getRatioAttr());
-      attention.setIdAttr(dropout.getIdAttr());
-    }
-
-    std::string have = std::string{b, s} + heads + e;
-    Shape split{batches, queries};
-    for (char letter : heads)
-      split.push_back(q.size(letter));
-    split.push_back(v.size(e));
-    Value result = reshape(rewriter, loc, attention.getO(), split);
-    rewriter.replaceOp(op, ordered(rewriter, loc, {result, have}, out));
+    AttentionMatch match(op);
+    for (auto step : {&AttentionMatch::findScores, &AttentionMatch::findQueriesAndKeys,
+                      &AttentionMatch::findValues, &AttentionMatch::findHeads})
+      if (const char *why = (match.*step)())
+        return rewriter.notifyMatchFailure(op, why);
+    rewriter.replaceOp(op, match.build(rewriter));
     ++counter;
     return success();
   }
 
-  /// The number of key/value heads: the operand has a prefix of the head dimensions. None otherwise.
-  static std::optional<int64_t> kvHeads(const Lettered &operand, llvm::StringRef heads) {
-    int64_t count = 1;
-    bool prefix = true;
-    for (char letter : heads) {
-      if (operand.has(letter) && !prefix)
-        return std::nullopt;
-      prefix &= operand.has(letter);
-      if (prefix)
-        count *= operand.size(letter);
-    }
-    return count;
-  }
-
-  /// The shape of a mask, with leading ones like the scores.
-  static Shape fullShape(Value mask, size_t rank) {
-    Shape full(rank - rankOf(mask), 1);
-    full.append(shapeOf(mask).begin(), shapeOf(mask).end());
-    return full;
-  }
-  static llvm::ArrayRef<int64_t> headSizes(llvm::ArrayRef<int64_t> shape) {
-    return shape.drop_front(1).drop_back(2);
-  }
-
-  /// Every mask reaches over all keys, and over all heads or none.
-  static bool masksFit(const Scores &scores, llvm::ArrayRef<int64_t> shape) {
-    auto fits = [&](Value mask) {
-      Shape full = fullShape(mask, shape.size());
-      return full.back() == shape.back() &&
-             (product(headSizes(full)) == 1 || headSizes(full) == headSizes(shape));
-    };
-    return llvm::all_of(scores.masks, [&](const auto &mask) { return fits(mask.first); }) &&
-           llvm::all_of(scores.conditions, [&](const Condition &condition) { return fits(condition.value); });
-  }
-
-  /// `mask` times `factor`. A choice between two numbers stays one, so that its meaning can still be seen.
-  static Value scaled(PatternRewriter &rewriter, Location loc, Value mask, double factor) {
-    if (factor == 1)
-      return mask;
-    auto number = [&](double value) {
-      double limit =
-          llvm::APFloat::getLargest(cast<FloatType>(elementOf(mask)).getFloatSemantics()).convertToDouble();
-      return splat(rewriter, loc, elementOf(mask), {},
-                   std::isinf(value) ? value : std::clamp(value * factor, -limit, limit));
-    };
-    auto select = mask.getDefiningOp<nn::SelectOp>();
-    std::optional<double> x = select ? splatValue(select.getX()) : std::nullopt,
-                          y = select ? splatValue(select.getY()) : std::nullopt;
-    if (x && y)
-      return nn::SelectOp::create(rewriter, loc, select.getCondition(), number(*x), number(*y));
-    return nn::MulOp::create(rewriter, loc, mask, splat(rewriter, loc, elementOf(mask), {}, factor));
-  }
-
-  /// The sum of all masks as [b|1, m|1, g|1, s|1, t]; null without masks.
-  static Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores,
-                      llvm::ArrayRef<int64_t> shape, int64_t m, int64_t g, Type element) {
-    llvm::SmallVector<Value> masks;
-    for (auto [mask, factor] : scores.masks)
-      masks.push_back(scaled(rewriter, loc, mask, factor));
-    for (const Condition &condition : scores.conditions) {
-      Value zero = splat(rewriter, loc, element, {}, 0),
-            never = splat(rewriter, loc, element, {}, condition.low);
-      masks.push_back(nn::SelectOp::create(rewriter, loc, condition.value, condition.seen ? zero : never,
-                                           condition.seen ? never : zero));
-    }
-    Value sum;
-    for (Value mask : masks) {
-      Shape full = fullShape(mask, shape.size());
-      bool perHead = product(headSizes(full)) != 1;
-      Value five = reshape(rewriter, loc, mask,
-                           {full[0], perHead ? m : 1, perHead ? g : 1, full[full.size() - 2], full.back()});
-      if (elementOf(five) != element)
-        five = nn::CastOp::create(rewriter, loc, five, element);
-      sum = sum ? Value(nn::AddOp::create(rewriter, loc, sum, five)) : five;
-    }
-    return sum;
-  }
   Counter &counter;
 };
 

@@ -56,114 +56,165 @@ AffineExpr Kernel::offsetExpr(OpFoldResult offset) {
   return getAffineSymbolExpr(it - symbols.begin(), context);
 }
 
-FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
-  MLIRContext *context = func.getContext();
-  AffineExpr linear = linearise(index, shapeOf(value), context);
-  Type element = cast<RankedTensorType>(value.getType()).getElementType();
+namespace {
+
+/// Follows an element of a tensor back to where it is stored.
+class Resolver {
+public:
+  Resolver(Kernel &kernel, Value value, SmallVector<AffineExpr> index)
+      : kernel(kernel), context(kernel.func.getContext()), value(value), index(std::move(index)),
+        linear(linearise(this->index, shapeOf(value), context)) {}
+  FailureOr<Access> run();
+
+private:
+  /// Whether the element is stored here, and how: a scalar, a slot.
+  FailureOr<bool> isStored(Access &access);
+  /// A slot of the kernel for a constant that is no splat.
+  void addConstant(ElementsAttr elements);
+  void throughSlice(tensor::ExtractSliceOp slice);
+  void throughExpand(tensor::ExpandShapeOp expand);
+  void throughCollapse(tensor::CollapseShapeOp collapse);
+  InFlightDiagnostic error(Operation *op) {
+    return op->emitError("kernel '") << kernel.func.getName() << "': ";
+  }
+
+  Kernel &kernel;
+  MLIRContext *context;
+  Value value;
+  SmallVector<AffineExpr> index; // in the dimensions of `value`
+  AffineExpr linear;             // the element's place in row-major order
+};
+
+} // namespace
+
+FailureOr<bool> Resolver::isStored(Access &access) {
+  if (auto fill = value.getDefiningOp<linalg::FillOp>();
+      fill && fill.value().getType() == cast<RankedTensorType>(value.getType()).getElementType()) {
+    access.scalar = fill.value();
+    return true;
+  }
+  if (auto it = kernel.slotOf.find(value); it != kernel.slotOf.end()) {
+    access.slot = it->second;
+    access.index = index;
+    access.linear = linear;
+    return true;
+  }
+  Operation *op = value.getDefiningOp();
+  if (!op)
+    return error(kernel.func) << "unexpected tensor block argument";
+  if (isa<tensor::EmptyOp>(op))
+    return true;
+  if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
+    access.scalar = splat.getInput();
+    return true;
+  }
+  auto constant = dyn_cast<arith::ConstantOp>(op);
+  if (!constant)
+    return false;
+  auto elements = dyn_cast<ElementsAttr>(constant.getValue());
+  if (!elements)
+    return error(op) << "a tensor constant must be a dense constant";
+  if (elements.isSplat()) {
+    access.constant = cast<TypedAttr>(elements.getSplatValue<Attribute>());
+    return true;
+  }
+  addConstant(elements);
+  return isStored(access);
+}
+
+void Resolver::addConstant(ElementsAttr elements) {
+  Slot slot;
+  slot.kind = Slot::Constant;
+  slot.element = elements.getElementType();
+  slot.shape = llvm::to_vector(shapeOf(value));
+  slot.constant = elements;
+  kernel.slotOf[value] = kernel.slots.size();
+  kernel.slots.push_back(slot);
+}
+
+// The element of the slice's source.
+void Resolver::throughSlice(tensor::ExtractSliceOp slice) {
+  llvm::SmallBitVector dropped = slice.getDroppedDims();
+  SmallVector<AffineExpr> source;
+  unsigned next = 0;
+  for (auto [dim, offset, stride] : llvm::enumerate(slice.getMixedOffsets(), slice.getMixedStrides())) {
+    AffineExpr expr = kernel.offsetExpr(offset);
+    if (!dropped.test(dim))
+      expr = expr + index[next++] * kernel.offsetExpr(stride);
+    source.push_back(expr);
+  }
+  value = slice.getSource();
+  index = source;
+  linear = linearise(index, shapeOf(value), context);
+}
+
+// Reshapes keep an element's place in row-major order.
+void Resolver::throughExpand(tensor::ExpandShapeOp expand) {
+  SmallVector<AffineExpr> source;
+  ArrayRef<int64_t> shape = shapeOf(value);
+  for (const ReassociationIndices &group : expand.getReassociationIndices()) {
+    SmallVector<AffineExpr> parts;
+    SmallVector<int64_t> extents;
+    for (int64_t dim : group) {
+      parts.push_back(index[dim]);
+      extents.push_back(shape[dim]);
+    }
+    source.push_back(linearise(parts, extents, context));
+  }
+  value = expand.getSrc();
+  index = source;
+}
+
+void Resolver::throughCollapse(tensor::CollapseShapeOp collapse) {
+  SmallVector<AffineExpr> source;
+  ArrayRef<int64_t> shape = shapeOf(collapse.getSrc());
+  SmallVector<ReassociationIndices> groups = collapse.getReassociationIndices();
+  if (groups.empty())
+    source.assign(shape.size(), getAffineConstantExpr(0, context));
+  for (auto [dim, group] : llvm::enumerate(groups)) {
+    // Extents of 1 take no part, so that a group with one real dimension stays a plain loop variable.
+    SmallVector<int64_t> extents;
+    for (int64_t d : group)
+      if (shape[d] != 1)
+        extents.push_back(shape[d]);
+    SmallVector<AffineExpr> parts = delinearise(index[dim], extents);
+    unsigned next = 0;
+    for (int64_t d : group)
+      source.push_back(shape[d] == 1 ? getAffineConstantExpr(0, context) : parts[next++]);
+  }
+  value = collapse.getSrc();
+  index = source;
+}
+
+FailureOr<Access> Resolver::run() {
+  Access access;
+  access.element = cast<RankedTensorType>(value.getType()).getElementType();
   while (true) {
-    Access access;
-    access.element = element;
-    if (auto fill = value.getDefiningOp<linalg::FillOp>();
-        fill && fill.value().getType() == cast<RankedTensorType>(value.getType()).getElementType()) {
-      access.scalar = fill.value();
+    FailureOr<bool> stored = isStored(access);
+    if (failed(stored))
+      return failure();
+    if (*stored)
       return access;
-    }
-    if (auto it = slotOf.find(value); it != slotOf.end()) {
-      access.slot = it->second;
-      access.index = index;
-      access.linear = linear;
-      return access;
-    }
     Operation *op = value.getDefiningOp();
-    if (!op)
-      return func.emitError("kernel '") << func.getName() << "': unexpected tensor block argument";
-    if (isa<tensor::EmptyOp>(op))
-      return access;
-    if (auto splat = dyn_cast<tensor::SplatOp>(op)) {
-      access.scalar = splat.getInput();
-      return access;
-    }
-    if (auto constant = dyn_cast<arith::ConstantOp>(op)) {
-      auto elements = dyn_cast<ElementsAttr>(constant.getValue());
-      if (!elements)
-        return op->emitError("kernel '") << func.getName() << "': a tensor constant must be a dense constant";
-      if (elements.isSplat()) {
-        access.constant = cast<TypedAttr>(elements.getSplatValue<Attribute>());
-        return access;
-      }
-      Slot slot;
-      slot.kind = Slot::Constant;
-      slot.element = elements.getElementType();
-      slot.shape = llvm::to_vector(shapeOf(value));
-      slot.constant = elements;
-      slotOf[value] = slots.size();
-      slots.push_back(slot);
-      continue;
-    }
     if (isa<tensor::CastOp>(op) || isConversion(op)) {
       value = op->getOperand(0);
-      continue;
-    }
-    if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
-      llvm::SmallBitVector dropped = slice.getDroppedDims();
-      SmallVector<AffineExpr> source;
-      unsigned next = 0;
-      for (auto [dim, offset, stride] : llvm::enumerate(slice.getMixedOffsets(), slice.getMixedStrides())) {
-        AffineExpr expr = offsetExpr(offset);
-        if (!dropped.test(dim))
-          expr = expr + index[next++] * offsetExpr(stride);
-        source.push_back(expr);
-      }
-      value = slice.getSource();
-      index = source;
-      linear = linearise(index, shapeOf(value), context);
-      continue;
-    }
-    if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
-      SmallVector<AffineExpr> source;
-      ArrayRef<int64_t> shape = shapeOf(value);
-      for (const ReassociationIndices &group : expand.getReassociationIndices()) {
-        SmallVector<AffineExpr> parts;
-        SmallVector<int64_t> extents;
-        for (int64_t dim : group) {
-          parts.push_back(index[dim]);
-          extents.push_back(shape[dim]);
-        }
-        source.push_back(linearise(parts, extents, context));
-      }
-      value = expand.getSrc();
-      index = source;
-      continue;
-    }
-    if (auto reshape = dyn_cast<tensor::ReshapeOp>(op)) {
+    } else if (auto slice = dyn_cast<tensor::ExtractSliceOp>(op)) {
+      throughSlice(slice);
+    } else if (auto expand = dyn_cast<tensor::ExpandShapeOp>(op)) {
+      throughExpand(expand);
+    } else if (auto reshape = dyn_cast<tensor::ReshapeOp>(op)) {
       value = reshape.getSource();
       index = delinearise(linear, shapeOf(value));
-      continue;
+    } else if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
+      throughCollapse(collapse);
+    } else {
+      return error(op) << "operation '" << op->getName() << "' cannot be compiled inside a kernel";
     }
-    if (auto collapse = dyn_cast<tensor::CollapseShapeOp>(op)) {
-      SmallVector<AffineExpr> source;
-      ArrayRef<int64_t> shape = shapeOf(collapse.getSrc());
-      SmallVector<ReassociationIndices> groups = collapse.getReassociationIndices();
-      if (groups.empty())
-        source.assign(shape.size(), getAffineConstantExpr(0, context));
-      for (auto [dim, group] : llvm::enumerate(groups)) {
-        // Extents of 1 take no part, so that a group with one real dimension stays a plain loop variable.
-        SmallVector<int64_t> extents;
-        for (int64_t d : group)
-          if (shape[d] != 1)
-            extents.push_back(shape[d]);
-        SmallVector<AffineExpr> parts = delinearise(index[dim], extents);
-        unsigned next = 0;
-        for (int64_t d : group)
-          source.push_back(shape[d] == 1 ? getAffineConstantExpr(0, context) : parts[next++]);
-      }
-      value = collapse.getSrc();
-      index = source;
-      continue;
-    }
-    return op->emitError("kernel '") << func.getName() << "': operation '" << op->getName()
-                                     << "' cannot be compiled inside a kernel";
   }
+}
+
+FailureOr<Access> Kernel::resolve(Value value, SmallVector<AffineExpr> index) {
+  return Resolver(*this, value, std::move(index)).run();
 }
 
 } // namespace tessera::target
