@@ -59,7 +59,7 @@ Value KeyRing::columns(Value bias) {
 Value KeyRing::hop(Value value, size_t along, int64_t shift) {
   dist::CollectiveSpec spec{.kind = dist::CollectiveKind::Permute, .axes = {ring[along]}, .shift = shift};
   auto op = dist::CollectiveOp::create(b, loc, value, spec);
-  // Blocks go round again for the backward: else all that passed forward would be kept for it.
+  // Blocks go round again for the backward: else all blocks of the forward would stay live for it.
   if (isGradient)
     dist::kGather.set(op, dist::GatherForAttr::get(b.getContext(), dist::GatherFor::Backward));
   return op;

@@ -31,7 +31,7 @@ private:
   void placeGradients();
   void splitCotangent(nn::AccOp acc);
   void separateWeights();
-  void findHolders();
+  void findReadingStages();
   void gatherGradient(nn::AccOp acc);
   Value onStage(Value value, int64_t stage);
   int64_t ownerOf(Value value);
@@ -45,7 +45,7 @@ private:
   OpBuilder b;
   llvm::StringMap<Operation *> forward;
   llvm::StringMap<std::map<int64_t, int64_t>>
-      holders; // parameter -> stages that use it -> their first chunk that does
+      readers; // parameter -> stages that use it -> their first chunk that does
   DenseMap<Value, std::map<int64_t, Value>>
       whole; // a parameter's gradient -> the same on each stage that holds it
   std::map<std::pair<void *, int64_t>, Value>
@@ -118,8 +118,8 @@ void StagedTraining::splitCotangent(nn::AccOp acc) {
   acc->setOperands(kept);
 }
 
-// What leads to the cotangent of an operator with a place, or to a message, is the backward proper; the rest
-// only makes gradients of parameters.
+// What the cotangent of an operator with a place, or a message, is computed from is the backward proper; the
+// rest only makes gradients of parameters.
 void StagedTraining::separateWeights() {
   DenseSet<Operation *> needed;
   for (Operation &op : llvm::reverse(block)) {
@@ -143,9 +143,9 @@ void StagedTraining::separateWeights() {
       PipelinePart{part->chunk, PipelineWork::Weight}.setOn(&op);
 }
 
-void StagedTraining::findHolders() {
+void StagedTraining::findReadingStages() {
   for (auto read : block.getOps<nn::ReadOp>()) {
-    auto &stages = holders[read.getVariable()];
+    auto &stages = readers[read.getVariable()];
     SmallVector<Value> work = {read.getResult()};
     DenseSet<Operation *> seen;
     while (!work.empty())
@@ -163,7 +163,7 @@ void StagedTraining::findHolders() {
 // Each stage has its own accumulator; after the last microbatch they are exchanged and added, on every stage
 // in the same order.
 void StagedTraining::gatherGradient(nn::AccOp acc) {
-  auto &stages = holders[nn::gradientOfParameter(acc)];
+  auto &stages = readers[nn::gradientOfParameter(acc)];
   std::map<int64_t, std::pair<int64_t, SmallVector<Value>>> terms;
   for (Value term : acc.getTerms()) {
     auto part = partOf(term);
@@ -266,7 +266,7 @@ void StagedTraining::eraseDead() {
 LogicalResult StagedTraining::run() {
   placeGradients();
   separateWeights();
-  findHolders();
+  findReadingStages();
   SmallVector<nn::AccOp> gradients;
   SmallVector<nn::AssignOp> assigns(block.getOps<nn::AssignOp>());
   for (auto acc : block.getOps<nn::AccOp>())
@@ -277,7 +277,7 @@ LogicalResult StagedTraining::run() {
   SymbolTableCollection symbols;
   for (nn::AssignOp assign : assigns) {
     auto variable = symbols.lookupNearestSymbolFrom<nn::VariableOp>(assign, assign.getVariableAttr());
-    auto stages = holders[variable.getOf().value_or(assign.getVariable())];
+    auto stages = readers[variable.getOf().value_or(assign.getVariable())];
     // What no stage reads is on the one that computes it.
     if (stages.empty()) {
       int64_t owner = std::max<int64_t>(ownerOf(assign.getValue()), 0);

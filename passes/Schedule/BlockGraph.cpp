@@ -23,8 +23,8 @@ public:
     for (BlockArgument arg : graph.block.getArguments()) {
       int storage = add(arg.getType());
       storageOf[arg] = storage;
-      // What a loop carries stays.
-      graph.storages[storage].kept = !isFunction;
+      // What a loop carries is live throughout its body.
+      graph.storages[storage].liveOut = !isFunction;
     }
     for (Operation &op : graph.block.without_terminator()) {
       index[&op] = graph.nodes.size();
@@ -40,7 +40,7 @@ public:
     if (graph.block.mightHaveTerminator())
       for (Value value : graph.block.getTerminator()->getOperands())
         if (int storage = lookup(value); storage != kNone)
-          graph.storages[storage].kept = true;
+          graph.storages[storage].liveOut = true;
     variables();
     effects();
     steps();
@@ -97,7 +97,7 @@ private:
       }
       int storage = add(result.getType());
       storageOf[result] = storage;
-      graph.nodes[i].made += graph.storages[storage].bytes;
+      graph.nodes[i].allocated += graph.storages[storage].bytes;
     }
   }
 
@@ -140,7 +140,7 @@ private:
     });
   }
 
-  // Whether the node `assign` assigns what the node `def` makes: it follows, wherever a pass has put it.
+  // Whether the node `assign` assigns what the node `def` defines: it follows, wherever a pass has put it.
   bool assigns(int assign, int def) const {
     auto op = dyn_cast<nn::AssignOp>(graph.nodes[assign].op);
     return op && op.getValue().getDefiningOp() == graph.nodes[def].op;
@@ -205,10 +205,10 @@ private:
 
 BlockGraph::BlockGraph(Block &block) : block(block) {
   Builder(*this).run();
-  settle();
+  findAllocatingSlices();
 }
 
-void BlockGraph::settle() {
+void BlockGraph::findAllocatingSlices() {
   // Users may stand before what they use while a pass is at work, so this iterates from the ends.
   std::vector<int> open(size(), 0);
   std::vector<std::vector<int>> operands(size());
@@ -226,15 +226,15 @@ void BlockGraph::settle() {
   while (!ready.empty()) {
     int i = ready.back();
     ready.pop_back();
-    nodes[i].settled = nodes[i].made == 0 && leadsNowhere(i);
+    nodes[i].sliceAllocates = nodes[i].allocated != 0 || usersAllocate(i);
     for (int before : operands[i])
       if (--open[before] == 0)
         ready.push_back(before);
   }
 }
 
-bool BlockGraph::leadsNowhere(int node) const {
-  return llvm::all_of(nodes[node].users, [&](int user) { return nodes[user].settled; });
+bool BlockGraph::usersAllocate(int node) const {
+  return llvm::any_of(nodes[node].users, [&](int user) { return nodes[user].sliceAllocates; });
 }
 
 void BlockGraph::apply(ArrayRef<int> order) {

@@ -23,21 +23,19 @@ public:
   int find(mlir::Operation *op) const { return index.lookup(op); }
   /// The nodes that must come after the node.
   const std::vector<int> &following(int node) const { return nodes[node].after; }
-  /// Bytes of the storages that the node makes.
-  int64_t made(int node) const { return nodes[node].made; }
-  /// Whether the node and everything that depends on it makes nothing: updates, norms, outputs. Such nodes
-  /// may run late at no price but that of what they read.
-  bool isSettled(int node) const { return nodes[node].settled; }
-  /// Whether everything that depends on the node is settled.
-  bool leadsNowhere(int node) const;
+  /// Whether the node's forward slice, the node and all that depends on it, allocates memory. What does not
+  /// (updates, norms, outputs) may run late: only its operands stay live longer.
+  bool sliceAllocates(int node) const { return nodes[node].sliceAllocates; }
+  /// Whether the forward slice of a user of the node allocates memory.
+  bool usersAllocate(int node) const;
 
-  /// An order by list scheduling: nodes that make nothing as early as they can; else, if `greedy`, the one
-  /// with the smallest difference of bytes made and bytes freed, if that is below zero; else the first in
-  /// program order.
+  /// An order by list scheduling: nodes that allocate nothing as early as they can; else, if `greedy`, the
+  /// one with the smallest difference of bytes allocated and bytes freed, if that is below zero; else the
+  /// first in program order.
   std::vector<int> listSchedule(bool greedy) const;
-  /// Program order, repaired: each node as early as its place and what must precede it allow. `held` are
-  /// pairs (a, b) where b waits for a too, unless nothing else can run.
-  std::vector<int> repaired(const std::vector<std::pair<int, int>> &held = {}) const;
+  /// The topological order nearest to program order. `preferred` are further edges (a, b): b comes after a,
+  /// unless nothing else can run.
+  std::vector<int> topologicalOrder(const std::vector<std::pair<int, int>> &preferred = {}) const;
   /// Moves the operators.
   void apply(llvm::ArrayRef<int> order);
 
@@ -48,16 +46,16 @@ private:
     int numBefore = 0;      // nodes that must precede
     std::vector<int> users; // nodes that read a result
     std::vector<int> reads; // storages, each once
-    int64_t made = 0;
-    bool settled = false;
+    int64_t allocated = 0;  // bytes of the storages that it defines
+    bool sliceAllocates = true;
   };
   struct Storage {
     int64_t bytes = 0;
     int readers = 0;
-    bool kept = false; // live to the end of the block at least
+    bool liveOut = false; // live to the end of the block at least
   };
   class Builder;
-  void settle();
+  void findAllocatingSlices();
 
   mlir::Block &block;
   std::vector<Node> nodes;

@@ -127,16 +127,16 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
            outer(op.getSplit()) && outer(op.getConcat());
   }
 
-  // Whether all that depends on the operator makes nothing but the pieces that updates hand on to the gathers
-  // of variables.
-  static bool leadsToVariables(const BlockGraph &graph, Operation *op) {
+  // Whether all that depends on the operator allocates nothing but the pieces that updates give to the
+  // gathers of variables.
+  static bool feedsOnlyVariables(const BlockGraph &graph, Operation *op) {
     return llvm::all_of(op->getUsers(), [&](Operation *user) {
       if (user->getBlock() != op->getBlock())
         return false;
       auto collective = dyn_cast<dist::CollectiveOp>(user);
-      bool handsOn = isa<nn::UpdateOp, dist::MaskPaddingOp>(user) || isView(user) ||
+      bool updates = isa<nn::UpdateOp, dist::MaskPaddingOp>(user) || isView(user) ||
                      (collective && collective.getKind() == CollectiveKind::AllGather);
-      return graph.isSettled(graph.find(user)) || (handsOn && leadsToVariables(graph, user));
+      return !graph.sliceAllocates(graph.find(user)) || (updates && feedsOnlyVariables(graph, user));
     });
   }
 
@@ -153,7 +153,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
           op && !dist::kStageSum.isOn(op) && movesBlocks(op)) {
         // What is stored is gathered early even for an update alone, which must not write it before.
         bool isStored = gathersStored(op, hazards), isGather = op.getKind() == CollectiveKind::AllGather;
-        bool isLate = !isStored && (graph.leadsNowhere(node) || leadsToVariables(graph, op));
+        bool isLate = !isStored && (!graph.usersAllocate(node) || feedsOnlyVariables(graph, op));
         if (isLate ? isGather == gathers : !gathers && isStored)
           candidates[node] = !isLate;
       }
@@ -216,7 +216,7 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     for (Bucket &each : full)
       merge(each);
     BlockGraph merged(block);
-    merged.apply(merged.repaired());
+    merged.apply(merged.topologicalOrder());
   }
 
   void runOnOperation() override {

@@ -12,18 +12,18 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
     before[i] = nodes[i].numBefore;
   for (size_t s = 0; s < storages.size(); ++s)
     readers[s] = storages[s].readers;
-  std::set<int> light, heavy; // ready ones that make nothing, and others
-  // Bytes made less those freed, of every node by now, and the heavy ones by it.
+  std::set<int> light, heavy; // ready nodes that allocate nothing, and others
+  // Bytes allocated less those freed, of every node by now, and the heavy ones by it.
   std::vector<int64_t> change(size());
   std::set<std::pair<int64_t, int>> byChange;
   std::vector<std::vector<int>> readersOf(storages.size());
   for (int i = 0; i < size(); ++i) {
-    change[i] = nodes[i].made;
+    change[i] = nodes[i].allocated;
     for (int s : nodes[i].reads)
       readersOf[s].push_back(i);
   }
   auto isLastReader = [&](int i, int s) {
-    if (storages[s].kept)
+    if (storages[s].liveOut)
       return;
     bool isReady = byChange.erase({change[i], i});
     change[i] -= storages[s].bytes;
@@ -34,8 +34,8 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
     if (readers[s] == 1)
       isLastReader(readersOf[s].front(), s);
   auto release = [&](int i) {
-    (nodes[i].made == 0 ? light : heavy).insert(i);
-    if (nodes[i].made != 0)
+    (nodes[i].allocated == 0 ? light : heavy).insert(i);
+    if (nodes[i].allocated != 0)
       byChange.insert({change[i], i});
   };
   for (int i = 0; i < size(); ++i)
@@ -61,17 +61,17 @@ std::vector<int> BlockGraph::listSchedule(bool greedy) const {
   return order;
 }
 
-std::vector<int> BlockGraph::repaired(const std::vector<std::pair<int, int>> &held) const {
-  std::vector<int> before(size()), holds(size()), order;
-  std::vector<std::vector<int>> freed(size());
+std::vector<int> BlockGraph::topologicalOrder(const std::vector<std::pair<int, int>> &preferred) const {
+  std::vector<int> before(size()), delays(size()), order;
+  std::vector<std::vector<int>> delayed(size());
   for (int i = 0; i < size(); ++i)
     before[i] = nodes[i].numBefore;
-  for (auto [first, second] : held) {
-    freed[first].push_back(second);
-    ++holds[second];
+  for (auto [first, second] : preferred) {
+    delayed[first].push_back(second);
+    ++delays[second];
   }
   std::set<int> ready, waiting;
-  auto release = [&](int i) { (holds[i] == 0 ? ready : waiting).insert(i); };
+  auto release = [&](int i) { (delays[i] == 0 ? ready : waiting).insert(i); };
   for (int i = 0; i < size(); ++i)
     if (before[i] == 0)
       release(i);
@@ -80,8 +80,8 @@ std::vector<int> BlockGraph::repaired(const std::vector<std::pair<int, int>> &he
     int chosen = *from.begin();
     from.erase(from.begin());
     order.push_back(chosen);
-    for (int other : freed[chosen])
-      if (--holds[other] == 0 && waiting.erase(other))
+    for (int other : delayed[chosen])
+      if (--delays[other] == 0 && waiting.erase(other))
         ready.insert(other);
     for (int later : nodes[chosen].after)
       if (--before[later] == 0)

@@ -34,7 +34,7 @@ bool isBackward(Operation *op) { return nn::kGradOf.isOn(op); }
 struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass> {
   using OrderForMemoryBase::OrderForMemoryBase;
 
-  // What is computed from variables and constants alone could all run first, and would be held until it is
+  // What is computed from variables and constants alone could all run first, and would be live until it is
   // read: it goes to its first reader, but neither to another step of a pipeline nor behind a write of a
   // variable.
   void placeFree(Block &block) {
@@ -74,7 +74,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     }
   }
 
-  // Gives the backward conversions of variables of its own, so that the forward's need not be held until
+  // Gives the backward conversions of variables of its own, so that the forward's need not be live until
   // then. Returns pairs of the new and the old.
   SmallVector<std::pair<Operation *, Operation *>> convertAgain(Block &block) {
     SmallVector<std::pair<Operation *, Operation *>> pairs;

@@ -61,7 +61,7 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
 
   // Variables that are gathered when something needs them are there from the start. Each gather starts where
   // the values gathered before it, as many bytes as its own, are yet to be read: what is computed with them
-  // takes about as long as it does in proportion, and the two are all that is held. What is gathered first
+  // takes about as long as it does in proportion, and only the two are live. What is gathered first
   // has nothing to hide behind.
   static void startAhead(Block &block, const Hazards &hazards) {
     struct Gather {
@@ -122,25 +122,26 @@ struct OverlapCollectivesPass : tessera::impl::OverlapCollectivesBase<OverlapCol
         waits.push_back(split(op));
     if (waits.empty())
       return;
-    // What nobody is in a hurry for waits behind others' starts, and the last ones behind all else.
+    // A collective is deferrable if nothing that depends on it allocates memory: it is waited for when later
+    // ones have started, the last ones behind all other work.
     BlockGraph graph(block);
-    SmallVector<std::pair<int, int>> unhurried; // start, wait
+    SmallVector<std::pair<int, int>> deferrable; // start, wait
     int lastWork = -1;
     for (int node = 0; node < graph.size(); ++node) {
-      if (!graph.isSettled(node))
+      if (graph.sliceAllocates(node))
         lastWork = node;
-      if (isa<dist::CollectiveWaitOp>(graph.op(node)) && graph.leadsNowhere(node))
-        unhurried.push_back(
+      if (isa<dist::CollectiveWaitOp>(graph.op(node)) && !graph.usersAllocate(node))
+        deferrable.push_back(
             {graph.find(cast<dist::CollectiveWaitOp>(graph.op(node)).getToken().getDefiningOp()), node});
     }
-    std::vector<std::pair<int, int>> held;
-    for (auto [i, pair] : llvm::enumerate(unhurried)) {
-      if (i + inFlight < unhurried.size())
-        held.push_back({unhurried[i + inFlight].first, pair.second});
+    std::vector<std::pair<int, int>> later;
+    for (auto [i, pair] : llvm::enumerate(deferrable)) {
+      if (i + inFlight < deferrable.size())
+        later.push_back({deferrable[i + inFlight].first, pair.second});
       else if (lastWork > pair.second)
-        held.push_back({lastWork, pair.second});
+        later.push_back({lastWork, pair.second});
     }
-    graph.apply(graph.repaired(held));
+    graph.apply(graph.topologicalOrder(later));
     // All are found before one is moved: a move makes the block forget the order of its operators.
     SmallVector<Operation *> deadlines =
         llvm::map_to_vector(waits, [&](dist::CollectiveWaitOp wait) { return deadline(wait, hazards); });

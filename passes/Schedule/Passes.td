@@ -51,7 +51,7 @@ def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
 def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   let summary = "Orders operators by list scheduling for the least memory";
   let description = [{
-    Operators that make nothing (updates in place, scalars, all-reduces) run as soon as they can. Of the others the one that frees the most bytes beyond those that it makes
+    Operators that allocate nothing (updates in place, scalars, all-reduces) run as soon as they can. Of the others the one that frees the most bytes beyond those that it allocates
     runs next, where one does; else the first in program order. This rule for bytes is left out where it does not lower the peak, as `passes/Memory/Storage.h` has it.
     Runs before collectives are split: it decides the bound that packing then meets. Reads and writes of a variable keep their order.
 
@@ -84,7 +84,7 @@ def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp
   let summary = "Merges small collectives that nothing waits for, and gathers of small parameters";
   let description = [{
     All-reduces over the same axes, of the same element type and reduction, become one of a `dist.pack` of their sources, where everything that depends on their
-    results makes nothing: gradients, which only updates and norms read. Members are put into a bucket in program order; the bucket starts where its last member did. One that
+    results allocates nothing: gradients, which only updates and norms read. Members are put into a bucket in program order; the bucket starts where its last member did. One that
     is as large as a full bucket stays alone. So do reduce-scatters and all-gathers of whole blocks, with a pack of blocks; and all-gathers of variables that something waits for,
     in a bucket that starts where its first member did.
   }];
@@ -102,7 +102,7 @@ def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::Func
     A collective whose result is not used by the very next operators becomes `dist.collective_start` where it stood and
     `dist.collective_wait` before its first use, so that what stands between overlaps with it. Those that nothing waits for (see
     `tessera-bucket-collectives`) are waited for, and what depends on them runs, when `in-flight` more of them have started, the last ones when all other work is done:
-    more in flight hides more, and holds more gradients. Collectives keep their order, which is the same on every rank since every rank runs one program.
+    more in flight hides more, and keeps more gradients live. Collectives keep their order, which is the same on every rank since every rank runs one program.
 
     Gathers of stored variables first move ahead: each starts before the first reader of those gathered before it, back to where they have as many bytes as its own.
   }];
