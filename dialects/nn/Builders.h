@@ -20,7 +20,7 @@ enum class FusionKind { Elementwise, Row, Alone };
 struct LibraryCall {
   std::string function;
   mlir::DictionaryAttr attrs;
-  int64_t workspace = 0; // bytes
+  int64_t workspace = 0; // bytes, which the library says
   /// The buffers in the function's order: operand i is i, result r is (number of operands) + r. Results that
   /// are not named are written into the operand's buffer that `inPlace` gives.
   llvm::SmallVector<int> buffers;

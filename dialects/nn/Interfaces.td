@@ -74,12 +74,14 @@ def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
 
 def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   let cppNamespace = "::tessera::nn";
-  let description =
-      [{ An operator that the runtime's library computes (`runtime/device/cpu/library.h`) where it can. }];
-  let methods =
-      [InterfaceMethod<
-           "The call for the operator's (local) types, or none when the library does not serve them.",
-           "std::optional<::tessera::nn::LibraryCall>", "getLibraryCall", (ins "int":$threads)>,
+  let description = [{
+    An operator that a function of a library may compute. It describes the call; whether the target's library
+    has it, and what workspace it takes, `nn::Library` says.
+  }];
+  let methods = [InterfaceMethod<[{
+      The call for the operator's (local) types, or none where no function's attributes can say it.
+      `docs/program-format.md` tells of calls, `runtime/device/cpu/library.h` of functions.}],
+                                 "std::optional<::tessera::nn::LibraryCall>", "getLibraryCall">,
   ];
 }
 

@@ -11,8 +11,6 @@ bool tessera::nn::isAllF32(Operation *op) {
   return llvm::all_of(op->getOperands(), fits) && llvm::all_of(op->getResults(), fits);
 }
 
-bool tessera::nn::isProductType(Type type) { return type.isF32() || type.isBF16() || type.isF16(); }
-
 SmallVector<int64_t> tessera::nn::rowMajorStrides(ArrayRef<int64_t> shape) {
   SmallVector<int64_t> strides(shape.size(), 1);
   for (int64_t d = int64_t(shape.size()) - 2; d >= 0; --d)

@@ -6,6 +6,9 @@
 
 namespace tessera::nn {
 
+/// The name of `type` in the program description, or "" when it has none.
+llvm::StringRef dtypeName(mlir::Type type);
+
 /// Collects the attributes of a call; lists become arrays of i64.
 class CallAttrs {
 public:
@@ -22,15 +25,16 @@ public:
       list.push_back(b.getI64ArrayAttr(row));
     set(name, b.getArrayAttr(list));
   }
-  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops,
-                   int64_t workspace = 0) {
-    if (workspace > 0)
-      set("workspace", workspace);
+  /// The element type of most arrays, where it is not f32.
+  void setType(mlir::Type type) {
+    if (!type.isF32())
+      set("dtype", dtypeName(type));
+  }
+  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops) const {
     LibraryCall result;
     result.function = function.str();
     result.attrs = attrs.getDictionary(b.getContext());
     result.buffers.assign(buffers.begin(), buffers.end());
-    result.workspace = workspace;
     result.flops = flops;
     return result;
   }
@@ -42,12 +46,8 @@ private:
 
 /// Whether every floating operand and result of `op` is f32: what most functions are for.
 bool isAllF32(mlir::Operation *op);
-/// Whether products and attention read `type`: f32, bf16 or f16.
-bool isProductType(mlir::Type type);
 /// Strides in elements of a contiguous row-major array.
 llvm::SmallVector<int64_t> rowMajorStrides(llvm::ArrayRef<int64_t> shape);
-/// The name of `type` in the program description, or "" when it has none.
-llvm::StringRef dtypeName(mlir::Type type);
 
 } // namespace tessera::nn
 #endif

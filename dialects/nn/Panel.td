@@ -6,10 +6,8 @@ include "dialects/nn/NNDialect.td"
 def PanelOpInterface : OpInterface<"PanelOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let description =
-      [{ An operator of (local) types with one result that can be computed panel by panel along a factor. }];
-  let methods = [InterfaceMethod<"Whether it can, along a factor.", "bool", "hasPanels",
-                                 (ins "unsigned":$factor)>,
-                 InterfaceMethod<[{
+      [{ An operator of (local) types with one result that a library can compute panel by panel along a factor. }];
+  let methods = [InterfaceMethod<[{
       Emits the part of the operator that runs over one panel, with `operands` for its own. Along a factor of the result it fills the panel's place in
       `into` (null: a value whose other places are undefined); along a reduction it adds to `into` (null: zero).}],
                                  "::mlir::Value", "buildPanel",

@@ -1,7 +1,7 @@
 #include "lib/Driver/CommandLine.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
-#include "lib/Target/Cuda/Kernels.h"
+#include "lib/Target/Targets.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Pipeline/Schedule.h"
@@ -103,6 +103,14 @@ struct Command {
   explicit operator bool() { return bool(sub); }
 };
 
+std::string targetsWithTwins() {
+  std::vector<llvm::StringRef> names;
+  for (const std::unique_ptr<target::Target> &target : target::targets())
+    if (target->hasTwins() && !llvm::is_contained(names, target->library().name()))
+      names.push_back(target->library().name());
+  return llvm::join(names, " or ");
+}
+
 // `compile`, with what it writes and where it starts and stops.
 struct CompileCommand : Command {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
@@ -113,14 +121,12 @@ struct CompileCommand : Command {
   cl::opt<std::string> from{"from",
                             cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"),
                             cl::value_desc("PHASE"), cl::sub(sub)};
-  cl::opt<std::string> target{
-      "target", cl::desc("what executes the kernels: cpu, or cuda, cuda:sm_80, cuda:sm_90, cuda:sm_100"),
-      cl::value_desc("TARGET"), cl::init("cpu"), cl::sub(sub)};
-  cl::opt<std::string> hostTwins{
-      "host-twins",
-      cl::desc(
-          "with --target cuda: write the kernels' programs for the host, which the checking driver executes"),
-      cl::value_desc("FILE.so"), cl::sub(sub)};
+  const std::string targetText = "what executes the kernels: " + target::targetWords(),
+                    twinsText = "with --target " + targetsWithTwins() +
+                                ": write the kernels' programs for the host, which a simulator executes";
+  cl::opt<std::string> target{"target", cl::desc(targetText), cl::value_desc("TARGET"),
+                              cl::init(target::targets().front()->name()), cl::sub(sub)};
+  cl::opt<std::string> hostTwins{"host-twins", cl::desc(twinsText), cl::value_desc("FILE.so"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"),
                             cl::value_desc("DIR"), cl::sub(sub)};
   cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"),
@@ -316,17 +322,13 @@ int read(CompileCommand &command, CompileOptions &options) {
   if (int status = read(static_cast<Command &>(command), options))
     return status;
   options.output = command.output;
-  auto [target, chip] = llvm::StringRef(command.target).split(':');
-  if (command.target != "cpu" &&
-      (target != "cuda" || (command.target != "cuda" && !llvm::is_contained(cuda::chips(), chip))))
-    return usage("--target=" + command.target + ": expected cpu, cuda, or cuda: with one of " +
-                 llvm::join(cuda::chips(), ", "));
-  if (target == "cuda")
-    options.chip = chip.empty() ? cuda::chips().front().str() : chip.str();
+  options.target = target::findTarget(command.target);
+  if (!options.target)
+    return usage("--target=" + command.target + ": expected " + target::targetWords());
   options.hostTwins = command.hostTwins;
-  if (!options.hostTwins.empty() && options.chip.empty())
-    return usage("--host-twins=" + command.hostTwins +
-                 ": kernels for the CPU have no twins; expected with --target cuda");
+  if (!options.hostTwins.empty() && !options.target->hasTwins())
+    return usage("--host-twins=" + command.hostTwins + ": kernels for " + options.target->name() +
+                 " have no twins; expected with --target " + targetsWithTwins());
   options.dumpDirectory = command.dump;
   options.report = command.report;
   if (llvm::StringRef report = options.report;
@@ -393,6 +395,7 @@ void printPatterns() {
 } // namespace
 
 int tessera::runCommandLine(int argc, char **argv) {
+  registerTargets();
   static CompileCommand compileCommand("compile", "compile a model into an executable");
   static Command planCommand("plan", "print the plan that the options stand for");
   static Command explainCommand("explain", "print what becomes of every operator and parameter, and why");

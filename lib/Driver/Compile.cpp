@@ -7,10 +7,9 @@
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Export/WriteWeights.h"
-#include "lib/Target/Cpu/Executable.h"
-#include "lib/Target/Cuda/Executable.h"
-#include "lib/Target/Cuda/Kernels.h"
+#include "lib/Target/Common/Link.h"
 #include "lib/Target/Program.h"
+#include "lib/Target/Targets.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
@@ -55,6 +54,7 @@ std::optional<Phase> tessera::parsePhase(StringRef name) {
 }
 
 std::unique_ptr<MLIRContext> tessera::makeContext() {
+  registerTargets();
   DialectRegistry registry;
   registry.insert<nn::NNDialect, dist::DistDialect, exec::ExecDialect, func::FuncDialect,
                   linalg::LinalgDialect, tensor::TensorDialect, arith::ArithDialect, math::MathDialect,
@@ -81,8 +81,6 @@ int64_t Compilation::threads() const {
     ranks = mesh.getMesh().getMesh().numRanks();
   return std::max<int64_t>(1, int64_t(std::thread::hardware_concurrency()) / ranks);
 }
-
-int64_t Compilation::workspaceThreads() const { return options.chip.empty() ? threads() : 0; }
 
 LogicalResult Compilation::load() {
   Location here = UnknownLoc::get(&context);
@@ -246,8 +244,9 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
-    if (!dist::kMachine.isOn(*module) && !options.chip.empty())
-      dist::kMachine.set(*module, dist::MachineAttr::get(&context, cuda::machineOf(options.chip)));
+    if (dist::Machine machine = target().machine();
+        !dist::kMachine.isOn(*module) && machine != dist::Machine())
+      dist::kMachine.set(*module, dist::MachineAttr::get(&context, machine));
     pm.addPass(createAssign(options.assign));
     break;
   case Phase::Propagate:
@@ -262,7 +261,7 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createCSEPass());
     break;
   case Phase::Schedule:
-    buildSchedulePipeline(pm, {threads(), workspaceThreads(), describeKernels});
+    buildSchedulePipeline(pm, {target().library().name().str(), threads(), describeKernels});
     break;
   default:
     return success();
@@ -273,8 +272,7 @@ LogicalResult Compilation::passes(Phase phase) {
 LogicalResult Compilation::lower() {
   auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
   FailureOr<target::CompiledKernels> compiled =
-      options.chip.empty() ? cpu::compileKernels(functions)
-                           : cuda::compileKernels(functions, {options.chip, 2, !options.hostTwins.empty()});
+      target().compileKernels(functions, /*twins=*/!options.hostTwins.empty());
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
@@ -283,7 +281,7 @@ LogicalResult Compilation::lower() {
 
 LogicalResult Compilation::describe() {
   ProgramInfo info;
-  info.target = options.chip.empty() ? "cpu" : "cuda:" + options.chip;
+  info.target = target().name();
   info.dtype = exec::dtypeName(nn::computeTypeOf(*module));
   info.modelHash = modelHash;
   info.planHash = planHash;
@@ -345,9 +343,11 @@ LogicalResult Compilation::dump(Phase phase) {
     return failure();
   if (phase != Phase::Lower)
     return success();
+  StringRef extension = target().textExtension();
   for (const target::CompiledKernel &kernel : kernels->kernels)
-    if (!options.chip.empty() &&
-        failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + ".ptx", *kernel.object)))
+    if (!extension.empty() &&
+        failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + extension.str(),
+                         *kernel.object)))
       return failure();
   return writeText(context, options.dumpDirectory + "/program.json", description);
 }
@@ -363,7 +363,8 @@ LogicalResult Compilation::memory() {
   }
   PassManager plan(&context);
   PlanMemoryOptions memory;
-  memory.threads = workspaceThreads();
+  memory.target = target().library().name().str();
+  memory.threads = threads();
   plan.addPass(createPlanMemory(memory));
   plan.addPass(createVerifyMemory());
   return plan.run(*module);
@@ -419,11 +420,9 @@ LogicalResult tessera::link(Compilation &compilation) {
     return failure();
   const CompileOptions &options = compilation.options;
   llvm::Error error =
-      options.chip.empty()
-          ? cpu::writeExecutable(compilation.description, *compilation.kernels, options.output)
-          : cuda::writeExecutable(compilation.description, *compilation.kernels, options.output);
+      compilation.target().writeExecutable(compilation.description, *compilation.kernels, options.output);
   if (!error && !options.hostTwins.empty())
-    error = cuda::writeTwins(*compilation.kernels, options.hostTwins);
+    error = target::linkTwins(*compilation.kernels, options.hostTwins);
   if (error) {
     (void)llvm::sys::fs::remove(options.output + ".safetensors"); // nobody reads it now
     return emitError(here) << llvm::toString(std::move(error));

@@ -5,12 +5,11 @@
 #include "lib/Driver/Facts.h"
 #include "lib/Driver/Options.h"
 #include "lib/Driver/Streams.h"
-#include "lib/Target/Common/Kernels.h"
 #include "mlir/IR/OwningOpRef.h"
 
 namespace tessera {
 
-/// A context with every dialect that the phases use.
+/// A context with every dialect that the phases use. Makes the targets known, too.
 std::unique_ptr<mlir::MLIRContext> makeContext();
 
 /// A model on its way: the module, its initial values, and what the phases left.
@@ -34,6 +33,9 @@ struct Compilation {
   mlir::LogicalResult run(Phase last);
   /// After Memory: fills `description`, which the runtime can read.
   mlir::LogicalResult describe();
+  const target::Target &target() const {
+    return options.target ? *options.target : *target::targets().front();
+  }
   /// Whether the initial values of all variables are known.
   bool hasWeights();
 
@@ -50,8 +52,6 @@ private:
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);
   int64_t threads() const;
-  /// The same for the workspaces of the library: 0 where it takes none of the arena.
-  int64_t workspaceThreads() const;
 };
 
 /// Writes the executable and the weights file beside it; both appear complete or not at all.

@@ -3,6 +3,7 @@
 #define TESSERA_LIB_DRIVER_OPTIONS_H
 
 #include "lib/Import/Import.h"
+#include "lib/Target/Target.h"
 #include "passes/Assign/Passes.h"
 #include <optional>
 #include <string>
@@ -36,8 +37,9 @@ struct CompileOptions {
   std::string optimizer;     // --train; empty: inference only
   std::string loss;
   bool emitGradients = false; // verification: gradients are outputs
-  std::string chip;           // of --target cuda: the GPU that PTX is made for; empty: the CPU
-  std::string hostTwins;      // file for the kernels' programs for the host, which tests execute
+  /// --target; null: the first of target::targets().
+  const target::Target *target = nullptr;
+  std::string hostTwins; // file for the kernels' programs for the host, which tests execute
   std::string dumpDirectory;
   Phase from = Phase::Import, to = Phase::Link;
   std::string report;

@@ -15,13 +15,12 @@ namespace tessera {
 using namespace mlir;
 using namespace tessera;
 
-bool tessera::isGenerated(Operation *op, int64_t threads) {
+bool tessera::isGenerated(Operation *op, const nn::Library &library) {
   if (!isa<nn::LowerableOpInterface>(op))
     return false;
   if (auto factorOp = dyn_cast<nn::FactorOpInterface>(op); factorOp && factorOp.getFactorRule().isReshape)
     return false;
-  auto library = dyn_cast<nn::LibraryOpInterface>(op);
-  return !library || !library.getLibraryCall(threads);
+  return !library.computes(op);
 }
 
 // Marks what a decision in bf16 or f16 depends on: a kernel computes in f32, so that which operators share
@@ -66,8 +65,14 @@ constexpr size_t kMostOps = 48;
 struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
   using FormKernelsBase::FormKernelsBase;
 
+  const nn::Library *library = nullptr;
   ModuleOp kernels;
   llvm::StringMap<std::string> byText;
+
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
@@ -143,7 +148,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     DenseMap<Value, SmallVector<size_t, 2>> joinable;
     size_t step = 0; // the first group of this step
     for (Operation &op : block) {
-      if (!isGenerated(&op, threads)) {
+      if (!isGenerated(&op, *library)) {
         // Nothing moves from one step of a pipeline to another.
         if (isa<dist::StepOp>(op))
           step = groups.size();

@@ -13,11 +13,11 @@ def MergePieces : Pass<"tessera-merge-pieces", "::mlir::ModuleOp"> {
 def WidenCalls : Pass<"tessera-widen-calls", "::mlir::ModuleOp"> {
   let summary = "Converts to f32 around calls of the library that it has in f32 only";
   let description = [{
-    Requires: `tessera-partition`. An operator on bf16 or f16 that the library does not compute in these types, and that computes much on each element (a product, a
+    Requires: `tessera-partition`. An operator on bf16 or f16 that the target's library does not compute in these types, and that computes much on each element (a product, a
     convolution, an attention), gets its operands in f32 and its results converted back: values of the program, so that memory is planned for them. What computes
     little is better off in a kernel.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's caps">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">];
   let statistics = [Statistic<"numCalls", "calls", "calls widened">];
 }
 
@@ -30,7 +30,7 @@ def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
     Neighbours in program order share a kernel when their rows are the same (elementwise chains and operators along the last dimension) and one
     feeds the other; constants move into the kernels that use them.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's caps">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">];
   let statistics = [Statistic<"numKernels", "kernels", "distinct kernels">,
                     Statistic<"numApplies", "applies", "kernel calls">];
   let dependentDialects = ["::tessera::exec::ExecDialect"];

@@ -1,5 +1,5 @@
 // Calls of the library in f32, where it has no function for bf16 or f16.
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Library.h"
 #include "mlir/IR/IRMapping.h"
 #include "passes/Lower/Passes.h"
 
@@ -26,11 +26,16 @@ RankedTensorType halfTensor(Value value) {
 struct WidenCallsPass : tessera::impl::WidenCallsBase<WidenCallsPass> {
   using WidenCallsBase::WidenCallsBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
+
   void runOnOperation() override {
     SmallVector<nn::LibraryOpInterface> found;
     getOperation().walk([&](nn::LibraryOpInterface op) {
       bool isHalf = llvm::any_of(op->getOperands(), halfTensor) || llvm::any_of(op->getResults(), halfTensor);
-      if (isHalf && !op.getLibraryCall(threads))
+      if (isHalf && !library->computes(op))
         found.push_back(op);
     });
     for (nn::LibraryOpInterface op : found)
@@ -56,8 +61,8 @@ struct WidenCallsPass : tessera::impl::WidenCallsBase<WidenCallsPass> {
       for (Value value : values)
         if (auto type = dyn_cast<RankedTensorType>(value.getType()))
           elements += double(type.getNumElements());
-    std::optional<nn::LibraryCall> call = cast<nn::LibraryOpInterface>(wide).getLibraryCall(threads);
-    if (!call || call->flops < kMuchWork * elements) {
+    std::optional<nn::LibraryCall> call = cast<nn::LibraryOpInterface>(wide).getLibraryCall();
+    if (!call || !library->has(*call) || call->flops < kMuchWork * elements) {
       wide->erase();
       for (Operation *cast : made)
         cast->erase();
@@ -72,6 +77,8 @@ struct WidenCallsPass : tessera::impl::WidenCallsBase<WidenCallsPass> {
     op->erase();
     ++numCalls;
   }
+
+  const nn::Library *library = nullptr;
 };
 
 } // namespace

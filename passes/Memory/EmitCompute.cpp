@@ -83,21 +83,15 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
         }
     list.push_back(buffer);
   }
-  NamedAttrList attrs(library.attrs);
-  if (threads == 0) {
-    attrs.erase("workspace");
-  } else if (int workspace = storage.extraOf(&op); workspace >= 0) {
+  if (int workspace = storage.extraOf(&op); workspace >= 0) {
     writes.push_back(list.size());
     list.push_back(workspace);
-    if (!attrs.get("workspace"))
-      attrs.set("workspace", b.getI64IntegerAttr(library.workspace));
   }
   SmallVector<Value> scalars;
   for (Value operand : op.getOperands())
     if (operand.getType().isInteger(64))
       scalars.push_back(scalar(operand));
-  exec::CallOp made =
-      call(op, library.function, list, reads, writes, scalars, attrs.getDictionary(b.getContext()));
+  exec::CallOp made = call(op, library.function, list, reads, writes, scalars, library.attrs);
   if (library.flops > 0)
     made.setFlops(APFloat(library.flops));
   return success();

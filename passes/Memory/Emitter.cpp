@@ -5,8 +5,8 @@ using namespace mlir;
 using namespace tessera;
 
 ExecEmitter::ExecEmitter(func::FuncOp func, const Storage &storage, const Offsets &offsets, ModuleOp kernels,
-                         Block *program, int64_t threads)
-    : storage(storage), kernels(kernels), threads(threads), b(func.getContext()) {
+                         Block *program)
+    : storage(storage), kernels(kernels), b(func.getContext()) {
   b.setInsertionPointToEnd(program);
   auto type = exec::BufferType::get(b.getContext());
   for (auto [i, buffer] : llvm::enumerate(storage.buffers())) {
@@ -64,11 +64,11 @@ LogicalResult ExecEmitter::emit(Operation &op) {
   }
   if (auto apply = dyn_cast<exec::ApplyOp>(op))
     return emitKernel(apply);
-  if (auto library = dyn_cast<nn::LibraryOpInterface>(op)) {
-    auto made = library.getLibraryCall(threads);
-    if (!made)
+  if (isa<nn::LibraryOpInterface>(op)) {
+    std::optional<nn::LibraryCall> call = storage.callOf(&op);
+    if (!call)
       return op.emitOpError("has no library function and was not made part of a kernel");
-    return emitLibrary(op, *made);
+    return emitLibrary(op, *call);
   }
   if (auto slice = dyn_cast<dist::SliceOp>(op))
     return emitSlice(slice);

@@ -11,7 +11,7 @@ namespace tessera {
 class ExecEmitter {
 public:
   ExecEmitter(mlir::func::FuncOp func, const Storage &storage, const Offsets &offsets, mlir::ModuleOp kernels,
-              mlir::Block *program, int64_t threads);
+              mlir::Block *program);
 
   /// Emits an operator of the function's body.
   mlir::LogicalResult emit(mlir::Operation &op);
@@ -48,7 +48,6 @@ private:
 
   const Storage &storage;
   mlir::ModuleOp kernels;
-  int64_t threads;
   mlir::OpBuilder b;
   std::vector<mlir::Value> handles; // by buffer
   llvm::DenseMap<mlir::Value, int64_t> tokens;

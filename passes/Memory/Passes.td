@@ -11,9 +11,9 @@ def PlanMemory : Pass<"tessera-plan-memory", "::mlir::ModuleOp"> {
     Variables lie at the bottom, in one place for all programs of a rank. A result takes over the buffer of an operand that dies where the operator allows it; an optimizer's update is
     done in the variable. Everything else is packed by `passes/Memory/Packer.h`.
   }];
-  let options = [Option<
-      "threads", "threads", "int64_t", "1",
-      "threads a rank, for the library's caps; 0 where its functions take no workspace, as on a GPU">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces">];
   let dependentDialects = ["::tessera::exec::ExecDialect"];
   let statistics = [Statistic<"numInPlace", "in-place", "results that took over an operand's buffer">,
                     Statistic<"numCopies", "copies", "copies into variables and loop-carried values">];

@@ -31,12 +31,17 @@ struct Described {
 struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   using PlanMemoryBase::PlanMemoryBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
+
   LogicalResult plan(func::FuncOp func, ModuleOp kernels, const VariablePlaces &variables) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
-    Storage storage(func, kernels, threads);
+    Storage storage(func, kernels, *library, threads);
     Offsets offsets(storage, variables, func);
-    ExecEmitter emitter(func, storage, offsets, kernels, program.get(), threads);
+    ExecEmitter emitter(func, storage, offsets, kernels, program.get());
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());
     for (BlockArgument arg : old.getArguments()) {
@@ -92,6 +97,8 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
         if (!used.contains(func.getName()))
           func.erase();
   }
+
+  const nn::Library *library = nullptr;
 };
 
 } // namespace

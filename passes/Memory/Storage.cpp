@@ -9,9 +9,9 @@
 using namespace mlir;
 using namespace tessera;
 
-Storage::Storage(func::FuncOp func, ModuleOp kernels, int64_t threads)
+Storage::Storage(func::FuncOp func, ModuleOp kernels, const nn::Library &library, int64_t threads)
     : liveness(func), body(&func.getBody().front()), symbols(func->getParentOfType<ModuleOp>()),
-      kernels(kernels), threads(threads) {
+      kernels(kernels), library(library), threads(threads) {
   findGradients(func);
   findPlaces(func);
   func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign.getVariableAttr()); });
@@ -44,8 +44,7 @@ void Storage::findGradients(func::FuncOp func) {
          isView(def) || addsUp(def, value)))
       llvm::append_range(open, def->getOperands());
     // What the library computes in place of an operand.
-    auto library = dyn_cast_or_null<nn::LibraryOpInterface>(def);
-    if (auto call = library ? library.getLibraryCall(1) : std::nullopt)
+    if (auto call = def ? callOf(def) : std::nullopt)
       for (auto [result, from] : llvm::zip(def->getResults(), call->inPlace))
         if (result == value && from >= 0 && llvm::is_contained(call->buffers, from))
           open.push_back(def->getOperand(from));

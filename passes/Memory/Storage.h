@@ -5,7 +5,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/exec/Exec.h"
-#include "dialects/nn/NN.h"
+#include "dialects/nn/Library.h"
 #include "passes/Memory/Liveness.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -28,14 +28,16 @@ public:
     int64_t offset = 0; // and where it begins there
   };
 
-  /// `kernels` say in `exec.in_place` and `exec.workspace` what they may write over and need; `threads` a
-  /// rank has, 0 where the library takes no workspace.
-  Storage(mlir::func::FuncOp func, mlir::ModuleOp kernels, int64_t threads);
+  /// `kernels` say in `exec.in_place` and `exec.workspace` what they may write over and need; the
+  /// `library`, what a call needs where a rank has `threads` threads.
+  Storage(mlir::func::FuncOp func, mlir::ModuleOp kernels, const nn::Library &library, int64_t threads);
 
   llvm::ArrayRef<Buffer> buffers() const { return list; }
   /// The buffer of a value; every value of the function has one but constants, scalars and absent ones.
   int of(mlir::Value value) const { return root.at(value); }
   bool has(mlir::Value value) const { return root.contains(value); }
+  /// The library's call that computes `op`, if any.
+  std::optional<nn::LibraryCall> callOf(mlir::Operation *op) const { return library.callOf(op, threads); }
   /// What an operator needs beside its values, a workspace or a collective's scratch; or -1.
   int extraOf(mlir::Operation *op) const;
   /// Of a pack or an unpack: the part of the pack that each member is copied to or from, or lies in.
@@ -102,6 +104,7 @@ private:
   mlir::Block *body;
   mlir::SymbolTable symbols;
   mlir::ModuleOp kernels;
+  const nn::Library &library;
   int64_t threads;
   std::vector<Buffer> list;
   llvm::DenseMap<mlir::Value, int> root;

@@ -11,11 +11,6 @@ void Storage::visit(Block &block) {
     visit(op);
 }
 
-static std::optional<nn::LibraryCall> libraryCall(Operation &op, int64_t threads) {
-  auto library = dyn_cast<nn::LibraryOpInterface>(op);
-  return library ? library.getLibraryCall(threads) : std::nullopt;
-}
-
 void Storage::visit(Operation &op) {
   if (auto read = dyn_cast<nn::ReadOp>(op)) {
     bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
@@ -28,7 +23,7 @@ void Storage::visit(Operation &op) {
     bind(op.getResult(0), of(op.getOperand(0)));
   } else if (auto apply = dyn_cast<exec::ApplyOp>(op)) {
     visitKernel(apply);
-  } else if (auto call = libraryCall(op, threads)) {
+  } else if (auto call = callOf(&op)) {
     visitLibrary(op, *call);
   } else if (auto mask = dyn_cast<dist::MaskPaddingOp>(op)) {
     if (diesAt(mask.getSource(), mask) && !hasPlace(mask.getResult()))
@@ -89,10 +84,10 @@ void Storage::visitKernel(exec::ApplyOp op) {
     extras[op] = create(workspace.getInt(), at, at + 1, "workspace");
 }
 
-void Storage::visitLibrary(Operation &op, const nn::LibraryCall &library) {
+void Storage::visitLibrary(Operation &op, const nn::LibraryCall &call) {
   int64_t at = liveness.start(&op);
   for (auto [r, result] : llvm::enumerate(op.getResults())) {
-    int from = r < library.inPlace.size() ? library.inPlace[r] : -1;
+    int from = r < call.inPlace.size() ? call.inPlace[r] : -1;
     if (from < 0) {
       define(result);
       continue;
@@ -106,8 +101,8 @@ void Storage::visitLibrary(Operation &op, const nn::LibraryCall &library) {
     else
       define(result);
   }
-  if (threads > 0 && library.workspace > 0)
-    extras[&op] = create(library.workspace, at, at + 1, "workspace");
+  if (call.workspace > 0)
+    extras[&op] = create(call.workspace, at, at + 1, "workspace");
 }
 
 // The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.

@@ -50,7 +50,7 @@ std::optional<nn::Epilogue> epilogueOf(OpOperand &use, Block *block) {
 
 /// Follows the result through a bias to an activation, or to the product with one's derivative. An activation
 /// that kernels alone read is theirs: its result takes no memory there.
-void follow(Fold &fold, int64_t threads) {
+void follow(Fold &fold, const nn::Library &library) {
   Block *block = fold.contract->getBlock();
   if (fold.result.hasOneUse())
     if (auto next = epilogueOf(*fold.result.use_begin(), block); next && (next->bias || next->at)) {
@@ -62,7 +62,7 @@ void follow(Fold &fold, int64_t threads) {
   for (OpOperand &use : fold.result.getUses())
     if (auto next = epilogueOf(use, block); next && !next->bias && !next->at) {
       if (llvm::all_of(use.getOwner()->getUsers(),
-                       [&](Operation *user) { return isGenerated(user, threads); }))
+                       [&](Operation *user) { return isGenerated(user, library); }))
         return;
       if (!fold.result.hasOneUse())
         fold.kept = fold.result;
@@ -141,6 +141,11 @@ Operation *placeOf(const Fold &fold) {
 struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
   using FoldEpiloguesBase::FoldEpiloguesBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
+
   void runOnOperation() override {
     dist::When when = dist::whenOf(dist::kStream, getOperation());
     SmallVector<nn::ContractOp> contracts;
@@ -150,10 +155,10 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
       std::unique_ptr<Hazards> &here = hazards[op->getBlock()];
       if (!here)
         here = std::make_unique<Hazards>(*op->getBlock());
-      if (PanelLoop::chosen(cast<nn::PanelOpInterface>(op.getOperation()), when, threads, *here))
+      if (PanelLoop::chosen(cast<nn::PanelOpInterface>(op.getOperation()), when, *library, threads, *here))
         continue;
       Fold whole(op), sums(op);
-      follow(whole, threads);
+      follow(whole, *library);
       findSums(sums);
       if (!(whole.any() && fuse(whole)) && sums.any())
         fuse(sums);
@@ -172,7 +177,7 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
         contract.getRhs(), fold.end.bias, fold.end.at, contract.getLhsLettersAttr(),
         contract.getRhsLettersAttr(), contract.getOutLettersAttr(), b.getStringAttr(fold.end.activation),
         fold.sums ? b.getStringAttr(fold.sumsLhs ? "lhs" : "rhs") : StringAttr());
-    if (!fused.getLibraryCall(threads)) {
+    if (!library->computes(fused)) {
       fused->erase();
       return false;
     }
@@ -199,6 +204,8 @@ struct FoldEpiloguesPass : tessera::impl::FoldEpiloguesBase<FoldEpiloguesPass> {
       op->erase();
     return true;
   }
+
+  const nn::Library *library = nullptr;
 };
 
 } // namespace

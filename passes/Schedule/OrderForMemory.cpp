@@ -34,6 +34,11 @@ bool isBackward(Operation *op) { return nn::kGradOf.isOn(op); }
 struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass> {
   using OrderForMemoryBase::OrderForMemoryBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
+
   // What is computed from variables and constants alone could all run first, and would be live until it is
   // read: it goes to its first reader, but neither to another step of a pipeline nor behind a write of a
   // variable.
@@ -98,7 +103,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   // The most bytes live at one moment of the function, when the block is run in `order`.
   int64_t peakOf(BlockGraph &graph, ArrayRef<int> order) {
     graph.apply(order);
-    int64_t peak = Storage(getOperation(), kernels, threads).fullestMoment().second;
+    int64_t peak = Storage(getOperation(), kernels, *library, threads).fullestMoment().second;
     graph.apply(llvm::to_vector(llvm::seq(graph.size())));
     return peak;
   }
@@ -140,6 +145,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   }
 
   ModuleOp kernels;
+  const nn::Library *library = nullptr;
 };
 
 } // namespace

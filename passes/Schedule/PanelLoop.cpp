@@ -78,7 +78,7 @@ static SmallVector<OpOperand *> readersOf(dist::CollectiveOp gather) {
 static int64_t ranksOf(dist::CollectiveOp op) { return dist::product(op.getAxes().getAxes()); }
 
 // Adds a product and all that comes with it, or says that it cannot.
-bool PanelLoop::add(nn::PanelOpInterface product, int factor) {
+bool PanelLoop::add(nn::PanelOpInterface product, int factor, const nn::Library &library) {
   auto factorOp = cast<nn::FactorOpInterface>(product.getOperation());
   nn::FactorRule rule = factorOp.getFactorRule();
   for (const Product &other : products)
@@ -88,7 +88,7 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor) {
     return false;
   const nn::Factor &along = rule.factors[factor];
   if ((along.kind != nn::FactorKind::PassThrough && along.kind != nn::FactorKind::Reduction) ||
-      along.ordered || !product.hasPanels(factor) || (extent && along.size != extent))
+      along.ordered || !library.computes(product) || (extent && along.size != extent))
     return false;
   extent = along.size;
   products.push_back({product, factor, {}});
@@ -117,7 +117,7 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor) {
       if (!all)
         break;
       nn::FactorRule readerRule = cast<nn::FactorOpInterface>(reader.getOperation()).getFactorRule();
-      all = with.add(reader, readerRule.operands[use->getOperandNumber()][*d]);
+      all = with.add(reader, readerRule.operands[use->getOperandNumber()][*d], library);
     }
     if (all)
       *this = std::move(with);
@@ -125,14 +125,15 @@ bool PanelLoop::add(nn::PanelOpInterface product, int factor) {
   return true;
 }
 
-std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const Hazards &hazards) {
+std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const nn::Library &library,
+                                     const Hazards &hazards) {
   std::vector<PanelLoop> loops;
   auto factorOp = dyn_cast<nn::FactorOpInterface>(product.getOperation());
   if (!factorOp || product->getNumResults() != 1)
     return loops;
   for (int factor = 0, n = factorOp.getFactorRule().factors.size(); factor < n; ++factor) {
     PanelLoop loop;
-    if (!loop.add(product, factor) || loop.streamedBytes() == 0)
+    if (!loop.add(product, factor, library) || loop.streamedBytes() == 0)
       continue;
     llvm::sort(loop.products, [](Product a, Product b) { return a.op->isBeforeInBlock(b.op); });
     if (loop.place(hazards))
@@ -141,12 +142,13 @@ std::vector<PanelLoop> PanelLoop::of(nn::PanelOpInterface product, const Hazards
   return loops;
 }
 
-std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, dist::When when, int64_t threads,
+std::optional<PanelLoop> PanelLoop::chosen(nn::PanelOpInterface product, dist::When when,
+                                           const nn::Library &library, int64_t threads,
                                            const Hazards &hazards) {
   std::optional<PanelLoop> best;
   if (when == dist::When::Never)
     return best;
-  for (PanelLoop &candidate : of(product, hazards))
+  for (PanelLoop &candidate : of(product, library, hazards))
     if (!best || candidate.streamedBytes() > best->streamedBytes())
       best = std::move(candidate);
   if (!best || when == dist::When::Always)

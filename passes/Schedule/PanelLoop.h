@@ -4,6 +4,7 @@
 #define TESSERA_PASSES_SCHEDULE_PANELLOOP_H
 
 #include "dialects/dist/Dist.h"
+#include "dialects/nn/Library.h"
 #include "dialects/nn/Panel.h"
 #include "passes/Schedule/Stored.h"
 
@@ -24,12 +25,14 @@ struct PanelLoop {
   /// What the loop is put before.
   mlir::Operation *at = nullptr;
 
-  /// The loops that a product may become part of, one a factor. `hazards` are those of its block.
-  static std::vector<PanelLoop> of(nn::PanelOpInterface product, const Hazards &hazards);
+  /// The loops that a product may become part of, one a factor, of products that `library` computes: kernels
+  /// do not compute in place. `hazards` are those of its block.
+  static std::vector<PanelLoop> of(nn::PanelOpInterface product, const nn::Library &library,
+                                   const Hazards &hazards);
   /// The one of them that the product is computed by as the module's `dist.stream` says: `never`, `always` or
   /// `auto`, where the cost model expects it to take less time with `threads` a rank.
-  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, dist::When when, int64_t threads,
-                                         const Hazards &hazards);
+  static std::optional<PanelLoop> chosen(nn::PanelOpInterface product, dist::When when,
+                                         const nn::Library &library, int64_t threads, const Hazards &hazards);
   /// Bytes that need not be whole: of gathered operands and of results before they are scattered.
   int64_t streamedBytes() const;
   /// Replaces the products and the collectives.
@@ -41,7 +44,7 @@ struct PanelLoop {
   llvm::SmallVector<int64_t> bounds() const;
 
 private:
-  bool add(nn::PanelOpInterface product, int factor);
+  bool add(nn::PanelOpInterface product, int factor, const nn::Library &library);
   bool place(const Hazards &hazards);
 };
 

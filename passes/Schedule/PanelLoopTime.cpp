@@ -75,7 +75,7 @@ private:
   double multiply(PanelLoop::Product product, double share) const {
     double seconds = 0;
     if (auto library = dyn_cast<nn::LibraryOpInterface>(product.op.getOperation()))
-      if (auto call = library.getLibraryCall(1))
+      if (auto call = library.getLibraryCall())
         seconds = machine.seconds(call->flops, isHalf(product.op->getOperand(0).getType()), 0, threads);
     seconds += memory(product.op->getResult(0).getType());
     for (Type type : product.op->getOperandTypes())

@@ -13,9 +13,8 @@ namespace tessera {
 
 /// What the phase is told of the target.
 struct ScheduleOptions {
-  int64_t threads = 1; // a rank, for the time of products and the library's caps
-  /// The same for the library's workspaces; 0 where it takes none of the arena.
-  int64_t workspaceThreads = 1;
+  std::string target = "cpu"; // whose library is asked: see dialects/nn/Library.h
+  int64_t threads = 1;        // a rank, for the time of products and the library's workspaces
   /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
   /// `exec.in_place`.
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;

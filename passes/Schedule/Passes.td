@@ -39,8 +39,8 @@ def FoldEpilogues : Pass<"tessera-fold-epilogues", "::mlir::ModuleOp"> {
     sums over, the gradient of a bias, becomes a result of it. Left alone: what the library does not compute, what stands in another step of a pipeline, and products that
     `tessera-stream-contractions` computes by panels.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the time of a product and the library's caps">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product">];
   let statistics = [Statistic<"numBiases", "biases", "biases folded">,
                     Statistic<"numActivations", "activations", "activations folded">,
                     Statistic<"numDerivatives", "derivatives", "activations' derivatives folded">,
@@ -58,8 +58,9 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
     Before that, what is computed from variables and constants alone moves to its first reader, and the backward gets conversions of variables of its own where that
     lowers the peak by one percent.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's caps; 0 where its functions take no workspace">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces">];
   let statistics = [Statistic<"numMoved", "moved", "operators in another place than before">];
 }
 
@@ -74,7 +75,8 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
 
     The module's `dist.stream` says when: `never`, `always`, or `auto` (default), where the cost model expects that it takes less time.
   }];
-  let options = [Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product">];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1", "threads a rank, for the time of a product">];
   let statistics = [Statistic<"numProducts", "products", "products computed by panels">];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::exec::ExecDialect",
                            "::tessera::nn::NNDialect"];

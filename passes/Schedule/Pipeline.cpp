@@ -26,30 +26,32 @@ struct DescribeKernelsPass : PassWrapper<DescribeKernelsPass, OperationPass<Modu
 } // namespace
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
-  int64_t threads = options.threads;
   // First: a pipeline's schedule says what runs when; all else moves within its steps.
   pm.addPass(createEmitPipeline());
   pm.addPass(createSplitClipping());
   pm.addPass(createMergePieces());
   WidenCallsOptions widen;
-  widen.threads = threads;
+  widen.target = options.target;
   pm.addPass(createWidenCalls(widen));
   // Before kernels take what follows a product.
   FoldEpiloguesOptions fold;
-  fold.threads = threads;
+  fold.target = options.target;
+  fold.threads = options.threads;
   pm.addPass(createFoldEpilogues(fold));
   // Kernels are what is ordered: values inside of them take no memory.
   FormKernelsOptions form;
-  form.threads = threads;
+  form.target = options.target;
   pm.addPass(createFormKernels(form));
   pm.addPass(createLowerKernels());
   pm.addPass(std::make_unique<DescribeKernelsPass>(options.describeKernels));
   OrderForMemoryOptions order;
-  order.threads = options.workspaceThreads;
+  order.target = options.target;
+  order.threads = options.threads;
   pm.addNestedPass<func::FuncOp>(createOrderForMemory(order));
   // In the order that stays: a panel is broadcast one product before its own.
   StreamContractionsOptions stream;
-  stream.threads = threads;
+  stream.target = options.target;
+  stream.threads = options.threads;
   pm.addNestedPass<func::FuncOp>(createStreamContractions(stream));
   pm.addNestedPass<func::FuncOp>(createBucketCollectives());
   pm.addNestedPass<func::FuncOp>(createOverlapCollectives());

@@ -17,6 +17,11 @@ namespace {
 struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamContractionsPass> {
   using StreamContractionsBase::StreamContractionsBase;
 
+  LogicalResult initialize(MLIRContext *context) override {
+    library = nn::findLibrary(target, UnknownLoc::get(context));
+    return success(library);
+  }
+
   void stream(Block &block, dist::When when) {
     auto products = llvm::to_vector(block.getOps<nn::PanelOpInterface>());
     llvm::SmallPtrSet<Operation *, 16> gone;
@@ -24,7 +29,7 @@ struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamCont
     for (nn::PanelOpInterface product : products) {
       if (gone.contains(product))
         continue;
-      std::optional<PanelLoop> loop = PanelLoop::chosen(product, when, threads, hazards);
+      std::optional<PanelLoop> loop = PanelLoop::chosen(product, when, *library, threads, hazards);
       if (!loop)
         continue;
       for (PanelLoop::Product part : loop->products)
@@ -39,6 +44,8 @@ struct StreamContractionsPass : tessera::impl::StreamContractionsBase<StreamCont
     dist::When when = dist::whenOf(dist::kStream, module);
     getOperation().walk([&](Block *block) { stream(*block, when); });
   }
+
+  const nn::Library *library = nullptr;
 };
 
 } // namespace

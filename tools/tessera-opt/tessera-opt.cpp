@@ -2,6 +2,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
+#include "lib/Target/Targets.h"
 #include "mlir/IR/MLIRContext.h"
 #include "mlir/InitAllDialects.h"
 #include "mlir/Tools/mlir-opt/MlirOptMain.h"
@@ -16,6 +17,7 @@ int main(int argc, char **argv) {
   registry.insert<tessera::nn::NNDialect, tessera::dist::DistDialect, tessera::exec::ExecDialect>();
   mlir::registerTransformsPasses();
   tessera::registerTesseraPasses();
+  tessera::registerTargetLibraries();
   registerPrintFactorRules();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's passes\n", registry));
 }

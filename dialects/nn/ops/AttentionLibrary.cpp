@@ -1,6 +1,5 @@
 // Attention as the library's calls `attention_forward` and `attention_backward`.
 #include "dialects/nn/LibraryCalls.h"
-#include "runtime/device/cpu/workspace.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -11,14 +10,13 @@ static SmallVector<Value> typedAsQ(AttentionGradOp op) {
   return {op.getK(), op.getV(), op.getO(), op.getDO(), op.getDq(), op.getDk(), op.getDv()};
 }
 
-/// Whether the library serves the types.
+/// Whether the attributes can tell the types.
 template <class Op> static bool hasLibraryTypes(Op op) {
-  Type type = elementOf(op.getQ()), bias = op.getBias() ? elementOf(op.getBias()) : type;
-  return isProductType(type) && elementOf(op.getLse()).isF32() && (bias == type || bias.isF32()) &&
-         llvm::all_of(typedAsQ(op), [&](Value value) { return elementOf(value) == type; });
+  return elementOf(op.getLse()).isF32() &&
+         llvm::all_of(typedAsQ(op), [&](Value value) { return elementOf(value) == elementOf(op.getQ()); });
 }
 
-/// The attributes of both calls; none when the library does not serve the types.
+/// The attributes of both calls; none when they cannot tell the types or where the keys begin.
 template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   ArrayRef<int64_t> q = shapeOf(op.getQ()), k = shapeOf(op.getK()), v = shapeOf(op.getV());
   // Without a range the library aligns the first query with the first key.
@@ -39,8 +37,7 @@ template <class Op> static std::optional<CallAttrs> attentionAttrs(Op op) {
   attrs.setFlag("bias", bool(op.getBias()));
   if (!op.getRandom().empty())
     attrs.setNumber("dropout", op.getRatio().convertToDouble());
-  if (Type type = elementOf(op.getQ()); !type.isF32())
-    attrs.set("dtype", dtypeName(type));
+  attrs.setType(elementOf(op.getQ()));
   if (op.getBias() && !elementOf(op.getBias()).isF32())
     attrs.set("bias_dtype", dtypeName(elementOf(op.getBias())));
   attrs.set("q_strides", ArrayRef<int64_t>(rowMajorStrides(q)).drop_back());
@@ -74,7 +71,7 @@ template <class Op> static void addDropout(Op op, SmallVector<int> &buffers) {
 
 static SmallVector<int> upTo(int count) { return llvm::to_vector(llvm::seq(0, count)); }
 
-std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> AttentionOp::getLibraryCall() {
   auto attrs = attentionAttrs(*this);
   if (!attrs)
     return std::nullopt;
@@ -82,12 +79,10 @@ std::optional<LibraryCall> AttentionOp::getLibraryCall(int threads) {
   int results = getNumOperands();
   buffers.append({results, results + 1});
   addDropout(*this, buffers);
-  int64_t workspace =
-      rt::cpu::attentionForwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
-  return attrs->call("attention_forward", buffers, 2 * productFlops(*this), workspace);
+  return attrs->call("attention_forward", buffers, 2 * productFlops(*this));
 }
 
-std::optional<LibraryCall> AttentionGradOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> AttentionGradOp::getLibraryCall() {
   auto attrs = attentionAttrs(*this);
   if (!attrs)
     return std::nullopt;
@@ -95,7 +90,5 @@ std::optional<LibraryCall> AttentionGradOp::getLibraryCall(int threads) {
   int results = getNumOperands();
   buffers.append({results, results + 1, results + 2});
   addDropout(*this, buffers);
-  int64_t workspace =
-      rt::cpu::attentionBackwardWorkspaceBytes(shapeOf(getK())[1], shapeOf(getQ())[4], threads);
-  return attrs->call("attention_backward", buffers, 5 * productFlops(*this), workspace);
+  return attrs->call("attention_backward", buffers, 5 * productFlops(*this));
 }

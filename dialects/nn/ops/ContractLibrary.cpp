@@ -2,7 +2,6 @@
 #include "dialects/nn/Epilogue.h"
 #include "dialects/nn/LibraryCalls.h"
 #include "dialects/nn/Panel.h"
-#include "runtime/device/cpu/workspace.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -71,15 +70,20 @@ static void addLetters(Product &p) {
         p.letters.push_back({letter, size});
 }
 
-/// The call as far as it is the same for all. `number` says what a value is called in the call's `buffers`.
-static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p, int threads,
-                                           llvm::function_ref<int(Value)> number) {
-  Type type = elementOf(p.a), resultType = elementOf(p.c);
-  if (!isProductType(type) || elementOf(p.b) != type || (resultType != type && !resultType.isF32()))
-    return std::nullopt;
-  for (Value other : {p.bias, p.at, p.kept, p.sums})
-    if (other && elementOf(other) != resultType)
-      return std::nullopt;
+namespace {
+/// The loops of a product as the function's dimensions.
+struct GemmLoops {
+  Loop m, n, k;
+  /// The others, which repeat it.
+  SmallVector<Loop> batch = {};
+  /// Whether the second operand is the function's first.
+  bool swapped = false;
+  double flops = 2;
+};
+} // namespace
+
+/// None where the product has no such form.
+static std::optional<GemmLoops> loopsOf(const Product &p) {
   StringRef lhs = p.lhs, rhs = p.rhs, out = p.out;
   auto lhsStrides = rowMajorStrides(shapeOf(p.a)), rhsStrides = rowMajorStrides(shapeOf(p.b)),
        outStrides = rowMajorStrides(shapeOf(p.c));
@@ -103,7 +107,7 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   // A bias runs along the last letter alone.
   std::optional<Loop> last;
   if (p.bias) {
-    auto it = llvm::find_if(columns, [&](const Loop &loop) { return loop.letter == out.back(); });
+    auto *it = llvm::find_if(columns, [&](const Loop &loop) { return loop.letter == out.back(); });
     if (it == columns.end())
       return std::nullopt;
     last = *it;
@@ -118,11 +122,27 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   // Sums of one operand are one vector.
   if (p.sums && (!batch.empty() || !rows.empty() || !columns.empty()))
     return std::nullopt;
+  for (ArrayRef<Loop> others : {ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
+    llvm::append_range(batch, others);
+  return GemmLoops{m, n, k, batch, swapped, flops};
+}
+
+/// The call as far as it is the same for all. `number` says what a value is called in the call's `buffers`.
+static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &p,
+                                           llvm::function_ref<int(Value)> number) {
+  Type type = elementOf(p.a), resultType = elementOf(p.c);
+  if (elementOf(p.b) != type)
+    return std::nullopt;
+  for (Value other : {p.bias, p.at, p.kept, p.sums})
+    if (other && elementOf(other) != resultType)
+      return std::nullopt;
+  std::optional<GemmLoops> loops = loopsOf(p);
+  if (!loops)
+    return std::nullopt;
+  const auto &[m, n, k, batch, swapped, flops] = *loops;
   SmallVector<SmallVector<int64_t>> items;
-  for (ArrayRef<Loop> loops :
-       {ArrayRef<Loop>(batch), ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
-    for (const Loop &loop : loops)
-      items.push_back({loop.size, loop.a, loop.b, loop.c});
+  for (const Loop &loop : batch)
+    items.push_back({loop.size, loop.a, loop.b, loop.c});
 
   CallAttrs attrs(context);
   attrs.set("m", m.size);
@@ -139,8 +159,7 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
     attrs.set("pre_activation", p.at ? "given" : "kept");
   if (p.sums)
     attrs.set("sums", p.sumsOfLhs != swapped ? "a" : "b");
-  if (!type.isF32())
-    attrs.set("dtype", dtypeName(type));
+  attrs.setType(type);
   if (resultType != type)
     attrs.set("c_dtype", dtypeName(resultType));
   const char *const names[] = {swapped ? "b_offset" : "a_offset", swapped ? "a_offset" : "b_offset",
@@ -154,16 +173,12 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   for (Value value : {swapped ? p.b : p.a, swapped ? p.a : p.b, p.c, p.bias, p.at, p.kept, p.sums})
     if (value)
       buffers.push_back(number(value));
-  int64_t count = 1;
-  for (ArrayRef<int64_t> item : items)
-    count *= item.front();
-  return attrs.call("gemm", buffers, flops,
-                    tessera::rt::cpu::gemmWorkspaceBytes(m.size, n.size, k.size, count, threads));
+  return attrs.call("gemm", buffers, flops);
 }
 
 /// Operands count first, results behind them.
-static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p, int threads) {
-  return gemmCall(op->getContext(), p, threads, [&](Value value) {
+static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p) {
+  return gemmCall(op->getContext(), p, [&](Value value) {
     auto result = dyn_cast<OpResult>(value);
     return result && result.getOwner() == op
                ? int(op->getNumOperands() + result.getResultNumber())
@@ -171,13 +186,13 @@ static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p, int 
   });
 }
 
-std::optional<LibraryCall> ContractOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> ContractOp::getLibraryCall() {
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
   addLetters(product);
-  return gemmCall(*this, product, threads);
+  return gemmCall(*this, product);
 }
 
-std::optional<LibraryCall> FusedContractOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> FusedContractOp::getLibraryCall() {
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
   addLetters(product);
   product.activation = getActivation();
@@ -186,10 +201,10 @@ std::optional<LibraryCall> FusedContractOp::getLibraryCall(int threads) {
   product.kept = getKept();
   product.sums = getSums();
   product.sumsOfLhs = getSumsOf() == "lhs";
-  return gemmCall(*this, product, threads);
+  return gemmCall(*this, product);
 }
 
-std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> ContractPanelOp::getLibraryCall() {
   Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
   char panel = getLetter()[0];
   addLetters(product);
@@ -201,7 +216,7 @@ std::optional<LibraryCall> ContractPanelOp::getLibraryCall(int threads) {
   for (int i = 0; i < 3; ++i)
     product.starts[i] = getStarts()[i] * strideOf(words[i], rowMajorStrides(shapeOf(values[i])), panel);
   product.accumulates = getInto() && !getOutLetters().contains(panel);
-  std::optional<LibraryCall> call = gemmCall(*this, product, threads);
+  std::optional<LibraryCall> call = gemmCall(*this, product);
   // Computed where `into` lies: the result has no name of its own then.
   if (call && getInto()) {
     call->inPlace = {2};

@@ -7,11 +7,6 @@ using namespace tessera::nn;
 
 namespace {
 struct ContractPanels : PanelOpInterface::ExternalModel<ContractPanels, ContractOp> {
-  bool hasPanels(Operation *op, unsigned factor) const {
-    // The library alone computes in place.
-    return cast<ContractOp>(op).getLibraryCall(1).has_value();
-  }
-
   Value buildPanel(Operation *op, OpBuilder &builder, ValueRange operands, Value into,
                    const Panel &panel) const {
     auto contract = cast<ContractOp>(op);

@@ -1,7 +1,6 @@
 // Convolutions: types, factor rules, gradients, library calls. Lowerings are in ConvLowering.cpp.
 #include "dialects/nn/LibraryCalls.h"
 #include "dialects/nn/Window.h"
-#include "runtime/device/cpu/workspace.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -142,11 +141,14 @@ LogicalResult ConvOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
 /// A call of one of the library's three functions on x, w, y.
 template <class Op>
 static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<int> buffers, Value x, Value w,
-                                           Value y, bool bias, int threads) {
+                                           Value y, bool bias) {
   ArrayRef<int64_t> strides = op.getStrides();
-  if (!isAllF32(op) || strides.size() > 2)
+  // One type for all arrays.
+  auto typed = [&](Value value) { return elementOf(value) == elementOf(x); };
+  if (!llvm::all_of(op->getOperands(), typed) || !llvm::all_of(op->getResults(), typed))
     return std::nullopt;
   CallAttrs attrs(op.getContext());
+  attrs.setType(elementOf(x));
   attrs.set("batch", shapeOf(x)[0]);
   attrs.set("in_channels", shapeOf(x)[1]);
   attrs.set("out_channels", shapeOf(w)[0]);
@@ -160,18 +162,18 @@ static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<i
   attrs.setFlag("bias", bias);
   double flops = 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) /
                  double(shapeOf(w)[0]);
-  return attrs.call(function, buffers, flops, tessera::rt::cpu::convWorkspaceBytes(threads));
+  return attrs.call(function, buffers, flops);
 }
-std::optional<LibraryCall> ConvOp::getLibraryCall(int threads) {
+std::optional<LibraryCall> ConvOp::getLibraryCall() {
   int result = getNumOperands();
   SmallVector<int> buffers = {0, 1, result};
   if (getBias())
     buffers.push_back(2);
-  return convCall(*this, "conv_forward", buffers, getX(), getW(), getResult(), bool(getBias()), threads);
+  return convCall(*this, "conv_forward", buffers, getX(), getW(), getResult(), bool(getBias()));
 }
-std::optional<LibraryCall> ConvGradInputOp::getLibraryCall(int threads) {
-  return convCall(*this, "conv_backward_data", {0, 1, 2}, getDx(), getW(), getDy(), false, threads);
+std::optional<LibraryCall> ConvGradInputOp::getLibraryCall() {
+  return convCall(*this, "conv_backward_data", {0, 1, 2}, getDx(), getW(), getDy(), false);
 }
-std::optional<LibraryCall> ConvGradWeightsOp::getLibraryCall(int threads) {
-  return convCall(*this, "conv_backward_weights", {0, 1, 2}, getX(), getDw(), getDy(), false, threads);
+std::optional<LibraryCall> ConvGradWeightsOp::getLibraryCall() {
+  return convCall(*this, "conv_backward_weights", {0, 1, 2}, getX(), getDw(), getDy(), false);
 }

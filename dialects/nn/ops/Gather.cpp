@@ -104,7 +104,7 @@ static void setTable(CallAttrs &attrs, Value table, Value ids) {
   attrs.set("count", plainType(ids).getNumElements());
   attrs.set("ids", dtypeName(elementOf(ids)));
 }
-std::optional<LibraryCall> GatherOp::getLibraryCall(int) {
+std::optional<LibraryCall> GatherOp::getLibraryCall() {
   StringRef dtype = dtypeName(elementOf(getTable()));
   if (dtype.empty() || elementOf(getResult()) != elementOf(getTable()) || shapeOf(getTable())[0] == 0)
     return std::nullopt;
@@ -197,7 +197,7 @@ FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, Va
   }
   return SmallVector<Value>{reshaped(loop.getResult(0), type.getShape())};
 }
-std::optional<LibraryCall> ScatterAddOp::getLibraryCall(int) {
+std::optional<LibraryCall> ScatterAddOp::getLibraryCall() {
   if (!elementOf(getResult()).isF32() || shapeOf(getResult())[0] == 0)
     return std::nullopt;
   CallAttrs attrs(getContext());

@@ -166,7 +166,7 @@ FailureOr<SmallVector<Value>> SoftmaxSumsOp::lowerToLinalg(OpBuilder &builder, V
   LossEmitter e(builder, getLoc(), operands[0], getStart() ? operands[3] : Value());
   return e.sums(operands[0], operands[1], operands[2]);
 }
-std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall(int) {
+std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall() {
   if (!isAllF32(*this) || !elementOf(getLabels()).isInteger(64))
     return std::nullopt;
   CallAttrs attrs(getContext());
@@ -214,7 +214,7 @@ FailureOr<SmallVector<Value>> CrossEntropyGradOp::lowerToLinalg(OpBuilder &build
               return e.select(e.isIgnored(a[1]), e.constant(e.element, 0), e.mul(difference, a[3]));
             })};
 }
-std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall(int) {
+std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall() {
   if (!isAllF32(*this) || !elementOf(getLabels()).isInteger(64))
     return std::nullopt;
   CallAttrs attrs(getContext());

@@ -120,7 +120,7 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
   });
 }
 
-std::optional<LibraryCall> UpdateOp::getLibraryCall(int) {
+std::optional<LibraryCall> UpdateOp::getLibraryCall() {
   if (!isAllF32(*this))
     return std::nullopt;
   CallAttrs attrs(getContext());

@@ -180,7 +180,7 @@ FailureOr<SmallVector<Value>> SumSquaresOp::lowerToLinalg(OpBuilder &builder, Va
                                   [&](ArrayRef<Value> a) { return e.mul(a[0], a[0]); })};
 }
 
-std::optional<LibraryCall> SumSquaresOp::getLibraryCall(int) {
+std::optional<LibraryCall> SumSquaresOp::getLibraryCall() {
   if (!isAllF32(*this))
     return std::nullopt;
   CallAttrs attrs(getContext());

@@ -54,7 +54,7 @@ FailureOr<SmallVector<Value>> TransposeOp::lowerToLinalg(OpBuilder &builder, Val
                                   [](ArrayRef<Value> a) { return a[0]; })};
 }
 
-std::optional<LibraryCall> TransposeOp::getLibraryCall(int) {
+std::optional<LibraryCall> TransposeOp::getLibraryCall() {
   StringRef dtype = dtypeName(elementOf(getOperand()));
   if (dtype.empty() || elementOf(getResult()) != elementOf(getOperand()))
     return std::nullopt;
@@ -81,7 +81,7 @@ FailureOr<SmallVector<Value>> SliceOp::lowerToLinalg(OpBuilder &builder, ValueRa
                                      indices(builder, getSizes()), indices(builder, getSteps()))};
 }
 
-std::optional<LibraryCall> SliceOp::getLibraryCall(int) {
+std::optional<LibraryCall> SliceOp::getLibraryCall() {
   StringRef dtype = dtypeName(elementOf(getOperand()));
   if (dtype.empty() || elementOf(getResult()) != elementOf(getOperand()))
     return std::nullopt;

@@ -139,12 +139,14 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   Expected<std::string> driver = findDriver(options);
   if (!driver)
     return driver.takeError();
-  std::string runtime;
+  SmallString<128> runtime, device;
   if (!options.shared) {
     Expected<std::string> found = findRuntime(options);
     if (!found)
       return found.takeError();
     runtime = *found;
+    device = sys::path::parent_path(runtime);
+    sys::path::append(device, options.deviceLibrary);
   }
   TemporaryFiles files;
   // The object files go through a response file: there may be more than a command line holds.
@@ -174,6 +176,8 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   if (options.shared) {
     arguments.push_back("-shared");
   } else {
+    if (!options.deviceLibrary.empty())
+      arguments.push_back(device);
     arguments.push_back(runtime);
     append_range(arguments, options.libraries);
   }
@@ -190,6 +194,15 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   if (std::error_code code = sys::fs::rename(partial, path))
     return createStringError(code, "cannot write '" + path + "': " + code.message());
   return Error::success();
+}
+
+Error linkTwins(const CompiledKernels &kernels, StringRef path) {
+  SmallVector<StringRef> objects;
+  for (const CompiledKernel &kernel : kernels.kernels)
+    objects.push_back(*kernel.twin);
+  LinkOptions options;
+  options.shared = true;
+  return linkExecutable(objects, path, options);
 }
 
 } // namespace tessera::target

@@ -16,6 +16,9 @@ struct LinkOptions {
   std::string runtimeLibrary;
   /// The C++ compiler driver that links; empty: the first of c++, g++, clang++ in PATH.
   std::string driver;
+  /// The file name of an archive beside the runtime library, for a device that the runtime lacks; empty:
+  /// none.
+  std::string deviceLibrary;
   /// Further arguments of the driver after the runtime library.
   std::vector<std::string> libraries = {"-lz", "-lpthread", "-ldl"};
   /// Makes a shared library of the objects alone instead.
@@ -36,6 +39,9 @@ llvm::Expected<std::string> emitMainObject(llvm::StringRef description, llvm::St
 /// or not at all.
 llvm::Error linkExecutable(llvm::ArrayRef<llvm::StringRef> objects, llvm::StringRef path,
                            const LinkOptions &options = {});
+
+/// A shared library of the twins of `kernels`, which a simulator executes on this machine (docs/gpu.md).
+llvm::Error linkTwins(const CompiledKernels &kernels, llvm::StringRef path);
 
 } // namespace tessera::target
 

@@ -31,13 +31,4 @@ Error writeExecutable(StringRef description, const target::CompiledKernels &kern
   return target::linkExecutable({StringRef(*main)}, path);
 }
 
-Error writeTwins(const target::CompiledKernels &kernels, StringRef path) {
-  SmallVector<StringRef> objects;
-  for (const target::CompiledKernel &kernel : kernels.kernels)
-    objects.push_back(*kernel.twin);
-  target::LinkOptions options;
-  options.shared = true;
-  return target::linkExecutable(objects, path, options);
-}
-
 } // namespace tessera::cuda

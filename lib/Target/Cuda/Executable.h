@@ -12,9 +12,6 @@ namespace tessera::cuda {
 llvm::Error writeExecutable(llvm::StringRef description, const target::CompiledKernels &kernels,
                             llvm::StringRef path);
 
-/// A shared library of the twins of `kernels`, which the checking driver executes (docs/gpu.md).
-llvm::Error writeTwins(const target::CompiledKernels &kernels, llvm::StringRef path);
-
 } // namespace tessera::cuda
 
 #endif // TESSERA_LIB_TARGET_CUDA_EXECUTABLE_H

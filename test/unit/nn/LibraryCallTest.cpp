@@ -1,6 +1,6 @@
 // The library's calls, with the attributes and buffers that operators ask for, against the plain lowerings in
 // f64: in f32, and products and attention in bf16 and f16.
-#include "dialects/nn/NN.h"
+#include "lib/Target/Cpu/Library.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/Parser/Parser.h"
 #include "runtime/device/cpu/library.h"
@@ -339,7 +339,7 @@ TEST_P(LibraryCall, AgreesWithThePlainLowering) {
     ASSERT_FALSE(bool(error)) << llvm::toString(std::move(error));
 
     Operation *op = &module->lookupSymbol<func::FuncOp>("f" + std::to_string(n)).getBody().front().front();
-    auto call = cast<nn::LibraryOpInterface>(op).getLibraryCall(threads);
+    std::optional<nn::LibraryCall> call = cpu::library().callOf(op, threads);
     ASSERT_TRUE(call);
     // What is not written is far off.
     for (auto [array, type] : llvm::zip(expectedOf[n], cases[n].results))
