@@ -22,11 +22,11 @@ using FactorSplits = llvm::SmallVector<FactorSplit>;
 
 /// Operands whose blocks move from rank to rank while the operator works on them: by operand, the splits of
 /// the blocks that ranks hold before. Those operands and results of a gradient that run along the same
-/// factors are held alike. The pattern expands such an operator itself.
+/// factors are laid out alike. The pattern expands such an operator itself.
 struct Stream {
-  std::map<unsigned, FactorSplits> holders;
+  std::map<unsigned, FactorSplits> blocks;
   /// Not 0: the pattern divides the work evenly if the positions that the operator needs in order
-  /// (nn::Factor::ordered) are held in a zig-zag order of this many ranks (dist::Atom::zigzag). It must do
+  /// (nn::Factor::ordered) are in a zig-zag order of this many ranks (dist::Atom::zigzag). It must do
   /// without where another operator needs them in order.
   int64_t zigzag = 0;
 };
@@ -41,8 +41,8 @@ struct Choice {
   /// Where results live, by result. By default as computed, without partial sums.
   std::map<unsigned, FactorSplits> homes = {};
   std::optional<Stream> stream = {};
-  /// The operand that factors not named follow before others do; -1: the first one.
-  int lead = -1;
+  /// The operand whose layout factors not named take before those of others; -1: the first one.
+  int firstFollowed = -1;
   /// Whether what is gathered for the operator is kept for its gradients, rather than gathered again.
   bool keepsGathered = false;
 };

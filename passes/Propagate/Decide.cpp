@@ -117,7 +117,7 @@ Placement Propagation::reducedHome(Value result, const Placement &raw) {
   return reduced;
 }
 
-LogicalResult Propagation::settle(Operation *op, Decision d) {
+LogicalResult Propagation::record(Operation *op, Decision d) {
   for (auto [i, operand] : llvm::enumerate(op->getOperands())) {
     if (!isa<RankedTensorType>(operand.getType()))
       continue;
@@ -130,7 +130,7 @@ LogicalResult Propagation::settle(Operation *op, Decision d) {
   int near = dist::kPattern.isOn(op) ? 0 : 1 << 20;
   for (Value operand : op->getOperands())
     near = std::min(near, distance.lookup(operand) + 1);
-  AxisList partial = passed(op, d);
+  AxisList partial = inheritedPartial(op, d);
   for (auto [r, result] : llvm::enumerate(op->getResults())) {
     Placement raw = rawOf(d, r, partial);
     noteAxes(result, raw);
@@ -209,7 +209,7 @@ void Propagation::demand(Value value, const Placement &placement) {
                                                                              : dist::GatherFor::Forward));
     }
   }
-  (void)settle(op, std::move(d)); // a free value has no layout laid down that could fail
+  (void)record(op, std::move(d)); // a free value has no layout laid down that could fail
 }
 
 FailureOr<Value> Propagation::primalOf(nn::AccOp acc) const {
@@ -306,7 +306,7 @@ LogicalResult Propagation::decideOp(Operation *op) {
   Decision d = Decision::undecided(op, atoms);
   if (!follow(op, d) && failed(choose(op, d)))
     return failure();
-  return settle(op, std::move(d));
+  return record(op, std::move(d));
 }
 
 LogicalResult Propagation::decide(func::FuncOp func) {

@@ -9,150 +9,195 @@ using dist::AxisList;
 using dist::AxisRef;
 using dist::Layout;
 
-LogicalResult Propagation::emit(func::FuncOp func) {
-  OpBuilder b(func.getContext());
+/// Writes the types of one function. Placements are looked up by the original values, so types and uses
+/// change in step with the walk.
+class Propagation::Emission {
+public:
+  Emission(Propagation &decided, func::FuncOp func) : decided(decided), func(func), b(func.getContext()) {}
+  void run();
+
+private:
+  /// A value as a user wants it: at home, or in a copy that later users share.
+  Value valueAt(Value original, Operation *user, const Placement &use);
+  /// A new reshard to `placement`, which belongs to the part of a pipeline that `like` does.
+  Value reshard(Operation *like, Value value, Value original, const Placement &placement);
+  /// Gives a result the type of its layout as computed, and moves it to its home.
+  void emitResult(Value result, const Placement &raw);
+  void emitReturn(func::ReturnOp op);
+  void emitAcc(nn::AccOp acc);
+  /// The terms of one layout are added, each sum is moved once.
+  SmallVector<Value> sumsAtHome(nn::AccOp acc, const Placement &home);
+  void emitOp(Operation *op);
+
+  bool sameLayout(Value value, const Placement &one, const Placement &other) const {
+    return decided.layout(value, one, true) == decided.layout(value, other, true);
+  }
+
+  struct Copy {
+    Placement placement;
+    int64_t chunk; // of a pipeline, which has copies of its own; -1: of none
+    bool backward; // gathered again for the backward
+    Value value;
+  };
+  Propagation &decided;
+  func::FuncOp func;
+  OpBuilder b;
+  DenseMap<Value, Value> atHome; // by original value, where that is another
+  DenseMap<Value, std::vector<Copy>> copies;
+  SmallVector<Operation *> dead;
+};
+
+Value Propagation::Emission::valueAt(Value original, Operation *user, const Placement &use) {
+  Placement home = decided.homeOf(original, user);
+  Value value = original;
+  if (isa<BlockArgument>(original))
+    home = decided.inputHomes[original];
+  else if (auto it = atHome.find(original); it != atHome.end())
+    value = it->second;
+  if (sameLayout(original, home, use))
+    return value;
+  // A chunk of a pipeline has copies of its own: what crosses to another stage is the value at its home.
+  std::optional<dist::PipelinePart> part;
+  if (!decided.isFree(original))
+    part = dist::PipelinePart::of(user);
+  if (!part && !decided.isFree(original) && original.getDefiningOp())
+    part = dist::PipelinePart::of(original.getDefiningOp());
+  int64_t chunk = part ? part->chunk : -1;
+  auto decision = decided.decisions.find(user);
+  bool keepsGathered = decision != decided.decisions.end() && decision->second.keepsGathered;
+  const Zero &zero = decided.zero;
+  bool gathers =
+           zero.regather && decided.grows(original, home, use) && (zero.regatherAlways || !keepsGathered),
+       backward = gathers && runsBackward(user);
+  for (const Copy &copy : copies[original])
+    if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)
+      return copy.value;
+  b.setInsertionPoint(user);
+  auto copy = dist::ReshardOp::create(b, user->getLoc(), decided.typed(original, use), value);
+  if (part)
+    part->setOn(copy);
+  if (gathers)
+    dist::kGather.set(copy, dist::GatherForAttr::get(b.getContext(), backward ? dist::GatherFor::Backward
+                                                                              : dist::GatherFor::Forward));
+  ++decided.numReshards;
+  copies[original].push_back({use, chunk, backward, copy});
+  return copy;
+}
+
+Value Propagation::Emission::reshard(Operation *like, Value value, Value original,
+                                     const Placement &placement) {
+  auto moved = dist::ReshardOp::create(b, like->getLoc(), decided.typed(original, placement), value);
+  dist::copyPipelinePart(like, moved);
+  ++decided.numReshards;
+  return moved;
+}
+
+void Propagation::Emission::emitResult(Value result, const Placement &raw) {
+  Placement home = decided.homes.lookup(result);
+  result.setType(decided.typed(result, raw));
+  if (sameLayout(result, raw, home))
+    return;
+  b.setInsertionPointAfterValue(result);
+  atHome[result] = reshard(result.getDefiningOp(), result, result, home);
+  // Whoever wants it as it was computed need not move it back.
+  if (auto part = dist::PipelinePart::of(result.getDefiningOp()); raw.partial.empty())
+    for (bool backward : {false, true})
+      copies[result].push_back({raw, part ? part->chunk : -1, backward, result});
+}
+
+void Propagation::Emission::emitReturn(func::ReturnOp op) {
+  for (OpOperand &operand : op->getOpOperands())
+    operand.set(valueAt(operand.get(), op, decided.homeOf(operand.get(), op).withoutPartial().withoutFlat()));
+}
+
+SmallVector<Value> Propagation::Emission::sumsAtHome(nn::AccOp acc, const Placement &home) {
+  Value result = acc.getResult();
+  std::vector<std::pair<Placement, SmallVector<Value>>> groups;
+  for (Value term : acc.getTerms()) {
+    Placement at = decided.homeOf(term, acc);
+    auto it = llvm::find_if(groups, [&](auto &g) { return sameLayout(result, g.first, at); });
+    if (it == groups.end())
+      it = groups.insert(groups.end(), {at, {}});
+    it->second.push_back(valueAt(term, acc, at));
+  }
+  b.setInsertionPoint(acc);
+  SmallVector<Value> sums;
+  for (auto &[at, terms] : groups) {
+    Value sum = terms[0];
+    if (terms.size() > 1) {
+      auto add = nn::AccOp::create(b, acc.getLoc(), decided.typed(result, at), terms);
+      dist::copyPipelinePart(acc, add);
+      sum = add.getResult();
+    }
+    sums.push_back(sameLayout(result, at, home) ? sum : reshard(acc, sum, result, home));
+  }
+  return sums;
+}
+
+void Propagation::Emission::emitAcc(nn::AccOp acc) {
+  Value result = acc.getResult();
+  Placement home = decided.homes.lookup(result);
+  // The terms of a sum over stages are on different ranks.
+  if (dist::kOverStages.isOn(acc)) {
+    for (OpOperand &operand : acc->getOpOperands())
+      operand.set(valueAt(operand.get(), acc, home));
+    result.setType(decided.typed(result, home));
+    return;
+  }
+  SmallVector<Value> sums = sumsAtHome(acc, home);
+  if (sums.size() == 1) {
+    atHome[result] = sums[0];
+    dead.push_back(acc);
+    return;
+  }
+  acc->setOperands(sums);
+  result.setType(decided.typed(result, home));
+}
+
+void Propagation::Emission::emitOp(Operation *op) {
+  const Decision &d = decided.decisions.at(op);
+  if (d.expander)
+    dist::kExpand.set(op, d.expander);
+  AxisList partial = decided.inheritedPartial(op, d);
+  for (OpOperand &operand : op->getOpOperands())
+    if (isa<RankedTensorType>(operand.get().getType())) {
+      Placement use = d.use(operand.getOperandNumber());
+      if (!decided.homeOf(operand.get(), op).partial.empty())
+        use.partial = partial;
+      operand.set(valueAt(operand.get(), op, use));
+    }
+  for (auto [r, result] : llvm::enumerate(op->getResults()))
+    emitResult(result, rawOf(d, r, partial));
+}
+
+void Propagation::Emission::run() {
   Block &body = func.getBody().front();
-  SmallVector<Operation *> ops, dead;
+  SmallVector<Operation *> ops;
   for (Operation &op : body)
     ops.push_back(&op);
-  // Placements are looked up by the original values, so types and uses change in step with the walk.
-  DenseMap<Value, Value> now; // original value -> the value at its home
-  for (BlockArgument arg : func.getArguments()) {
-    arg.setType(typed(arg, inputHomes[arg]));
-    b.setInsertionPointToStart(&body);
-  }
-  auto keepsGathered = [&](Operation *user) {
-    auto it = decisions.find(user);
-    return it != decisions.end() && it->second.keepsGathered;
-  };
-  auto current = [&](Value original, Operation *user, const Placement &use) -> Value {
-    Placement home = homeOf(original, user);
-    Value value = original;
-    if (isa<BlockArgument>(original))
-      home = inputHomes[original];
-    else if (auto it = now.find(original); it != now.end())
-      value = it->second;
-    b.setInsertionPoint(user);
-    if (layout(original, home, true) == layout(original, use, true))
-      return value;
-    // A chunk of a pipeline has copies of its own: what crosses to another stage is the value at its home.
-    std::optional<dist::PipelinePart> part;
-    if (!isFree(original))
-      part = dist::PipelinePart::of(user);
-    if (!part && !isFree(original) && original.getDefiningOp())
-      part = dist::PipelinePart::of(original.getDefiningOp());
-    int64_t chunk = part ? part->chunk : -1;
-    bool gathers =
-             zero.regather && grows(original, home, use) && (zero.regatherAlways || !keepsGathered(user)),
-         backward = gathers && runsBackward(user);
-    for (const Copy &copy : copies[original])
-      if (copy.placement == use && copy.chunk == chunk && copy.backward == backward)
-        return copy.value;
-    auto copy = dist::ReshardOp::create(b, user->getLoc(), typed(original, use), value);
-    if (part)
-      part->setOn(copy);
-    if (gathers)
-      dist::kGather.set(copy, dist::GatherForAttr::get(b.getContext(), backward ? dist::GatherFor::Backward
-                                                                                : dist::GatherFor::Forward));
-    ++numReshards;
-    copies[original].push_back({use, chunk, backward, copy});
-    return copy;
-  };
-  auto finish = [&](Value result, const Placement &raw) {
-    Placement home = homes.lookup(result);
-    result.setType(typed(result, raw));
-    if (layout(result, raw, true) == layout(result, home, true))
-      return;
-    b.setInsertionPointAfterValue(result);
-    Value moved = dist::ReshardOp::create(b, result.getLoc(), typed(result, home), result);
-    dist::copyPipelinePart(result.getDefiningOp(), moved.getDefiningOp());
-    ++numReshards;
-    now[result] = moved;
-    // Whoever wants it as it was computed need not move it back.
-    if (auto part = dist::PipelinePart::of(result.getDefiningOp()); raw.partial.empty())
-      for (bool backward : {false, true})
-        copies[result].push_back({raw, part ? part->chunk : -1, backward, result});
-  };
+  for (BlockArgument arg : func.getArguments())
+    arg.setType(decided.typed(arg, decided.inputHomes[arg]));
   for (Operation *op : ops) {
     if (isa<nn::ReadOp>(op)) {
       Value v = op->getResult(0);
-      v.setType(typed(v, homes.lookup(v)));
-      continue;
+      v.setType(decided.typed(v, decided.homes.lookup(v)));
+    } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+      op->setOperand(0, valueAt(assign.getValue(), op, decided.storage[assign.getVariable()]));
+    } else if (auto end = dyn_cast<func::ReturnOp>(op)) {
+      emitReturn(end);
+    } else if (auto acc = dyn_cast<nn::AccOp>(op)) {
+      emitAcc(acc);
+    } else {
+      emitOp(op);
     }
-    if (auto assign = dyn_cast<nn::AssignOp>(op)) {
-      op->setOperand(0, current(assign.getValue(), op, storage[assign.getVariable()]));
-      continue;
-    }
-    if (isa<func::ReturnOp>(op)) {
-      for (OpOperand &operand : op->getOpOperands())
-        operand.set(current(operand.get(), op, homeOf(operand.get(), op).withoutPartial().withoutFlat()));
-      continue;
-    }
-    if (auto acc = dyn_cast<nn::AccOp>(op)) {
-      Value result = acc.getResult();
-      Placement home = homes.lookup(result);
-      // The terms of a sum over stages are on different ranks.
-      if (dist::kOverStages.isOn(acc)) {
-        for (OpOperand &operand : acc->getOpOperands())
-          operand.set(current(operand.get(), acc, home));
-        result.setType(typed(result, home));
-        continue;
-      }
-      // Add the terms of one layout, move each sum once, add the sums.
-      std::vector<std::pair<Placement, SmallVector<Value>>> groups;
-      for (Value term : acc.getTerms()) {
-        Placement at = homeOf(term, op);
-        auto it = llvm::find_if(
-            groups, [&](auto &g) { return layout(result, g.first, true) == layout(result, at, true); });
-        if (it == groups.end())
-          it = groups.insert(groups.end(), {at, {}});
-        it->second.push_back(current(term, op, at));
-      }
-      b.setInsertionPoint(op);
-      SmallVector<Value> sums;
-      for (auto &[at, terms] : groups) {
-        Value sum = terms[0];
-        if (terms.size() > 1) {
-          auto add = nn::AccOp::create(b, op->getLoc(), typed(result, at), terms);
-          dist::copyPipelinePart(acc, add);
-          sum = add.getResult();
-        }
-        if (layout(result, at, true) != layout(result, home, true)) {
-          sum = dist::ReshardOp::create(b, op->getLoc(), typed(result, home), sum);
-          dist::copyPipelinePart(acc, sum.getDefiningOp());
-          ++numReshards;
-        }
-        sums.push_back(sum);
-      }
-      if (sums.size() == 1) {
-        now[result] = sums[0];
-        dead.push_back(acc);
-        continue;
-      }
-      acc->setOperands(sums);
-      result.setType(typed(result, home));
-      continue;
-    }
-    const Decision &d = decisions.at(op);
-    if (d.expander)
-      dist::kExpand.set(op, d.expander);
-    AxisList partial = passed(op, d);
-    for (OpOperand &operand : op->getOpOperands())
-      if (isa<RankedTensorType>(operand.get().getType())) {
-        Placement use = d.use(operand.getOperandNumber());
-        if (!homeOf(operand.get(), op).partial.empty())
-          use.partial = partial;
-        operand.set(current(operand.get(), op, use));
-      }
-    for (auto [r, result] : llvm::enumerate(op->getResults()))
-      finish(result, rawOf(d, r, partial));
   }
   for (Operation *op : llvm::reverse(dead))
     op->erase();
   func.setType(
       FunctionType::get(func.getContext(), body.getArgumentTypes(), body.getTerminator()->getOperandTypes()));
-  return success();
 }
+
+void Propagation::emit(func::FuncOp func) { Emission(*this, func).run(); }
 
 void Propagation::emitVariables() {
   for (auto variable : module.getOps<nn::VariableOp>()) {

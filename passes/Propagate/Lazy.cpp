@@ -9,7 +9,7 @@ static AxisList sorted(AxisList axes) {
   return dist::mergeNeighbours(axes);
 }
 
-AxisList tessera::passedOn(Operation *op, unsigned operand, const Placement &at, const Decision &d) {
+AxisList tessera::inheritedPartial(Operation *op, unsigned operand, const Placement &at, const Decision &d) {
   auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
   if (at.partial.empty() || !factorOp || !factorOp.isLinearIn(operand))
     return {};
@@ -24,7 +24,7 @@ AxisList tessera::passedOn(Operation *op, unsigned operand, const Placement &at,
   return at.partial;
 }
 
-AxisList tessera::passedOn(Operation *op, const Decision &d, const Outlook &outlook) {
+AxisList tessera::inheritedPartial(Operation *op, const Decision &d, const Outlook &outlook) {
   std::optional<unsigned> partial;
   for (OpOperand &operand : op->getOpOperands())
     if (isa<RankedTensorType>(operand.get().getType()) && !outlook.home(operand.get(), op).partial.empty()) {
@@ -32,7 +32,7 @@ AxisList tessera::passedOn(Operation *op, const Decision &d, const Outlook &outl
         return {};
       partial = operand.getOperandNumber();
     }
-  return partial ? passedOn(op, *partial, outlook.home(op->getOperand(*partial), op), d) : AxisList();
+  return partial ? inheritedPartial(op, *partial, outlook.home(op->getOperand(*partial), op), d) : AxisList();
 }
 
 namespace {
@@ -57,7 +57,7 @@ bool Walk::follow(nn::AccOp acc, const Placement &at) {
     if (!isa<nn::FactorOpInterface>(op) || isa<nn::AccOp>(op))
       return false;
     std::optional<Decision> d = outlook.decision(op, use.getOperandNumber(), at);
-    if (!d || passedOn(op, use.getOperandNumber(), at, *d).empty() || op->getNumResults() != 1)
+    if (!d || inheritedPartial(op, use.getOperandNumber(), at, *d).empty() || op->getNumResults() != 1)
       return false;
     Placement raw = d->raw(0);
     raw.partial.append(at.partial.begin(), at.partial.end());

@@ -23,9 +23,10 @@ struct Outlook {
 /// The axes over which the results of `op` are partial because its operand `operand`, placed at `at`, is:
 /// those of `at`, if `op` is linear in it and computes nothing over these axes, else none (it is reduced
 /// before).
-dist::AxisList passedOn(mlir::Operation *op, unsigned operand, const Placement &at, const Decision &decision);
+dist::AxisList inheritedPartial(mlir::Operation *op, unsigned operand, const Placement &at,
+                                const Decision &decision);
 /// The same for the one operand that is partial.
-dist::AxisList passedOn(mlir::Operation *op, const Decision &decision, const Outlook &outlook);
+dist::AxisList inheritedPartial(mlir::Operation *op, const Decision &decision, const Outlook &outlook);
 
 /// Whether the cotangent `acc` is best left at `at`, a partial sum over more than its primal's home:
 /// everything computed from it is linear and either belongs to parameters, or is added to another cotangent

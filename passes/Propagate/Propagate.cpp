@@ -46,8 +46,7 @@ struct PropagatePass : tessera::impl::PropagateBase<PropagatePass> {
     propagation.fixPadding();
     propagation.fixOrder();
     for (func::FuncOp func : funcs)
-      if (failed(propagation.emit(func)))
-        return signalPassFailure();
+      propagation.emit(func);
     propagation.emitVariables();
     if (!funcs.empty())
       warnOfWaste(funcs.front(), mesh, micro);

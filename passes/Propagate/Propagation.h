@@ -30,15 +30,18 @@ public:
   /// Orders positions in zig-zag where a pattern divides its work evenly so, and nothing needs them in order.
   void fixOrder();
   /// Writes the decided placements into the types of `func`, with `dist.reshard` between homes and uses.
-  llvm::LogicalResult emit(mlir::func::FuncOp func);
+  void emit(mlir::func::FuncOp func);
   /// Writes the storage of the variables into their types.
   void emitVariables();
   int64_t numReshards = 0;
 
 private:
-  /// Places what holds blocks of the streamed factor; `map` takes the operator's factors to those of the
+  class Emission;
+  class ZigzagOrder;
+  /// Places the operands and results whose blocks move; `map` takes the operator's factors to those of the
   /// operator with the pattern.
-  void hold(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map, Decision &d) const;
+  void placeStreamed(nn::FactorRule rule, nn::FactorRule forward, llvm::function_ref<int(int)> map,
+                     Decision &d) const;
   llvm::LogicalResult decideInputs(mlir::func::FuncOp func);
   /// The placement that a `dist.split` attribute describes: per dimension a list of axis names.
   llvm::FailureOr<Placement> laidDown(mlir::Value value, mlir::ArrayAttr splits, mlir::Location loc) const;
@@ -49,10 +52,15 @@ private:
   /// Whether the cotangent is left where its terms are, partial sums, to be reduced together with another
   /// one.
   bool isLazy(nn::AccOp acc, const Placement &at);
-  /// The axes of a partial operand that the results keep.
-  dist::AxisList passed(mlir::Operation *op, const Decision &d);
+  /// The axes over which the results are partial because an operand is.
+  dist::AxisList inheritedPartial(mlir::Operation *op, const Decision &d);
   /// Splits an operator as its pattern says, or as is cheapest for where its operands lie.
   llvm::LogicalResult choose(mlir::Operation *op, Decision &d);
+  llvm::LogicalResult choosePattern(mlir::Operation *op, dist::PatternAttr attr, Decision &d);
+  void chooseCheapest(mlir::Operation *op, Decision &d);
+  /// Splits the factors that are whole yet as the homes of the operands have them, `first` before others; -1:
+  /// in order.
+  void followOperands(mlir::Operation *op, int first, const Decision &d, Assignment &axes) const;
   // Remarks.cpp: why a layout is what it is, for whoever listens.
   bool hasListener() const { return mlir::ModuleOp(module).getContext()->getRemarkEngine(); }
   void remark(mlir::Location at, const llvm::Twine &text) const;
@@ -72,12 +80,12 @@ private:
   Placement reducedHome(mlir::Value result, const Placement &raw);
   /// Gives a value that no layout reached yet its first home.
   void demand(mlir::Value value, const Placement &placement);
-  /// A result as computed: what is summed over split factors and the `passed` axes are partial.
-  static Placement rawOf(const Decision &d, unsigned result, llvm::ArrayRef<dist::AxisRef> passed);
+  /// A result as computed: partial over split factors that are summed and over the `inherited` axes.
+  static Placement rawOf(const Decision &d, unsigned result, llvm::ArrayRef<dist::AxisRef> inherited);
   /// Where a variable is stored: as its first `use` wants it, cut further by ZeRO.
   const Placement &storageOf(llvm::StringRef variable, const Placement &use);
   /// Records the decision, its demands on free operands and the homes of its results.
-  llvm::LogicalResult settle(mlir::Operation *op, Decision d);
+  llvm::LogicalResult record(mlir::Operation *op, Decision d);
   bool isFree(mlir::Value value) const { return freeValues.contains(value); }
   Placement homeOf(mlir::Value value, mlir::Operation *user) const;
   Placement whole(mlir::Value value) const {
@@ -108,13 +116,6 @@ private:
   std::map<std::pair<int, int>, int64_t> blocks; // representative atom -> lcm of the products that split it
   std::map<std::pair<int, int>, int64_t> padded;
   std::map<std::pair<int, int>, int64_t> zigzag; // representative atom -> ranks of the zig-zag
-  struct Copy {
-    Placement placement;
-    int64_t chunk; // of a pipeline, which has copies of its own; -1: of none
-    bool backward; // gathered again for the backward
-    mlir::Value value;
-  };
-  llvm::DenseMap<mlir::Value, std::vector<Copy>> copies;
 };
 
 } // namespace tessera

@@ -76,16 +76,40 @@ static FailureOr<AxisList> verifyFlat(nn::FactorOpInterface op, const nn::Factor
   return flat;
 }
 
-static LogicalResult verify(nn::FactorOpInterface op) {
-  nn::FactorRule rule = op.getFactorRule();
-  auto layoutOf = [](Value value) { return dist::getLayout(value.getType()); };
-  auto tensors = [](ValueRange values) {
+namespace {
+
+/// Checks one operator of factors: whether its operands may be partial, that what runs along one factor is
+/// laid out alike, and over which axes its results are partial.
+class FactorVerifier {
+public:
+  explicit FactorVerifier(nn::FactorOpInterface op)
+      : op(op), rule(op.getFactorRule()), atoms(rule.factors.size()) {}
+  LogicalResult run();
+
+private:
+  static Layout layoutOf(Value value) { return dist::getLayout(value.getType()); }
+  static auto tensors(ValueRange values) {
     return llvm::make_filter_range(llvm::enumerate(values),
                                    [](auto v) { return isa<RankedTensorType>(v.value().getType()); });
-  };
+  }
+  LogicalResult verifyPartialOperands();
+  LogicalResult verifyReshape();
+  /// Each factor's dimensions of `values` against those seen before.
+  LogicalResult verifyAlike(ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what);
+  LogicalResult verifyMaySplit(const dist::Atom &atom, int factor, const Twine &place);
+  LogicalResult verifyPartialResults(const AxisList &flat);
+
+  nn::FactorOpInterface op;
+  const nn::FactorRule rule;
+  AxisList incoming;                             // over which an operand is partial
+  SmallVector<SmallVector<dist::Atom, 1>> atoms; // by factor
+};
+
+} // namespace
+
+LogicalResult FactorVerifier::verifyPartialOperands() {
   // A sum is linear in all operands at once, other operators in one at most.
   bool adds = isa<nn::AccOp>(op);
-  AxisList incoming;
   for (auto [i, value] : tensors(op->getOperands())) {
     Layout layout = layoutOf(value);
     if (adds && i > 0 && !sameAxes(layout.partial, incoming))
@@ -103,50 +127,52 @@ static LogicalResult verify(nn::FactorOpInterface op) {
     if (adds || !layout.partial.empty())
       incoming = layout.partial;
   }
-  if (rule.isReshape) {
-    Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
-    if (placement(from) != placement(to) || from.flat != to.flat)
-      return op->emitOpError("would move data: it goes from ")
-             << dist::toString(from) << " to " << dist::toString(to);
-    if (!sameAxes(from.partial, to.partial))
-      return op->emitOpError("result 0 is laid out as a partial sum over {")
-             << dist::toString(to.partial) << "} but is one over {" << dist::toString(from.partial) << "}";
-    return success();
-  }
-  FailureOr<AxisList> flat = verifyFlat(op, rule);
-  if (failed(flat))
-    return failure();
-  SmallVector<SmallVector<dist::Atom, 1>> atoms(rule.factors.size());
-  auto meet = [&](ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what) -> LogicalResult {
-    for (auto [i, value] : tensors(values)) {
-      Layout layout = layoutOf(value);
-      for (auto [d, f] : llvm::enumerate(dims[i])) {
-        for (const dist::Atom &atom : layout.dims[d]) {
-          if (!atom.axes.empty() && (f < 0 || rule.factors[f].kind == nn::FactorKind::Unsplit))
-            return op->emitOpError(what)
-                   << " " << i << " dimension " << d << " is split over {" << dist::toString(atom.axes)
-                   << "} but "
-                   << (f < 0 ? "runs along no factor" : "factor " + rule.factors[f].name + " must be whole");
-          if (atom.zigzag && f >= 0 && rule.factors[f].ordered)
-            return op->emitOpError(what)
-                   << " " << i << " dimension " << d << " is in zig-zag order of " << atom.zigzag
-                   << " ranks but factor " << rule.factors[f].name << " must be in order";
-        }
-        if (f < 0 || layout.dims[d].empty())
-          continue;
-        if (atoms[f].empty())
-          atoms[f] = layout.dims[d];
-        else if (atoms[f] != layout.dims[d])
-          return op->emitOpError(what)
-                 << " " << i << " dimension " << d << " is laid out otherwise than another along factor "
-                 << rule.factors[f].name << " of " << rule.str();
-      }
+  return success();
+}
+
+LogicalResult FactorVerifier::verifyReshape() {
+  Layout from = layoutOf(op->getOperand(0)), to = layoutOf(op->getResult(0));
+  if (placement(from) != placement(to) || from.flat != to.flat)
+    return op->emitOpError("would move data: it goes from ")
+           << dist::toString(from) << " to " << dist::toString(to);
+  if (!sameAxes(from.partial, to.partial))
+    return op->emitOpError("result 0 is laid out as a partial sum over {")
+           << dist::toString(to.partial) << "} but is one over {" << dist::toString(from.partial) << "}";
+  return success();
+}
+
+LogicalResult FactorVerifier::verifyMaySplit(const dist::Atom &atom, int factor, const Twine &place) {
+  if (!atom.axes.empty() && (factor < 0 || rule.factors[factor].kind == nn::FactorKind::Unsplit))
+    return op->emitOpError() << place << " is split over {" << dist::toString(atom.axes) << "} but "
+                             << (factor < 0 ? "runs along no factor"
+                                            : "factor " + rule.factors[factor].name + " must be whole");
+  if (atom.zigzag && factor >= 0 && rule.factors[factor].ordered)
+    return op->emitOpError() << place << " is in zig-zag order of " << atom.zigzag << " ranks but factor "
+                             << rule.factors[factor].name << " must be in order";
+  return success();
+}
+
+LogicalResult FactorVerifier::verifyAlike(ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what) {
+  for (auto [i, value] : tensors(values)) {
+    Layout layout = layoutOf(value);
+    for (auto [d, f] : llvm::enumerate(dims[i])) {
+      std::string place = (what + " " + Twine(i) + " dimension " + Twine(d)).str();
+      for (const dist::Atom &atom : layout.dims[d])
+        if (failed(verifyMaySplit(atom, f, place)))
+          return failure();
+      if (f < 0 || layout.dims[d].empty())
+        continue;
+      if (atoms[f].empty())
+        atoms[f] = layout.dims[d];
+      else if (atoms[f] != layout.dims[d])
+        return op->emitOpError() << place << " is laid out otherwise than another along factor "
+                                 << rule.factors[f].name << " of " << rule.str();
     }
-    return success();
-  };
-  if (failed(meet(op->getOperands(), rule.operands, "operand")) ||
-      failed(meet(op->getResults(), rule.results, "result")))
-    return failure();
+  }
+  return success();
+}
+
+LogicalResult FactorVerifier::verifyPartialResults(const AxisList &flat) {
   for (auto [r, value] : llvm::enumerate(op->getResults())) {
     AxisList expected = incoming;
     for (auto [f, factor] : llvm::enumerate(rule.factors)) {
@@ -157,7 +183,7 @@ static LogicalResult verify(nn::FactorOpInterface op) {
           expected.append(atom.axes.begin(), atom.axes.end());
     }
     if (layoutOf(value).flat.empty())
-      expected.append(*flat);
+      expected.append(flat);
     AxisList partial = dist::mergeNeighbours(layoutOf(value).partial);
     llvm::sort(expected);
     if (!sameAxes(partial, dist::mergeNeighbours(expected)))
@@ -166,6 +192,18 @@ static LogicalResult verify(nn::FactorOpInterface op) {
              << "} but is one over {" << dist::toString(expected) << "}";
   }
   return success();
+}
+
+LogicalResult FactorVerifier::run() {
+  if (failed(verifyPartialOperands()))
+    return failure();
+  if (rule.isReshape)
+    return verifyReshape();
+  FailureOr<AxisList> flat = verifyFlat(op, rule);
+  if (failed(flat) || failed(verifyAlike(op->getOperands(), rule.operands, "operand")) ||
+      failed(verifyAlike(op->getResults(), rule.results, "result")))
+    return failure();
+  return verifyPartialResults(*flat);
 }
 
 namespace {
@@ -256,7 +294,7 @@ LogicalResult Verifier::verifyOp(Operation *op, const llvm::StringMap<Operation 
                ? success()
                : op->emitOpError("does not belong into a program on whole tensors, before partition");
   if (!dist::kExpand.isOn(op))
-    return verify(factorOp);
+    return FactorVerifier(factorOp).run();
   if (!mesh)
     return op->emitOpError("is expanded by a pattern in a program without a dist.mesh");
   return verifyStreamed(factorOp, *mesh, forward);

@@ -45,7 +45,7 @@ private:
   LogicalResult choose(const llvm::StringMap<Operation *> &forwardOps);
   /// The splits of an operand or result that plays the part of an operand whose blocks move: one that runs
   /// along the same factors.
-  const FactorSplits *holder(const nn::DimFactors &dims) const;
+  const FactorSplits *blocksOf(const nn::DimFactors &dims) const;
   LogicalResult verifyEnds(ValueRange values, ArrayRef<nn::DimFactors> dims, StringRef what);
   LogicalResult verifyDimension(const Twine &place, ArrayRef<Atom> atoms, int factor,
                                 const FactorSplits *moved);
@@ -87,11 +87,11 @@ LogicalResult StreamVerifier::choose(const llvm::StringMap<Operation *> &forward
   return success();
 }
 
-const FactorSplits *StreamVerifier::holder(const nn::DimFactors &dims) const {
+const FactorSplits *StreamVerifier::blocksOf(const nn::DimFactors &dims) const {
   std::set<int> mapped;
   for (int f : dims)
     mapped.insert(f < 0 ? -1 : inForward(f));
-  for (auto &[operand, splits] : choice.stream->holders)
+  for (auto &[operand, splits] : choice.stream->blocks)
     if (mapped == std::set<int>(forwardRule.operands[operand].begin(), forwardRule.operands[operand].end()))
       return &splits;
   return nullptr;
@@ -139,7 +139,7 @@ LogicalResult StreamVerifier::verifyEnds(ValueRange values, ArrayRef<nn::DimFact
       return op.emitOpError("is not linear in operand ")
              << i << ", which is a partial sum over {" << dist::toString(layout.partial)
              << "}; reduce it first";
-    const FactorSplits *moved = holder(dims[i]);
+    const FactorSplits *moved = blocksOf(dims[i]);
     for (auto [d, f] : llvm::enumerate(dims[i]))
       if (!layout.dims[d].empty() &&
           failed(verifyDimension(what + " " + Twine(i) + " dimension " + Twine(d), layout.dims[d], f, moved)))
@@ -151,7 +151,7 @@ LogicalResult StreamVerifier::verifyEnds(ValueRange values, ArrayRef<nn::DimFact
 LogicalResult StreamVerifier::verifySums() {
   for (auto [r, value] : llvm::enumerate(op->getResults())) {
     AxisList expected;
-    const FactorSplits *moved = holder(rule.results[r]);
+    const FactorSplits *moved = blocksOf(rule.results[r]);
     for (auto [f, factor] : llvm::enumerate(rule.factors)) {
       bool inOperand = llvm::any_of(rule.operands, [&](auto &d) { return llvm::is_contained(d, int(f)); });
       auto it = along.find({int(f), false});

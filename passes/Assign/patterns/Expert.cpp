@@ -72,7 +72,7 @@ class Expert : public Pattern {
       list.append(axis.begin(), axis.end());
     // Tokens are where the router's choices are; experts are split over what is left of the axes.
     if (mlir::isa<nn::DispatchOp, nn::CombineOp>(op)) {
-      choice.lead = 1;
+      choice.firstFollowed = 1;
       // With a capacity, only rows of the batch are apart in places: where the tokens of one are split they
       // are gathered for the dispatch, and what the combination has of them is a partial sum.
       nn::FactorRule rule = op.getFactorRule();
