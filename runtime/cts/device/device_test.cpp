@@ -124,108 +124,117 @@ void addSums(std::vector<Case> &all) {
   }
 }
 
-std::vector<Case> cases() {
+/// Products in f32: layouts, offsets, epilogues, batches.
+void addProducts(std::vector<Case> &all) {
   BufferSpec scratch = bytes(workspaceBytes);
-  std::vector<Case> all = {
-      {"gemm", gemm(70, 65, 33), {floats(70 * 33), floats(33 * 65), floats(70 * 65), scratch}},
-      {"gemm", gemm(5, 130, 64, true), {floats(5 * 64), floats(64 * 130), floats(5 * 130), scratch}},
-      {"gemm",
-       with(gemm(20, 24, 16), {{"accumulate", true}, {"bias", true}, {"activation", "gelu_erf"}}),
-       {floats(320), floats(384), floats(480), floats(24), scratch}},
-      // What cuBLASLt finishes itself, and what it does not.
-      {"gemm",
-       with(gemm(33, 40, 17), {{"bias", true}, {"activation", "gelu_tanh"}}),
-       {floats(33 * 17), floats(17 * 40), floats(33 * 40), floats(40), scratch}},
-      {"gemm",
-       with(gemm(33, 40, 17), {{"accumulate", true}, {"activation", "relu"}}),
-       {floats(33 * 17), floats(17 * 40), floats(33 * 40), scratch}},
-      {"gemm",
-       with(gemm(9, 24, 5), {{"bias", true}, {"activation", "silu"}}),
-       {floats(45), floats(120), floats(216), floats(24), scratch}},
-      // C by columns, where a bias runs the other way; a row, a column and a single term; addresses that are
-      // no multiple of 16.
-      {"gemm", with(gemm(9, 24, 5), {{"c", {1, 9}}}), {floats(45), floats(120), floats(216), scratch}},
-      {"gemm",
-       with(gemm(9, 24, 5), {{"c", {1, 9}}, {"bias", true}}),
-       {floats(45), floats(120), floats(216), floats(24), scratch}},
-      {"gemm", gemm(1, 7, 5), {floats(5), floats(35), floats(7), scratch}},
-      {"gemm", gemm(6, 1, 5), {floats(30), floats(5), floats(6), scratch}},
-      {"gemm",
-       with(gemm(6, 4, 1), {{"a_offset", 3}, {"c_offset", 1}}),
-       {floats(9), floats(4), floats(25), scratch}},
-      // Heads that lie beside each other, in every item of a batch: two dimensions that are not one. A sum
-      // that continues that over k.
-      {"gemm",
-       with(gemm(4, 4, 8), {{"a", {16, 1}}, {"b", {1, 16}}, {"batch", {{3, 64, 64, 32}, {2, 8, 8, 16}}}}),
-       {floats(192), floats(192), floats(96), scratch}},
-      {"gemm",
-       with(gemm(5, 6, 4), {{"a", {1, 5}}, {"batch", {{3, 20, 24, 0}}}}),
-       {floats(60), floats(72), floats(30), scratch}},
-      // Items that B shares, and a sum over another batch dimension.
-      {"gemm",
-       with(gemm(9, 7, 8), {{"batch", {{3, 72, 0, 63}, {2, 216, 56, 0}}}}),
-       {floats(3 * 2 * 72), floats(2 * 56), floats(3 * 63), scratch}},
-      {"gather",
-       {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}},
-       {floats(66), ids(20, 14), floats(120)},
-       {1, 18}},
-      {"gather",
-       {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}, {"dtype", "f16"}},
-       {bytes(132), ids(20, 14), bytes(240)}},
-      {"scatter_add",
-       {{"rows", 11}, {"width", 300}, {"count", 20}, {"ids", "i64"}},
-       {ids(20, 14), floats(6000), floats(3300)},
-       {1, 18}},
-      {"scatter_add",
-       {{"rows", 5}, {"width", 3}, {"count", 40}, {"ids", "i64"}, {"accumulate", true}},
-       {ids(40, 5), floats(120), floats(15)}},
-      {"fill", {{"count", 1000}, {"value", 2.5}}, {floats(1000)}},
-      {"fill", {{"count", 77}, {"value", -3}, {"dtype", "i8"}}, {bytes(77)}},
-      {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"value", -1}}, {floats(105)}, {3}},
-      {"mask_padding",
-       {{"outer", 3}, {"n", 5}, {"inner", 7}, {"out", true}},
-       {floats(105), floats(105)},
-       {2}},
-      {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"piece", 64}}, {floats(64)}, {2, 64}},
-      {"logical_index", {{"count", 300}}, {ids(300, 1)}, {17}},
-      {"copy_box",
-       {{"shape", {3, 4, 5}},
-        {"source_strides", {1, 3, 12}},
-        {"target_strides", {20, 5, 1}},
-        {"dtype", "i64"}},
-       {bytes(600), bytes(600)},
-       {2, 5}},
-      {"transpose", {{"shape", {3, 4, 5, 6}}, {"perm", {2, 0, 3, 1}}}, {floats(360), floats(360)}},
-      {"sum_squares", {{"counts", {1000, 3}}}, {floats(1000), floats(3), floats(1)}, {700, 3}},
-      {"sum_squares", {{"counts", {10}}}, {floats(10), floats(1)}},
-      {"square_root", {{"count", 3}}, {positive(3), floats(3)}},
-      {"row_max", {{"rows", 9}, {"cols", 70}}, {floats(630), floats(9)}, {50}},
-      {"softmax_sums",
-       {{"rows", 9}, {"cols", 70}},
-       {floats(630), ids(9, 80), floats(9), floats(9), floats(9)},
-       {3, 60}},
-      {"cross_entropy_backward",
-       {{"rows", 9}, {"cols", 70}, {"ignore_index", -1}},
-       {floats(630), ids(9, 80), floats(9), floats(1), floats(630)},
-       {3, 60, 8}},
-      {"adamw",
-       {{"count", 300}, {"decay", 1}},
-       {positive(8), positive(2), floats(300), floats(300), floats(300), positive(300)}},
-      {"adam",
-       {{"count", 300}, {"decay", 0}, {"grad_norm", true}},
-       {positive(8), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
-      {"adamw",
-       {{"count", 300}, {"decay", 0}, {"grad_norm", true}, {"loss_scale", true}},
-       {positive(9), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
-      {"sgd", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300)}},
-      {"sgd_momentum",
-       {{"count", 300}, {"decay", 1}},
-       {positive(8), positive(2), floats(300), floats(300), floats(300)}},
-  };
+  all.insert(
+      all.end(),
+      {{"gemm", gemm(70, 65, 33), {floats(70 * 33), floats(33 * 65), floats(70 * 65), scratch}},
+       {"gemm", gemm(5, 130, 64, true), {floats(5 * 64), floats(64 * 130), floats(5 * 130), scratch}},
+       {"gemm",
+        with(gemm(20, 24, 16), {{"accumulate", true}, {"bias", true}, {"activation", "gelu_erf"}}),
+        {floats(320), floats(384), floats(480), floats(24), scratch}},
+       // What cuBLASLt finishes itself, and what it does not.
+       {"gemm",
+        with(gemm(33, 40, 17), {{"bias", true}, {"activation", "gelu_tanh"}}),
+        {floats(33 * 17), floats(17 * 40), floats(33 * 40), floats(40), scratch}},
+       {"gemm",
+        with(gemm(33, 40, 17), {{"accumulate", true}, {"activation", "relu"}}),
+        {floats(33 * 17), floats(17 * 40), floats(33 * 40), scratch}},
+       {"gemm",
+        with(gemm(9, 24, 5), {{"bias", true}, {"activation", "silu"}}),
+        {floats(45), floats(120), floats(216), floats(24), scratch}},
+       // C by columns, where a bias runs the other way; a row, a column and a single term; addresses that are
+       // no multiple of 16.
+       {"gemm", with(gemm(9, 24, 5), {{"c", {1, 9}}}), {floats(45), floats(120), floats(216), scratch}},
+       {"gemm",
+        with(gemm(9, 24, 5), {{"c", {1, 9}}, {"bias", true}}),
+        {floats(45), floats(120), floats(216), floats(24), scratch}},
+       {"gemm", gemm(1, 7, 5), {floats(5), floats(35), floats(7), scratch}},
+       {"gemm", gemm(6, 1, 5), {floats(30), floats(5), floats(6), scratch}},
+       {"gemm",
+        with(gemm(6, 4, 1), {{"a_offset", 3}, {"c_offset", 1}}),
+        {floats(9), floats(4), floats(25), scratch}},
+       // Heads that lie beside each other, in every item of a batch: two dimensions that are not one. A sum
+       // that continues that over k.
+       {"gemm",
+        with(gemm(4, 4, 8), {{"a", {16, 1}}, {"b", {1, 16}}, {"batch", {{3, 64, 64, 32}, {2, 8, 8, 16}}}}),
+        {floats(192), floats(192), floats(96), scratch}},
+       {"gemm",
+        with(gemm(5, 6, 4), {{"a", {1, 5}}, {"batch", {{3, 20, 24, 0}}}}),
+        {floats(60), floats(72), floats(30), scratch}},
+       // Items that B shares, and a sum over another batch dimension.
+       {"gemm",
+        with(gemm(9, 7, 8), {{"batch", {{3, 72, 0, 63}, {2, 216, 56, 0}}}}),
+        {floats(3 * 2 * 72), floats(2 * 56), floats(3 * 63), scratch}}});
   for (const char *activation : {"gelu_tanh", "relu", "silu"})
     all.push_back({"gemm",
                    with(gemm(3, 4, 5), {{"activation", activation}}),
                    {floats(15), floats(20), floats(12), scratch}});
+}
+
+/// Rows by their ids, elements and layouts, reductions, losses, optimizers.
+void addElementwise(std::vector<Case> &all) {
+  all.insert(all.end(),
+             {{"gather",
+               {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}},
+               {floats(66), ids(20, 14), floats(120)},
+               {1, 18}},
+              {"gather",
+               {{"rows", 11}, {"width", 6}, {"count", 20}, {"ids", "i64"}, {"dtype", "f16"}},
+               {bytes(132), ids(20, 14), bytes(240)}},
+              {"scatter_add",
+               {{"rows", 11}, {"width", 300}, {"count", 20}, {"ids", "i64"}},
+               {ids(20, 14), floats(6000), floats(3300)},
+               {1, 18}},
+              {"scatter_add",
+               {{"rows", 5}, {"width", 3}, {"count", 40}, {"ids", "i64"}, {"accumulate", true}},
+               {ids(40, 5), floats(120), floats(15)}},
+              {"fill", {{"count", 1000}, {"value", 2.5}}, {floats(1000)}},
+              {"fill", {{"count", 77}, {"value", -3}, {"dtype", "i8"}}, {bytes(77)}},
+              {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"value", -1}}, {floats(105)}, {3}},
+              {"mask_padding",
+               {{"outer", 3}, {"n", 5}, {"inner", 7}, {"out", true}},
+               {floats(105), floats(105)},
+               {2}},
+              {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"piece", 64}}, {floats(64)}, {2, 64}},
+              {"logical_index", {{"count", 300}}, {ids(300, 1)}, {17}},
+              {"copy_box",
+               {{"shape", {3, 4, 5}},
+                {"source_strides", {1, 3, 12}},
+                {"target_strides", {20, 5, 1}},
+                {"dtype", "i64"}},
+               {bytes(600), bytes(600)},
+               {2, 5}},
+              {"transpose", {{"shape", {3, 4, 5, 6}}, {"perm", {2, 0, 3, 1}}}, {floats(360), floats(360)}},
+              {"sum_squares", {{"counts", {1000, 3}}}, {floats(1000), floats(3), floats(1)}, {700, 3}},
+              {"sum_squares", {{"counts", {10}}}, {floats(10), floats(1)}},
+              {"square_root", {{"count", 3}}, {positive(3), floats(3)}},
+              {"row_max", {{"rows", 9}, {"cols", 70}}, {floats(630), floats(9)}, {50}},
+              {"softmax_sums",
+               {{"rows", 9}, {"cols", 70}},
+               {floats(630), ids(9, 80), floats(9), floats(9), floats(9)},
+               {3, 60}},
+              {"cross_entropy_backward",
+               {{"rows", 9}, {"cols", 70}, {"ignore_index", -1}},
+               {floats(630), ids(9, 80), floats(9), floats(1), floats(630)},
+               {3, 60, 8}},
+              {"adamw",
+               {{"count", 300}, {"decay", 1}},
+               {positive(8), positive(2), floats(300), floats(300), floats(300), positive(300)}},
+              {"adam",
+               {{"count", 300}, {"decay", 0}, {"grad_norm", true}},
+               {positive(8), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
+              {"adamw",
+               {{"count", 300}, {"decay", 0}, {"grad_norm", true}, {"loss_scale", true}},
+               {positive(9), positive(2), positive(1), floats(300), floats(300), floats(300), positive(300)}},
+              {"sgd", {{"count", 300}, {"decay", 1}}, {positive(8), positive(2), floats(300), floats(300)}},
+              {"sgd_momentum",
+               {{"count", 300}, {"decay", 1}},
+               {positive(8), positive(2), floats(300), floats(300), floats(300)}}});
+}
+
+void addAttention(std::vector<Case> &all) {
   for (bool causal : {false, true})
     for (bool bias : {false, true}) {
       int64_t s = 37, t = 41, group = 2, d = 40;
@@ -265,7 +274,10 @@ std::vector<Case> cases() {
                      {s - 1, s - 2, 34, 0, (int64_t(5) << 32) + 7},
                      backward ? 2e-5 : 1e-5});
     }
-  // What cuDNN takes in halves, whose shares of a row are halves too.
+}
+
+/// What cuDNN takes in halves, whose shares of a row are halves too.
+void addAttentionInHalves(std::vector<Case> &all) {
   for (int64_t group : {1, 3})
     for (bool causal : {false, true}) {
       int64_t s = 24, t = causal ? 24 : 28, d = 16;
@@ -286,11 +298,11 @@ std::vector<Case> cases() {
                        4e-2});
       }
     }
-  addPreActivations(all);
-  addSums(all);
-  addHalves(all);
-  // Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group;
-  // one dimension.
+}
+
+/// Plain; strides that leave pixels over, taps apart, groups; a border on one side alone; a channel a group;
+/// one dimension.
+void addConvolutionShapes(std::vector<Case> &all) {
   addConvolutions(all,
                   {{"batch", 3},
                    {"in_channels", 5},
@@ -340,6 +352,13 @@ std::vector<Case> cases() {
                    {"kernel", {4}},
                    {"strides", {2}}},
                   {240, 48, 152});
+}
+
+std::vector<Case> cases() {
+  std::vector<Case> all;
+  for (auto *add : {addProducts, addElementwise, addAttention, addAttentionInHalves, addPreActivations,
+                    addSums, addHalves, addConvolutionShapes})
+    add(all);
   return all;
 }
 

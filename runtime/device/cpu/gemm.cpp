@@ -65,7 +65,8 @@ static void orientResult(Product &p, bool &swapped) {
       std::swap(d.a, d.b);
 }
 
-LibraryCall prepareGemm(CallParser &parser) {
+/// The attributes of a product but its batch dimensions.
+static Product parseProduct(const CallParser &parser) {
   Product p{};
   p.m = parser.size("m");
   p.n = parser.size("n");
@@ -87,44 +88,76 @@ LibraryCall prepareGemm(CallParser &parser) {
   p.preActivation = PreActivation(parser.choice("pre_activation", {"none", "kept", "given"}));
   if (p.preActivation != PreActivation::None && p.activation == Activation::None)
     parser.fail("attribute 'pre_activation' without an activation");
+  return p;
+}
+
+namespace {
+/// Boxes of A, B and C, to check the buffers: matrix dimensions, then batch dimensions.
+struct Boxes {
+  std::vector<int64_t> shapes[3], strides[3];
+};
+} // namespace
+
+/// Adds the batch dimensions to the product, except those of one item, and to its boxes.
+static Boxes parseBatch(const CallParser &parser, Product &p) {
+  Boxes boxes{{{p.m, p.k}, {p.k, p.n}, {p.m, p.n}}, {{p.a[0], p.a[1]}, {p.b[0], p.b[1]}, {p.c[0], p.c[1]}}};
+  if (!parser.has("batch"))
+    return boxes;
+  const nlohmann::json &batch = parser.attribute("batch");
+  for (const nlohmann::json &dim : batch) {
+    if (!batch.is_array() || !dim.is_array() || dim.size() != 4 ||
+        !std::all_of(dim.begin(), dim.end(), [](const auto &x) { return x.is_number_integer() && x >= 0; }))
+      parser.fail("attribute 'batch' is " + batch.dump() + ", expected a list of [size, sa, sb, sc]");
+    const BatchDim d = {dim[0], dim[1], dim[2], dim[3]};
+    const int64_t of[3] = {d.a, d.b, d.c};
+    for (int i = 0; i < 3; ++i) {
+      boxes.shapes[i].push_back(d.size);
+      boxes.strides[i].push_back(of[i]);
+    }
+    if (d.size != 1)
+      (d.c == 0 ? p.summed : p.batch).push_back(d);
+  }
+  return boxes;
+}
+
+/// The sums of A, or else of B, that a product yields besides.
+static OperandSums sumsOf(const Product &p, bool ofA) {
+  OperandSums of = ofA ? OperandSums{p.m, p.k, p.a[0], p.a[1], {}, p.type, p.resultType}
+                       : OperandSums{p.n, p.k, p.b[1], p.b[0], {}, p.type, p.resultType};
+  for (const BatchDim &dim : p.summed)
+    of.dims.push_back({dim.size, ofA ? dim.a : dim.b});
+  return of;
+}
+
+/// Whoever computes the product fastest; `needed` becomes the bytes of its workspace.
+static ProductFn chooseKernel(const Product &p, int threads, int64_t &needed) {
+  if (ProductFn run = prepareVendorProduct(p, threads, needed))
+    return run;
+  if (ProductFn run = prepareSharedProduct(p, threads, needed))
+    return run;
+  needed = ownProductBytes(threads);
+  return prepareOwnProduct(p);
+}
+
+LibraryCall prepareGemm(CallParser &parser) {
+  Product p = parseProduct(parser);
   // Of A, or of B.
   const int summed = parser.choice("sums", {"none", "a", "b"});
   const int64_t offsetA = parser.size("a_offset", 0), offsetB = parser.size("b_offset", 0);
   const int64_t offsetC = parser.size("c_offset", 0);
+  const Boxes boxes = parseBatch(parser, p);
 
-  // Boxes of the operands, to check the buffers: matrix dimensions, then batch dimensions.
-  std::vector<int64_t> shapes[3] = {{p.m, p.k}, {p.k, p.n}, {p.m, p.n}};
-  std::vector<int64_t> strides[3] = {{p.a[0], p.a[1]}, {p.b[0], p.b[1]}, {p.c[0], p.c[1]}};
-  if (parser.has("batch")) {
-    const nlohmann::json &batch = parser.attribute("batch");
-    for (const nlohmann::json &dim : batch) {
-      if (!batch.is_array() || !dim.is_array() || dim.size() != 4 ||
-          !std::all_of(dim.begin(), dim.end(), [](const auto &x) { return x.is_number_integer() && x >= 0; }))
-        parser.fail("attribute 'batch' is " + batch.dump() + ", expected a list of [size, sa, sb, sc]");
-      const BatchDim d = {dim[0], dim[1], dim[2], dim[3]};
-      const int64_t of[3] = {d.a, d.b, d.c};
-      for (int i = 0; i < 3; ++i) {
-        shapes[i].push_back(d.size);
-        strides[i].push_back(of[i]);
-      }
-      if (d.size != 1)
-        (d.c == 0 ? p.summed : p.batch).push_back(d);
-    }
-  }
   const int64_t bytes = bytesOf(p.type), resultBytes = bytesOf(p.resultType);
-  const int a = parser.box("A", shapes[0], strides[0], offsetA, bytes);
-  const int b = parser.box("B", shapes[1], strides[1], offsetB, bytes);
-  const int c = parser.box("C", shapes[2], strides[2], offsetC, resultBytes);
+  const int a = parser.box("A", boxes.shapes[0], boxes.strides[0], offsetA, bytes);
+  const int b = parser.box("B", boxes.shapes[1], boxes.strides[1], offsetB, bytes);
+  const int c = parser.box("C", boxes.shapes[2], boxes.strides[2], offsetC, resultBytes);
   const int bias = p.bias ? parser.buffer("bias", p.n, resultBytes) : -1;
   const int pre = p.preActivation == PreActivation::None
                       ? -1
-                      : parser.box("pre_activation", shapes[2], strides[2], offsetC, resultBytes);
+                      : parser.box("pre_activation", boxes.shapes[2], boxes.strides[2], offsetC, resultBytes);
   if (summed && !p.batch.empty())
     parser.fail("attribute 'sums' with batch dimensions that C has");
-  OperandSums of = summed == 1 ? OperandSums{p.m, p.k, p.a[0], p.a[1], {}, p.type, p.resultType}
-                               : OperandSums{p.n, p.k, p.b[1], p.b[0], {}, p.type, p.resultType};
-  for (const BatchDim &dim : p.summed)
-    of.dims.push_back({dim.size, summed == 1 ? dim.a : dim.b});
+  OperandSums of = sumsOf(p, summed == 1);
   const int sums = summed ? parser.buffer("sums", of.count, resultBytes) : -1;
 
   if (p.terms() == 0)
@@ -134,15 +167,8 @@ LibraryCall prepareGemm(CallParser &parser) {
   foldBatch(p);
   bool swapped;
   orientResult(p, swapped);
-
   int64_t needed = 0;
-  ProductFn run = prepareVendorProduct(p, parser.threads(), needed);
-  if (!run)
-    run = prepareSharedProduct(p, parser.threads(), needed);
-  if (!run) {
-    needed = ownProductBytes(parser.threads());
-    run = prepareOwnProduct(p);
-  }
+  ProductFn run = chooseKernel(p, parser.threads(), needed);
   const int workspace = parser.workspace(needed);
   parser.finish();
 
