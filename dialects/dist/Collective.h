@@ -4,7 +4,7 @@
 
 #include "dialects/dist/Axis.h"
 #include "dialects/dist/Layout.h"
-#include "mlir/IR/OpImplementation.h"
+#include "mlir/IR/DialectImplementation.h"
 #include "runtime/comm/collective_kinds.h"
 
 namespace tessera::dist {

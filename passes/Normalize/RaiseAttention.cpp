@@ -218,6 +218,9 @@ Value biasOf(PatternRewriter &rewriter, Location loc, const Scores &scores, llvm
   return sum;
 }
 
+/// Why a step of the recognition does not match, for `explain --why`.
+constexpr const char *mismatch(const char *why) { return why; }
+
 /// The product of softmaxed scores with values, as it is recognised: each step says why it does not match, or
 /// null. Dimensions are the letters of the first product; values have one of their own besides.
 class AttentionMatch {
@@ -255,9 +258,9 @@ const char *AttentionMatch::findScores() {
     softmax = traceSoftmax(op.getRhs(), dropout);
   }
   if (!softmax)
-    return "no operand is a softmax";
+    return mismatch("no operand is a softmax");
   if (!traceScores(softmax.getOperand(), shapeOf(softmax), scores))
-    return "the softmax is not of a product with scales and masks";
+    return mismatch("the softmax is not of a product with scales and masks");
   return nullptr;
 }
 
@@ -270,10 +273,10 @@ const char *AttentionMatch::findQueriesAndKeys() {
   if (q.has(t))
     std::swap(q, k);
   if (q.has(t) || !k.has(t) || dims.size() < 3)
-    return "the softmax is not over the keys";
+    return mismatch("the softmax is not over the keys");
   s = dims[dims.size() - 2];
   if (!q.has(s) || k.has(s))
-    return "the queries are not the last but one dimension of the scores";
+    return mismatch("the queries are not the last but one dimension of the scores");
   std::string summed;
   for (char letter : q.letters)
     if (k.has(letter) && dims.find(letter) == std::string::npos)
@@ -281,14 +284,14 @@ const char *AttentionMatch::findQueriesAndKeys() {
   std::string batch = dims.substr(0, dims.size() - 2);
   heads = batch.substr(1);
   if (summed.size() != 1 || q.letters.size() != batch.size() + 2)
-    return "the queries lack a batch dimension, or more than one dimension is summed";
+    return mismatch("the queries lack a batch dimension, or more than one dimension is summed");
   b = batch[0];
   d = summed[0];
   auto known = [&](char letter) { return letter == d || dims.find(letter) != std::string::npos; };
   if (!llvm::all_of(q.letters, known) || !llvm::all_of(k.letters, known))
-    return "a dimension of the queries alone, or of the keys alone, is summed";
+    return mismatch("a dimension of the queries alone, or of the keys alone, is summed");
   if (!k.has(b))
-    return "the keys lack the batch dimension";
+    return mismatch("the keys lack the batch dimension");
   return nullptr;
 }
 
@@ -305,7 +308,7 @@ const char *AttentionMatch::findValues() {
   llvm::transform(out, out.begin(), translate);
   if (llvm::count(v.letters, e) != 1 || !v.has(t) || v.has(s) || !v.has(b) || llvm::count(out, e) != 1 ||
       out.size() != dims.size() || out.find(t) != std::string::npos)
-    return "the second product is not over the keys";
+    return mismatch("the second product is not over the keys");
   return nullptr;
 }
 
@@ -328,11 +331,11 @@ const char *AttentionMatch::findHeads() {
   }
   std::optional<int64_t> shared = kvHeads(k, heads);
   if (!shared || shared != kvHeads(v, heads) || headCount % *shared)
-    return "keys and values do not share the heads evenly";
+    return mismatch("keys and values do not share the heads evenly");
   m = *shared;
   g = headCount / m;
   if (!masksFit(scores, shapeOf(softmax)))
-    return "a mask does not fit the heads";
+    return mismatch("a mask does not fit the heads");
   return nullptr;
 }
 

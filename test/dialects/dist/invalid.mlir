@@ -472,5 +472,6 @@ module attributes {dist.machine = #dist.machine<per = core>} {}
 // expected-error@+1 {{has dist.machine = "a100"; expected a machine, as in #dist.machine<flops = 1.3e11>}}
 module attributes {dist.machine = "a100"} {}
 // -----
+// expected-error@+2 {{failed to parse Dist_CollectiveKindAttr parameter}}
 // expected-error@+1 {{expected a kind of collective: all_reduce, all_gather, reduce_scatter, all_to_all, broadcast, reduce, permute}}
 func.func private @f() attributes {x = #dist.kind<all_sort>}

@@ -1,5 +1,6 @@
 #include "test/unit/parallel/Layouts.h"
 #include "dialects/dist/Attributes.h"
+#include "dialects/dist/Pipeline.h"
 #include "dialects/nn/Attributes.h"
 #include "dialects/nn/Panel.h"
 #include "passes/Assign/Pattern.h"
