@@ -438,7 +438,7 @@ struct ShareRepeatedHeads : OpRewritePattern<nn::AttentionOp> {
       return grouped;
     };
     Location loc = op.getLoc();
-    auto fourD = [&](Lettered operand) {
+    auto fourD = [&](const Lettered &operand) {
       return reshape(rewriter, loc, operand.value,
                      {operand.size('b'), operand.size('t'), m, operand.size('d')});
     };

@@ -219,7 +219,7 @@ public:
 private:
   LogicalResult verifyAxes(Operation *op, Type type, StringRef what, size_t i);
   LogicalResult verifyVariable(nn::VariableOp variable);
-  LogicalResult verifyEnd(Operation *op, Layout layout, StringRef what, const Twine &name);
+  LogicalResult verifyEnd(Operation *op, const Layout &layout, StringRef what, const Twine &name);
   LogicalResult verifyAccess(Operation *op, StringRef variable, Value value, StringRef verb);
   LogicalResult verifyFunction(func::FuncOp func);
   LogicalResult verifyOp(Operation *op, const llvm::StringMap<Operation *> &forward);
@@ -246,7 +246,7 @@ LogicalResult Verifier::verifyAxes(Operation *op, Type type, StringRef what, siz
 }
 
 // What files hold is whole or cut, never a sum that nobody has made.
-LogicalResult Verifier::verifyEnd(Operation *op, Layout layout, StringRef what, const Twine &name) {
+LogicalResult Verifier::verifyEnd(Operation *op, const Layout &layout, StringRef what, const Twine &name) {
   if (layout.isPartial())
     return op->emitError() << what << " " << name << " is a partial sum over {"
                            << dist::toString(layout.partial) << "}, which nobody adds up; reduce it first";

@@ -44,9 +44,12 @@ const Program *Description::findProgram(std::string_view name, int64_t rank) con
 
 int64_t evaluate(const Expression &expression, const Mesh &mesh, const Coordinates &where,
                  std::span<const int64_t> inputs) {
-  if (expression.kind == Expression::Kind::Input)
-    return size_t(expression.number) < inputs.size() ? inputs[size_t(expression.number)] * expression.block
-                                                     : 0;
+  if (expression.kind == Expression::Kind::Input) {
+    // Whatever the user gives, the product wraps around.
+    uint64_t number =
+        size_t(expression.number) < inputs.size() ? uint64_t(inputs[size_t(expression.number)]) : 0;
+    return int64_t(number * uint64_t(expression.block));
+  }
   if (expression.kind == Expression::Kind::Number)
     return expression.number;
   int64_t index = mesh.index(expression.axes, where);
