@@ -147,8 +147,18 @@ LogicalResult ScatterAddOp::expandLocal(LocalBuilder &builder, ValueRange operan
   return success();
 }
 LogicalResult ScatterAddOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
-  if (grad.wants(1))
-    grad.add(1, GatherOp::create(grad, grad.loc(), cotangents[0], getIds(), getStart()));
+  if (!grad.wants(1))
+    return success();
+  Location loc = grad.loc();
+  Value ids = getIds();
+  // What is added to no row has no gradient. Where rows are split and padded, the gather would find one in
+  // the padding.
+  if (!getStart()) {
+    auto number = [&](double value) { return scalarConstant(grad, loc, elementOf(ids), value); };
+    Value isRow = CompareOp::create(grad, loc, ids, number(double(shapeOf(getResult())[0])), "lt");
+    ids = SelectOp::create(grad, loc, isRow, ids, number(-1));
+  }
+  grad.add(1, GatherOp::create(grad, loc, cotangents[0], ids, getStart()));
   return success();
 }
 FailureOr<SmallVector<Value>> ScatterAddOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
