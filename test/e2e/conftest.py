@@ -1,4 +1,6 @@
 """Fixtures of the end-to-end tests."""
+import os
+
 import pytest
 
 import harness
@@ -22,3 +24,9 @@ def pytest_collection_modifyitems(config, items):
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "whole: part of a large family, run by tools/test --all only")
+
+
+def pytest_runtest_logreport(report):
+    """Says what has failed at once: a run that is ended early has no summary."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        print(f"\nFAILED {report.nodeid}: {str(report.longrepr)[-300:]}", flush=True)
