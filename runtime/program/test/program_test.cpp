@@ -385,62 +385,6 @@ TEST(Program, LoopsCountMicrobatchesAndWorkspacesGrowWithThreads) {
             0);
 }
 
-namespace {
-
-/// out[0] = twice a number, out[1] = an f32 whose bits are a number, and out[2] is left alone.
-void takeNumbers(void *const *args, const int64_t *scalars, int64_t, int64_t) {
-  auto *out = static_cast<float *>(args[0]);
-  out[0] = float(scalars[0]);
-  std::memcpy(&out[1], &scalars[1], sizeof(float));
-}
-
-} // namespace
-
-TEST(Program, ScalarInputsReachKernelsByValueAndAnewInEachStep) {
-  using Json = nlohmann::json;
-  Json none = Json::array();
-  Json position = {
-      {"name", "position"}, {"kind", "scalar"}, {"dtype", "i64"}, {"shape", none}, {"buffer", nullptr}};
-  // Something reads the other from memory, too.
-  Json scale = {{"name", "scale"}, {"kind", "scalar"}, {"dtype", "f32"}, {"shape", none}, {"buffer", 1}};
-  Json output = {{"name", "out"}, {"dtype", "f32"}, {"shape", {2}}, {"buffer", 0}};
-  Json copied = {{"name", "copied"}, {"dtype", "f32"}, {"shape", none}, {"buffer", 1}};
-  Json program = {{"name", "infer"},
-                  {"inputs", {position, scale}},
-                  {"outputs", {output, copied}},
-                  {"buffers",
-                   {{{"offset", 0}, {"bytes", 8}, {"category", "activations"}},
-                    {{"offset", 64}, {"bytes", 4}, {"category", "activations"}}}},
-                  {"ops",
-                   {{{"op", "kernel"},
-                     {"symbol", "take_numbers"},
-                     {"args", {0}},
-                     {"extent", 1},
-                     {"scalars", {{{"input", 0}, {"times", 2}}, {{"input", 1}}}}}}},
-                  {"memory", {{"peak", 68}, {"activations", 68}}}};
-  Json json = {{"format", 1},           {"target", "cpu"}, {"dtype", "f32"},
-               {"mesh", Json::array()}, {"micro", 1},      {"variables", Json::array()},
-               {"programs", {program}}};
-  Description description = parseDescription(json.dump());
-  EXPECT_EQ(launch(1,
-                   [&](Transport &transport) {
-                     Session session(description, {&description.programs[0]}, transport,
-                                     [](std::string_view) { return takeNumbers; }, {1, {}, false});
-                     for (auto [number, factor] : {std::pair<int64_t, float>{3, 0.5f}, {-4, -2.25f}}) {
-                       std::vector<float> out(2);
-                       float copy = 0;
-                       session.setInput(0, &number);
-                       session.setInput(1, &factor);
-                       session.step();
-                       session.getOutput(0, out.data());
-                       session.getOutput(1, &copy);
-                       EXPECT_EQ(out, (std::vector<float>{float(2 * number), factor}));
-                       EXPECT_EQ(copy, factor);
-                     }
-                   }),
-            0);
-}
-
 TEST(Program, ReservedWorkspacesGrowBeyondTheirThreads) {
   using Json = nlohmann::json;
   int64_t reserved = cpu::gemmWorkspaceBytes(1, 1, 1, 1, 2);
