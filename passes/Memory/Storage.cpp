@@ -10,11 +10,10 @@ using namespace mlir;
 using namespace tessera;
 
 Storage::Storage(func::FuncOp func, ModuleOp kernels, const nn::Library &library, int64_t threads)
-    : liveness(func), body(&func.getBody().front()), symbols(func->getParentOfType<ModuleOp>()),
-      kernels(kernels), library(library), threads(threads) {
+    : liveness(func), body(&func.getBody().front()), hazards(*body),
+      symbols(func->getParentOfType<ModuleOp>()), kernels(kernels), library(library), threads(threads) {
   findGradients(func);
   findPlaces(func);
-  func.walk([&](nn::AssignOp assign) { updates[assign.getValue()] = variableOf(assign.getVariableAttr()); });
   func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
   for (BlockArgument arg : body->getArguments())
     // A stage of a pipeline has no memory for inputs that only others use, and numbers go by value.

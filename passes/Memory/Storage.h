@@ -6,8 +6,8 @@
 #include "dialects/dist/Pack.h"
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/Library.h"
+#include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
-#include "llvm/ADT/StringMap.h"
 
 namespace tessera {
 
@@ -100,8 +100,14 @@ private:
     ++numInPlace;
   }
 
+  nn::VariableOp updatedBy(mlir::Value value) const {
+    mlir::FlatSymbolRefAttr variable = hazards.assignedTo(value);
+    return variable ? variableOf(variable) : nn::VariableOp();
+  }
+
   Liveness liveness;
   mlir::Block *body;
+  Hazards hazards;
   mlir::SymbolTable symbols;
   mlir::ModuleOp kernels;
   const nn::Library &library;
@@ -111,7 +117,6 @@ private:
   llvm::DenseSet<mlir::Value> gradients;
   llvm::StringMap<int> variables;
   llvm::StringMap<llvm::SmallVector<nn::ReadOp>> reads; // by variable
-  llvm::DenseMap<mlir::Value, nn::VariableOp> updates;  // value -> the variable it is assigned to
   llvm::DenseMap<mlir::Value, Place> places;            // of values that are made for a pack
   llvm::DenseMap<mlir::Operation *, int> packs, extras;
   llvm::DenseMap<mlir::Operation *, std::pair<int, int>> inPlace; // of kernels: operand, result

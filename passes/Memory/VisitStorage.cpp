@@ -94,7 +94,7 @@ void Storage::visitLibrary(Operation &op, const nn::LibraryCall &call) {
     }
     Value operand = op.getOperand(from);
     // The update of a variable happens in it, when nothing reads the old value afterwards.
-    auto variable = updates.lookup(result);
+    nn::VariableOp variable = updatedBy(result);
     bool updatesIt = variable && list[of(operand)].variable == variable && liveness.lastUse(operand) <= at;
     if (updatesIt || diesAt(operand, &op))
       takeOver(result, of(operand));
@@ -108,13 +108,13 @@ void Storage::visitLibrary(Operation &op, const nn::LibraryCall &call) {
 // The variable that a value whose bytes are made at `begin` becomes, where that may overwrite it at once.
 nn::VariableOp Storage::replacedBy(Value value, int64_t begin) const {
   Value stored = value;
-  while (!updates.contains(stored)) {
+  while (!hazards.assignedTo(stored)) {
     Operation *user = stored.hasOneUse() ? *stored.user_begin() : nullptr;
     if (!user || !isView(user))
       return nullptr;
     stored = user->getResult(0);
   }
-  nn::VariableOp variable = updates.lookup(stored);
+  nn::VariableOp variable = updatedBy(stored);
   if (!stored.hasOneUse() || dist::bytesOf(value.getType()) !=
                                  dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
     return nullptr;

@@ -6,6 +6,7 @@
 #include "dialects/exec/Exec.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
 #include "llvm/ADT/StringMap.h"
 
@@ -16,7 +17,7 @@ static constexpr int kNone = -1;
 
 class BlockGraph::Builder {
 public:
-  explicit Builder(BlockGraph &graph) : graph(graph), index(graph.index) {}
+  explicit Builder(BlockGraph &graph) : graph(graph), hazards(graph.block), index(graph.index) {}
 
   void run() {
     bool isFunction = isa<func::FuncOp>(graph.block.getParentOp());
@@ -30,9 +31,6 @@ public:
       index[&op] = graph.nodes.size();
       graph.nodes.emplace_back().op = &op;
     }
-    for (Operation &op : graph.block.without_terminator())
-      if (auto assign = dyn_cast<nn::AssignOp>(op))
-        assigned[assign.getValue()] = assign.getVariable();
     for (int i = 0; i < graph.size(); ++i)
       results(i);
     for (int i = 0; i < graph.size(); ++i)
@@ -80,7 +78,7 @@ private:
         variableOf[result] = read.getVariable();
         continue;
       }
-      if (auto it = assigned.find(result); it != assigned.end())
+      if (hazards.assignedTo(result))
         continue; // written where the variable lies
       if (viewed) {
         if (Operation *def = viewed.getDefiningOp(); def && index.count(def) && !storageOf.count(viewed))
@@ -149,12 +147,9 @@ private:
   // A variable is written where it lies: whoever reads its old value stays on the side of the write that it
   // is on.
   void variables() {
-    for (auto &[value, name] : assigned)
-      if (Operation *def = value.getDefiningOp(); def && index.count(def))
-        touching[name].push_back({index.lookup(def), true});
-    for (int i = 0; i < graph.size(); ++i)
-      if (auto assign = dyn_cast<nn::AssignOp>(graph.nodes[i].op))
-        touching[assign.getVariable()].push_back({i, true});
+    for (StringRef name : hazards.written())
+      for (Operation *writer : hazards.writers(name))
+        touching[name].push_back({index.lookup(writer), true});
     for (auto &entry : touching)
       for (auto [writer, writes] : entry.second) {
         if (!writes)
@@ -197,9 +192,10 @@ private:
   }
 
   BlockGraph &graph;
+  const Hazards hazards;
   DenseMap<Operation *, int> &index;
   DenseMap<Value, int> storageOf;
-  DenseMap<Value, std::string> variableOf, assigned;
+  DenseMap<Value, std::string> variableOf;
   llvm::StringMap<SmallVector<std::pair<int, bool>>> touching; // variable -> (node, whether it writes)
 };
 

@@ -44,12 +44,8 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   // variable.
   void placeFree(Block &block) {
     DenseSet<Value> free;
-    SmallVector<Operation *> ops, barriers;
+    SmallVector<Operation *> ops, barriers = Hazards(block).all();
     for (Operation &op : block) {
-      if (auto assign = dyn_cast<nn::AssignOp>(op))
-        barriers.append({&op, assign.getValue().getDefiningOp()});
-      if (isa<dist::StepOp>(op))
-        barriers.push_back(&op);
       bool given = isa<nn::ReadOp>(op) || op.hasTrait<OpTrait::ConstantLike>();
       bool computed = op.getNumRegions() == 0 && op.getNumResults() > 0 && isMemoryEffectFree(&op) &&
                       !isa<dist::CollectiveOp>(op) &&
@@ -60,9 +56,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
       if (!given)
         ops.push_back(&op);
     }
-    llvm::erase_if(barriers, [&](Operation *op) { return !op || op->getBlock() != &block; });
     auto isBefore = [](Operation *a, Operation *b) { return a->isBeforeInBlock(b); };
-    llvm::sort(barriers, isBefore);
     llvm::SmallPtrSet<Operation *, 16> isBarrier(barriers.begin(), barriers.end());
     for (Operation *op : llvm::reverse(ops)) {
       Operation *target = firstReader(op, [](Operation *) { return true; });

@@ -6,30 +6,6 @@
 using namespace mlir;
 using namespace tessera;
 
-Hazards::Hazards(Block &block) : block(block) {
-  for (Operation &op : block)
-    if (auto assign = dyn_cast<nn::AssignOp>(op))
-      assigns[assign.getVariable()].push_back(assign);
-    else if (auto step = dyn_cast<dist::StepOp>(op))
-      steps.push_back(step);
-}
-
-SmallVector<Operation *> Hazards::writers(StringRef variable) const {
-  SmallVector<Operation *> list;
-  if (auto it = assigns.find(variable); it != assigns.end())
-    for (nn::AssignOp assign : it->second)
-      for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
-        if (writer && writer->getBlock() == &block)
-          list.push_back(writer);
-  return list;
-}
-
-bool Hazards::hasStepBetween(Operation *from, Operation *to) const {
-  const auto *next = llvm::partition_point(
-      steps, [&](dist::StepOp step) { return !from->isBeforeInBlock(step.getOperation()); });
-  return next != steps.end() && dist::StepOp(*next)->isBeforeInBlock(to);
-}
-
 // Whether the operator makes of one value another of as many elements: a conversion, say.
 static bool converts(Operation *op) {
   if (op->getNumOperands() != 1 || op->getNumResults() != 1 || !isMemoryEffectFree(op) ||

@@ -2,29 +2,9 @@
 #ifndef TESSERA_PASSES_SCHEDULE_STORED_H
 #define TESSERA_PASSES_SCHEDULE_STORED_H
 
-#include "dialects/dist/Dist.h"
-#include "dialects/nn/NN.h"
-#include "llvm/ADT/StringMap.h"
+#include "passes/Memory/Hazards.h"
 
 namespace tessera {
-
-/// What the operators of a block may not be moved across, collected once: writes of its variables, and the
-/// steps of a pipeline. Holds while no nn.assign and no dist.step is added, erased or moved across another.
-class Hazards {
-public:
-  explicit Hazards(mlir::Block &block);
-
-  /// The operators of the block that write a variable: its assignments, and what computes the assigned
-  /// values, which may do so in place.
-  llvm::SmallVector<mlir::Operation *> writers(llvm::StringRef variable) const;
-  /// Whether a step of a pipeline begins between two operators of the block.
-  bool hasStepBetween(mlir::Operation *from, mlir::Operation *to) const;
-
-private:
-  mlir::Block &block;
-  llvm::StringMap<llvm::SmallVector<nn::AssignOp, 1>> assigns; // by variable
-  llvm::SmallVector<dist::StepOp> steps;                       // in the order of the block
-};
 
 /// The variable that a value is, as it is stored or converted; null for others.
 nn::ReadOp storedRead(mlir::Value value);
