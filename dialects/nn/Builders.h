@@ -27,7 +27,6 @@ struct LibraryCall {
   /// Result r may take over the buffer of operand `inPlace[r]` when that operand dies here (and must, when
   /// `buffers` does not name it); -1, or left off: never.
   llvm::SmallVector<int> inPlace;
-  double flops = 0;
 };
 
 /// Emits gradient operators of one forward operator and derives, for each, its factor map: every value's

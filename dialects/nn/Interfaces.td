@@ -85,6 +85,17 @@ def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
   ];
 }
 
+def WorkOpInterface : OpInterface<"WorkOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{
+    An operator that takes another time than reading its operands and writing its results does: `nn::workOf` asks it.
+  }];
+  let methods = [InterfaceMethod<"", "::tessera::nn::WorkClass", "getWorkClass">,
+                 InterfaceMethod<"Floating-point operations for the operator's (global or local) types.", "double",
+                                 "getFlops", (ins), "", [{ return 0; }]>,
+  ];
+}
+
 def TrainingOpInterface : OpInterface<"TrainingOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let description = [{ An operator that does in training what it does not do outside of it. }];

@@ -30,12 +30,11 @@ public:
     if (!type.isF32())
       set("dtype", dtypeName(type));
   }
-  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers, double flops) const {
+  LibraryCall call(llvm::StringRef function, llvm::ArrayRef<int> buffers) const {
     LibraryCall result;
     result.function = function.str();
     result.attrs = attrs.getDictionary(b.getContext());
     result.buffers.assign(buffers.begin(), buffers.end());
-    result.flops = flops;
     return result;
   }
 

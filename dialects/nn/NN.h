@@ -4,6 +4,7 @@
 
 #include "dialects/nn/Builders.h"
 #include "dialects/nn/FactorRule.h"
+#include "dialects/nn/Work.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -17,7 +17,7 @@ def PanelOpInterface : OpInterface<"PanelOpInterface"> {
 }
 
 def NN_ContractPanelOp
-    : Op<NN_Dialect, "contract_panel", !listconcat([Pure], NN_AfterPartition, NN_Library)> {
+    : Op<NN_Dialect, "contract_panel", !listconcat([Pure], NN_AfterPartition, NN_Library, NN_Product)> {
   let summary = "a contraction over `size` positions along one letter";
   let description = [{
     After partition only. The positions begin at `starts` of the first operand, the second and the result, each where it has the letter, else 0. A letter of the result: the

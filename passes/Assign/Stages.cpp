@@ -50,18 +50,10 @@ double bytesOf(Value value) {
 
 // The modelled time of an operator on one thread: arithmetic or memory, whichever is slower.
 double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
-  nn::FactorRule rule = op.getFactorRule();
-  if (rule.isReshape)
+  if (op.getFactorRule().isReshape)
     return 0;
-  double points = 1, bytes = 0;
-  for (const nn::Factor &factor : rule.factors)
-    points *= double(factor.size);
-  for (Value v : op->getOperands())
-    bytes += bytesOf(v);
-  for (Value v : op->getResults())
-    bytes += bytesOf(v);
-  bool half = dist::elementBytes(getElementTypeOrSelf(op->getOperand(0))) < 4;
-  return std::max(machine.seconds(2 * points, half, 0, 1), machine.seconds(0, half, bytes, 1));
+  nn::Work work = nn::workOf(op);
+  return std::max(machine.seconds(work.flops, work.half, 0, 1), machine.seconds(0, work.half, work.bytes, 1));
 }
 
 // What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.

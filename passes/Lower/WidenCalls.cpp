@@ -62,7 +62,7 @@ struct WidenCallsPass : tessera::impl::WidenCallsBase<WidenCallsPass> {
         if (auto type = dyn_cast<RankedTensorType>(value.getType()))
           elements += double(type.getNumElements());
     std::optional<nn::LibraryCall> call = cast<nn::LibraryOpInterface>(wide).getLibraryCall();
-    if (!call || !library->has(*call) || call->flops < kMuchWork * elements) {
+    if (!call || !library->has(*call) || nn::workOf(wide).flops < kMuchWork * elements) {
       wide->erase();
       for (Operation *cast : made)
         cast->erase();

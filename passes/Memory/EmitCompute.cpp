@@ -92,7 +92,7 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
     if (operand.getType().isInteger(64))
       scalars.push_back(scalar(operand));
   exec::CallOp made = call(op, library.function, list, reads, writes, scalars, library.attrs);
-  if (library.flops > 0)
-    made.setFlops(APFloat(library.flops));
+  if (double flops = nn::workOf(&op).flops; flops > 0)
+    made.setFlops(APFloat(flops));
   return success();
 }

@@ -68,19 +68,11 @@ private:
         .seconds;
   }
 
-  static bool isHalf(Type type) { return dist::elementBytes(getElementTypeOrSelf(type)) < 4; }
-
   double memory(Type type) const { return machine.seconds(0, false, double(dist::bytesOf(type)), threads); }
 
   double multiply(PanelLoop::Product product, double share) const {
-    double seconds = 0;
-    if (auto library = dyn_cast<nn::LibraryOpInterface>(product.op.getOperation()))
-      if (auto call = library.getLibraryCall())
-        seconds = machine.seconds(call->flops, isHalf(product.op->getOperand(0).getType()), 0, threads);
-    seconds += memory(product.op->getResult(0).getType());
-    for (Type type : product.op->getOperandTypes())
-      seconds += memory(type);
-    return share * seconds;
+    nn::Work work = nn::workOf(product.op);
+    return share * machine.seconds(work.flops, work.half, work.bytes, threads);
   }
 
   // Starts a collective behind those before it; the moment it is complete.

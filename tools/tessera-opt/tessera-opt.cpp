@@ -10,6 +10,7 @@
 #include "passes/RegisterPasses.h"
 
 void registerPrintFactorRules();
+void registerPrintWork();
 
 int main(int argc, char **argv) {
   mlir::DialectRegistry registry;
@@ -19,5 +20,6 @@ int main(int argc, char **argv) {
   tessera::registerTesseraPasses();
   tessera::registerTargetLibraries();
   registerPrintFactorRules();
+  registerPrintWork();
   return mlir::asMainReturnCode(mlir::MlirOptMain(argc, argv, "Tessera's passes\n", registry));
 }

@@ -79,7 +79,7 @@ std::optional<LibraryCall> AttentionOp::getLibraryCall() {
   int results = getNumOperands();
   buffers.append({results, results + 1});
   addDropout(*this, buffers);
-  return attrs->call("attention_forward", buffers, 2 * productFlops(*this));
+  return attrs->call("attention_forward", buffers);
 }
 
 std::optional<LibraryCall> AttentionGradOp::getLibraryCall() {
@@ -90,5 +90,8 @@ std::optional<LibraryCall> AttentionGradOp::getLibraryCall() {
   int results = getNumOperands();
   buffers.append({results, results + 1, results + 2});
   addDropout(*this, buffers);
-  return attrs->call("attention_backward", buffers, 5 * productFlops(*this));
+  return attrs->call("attention_backward", buffers);
 }
+
+double AttentionOp::getFlops() { return 2 * productFlops(*this); }
+double AttentionGradOp::getFlops() { return 5 * productFlops(*this); }

@@ -78,7 +78,6 @@ struct GemmLoops {
   SmallVector<Loop> batch = {};
   /// Whether the second operand is the function's first.
   bool swapped = false;
-  double flops = 2;
 };
 } // namespace
 
@@ -90,12 +89,10 @@ static std::optional<GemmLoops> loopsOf(const Product &p) {
   // The last letter of the result runs along the columns of C: swap the operands when the first one has it.
   bool swapped = !out.empty() && lhs.contains(out.back()) && !rhs.contains(out.back());
   SmallVector<Loop> batch, rows, columns, summed;
-  double flops = 2;
   for (auto [c, size] : p.letters) {
     Loop loop{size, strideOf(lhs, lhsStrides, c), strideOf(rhs, rhsStrides, c), strideOf(out, outStrides, c),
               c};
     bool inLhs = lhs.contains(c), inRhs = rhs.contains(c), inOut = out.contains(c);
-    flops *= double(size);
     if (size == 1 && c != (out.empty() ? '\0' : out.back()))
       continue;
     if (!inOut && !(inLhs && inRhs))
@@ -124,7 +121,7 @@ static std::optional<GemmLoops> loopsOf(const Product &p) {
     return std::nullopt;
   for (ArrayRef<Loop> others : {ArrayRef<Loop>(rows), ArrayRef<Loop>(columns), ArrayRef<Loop>(summed)})
     llvm::append_range(batch, others);
-  return GemmLoops{m, n, k, batch, swapped, flops};
+  return GemmLoops{m, n, k, batch, swapped};
 }
 
 /// The call as far as it is the same for all. `number` says what a value is called in the call's `buffers`.
@@ -139,7 +136,7 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   std::optional<GemmLoops> loops = loopsOf(p);
   if (!loops)
     return std::nullopt;
-  const auto &[m, n, k, batch, swapped, flops] = *loops;
+  const auto &[m, n, k, batch, swapped] = *loops;
   SmallVector<SmallVector<int64_t>> items;
   for (const Loop &loop : batch)
     items.push_back({loop.size, loop.a, loop.b, loop.c});
@@ -173,7 +170,7 @@ static std::optional<LibraryCall> gemmCall(MLIRContext *context, const Product &
   for (Value value : {swapped ? p.b : p.a, swapped ? p.a : p.b, p.c, p.bias, p.at, p.kept, p.sums})
     if (value)
       buffers.push_back(number(value));
-  return attrs.call("gemm", buffers, flops);
+  return attrs.call("gemm", buffers);
 }
 
 /// Operands count first, results behind them.
@@ -186,15 +183,17 @@ static std::optional<LibraryCall> gemmCall(Operation *op, const Product &p) {
   });
 }
 
-std::optional<LibraryCall> ContractOp::getLibraryCall() {
-  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
+template <class Op> static Product lettersOf(Op op) {
+  Product product{op.getLhsLetters(), op.getRhsLetters(), op.getOutLetters(),
+                  op.getLhs(),        op.getRhs(),        op.getResult()};
   addLetters(product);
-  return gemmCall(*this, product);
+  return product;
 }
 
+std::optional<LibraryCall> ContractOp::getLibraryCall() { return gemmCall(*this, lettersOf(*this)); }
+
 std::optional<LibraryCall> FusedContractOp::getLibraryCall() {
-  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
-  addLetters(product);
+  Product product = lettersOf(*this);
   product.activation = getActivation();
   product.bias = getBias();
   product.at = getAt();
@@ -204,13 +203,18 @@ std::optional<LibraryCall> FusedContractOp::getLibraryCall() {
   return gemmCall(*this, product);
 }
 
-std::optional<LibraryCall> ContractPanelOp::getLibraryCall() {
-  Product product{getLhsLetters(), getRhsLetters(), getOutLetters(), getLhs(), getRhs(), getResult()};
-  char panel = getLetter()[0];
-  addLetters(product);
+/// The contraction over the panel's positions.
+static Product productOf(ContractPanelOp op) {
+  Product product = lettersOf(op);
   for (auto &[letter, size] : product.letters)
-    if (letter == panel)
-      size = getSize();
+    if (letter == op.getLetter()[0])
+      size = op.getSize();
+  return product;
+}
+
+std::optional<LibraryCall> ContractPanelOp::getLibraryCall() {
+  Product product = productOf(*this);
+  char panel = getLetter()[0];
   StringRef words[] = {getLhsLetters(), getRhsLetters(), getOutLetters()};
   Value values[] = {getLhs(), getRhs(), getResult()};
   for (int i = 0; i < 3; ++i)
@@ -224,3 +228,14 @@ std::optional<LibraryCall> ContractPanelOp::getLibraryCall() {
   }
   return call;
 }
+
+/// A multiplication and an addition for each position of all letters.
+static double flopsOf(const Product &product) {
+  double flops = 2;
+  for (auto [letter, size] : product.letters)
+    flops *= double(size);
+  return flops;
+}
+double ContractOp::getFlops() { return flopsOf(lettersOf(*this)); }
+double FusedContractOp::getFlops() { return flopsOf(lettersOf(*this)); }
+double ContractPanelOp::getFlops() { return flopsOf(productOf(*this)); }

@@ -160,9 +160,7 @@ static std::optional<LibraryCall> convCall(Op op, StringRef function, ArrayRef<i
   attrs.set("pads", op.getPads().take_front(strides.size()));
   attrs.set("dilations", op.getDilations());
   attrs.setFlag("bias", bias);
-  double flops = 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) /
-                 double(shapeOf(w)[0]);
-  return attrs.call(function, buffers, flops);
+  return attrs.call(function, buffers);
 }
 std::optional<LibraryCall> ConvOp::getLibraryCall() {
   int result = getNumOperands();
@@ -177,3 +175,12 @@ std::optional<LibraryCall> ConvGradInputOp::getLibraryCall() {
 std::optional<LibraryCall> ConvGradWeightsOp::getLibraryCall() {
   return convCall(*this, "conv_backward_weights", {0, 1, 2}, getX(), getDw(), getDy(), false);
 }
+
+/// Of each element of y with what the weights have for its channel.
+static double convFlops(Value w, Value y) {
+  return 2.0 * double(plainType(y).getNumElements()) * double(plainType(w).getNumElements()) /
+         double(std::max<int64_t>(shapeOf(w)[0], 1));
+}
+double ConvOp::getFlops() { return convFlops(getW(), getResult()); }
+double ConvGradInputOp::getFlops() { return convFlops(getW(), getDy()); }
+double ConvGradWeightsOp::getFlops() { return convFlops(getDw(), getDy()); }

@@ -1,6 +1,6 @@
 // Convolutions, channels second: x [n, c, spatial..], w [o, c/groups, spatial..].
 class NN_ConvBase<string mnemonic, list<Trait> traits>
-    : NN_Op<mnemonic, !listconcat(NN_Lower, NN_Library, traits), ["getNeutral", "expandLocal"]> {}
+    : NN_Op<mnemonic, !listconcat(NN_Lower, NN_Library, NN_Product, traits), ["getNeutral", "expandLocal"]> {}
 def NN_ConvOp : NN_ConvBase<"conv", !listconcat(NN_Infer, NN_Vjp)> {
   let summary = "convolution (cross-correlation) with strides, pads (low.., high..), dilations, groups, and "
                 "an optional bias over o";

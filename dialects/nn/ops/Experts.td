@@ -5,7 +5,7 @@
 // summed over between tokens and places. `start` (0) is the first expert of a local block; choices of other
 // experts are of none, and negative ones of none at all.
 class NN_RoutingOp<string mnemonic, list<Trait> traits = []>
-    : NN_Op<mnemonic, !listconcat(NN_Lower, traits), ["getNeutral", "expandLocal"]>;
+    : NN_Op<mnemonic, !listconcat(NN_Lower, [NN_Work<"Gather">], traits), ["getNeutral", "expandLocal"]>;
 def NN_ExpertPlacesOp : NN_Op<"expert_places", !listconcat(NN_Infer, NN_Lower, NN_Integers), ["getNeutral"]> {
   let summary = "where choices go that are the first `capacity` of their expert's in their row of the batch, "
                 "by `order`: expert capacity + rank; -1 for others";

@@ -111,7 +111,7 @@ std::optional<LibraryCall> GatherOp::getLibraryCall() {
   CallAttrs attrs(getContext());
   setTable(attrs, getTable(), getIds());
   attrs.set("dtype", dtype);
-  return attrs.call("gather", {0, 1, int(getNumOperands())}, 0);
+  return attrs.call("gather", {0, 1, int(getNumOperands())});
 }
 
 //===- scatter_add
@@ -212,6 +212,6 @@ std::optional<LibraryCall> ScatterAddOp::getLibraryCall() {
     return std::nullopt;
   CallAttrs attrs(getContext());
   setTable(attrs, getResult(), getIds());
-  return attrs.call("scatter_add", {0, 1, int(getNumOperands())},
-                    double(plainType(getUpdates()).getNumElements()));
+  return attrs.call("scatter_add", {0, 1, int(getNumOperands())});
 }
+double ScatterAddOp::getFlops() { return double(plainType(getUpdates()).getNumElements()); }

@@ -173,9 +173,9 @@ std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall() {
   attrs.set("rows", rowCount(getLogits()));
   attrs.set("cols", shapeOf(getLogits()).back());
   int results = getNumOperands();
-  return attrs.call("softmax_sums", {0, 1, 2, results, results + 1},
-                    2.0 * plainType(getLogits()).getNumElements());
+  return attrs.call("softmax_sums", {0, 1, 2, results, results + 1});
 }
+double SoftmaxSumsOp::getFlops() { return 2.0 * plainType(getLogits()).getNumElements(); }
 
 //===- cross_entropy_grad
 
@@ -220,11 +220,11 @@ std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall() {
   CallAttrs attrs(getContext());
   attrs.set("rows", rowCount(getLogits()));
   attrs.set("cols", shapeOf(getLogits()).back());
-  LibraryCall call = attrs.call("cross_entropy_backward", {0, 1, 2, 3, int(getNumOperands())},
-                                3.0 * plainType(getLogits()).getNumElements());
+  LibraryCall call = attrs.call("cross_entropy_backward", {0, 1, 2, 3, int(getNumOperands())});
   call.inPlace = {0};
   return call;
 }
+double CrossEntropyGradOp::getFlops() { return 3.0 * plainType(getLogits()).getNumElements(); }
 
 //===- count_valid
 

@@ -136,7 +136,8 @@ std::optional<LibraryCall> UpdateOp::getLibraryCall() {
     buffers.push_back(i);
   for (int i = 0; i < states; ++i)
     inPlace.push_back(2 + i);
-  LibraryCall call = attrs.call(getKind(), buffers, 12.0 * count);
+  LibraryCall call = attrs.call(getKind(), buffers);
   call.inPlace = inPlace;
   return call;
 }
+double UpdateOp::getFlops() { return 12.0 * plainType(getParameter()).getNumElements(); }

@@ -17,7 +17,7 @@ def NN_SumSquaresOp
     : NN_Op<"sum_squares",
             !listconcat(NN_Infer,
                         NN_Lower, [NN_NoVjp<"measures gradients, and gradients of gradients are not built">],
-                        NN_Library),
+                        NN_Library, [NN_Work<"Row", 1>]),
             ["getNeutral"]> {
   let summary = "the sum of the squares of all elements, a scalar";
   let arguments = (ins NN_FloatTensor:$operand);

@@ -62,7 +62,7 @@ std::optional<LibraryCall> TransposeOp::getLibraryCall() {
   attrs.set("shape", shapeOf(getOperand()));
   attrs.set("perm", getPerm());
   attrs.set("dtype", dtype);
-  return attrs.call("transpose", {0, 1}, 0);
+  return attrs.call("transpose", {0, 1});
 }
 
 FailureOr<SmallVector<Value>> BroadcastOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
@@ -97,7 +97,7 @@ std::optional<LibraryCall> SliceOp::getLibraryCall() {
   attrs.set("target_strides", rowMajorStrides(getSizes()));
   attrs.set("source_offset", offset);
   attrs.set("dtype", dtype);
-  return attrs.call("copy_box", {0, 1}, 0);
+  return attrs.call("copy_box", {0, 1});
 }
 
 FailureOr<SmallVector<Value>> PadOp::lowerToLinalg(OpBuilder &builder, ValueRange operands) {
