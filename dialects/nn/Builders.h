@@ -15,9 +15,16 @@ namespace tessera::nn {
 /// of its own.
 enum class FusionKind { Elementwise, Row, Alone };
 
-/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. i64 operands become `scalars`
-/// in order; the workspace is the last buffer when `workspace` > 0.
+/// A call of the runtime's library: `"op": "call"` of docs/program-format.md. The workspace is the last
+/// buffer when `workspace` > 0.
 struct LibraryCall {
+  /// A number that the function has by value: `times` the number of operand `operand`, which is an i64 or an
+  /// input of kind `scalar`; 0 where there is no operand.
+  struct Scalar {
+    int operand = -1;
+    int64_t times = 1;
+  };
+
   std::string function;
   mlir::DictionaryAttr attrs;
   int64_t workspace = 0; // bytes, which the library says
@@ -27,6 +34,8 @@ struct LibraryCall {
   /// Result r may take over the buffer of operand `inPlace[r]` when that operand dies here (and must, when
   /// `buffers` does not name it); -1, or left off: never.
   llvm::SmallVector<int> inPlace;
+  /// In the function's order. None: the i64 operands, as they are.
+  llvm::SmallVector<Scalar> scalars;
 };
 
 /// Emits gradient operators of one forward operator and derives, for each, its factor map: every value's

@@ -86,9 +86,11 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
       markDecided(func);
       SmallVector<Block *> blocks;
       func.walk([&](Block *block) { blocks.push_back(block); });
-      for (Block *block : blocks)
+      for (Block *block : blocks) {
+        passNumbers(*block);
         if (failed(formIn(*block)))
           return signalPassFailure();
+      }
     }
     numKernels += std::distance(kernels.getOps<func::FuncOp>().begin(), kernels.getOps<func::FuncOp>().end());
   }
@@ -228,6 +230,22 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return name ? name.getValue() : StringRef();
   }
 
+  // Calls that have an input of kind `scalar` by value read no buffer of it.
+  void passNumbers(Block &block) {
+    for (Operation &op : block)
+      if (std::optional<nn::LibraryCall> call = library->callOf(&op, /*threads=*/1))
+        for (const nn::LibraryCall::Scalar &number : call->scalars)
+          if (StringRef name = number.operand < 0 ? "" : scalarInput(op.getOperand(number.operand));
+              !name.empty())
+            op.setOperand(number.operand, inputNumber(&op, name));
+  }
+
+  // The number in the input `name`, before `op`.
+  Value inputNumber(Operation *op, StringRef name) {
+    OpBuilder b(op);
+    return exec::ScalarOp::create(b, op->getLoc(), b.getI64Type(), name);
+  }
+
   LogicalResult outline(Group &group) {
     llvm::SetVector<Value> inputs;
     llvm::SetVector<Operation *> members(group.ops.begin(), group.ops.end());
@@ -300,9 +318,7 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     bool isAlone = group.ops.size() == 1;
     SmallVector<Value> operands;
     for (Value v : inputs)
-      operands.push_back(scalarInput(v).empty()
-                             ? v
-                             : exec::ScalarOp::create(b, last->getLoc(), b.getI64Type(), scalarInput(v)));
+      operands.push_back(scalarInput(v).empty() ? v : inputNumber(last, scalarInput(v)));
     auto apply =
         exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, operands,
                               b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),

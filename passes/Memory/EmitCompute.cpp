@@ -1,5 +1,6 @@
 // Kernels and calls of the library, in place where they may be.
 #include "dialects/exec/Attributes.h"
+#include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Lower/Passes.h"
 #include "passes/Memory/Emitter.h"
 
@@ -57,6 +58,28 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
   return success();
 }
 
+// The numbers that a function has by value.
+FailureOr<SmallVector<Value>> ExecEmitter::scalarsOf(Operation &op, const nn::LibraryCall &library) {
+  SmallVector<Value> scalars;
+  if (library.scalars.empty())
+    for (Value operand : op.getOperands())
+      if (operand.getType().isInteger(64))
+        scalars.push_back(scalar(operand));
+  for (auto [operand, times] : library.scalars) {
+    if (operand < 0) {
+      scalars.push_back(arith::ConstantIntOp::create(b, op.getLoc(), 0, 64));
+      continue;
+    }
+    auto number = op.getOperand(operand).getDefiningOp<exec::ScalarOp>();
+    if (!number)
+      return op.emitOpError("needs an input of kind scalar as operand ") << operand;
+    auto copy = cast<exec::ScalarOp>(b.clone(*number));
+    copy.setTimes(number.getTimes() * uint64_t(times));
+    scalars.push_back(copy);
+  }
+  return scalars;
+}
+
 LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &library) {
   int numOperands = op.getNumOperands();
   auto isNamed = [&](int result) { return llvm::is_contained(library.buffers, numOperands + result); };
@@ -87,11 +110,10 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
     writes.push_back(list.size());
     list.push_back(workspace);
   }
-  SmallVector<Value> scalars;
-  for (Value operand : op.getOperands())
-    if (operand.getType().isInteger(64))
-      scalars.push_back(scalar(operand));
-  exec::CallOp made = call(op, library.function, list, reads, writes, scalars, library.attrs);
+  FailureOr<SmallVector<Value>> scalars = scalarsOf(op, library);
+  if (failed(scalars))
+    return failure();
+  exec::CallOp made = call(op, library.function, list, reads, writes, *scalars, library.attrs);
   if (double flops = nn::workOf(&op).flops; flops > 0)
     made.setFlops(APFloat(flops));
   return success();

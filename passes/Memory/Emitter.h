@@ -24,6 +24,8 @@ public:
 private:
   // EmitCompute.cpp
   mlir::LogicalResult emitKernel(exec::ApplyOp op);
+  mlir::FailureOr<llvm::SmallVector<mlir::Value>> scalarsOf(mlir::Operation &op,
+                                                            const nn::LibraryCall &library);
   mlir::LogicalResult emitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
   mlir::func::FuncOp kernelWriting(mlir::func::FuncOp kernel, llvm::ArrayRef<int> inPlace);
   // EmitDist.cpp

@@ -14,7 +14,7 @@ def PlanMemory : Pass<"tessera-plan-memory", "::mlir::ModuleOp"> {
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
                         "threads a rank, for the library's workspaces">];
-  let dependentDialects = ["::tessera::exec::ExecDialect"];
+  let dependentDialects = ["::mlir::arith::ArithDialect", "::tessera::exec::ExecDialect"];
   let statistics = [Statistic<"numInPlace", "in-place", "results that took over an operand's buffer">,
                     Statistic<"numCopies", "copies", "copies into variables and loop-carried values">];
 }

@@ -1,6 +1,8 @@
 // Operators that move or regroup elements: types, factor rules, folds, gradients. Lowerings are in
 // ShapeLowering.cpp.
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/OpSupport.h"
+#include "mlir/Interfaces/FunctionInterfaces.h"
 
 using namespace mlir;
 using namespace tessera::nn;
@@ -254,6 +256,51 @@ LogicalResult PadOp::buildVjp(GradBuilder &grad, ValueRange cotangents) {
     steps.push_back(interior + 1);
   grad.add(0, SliceOp::create(grad, grad.loc(), cotangents[0], getLow(), shapeOf(getOperand()), steps));
   return success();
+}
+
+//===- insert_slice
+
+TESSERA_INFER(InsertSliceOp) {
+  SmallVector<int64_t> into(shapeOf(adaptor.getInto())), slice(shapeOf(adaptor.getSlice()));
+  int64_t dim = adaptor.getDim();
+  if (dim < 0 || dim >= int64_t(into.size()))
+    return inferError(location, "dim " + Twine(dim) + " is not a dimension of an operand of rank " +
+                                    Twine(into.size()));
+  SmallVector<int64_t> whole = slice;
+  if (whole.size() == into.size())
+    whole[dim] = into[dim];
+  if (whole != into || slice[dim] > into[dim] ||
+      elementOf(adaptor.getSlice()) != elementOf(adaptor.getInto()))
+    return inferError(location, "a slice " + shapeText(slice) + " is no part of " + shapeText(into) +
+                                    " along dimension " + Twine(dim));
+  types.push_back(plainType(adaptor.getInto()));
+  return success();
+}
+
+// In the program of a rank `at` is a number already. Shapes that do not fit are reported where the result's
+// type is inferred.
+LogicalResult InsertSliceOp::verify() {
+  size_t dim = getDim();
+  if (dim >= shapeOf(getInto()).size() || dim >= shapeOf(getSlice()).size() ||
+      getAt().getType().isInteger(64))
+    return success();
+  auto arg = dyn_cast<BlockArgument>(getAt());
+  auto func = arg ? dyn_cast<FunctionOpInterface>(arg.getOwner()->getParentOp()) : FunctionOpInterface();
+  if (!func || inputKind(func, arg.getArgNumber()) != InputKind::Scalar)
+    return emitOpError("at must be an input of kind scalar");
+  int64_t last = shapeOf(getInto())[dim] - shapeOf(getSlice())[dim];
+  DenseI64ArrayAttr range = kRange.ofArgument(func, arg.getArgNumber());
+  if (!range || range[0] < 0 || range[1] > last + 1)
+    return emitOpError("needs an nn.range of the input within [0, ")
+           << last + 1 << ") to keep the slice inside";
+  return success();
+}
+
+FactorRule InsertSliceOp::getFactorRule() {
+  std::string into = freshLetters(shapeOf(getInto()).size()), slice = into, unsplit(1, into[getDim()]);
+  slice[getDim()] = freshLetters(into.size() + 1).back();
+  unsplit.push_back(slice[getDim()]);
+  return lettersRule(*this, {into, slice, ""}, {into}, "", unsplit);
 }
 
 //===- concat

@@ -49,6 +49,24 @@ def NN_PadOp : NN_Op<"pad", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["expandLoc
   }]>];
   let hasVerifier = 1;
 }
+def NN_InsertSliceOp
+    : NN_Op<"insert_slice",
+            !listconcat(NN_Infer, NN_Library,
+                        [NN_NoVjp<"writes into a value in place, as programs without a backward pass do">])> {
+  let summary = "`into` with `slice` at [at, at + its size) along `dim`";
+  let description = [{
+    A variable that is assigned the result is updated in place, in that part only. `at`, the first position, is an input of kind `scalar`, whose
+    `nn.range` keeps the slice inside; in the program of a rank its number. Rule: `dim` is unsplit.
+    ```mlir
+    %cache = nn.read @keys : tensor<2x16x4xf32>
+    %new = nn.insert_slice %cache, %key, %position {dim = 1 : i64} : (tensor<2x16x4xf32>, tensor<2x1x4xf32>, tensor<i64>) -> tensor<2x16x4xf32>
+    nn.assign @keys, %new : tensor<2x16x4xf32>
+    ```
+  }];
+  let arguments = (ins NN_Tensor:$into, NN_Tensor:$slice, AnyTypeOf<[0DTensorOf<[I64]>, I64]>:$at, I64Attr:$dim);
+  let results = (outs NN_Tensor:$result);
+  let hasVerifier = 1;
+}
 def NN_ConcatOp : NN_Op<"concat", !listconcat(NN_Infer, NN_Lower, NN_Vjp), ["expandLocal"]> {
   let summary = "operands one after another along `dim`";
   let arguments = (ins Variadic<NN_Tensor>:$operands, I64Attr:$dim);

@@ -124,3 +124,19 @@ FailureOr<SmallVector<Value>> ConcatOp::lowerToLinalg(OpBuilder &builder, ValueR
   }
   return SmallVector<Value>{result};
 }
+
+std::optional<LibraryCall> InsertSliceOp::getLibraryCall() {
+  StringRef dtype = dtypeName(elementOf(getInto()));
+  if (dtype.empty() || elementOf(getResult()) != elementOf(getInto()))
+    return std::nullopt;
+  SmallVector<int64_t> strides = rowMajorStrides(shapeOf(getInto()));
+  CallAttrs attrs(getContext());
+  attrs.set("shape", shapeOf(getSlice()));
+  attrs.set("source_strides", rowMajorStrides(shapeOf(getSlice())));
+  attrs.set("target_strides", strides);
+  attrs.set("dtype", dtype);
+  LibraryCall call = attrs.call("copy_box", {1, 0});
+  call.inPlace = {0};
+  call.scalars = {{-1, 0}, {2, strides[getDim()]}};
+  return call;
+}

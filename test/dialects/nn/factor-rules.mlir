@@ -24,6 +24,13 @@ func.func @shape(%x: tensor<2x4x8xf32>, %y: tensor<2x3x8xf32>) {
   return
 }
 
+func.func @insert(%x: tensor<2x4x8xf32>, %y: tensor<2x3x8xf32>,
+                  %at: tensor<i64> {nn.kind = #nn<kind scalar>, nn.range = array<i64: 0, 2>}) {
+  // CHECK-NEXT: nn.insert_slice: ([a,b,c], [a,d,c], [])->([a,b,c]) unsplit={b, d}
+  %0 = nn.insert_slice %x, %y, %at {dim = 1 : i64} : (tensor<2x4x8xf32>, tensor<2x3x8xf32>, tensor<i64>) -> tensor<2x4x8xf32>
+  return
+}
+
 func.func @reduce(%x: tensor<2x4x8xf32>) {
   // CHECK-NEXT: nn.reduce: ([a,b,c])->([c]) reduction={a, b} neutral(0,a)=-0 neutral(0,b)=-0
   %0 = nn.reduce %x {dims = array<i64: 0, 1>, kind = "sum"} : (tensor<2x4x8xf32>) -> tensor<8xf32>

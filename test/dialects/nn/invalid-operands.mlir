@@ -429,3 +429,33 @@ nn.variable @w : tensor<2xf32> {role = "buffer", trained = true}
 // -----
 // expected-error @+1 {{needs a static shape}}
 nn.variable @w : tensor<?xf32> {role = "parameter"}
+
+// -----
+func.func @insert_dim(%x: tensor<2x6xf32>, %y: tensor<2x1xf32>, %at: tensor<i64> {nn.kind = #nn<kind scalar>, nn.range = array<i64: 0, 6>}) {
+  // expected-error @+2 {{dim 2 is not a dimension of an operand of rank 2}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.insert_slice %x, %y, %at {dim = 2 : i64} : (tensor<2x6xf32>, tensor<2x1xf32>, tensor<i64>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+func.func @insert_shape(%x: tensor<2x6xf32>, %y: tensor<3x1xf32>, %at: tensor<i64> {nn.kind = #nn<kind scalar>, nn.range = array<i64: 0, 6>}) {
+  // expected-error @+2 {{a slice [3, 1] is no part of [2, 6] along dimension 1}}
+  // expected-error @+1 {{failed to infer returned types}}
+  %0 = nn.insert_slice %x, %y, %at {dim = 1 : i64} : (tensor<2x6xf32>, tensor<3x1xf32>, tensor<i64>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+func.func @insert_at_data(%x: tensor<2x6xf32>, %y: tensor<2x1xf32>, %at: tensor<i64> {nn.kind = #nn<kind data>, nn.range = array<i64: 0, 6>}) {
+  // expected-error @+1 {{at must be an input of kind scalar}}
+  %0 = nn.insert_slice %x, %y, %at {dim = 1 : i64} : (tensor<2x6xf32>, tensor<2x1xf32>, tensor<i64>) -> tensor<2x6xf32>
+  return
+}
+
+// -----
+func.func @insert_beyond(%x: tensor<2x6xf32>, %y: tensor<2x2xf32>, %at: tensor<i64> {nn.kind = #nn<kind scalar>, nn.range = array<i64: 0, 6>}) {
+  // expected-error @+1 {{needs an nn.range of the input within [0, 5) to keep the slice inside}}
+  %0 = nn.insert_slice %x, %y, %at {dim = 1 : i64} : (tensor<2x6xf32>, tensor<2x2xf32>, tensor<i64>) -> tensor<2x6xf32>
+  return
+}

@@ -35,3 +35,18 @@ func.func @reach(%i: tensor<4x8xi64>, %x: tensor<4x8xf32>,
   %z = nn.select %far, %again, %x : (tensor<4x8xi1>, tensor<4x8xf32>, tensor<4x8xf32>) -> tensor<4x8xf32>
   return %y, %z : tensor<4x8xf32>, tensor<4x8xf32>
 }
+
+// -----
+
+// So does a call that writes a slice of a variable.
+// CHECK-LABEL: func.func @insert
+// CHECK: %[[P:.*]] = exec.scalar "position" : i64
+// CHECK: nn.insert_slice %{{.*}}, %{{.*}}, %[[P]] {dim = 1 : i64} : (tensor<2x6x4xf32>, tensor<2x1x4xf32>, i64)
+func.func @insert(%k: tensor<2x1x4xf32>,
+                  %p: tensor<i64> {nn.kind = #nn<kind scalar>, nn.name = "position", nn.range = array<i64: 0, 6>}) -> tensor<2x6x4xf32> {
+  %cache = nn.read @keys : tensor<2x6x4xf32>
+  %new = nn.insert_slice %cache, %k, %p {dim = 1 : i64} : (tensor<2x6x4xf32>, tensor<2x1x4xf32>, tensor<i64>) -> tensor<2x6x4xf32>
+  nn.assign @keys, %new : tensor<2x6x4xf32>
+  return %new : tensor<2x6x4xf32>
+}
+nn.variable @keys : tensor<2x6x4xf32> {role = "buffer", init = "zero"}
