@@ -5,8 +5,8 @@
 #include "dialects/nn/Size.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/Lower/Generated.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Generated.h"
+#include "passes/Kernels/Passes.h"
 
 using namespace mlir;
 using namespace tessera;

@@ -16,7 +16,7 @@
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Differentiate/Passes.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "passes/Memory/Passes.h"
 #include "passes/Normalize/Passes.h"
 #include "passes/Partition/Passes.h"

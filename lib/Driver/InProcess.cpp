@@ -1,6 +1,6 @@
 #include "lib/Driver/InProcess.h"
 #include "dialects/nn/NN.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "runtime/comm/launch.h"
 #include <cmath>
 

@@ -1,7 +1,7 @@
 // Kernels and calls of the library, in place where they may be.
 #include "dialects/exec/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "passes/Memory/Emitter.h"
 
 using namespace mlir;

@@ -2,7 +2,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
 #include "llvm/ADT/StringSet.h"

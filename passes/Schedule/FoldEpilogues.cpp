@@ -1,7 +1,7 @@
 // Biases, activations, their derivatives and biases' gradients as parts of products.
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Epilogue.h"
-#include "passes/Lower/Generated.h"
+#include "passes/Kernels/Generated.h"
 #include "passes/Schedule/PanelLoop.h"
 #include "passes/Schedule/Passes.h"
 

@@ -3,7 +3,7 @@
 #include "dialects/dist/Pipeline.h"
 #include "dialects/nn/Attributes.h"
 #include "mlir/Interfaces/SideEffectInterfaces.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "passes/Memory/Storage.h"
 #include "passes/Schedule/BlockGraph.h"
 #include "passes/Schedule/Passes.h"

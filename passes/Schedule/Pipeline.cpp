@@ -1,5 +1,5 @@
 // The schedule phase.
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 #include "passes/Schedule/Passes.h"
 
 using namespace mlir;

@@ -3,13 +3,13 @@
 #include "dialects/nn/Attributes.h"
 #include "mlir/IR/IRMapping.h"
 #include "mlir/IR/TypeUtilities.h"
-#include "passes/Lower/Generated.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Generated.h"
+#include "passes/Kernels/Passes.h"
 #include "llvm/ADT/SetVector.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_FORMKERNELS
-#include "passes/Lower/Passes.h.inc"
+#include "passes/Kernels/Passes.h.inc"
 } // namespace tessera
 
 using namespace mlir;

@@ -1,10 +1,10 @@
 // Sums of padded pieces, as the gradients of slices leave them, become concatenations.
 #include "dialects/nn/NN.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_MERGEPIECES
-#include "passes/Lower/Passes.h.inc"
+#include "passes/Kernels/Passes.h.inc"
 } // namespace tessera
 
 using namespace mlir;

@@ -1,6 +1,6 @@
 // What becomes part of a generated kernel.
-#ifndef TESSERA_PASSES_LOWER_GENERATED_H
-#define TESSERA_PASSES_LOWER_GENERATED_H
+#ifndef TESSERA_PASSES_KERNELS_GENERATED_H
+#define TESSERA_PASSES_KERNELS_GENERATED_H
 
 #include "dialects/nn/Attributes.h"
 #include "dialects/nn/Library.h"

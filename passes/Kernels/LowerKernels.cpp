@@ -2,12 +2,12 @@
 #include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/Lower/Generated.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Generated.h"
+#include "passes/Kernels/Passes.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_LOWERKERNELS
-#include "passes/Lower/Passes.h.inc"
+#include "passes/Kernels/Passes.h.inc"
 } // namespace tessera
 
 using namespace mlir;

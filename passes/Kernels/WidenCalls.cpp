@@ -1,11 +1,11 @@
 // Calls of the library in f32, where it has no function for bf16 or f16.
 #include "dialects/nn/Library.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/Lower/Passes.h"
+#include "passes/Kernels/Passes.h"
 
 namespace tessera {
 #define GEN_PASS_DEF_WIDENCALLS
-#include "passes/Lower/Passes.h.inc"
+#include "passes/Kernels/Passes.h.inc"
 } // namespace tessera
 
 using namespace mlir;

@@ -1,6 +1,6 @@
-// The passes of the lower phase.
-#ifndef TESSERA_PASSES_LOWER_PASSES_H
-#define TESSERA_PASSES_LOWER_PASSES_H
+// The passes that make kernels: a part of the schedule phase.
+#ifndef TESSERA_PASSES_KERNELS_PASSES_H
+#define TESSERA_PASSES_KERNELS_PASSES_H
 #include "dialects/exec/Attributes.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
@@ -16,6 +16,6 @@ inline constexpr llvm::StringLiteral kKernelsModule = "kernels";
 inline bool isDescribed(mlir::func::FuncOp kernel) { return exec::kExtent.isOn(kernel); }
 #define GEN_PASS_DECL
 #define GEN_PASS_REGISTRATION
-#include "passes/Lower/Passes.h.inc"
+#include "passes/Kernels/Passes.h.inc"
 } // namespace tessera
 #endif

@@ -1,5 +1,5 @@
-#ifndef TESSERA_PASSES_LOWER
-#define TESSERA_PASSES_LOWER
+#ifndef TESSERA_PASSES_KERNELS
+#define TESSERA_PASSES_KERNELS
 include "mlir/Pass/PassBase.td"
 
 def MergePieces : Pass<"tessera-merge-pieces", "::mlir::ModuleOp"> {
