@@ -4,7 +4,7 @@
 #include "lib/Target/Targets.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include <cmath>

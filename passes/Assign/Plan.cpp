@@ -3,7 +3,7 @@
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Toml.h"
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 

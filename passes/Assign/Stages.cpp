@@ -6,7 +6,7 @@
 #include "lib/Support/Location.h"
 #include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Pattern.h"
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/BitVector.h"
 #include "llvm/ADT/SetVector.h"
 

@@ -1,5 +1,5 @@
 // GPipe: all forwards, then all backwards. Every microbatch is live at once.
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 
 namespace tessera::pipeline {
 

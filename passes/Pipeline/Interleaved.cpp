@@ -1,6 +1,6 @@
 // Interleaved 1F1B: v chunks a stage, chunk c on stage c mod P, microbatches in groups of P through one chunk
 // after the other. The bubble is v times smaller than that of 1F1B, the messages are v times as many.
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include <algorithm>
 
 namespace tessera::pipeline {

@@ -1,6 +1,6 @@
 // 1F1B: a stage runs as many forwards ahead as there are stages behind it, then one forward and one backward
 // in turn. Stage s of P holds at most P-s microbatches.
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include <algorithm>
 
 namespace tessera::pipeline {

@@ -1,4 +1,4 @@
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include <algorithm>
 #include <map>
 #include <tuple>

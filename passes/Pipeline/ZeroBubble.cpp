@@ -8,7 +8,7 @@
 // of the second, weights of the first. The first chunk may run ahead of the second only as far as the way
 // there and back is long, and leaves room for one forward of the second chunk where that helps; both are
 // tried. All that is left idle for m >= P is the P-1 units that the pipeline takes to fill.
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include <algorithm>
 #include <array>
 #include <map>

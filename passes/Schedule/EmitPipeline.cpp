@@ -4,7 +4,7 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/NN.h"
 #include "mlir/IR/IRMapping.h"
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/PipelineMessages.h"
 #include "llvm/ADT/MapVector.h"

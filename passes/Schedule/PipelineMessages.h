@@ -4,7 +4,7 @@
 
 #include "dialects/dist/Pipeline.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/DenseSet.h"
 
 namespace tessera {

@@ -1,6 +1,6 @@
 // Schedules by simulation: complete, without deadlock, with the bubbles and live microbatches that are known
 // of them.
-#include "passes/Pipeline/Schedule.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include <gtest/gtest.h>
 #include <map>
 #include <set>

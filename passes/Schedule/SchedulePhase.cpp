@@ -1,4 +1,4 @@
-// The schedule phase.
+// The schedule phase: which passes it runs, in which order.
 #include "passes/Kernels/Passes.h"
 #include "passes/Schedule/Passes.h"
 

@@ -4,8 +4,8 @@
 // A model is cut into chunks 0, 1, ..., in the order that values flow. A stage is a place on the pipeline's
 // mesh axis; a schedule puts one chunk or several on a stage. A microbatch runs forward through the chunks,
 // then backward through them from the last to the first.
-#ifndef TESSERA_PASSES_PIPELINE_SCHEDULE_H
-#define TESSERA_PASSES_PIPELINE_SCHEDULE_H
+#ifndef TESSERA_PASSES_PIPELINE_PIPELINESCHEDULE_H
+#define TESSERA_PASSES_PIPELINE_PIPELINESCHEDULE_H
 
 #include <cstdint>
 #include <optional>
@@ -33,7 +33,7 @@ struct Shape {
   int64_t stages = 1, chunks = 1, micro = 1;
 };
 
-/// One schedule. Registered in the table of Schedule.cpp.
+/// One schedule. Registered in the table of PipelineSchedule.cpp.
 struct Schedule {
   const char *name;
   /// Chunks a stage has unless the plan lists others.
