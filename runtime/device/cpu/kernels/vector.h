@@ -99,7 +99,7 @@ void narrow(Element type, const float *from, void *to, int64_t n);
 // transpose.cpp
 void transpose(int64_t rows, int64_t columns, const float *source, int64_t lds, float *target, int64_t ldt);
 
-// attention.cpp
+// attention_forward.cpp, attention_backward.cpp
 void attentionForward(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, int64_t rowBegin,
                       int64_t rowEnd, float *scratch);
 void attentionBackward(const AttentionShape &, const AttentionCall &, int64_t b, int64_t m, float *scratch);
