@@ -303,6 +303,16 @@ def assert_error(result, *words, status=1, notes=""):
     assert "Traceback" not in result.stderr and "Assertion" not in result.stderr
 
 
+def compile_fails(folder, model, *options, words=(), status=1, notes="", timeout=TIMEOUT):
+    """Compiles to below `folder`, which is refused with these words and leaves nothing behind."""
+    out = folder / "out"
+    out.mkdir(exist_ok=True)
+    result = tessera("compile", model, "-o", out / "p", *options, timeout=timeout)
+    assert_error(result, *words, status=status, notes=notes)
+    assert not list(out.iterdir()), "something was left behind"
+    return result
+
+
 def marked(folder):
     """The environment of processes that `marked_processes` finds again; other tests may run the same program at the same time."""
     return {**os.environ, "TESSERA_TEST": str(folder)}
