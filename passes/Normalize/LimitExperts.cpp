@@ -120,7 +120,8 @@ LogicalResult Limiter::dispatch(nn::DispatchOp op) {
   if (op.getCapacity())
     return success();
   if (rankOf(op.getIds()) < 2)
-    return op.emitError("--capacity-factor: the router has no dimension of tokens");
+    return op.emitError(
+        "--capacity-factor: the router has no dimension of tokens; expected [tokens, choices]");
   FailureOr<Routing *> found = routingOf(op);
   if (failed(found))
     return failure();

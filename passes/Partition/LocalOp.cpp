@@ -48,7 +48,7 @@ Value LocalOp::blockStart(int factor) {
     bool isTrimmed = k > 0 && countsThrough(factor);
     if (k > 0 && (!atom.axes.empty() || (atom.padded != atom.size && !isTrimmed)))
       ok = op->emitOpError("needs a contiguous block of factor ")
-           << rule.factors[factor].name << ", which is split inside";
+           << rule.factors[factor].name << ", which is split inside; split its major part";
     block *= isTrimmed ? atom.size : atom.local();
   }
   return dist::BlockStartOp::create(*this, loc(), getI64Type(),

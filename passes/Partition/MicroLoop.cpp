@@ -47,7 +47,8 @@ static FailureOr<Stages> stagesOf(Block &block) {
       stages[result] = isa<dist::AccumulateOp>(op) ? After : stage;
   }
   if (of[block.getTerminator()] == Body)
-    return block.getTerminator()->emitOpError("returns a value of one microbatch");
+    return block.getTerminator()->emitOpError(
+        "returns a value of one microbatch; only sums over all of them outlive their loop");
   return of;
 }
 

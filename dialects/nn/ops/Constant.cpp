@@ -47,7 +47,8 @@ LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVe
   if (llvm::any_of(held, [](auto &order) { return !order.empty(); }) && !(dense && dense.isSplat())) {
     // Such a dimension has no padding.
     if (!dense)
-      return emitOpError("of a resource cannot change its order");
+      return emitOpError(
+          "has its values in a resource, which cannot be put in zig-zag order; write them out");
     Value whole = ConstantOp::create(builder, builder.loc(), plainType(getResult()), reordered(dense, held));
     results.push_back(paddedTo(builder, builder.loc(), whole, type.getShape()));
     return success();
@@ -57,7 +58,7 @@ LogicalResult ConstantOp::expandLocal(LocalBuilder &builder, ValueRange, SmallVe
     return success();
   }
   if (!dense)
-    return emitOpError("of a resource cannot change its shape");
+    return emitOpError("has its values in a resource, which cannot be padded or cut; write them out");
   if (dense.isSplat()) {
     results.push_back(ConstantOp::create(builder, builder.loc(), type, dense.resizeSplat(type)));
     return success();

@@ -2,6 +2,7 @@
 // RUN: split-file %s %t
 // RUN: tessera-opt %t/model.mlir --tessera-assign --mlir-print-debuginfo | FileCheck %s
 // RUN: tessera-opt %t/model.mlir --tessera-assign="dp=2" 2>&1 | FileCheck %s --check-prefix=OPTIONS
+// RUN: tessera-opt %t/another-form.mlir --tessera-assign 2>&1 | FileCheck %s --check-prefix=ANOTHER
 // RUN: not tessera-opt %t/form.mlir --tessera-assign 2>&1 | FileCheck %s --check-prefix=FORM
 // RUN: not tessera-opt %t/text.mlir --tessera-assign 2>&1 | FileCheck %s --check-prefix=TEXT
 
@@ -15,6 +16,9 @@
 
 // OPTIONS: remark: the model carries a plan, which is left aside: the options give another
 // OPTIONS: dist.mesh @mesh = <["data"=2]>
+
+// ANOTHER: warning: node 'relu' (Relu): its annotation is not followed: the tensors that it shards have another form in the program
+// ANOTHER-NOT: dist.split
 
 // FORM: error: dist.annotations and dist.annotated_mesh are not of the form that the importer writes
 // TEXT: error: {{.*}}tessera.plan of the model:3:2: unknown key "opp" in the plan; the nearest is "op"
@@ -37,6 +41,14 @@ module attributes {dist.annotated_mesh = [["a", 2], ["b", 2]], dist.annotations 
     %3 = nn.relu %2 : (tensor<4x16xf32>) -> tensor<4x16xf32> loc("relu")
     %4 = nn.contract %3, %1 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<4x16xf32>, tensor<16x8xf32>) -> tensor<4x8xf32> loc("down")
     func.return %4 : tensor<4x8xf32>
+  }
+}
+//--- another-form.mlir
+module attributes {dist.annotated_mesh = [["a", 2]], dist.annotations = [
+  {node = "relu", op = "Relu", tensors = [{kind = "output", name = "r", position = 0 : i64, shape = array<i64: 4, 16>, split = [["a"], []]}]}]} {
+  func.func @infer(%x: tensor<4x8xf32> {nn.name = "x", nn.kind = #nn<kind data>}) -> (tensor<4x8xf32> {nn.name = "y"}) {
+    %0 = nn.relu %x : (tensor<4x8xf32>) -> tensor<4x8xf32> loc("relu")
+    func.return %0 : tensor<4x8xf32>
   }
 }
 //--- form.mlir

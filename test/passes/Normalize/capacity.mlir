@@ -49,6 +49,15 @@ func.func @no_rows(%x: tensor<16x6xf32>, %ids: tensor<16x2xi64>, %w: tensor<16x2
 
 // -----
 
+func.func @one_token(%x: tensor<6xf32>, %ids: tensor<2xi64>, %w: tensor<2xf32>) -> tensor<6xf32> {
+  // expected-error @+1 {{--capacity-factor: the router has no dimension of tokens; expected [tokens, choices]}}
+  %rows = nn.dispatch %x, %ids, %w : (tensor<6xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<4x6xf32>
+  %out = nn.combine %rows, %ids, %w : (tensor<4x6xf32>, tensor<2xi64>, tensor<2xf32>) -> tensor<6xf32>
+  return %out : tensor<6xf32>
+}
+
+// -----
+
 func.func @mixed_tokens(%x: tensor<2x8x6xf32>, %ids: tensor<2x8x2xi64>, %w: tensor<2x8x2xf32>) -> tensor<4x2x8x6xf32> {
   // expected-remark @+1 {{an expert takes at most}}
   %rows = nn.dispatch %x, %ids, %w : (tensor<2x8x6xf32>, tensor<2x8x2xi64>, tensor<2x8x2xf32>) -> tensor<4x2x8x6xf32>

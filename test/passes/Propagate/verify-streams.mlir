@@ -62,6 +62,13 @@ func.func @heads_apart(%q: tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2],
      -> (tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>, tensor<2x8x2x1xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], []]>>)
   return %o : tensor<2x8x2x1x4xf32, #dist.layout<[[2], [8 : "s"=2], [2 : "u"=2], [], [4]]>>
 }
+!row = tensor<1x1x1x8x8xf32, #dist.layout<[[1 pad 2 : "u"=2], [], [], [8 : "s"=2], [8]]>>
+func.func @one_for_all_rows(%q: !q, %k: !k, %v: !k, %bias: !row) -> !q {
+  // expected-error@below {{operand 3 dimension 0 is split over {"u"=2} and runs along no factor}}
+  %o, %lse = nn.attention %q, %k, %v, %bias {dist.expand = #dist.pattern<"ring", ["s"]>, operandSegmentSizes = array<i32: 1, 1, 1, 1, 0, 0>, scale = 0.5}
+     : (!q, !k, !k, !row) -> (!q, !lse)
+  return %o : !q
+}
 !sum = tensor<2x8x2x4xf32, #dist.layout<[[2], [8 : "s"=2], [2], [4]], partial = ["u"=2]>>
 !stack = tensor<2x2x8x2x4xf32, #dist.layout<[[2 : "u"=2], [2], [8 : "s"=2], [2], [4]]>>
 func.func @sum(%q: !q, %ks: !stack, %v: !k) -> !q {

@@ -204,6 +204,37 @@ TEST(Reshard, RefusesWhatNoCollectiveDoes) {
             "cannot gather blocks of \"micro\": microbatches are iterations of a loop, not ranks, and this "
             "operator needs a value of all of them; "
             "train with fewer microbatches, or without");
+  // Blocks of microbatches stay where they are, and so nothing gets in front of them.
+  EXPECT_EQ(refusal(make({{16, {micro, a2}}}), make({{16, {a2, micro}}})),
+            "no sequence of collectives leads from layout [[16 : \"micro\"=4 \"a\"=2]] to "
+            "[[16 : \"a\"=2 \"micro\"=4]]");
+}
+
+TEST(Reshard, RefusesMoreAxesThanItNumbers) {
+  Layout from, to;
+  for (int i = 0; i < 32; ++i) {
+    from.dims.push_back({Atom(2, 2, {{"x" + std::to_string(i), 1, 2}})});
+    to.dims.push_back({Atom(2, 2, {})});
+  }
+  EXPECT_EQ(refusal(from, to), "cannot reshard over 32 axes at once; at most 31 may move");
+}
+
+TEST(Reshard, RefusesAnotherTensor) {
+  mlir::MLIRContext context;
+  context.loadDialect<DistDialect>();
+  std::string text;
+  mlir::ScopedDiagnosticHandler handler(&context, [&](mlir::Diagnostic &diagnostic) {
+    text = diagnostic.str();
+    return mlir::success();
+  });
+  auto type = [&](std::vector<int64_t> shape) {
+    auto layout = LayoutAttr::get(&context, make({{shape[0], {}}}));
+    return mlir::RankedTensorType::get(shape, mlir::Float32Type::get(&context), layout);
+  };
+  auto emitError = [&] { return mlir::emitError(mlir::UnknownLoc::get(&context)); };
+  EXPECT_TRUE(mlir::failed(ReshardPlanner({}).plan(type({8}), type({6}), emitError)));
+  EXPECT_EQ(text.find("cannot reshard 'tensor<8xf32, "), 0u) << text;
+  EXPECT_NE(text.find("' to another tensor, 'tensor<6xf32, "), std::string::npos) << text;
 }
 
 TEST(Reshard, EqualProblemsOnOtherAxesAreRemembered) {
