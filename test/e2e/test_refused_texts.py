@@ -68,6 +68,17 @@ def test_texts_of_the_wrong_phase(tmp_path):
     assert not (tmp_path / "p").exists()
 
 
+def test_operators_that_no_description_holds(tmp_path):
+    (tmp_path / "formed.mlir").write_text(FORMED)
+    h.checked(h.TESSERA, "compile", tmp_path / "formed.mlir", "--to", "memory", "-o", tmp_path / "memory.mlir")
+    text = (tmp_path / "memory.mlir").read_text()
+    assert text.count("    return loc") == 1
+    late = "    %z = nn.constant dense<1.0> : tensor<4xf32> : tensor<4xf32>\n    %n = nn.neg %z : (tensor<4xf32>) -> tensor<4xf32>\n    return loc"
+    (tmp_path / "wrong.mlir").write_text(text.replace("    return loc", late))
+    h.assert_error(h.tessera("compile", tmp_path / "wrong.mlir", "-o", tmp_path / "p"), "wrong.mlir:", "'nn.neg' op has no place in a program description")
+    assert not (tmp_path / "p").exists()
+
+
 def test_a_folder_for_dumps_that_cannot_be(tmp_path):
     (tmp_path / "file").write_text("")
     result = h.tessera("compile", MLP, "-o", tmp_path / "p", "--dump-phases", tmp_path / "file" / "d")

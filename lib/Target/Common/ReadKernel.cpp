@@ -219,26 +219,20 @@ LogicalResult Reader::readLinalg(linalg::LinalgOp op) {
     statement.writes.push_back(
         {position(slot, llvm::to_vector(op.getMatchingIndexingMap(&operand).getResults())), *init});
   }
-  WalkResult walked =
-      op->walk([&](Operation *inner) {
-        if (isa<linalg::IndexOp>(inner))
-          statement.usesIndex = true;
-        if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
-          auto type = cast<RankedTensorType>(extract.getTensor().getType());
-          FailureOr<Access> read = k.resolve(extract.getTensor(), dims(type.getRank()));
-          if (failed(read))
-            return WalkResult::interrupt();
-          if (read->slot >= 0)
-            statement.captured.push_back(read->slot);
-        } else if (inner != op.getOperation() &&
-                   llvm::any_of(inner->getOperandTypes(), llvm::IsaPred<RankedTensorType>)) {
-          inner->emitError("kernel '")
-              << k.func.getName() << "': operation '" << inner->getName()
-              << "' on a tensor cannot be compiled inside the body of a linalg operation";
-          return WalkResult::interrupt();
-        }
-        return WalkResult::advance();
-      });
+  WalkResult walked = op->walk([&](Operation *inner) {
+    if (isa<linalg::IndexOp>(inner))
+      statement.usesIndex = true;
+    // A body that does anything else with a tensor is bufferized (needsBufferization).
+    if (auto extract = dyn_cast<tensor::ExtractOp>(inner)) {
+      auto type = cast<RankedTensorType>(extract.getTensor().getType());
+      FailureOr<Access> read = k.resolve(extract.getTensor(), dims(type.getRank()));
+      if (failed(read))
+        return WalkResult::interrupt();
+      if (read->slot >= 0)
+        statement.captured.push_back(read->slot);
+    }
+    return WalkResult::advance();
+  });
   if (walked.wasInterrupted())
     return failure();
   addStatement(std::move(statement));

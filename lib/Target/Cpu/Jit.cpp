@@ -27,8 +27,11 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
     return failure();
   std::unique_ptr<JitKernels> result(new JitKernels);
   result->kernels = std::move(*compiled);
+  // The session reports apart why a function cannot be made.
+  auto reasons = std::make_shared<std::string>();
   auto fail = [&](llvm::Error error) {
-    return module.emitError("kernels cannot be loaded: ") << llvm::toString(std::move(error));
+    std::string what = llvm::toString(std::move(error));
+    return module.emitError("kernels cannot be loaded: ") << (reasons->empty() ? what : *reasons);
   };
   llvm::InitializeNativeTarget();
   llvm::InitializeNativeTargetAsmPrinter();
@@ -36,6 +39,9 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
   if (!jit)
     return fail(jit.takeError());
   result->jit = std::move(*jit);
+  result->jit->getExecutionSession().setErrorReporter([reasons](llvm::Error error) {
+    *reasons += (reasons->empty() ? "" : "; ") + llvm::toString(std::move(error));
+  });
   // memcpy and memset, and for f64 kernels the C library's math functions.
   auto generator = llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
       result->jit->getDataLayout().getGlobalPrefix());

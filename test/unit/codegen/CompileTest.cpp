@@ -41,8 +41,8 @@ TEST(Compile, EqualKernelsOnce) {
   EXPECT_EQ(again.jit->compiled().reused, 1u);
 }
 
-/// Compiles `text`, which must fail, and returns the messages.
-static std::string errorOf(const std::string &text) {
+/// Compiles `text`, which must fail, and returns the messages; or loads it, for plain loops, too.
+static std::string errorOf(const std::string &text, bool loads = false) {
   mlir::DialectRegistry registry;
   registerKernelDialects(registry);
   mlir::MLIRContext context(registry);
@@ -54,7 +54,8 @@ static std::string errorOf(const std::string &text) {
   auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
   EXPECT_TRUE(module);
   if (module)
-    EXPECT_TRUE(failed(compileKernels(*module)));
+    EXPECT_TRUE(loads ? failed(JitKernels::create(*module, {{}, 1, /*plain=*/true}))
+                      : failed(compileKernels(*module)));
   return messages;
 }
 
@@ -73,6 +74,71 @@ TEST(Compile, ErrorsNameTheKernelAndTheOperation) {
   EXPECT_NE(dynamic.find("shapes must be static"), std::string::npos) << dynamic;
 }
 
+TEST(Compile, ErrorsSayWhichFunctionsAreNoKernels) {
+  std::string scalar =
+      errorOf("func.func @k(%a: f32, %x: tensor<4xf32>) -> tensor<4xf32> { return %x : tensor<4xf32> }");
+  EXPECT_NE(scalar.find("kernel 'k' cannot be compiled: kernel 'kernel': argument 0 has type 'f32'; expected "
+                        "a tensor, i64 or index"),
+            std::string::npos)
+      << scalar;
+  std::string blocks = errorOf(R"(
+  func.func @k(%x: tensor<4xf32>, %y: tensor<4xf32>, %n: i64) -> tensor<4xf32> {
+    %zero = arith.constant 0 : i64
+    %c = arith.cmpi eq, %n, %zero : i64
+    cf.cond_br %c, ^a, ^b
+  ^a:
+    %e = tensor.empty() : tensor<4xf32>
+    %z = linalg.exp ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+    return %z : tensor<4xf32>
+  ^b:
+    return %y : tensor<4xf32>
+  })");
+  EXPECT_NE(blocks.find("kernel 'k' cannot be compiled: kernel 'kernel': expected one block"),
+            std::string::npos)
+      << blocks;
+  std::string buffer = errorOf(R"(
+  func.func @k(%x: tensor<4xf32>, %n: index) -> tensor<4xf32> {
+    %zero = arith.constant 0 : index
+    %f = arith.constant 1.0 : f32
+    %c = arith.cmpi eq, %n, %zero : index
+    %r = scf.if %c -> (tensor<4xf32>) {
+      %e = tensor.empty() : tensor<4xf32>
+      %s = linalg.fill ins(%f : f32) outs(%e : tensor<4xf32>) -> tensor<4xf32>
+      %t = tensor.insert %f into %s[%n] : tensor<4xf32>
+      scf.yield %t : tensor<4xf32>
+    } else {
+      scf.yield %x : tensor<4xf32>
+    }
+    return %r : tensor<4xf32>
+  })");
+  EXPECT_NE(buffer.find("kernel 'kernel' would need a buffer of run-time size or lifetime"),
+            std::string::npos)
+      << buffer;
+}
+
+TEST(Compile, ACallOfNothingIsSaidWhenKernelsAreLoaded) {
+  // No pass looks into what is assembled.
+  std::string message = errorOf(R"(
+  func.func @k(%x: tensor<4xf32>) -> tensor<4xf32> {
+    %e = tensor.empty() : tensor<4xf32>
+    %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
+      ins(%x : tensor<4xf32>) outs(%e : tensor<4xf32>) {
+    ^bb0(%a: f32, %o: f32):
+      %i = arith.bitcast %a : f32 to i32
+      %n = arith.extui %i : i32 to i64
+      %j = llvm.inline_asm "movq tessera_nowhere@GOTPCREL(%rip), $0", "=r,r" %n : (i64) -> i64
+      %k = arith.trunci %j : i64 to i32
+      %v = arith.bitcast %k : i32 to f32
+      linalg.yield %v : f32
+    } -> tensor<4xf32>
+    return %y : tensor<4xf32>
+  })",
+                                /*loads=*/true);
+  EXPECT_NE(message.find("kernels cannot be loaded: Symbols not found: [ tessera_nowhere ]"),
+            std::string::npos)
+      << message;
+}
+
 TEST(Compile, ErrorsSayWhatAKernelCannotHold) {
   auto expect = [](const std::string &said, const std::string &arguments, const std::string &body) {
     std::string message = errorOf("func.func @k(" + arguments + ") -> tensor<4xf32> {\n" + body + "\n}");
@@ -87,8 +153,6 @@ TEST(Compile, ErrorsSayWhatAKernelCannotHold) {
       %v = arith.negf %a : f32
       linalg.yield %v : f32
     } -> tensor<4xf32>)";
-  expect("argument 0 has type 'f32'; expected a tensor, i64 or index", "%a: f32, %x: tensor<4xf32>",
-         "return %x : tensor<4xf32>");
   expect("tensor.extract outside a linalg body can only read an argument; make the value an operand of the "
          "linalg operation",
          "%x: tensor<4xf32>", "%c = arith.constant 0 : index" + negated + R"(
@@ -99,6 +163,13 @@ TEST(Compile, ErrorsSayWhatAKernelCannotHold) {
          "%x: tensor<4xf32>, %z: tensor<4xf32>, %n: index", R"(
     %part = tensor.extract_slice %x[0] [%n] [1] : tensor<4xf32> to tensor<?xf32>
     %y = tensor.insert_slice %part into %z[0] [%n] [1] : tensor<?xf32> into tensor<4xf32>
+    return %y : tensor<4xf32>)");
+  expect("tensor.pad needs static padding", "%x: tensor<3xf32>, %n: index", R"(
+    %v = arith.constant 0.0 : f32
+    %y = tensor.pad %x low[%n] high[0] {
+    ^bb0(%i: index):
+      tensor.yield %v : f32
+    } : tensor<3xf32> to tensor<4xf32>
     return %y : tensor<4xf32>)");
   expect("tensor.pad needs one value for all of its padding", "%x: tensor<3xf32>", R"(
     %y = tensor.pad %x low[1] high[0] {
@@ -189,6 +260,8 @@ TEST(Compile, ExecutableHoldsDescriptionAndBothLevels) {
   options.runtimeLibrary = base + "/librt.a";
   options.libraries = {"-lno_such_library"};
   std::string failed = llvm::toString(writeExecutable("{}", *compiled, base + "/program2", options));
+  std::string driver = *llvm::sys::findProgramByName("c++");
+  EXPECT_EQ(failed.find("linking '" + base + "/program2' with " + driver + " failed: "), 0u) << failed;
   EXPECT_NE(failed.find("no_such_library"), std::string::npos) << failed;
   EXPECT_FALSE(llvm::sys::fs::exists(base + "/program2"));
   llvm::sys::fs::remove_directories(folder);
