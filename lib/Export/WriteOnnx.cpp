@@ -1,6 +1,7 @@
 // See WriteOnnx.h.
 #include "lib/Export/WriteOnnx.h"
 #include "lib/Export/OutputFile.h"
+#include "lib/Import/HostTensor.h"
 #include "lib/Import/ImportError.h"
 #include "lib/Import/Parameters.h"
 #include "lib/Import/Reader.h"
@@ -211,6 +212,19 @@ private:
     }
   }
 
+  static void checkType(const Weight &weight, const OnnxTensor &tensor) {
+    mlir::Type own = elementType(weight.elementType.getContext(), tensor.type);
+    if (weight.elementType == own)
+      return;
+    auto text = [](mlir::Type type) {
+      std::string result;
+      llvm::raw_string_ostream(result) << type;
+      return result;
+    };
+    throw ImportError("the weights hold '" + tensor.name + "' as " + text(weight.elementType) +
+                      ", the model as " + text(own) + "; convert them before");
+  }
+
   /// Puts the data of initializers where it goes; whether that is a file of its own.
   bool placeTensors(OutputFile &data, const std::string &location) {
     std::map<std::string, const OnnxTensor *> read;
@@ -227,8 +241,8 @@ private:
       auto trained = additions.weights.find(proto.name());
       bool replaced = trained != additions.weights.end() && !trained->second.zero;
       const Bytes &bytes = replaced ? trained->second.bytes : read.at(proto.name())->bytes;
-      if (replaced && bytes.data.size() != read.at(proto.name())->bytes.data.size())
-        throw ImportError("the weights hold '" + proto.name() + "' in another element type than the model");
+      if (replaced)
+        checkType(trained->second, *read.at(proto.name()));
       bool moves = external && bytes.data.size() >= smallestExternal;
       if (!replaced && !moves && proto.data_location() != onnx::TensorProto::EXTERNAL)
         continue;

@@ -261,27 +261,27 @@ const OnnxAttribute *NodeImport::attr(llvm::StringRef name) const {
   return found == node.attributes.end() ? nullptr : &found->second;
 }
 
-static const OnnxAttribute *typed(const NodeImport &n, llvm::StringRef name, OnnxAttribute::Kind kind) {
-  const OnnxAttribute *attribute = n.attr(name);
+const OnnxAttribute *NodeImport::attr(llvm::StringRef name, OnnxAttribute::Kind kind) const {
+  const OnnxAttribute *attribute = attr(name);
   if (attribute && attribute->kind != kind)
-    n.fail("attribute '" + name + "' has another type than ONNX defines");
+    fail("attribute '" + name + "' has another type than ONNX defines");
   return attribute;
 }
 
 int64_t NodeImport::intAttr(llvm::StringRef name, int64_t standard) const {
-  const OnnxAttribute *attribute = typed(*this, name, OnnxAttribute::Kind::Int);
+  const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::Int);
   return attribute ? attribute->i : standard;
 }
 double NodeImport::floatAttr(llvm::StringRef name, double standard) const {
-  const OnnxAttribute *attribute = typed(*this, name, OnnxAttribute::Kind::Float);
+  const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::Float);
   return attribute ? attribute->f : standard;
 }
 std::string NodeImport::stringAttr(llvm::StringRef name, llvm::StringRef standard) const {
-  const OnnxAttribute *attribute = typed(*this, name, OnnxAttribute::Kind::String);
+  const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::String);
   return attribute ? attribute->s : standard.str();
 }
 std::vector<int64_t> NodeImport::intsAttr(llvm::StringRef name, std::vector<int64_t> standard) const {
-  const OnnxAttribute *attribute = typed(*this, name, OnnxAttribute::Kind::Ints);
+  const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::Ints);
   return attribute ? attribute->ints : standard;
 }
 

@@ -158,6 +158,8 @@ public:
   std::string stringAttr(llvm::StringRef name, llvm::StringRef standard) const;
   std::vector<int64_t> intsAttr(llvm::StringRef name, std::vector<int64_t> standard = {}) const;
   const OnnxAttribute *attr(llvm::StringRef name) const;
+  /// One of this kind; fails where the file has it as another.
+  const OnnxAttribute *attr(llvm::StringRef name, OnnxAttribute::Kind kind) const;
   /// `axis` counted from the front; an error when outside [-rank, rank).
   int64_t axis(int64_t axis, int64_t rank) const;
   std::vector<int64_t> axes(std::vector<int64_t> axes, int64_t rank) const;

@@ -13,7 +13,7 @@ namespace {
 void constant(NodeImport &n) {
   MLIRContext *context = n.e.builder.getContext();
   Builder b(context);
-  if (const OnnxAttribute *value = n.attr("value"))
+  if (const OnnxAttribute *value = n.attr("value", OnnxAttribute::Kind::Tensor))
     return n.out(n.e.constant(decode(context, value->t).compressed()));
   if (n.hasAttr("value_int"))
     return n.out(n.e.constant(HostTensor::splatInt(b.getI64Type(), {}, n.intAttr("value_int", 0))));
@@ -21,7 +21,7 @@ void constant(NodeImport &n) {
     return n.out(n.e.constant(HostTensor::ints(context, n.intsAttr("value_ints"))));
   if (n.hasAttr("value_float"))
     return n.out(n.e.splat(b.getF32Type(), n.floatAttr("value_float", 0)));
-  if (const OnnxAttribute *floats = n.attr("value_floats")) {
+  if (const OnnxAttribute *floats = n.attr("value_floats", OnnxAttribute::Kind::Floats)) {
     int64_t size = floats->floats.size();
     HostTensor tensor(b.getF32Type(), {size}, {size});
     tensor.f = floats->floats;
@@ -41,7 +41,7 @@ Shape checkedShape(NodeImport &n, llvm::ArrayRef<int64_t> dims) {
 
 void constantOfShape(NodeImport &n) {
   Shape shape = checkedShape(n, n.ints(0));
-  const OnnxAttribute *value = n.attr("value");
+  const OnnxAttribute *value = n.attr("value", OnnxAttribute::Kind::Tensor);
   if (!value)
     return n.out(n.e.splat(n.e.builder.getF32Type(), 0, shape));
   HostTensor one = decode(n.e.builder.getContext(), value->t);

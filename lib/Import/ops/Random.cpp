@@ -10,10 +10,11 @@ using namespace mlir;
 namespace tessera {
 namespace {
 
-/// The operator's own number: its place among the file's random operators, and the seed that its node names.
-int64_t nextId(NodeImport &n) {
-  uint64_t seed = 0; // an integer of Dropout's, a number of the others'
-  if (const OnnxAttribute *attribute = n.attr("seed"))
+/// The operator's own number: its place among the file's random operators, and the seed that its node names,
+/// an integer of Dropout's, a number of the others'.
+int64_t nextId(NodeImport &n, OnnxAttribute::Kind kind) {
+  uint64_t seed = 0;
+  if (const OnnxAttribute *attribute = n.attr("seed", kind))
     seed = attribute->kind == OnnxAttribute::Kind::Int
                ? static_cast<uint64_t>(attribute->i)
                : llvm::bit_cast<uint32_t>(static_cast<float>(attribute->f));
@@ -40,7 +41,7 @@ void dropout(NodeImport &n) {
   bool wantsMask = n.node.outputs.size() > 1 && !n.node.outputs[1].empty();
   double ratio = 0;
   bool trains = isTraining(n);
-  int64_t id = nextId(n);
+  int64_t id = nextId(n, OnnxAttribute::Kind::Int);
   if (n.has(1) && trains) {
     const HostTensor *known = n.known(1);
     std::optional<double> value = known ? known->scalar() : std::nullopt;
@@ -77,8 +78,8 @@ Type typeAttr(NodeImport &n, Type standard) {
 Value random(NodeImport &n, llvm::ArrayRef<int64_t> shape, llvm::StringRef distribution) {
   Emitter &e = n.e;
   auto type = RankedTensorType::get(shape, e.builder.getF32Type());
-  return nn::RandomOp::create(e.builder, e.loc, type, e.randomKey(), ValueRange(), distribution, nextId(n),
-                              nullptr, nullptr);
+  return nn::RandomOp::create(e.builder, e.loc, type, e.randomKey(), ValueRange(), distribution,
+                              nextId(n, OnnxAttribute::Kind::Float), nullptr, nullptr);
 }
 
 /// factor * x + offset, as `type`.

@@ -189,6 +189,10 @@ TEST(Parameters, duplicatedByIdentityTrainApart) {
   ASSERT_TRUE(imported.module) << imported.errors;
   EXPECT_EQ(parameters(imported).size(), 2u);
   EXPECT_TRUE(find(imported, "layers.1.weight"));
+  EXPECT_NE(imported.notes.find("restored 1 parameters that the exporter had merged (equal initial values): "
+                                "layers.1.weight; --as-written leaves the file as it is"),
+            std::string::npos)
+      << imported.notes;
 }
 
 TEST(Weights, survivesTheFile) {
