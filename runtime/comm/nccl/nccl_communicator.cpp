@@ -12,9 +12,10 @@ namespace {
 /// For this long a rank waits for its GPU before it takes a peer for lost: TESSERA_COMM_TIMEOUT, in seconds.
 double chosenTimeout() {
   const char *text = std::getenv("TESSERA_COMM_TIMEOUT");
-  double seconds = text ? std::strtod(text, nullptr) : 600;
-  if (!(seconds > 0))
-    throw Error("TESSERA_COMM_TIMEOUT is '", text, "', expected seconds");
+  char *end = nullptr;
+  double seconds = text ? std::strtod(text, &end) : 600;
+  if (!(seconds > 0) || (text && *end))
+    throw Error("TESSERA_COMM_TIMEOUT is '", text, "', expected seconds, a number above 0");
   return seconds;
 }
 

@@ -8,6 +8,9 @@
 //   send SECONDS  rank 0 of 2 sends 32 MiB and computes for so long, rank 1 prints `received after S`
 //   ahead SECONDS rank 0 of 2 sends 64 MiB to rank 1, which has started to receive and computes so long; prints `sent after S`
 //   threads N     starts where the process may have N threads
+//   lengths N     rank 0 of 2 expects 8 bytes, rank 1 sends N
+//   cancel        rank 0 of 2 gives its communication up and then receives
+//   told          rank 1 of 2 fails while rank 0 waits for it, which prints what it is told
 // clang-format on
 #include "runtime/comm/engine.h"
 #include "runtime/comm/launch.h"
@@ -110,6 +113,26 @@ static void receiveAhead(Transport &transport, double seconds) {
     throw Error("the sum is ", sum, ", the message ", received);
 }
 
+/// What rank 0 of 2 cannot receive from rank 1.
+static void receive(Transport &transport, const std::string &mode, int64_t number) {
+  char bytes[64] = {};
+  if (transport.rank() == 1) {
+    if (mode == "told")
+      throw Error("no more data");
+    transport.wait(transport.send(0, bytes, number));
+    return;
+  }
+  if (mode == "cancel")
+    transport.cancel();
+  try {
+    transport.wait(transport.receive(1, bytes, 8));
+  } catch (const Error &error) {
+    if (mode == "told")
+      std::printf("rank 0 is told: %s\n", error.what());
+    throw;
+  }
+}
+
 /// From now on this process may have so many threads. The limit is one of a user's, and does not bind root:
 /// it becomes a user of its own.
 static void limitThreads(int64_t number) {
@@ -128,6 +151,8 @@ int main(int argc, char **argv) {
     return launch(2, [&](Transport &transport) { send(transport, double(number)); });
   if (mode == "ahead")
     return launch(2, [&](Transport &transport) { receiveAhead(transport, double(number)); });
+  if (mode == "lengths" || mode == "cancel" || mode == "told")
+    return launch(2, [&](Transport &transport) { receive(transport, mode, number); });
   if (mode == "threads" && !underMpi()) // MPI starts threads of its own
     limitThreads(number);
   return launch(mode == "ranks" ? number : 4, [&](Transport &transport) {

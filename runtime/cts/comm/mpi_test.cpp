@@ -10,10 +10,11 @@ namespace {
 
 using cts::Launched;
 
-/// Four ranks under mpirun.
-Launched runProgram(const std::string &arguments, const std::function<void(const std::string &)> &line = {}) {
-  return cts::run("timeout 120 mpirun --allow-run-as-root --oversubscribe -n 4 '" + cts::launchedProgram() +
-                      "' " + arguments + " 2>&1",
+/// Ranks under mpirun.
+Launched runProgram(const std::string &arguments, const std::function<void(const std::string &)> &line = {},
+                    int ranks = 4) {
+  return cts::run("timeout 120 mpirun --allow-run-as-root --oversubscribe -n " + std::to_string(ranks) +
+                      " '" + cts::launchedProgram() + "' " + arguments + " 2>&1",
                   line);
 }
 
@@ -76,6 +77,26 @@ TEST_F(Mpi, AnAgreedErrorIsSaidOnce) {
   size_t first = result.output.find("error: rank 1 of 4: no such file\n");
   ASSERT_NE(first, std::string::npos) << result.output;
   EXPECT_EQ(result.output.find("no such file", first + 30), std::string::npos) << result.output;
+}
+
+/// One that is too long MPI itself refuses.
+TEST_F(Mpi, AMessageOfAnotherLengthIsAnError) {
+  for (auto [bytes, said] :
+       {std::pair("4", "rank 0 expects 8 bytes, rank 1 sends 4: they execute different programs\n"),
+        {"16", "MPI failed to receive: MPI_ERR_TRUNCATE: "}}) {
+    Launched result = runProgram(std::string("lengths ") + bytes, {}, 2);
+    EXPECT_NE(result.status, 0);
+    EXPECT_NE(result.output.find(std::string("error: rank 0 of 2: ") + said), std::string::npos)
+        << result.output;
+  }
+}
+
+TEST_F(Mpi, CommunicationThatWasGivenUpIsAnError) {
+  Launched result = runProgram("cancel", {}, 2);
+  EXPECT_NE(result.status, 0);
+  EXPECT_NE(result.output.find("error: rank 0 of 2: communication of rank 0 was given up\n"),
+            std::string::npos)
+      << result.output;
 }
 
 TEST_F(Mpi, AWrongNumberOfRanksIsAnError) {

@@ -237,6 +237,39 @@ TEST(NcclFaults, APeerThatHangsIsNamedWithTheCollective) {
   EXPECT_NE(message.find("it waits in the all_reduce over 'x'"), std::string::npos) << message;
 }
 
+TEST(NcclFaults, ATimeoutThatIsNoNumberIsRefused) {
+  for (const char *wish : {"soon", "0", "-1", "10 minutes"}) {
+    ::setenv("TESSERA_COMM_TIMEOUT", wish, 1);
+    std::string message = errorOf(1, [](Engine &engine) { Place(engine, 64); });
+    EXPECT_EQ(message,
+              std::string("TESSERA_COMM_TIMEOUT is '") + wish + "', expected seconds, a number above 0");
+  }
+  ::unsetenv("TESSERA_COMM_TIMEOUT");
+}
+
+TEST(NcclFaults, SumsOf16BitIntegersAreRefused) {
+  std::string message = errorOf(2, [](Engine &engine) {
+    Place place(engine, 64);
+    Collective sum =
+        makeCollective({.kind = "all_reduce", .axes = {{"x", 1, 2}}, .dtype = DType::I16, .shape = {2}},
+                       Mesh({{"x", 2}}), engine.rank());
+    place.communicator.prepareCollective(sum, place.memory, place.memory, nullptr);
+  });
+  EXPECT_NE(message.find("NCCL reduces no elements of type i16; run with --comm host"), std::string::npos)
+      << message;
+}
+
+TEST(NcclFaults, AMessageThatItsSenderDoesNotKnowIsRefused) {
+  std::string message = errorOf(2, [](Engine &engine) {
+    Place place(engine, 64);
+    if (engine.rank() == 0)
+      place.communicator.prepareMessage({1, 4, "pipe"}, place.memory, true);
+    place.communicator.connect();
+  });
+  EXPECT_EQ(message, "rank 0 of 2: rank 1 has no part in what rank 0 exchanges with ranks 1>0: they execute "
+                     "different programs");
+}
+
 /// The checking NCCL does check.
 TEST(NcclFaults, MembersThatDifferAreRefused) {
   std::string message = errorOf(2, [](Engine &engine) {

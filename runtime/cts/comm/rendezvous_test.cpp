@@ -1,13 +1,16 @@
-// How ranks find each other over TCP: among strangers, and where some are missing. Every rank is a thread
-// here.
+// How ranks find each other over TCP: among strangers, where some are missing, and what they say where a
+// connection fails. Every rank is a thread here.
 #include "runtime/comm/tcp/rendezvous.h"
 #include "runtime/cts/comm/launched.h"
 
 #include <gtest/gtest.h>
 
 #include <arpa/inet.h>
+#include <cerrno>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
+#include <unistd.h>
 
 namespace tessera::rt {
 namespace {
@@ -127,6 +130,115 @@ TEST(Rendezvous, SomethingElseMayAnswerAtThePort) {
             std::string::npos)
       << errors[0];
   EXPECT_NE(meet(port, 2, {0}, 5s)[0].find("choose another MASTER_PORT"), std::string::npos);
+}
+
+/// Two ends of a connection, none of which blocks.
+std::pair<Socket, Socket> connection() {
+  int ends[2] = {-1, -1};
+  EXPECT_EQ(::socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
+  return {Socket(ends[0]), Socket(ends[1])};
+}
+
+/// A port of this host that is taken, and a socket that has it and does not listen.
+Socket bound(sockaddr_in &address) {
+  Socket result(::socket(AF_INET, SOCK_STREAM, 0));
+  address = {};
+  address.sin_family = AF_INET;
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  socklen_t length = sizeof address;
+  EXPECT_EQ(::bind(result.descriptor(), reinterpret_cast<sockaddr *>(&address), length), 0);
+  EXPECT_EQ(::getsockname(result.descriptor(), reinterpret_cast<sockaddr *>(&address), &length), 0);
+  return result;
+}
+
+std::string errorOf(const std::function<void()> &act) {
+  try {
+    act();
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(RendezvousFaults, AConnectionThatDoesNotMoveOnIsGivenUp) {
+  auto [mine, theirs] = connection();
+  std::vector<char> bytes(64 << 20);
+  EXPECT_EQ(errorOf([&] { mine.read(bytes.data(), 1, Clock::now()); }),
+            "a rank has gone while the ranks connected: it says nothing");
+  EXPECT_EQ(errorOf([&] { mine.write(bytes.data(), bytes.size(), Clock::now()); }),
+            "a rank has gone while the ranks connected: it does not listen");
+  theirs = Socket();
+  EXPECT_EQ(errorOf([&] { mine.write(bytes.data(), 1, Clock::now()); }),
+            "a rank has gone while the ranks connected: Broken pipe");
+}
+
+TEST(RendezvousFaults, Rank0MayCloseTheConnection) {
+  sockaddr_in address;
+  Socket listener = bound(address);
+  ASSERT_EQ(::listen(listener.descriptor(), 5), 0);
+  std::thread server([&] {
+    Socket client(::accept(listener.descriptor(), nullptr, nullptr));
+    char request[144];
+    EXPECT_EQ(::recv(client.descriptor(), request, sizeof request, MSG_WAITALL), ssize_t(sizeof request));
+  });
+  std::vector<std::string> errors = meet(ntohs(address.sin_port), 2, {1}, 20s);
+  server.join();
+  EXPECT_EQ(errors[0], "a rank has gone while the ranks connected: it has closed the connection");
+}
+
+TEST(RendezvousFaults, Rank0MayNotAnswer) {
+  sockaddr_in address;
+  Socket silent = bound(address);
+  int port = ntohs(address.sin_port);
+  EXPECT_EQ(meet(port, 2, {1}, 1s)[0], "rank 0 does not answer at 127.0.0.1:" + std::to_string(port) +
+                                           " (MASTER_ADDR, MASTER_PORT) within 1 seconds");
+}
+
+/// What a rank says when it calls rank 0.
+struct Introduction {
+  uint32_t word = 0x74737232, rank = 0, size = 0, port = 0;
+  sockaddr_storage address = {};
+};
+
+TEST(RendezvousFaults, ARankThatCannotBeReachedIsNamed) {
+  // Rank 1 tells rank 0 a port that nobody listens at.
+  sockaddr_in nowhere;
+  Socket silent = bound(nowhere);
+  Introduction said;
+  said.rank = 1, said.size = 3, said.port = ntohs(nowhere.sin_port);
+  int port = cts::freePort();
+  Stranger one(port, std::string(reinterpret_cast<const char *>(&said), sizeof said));
+  std::thread first([&] { Rendezvous{0, 3, "127.0.0.1", port}.connect(20s); });
+  std::vector<std::string> errors = meet(port, 3, {2}, 20s);
+  first.join();
+  EXPECT_EQ(errors[0], "rank 2 cannot reach rank 1 at 127.0.0.1:" + std::to_string(said.port) +
+                           ": Connection refused; every rank must reach every other at any port");
+}
+
+TEST(RendezvousFaults, TooFewFilesToAnswerARank) {
+  int port = cts::freePort();
+  Socket caller(::socket(AF_INET, SOCK_STREAM, 0));
+  sockaddr_in address{};
+  address.sin_family = AF_INET;
+  address.sin_port = htons(uint16_t(port));
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  // Room for one more file, the port's.
+  int next = ::dup(caller.descriptor());
+  ::close(next);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  rlimit few{rlim_t(next + 1), before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
+  std::thread calls([&] {
+    while (::connect(caller.descriptor(), reinterpret_cast<sockaddr *>(&address), sizeof address) != 0 &&
+           errno == ECONNREFUSED)
+      std::this_thread::sleep_for(1ms);
+  });
+  std::vector<std::string> errors = meet(port, 2, {0}, 20s);
+  calls.join();
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  EXPECT_EQ(errors[0],
+            "a rank cannot be answered: Too many open files; raise the limit on open files (ulimit -n)");
 }
 
 } // namespace

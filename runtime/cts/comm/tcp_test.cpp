@@ -71,6 +71,31 @@ TEST(Tcp, AnAgreedErrorIsSaidOnce) {
   EXPECT_NE(result.output.find("error: rank 1 of 4: no such file\n"), std::string::npos) << result.output;
 }
 
+TEST(Tcp, AMessageOfAnotherLengthIsAnError) {
+  Launched result = runProgram("lengths 4", "WORLD_SIZE=2");
+  EXPECT_EQ(failed(result), 2);
+  EXPECT_EQ(count(result.output, "error: "), 1) << result.output;
+  EXPECT_NE(result.output.find("error: rank 0 of 2: rank 0 expects 8 bytes, rank 1 sends 4: they execute "
+                               "different programs\n"),
+            std::string::npos)
+      << result.output;
+}
+
+TEST(Tcp, CommunicationThatWasGivenUpIsAnError) {
+  Launched result = runProgram("cancel", "WORLD_SIZE=2");
+  EXPECT_EQ(failed(result), 2);
+  EXPECT_NE(result.output.find("error: rank 0 of 2: communication of rank 0 was given up\n"),
+            std::string::npos)
+      << result.output;
+}
+
+TEST(Tcp, WhoWaitsForAFailingRankIsToldSo) {
+  Launched result = runProgram("told", "WORLD_SIZE=2");
+  EXPECT_EQ(failed(result), 2);
+  EXPECT_EQ(count(result.output, "error: "), 1) << result.output;
+  EXPECT_NE(result.output.find("rank 0 is told: rank 1 has failed\n"), std::string::npos) << result.output;
+}
+
 TEST(Tcp, WrongVariablesAreErrors) {
   Launched result = runProgram("ranks 3");
   EXPECT_NE(result.output.find(

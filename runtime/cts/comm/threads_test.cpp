@@ -123,12 +123,36 @@ TEST(Threads, WaitingForARankThatHasEndedIsAnError) {
 }
 
 TEST(Threads, DifferentLengthsAreAnError) {
+  // Who comes second says so.
+  for (bool second : {false, true}) {
+    std::string message = errorOf(2, [second](Transport &transport) {
+      char bytes[8] = {}, word = 0;
+      int peer = 1 - transport.rank();
+      bool waits = (transport.rank() == 1) == second;
+      if (waits)
+        transport.wait(transport.receive(peer, &word, 1, Transport::Control));
+      Transport::Request request =
+          transport.rank() ? transport.send(peer, bytes, 8) : transport.receive(peer, bytes, 4);
+      if (!waits)
+        transport.wait(transport.send(peer, &word, 1, Transport::Control));
+      transport.wait(request);
+    });
+    EXPECT_EQ(message, second ? "rank 1 of 2: rank 1 sends 8 bytes, rank 0 expects 4: they execute different "
+                                "programs"
+                              : "rank 0 of 2: rank 0 expects 4 bytes, rank 1 sends 8: they execute different "
+                                "programs");
+  }
+}
+
+TEST(Threads, CommunicationThatWasGivenUpIsAnError) {
   std::string message = errorOf(2, [](Transport &transport) {
-    char bytes[8];
-    int peer = 1 - transport.rank();
-    transport.wait(transport.rank() ? transport.send(peer, bytes, 8) : transport.receive(peer, bytes, 4));
+    char byte;
+    if (transport.rank() == 1)
+      return;
+    transport.cancel();
+    transport.wait(transport.receive(1, &byte, 1));
   });
-  EXPECT_NE(message.find("they execute different programs"), std::string::npos) << message;
+  EXPECT_EQ(message, "rank 0 of 2: communication of rank 0 was given up");
 }
 
 TEST(Counting, ASendOutsideOfCollectivesIsSeen) {
