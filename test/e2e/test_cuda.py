@@ -108,9 +108,9 @@ def first_step(program, **settings):
 
 @pytest.mark.parametrize("settings,words", [
     ({"LD_LIBRARY_PATH": ""}, ("no driver of NVIDIA", "libcuda.so.1", "--target cpu")),
-    ({"TESSERA_CHECK_VERSION": "11080"}, ("CUDA 11.8", "needs 12.0", "update the driver")),
+    ({"TESSERA_CHECK_VERSION": "11080"}, ("the driver of NVIDIA on this machine is for CUDA 11.8, the program needs 12.0 (driver 525 or later); update the driver",)),
     ({"TESSERA_CHECK_GPUS": "0"}, ("1 ranks", "0 GPUs")),
-    ({"TESSERA_CHECK_CAPABILITY": "75"}, ("compute capability 7.5", "sm_80")),
+    ({"TESSERA_CHECK_CAPABILITY": "75"}, ("GPU 0 has compute capability 7.5, the program was compiled for sm_80; compile it with --target cuda:sm_75",)),
     ({"TESSERA_CHECK_MEMORY": "4096"}, ("bytes of device memory", "4096 free")),
 ], ids=["no driver", "old driver", "no GPU", "old GPU", "little memory"])
 def test_machines_that_cannot_run_it(program, settings, words):
@@ -248,8 +248,9 @@ def test_without_nccl(program, tmp_path):
     except OSError:
         h.assert_error(run(*arguments(tmp_path / "data"), **missing), "no NCCL on this machine", "--comm host")
     h.checked("c++", "-shared", "-x", "c", "/dev/null", "-o", tmp_path / "lib" / "libnccl.so.2")
-    h.assert_error(run(*arguments(tmp_path / "data"), **missing), "lacks the function ncclGetVersion", "--comm host")
-    h.assert_error(run(*arguments(tmp_path / "data"), TESSERA_CHECK_GPUS="2", TESSERA_CHECK_NCCL_VERSION="21400"), "is 2.14", "needs 2.18")
+    h.assert_error(run(*arguments(tmp_path / "data"), **missing), "libnccl.so.2 lacks the function ncclGetVersion; install NCCL 2.18 or later, or run with --comm host")
+    h.assert_error(run(*arguments(tmp_path / "data"), TESSERA_CHECK_GPUS="2", TESSERA_CHECK_NCCL_VERSION="21400"),
+                   "NCCL on this machine is 2.14, the program needs 2.18; install a later one, or run with --comm host")
     assert run(*arguments(tmp_path / "data"), "--comm", "host", **missing).returncode == 0
     host = [json.loads(line) for line in (tmp_path / "data" / "log.jsonl").read_text().splitlines()]
     assert run(*arguments(tmp_path / "again"), TESSERA_CHECK_GPUS="2").returncode == 0

@@ -7,6 +7,7 @@
 #include <array>
 #include <cstdlib>
 #include <set>
+#include <thread>
 
 using namespace tessera::rt;
 using namespace tessera::rt::test;
@@ -407,6 +408,17 @@ TEST(Cuda, WhatAGpuCannotDoIsSaid) {
       std::string::npos);
   EXPECT_NE(messageOf([&] { device->prepareKernel({"nothing", {}, 0, 1, 1}); }).find("no kernel 'nothing'"),
             std::string::npos);
+  EXPECT_EQ(messageOf([&] { device->launch("long", nullptr, int64_t(1) << 31, 32, nullptr); }),
+            "kernel 'long' needs 2147483648 blocks, a GPU launches up to 2147483647");
+}
+
+TEST(Cuda, ARecordingThatCannotBeRepeatedIsAnError) {
+  auto device = gpu();
+  Work step = device->record([] {});
+  // Of another thread, which has not said which GPU it works on.
+  std::string message;
+  std::thread([&] { message = messageOf([&] { step(nullptr); }); }).join();
+  EXPECT_NE(message.find("launching a CUDA graph: CUDA_ERROR_"), std::string::npos) << message;
 }
 
 TEST(Cuda, WhatARecordingCannotHoldIsSaid) {

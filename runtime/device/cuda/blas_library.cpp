@@ -38,7 +38,7 @@ const Library *Library::get() {
 
 void Library::check(Status status, const std::string &what) {
   if (status != 0)
-    throw Error("cuBLASLt: ", what, ": status ", status);
+    throw Error("cuBLASLt: ", what, ": status ", status, "; TESSERA_CUBLASLT=off does without it");
 }
 
 } // namespace tessera::rt::cuda::blas

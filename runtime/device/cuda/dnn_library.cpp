@@ -37,7 +37,7 @@ const Library *Library::get() {
 
 void Library::check(Status status, const char *what) {
   if (status != 0)
-    throw Error("cuDNN: ", what, ": status ", status);
+    throw Error("cuDNN: ", what, ": status ", status, "; TESSERA_CUDNN=off does without it");
 }
 
 } // namespace tessera::rt::cuda::dnn
