@@ -280,7 +280,7 @@ std::string NodeImport::stringAttr(llvm::StringRef name, llvm::StringRef standar
   const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::String);
   return attribute ? attribute->s : standard.str();
 }
-std::vector<int64_t> NodeImport::intsAttr(llvm::StringRef name, std::vector<int64_t> standard) const {
+std::vector<int64_t> NodeImport::intsAttr(llvm::StringRef name, const std::vector<int64_t> &standard) const {
   const OnnxAttribute *attribute = attr(name, OnnxAttribute::Kind::Ints);
   return attribute ? attribute->ints : standard;
 }

@@ -156,7 +156,7 @@ public:
   int64_t intAttr(llvm::StringRef name, int64_t standard) const;
   double floatAttr(llvm::StringRef name, double standard) const;
   std::string stringAttr(llvm::StringRef name, llvm::StringRef standard) const;
-  std::vector<int64_t> intsAttr(llvm::StringRef name, std::vector<int64_t> standard = {}) const;
+  std::vector<int64_t> intsAttr(llvm::StringRef name, const std::vector<int64_t> &standard = {}) const;
   const OnnxAttribute *attr(llvm::StringRef name) const;
   /// One of this kind; fails where the file has it as another.
   const OnnxAttribute *attr(llvm::StringRef name, OnnxAttribute::Kind kind) const;

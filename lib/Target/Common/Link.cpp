@@ -57,7 +57,7 @@ class TemporaryFiles {
 public:
   ~TemporaryFiles() {
     for (const std::string &path : paths) {
-      sys::fs::remove(path);
+      (void)sys::fs::remove(path);
       sys::DontRemoveFileOnSignal(path);
     }
   }
@@ -169,7 +169,7 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
   int descriptor;
   if (std::error_code code = sys::fs::createUniqueFile(path + ".%%%%%%", descriptor, partial))
     return createStringError(code, "cannot write '" + path + "': " + code.message());
-  sys::fs::closeFile(descriptor);
+  (void)sys::fs::closeFile(descriptor);
   files.add(partial);
   std::string list = "@" + *responseFile;
   SmallVector<StringRef> arguments = {*driver, "-o", partial, list};
@@ -190,7 +190,7 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
     return createStringError("linking '" + path + "' with " + *driver +
                              " failed: " + StringRef(problem).trim());
   }
-  sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
+  (void)sys::fs::setPermissions(partial, sys::fs::all_exe | sys::fs::all_read | sys::fs::owner_write);
   if (std::error_code code = sys::fs::rename(partial, path))
     return createStringError(code, "cannot write '" + path + "': " + code.message());
   return Error::success();

@@ -2,7 +2,7 @@
 // RUN: tessera-opt %s --tessera-assign="dp=2 tp=2" | FileCheck %s
 // RUN: not tessera-opt %s --tessera-assign="tp=2 sp-mode=megatron" 2>&1 | FileCheck %s --check-prefix=UNNAMED
 
-// UNNAMED: recipe.mlir:[[#@LINE+33]]:8: error: --sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split
+// UNNAMED: recipe.mlir:[[#@LINE+32]]:8: error: --sp-mode megatron: the start of the residual stream has no name; lay it down by dist.split
 
 // CHECK: module attributes {dist.micro = 1 : i64}
 // CHECK: dist.mesh @mesh = <["data"=2, "tensor"=2]>
