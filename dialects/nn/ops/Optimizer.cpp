@@ -75,7 +75,7 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
   auto sqrt = [&](Value x) -> Value { return math::SqrtOp::create(builder, loc, x); };
   Value lr = scalar(0), beta1 = scalar(1), beta2 = scalar(2), eps = scalar(3), correction1 = scalar(4),
         correction2 = scalar(5), momentum = scalar(6), clip = scalar(7),
-        decay = read(decays, {e.index(getIndex())}), one = e.constant(element, 1);
+        decay = read(decays, {e.index(getIndex())}), one = e.constant(element, 1), root = sqrt(correction2);
   // Clipping: min(1, clip / (norm + 1e-6)), where asked for.
   Value ratio = arith::MinimumFOp::create(builder, loc, one,
                                           e.div(clip, e.add(read(norm, {}), e.constant(element, 1e-6))));
@@ -88,6 +88,9 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
                                      e.constant(element, std::numeric_limits<double>::infinity()));
   }
 
+  // The formula of runtime/device/update_step.h, operation by operation: both give the same bits.
+  Value keep = e.sub(one, e.mul(lr, decay)), fresh1 = e.sub(one, beta1), fresh2 = e.sub(one, beta2),
+        size = e.mul(e.div(lr, correction1), root), epsilon = e.mul(eps, root);
   std::string all = freshLetters(shapeOf(operands[0]).size());
   SmallVector<Lettered> inputs, inits;
   for (unsigned i = 0; i < 2 + states; ++i)
@@ -97,7 +100,7 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
   auto updated = [&](ArrayRef<Value> a) -> SmallVector<Value> {
     Value p = a[0], g = e.mul(a[1], factor);
     if (getKind() == "adamw")
-      p = e.sub(p, e.mul(e.mul(lr, decay), p));
+      p = e.mul(p, keep);
     else
       g = e.add(g, e.mul(decay, p));
     if (states == 0)
@@ -106,10 +109,9 @@ FailureOr<SmallVector<Value>> UpdateOp::lowerToLinalg(OpBuilder &builder, ValueR
       Value velocity = e.add(e.mul(momentum, a[2]), g);
       return {e.sub(p, e.mul(lr, velocity)), velocity};
     }
-    Value m = e.add(e.mul(beta1, a[2]), e.mul(e.sub(one, beta1), g));
-    Value v = e.add(e.mul(beta2, a[3]), e.mul(e.sub(one, beta2), e.mul(g, g)));
-    Value denominator = e.add(e.div(sqrt(v), sqrt(correction2)), eps);
-    return {e.sub(p, e.mul(e.div(lr, correction1), e.div(m, denominator))), m, v};
+    Value m = e.add(a[2], e.mul(e.sub(g, a[2]), fresh1));
+    Value v = e.add(e.mul(a[3], beta2), e.mul(e.mul(fresh2, g), g));
+    return {e.sub(p, e.div(e.mul(size, m), e.add(sqrt(v), epsilon))), m, v};
   };
   return e.generic(inputs, inits, [&](ArrayRef<Value> a) {
     SmallVector<Value> results = updated(a);

@@ -2,15 +2,9 @@
 #include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/functions.h"
 
-#include <algorithm>
-#include <cmath>
-
 namespace tessera::rt::cpu {
 
 namespace {
-/// Length of the program's scalars: lr, beta1, beta2, eps, 1-beta1^t, 1-beta2^t, momentum, clip_norm; and
-/// loss_scale, if the gradient is that of a scaled loss.
-constexpr int64_t scalarCount = 8;
 /// Elements per chunk.
 constexpr int64_t grain = 65536;
 
@@ -24,7 +18,7 @@ struct StepArguments {
     count = parser.size("count");
     decayIndex = parser.size("decay");
     lossScale = parser.flag("loss_scale");
-    scalars = parser.buffer("scalars", lossScale ? scalarCount + 1 : scalarCount);
+    scalars = parser.buffer("scalars", lossScale ? updateScalars + 1 : updateScalars);
     decay = parser.buffer("decay", decayIndex < INT64_MAX ? std::optional(decayIndex + 1) : std::nullopt);
     gradNorm = parser.bufferIf(parser.flag("grad_norm"), "grad_norm", 1);
     if (lossScale && gradNorm < 0)
@@ -39,21 +33,14 @@ struct StepArguments {
 
   /// Whether the gradient of a scaled loss has overflowed, so that the step is left out.
   bool overflowed(const CallContext &context) const {
-    return lossScale && !std::isfinite(*array(context, gradNorm));
+    return lossScale && gradientOverflowed(*array(context, gradNorm));
   }
 
   UpdateStep step(const CallContext &context) const {
     const float *s = array(context, scalars);
-    UpdateStep step = {s[0], s[1], s[2], s[3], s[4], s[5], s[6], array(context, decay)[decayIndex], 1};
-    const float clip = s[7];
-    if (gradNorm >= 0 && clip > 0) {
-      const float scale = clip / (*array(context, gradNorm) + 1e-6f);
-      // A NaN norm stays one, so that it shows in the parameters as it does in PyTorch.
-      step.gradientScale = scale > 1 ? 1 : scale;
-    }
-    if (lossScale)
-      step.gradientScale /= s[scalarCount];
-    return step;
+    return updateStep(s, array(context, decay)[decayIndex],
+                      gradNorm >= 0 ? array(context, gradNorm) : nullptr,
+                      lossScale ? s + updateScalars : nullptr);
   }
 };
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "runtime/device/element.h"
+#include "runtime/device/update_step.h"
 
 #include <cstdint>
 
@@ -43,11 +44,6 @@ struct AttentionCall {
   const int64_t *rows; ///< of a dropout: the number of each row's first weight, as lse
   int64_t validS, validT, startS, startT;
   uint64_t key, id; ///< of a dropout
-};
-
-/// The numbers of an update step, ready for use per element.
-struct UpdateStep {
-  float learningRate, beta1, beta2, epsilon, correction1, correction2, momentum, decay, gradientScale;
 };
 
 /// What follows a product.

@@ -1,6 +1,8 @@
 // Embedding, copies, constants and the optimizers' updates: a thread an element.
 #include "runtime/device/cuda/kernels/gpu.h"
+#include "runtime/device/update_step.h"
 
+using namespace tessera::rt;
 using namespace tessera::rt::cuda;
 
 static int64_t idAt(const RowsArguments &a, int64_t i) {
@@ -90,32 +92,18 @@ TSR_KERNEL(update, UpdateArguments) {
   int64_t i = elementIndex();
   if (i >= a.count)
     return;
-  float rate = a.scalars[0], beta1 = a.scalars[1], beta2 = a.scalars[2], epsilon = a.scalars[3];
-  float clip = a.scalars[7], decay = a.decay[0], g = a.g[i], p = a.p[i];
-  if (a.lossScale) {
-    if ((__builtin_bit_cast(uint32_t, a.gradNorm[0]) & 0x7f800000u) == 0x7f800000u)
-      return;
-    g /= a.scalars[8];
-  }
-  if (a.gradNorm && clip > 0) {
-    // A NaN norm stays one.
-    float scale = clip / (a.gradNorm[0] + 1e-6f);
-    g *= scale > 1 ? 1.0f : scale;
-  }
-  if (a.update == Update::Sgd || a.update == Update::SgdMomentum) {
-    g += decay * p;
-    if (a.update == Update::SgdMomentum)
-      g = a.m[i] = a.scalars[6] * a.m[i] + g;
-    a.p[i] = p - rate * g;
+  if (a.lossScale && gradientOverflowed(a.gradNorm[0]))
     return;
+  const UpdateStep step =
+      updateStep(a.scalars, a.decay[0], a.gradNorm, a.lossScale ? a.scalars + updateScalars : nullptr);
+  switch (a.update) {
+  case Update::AdamW:
+    return updateAdamW(step, a.p[i], a.g[i], a.m[i], a.v[i]);
+  case Update::Adam:
+    return updateAdam(step, a.p[i], a.g[i], a.m[i], a.v[i]);
+  case Update::Sgd:
+    return updateSgd(step, a.p[i], a.g[i]);
+  case Update::SgdMomentum:
+    return updateSgdMomentum(step, a.p[i], a.g[i], a.m[i]);
   }
-  if (a.update == Update::Adam)
-    g += decay * p;
-  float m = a.m[i] + (g - a.m[i]) * (1 - beta1), v = a.v[i] * beta2 + (1 - beta2) * g * g;
-  a.m[i] = m;
-  a.v[i] = v;
-  float denominator = __builtin_sqrtf(v) / __builtin_sqrtf(a.scalars[5]) + epsilon;
-  if (a.update == Update::AdamW)
-    p *= 1 - rate * decay;
-  a.p[i] = p - rate / a.scalars[4] * m / denominator;
 }
