@@ -10,7 +10,7 @@ namespace tessera {
 /// A list as text. As values, the operations of a large program would take gigabytes.
 class ListText {
 public:
-  void push_back(llvm::json::Value value) { llvm::raw_string_ostream(next()) << value; }
+  void push_back(const llvm::json::Value &value) { llvm::raw_string_ostream(next()) << value; }
   void push_back(const std::string &text) { next() += text; }
   size_t size() const { return count; }
   std::string str() const { return "[" + text + "]"; }

@@ -2,7 +2,7 @@
 #include "passes/Assign/Plan.h"
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
-#include "passes/Assign/Toml.h"
+#include "passes/Assign/Toml.h" // IWYU pragma: keep
 #include "passes/Pipeline/PipelineSchedule.h"
 #include "llvm/ADT/STLExtras.h"
 #include <set>
@@ -52,7 +52,7 @@ public:
   }
   std::optional<int64_t> number(const toml::node &node, StringRef what) {
     if (auto value = node.value_exact<int64_t>())
-      return *value;
+      return value;
     error(node.source()) << what << " must be an integer";
     return std::nullopt;
   }

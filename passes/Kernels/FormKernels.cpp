@@ -246,43 +246,48 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return exec::ScalarOp::create(b, op->getLoc(), b.getI64Type(), name);
   }
 
-  LogicalResult outline(Group &group) {
+  /// What a kernel of a group takes and gives.
+  struct Boundary {
     llvm::SetVector<Value> inputs;
-    llvm::SetVector<Operation *> members(group.ops.begin(), group.ops.end());
-    SmallVector<Operation *> constants;
+    SmallVector<Operation *> constants; // become part of the kernel
     SmallVector<Value> outputs;
+  };
+
+  static Boundary boundaryOf(const Group &group) {
+    Boundary boundary;
+    llvm::SetVector<Operation *> members(group.ops.begin(), group.ops.end());
     for (Operation *op : group.ops)
       for (Value operand : op->getOperands()) {
         Operation *def = operand.getDefiningOp();
         if (def && members.contains(def))
           continue;
         if (def && def->hasTrait<OpTrait::ConstantLike>() && isa<nn::LowerableOpInterface>(def)) {
-          if (!llvm::is_contained(constants, def))
-            constants.push_back(def);
+          if (!llvm::is_contained(boundary.constants, def))
+            boundary.constants.push_back(def);
           continue;
         }
-        inputs.insert(operand);
+        boundary.inputs.insert(operand);
       }
     for (Operation *op : group.ops)
       for (Value result : op->getResults())
         if (llvm::any_of(result.getUsers(), [&](Operation *user) { return !members.contains(user); }))
-          outputs.push_back(result);
-    if (outputs.empty())
-      return success();
+          boundary.outputs.push_back(result);
+    return boundary;
+  }
 
-    // The kernel's text, without locations and with canonical names, is its identity.
+  /// A copy of the group as a function, without locations.
+  func::FuncOp makeKernel(const Group &group, const Boundary &boundary) {
     OpBuilder b(&getContext());
-    SmallVector<Type> inTypes, outTypes;
-    for (Value v : inputs)
+    SmallVector<Type> inTypes;
+    for (Value v : boundary.inputs)
       inTypes.push_back(scalarInput(v).empty() ? v.getType() : Type(b.getI64Type()));
-    for (Value v : outputs)
-      outTypes.push_back(v.getType());
     Location unknown = UnknownLoc::get(&getContext());
-    auto func = func::FuncOp::create(unknown, "kernel", b.getFunctionType(inTypes, outTypes));
+    auto func = func::FuncOp::create(unknown, "kernel",
+                                     b.getFunctionType(inTypes, TypeRange(ValueRange(boundary.outputs))));
     Block *body = func.addEntryBlock();
     IRMapping map;
     b.setInsertionPointToEnd(body);
-    for (auto [value, arg] : llvm::zip(inputs, body->getArguments()))
+    for (auto [value, arg] : llvm::zip(boundary.inputs, body->getArguments()))
       map.map(value, scalarInput(value).empty()
                          ? Value(arg)
                          : nn::FromScalarOp::create(b, unknown, value.getType(), arg).getResult());
@@ -293,14 +298,20 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
         if (attr.getName() != nn::kRounded.name)
           clone->removeDiscardableAttr(attr.getName());
     };
-    for (Operation *op : constants)
+    for (Operation *op : boundary.constants)
       copy(op);
     for (Operation *op : group.ops)
       copy(op);
     SmallVector<Value> returned;
-    for (Value v : outputs)
+    for (Value v : boundary.outputs)
       returned.push_back(map.lookup(v));
     func::ReturnOp::create(b, unknown, returned);
+    return func;
+  }
+
+  /// The name of the kernel that does the same as `func`, which becomes one where there is none. Its text,
+  /// without locations and with canonical names, is its identity.
+  StringRef nameOf(func::FuncOp func) {
     std::string text;
     llvm::raw_string_ostream os(text);
     func.print(os);
@@ -312,18 +323,25 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     } else {
       func.erase();
     }
+    return it->second;
+  }
 
+  LogicalResult outline(Group &group) {
+    Boundary boundary = boundaryOf(group);
+    if (boundary.outputs.empty())
+      return success();
+    StringRef name = nameOf(makeKernel(group, boundary));
     Operation *last = group.ops.back();
-    b.setInsertionPoint(last);
+    OpBuilder b(last);
     bool isAlone = group.ops.size() == 1;
     SmallVector<Value> operands;
-    for (Value v : inputs)
+    for (Value v : boundary.inputs)
       operands.push_back(scalarInput(v).empty() ? v : inputNumber(last, scalarInput(v)));
     auto apply =
-        exec::ApplyOp::create(b, last->getLoc(), outTypes, it->second, operands,
+        exec::ApplyOp::create(b, last->getLoc(), TypeRange(ValueRange(boundary.outputs)), name, operands,
                               b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),
                               /*adds=*/isAlone && isa<nn::AddOp>(last));
-    for (auto [v, result] : llvm::zip(outputs, apply.getResults()))
+    for (auto [v, result] : llvm::zip(boundary.outputs, apply.getResults()))
       v.replaceAllUsesWith(result);
     ++numApplies;
     for (Operation *op : llvm::reverse(group.ops))

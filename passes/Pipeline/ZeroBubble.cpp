@@ -11,7 +11,6 @@
 #include "passes/Pipeline/PipelineSchedule.h"
 #include <algorithm>
 #include <array>
-#include <map>
 #include <tuple>
 
 namespace tessera::pipeline {
