@@ -44,7 +44,7 @@ def gtest(bench, binary, selected):
 
 def device(bench):
     """The library's functions as on the CPU, with the vendor's libraries and without."""
-    return gtest(bench, "rt-cts-device", "Functions/*:Cuda.WhatA*" if not bench.options.check else "*")
+    return gtest(bench, "rt-cts-device", "Functions/*:UpdateBits.*:Cuda.WhatA*" if not bench.options.check else "*")
 
 
 def communication(bench):
