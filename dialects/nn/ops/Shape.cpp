@@ -291,8 +291,8 @@ LogicalResult InsertSliceOp::verify() {
   int64_t last = shapeOf(getInto())[dim] - shapeOf(getSlice())[dim];
   DenseI64ArrayAttr range = kRange.ofArgument(func, arg.getArgNumber());
   if (!range || range[0] < 0 || range[1] > last + 1)
-    return emitOpError("needs an nn.range of the input within [0, ")
-           << last + 1 << ") to keep the slice inside";
+    return emitOpError("needs an ") << kRange.name << " of the input within [0, " << last + 1
+                                    << ") to keep the slice inside";
   return success();
 }
 
