@@ -1,4 +1,6 @@
+// See Packer.h: what is tried, in which order, and when enough has been.
 #include "passes/Memory/Packer.h"
+#include "passes/Memory/Placing.h"
 #include <algorithm>
 #include <numeric>
 #include <random>
@@ -10,145 +12,235 @@ namespace {
 
 int64_t roundUp(int64_t n, int64_t to) { return (n + to - 1) / to * to; }
 
-class Search {
+// The buffers that take something, over the columns: only positions after which something ends matter, since
+// what is live at another is live at the next of these too.
+class Problem {
 public:
-  Search(const std::vector<PackBuffer> &given, int64_t alignment) : buffers(given) {
-    // One that is never live takes nothing.
-    for (PackBuffer &b : buffers)
-      b.bytes = b.end > b.start ? roundUp(b.bytes, alignment) : 0;
-    // Live sums rise only where buffers begin.
-    std::vector<std::pair<int64_t, int64_t>> events;
-    for (const PackBuffer &b : buffers)
-      if (b.bytes > 0) {
-        events.push_back({b.start, b.bytes});
-        events.push_back({b.end, -b.bytes});
+  Problem(const std::vector<PackBuffer> &buffers, int64_t alignment) {
+    std::vector<std::pair<int64_t, bool>> events; // whether something starts; ends come first
+    for (size_t i = 0; i < buffers.size(); ++i)
+      if (const PackBuffer &b = buffers[i]; b.bytes > 0 && b.end > b.start) {
+        owners.push_back(i);
+        events.push_back({b.end, false});
+        events.push_back({b.start, true});
       }
     std::sort(events.begin(), events.end());
-    std::vector<int64_t> positions, sums;
-    int64_t live = 0;
-    for (auto [at, change] : events) {
-      live += change;
-      if (positions.empty() || positions.back() != at) {
-        positions.push_back(at);
-        sums.push_back(live);
-      }
-      sums.back() = live;
-      bound = std::max(bound, live);
+    std::vector<int64_t> positions;
+    for (size_t i = 0; i + 1 < events.size(); ++i)
+      if (events[i].second && !events[i + 1].second)
+        positions.push_back(events[i].first);
+    auto column = [&](int64_t at) {
+      return int(std::lower_bound(positions.begin(), positions.end(), at) - positions.begin());
+    };
+    columns = int(positions.size());
+    for (size_t i : owners) {
+      rectangles.push_back(
+          {column(buffers[i].start), column(buffers[i].end), roundUp(buffers[i].bytes, alignment)});
+      lives.push_back(buffers[i].end - buffers[i].start);
     }
-    for (const PackBuffer &b : buffers) {
-      size_t k = std::lower_bound(positions.begin(), positions.end(), b.start) - positions.begin();
-      int64_t most = 0;
-      for (; k < positions.size() && positions[k] < b.end; ++k)
-        most = std::max(most, sums[k]);
-      contention.push_back(most);
-    }
+    findContention();
   }
 
-  Packing place(const std::vector<size_t> &order) const {
-    Packing p{std::vector<int64_t>(buffers.size(), 0), 0, bound};
-    struct Placed {
-      int64_t from, to, start, end;
-    };
-    std::vector<Placed> placed; // by offset, so that the first gap ends the search
-    placed.reserve(buffers.size());
-    for (size_t i : order) {
-      const PackBuffer &b = buffers[i];
-      if (b.bytes == 0)
-        continue;
-      int64_t at = 0;
-      for (const Placed &other : placed) {
-        if (other.start >= b.end || b.start >= other.end)
-          continue;
-        if (other.from - at >= b.bytes)
-          break;
-        at = std::max(at, other.to);
-      }
-      p.offsets[i] = at;
-      p.peak = std::max(p.peak, at + b.bytes);
-      auto where = std::upper_bound(placed.begin(), placed.end(), at,
-                                    [](int64_t from, const Placed &o) { return from < o.from; });
-      placed.insert(where, {at, at + b.bytes, b.start, b.end});
-    }
-    return p;
+  int size() const { return int(rectangles.size()); }
+  int64_t top(const Placing &placing, int i) const { return placing.offsets[i] + rectangles[i].bytes; }
+
+  // All of them, by falling keys.
+  template <typename Key> std::vector<int> sorted(Key key) const {
+    std::vector<int> order(rectangles.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return key(a) > key(b); });
+    return order;
   }
 
-  Packing run() const {
-    auto life = [&](size_t i) { return buffers[i].end - buffers[i].start; };
-    auto sorted = [&](auto key) {
-      std::vector<size_t> order(buffers.size());
-      std::iota(order.begin(), order.end(), 0);
-      std::sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-        auto ka = key(a), kb = key(b);
-        return ka != kb ? ka > kb : a < b;
-      });
-      return order;
-    };
-    std::vector<std::vector<size_t>> orders = {
-        sorted([&](size_t i) { return std::make_tuple(buffers[i].bytes, life(i), -buffers[i].start); }),
-        sorted([&](size_t i) { return std::make_tuple(contention[i], buffers[i].bytes, life(i)); }),
-        sorted([&](size_t i) {
-          return std::make_tuple(double(buffers[i].bytes) * double(life(i)), buffers[i].bytes, int64_t(0));
-        }),
-        sorted([&](size_t i) { return std::make_tuple(life(i), buffers[i].bytes, -buffers[i].start); })};
-    Packing best;
-    std::vector<size_t> bestOrder;
-    for (auto &order : orders) {
-      Packing p = place(order);
-      if (bestOrder.empty() || p.peak < best.peak)
-        best = p, bestOrder = order;
-      if (best.peak == bound)
-        return best;
+  std::vector<size_t> owners; // of each rectangle, its buffer
+  std::vector<Rectangle> rectangles;
+  std::vector<int64_t> lives;      // of each rectangle, in positions
+  std::vector<int64_t> contention; // of each rectangle, the largest live sum in its life
+  int columns = 0;
+  int64_t bound = 0;
+
+private:
+  void findContention() {
+    // levels[k][c]: the largest sum of the 2^k columns from c on.
+    std::vector<std::vector<int64_t>> levels(1, std::vector<int64_t>(columns + 1, 0));
+    for (const Rectangle &r : rectangles) {
+      levels[0][r.first] += r.bytes;
+      levels[0][r.last] -= r.bytes;
     }
-    // One placement looks at every pair at worst.
-    double pairs = double(buffers.size()) * double(buffers.size());
-    int moves = int(std::min(kMostMoves, kMostPairs / pairs));
-    std::minstd_rand random(1);
-    for (int move = 0; move < moves && best.peak > bound; ++move) {
-      std::vector<size_t> order = bestOrder;
-      size_t from = supporter(best, random),
-             position = std::find(order.begin(), order.end(), from) - order.begin();
-      if (position == 0)
-        continue;
-      size_t to = random() % position;
-      std::rotate(order.begin() + to, order.begin() + position, order.begin() + position + 1);
-      Packing p = place(order);
-      if (p.peak <= best.peak)
-        best = p, bestOrder = order;
+    std::partial_sum(levels[0].begin(), levels[0].end(), levels[0].begin());
+    for (int width = 1; 2 * width <= columns; width *= 2) {
+      std::vector<int64_t> next(columns - 2 * width + 1);
+      for (size_t c = 0; c < next.size(); ++c)
+        next[c] = std::max(levels.back()[c], levels.back()[c + width]);
+      levels.push_back(std::move(next));
     }
+    for (const Rectangle &r : rectangles) {
+      int level = 0;
+      while (2 << level <= r.last - r.first)
+        ++level;
+      contention.push_back(std::max(levels[level][r.first], levels[level][r.last - (1 << level)]));
+      bound = std::max(bound, contention.back());
+    }
+  }
+};
+
+class Search {
+public:
+  explicit Search(const Problem &problem) : problem(problem) {}
+
+  Placing run() {
+    start();
+    if (!done())
+      improve();
     return best;
   }
 
-private:
-  static constexpr double kMostMoves = 150, kMostPairs = 2e8;
+  WorkCount work = 0;
 
-  // A buffer of the chain of touching buffers from the one at the peak down to the bottom.
-  size_t supporter(const Packing &p, std::minstd_rand &random) const {
-    std::vector<size_t> chain;
-    for (size_t i = 0; i < buffers.size() && chain.empty(); ++i)
-      if (buffers[i].bytes > 0 && p.offsets[i] + buffers[i].bytes == p.peak)
+private:
+  // What is counted takes some 30 ns: a third of a second, and a little for each buffer, on what misses the
+  // bound.
+  static constexpr WorkCount kMostWork = 10'000'000, kMostWorkEach = 2000;
+
+  bool done() const {
+    return best.peak == problem.bound ||
+           (!best.offsets.empty() && work >= kMostWork + kMostWorkEach * problem.size());
+  }
+
+  void keep(Placing placing) {
+    if (best.offsets.empty() || placing.peak < best.peak)
+      best = std::move(placing);
+  }
+
+  Placing fit(const std::vector<int> &order) {
+    return firstFit(problem.rectangles, problem.columns, order, work);
+  }
+
+  Placing fill(const std::vector<int> &order) {
+    return fillLowest(problem.rectangles, problem.columns, order, work);
+  }
+
+  // Every rectangle as far up under the peak as it will go, the highest first, then all down again, the
+  // lowest first. Each finds its old place free at least, so the peak never rises.
+  Placing justify(Placing placing) {
+    for (int side = 0; side < 2; ++side)
+      placing = fit(problem.sorted([&](int i) { return problem.top(placing, i); }));
+    return placing;
+  }
+
+  void start() {
+    const auto &all = problem.rectangles;
+    auto bytes = [&](int i) { return all[i].bytes; };
+    auto life = [&](int i) { return problem.lives[i]; };
+    auto area = [&](int i) { return double(bytes(i)) * double(life(i)); };
+    auto most = [&](int i) { return problem.contention[i]; };
+    const std::vector<std::vector<int>> orders = {
+        problem.sorted([&](int i) { return std::tuple(bytes(i), life(i), -all[i].first); }),
+        problem.sorted([&](int i) { return std::tuple(most(i), bytes(i), life(i)); }),
+        problem.sorted([&](int i) { return std::tuple(area(i), bytes(i)); }),
+        problem.sorted([&](int i) { return std::tuple(life(i), bytes(i), -all[i].first); }),
+        problem.sorted([&](int i) { return std::tuple(most(i), life(i)); }),
+        problem.sorted([&](int i) { return std::tuple(most(i), area(i)); })};
+    std::vector<Placing> tried;
+    auto add = [&](Placing placing) {
+      keep(placing);
+      tried.push_back(std::move(placing));
+    };
+    for (size_t i = 0; i < orders.size() && !done(); ++i) {
+      Placing placing = fill(orders[i]);
+      if (i == 0 || placing.peak < best.peak)
+        fillOrder = orders[i];
+      add(std::move(placing));
+    }
+    for (size_t i = 0; i < orders.size() && !done(); ++i)
+      add(fit(orders[i]));
+    std::stable_sort(tried.begin(), tried.end(),
+                     [](const Placing &a, const Placing &b) { return a.peak < b.peak; });
+    for (size_t i = 0; i < tried.size() && !done(); ++i)
+      keep(justify(tried[i]));
+  }
+
+  // Bytes above the bound, each as long as it lives.
+  double excess(const Placing &placing) const {
+    double sum = 0;
+    for (int i = 0; i < problem.size(); ++i)
+      if (int64_t over = problem.top(placing, i) - problem.bound; over > 0)
+        sum += double(std::min(over, problem.rectangles[i].bytes)) * double(problem.lives[i]);
+    return sum;
+  }
+
+  // The order with one of what holds up the excess moved forward.
+  std::vector<int> moved(std::vector<int> order, const Placing &placing) {
+    size_t from = std::find(order.begin(), order.end(), supporter(placing)) - order.begin();
+    if (from == 0)
+      from = order.size() - 1;
+    size_t to = random() % from;
+    std::rotate(order.begin() + to, order.begin() + from, order.begin() + from + 1);
+    return order;
+  }
+
+  // Two walks in turn, each of steps that do not add to the excess: over orders to fill the skyline by, and
+  // over placings that are justified.
+  void improve() {
+    Placing filled = fill(fillOrder), fitted = best;
+    double filledExcess = excess(filled), fittedExcess = excess(fitted);
+    for (bool turn = false; !done(); turn = !turn) {
+      std::vector<int> order = turn ? moved(problem.sorted([&](int i) { return -fitted.offsets[i]; }), fitted)
+                                    : moved(fillOrder, filled);
+      Placing next = turn ? justify(fit(order)) : fill(order);
+      keep(next);
+      double sum = excess(next);
+      if (sum > (turn ? fittedExcess : filledExcess))
+        continue;
+      (turn ? fittedExcess : filledExcess) = sum;
+      (turn ? fitted : filled) = std::move(next);
+      if (!turn)
+        fillOrder = std::move(order);
+    }
+  }
+
+  // One of those that hold up one that ends above the bound, one on the other, or this one itself.
+  int supporter(const Placing &placing) {
+    std::vector<int> chain;
+    for (int i = 0; i < problem.size(); ++i)
+      if (problem.top(placing, i) > problem.bound)
         chain.push_back(i);
-    for (bool more = true; more;) {
-      more = false;
-      const size_t top = chain.back();
-      for (size_t j = 0; j < buffers.size() && !more; ++j)
-        if (buffers[j].bytes > 0 && p.offsets[j] + buffers[j].bytes == p.offsets[top] &&
-            buffers[j].start < buffers[top].end && buffers[top].start < buffers[j].end) {
-          chain.push_back(j);
-          more = true;
-        }
+    chain = {chain[random() % chain.size()]};
+    for (int next = chain[0]; next >= 0;) {
+      const Rectangle &above = problem.rectangles[chain.back()];
+      next = -1;
+      for (int i = 0; i < problem.size() && next < 0; ++i)
+        if (const Rectangle &r = problem.rectangles[i];
+            problem.top(placing, i) == placing.offsets[chain.back()] && r.first < above.last &&
+            above.first < r.last)
+          next = i;
+      if (next >= 0)
+        chain.push_back(next);
+      work += problem.size() / 16;
     }
     return chain[random() % chain.size()];
   }
 
-  std::vector<PackBuffer> buffers;
-  std::vector<int64_t> contention; // the largest live sum in each buffer's life
-  int64_t bound = 0;
+  const Problem &problem;
+  Placing best;
+  std::vector<int> fillOrder; // the best one to fill the skyline by
+  std::minstd_rand random{1};
 };
 
 } // namespace
 
 Packing tessera::pack(const std::vector<PackBuffer> &buffers, int64_t alignment) {
-  if (buffers.empty())
-    return {};
-  return Search(buffers, alignment).run();
+  Packing packing;
+  packing.offsets.resize(buffers.size());
+  Problem problem(buffers, alignment);
+  if (problem.size() == 0)
+    return packing;
+  Search search(problem);
+  Placing placing = search.run();
+  for (int i = 0; i < problem.size(); ++i)
+    packing.offsets[problem.owners[i]] = placing.offsets[i];
+  packing.peak = placing.peak;
+  packing.bound = problem.bound;
+  packing.work = search.work;
+  return packing;
 }

@@ -2,7 +2,8 @@
 #include "passes/Memory/Packer.h"
 #include "gtest/gtest.h"
 #include <algorithm>
-#include <ctime>
+#include <limits>
+#include <numeric>
 #include <random>
 
 using tessera::pack;
@@ -171,18 +172,114 @@ TEST(Packer, SameInputSamePacking) {
   EXPECT_EQ(pack(buffers).offsets, pack(buffers).offsets);
 }
 
-TEST(Packer, TenThousandBuffersInASecond) {
-  auto buffers = transformerStep(320, 256, 256, 1000, true, 5);
-  ASSERT_GE(buffers.size(), 10000u);
-  std::clock_t cpu = std::clock();
+/// The lowest peak there is: some packing that has it puts one buffer after the other down on those before.
+int64_t lowestPeak(const std::vector<PackBuffer> &buffers) {
+  std::vector<size_t> order(buffers.size());
+  std::iota(order.begin(), order.end(), 0);
+  int64_t lowest = std::numeric_limits<int64_t>::max();
+  do {
+    std::vector<int64_t> heights(16, 0);
+    for (size_t i : order)
+      if (const PackBuffer &b = buffers[i]; b.end > b.start) {
+        int64_t top = *std::max_element(heights.begin() + b.start, heights.begin() + b.end);
+        std::fill(heights.begin() + b.start, heights.begin() + b.end, top + aligned(b.bytes));
+      }
+    lowest = std::min(lowest, *std::max_element(heights.begin(), heights.end()));
+  } while (std::next_permutation(order.begin(), order.end()));
+  return lowest;
+}
+
+TEST(Packer, FewBuffersArePackedAsWellAsCanBe) {
+  std::minstd_rand random(11);
+  int aboveBound = 0;
+  for (int round = 0; round < 300; ++round) {
+    std::vector<PackBuffer> buffers(random() % 4 + 4);
+    for (PackBuffer &b : buffers) {
+      b.start = random() % 10;
+      b.end = b.start + 1 + random() % 6;
+      b.bytes = 256 * (random() % 7 + 1);
+    }
+    Packing packing = pack(buffers);
+    EXPECT_EQ(packing.peak, lowestPeak(buffers)) << "round " << round;
+    aboveBound += packing.peak > packing.bound;
+  }
+  // A packer that only ever met the bound would not have been tested.
+  EXPECT_GT(aboveBound, 0);
+}
+
+/// A stage of a pipeline: each microbatch leaves what its backward needs, `ahead` microbatches later, and
+/// each way has large temporaries and what lives for some operators.
+std::vector<PackBuffer> pipelineStage(int layers, int micro, int ahead, int64_t unit) {
+  std::vector<PackBuffer> buffers;
+  const int64_t way = 24 * layers; // positions of one microbatch one way
+  for (int m = 0; m < micro; ++m) {
+    const int64_t forward = 2 * way * m, backward = 2 * way * (m + ahead) + way;
+    for (int layer = 0; layer < layers; ++layer) {
+      const int64_t at = forward + 24 * layer, back = backward + 24 * (layers - 1 - layer);
+      auto keep = [&](int64_t made, int64_t read, int64_t units) {
+        buffers.push_back({at + made, back + read, units * unit});
+      };
+      auto pass = [&](int64_t start, int64_t end, int64_t units) {
+        buffers.push_back({start, end, units * unit});
+      };
+      keep(0, 23, 1);
+      for (int64_t made : {4, 8, 12})
+        keep(made, 18, 1);
+      keep(14, 8, 4);
+      keep(14, 9, 4);
+      pass(at + 2, at + 3, 16);
+      pass(at + 2, at + 14, 3);
+      pass(at + 14, at + 15, 17);
+      pass(at + 16, at + 17, 20);
+      pass(back, back + 1, 17);
+      pass(back, back + 10, 4);
+      pass(back + 2, back + 4, 4);
+      pass(back + 6, back + 12, 4);
+      pass(back + 18, back + 19, 16);
+      pass(back + 20, back + 23, 3);
+    }
+  }
+  return buffers;
+}
+
+TEST(Packer, PipelinesAreWithinTwoPercentOfTheBound) {
+  for (int layers : {1, 2, 6})
+    for (int ahead : {0, 1, 3}) {
+      auto buffers = pipelineStage(layers, 8, ahead, 65536);
+      Packing packing = pack(buffers);
+      expectValid(buffers, packing);
+      EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound)) << layers << " layers, " << ahead;
+    }
+}
+
+TEST(Packer, WorkGrowsAsTheBuffersDo) {
+  // In operations and not in seconds, which a busy machine stretches.
+  auto each = [](const std::vector<PackBuffer> &buffers) {
+    Packing packing = pack(buffers);
+    expectValid(buffers, packing);
+    EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound));
+    return double(packing.work) / double(buffers.size());
+  };
+  EXPECT_LE(each(transformerStep(320, 256, 256, 1000, true, 5)),
+            4 * each(transformerStep(40, 256, 256, 1000, true, 5)));
+  auto large = pipelineStage(24, 96, 3, 65536);
+  ASSERT_GE(large.size(), 30000u);
+  EXPECT_LE(each(large), 4 * each(pipelineStage(24, 12, 3, 65536)));
+}
+
+TEST(Packer, WhatMissesTheBoundIsGivenUpAfterSoMuchWork) {
+  std::minstd_rand random(3);
+  std::vector<PackBuffer> buffers(20000);
+  for (PackBuffer &b : buffers) {
+    b.start = random() % 30000;
+    b.end = b.start + 1 + random() % (random() % 8 ? 20 : 3000);
+    b.bytes = 256 * (random() % 1000 + 1);
+  }
   Packing packing = pack(buffers);
-  double seconds = double(std::clock() - cpu) / CLOCKS_PER_SEC; // of this process, not of a busy machine
-#if __has_feature(address_sanitizer)
-  seconds /= 20; // every access is checked
-#endif
-  EXPECT_LT(seconds, 1.0);
   expectValid(buffers, packing);
-  EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound));
+  EXPECT_GT(packing.peak, packing.bound);
+  // The last thing tried may go beyond: a justification.
+  EXPECT_LT(packing.work, 2 * (10'000'000 + 2000 * 20000));
 }
 
 } // namespace
