@@ -160,12 +160,13 @@ private:
       keep(justify(tried[i]));
   }
 
-  // Bytes above the bound, each as long as it lives.
+  // Bytes above the bound, each as long as it lives. Products are exact: one rounded with the sum, as some
+  // machines do, would have others take another walk.
   double excess(const Placing &placing) const {
     double sum = 0;
     for (int i = 0; i < problem.size(); ++i)
       if (int64_t over = problem.top(placing, i) - problem.bound; over > 0)
-        sum += double(std::min(over, problem.rectangles[i].bytes)) * double(problem.lives[i]);
+        sum += double(std::min(over, problem.rectangles[i].bytes) * problem.lives[i]);
     return sum;
   }
 
