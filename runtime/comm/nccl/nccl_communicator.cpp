@@ -1,7 +1,6 @@
 // See nccl_communicator.h.
 #include "runtime/comm/nccl/nccl_communicator.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <exception>
 #include <utility>

@@ -144,7 +144,7 @@ static void limitThreads(int64_t number) {
 
 int main(int argc, char **argv) {
   std::string mode = argc > 1 ? argv[1] : "";
-  int64_t number = argc > 2 ? std::atoll(argv[2]) : 0;
+  int64_t number = argc > 2 ? std::strtoll(argv[2], nullptr, 10) : 0;
   if (mode == "cases")
     return runAll(number ? number : maxMpiMessage);
   if (mode == "send")

@@ -3,8 +3,6 @@
 
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-
 namespace tessera::rt {
 namespace {
 
@@ -21,7 +19,7 @@ Launched runProgram(const std::string &arguments, const std::function<void(const
 class Mpi : public testing::Test {
 protected:
   void SetUp() override {
-    if (std::system("command -v mpirun >/dev/null 2>&1") != 0)
+    if (cts::run("command -v mpirun").status != 0)
       GTEST_SKIP() << "mpirun is not installed";
   }
 };

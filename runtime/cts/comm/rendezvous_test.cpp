@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include <arpa/inet.h>
 #include <cerrno>
+#include <netinet/in.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <thread>
@@ -50,7 +50,7 @@ std::vector<std::string> meet(int port, int size, const std::vector<int> &coming
 /// A client that calls until somebody answers, says something and stays until it is told to go.
 class Stranger {
 public:
-  Stranger(int port, std::string says)
+  Stranger(int port, const std::string &says)
       : thread([this, port, says] {
           sockaddr_in address{};
           address.sin_family = AF_INET;
