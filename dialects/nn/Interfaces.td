@@ -90,9 +90,9 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let description = [{
     An operator that takes another time than reading its operands and writing its results does: `nn::workOf` asks it.
   }];
-  let methods = [InterfaceMethod<"", "::tessera::nn::WorkClass", "getWorkClass">,
-                 InterfaceMethod<"Floating-point operations for the operator's (global or local) types.", "double",
-                                 "getFlops", (ins), "", [{ return 0; }]>,
+  let methods = [InterfaceMethod<"What class of work it is.", "::tessera::nn::WorkClass", "getWorkClass">,
+                 InterfaceMethod<"Floating-point operations for the operator's (global or local) types.",
+                                 "double", "getFlops", (ins), "", [{ return 0; }]>,
   ];
 }
 

@@ -110,9 +110,10 @@ defvar NN_AfterPartition = [NN_NoVjp<"stands in programs of ranks, which are dif
 defvar NN_Integers = [NN_ZeroVjp<"gives integers or truth values, which change in steps">];
 // An operator's class of work; where `flops` are counted, the operator defines getFlops().
 class NN_Work<string kind, bit flops = 0>
-    : NativeOpTrait<"WorkOpInterface::Trait", [],
-                    "::tessera::nn::WorkClass getWorkClass() { return ::tessera::nn::WorkClass::"#kind#"; } "
-                    #!if(flops, "double getFlops();", "")> {
+    : NativeOpTrait<
+          "WorkOpInterface::Trait", [],
+          "::tessera::nn::WorkClass getWorkClass() { return ::tessera::nn::WorkClass::"#kind#"; } "#!if(
+              flops, "double getFlops();", "")> {
   let cppNamespace = "::tessera::nn";
 }
 defvar NN_Product = [NN_Work<"Product", 1>];

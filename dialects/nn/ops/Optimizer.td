@@ -1,7 +1,6 @@
 // The optimizer step of one parameter.
-def NN_UpdateOp
-    : NN_Op<"update", !listconcat(NN_Infer, NN_Lower, [NN_NoVjp<"is a step of the optimizer">], NN_Library,
-                        [NN_Work<"Update", 1>])> {
+def NN_UpdateOp : NN_Op<"update", !listconcat(NN_Infer, NN_Lower, [NN_NoVjp<"is a step of the optimizer">],
+                                              NN_Library, [NN_Work<"Update", 1>])> {
   let summary =
       "one optimizer step: (parameter, gradient, state.., norm, scalars, decay) -> (parameter, state..)";
   let description = [{

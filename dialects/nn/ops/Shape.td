@@ -63,7 +63,8 @@ def NN_InsertSliceOp
     nn.assign @keys, %new : tensor<2x16x4xf32>
     ```
   }];
-  let arguments = (ins NN_Tensor:$into, NN_Tensor:$slice, AnyTypeOf<[0DTensorOf<[I64]>, I64]>:$at, I64Attr:$dim);
+  let arguments = (ins NN_Tensor:$into, NN_Tensor:$slice, AnyTypeOf<[0DTensorOf<[I64]>, I64]>:$at,
+      I64Attr:$dim);
   let results = (outs NN_Tensor:$result);
   let hasVerifier = 1;
 }
