@@ -49,9 +49,9 @@ static inline UpdateStep updateStep(const float *scalars, float decay, const flo
   return step;
 }
 
-/// One step of Adam's moments; returns what is to be subtracted. PyTorch's rate / c1 * m / (sqrt(v) /
-/// sqrt(c2)
-/// + eps) with both sides of the second division multiplied by sqrt(c2), which saves a division an element.
+/// One step of Adam's moments; returns what is to be subtracted. PyTorch's
+/// rate / c1 * m / (sqrt(v) / sqrt(c2) + eps)
+/// with both sides of the second division multiplied by sqrt(c2), which saves a division an element.
 static inline float adamUpdate(const UpdateStep &step, float g, float &m, float &v) {
 #pragma clang fp contract(off)
   m = m + (g - m) * step.fresh1;

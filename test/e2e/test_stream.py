@@ -35,7 +35,7 @@ def test_as_many_bytes_and_less_memory(tmp_path, recipe):
     # In 2.5d weights are gathered over depth and rows at once, whole.
     assert sent(panels, "broadcast") > (0.3 if recipe == "2.5d" else 0.5) * sent(whole, "all_gather")
     if recipe == "2.5d":
-        # The fullest moment is not a product's: panels only add what their reductions take beside it.
+        # Here panels save nothing at the fullest moment, and their reductions take scratch memory.
         assert panels["memory"]["peak"] - panels["memory"]["communication"] <= 1.01 * whole["memory"]["peak"]
         return
     assert panels["memory"]["peak"] < whole["memory"]["peak"]

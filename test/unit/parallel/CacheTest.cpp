@@ -27,7 +27,8 @@ constexpr StringRef kText = R"(module {
     return %all : tensor<4x6x8xf32>
   }
   func.func @decode(%key: tensor<4x1x8xf32> {nn.name = "key", nn.kind = #nn<kind data>SPLIT},
-                    %position: tensor<i64> {nn.name = "position", nn.kind = #nn<kind scalar>, nn.range = array<i64: 0, 6>NONE})
+                    %position: tensor<i64> {nn.name = "position", nn.kind = #nn<kind scalar>,
+                                             nn.range = array<i64: 0, 6>NONE})
       -> (tensor<4x8xf32> {nn.name = "seen"}) {
     %old = nn.read @keys : tensor<4x6x8xf32>
     %new = nn.insert_slice %old, %key, %position {dim = 1 : i64}
