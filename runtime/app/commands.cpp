@@ -99,6 +99,7 @@ std::string helpText(const Description &description, const std::string &name) {
           "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
           "  --threads N                  threads a rank (this host's cores over its ranks)\n"
           "  --device-memory SIZE         refuse to start when a rank needs more\n"
+          "  --host-memory SIZE           the same of the memory that values rest in beside the device's\n"
           "  --comm nccl|host             how GPUs exchange data (nccl)\n"
           "  --stats FILE.json            measured figures, in the shape of info --json\n"
           "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
@@ -163,13 +164,15 @@ void saveMeasurements(const CommandContext &context, const Program &program, Ses
   Figures figures;
   figures.memory = measured.memory;
   figures.sent = measured.sent;
+  figures.moved = measured.moved;
   figures.flops = promisedFigures(context.description, program, session.threadsPerRank()).flops;
   figures.stepSeconds = measured.medianSeconds;
   figures.hostSeconds = measured.hostSeconds;
   figures.outside = measured.outside;
-  figures.capacity = context.description.deviceCapacity;
-  if (context.options.deviceMemory)
-    figures.capacity = std::min(figures.capacity.value_or(INT64_MAX), *context.options.deviceMemory);
+  figures.capacity = context.description.capacity;
+  for (Tier tier : tiers)
+    if (const std::optional<int64_t> &given = context.options.memory[tier])
+      figures.capacity[tier] = std::min(figures.capacity[tier].value_or(INT64_MAX), *given);
   saveText(session, context.options.stats, figuresJson(context.description, program, figures));
 }
 

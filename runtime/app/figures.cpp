@@ -5,6 +5,7 @@
 #include "runtime/storage/array_reader.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <numeric>
 
@@ -42,16 +43,20 @@ Json parametersJson(const Description &description) {
 Json memoryJson(const Figures &figures) {
   Json list = Json::array();
   for (size_t rank = 0; rank < figures.memory.size(); ++rank) {
-    const MemoryFigures &memory = figures.memory[rank];
-    Json device = {{"peak", memory.peak}, {"capacity", figures.capacity ? Json(*figures.capacity) : Json()}};
-    for (size_t i = 0; i < numCategories; ++i)
-      device[categoryNames[i]] = memory.by[i];
+    auto ofTier = [&](Tier tier) {
+      const MemoryFigures &memory = figures.memory[rank][tier];
+      const std::optional<int64_t> &capacity = figures.capacity[tier];
+      Json json = {{"peak", memory.peak}, {"capacity", capacity ? Json(*capacity) : Json()}};
+      for (size_t i = 0; i < numCategories; ++i)
+        json[categoryNames[i]] = memory.by[i];
+      return json;
+    };
     Json outside =
         rank < figures.outside.size() && figures.outside[rank] ? Json(*figures.outside[rank]) : Json();
     list.push_back({{"rank", rank},
-                    {"device", device},
+                    {"device", ofTier(Tier::Device)},
                     {"outside", outside},
-                    {"host", {{"peak", 0}}},
+                    {"host", ofTier(Tier::Host)},
                     {"nvme", {{"peak", 0}}}});
   }
   return list;
@@ -71,6 +76,30 @@ std::string line(const char *label, const std::string &value) {
   return text + value + "\n";
 }
 
+/// What the rank takes that needs most of a tier.
+std::string memoryText(const Figures &figures) {
+  std::string text;
+  for (Tier tier : tiers) {
+    auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
+                                    [&](auto &a, auto &b) { return a[tier].peak < b[tier].peak; });
+    if (largest == figures.memory.end() || (tier == Tier::Host && (*largest)[tier].peak == 0))
+      continue;
+    const MemoryFigures &memory = (*largest)[tier];
+    std::string parts;
+    for (size_t i = 0; i < numCategories; ++i)
+      if (memory.by[i])
+        parts +=
+            (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(memory.by[i]);
+    std::string value =
+        formatBytes(memory.peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")");
+    if (std::optional<int64_t> beside = figures.outside[size_t(largest - figures.memory.begin())];
+        beside && tier == Tier::Device)
+      value += ", and about " + formatBytes(*beside) + " for the GPU's libraries";
+    text += line(tier == Tier::Device ? "memory" : "host memory", value);
+  }
+  return text;
+}
+
 } // namespace
 
 std::string formatBytes(int64_t bytes) {
@@ -87,14 +116,19 @@ std::string formatBytes(int64_t bytes) {
 Figures promisedFigures(const Description &description, const Program &program, int threads) {
   Figures figures;
   figures.flops = figures.stepSeconds = 0;
+  MovedBytes moved; // by all ranks
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
-    figures.memory.push_back(own.memoryFor(threads));
+    figures.memory.push_back({own.memoryFor(threads), own.memoryFor(threads, Tier::Host)});
     figures.outside.push_back(promisedOutside(description, own, rank));
+    for (Direction direction : directions)
+      moved[direction] += own.moved[direction];
     figures.flops += own.flops / double(description.mesh.size());
     figures.stepSeconds = std::max(figures.stepSeconds, own.stepSeconds);
   }
-  figures.capacity = description.deviceCapacity;
+  for (Direction direction : directions)
+    figures.moved[direction] = std::llround(double(moved[direction]) / double(description.mesh.size()));
+  figures.capacity = description.capacity;
   figures.sent = program.sent;
   return figures;
 }
@@ -123,7 +157,11 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"plan", description.plan},
                {"memory", memoryJson(figures)},
                {"sent", sentJson(figures.sent)},
-               {"moved", {{"host_to_device", 0}, {"device_to_host", 0}, {"nvme_read", 0}, {"nvme_write", 0}}},
+               {"moved",
+                {{"host_to_device", figures.moved.hostToDevice},
+                 {"device_to_host", figures.moved.deviceToHost},
+                 {"nvme_read", 0},
+                 {"nvme_write", 0}}},
                {"flops", int64_t(figures.flops)},
                {"step_seconds", figures.stepSeconds},
                {"host_seconds", figures.hostSeconds ? Json(*figures.hostSeconds) : Json()}};
@@ -162,20 +200,7 @@ std::string figuresText(const Description &description, const Program &program, 
                             ? ""
                             : " = " + variable.source + (variable.transposed ? ", transposed" : "")) +
                        (trained && !variable.trained ? " (frozen)" : ""));
-  auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
-                                  [](auto &a, auto &b) { return a.peak < b.peak; });
-  if (largest != figures.memory.end()) {
-    std::string parts;
-    for (size_t i = 0; i < numCategories; ++i)
-      if (largest->by[i])
-        parts +=
-            (parts.empty() ? "" : ", ") + std::string(categoryNames[i]) + " " + formatBytes(largest->by[i]);
-    std::optional<int64_t> beside = figures.outside[size_t(largest - figures.memory.begin())];
-    text +=
-        line("memory",
-             formatBytes(largest->peak) + " a rank at the peak" + (parts.empty() ? "" : " (" + parts + ")") +
-                 (beside ? ", and about " + formatBytes(*beside) + " for the GPU's libraries" : ""));
-  }
+  text += memoryText(figures);
   if (!description.pipeline.is_null()) {
     char bubble[32];
     std::snprintf(bubble, sizeof(bubble), "%.1f %%", 100 * description.pipeline.at("bubble").get<double>());
@@ -187,6 +212,9 @@ std::string figuresText(const Description &description, const Program &program, 
     for (const auto &[kind, sent] : kinds)
       text += line("sent", "over " + axes + ": " + std::to_string(sent.count) + " " + kind + ", " +
                                formatBytes(sent.bytes) + " a rank and step");
+  if (figures.moved.hostToDevice || figures.moved.deviceToHost)
+    text += line("moved", formatBytes(figures.moved.hostToDevice) + " to the device and " +
+                              formatBytes(figures.moved.deviceToHost) + " to the host a rank and step");
   return text;
 }
 

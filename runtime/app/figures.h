@@ -12,9 +12,10 @@ namespace tessera::rt {
 
 /// What differs between a promise and a measurement. Bytes; `sent` and `moved` per step, mean over ranks.
 struct Figures {
-  std::vector<MemoryFigures> memory;
-  std::optional<int64_t> capacity;
+  std::vector<PerTier<MemoryFigures>> memory;
+  PerTier<std::optional<int64_t>> capacity;
   SentTable sent;
+  MovedBytes moved;
   double flops = 0;
   double stepSeconds = 0;
   /// Of each rank what the process takes of the device beside the program's memory.

@@ -76,7 +76,7 @@ void runInfer(const CommandContext &context, Transport &transport) {
   if (!program)
     throw AgreedError("this executable has no inference program");
   Session session(context.description, {program}, transport, context.platform,
-                  {options.threads, options.deviceMemory, !options.trace.empty(), options.profile});
+                  {options.threads, options.memory, !options.trace.empty(), options.profile});
   std::vector<ArrayFile> arrays;
   session.agreed([&] {
     arrays = openInputs(*program, options);

@@ -2,6 +2,7 @@
 #include "runtime/app/options.h"
 
 #include "runtime/app/loss_scale.h"
+#include "runtime/core/size.h"
 
 #include <algorithm>
 #include <cfloat>
@@ -86,7 +87,8 @@ const std::vector<Option> &optionTable() {
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
       {"trace", run, true, [](O o, S v) { o.trace = v; }},
       {"profile", run, false, [](O o, S) { o.profile = true; }},
-      {"device-memory", run, true, [](O o, S v) { o.deviceMemory = parseSize(v, "--device-memory"); }},
+      {"device-memory", run, true, [](O o, S v) { o.memory.device = parseSize(v, "--device-memory"); }},
+      {"host-memory", run, true, [](O o, S v) { o.memory.host = parseSize(v, "--host-memory"); }},
       {"comm", run, true,
        [](O o, S v) {
          if (v != "nccl" && v != "host")
@@ -205,22 +207,8 @@ void checkTogether(const Options &options) {
 } // namespace
 
 int64_t parseSize(const std::string &text, const std::string &what) {
-  static const std::pair<const char *, double> units[] = {{"", 1},
-                                                          {"B", 1},
-                                                          {"KiB", 1024.},
-                                                          {"MiB", 1048576.},
-                                                          {"GiB", 1073741824.},
-                                                          {"TiB", 1099511627776.},
-                                                          {"KB", 1e3},
-                                                          {"MB", 1e6},
-                                                          {"GB", 1e9},
-                                                          {"TB", 1e12}};
-  double number = 0;
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  std::string unit(end, text.data() + text.size());
-  for (const auto &[name, factor] : units)
-    if (error == std::errc() && unit == name && number >= 0 && number * factor < 9e18)
-      return static_cast<int64_t>(number * factor);
+  if (std::optional<int64_t> size = parseSize(text))
+    return *size;
   throw UsageError(what + " needs a size such as 16GiB or 500MiB, not '" + text + "'");
 }
 

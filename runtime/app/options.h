@@ -3,6 +3,7 @@
 
 #include "runtime/app/schedule.h"
 #include "runtime/core/error.h"
+#include "runtime/core/tier.h"
 
 #include <cstdint>
 #include <optional>
@@ -30,7 +31,8 @@ struct Options {
   std::string weights, stats, trace;
   bool profile = false;
   int threads = 0;
-  std::optional<int64_t> deviceMemory;
+  /// Bytes of each tier that a rank may use.
+  PerTier<std::optional<int64_t>> memory;
   /// Of a program for GPUs: `nccl` or `host`; empty: nccl where there are several ranks.
   std::string communication;
 

@@ -69,7 +69,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
     return {};
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
-  bytes += pages(program.memory.peak) - program.memory.peak;
+  bytes += pages(program.memory.device.peak) - program.memory.device.peak;
   bytes +=
       pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) +

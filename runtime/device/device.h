@@ -2,8 +2,11 @@
 // implement it.
 #pragma once
 
+#include "runtime/core/tier.h"
+
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -49,6 +52,23 @@ public:
   virtual void take() {}
 };
 
+/// A copy between memory of the device and of the host (Device::allocateHost), beside the work. Ends before
+/// the device; its end waits for what was started.
+class Copy {
+public:
+  using Clock = std::chrono::steady_clock;
+  /// Is told when the copy was made, by whichever thread sees that.
+  using Observer = std::function<void(Clock::time_point begin, Clock::time_point end)>;
+
+  virtual ~Copy() = default;
+  /// Begins when the work so far and the copies of its direction that were started before are done. Until
+  /// wait() the source is left as it is and the target alone. `observer`, where there is one, must stay until
+  /// then.
+  virtual void start(const Observer *observer = nullptr) = 0;
+  /// The work from now on comes after the copy, the host need not.
+  virtual void wait() = 0;
+};
+
 /// Used by one thread, the rank's, from its making to its end.
 class Device {
 public:
@@ -58,15 +78,19 @@ public:
   virtual void release(void *pointer, int64_t bytes) noexcept = 0;
   /// Whether the host may read and write its memory; else it copies.
   virtual bool isHost() const = 0;
-  /// Memory of the host that the device copies from and to at its best; it ends before the device.
-  virtual HostMemory allocateHost(int64_t bytes) {
-    return {new char[size_t(bytes)](), [](char *pointer) { delete[] pointer; }};
-  }
+  /// Whole pages of the host's memory, which the device copies from and to at its best; they end before the
+  /// device. Throws Error when there is not as much.
+  virtual HostMemory allocateHost(int64_t bytes) = 0;
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
   virtual void upload(void *to, const void *from, int64_t bytes) = 0;
   virtual void download(void *to, const void *from, int64_t bytes) = 0;
   /// The same, but `to` is left alone by others until finish().
   virtual void startDownload(void *to, const void *from, int64_t bytes) { download(to, from, bytes); }
+  /// Copies of one direction are made one after the other; those of both directions at once, beside the work.
+  virtual std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes,
+                                            Direction direction) = 0;
+  /// What such copies have moved so far, counted where they are made.
+  virtual MovedBytes moved() = 0;
   /// To the array of `bytes` at `place`. Where the device is the host it is the place itself.
   virtual std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) = 0;
   /// Throws Error for a kernel that the program lacks, or a call that this device cannot run.

@@ -10,50 +10,52 @@ namespace {
 /// Of what the programs promise; theirs may be coarser.
 constexpr int64_t alignment = 256;
 
-int64_t endOfVariables(const std::vector<const Program *> &programs) {
+int64_t endOfVariables(const std::vector<const Program *> &programs, Tier tier) {
   int64_t end = 0;
   for (const Program *program : programs)
-    end = std::max(end, program->variablesEnd);
+    end = std::max(end, program->variablesEnd[tier]);
   return end;
 }
 
 /// How far the buffers above a program's variables move up, so that they lie above everyone's.
-int64_t shift(const Program &program, int64_t variablesEnd) {
-  return (variablesEnd - program.variablesEnd + alignment - 1) / alignment * alignment;
+int64_t shift(const Program &program, Tier tier, int64_t variablesEnd) {
+  return (variablesEnd - program.variablesEnd[tier] + alignment - 1) / alignment * alignment;
 }
 
-/// Bytes of the variables by their place. What lies between two belongs to the lower one.
+/// Bytes of a tier's variables by their place. What lies between two belongs to the lower one.
 std::map<int64_t, std::pair<int64_t, Category>>
-placesOfVariables(const std::vector<const Program *> &programs) {
+placesOfVariables(const std::vector<const Program *> &programs, Tier tier) {
   std::map<int64_t, std::pair<int64_t, Category>> places;
   for (const Program *program : programs)
     for (const BufferRange &buffer : program->buffers)
-      if (buffer.variable)
+      if (buffer.variable && buffer.tier == tier)
         places[buffer.offset] = {0, buffer.category};
   for (auto place = places.begin(); place != places.end(); ++place) {
     auto next = std::next(place);
-    place->second.first = (next == places.end() ? endOfVariables(programs) : next->first) - place->first;
+    place->second.first =
+        (next == places.end() ? endOfVariables(programs, tier) : next->first) - place->first;
   }
   return places;
 }
 
-/// The arena of several programs: everyone's variables, and what the largest program has beside its own.
-MemoryFigures arenaFigures(const std::vector<const Program *> &programs) {
+/// The arena of several programs in a tier: everyone's variables, and what the largest program has beside its
+/// own.
+MemoryFigures arenaFigures(const std::vector<const Program *> &programs, Tier tier) {
   if (programs.size() == 1)
-    return programs.front()->memory;
-  int64_t variablesEnd = endOfVariables(programs), most = -1;
+    return programs.front()->memory[tier];
+  int64_t variablesEnd = endOfVariables(programs, tier), most = -1;
   const Program *largest = nullptr;
   for (const Program *program : programs)
-    if (int64_t end = program->memory.peak + shift(*program, variablesEnd); end > most) {
+    if (int64_t end = program->memory[tier].peak + shift(*program, tier, variablesEnd); end > most) {
       most = end;
       largest = program;
     }
-  auto places = placesOfVariables(programs);
-  MemoryFigures figures = largest->memory;
+  auto places = placesOfVariables(programs, tier);
+  MemoryFigures figures = largest->memory[tier];
   figures.peak = most;
   std::map<int64_t, bool> own;
   for (const BufferRange &buffer : largest->buffers)
-    if (buffer.variable)
+    if (buffer.variable && buffer.tier == tier)
       own[buffer.offset] = true;
   for (const auto &[offset, place] : places)
     if (!own[offset])
@@ -73,25 +75,37 @@ int64_t workspaceBytes(const std::vector<const Program *> &programs, int threads
   return bytes;
 }
 
+bool hasBuffers(const std::vector<const Program *> &programs, Tier tier) {
+  return std::any_of(programs.begin(), programs.end(), [&](const Program *program) {
+    return std::any_of(program->buffers.begin(), program->buffers.end(),
+                       [&](const BufferRange &buffer) { return buffer.tier == tier; });
+  });
+}
+
 } // namespace
 
-Arena::Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &allocator)
-    : programs(programs), threads(threads), allocator(allocator), variablesEnd(endOfVariables(programs)) {
-  memory = static_cast<char *>(allocator.allocateArena(arenaFigures(programs)));
+Arena::Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &device,
+             CountingAllocator &host)
+    : programs(programs), threads(threads), allocators{&device, &host} {
+  for (Tier tier : tiers) {
+    variablesEnd[tier] = endOfVariables(programs, tier);
+    if (tier == Tier::Device || hasBuffers(programs, tier))
+      memory[tier] = static_cast<char *>(allocators[tier]->allocateArena(arenaFigures(programs, tier)));
+  }
   if (int64_t bytes = workspaceBytes(programs, threads))
-    workspace = static_cast<char *>(allocator.allocate(bytes, Category::Workspace));
+    workspace = static_cast<char *>(device.allocate(bytes, Category::Workspace));
   for (const Program *program : programs)
     for (size_t i = 0; i < program->buffers.size(); ++i)
       if (const std::optional<int64_t> &variable = program->buffers[i].variable) {
         variables.resize(std::max(variables.size(), size_t(*variable) + 1));
-        variables[size_t(*variable)] = address(*program, int64_t(i));
+        variables[size_t(*variable)] = {address(*program, int64_t(i)), program->buffers[i].tier};
       }
 }
 
 Arena::~Arena() {
-  allocator.release(memory);
-  if (workspace)
-    allocator.release(workspace);
+  for (Tier tier : tiers)
+    allocators[tier]->release(memory[tier]);
+  allocators.device->release(workspace);
 }
 
 void *Arena::address(const Program &program, int64_t index) const {
@@ -100,12 +114,15 @@ void *Arena::address(const Program &program, int64_t index) const {
   const BufferRange &buffer = program.buffers[size_t(index)];
   if (buffer.isBehind(threads))
     return workspace;
-  bool isVariable = buffer.offset < program.variablesEnd;
-  return memory + buffer.offset + (isVariable ? 0 : shift(program, variablesEnd));
+  bool isVariable = buffer.offset < program.variablesEnd[buffer.tier];
+  return memory[buffer.tier] + buffer.offset +
+         (isVariable ? 0 : shift(program, buffer.tier, variablesEnd[buffer.tier]));
 }
 
-MemoryFigures Arena::figures(const std::vector<const Program *> &programs, int threads) {
-  MemoryFigures figures = arenaFigures(programs);
+MemoryFigures Arena::figures(const std::vector<const Program *> &programs, int threads, Tier tier) {
+  MemoryFigures figures = arenaFigures(programs, tier);
+  if (tier != Tier::Device)
+    return figures;
   int64_t behind = workspaceBytes(programs, threads), ahead = 0;
   std::map<int64_t, int64_t> received;
   for (const Program *program : programs)

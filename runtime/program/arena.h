@@ -1,4 +1,4 @@
-// The one piece of memory that the buffers of a rank's programs lie in.
+// The one piece of memory of each tier that the buffers of a rank's programs lie in.
 #pragma once
 
 #include "runtime/program/memory.h"
@@ -7,13 +7,15 @@
 
 namespace tessera::rt {
 
-/// Variables lie at the bottom, at one place for all programs (parseDescription checks that). Above them
-/// every program has its other buffers, all programs in the same bytes: one runs at a time, and what it
-/// leaves there is gone when another one runs.
+/// In each tier variables lie at the bottom, at one place for all programs (parseDescription checks that).
+/// Above them every program has its other buffers, all programs in the same bytes: one runs at a time, and
+/// what it leaves there is gone when another one runs.
 class Arena {
 public:
-  /// `programs`: those of one rank, at least one; `threads`: of a rank. All must outlive this.
-  Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &allocator);
+  /// `programs`: those of one rank, at least one; `threads`: of a rank; `device` and `host`: the allocators
+  /// of the tiers. All must outlive this. Where no program has host memory none is allocated.
+  Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &device,
+        CountingAllocator &host);
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
@@ -21,20 +23,28 @@ public:
   /// Where buffer `index` of `program`, one of those given, lies; null for -1.
   void *address(const Program &program, int64_t index) const;
   /// Where a variable lies; null for one that none of the programs has.
-  void *variable(size_t index) const { return index < variables.size() ? variables[index] : nullptr; }
+  void *variable(size_t index) const { return index < variables.size() ? variables[index].place : nullptr; }
+  /// The tier of one that some program has.
+  Tier tierOf(size_t index) const { return variables[index].tier; }
 
-  /// What running `programs` in turns takes: this arena, and what is received ahead. Of one program it is
-  /// Program::memoryFor.
-  static MemoryFigures figures(const std::vector<const Program *> &programs, int threads);
+  /// What running `programs` in turns takes of a tier: this arena, and on the device what is received ahead.
+  /// Of one program it is Program::memoryFor.
+  static MemoryFigures figures(const std::vector<const Program *> &programs, int threads,
+                               Tier tier = Tier::Device);
 
 private:
   const std::vector<const Program *> programs;
   const int threads;
-  CountingAllocator &allocator;
+  PerTier<CountingAllocator *> allocators;
   /// The first byte that no program's variable has.
-  const int64_t variablesEnd;
-  char *memory = nullptr, *workspace = nullptr;
-  std::vector<void *> variables;
+  PerTier<int64_t> variablesEnd;
+  PerTier<char *> memory;
+  char *workspace = nullptr;
+  struct VariablePlace {
+    void *place = nullptr;
+    Tier tier = Tier::Device;
+  };
+  std::vector<VariablePlace> variables;
 };
 
 } // namespace tessera::rt

@@ -18,7 +18,9 @@ int64_t Program::workspaceBytes(int threads) const {
   return bytes;
 }
 
-MemoryFigures Program::memoryFor(int threads) const { return Arena::figures({this}, threads); }
+MemoryFigures Program::memoryFor(int threads, Tier tier) const {
+  return Arena::figures({this}, threads, tier);
+}
 
 const ProgramInput *Program::findInput(std::string_view kind) const {
   for (const ProgramInput &input : inputs)

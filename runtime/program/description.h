@@ -3,6 +3,7 @@
 
 #include "runtime/comm/collectives.h"
 #include "runtime/core/dtype.h"
+#include "runtime/core/tier.h"
 #include "runtime/storage/layout.h"
 
 #include <array>
@@ -17,7 +18,7 @@
 
 namespace tessera::rt {
 
-/// What device memory is used for; the order of `MemoryFigures::by`.
+/// What memory is used for; the order of `MemoryFigures::by`.
 enum class Category { Parameters, Gradients, Optimizer, Activations, Workspace, Communication };
 constexpr size_t numCategories = 6;
 extern const std::array<const char *, numCategories> categoryNames;
@@ -74,8 +75,9 @@ struct ProgramOutput {
   int64_t buffer = 0; // -1: none on this stage
 };
 
-/// A range of the arena.
+/// A range of the arena of a tier.
 struct BufferRange {
+  Tier tier = Tier::Device;
   int64_t offset = 0, bytes = 0;
   Category category = Category::Activations;
   std::optional<int64_t> variable;
@@ -111,8 +113,13 @@ struct MessageSpec {
   int64_t stage = 0, buffer = 0, bytes = 0, token = -1;
 };
 
+/// A copy from a buffer to one of as many bytes in the other tier.
+struct CopySpec {
+  int64_t from = 0, to = 0, token = -1;
+};
+
 struct Operation {
-  enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step };
+  enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step, Copy };
   Kind kind;
   /// The ONNX node, and the class of operation, for traces and errors.
   std::string name, profile;
@@ -124,10 +131,19 @@ struct Operation {
   nlohmann::json attrs;
   CollectiveSpec collective;
   MessageSpec message;
+  CopySpec copy;
   int64_t token = -1;
   int64_t times = 0;
   /// Step: the microbatch of what follows.
   int64_t micro = 0;
+
+  /// The token that it starts, and that a wait is for; -1 for none.
+  int64_t startedToken() const {
+    return kind == Kind::Collective ? collective.token
+           : kind == Kind::Send     ? message.token
+           : kind == Kind::Copy     ? copy.token
+                                    : -1;
+  }
 };
 
 /// A program, or one pipeline stage of it: then every stage lists all inputs and outputs, and those without a
@@ -140,19 +156,22 @@ struct Program {
   std::vector<std::string> scalars;
   std::vector<BufferRange> buffers;
   std::vector<Operation> operations;
-  MemoryFigures memory;
+  PerTier<MemoryFigures> memory;
   SentTable sent;
+  /// What a step of a rank copies between the tiers.
+  MovedBytes moved;
   double flops = 0, stepSeconds = 0;
   /// Bytes behind the arena that messages of other stages are received into while a rank computes, by stage:
   /// its largest but a step's first. Where ranks are threads nothing touches them. Empty on GPUs.
   std::map<int64_t, int64_t> ahead;
-  /// Variables lie below, all other buffers above.
-  int64_t variablesEnd = 0;
+  /// Of each tier: variables lie below, all other buffers above.
+  PerTier<int64_t> variablesEnd;
 
   /// Bytes of the region behind the arena, which all workspaces share that have outgrown theirs.
   int64_t workspaceBytes(int threads) const;
-  /// The promised peak of a run of this program alone, for this many threads a rank, and what makes it up.
-  MemoryFigures memoryFor(int threads) const;
+  /// The promised peak in a tier of a run of this program alone, for this many threads a rank, and what makes
+  /// it up.
+  MemoryFigures memoryFor(int threads, Tier tier = Tier::Device) const;
   const ProgramInput *findInput(std::string_view kind) const;
 };
 
@@ -166,8 +185,8 @@ struct Description {
   /// program for all).
   nlohmann::json pipeline;
   std::string pipelineAxis;
-  /// Bytes of device memory a rank may use, as compiled in.
-  std::optional<int64_t> deviceCapacity;
+  /// Bytes of each tier that a rank may use, as compiled in.
+  PerTier<std::optional<int64_t>> capacity;
 
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;

@@ -1,5 +1,5 @@
-// The one allocator for tensors and communication. It counts by itself what is held, so that measured figures
-// do not rest on the plan's.
+// The one allocator of a tier for tensors and communication. It counts by itself what is held, so that
+// measured figures do not rest on the plan's.
 #pragma once
 
 #include "runtime/device/device.h"
@@ -12,12 +12,13 @@
 
 namespace tessera::rt {
 
-/// Counts and hands out one rank's device memory, zeroed, or filled with ones (NaN in every floating type) if
-/// `poison`. Safe for several threads where the device is the host.
+/// Counts and hands out one rank's memory of a tier, zeroed, or filled with ones (NaN in every floating type)
+/// if `poison`. Safe for several threads where the device is the host.
 class CountingAllocator {
 public:
   /// The device must outlive this.
-  explicit CountingAllocator(Device &device, bool poison = false) : device(device), poison(poison) {}
+  explicit CountingAllocator(Device &device, Tier tier, bool poison = false)
+      : device(device), tier(tier), poison(poison) {}
   CountingAllocator(const CountingAllocator &) = delete;
   CountingAllocator &operator=(const CountingAllocator &) = delete;
   ~CountingAllocator();
@@ -36,10 +37,12 @@ private:
   struct Piece {
     int64_t bytes;
     std::array<int64_t, numCategories> by;
+    HostMemory onHost; ///< of the host's tier
   };
-  void *allocate(const Piece &piece);
+  void *allocate(Piece piece);
 
   Device &device;
+  const Tier tier;
   const bool poison;
   mutable std::mutex mutex;
   std::unordered_map<void *, Piece> pieces;

@@ -36,8 +36,10 @@ public:
                        [&](auto &axis) { return axis.first == result.pipelineAxis; }))
         pipeline.fail("has the axis '" + result.pipelineAxis + "', which the mesh lacks");
     }
-    if (root.has("device_capacity") && !root.at("device_capacity").isNull())
-      result.deviceCapacity = root.at("device_capacity").integer(0);
+    for (Tier tier : tiers)
+      if (std::string key = std::string(nameOf(tier)) + "_capacity";
+          root.has(key.c_str()) && !root.at(key.c_str()).isNull())
+        result.capacity[tier] = root.at(key.c_str()).integer(0);
     std::set<std::string> names;
     for (const JsonReader &item : root.at("variables").list()) {
       result.variables.push_back(variable(item));
@@ -89,21 +91,31 @@ private:
                 std::to_string(program.buffers[buffer].bytes));
   }
 
+  static MemoryFigures memory(const JsonReader &item) {
+    MemoryFigures figures;
+    figures.peak = item.at("peak").integer(0);
+    int64_t sum = 0;
+    for (size_t i = 0; i < numCategories; ++i)
+      sum += figures.by[i] = item.integer(categoryNames[i], 0, 0, maxElements);
+    if (sum != figures.peak)
+      item.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " +
+                std::to_string(figures.peak));
+    return figures;
+  }
+
   Program program(const JsonReader &item) const {
     Program program;
     program.name = item.at("name").text();
     program.stage = item.integer("stage", 0, 0, result.mesh.size() - 1);
-    JsonReader memory = item.at("memory");
-    program.memory.peak = memory.at("peak").integer(0);
-    for (size_t i = 0; i < numCategories; ++i)
-      program.memory.by[i] = memory.integer(categoryNames[i], 0, 0);
+    program.memory.device = memory(item.at("memory"));
+    if (item.at("memory").has("host"))
+      program.memory.host = memory(item.at("memory").at("host"));
     for (const JsonReader &entry : item.at("buffers").list())
-      program.buffers.push_back(buffer(entry, program.memory.peak));
-    int64_t last = int64_t(program.buffers.size()) - 1;
+      program.buffers.push_back(buffer(entry, program.memory));
     for (const JsonReader &entry : item.at("inputs").list())
-      program.inputs.push_back(input(entry, program, last));
+      program.inputs.push_back(input(entry, program));
     for (const JsonReader &entry : item.at("outputs").list())
-      program.outputs.push_back(output(entry, program, last));
+      program.outputs.push_back(output(entry, program));
     if (item.has("scalars"))
       program.scalars = item.at("scalars").texts();
     OperationParser(result, reservedThreads).operations(item.at("ops"), program);
@@ -115,14 +127,11 @@ private:
           JsonReader entry(figures, "sent." + axes + "." + kind);
           program.sent[axes][kind] = {entry.integer("count", 0, 0), entry.integer("bytes", 0, 0)};
         }
+    if (item.has("moved"))
+      for (Direction direction : directions)
+        program.moved[direction] = item.at("moved").integer(nameOf(direction), 0, 0);
     program.flops = item.number("flops", 0);
     program.stepSeconds = item.number("step_seconds", 0);
-    int64_t sum = 0;
-    for (int64_t bytes : program.memory.by)
-      sum += bytes;
-    if (sum != program.memory.peak)
-      memory.fail("has categories of " + std::to_string(sum) + " bytes, its peak is " +
-                  std::to_string(program.memory.peak));
     return program;
   }
 
@@ -141,40 +150,44 @@ private:
     Program &program = result.programs.back();
     for (const BufferRange &buffer : program.buffers)
       if (buffer.variable) {
-        place(item, program.stage, {buffer.offset, buffer.offset + buffer.bytes, *buffer.variable});
-        program.variablesEnd = std::max(program.variablesEnd, buffer.offset + buffer.bytes);
+        int64_t end = buffer.offset + buffer.bytes, &variablesEnd = program.variablesEnd[buffer.tier];
+        place(item, program.stage, {buffer.tier, buffer.offset, end, *buffer.variable});
+        variablesEnd = std::max(variablesEnd, end);
       }
-    const std::map<int64_t, VariablePlace> &places = variablePlaces[program.stage];
     for (size_t i = 0; i < program.buffers.size(); ++i) {
       const BufferRange &buffer = program.buffers[i];
-      if (buffer.variable || buffer.bytes == 0 || buffer.offset >= program.variablesEnd)
+      int64_t variablesEnd = program.variablesEnd[buffer.tier];
+      if (buffer.variable || buffer.bytes == 0 || buffer.offset >= variablesEnd)
         continue;
+      const std::map<int64_t, VariablePlace> &places = variablePlaces[program.stage][buffer.tier];
       auto above = places.upper_bound(buffer.offset);
       if (above == places.begin() || std::prev(above)->second.end < buffer.offset + buffer.bytes)
         item.at("buffers").list()[i].fail("lies among the program's variables, which end at byte " +
-                                          std::to_string(program.variablesEnd) + ", and in none of them");
+                                          std::to_string(variablesEnd) + ", and in none of them");
     }
   }
 
   struct VariablePlace {
+    Tier tier;
     int64_t begin, end, variable;
   };
 
   void place(const JsonReader &item, int64_t stage, VariablePlace mine) {
-    std::map<int64_t, VariablePlace> &places = variablePlaces[stage];
     auto refuse = [&](const VariablePlace &other) {
       auto text = [&](const VariablePlace &place) {
         return "variable '" + result.variables[size_t(place.variable)].name + "' in bytes [" +
-               std::to_string(place.begin) + ", " + std::to_string(place.end) + ")";
+               std::to_string(place.begin) + ", " + std::to_string(place.end) + ")" +
+               (place.tier == Tier::Host ? " of host memory" : "");
       };
       item.fail("has " + text(mine) + ", where this rank's programs have " + text(other) +
                 "; a variable has one place, of its own, in all programs of a rank");
     };
-    auto [known, isNew] = placeOf.try_emplace({stage, mine.variable}, mine.begin);
-    if (!isNew && known->second != mine.begin)
-      refuse(places.at(known->second));
+    auto [known, isNew] = placeOf.try_emplace({stage, mine.variable}, mine);
+    if (!isNew && (known->second.tier != mine.tier || known->second.begin != mine.begin))
+      refuse(known->second);
     if (!isNew)
       return;
+    std::map<int64_t, VariablePlace> &places = variablePlaces[stage][mine.tier];
     auto above = places.lower_bound(mine.begin);
     if (above != places.end() && above->second.begin < mine.end)
       refuse(above->second);
@@ -204,8 +217,13 @@ private:
     }
   }
 
-  BufferRange buffer(const JsonReader &item, int64_t arena) const {
+  BufferRange buffer(const JsonReader &item, const PerTier<MemoryFigures> &memory) const {
     BufferRange range;
+    std::string tier = item.text("tier", nameOf(Tier::Device));
+    range.tier = tier == nameOf(Tier::Host) ? Tier::Host : Tier::Device;
+    if (tier != nameOf(range.tier))
+      item.at("tier").fail("is the unknown tier '" + tier + "'; device or host is expected");
+    int64_t arena = memory[range.tier].peak;
     range.bytes = item.at("bytes").integer(0, arena);
     range.offset = item.at("offset").integer(0, arena - range.bytes);
     if (range.offset % alignment != 0)
@@ -218,6 +236,8 @@ private:
       item.at("category").fail("is the unknown category '" + category + "'");
     range.category = Category(index);
     range.threadBytes = item.integer("thread_bytes", 0, 0, maxElements);
+    if (range.threadBytes > 0 && range.tier != Tier::Device)
+      item.at("thread_bytes").fail("is for workspaces, which lie on the device");
     if (item.has("variable") && !item.at("variable").isNull()) {
       range.variable = item.at("variable").integer(0, int64_t(result.variables.size()) - 1);
       const Variable &variable = result.variables[*range.variable];
@@ -229,7 +249,7 @@ private:
     return range;
   }
 
-  ProgramInput input(const JsonReader &item, const Program &program, int64_t last) const {
+  ProgramInput input(const JsonReader &item, const Program &program) const {
     ProgramInput input;
     input.name = item.at("name").text();
     input.kind = item.text("kind", "data");
@@ -238,7 +258,7 @@ private:
       item.at("kind").fail("is '" + input.kind +
                            "'; data, labels, target, scalars, decay, random or scalar is expected");
     arrays->array(item, input.dtype, input.shape, input.layout);
-    input.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
+    input.buffer = item.at("buffer").isNull() ? -1 : deviceBuffer(item.at("buffer"), program);
     if (item.has("range") && !item.at("range").isNull()) {
       auto bounds = item.at("range").integers();
       if (bounds.size() != 2)
@@ -262,13 +282,13 @@ private:
     return input;
   }
 
-  ProgramOutput output(const JsonReader &item, const Program &program, int64_t last) const {
+  ProgramOutput output(const JsonReader &item, const Program &program) const {
     ProgramOutput output;
     output.name = item.at("name").text();
     arrays->array(item, output.dtype, output.shape, output.layout);
     if (item.has("replicas"))
       output.replicas = arrays->replicas(item.at("replicas"), output.layout, std::nullopt);
-    output.buffer = item.at("buffer").isNull() ? -1 : item.at("buffer").integer(0, last);
+    output.buffer = item.at("buffer").isNull() ? -1 : deviceBuffer(item.at("buffer"), program);
     if (output.buffer < 0)
       return output;
     checkFits(item, program, output.buffer, arrays->localBytes(output.layout, {}, output.dtype));
@@ -279,9 +299,9 @@ private:
   Description result;
   std::optional<ArrayParser> arrays;
   int64_t reservedThreads = 1;
-  /// Of a rank's programs, by stage and first byte.
-  std::map<int64_t, std::map<int64_t, VariablePlace>> variablePlaces;
-  std::map<std::pair<int64_t, int64_t>, int64_t> placeOf; ///< by stage and variable
+  /// Of a rank's programs, by stage, tier and first byte.
+  std::map<int64_t, PerTier<std::map<int64_t, VariablePlace>>> variablePlaces;
+  std::map<std::pair<int64_t, int64_t>, VariablePlace> placeOf; ///< by stage and variable
 };
 
 } // namespace

@@ -6,6 +6,18 @@
 
 namespace tessera::rt {
 
+int64_t bufferIndex(const JsonReader &item, const Program &program) {
+  return item.integer(0, int64_t(program.buffers.size()) - 1);
+}
+
+int64_t deviceBuffer(const JsonReader &item, const Program &program) {
+  int64_t index = bufferIndex(item, program);
+  if (program.buffers[size_t(index)].tier != Tier::Device)
+    item.fail("is buffer " + std::to_string(index) +
+              ", which lies in host memory; only copies have such buffers");
+  return index;
+}
+
 /// The axes of all atoms of a layout, in order.
 static std::vector<Axes> atomAxes(const Layout &layout) {
   std::vector<Axes> list;
@@ -60,9 +72,7 @@ void OperationParser::operations(const JsonReader &list, Program &program) const
     depth += (op.kind == Operation::Kind::Loop) - (op.kind == Operation::Kind::End);
     if (depth < 0 || depth > 1)
       item.fail(depth < 0 ? "ends a loop that was not begun" : "begins a loop inside of a loop");
-    int64_t token = op.kind == Operation::Kind::Collective ? op.collective.token
-                    : op.kind == Operation::Kind::Send     ? op.message.token
-                                                           : -1;
+    int64_t token = op.startedToken();
     if (token >= 0 && !started.emplace(token, depth).second)
       item.fail("starts token " + std::to_string(token) + ", which nobody has waited for");
     if (op.kind == Operation::Kind::Wait) {
@@ -96,7 +106,6 @@ void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op,
 }
 
 Operation OperationParser::operation(const JsonReader &item, const Program &program) const {
-  int64_t last = int64_t(program.buffers.size()) - 1;
   Operation op;
   std::string kind = item.at("op").text();
   op.name = item.text("name", "");
@@ -104,7 +113,8 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     bool kernel = kind == "kernel";
     op.kind = kernel ? Operation::Kind::Kernel : Operation::Kind::Call;
     op.symbol = item.at(kernel ? "symbol" : "function").text();
-    op.args = item.at("args").integers(0, last);
+    for (const JsonReader &arg : item.at("args").list())
+      op.args.push_back(deviceBuffer(arg, program));
     for (const JsonReader &scalar : item.list("scalars"))
       op.scalars.push_back(expression(scalar, program));
     if (kernel) {
@@ -119,6 +129,10 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.kind = Operation::Kind::Collective;
     op.collective = collective(item, program);
     op.profile = op.collective.request.kind;
+  } else if (kind == "copy") {
+    op.kind = Operation::Kind::Copy;
+    op.copy = copy(item, program);
+    op.profile = kind;
   } else if (kind == "wait") {
     op.kind = Operation::Kind::Wait;
     op.profile = kind;
@@ -129,7 +143,7 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     if (description.pipelineAxis.empty())
       item.fail("exchanges messages between stages of a pipeline, and there is none");
     op.message.stage = item.at("stage").integer(0, pipelineStages() - 1);
-    op.message.buffer = item.at("buffer").integer(0, last);
+    op.message.buffer = deviceBuffer(item.at("buffer"), program);
     op.message.bytes = item.at("bytes").integer(0, program.buffers[size_t(op.message.buffer)].bytes);
     if (kind == "send")
       op.message.token = item.at("token").integer(0);
@@ -155,8 +169,20 @@ int64_t OperationParser::pipelineStages() const {
   return 1;
 }
 
+CopySpec OperationParser::copy(const JsonReader &item, const Program &program) const {
+  CopySpec spec{bufferIndex(item.at("from"), program), bufferIndex(item.at("to"), program),
+                item.at("token").integer(0)};
+  const BufferRange &from = program.buffers[size_t(spec.from)], &to = program.buffers[size_t(spec.to)];
+  if (from.tier == to.tier)
+    item.fail(std::string("copies between two buffers of the ") + nameOf(from.tier) +
+              "; a copy goes from one tier to the other");
+  if (from.bytes != to.bytes)
+    item.fail("copies a buffer of " + std::to_string(from.bytes) + " bytes to one of " +
+              std::to_string(to.bytes));
+  return spec;
+}
+
 CollectiveSpec OperationParser::collective(const JsonReader &item, const Program &program) const {
-  int64_t last = int64_t(program.buffers.size()) - 1;
   CollectiveSpec spec;
   CollectiveRequest &request = spec.request;
   request.kind = item.at("kind").text();
@@ -181,10 +207,11 @@ CollectiveSpec OperationParser::collective(const JsonReader &item, const Program
     request.split = item.integer("split", 0, 0, rank - 1);
     request.concat = item.integer("concat", 0, 0, rank - 1);
   }
-  spec.in = item.at("in").integer(0, last);
-  spec.out = item.at("out").integer(0, last);
-  spec.scratch =
-      item.has("scratch") && item.at("scratch").isNull() ? -1 : item.integer("scratch", -1, -1, last);
+  spec.in = deviceBuffer(item.at("in"), program);
+  spec.out = deviceBuffer(item.at("out"), program);
+  bool hasScratch =
+      item.has("scratch") && !item.at("scratch").isNull() && item.at("scratch").integer(-1) >= 0;
+  spec.scratch = hasScratch ? deviceBuffer(item.at("scratch"), program) : -1;
   spec.token = item.integer("token", -1, -1);
   check(item, spec, program);
   return spec;

@@ -6,6 +6,11 @@
 
 namespace tessera::rt {
 
+/// The index of a buffer of the program; and of one that lies on the device, as all but copies need. Throws
+/// Error that names the place.
+int64_t bufferIndex(const JsonReader &item, const Program &program);
+int64_t deviceBuffer(const JsonReader &item, const Program &program);
+
 /// Reads operations, checked against the program's buffers and what of the description was read before: mesh,
 /// microbatches, pipeline.
 class OperationParser {
@@ -23,6 +28,7 @@ private:
   Expression expression(const JsonReader &item, const Program &program) const;
   Operation operation(const JsonReader &item, const Program &program) const;
   CollectiveSpec collective(const JsonReader &item, const Program &program) const;
+  CopySpec copy(const JsonReader &item, const Program &program) const;
   /// Whether ranks can prepare the collective: its shape, groups and buffers.
   void check(const JsonReader &item, const CollectiveSpec &spec, const Program &program) const;
   int64_t pipelineStages() const;

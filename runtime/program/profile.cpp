@@ -14,7 +14,7 @@ void Profile::beginStep() {
   first = false;
   steps = 0;
   total = 0;
-  waits = {};
+  waits = copyWaits = {};
   kinds.clear();
   collectives.clear();
 }
@@ -43,6 +43,11 @@ void Profile::addCollective(const std::string &kind, double seconds) {
   entry.seconds += seconds;
 }
 
+void Profile::addCopyWait(double seconds) {
+  ++copyWaits.calls;
+  copyWaits.seconds += seconds;
+}
+
 std::string Profile::table(int rank) const {
   std::lock_guard lock(mutex);
   const double n = double(std::max<int64_t>(1, steps)), step = total / n;
@@ -66,13 +71,15 @@ std::string Profile::table(int rank) const {
   std::vector<std::pair<std::string, Entry>> sorted(kinds.begin(), kinds.end());
   std::stable_sort(sorted.begin(), sorted.end(),
                    [](auto &a, auto &b) { return a.second.seconds > b.second.seconds; });
-  double inside = waits.seconds, idle = 0;
+  double inside = waits.seconds + copyWaits.seconds, idle = 0;
   for (const auto &[kind, entry] : sorted) {
     row(kind.c_str(), double(entry.calls), entry.seconds, entry.seconds * threads - entry.idle);
     inside += entry.seconds;
     idle += entry.idle;
   }
   row("waiting for communication", double(waits.calls), waits.seconds, waits.seconds * threads);
+  if (copyWaits.calls > 0)
+    row("waiting for copies", double(copyWaits.calls), copyWaits.seconds, copyWaits.seconds * threads);
   row("idle threads", 0, idle / threads, idle);
   row("between operations", 0, std::max(0.0, total - inside), std::max(0.0, total - inside) * threads);
   for (const auto &[kind, entry] : collectives)

@@ -19,8 +19,9 @@ public:
   void endStep(double seconds);
   /// An operation that took `seconds`, in which the pool's threads lost `idle` thread seconds.
   void addCompute(const std::string &kind, double seconds, double idle);
-  /// The rank waited `seconds` for communication.
+  /// The rank waited `seconds` for communication; or for copies between the tiers, to be started or complete.
   void addWait(double seconds);
+  void addCopyWait(double seconds);
   /// A collective ran for `seconds`; called from the communication thread too.
   void addCollective(const std::string &kind, double seconds);
 
@@ -37,7 +38,7 @@ private:
   int64_t steps = 0;
   bool first = true;
   double total = 0;
-  Entry waits;
+  Entry waits, copyWaits;
   std::map<std::string, Entry> kinds, collectives;
   mutable std::mutex mutex;
 };

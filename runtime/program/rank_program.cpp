@@ -22,6 +22,9 @@ struct RankProgram::Prepared {
   std::unique_ptr<Collective> collective;
   /// Of a collective, a send or a receive, and of a wait for one.
   Communicator::Handle communication = 0;
+  /// Of a copy and of a wait for one; and who hears of it in a trace.
+  std::shared_ptr<Copy> copy;
+  Copy::Observer copied;
 
   const int64_t *scalarsAt(int64_t micro) const {
     return scalars.empty() ? nullptr : scalars[scalars.size() == 1 ? 0 : size_t(micro)].data();
@@ -60,6 +63,9 @@ RankProgram::RankProgram(const Description &description, const Program &program,
 RankProgram::~RankProgram() {
   // Collectives that a failed step has left under way use its buffers.
   communicator.giveUp();
+  // So do copies, which end here, before those that hear of them.
+  for (Prepared &prepared : operations)
+    prepared.copy.reset();
 }
 
 void *RankProgram::bufferData(int64_t index) const { return arena.address(program, index); }
@@ -111,15 +117,31 @@ void RankProgram::prepare(const Operation &op) {
     prepareCollective(op, prepared);
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
     prepareMessage(op, prepared);
+  } else if (op.kind == Operation::Kind::Copy) {
+    prepareCopy(op, prepared);
   } else if (op.kind == Operation::Kind::Wait) {
-    for (const Prepared &started : operations) {
-      const Operation &other = *started.op;
-      if ((other.kind == Operation::Kind::Collective && other.collective.token == op.token) ||
-          (other.kind == Operation::Kind::Send && other.message.token == op.token))
-        prepared.communication = started.communication;
-    }
+    prepareWait(op, prepared);
   }
   operations.push_back(std::move(prepared));
+}
+
+void RankProgram::prepareCopy(const Operation &op, Prepared &prepared) {
+  const BufferRange &from = program.buffers[size_t(op.copy.from)];
+  Direction direction = from.tier == Tier::Host ? Direction::HostToDevice : Direction::DeviceToHost;
+  prepared.copy = device.prepareCopy(bufferData(op.copy.to), bufferData(op.copy.from), from.bytes, direction);
+  prepared.copied = [this, &op, direction](Copy::Clock::time_point begin, Copy::Clock::time_point end) {
+    using Stream = TraceRecorder::Stream;
+    trace->add(op.name, op.profile, direction == Direction::HostToDevice ? Stream::ToDevice : Stream::ToHost,
+               traceSeconds(begin), traceSeconds(end));
+  };
+}
+
+void RankProgram::prepareWait(const Operation &op, Prepared &prepared) const {
+  // Tokens may be used again: the last who started it is meant.
+  auto started = std::find_if(operations.rbegin(), operations.rend(),
+                              [&](const Prepared &other) { return other.op->startedToken() == op.token; });
+  prepared.communication = started->communication;
+  prepared.copy = started->copy;
 }
 
 void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) const {
@@ -238,7 +260,9 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
     trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, begin, end);
   if (!profile)
     return;
-  if (op.kind == Operation::Kind::Collective || op.kind == Operation::Kind::Wait)
+  if (prepared.copy)
+    profile->addCopyWait(end - begin);
+  else if (op.kind == Operation::Kind::Collective || op.kind == Operation::Kind::Wait)
     profile->addWait(end - begin);
   else
     profile->addCompute(op.profile, end - begin,
@@ -264,8 +288,14 @@ void RankProgram::execute(Prepared &prepared, int64_t micro) {
   case Operation::Kind::Receive:
     communicator.run(prepared.communication);
     break;
+  case Operation::Kind::Copy:
+    prepared.copy->start(trace ? &prepared.copied : nullptr);
+    break;
   case Operation::Kind::Wait:
-    communicator.wait(prepared.communication);
+    if (prepared.copy)
+      prepared.copy->wait();
+    else
+      communicator.wait(prepared.communication);
     break;
   case Operation::Kind::Loop:
   case Operation::Kind::End:

@@ -49,6 +49,8 @@ private:
   void evaluateScalars(Prepared &prepared) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
+  void prepareCopy(const Operation &op, Prepared &prepared);
+  void prepareWait(const Operation &op, Prepared &prepared) const;
   void run();
   /// Runs the operations, or repeats what is recorded of them: the second step records, when every library
   /// has been used once.

@@ -1,6 +1,7 @@
 // See session.h.
 #include "runtime/program/session.h"
 
+#include "runtime/core/free_memory.h"
 #include "runtime/core/philox.h"
 #include "runtime/program/engine_communicator.h"
 #include "runtime/storage/array_writer.h"
@@ -63,15 +64,17 @@ Session::Session(const Description &description, const std::vector<const Program
   std::vector<std::string> hosts = engine.exchange(host);
   DevicePlace place{threads, int(std::count(hosts.begin(), hosts.begin() + engine.rank(), host)),
                     int(std::count(hosts.begin(), hosts.end(), host))};
+  checkFreeMemory(options, hosts);
   agreed([&] {
     checkMemory(options);
     device = platform.makeDevice(place);
-    memory = std::make_unique<CountingAllocator>(*device, options.poison);
+    for (Tier tier : tiers)
+      memory[tier] = std::make_unique<CountingAllocator>(*device, tier, options.poison);
     if (platform.makeCommunicator)
       communicator = platform.makeCommunicator(engine, *device);
     else
-      communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory);
-    arena = std::make_unique<Arena>(programs, device->threads(), *memory);
+      communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory.device);
+    arena = std::make_unique<Arena>(programs, device->threads(), *memory.device, *memory.host);
     std::vector<std::string> names;
     for (const Program *program : programs) {
       names.push_back(program->name);
@@ -94,18 +97,17 @@ Session::Session(const Description &description, const std::vector<const Program
   if (!recorder && !profile)
     return;
   using Time = Engine::Clock::time_point;
-  auto secondsOf = [](Time time) { return std::chrono::duration<double>(time.time_since_epoch()).count(); };
   engine.setObservers(
-      [this, secondsOf](const Collective &collective, Time begin, Time end) {
+      [this](const Collective &collective, Time begin, Time end) {
         if (recorder)
           recorder->add(collective.kind, collective.axes, TraceRecorder::Stream::Communication,
-                        secondsOf(begin), secondsOf(end));
+                        traceSeconds(begin), traceSeconds(end));
         if (profile)
-          profile->addCollective(collective.kind, secondsOf(end) - secondsOf(begin));
+          profile->addCollective(collective.kind, traceSeconds(end) - traceSeconds(begin));
       },
-      [this, secondsOf](const Message &message, Time begin, Time end) {
+      [this](const Message &message, Time begin, Time end) {
         if (recorder)
-          recorder->addMessage(message.peer, message.axes, secondsOf(begin), secondsOf(end));
+          recorder->addMessage(message.peer, message.axes, traceSeconds(begin), traceSeconds(end));
       });
 }
 
@@ -121,18 +123,48 @@ void Session::chooseThreads(const SessionOptions &options) {
 }
 
 void Session::checkMemory(const SessionOptions &options) const {
-  std::optional<int64_t> cap = description.deviceCapacity;
-  if (options.deviceMemory && (!cap || *options.deviceMemory < *cap))
-    cap = options.deviceMemory;
-  int64_t needed = Arena::figures(programs, threads).peak;
   std::string names;
   for (const Program *program : programs)
     names += (names.empty() ? "'" : " and '") + program->name + "'";
-  if (cap && needed > *cap)
-    throw Error(programs.size() == 1 ? "program " : "programs ", names,
-                programs.size() == 1 ? " needs " : " need ", needed, " bytes of device memory a rank (with ",
-                threads, " threads), ", *cap, " are allowed; compile with --device-memory ", *cap,
-                " for a program that fits");
+  for (Tier tier : tiers) {
+    std::optional<int64_t> cap = description.capacity[tier];
+    if (const std::optional<int64_t> &given = options.memory[tier])
+      cap = std::min(cap.value_or(INT64_MAX), *given);
+    int64_t needed = Arena::figures(programs, threads, tier).peak;
+    if (cap && needed > *cap)
+      throw Error(programs.size() == 1 ? "program " : "programs ", names,
+                  programs.size() == 1 ? " needs " : " need ", needed, " bytes of ", nameOf(tier),
+                  " memory a rank (with ", threads, " threads), ", *cap, " are allowed; compile with --",
+                  nameOf(tier), "-memory ", *cap, " for a program that fits");
+  }
+}
+
+void Session::checkFreeMemory(const SessionOptions &options, const std::vector<std::string> &hosts) {
+  if (std::none_of(description.programs.begin(), description.programs.end(),
+                   [](const Program &program) { return program.memory.host.peak > 0; }))
+    return;
+  auto add = [](int64_t &sum, int64_t bytes) {
+    if (__builtin_add_overflow(sum, bytes, &sum))
+      sum = INT64_MAX;
+  };
+  int64_t mine = Arena::figures(programs, threads, Tier::Host).peak;
+  if (description.target == "cpu") // its device's memory is the host's too
+    add(mine, Arena::figures(programs, threads).peak);
+  std::vector<std::string> promised = engine.exchange(std::to_string(mine));
+  agreed([&] {
+    checkMemory(options);
+    int64_t needed = 0, ranks = 0;
+    for (size_t other = 0; other < hosts.size(); ++other)
+      if (hosts[other] == hosts[size_t(rank())]) {
+        add(needed, std::stoll(promised[other]));
+        ++ranks;
+      }
+    std::optional<FreeMemory> free = freeMemory();
+    if (free && needed > free->bytes)
+      throw Error("the program promises to take ", needed, " bytes of this host's memory (", ranks,
+                  ranks == 1 ? " rank" : " ranks", "), ", free->bytes, " are free in ", free->where,
+                  "; end what else uses it, run on more hosts, or compile with a smaller --host-memory");
+  });
 }
 
 void Session::agreed(const std::function<void()> &body) {
@@ -325,6 +357,7 @@ void Session::resetMeasurements() {
   seconds.clear();
   hostSeconds.clear();
   engine.resetSent();
+  movedBefore = device->moved();
 }
 
 static double median(std::vector<double> values) {
@@ -335,9 +368,12 @@ static double median(std::vector<double> values) {
 
 Measured Session::measured() {
   nlohmann::json mine;
-  MemoryFigures figures = memory->figures();
-  mine["peak"] = figures.peak;
-  mine["by"] = figures.by;
+  for (Tier tier : tiers) {
+    MemoryFigures figures = memory[tier]->figures();
+    mine["memory"][nameOf(tier)] = {{"peak", figures.peak}, {"by", figures.by}};
+  }
+  for (Direction direction : directions)
+    mine["moved"][nameOf(direction)] = device->moved()[direction] - movedBefore[direction];
   if (std::optional<int64_t> outside = device->bytesOutside())
     mine["outside"] = *outside;
   for (const auto &[axes, kinds] : engine.sent())
@@ -345,10 +381,16 @@ Measured Session::measured() {
       mine["sent"][axes][kind] = {sent.count, sent.bytes};
   Measured result;
   std::map<std::string, std::map<std::string, std::pair<double, double>>> sums;
+  PerDirection<double> moved;
   for (const std::string &text : engine.exchange(mine.dump())) {
     nlohmann::json theirs = nlohmann::json::parse(text);
-    result.memory.push_back(
-        {theirs["peak"].get<int64_t>(), theirs["by"].get<std::array<int64_t, numCategories>>()});
+    PerTier<MemoryFigures> &figures = result.memory.emplace_back();
+    for (Tier tier : tiers) {
+      const nlohmann::json &memory = theirs["memory"][nameOf(tier)];
+      figures[tier] = {memory["peak"].get<int64_t>(), memory["by"].get<std::array<int64_t, numCategories>>()};
+    }
+    for (Direction direction : directions)
+      moved[direction] += theirs["moved"][nameOf(direction)].get<double>();
     result.outside.push_back(theirs.contains("outside") ? std::optional(theirs["outside"].get<int64_t>())
                                                         : std::nullopt);
     for (const auto &[axes, kinds] : theirs["sent"].items())
@@ -361,6 +403,8 @@ Measured Session::measured() {
   for (const auto &[axes, kinds] : sums)
     for (const auto &[kind, sum] : kinds)
       result.sent[axes][kind] = {std::llround(sum.first / share), std::llround(sum.second / share)};
+  for (Direction direction : directions)
+    result.moved[direction] = std::llround(moved[direction] / share);
   result.medianSeconds = median(seconds);
   result.hostSeconds = median(hostSeconds);
   return result;

@@ -25,8 +25,8 @@ struct Platform {
 struct SessionOptions {
   /// Threads a rank; 0: this host's cores over its ranks.
   int threads = 0;
-  /// Bytes of device memory a rank may use, beside the compiled capacity.
-  std::optional<int64_t> deviceMemory;
+  /// Bytes of each tier that a rank may use, beside the compiled capacity.
+  PerTier<std::optional<int64_t>> memory;
   bool trace = false, profile = false;
   /// Memory begins as NaN instead of zero, so that what reads padding is noticed.
   bool poison = false;
@@ -34,9 +34,11 @@ struct SessionOptions {
 
 /// What was measured, gathered from all ranks.
 struct Measured {
-  std::vector<MemoryFigures> memory;
+  /// Of each rank.
+  std::vector<PerTier<MemoryFigures>> memory;
   /// Per step, mean over ranks, rounded to the nearest integer.
   SentTable sent;
+  MovedBytes moved;
   double medianSeconds = 0;
   /// The part of it in which the host did not wait for the device, median too.
   double hostSeconds = 0;
@@ -66,9 +68,10 @@ public:
   RankProgram &rankProgram() const { return *instances[current]; }
   Variables &variables() { return *state; }
   const Coordinates &coordinates() const { return rankProgram().coordinates(); }
-  /// The device memory of this rank: whatever else a program of this rank needs is allocated here, and
-  /// counted.
-  CountingAllocator &allocator() { return *memory; }
+  /// The memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
+  CountingAllocator &allocator(Tier tier = Tier::Device) { return *memory[tier]; }
+  /// Whatever else it copies between the tiers goes through here, and is counted.
+  Device &hardware() { return *device; }
 
   int threadsPerRank() const { return threads; }
   /// Together: runs `body` on every rank.
@@ -122,6 +125,9 @@ public:
 private:
   void chooseThreads(const SessionOptions &options);
   void checkMemory(const SessionOptions &options) const;
+  /// Together: whether the host of each rank, by `hosts`, has the memory that programs promise to take there.
+  /// Only where some rest values on the host: the device's memory is asked for when it is allocated.
+  void checkFreeMemory(const SessionOptions &options, const std::vector<std::string> &hosts);
   /// Together: a new file of these bytes of `header`, `fileBytes` long, which every rank writes its part of.
   void writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
                      const std::function<void(const File &)> &write);
@@ -135,7 +141,7 @@ private:
   int threads = 1;
   Engine engine;
   std::unique_ptr<Device> device;
-  std::unique_ptr<CountingAllocator> memory;
+  PerTier<std::unique_ptr<CountingAllocator>> memory;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<TraceRecorder> recorder;
   std::unique_ptr<Profile> profile;
@@ -144,6 +150,7 @@ private:
   std::vector<std::unique_ptr<RankProgram>> instances;
   double origin = 0, begun = 0;
   std::vector<double> seconds, hostSeconds;
+  MovedBytes movedBefore; ///< the measurements began
 };
 
 } // namespace tessera::rt

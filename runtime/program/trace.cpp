@@ -8,12 +8,13 @@
 
 namespace tessera::rt {
 
-double traceSeconds() {
-  return std::chrono::duration<double>(std::chrono::steady_clock::now().time_since_epoch()).count();
+double traceSeconds(std::chrono::steady_clock::time_point time) {
+  return std::chrono::duration<double>(time.time_since_epoch()).count();
 }
 
 static const std::string send = "send";
-static constexpr std::array<const char *, 3> streams = {"compute", "communication", "input"};
+static constexpr std::array<const char *, 5> streams = {"compute", "communication", "input",
+                                                        "copied to the device", "copied to the host"};
 
 void TraceRecorder::add(const Event &event) {
   if (events.size() < maxEvents)
@@ -48,8 +49,10 @@ std::string TraceRecorder::json(double origin) const {
   auto appendRow = [&](int row, const std::string &name) {
     append({{"ph", "M"}, {"name", "thread_name"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}});
   };
-  for (size_t stream = 0; stream < streams.size(); ++stream)
-    appendRow(int(stream), streams[stream]);
+  for (int stream = 0; stream < int(streams.size()); ++stream)
+    if (stream < int(Stream::ToDevice) ||
+        std::any_of(events.begin(), events.end(), [&](const Event &event) { return event.row == stream; }))
+      appendRow(stream, streams[size_t(stream)]);
   for (const auto &[peer, until] : sentUntil)
     appendRow(int(streams.size()) + peer, "sent to rank " + std::to_string(peer));
   for (const Event &event : events)

@@ -11,13 +11,14 @@
 namespace tessera::rt {
 
 /// Seconds on a clock that all processes of one host share.
-double traceSeconds();
+double traceSeconds(std::chrono::steady_clock::time_point time = std::chrono::steady_clock::now());
 
 /// Collects one rank's events, from several threads. Names are kept by pointer: they must outlive the
 /// recorder.
 class TraceRecorder {
 public:
-  enum class Stream { Compute, Communication, Input };
+  /// The last two are copies between the tiers, by Direction; they have rows where there are any.
+  enum class Stream { Compute, Communication, Input, ToDevice, ToHost };
   explicit TraceRecorder(int rank) : rank(rank) {}
 
   void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);
@@ -29,7 +30,7 @@ public:
 private:
   struct Event {
     const std::string *name, *kind;
-    int row;
+    int row; ///< of the stream, or behind those of the peer that a message is for
     double begin, end;
   };
   void add(const Event &event);

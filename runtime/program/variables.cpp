@@ -46,8 +46,10 @@ int64_t Variables::bytes(size_t index) const {
   return localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype);
 }
 
+bool Variables::isInReach(size_t index) const { return device.isHost() || arena.tierOf(index) == Tier::Host; }
+
 const void *Variables::read(size_t index) {
-  if (device.isHost())
+  if (isInReach(index))
     return arena.variable(index);
   onHost.resize(size_t(bytes(index)));
   device.download(onHost.data(), arena.variable(index), bytes(index));
@@ -55,7 +57,7 @@ const void *Variables::read(size_t index) {
 }
 
 void Variables::change(size_t index, const std::function<void(void *)> &write) {
-  if (device.isHost())
+  if (isInReach(index))
     return write(arena.variable(index));
   read(index);
   write(onHost.data());

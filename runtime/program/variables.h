@@ -26,8 +26,8 @@ public:
   bool has(size_t index) const { return arena.variable(index) != nullptr; }
   bool isFirstHolder(size_t index) const;
 
-  /// This rank's part of a variable that it has, as the host sees it: until the next call where the device is
-  /// not the host.
+  /// This rank's part of a variable that it has, as the host sees it: until the next call where it rests on a
+  /// device that is not the host.
   const void *read(size_t index);
   /// Calls `write` with such a part, to be changed by it.
   void change(size_t index, const std::function<void(void *)> &write);
@@ -36,6 +36,8 @@ public:
 
 private:
   int64_t bytes(size_t index) const;
+  /// Whether the host reads and writes it in its place.
+  bool isInReach(size_t index) const;
 
   const Description &description;
   const std::vector<std::string> names;
@@ -43,7 +45,7 @@ private:
   const int rank;
   const Arena &arena;
   Device &device;
-  /// A variable on its way, where the device is not the host.
+  /// A variable on its way, where it is not in reach.
   std::vector<char> onHost;
 };
 

@@ -56,12 +56,14 @@ std::string tokens(const TestFolder &folder, int count) {
 } // namespace
 
 TEST(Options, ValuesAndDefaults) {
-  Options options = parseOptions({"train", "--tokens", "t.bin", "--steps=7", "--betas", "0.8,0.9",
-                                  "--no-decay", "*.bias", "--no-decay", "ln*", "--device-memory", "1.5GiB"});
+  Options options =
+      parseOptions({"train", "--tokens", "t.bin", "--steps=7", "--betas", "0.8,0.9", "--no-decay", "*.bias",
+                    "--no-decay", "ln*", "--device-memory", "1.5GiB", "--host-memory", "3KiB"});
   EXPECT_EQ(options.steps, 7);
   EXPECT_EQ(options.beta1, 0.8);
   EXPECT_EQ(options.noDecay.size(), 2u);
-  EXPECT_EQ(*options.deviceMemory, 3LL << 29);
+  EXPECT_EQ(*options.memory.device, 3LL << 29);
+  EXPECT_EQ(*options.memory.host, 3072);
   EXPECT_EQ(options.rate.peak, 1e-3);
   EXPECT_EQ(options.weightDecay, 0.1);
   EXPECT_EQ(parseOptions({"--help"}).command, Options::Command::Help);
@@ -81,6 +83,9 @@ TEST(Options, WrongOnes) {
   EXPECT_NE(usageError({"train", "--steps"}).find("needs a value"), std::string::npos);
   EXPECT_NE(usageError({"infer", "--input", "x"}).find("NAME=FILE"), std::string::npos);
   EXPECT_NE(usageError({"info", "--json=1"}).find("takes no value"), std::string::npos);
+  EXPECT_NE(usageError({"info", "--host-memory", "1"}).find("no option of info"), std::string::npos);
+  EXPECT_NE(usageError({"train", "--host-memory", "9e18"}).find("--host-memory needs a size"),
+            std::string::npos);
   EXPECT_NE(usageError({"infer", "--output", "d", "--device-memory", "4 apples"}).find("size"),
             std::string::npos);
 }

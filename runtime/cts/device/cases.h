@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
 #include <functional>
@@ -103,6 +104,13 @@ inline const cuda::KernelTable noKernels;
 inline std::unique_ptr<cuda::CudaDevice> gpu() {
   return std::make_unique<cuda::CudaDevice>(DevicePlace{1, 0, 1}, "sm_80", noKernels);
 }
+/// A setting of the checking driver while this lives.
+struct Setting {
+  const char *name;
+  Setting(const char *name, const char *value) : name(name) { ::setenv(name, value, 1); }
+  ~Setting() { ::unsetenv(name); }
+};
+
 inline HostDevice host() {
   return HostDevice(2, [](std::string_view) { return nullptr; });
 }

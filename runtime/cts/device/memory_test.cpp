@@ -1,19 +1,10 @@
 // Memory of a GPU: mapped where the driver has that, allocated where it has not.
 #include "runtime/cts/device/cases.h"
 
-#include <cstdlib>
-
 using namespace tessera::rt;
 using namespace tessera::rt::test;
 
 namespace {
-
-/// A setting of the checking driver while this lives.
-struct Setting {
-  const char *name;
-  Setting(const char *name, const char *value) : name(name) { ::setenv(name, value, 1); }
-  ~Setting() { ::unsetenv(name); }
-};
 
 size_t freeBytes(const cuda::CudaDevice &device) {
   size_t free = 0, total = 0;
@@ -60,6 +51,18 @@ TEST(DeviceMemory, ThatIsNotThereIsSaidWithBothNumbers) {
   EXPECT_EQ(freeBytes(*device), 1000u);
   device->release(memory, 9000);
   EXPECT_EQ(freeBytes(*device), 10000u);
+}
+
+TEST(DeviceMemory, OfTheHostThatCannotBePinnedIsSaidWithBothNumbers) {
+  Setting little("TESSERA_CHECK_PINNED", "10000");
+  auto device = gpu();
+  HostMemory some = device->allocateHost(9000);
+  std::string error = messageOf([&] { device->allocateHost(2000); });
+  EXPECT_NE(error.find("cannot pin 2000 bytes of this host's memory for GPU 0; "), std::string::npos)
+      << error;
+  EXPECT_NE(error.find(" are free in the "), std::string::npos) << error;
+  some.reset();
+  EXPECT_NE(device->allocateHost(10000), nullptr);
 }
 
 } // namespace

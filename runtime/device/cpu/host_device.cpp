@@ -26,6 +26,25 @@ void HostDevice::release(void *pointer, int64_t bytes) noexcept {
   ::munmap(pointer, size_t(std::max<int64_t>(bytes, 1)));
 }
 
+HostMemory HostDevice::allocateHost(int64_t bytes) {
+  return {static_cast<char *>(allocate(bytes)), [this, bytes](char *memory) { release(memory, bytes); }};
+}
+
+std::unique_ptr<Copy> HostDevice::prepareCopy(void *to, const void *from, int64_t bytes,
+                                              Direction direction) {
+  std::unique_ptr<CopyThread> &thread = copies[direction];
+  if (!thread)
+    thread = std::make_unique<CopyThread>(direction);
+  return thread->prepare(to, from, bytes);
+}
+
+MovedBytes HostDevice::moved() {
+  MovedBytes bytes;
+  for (Direction direction : directions)
+    bytes[direction] = copies[direction] ? copies[direction]->moved() : 0;
+  return bytes;
+}
+
 void HostDevice::upload(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
 void HostDevice::download(void *to, const void *from, int64_t bytes) { std::memcpy(to, from, size_t(bytes)); }
 

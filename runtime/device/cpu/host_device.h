@@ -1,6 +1,7 @@
 // The CPU as a device: memory of the host, kernels on a pool of threads.
 #pragma once
 
+#include "runtime/device/cpu/copy_thread.h"
 #include "runtime/device/cpu/pool.h"
 #include "runtime/device/device.h"
 
@@ -18,8 +19,12 @@ public:
   void *allocate(int64_t bytes) override;
   void release(void *pointer, int64_t bytes) noexcept override;
   bool isHost() const override { return true; }
+  HostMemory allocateHost(int64_t bytes) override;
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
+  /// By a thread for each direction, which the first copy of it starts.
+  std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes, Direction direction) override;
+  MovedBytes moved() override;
   std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
   Work prepareCall(const LibrarySite &site) override;
@@ -30,6 +35,7 @@ public:
 private:
   Pool pool;
   const KernelResolver resolve;
+  PerDirection<std::unique_ptr<CopyThread>> copies;
 };
 
 } // namespace tessera::rt

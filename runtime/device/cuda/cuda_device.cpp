@@ -1,6 +1,7 @@
 // See cuda_device.h.
 #include "runtime/device/cuda/cuda_device.h"
 
+#include "runtime/core/free_memory.h"
 #include "runtime/device/cuda/blas_library.h"
 #include "runtime/device/cuda/dnn_library.h"
 #include "runtime/device/cuda/library.h"
@@ -47,6 +48,7 @@ CudaDevice::CudaDevice(const DevicePlace &place, const std::string &chip, const 
 CudaDevice::~CudaDevice() {
   // Nothing here can be told to anybody; the process goes on without the GPU.
   copies.reset();
+  transfers = {};
   if (stream) {
     driver.streamSynchronize(stream);
     driver.streamDestroy(stream);
@@ -119,13 +121,18 @@ std::optional<int64_t> CudaDevice::bytesOutside() {
 HostMemory CudaDevice::allocateHost(int64_t bytes) {
   void *pointer = nullptr;
   auto size = std::max<size_t>(size_t(bytes), 1);
-  driver.check(driver.allocateHost(&pointer, size, 0),
-               "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
+  Status status = driver.allocateHost(&pointer, size, 0);
+  if (std::optional<FreeMemory> free = status == outOfMemory ? freeMemory() : std::nullopt)
+    throw Error("the driver cannot pin ", bytes, " bytes of this host's memory for GPU ", number, "; ",
+                free->bytes, " are free in ", free->where,
+                "; end what else uses it, or compile with a smaller --host-memory");
+  driver.check(status, "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
   std::memset(pointer, 0, size);
   return {static_cast<char *>(pointer), [this](char *memory) {
             // Copies may be under way.
-            if (copies)
-              driver.streamSynchronize(copies->handle());
+            for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost})
+              if (*beside)
+                driver.streamSynchronize((*beside)->handle());
             driver.streamSynchronize(stream);
             driver.releaseHost(memory);
           }};
@@ -160,21 +167,27 @@ Work CudaDevice::record(const std::function<void()> &body) {
     return {};
   driver.check(driver.beginCapture(stream, captureThreadLocal), "recording a CUDA graph");
   Handle graph = nullptr, executable = nullptr;
+  MovedBytes recorded;
+  counted = &recorded;
   try {
     body();
   } catch (...) {
+    counted = &movedSoFar;
     if (driver.endCapture(stream, &graph) == 0 && graph)
       driver.graphDestroy(graph);
     throw;
   }
+  counted = &movedSoFar;
   driver.check(driver.endCapture(stream, &graph),
                "recording the step as a CUDA graph (TESSERA_CUDA_GRAPHS=off does without)");
   Status status = driver.graphInstantiate(&executable, graph, 0);
   driver.graphDestroy(graph);
   driver.check(status, "making a CUDA graph executable");
   std::shared_ptr<void> owner(executable, driver.graphExecutableDestroy);
-  return [this, owner](const int64_t *) {
+  return [this, owner, recorded](const int64_t *) {
     driver.check(driver.graphLaunch(owner.get(), stream), "launching a CUDA graph");
+    for (Direction direction : directions)
+      countMoved(direction, recorded[direction]);
   };
 }
 
@@ -237,7 +250,7 @@ Work CudaDevice::prepareKernel(const KernelSite &site) {
           numScalars = site.numScalars](const int64_t *scalars) mutable {
     std::vector<void *> parameters;
     for (void *&arg : args)
-      parameters.push_back(&arg);
+      parameters.push_back(static_cast<void *>(&arg));
     for (int64_t i = 0; i < numScalars; ++i)
       parameters.push_back(const_cast<int64_t *>(scalars + i));
     launch(name, function, blocks, threads, parameters.data());

@@ -41,6 +41,8 @@ public:
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
   void startDownload(void *to, const void *from, int64_t bytes) override;
+  std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes, Direction direction) override;
+  MovedBytes moved() override { return movedSoFar; }
   /// Of pinned memory and as much of the GPU's, between which a stream of its own copies.
   std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) override;
   Work prepareKernel(const KernelSite &site) override;
@@ -59,6 +61,8 @@ public:
   void launch(const std::string &name, Handle function, int64_t blocks, int64_t threads, void **parameters,
               Handle on = nullptr);
   void clear(void *pointer, int64_t bytes);
+  /// A copy was handed over, or recorded, to be counted whenever the recording is repeated.
+  void countMoved(Direction direction, int64_t bytes) { (*counted)[direction] += bytes; }
 
   const Driver &api() const { return driver; }
   /// What is allocated: address -> bytes.
@@ -103,6 +107,8 @@ private:
   Handle blasHandle = nullptr, dnnHandle = nullptr;
   std::optional<TunedChoices> tuned;
   std::unique_ptr<Stream> copies; ///< of inlets
+  PerDirection<std::unique_ptr<Stream>> transfers;
+  MovedBytes movedSoFar, *counted = &movedSoFar;
 };
 
 } // namespace tessera::rt::cuda

@@ -79,6 +79,8 @@ static_assert(sizeof(MemoryKind) == 32 && sizeof(MemoryAccess) == 12);
                     (DevicePointer to, DevicePointer from, size_t bytes, Handle stream))                     \
   TSR_CUDA_FUNCTION(streamSynchronize, cuStreamSynchronize, (Handle stream))                                 \
   TSR_CUDA_FUNCTION(streamQuery, cuStreamQuery, (Handle stream))                                             \
+  TSR_CUDA_FUNCTION(hostFunction, cuLaunchHostFunc,                                                          \
+                    (Handle stream, void (*function)(void *), void *argument))                               \
   TSR_CUDA_FUNCTION(streamWaitEvent, cuStreamWaitEvent, (Handle stream, Handle event, unsigned flags))       \
   TSR_CUDA_FUNCTION(eventCreate, cuEventCreate, (Handle * event, unsigned flags))                            \
   TSR_CUDA_FUNCTION(eventDestroy, cuEventDestroy_v2, (Handle event))                                         \

@@ -133,6 +133,119 @@ TEST(Description, AVariableHasOnePlaceOfItsOwn) {
             std::string::npos);
 }
 
+namespace {
+
+/// Gives program `program` a buffer of 64 bytes of the host's memory; returns its index.
+int64_t addHostBuffer(Json &json, size_t program) {
+  Json &buffers = json["programs"][program]["buffers"];
+  json["programs"][program]["memory"]["host"] = {{"peak", 64}, {"activations", 64}};
+  buffers.push_back({{"tier", "host"}, {"offset", 0}, {"bytes", 64}, {"category", "activations"}});
+  return int64_t(buffers.size()) - 1;
+}
+
+} // namespace
+
+TEST(Description, TiersHaveArenasOfTheirOwn) {
+  Json json = tinyDescription(2);
+  json["host_capacity"] = 4096;
+  json["programs"][0]["moved"] = {{"host_to_device", 7}};
+  int64_t index = addHostBuffer(json, 0);
+  Description description = parseDescription(json.dump());
+  const Program &program = description.programs[0];
+  EXPECT_EQ(program.buffers[size_t(index)].tier, Tier::Host);
+  EXPECT_EQ(program.buffers[0].tier, Tier::Device);
+  EXPECT_EQ(program.memoryFor(1, Tier::Host).peak, 64);
+  EXPECT_EQ(program.memoryFor(1).peak, description.programs[0].memory.device.peak);
+  EXPECT_EQ(program.moved.hostToDevice, 7);
+  EXPECT_EQ(program.moved.deviceToHost, 0);
+  EXPECT_EQ(description.capacity.host, 4096);
+  EXPECT_EQ(description.capacity.device, std::nullopt);
+}
+
+TEST(Description, ErrorsOfTiersSayWhatWasExpected) {
+  EXPECT_ERROR("programs[0].buffers[0].tier is the unknown tier 'disk'; device or host is expected",
+               json["programs"][0]["buffers"][0]["tier"] = "disk");
+  EXPECT_ERROR("programs[0].buffers[0].bytes is 12, outside of [0, 0]",
+               json["programs"][0]["buffers"][0]["tier"] = "host");
+  EXPECT_ERROR("programs[0].memory.host has categories of 60 bytes, its peak is 64",
+               (addHostBuffer(json, 0), json["programs"][0]["memory"]["host"]["activations"] = 60));
+  EXPECT_ERROR("programs[0].buffers[3].thread_bytes is for workspaces, which lie on the device",
+               json["programs"][0]["buffers"][size_t(addHostBuffer(json, 0))]["thread_bytes"] = 8);
+  EXPECT_ERROR("host_capacity is -1", json["host_capacity"] = -1);
+  EXPECT_ERROR("moved.device_to_host is -1", json["programs"][0]["moved"] = {{"device_to_host", -1}});
+}
+
+TEST(Description, OnlyCopiesHaveBuffersOfTheHost) {
+  EXPECT_ERROR(
+      "programs[0].ops[0].args[2] is buffer 3, which lies in host memory; only copies have such buffers",
+      json["programs"][0]["ops"][0]["args"][2] = addHostBuffer(json, 0));
+  EXPECT_ERROR("programs[1].ops[4].args[0] is buffer 9, which lies in host memory",
+               json["programs"][1]["ops"][4]["args"][0] = addHostBuffer(json, 1));
+  for (const char *end : {"in", "out", "scratch"}) {
+    std::string error =
+        errorAfter([&](Json &json) { json["programs"][1]["ops"][1][end] = addHostBuffer(json, 1); });
+    EXPECT_NE(
+        error.find(std::string("programs[1].ops[1].") + end + " is buffer 9, which lies in host memory"),
+        std::string::npos)
+        << error;
+  }
+  EXPECT_ERROR("programs[0].ops[0].buffer is buffer 3, which lies in host memory", {
+    json["pipeline"] = {
+        {"axis", "data"}, {"schedule", "1f1b"}, {"bubble", 0.5}, {"live_microbatches", Json::array()}};
+    int64_t buffer = addHostBuffer(json, 0);
+    json["programs"][0]["ops"][0] = {{"op", "recv"}, {"stage", 1}, {"buffer", buffer}, {"bytes", 8}};
+  });
+  EXPECT_ERROR("programs[0].inputs[0].buffer is buffer 3, which lies in host memory",
+               json["programs"][0]["inputs"][0]["buffer"] = addHostBuffer(json, 0));
+  EXPECT_ERROR("programs[0].outputs[0].buffer is buffer 3, which lies in host memory",
+               json["programs"][0]["outputs"][0]["buffer"] = addHostBuffer(json, 0));
+}
+
+TEST(Description, ErrorsOfCopiesSayWhatWasExpected) {
+  auto copy = [](Json &json, int64_t from, int64_t to) {
+    Json &ops = json["programs"][0]["ops"];
+    ops.push_back({{"op", "copy"}, {"from", from}, {"to", to}, {"token", 5}});
+    ops.push_back({{"op", "wait"}, {"token", 5}});
+  };
+  EXPECT_NE(
+      errorAfter([&](Json &json) { copy(json, 0, 1); })
+          .find("programs[0].ops[1] copies between two buffers of the device; a copy goes from one tier to "
+                "the other"),
+      std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) {
+              copy(json, addHostBuffer(json, 0), 0);
+            }).find("programs[0].ops[1] copies a buffer of 64 bytes to one of 12"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) { copy(json, 0, 99); }).find("programs[0].ops[1].to is 99"),
+            std::string::npos);
+  auto right = [&](Json &json) {
+    int64_t host = addHostBuffer(json, 0);
+    json["programs"][0]["buffers"][size_t(host)]["bytes"] = 12;
+    copy(json, host, 0);
+    return &json["programs"][0]["ops"];
+  };
+  EXPECT_EQ(errorAfter([&](Json &json) { right(json); }), "");
+  EXPECT_NE(errorAfter([&](Json &json) { right(json)->erase(2); }).find("never wait for token 5"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) {
+              Json &ops = *right(json);
+              ops.insert(ops.begin() + 1, ops[1]);
+            }).find("programs[0].ops[2] starts token 5, which nobody has waited for"),
+            std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) { (*right(json))[1].erase("token"); }).find("lacks 'token'"),
+            std::string::npos);
+}
+
+TEST(Description, AVariableRestsInOneTier) {
+  std::string error = errorAfter(
+      [](Json &json) { json["programs"][1]["buffers"][size_t(addHostBuffer(json, 1))]["variable"] = 0; });
+  EXPECT_NE(
+      error.find("programs[1] has variable 'w' in bytes [0, 64) of host memory, where this rank's programs "
+                 "have variable 'w' in bytes [0, 12); a variable has one place"),
+      std::string::npos)
+      << error;
+}
+
 TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
   EXPECT_ERROR("inputs[0].kind is 'toys'; data, labels, target, scalars, decay, random or scalar is expected",
                json["programs"][0]["inputs"][0]["kind"] = "toys");

@@ -93,9 +93,10 @@ TEST(Program, OneStepOnAnyNumberOfRanks) {
       EXPECT_NEAR(result.w[j], expected.w[j], 1e-6) << ranks;
     // What was promised is what was measured.
     ASSERT_EQ(result.measured.memory.size(), size_t(ranks));
-    for (const MemoryFigures &memory : result.measured.memory) {
-      EXPECT_EQ(memory.peak, program.memory.peak);
-      EXPECT_EQ(memory.by, program.memory.by);
+    for (const PerTier<MemoryFigures> &memory : result.measured.memory) {
+      EXPECT_EQ(memory.device.peak, program.memory.device.peak);
+      EXPECT_EQ(memory.device.by, program.memory.device.by);
+      EXPECT_EQ(memory.host.peak, 0);
     }
     int64_t promised = ranks == 1 ? 0 : program.sent.at("data").at("all_reduce").bytes;
     int64_t measured = ranks == 1 ? 0 : result.measured.sent.at("data").at("all_reduce").bytes;
@@ -120,7 +121,7 @@ TEST(Program, HiddenMemoryAndTrafficShow) {
     else
       transport.wait(transport.receive(0, &byte, 1));
     Measured measured = session.measured();
-    EXPECT_EQ(measured.memory[0].peak, program.memory.peak + 4096);
+    EXPECT_EQ(measured.memory[0].device.peak, program.memory.device.peak + 4096);
     int64_t bytes = 0;
     for (const auto &[axes, kinds] : measured.sent)
       for (const auto &[kind, sent] : kinds)
@@ -284,8 +285,9 @@ TEST(Program, OfAnArenaTheLargerProgramIsPromisedAndEveryVariable) {
   const Program &small = description.programs[1], &large = description.programs[0];
   MemoryFigures promised = Arena::figures({&small, &large}, 1);
   // Above `w` lies `m`, and all else of the larger program above that.
-  EXPECT_EQ(promised.peak, large.memory.peak + 256);
-  EXPECT_EQ(promised.by[size_t(Category::Communication)], large.memory.by[size_t(Category::Communication)]);
+  EXPECT_EQ(promised.peak, large.memory.device.peak + 256);
+  EXPECT_EQ(promised.by[size_t(Category::Communication)],
+            large.memory.device.by[size_t(Category::Communication)]);
   EXPECT_EQ(promised.by[size_t(Category::Parameters)], 256);
   int64_t sum = 0;
   for (int64_t bytes : promised.by)
@@ -449,11 +451,11 @@ TEST(Program, TooLittleMemoryIsAnErrorBeforeTheFirstStep) {
   Description description = parseDescription(tinyDescription(2).dump());
   testing::internal::CaptureStderr();
   int status = launch(2, [&](Transport &transport) {
-    Session session(description, {&description.programs[1]}, transport, resolve, {1, 100, false});
+    Session session(description, {&description.programs[1]}, transport, resolve, {1, {100, {}}, false});
   });
   EXPECT_EQ(status, 1);
   std::string text = testing::internal::GetCapturedStderr();
-  EXPECT_NE(text.find("needs " + std::to_string(description.programs[1].memory.peak) + " bytes"),
+  EXPECT_NE(text.find("needs " + std::to_string(description.programs[1].memory.device.peak) + " bytes"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("100 are allowed"), std::string::npos) << text;

@@ -1,5 +1,6 @@
 // Graphs of the checking driver: streams whose work is recorded, and its repetition. A graph's streams run
-// ahead of each other as far as its events let them, those that were joined to the recording first.
+// ahead of each other as far as its events let them, those that were joined to the recording first; or, where
+// all is to run as early as it may, in the order of the recording.
 #include "runtime/device/cuda/check/machine.h"
 
 #include <algorithm>
@@ -16,9 +17,10 @@ Capture::Branch &Capture::of(Stream *stream) {
 
 void give(Stream &stream, Attempt attempt) {
   if (stream.capture)
-    stream.capture->of(&stream).nodes.push_back({std::move(attempt), {}, {}});
-  else
-    stream.work.push_back(std::move(attempt));
+    return stream.capture->add(&stream, std::move(attempt));
+  stream.work.push_back(std::move(attempt));
+  if (runsEarly())
+    runAll(*currentContext());
 }
 
 bool refusedInCapture(Stream &stream, const char *what) {
@@ -35,7 +37,7 @@ bool recordInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
   Capture::Branch &branch = stream.capture->of(&stream);
   point->isCaptured = true;
   point->capture = stream.capture;
-  branch.nodes.push_back({{}, point, {}});
+  stream.capture->add(&stream, {}, point);
   stream.capture->pasts[point.get()] = branch.after;
   stream.capture->pasts[point.get()][&stream] = branch.nodes.size();
   return true;
@@ -51,8 +53,8 @@ Status awaitInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
     return fail(captureUnsupported, "a stream waits for an event that was recorded in a graph");
   // Waiting for an event of a recording joins it.
   stream.capture = capture;
-  Capture::Branch &branch = stream.capture->of(&stream);
-  branch.nodes.push_back({{}, {}, point});
+  Capture::Branch &branch = capture->of(&stream);
+  capture->add(&stream, {}, {}, point);
   for (auto [other, count] : stream.capture->pasts[point.get()])
     branch.after[other] = std::max(branch.after[other], count);
   return success;
@@ -61,6 +63,7 @@ Status awaitInCapture(Stream &stream, const std::shared_ptr<Point> &point) {
 /// One repetition of a graph.
 struct Repetition {
   std::list<Stream> streams;
+  std::map<const Stream *, std::deque<size_t>> numbers; ///< of the nodes left
   explicit Repetition(const Capture &capture) {
     std::map<Point *, std::shared_ptr<bool>> reached;
     auto flag = [&](const std::shared_ptr<Point> &point) {
@@ -78,18 +81,40 @@ struct Repetition {
           stream.work.push_back([theirs = flag(node.awaits)] { return *theirs; });
         else
           stream.work.push_back(node.attempt);
+        numbers[&stream].push_back(node.number);
       }
     }
   }
   /// Goes on as far as possible. Returns whether all is done.
   bool attempt() {
+    if (runsEarly())
+      while (attemptFirst()) {
+      }
+    else
+      runAhead();
+    return remaining() == 0;
+  }
+  void runAhead() {
     for (size_t before = 0, left = 1; before != left;) {
       before = remaining();
       for (Stream &stream : streams)
         stream.run();
       left = remaining();
     }
-    return remaining() == 0;
+  }
+  /// One node: of those that need not wait the first. Returns whether there was one.
+  bool attemptFirst() {
+    std::map<size_t, Stream *> next;
+    for (Stream &stream : streams)
+      if (!stream.work.empty())
+        next[numbers[&stream].front()] = &stream;
+    for (auto [number, stream] : next)
+      if (stream->work.front()()) {
+        stream->work.pop_front();
+        numbers[stream].pop_front();
+        return true;
+      }
+    return false;
   }
   size_t remaining() const {
     size_t sum = 0;

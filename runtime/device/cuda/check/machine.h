@@ -3,7 +3,8 @@
 //
 // - Work of a stream runs only when somebody waits for the stream, as late as a GPU may do it: a result that
 // is read, or a source that is
-//   overwritten, without waiting shows as a wrong value.
+//   overwritten, without waiting shows as a wrong value. With TESSERA_CHECK_ORDER=early it runs as early as
+//   it may: a target that is overwritten while somebody reads it shows only so.
 // - Device memory is closed to the host, new memory is full of NaN, and freed memory stays closed: touching
 // any of them from outside of a
 //   kernel, or a byte beyond an allocation's pages, ends the process.
@@ -12,8 +13,8 @@
 // barrier are an error.
 //
 // Variables: TESSERA_CHECK_TWINS names the program's twins (tessera compile --host-twins),
-// TESSERA_CHECK_GPUS, _MEMORY, _MODULE (the bytes of it that a module takes), _CAPABILITY and _VERSION say
-// what machine it is.
+// TESSERA_CHECK_ORDER is early or late, TESSERA_CHECK_GPUS, _MEMORY, _PINNED (bytes of the host), _MODULE
+// (the bytes of it that a module takes), _CAPABILITY and _VERSION say what machine it is.
 #pragma once
 
 #include "runtime/core/error.h"
@@ -69,6 +70,7 @@ struct Capture {
   struct Node {
     Attempt attempt;
     std::shared_ptr<Point> reaches, awaits;
+    size_t number; ///< in the order of the recording
   };
   struct Branch {
     Stream *stream;
@@ -77,9 +79,14 @@ struct Capture {
     std::map<Stream *, size_t> after;
   };
   std::list<Branch> branches; // the first is the origin's
+  size_t count = 0;           ///< of nodes
   std::map<const Point *, std::map<Stream *, size_t>> pasts;
   bool broken = false;
   Branch &of(Stream *stream);
+  void add(Stream *stream, Attempt attempt, std::shared_ptr<Point> reaches = {},
+           std::shared_ptr<Point> awaits = {}) {
+    of(stream).nodes.push_back({std::move(attempt), std::move(reaches), std::move(awaits), count++});
+  }
 };
 struct Event {
   std::shared_ptr<Point> point;
@@ -113,11 +120,15 @@ struct Memory {
   };
   std::map<uint64_t, Created> created;
   std::map<DevicePointer, size_t> reserved;
+  /// Of the host: bytes by address.
+  std::map<uintptr_t, size_t> pinned;
   uint64_t handles = 0;
   size_t used(const Context &context);
   size_t free(const Context &context);
   /// Whether [pointer, pointer + bytes) lies in one live allocation of the context.
   bool holds(const Context &context, DevicePointer pointer, size_t bytes);
+  /// Whether [pointer, pointer + bytes) is pinned memory of the host.
+  bool isPinned(const void *pointer, size_t bytes);
   void protect(const Context &context, int mode);
 };
 Memory &memory();
@@ -128,6 +139,8 @@ inline size_t moduleBytes() { return setting("TESSERA_CHECK_MODULE", 4096); }
 /// Says what is wrong and returns the status.
 Status fail(Status status, const std::string &what);
 
+/// Whether work runs as early as it may, or as late.
+bool runsEarly();
 /// Hands work to a stream, or to the graph that it is recorded in.
 void give(Stream &stream, Attempt attempt);
 /// The event's point, or a wait for one, in a graph. The first: whether the stream is recorded.
@@ -138,6 +151,9 @@ bool refusedInCapture(Stream &stream, const char *what);
 /// Tries the work of a stream, and where that has to wait, of the GPU's other streams. Returns success,
 /// notReady, or what has failed.
 Status progress(Context &context, Stream &stream);
+/// Goes on with the work of all streams as far as events let it. What fails does so again when somebody
+/// waits.
+void runAll(Context &context);
 /// Hands work to a stream that runs as late as a GPU may do it: when somebody waits for it.
 void push(Stream &stream, std::function<void()> work);
 

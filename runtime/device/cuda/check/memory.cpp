@@ -50,6 +50,15 @@ bool Memory::holds(const Context &context, DevicePointer pointer, size_t bytes) 
   return it->second.live && it->second.context == &context && pointer + bytes <= it->first + it->second.bytes;
 }
 
+bool Memory::isPinned(const void *pointer, size_t bytes) {
+  std::lock_guard lock(mutex);
+  auto it = pinned.upper_bound(uintptr_t(pointer));
+  if (it == pinned.begin())
+    return false;
+  --it;
+  return uintptr_t(pointer) + bytes <= it->first + it->second;
+}
+
 void Memory::protect(const Context &context, int mode) {
   std::lock_guard lock(mutex);
   for (auto &[pointer, allocation] : allocations)
@@ -249,8 +258,18 @@ Status cuMemUnmap(DevicePointer pointer, size_t bytes) {
 }
 Status cuMemHostAlloc(void **pointer, size_t bytes, unsigned) {
   NEEDS_CONTEXT
-  *pointer = std::malloc(bytes);
-  return bytes == 0 ? invalidValue : *pointer ? success : outOfMemory;
+  if (bytes == 0)
+    return invalidValue;
+  std::lock_guard all(memory().mutex);
+  size_t sum = bytes;
+  for (auto [address, other] : memory().pinned)
+    sum += other;
+  *pointer =
+      sum > setting("TESSERA_CHECK_PINNED", SIZE_MAX) ? nullptr : std::aligned_alloc(4096, pages(bytes));
+  if (!*pointer)
+    return outOfMemory;
+  memory().pinned[uintptr_t(*pointer)] = bytes;
+  return success;
 }
 Status cuMemFreeHost(void *pointer) {
   NEEDS_CONTEXT
@@ -258,6 +277,9 @@ Status cuMemFreeHost(void *pointer) {
     if (!stream.work.empty())
       return fail(invalidValue,
                   "pinned memory of the host is freed while work is under way that may copy to it");
+  std::lock_guard all(memory().mutex);
+  if (memory().pinned.erase(uintptr_t(pointer)) == 0)
+    return fail(invalidValue, "memory of the host is freed that is not pinned");
   std::free(pointer);
   return success;
 }

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <cstring>
 #include <sys/mman.h>
 #include <thread>
@@ -47,6 +48,28 @@ template <typename Body> static Status working(Context &context, Body body) {
   return status;
 }
 
+bool runsEarly() {
+  const char *order = std::getenv("TESSERA_CHECK_ORDER");
+  return order && std::string(order) == "early";
+}
+
+void runAll(Context &context) {
+  working(context, [&] {
+    auto left = [&] {
+      size_t sum = 0;
+      for (const Stream &stream : context.streams)
+        sum += stream.work.size();
+      return sum;
+    };
+    for (size_t before = left() + 1; before != left();) {
+      before = left();
+      for (Stream &stream : context.streams)
+        stream.run();
+    }
+    return true;
+  });
+}
+
 Status progress(Context &context, Stream &stream) {
   Status status = working(context, [&] {
     if (stream.run())
@@ -78,6 +101,19 @@ Status tsr_check_enqueue(Handle handle, const Attempt &attempt, bool early) {
   return status == notReady ? success : status;
 }
 
+/// A copy whose end `host` is memory of the host: what is recorded has to find it there in each repetition.
+static Status pushHostCopy(Stream &stream, void *to, const void *from, size_t bytes, const void *host) {
+  bool isPinned = memory().isPinned(host, bytes);
+  if (!isPinned && refusedInCapture(stream, "a copy of the host's memory that is not pinned"))
+    return captureUnsupported;
+  push(stream, [=] {
+    if (isPinned && !memory().isPinned(host, bytes))
+      throw tessera::rt::Error("a copy finds pinned memory of the host freed");
+    std::memcpy(to, from, bytes);
+  });
+  return success;
+}
+
 extern "C" {
 
 Status cuStreamCreate(Handle *stream, unsigned) {
@@ -105,6 +141,12 @@ Status cuStreamSynchronize(Handle stream) {
     if (status != notReady)
       return status;
   }
+}
+
+Status cuLaunchHostFunc(Handle stream, void (*function)(void *), void *argument) {
+  NEEDS_CONTEXT
+  push(*static_cast<Stream *>(stream), [=] { function(argument); });
+  return success;
 }
 
 Status cuEventCreate(Handle *event, unsigned) {
@@ -158,19 +200,13 @@ Status cuMemcpyHtoDAsync_v2(DevicePointer to, const void *from, size_t bytes, Ha
   NEEDS_CONTEXT
   if (!memory().holds(context, to, bytes))
     return fail(invalidValue, "a copy's target lies outside of every allocation");
-  if (refusedInCapture(*static_cast<Stream *>(stream), "a copy of the host's memory"))
-    return captureUnsupported;
-  push(*static_cast<Stream *>(stream), [=] { std::memcpy(reinterpret_cast<void *>(to), from, bytes); });
-  return success;
+  return pushHostCopy(*static_cast<Stream *>(stream), reinterpret_cast<void *>(to), from, bytes, from);
 }
 Status cuMemcpyDtoHAsync_v2(void *to, DevicePointer from, size_t bytes, Handle stream) {
   NEEDS_CONTEXT
   if (!memory().holds(context, from, bytes))
     return fail(invalidValue, "a copy's source lies outside of every allocation");
-  if (refusedInCapture(*static_cast<Stream *>(stream), "a copy of the host's memory"))
-    return captureUnsupported;
-  push(*static_cast<Stream *>(stream), [=] { std::memcpy(to, reinterpret_cast<void *>(from), bytes); });
-  return success;
+  return pushHostCopy(*static_cast<Stream *>(stream), to, reinterpret_cast<void *>(from), bytes, to);
 }
 Status cuMemcpyDtoDAsync_v2(DevicePointer to, DevicePointer from, size_t bytes, Handle stream) {
   NEEDS_CONTEXT

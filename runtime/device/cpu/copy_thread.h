@@ -1,0 +1,48 @@
+// The thread that makes a rank's copies of one direction between the tiers, one after the other.
+#pragma once
+
+#include "runtime/device/device.h"
+
+#include <condition_variable>
+#include <deque>
+#include <mutex>
+#include <thread>
+
+namespace tessera::rt {
+
+class CopyThread {
+public:
+  /// Throws Error where the system allows no more threads.
+  explicit CopyThread(Direction direction);
+  /// Every copy made for it (prepare) has ended.
+  ~CopyThread();
+  CopyThread(const CopyThread &) = delete;
+  CopyThread &operator=(const CopyThread &) = delete;
+
+  /// A copy that this thread makes; it ends before the thread.
+  std::unique_ptr<Copy> prepare(void *to, const void *from, int64_t bytes);
+  /// The bytes of those that were made.
+  int64_t moved();
+
+private:
+  struct Job {
+    void *to;
+    const void *from;
+    int64_t bytes;
+    const Copy::Observer *observer;
+  };
+  class Prepared;
+  /// Returns the job's number.
+  int64_t start(const Job &job);
+  void wait(int64_t number);
+  void threadMain();
+
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::deque<Job> jobs;
+  int64_t started = 0, completed = 0, bytesMoved = 0;
+  bool stopping = false;
+  std::thread thread;
+};
+
+} // namespace tessera::rt
