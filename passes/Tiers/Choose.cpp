@@ -1,0 +1,261 @@
+// Which gaps to move, by price.
+#include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Search.h"
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <optional>
+#include <queue>
+#include <utility>
+#include <vector>
+
+using namespace tessera::tiers;
+
+namespace {
+
+constexpr int64_t kBlock = 32;
+/// A gap is as good as the best if it is within so much of it.
+constexpr double kAsGood = 0.97;
+
+class Choice {
+public:
+  Choice(const Problem &problem, int64_t target, const Prices &prices);
+  bool reachTarget();
+  void dropNeedless();
+  std::vector<int> chosen() const;
+
+private:
+  double gain(int gap);
+  double gainWithin(Range range, double bytes) const;
+  void summarize(Range range);
+  /// What moving the gap, or keeping it if it is moved, adds to the price of its value.
+  double price(int gap);
+  bool hostHasRoom(int gap);
+  bool deviceHasRoom(int gap);
+  /// What changes of a value when it is changed to `then`: fn(gap, whether it is moved then).
+  template <typename Fn> void forEachChange(int value, const std::vector<Away> &then, Fn fn) const;
+  void set(int gap, bool moved);
+  /// The value's gaps as they are but for this one.
+  const std::vector<Away> &with(int gap, bool moved);
+  double priceOf(int value, const std::vector<Away> &aways) const;
+
+  const Problem &problem;
+  const Prices &prices;
+  std::vector<double> above, weight; // bytes above the target, or less than none, by position
+  struct Block {
+    double least, most, weight; // of what is above, and the sum of weights
+  };
+  std::vector<Block> blocks; // of kBlock positions
+  std::vector<int64_t> host;
+  std::vector<std::vector<Away>> aways; // by value
+  std::vector<int> indexInValue;        // by gap
+  std::vector<double> priceNow;         // by value
+  std::vector<Away> scratch;
+};
+
+Choice::Choice(const Problem &problem, int64_t target, const Prices &prices)
+    : problem(problem), prices(prices), above(problem.positions), weight(problem.positions),
+      host(problem.positions), aways(problem.gapsOf.size()), indexInValue(problem.gaps.size()),
+      priceNow(problem.gapsOf.size()) {
+  for (int64_t p = 0; p < problem.positions; ++p) {
+    above[p] = static_cast<double>(problem.step.bytes[p] - target);
+    weight[p] = (problem.computing > 0 ? problem.step.seconds[p] / problem.computing : 0) +
+                0.2 / static_cast<double>(problem.positions);
+  }
+  blocks.resize((problem.positions + kBlock - 1) / kBlock);
+  summarize({0, problem.positions});
+  for (size_t v = 0; v < aways.size(); ++v) {
+    aways[v].resize(problem.gapsOf[v].size());
+    for (size_t i = 0; i < aways[v].size(); ++i)
+      indexInValue[problem.gapsOf[v][i]] = static_cast<int>(i);
+  }
+  for (int gap : problem.always)
+    set(gap, true);
+}
+
+void Choice::summarize(Range range) {
+  for (int64_t b = range.begin / kBlock; b * kBlock < range.end; ++b) {
+    auto begin = b * kBlock, end = std::min(begin + kBlock, problem.positions);
+    auto [least, most] = std::minmax_element(above.begin() + begin, above.begin() + end);
+    blocks[b] = {*least, *most, std::accumulate(weight.begin() + begin, weight.begin() + end, 0.0)};
+  }
+}
+
+/// Blocks of positions that are all below the target, or all so far above that the whole value counts, are
+/// counted as one.
+double Choice::gainWithin(Range range, double bytes) const {
+  double sum = 0;
+  for (int64_t p = range.begin; p < range.end;) {
+    int64_t end = std::min((p / kBlock + 1) * kBlock, range.end);
+    const Block &block = blocks[p / kBlock];
+    if (block.most > 0) {
+      if (block.least >= bytes && end - p == kBlock)
+        sum += bytes * block.weight;
+      else
+        for (int64_t q = p; q < end; ++q)
+          sum += std::clamp(above[q], 0.0, bytes) * weight[q];
+    }
+    p = end;
+  }
+  return sum;
+}
+
+template <typename Fn> void Choice::forEachChange(int value, const std::vector<Away> &then, Fn fn) const {
+  for (size_t i = 0; i < then.size(); ++i)
+    if (then[i].moved() != aways[value][i].moved())
+      fn(problem.gaps[problem.gapsOf[value][i]], then[i].moved());
+}
+
+double Choice::gain(int gap) {
+  double sum = 0;
+  forEachChange(problem.gaps[gap].value, with(gap, true), [&](const Gap &changed, bool) {
+    for (Range range : longestAbsence(changed, problem.positions))
+      sum += gainWithin(range, static_cast<double>(changed.bytes));
+  });
+  return sum;
+}
+
+const std::vector<Away> &Choice::with(int gap, bool moved) {
+  int value = problem.gaps[gap].value;
+  scratch = aways[value];
+  scratch[indexInValue[gap]] = moved ? Away{-1, -1, problem.gaps[gap].next} : Away{};
+  problem.settle(value, scratch, indexInValue[gap]);
+  return scratch;
+}
+
+double Choice::priceOf(int value, const std::vector<Away> &aways) const {
+  double sum = 0;
+  for (size_t i = 0; i < aways.size(); ++i) {
+    const Gap &gap = problem.gaps[problem.gapsOf[value][i]];
+    if (aways[i].moved())
+      sum += prices.up[gap.next] * gap.up + (aways[i].dirty() ? prices.down[gap.use] * gap.down : 0);
+  }
+  if (prices.host > 0) {
+    Range range = problem.onHost(value, aways);
+    sum += prices.host * problem.computing * static_cast<double>(range.end - range.begin) /
+           static_cast<double>(problem.positions) * static_cast<double>(problem.step.values[value].bytes) /
+           static_cast<double>(problem.limits.host);
+  }
+  return sum;
+}
+
+double Choice::price(int gap) {
+  int value = problem.gaps[gap].value;
+  bool moved = aways[value][indexInValue[gap]].moved();
+  return priceOf(value, with(gap, !moved)) - priceNow[value];
+}
+
+bool Choice::hostHasRoom(int gap) {
+  if (problem.limits.host == INT64_MAX)
+    return true;
+  int value = problem.gaps[gap].value;
+  int64_t bytes = problem.gaps[gap].bytes;
+  Range now = problem.onHost(value, aways[value]), then = problem.onHost(value, with(gap, true));
+  for (int64_t p = then.begin; p < then.end; ++p)
+    if ((p < now.begin || p >= now.end) && host[p] + bytes > problem.limits.host)
+      return false;
+  return true;
+}
+
+/// Whether what moves no longer when the gap is kept leaves the device at or below the target.
+bool Choice::deviceHasRoom(int gap) {
+  bool room = true;
+  forEachChange(problem.gaps[gap].value, with(gap, false), [&](const Gap &changed, bool) {
+    for (Range range : longestAbsence(changed, problem.positions))
+      for (int64_t p = range.begin; room && p < range.end; ++p)
+        room = above[p] + static_cast<double>(changed.bytes) <= 0;
+  });
+  return room;
+}
+
+void Choice::set(int gap, bool moved) {
+  int value = problem.gaps[gap].value;
+  int64_t bytes = problem.gaps[gap].bytes;
+  auto take = [&](int64_t sign) {
+    Range range = problem.onHost(value, aways[value]);
+    for (int64_t p = range.begin; p < range.end; ++p)
+      host[p] += sign * bytes;
+  };
+  std::vector<Away> then = with(gap, moved);
+  forEachChange(value, then, [&](const Gap &changed, bool movedThen) {
+    for (Range range : longestAbsence(changed, problem.positions)) {
+      for (int64_t p = range.begin; p < range.end; ++p)
+        above[p] += static_cast<double>(movedThen ? -bytes : bytes);
+      if (range.begin < range.end)
+        summarize(range);
+    }
+  });
+  take(-1);
+  aways[value] = std::move(then);
+  take(1);
+  priceNow[value] = priceOf(value, aways[value]);
+}
+
+/// Gains only fall as gaps are moved, so a gap whose gain has been looked at again and is still as good as
+/// the largest need not be compared with the others. Only when a move makes its value's other gaps cheaper
+/// they are put in anew.
+bool Choice::reachTarget() {
+  constexpr double kTransferAtLeast = 1e-7; // seconds, so that nothing is for free
+  using Rated = std::pair<double, int>;
+  auto less = [](const Rated &a, const Rated &b) {
+    return a.first != b.first ? a.first < b.first : a.second > b.second;
+  };
+  std::priority_queue<Rated, std::vector<Rated>, decltype(less)> best(less);
+  auto rate = [&](int gap) { return gain(gap) / std::max(price(gap) + kTransferAtLeast, kTransferAtLeast); };
+  for (size_t g = 0; g < problem.gaps.size(); ++g)
+    best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
+  while (std::any_of(above.begin(), above.end(), [](double bytes) { return bytes > 0; })) {
+    int gap = -1;
+    while (!best.empty() && gap < 0) {
+      auto [rating, candidate] = best.top();
+      best.pop();
+      if (aways[problem.gaps[candidate].value][indexInValue[candidate]].moved() || !hostHasRoom(candidate))
+        continue;
+      double now = rate(candidate);
+      if (now <= 0)
+        continue;
+      if (now < rating && !best.empty() && now < kAsGood * best.top().first)
+        best.push({now, candidate});
+      else
+        gap = candidate;
+    }
+    if (gap < 0)
+      return false;
+    set(gap, true);
+    for (int other : problem.gapsOf[problem.gaps[gap].value])
+      if (other != gap)
+        best.push({rate(other), other});
+  }
+  return true;
+}
+
+void Choice::dropNeedless() {
+  std::vector<std::pair<double, int>> saved;
+  for (int gap : chosen())
+    saved.push_back({price(gap), gap});
+  std::sort(saved.begin(), saved.end());
+  for (auto [before, gap] : saved)
+    if (aways[problem.gaps[gap].value][indexInValue[gap]].moved() && price(gap) < 0 && deviceHasRoom(gap))
+      set(gap, false);
+}
+
+std::vector<int> Choice::chosen() const {
+  std::vector<int> gaps;
+  for (size_t g = 0; g < problem.gaps.size(); ++g)
+    if (aways[problem.gaps[g].value][indexInValue[g]].moved())
+      gaps.push_back(static_cast<int>(g));
+  return gaps;
+}
+
+} // namespace
+
+std::optional<std::vector<int>> tessera::tiers::chooseGaps(const Problem &problem, int64_t target,
+                                                           const Prices &prices) {
+  Choice choice(problem, target, prices);
+  if (!choice.reachTarget())
+    return std::nullopt;
+  choice.dropNeedless();
+  return choice.chosen();
+}

@@ -1,0 +1,103 @@
+#include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <numeric>
+#include <tuple>
+#include <vector>
+
+using namespace tessera::tiers;
+
+std::array<Range, 2> tessera::tiers::absence(const Gap &gap, const Away &away, int64_t positions) {
+  int64_t gone = away.dirty() ? away.gone : gap.use + 1;
+  if (gap.round)
+    return {{{gone, positions}, {0, away.prefetch}}};
+  return {{{gone, away.prefetch}, {0, 0}}};
+}
+
+std::array<Range, 2> tessera::tiers::longestAbsence(const Gap &gap, int64_t positions) {
+  return absence(gap, {-1, -1, gap.next}, positions);
+}
+
+Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
+    : step(step), limits(limits), rates(rates), positions(static_cast<int64_t>(step.seconds.size())),
+      computing(std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0)), gapsOf(step.values.size()) {
+  for (size_t v = 0; v < step.values.size(); ++v) {
+    const Value &value = step.values[v];
+    size_t before = gaps.size();
+    for (size_t i = 0; i < value.uses.size(); ++i) {
+      bool round = i + 1 == value.uses.size();
+      if (round && !value.rests)
+        continue;
+      Gap gap;
+      gap.value = static_cast<int>(v);
+      gap.gap = static_cast<int>(i);
+      gap.bytes = value.bytes;
+      gap.use = value.uses[i].position;
+      gap.next = value.uses[round ? 0 : i + 1].position;
+      gap.end = round ? positions : gap.next;
+      gap.round = round;
+      gap.down = rates.latency + static_cast<double>(value.bytes) / rates.bytesDown;
+      gap.up = rates.latency + static_cast<double>(value.bytes) / rates.bytesUp;
+      bool leaves = round ? gap.use + 1 < positions || gap.next > 0 : gap.use + 1 < gap.next;
+      // A home on the host may be worth it for the other gaps alone: they are then clean.
+      if (leaves || (round && (gaps.size() > before || value.below)))
+        gaps.push_back(gap);
+    }
+  }
+  std::sort(gaps.begin(), gaps.end(), [](const Gap &a, const Gap &b) {
+    return std::tie(a.next, a.value, a.gap) < std::tie(b.next, b.value, b.gap);
+  });
+  for (size_t g = 0; g < gaps.size(); ++g) {
+    gapsOf[gaps[g].value].push_back(static_cast<int>(g));
+    if (gaps[g].round && step.values[gaps[g].value].below)
+      always.push_back(static_cast<int>(g));
+  }
+  for (auto &list : gapsOf)
+    std::sort(list.begin(), list.end(), [&](int a, int b) { return gaps[a].gap < gaps[b].gap; });
+}
+
+void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
+  const std::vector<int> &list = gapsOf[value];
+  const std::vector<Use> &uses = step.values[value].uses;
+  if (step.values[value].rests && !aways.back().moved()) {
+    bool isLast = changed + 1 == static_cast<int>(list.size());
+    if (step.values[value].below || (!isLast && aways[changed].moved()))
+      aways.back() = {-1, -1, gaps[list.back()].next};
+    else
+      std::fill(aways.begin(), aways.end(), Away{});
+  }
+  bool valid = step.values[value].rests && aways.back().moved();
+  size_t use = 0;
+  for (size_t i = 0; i < list.size(); ++i) {
+    const Gap &gap = gaps[list[i]];
+    for (; use <= static_cast<size_t>(gap.gap); ++use)
+      valid = valid && !uses[use].writes;
+    if (!aways[i].moved())
+      continue;
+    if (valid)
+      aways[i].offload = aways[i].gone = -1;
+    else if (!aways[i].dirty())
+      aways[i].offload = aways[i].gone = gap.use + 1;
+    if (!gap.round)
+      aways[i].prefetch = std::max(aways[i].prefetch, valid ? gap.use + 1 : aways[i].gone);
+    valid = true;
+  }
+}
+
+Range Problem::onHost(int value, const std::vector<Away> &aways) const {
+  const std::vector<int> &list = gapsOf[value];
+  Range range{positions, 0};
+  for (size_t i = 0; i < list.size(); ++i) {
+    if (!aways[i].moved())
+      continue;
+    if (gaps[list[i]].round)
+      return {0, positions};
+    if (aways[i].dirty())
+      range.begin = std::min(range.begin, aways[i].offload);
+    range.end = gaps[list[i]].next + 1;
+  }
+  return range.begin < range.end ? range : Range{0, 0};
+}

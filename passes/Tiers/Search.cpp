@@ -1,0 +1,209 @@
+// The search for a plan: gaps by price, for this limit and smaller ones, their transfers placed, then flips.
+#include "passes/Tiers/Search.h"
+#include "passes/Tiers/Draft.h"
+#include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <utility>
+#include <vector>
+
+using namespace tessera::tiers;
+
+namespace {
+
+/// Limits that gaps are chosen for, as parts of the way from the least possible to the limit given: what is
+/// chosen for less leaves the transfers more time.
+constexpr double kTargets[] = {1, 0.95, 0.8, 0.5, 0};
+constexpr size_t kKept = 4; // of what was chosen so, the fastest
+/// Flips lead small steps into one of few dead ends, by chance: these begin more often.
+constexpr size_t kMostTurns = 32, kTurnsOfGaps = 400;
+constexpr int kCuts = 3; // flips are done in so many parts, after each of which a quarter goes on
+
+// What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
+constexpr int64_t kRounds = 8, kMostFlips = 80'000, kFlipsOfGap = 8'000;
+constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 100'000'000; // gaps x positions, positions
+
+struct Start {
+  double seconds;
+  std::vector<Away> aways;
+};
+
+class Search {
+public:
+  explicit Search(const Problem &problem) : problem(problem), draft(problem) {}
+  std::optional<Plan> run();
+
+private:
+  void collectStarts(int64_t least);
+  bool startFrom(const std::vector<int> &gaps);
+  bool startAnywhere(std::mt19937_64 &random);
+  bool startFromRepaired();
+  void load(const std::vector<Away> &aways);
+  void flipEach(int64_t tries);
+  int64_t flips() const {
+    return std::min(
+        {kFlipWork / problem.positions, kMostFlips, kFlipsOfGap * static_cast<int64_t>(problem.gaps.size())});
+  }
+  /// Whether nothing is waited for: no plan is faster.
+  bool isPerfect() const { return !starts.empty() && starts.front().seconds <= problem.computing; }
+  Plan plan(const std::vector<Away> &aways);
+
+  const Problem &problem;
+  Draft draft;
+  std::vector<Start> starts; // fastest first
+  uint64_t seed = 1;
+};
+
+/// Moves prices towards what a round has shown, the less the more rounds there have been.
+void approach(Prices &prices, const Prices &shown, double part) {
+  constexpr double kLeast = 0.05; // what the step does not wait for is not for free: it may soon
+  auto each = [&](std::vector<double> &price, const std::vector<double> &by) {
+    for (size_t p = 0; p < price.size(); ++p)
+      price[p] += part * (kLeast + by[p] - price[p]);
+  };
+  each(prices.down, shown.down);
+  each(prices.up, shown.up);
+}
+
+int64_t peak(const std::vector<int64_t> &bytes) {
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
+bool Search::startFrom(const std::vector<int> &gaps) {
+  move(draft, gaps);
+  if (draft.excess() > 0)
+    return false;
+  placeTransfers(draft);
+  auto place = std::find_if(starts.begin(), starts.end(),
+                            [&](const Start &start) { return start.seconds >= draft.seconds(); });
+  if (place != starts.end() && place->aways == draft.aways())
+    return true;
+  starts.insert(place, {draft.seconds(), draft.aways()});
+  if (starts.size() > kKept)
+    starts.pop_back();
+  return true;
+}
+
+void Search::collectStarts(int64_t least) {
+  int64_t work = static_cast<int64_t>(problem.gaps.size()) * problem.positions;
+  int64_t rounds = std::clamp<int64_t>(kRoundWork / work, 2, kRounds);
+  for (double part : kTargets) {
+    int64_t target = least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
+    std::vector<double> flat(problem.positions + 1, 0.3);
+    Prices prices{flat, flat, problem.limits.host == INT64_MAX ? 0 : 0.3};
+    for (int64_t round = 0; round < rounds; ++round) {
+      std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices);
+      if (!gaps || !startFrom(*gaps)) {
+        prices.host *= 4;
+        continue;
+      }
+      if (isPerfect())
+        return;
+      approach(prices, pressure(draft), 2.0 / static_cast<double>(round + 4));
+    }
+  }
+}
+
+/// Everything moved, then in any order kept what there is memory for.
+bool Search::startAnywhere(std::mt19937_64 &random) {
+  std::vector<int> order(problem.gaps.size());
+  std::iota(order.begin(), order.end(), 0);
+  for (size_t i = order.size(); i > 1; --i)
+    std::swap(order[i - 1], order[random() % i]);
+  move(draft, order);
+  draft.keep();
+  for (int gap : order) {
+    draft.change(gap, {});
+    if (draft.fits())
+      draft.keep();
+    else
+      draft.undo();
+  }
+  if (draft.excess() > 0)
+    return false;
+  placeTransfers(draft);
+  starts.push_back({draft.seconds(), draft.aways()});
+  return true;
+}
+
+/// Where no choice by price is within both limits: from everything moved, which the device has room for.
+bool Search::startFromRepaired() {
+  for (uint64_t seed = 1; seed <= 4; ++seed) {
+    std::vector<int> all(problem.gaps.size());
+    std::iota(all.begin(), all.end(), 0);
+    move(draft, all);
+    draft.keep();
+    if (!repair(draft, flips(), seed))
+      continue;
+    draft.simulate(std::numeric_limits<double>::infinity());
+    draft.keep();
+    starts.push_back({draft.seconds(), draft.aways()});
+    return true;
+  }
+  return false;
+}
+
+void Search::load(const std::vector<Away> &aways) {
+  draft.load(aways);
+  draft.simulate(std::numeric_limits<double>::infinity());
+  draft.keep();
+}
+
+Plan Search::plan(const std::vector<Away> &aways) {
+  load(aways);
+  Plan plan;
+  plan.moves = draft.moves();
+  plan.devicePeak = peak(deviceBytes(problem.step, plan.moves));
+  plan.hostPeak = peak(hostBytes(problem.step, plan.moves));
+  plan.seconds = simulate(problem.step, plan.moves, problem.rates);
+  for (const Move &move : plan.moves) {
+    plan.bytesUp += problem.step.values[move.value].bytes;
+    plan.bytesDown += move.offload < 0 ? 0 : problem.step.values[move.value].bytes;
+  }
+  return plan;
+}
+
+void Search::flipEach(int64_t tries) {
+  for (size_t i = 0; i < starts.size() && !isPerfect(); ++i) {
+    load(starts[i].aways);
+    flip(draft, tries, seed++);
+    starts[i] = {draft.seconds(), draft.aways()};
+  }
+  std::stable_sort(starts.begin(), starts.end(),
+                   [](const Start &a, const Start &b) { return a.seconds < b.seconds; });
+}
+
+std::optional<Plan> Search::run() {
+  if (problem.always.empty() && peak(problem.step.bytes) <= problem.limits.device)
+    return plan(std::vector<Away>(problem.gaps.size()));
+  int64_t least = leastDeviceBytes(problem.step).first;
+  if (least > problem.limits.device)
+    return std::nullopt;
+  collectStarts(least);
+  if (starts.empty() && !startFromRepaired())
+    return std::nullopt;
+  size_t distinct = starts.size();
+  size_t turns = std::clamp(kTurnsOfGaps / problem.gaps.size(), distinct, kMostTurns);
+  std::mt19937_64 random(seed);
+  for (size_t i = distinct; i < turns; ++i)
+    if (!startAnywhere(random))
+      starts.push_back(starts[i % distinct]);
+  for (int cut = 0; cut < kCuts && !isPerfect(); ++cut) {
+    flipEach(flips() / kCuts / static_cast<int64_t>(starts.size()));
+    starts.resize(std::max<size_t>(1, starts.size() / 4));
+  }
+  return plan(starts.front().aways);
+}
+
+} // namespace
+
+std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates) {
+  Problem problem(step, limits, rates);
+  return Search(problem).run();
+}

@@ -1,0 +1,57 @@
+// The time of a step: operators in their order, and a queue of transfers in each direction.
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+using namespace tessera::tiers;
+
+namespace {
+
+/// The moves that something happens to at each position, in the order of the list.
+using AtPosition = std::vector<std::vector<size_t>>;
+
+/// A queue of transfers in one direction.
+struct Link {
+  double bytesPerSecond, latency;
+  double free = 0;
+  /// The end of a transfer that may begin at `now`.
+  double transfer(double now, int64_t bytes) {
+    return free = std::max(free, now) + (latency + static_cast<double>(bytes) / bytesPerSecond);
+  }
+};
+
+} // namespace
+
+double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves, const Rates &rates) {
+  size_t n = step.seconds.size();
+  AtPosition offloads(n + 1), gone(n + 1), prefetches(n + 1), uses(n + 1);
+  for (size_t i = 0; i < moves.size(); ++i) {
+    const Move &move = moves[i];
+    const Value &value = step.values[move.value];
+    if (move.offload >= 0) {
+      offloads[move.offload].push_back(i);
+      gone[move.gone].push_back(i);
+    }
+    prefetches[move.prefetch].push_back(i);
+    uses[value.uses[(move.gap + 1) % value.uses.size()].position].push_back(i);
+  }
+
+  Link down{rates.bytesDown, rates.latency}, up{rates.bytesUp, rates.latency};
+  std::vector<double> downEnd(moves.size()), upEnd(moves.size());
+  double now = 0;
+  for (size_t p = 0; p <= n; ++p) {
+    for (size_t i : offloads[p])
+      downEnd[i] = down.transfer(now, step.values[moves[i].value].bytes);
+    for (size_t i : gone[p])
+      now = std::max(now, downEnd[i]);
+    for (size_t i : prefetches[p])
+      upEnd[i] = up.transfer(now, step.values[moves[i].value].bytes);
+    for (size_t i : uses[p])
+      now = std::max(now, upEnd[i]);
+    if (p < n)
+      now += step.seconds[p];
+  }
+  return now;
+}

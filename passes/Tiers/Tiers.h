@@ -1,0 +1,121 @@
+// Which values of a step leave the device, and when: two tiers of memory, the device's and the host's. Plain
+// data and arithmetic; a pass makes the trace of a step and emits the transfers that are chosen here.
+//
+// Positions 0..n-1 are the operators of a step in their order. What happens "at p" happens between operator
+// p-1 and operator p; p = n is the end of the step. At one position things happen in this order:
+//   1. offloads start (`Move::offload`),
+//   2. offloads are waited for, and their values are gone (`Move::gone`),
+//   3. prefetches start (`Move::prefetch`),
+//   4. prefetches are waited for whose values operator p uses.
+// Transfers of one direction are done one after the other as they were started; those that start at one
+// position start in the order of the list of moves. The directions do not disturb each other, nor do they
+// disturb computing.
+//
+// Memory is a function of positions, never of the clock. Of a transfer that has started and is not waited for
+// both sides are taken: an offload takes the device's side up to its `gone`, and the host's from its start; a
+// prefetch takes the device's side from its start, and the host's until it is waited for.
+#ifndef TESSERA_PASSES_TIERS_TIERS_H
+#define TESSERA_PASSES_TIERS_TIERS_H
+
+#include <cstdint>
+#include <optional>
+#include <utility>
+#include <vector>
+
+namespace tessera::tiers {
+
+/// A value is on the device while the operator at `position` runs.
+struct Use {
+  int64_t position = 0;
+  /// Changes the value in place, so that a copy on the host is stale from then on.
+  bool writes = false;
+};
+
+struct Value {
+  int64_t bytes = 0;
+  /// A variable: there from step to step, so that from its last use to its first in the next step is a gap
+  /// too. Where it rests on the device it has its place there for good, so the other gaps free nothing and
+  /// are moved only where that one is. The first use of a value that does not rest is its definition, and
+  /// there is nothing of it behind its last.
+  bool rests = false;
+  /// At least one, at ascending positions, each position once.
+  std::vector<Use> uses;
+  /// Of one that rests: it does so on the host, whether or not that is needed here.
+  bool below = false;
+};
+
+/// The trace of a step.
+struct Step {
+  /// How long each operator computes.
+  std::vector<double> seconds;
+  /// What is live on the device while each operator runs if nothing ever leaves, all values among it: one
+  /// that rests always, another from its first use to its last.
+  std::vector<int64_t> bytes;
+  std::vector<Value> values;
+};
+
+struct Rates {
+  /// Bytes a second from the device to the host and from the host to the device, both at once.
+  double bytesDown = 0, bytesUp = 0;
+  /// Seconds that every transfer takes beside.
+  double latency = 0;
+};
+
+/// The most bytes in each tier; INT64_MAX where there is no limit.
+struct Limits {
+  int64_t device = INT64_MAX, host = INT64_MAX;
+};
+
+/// A gap in which a value is not on the device: between its uses `gap` and `gap + 1`; the last gap of a value
+/// that rests goes round the end of the step, to use 0.
+///
+/// The value's offload starts at `offload`, behind the use before the gap, and is waited for at `gone`. Both
+/// are -1 where a valid copy is on the host already: the value is then gone right behind the use. It starts
+/// to come back at `prefetch`, and is waited for at the use behind the gap. So it takes no device memory at
+/// positions gone <= p < prefetch, or use < p < prefetch without an offload. Round the end that is from
+/// `gone` to the end and from the beginning to `prefetch`: no transfer crosses the end of the step, and
+/// offload <= gone <= n.
+///
+/// A copy is valid from its offload until a use that writes. Those of the values whose gap round the end is
+/// moved are valid when the step begins.
+struct Move {
+  int value = 0;
+  int gap = 0;
+  int64_t offload = -1, gone = -1, prefetch = 0;
+  bool operator==(const Move &) const = default;
+};
+
+struct Plan {
+  /// In an order that transfers which start at one position are best started in.
+  std::vector<Move> moves;
+  int64_t devicePeak = 0, hostPeak = 0;
+  double seconds = 0;
+  /// What a step transfers.
+  int64_t bytesDown = 0, bytesUp = 0;
+};
+
+/// Bytes taken on the device while each operator runs.
+std::vector<int64_t> deviceBytes(const Step &step, const std::vector<Move> &moves);
+
+/// Bytes taken on the host while each operator runs, or when what happens just before it does. A value whose
+/// gap round the end is moved has its home on the host and takes its bytes always. Any other that is moved
+/// takes them from its first offload up to and including the use behind its last move.
+std::vector<int64_t> hostBytes(const Step &step, const std::vector<Move> &moves);
+
+/// Seconds from the beginning of a step to its end by simulation of three queues: computing, transfers down,
+/// transfers up. A transfer begins when computing has reached its start and the one before it is done. Every
+/// transfer of a step is waited for in it, so all steps are alike: one is simulated, and that is the steady
+/// state.
+double simulate(const Step &step, const std::vector<Move> &moves, const Rates &rates);
+
+/// The fastest plan found within the limits: without moves where everything fits but those of `Value::below`.
+/// Nothing where none was found; without a limit of the host that is so only below `leastDeviceBytes`. The
+/// same input gives the same plan: what is tried is seeded and limited by counts.
+std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates);
+
+/// The least peak on the device that any plan has: every gap moved, each value gone right behind one use and
+/// back just before the next. Beside it the first position that has this peak.
+std::pair<int64_t, int64_t> leastDeviceBytes(const Step &step);
+
+} // namespace tessera::tiers
+#endif

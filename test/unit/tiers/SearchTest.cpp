@@ -1,0 +1,245 @@
+// The search against all plans of small steps, and what holds for any plan.
+#include "Exhaustive.h"
+#include "Traces.h"
+#include <algorithm>
+#include <cstdlib>
+#include <gtest/gtest.h>
+#include <iostream>
+#include <limits>
+#include <numeric>
+#include <string_view>
+
+using namespace tessera::tiers;
+
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+
+int64_t peak(const std::vector<int64_t> &bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
+
+/// What a plan promises is what the judges say, within the limits.
+void expectHonest(const Step &step, const Plan &plan, const Limits &limits, const Rates &rates) {
+  ASSERT_EQ(whyWrong(step, plan.moves), "");
+  EXPECT_EQ(plan.devicePeak, peak(deviceBytes(step, plan.moves)));
+  EXPECT_EQ(plan.hostPeak, peak(hostBytes(step, plan.moves)));
+  EXPECT_EQ(plan.seconds, simulate(step, plan.moves, rates));
+  EXPECT_LE(plan.devicePeak, limits.device);
+  EXPECT_LE(plan.hostPeak, limits.host);
+  EXPECT_GE(plan.seconds, largestLoad(step, plan.moves, rates) * (1 - 1e-12));
+  int64_t down = 0, up = 0;
+  for (const Move &move : plan.moves) {
+    up += step.values[move.value].bytes;
+    down += move.offload < 0 ? 0 : step.values[move.value].bytes;
+  }
+  EXPECT_EQ(plan.bytesDown, down);
+  EXPECT_EQ(plan.bytesUp, up);
+}
+
+Rates anyRates(Random &random) {
+  return {static_cast<double>(between(random, 1, 6)) / 2, static_cast<double>(between(random, 1, 6)) / 2,
+          static_cast<double>(between(random, 0, 2)) / 4};
+}
+
+Step smallStep(Random &random, int kind) {
+  switch (kind) {
+  case 0:
+    return training(random, {between(random, 2, 3), false, false, true});
+  case 1:
+    return training(random, {between(random, 2, 4), true, false, false});
+  case 2:
+    return training(random, {between(random, 2, 3), false, true, true});
+  default:
+    return anyStep(random, between(random, 3, 9), between(random, 2, 5));
+  }
+}
+
+/// What the search finds beside the best of all plans, in small steps.
+struct Comparison {
+  int proven = 0, optimal = 0;
+  double sum = 0, worst = 0; // how much above, as parts
+  void add(double seconds, double best) {
+    ++proven;
+    optimal += seconds == best ? 1 : 0;
+    sum += seconds / best - 1;
+    worst = std::max(worst, seconds / best - 1);
+  }
+  void expectClose() const {
+    std::cout << proven << " steps, " << optimal << " optimal, mean " << 100 * sum / proven << " %, worst "
+              << 100 * worst << " % above\n";
+    EXPECT_LE(sum / proven, 0.01);
+    EXPECT_LE(worst, 0.05);
+  }
+};
+
+constexpr int64_t kTries = 60'000;
+
+/// Whether `tools/test --all` runs.
+bool isWhole() {
+  const char *all = std::getenv("TESSERA_TEST_ALL");
+  return all && std::string_view(all) == "1";
+}
+
+TEST(Search, IsCloseToTheBestOfAllPlans) {
+  Random random(1);
+  Comparison comparison;
+  for (int trial = 0; comparison.proven < (isWhole() ? 300 : 60); ++trial) {
+    ASSERT_LT(trial, 600);
+    Step step = smallStep(random, trial % 4);
+    int64_t least = leastDeviceBytes(step).first, all = peak(step.bytes);
+    Limits limits{between(random, least, std::max(least, all - 1))};
+    Rates rates = anyRates(random);
+    std::optional<Plan> plan = choose(step, limits, rates);
+    ASSERT_TRUE(plan);
+    expectHonest(step, *plan, limits, rates);
+    Optimum optimum = exhaustive(step, limits, rates, plan->seconds, kTries);
+    if (optimum.proven)
+      comparison.add(plan->seconds, optimum.seconds);
+  }
+  comparison.expectClose();
+}
+
+TEST(Search, FindsAPlanWithinBothLimitsWhereThereIsOne) {
+  Random random(2);
+  Comparison comparison;
+  int limited = 0;
+  for (int trial = 0; trial < (isWhole() ? 400 : 80); ++trial) {
+    Step step = trial % 3 == 0 ? training(random, {2, false, trial % 2 == 0, false})
+                               : anyStep(random, between(random, 3, 9), between(random, 2, 5));
+    // Exactly what some moves need, of those that do anything.
+    Limits limits{peak(step.bytes), 0};
+    for (int i = 0; i < 20; ++i) {
+      std::vector<Move> moves = anyMoves(random, step);
+      uint64_t kept = random();
+      std::erase_if(moves, [&](const Move &move) { return kept >> move.value & 1; });
+      Limits needed{peak(deviceBytes(step, moves)), peak(hostBytes(step, moves))};
+      if (needed.device < peak(step.bytes) && (limits.host == 0 || needed.host < limits.host))
+        limits = needed;
+    }
+    if (limits.host == 0)
+      continue;
+    Rates rates = anyRates(random);
+    std::optional<Plan> plan = choose(step, limits, rates);
+    ASSERT_TRUE(plan) << "trial " << trial;
+    expectHonest(step, *plan, limits, rates);
+    limited += choose(step, {limits.device}, rates)->hostPeak > limits.host ? 1 : 0;
+    Optimum optimum = exhaustive(step, limits, rates, plan->seconds, kTries);
+    if (optimum.proven && !plan->moves.empty())
+      comparison.add(plan->seconds, optimum.seconds);
+  }
+  EXPECT_GT(limited, 5);
+  EXPECT_GT(comparison.proven, 80);
+  comparison.expectClose();
+}
+
+TEST(Search, ObeysTheHostsLimit) {
+  Random random(8);
+  for (int trial = 0; trial < 8; ++trial) {
+    Step step = training(random, {between(random, 5, 20), trial % 2 == 0, false, true});
+    Limits limits{(leastDeviceBytes(step).first + 2 * peak(step.bytes)) / 3};
+    Rates rates{1, 1, 0.1};
+    std::optional<Plan> free = choose(step, limits, rates);
+    ASSERT_TRUE(free);
+    // What the device has no room for is the least that the host must take.
+    int64_t needed = peak(step.bytes) - limits.device;
+    ASSERT_LE(needed, free->hostPeak);
+    for (int64_t part = 1; part <= 3; ++part) {
+      limits.host = needed + (free->hostPeak - needed) * part / 4;
+      std::optional<Plan> plan = choose(step, limits, rates);
+      ASSERT_TRUE(plan);
+      expectHonest(step, *plan, limits, rates);
+      EXPECT_GE(plan->seconds, free->seconds * 0.99);
+    }
+    limits.host = needed - 1;
+    EXPECT_FALSE(choose(step, limits, rates));
+  }
+}
+
+/// What another program rests on the host comes up and goes down here too, whatever memory there is.
+TEST(Search, MovesWhatRestsOnTheHost) {
+  Step step;
+  step.seconds = {1, 1, 1};
+  step.bytes = {200, 200, 200};
+  step.values = {{100, true, {{1, true}}, /*below=*/true}, {100, true, {{0}, {2}}}};
+  std::optional<Plan> plan = choose(step, {1000, 1000}, {10, 10, 0});
+  ASSERT_TRUE(plan);
+  ASSERT_EQ(plan->moves.size(), 1u);
+  EXPECT_EQ(plan->moves[0].value, 0);
+  EXPECT_EQ(plan->bytesDown, 100);
+  EXPECT_EQ(plan->bytesUp, 100);
+  EXPECT_EQ(whyWrong(step, plan->moves), "");
+}
+
+TEST(Search, MovesNothingWhereAllFits) {
+  Random random(3);
+  for (int trial = 0; trial < 100; ++trial) {
+    Step step = smallStep(random, trial % 4);
+    std::optional<Plan> plan = choose(step, {peak(step.bytes)}, {1, 1, 0});
+    ASSERT_TRUE(plan);
+    EXPECT_TRUE(plan->moves.empty());
+    EXPECT_EQ(plan->devicePeak, peak(step.bytes));
+    EXPECT_EQ(plan->hostPeak, 0);
+    EXPECT_EQ(plan->seconds, std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0));
+    EXPECT_EQ(plan->bytesDown + plan->bytesUp, 0);
+  }
+}
+
+TEST(Search, FitsInTheLeastAndNotBelow) {
+  Random random(4);
+  for (int trial = 0; trial < 40; ++trial) {
+    Step step = trial < 10 ? training(random, {between(random, 5, 30), trial % 2 == 0, trial % 3 == 0, true})
+                           : anyStep(random, between(random, 2, 30), between(random, 2, 20));
+    int64_t least = leastDeviceBytes(step).first;
+    Rates rates = anyRates(random);
+    std::optional<Plan> plan = choose(step, {least}, rates);
+    ASSERT_TRUE(plan);
+    expectHonest(step, *plan, {least}, rates);
+    EXPECT_FALSE(choose(step, {least - 1}, rates));
+  }
+}
+
+TEST(Search, GivesTheSamePlanAgain) {
+  Random random(5);
+  for (int trial = 0; trial < 6; ++trial) {
+    Step step = training(random, {between(random, 3, 25), trial % 2 == 0, false, true});
+    Limits limits{(leastDeviceBytes(step).first + peak(step.bytes)) / 2};
+    Rates rates = anyRates(random);
+    EXPECT_EQ(choose(step, limits, rates)->moves, choose(step, limits, rates)->moves);
+  }
+}
+
+/// More of something never makes a step slower, by more than the search may miss.
+void expectFalling(const std::vector<double> &seconds) {
+  double least = kForever;
+  for (double s : seconds) {
+    EXPECT_LE(s, least * 1.01);
+    least = std::min(least, s);
+  }
+}
+
+TEST(Search, IsNoSlowerWithMoreMemory) {
+  Random random(6);
+  for (int trial = 0; trial < 4; ++trial) {
+    Step step = training(random, {between(random, 4, 30), trial % 2 == 0, trial % 3 == 0, true});
+    int64_t least = leastDeviceBytes(step).first, all = peak(step.bytes);
+    std::vector<double> seconds;
+    for (int64_t part = 0; part <= 8; ++part)
+      seconds.push_back(choose(step, {least + (all - least) * part / 8}, {1.5, 1.5, 0.1})->seconds);
+    expectFalling(seconds);
+    EXPECT_GT(seconds.front(), seconds.back());
+  }
+}
+
+TEST(Search, IsNoSlowerWithAFasterLink) {
+  Random random(7);
+  for (int trial = 0; trial < 4; ++trial) {
+    Step step = training(random, {between(random, 4, 30), trial % 2 == 0, trial % 3 == 0, true});
+    Limits limits{(leastDeviceBytes(step).first * 3 + peak(step.bytes)) / 4};
+    std::vector<double> seconds;
+    for (double rate = 0.5; rate < 40; rate *= 2)
+      seconds.push_back(choose(step, limits, {rate, rate, 0.1})->seconds);
+    expectFalling(seconds);
+    EXPECT_GT(seconds.front(), seconds.back());
+  }
+}
+
+} // namespace
