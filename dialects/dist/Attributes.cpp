@@ -6,10 +6,10 @@ using namespace tessera;
 using namespace tessera::dist;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kPattern,  &kOrigin,     &kExpand,     &kSplit,         &kZero,        &kZeroAxes,
-    &kRegather, &kStream,     &kShape,      &kAnnotatedMesh, &kAnnotations, &kLayout,
-    &kFilePlan, &kGather,     &kRecomputed, &kMicro,         &kPipeline,    &kChunk,
-    &kWork,     &kOverStages, &kStageSum,   &kMachine,       &kStage,       &kProgram};
+    &kPattern,    &kOrigin, &kExpand,        &kSplit,       &kZero,         &kZeroAxes,   &kRegather,
+    &kStream,     &kShape,  &kAnnotatedMesh, &kAnnotations, &kLayout,       &kFilePlan,   &kGather,
+    &kRecomputed, &kMicro,  &kPipeline,      &kChunk,       &kWork,         &kOverStages, &kStageSum,
+    &kMachine,    &kStage,  &kProgram,       &kRests,       &kDeviceMemory, &kHostMemory, &kOffload};
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))
@@ -46,6 +46,20 @@ LogicalResult PipelineAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 int64_t dist::stageOf(Operation *func) {
   IntegerAttr stage = kStage.of(func);
   return stage ? stage.getInt() : 0;
+}
+bool dist::isCapacity(Attribute value) {
+  auto bytes = dyn_cast<IntegerAttr>(value);
+  return bytes && bytes.getType().isInteger(64) && bytes.getInt() > 0;
+}
+bool dist::isOffload(Attribute value) {
+  return isListOfStrings(value) &&
+         llvm::all_of(cast<ArrayAttr>(value).getAsRange<StringAttr>(), [](auto each) {
+           return llvm::is_contained({"optimizer", "parameters", "activations"}, each.getValue());
+         });
+}
+Tier dist::restsIn(Operation *variable) {
+  TierAttr tier = kRests.of(variable);
+  return tier ? tier.getValue() : Tier::Device;
 }
 StringRef dist::programName(FunctionOpInterface func) {
   StringAttr program = kProgram.of(func);

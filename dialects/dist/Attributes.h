@@ -63,6 +63,27 @@ inline constexpr DiscardableAttr<GatherForAttr> kGather{"dist.gather", OnOperati
 /// What the backward computes again from parameters alone.
 inline constexpr DiscardableAttr<mlir::UnitAttr> kRecomputed{"dist.recomputed", OnOperation, "no value"};
 
+//===--- Tiers of memory -----------------------------------------------------------===//
+
+/// On a variable: the tier that it rests in between steps, where that is not the device. Every program reads
+/// it there by `dist.read_copy`.
+inline constexpr DiscardableAttr<TierAttr> kRests{
+    "dist.rests", OnOperation, "a tier below the device, #dist.tier<host>", [](mlir::Attribute value) {
+      auto tier = llvm::dyn_cast<TierAttr>(value);
+      return tier && tier.getValue() == Tier::Host;
+    }};
+/// The most bytes that a rank may use of the device, and of the host for what leaves the device.
+bool isCapacity(mlir::Attribute value);
+inline constexpr DiscardableAttr<mlir::IntegerAttr> kDeviceMemory{"dist.device_memory", OnModule,
+                                                                  "a number of bytes", isCapacity},
+    kHostMemory{"dist.host_memory", OnModule, "a number of bytes", isCapacity};
+/// What may leave the device: "optimizer", "parameters", "activations".
+bool isOffload(mlir::Attribute value);
+inline constexpr DiscardableAttr<mlir::ArrayAttr> kOffload{
+    "dist.offload", OnModule, "a list of optimizer, parameters and activations", isOffload};
+/// The tier that a variable rests in.
+Tier restsIn(mlir::Operation *variable);
+
 //===--- Microbatches and stages (Pipeline.h) -------------------------------------===//
 
 inline constexpr int64_t kMostMicrobatches = int64_t(1) << 20;

@@ -2,6 +2,7 @@
 #ifndef TESSERA_DIALECTS_DIST_DIST_H
 #define TESSERA_DIALECTS_DIST_DIST_H
 
+#include "dialects/Tier.h"
 #include "dialects/dist/Axis.h"
 #include "dialects/dist/Collective.h"
 #include "dialects/dist/Layout.h"

@@ -159,18 +159,8 @@ Attribute LayoutAttr::parse(AsmParser &parser, Type) {
       AxisList &axes = key == "partial" ? layout.partial : layout.flat;
       if (parser.parseLSquare() || parseAxes(parser, axes) || parser.parseRSquare())
         return {};
-    } else if (key == "tier") {
-      StringRef text;
-      if (parser.parseKeyword(&text))
-        return {};
-      std::optional<Tier> tier = parseTier(text);
-      if (!tier) {
-        parser.emitError(loc) << "unknown tier '" << text << "'; expected device, host or nvme";
-        return {};
-      }
-      layout.tier = *tier;
     } else {
-      parser.emitError(loc) << "unknown property '" << key << "' of a layout; expected partial, flat or tier";
+      parser.emitError(loc) << "unknown property '" << key << "' of a layout; expected partial or flat";
       return {};
     }
   }

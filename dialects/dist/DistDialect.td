@@ -54,7 +54,7 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "where a tensor is";
   let description = [{
-    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], flat = ["seq"=4], tier = host>`: per dimension
+    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], flat = ["seq"=4]>`: per dimension
     its atoms, major to minor; an atom has a size, the size it is padded to if another, and the axes that split it. `partial`
     names the axes over which the ranks' values must be summed, `flat` those that cut the flattened block of a rank into
     pieces (storage of training state). The encoding of a tensor type, whose extents are the products of
@@ -68,8 +68,8 @@ def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
   let summary = "the rates of what a module is compiled for";
   let description = [{
     `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice = 1.0e-7,
-    link = 2.0e-6 and 2.5e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start, and
-    seconds a message and a byte; `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
+    link = 2.0e-6 and 2.5e-10, host = 1.0e-5 and 1.0e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start,
+    seconds a message and a byte, and seconds a copy to or from the host and a byte of it; `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::Machine", "", "const ::tessera::dist::Machine &">:$machine);
@@ -139,6 +139,33 @@ def Dist_TokenType : TypeDef<Dist_Dialect, "Token"> {
   let summary = "a collective under way, and the type of what it will yield";
   let parameters = (ins "::mlir::RankedTensorType":$tensor);
   let assemblyFormat = "`<` $tensor `>`";
+}
+
+def Dist_TierAttr : AttrDef<Dist_Dialect, "Tier"> {
+  let mnemonic = "tier";
+  let summary = "a tier of memory: #dist.tier<host>";
+  let parameters = (ins AttrOrTypeParameter<"::tessera::Tier", "">:$value);
+  let assemblyFormat = "`<` $value `>`";
+}
+
+def Dist_CopyType : TypeDef<Dist_Dialect, "Copy"> {
+  let mnemonic = "copy";
+  let summary = "a value in a tier below the device";
+  let description = [{
+    `!dist.copy<tensor<4x8xf32>, host>`. No kernel and no collective takes it: what is to be computed with comes back by a prefetch first.
+  }];
+  let parameters = (ins "::mlir::RankedTensorType":$tensor, AttrOrTypeParameter<"::tessera::Tier", "">:$tier);
+  let assemblyFormat = "`<` $tensor `,` $tier `>`";
+  let genVerifyDecl = 1;
+}
+
+def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
+  let mnemonic = "transfer";
+  let summary = "a value under way between two tiers, and the type that it will arrive as";
+  let description =
+      [{ `!dist.transfer<tensor<4xf32>>` comes up, `!dist.transfer<!dist.copy<tensor<4xf32>, host>>` goes down. }];
+  let parameters = (ins "::mlir::Type":$arrival);
+  let assemblyFormat = "`<` $arrival `>`";
 }
 
 def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;

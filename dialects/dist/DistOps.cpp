@@ -1,5 +1,5 @@
 // Verification, folding and text of the dialect's operators.
-#include "dialects/dist/Dist.h"
+#include "dialects/dist/Attributes.h"
 
 #include "llvm/ADT/BitVector.h"
 #include "llvm/Support/MathExtras.h"
@@ -34,14 +34,10 @@ OpFoldResult ReshardOp::fold(FoldAdaptor) {
   return getSource().getType() == getResult().getType() ? OpFoldResult(getSource()) : OpFoldResult();
 }
 
-// Skips an inner reshard that nothing else reads. One that changes the tier is kept: the copy in the other
-// tier is its purpose.
+// Skips an inner reshard that nothing else reads.
 LogicalResult ReshardOp::canonicalize(ReshardOp op, PatternRewriter &rewriter) {
   auto inner = op.getSource().getDefiningOp<ReshardOp>();
   if (!inner || !inner->hasOneUse())
-    return failure();
-  Tier tier = getLayout(op.getType()).tier;
-  if (getLayout(inner.getType()).tier != tier || getLayout(inner.getSource().getType()).tier != tier)
     return failure();
   rewriter.modifyOpInPlace(op, [&] { op.getSourceMutable().assign(inner.getSource()); });
   return success();
@@ -336,6 +332,62 @@ template <typename Op> static LogicalResult verifyChannel(Op op) {
 LogicalResult SendOp::verify() { return verifyChannel(*this); }
 LogicalResult SendStartOp::verify() { return verifyChannel(*this); }
 LogicalResult RecvOp::verify() { return verifyChannel(*this); }
+
+//===--- tiers of memory -------------------------------------------------------------------===//
+
+LogicalResult CopyType::verify(function_ref<InFlightDiagnostic()> emitError, RankedTensorType tensor,
+                               Tier tier) {
+  if (tier != Tier::Host)
+    return emitError() << "a copy is in the tier host, not in " << tierName(tier);
+  if (!tensor.hasStaticShape() || tensor.getEncoding())
+    return emitError() << "a copy is of what a rank holds, a tensor of static shape without layout, not of "
+                       << tensor;
+  return success();
+}
+
+// The variable rests where the copy is, and the copy is of what a rank holds of it.
+static LogicalResult verifyRests(Operation *user, SymbolTableCollection &symbols, FlatSymbolRefAttr name,
+                                 CopyType copy) {
+  Operation *variable = symbols.lookupNearestSymbolFrom(user, name);
+  auto type = variable ? variable->getAttrOfType<TypeAttr>("type") : TypeAttr();
+  if (!type || !isa<RankedTensorType>(type.getValue()))
+    return user->emitOpError("names no variable: ") << name;
+  if (restsIn(variable) != copy.getTier())
+    return user->emitOpError("wants ") << name << " in the tier " << tierName(copy.getTier())
+                                       << "; it rests in " << tierName(restsIn(variable));
+  if (auto local = localType(cast<RankedTensorType>(type.getValue())); local != copy.getTensor())
+    return user->emitOpError("type ") << copy << " is not of what a rank holds of " << name << ", " << local;
+  return success();
+}
+
+LogicalResult ReadCopyOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyRests(*this, symbols, getVariableAttr(), getType());
+}
+LogicalResult AssignCopyOp::verifySymbolUses(SymbolTableCollection &symbols) {
+  return verifyRests(*this, symbols, getVariableAttr(), getValue().getType());
+}
+
+// A transfer arrives once.
+template <typename WaitOp> static LogicalResult verifyArrival(Operation *op, Value transfer) {
+  if (transfer.hasOneUse() && isa<WaitOp>(*transfer.user_begin()))
+    return success();
+  return op->emitOpError("needs exactly one ") << WaitOp::getOperationName() << " of its transfer";
+}
+
+LogicalResult OffloadStartOp::verify() {
+  auto copy = dyn_cast<CopyType>(getTransfer().getType().getArrival());
+  if (!copy || copy.getTensor() != getSource().getType())
+    return emitOpError("of ") << getSource().getType() << " cannot arrive as "
+                              << getTransfer().getType().getArrival();
+  return verifyArrival<OffloadWaitOp>(*this, getTransfer());
+}
+
+LogicalResult PrefetchStartOp::verify() {
+  if (getSource().getType().getTensor() != getTransfer().getType().getArrival())
+    return emitOpError("of ") << getSource().getType() << " cannot arrive as "
+                              << getTransfer().getType().getArrival();
+  return verifyArrival<PrefetchWaitOp>(*this, getTransfer());
+}
 
 //===--- loop ------------------------------------------------------------------------------===//
 

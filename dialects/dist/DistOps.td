@@ -219,6 +219,63 @@ def Dist_UnpackOp : Dist_Op<"unpack", [Pure]> {
   let hasVerifier = 1;
 }
 
+//===--- After partition: tiers of memory -----------------------------------------===//
+
+def Dist_ReadCopyOp : Dist_Op<"read_copy", [Pure, DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the copy that a variable rests in, at the start of the step";
+  let description = "As nn.read, of a variable that rests in a tier below (`dist.rests`).";
+  let arguments = (ins FlatSymbolRefAttr:$variable);
+  let results = (outs Dist_CopyType:$result);
+  let assemblyFormat = "$variable attr-dict `:` qualified(type($result))";
+}
+
+def Dist_AssignCopyOp : Dist_Op<"assign_copy", [DeclareOpInterfaceMethods<SymbolUserOpInterface>]> {
+  let summary = "the copy that a variable rests in after the step; at most one a program, at its end";
+  let arguments = (ins FlatSymbolRefAttr:$variable, Dist_CopyType:$value);
+  let assemblyFormat = "$variable `,` $value attr-dict `:` qualified(type($value))";
+}
+
+def Dist_OffloadStartOp : Dist_Op<"offload_start"> {
+  let summary = "starts to copy a value to the tier below";
+  let description = [{
+    The value is live until the one `dist.offload_wait` of the result. It stays what it is: what computes with it later needs no prefetch, and keeps it on the device.
+  }];
+  let arguments = (ins Dist_LocalTensor:$source);
+  let results = (outs Dist_TransferType:$transfer);
+  let assemblyFormat = "$source attr-dict `:` type($source) `->` qualified(type($transfer))";
+  let hasVerifier = 1;
+}
+
+def Dist_OffloadWaitOp
+    : Dist_Op<"offload_wait", [TypesMatchWith<"the result has the type that arrives", "transfer", "result",
+                                              "::llvm::cast<TransferType>($_self).getArrival()">]> {
+  let summary = "waits until a value is below, and yields the copy";
+  let arguments = (ins Dist_TransferType:$transfer);
+  let results = (outs Dist_CopyType:$result);
+  let assemblyFormat = "$transfer attr-dict `:` qualified(type($transfer))";
+}
+
+def Dist_PrefetchStartOp : Dist_Op<"prefetch_start"> {
+  let summary = "starts to copy a value from the tier below to the device";
+  let description =
+      "The copy is live until the one `dist.prefetch_wait` of the result; it may be fetched again.";
+  let arguments = (ins Dist_CopyType:$source);
+  let results = (outs Dist_TransferType:$transfer);
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` qualified(type($transfer))";
+  let hasVerifier = 1;
+}
+
+def Dist_PrefetchWaitOp
+    : Dist_Op<"prefetch_wait", [TypesMatchWith<"the result has the type that arrives", "transfer", "result",
+                                               "::llvm::cast<TransferType>($_self).getArrival()">]> {
+  let summary = "waits until a value is on the device, and yields it";
+  let arguments = (ins Dist_TransferType:$transfer);
+  let results = (outs Dist_LocalTensor:$result);
+  let assemblyFormat = "$transfer attr-dict `:` qualified(type($transfer))";
+}
+
+//===--- After partition: messages -------------------------------------------------===//
+
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
   let description =

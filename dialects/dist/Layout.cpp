@@ -2,7 +2,6 @@
 #include "dialects/dist/Layout.h"
 
 #include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringSwitch.h"
 #include "llvm/Support/MathExtras.h"
 #include "llvm/Support/raw_ostream.h"
 
@@ -12,26 +11,6 @@ using mlir::LogicalResult;
 using mlir::success;
 
 namespace tessera::dist {
-
-StringRef stringify(Tier tier) {
-  switch (tier) {
-  case Tier::Device:
-    return "device";
-  case Tier::Host:
-    return "host";
-  case Tier::Nvme:
-    return "nvme";
-  }
-  llvm_unreachable("all tiers are named");
-}
-
-std::optional<Tier> parseTier(StringRef text) {
-  return StringSwitch<std::optional<Tier>>(text)
-      .Case("device", Tier::Device)
-      .Case("host", Tier::Host)
-      .Case("nvme", Tier::Nvme)
-      .Default(std::nullopt);
-}
 
 SmallVector<int64_t> Atom::chunkOrder() const {
   SmallVector<int64_t> order;
@@ -153,7 +132,6 @@ Layout Layout::piece() const {
   layout.dims.resize(1);
   layout.dims[0].push_back(Atom(withoutFlat().localElements(), localElements() * product(flat), flat));
   layout.partial = partial;
-  layout.tier = tier;
   return layout;
 }
 
@@ -250,7 +228,7 @@ LogicalResult Layout::verify(EmitError emitError) const {
 }
 
 hash_code hash_value(const Layout &layout) {
-  hash_code hash = hash_combine(layout.dims.size(), static_cast<int>(layout.tier));
+  hash_code hash = hash_combine(layout.dims.size());
   for (const auto &dim : layout.dims) {
     hash = hash_combine(hash, dim.size());
     for (const Atom &atom : dim)
@@ -281,8 +259,6 @@ raw_ostream &operator<<(raw_ostream &os, const Layout &layout) {
     os << ", partial = [" << toString(layout.partial) << ']';
   if (!layout.flat.empty())
     os << ", flat = [" << toString(layout.flat) << ']';
-  if (layout.tier != Tier::Device)
-    os << ", tier = " << stringify(layout.tier);
   return os;
 }
 

@@ -24,12 +24,6 @@
 
 namespace tessera::dist {
 
-/// Where the bytes are.
-enum class Tier { Device, Host, Nvme };
-
-llvm::StringRef stringify(Tier tier);
-std::optional<Tier> parseTier(llvm::StringRef text);
-
 /// One factor of a dimension, and the axes that split it.
 struct Atom {
   int64_t size = 1;
@@ -56,7 +50,6 @@ struct Layout {
   AxisList partial;
   /// Flat storage: the axes that cut the flattened block.
   AxisList flat;
-  Tier tier = Tier::Device;
 
   /// Every rank holds everything: one atom per dimension, none for extent 1.
   static Layout replicated(llvm::ArrayRef<int64_t> shape);
@@ -92,7 +85,7 @@ struct Layout {
   Layout piece() const;
   /// The same atoms (size and padding) with no axes.
   Layout unsplit() const;
-  /// Whether both have the same dims, atoms, sizes, padding and order (axes, partial and tier may differ).
+  /// Whether both have the same dims, atoms, sizes, padding and order (axes and partial may differ).
   bool sameAtoms(const Layout &other) const;
   /// Neighbouring sub-axes joined, partial axes sorted: layouts that place data equally compare equal.
   Layout canonical() const;

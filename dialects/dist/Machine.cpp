@@ -29,7 +29,7 @@ llvm::hash_code hash_value(const Machine &machine) {
   for (const auto &[axis, link] : model.links)
     links = llvm::hash_combine(links, StringRef(axis), ofLink(link));
   return llvm::hash_combine(of(machine.flops), of(machine.halfFlops), of(machine.bytes), machine.perThread,
-                            links);
+                            links, ofLink(machine.host));
 }
 
 LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
@@ -44,6 +44,7 @@ LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
     rates.push_back({"link's seconds a byte", link.beta});
   };
   addLink(links.defaultLink);
+  addLink(machine.host);
   for (const auto &[axis, link] : links.links)
     addLink(link);
   for (auto [name, value] : rates)
@@ -64,6 +65,8 @@ static ParseResult parseField(AsmParser &parser, Machine &machine) {
     return failure();
   if (name == "link")
     return parseLink(parser, machine.links.defaultLink);
+  if (name == "host")
+    return parseLink(parser, machine.host);
   if (name == "links")
     return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
       std::string axis;
@@ -88,7 +91,8 @@ static ParseResult parseField(AsmParser &parser, Machine &machine) {
                        .Default(nullptr);
   if (!number)
     return parser.emitError(loc) << "a machine has no '" << name
-                                 << "'; it has flops, half_flops, bytes, per, launch, slice, link and links";
+                                 << "'; it has flops, half_flops, bytes, per, launch, slice, link, host "
+                                    "and links";
   return parser.parseFloat(*number);
 }
 
@@ -119,6 +123,8 @@ void MachineAttr::print(AsmPrinter &printer) const {
   number(", slice = ", machine.links.slice);
   printer << ", link = ";
   link(machine.links.defaultLink);
+  printer << ", host = ";
+  link(machine.host);
   if (!machine.links.links.empty()) {
     printer << ", links = [";
     llvm::interleaveComma(machine.links.links, printer.getStream(), [&](const auto &entry) {

@@ -21,6 +21,8 @@ struct Machine {
   bool perThread = true;
   /// Collectives and messages.
   CostModel links;
+  /// Copies between the device and the host: seconds a copy and a byte, each way, both at once.
+  Link host = {1e-5, 1e-10};
 
   bool operator==(const Machine &) const = default;
 

@@ -10,7 +10,8 @@ using namespace mlir;
 namespace tessera::dist {
 
 int64_t bytesOf(Type type) {
-  auto tensor = cast<RankedTensorType>(type);
+  auto copy = dyn_cast<CopyType>(type);
+  auto tensor = copy ? copy.getTensor() : cast<RankedTensorType>(type);
   return tensor.getNumElements() * int64_t(elementBytes(tensor.getElementType()));
 }
 

@@ -9,7 +9,7 @@ namespace tessera::dist {
 /// Values of a pack begin at multiples of these bytes: what kernels require of their buffers.
 inline constexpr int64_t kPackAlignment = 64;
 
-/// Bytes of a local tensor.
+/// Bytes of a local tensor, or of a copy of one.
 int64_t bytesOf(mlir::Type type);
 /// Where each value begins in a pack, or its block in one of `blocks` blocks, in bytes; and at last the bytes
 /// of all, of one block.

@@ -208,7 +208,6 @@ FailureOr<ReshardPlan> ReshardPlanner::planFlat(double elementBytes, Layout from
   dropMicro(from.partial);
   dropMicro(to.partial);
   from = from.canonical(), to = to.canonical();
-  to.tier = from.tier;
   if (!from.sameAtoms(to))
     return fail(emitError, "cannot reshard between layouts of different atoms or padding");
   ReshardPlan plan;

@@ -2,6 +2,7 @@
 #ifndef TESSERA_DIALECTS_EXEC_EXEC_H
 #define TESSERA_DIALECTS_EXEC_EXEC_H
 
+#include "dialects/Tier.h"
 #include "mlir/Bytecode/BytecodeOpInterface.h"
 #include "mlir/IR/Builders.h"
 #include "mlir/IR/BuiltinAttributes.h"

@@ -35,6 +35,25 @@ LogicalResult OwnOp::verify() {
   return success();
 }
 
+// The tier, `in host`, where it is not the device.
+ParseResult BufferOp::parse(OpAsmParser &parser, OperationState &state) {
+  tessera::Tier tier = tessera::Tier::Device;
+  if (succeeded(parser.parseOptionalKeyword("in"))) {
+    FailureOr<tessera::Tier> parsed = FieldParser<tessera::Tier>::parse(parser);
+    if (failed(parsed))
+      return failure();
+    tier = *parsed;
+  }
+  state.addTypes(BufferType::get(parser.getContext(), tier));
+  return parser.parseOptionalAttrDict(state.attributes);
+}
+
+void BufferOp::print(OpAsmPrinter &printer) {
+  if (tessera::Tier tier = getType().getTier(); tier != tessera::Tier::Device)
+    printer << " in " << tier;
+  printer.printOptionalAttrDict((*this)->getAttrs());
+}
+
 LogicalResult BufferOp::verify() {
   if (int64_t(getOffset()) < 0 || int64_t(getBytes()) < 0)
     return emitOpError("has a negative offset or size");
@@ -60,6 +79,18 @@ LogicalResult PartOp::verify() {
     return emitOpError("has bytes [")
            << int64_t(getOffset()) << ", " << int64_t(getOffset()) + int64_t(getBytes())
            << ") of a buffer of " << whole.bytes << " bytes";
+  return success();
+}
+
+LogicalResult CopyOp::verify() {
+  if (getSource().getType() == getTarget().getType())
+    return emitOpError("copies within a tier, from ")
+           << getSource().getType() << " to " << getTarget().getType();
+  int64_t from = rangeOf(getSource()).bytes, to = rangeOf(getTarget()).bytes;
+  if (from != to)
+    return emitOpError("copies a buffer of ") << from << " bytes to one of " << to;
+  if (int64_t(getToken()) < 0)
+    return emitOpError("needs a token that is not negative");
   return success();
 }
 
@@ -149,6 +180,12 @@ void SendOp::getEffects(Effects &effects) {
 
 void RecvOp::getEffects(Effects &effects) {
   writes(effects, getBufferMutable());
+  writesElsewhere(effects);
+}
+
+void CopyOp::getEffects(Effects &effects) {
+  reads(effects, getSourceMutable());
+  writes(effects, getTargetMutable());
   writesElsewhere(effects);
 }
 

@@ -23,8 +23,17 @@ def Exec_Dialect : Dialect {
 
 def Exec_BufferType : TypeDef<Exec_Dialect, "Buffer"> {
   let mnemonic = "buffer";
-  let summary = "a range of the arena";
+  let summary = "a range of a tier's arena: !exec.buffer, the device's, or !exec.buffer<host>";
+  let parameters = (ins DefaultValuedParameter<"::tessera::Tier", "::tessera::Tier::Device">:$tier);
+  let assemblyFormat = "(`<` $tier^ `>`)?";
 }
+
+// What computes and communicates sees the device's memory only.
+def Exec_Buffer
+    : Type<And<[Exec_BufferType.predicate, CPred<"::llvm::cast<::tessera::exec::BufferType>($_self).getTier()"
+                                                 " == ::tessera::Tier::Device">]>,
+           "buffer of the device", "::tessera::exec::BufferType">,
+      BuildableType<"::tessera::exec::BufferType::get($_builder.getContext(), ::tessera::Tier::Device)">;
 
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 

@@ -37,32 +37,33 @@ def Exec_ScalarOp : Exec_Op<"scalar", [Pure]> {
   let assemblyFormat = "$input attr-dict `:` type($result)";
 }
 def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
-  let summary = "bytes [offset, offset + bytes) of the arena";
-  let description = [{ Of a variable's buffer `variable` is the name; it is live at every position. }];
+  let summary = "bytes [offset, offset + bytes) of a tier's arena, the device's where it does not say";
+  let description =
+      [{ Of a variable's buffer `variable` is the name; it is live at every position. `exec.buffer in host {bytes = 4 : i64, ...}` }];
   let arguments = (ins I64Attr:$offset, I64Attr:$bytes, StrAttr:$category,
       OptionalAttr<FlatSymbolRefAttr>:$variable);
   let results = (outs Exec_BufferType:$result);
-  let assemblyFormat = "attr-dict";
+  let hasCustomAssemblyFormat = 1;
   let hasVerifier = 1;
 }
 def Exec_PartOp : Exec_Op<"part", [Pure]> {
   let summary = "bytes [offset, offset + bytes) of another buffer, which is live as long";
-  let arguments = (ins Exec_BufferType:$whole, I64Attr:$offset, I64Attr:$bytes);
-  let results = (outs Exec_BufferType:$result);
+  let arguments = (ins Exec_Buffer:$whole, I64Attr:$offset, I64Attr:$bytes);
+  let results = (outs Exec_Buffer:$result);
   let assemblyFormat = "$whole attr-dict";
   let hasVerifier = 1;
 }
 def Exec_InputOp : Exec_Op<"input", [Exec_Accesses]> {
   let summary = "a buffer that the runtime fills before the step";
   let description = "Without a buffer: an input that this stage of the program has no use for.";
-  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element,
+  let arguments = (ins Optional<Exec_Buffer>:$buffer, StrAttr:$name, StrAttr:$kind, TypeAttr:$element,
       DenseI64ArrayAttr:$shape, AnyAttr:$layout, OptionalAttr<DenseI64ArrayAttr>:$range);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
 def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
   let summary = "a buffer that the runtime writes out after the step";
   let description = "Without a buffer: an output that another stage of the program has.";
-  let arguments = (ins Optional<Exec_BufferType>:$buffer, StrAttr:$name, TypeAttr:$element,
+  let arguments = (ins Optional<Exec_Buffer>:$buffer, StrAttr:$name, TypeAttr:$element,
       DenseI64ArrayAttr:$shape, AnyAttr:$layout);
   let assemblyFormat = "($buffer^)? attr-dict";
 }
@@ -71,7 +72,7 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]>
   let description = [{
     `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is a class of work, for traces and profiles.
   }];
-  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
+  let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
       OptionalAttr<StrAttr>:$kind);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
@@ -81,7 +82,7 @@ def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
   let description =
       [{ `reads`, `writes` and `kind` as of a launch; `flops` where arithmetic takes the time. }];
-  let arguments = (ins StrAttr:$function, Variadic<Exec_BufferType>:$buffers, Variadic<I64>:$scalars,
+  let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
       OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
@@ -91,7 +92,7 @@ def Exec_CollectiveOp : Exec_Op<"collective", [Exec_Accesses]> {
   let summary = "a collective, or with `token` >= 0 its start";
   let description =
       "Buffers: in, out, and scratch where the algorithm needs it. `algorithm` is how a broadcast travels.";
-  let arguments = (ins StrAttr:$kind, Variadic<Exec_BufferType>:$buffers, AnyAttr:$axes, TypeAttr:$element,
+  let arguments = (ins StrAttr:$kind, Variadic<Exec_Buffer>:$buffers, AnyAttr:$axes, TypeAttr:$element,
       DenseI64ArrayAttr:$shape, I64Attr:$split, I64Attr:$concat, StrAttr:$reduce,
       OptionalAttr<AnyAttr>:$source, OptionalAttr<AnyAttr>:$target, OptionalAttr<I64Attr>:$shift,
       OptionalAttr<I64Attr>:$root, OptionalAttr<StrAttr>:$algorithm, DefaultValuedAttr<I64Attr, "-1">:$token);
@@ -100,14 +101,24 @@ def Exec_CollectiveOp : Exec_Op<"collective", [Exec_Accesses]> {
 }
 def Exec_SendOp : Exec_Op<"send", [Exec_Accesses]> {
   let summary = "starts to send a buffer to the rank of the same coordinates in another pipeline stage";
-  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes,
-      I64Attr:$token);
+  let arguments = (ins Exec_Buffer:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes, I64Attr:$token);
   let assemblyFormat = "$buffer `to` $stage `channel` $channel attr-dict";
 }
 def Exec_RecvOp : Exec_Op<"recv", [Exec_Accesses]> {
   let summary = "receives what the rank of the same coordinates in another pipeline stage sends";
-  let arguments = (ins Exec_BufferType:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes);
+  let arguments = (ins Exec_Buffer:$buffer, I64Attr:$stage, I64Attr:$channel, I64Attr:$bytes);
   let assemblyFormat = "$buffer `from` $stage `channel` $channel attr-dict";
+}
+def Exec_CopyOp : Exec_Op<"copy", [Exec_Accesses]> {
+  let summary = "starts to copy a buffer to one of as many bytes in another tier";
+  let description = [{
+    Copies in one direction are done one after the other, in the order they are started, beside everything else. Until the `exec.wait` of the token nobody writes the source, nor reads or writes the target.
+    `exec.copy %0 to %1 {token = 3 : i64} : !exec.buffer -> !exec.buffer<host>`
+  }];
+  let arguments = (ins Exec_BufferType:$source, Exec_BufferType:$target, I64Attr:$token);
+  let assemblyFormat =
+      "$source `to` $target attr-dict `:` qualified(type($source)) `->` qualified(type($target))";
+  let hasVerifier = 1;
 }
 def Exec_StepOp : Exec_Op<"step", [Exec_Accesses]> {
   let summary = "begins a step of a pipeline schedule: sets the microbatch";
@@ -115,7 +126,7 @@ def Exec_StepOp : Exec_Op<"step", [Exec_Accesses]> {
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
 def Exec_WaitOp : Exec_Op<"wait", [Exec_Accesses]> {
-  let summary = "waits for the collective or the send started with the token";
+  let summary = "waits for the collective, the send or the copy started with the token";
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";
 }

@@ -68,6 +68,17 @@ json::Value valueOf(Attribute attr) {
   return list;
 }
 
+// Bytes of a tier, and of those below it under their names.
+json::Object figuresOf(DictionaryAttr memory) {
+  json::Object object;
+  for (NamedAttribute entry : memory)
+    if (auto below = dyn_cast<DictionaryAttr>(entry.getValue()))
+      object[entry.getName().str()] = figuresOf(below);
+    else if (entry.getName() != "bound")
+      object[entry.getName().str()] = valueOf(entry.getValue());
+  return object;
+}
+
 /// A program of the description.
 struct ProgramText {
   json::Object rest;
@@ -96,6 +107,7 @@ private:
   json::Object collective(exec::CollectiveOp op, int64_t times);
   json::Object send(exec::SendOp op, int64_t times);
   json::Object step(exec::StepOp op);
+  json::Object copy(exec::CopyOp op, int64_t times);
   LogicalResult loop(exec::LoopOp op, ListText &list, int64_t times);
   json::Array indices(ValueRange values) const {
     json::Array list;
@@ -141,6 +153,7 @@ private:
   std::vector<pipeline::Step> *stepsHere = nullptr;
   std::optional<StepTime> time; // of the program being written
   double totalFlops = 0;
+  int64_t movedDown = 0, movedUp = 0; // bytes from the device to the host and back
 };
 
 std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
@@ -354,6 +367,18 @@ json::Object Writer::send(exec::SendOp op, int64_t times) {
                       {"name", nodeName(op.getLoc()).str()}};
 }
 
+json::Object Writer::copy(exec::CopyOp op, int64_t times) {
+  bool isDown = op.getSource().getType().getTier() == Tier::Device;
+  int64_t bytes = exec::rangeOf(op.getSource()).bytes;
+  (isDown ? movedDown : movedUp) += times * bytes;
+  time->copy(isDown, double(bytes), int64_t(op.getToken()));
+  return json::Object{{"op", "copy"},
+                      {"from", buffers.lookup(op.getSource())},
+                      {"to", buffers.lookup(op.getTarget())},
+                      {"token", int64_t(op.getToken())},
+                      {"name", nodeName(op.getLoc()).str()}};
+}
+
 json::Object Writer::step(exec::StepOp op) {
   for (int work = 0; work < 3; ++work)
     if (op.getWork() == dist::stringifyPipelineWork(dist::PipelineWork(work)))
@@ -397,6 +422,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                                             {"name", nodeName(each.getLoc()).str()}};
                       })
                       .Case([&](exec::StepOp each) { return step(each); })
+                      .Case([&](exec::CopyOp each) { return copy(each, times); })
                       .Case([&](exec::WaitOp each) {
                         time->wait(int64_t(each.getToken()));
                         return json::Object{{"op", "wait"}, {"token", int64_t(each.getToken())}};
@@ -423,6 +449,7 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   }
   time.emplace(threads, dist::Machine::of(func));
   totalFlops = 0;
+  movedDown = movedUp = 0;
   auto bufferOf = [&](Value value) {
     return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr);
   };
@@ -436,6 +463,8 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
                           {"bytes", range.bytes},
                           {"category", range.root.getCategory()},
                           {"variable", nullptr}};
+      if (Tier tier = range.root.getType().getTier(); tier != Tier::Device)
+        object["tier"] = tierName(tier);
       if (auto name = range.root.getVariable(); name && isa<exec::BufferOp>(op))
         object["variable"] = variables.lookup(*name);
       text.buffers.push_back(std::move(object));
@@ -466,9 +495,7 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
     return failure();
   json::Object memory;
   if (auto attr = exec::kMemory.of(func))
-    for (NamedAttribute entry : attr)
-      if (entry.getName() != "bound")
-        memory[entry.getName().str()] = valueOf(entry.getValue());
+    memory = figuresOf(attr);
   text.rest = json::Object{
       {"name", programName},
       {"stage", stage},
@@ -478,6 +505,8 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
       {"memory", std::move(memory)},
       {"flops", int64_t(totalFlops)},
       {"step_seconds", time->seconds()}};
+  if (movedDown + movedUp > 0)
+    text.rest["moved"] = json::Object{{"device_to_host", movedDown}, {"host_to_device", movedUp}};
   return text;
 }
 
@@ -512,15 +541,19 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     texts.push_back(
         objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
   }
-  return objectText(json::Object{{"format", 1},
-                                 {"target", info.target},
-                                 {"dtype", info.dtype},
-                                 {"model", info.modelHash},
-                                 {"plan", info.planHash},
-                                 {"threads", info.threads},
-                                 {"mesh", std::move(axes)},
-                                 {"micro", micro},
-                                 {"pipeline", writer.pipelineFigures()},
-                                 {"variables", std::move(variables)}},
-                    {{"programs", &texts}});
+  json::Object object{{"format", 1},
+                      {"target", info.target},
+                      {"dtype", info.dtype},
+                      {"model", info.modelHash},
+                      {"plan", info.planHash},
+                      {"threads", info.threads},
+                      {"mesh", std::move(axes)},
+                      {"micro", micro},
+                      {"pipeline", writer.pipelineFigures()},
+                      {"variables", std::move(variables)}};
+  for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),
+                             {"host_capacity", dist::kHostMemory.of(module)}})
+    if (bytes)
+      object[name] = bytes.getInt();
+  return objectText(std::move(object), {{"programs", &texts}});
 }

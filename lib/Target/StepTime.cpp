@@ -16,10 +16,17 @@ void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRe
     busy = linked;
 }
 
+void StepTime::copy(bool isDown, double bytes, int64_t token) {
+  double &way = isDown ? down : up;
+  way = std::max(way, busy) + machine.host.alpha + machine.host.beta * bytes;
+  complete[token] = way;
+}
+
 void StepTime::wait(int64_t token) { busy = std::max(busy, complete.lookup(token)); }
 
 void StepTime::repeat(double begin, int64_t times) {
   double more = (busy - begin) * double(times - 1);
   busy += more;
-  linked += more;
+  for (double *resource : {&linked, &down, &up})
+    *resource += more;
 }

@@ -8,8 +8,8 @@ ExecEmitter::ExecEmitter(func::FuncOp func, const Storage &storage, const Offset
                          Block *program)
     : storage(storage), kernels(kernels), b(func.getContext()) {
   b.setInsertionPointToEnd(program);
-  auto type = exec::BufferType::get(b.getContext());
   for (auto [i, buffer] : llvm::enumerate(storage.buffers())) {
+    auto type = exec::BufferType::get(b.getContext(), buffer.tier);
     if (buffer.whole >= 0) {
       handles.push_back(
           exec::PartOp::create(b, func.getLoc(), type, handle(buffer.whole), buffer.offset, buffer.bytes));
@@ -48,14 +48,30 @@ void ExecEmitter::copy(Value source, int target, Operation &op) {
 }
 
 LogicalResult ExecEmitter::emit(Operation &op) {
+  auto isAbsent = [&](StringRef variable) {
+    return storage.buffers()[storage.ofVariable(variable)].tier != Tier::Device;
+  };
+  if (auto read = dyn_cast<nn::ReadOp>(op); read && isAbsent(read.getVariable()))
+    return read.emitOpError(
+        "reads a variable that rests below the device; dist.read_copy and a prefetch do that");
   if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+    if (isAbsent(assign.getVariable()))
+      return assign.emitOpError(
+          "assigns a variable that rests below the device; an offload and dist.assign_copy do that");
     int target = storage.ofVariable(assign.getVariable());
     if (storage.of(assign.getValue()) != target)
       copy(assign.getValue(), target, op);
     return success();
   }
+  if (auto assign = dyn_cast<dist::AssignCopyOp>(op)) {
+    if (storage.of(assign.getValue()) != storage.ofVariable(assign.getVariable()))
+      return op.emitOpError(
+          "must take what an offload of this step has brought to the variable's place, after the "
+          "last use of its old copy");
+    return success();
+  }
   // What has a place and does nothing; numbers are cloned where they are used, a loop's initial values too.
-  if (isa<nn::ReadOp, dist::BlockStartOp, dist::ValidOp, exec::ScalarOp>(op) ||
+  if (isa<nn::ReadOp, dist::ReadCopyOp, dist::BlockStartOp, dist::ValidOp, exec::ScalarOp>(op) ||
       op.hasTrait<OpTrait::ConstantLike>() || isView(&op))
     return success();
   if (auto flatten = dyn_cast<dist::FlattenOp>(op)) {
@@ -80,6 +96,16 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     return emitCollective(op);
   if (auto wait = dyn_cast<dist::CollectiveWaitOp>(op)) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
+    return success();
+  }
+  if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
+    int64_t token = tokens[op.getResult(0)] = tokens.size();
+    Value arrival = (*op.getResult(0).user_begin())->getResult(0);
+    exec::CopyOp::create(b, op.getLoc(), handleOf(op.getOperand(0)), handleOf(arrival), token);
+    return success();
+  }
+  if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp>(op)) {
+    exec::WaitOp::create(b, op.getLoc(), tokens.at(op.getOperand(0)));
     return success();
   }
   if (auto own = dyn_cast<exec::OwnOp>(op)) {

@@ -5,20 +5,29 @@ using namespace mlir;
 using namespace tessera;
 
 Hazards::Hazards(Block &block) : block(block) {
+  auto add = [&](auto assign) {
+    assigns[assign.getVariable()].push_back(assign);
+    targets[assign.getValue()] = assign.getVariableAttr();
+  };
   for (Operation &op : block)
-    if (auto assign = dyn_cast<nn::AssignOp>(op)) {
-      assigns[assign.getVariable()].push_back(assign);
-      targets[assign.getValue()] = assign.getVariableAttr();
-    } else if (auto step = dyn_cast<dist::StepOp>(op)) {
+    if (auto assign = dyn_cast<nn::AssignOp>(op))
+      add(assign);
+    else if (auto assign = dyn_cast<dist::AssignCopyOp>(op))
+      add(assign);
+    else if (auto step = dyn_cast<dist::StepOp>(op))
       steps.push_back(step);
-    }
+}
+
+static Value assigned(Operation *op) {
+  auto copied = dyn_cast<dist::AssignCopyOp>(op);
+  return copied ? Value(copied.getValue()) : Value(cast<nn::AssignOp>(op).getValue());
 }
 
 SmallVector<Operation *> Hazards::writers(StringRef variable) const {
   SmallVector<Operation *> list;
   if (auto it = assigns.find(variable); it != assigns.end())
-    for (nn::AssignOp assign : it->second)
-      for (Operation *writer : {assign.getOperation(), assign.getValue().getDefiningOp()})
+    for (Operation *assign : it->second)
+      for (Operation *writer : {assign, assigned(assign).getDefiningOp()})
         if (writer && writer->getBlock() == &block)
           list.push_back(writer);
   return list;

@@ -9,7 +9,7 @@
 namespace tessera {
 
 /// Writes of a block's variables, and the steps of a pipeline in it, collected once: ordering, overlap,
-/// panels, buckets and places ask here. Holds while no nn.assign and no dist.step is added, erased or moved
+/// panels, buckets and places ask here. Holds while no assignment and no dist.step is added, erased or moved
 /// across another.
 class Hazards {
 public:
@@ -29,7 +29,7 @@ public:
 
 private:
   mlir::Block &block;
-  llvm::StringMap<llvm::SmallVector<nn::AssignOp, 1>> assigns; // by variable
+  llvm::StringMap<llvm::SmallVector<mlir::Operation *, 1>> assigns; // by variable
   llvm::DenseMap<mlir::Value, mlir::FlatSymbolRefAttr> targets;
   llvm::SmallVector<dist::StepOp> steps; // in the order of the block
 };

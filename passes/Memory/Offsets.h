@@ -1,4 +1,4 @@
-// Offsets of buffers in the arena, and what the peak is made of.
+// Offsets of buffers in the arenas of their tiers, and what the peaks are made of.
 #ifndef TESSERA_PASSES_MEMORY_OFFSETS_H
 #define TESSERA_PASSES_MEMORY_OFFSETS_H
 
@@ -7,7 +7,8 @@
 
 namespace tessera {
 
-/// Variables in their places at the bottom, everything else packed above them (passes/Memory/Packer.h).
+/// Variables in their places at the bottom of each arena, everything else packed above them
+/// (passes/Memory/Packer.h).
 class Offsets {
 public:
   Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
@@ -15,17 +16,23 @@ public:
   /// Of a buffer that is no part.
   int64_t of(int buffer) const { return offsets[buffer]; }
   /// For `exec.memory`: the peak, the largest sum of bytes live at one moment (`bound`), and the categories
-  /// that add up to the peak.
+  /// that add up to the peak; the device's, and under "host" the host's where it has any.
   mlir::DictionaryAttr figures(mlir::MLIRContext *context) const;
 
 private:
-  void account(llvm::StringRef category, int64_t bytes);
+  struct Figures {
+    int64_t peak = 0, bound = 0;
+    llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> categories = {
+        {"parameters", 0},  {"gradients", 0}, {"optimizer", 0},
+        {"activations", 0}, {"workspace", 0}, {"communication", 0}};
+
+    void account(llvm::StringRef category, int64_t bytes);
+    llvm::SmallVector<mlir::NamedAttribute> attributes(mlir::Builder &b) const;
+  };
+  Figures place(Tier tier, const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
 
   std::vector<int64_t> offsets; // by buffer
-  int64_t bottom, peak = 0, bound = 0;
-  llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> categories = {
-      {"parameters", 0},  {"gradients", 0}, {"optimizer", 0},
-      {"activations", 0}, {"workspace", 0}, {"communication", 0}};
+  Figures device, host;
 };
 
 } // namespace tessera

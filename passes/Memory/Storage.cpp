@@ -15,6 +15,7 @@ Storage::Storage(func::FuncOp func, ModuleOp kernels, const nn::Library &library
   findGradients(func);
   findPlaces(func);
   func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
+  func.walk([&](dist::ReadCopyOp read) { reads[read.getVariable()].push_back(read); });
   for (BlockArgument arg : body->getArguments())
     // A stage of a pipeline has no memory for inputs that only others use, and numbers go by value.
     if (!arg.use_empty() ||
@@ -84,8 +85,8 @@ void Storage::findPlaces(func::FuncOp func) {
   });
 }
 
-int Storage::create(int64_t bytes, int64_t start, int64_t end, StringRef category) {
-  list.push_back({start, end, bytes, category, nullptr});
+int Storage::create(int64_t bytes, int64_t start, int64_t end, StringRef category, Tier tier) {
+  list.push_back({start, end, bytes, category, tier, nullptr});
   return list.size() - 1;
 }
 
@@ -93,7 +94,7 @@ int Storage::ofVariable(nn::VariableOp variable) {
   auto [it, isNew] = variables.try_emplace(variable.getSymName(), 0);
   if (isNew) {
     StringRef category = variable.getRole() == "optimizer" ? "optimizer" : "parameters";
-    it->second = create(VariablePlaces::bytes(variable), 0, 0, category);
+    it->second = create(VariablePlaces::bytes(variable), 0, 0, category, dist::restsIn(variable));
     list[it->second].variable = variable;
   }
   return it->second;
@@ -101,7 +102,7 @@ int Storage::ofVariable(nn::VariableOp variable) {
 
 int Storage::part(int whole, int64_t offset, int64_t bytes) {
   int64_t start = list[whole].start;
-  list.push_back({start, start + 1, bytes, list[whole].category, nullptr, whole, offset});
+  list.push_back({start, start + 1, bytes, list[whole].category, list[whole].tier, nullptr, whole, offset});
   return list.size() - 1;
 }
 
@@ -165,10 +166,10 @@ SmallVector<int> Storage::inPlaceOf(exec::ApplyOp op) const {
   return operands;
 }
 
-std::pair<int64_t, int64_t> Storage::fullestMoment() const {
+std::pair<int64_t, int64_t> Storage::fullestMoment(Tier tier) const {
   SmallVector<std::pair<int64_t, int64_t>> changes;
   for (const Buffer &buffer : list)
-    if (buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
+    if (buffer.tier == tier && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
       int64_t bytes = llvm::alignTo(buffer.bytes, kBufferAlignment);
       changes.push_back({buffer.start, bytes});
       changes.push_back({buffer.end, -bytes});

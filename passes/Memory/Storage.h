@@ -19,10 +19,11 @@ inline constexpr int64_t kBufferAlignment = 256;
 /// it costs.
 class Storage {
 public:
-  /// Bytes that are live at positions [start, end) of `Liveness`; a variable's always.
+  /// Bytes of a tier that are live at positions [start, end) of `Liveness`; a variable's always.
   struct Buffer {
     int64_t start, end, bytes;
     llvm::StringRef category;
+    Tier tier;
     nn::VariableOp variable;
     int whole = -1;     // of a part: the buffer that it is a part of,
     int64_t offset = 0; // and where it begins there
@@ -53,9 +54,9 @@ public:
   int ofPack(mlir::Operation *pack) const;
   int ofVariable(llvm::StringRef name) const { return variables.lookup(name); }
 
-  /// A position where most bytes are live beside the variables, and how many, each buffer's rounded up to
-  /// `kBufferAlignment`: no packing is below it.
-  std::pair<int64_t, int64_t> fullestMoment() const;
+  /// A position where most bytes of a tier are live beside the variables, and how many, each buffer's rounded
+  /// up to `kBufferAlignment`: no packing is below it.
+  std::pair<int64_t, int64_t> fullestMoment(Tier tier = Tier::Device) const;
 
   /// Results that took over an operand's buffer.
   int64_t numInPlace = 0;
@@ -69,7 +70,7 @@ private:
   // Storage.cpp
   void findGradients(mlir::func::FuncOp func);
   void findPlaces(mlir::func::FuncOp func);
-  int create(int64_t bytes, int64_t start, int64_t end, llvm::StringRef category);
+  int create(int64_t bytes, int64_t start, int64_t end, llvm::StringRef category, Tier tier = Tier::Device);
   nn::VariableOp variableOf(mlir::FlatSymbolRefAttr name) const {
     return symbols.lookup<nn::VariableOp>(name.getValue());
   }
@@ -91,6 +92,7 @@ private:
   void visitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
   void visitCollective(mlir::Operation &op);
   bool isReducedInPlace(mlir::Operation &op, mlir::Value source, int64_t end) const;
+  void visitTransfer(mlir::Operation &op);
   void visitPack(dist::PackOp op);
   void visitUnpack(dist::UnpackOp op);
   void visitLoop(dist::LoopOp op);
@@ -116,8 +118,8 @@ private:
   llvm::DenseMap<mlir::Value, int> root;
   llvm::DenseSet<mlir::Value> gradients;
   llvm::StringMap<int> variables;
-  llvm::StringMap<llvm::SmallVector<nn::ReadOp>> reads; // by variable
-  llvm::DenseMap<mlir::Value, Place> places;            // of values that are made for a pack
+  llvm::StringMap<llvm::SmallVector<mlir::Value>> reads; // by variable
+  llvm::DenseMap<mlir::Value, Place> places;             // of values that are made for a pack
   llvm::DenseMap<mlir::Operation *, int> packs, extras;
   llvm::DenseMap<mlir::Operation *, std::pair<int, int>> inPlace; // of kernels: operand, result
   llvm::DenseMap<mlir::Operation *, llvm::SmallVector<int>> parts;

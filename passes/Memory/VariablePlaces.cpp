@@ -4,6 +4,7 @@
 #include "dialects/dist/Pack.h"
 #include "dialects/dist/Pipeline.h"
 #include "passes/Memory/Storage.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -12,10 +13,8 @@ using namespace tessera;
 static SetVector<StringRef> usedBy(func::FuncOp program) {
   SetVector<StringRef> names;
   program.walk([&](Operation *op) {
-    if (auto read = dyn_cast<nn::ReadOp>(op))
-      names.insert(read.getVariable());
-    else if (auto assign = dyn_cast<nn::AssignOp>(op))
-      names.insert(assign.getVariable());
+    llvm::TypeSwitch<Operation *>(op).Case<nn::ReadOp, nn::AssignOp, dist::ReadCopyOp, dist::AssignCopyOp>(
+        [&](auto access) { names.insert(access.getVariable()); });
   });
   return names;
 }
@@ -26,8 +25,9 @@ int64_t VariablePlaces::bytes(nn::VariableOp variable) {
 
 VariablePlaces::VariablePlaces(ModuleOp module) {
   SymbolTable symbols(module);
+  auto find = [&](StringRef name) { return symbols.lookup<nn::VariableOp>(name); };
   auto end = [&](StringRef name, int64_t begin) {
-    return int64_t(begin + llvm::alignTo(bytes(symbols.lookup<nn::VariableOp>(name)), kBufferAlignment));
+    return int64_t(begin + llvm::alignTo(bytes(find(name)), kBufferAlignment));
   };
   // Ranks of different stages have variables of their own.
   std::map<int64_t, llvm::MapVector<StringRef, int64_t>> users; // by stage, how many programs use a variable
@@ -37,15 +37,23 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
   for (auto &[stage, counts] : users) {
     auto order = counts.takeVector();
     llvm::stable_sort(order, [](auto &a, auto &b) { return a.second > b.second; });
-    int64_t offset = 0;
+    std::map<Tier, int64_t> next;
     for (auto [name, count] : order) {
+      int64_t &offset = next[dist::restsIn(find(name))];
       offsets[stage][name] = offset;
       offset = end(name, offset);
     }
   }
   for (auto program : module.getOps<func::FuncOp>())
-    for (StringRef name : usedBy(program))
-      ends[program] = std::max(ends.lookup(program), end(name, offset(program, name)));
+    for (StringRef name : usedBy(program)) {
+      int64_t &last = ends[{program, dist::restsIn(find(name))}];
+      last = std::max(last, end(name, offset(program, name)));
+    }
+}
+
+int64_t VariablePlaces::end(func::FuncOp program, Tier tier) const {
+  auto it = ends.find({program.getOperation(), tier});
+  return it == ends.end() ? 0 : it->second;
 }
 
 int64_t VariablePlaces::offset(func::FuncOp program, StringRef variable) const {

@@ -1,7 +1,8 @@
-// Where variables lie in the arena.
+// Where variables lie in the arenas of their tiers.
 #ifndef TESSERA_PASSES_MEMORY_VARIABLEPLACES_H
 #define TESSERA_PASSES_MEMORY_VARIABLEPLACES_H
 
+#include "dialects/Tier.h"
 #include "dialects/nn/NN.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "llvm/ADT/StringMap.h"
@@ -9,22 +10,23 @@
 
 namespace tessera {
 
-/// One place for each variable in all programs of a rank, at the bottom of the arena. What most programs use
-/// lies lowest, so that one that needs no optimizer's state has an arena without it.
+/// One place for each variable in all programs of a rank, at the bottom of the arena of the tier that it
+/// rests in. What most programs use lies lowest, so that one that needs no optimizer's state has an arena
+/// without it.
 class VariablePlaces {
 public:
   explicit VariablePlaces(mlir::ModuleOp module);
 
-  /// The variable's first byte in the arena of the ranks that run `program`, which uses it.
+  /// The variable's first byte in its tier's arena of the ranks that run `program`, which uses it.
   int64_t offset(mlir::func::FuncOp program, llvm::StringRef variable) const;
-  /// The first byte behind all variables that `program` uses.
-  int64_t end(mlir::func::FuncOp program) const { return ends.lookup(program); }
+  /// The first byte behind all variables that `program` uses and that rest in `tier`.
+  int64_t end(mlir::func::FuncOp program, Tier tier) const;
   /// What a variable's local part takes there, in bytes.
   static int64_t bytes(nn::VariableOp variable);
 
 private:
   std::map<int64_t, llvm::StringMap<int64_t>> offsets; // by stage, by variable
-  llvm::DenseMap<mlir::Operation *, int64_t> ends;
+  std::map<std::pair<mlir::Operation *, Tier>, int64_t> ends;
 };
 
 } // namespace tessera

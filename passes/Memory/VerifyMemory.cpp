@@ -24,15 +24,21 @@ struct Access {
   Operation *op;
   Value buffer;
   exec::BufferOp root;
-  int64_t begin, end; // in the arena
+  Tier tier;
+  int64_t begin, end; // in the tier's arena
   bool writes;
 
-  bool overlaps(const Access &other) const { return begin < other.end && other.begin < end; }
+  bool overlaps(const Access &other) const {
+    return tier == other.tier && begin < other.end && other.begin < end;
+  }
 };
 
 Diagnostic &operator<<(Diagnostic &diag, const Access &access) {
-  return diag << "bytes [" << access.begin << ", " << access.end << ")";
+  diag << "bytes [" << access.begin << ", " << access.end << ")";
+  return access.tier == Tier::Device ? diag : diag << " of the " << tierName(access.tier);
 }
+
+Tier tierOf(exec::BufferOp buffer) { return buffer.getType().getTier(); }
 
 class ProgramChecker {
 public:
@@ -64,7 +70,7 @@ private:
   LogicalResult isFree(const Access &access);
 
   func::FuncOp func;
-  Arena arena;
+  std::map<Tier, Arena> arenas;
   SmallVector<exec::BufferOp> variables;
   SmallVector<Flight> inFlight;
   llvm::StringSet<> scalars;                                                   // the inputs of that kind
@@ -84,7 +90,7 @@ SmallVector<Access> accessesOf(Operation &op) {
     exec::BufferRange range = exec::rangeOf(buffer);
     int64_t begin = int64_t(range.root.getOffset()) + range.offset;
     if (range.bytes > 0)
-      list.push_back({&op, buffer, range.root, begin, begin + range.bytes,
+      list.push_back({&op, buffer, range.root, tierOf(range.root), begin, begin + range.bytes,
                       isa<MemoryEffects::Write>(effect.getEffect())});
   }
   return list;
@@ -95,6 +101,8 @@ std::optional<int64_t> tokenOf(Operation &op) {
     return int64_t(collective.getToken());
   if (auto send = dyn_cast<exec::SendOp>(op))
     return int64_t(send.getToken());
+  if (auto copy = dyn_cast<exec::CopyOp>(op))
+    return int64_t(copy.getToken());
   return std::nullopt;
 }
 
@@ -111,8 +119,12 @@ bool reducesElsewhere(Operation *op, Operation *other) {
 
 LogicalResult ProgramChecker::buffers(Block &body) {
   auto memory = exec::kMemory.of(func);
-  auto peak = memory ? memory.getAs<IntegerAttr>("peak") : IntegerAttr();
-  std::map<int64_t, exec::BufferOp> places; // of variables, by offset
+  auto peakOf = [&](Tier tier) {
+    DictionaryAttr figures =
+        !memory || tier == Tier::Device ? memory : memory.getAs<DictionaryAttr>(tierName(tier));
+    return figures ? figures.getAs<IntegerAttr>("peak") : IntegerAttr();
+  };
+  std::map<Tier, std::map<int64_t, exec::BufferOp>> tiers; // places of variables, by offset
   for (Operation &op : body) {
     if (auto part = dyn_cast<exec::PartOp>(op)) {
       exec::BufferRange range = exec::rangeOf(part);
@@ -122,11 +134,12 @@ LogicalResult ProgramChecker::buffers(Block &body) {
     if (!buffer)
       continue;
     int64_t begin = buffer.getOffset(), end = begin + int64_t(buffer.getBytes());
-    if (peak && end > peak.getInt())
+    if (IntegerAttr peak = peakOf(tierOf(buffer)); peak && end > peak.getInt())
       return buffer.emitOpError("ends at byte ") << end << " of an arena of " << peak.getInt();
     if (!buffer.getVariable())
       continue;
     // Those before do not overlap, so that only the last that begins before the end may.
+    auto &places = tiers[tierOf(buffer)];
     auto after = places.lower_bound(end);
     if (after != places.begin()) {
       exec::BufferOp other = std::prev(after)->second;
@@ -139,7 +152,7 @@ LogicalResult ProgramChecker::buffers(Block &body) {
     if (begin < end)
       places[begin] = buffer;
     variables.push_back(buffer);
-    arena.write(begin, end, {buffer, buffer});
+    arenas[tierOf(buffer)].write(begin, end, {buffer, buffer});
   }
   return success();
 }
@@ -183,7 +196,7 @@ LogicalResult ProgramChecker::operation(Operation &op) {
     if (token)
       inFlight.push_back({*token, access});
     else if (access.writes)
-      arena.write(access.begin, access.end, {&op, access.root});
+      arenas[access.tier].write(access.begin, access.end, {&op, access.root});
   return success();
 }
 
@@ -206,7 +219,8 @@ LogicalResult ProgramChecker::wait(exec::WaitOp op) {
     if (flight.token == token) {
       isKnown = true;
       if (flight.access.writes)
-        arena.write(flight.access.begin, flight.access.end, {flight.access.op, flight.access.root});
+        arenas[flight.access.tier].write(flight.access.begin, flight.access.end,
+                                         {flight.access.op, flight.access.root});
     }
   if (!isKnown)
     return op.emitOpError("waits for token ") << token << ", with which nothing was started";
@@ -238,7 +252,7 @@ LogicalResult ProgramChecker::read(const Access &access) {
            });
   };
   // Bytes between the parts of a buffer are nobody's.
-  for (const Arena::Piece &piece : arena.pieces(access.begin, access.end)) {
+  for (const Arena::Piece &piece : arenas[access.tier].pieces(access.begin, access.end)) {
     if (piece.content.root == access.root || !isInPart(piece.begin, piece.end))
       continue;
     if (!piece.content.writer)
@@ -256,7 +270,7 @@ LogicalResult ProgramChecker::read(const Access &access) {
 LogicalResult ProgramChecker::variablesRest() {
   for (exec::BufferOp buffer : variables) {
     int64_t begin = buffer.getOffset(), end = begin + int64_t(buffer.getBytes());
-    for (const Arena::Piece &piece : arena.pieces(begin, end))
+    for (const Arena::Piece &piece : arenas[tierOf(buffer)].pieces(begin, end))
       if (piece.content.root != buffer)
         return (piece.content.writer->emitOpError("leaves its bytes [")
                 << piece.begin << ", " << piece.end << ") in the place of variable @" << *buffer.getVariable()
@@ -277,6 +291,12 @@ struct VerifyMemoryPass : tessera::impl::VerifyMemoryBase<VerifyMemoryPass> {
           continue;
         auto [it, isNew] = places.insert({{dist::stageOf(func), *buffer.getVariable()}, buffer});
         exec::BufferOp other = it->second;
+        if (!isNew && other.getType() != buffer.getType())
+          return (buffer.emitOpError("has variable @")
+                  << *buffer.getVariable() << " in the tier " << tierName(tierOf(buffer))
+                  << ", where another program has it in the tier " << tierName(tierOf(other)))
+                     .attachNote(other.getLoc())
+                 << "which is here";
         if (!isNew && (other.getOffset() != buffer.getOffset() || other.getBytes() != buffer.getBytes()))
           return (buffer.emitOpError("has variable @")
                   << *buffer.getVariable() << " at byte " << int64_t(buffer.getOffset())

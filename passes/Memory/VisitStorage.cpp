@@ -16,6 +16,10 @@ void Storage::visit(Operation &op) {
     bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
   } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
     ofVariable(variableOf(assign.getVariableAttr()));
+  } else if (auto read = dyn_cast<dist::ReadCopyOp>(op)) {
+    bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
+  } else if (auto assign = dyn_cast<dist::AssignCopyOp>(op)) {
+    ofVariable(variableOf(assign.getVariableAttr()));
   } else if (isa<dist::BlockStartOp, dist::ValidOp, exec::ScalarOp, dist::AbsentOp>(op) ||
              op.hasTrait<OpTrait::ConstantLike>()) {
     return; // have no bytes
@@ -32,7 +36,9 @@ void Storage::visit(Operation &op) {
       define(mask.getResult());
   } else if (isa<dist::CollectiveOp, dist::CollectiveStartOp>(op)) {
     visitCollective(op);
-  } else if (isa<dist::CollectiveWaitOp>(op)) {
+  } else if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
+    visitTransfer(op);
+  } else if (isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp>(op)) {
     return; // its start has bound it
   } else if (auto own = dyn_cast<exec::OwnOp>(op)) {
     if (int buffer = ofPack(own); buffer >= 0)
@@ -119,9 +125,8 @@ nn::VariableOp Storage::replacedBy(Value value, int64_t begin) const {
                                  dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType()))))
     return nullptr;
   auto readers = reads.find(variable.getSymName());
-  bool isRead = readers != reads.end() && llvm::any_of(readers->second, [&](nn::ReadOp read) {
-                  return liveness.lastUse(read) >= begin;
-                });
+  bool isRead = readers != reads.end() &&
+                llvm::any_of(readers->second, [&](Value read) { return liveness.lastUse(read) >= begin; });
   return isRead ? nullptr : variable;
 }
 
@@ -150,6 +155,20 @@ void Storage::visitCollective(Operation &op) {
     bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, categoryOf(result)));
   if (int64_t scratch = rt::collectiveScratchBytes(dist::collectiveSize(collective)))
     extras[&op] = create(scratch, begin, end + 1, "communication");
+}
+
+// What arrives has its bytes from the start; a copy of a variable's new value arrives where the variable
+// rests.
+void Storage::visitTransfer(Operation &op) {
+  Operation *wait = *op.getResult(0).user_begin();
+  Value result = wait->getResult(0), source = op.getOperand(0);
+  int64_t begin = liveness.start(&op), end = liveness.start(wait);
+  auto copy = dyn_cast<dist::CopyType>(result.getType());
+  if (auto variable = copy ? replacedBy(result, begin) : nn::VariableOp())
+    return takeOver(result, ofVariable(variable));
+  StringRef category = list[of(source)].category;
+  bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, category,
+                      copy ? copy.getTier() : Tier::Device));
 }
 
 void Storage::visitPack(dist::PackOp op) {

@@ -3,7 +3,6 @@
 !whole = tensor<8xf32, #dist.layout<[[8]]>>
 !split = tensor<8xf32, #dist.layout<[[8 : "a"=2]]>>
 !other = tensor<8xf32, #dist.layout<[[8 : "b"=2]]>>
-!host = tensor<8xf32, #dist.layout<[[8]], tier = host>>
 
 // CHECK-LABEL: func.func @identity
 func.func @identity(%x: !split) -> !split {
@@ -30,14 +29,6 @@ func.func @chain_with_another_reader(%x: !split) -> (!whole, !other) {
   %0 = dist.reshard %x : !split -> !whole
   %1 = dist.reshard %0 : !whole -> !other
   return %0, %1 : !whole, !other
-}
-
-// CHECK-LABEL: func.func @chain_through_another_tier
-func.func @chain_through_another_tier(%x: !whole) -> !whole {
-  // CHECK-COUNT-2: dist.reshard
-  %0 = dist.reshard %x : !whole -> !host
-  %1 = dist.reshard %0 : !host -> !whole
-  return %1 : !whole
 }
 
 // One gather serves both readers.

@@ -71,9 +71,6 @@ func.func private @f(tensor<4x4xf32, #dist.layout<[[4]]>>)
 // expected-error@+1 {{dimension 1 of the tensor has extent 7, but the atoms of the layout multiply to 6}}
 func.func private @f(tensor<4x7xf32, #dist.layout<[[4], [2, 3]]>>)
 // -----
-// expected-error@+1 {{unknown tier 'tape'; expected device, host or nvme}}
-func.func private @f(tensor<4xf32, #dist.layout<[[4]], tier = tape>>)
-// -----
 // expected-error@+1 {{axis "a"=2 occurs twice in the layout}}
 func.func private @f(tensor<4xf32, #dist.layout<[[4 : "a"=2]], flat = ["a"=2]>>)
 // -----
@@ -463,7 +460,7 @@ func.func private @pieces(tensor<4xf32, #dist.layout<[[4]], flat = ["a"=21474836
 // expected-error@+1 {{the machine's bytes is 0.000000e+00; expected a number above 0}}
 module attributes {dist.machine = #dist.machine<bytes = 0.0>} {}
 // -----
-// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link and links}}
+// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link, host and links}}
 module attributes {dist.machine = #dist.machine<rate = 1.0>} {}
 // -----
 // expected-error@+1 {{expected per = thread or per = device}}

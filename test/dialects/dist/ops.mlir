@@ -4,13 +4,13 @@
 dist.mesh @mesh = <["data"=2, "tensor"=4]>
 
 // CHECK-LABEL: func.func @reshard
-// CHECK-SAME: tensor<4x2304xf32, #dist.layout<{{\[\[}}4 : "data"=2], [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>
+// CHECK-SAME: tensor<4x2304xf32, #dist.layout<{{\[\[}}4 : "data"=2], [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2]>>
 func.func @reshard(%x: tensor<4x2304xf32, #dist.layout<[[4 : "data"=2],
-                       [3, 12 pad 16 : "tensor":(1)2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>)
+                       [3, 12 pad 16 : "tensor":(1)2 "tensor":(2)2, 64]], partial = ["pipe":(2)2]>>)
     -> tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>> {
   // CHECK: dist.reshard %{{.*}} : tensor<{{.*}}> -> tensor<4x2304xf32, #dist.layout<{{\[\[}}4], [3, 12 pad 16, 64]]>>
   %0 = dist.reshard %x : tensor<4x2304xf32, #dist.layout<[[4 : "data"=2],
-         [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2], tier = host>>
+         [3, 12 pad 16 : "tensor"=2 "tensor":(2)2, 64]], partial = ["pipe":(2)2]>>
        -> tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>>
   return %0 : tensor<4x2304xf32, #dist.layout<[[4], [3, 12 pad 16, 64]]>>
 }
@@ -122,5 +122,5 @@ func.func @packs(%x: tensor<3xf32>, %y: tensor<2x8xf32>) -> (tensor<3xf32>, tens
 }
 
 // What is left out is a CPU's.
-// CHECK: #dist.machine<flops = 2.000000e+13, half_flops = 1.300000e+11, bytes = 1.500000e+10, per = device, launch = {{.*}}, slice = {{.*}}, link = {{.*}} and {{.*}}, links = ["data" = 5.000000e-05 and 1.000000e-09]>
+// CHECK: #dist.machine<flops = 2.000000e+13, half_flops = 1.300000e+11, bytes = 1.500000e+10, per = device, launch = {{.*}}, slice = {{.*}}, link = {{.*}} and {{.*}}, host = {{.*}} and {{.*}}, links = ["data" = 5.000000e-05 and 1.000000e-09]>
 func.func private @machine() attributes {m = #dist.machine<flops = 2.0e13, per = device, links = ["data" = 5.0e-5 and 1.0e-9]>}

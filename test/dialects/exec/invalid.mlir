@@ -84,3 +84,51 @@ func.func @own_nothing() {
   %y = "exec.own"() : () -> tensor<4xf32>
   return
 }
+
+// -----
+
+func.func @unknown_tier() {
+  // expected-error @below {{unknown tier 'attic'; expected device or host}}
+  %x = exec.buffer in attic {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  return
+}
+
+// -----
+
+func.func @copy_within_a_tier() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  // expected-error @below {{copies within a tier, from '!exec.buffer' to '!exec.buffer'}}
+  exec.copy %x to %y {token = 0 : i64} : !exec.buffer -> !exec.buffer
+  return
+}
+
+// -----
+
+func.func @copy_of_other_size() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer in host {bytes = 128 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{copies a buffer of 256 bytes to one of 128}}
+  exec.copy %x to %y {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  return
+}
+
+// -----
+
+func.func @copy_without_token() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{needs a token that is not negative}}
+  exec.copy %x to %y {token = -1 : i64} : !exec.buffer -> !exec.buffer<host>
+  return
+}
+
+// -----
+
+// Kernels work on the device.
+func.func @kernel_on_the_host() {
+  %x = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{must be variadic of buffer of the device, but got '!exec.buffer<host>'}}
+  "exec.launch"(%x) {kernel = @k, extent = 1 : i64, grain = 1 : i64, reads = array<i64: 0>, writes = array<i64>, operandSegmentSizes = array<i32: 1, 0>} : (!exec.buffer<host>) -> ()
+  return
+}

@@ -27,3 +27,53 @@ module {
     return %y : tensor<8x8xi32>
   }
 }
+
+// -----
+
+// What rests below is read below.
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @infer() -> (tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "y"}) {
+    // expected-error @below {{reads a variable that rests below the device; dist.read_copy and a prefetch do that}}
+    %w = nn.read @w : tensor<8xf32>
+    return %w : tensor<8xf32>
+  }
+}
+
+// -----
+
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @infer(%x: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "x"}) {
+    // expected-error @below {{assigns a variable that rests below the device; an offload and dist.assign_copy do that}}
+    nn.assign @w, %x : tensor<8xf32>
+    return
+  }
+}
+
+// -----
+
+// The new value arrives while the old one may still be fetched.
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @infer(%x: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "x"})
+      -> (tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "y"}) {
+    %old = dist.read_copy @w : !dist.copy<tensor<8xf32>, host>
+    %down = dist.offload_start %x : tensor<8xf32> -> !dist.transfer<!dist.copy<tensor<8xf32>, host>>
+    %copy = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<8xf32>, host>>
+    %up = dist.prefetch_start %old : !dist.copy<tensor<8xf32>, host> -> !dist.transfer<tensor<8xf32>>
+    %w = dist.prefetch_wait %up : !dist.transfer<tensor<8xf32>>
+    // expected-error @below {{must take what an offload of this step has brought to the variable's place, after the last use of its old copy}}
+    dist.assign_copy @w, %copy : !dist.copy<tensor<8xf32>, host>
+    return %w : tensor<8xf32>
+  }
+}

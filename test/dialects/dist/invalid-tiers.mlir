@@ -1,0 +1,101 @@
+// What the verifiers of copies and transfers refuse.
+// RUN: tessera-opt %s --split-input-file --verify-diagnostics
+
+// expected-error @below {{a copy is in the tier host, not in device}}
+func.func private @on_the_device(!dist.copy<tensor<4xf32>, device>)
+
+// -----
+
+// expected-error @below {{unknown tier 'attic'; expected device or host}}
+// expected-error @below {{failed to parse Dist_CopyType parameter 'tier'}}
+func.func private @nowhere(!dist.copy<tensor<4xf32>, attic>)
+
+// -----
+
+// expected-error @below {{a copy is of what a rank holds, a tensor of static shape without layout, not of 'tensor<?xf32>'}}
+func.func private @unknown_size(!dist.copy<tensor<?xf32>, host>)
+
+// -----
+
+func.func @no_variable() {
+  // expected-error @below {{names no variable: @w}}
+  %w = dist.read_copy @w : !dist.copy<tensor<4xf32>, host>
+  return
+}
+
+// -----
+
+nn.variable @w : tensor<4xf32> {role = "parameter"}
+func.func @rests_elsewhere() {
+  // expected-error @below {{wants @w in the tier host; it rests in device}}
+  %w = dist.read_copy @w : !dist.copy<tensor<4xf32>, host>
+  return
+}
+
+// -----
+
+nn.variable @w : tensor<4xf32> {dist.rests = #dist.tier<host>, role = "parameter"}
+func.func @other_type() {
+  // expected-error @below {{is not of what a rank holds of @w, 'tensor<4xf32>'}}
+  %w = dist.read_copy @w : !dist.copy<tensor<8xf32>, host>
+  return
+}
+
+// -----
+
+nn.variable @w : tensor<4xf32> {dist.rests = #dist.tier<host>, role = "parameter"}
+func.func @assigns_other_type(%copy: !dist.copy<tensor<8xf32>, host>) {
+  // expected-error @below {{is not of what a rank holds of @w, 'tensor<4xf32>'}}
+  dist.assign_copy @w, %copy : !dist.copy<tensor<8xf32>, host>
+  return
+}
+
+// -----
+
+func.func @arrives_as_another(%x: tensor<4xf32>) {
+  // expected-error @below {{'dist.offload_start' op of 'tensor<4xf32>' cannot arrive as 'tensor<4xf32>'}}
+  %t = dist.offload_start %x : tensor<4xf32> -> !dist.transfer<tensor<4xf32>>
+  return
+}
+
+// -----
+
+func.func @comes_back_as_another(%x: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{'dist.prefetch_start' op of '!dist.copy<tensor<4xf32>, host>' cannot arrive as 'tensor<8xf32>'}}
+  %t = dist.prefetch_start %x : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<8xf32>>
+  return
+}
+
+// -----
+
+func.func @never_arrives(%x: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{needs exactly one dist.prefetch_wait of its transfer}}
+  %t = dist.prefetch_start %x : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<4xf32>>
+  return
+}
+
+// -----
+
+// What is below cannot be computed with.
+func.func @absent(%x: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{must be}}
+  %y = "nn.relu"(%x) : (!dist.copy<tensor<4xf32>, host>) -> tensor<4xf32>
+  return
+}
+
+// -----
+
+// expected-error @below {{dist.rests}}
+nn.variable @w : tensor<4xf32> {dist.rests = #dist.tier<device>, role = "parameter"}
+
+// -----
+
+// expected-error @below {{dist.device_memory}}
+module attributes {dist.device_memory = 0 : i64} {
+}
+
+// -----
+
+// expected-error @below {{dist.offload}}
+module attributes {dist.offload = ["weights"]} {
+}

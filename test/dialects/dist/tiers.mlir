@@ -1,0 +1,22 @@
+// Copies in the tier below, and what moves values there and back.
+// RUN: tessera-opt %s | tessera-opt | FileCheck %s
+
+nn.variable @w : tensor<8x4xf32> {dist.rests = #dist.tier<host>, role = "parameter"}
+
+// CHECK-LABEL: func.func @there_and_back
+// CHECK: %[[W:.*]] = dist.read_copy @w : !dist.copy<tensor<8x4xf32>, host>
+// CHECK: %[[UP:.*]] = dist.prefetch_start %[[W]] : !dist.copy<tensor<8x4xf32>, host> -> !dist.transfer<tensor<8x4xf32>>
+// CHECK: %[[NOW:.*]] = dist.prefetch_wait %[[UP]] : !dist.transfer<tensor<8x4xf32>>
+// CHECK: %[[DOWN:.*]] = dist.offload_start %{{.*}} : tensor<8x4xf32> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+// CHECK: %[[NEW:.*]] = dist.offload_wait %[[DOWN]] : !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+// CHECK: dist.assign_copy @w, %[[NEW]] : !dist.copy<tensor<8x4xf32>, host>
+func.func @there_and_back() {
+  %w = dist.read_copy @w : !dist.copy<tensor<8x4xf32>, host>
+  %up = dist.prefetch_start %w : !dist.copy<tensor<8x4xf32>, host> -> !dist.transfer<tensor<8x4xf32>>
+  %now = dist.prefetch_wait %up : !dist.transfer<tensor<8x4xf32>>
+  %new = nn.relu %now : (tensor<8x4xf32>) -> tensor<8x4xf32>
+  %down = dist.offload_start %new : tensor<8x4xf32> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+  %copy = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+  dist.assign_copy @w, %copy : !dist.copy<tensor<8x4xf32>, host>
+  return
+}

@@ -1,0 +1,155 @@
+// Copies between tiers in exec programs: one that is sound, and what is refused.
+// RUN: tessera-opt %s --split-input-file --verify-diagnostics --tessera-verify-memory
+
+// Optimizer state comes up, is updated where it arrived, and goes down to where it rests; an activation leaves its place to another one and comes back elsewhere.
+func.func @sound() attributes {exec.memory = {peak = 1024 : i64, host = {peak = 512 : i64}}} {
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %again = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 512 : i64}
+  exec.copy %rests to %m {token = 0 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  exec.copy %x to %copy {token = 1 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 1
+  exec.call "fill"(%y) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+  exec.copy %copy to %again {token = 2 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 0
+  exec.wait 2
+  exec.call "sgd"(%m, %again) scalars() {reads = array<i64: 0, 1>, settings = {}, writes = array<i64: 0>}
+  exec.copy %m to %rests {token = 3 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 3
+  return
+}
+
+// -----
+
+// 1. A wait is gone: what is under way is read.
+func.func @not_waited_for() {
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  // expected-note @below {{which was started here}}
+  exec.copy %rests to %m {token = 0 : i64} : !exec.buffer<host> -> !exec.buffer
+  // expected-error @below {{reads bytes [0, 256), which 'exec.copy' with token 0 still writes}}
+  exec.call "sgd"(%m) scalars() {reads = array<i64: 0>, settings = {}, writes = array<i64: 0>}
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 2. A prefetch that begins one operator late.
+func.func @late() {
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  // expected-error @below {{reads bytes [0, 256), of which nothing has written [0, 256)}}
+  exec.call "sgd"(%m) scalars() {reads = array<i64: 0>, settings = {}, writes = array<i64: 0>}
+  exec.copy %rests to %m {token = 0 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 3. A prefetch that begins while its place is another's.
+func.func @early() {
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 128 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  // expected-note @below {{which was started here}}
+  exec.copy %rests to %m {token = 0 : i64} : !exec.buffer<host> -> !exec.buffer
+  // expected-error @below {{reads bytes [128, 384), which 'exec.copy' with token 0 still writes}}
+  exec.output %x {element = f32, layout = 0, name = "x", shape = array<i64: 64>}
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 4. A buffer is used again while its value is on the way down.
+func.func @reused_in_flight() {
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  // expected-note @below {{which was started here}}
+  exec.copy %x to %copy {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  // expected-error @below {{writes bytes [0, 256), which 'exec.copy' with token 0 still reads}}
+  exec.call "fill"(%x) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 5. Two copies with one token.
+func.func @token_twice() {
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %other = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  // expected-note @below {{since here}}
+  exec.copy %x to %copy {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  // expected-error @below {{starts with token 0, which is under way}}
+  exec.copy %x to %other {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 6. What comes back has been written over below; that the same bytes of the device were written is another matter.
+func.func @overwritten_below() {
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %other = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 128 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  exec.copy %x to %copy {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  // expected-note @below {{which writes here}}
+  exec.copy %x to %other {token = 1 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 1
+  // expected-error @below {{reads bytes [0, 256) of the host, of which 'exec.copy' has overwritten [128, 256) through another buffer}}
+  exec.copy %copy to %x {token = 2 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 2
+  return
+}
+
+// -----
+
+// 7. A variable does not rest where the next step looks for it.
+func.func @lies_elsewhere() {
+  // expected-note @below {{which is here}}
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %other = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  // expected-error @below {{leaves its bytes [0, 256) in the place of variable @m, which the next step reads}}
+  exec.copy %x to %other {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  return
+}
+
+// -----
+
+// 8. Beyond the host's peak.
+func.func @beyond() attributes {exec.memory = {peak = 1024 : i64, host = {peak = 256 : i64}}} {
+  // expected-error @below {{ends at byte 512 of an arena of 256}}
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  return
+}
+
+// -----
+
+// 9. Programs that look for a variable in different tiers.
+func.func @one() {
+  // expected-note @below {{which is here}}
+  %w = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @w}
+  return
+}
+func.func @other() {
+  // expected-error @below {{has variable @w in the tier device, where another program has it in the tier host}}
+  %w = exec.buffer {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @w}
+  return
+}
