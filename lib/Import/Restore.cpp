@@ -240,19 +240,23 @@ void tieHeads(OnnxGraph &graph, ParameterPlan &plan) {
     if (node.opType == "MatMul" || node.opType == "Gemm")
       heads.insert(node.inputs[1]);
   }
+  std::vector<const OnnxTensor *> found; // of the tables, in the order of the file
+  for (const OnnxTensor &tensor : graph.initializers)
+    if (tables.count(tensor.name))
+      found.push_back(&tensor);
   std::vector<OnnxTensor> kept;
   std::vector<OnnxNode> transposes;
   for (const OnnxTensor &tensor : graph.initializers) {
-    auto tied = llvm::find_if(graph.initializers, [&](const OnnxTensor &table) {
-      return heads.count(tensor.name) && tables.count(table.name) && &table != &tensor &&
-             isFloating(tensor.type) && isTransposeOf(tensor, table);
+    bool isHead = isFloating(tensor.type) && heads.count(tensor.name);
+    auto tied = llvm::find_if(found, [&](const OnnxTensor *table) {
+      return isHead && table != &tensor && isTransposeOf(tensor, *table);
     });
-    if (tied == graph.initializers.end()) {
+    if (tied == found.end()) {
       kept.push_back(tensor);
       continue;
     }
-    transposes.push_back(madeOf(*tied, tensor, true));
-    plan.notes.push_back("tied '" + tensor.name + "' to '" + tied->name +
+    transposes.push_back(madeOf(**tied, tensor, true));
+    plan.notes.push_back("tied '" + tensor.name + "' to '" + (*tied)->name +
                          "', whose transposed copy it is; --as-written keeps it apart");
   }
   graph.initializers = std::move(kept);
