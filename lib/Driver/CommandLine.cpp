@@ -1,6 +1,7 @@
 #include "lib/Driver/CommandLine.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
+#include "lib/Driver/ScheduleCommand.h"
 #include "lib/Target/Targets.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
@@ -12,21 +13,21 @@
 using namespace tessera;
 namespace cl = llvm::cl;
 
-namespace {
-
-// A flag; LLVM's own parser has its own way of reporting.
-struct FlagParser : cl::parser<bool> {
-  using cl::parser<bool>::parser;
-  static std::string problem;
-  bool parse(cl::Option &, llvm::StringRef name, llvm::StringRef text, bool &value) {
-    value = text.empty() || text == "true" || text == "1";
-    if (!value && text != "false" && text != "0")
-      problem = ("--" + name + "=" + text + ": expected no value, or true or false").str();
-    return !problem.empty();
-  }
-};
 std::string FlagParser::problem;
-using Flag = cl::opt<bool, false, FlagParser>;
+
+bool FlagParser::parse(cl::Option &, llvm::StringRef name, llvm::StringRef text, bool &value) {
+  value = text.empty() || text == "true" || text == "1";
+  if (!value && text != "false" && text != "0")
+    problem = ("--" + name + "=" + text + ": expected no value, or true or false").str();
+  return !problem.empty();
+}
+
+int tessera::usage(const llvm::Twine &message) {
+  llvm::errs() << "error: " << message << "\n";
+  return 2;
+}
+
+namespace {
 
 // The options that say what to compile, which all commands share.
 struct Command {
@@ -151,11 +152,6 @@ struct ConvertCommand : Command {
 
   using Command::Command;
 };
-
-int usage(const llvm::Twine &message) {
-  llvm::errs() << "error: " << message << "\n";
-  return 2;
-}
 
 // LLVM's messages without the name of the program before each line: one error, then notes.
 std::string withoutProgramName(llvm::StringRef text) {
@@ -402,6 +398,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
   static ConvertCommand convertCommand(
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
+  static ScheduleCommand scheduleCommand;
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
   static cl::opt<std::string> why{
@@ -430,6 +427,8 @@ int tessera::runCommandLine(int argc, char **argv) {
     return usage(FlagParser::problem);
   if (!parsed) // a missing value has been reported already
     return problems.empty() ? 2 : usage(withoutProgramName(problems));
+  if (scheduleCommand)
+    return scheduleCommand.run();
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {

@@ -4,6 +4,8 @@
 
 #define TOML_EXCEPTIONS 0
 
+#include <cstdint>
+
 // Its assertions, which it backs with errors further on, would be promises where NDEBUG is defined.
 #pragma push_macro("NDEBUG")
 #undef NDEBUG

@@ -1,0 +1,22 @@
+// `tessera schedule`: many runs on one cluster.
+#ifndef TESSERA_LIB_DRIVER_SCHEDULECOMMAND_H
+#define TESSERA_LIB_DRIVER_SCHEDULECOMMAND_H
+
+#include "lib/Driver/CommandOptions.h"
+
+namespace tessera {
+
+struct ScheduleCommand {
+  ScheduleCommand();
+  explicit operator bool() { return bool(sub); }
+  /// The exit status, 0 done, 1 an error or 2 wrong usage that it has reported.
+  int run();
+
+private:
+  llvm::cl::SubCommand sub;
+  llvm::cl::opt<std::string> jobs, cluster, policy, trace, seed, gap, scatter, without, report, json;
+  Flag simulate, elastic, told;
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,155 @@
+// See ReadFiles.h.
+#include "lib/Scheduler/ReadFiles.h"
+#include "lib/Scheduler/TomlReader.h"
+#include "llvm/ADT/StringMap.h"
+#include "llvm/Support/Format.h"
+
+namespace tessera::scheduler {
+
+namespace {
+
+// Beyond these nothing real lies, and arithmetic stays exact.
+constexpr double kMostPlaces = 65536, kMostSeconds = 1e9, kMostSamples = 1e15, kMostEpochs = 1e5,
+                 kLeastRate = 1e-3;
+
+std::map<int, double> readThroughput(TomlReader &reader, const toml::table &job, int places) {
+  std::map<int, double> result;
+  const toml::node *node = job.get("throughput");
+  const toml::table *table = node ? node->as_table() : nullptr;
+  if (!table) {
+    reader.error(node ? node->source() : job.source())
+        << "\"throughput\" has to be a table from places to samples/s, such as {1 = 100.0, 2 = 190.0}";
+    return result;
+  }
+  for (auto &&[key, value] : *table) {
+    int count = 0;
+    if (llvm::StringRef(key.str()).getAsInteger(10, count) || count < 1 || count > kMostPlaces)
+      reader.error(key.source()) << "\"" << llvm::StringRef(key.str()) << "\" is no number of places";
+    else
+      result[count] = reader.number(*table, llvm::StringRef(key.str()), kLeastRate, kMostSamples);
+  }
+  if (!result.contains(places))
+    reader.error(table->source()) << "\"throughput\" has no entry for the " << places
+                                  << " places that the job asks for";
+  return result;
+}
+
+void readLoss(TomlReader &reader, const toml::table &table, Job &job) {
+  const toml::node *first = table.get("first_loss"), *target = table.get("target_loss");
+  if (!first && !target)
+    return;
+  if (!first || !target) {
+    reader.error((first ? first : target)->source())
+        << "\"first_loss\" and \"target_loss\" go together: the loss that the job begins and ends at";
+    return;
+  }
+  LossCurve curve;
+  curve.first = reader.number(table, "first_loss", 1e-9, 1e9);
+  curve.target = reader.number(table, "target_loss", 1e-9, 1e9);
+  if (curve.target >= curve.first)
+    reader.error(target->source()) << "\"target_loss\" has to be below \"first_loss\"";
+  // Nothing says how far the loss would fall: half the target, as it is for most of the trace's jobs.
+  curve.floor = curve.target / 2;
+  job.loss = curve;
+}
+
+Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster) {
+  reader.keys(table,
+              {"name", "kind", "arrival", "places", "batch", "largest_batch", "learning_rate", "throughput",
+               "samples", "data_size", "first_loss", "target_loss"},
+              "[[job]]");
+  Job job;
+  job.name = reader.text(table, "name");
+  job.kind = reader.text(table, "kind", job.name);
+  job.arrival = reader.number(table, "arrival", 0, kMostSeconds);
+  job.places = static_cast<int>(reader.number(table, "places", 1, kMostPlaces, std::nullopt, true));
+  job.batch = static_cast<int64_t>(reader.number(table, "batch", 1, 1e9, std::nullopt, true));
+  double asked = static_cast<double>(job.batch) * job.places;
+  job.largestBatch =
+      static_cast<int64_t>(reader.number(table, "largest_batch", 1, kMostSamples, asked, true));
+  if (static_cast<double>(job.largestBatch) < asked && reader.problem().empty())
+    reader.error(table.get("largest_batch")->source()) << "\"largest_batch\" is less than " << job.places
+                                                       << " places with a batch of " << job.batch << " each";
+  job.learningRate = reader.number(table, "learning_rate", 0, 1e9, 1);
+  job.throughput = readThroughput(reader, table, job.places);
+  job.samples = reader.number(table, "samples", 1, kMostSamples);
+  job.dataSize = reader.number(table, "data_size", 1, kMostSamples, job.samples);
+  if (job.epochs() > kMostEpochs)
+    reader.error(table.get("data_size")->source()) << "\"samples\" are more than 100000 times \"data_size\"";
+  if (reader.problem().empty() && job.samples / job.throughput.at(job.places) > kMostSeconds)
+    reader.error(table.get("samples")->source())
+        << "on the places that it asks for the job would run for more than "
+        << llvm::format("%g", kMostSeconds) << " seconds";
+  readLoss(reader, table, job);
+  if (job.places > cluster.places())
+    reader.error(table.get("places") ? table.get("places")->source() : table.source())
+        << "the job can never run: it asks for " << job.places << " places, and the cluster has "
+        << cluster.places();
+  return job;
+}
+
+} // namespace
+
+std::variant<Cluster, Problem> readCluster(llvm::StringRef text, llvm::StringRef file) {
+  TomlReader reader(text, file);
+  reader.keys(reader.root(), {"host", "links", "costs"}, "the cluster file");
+  Cluster cluster;
+  llvm::StringMap<int> lines;
+  double places = 0;
+  for (const toml::table *table : reader.tables("host")) {
+    reader.keys(*table, {"name", "places"}, "[[host]]");
+    Host host{reader.text(*table, "name"),
+              static_cast<int>(reader.number(*table, "places", 1, kMostPlaces, std::nullopt, true))};
+    int line = static_cast<int>(table->source().begin.line);
+    if (auto [known, isNew] = lines.try_emplace(host.name, line); !isNew)
+      reader.error(table->source()) << "host \"" << host.name << "\" is in line " << known->second
+                                    << " already";
+    places += host.places;
+    cluster.hosts.push_back(host);
+  }
+  if (places > kMostPlaces)
+    reader.error(reader.root().source()) << "the cluster has more than " << kMostPlaces << " places";
+  if (cluster.hosts.empty())
+    reader.error(reader.root().source())
+        << "the cluster has no places: add a [[host]] with a name and places";
+  if (const toml::table *links = reader.table("links")) {
+    reader.keys(*links, {"spread"}, "[links]");
+    cluster.spread = reader.number(*links, "spread", 0.01, 1, cluster.spread);
+  }
+  if (const toml::table *costs = reader.table("costs")) {
+    reader.keys(*costs, {"resize", "restart", "lost_per_doubling"}, "[costs]");
+    cluster.resizeSeconds = reader.number(*costs, "resize", 0, kMostSeconds, cluster.resizeSeconds);
+    cluster.restartSeconds = reader.number(*costs, "restart", 0, kMostSeconds, cluster.restartSeconds);
+    cluster.lostPerDoubling = reader.number(*costs, "lost_per_doubling", 0, 0.5, cluster.lostPerDoubling);
+  }
+  if (!reader.problem().empty())
+    return Problem{reader.problem()};
+  return cluster;
+}
+
+std::variant<std::vector<Job>, Problem> readJobs(llvm::StringRef text, llvm::StringRef file,
+                                                 const Cluster &cluster) {
+  TomlReader reader(text, file);
+  reader.keys(reader.root(), {"job"}, "the jobs file");
+  std::vector<Job> jobs;
+  llvm::StringMap<int> lines;
+  for (const toml::table *table : reader.tables("job")) {
+    Job job = readJob(reader, *table, cluster);
+    int line = static_cast<int>(table->source().begin.line);
+    if (auto [known, isNew] = lines.try_emplace(job.name, line); !isNew)
+      reader.error(table->source()) << "job \"" << job.name << "\" is in line " << known->second
+                                    << " already";
+    if (reader.problem().empty() && !jobs.empty() && job.arrival < jobs.back().arrival)
+      reader.error(table->get("arrival")->source())
+          << "jobs have to be in the order of their arrival, and job \"" << jobs.back().name
+          << "\" before this one arrives later";
+    jobs.push_back(std::move(job));
+  }
+  if (jobs.empty())
+    reader.error(reader.root().source()) << "there is no [[job]]";
+  if (!reader.problem().empty())
+    return Problem{reader.problem()};
+  return jobs;
+}
+
+} // namespace tessera::scheduler
