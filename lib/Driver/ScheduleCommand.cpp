@@ -15,12 +15,11 @@ namespace cl = llvm::cl;
 
 ScheduleCommand::ScheduleCommand()
     : sub("schedule", "share a cluster among many training runs"),
+      policyText("who gets which places: " + llvm::join(policyNames(), " ") + " (default: compare all)"),
       jobs{cl::Positional, cl::desc("JOBS.toml"), cl::sub(sub)},
       cluster{"cluster", cl::desc("hosts and their places (with --trace: 16 hosts of 4)"),
               cl::value_desc("FILE.toml"), cl::sub(sub)},
-      policy{"policy",
-             cl::desc("who gets which places: " + llvm::join(policyNames(), " ") + " (default: compare all)"),
-             cl::value_desc("NAME"), cl::sub(sub)},
+      policy{"policy", cl::desc(policyText), cl::value_desc("NAME"), cl::sub(sub)},
       trace{"trace", cl::desc("ones: the built-in trace of 50 jobs, instead of a jobs file"),
             cl::value_desc("NAME"), cl::sub(sub)},
       seed{"seed", cl::desc("of --trace (default: 1 to 5)"), cl::value_desc("N"), cl::sub(sub)},

@@ -160,6 +160,7 @@ void Loop::change(int index, std::vector<int> places) {
   double begin = std::max(run.begin, situation.now + pause);
   state.started = true;
   state.held = static_cast<int>(places.size());
+  state.doneBefore = state.done;
   std::set<int> on;
   for (int place : places)
     on.insert(hosts[place]);

@@ -7,21 +7,13 @@ namespace tessera::scheduler {
 int Limits::of(const ActiveJob &job) const {
   auto known = limits.find(job.index);
   int most = std::min(4 * job.job->places, job.most());
-  return std::clamp(known == limits.end() ? 0 : known->second.places, job.job->fewest(), most);
+  return std::clamp(known == limits.end() ? 0 : known->second, job.job->fewest(), most);
 }
 
 void Limits::update(const Situation &situation) {
-  for (const ActiveJob *job : situation.jobs) {
-    Limit &limit = limits[job->index];
-    limit.places = of(*job);
-    if (job->held != limit.held) {
-      limit.held = job->held;
-      limit.epochs = job->epochs();
-    } else if (job->held >= limit.places && job->epochs() - limit.epochs >= kEpochsToGrow) {
-      limit.places = 2 * job->held;
-      limit.epochs = job->epochs();
-    }
-  }
+  for (const ActiveJob *job : situation.jobs)
+    if (job->held >= of(*job) && job->epochsSinceChange() >= kEpochsToGrow)
+      limits[job->index] = 2 * job->held;
   cutLargest(situation);
 }
 
@@ -41,12 +33,9 @@ void Limits::cutLargest(const Situation &situation) {
   if (largest->ran <= *middle || *middle <= 0)
     return;
   int cut = static_cast<int>(2 * largest->held / (largest->ran / *middle + 1));
-  limits[largest->index].places = std::max(cut, largest->job->fewest());
+  limits[largest->index] = std::max(cut, largest->job->fewest());
 }
 
-void Limits::passOver(const ActiveJob &job) {
-  Limit &limit = limits[job.index];
-  limit.places = std::max(of(job) / 2, job.job->fewest());
-}
+void Limits::passOver(const ActiveJob &job) { limits[job.index] = std::max(of(job) / 2, job.job->fewest()); }
 
 } // namespace tessera::scheduler

@@ -20,13 +20,10 @@ public:
   void passOver(const ActiveJob &job);
 
 private:
-  struct Limit {
-    int places = 0, held = 0, epochs = 0; // the limit; what it had, and its epochs, when that last changed
-  };
   // A job that has half of the cluster for longer than is usual gives some of it back.
   void cutLargest(const Situation &situation);
 
-  std::map<int, Limit> limits;
+  std::map<int, int> limits; // places, by job
 };
 
 } // namespace tessera::scheduler

@@ -23,12 +23,17 @@ struct ActiveJob {
   const std::vector<double> *speed = nullptr; ///< useful samples/s by number of places
   double done = 0;                            ///< useful samples
   int held = 0;                               ///< places
+  double doneBefore = 0;                      ///< useful samples when its places last changed
   double service = 0;                         ///< place seconds so far
   double ran = 0;                             ///< seconds with places
   bool started = false;
   std::vector<double> losses; ///< at the end of each epoch, where the job has a loss
 
   int epochs() const { return static_cast<int>(done / job->dataSize * (1 + 1e-12)); }
+  /// Epochs that have ended since its places last changed.
+  int epochsSinceChange() const {
+    return epochs() - static_cast<int>(doneBefore / job->dataSize * (1 + 1e-12));
+  }
   int most() const { return static_cast<int>(speed->size()) - 1; }
 };
 

@@ -108,7 +108,8 @@ std::variant<Cluster, Problem> readCluster(llvm::StringRef text, llvm::StringRef
     cluster.hosts.push_back(host);
   }
   if (places > kMostPlaces)
-    reader.error(reader.root().source()) << "the cluster has more than " << kMostPlaces << " places";
+    reader.error(reader.root().source())
+        << "the cluster has more than " << static_cast<int>(kMostPlaces) << " places";
   if (cluster.hosts.empty())
     reader.error(reader.root().source())
         << "the cluster has no places: add a [[host]] with a name and places";

@@ -39,7 +39,6 @@ private:
   std::vector<Assignment> population;
   std::map<int, const ActiveJob *> jobs;
   std::map<int, double> left; // samples
-  std::map<int, int> epochsAtChange;
 };
 
 // What is known of each job at this decision.
@@ -113,7 +112,7 @@ Assignment OnesPublished::deploy(const Situation &situation) {
   }
   bool ready = std::ranges::all_of(touched, [&](auto &entry) {
     const ActiveJob &job = *jobs.at(entry.first);
-    return job.held == 0 || job.epochs() > epochsAtChange[entry.first];
+    return job.held == 0 || job.epochsSinceChange() > 0;
   });
   Assignment result = running;
   if (ready) {
@@ -127,12 +126,9 @@ Assignment OnesPublished::deploy(const Situation &situation) {
         result[i] = best[i];
   }
   Allocation given = allocationOf(result);
-  for (auto &[job, active] : jobs) {
-    if (given.contains(job) && (ready ? touched.contains(job) : active->held == 0))
-      epochsAtChange[job] = active->epochs();
+  for (auto &[job, active] : jobs)
     if (ready && active->started && !given.contains(job) && active->held == 0)
       limits.passOver(*active);
-  }
   return result;
 }
 
