@@ -117,6 +117,20 @@ PLANS = {
     "forms": "mesh = { x = 0x2 }\ninput = [ { match = 'input_ids', dim = -2, axes = ['x'] } ]\n# \"\"\"\n",
 }
 
+CLUSTER = "[[host]]\nname = 'a'\nplaces = 4\n[[host]]\nname = 'b'\nplaces = 2\n"
+JOB = "[[job]]\nname = 'a'\narrival = 0\nplaces = 2\nbatch = 8\nlargest_batch = 32\nthroughput = {1 = 10.0, 2 = 19, 4 = 30}\nsamples = 1000\n"
+LOSS = "[[job]]\nname = 'b'\nkind = 'k'\narrival = 2.5\nplaces = 1\nbatch = 4\nthroughput = {1 = 5}\nsamples = 200\ndata_size = 20\n" \
+       "learning_rate = 1e-3\nfirst_loss = 6.5\ntarget_loss = 1.5\n"
+# A cluster file, a line, a jobs file.
+SCHEDULES = {
+    "two": f"{CLUSTER}# jobs\n{JOB}{LOSS}",
+    "costs": f"{CLUSTER}[links]\nspread = 0.5\n[costs]\nresize = 0\nrestart = 1e3\nlost_per_doubling = 0.1\n# jobs\n{LOSS}",
+    "forms": f"host = [{{name = 'a', places = 0x4}}]\n# jobs\njob = [{{name = 'j', arrival = 1_0, places = 4, batch = 1, throughput.4 = 1e3, samples = 9}}]\n",
+    "empty": "# jobs\n",
+    "late": f"{CLUSTER}# jobs\n{LOSS}{JOB}",
+    "far": f"{CLUSTER}# jobs\n{JOB.replace('arrival = 0', 'arrival = 1e9')}",
+}
+
 
 def small_models():
     """Models of little, whose text is short at every phase."""
@@ -207,5 +221,7 @@ if __name__ == "__main__":
     onnx_seeds()
     for name, text in PLANS.items():
         put("plan", f"{name}.toml", text.encode())
+    for name, text in SCHEDULES.items():
+        put("schedule", f"{name}.toml", text.encode())
     array_seeds()
     mlir_seeds()
