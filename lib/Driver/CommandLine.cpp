@@ -6,6 +6,7 @@
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Pipeline/PipelineSchedule.h"
+#include "runtime/core/size.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
 #include <cmath>
@@ -100,6 +101,17 @@ struct Command {
       "threads",
       cl::desc("threads a rank that workspaces are sized for (default: this machine's cores over the ranks)"),
       cl::value_desc("N"), cl::init("0"), cl::sub(sub)};
+  cl::opt<std::string> deviceMemory{
+      "device-memory", cl::desc("the most memory of the device that a rank may use, such as 16GiB"),
+      cl::value_desc("SIZE"), cl::sub(sub)};
+  cl::opt<std::string> hostMemory{
+      "host-memory", cl::desc("the most memory of the host that a rank may use for what leaves the device"),
+      cl::value_desc("SIZE"), cl::sub(sub)};
+  cl::opt<std::string> offload{
+      "offload",
+      cl::desc("what may leave the device where --device-memory is too small for all: none, auto (default, "
+               "anything), or a list of optimizer, parameters, activations"),
+      cl::value_desc("WHAT"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -268,6 +280,35 @@ int readMemory(Command &command, CompileOptions &options) {
   return 0;
 }
 
+// Caps of memory, and what may leave the device.
+int readTiers(Command &command, CompileOptions &options) {
+  for (auto [name, text, bytes] : {std::tuple("device-memory", &command.deviceMemory, &options.deviceMemory),
+                                   {"host-memory", &command.hostMemory, &options.hostMemory}}) {
+    if (text->empty())
+      continue;
+    *bytes = rt::parseSize(text->getValue());
+    if (!*bytes || **bytes == 0)
+      return usage(llvm::Twine("--") + name + "=" + text->getValue() +
+                   ": expected a size above 0, such as 16GiB or 500MiB");
+  }
+  llvm::StringRef what = command.offload;
+  if (options.hostMemory && !options.deviceMemory)
+    return usage("--host-memory=" + command.hostMemory +
+                 ": needs --device-memory, without which nothing leaves the device");
+  if (!what.empty() && !options.deviceMemory)
+    return usage("--offload=" + what + ": needs --device-memory, without which nothing leaves the device");
+  if (what.empty() || what == "auto")
+    options.offload = {"optimizer", "parameters", "activations"};
+  else if (what != "none")
+    for (llvm::StringRef each : llvm::split(what, ',')) {
+      if (!llvm::is_contained({"optimizer", "parameters", "activations"}, each))
+        return usage("--offload=" + what +
+                     ": expected none, auto, or a list of optimizer, parameters, activations");
+      options.offload.push_back(each.str());
+    }
+  return 0;
+}
+
 int readTraining(Command &command, CompileOptions &options) {
   options.optimizer = command.train;
   if (!options.optimizer.empty() &&
@@ -307,7 +348,7 @@ int read(Command &command, CompileOptions &options) {
   options.assign.planFile = command.plan;
   options.loss = command.loss;
   options.weights = command.weights;
-  for (auto *part : {readNumbers, readModes, readMemory, readTraining, readImport})
+  for (auto *part : {readNumbers, readModes, readMemory, readTiers, readTraining, readImport})
     if (int status = part(command, options))
       return status;
   return 0;

@@ -222,6 +222,20 @@ static LogicalResult describeKernels(ModuleOp module) {
   return success();
 }
 
+// What the options say of memory; a text may have it from the options that it was made with.
+void Compilation::setLimits() {
+  Builder b(&context);
+  auto set = [&](auto &attr, std::optional<int64_t> bytes) {
+    if (bytes)
+      attr.set(*module, b.getI64IntegerAttr(*bytes));
+  };
+  set(dist::kDeviceMemory, options.deviceMemory);
+  set(dist::kHostMemory, options.hostMemory);
+  if (options.deviceMemory)
+    dist::kOffload.set(
+        *module, b.getStrArrayAttr(SmallVector<StringRef>(options.offload.begin(), options.offload.end())));
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   pm.enableVerifier(true);
@@ -261,6 +275,7 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createCSEPass());
     break;
   case Phase::Schedule:
+    setLimits();
     buildSchedulePipeline(pm, {target().library().name().str(), threads(), describeKernels});
     break;
   default:

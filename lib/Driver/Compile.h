@@ -46,6 +46,7 @@ private:
   mlir::LogicalResult load();
   mlir::LogicalResult loadText();
   mlir::LogicalResult memory();
+  void setLimits();
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();

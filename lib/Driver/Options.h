@@ -43,6 +43,10 @@ struct CompileOptions {
   std::string dumpDirectory;
   Phase from = Phase::Import, to = Phase::Link;
   std::string report;
+  /// --device-memory and --host-memory, bytes a rank, and what may leave the device: "optimizer",
+  /// "parameters", "activations".
+  std::optional<int64_t> deviceMemory, hostMemory;
+  std::vector<std::string> offload;
   int64_t threads = 0; // a rank; 0: this machine's cores over the ranks
   bool timing = false, verbose = false;
 };

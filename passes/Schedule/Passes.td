@@ -98,6 +98,23 @@ def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 
+def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
+  let summary = "Moves values to the host and back where a program needs more of the device than it may have";
+  let description = [{
+    Requires: the final order of operators and collectives. Ensures: as `tessera-plan-memory` will have it, no program's peak is above the module's `dist.device_memory` and
+    `dist.host_memory`. Without the first nothing is done, and nothing is moved in programs that fit.
+
+    In each gap between two uses a value may leave the device: optimizer state, parameters (which then rest on the host, `dist.rests`) and activations, as `dist.offload` allows. Which
+    do, `passes/Tiers` decides by the exact memory of each position and a simulation of the copies beside the operators. Every move is a pair of `dist.offload_start` and its
+    wait, `dist.prefetch_start` and its wait; a copy is no value that a kernel takes. No bit of a result changes.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces and the time of operators">];
+  let statistics = [Statistic<"numTransfers", "transfers", "copies to the host or from it that are started">];
+  let dependentDialects = ["::tessera::dist::DistDialect"];
+}
+
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
   let description = [{

@@ -55,5 +55,9 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   pm.addNestedPass<func::FuncOp>(createStreamContractions(stream));
   pm.addNestedPass<func::FuncOp>(createBucketCollectives());
   pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
+  ChooseTiersOptions tiers;
+  tiers.target = options.target;
+  tiers.threads = options.threads;
+  pm.addPass(createChooseTiers(tiers));
   pm.addPass(createVerifyPipeline());
 }

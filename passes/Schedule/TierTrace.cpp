@@ -1,0 +1,182 @@
+// See TierTrace.h.
+#include "passes/Schedule/TierTrace.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/dist/CollectiveSize.h"
+#include "dialects/nn/Work.h"
+#include "passes/Memory/Liveness.h"
+
+using namespace mlir;
+using namespace tessera;
+
+// The bytes of the device that are live while each operator of the block runs; of a loop, at its fullest.
+static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, int64_t variables) {
+  Liveness liveness(func);
+  Block &block = func.getBody().front();
+  int64_t last = liveness.end(block.getTerminator());
+  std::vector<int64_t> changes(last + 2), live;
+  for (const Storage::Buffer &buffer : storage.buffers())
+    if (buffer.tier == Tier::Device && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
+      int64_t bytes = llvm::alignTo(buffer.bytes, kBufferAlignment);
+      changes[buffer.start] += bytes;
+      changes[std::min(buffer.end, last + 1)] -= bytes;
+    }
+  int64_t now = variables, at = 0;
+  for (Operation &op : block.without_terminator()) {
+    int64_t most = 0;
+    for (; at <= liveness.end(&op); ++at)
+      most = std::max(most, now += changes[at]);
+    live.push_back(most);
+  }
+  return live;
+}
+
+// What the machine takes for an operator; nothing for one that has no work of its own, or has only begun.
+static double secondsOf(Operation *op, const dist::Machine &machine, int64_t threads) {
+  if (auto loop = dyn_cast<dist::LoopOp>(op)) {
+    double once = 0;
+    for (Operation &inner : loop.getBody()->without_terminator())
+      once += secondsOf(&inner, machine, threads);
+    return once * double(loop.getTimes());
+  }
+  if (auto collective = dyn_cast<dist::CollectiveOp>(op))
+    return machine.links
+        .collective(collective.getKind(), dist::collectiveSize(collective).bytes(),
+                    collective.getAxes().getAxes())
+        .seconds;
+  if (!isa<exec::ApplyOp, nn::LibraryOpInterface>(op) || isView(op))
+    return 0;
+  nn::Work work = nn::workOf(op);
+  return machine.seconds(work.flops, work.half, work.bytes, threads);
+}
+
+TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
+                     Chooser choose)
+    : block(&func.getBody().front()) {
+  dist::Machine machine = dist::Machine::of(func);
+  for (Operation &op : block->without_terminator()) {
+    positions[&op] = ops.size();
+    ops.push_back(&op);
+    step.seconds.push_back(secondsOf(&op, machine, threads));
+  }
+  positions[block->getTerminator()] = ops.size();
+  step.bytes = liveBytes(func, storage, places.end(func, Tier::Device));
+  addVariables(storage, choose);
+  if (choose(nullptr, "activations") != Stays)
+    addActivations(storage);
+}
+
+StringRef TierTrace::categoryOf(nn::VariableOp variable) {
+  return variable.getRole() == "optimizer" ? "optimizer" : "parameters";
+}
+
+int64_t TierTrace::positionOf(Operation *op) const {
+  Operation *outer = block->findAncestorOpInBlock(*op);
+  auto it = positions.find(outer);
+  return it == positions.end() ? -1 : it->second;
+}
+
+// Where the value and its views are read. What a collective has begun with it reads until it is waited for.
+void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
+  for (Operation *user : value.getUsers()) {
+    if (isView(user)) {
+      addUses(user->getResult(0), uses);
+      continue;
+    }
+    int64_t first = positionOf(user), last = first;
+    if (user->getNumResults() == 1 && isa<dist::TokenType>(user->getResult(0).getType()))
+      for (Operation *wait : user->getResult(0).getUsers())
+        last = std::max(last, positionOf(wait));
+    for (int64_t position = first; position <= last; ++position)
+      uses.try_emplace(position, false);
+  }
+}
+
+tiers::Value &TierTrace::add(Traced what, int64_t bytes, std::map<int64_t, bool> uses) {
+  traced.push_back(what);
+  tiers::Value &value = step.values.emplace_back();
+  value.bytes = llvm::alignTo(bytes, kBufferAlignment);
+  for (auto [position, writes] : uses)
+    value.uses.push_back({position, writes});
+  return value;
+}
+
+// A variable's values are what is read of it and what becomes of it; they end with its assignment.
+void TierTrace::addVariables(const Storage &storage, Chooser choose) {
+  llvm::MapVector<Operation *, std::map<int64_t, bool>> uses;
+  for (Operation *op : ops) {
+    if (auto read = dyn_cast<nn::ReadOp>(op)) {
+      nn::VariableOp variable = storage.buffers()[storage.of(read)].variable;
+      addUses(read, uses[variable]);
+    } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
+      const Storage::Buffer &buffer = storage.buffers()[storage.ofVariable(assign.getVariable())];
+      nn::VariableOp variable = buffer.variable;
+      Value made = assign.getValue();
+      while (made.getDefiningOp() && isView(made.getDefiningOp()))
+        made = made.getDefiningOp()->getOperand(0);
+      Operation *def = made.getDefiningOp();
+      // Where it is made elsewhere and copied, that is the write.
+      bool inPlace = def && storage.has(made) && storage.of(made) == storage.ofVariable(assign.getVariable());
+      Operation *writer = inPlace ? def : op;
+      int64_t last = positionOf(writer), first = last;
+      if (auto wait = dyn_cast<dist::CollectiveWaitOp>(writer))
+        first = positionOf(wait.getToken().getDefiningOp());
+      std::map<int64_t, bool> &of = uses[variable];
+      for (int64_t position = first; position <= last; ++position)
+        of[position] = true;
+      if (!inPlace)
+        continue;
+      std::map<int64_t, bool> after;
+      addUses(made, after);
+      after.erase(positionOf(op)); // which computes nothing
+      // What reads the new value has it where it was made.
+      for (int64_t position = last + 1; !after.empty() && position <= after.rbegin()->first; ++position)
+        of[position] = of[position];
+    }
+  }
+  int64_t end = ops.size();
+  for (auto &[op, of] : uses) {
+    auto variable = cast<nn::VariableOp>(op);
+    // What is an output stays: the host reads it after the step.
+    Choice choice = choose(variable, categoryOf(variable));
+    if (choice == Stays || of.empty() || of.count(end))
+      continue;
+    tiers::Value &value = add({variable, Value()}, VariablePlaces::bytes(variable), of);
+    value.rests = true;
+    value.below = choice == MustMove;
+    // The trace is of a program that has everything on the device.
+    if (dist::restsIn(variable) != Tier::Device)
+      for (int64_t &bytes : step.bytes)
+        bytes += value.bytes;
+  }
+}
+
+void TierTrace::addActivations(const Storage &storage) {
+  DenseSet<int> wholes;
+  for (const Storage::Buffer &buffer : storage.buffers())
+    if (buffer.whole >= 0)
+      wholes.insert(buffer.whole);
+  int64_t end = ops.size();
+  for (Operation *op : ops) {
+    if (isView(op) || isa<nn::ReadOp, dist::LoopOp, dist::UnpackOp, dist::PackOp, exec::OwnOp>(op))
+      continue;
+    for (Value value : op->getResults()) {
+      if (!isa<RankedTensorType>(value.getType()) || !storage.has(value))
+        continue;
+      const Storage::Buffer &buffer = storage.buffers()[storage.of(value)];
+      if (buffer.whole >= 0 || buffer.variable || buffer.tier != Tier::Device ||
+          wholes.contains(storage.of(value)))
+        continue;
+      std::map<int64_t, bool> uses;
+      addUses(value, uses);
+      uses.try_emplace(positionOf(op), false);
+      bool hasGap = false, isAssigned = false;
+      for (auto it = uses.begin(); it != uses.end(); ++it) {
+        hasGap |= std::next(it) != uses.end() && std::next(it)->first > it->first + 1;
+        isAssigned |= it->first < end && isa<nn::AssignOp>(ops[it->first]);
+      }
+      // Outputs stay, and so does what becomes a variable, which moves as such.
+      if (hasGap && !isAssigned && !uses.count(end))
+        add({nn::VariableOp(), value}, buffer.bytes, uses);
+    }
+  }
+}

@@ -1,0 +1,50 @@
+// A scheduled program as passes/Tiers sees it: what may leave the device, where it is used, how long
+// operators take.
+#ifndef TESSERA_PASSES_SCHEDULE_TIERTRACE_H
+#define TESSERA_PASSES_SCHEDULE_TIERTRACE_H
+
+#include "passes/Memory/Storage.h"
+#include "passes/Memory/VariablePlaces.h"
+#include "passes/Tiers/Tiers.h"
+
+namespace tessera {
+
+/// The step of a function whose operators have their final order. Positions are the operators of its block
+/// but the terminator.
+struct TierTrace {
+  /// What a value of the step is: a variable, or what one operator makes, with all views of it.
+  struct Traced {
+    nn::VariableOp variable;
+    mlir::Value value; // null for a variable
+  };
+
+  enum Choice { Stays, MayMove, MustMove };
+  /// What may be done with a variable, of the category "optimizer" or "parameters", and (null) with all other
+  /// values, "activations". One that must move rests on the host.
+  using Chooser = llvm::function_ref<Choice(nn::VariableOp variable, llvm::StringRef category)>;
+  TierTrace(mlir::func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
+            Chooser choose);
+
+  /// What a variable counts as: "optimizer" or "parameters".
+  static llvm::StringRef categoryOf(nn::VariableOp variable);
+
+  tiers::Step step;
+  llvm::SmallVector<Traced> traced; // parallel to step.values
+  llvm::SmallVector<mlir::Operation *> ops;
+
+  /// The position of the operator of the block that `op` is, or is inside of; as many as there are for the
+  /// terminator.
+  int64_t positionOf(mlir::Operation *op) const;
+
+private:
+  void addVariables(const Storage &storage, Chooser choose);
+  void addActivations(const Storage &storage);
+  tiers::Value &add(Traced what, int64_t bytes, std::map<int64_t, bool> uses);
+  void addUses(mlir::Value value, std::map<int64_t, bool> &uses) const;
+
+  mlir::Block *block;
+  llvm::DenseMap<mlir::Operation *, int64_t> positions;
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,172 @@
+"""Programs below a cap of the device's memory: the same bits as without one, and what is promised of both tiers is what is measured."""
+import json
+import re
+
+import numpy as np
+import pytest
+
+import harness as h
+
+STEPS = 3
+CAPS = (0, 0.2, 0.4, 0.6, 0.8)  # from the least possible (0) to what the program takes without a cap (1)
+MESHES = {
+    "1": (), "dp2": ("--dp", "2"), "tp2": ("--tp", "2"), "dp2zero1": ("--dp", "2", "--zero", "1"), "dp2zero3": ("--dp", "2", "--zero", "3"),
+    "micro2": ("--microbatches", "2"), "ring2": ("--sp", "2"), "pp2": ("--pp", "2", "--microbatches", "2"), "ep2": ("--ep", "2"),
+}
+CASES = [(variant, mesh, optimizer) for variant in ("gpt2", "llama", "bert", "vit", "t5", "mixtral")
+         for mesh in MESHES if mesh != "ep2" or variant == "mixtral" for optimizer in ("adamw", "sgd")]
+SAMPLE = {("gpt2", "1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
+
+
+def compile_to(path, variant, mesh, *options):
+    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, *h.bindings(variant), *MESHES[mesh], *options)
+    ranks = int(np.prod([n for n in json.loads(h.checked(path, "info", "--json").stdout)["mesh"].values()]))
+    return h.Program(path, ranks)
+
+
+def trained(program, folder, variant, *options):
+    """The log without its seconds, the weights, and what was measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    data = h.training_data(variant, [*h.input_names(variant), "labels"])
+    log = program.train(folder, data, STEPS, "--save", folder / "w.safetensors", "--stats", folder / "stats.json", *options)
+    return ([(e["loss"], e["grad_norm"]) for e in log], (folder / "w.safetensors").read_bytes(), json.loads((folder / "stats.json").read_text()))
+
+
+def least_possible(variant, mesh, *options):
+    """Bytes of the device that the compiler says no plan can do without, of its fullest program."""
+    result = h.run(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", "/dev/null", "--to", "lower", *h.bindings(variant), *MESHES[mesh],
+                   "--device-memory", "1", *options)
+    h.assert_error(result, "of device memory a rank, --device-memory is 1 bytes", notes="the least possible")
+    return int(re.search(r"the least possible for this plan is .*?(\d+) bytes\)? on the device", result.stderr)[1])
+
+
+def assert_kept(program, stats, cap):
+    promised = program.info("train")
+    for ours, theirs in zip(promised["memory"], stats["memory"], strict=True):
+        for tier in ("device", "host"):
+            assert ours[tier]["peak"] == theirs[tier]["peak"], tier
+            assert sum(v for k, v in theirs[tier].items() if k not in ("peak", "capacity")) == theirs[tier]["peak"]
+        assert theirs["device"]["peak"] <= cap
+    assert promised["moved"] == stats["moved"]
+    assert promised["sent"] == stats["sent"]
+
+
+def caps_of(variant, mesh, full, *options):
+    """From a little above what is least: packing loses something, in pipelines most."""
+    lowest = (1.25 if mesh == "pp2" else 1.05) * least_possible(variant, mesh, *options)
+    most = max(rank["device"]["peak"] for rank in full.info("train")["memory"])
+    return [int(lowest + part * max(0, most - lowest)) for part in CAPS], most
+
+
+@pytest.mark.parametrize("variant,mesh,optimizer", [
+    pytest.param(*case, marks=() if case in SAMPLE else pytest.mark.whole) for case in CASES])
+def test_same_bits_below_caps(tmp_path, variant, mesh, optimizer):
+    train = ("--train", optimizer)
+    full = compile_to(tmp_path / "full", variant, mesh, *train)
+    log, weights, _ = trained(full, tmp_path / "f", variant)
+    caps, most = caps_of(variant, mesh, full, *train)
+    for cap in caps if h.ALL else caps[:1]:
+        capped = compile_to(tmp_path / "capped", variant, mesh, *train, "--device-memory", cap)
+        log_here, weights_here, stats = trained(capped, tmp_path / "c", variant, "--device-memory", str(cap))
+        assert log_here == log and weights_here == weights, f"cap {cap} of {most}"
+        assert_kept(capped, stats, cap)
+        assert cap >= most or stats["moved"]["host_to_device"] > 0
+
+
+@pytest.mark.parametrize("what", ["optimizer", "parameters", "activations", "optimizer,parameters"])
+def test_only_what_may_leave(tmp_path, what):
+    """Each kind of value by itself, and what may not leave stays on the device."""
+    options = ("--train", "adamw", "--offload", what)
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    log, weights, _ = trained(full, tmp_path / "f", "gpt2")
+    most = full.info("train")["memory"][0]["device"]["peak"]
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--device-memory", most - 1, *options)
+    if result.returncode:  # the fullest moment has nothing of this kind that may leave
+        h.assert_error(result, "of device memory a rank", notes="--offload=auto may move more")
+        return
+    capped = compile_to(tmp_path / "capped", "gpt2", "1", "--device-memory", most - 1, *options)
+    log_here, weights_here, stats = trained(capped, tmp_path / "c", "gpt2")
+    assert log_here == log and weights_here == weights
+    assert_kept(capped, stats, most - 1)
+    host = stats["memory"][0]["host"]
+    kinds = {"gradients": "activations", "workspace": None}  # what packing loses counts as workspace
+    assert host["peak"] > 0 and all(kinds.get(k, k) is None or kinds.get(k, k) in what for k, v in host.items() if k not in ("peak", "capacity") and v)
+
+
+@pytest.mark.parametrize("options", [("--clip-norm", "0.5"), ("--trace", "trace.json"), ("--profile",)])
+def test_other_programs_and_options(tmp_path, options):
+    """The clipped program has transfers of its own; who looks at single operations gets the same."""
+    options = tuple(str(tmp_path / o) if o.endswith(".json") else o for o in options)
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    cap = caps_of("gpt2", "1", full, "--train", "adamw")[0][0]
+    capped = compile_to(tmp_path / "capped", "gpt2", "1", "--train", "adamw", "--device-memory", cap)
+    assert trained(full, tmp_path / "f", "gpt2", *options)[:2] == trained(capped, tmp_path / "c", "gpt2", *options)[:2]
+
+
+def test_inference_under_a_cap(tmp_path):
+    """`infer` finds parameters where training rests them, and keeps the cap too; so does a program for inference alone."""
+    inputs = h.model_inputs("gpt2", h.input_names("gpt2"))
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    want = full.infer(tmp_path / "f", inputs)
+    cap = caps_of("gpt2", "1", full, "--train", "adamw")[0][0]
+    for train in (("--train", "adamw"), ()):
+        limit = cap if train else int(0.93 * compile_to(tmp_path / "i", "gpt2", "1").info()["memory"][0]["device"]["peak"])
+        capped = compile_to(tmp_path / "capped", "gpt2", "1", *train, "--device-memory", limit)
+        got = capped.infer(tmp_path / "c", inputs, "--stats", tmp_path / "stats.json")
+        assert all(np.array_equal(want[name], got[name]) for name in want)
+        assert json.loads((tmp_path / "stats.json").read_text())["memory"][0]["device"]["peak"] <= limit
+
+
+def test_resume_under_another_cap(tmp_path):
+    """State lies in other places; checkpoints and weights are the same."""
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    cap = caps_of("gpt2", "1", full, "--train", "adamw")[0][0]
+    capped = compile_to(tmp_path / "capped", "gpt2", "1", "--train", "adamw", "--device-memory", cap)
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    straight = trained(full, tmp_path / "f", "gpt2")[1]
+    folder = tmp_path / "ckpt"
+    capped.train(tmp_path / "a", data, 2, "--checkpoint", folder, "--every", "2")
+    h.checked(*full.command(*full.train_arguments(tmp_path / "b", data, STEPS, "--resume", folder, "--save", tmp_path / "w")))
+    assert (tmp_path / "w").read_bytes() == straight
+
+
+def test_host_cap(tmp_path):
+    """What does not fit into the host is refused with both numbers; what does keeps both caps."""
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    cap = caps_of("gpt2", "1", full, "--train", "adamw")[0][1]
+    free = compile_to(tmp_path / "free", "gpt2", "1", "--train", "adamw", "--device-memory", cap)
+    took = free.info("train")["memory"][0]["host"]["peak"]
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw",
+                   "--device-memory", cap, "--host-memory", "1KiB")
+    h.assert_error(result, "--host-memory is 1.0 KiB (1024 bytes)", notes="does not fit into --host-memory")
+    limit = int(1.02 * took)  # packing loses something
+    both = compile_to(tmp_path / "both", "gpt2", "1", "--train", "adamw", "--device-memory", cap, "--host-memory", limit)
+    stats = trained(both, tmp_path / "b", "gpt2")[2]["memory"][0]
+    assert stats["host"]["peak"] <= limit and stats["device"]["peak"] <= cap
+
+
+@pytest.mark.parametrize("options,words", [
+    (("--device-memory", "0"), "--device-memory=0: expected a size above 0"),
+    (("--device-memory=-1GiB",), "--device-memory=-1GiB: expected a size above 0"),
+    (("--device-memory", "much"), "--device-memory=much: expected a size above 0"),
+    (("--device-memory", "9223372036854775808"), "expected a size above 0"),
+    (("--host-memory", "1GiB"), "--host-memory=1GiB: needs --device-memory"),
+    (("--offload", "optimizer"), "--offload=optimizer: needs --device-memory"),
+    (("--device-memory", "1GiB", "--offload", "weights"), "--offload=weights: expected none, auto, or a list of optimizer, parameters, activations"),
+])
+def test_bad_options(options, words):
+    h.assert_error(h.run(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "-o", "/dev/null", "--to", "lower", *options), words, status=2)
+
+
+def test_no_room_to_pack():
+    """At the least possible itself packing has no room: said, rather than a program above the cap."""
+    cap = least_possible("gpt2", "1", "--train", "adamw")
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", "--device-memory", cap)
+    h.assert_error(result, "of device memory a rank", notes="packing buffers takes a few percent more than the least")
+
+
+def test_offload_none(tmp_path):
+    """Needed, given, least possible, and what would help."""
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw",
+                   "--device-memory", "1100KiB", "--offload", "none")
+    h.assert_error(result, "of device memory a rank, --device-memory is 1.1 MiB", notes="the least possible")

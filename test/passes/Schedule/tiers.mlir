@@ -1,0 +1,93 @@
+// What leaves the device below a cap, and what does not.
+// RUN: tessera-opt %s --tessera-choose-tiers --split-input-file | FileCheck %s
+// RUN: tessera-opt %s --tessera-choose-tiers --tessera-plan-memory --tessera-verify-memory --split-input-file | FileCheck %s --check-prefix=PEAK
+
+// While a chain of products runs, each with an operand, a result and the variable, %x waits for the end of it: it leaves behind its first reader and comes
+// back, in what time the chain leaves. The variable stays, since nothing of it may leave.
+// CHECK-LABEL: func.func @chain
+// CHECK-NOT: dist.read_copy
+// CHECK: %[[X:.*]] = nn.contract
+// CHECK: %[[A:.*]] = nn.contract %[[X]]
+// CHECK: %[[DOWN:.*]] = dist.offload_start %[[X]]
+// CHECK: %[[COPY:.*]] = dist.offload_wait %[[DOWN]]
+// CHECK: nn.contract %[[A]]
+// CHECK: %[[UP:.*]] = dist.prefetch_start %[[COPY]]
+// CHECK: %[[AGAIN:.*]] = dist.prefetch_wait %[[UP]]
+// CHECK: nn.contract %[[AGAIN]]
+// CHECK-NOT: dist.prefetch
+// PEAK-LABEL: func.func @chain
+// PEAK-SAME: peak = 1901568 : i64
+module attributes {dist.device_memory = 1901568 : i64, dist.offload = ["activations"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @chain(%r: tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "r"})
+      -> (tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "y"}) {
+    %w = nn.read @w : tensor<256x256xf32>
+    %x = nn.contract %w, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %a = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %b = nn.contract %a, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %c = nn.contract %b, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %d = nn.contract %c, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %e = nn.contract %d, %r {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    %y = nn.contract %x, %e {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    return %y : tensor<256x1xf32>
+  }
+}
+
+// -----
+
+// Enough for all of it: nothing moves.
+// CHECK-LABEL: func.func @fits
+// CHECK-NOT: dist.offload_start
+// PEAK-LABEL: func.func @fits
+module attributes {dist.device_memory = 4194304 : i64, dist.offload = ["activations", "parameters"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @fits() -> (tensor<256x256xf32> {dist.layout = #dist.layout<[[256], [256]]>, dist.shape = array<i64: 256, 256>, nn.name = "y"}) {
+    %w = nn.read @w : tensor<256x256xf32>
+    %x = nn.contract %w, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    return %x : tensor<256x256xf32>
+  }
+}
+
+// -----
+
+// Parameters that one operator each reads rest on the host, in both programs; each comes up for its reader. The first program, the fuller one, decides.
+// CHECK: nn.variable @w1 : {{.*}} {dist.rests = #dist.tier<host>
+// CHECK: nn.variable @w2 : {{.*}} {dist.rests = #dist.tier<host>
+// CHECK-LABEL: func.func @full
+// CHECK-DAG: dist.read_copy @w1
+// CHECK-DAG: dist.read_copy @w2
+// CHECK-COUNT-2: dist.prefetch_start
+// CHECK-NOT: nn.read
+// CHECK-LABEL: func.func @small
+// CHECK: dist.read_copy @w1
+// CHECK: dist.prefetch_start
+// CHECK-NOT: nn.read
+// PEAK-LABEL: func.func @full
+// PEAK-SAME: host = {{{.*}}peak = 524288 : i64
+module attributes {dist.device_memory = 1900544 : i64, dist.offload = ["parameters"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w1 : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  nn.variable @w2 : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @full(%x: tensor<256x256xf32> {dist.layout = #dist.layout<[[256], [256]]>, dist.shape = array<i64: 256, 256>, nn.name = "x"})
+      -> (tensor<256x256xf32> {dist.layout = #dist.layout<[[256], [256]]>, dist.shape = array<i64: 256, 256>, nn.name = "y"}) {
+    %w1 = nn.read @w1 : tensor<256x256xf32>
+    %w2 = nn.read @w2 : tensor<256x256xf32>
+    %a = nn.contract %x, %w1 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %y = nn.contract %a, %w2 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    return %y : tensor<256x256xf32>
+  }
+  func.func @small(%x: tensor<1x256xf32> {dist.layout = #dist.layout<[[1], [256]]>, dist.shape = array<i64: 1, 256>, nn.name = "x"})
+      -> (tensor<1x256xf32> {dist.layout = #dist.layout<[[1], [256]]>, dist.shape = array<i64: 1, 256>, nn.name = "y"}) {
+    %w1 = nn.read @w1 : tensor<256x256xf32>
+    %y = nn.contract %x, %w1 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<1x256xf32>, tensor<256x256xf32>) -> tensor<1x256xf32>
+    return %y : tensor<1x256xf32>
+  }
+}
