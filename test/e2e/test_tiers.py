@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 
+import gpu
 import harness as h
 
 STEPS = 3
@@ -128,6 +129,28 @@ def test_resume_under_another_cap(tmp_path):
     capped.train(tmp_path / "a", data, 2, "--checkpoint", folder, "--every", "2")
     h.checked(*full.command(*full.train_arguments(tmp_path / "b", data, STEPS, "--resume", folder, "--save", tmp_path / "w")))
     assert (tmp_path / "w").read_bytes() == straight
+
+
+def test_on_gpus(tmp_path):
+    """The checking driver runs copies as late, and as early, as their events allow: the bits of the program without a cap, in each step, recorded ones too."""
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+
+    def run(name, *options):
+        path, execute = gpu.compiled(tmp_path / name, h.MODELS / "gpt2.onnx", "--train", "adamw", *options)
+        seen = []
+        for order in ("late", "early"):
+            folder = tmp_path / name / order
+            log = gpu.trained(path, execute, folder, data, "--save", folder / "w", "--stats", folder / "stats.json", TESSERA_CHECK_ORDER=order)
+            seen.append(([e["loss"] for e in log], (folder / "w").read_bytes(), json.loads((folder / "stats.json").read_text())))
+        assert seen[0][:2] == seen[1][:2]
+        return h.Program(path, 1), seen[0]
+
+    full, (losses, weights, stats) = run("full")
+    cap = stats["memory"][0]["device"]["peak"] // 2
+    capped, (losses_here, weights_here, stats) = run("capped", "--device-memory", cap)
+    assert losses_here == losses and weights_here == weights
+    assert_kept(capped, stats, cap)
+    assert stats["moved"]["host_to_device"] > 0
 
 
 def test_host_cap(tmp_path):
