@@ -40,8 +40,7 @@ TEST_F(LayoutTest, PlainTensorsAreReplicated) {
 }
 
 TEST_F(LayoutTest, EqualLayoutsAreOneAttribute) {
-  auto one =
-      parse("tensor<8xf32, #dist.layout<[[8 : \"x\"=2 \"y\"=2]], partial = [\"z\"=2], tier = device>>");
+  auto one = parse("tensor<8xf32, #dist.layout<[[8 : \"x\"=2 \"y\"=2]], partial = [\"z\"=2]>>");
   auto two = parse("tensor<8xf32, #dist.layout<[[8 pad 8 : \"x\":(1)2 \"y\"=2]], partial = [\"z\"=2]>>");
   EXPECT_EQ(one, two);
   EXPECT_EQ(hash_value(getLayout(one)), hash_value(getLayout(two)));
