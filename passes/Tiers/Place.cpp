@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <limits>
 #include <numeric>
+#include <utility>
 #include <vector>
 
 using namespace tessera::tiers;
@@ -48,8 +49,9 @@ void placeOffloads(Draft &draft) {
   const Problem &problem = draft.problem();
   std::vector<int> order(problem.gaps.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int a, int b) { return problem.gaps[a].use < problem.gaps[b].use; });
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::pair(problem.gaps[a].use, a) < std::pair(problem.gaps[b].use, b);
+  });
   double free = 0;
   for (int g : order) {
     const Gap &gap = problem.gaps[g];

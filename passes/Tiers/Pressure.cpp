@@ -51,9 +51,11 @@ Prices tessera::tiers::pressure(const Draft &draft) {
     if (away.dirty())
       down.queue.push_back({index, away.offload, away.gone, draft.downEnd(index), gap.down});
   }
-  auto byStart = [](const Transfer &a, const Transfer &b) { return a.start < b.start; };
-  std::stable_sort(up.queue.begin(), up.queue.end(), byStart);
-  std::stable_sort(down.queue.begin(), down.queue.end(), byStart);
+  auto byStart = [](const Transfer &a, const Transfer &b) {
+    return std::pair(a.start, a.gap) < std::pair(b.start, b.gap);
+  };
+  std::sort(up.queue.begin(), up.queue.end(), byStart);
+  std::sort(down.queue.begin(), down.queue.end(), byStart);
 
   // latest[p]: how late computing may come through what happens at p. Behind it the operator.
   std::vector<double> afterUses(n + 1), afterGone(n + 1);

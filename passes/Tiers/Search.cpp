@@ -175,8 +175,10 @@ void Search::flipEach(int64_t tries) {
     flip(draft, tries, seed++);
     starts[i] = {draft.seconds(), draft.aways()};
   }
-  std::stable_sort(starts.begin(), starts.end(),
-                   [](const Start &a, const Start &b) { return a.seconds < b.seconds; });
+  // Few, and the first of equally fast ones stays first.
+  for (size_t i = 1; i < starts.size(); ++i)
+    for (size_t k = i; k > 0 && starts[k].seconds < starts[k - 1].seconds; --k)
+      std::swap(starts[k], starts[k - 1]);
 }
 
 std::optional<Plan> Search::run() {
