@@ -80,10 +80,17 @@ Value TransferEmitter::current(Moving &moving, int64_t position) {
     SmallVector<Operation *> views;
     for (Operation *def = made.getDefiningOp(); def && isView(def); def = def->getOperand(0).getDefiningOp())
       views.push_back(def);
-    for (Operation *view : llvm::reverse(views))
-      if (trace.positionOf(view) >= position)
-        view->moveBefore(block, b.getInsertionPoint());
-    return made;
+    // Again, rather than moved: positions are places in the block.
+    bool isMade = llvm::all_of(views, [&](Operation *view) { return trace.positionOf(view) < position; });
+    if (isMade)
+      return made;
+    Value again = views.back()->getOperand(0);
+    for (Operation *view : llvm::reverse(views)) {
+      Operation *copy = b.clone(*view);
+      copy->setOperand(0, again);
+      again = copy->getResult(0);
+    }
+    return again;
   }
   return moving.now.front();
 }

@@ -16,7 +16,7 @@ MESHES = {
 }
 CASES = [(variant, mesh, optimizer) for variant in ("gpt2", "llama", "bert", "vit", "t5", "mixtral")
          for mesh in MESHES if mesh != "ep2" or variant == "mixtral" for optimizer in ("adamw", "sgd")]
-SAMPLE = {("gpt2", "1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
+SAMPLE = {("gpt2", "1", "adamw"), ("bert", "dp2zero1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
 
 
 def compile_to(path, variant, mesh, *options):
