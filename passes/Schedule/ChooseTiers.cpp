@@ -71,6 +71,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   TierTrace trace(func::FuncOp func, const Storage &storage, bool anything = false) {
     return TierTrace(func, storage, VariablePlaces(getOperation()), threads,
                      [&](nn::VariableOp variable, StringRef category) {
+                       if (variable && outputs.contains(variable))
+                         return TierTrace::Stays;
                        // Programs agree where a variable rests: the first one has decided.
                        if (variable && decided.contains(variable))
                          return dist::kRests.isOn(variable) ? TierTrace::MustMove : TierTrace::Stays;
@@ -185,6 +187,29 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return error;
   }
 
+  // The variables that the host reads after the step, before it or after their assignment.
+  void findOutputs(const SymbolTable &symbols) {
+    outputs.clear();
+    auto root = [](Value value) {
+      while (value.getDefiningOp() && isView(value.getDefiningOp()))
+        value = value.getDefiningOp()->getOperand(0);
+      return value;
+    };
+    for (func::FuncOp func : pending) {
+      DenseSet<Value> returned;
+      for (Value value : func.getBody().front().getTerminator()->getOperands())
+        returned.insert(root(value));
+      func.walk([&](nn::ReadOp read) {
+        if (returned.contains(read))
+          outputs.insert(symbols.lookup(read.getVariable()));
+      });
+      func.walk([&](nn::AssignOp assign) {
+        if (returned.contains(root(assign.getValue())))
+          outputs.insert(symbols.lookup(assign.getVariable()));
+      });
+    }
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
@@ -206,6 +231,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       needed[func] = peaks(func).device;
     llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
     SymbolTable symbols(module);
+    findOutputs(symbols);
     decided.clear();
     while (!pending.empty()) {
       func::FuncOp func = pending.front();
@@ -226,6 +252,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   llvm::StringSet<> offload;
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
   DenseSet<Operation *> decided;     // variables of the others
+  DenseSet<Operation *> outputs;     // variables
 };
 
 } // namespace

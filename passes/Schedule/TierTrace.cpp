@@ -136,7 +136,6 @@ void TierTrace::addVariables(const Storage &storage, Chooser choose) {
   int64_t end = ops.size();
   for (auto &[op, of] : uses) {
     auto variable = cast<nn::VariableOp>(op);
-    // What is an output stays: the host reads it after the step.
     Choice choice = choose(variable, categoryOf(variable));
     if (choice == Stays || of.empty() || of.count(end))
       continue;

@@ -91,3 +91,30 @@ module attributes {dist.device_memory = 1900544 : i64, dist.offload = ["paramete
     return %y : tensor<1x256xf32>
   }
 }
+
+// -----
+
+// @w1 is an output of a program, so it stays where it is, and @w2 leaves.
+// CHECK: nn.variable @w1 : tensor<256x256xf32, #dist.layout<{{.*}}>> {role
+// CHECK: nn.variable @w2 : {{.*}} {dist.rests = #dist.tier<host>
+// CHECK-LABEL: func.func @returned
+module attributes {dist.device_memory = 1900544 : i64, dist.offload = ["parameters"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w1 : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  nn.variable @w2 : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @full(%x: tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "x"})
+      -> (tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "y"}) {
+    %w1 = nn.read @w1 : tensor<256x256xf32>
+    %w2 = nn.read @w2 : tensor<256x256xf32>
+    %a = nn.contract %w1, %w1 {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %b = nn.contract %a, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    %y = nn.contract %w2, %b {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+    return %y : tensor<256x1xf32>
+  }
+  func.func @returned() -> (tensor<256x256xf32> {dist.layout = #dist.layout<[[256], [256]]>, dist.shape = array<i64: 256, 256>, nn.name = "y"}) {
+    %w1 = nn.read @w1 : tensor<256x256xf32>
+    return %w1 : tensor<256x256xf32>
+  }
+}
