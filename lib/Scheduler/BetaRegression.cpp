@@ -29,8 +29,10 @@ struct Moments {
 
 double digamma(double x) {
   double result = 0;
-  for (; x < 6; ++x)
+  while (x < 6) {
     result -= 1 / x;
+    x += 1;
+  }
   double square = 1 / (x * x);
   return result + std::log(x) - 0.5 / x - square * (1.0 / 12 - square * (1.0 / 120 - square / 252));
 }

@@ -66,6 +66,8 @@ TEST(Operators, ReorderLeavesWhatFits) {
 TEST(Operators, ReorderPutsJobsTogetherWithFewChanges) {
   // 2 grows into the gap, 3 is new and takes what 1 gives up.
   EXPECT_EQ(reorder({{1, 1}, {2, 3}, {3, 1}}, {1, 1, X, 2, 2}), (Assignment{1, 3, 2, 2, 2}));
+  // 2 grows to the right, where nobody is.
+  EXPECT_EQ(reorder({{1, 1}, {2, 2}}, {X, 1, 2, X}), (Assignment{X, 1, 2, 2}));
   // A job that is scattered comes together where most of it is.
   EXPECT_EQ(reorder({{1, 3}}, {1, X, X, 1, 1}), (Assignment{X, X, 1, 1, 1}));
 }
