@@ -126,10 +126,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       }
       undo();
       numTransfers = before;
-      if (have.device > limits.device)
-        goal.device = std::max(
-            std::min(2 * limits.device - have.device, goal.device - (limits.device - least) / kAttempts),
-            least);
+      if (have.device > cap)
+        goal.device =
+            std::max(std::min(2 * cap - have.device, goal.device - (cap - least) / kAttempts), least);
       if (have.host > limits.host)
         goal.host -= have.host - limits.host;
     }

@@ -91,7 +91,7 @@ void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
   }
 }
 
-tiers::Value &TierTrace::add(Traced what, int64_t bytes, std::map<int64_t, bool> uses) {
+tiers::Value &TierTrace::add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses) {
   traced.push_back(what);
   tiers::Value &value = step.values.emplace_back();
   value.bytes = llvm::alignTo(bytes, kBufferAlignment);

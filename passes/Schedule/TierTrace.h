@@ -39,7 +39,7 @@ struct TierTrace {
 private:
   void addVariables(const Storage &storage, Chooser choose);
   void addActivations(const Storage &storage);
-  tiers::Value &add(Traced what, int64_t bytes, std::map<int64_t, bool> uses);
+  tiers::Value &add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses);
   void addUses(mlir::Value value, std::map<int64_t, bool> &uses) const;
 
   mlir::Block *block;
