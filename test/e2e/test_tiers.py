@@ -54,7 +54,7 @@ def assert_kept(program, stats, cap):
 
 def caps_of(variant, mesh, full, *options):
     """From a little above what is least: packing loses something, in pipelines most."""
-    lowest = (1.25 if mesh == "pp2" else 1.05) * least_possible(variant, mesh, *options)
+    lowest = (1.25 if mesh == "pp2" else 1.1) * least_possible(variant, mesh, *options)
     most = max(rank["device"]["peak"] for rank in full.info("train")["memory"])
     return [int(lowest + part * max(0, most - lowest)) for part in CAPS], most
 
