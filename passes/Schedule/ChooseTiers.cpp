@@ -82,7 +82,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   // Writes a plan into the program, and where variables rest. Returns what undoes it.
   std::function<void()> emit(func::FuncOp func, const TierTrace &traced, const tiers::Plan &plan) {
-    func::FuncOp before = func.clone();
+    auto before = std::make_shared<OwningOpRef<func::FuncOp>>(func.clone());
     SmallVector<nn::VariableOp> homes;
     for (const tiers::Move &move : plan.moves)
       if (nn::VariableOp variable = traced.traced[move.value].variable;
@@ -92,7 +92,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     for (nn::VariableOp variable : homes)
       dist::kRests.set(variable, dist::TierAttr::get(&getContext(), Tier::Host));
     return [=]() mutable {
-      func.getBody().takeBody(before.getBody());
+      func.getBody().takeBody((*before)->getBody());
       for (nn::VariableOp variable : homes)
         dist::kRests.remove(variable);
     };
