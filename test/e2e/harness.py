@@ -20,6 +20,7 @@ TESSERA = BUILD / "bin" / "tessera"
 MODELS = ROOT / "test" / "models"
 ALL = os.environ.get("TESSERA_TEST_ALL") == "1"
 TIMEOUT = 120
+SANITIZED = "-fsanitize" in (BUILD / "CMakeCache.txt").read_text()  # the build has a sanitizer's code in it
 
 # mesh -> (options, ranks)
 MESHES = {

@@ -12,6 +12,7 @@ import harness as h
 TRAIN = ("--train", "adamw")
 PLAIN = {"libc.so.6", "libm.so.6", "libgcc_s.so.1", "libstdc++.so.6", "libz.so.1", "ld-linux-x86-64.so.2"}
 WITHOUT = {**os.environ, "TESSERA_ONEDNN": "off"}
+PLAIN_BUILD = pytest.mark.skipif(h.SANITIZED, reason="a sanitizer brings libraries of its own")
 
 
 def losses(compiled, folder, data, env):
@@ -30,6 +31,7 @@ def needed(path):
     return set(re.findall(r"\(NEEDED\)\s+Shared library: \[(.*)\]", h.checked("readelf", "-d", path).stdout))
 
 
+@PLAIN_BUILD
 @pytest.mark.parametrize("target", ["cpu", "cuda"])
 def test_needed_libraries(program, target):
     compiled = program("mlp", "1", (*TRAIN, "--target", target))
@@ -68,6 +70,7 @@ def make_root(root, executable):
     (root / "data").mkdir()
 
 
+@PLAIN_BUILD
 @pytest.mark.skipif(os.geteuid() != 0, reason="chroot needs root")
 @pytest.mark.parametrize("variant,dtype", [("gpt2", "bf16"), ("resnet", "f32")])
 def test_trains_in_an_empty_root(program, tmp_path, variant, dtype):
