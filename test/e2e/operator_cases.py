@@ -159,7 +159,7 @@ ANY_ZERO = {"Max", "Min", "ReduceMax", "ReduceMin", "Elu", "Selu", "Celu", "LogS
 # name -> formula, and how many units the result may be off in f32 and f64. Half types compute in f32.
 FLOAT_UNARY = {
     "Exp": (np.exp, 2), "Log": (np.log, 2), "Sqrt": (np.sqrt, 1), "Reciprocal": (lambda x: 1 / x, 1), "Tanh": (np.tanh, 4), "Sigmoid": (sigmoid, 4),
-    "Erf": (erf, 6), "Sin": (np.sin, 4), "Cos": (np.cos, 4), "Floor": (np.floor, 0), "Ceil": (np.ceil, 0), "Round": (np.rint, 0),
+    "Erf": (erf, 6), "Sin": (np.sin, 4), "Cos": (np.cos, 4), "Atan": (np.arctan, 4), "Floor": (np.floor, 0), "Ceil": (np.ceil, 0), "Round": (np.rint, 0),
     "HardSigmoid": (lambda x: np.clip(np.float64(np.float32(0.2)) * x + 0.5, 0, 1), 2), "HardSwish": (lambda x: x * np.clip(x / 6 + 0.5, 0, 1), 8), "Softplus": (softplus, 4),
     "Softsign": (lambda x: x / (1 + np.abs(x)), 2), "Mish": (lambda x: x * np.tanh(softplus(x)), 6), "Swish": (lambda x: x * sigmoid(x), 4), "Gelu": (gelu, 6, "input"),
     "Elu": (elu(1.0), 3), "Selu": (elu(1.67326319217681884765625, 1.05070102214813232421875), 4), "Celu": (celu(1.0), 3),

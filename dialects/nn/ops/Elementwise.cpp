@@ -119,6 +119,7 @@ UNARY_VJP(GeluOp, GeluGradOp::create(grad, e.loc, x, dy, getTanh()))
 UNARY_VJP(ErfOp, e.mul(e.mul(dy, e.number(2 * std::numbers::inv_sqrtpi, x)),
                        ExpOp::create(grad, e.loc, e.neg(e.mul(x, x)))))
 UNARY_VJP(SinOp, e.mul(dy, CosOp::create(grad, e.loc, x)))
+UNARY_VJP(AtanOp, e.div(dy, e.add(e.number(1, x), e.mul(x, x))))
 UNARY_VJP(CosOp, e.neg(e.mul(dy, SinOp::create(grad, e.loc, x))))
 #undef UNARY_VJP
 

@@ -51,6 +51,7 @@ def NN_SiluOp : NN_Unary<"silu", "x sigmoid(x)">;
 def NN_ErfOp : NN_Unary<"erf", "error function">;
 def NN_SinOp : NN_Unary<"sin", "sine">;
 def NN_CosOp : NN_Unary<"cos", "cosine">;
+def NN_AtanOp : NN_Unary<"atan", "arc tangent">;
 def NN_FloorOp
     : NN_Unary<"floor", "largest integer not above x", [NN_ZeroVjp<"is constant between integers">]>;
 def NN_NotOp : NN_Unary<"not", "logical not of i1", NN_Integers>;

@@ -201,6 +201,7 @@ static Value formula(Operation *op, Scalars &s, ArrayRef<Value> a) {
       .Case([&](ErfOp) { return math::ErfOp::create(b, loc, a[0]); })
       .Case([&](SinOp) { return math::SinOp::create(b, loc, a[0]); })
       .Case([&](CosOp) { return math::CosOp::create(b, loc, a[0]); })
+      .Case([&](AtanOp) { return math::AtanOp::create(b, loc, a[0]); })
       .Case([&](FloorOp) { return math::FloorOp::create(b, loc, a[0]); })
       .Case([&](NotOp) { return s.notOf(a[0]); })
       .Case([&](IsNanOp) { return s.compare(a[0], a[0], "ne"); })

@@ -281,6 +281,7 @@ void addElementwiseHandlers(HandlerRegistry &r) {
   r.add("Erf", unary<nn::ErfOp>);
   r.add("Sin", unary<nn::SinOp>);
   r.add("Cos", unary<nn::CosOp>);
+  r.add("Atan", unary<nn::AtanOp>);
   r.add("Floor", unary<nn::FloorOp>);
   r.add("Ceil", ceil);
   r.add("Sign", sign);

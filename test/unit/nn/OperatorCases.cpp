@@ -6,7 +6,7 @@ using Types = std::vector<std::string>;
 
 static void addElementwise(std::vector<OperatorCase> &cases) {
   for (const char *name :
-       {"neg", "exp", "tanh", "sigmoid", "silu", "erf", "sin", "cos", "gelu", "abs", "relu"})
+       {"neg", "exp", "tanh", "sigmoid", "silu", "erf", "sin", "cos", "atan", "gelu", "abs", "relu"})
     cases.push_back({std::string("nn.") + name + " %0", {"AxBxf"}, {"AxBxf"}, -2, 2});
   cases.push_back({"nn.gelu %0 {tanh = true}", {"AxBxf"}, {"AxBxf"}, -2, 2});
   for (const char *name : {"log", "sqrt", "rsqrt", "reciprocal"})
