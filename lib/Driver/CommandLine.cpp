@@ -112,6 +112,10 @@ struct Command {
       cl::desc("what may leave the device where --device-memory is too small for all: none, auto (default, "
                "anything), or a list of optimizer, parameters, activations"),
       cl::value_desc("WHAT"), cl::sub(sub)};
+  cl::opt<std::string> machine{
+      "machine",
+      cl::desc("the machine's rates, which decisions and estimates are made by (default: the target's)"),
+      cl::value_desc("FILE.toml"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -282,6 +286,7 @@ int readMemory(Command &command, CompileOptions &options) {
 
 // Caps of memory, and what may leave the device.
 int readTiers(Command &command, CompileOptions &options) {
+  options.machineFile = command.machine;
   for (auto [name, text, bytes] : {std::tuple("device-memory", &command.deviceMemory, &options.deviceMemory),
                                    {"host-memory", &command.hostMemory, &options.hostMemory}}) {
     if (text->empty())

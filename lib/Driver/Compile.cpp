@@ -4,6 +4,7 @@
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/CheckText.h"
+#include "lib/Driver/MachineOption.h"
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Export/WriteWeights.h"
@@ -85,12 +86,19 @@ int64_t Compilation::threads() const {
 LogicalResult Compilation::load() {
   Location here = UnknownLoc::get(&context);
   // Both are read more than once, which a pipe cannot be, and whole, which a device has no end for.
-  for (const std::string &file : {options.model, options.assign.planFile}) {
+  for (const std::string &file : {options.model, options.assign.planFile, options.machineFile}) {
     if (file.empty() || llvm::sys::fs::is_regular_file(file))
       continue;
     if (llvm::sys::fs::exists(file))
       return emitError(here) << "\"" << file << "\" is not a regular file";
     return emitError(here) << "there is no file \"" << file << "\"";
+  }
+  if (!options.machineFile.empty()) {
+    try {
+      machine = rt::readMachine(options.machineFile);
+    } catch (const rt::Error &error) {
+      return emitError(here) << error.what();
+    }
   }
   if (auto hash = sha256(options.model); succeeded(hash))
     modelHash = *hash;
@@ -236,8 +244,25 @@ void Compilation::setLimits() {
         *module, b.getStrArrayAttr(SmallVector<StringRef>(options.offload.begin(), options.offload.end())));
 }
 
+// The rates that decisions are made by: those of --machine, else the text's own, else the target's.
+void Compilation::setMachine(Phase phase) {
+  if (!machine && (phase != Phase::Assign || dist::kMachine.isOn(*module)))
+    return;
+  dist::Machine rates = target().machine();
+  if (machine) {
+    dist::Mesh mesh;
+    for (auto op : (*module).getOps<dist::MeshOp>())
+      mesh = op.getMesh().getMesh();
+    rates = machineOf(*machine, rates, exec::dtypeName(nn::computeTypeOf(*module)), mesh);
+  }
+  if (machine || rates != dist::Machine())
+    dist::kMachine.set(*module, dist::MachineAttr::get(&context, rates));
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
+  if (phase >= Phase::Assign)
+    setMachine(phase);
   pm.enableVerifier(true);
   switch (phase) {
   case Phase::Normalize: {
@@ -258,9 +283,6 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
-    if (dist::Machine machine = target().machine();
-        !dist::kMachine.isOn(*module) && machine != dist::Machine())
-      dist::kMachine.set(*module, dist::MachineAttr::get(&context, machine));
     pm.addPass(createAssign(options.assign));
     break;
   case Phase::Propagate:
@@ -295,12 +317,15 @@ LogicalResult Compilation::lower() {
 }
 
 LogicalResult Compilation::describe() {
+  setMachine(Phase::Lower);
   ProgramInfo info;
   info.target = target().name();
   info.dtype = exec::dtypeName(nn::computeTypeOf(*module));
   info.modelHash = modelHash;
   info.planHash = planHash;
   info.threads = threads();
+  if (machine)
+    info.machine = machine->name.empty() ? options.machineFile : machine->name;
   FailureOr<std::string> text = describeProgram(*module, info);
   if (failed(text))
     return failure();

@@ -6,6 +6,7 @@
 #include "lib/Driver/Options.h"
 #include "lib/Driver/Streams.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "runtime/machine/machine_file.h"
 
 namespace tessera {
 
@@ -20,6 +21,7 @@ struct Compilation {
   WeightStore weights;
   std::vector<NodeTensors> nodes; // of an ONNX model
   std::string modelHash, planHash;
+  std::optional<rt::MachineFile> machine;              // of --machine
   std::string description;                             // after Lower
   std::optional<target::CompiledKernels> kernels;      // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
@@ -47,6 +49,7 @@ private:
   mlir::LogicalResult loadText();
   mlir::LogicalResult memory();
   void setLimits();
+  void setMachine(Phase phase);
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();

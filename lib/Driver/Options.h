@@ -47,7 +47,8 @@ struct CompileOptions {
   /// "parameters", "activations".
   std::optional<int64_t> deviceMemory, hostMemory;
   std::vector<std::string> offload;
-  int64_t threads = 0; // a rank; 0: this machine's cores over the ranks
+  std::string machineFile; // --machine: rates to estimate by; empty: the target's
+  int64_t threads = 0;     // a rank; 0: this machine's cores over the ranks
   bool timing = false, verbose = false;
 };
 

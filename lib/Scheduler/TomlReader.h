@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_SCHEDULER_TOMLREADER_H
 #define TESSERA_LIB_SCHEDULER_TOMLREADER_H
 
-#include "passes/Assign/Toml.h" // IWYU pragma: export
+#include "runtime/core/toml.h" // IWYU pragma: export
 #include "llvm/ADT/ArrayRef.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/raw_ostream.h"

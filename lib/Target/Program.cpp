@@ -551,6 +551,8 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
                       {"micro", micro},
                       {"pipeline", writer.pipelineFigures()},
                       {"variables", std::move(variables)}};
+  if (!info.machine.empty())
+    object["machine"] = info.machine;
   for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),
                              {"host_capacity", dist::kHostMemory.of(module)}})
     if (bytes)

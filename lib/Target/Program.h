@@ -10,6 +10,7 @@ namespace tessera {
 struct ProgramInfo {
   std::string target = "cpu", dtype = "f32";
   std::string modelHash, planHash; // sha256 in hex
+  std::string machine;             // whose rates the estimates are by; empty: the target's own, uncalibrated
   int64_t threads = 1;             // threads a rank that workspaces are sized for
 };
 

@@ -2,8 +2,8 @@
 #include "passes/Assign/Plan.h"
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
-#include "passes/Assign/Toml.h" // IWYU pragma: keep
 #include "passes/Pipeline/PipelineSchedule.h"
+#include "runtime/core/toml.h" // IWYU pragma: keep
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 

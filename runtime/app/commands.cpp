@@ -85,7 +85,8 @@ std::string helpText(const Description &description, const std::string &name) {
   std::string text = "usage: " + name + " infer --input NAME=FILE.npy ... --output DIR [options]\n";
   if (trains)
     text += "       " + name + " train (--tokens FILE.bin | --data NAME=FILE.npy ...) --steps N [options]\n";
-  text += "       " + name + " info [--json] [--program NAME]\n\n";
+  text += "       " + name + " info [--json] [--program NAME]\n";
+  text += "       " + name + " calibrate -o MACHINE.toml [--threads N]\n\n";
   if (description.mesh.size() > 1)
     text += "Runs as " + std::to_string(description.mesh.size()) +
             " ranks: threads of one process, or processes under 'mpirun -n " +
@@ -95,17 +96,19 @@ std::string helpText(const Description &description, const std::string &name) {
       text += figuresText(description, program,
                           promisedFigures(description, program, defaultThreads(description))) +
               "\n";
-  text += "options of infer and train:\n"
-          "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
-          "  --threads N                  threads a rank (this host's cores over its ranks)\n"
-          "  --device-memory SIZE         refuse to start when a rank needs more\n"
-          "  --host-memory SIZE           the same of the memory that values rest in beside the device's\n"
-          "  --comm nccl|host             how GPUs exchange data (nccl)\n"
-          "  --stats FILE.json            measured figures, in the shape of info --json\n"
-          "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
-          "  --profile                    print where the time of a step goes\n"
-          "options of infer:\n"
-          "  --repeat N                   run N times more; --stats has the median time\n";
+  text +=
+      "options of infer and train:\n"
+      "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
+      "  --threads N                  threads a rank (this host's cores over its ranks)\n"
+      "  --device-memory SIZE         refuse to start when a rank needs more\n"
+      "  --host-memory SIZE           the same of the memory that values rest in beside the device's\n"
+      "  --pace MACHINE.toml          copies between the tiers take as long as on that machine, at least\n"
+      "  --comm nccl|host             how GPUs exchange data (nccl)\n"
+      "  --stats FILE.json            measured figures, in the shape of info --json\n"
+      "  --trace FILE.json            Chrome trace, one row per rank and stream\n"
+      "  --profile                    print where the time of a step goes\n"
+      "options of infer:\n"
+      "  --repeat N                   run N times more; --stats has the median time\n";
   if (trains)
     text += "options of train (with their defaults):\n"
             "  --token-type u16|u32 (u16)   how --tokens is stored\n"

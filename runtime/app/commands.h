@@ -24,6 +24,9 @@ void runTrain(const CommandContext &context, Transport &transport);
 /// `infer`: every rank calls it, inside of `launch`.
 void runInfer(const CommandContext &context, Transport &transport);
 
+/// `calibrate`: every rank calls it, inside of `launch`.
+void runCalibrate(const CommandContext &context, Transport &transport);
+
 /// What the program trains with, as far as its state tells: `adam or adamw`, `sgd-momentum`, `sgd`.
 std::string optimizerName(const Description &description);
 /// Options of an optimizer that the program does not train with are mistakes.

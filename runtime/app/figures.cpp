@@ -155,6 +155,7 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"pipeline", pipeline},
                {"model", description.model},
                {"plan", description.plan},
+               {"machine", description.machine.empty() ? Json() : Json(description.machine)},
                {"memory", memoryJson(figures)},
                {"sent", sentJson(figures.sent)},
                {"moved",
@@ -215,6 +216,12 @@ std::string figuresText(const Description &description, const Program &program, 
   if (figures.moved.hostToDevice || figures.moved.deviceToHost)
     text += line("moved", formatBytes(figures.moved.hostToDevice) + " to the device and " +
                               formatBytes(figures.moved.deviceToHost) + " to the host a rank and step");
+  char seconds[32];
+  std::snprintf(seconds, sizeof seconds, "%.3g s", figures.stepSeconds);
+  text += line("estimate", seconds + (description.machine.empty()
+                                          ? std::string(" a step, uncalibrated: by the rates that " +
+                                                        description.target + " has without --machine")
+                                          : " a step, by the rates of " + description.machine));
   return text;
 }
 

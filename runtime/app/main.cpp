@@ -58,7 +58,9 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
   if (options.command == Options::Command::Train)
     checkOptimizerOptions(description, options);
   platform = choose(description, options);
-  auto command = options.command == Options::Command::Train ? runTrain : runInfer;
+  auto command = options.command == Options::Command::Train   ? runTrain
+                 : options.command == Options::Command::Infer ? runInfer
+                                                              : runCalibrate;
   int status = launch(description.mesh.size(), [&](Transport &transport) { command(context, transport); });
   removeUnfinishedFiles();
   return status;

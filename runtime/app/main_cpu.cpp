@@ -3,6 +3,7 @@
 
 #include "runtime/app/commands.h"
 #include "runtime/device/cpu/cpu.h"
+#include "runtime/machine/machine_file.h"
 
 #include <unordered_map>
 
@@ -30,6 +31,17 @@ KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
   };
 }
 
+/// The copies of --pace.
+PerDirection<CopyPace> paceOf(const Options &options) {
+  if (options.pace.empty())
+    return {};
+  MachineFile machine = readMachine(options.pace);
+  auto pace = [&](std::optional<double> rate) {
+    return CopyPace{machine.hostLatency.value_or(0), rate ? 1 / *rate : 0};
+  };
+  return {pace(machine.hostUp), pace(machine.hostDown)};
+}
+
 } // namespace
 } // namespace tessera::rt
 
@@ -45,8 +57,9 @@ extern "C" int tsr_main(int argc, char **argv, const char *description, size_t l
         if (options.communication == "nccl")
           throw UsageError("--comm nccl is for programs of GPUs, this one was compiled for cpu");
         resolve = makeResolver(kernels, num_kernels);
-        return {
-            [&](const DevicePlace &place) { return std::make_unique<HostDevice>(place.threads, resolve); },
-            {}};
+        return {[&resolve, pace = paceOf(options)](const DevicePlace &place) {
+                  return std::make_unique<HostDevice>(place.threads, resolve, pace);
+                },
+                {}};
       });
 }

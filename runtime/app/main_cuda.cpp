@@ -18,6 +18,8 @@ extern "C" int tsr_main_cuda(int argc, char **argv, const char *description, siz
         if (program.target != "cuda:" + chip)
           throw Error("the program was compiled for ", program.target,
                       ", this executable's kernels are for cuda");
+        if (!options.pace.empty())
+          throw UsageError("--pace is for programs of CPUs, this one was compiled for " + program.target);
         Platform platform;
         platform.makeDevice = [&table, chip](const DevicePlace &place) {
           return std::make_unique<cuda::CudaDevice>(place, chip, table);

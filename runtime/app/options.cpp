@@ -2,6 +2,7 @@
 #include "runtime/app/options.h"
 
 #include "runtime/app/loss_scale.h"
+#include "runtime/core/nearest.h"
 #include "runtime/core/size.h"
 
 #include <algorithm>
@@ -80,7 +81,8 @@ const std::vector<Option> &optionTable() {
   using O = Options &;
   using S = const std::string &;
   const std::vector<Command> train{Command::Train}, infer{Command::Infer}, info{Command::Info},
-      run{Command::Train, Command::Infer}, all{Command::Train, Command::Infer, Command::Info};
+      run{Command::Train, Command::Infer}, calibrate{Command::Calibrate},
+      all{Command::Train, Command::Infer, Command::Info, Command::Calibrate};
   static const std::vector<Option> table = {
       {"weights", run, true, [](O o, S v) { o.weights = v; }},
       {"threads", all, true, [](O o, S v) { o.threads = int(parseInteger(v, "--threads", 1, 1 << 16)); }},
@@ -89,6 +91,8 @@ const std::vector<Option> &optionTable() {
       {"profile", run, false, [](O o, S) { o.profile = true; }},
       {"device-memory", run, true, [](O o, S v) { o.memory.device = parseSize(v, "--device-memory"); }},
       {"host-memory", run, true, [](O o, S v) { o.memory.host = parseSize(v, "--host-memory"); }},
+      {"pace", run, true, [](O o, S v) { o.pace = v; }},
+      {"o", calibrate, true, [](O o, S v) { o.machineOutput = v; }},
       {"comm", run, true,
        [](O o, S v) {
          if (v != "nccl" && v != "host")
@@ -151,22 +155,9 @@ std::string nearest(const std::string &wrong, Command command) {
   for (const Option &option : optionTable()) {
     if (std::find(option.commands.begin(), option.commands.end(), command) == option.commands.end())
       continue;
-    std::string name = option.name;
-    std::vector<size_t> row(name.size() + 1);
-    for (size_t j = 0; j <= name.size(); ++j)
-      row[j] = j;
-    for (size_t i = 1; i <= wrong.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= name.size(); ++j) {
-        size_t up = row[j];
-        row[j] = std::min({row[j] + 1, row[j - 1] + 1, diagonal + (wrong[i - 1] != name[j - 1])});
-        diagonal = up;
-      }
-    }
-    if (row[name.size()] < bestDistance) {
-      bestDistance = row[name.size()];
-      best = name;
+    if (size_t distance = editDistance(wrong, option.name); distance < bestDistance) {
+      bestDistance = distance;
+      best = option.name;
     }
   }
   return best;
@@ -179,16 +170,30 @@ Command parseCommand(const std::string &text) {
     return Command::Infer;
   if (text == "info")
     return Command::Info;
-  throw UsageError("unknown command '" + text + "'; the commands are train, infer and info (see --help)");
+  if (text == "calibrate")
+    return Command::Calibrate;
+  throw UsageError("unknown command '" + text +
+                   "'; the commands are train, infer, info and calibrate (see --help)");
 }
 
 const char *commandName(Command command) {
-  return command == Command::Train ? "train" : command == Command::Infer ? "infer" : "info";
+  switch (command) {
+  case Command::Train:
+    return "train";
+  case Command::Infer:
+    return "infer";
+  case Command::Calibrate:
+    return "calibrate";
+  default:
+    return "info";
+  }
 }
 
 void checkTogether(const Options &options) {
   if (options.command == Command::Infer && options.output.empty())
     throw UsageError("infer needs --output DIR");
+  if (options.command == Command::Calibrate && options.machineOutput.empty())
+    throw UsageError("calibrate needs -o FILE.toml");
   if (options.command != Command::Train)
     return;
   if (!options.given.count("steps"))
@@ -218,14 +223,16 @@ Options parseOptions(const std::vector<std::string> &arguments) {
     if (argument == "--help" || argument == "-h")
       return options;
   if (arguments.empty())
-    throw UsageError("no command; the commands are train, infer and info (see --help)");
+    throw UsageError("no command; the commands are train, infer, info and calibrate (see --help)");
   options.command = parseCommand(arguments[0]);
   for (size_t i = 1; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
-    if (argument.size() < 3 || argument.compare(0, 2, "--") != 0)
+    // One letter has one dash.
+    size_t dashes = argument.compare(0, 2, "-o") == 0 ? 1 : 2;
+    if (argument.size() <= dashes || argument.compare(0, dashes, "--", dashes) != 0)
       throw UsageError("unexpected argument '" + argument + "'");
     size_t equals = argument.find('=');
-    std::string name = argument.substr(2, equals == std::string::npos ? equals : equals - 2);
+    std::string name = argument.substr(dashes, equals == std::string::npos ? equals : equals - dashes);
     const Option *found = nullptr;
     for (const Option &option : optionTable())
       if (name == option.name)

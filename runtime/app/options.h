@@ -22,7 +22,7 @@ public:
 
 /// Everything a command line can say; the defaults are the documented ones.
 struct Options {
-  enum class Command { Help, Info, Infer, Train };
+  enum class Command { Help, Info, Infer, Train, Calibrate };
   Command command = Command::Help;
   /// Names of the options given, without dashes.
   std::set<std::string> given;
@@ -33,12 +33,17 @@ struct Options {
   int threads = 0;
   /// Bytes of each tier that a rank may use.
   PerTier<std::optional<int64_t>> memory;
+  /// A machine's file, whose copies between the tiers those of this run take as long as, at least.
+  std::string pace;
   /// Of a program for GPUs: `nccl` or `host`; empty: nccl where there are several ranks.
   std::string communication;
 
   // info
   bool json = false;
   std::string program;
+
+  // calibrate
+  std::string machineOutput;
 
   // infer
   std::vector<std::pair<std::string, std::string>> inputs;

@@ -177,6 +177,8 @@ struct Program {
 
 struct Description {
   std::string target, dtype, model, plan;
+  /// Whose rates the estimates are by; empty: the target's own, which nobody has calibrated.
+  std::string machine;
   Mesh mesh;
   int64_t micro = 1;
   std::vector<Variable> variables;

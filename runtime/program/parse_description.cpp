@@ -22,6 +22,7 @@ public:
     result.dtype = root.at("dtype").text();
     result.model = root.text("model", "");
     result.plan = root.text("plan", "");
+    result.machine = root.text("machine", "");
     result.micro = root.integer("micro", 1, 1, 1 << 20);
     result.mesh = parseMesh(root.at("mesh").json(), result.micro);
     arrays.emplace(result.mesh);

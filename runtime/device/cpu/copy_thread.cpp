@@ -3,6 +3,7 @@
 
 #include "runtime/core/thread.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace tessera::rt {
@@ -15,6 +16,7 @@ public:
 
   void start(const Observer *observer) override {
     job.observer = observer;
+    job.started = Clock::now();
     number = thread.start(job);
   }
   void wait() override { thread.wait(number); }
@@ -25,8 +27,9 @@ private:
   int64_t number = -1;
 };
 
-CopyThread::CopyThread(Direction direction)
-    : thread(startThread(direction == Direction::HostToDevice ? "the thread that copies to the device"
+CopyThread::CopyThread(Direction direction, const CopyPace &pace)
+    : pace(pace),
+      thread(startThread(direction == Direction::HostToDevice ? "the thread that copies to the device"
                                                               : "the thread that copies to the host",
                          [this] { threadMain(); })) {}
 
@@ -40,7 +43,7 @@ CopyThread::~CopyThread() {
 }
 
 std::unique_ptr<Copy> CopyThread::prepare(void *to, const void *from, int64_t bytes) {
-  return std::make_unique<Prepared>(*this, Job{to, from, bytes, nullptr});
+  return std::make_unique<Prepared>(*this, Job{to, from, bytes, nullptr, {}});
 }
 
 int64_t CopyThread::moved() {
@@ -61,6 +64,7 @@ void CopyThread::wait(int64_t number) {
 }
 
 void CopyThread::threadMain() {
+  Copy::Clock::time_point free{}; // when the paced link is; sleeping too long is made up for by the next copy
   std::unique_lock lock(mutex);
   while (true) {
     changed.wait(lock, [this] { return stopping || !jobs.empty(); });
@@ -71,6 +75,11 @@ void CopyThread::threadMain() {
     lock.unlock();
     Copy::Clock::time_point begin = Copy::Clock::now();
     std::memcpy(job.to, job.from, size_t(job.bytes));
+    if (double least = pace.latency + pace.secondsPerByte * double(job.bytes); least > 0) {
+      free = std::max(free, job.started) +
+             std::chrono::duration_cast<Copy::Clock::duration>(std::chrono::duration<double>(least));
+      std::this_thread::sleep_until(free);
+    }
     if (job.observer)
       (*job.observer)(begin, Copy::Clock::now());
     lock.lock();

@@ -10,10 +10,15 @@
 
 namespace tessera::rt {
 
+/// How long copies of a direction take at least: as on another machine, which tests and benchmarks want.
+struct CopyPace {
+  double latency = 0, secondsPerByte = 0;
+};
+
 class CopyThread {
 public:
   /// Throws Error where the system allows no more threads.
-  explicit CopyThread(Direction direction);
+  explicit CopyThread(Direction direction, const CopyPace &pace = {});
   /// Every copy made for it (prepare) has ended.
   ~CopyThread();
   CopyThread(const CopyThread &) = delete;
@@ -30,6 +35,7 @@ private:
     const void *from;
     int64_t bytes;
     const Copy::Observer *observer;
+    Copy::Clock::time_point started;
   };
   class Prepared;
   /// Returns the job's number.
@@ -37,6 +43,7 @@ private:
   void wait(int64_t number);
   void threadMain();
 
+  const CopyPace pace;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;

@@ -34,7 +34,7 @@ std::unique_ptr<Copy> HostDevice::prepareCopy(void *to, const void *from, int64_
                                               Direction direction) {
   std::unique_ptr<CopyThread> &thread = copies[direction];
   if (!thread)
-    thread = std::make_unique<CopyThread>(direction);
+    thread = std::make_unique<CopyThread>(direction, pace[direction]);
   return thread->prepare(to, from, bytes);
 }
 

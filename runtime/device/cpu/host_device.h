@@ -14,7 +14,8 @@ using KernelResolver = std::function<KernelFunction(std::string_view symbol)>;
 
 class HostDevice : public Device {
 public:
-  HostDevice(int threads, const KernelResolver &resolve) : pool(threads), resolve(resolve) {}
+  HostDevice(int threads, const KernelResolver &resolve, const PerDirection<CopyPace> &pace = {})
+      : pool(threads), resolve(resolve), pace(pace) {}
 
   void *allocate(int64_t bytes) override;
   void release(void *pointer, int64_t bytes) noexcept override;
@@ -35,6 +36,7 @@ public:
 private:
   Pool pool;
   const KernelResolver resolve;
+  const PerDirection<CopyPace> pace;
   PerDirection<std::unique_ptr<CopyThread>> copies;
 };
 

@@ -1,6 +1,6 @@
 // toml++ without the promises that it makes to the optimizer and that wrong input breaks.
-#ifndef TESSERA_PASSES_ASSIGN_TOML_H
-#define TESSERA_PASSES_ASSIGN_TOML_H
+#ifndef TESSERA_RUNTIME_CORE_TOML_H
+#define TESSERA_RUNTIME_CORE_TOML_H
 
 #define TOML_EXCEPTIONS 0
 

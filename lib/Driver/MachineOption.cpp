@@ -1,0 +1,42 @@
+// See MachineOption.h.
+#include "lib/Driver/MachineOption.h"
+#include "llvm/ADT/STLExtras.h"
+
+using namespace tessera;
+
+static dist::Link linkOf(const rt::MachineFile::Level &level) { return {level.latency, 1 / level.bandwidth}; }
+
+// The innermost level with groups of `ranks` ranks; beyond all of them, the outermost.
+static const rt::MachineFile::Level &levelOf(const rt::MachineFile &file, int64_t ranks) {
+  for (const rt::MachineFile::Level &level : file.levels)
+    if (ranks <= level.ranks)
+      return level;
+  return file.levels.back();
+}
+
+dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machine &standard,
+                                 llvm::StringRef half, const dist::Mesh &mesh) {
+  dist::Machine machine = standard;
+  machine.flops = file.productsF32.value_or(machine.flops);
+  machine.halfFlops = (half == "f16" ? file.productsF16 : file.productsBF16).value_or(machine.halfFlops);
+  machine.bytes = file.bandwidth.value_or(machine.bytes);
+  machine.perThread = file.perThread.value_or(machine.perThread);
+  machine.links.launch = file.launch.value_or(machine.links.launch);
+  machine.host.alpha = file.hostLatency.value_or(machine.host.alpha);
+  // One figure stands for both directions: the slower, so that no plan counts on more.
+  if (file.hostDown || file.hostUp)
+    machine.host.beta = 1 / std::min(file.hostDown.value_or(*(file.hostUp ? file.hostUp : file.hostDown)),
+                                     file.hostUp.value_or(*(file.hostDown ? file.hostDown : file.hostUp)));
+  if (file.levels.empty())
+    return machine;
+  machine.links.defaultLink = linkOf(file.levels.front());
+  machine.links.links.clear();
+  int64_t ranks = 1; // of a group along the axis, and all that is between two of its members
+  for (const dist::AxisRef &axis : llvm::reverse(mesh.declared())) {
+    ranks *= axis.size;
+    dist::Link link = linkOf(levelOf(file, ranks));
+    if (axis.size > 1 && !(link == machine.links.defaultLink))
+      machine.links.links[axis.name] = link;
+  }
+  return machine;
+}

@@ -1,0 +1,18 @@
+// What `--machine` says of the machine that a program is compiled for.
+#ifndef TESSERA_LIB_DRIVER_MACHINEOPTION_H
+#define TESSERA_LIB_DRIVER_MACHINEOPTION_H
+
+#include "dialects/dist/Axis.h"
+#include "dialects/dist/Machine.h"
+#include "runtime/machine/machine_file.h"
+
+namespace tessera {
+
+/// The file's rates over `standard`, what the target's machine is without one; `half`: the type that half
+/// products compute in, "bf16" or "f16". Each axis of the mesh has the links of the innermost level that has
+/// all ranks of a group along it; ranks count as the mesh does, its last axis fastest.
+dist::Machine machineOf(const rt::MachineFile &file, const dist::Machine &standard, llvm::StringRef half,
+                        const dist::Mesh &mesh);
+
+} // namespace tessera
+#endif

@@ -1,0 +1,220 @@
+// See machine_file.h. One table has every figure's place in the file.
+#include "runtime/machine/machine_file.h"
+
+#include "runtime/core/error.h"
+#include "runtime/core/nearest.h"
+#include "runtime/core/toml.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <cstdio>
+#include <fstream>
+#include <iterator>
+
+namespace tessera::rt {
+namespace {
+
+constexpr size_t kLargestFile = 1 << 20;
+
+struct Figure {
+  const char *table, *key;
+  std::optional<double> MachineFile::*value;
+  const char *unit;
+};
+
+using M = MachineFile;
+constexpr std::array figures = {
+    Figure{"device", "bandwidth", &M::bandwidth, "bytes a second, read and written by kernels"},
+    Figure{"rate.products", "f32", &M::productsF32, "operations a second"},
+    Figure{"rate.products", "bf16", &M::productsBF16, "operations a second"},
+    Figure{"rate.products", "f16", &M::productsF16, "operations a second"},
+    Figure{"rate.collectives", "launch", &M::launch, "seconds"},
+    Figure{"host", "down", &M::hostDown, "bytes a second, from the device"},
+    Figure{"host", "up", &M::hostUp, "bytes a second, to the device"},
+    Figure{"host", "latency", &M::hostLatency, "seconds a copy"},
+    Figure{"host", "update", &M::hostUpdate, "elements a second of Adam"},
+    Figure{"disk", "read", &M::diskRead, "bytes a second"},
+    Figure{"disk", "write", &M::diskWrite, "bytes a second"},
+    Figure{"disk", "latency", &M::diskLatency, "seconds an access"},
+};
+
+class Reader {
+public:
+  Reader(const std::string &file) : file(file) {}
+  MachineFile read(const toml::table &root);
+
+private:
+  template <typename... Parts> [[noreturn]] void fail(const toml::source_region &at, const Parts &...parts) {
+    throw Error(file, ":", std::max(at.begin.line, toml::source_index(1)), ":",
+                std::max(at.begin.column, toml::source_index(1)), ": ", parts...);
+  }
+  void checkKeys(const toml::table &table, const std::string &where, std::vector<std::string_view> valid);
+  double rate(const toml::node &node, std::string_view name);
+  const toml::table &tableOf(const toml::node &node, const std::string &name);
+  void readTable(const toml::table &table, const std::string &name,
+                 std::vector<std::string_view> others = {});
+  void readDevice(const toml::table &table);
+  void readLevels(const toml::node &node);
+
+  const std::string &file;
+  MachineFile machine;
+};
+
+void Reader::checkKeys(const toml::table &table, const std::string &where,
+                       std::vector<std::string_view> valid) {
+  for (auto &&[key, value] : table) {
+    std::string_view name = key.str();
+    if (std::find(valid.begin(), valid.end(), name) != valid.end())
+      continue;
+    std::string_view near = *std::min_element(valid.begin(), valid.end(), [&](auto one, auto other) {
+      return editDistance(name, one) < editDistance(name, other);
+    });
+    fail(key.source(), where, " has no key \"", name, "\"; the nearest is \"", near, "\"");
+  }
+}
+
+double Reader::rate(const toml::node &node, std::string_view name) {
+  std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
+  if (!value || !(*value > 0) || !std::isfinite(*value))
+    fail(node.source(), "\"", name, "\" has to be a finite number above 0");
+  return *value;
+}
+
+const toml::table &Reader::tableOf(const toml::node &node, const std::string &name) {
+  if (const toml::table *table = node.as_table())
+    return *table;
+  fail(node.source(), "\"", name, "\" has to be written as [", name, "]");
+}
+
+void Reader::readTable(const toml::table &table, const std::string &name,
+                       std::vector<std::string_view> others) {
+  std::vector<std::string_view> &valid = others;
+  for (const Figure &figure : figures)
+    if (figure.table == name)
+      valid.push_back(figure.key);
+  checkKeys(table, "[" + name + "]", valid);
+  for (const Figure &figure : figures)
+    if (const toml::node *node = figure.table == name ? table.get(figure.key) : nullptr)
+      machine.*figure.value = rate(*node, figure.key);
+}
+
+void Reader::readDevice(const toml::table &table) {
+  readTable(table, "device", {"name", "per"});
+  if (const toml::node *node = table.get("name")) {
+    auto name = node->value_exact<std::string>();
+    if (!name || name->find_first_of("\n\r") != std::string::npos)
+      fail(node->source(), "\"name\" has to be a text of one line");
+    machine.name = *name;
+  }
+  if (const toml::node *node = table.get("per")) {
+    auto unit = node->value_exact<std::string>();
+    if (unit != "thread" && unit != "device")
+      fail(node->source(), "\"per\" has to be \"thread\" or \"device\"");
+    machine.perThread = unit == "thread";
+  }
+}
+
+void Reader::readLevels(const toml::node &node) {
+  const toml::array *array = node.as_array();
+  if (!array || array->empty())
+    fail(node.source(), "\"level\" has to be written as [[level]], once for each");
+  for (const toml::node &each : *array) {
+    const toml::table *table = each.as_table();
+    if (!table)
+      fail(each.source(), "each \"level\" has to be a table");
+    checkKeys(*table, "[[level]]", {"ranks", "latency", "bandwidth"});
+    for (const char *key : {"ranks", "latency", "bandwidth"})
+      if (!table->contains(key))
+        fail(table->source(), "the key \"", key, "\" is missing");
+    const toml::node &ranks = *table->get("ranks");
+    std::optional<int64_t> count = ranks.value_exact<int64_t>();
+    if (!count || *count < 1)
+      fail(ranks.source(), "\"ranks\" has to be a whole number above 0");
+    if (!machine.levels.empty() &&
+        (*count <= machine.levels.back().ranks || *count % machine.levels.back().ranks != 0))
+      fail(ranks.source(), "\"ranks\" is ", *count, "; a level has a multiple of the ", // the inner one's
+           machine.levels.back().ranks, " ranks of the one before, and more");
+    machine.levels.push_back(
+        {*count, rate(*table->get("latency"), "latency"), rate(*table->get("bandwidth"), "bandwidth")});
+  }
+}
+
+MachineFile Reader::read(const toml::table &root) {
+  checkKeys(root, "the file", {"device", "host", "disk", "level", "rate"});
+  for (auto &&[key, node] : root) {
+    std::string name(key.str());
+    if (name == "level") {
+      readLevels(node);
+    } else if (name == "device") {
+      readDevice(tableOf(node, name));
+    } else if (name == "rate") {
+      const toml::table &rates = tableOf(node, name);
+      checkKeys(rates, "[rate]", {"products", "collectives"});
+      for (auto &&[kind, table] : rates)
+        readTable(tableOf(table, "rate." + std::string(kind.str())), "rate." + std::string(kind.str()));
+    } else {
+      readTable(tableOf(node, name), name);
+    }
+  }
+  return machine;
+}
+
+} // namespace
+
+MachineFile parseMachine(std::string_view text, const std::string &file) {
+  toml::parse_result parsed = toml::parse(text, file);
+  if (!parsed) {
+    const toml::source_position &at = parsed.error().source().begin;
+    throw Error(file, ":", std::max(at.line, toml::source_index(1)), ":",
+                std::max(at.column, toml::source_index(1)), ": ", parsed.error().description());
+  }
+  return Reader(file).read(parsed.table());
+}
+
+MachineFile readMachine(const std::string &path) {
+  std::ifstream stream(path, std::ios::binary);
+  std::string text(kLargestFile + 1, '\0');
+  stream.read(text.data(), std::streamsize(text.size()));
+  if (stream.bad() || (stream.gcount() == 0 && !stream.eof()))
+    throw Error("cannot read the machine's file '", path, "'");
+  if (size_t(stream.gcount()) > kLargestFile)
+    throw Error("'", path, "' is larger than 1 MiB; a machine's file is a few lines of TOML");
+  text.resize(size_t(stream.gcount()));
+  return parseMachine(text, path);
+}
+
+std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments) {
+  std::string text, table = "device";
+  for (const std::string &comment : comments)
+    text += "# " + comment + "\n";
+  auto line = [&](std::string_view key, double value, const std::string &unit) {
+    char number[32];
+    std::snprintf(number, sizeof number, "%.4g", value);
+    text += std::string(key) + " = " + number + (unit.empty() ? "" : " # " + unit) + "\n";
+  };
+  text += "[device]\n";
+  if (!machine.name.empty()) {
+    text += "name = \"";
+    for (char c : machine.name)
+      text += c == '"' || c == '\\' || static_cast<unsigned char>(c) < 32 ? ' ' : c;
+    text += "\"\n";
+  }
+  if (machine.perThread)
+    text += std::string("per = \"") + (*machine.perThread ? "thread" : "device") + "\"\n";
+  for (const Figure &figure : figures) {
+    if (!(machine.*figure.value))
+      continue;
+    if (table != figure.table)
+      text += "\n[" + (table = figure.table) + "]\n";
+    line(figure.key, *(machine.*figure.value), figure.unit);
+  }
+  for (const MachineFile::Level &level : machine.levels) {
+    text += "\n[[level]]\nranks = " + std::to_string(level.ranks) + "\n";
+    line("latency", level.latency, "seconds a message");
+    line("bandwidth", level.bandwidth, "bytes a second of a rank, each way");
+  }
+  return text;
+}
+
+} // namespace tessera::rt

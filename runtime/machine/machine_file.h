@@ -1,0 +1,50 @@
+// A machine's rates, in a TOML file: what `--machine` gives the compiler to estimate by, `calibrate` writes
+// and
+// `--pace` keeps to. docs/memory.md has an example. What a file leaves out is for the reader to know.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace tessera::rt {
+
+struct MachineFile {
+  /// A group of ranks and the links inside of it: seconds a message, and bytes a second of a rank each way.
+  struct Level {
+    int64_t ranks = 0;
+    double latency = 0, bandwidth = 0;
+  };
+
+  std::string name;
+  /// Whether the rates of `device` and of products are a thread's, or the whole device's.
+  std::optional<bool> perThread;
+  /// Bytes a second of the device's memory, read and written by kernels.
+  std::optional<double> bandwidth;
+  /// Operations a second of products, convolutions and attention, by type.
+  std::optional<double> productsF32, productsBF16, productsF16;
+  /// Seconds that a collective takes to start, whatever it does.
+  std::optional<double> launch;
+  /// Copies from the device to the host and back: bytes a second, both at once, and seconds a copy beside.
+  std::optional<double> hostDown, hostUp, hostLatency;
+  /// Elements a second that the host updates by Adam.
+  std::optional<double> hostUpdate;
+  /// Bytes a second from and to the disk, and seconds an access.
+  std::optional<double> diskRead, diskWrite, diskLatency;
+  /// Innermost first; each has a multiple of the ranks of the one before.
+  std::vector<Level> levels;
+};
+
+/// Reads a machine from `text`. Throws Error, `file:line:column: what`, for what is no TOML, keys that mean
+/// nothing, rates that are no finite numbers above 0, levels that do not nest.
+MachineFile parseMachine(std::string_view text, const std::string &file);
+
+/// Reads a file. Throws Error where there is none, or it is larger than any machine's.
+MachineFile readMachine(const std::string &path);
+
+/// The text of a machine; `comments` are lines for the top, without `#`.
+std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments);
+
+} // namespace tessera::rt

@@ -1,0 +1,106 @@
+#include "runtime/machine/machine_file.h"
+
+#include "runtime/core/error.h"
+
+#include <gtest/gtest.h>
+
+using namespace tessera::rt;
+
+namespace {
+
+std::string problem(const std::string &text) {
+  try {
+    (void)parseMachine(text, "m.toml");
+  } catch (const Error &error) {
+    return error.what();
+  }
+  return "none";
+}
+
+TEST(MachineFile, ReadsEveryFigure) {
+  MachineFile machine = parseMachine(R"(
+[device]
+name = "a card"
+per = "device"   # a data sheet
+bandwidth = 3.3e12
+[rate.products]
+f32 = 6e13
+bf16 = 9.9e14
+f16 = 9.8e14
+[rate.collectives]
+launch = 1e-5
+[host]
+down = 5e10
+up = 4e10
+latency = 2e-5
+update = 1_500_000_000
+[disk]
+read = 5e9
+write = 3e9
+latency = 1e-4
+[[level]]
+ranks = 8
+latency = 2e-6
+bandwidth = 4.5e11
+[[level]]
+ranks = 64
+latency = 5e-6
+bandwidth = 5e10
+)",
+                                     "m.toml");
+  EXPECT_EQ(machine.name, "a card");
+  EXPECT_EQ(machine.perThread, false);
+  EXPECT_EQ(machine.bandwidth, 3.3e12);
+  EXPECT_EQ(machine.productsF32, 6e13);
+  EXPECT_EQ(machine.productsBF16, 9.9e14);
+  EXPECT_EQ(machine.productsF16, 9.8e14);
+  EXPECT_EQ(machine.launch, 1e-5);
+  EXPECT_EQ(machine.hostDown, 5e10);
+  EXPECT_EQ(machine.hostUp, 4e10);
+  EXPECT_EQ(machine.hostLatency, 2e-5);
+  EXPECT_EQ(machine.hostUpdate, 1.5e9);
+  EXPECT_EQ(machine.diskRead, 5e9);
+  EXPECT_EQ(machine.diskWrite, 3e9);
+  EXPECT_EQ(machine.diskLatency, 1e-4);
+  ASSERT_EQ(machine.levels.size(), 2u);
+  EXPECT_EQ(machine.levels[1].ranks, 64);
+  EXPECT_EQ(machine.levels[1].bandwidth, 5e10);
+  // What is written is read again as it was.
+  MachineFile again = parseMachine(machineText(machine, {"a comment"}), "again.toml");
+  EXPECT_EQ(machineText(again, {"a comment"}), machineText(machine, {"a comment"}));
+  EXPECT_EQ(again.hostUp, machine.hostUp);
+  EXPECT_EQ(again.levels.size(), 2u);
+}
+
+TEST(MachineFile, LeavesOutWhatIsLeftOut) {
+  MachineFile machine = parseMachine("", "m.toml");
+  EXPECT_FALSE(machine.bandwidth || machine.hostDown || machine.perThread);
+  EXPECT_TRUE(machine.levels.empty());
+}
+
+TEST(MachineFile, SaysWhereAndWhat) {
+  EXPECT_EQ(problem("[device]\nbandwith = 1"),
+            "m.toml:2:1: [device] has no key \"bandwith\"; the nearest is \"bandwidth\"");
+  EXPECT_EQ(problem("[devise]"), "m.toml:1:2: the file has no key \"devise\"; the nearest is \"device\"");
+  EXPECT_EQ(problem("[rate.product]\nf32 = 1"),
+            "m.toml:1:7: [rate] has no key \"product\"; the nearest is \"products\"");
+  for (const char *value : {"0", "-1", "inf", "nan", "\"5e9\"", "true"})
+    EXPECT_EQ(problem(std::string("[host]\ndown = ") + value),
+              "m.toml:2:8: \"down\" has to be a finite number above 0")
+        << value;
+  EXPECT_EQ(problem("[device]\nper = \"core\""), "m.toml:2:7: \"per\" has to be \"thread\" or \"device\"");
+  EXPECT_EQ(problem("host = 3"), "m.toml:1:8: \"host\" has to be written as [host]");
+  EXPECT_EQ(problem("[device]\nname = 3"), "m.toml:2:8: \"name\" has to be a text of one line");
+  EXPECT_EQ(problem("[level]\nranks = 3"),
+            "m.toml:1:1: \"level\" has to be written as [[level]], once for each");
+  EXPECT_EQ(problem("[[level]]\nranks = 3\nlatency = 1"), "m.toml:1:1: the key \"bandwidth\" is missing");
+  EXPECT_EQ(problem("[[level]]\nranks = 0\nlatency = 1\nbandwidth = 1"),
+            "m.toml:2:9: \"ranks\" has to be a whole number above 0");
+  EXPECT_EQ(problem("[[level]]\nranks = 4\nlatency = 1\nbandwidth = 1\n"
+                    "[[level]]\nranks = 6\nlatency = 1\nbandwidth = 1"),
+            "m.toml:6:9: \"ranks\" is 6; a level has a multiple of the 4 ranks of the one before, and more");
+  EXPECT_EQ(problem("level = [3]"), "m.toml:1:10: each \"level\" has to be a table");
+  EXPECT_EQ(problem("[host").substr(0, 9), "m.toml:1:");
+}
+
+} // namespace

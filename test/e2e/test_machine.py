@@ -1,0 +1,114 @@
+"""Machines in files: what estimates are made by, what calibrate measures, what a run is paced by."""
+import json
+import re
+
+import numpy as np
+import pytest
+
+import harness as h
+
+MODEL = h.ROOT / "python" / "gpt_bytes.onnx"
+SLOW = "[host]\ndown = 1e8\nup = 2e8\nlatency = 1e-4\n"
+
+
+def compiled(path, *options):
+    result = h.checked(h.TESSERA, "compile", MODEL, "-o", path, *options)
+    return result.stderr
+
+
+def info(path):
+    return json.loads(h.checked(path, "info", "--json").stdout)
+
+
+@pytest.fixture
+def tokens(tmp_path):
+    path = tmp_path / "tokens.bin"
+    np.random.default_rng(3).integers(0, 256, 4000).astype(np.uint16).tofile(path)
+    return path
+
+
+@pytest.fixture
+def slow(tmp_path):
+    path = tmp_path / "slow.toml"
+    path.write_text(SLOW)
+    return path
+
+
+def test_estimates_follow_the_file(tmp_path):
+    (tmp_path / "fast.toml").write_text('[device]\nname = "fast"\nbandwidth = 1.5e13\n[rate.products]\nf32 = 1.3e14\n')
+    compiled(tmp_path / "own", "--train", "adamw")
+    compiled(tmp_path / "fast", "--train", "adamw", "--machine", tmp_path / "fast.toml")
+    own, fast = info(tmp_path / "own"), info(tmp_path / "fast")
+    assert own["machine"] is None and fast["machine"] == "fast"
+    assert fast["step_seconds"] == pytest.approx(own["step_seconds"] / 1000, rel=1e-3)
+    assert "uncalibrated" in h.checked(tmp_path / "own", "info").stdout
+    assert "by the rates of fast" in h.checked(tmp_path / "fast", "info").stdout
+
+
+def test_levels_give_axes_their_links(tmp_path):
+    """Of data=2 x tensor=2 the inner axis stays within a level of 2 ranks, the outer one does not."""
+    (tmp_path / "m.toml").write_text("[[level]]\nranks = 2\nlatency = 1e-6\nbandwidth = 1e12\n[[level]]\nranks = 8\nlatency = 1e-5\nbandwidth = 5e8\n")
+    h.checked(h.TESSERA, "compile", MODEL, "-o", tmp_path / "q.mlir", "--to", "propagate", "--dp", "2", "--tp", "2", "--machine", tmp_path / "m.toml")
+    machine = re.search(r"#dist.machine<(.*)>", (tmp_path / "q.mlir").read_text())[1]
+    links = {name: (float(alpha), float(beta)) for name, alpha, beta in re.findall(r'(\w+)"? = ([-+.\dEe]+) and ([-+.\dEe]+)', machine)}
+    assert links["link"] == pytest.approx((1e-6, 1e-12)) and links["data"] == pytest.approx((1e-5, 2e-9))
+    assert "tensor" not in links
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in (h.ROOT / "tools" / "machines").glob("*.toml")))
+def test_machines_that_come_along(tmp_path, name):
+    result = h.checked(h.TESSERA, "explain", MODEL, "--dp", "2", "--machine", h.ROOT / "tools" / "machines" / f"{name}.toml")
+    assert result.stdout
+
+
+def test_calibrate_writes_what_compile_reads(tmp_path):
+    compiled(tmp_path / "two", "--dp", "2")
+    h.checked(tmp_path / "two", "calibrate", "-o", tmp_path / "machine.toml", "--threads", "1")
+    text = (tmp_path / "machine.toml").read_text()
+    for key in ("f32", "bf16", "bandwidth", "down", "up", "update", "ranks = 2"):
+        assert key in text, text
+    compiled(tmp_path / "again", "--machine", tmp_path / "machine.toml")
+    assert info(tmp_path / "again")["machine"] == "this machine, 2 ranks of 1 thread"
+    assert not list(tmp_path.glob("*.partial"))
+
+
+def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
+    """Copies dominate, so that a step takes what they take; an idle machine would be within 10 %, a busy one only adds."""
+    compiled(tmp_path / "capped", "--train", "adamw", "--device-memory", "24MiB", "--machine", slow)
+    program, steps = tmp_path / "capped", 4
+    seconds = {}
+    for pace in ((), ("--pace", slow)):
+        h.checked(program, "train", "--tokens", tokens, "--steps", steps, "--save", tmp_path / f"w{len(pace)}", "--stats", tmp_path / "s.json", *pace)
+        seconds[bool(pace)] = json.loads((tmp_path / "s.json").read_text())
+    promised = info(program)
+    moved = promised["moved"]
+    least = max(moved["host_to_device"] / 2e8, moved["device_to_host"] / 1e8)
+    assert promised["step_seconds"] >= least
+    assert least * 0.98 <= seconds[True]["step_seconds"] <= 2 * promised["step_seconds"]
+    assert seconds[True]["moved"] == moved
+    assert (tmp_path / "w0").read_bytes() == (tmp_path / "w2").read_bytes()
+
+
+@pytest.mark.parametrize("text,said", [
+    ("[device]\nbandwith = 1", ':2:1: [device] has no key "bandwith"; the nearest is "bandwidth"'),
+    ("[host]\ndown = 0", ':2:8: "down" has to be a finite number above 0'),
+    ("[host", ":1:"),
+    ("[[level]]\nranks = 2\nlatency = 1\nbandwidth = 1\n[[level]]\nranks = 3\nlatency = 1\nbandwidth = 1", "a multiple of the 2 ranks"),
+])
+def test_bad_machines(tmp_path, text, said):
+    (tmp_path / "bad.toml").write_text(text)
+    result = h.run(h.TESSERA, "compile", MODEL, "-o", tmp_path / "x", "--machine", tmp_path / "bad.toml")
+    h.assert_error(result, said)
+
+
+def test_bad_commands(tmp_path, tokens):
+    h.assert_error(h.run(h.TESSERA, "compile", MODEL, "-o", tmp_path / "x", "--machine", tmp_path / "none.toml"), "there is no file")
+    compiled(tmp_path / "p", "--train", "sgd")
+    h.assert_error(h.run(tmp_path / "p", "calibrate"), "calibrate needs -o FILE.toml", status=2)
+    h.assert_error(h.run(tmp_path / "p", "calibrate", "-o", tmp_path / "no" / "m.toml"), "cannot create")
+    h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "none.toml"), "cannot read the machine's file")
+    (tmp_path / "large.toml").write_bytes(b"#" * (2 << 20))
+    h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "large.toml"), "is larger than 1 MiB")
+    compiled(tmp_path / "gpu", "--train", "sgd", "--target", "cuda")
+    h.assert_error(h.run(tmp_path / "gpu", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "large.toml"), "--pace is for programs of CPUs", status=2)
+    h.assert_error(h.run(tmp_path / "gpu", "calibrate", "-o", tmp_path / "m.toml"), "calibrate measures CPUs")
