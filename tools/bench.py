@@ -280,7 +280,7 @@ def memory_worker(folder, name):
     print(json.dumps({"before": before, "peak": peak()}))
 
 
-def memory(folder, options):
+def resident(folder, options):
     for name in ("gpt14m", "gpt124m"):
         program, _ = prepare(folder, name, "--train", "adamw")
         _, ours = measured(*train_command(folder, name, program, options.threads), "--steps", 3)
@@ -325,7 +325,7 @@ def compile_time(folder, options):
     print(f"  96 layers take {many / few:.2f} x the time of 12")
 
 
-PARTS = {"train": train, "ddp": ddp, "infer": infer, "memory": memory, "compile": compile_time}
+PARTS = {"train": train, "ddp": ddp, "infer": infer, "resident": resident, "compile": compile_time}
 
 
 def main():

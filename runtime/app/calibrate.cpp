@@ -209,7 +209,9 @@ void runCalibrate(const CommandContext &context, Transport &transport) {
     throw AgreedError("calibrate measures CPUs; a GPU's rates are in its data sheet (docs/memory.md)");
   const Program &any = context.description.programs.front();
   const Program *program = context.description.findProgram(any.name, transport.rank());
-  Session session(context.description, {program}, transport, context.platform, {.threads = options.threads});
+  SessionOptions settings;
+  settings.threads = options.threads;
+  Session session(context.description, {program}, transport, context.platform, settings);
   checkWritable(session, options.machineOutput);
   Calibration calibration(context.description, session);
   MachineFile machine = calibration.measure();

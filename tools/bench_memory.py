@@ -1,0 +1,202 @@
+"""Programs below caps of the device's memory against the same ones without; `tools/bench memory` is the way in.
+
+Copies between the tiers are paced (`--pace`), for on a CPU both tiers are one memory. What is timed is checked first to compute
+the same; programs then run in turns, and each figure is the median of the rounds.
+"""
+import argparse
+import json
+import pathlib
+import re
+import statistics
+import subprocess
+import sys
+
+import numpy as np
+import onnx
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+TESSERA = ROOT / "build" / "bin" / "tessera"
+sys.path.insert(0, str(ROOT / "test" / "e2e"))
+import small_gpt  # noqa: E402
+
+# Bytes a second of the link for each parameter and each second of computing: 50 GB/s beside OPT-6.7B, batch 8 x 2048, at 474 TFLOP/s.
+LINK = 50e9 * 1.57 / 6.66e9
+POLICIES = ("patrickstar", "elixir", "zero-offload")
+
+
+def run(*command, check=True):
+    result = subprocess.run([str(c) for c in command], capture_output=True, text=True)
+    if check and result.returncode:
+        sys.exit(f"error: status {result.returncode}: {' '.join(map(str, command))}\n{result.stderr[-3000:]}")
+    return result
+
+
+def make_model(path, layers, width, heads, vocabulary, batch, tokens):
+    """A GPT, its weights in a file beside it; the number of its parameters."""
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        small_gpt.HEADS = heads
+        whole = path.with_suffix(".whole")
+        saved = onnx.save
+        onnx.save = lambda model, _: saved(model, path, save_as_external_data=True, location=path.name + ".data", size_threshold=1024)
+        small_gpt.small_gpt(whole, layers, width, vocabulary=vocabulary, batch=batch, tokens=tokens)
+        onnx.save = saved
+    return layers * (12 * width * width + 13 * width) + (2 * vocabulary + tokens + 2) * width
+
+
+def info(program, kind="train"):
+    return json.loads(run(program, "info", "--json", "--program", kind).stdout)
+
+
+class Bench:
+    def __init__(self, folder, options):
+        self.folder, self.options = folder, options
+
+    def compile(self, name, model, *options):
+        """A program, or None with the reason where nothing fits."""
+        program = self.folder / name
+        result = run(TESSERA, "compile", model, "-o", program, "--threads", self.options.threads, *options, check=False)
+        if result.returncode:
+            print(f"  {name}: {result.stderr.splitlines()[0]}")
+            return None
+        return program
+
+    def train(self, program, tokens, steps, *options):
+        """The losses, and the measured figures."""
+        log, stats = self.folder / "log.jsonl", self.folder / "stats.json"
+        run(program, "train", "--tokens", tokens, "--steps", steps, "--threads", self.options.threads, "--log", log, "--stats", stats, *options)
+        return [json.loads(line)["loss"] for line in log.read_text().splitlines()], json.loads(stats.read_text())
+
+    def tokens(self, vocabulary, count):
+        path = self.folder / f"tokens{vocabulary}.bin"
+        np.random.default_rng(0).integers(0, vocabulary, count).astype(np.uint16).tofile(path)
+        return path
+
+    def check(self, capped, losses, tokens, steps):
+        ours, stats = self.train(capped, tokens, steps)
+        promised, measured = info(capped)["memory"][0], stats["memory"][0]
+        if ours != losses:
+            sys.exit(f"error: {capped.name} computes other losses\n{ours}\n{losses}")
+        for tier in ("device", "host"):
+            if promised[tier]["peak"] != measured[tier]["peak"]:
+                sys.exit(f"error: {capped.name} promised {promised[tier]['peak']} bytes of the {tier}, it took {measured[tier]['peak']}")
+
+    def deep(self):
+        """48 layers of 1024 in 512 MiB."""
+        model = self.folder / "deep" / "gpt.onnx"
+        parameters = make_model(model, 48, 1024, 16, 512, 1, 64)
+        tokens = self.tokens(512, 20000)
+        print(f"deep: {parameters / 1e6:.0f} M parameters, {12 * parameters / 1e9:.1f} GB of state, 512 MiB of the device, 2 steps", flush=True)
+        floor = run(TESSERA, "compile", model, "--train", "adamw", "--device-memory", "1", "-o", "/dev/null", "--to", "lower", check=False).stderr
+        print("  least possible:", re.search(r"least possible for this plan is (.*?) on", floor)[1])
+        whole = self.compile("deep_whole", model, "--train", "adamw")
+        losses, stats = self.train(whole, tokens, 2)
+        capped = self.compile("deep_capped", model, "--train", "adamw", "--device-memory", "512MiB")
+        self.check(capped, losses, tokens, 2)
+        print(f"  losses {losses} with and without the cap; {stats['memory'][0]['device']['peak'] / 2**20:.0f} MiB without, "
+              f"{info(capped)['memory'][0]['device']['peak'] / 2**20:.0f} MiB with it", flush=True)
+
+    def speed(self):
+        """A GPT of 24 layers, 26 % of its peak, beside a link that stands to its computing as a GPU's."""
+        for batch in (4, 8):
+            self.speed_of(batch, 0.26)
+
+    def speed_of(self, batch, part):
+        model = self.folder / f"mid{batch}" / "gpt.onnx"
+        parameters = make_model(model, 24, 384, 6, 4096, batch, 256)
+        tokens, steps = self.tokens(4096, 60000), self.options.steps
+        whole = self.compile(f"mid{batch}_whole", model, "--train", "adamw", "--dtype", "bf16")
+        losses, stats = self.train(whole, tokens, steps)
+        compute, peak = stats["step_seconds"], info(whole)["memory"][0]["device"]["peak"]
+        # The same link for both batches: the second has twice the computing beside it.
+        machine = self.folder / "paced.toml"
+        if batch == 4:
+            rate = LINK * parameters / compute
+            run(whole, "calibrate", "-o", machine, "--threads", self.options.threads)
+            text = machine.read_text()
+            # What a step took is what the rates are to say: they are of large products alone.
+            wrong = self.scaled(model, text, compute)
+            machine.write_text(re.sub(r"(?m)^(down|up) = .*", rf"\1 = {rate:.4g}", wrong))
+        cap, rate = int(part * peak), re.search(r"down = (\S+)", machine.read_text())[1]
+        print(f"speed: {parameters / 1e6:.0f} M parameters, batch {batch} x 256, bf16, {compute:.2f} s a step in {peak / 2**20:.0f} MiB; "
+              f"{cap / 2**20:.0f} MiB beside {rate} bytes/s each way", flush=True)
+        programs = {"planned": self.compile(f"mid{batch}_planned", model, "--train", "adamw", "--dtype", "bf16", "--device-memory", cap, "--machine", machine)}
+        if self.options.policies:
+            for policy in POLICIES:
+                programs[policy] = self.compile(f"mid{batch}_{policy}", model, "--train", "adamw", "--dtype", "bf16", "--device-memory", cap, "--machine", machine,
+                                                "--tier-policy", policy)
+        for name, program in programs.items():
+            if program:
+                self.check(program, losses, tokens, steps)
+                self.in_turns(name, whole, program, tokens, machine)
+
+    def scaled(self, model, text, compute):
+        """The machine's rates, all by one factor, so that the estimate of the program without a cap is what was measured."""
+        given = self.folder / "calibrated.toml"
+        given.write_text(text)
+        program = self.compile("scaled", model, "--train", "adamw", "--dtype", "bf16", "--machine", given)
+        factor = info(program)["step_seconds"] / compute
+        print(f"  the calibrated estimate is {factor:.2f} x what a step takes; its rates are scaled by that")
+        return re.sub(r"(?m)^(bandwidth|f32|bf16) = (\S+)", lambda m: f"{m[1]} = {float(m[2]) * factor:.4g}", text)
+
+    def in_turns(self, name, whole, capped, tokens, machine):
+        rounds = []
+        for _ in range(self.options.rounds):
+            rounds.append((self.train(whole, tokens, self.options.steps)[1]["step_seconds"],
+                           self.train(capped, tokens, self.options.steps, "--pace", machine)[1]["step_seconds"]))
+        a, b = (statistics.median(times) for times in zip(*rounds))
+        promised = info(capped)
+        moved = sum(promised["moved"].values()) / 2**20
+        print(f"  {name}: {b:.3f} s, {promised['step_seconds']:.3f} s promised ({promised['step_seconds'] / b - 1:+.0%}); without a cap {a:.3f} s: "
+              f"{a / b:.0%} of its speed; {moved:.0f} MiB moved", flush=True)
+
+    def infer(self):
+        """Parameters of ten times the cap."""
+        model = self.folder / "infer" / "gpt.onnx"
+        parameters = make_model(model, 24, 384, 6, 512, 1, 256)
+        whole = self.compile("infer_whole", model)
+        np.save(self.folder / "ids.npy", np.random.default_rng(1).integers(0, 512, (1, 256)))
+
+        def seconds(program, *options):
+            run(program, "infer", "--input", f"ids={self.folder / 'ids.npy'}", "--output", self.folder / "out", "--repeat", 5, "--threads", self.options.threads,
+                "--stats", self.folder / "stats.json", *options)
+            return json.loads((self.folder / "stats.json").read_text())["step_seconds"], np.load(self.folder / "out" / "logits.npy")
+
+        compute, expected = seconds(whole)
+        rate = 4 * parameters / compute  # as long as computing
+        machine = self.folder / "infer.toml"
+        machine.write_text(f"[host]\ndown = {rate:.4g}\nup = {rate:.4g}\nlatency = 1e-5\n")
+        cap = int(4 * parameters / 10)
+        print(f"infer: {4 * parameters / 2**20:.0f} MiB of parameters in {cap / 2**20:.0f} MiB, {compute:.3f} s of computing, {rate:.3g} bytes/s", flush=True)
+        capped = self.compile("infer_capped", model, "--device-memory", cap, "--machine", machine)
+        if not capped:
+            return
+        taken, found = seconds(capped, "--pace", machine)
+        if not np.array_equal(found, expected):
+            sys.exit("error: the capped program computes other logits")
+        least = max(compute, info(capped, "infer")["moved"]["host_to_device"] / rate)
+        print(f"  {taken:.3f} s: {taken / least:.2f} x the longer of computing and copying")
+
+
+ROWS = ("deep", "speed", "infer")
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/bench memory", description="Compares programs below caps of memory with the same ones without.")
+    parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all. deep takes 10 GB of memory and of disk")
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--steps", type=int, default=4, help="in each round")
+    parser.add_argument("--policies", action="store_true", help="compare with other systems' rules too")
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench-memory")
+    options = parser.parse_args()
+    if unknown := set(options.rows) - set(ROWS):
+        parser.error(f"no row is called {', '.join(unknown)}")
+    options.folder.mkdir(parents=True, exist_ok=True)
+    bench = Bench(options.folder, options)
+    for row in options.rows or ROWS:
+        getattr(bench, row)()
+
+
+if __name__ == "__main__":
+    main()
