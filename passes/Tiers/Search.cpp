@@ -157,16 +157,7 @@ void Search::load(const std::vector<Away> &aways) {
 
 Plan Search::plan(const std::vector<Away> &aways) {
   load(aways);
-  Plan plan;
-  plan.moves = draft.moves();
-  plan.devicePeak = peak(deviceBytes(problem.step, plan.moves));
-  plan.hostPeak = peak(hostBytes(problem.step, plan.moves));
-  plan.seconds = simulate(problem.step, plan.moves, problem.rates);
-  for (const Move &move : plan.moves) {
-    plan.bytesUp += problem.step.values[move.value].bytes;
-    plan.bytesDown += move.offload < 0 ? 0 : problem.step.values[move.value].bytes;
-  }
-  return plan;
+  return judge(problem.step, draft.moves(), problem.rates);
 }
 
 void Search::flipEach(int64_t tries) {

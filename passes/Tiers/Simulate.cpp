@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 using namespace tessera::tiers;
@@ -54,4 +55,20 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
       now += step.seconds[p];
   }
   return now;
+}
+
+Plan tessera::tiers::judge(const Step &step, std::vector<Move> moves, const Rates &rates) {
+  auto peak = [](const std::vector<int64_t> &bytes) {
+    return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+  };
+  Plan plan;
+  plan.devicePeak = peak(deviceBytes(step, moves));
+  plan.hostPeak = peak(hostBytes(step, moves));
+  plan.seconds = simulate(step, moves, rates);
+  for (const Move &move : moves) {
+    plan.bytesUp += step.values[move.value].bytes;
+    plan.bytesDown += move.offload < 0 ? 0 : step.values[move.value].bytes;
+  }
+  plan.moves = std::move(moves);
+  return plan;
 }

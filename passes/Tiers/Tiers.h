@@ -31,6 +31,9 @@ struct Use {
   bool writes = false;
 };
 
+/// What a value is to those who decide by that; the search does not.
+enum class Kind { Activation, Parameter, Optimizer };
+
 struct Value {
   int64_t bytes = 0;
   /// A variable: there from step to step, so that from its last use to its first in the next step is a gap
@@ -42,6 +45,7 @@ struct Value {
   std::vector<Use> uses;
   /// Of one that rests: it does so on the host, whether or not that is needed here.
   bool below = false;
+  Kind kind = Kind::Activation;
 };
 
 /// The trace of a step.
@@ -107,6 +111,9 @@ std::vector<int64_t> hostBytes(const Step &step, const std::vector<Move> &moves)
 /// transfer of a step is waited for in it, so all steps are alike: one is simulated, and that is the steady
 /// state.
 double simulate(const Step &step, const std::vector<Move> &moves, const Rates &rates);
+
+/// The plan of these moves: its peaks, its seconds, its bytes.
+Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 
 /// The fastest plan found within the limits: without moves where everything fits but those of `Value::below`.
 /// Nothing where none was found; without a limit of the host that is so only below `leastDeviceBytes`. The

@@ -29,13 +29,17 @@ Step tessera::tiers::training(Random &random, const Network &network) {
   auto forward = [&](int64_t layer) { return layer; };
   auto backward = [&](int64_t layer) { return layers + 2 * (layers - 1 - layer); };
   auto update = [&](int64_t layer) { return backward(layer) + 1; };
-  Value shared{between(random, 1, 10), true, {}};
+  Value shared{between(random, 1, 10), true, {}, false, Kind::Parameter};
   for (int64_t i = 0; i < layers; ++i) {
-    Value weight{between(random, 1, 10), true, {{forward(i)}, {backward(i)}, {update(i), true}}};
+    Value weight{between(random, 1, 10),
+                 true,
+                 {{forward(i)}, {backward(i)}, {update(i), true}},
+                 false,
+                 Kind::Parameter};
     if (!network.sharedWeight)
       step.values.push_back(weight);
     if (network.state)
-      step.values.push_back({between(random, 1, 20), true, {{update(i), true}}});
+      step.values.push_back({between(random, 1, 20), true, {{update(i), true}}, false, Kind::Optimizer});
     Value activation{between(random, 1, 10), false, {{forward(i)}, {backward(i)}}};
     if (network.skips && i < layers / 2 && forward(layers - 1 - i) > forward(i))
       activation.uses.insert(activation.uses.begin() + 1, {forward(layers - 1 - i)});

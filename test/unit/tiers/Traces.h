@@ -31,6 +31,13 @@ struct Network {
 /// Bytes and times are at random, between one and ten of their units.
 Step training(Random &random, const Network &network);
 
+/// A GPT with one table for its embedding and its head, f32, trained by AdamW, each update right behind its
+/// gradient, on a device of the rates of an H200: the table and 12 parameters a layer, 30 operators a layer.
+struct Gpt {
+  int64_t layers = 12, hidden = 768, vocabulary = 4096, batch = 4, length = 256;
+};
+Step training(const Gpt &gpt);
+
 /// Values with uses and writes anywhere.
 Step anyStep(Random &random, int64_t positions, int64_t values);
 

@@ -1,0 +1,22 @@
+// ZeRO-Offload: the optimizer's state is on the host, all else stays.
+#include "passes/Tiers/Policies/Demand.h"
+#include "passes/Tiers/Policies/Rules.h"
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+using namespace tessera::tiers;
+
+/// Its updates run on the host beside one another's copies; here the next update's state comes up and the
+/// last one's goes down while one runs.
+Moves tessera::tiers::zeroOffload(const Step &step, const Limits &limits) {
+  DemandRules rules;
+  rules.capacity.assign(step.bytes.size(), limits.device);
+  for (const Value &value : step.values)
+    rules.rules.push_back(value.kind == Kind::Optimizer ? Rule::Streamed : Rule::Stays);
+  rules.key = [](int64_t, int64_t next) { return next; };
+  Moves moves = fetchOnDemand(step, rules);
+  if (moves)
+    overlapOne(step, *moves, limits.device);
+  return moves;
+}
