@@ -6,6 +6,7 @@
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
 #include "passes/Pipeline/PipelineSchedule.h"
+#include "passes/Tiers/Policies/Policies.h"
 #include "runtime/core/size.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/CommandLine.h"
@@ -116,6 +117,14 @@ struct Command {
       "machine",
       cl::desc("the machine's rates, which decisions and estimates are made by (default: the target's)"),
       cl::value_desc("FILE.toml"), cl::sub(sub)};
+  cl::opt<std::string> tierPolicy{
+      "tier-policy",
+      cl::desc("by which rule values leave the device, for comparisons: planned (default), patrickstar, "
+               "elixir, zero-offload, lru, belady"),
+      cl::value_desc("NAME"),
+      cl::init("planned"),
+      cl::Hidden,
+      cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -302,6 +311,13 @@ int readTiers(Command &command, CompileOptions &options) {
                  ": needs --device-memory, without which nothing leaves the device");
   if (!what.empty() && !options.deviceMemory)
     return usage("--offload=" + what + ": needs --device-memory, without which nothing leaves the device");
+  options.tierPolicy = command.tierPolicy;
+  if (!llvm::is_contained(tiers::policies(), std::string_view(options.tierPolicy)))
+    return usage("--tier-policy=" + options.tierPolicy + ": expected one of " +
+                 llvm::join(tiers::policies(), " "));
+  if (options.tierPolicy != "planned" && !options.deviceMemory)
+    return usage("--tier-policy=" + options.tierPolicy +
+                 ": needs --device-memory, without which nothing leaves the device");
   if (what.empty() || what == "auto")
     options.offload = {"optimizer", "parameters", "activations"};
   else if (what != "none")

@@ -298,7 +298,8 @@ LogicalResult Compilation::passes(Phase phase) {
     break;
   case Phase::Schedule:
     setLimits();
-    buildSchedulePipeline(pm, {target().library().name().str(), threads(), describeKernels});
+    buildSchedulePipeline(pm,
+                          {target().library().name().str(), threads(), options.tierPolicy, describeKernels});
     break;
   default:
     return success();

@@ -47,8 +47,9 @@ struct CompileOptions {
   /// "parameters", "activations".
   std::optional<int64_t> deviceMemory, hostMemory;
   std::vector<std::string> offload;
-  std::string machineFile; // --machine: rates to estimate by; empty: the target's
-  int64_t threads = 0;     // a rank; 0: this machine's cores over the ranks
+  std::string tierPolicy = "planned"; // --tier-policy, what decides that
+  std::string machineFile;            // --machine: rates to estimate by; empty: the target's
+  int64_t threads = 0;                // a rank; 0: this machine's cores over the ranks
   bool timing = false, verbose = false;
 };
 

@@ -6,8 +6,10 @@
 #include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Transfers.h"
+#include "passes/Tiers/Policies/Policies.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -55,6 +57,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   LogicalResult initialize(MLIRContext *context) override {
     library = nn::findLibrary(target, UnknownLoc::get(context));
+    if (!llvm::is_contained(tiers::policies(), std::string_view(policy.getValue())))
+      return emitError(UnknownLoc::get(context))
+             << "unknown policy of tiers '" << policy.getValue() << "', expected one of "
+             << llvm::join(tiers::policies(), " ");
     return success(library);
   }
 
@@ -110,7 +116,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       Storage storage = storageOf(func);
       TierTrace traced = trace(func, storage);
       std::optional<tiers::Plan> plan =
-          tiers::choose(traced.step, goal, {1 / host.beta, 1 / host.beta, host.alpha});
+          tiers::planBy(policy.getValue(), traced.step, goal, {1 / host.beta, 1 / host.beta, host.alpha});
       if (!plan)
         break;
       int64_t before = numTransfers, least = tiers::leastDeviceBytes(traced.step).first;
@@ -177,7 +183,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
                             << (least > limits.device
                                     ? "; more microbatches (--microbatches) or ranks need less"
                                     : "");
-    if (least <= limits.device && leastGiven > limits.device)
+    if (least <= limits.device && policy.getValue() != "planned")
+      error.attachNote() << "by the rule of '" << policy.getValue() << "' nothing was found that fits";
+    else if (least <= limits.device && leastGiven > limits.device)
       error.attachNote() << "--offload=auto may move more than what is allowed to move now";
     else if (least <= limits.device && limits.host != INT64_MAX)
       error.attachNote() << "what leaves the device does not fit into --host-memory";

@@ -13,8 +13,9 @@ namespace tessera {
 
 /// What the phase is told of the target.
 struct ScheduleOptions {
-  std::string target = "cpu"; // whose library is asked: see dialects/nn/Library.h
-  int64_t threads = 1;        // a rank, for the time of products and the library's workspaces
+  std::string target = "cpu";         // whose library is asked: see dialects/nn/Library.h
+  int64_t threads = 1;                // a rank, for the time of products and the library's workspaces
+  std::string tierPolicy = "planned"; // of `tessera-choose-tiers`
   /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
   /// `exec.in_place`.
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;

@@ -110,7 +110,9 @@ def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces and the time of operators">];
+                        "threads a rank, for the library's workspaces and the time of operators">,
+                 Option<"policy", "policy", "std::string", "\"planned\"",
+                        "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">];
   let statistics = [Statistic<"numTransfers", "transfers", "copies to the host or from it that are started">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

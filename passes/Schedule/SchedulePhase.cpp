@@ -58,6 +58,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   ChooseTiersOptions tiers;
   tiers.target = options.target;
   tiers.threads = options.threads;
+  tiers.policy = options.tierPolicy;
   pm.addPass(createChooseTiers(tiers));
   pm.addPass(createVerifyPipeline());
 }

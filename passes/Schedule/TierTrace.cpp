@@ -95,6 +95,8 @@ tiers::Value &TierTrace::add(Traced what, int64_t bytes, const std::map<int64_t,
   traced.push_back(what);
   tiers::Value &value = step.values.emplace_back();
   value.bytes = llvm::alignTo(bytes, kBufferAlignment);
+  if (what.variable)
+    value.kind = what.variable.getRole() == "optimizer" ? tiers::Kind::Optimizer : tiers::Kind::Parameter;
   for (auto [position, writes] : uses)
     value.uses.push_back({position, writes});
   return value;

@@ -168,6 +168,27 @@ def test_host_cap(tmp_path):
     assert stats["host"]["peak"] <= limit and stats["device"]["peak"] <= cap
 
 
+@pytest.mark.parametrize("policy", ["patrickstar", "elixir", "zero-offload", "lru", "belady"])
+def test_policies(tmp_path, policy):
+    """What is there for comparisons computes the same, within the same cap, or says that its rule finds no room."""
+    full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
+    log, weights, _ = trained(full, tmp_path / "f", "gpt2")
+    most = full.info("train")["memory"][0]["device"]["peak"]
+    found = 0
+    for cap in (2 * most, int(0.95 * most), int(0.8 * most)):
+        options = ("--train", "adamw", "--device-memory", cap, "--tier-policy", policy)
+        result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", *options)
+        if result.returncode:
+            h.assert_error(result, "of device memory a rank", notes=f"by the rule of '{policy}' nothing was found that fits")
+            continue
+        found += 1
+        capped = compile_to(tmp_path / f"capped{cap}", "gpt2", "1", *options)
+        log_here, weights_here, stats = trained(capped, tmp_path / f"c{cap}", "gpt2")
+        assert log_here == log and weights_here == weights
+        assert_kept(capped, stats, cap)
+    assert found
+
+
 @pytest.mark.parametrize("options,words", [
     (("--device-memory", "0"), "--device-memory=0: expected a size above 0"),
     (("--device-memory=-1GiB",), "--device-memory=-1GiB: expected a size above 0"),
@@ -175,6 +196,8 @@ def test_host_cap(tmp_path):
     (("--device-memory", "9223372036854775808"), "expected a size above 0"),
     (("--host-memory", "1GiB"), "--host-memory=1GiB: needs --device-memory"),
     (("--offload", "optimizer"), "--offload=optimizer: needs --device-memory"),
+    (("--tier-policy", "lru"), "--tier-policy=lru: needs --device-memory"),
+    (("--device-memory", "1GiB", "--tier-policy", "fifo"), "--tier-policy=fifo: expected one of planned patrickstar elixir zero-offload lru belady"),
     (("--device-memory", "1GiB", "--offload", "weights"), "--offload=weights: expected none, auto, or a list of optimizer, parameters, activations"),
 ])
 def test_bad_options(options, words):
