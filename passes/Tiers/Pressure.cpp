@@ -15,7 +15,7 @@ using namespace tessera::tiers;
 namespace {
 
 constexpr double kForever = std::numeric_limits<double>::infinity();
-/// Parts of the step: how far before a position is looked, and how much later a transfer may end to count
+/// Parts of the step: how far from a position is looked, and how much later a transfer may end to count
 /// 1/e.
 constexpr double kBefore = 0.02, kLoose = 0.005;
 
@@ -38,7 +38,7 @@ struct Link {
 
 } // namespace
 
-Prices tessera::tiers::pressure(const Draft &draft) {
+Prices tessera::tiers::pressure(const Draft &draft, bool downBehind) {
   const Problem &problem = draft.problem();
   int64_t n = problem.positions;
   Link down, up;
@@ -76,7 +76,7 @@ Prices tessera::tiers::pressure(const Draft &draft) {
       now -= problem.step.seconds[p - 1];
   }
 
-  auto byPosition = [&](const Link &link) {
+  auto byPosition = [&](const Link &link, bool behind) {
     // Of the time up to each end of a transfer, how much was critical.
     std::vector<std::pair<double, double>> integral = {{0, 0}};
     for (const Transfer &transfer : link.queue) {
@@ -96,10 +96,10 @@ Prices tessera::tiers::pressure(const Draft &draft) {
     std::vector<double> result(n + 1);
     double window = kBefore * draft.seconds();
     for (int64_t p = 0; p <= n; ++p) {
-      double end = draft.moment(p).now;
+      double end = behind ? draft.moment(std::min(p + 1, n)).now + window : draft.moment(p).now;
       result[p] = window > 0 ? (at(end) - at(std::max(0.0, end - window))) / window : 0;
     }
     return result;
   };
-  return {byPosition(down), byPosition(up), 0};
+  return {byPosition(down, downBehind), byPosition(up, false), 0};
 }

@@ -19,15 +19,17 @@ namespace {
 
 /// Limits that gaps are chosen for, as parts of the way from the least possible to the limit given: what is
 /// chosen for less leaves the transfers more time.
-constexpr double kTargets[] = {1, 0.95, 0.8, 0.5, 0};
-constexpr size_t kKept = 4; // of what was chosen so, the fastest
+constexpr double kTargets[] = {1, 0.95, 0.9, 0.8, 0.5, 0};
+constexpr double kHopeless = 1.1; // so much slower than the fastest, a target is left after two rounds
+constexpr size_t kKept = 8;       // of what was chosen so, the fastest
 /// Flips lead small steps into one of few dead ends, by chance: these begin more often.
 constexpr size_t kMostTurns = 32, kTurnsOfGaps = 400;
-constexpr int kCuts = 3; // flips are done in so many parts, after each of which a quarter goes on
+constexpr int kCuts = 3;     // flips are done in so many parts, after each of which half go on
+constexpr int64_t kLess = 8; // a part of the flips is for moving less in the same time
 
 // What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
-constexpr int64_t kRounds = 8, kMostFlips = 80'000, kFlipsOfGap = 8'000;
-constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 100'000'000; // gaps x positions, positions
+constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
+constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
 
 struct Start {
   double seconds;
@@ -36,19 +38,22 @@ struct Start {
 
 class Search {
 public:
-  explicit Search(const Problem &problem) : problem(problem), draft(problem) {}
+  Search(const Problem &problem, double effort) : problem(problem), draft(problem), effort(effort) {}
   std::optional<Plan> run();
 
 private:
   void collectStarts(int64_t least);
+  void collectStarts(int64_t target, bool downBehind);
   bool startFrom(const std::vector<int> &gaps);
   bool startAnywhere(std::mt19937_64 &random);
   bool startFromRepaired();
   void load(const std::vector<Away> &aways);
   void flipEach(int64_t tries);
+  void moveLess();
   int64_t flips() const {
-    return std::min(
+    int64_t most = std::min(
         {kFlipWork / problem.positions, kMostFlips, kFlipsOfGap * static_cast<int64_t>(problem.gaps.size())});
+    return static_cast<int64_t>(effort * static_cast<double>(most));
   }
   /// Whether nothing is waited for: no plan is faster.
   bool isPerfect() const { return !starts.empty() && starts.front().seconds <= problem.computing; }
@@ -56,6 +61,7 @@ private:
 
   const Problem &problem;
   Draft draft;
+  double effort;
   std::vector<Start> starts; // fastest first
   uint64_t seed = 1;
 };
@@ -91,22 +97,31 @@ bool Search::startFrom(const std::vector<int> &gaps) {
 }
 
 void Search::collectStarts(int64_t least) {
-  int64_t work = static_cast<int64_t>(problem.gaps.size()) * problem.positions;
-  int64_t rounds = std::clamp<int64_t>(kRoundWork / work, 2, kRounds);
-  for (double part : kTargets) {
-    int64_t target = least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
-    std::vector<double> flat(problem.positions + 1, 0.3);
-    Prices prices{flat, flat, problem.limits.host == INT64_MAX ? 0 : 0.3};
-    for (int64_t round = 0; round < rounds; ++round) {
-      std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices);
-      if (!gaps || !startFrom(*gaps)) {
-        prices.host *= 4;
-        continue;
-      }
+  for (bool downBehind : {false, true})
+    for (double part : kTargets) {
+      double room = part * static_cast<double>(problem.limits.device - least);
+      collectStarts(least + static_cast<int64_t>(room), downBehind);
       if (isPerfect())
         return;
-      approach(prices, pressure(draft), 2.0 / static_cast<double>(round + 4));
     }
+}
+
+void Search::collectStarts(int64_t target, bool downBehind) {
+  int64_t work = static_cast<int64_t>(problem.gaps.size()) * problem.positions;
+  int64_t rounds = std::clamp<int64_t>(kRoundWork / work, 2, kRounds);
+  std::vector<double> flat(problem.positions + 1, 0.3);
+  Prices prices{flat, flat, problem.limits.host == INT64_MAX ? 0 : 0.3};
+  double best = std::numeric_limits<double>::infinity();
+  for (int64_t round = 0; round < rounds; ++round) {
+    std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices);
+    if (!gaps || !startFrom(*gaps)) {
+      prices.host *= 4;
+      continue;
+    }
+    best = std::min(best, draft.seconds());
+    if (isPerfect() || (round > 0 && best > kHopeless * starts.front().seconds))
+      return;
+    approach(prices, pressure(draft, downBehind), 2.0 / static_cast<double>(round + 4));
   }
 }
 
@@ -172,6 +187,30 @@ void Search::flipEach(int64_t tries) {
       std::swap(starts[k], starts[k - 1]);
 }
 
+/// Of plans that take equally long that which moves least: a link that is busy takes memory's bandwidth from
+/// the operators, which no clock here knows.
+void Search::moveLess() {
+  load(starts.front().aways);
+  if (isPerfect())
+    flip(draft, flips() / kLess, seed++);
+  std::vector<int> order(problem.gaps.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::sort(order.begin(), order.end(), [&](int a, int b) {
+    return std::pair(problem.gaps[b].bytes, a) < std::pair(problem.gaps[a].bytes, b);
+  });
+  for (int gap : order) {
+    double seconds = draft.seconds();
+    if (!draft.away(gap).moved())
+      continue;
+    draft.change(gap, {});
+    if (draft.fits() && draft.simulate(seconds) <= seconds)
+      draft.keep();
+    else
+      draft.undo();
+  }
+  starts.front() = {draft.seconds(), draft.aways()};
+}
+
 std::optional<Plan> Search::run() {
   if (problem.always.empty() && peak(problem.step.bytes) <= problem.limits.device)
     return plan(std::vector<Away>(problem.gaps.size()));
@@ -189,14 +228,16 @@ std::optional<Plan> Search::run() {
       starts.push_back(starts[i % distinct]);
   for (int cut = 0; cut < kCuts && !isPerfect(); ++cut) {
     flipEach(flips() / kCuts / static_cast<int64_t>(starts.size()));
-    starts.resize(std::max<size_t>(1, starts.size() / 4));
+    starts.resize(std::max<size_t>(1, starts.size() / 2));
   }
+  moveLess();
   return plan(starts.front().aways);
 }
 
 } // namespace
 
-std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates) {
+std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates,
+                                           double effort) {
   Problem problem(step, limits, rates);
-  return Search(problem).run();
+  return Search(problem, effort).run();
 }

@@ -18,8 +18,9 @@ struct Prices {
 };
 
 /// How much of the time just before each position each link was busy with what the step waits for: a transfer
-/// counts the less, the more it could end later without making the step longer.
-Prices pressure(const Draft &draft);
+/// counts the less, the more it could end later without making the step longer. For the link down it may be
+/// the time just behind: what an offload of that position has to get through, rather than what has kept it.
+Prices pressure(const Draft &draft, bool downBehind);
 
 /// Gaps whose moves, each as long as can be, bring the device down to `target` bytes: one after the other
 /// that which takes most off what is above for its price, weighted by the time that it is above; then without

@@ -117,8 +117,12 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 
 /// The fastest plan found within the limits: without moves where everything fits but those of `Value::below`.
 /// Nothing where none was found; without a limit of the host that is so only below `leastDeviceBytes`. The
-/// same input gives the same plan: what is tried is seeded and limited by counts.
-std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates);
+/// same input gives the same plan: what is tried is seeded and limited by counts. Of plans that were found
+/// equally fast it is one that moves little.
+///
+/// `effort` is how many changes are tried, as a part of the usual: much less is nearly as good where plans
+/// are only compared, by a few percent.
+std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
 
 /// The least peak on the device that any plan has: every gap moved, each value gone right behind one use and
 /// back just before the next. Beside it the first position that has this peak.
