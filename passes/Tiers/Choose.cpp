@@ -19,10 +19,14 @@ constexpr int64_t kBlock = 32;
 /// A gap is as good as the best if it is within so much of it.
 constexpr double kAsGood = 0.97;
 
+int64_t largest(const std::vector<int64_t> &bytes) {
+  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
+}
+
 class Choice {
 public:
   Choice(const Problem &problem, int64_t target, const Prices &prices);
-  bool reachTarget();
+  bool reachTarget(int64_t stays);
   void dropNeedless();
   std::vector<int> chosen() const;
 
@@ -49,6 +53,7 @@ private:
   };
   std::vector<Block> blocks; // of kBlock positions
   std::vector<int64_t> host;
+  double hostBytes;                     // that its price is for
   std::vector<std::vector<Away>> aways; // by value
   std::vector<int> indexInValue;        // by gap
   std::vector<double> priceNow;         // by value
@@ -57,8 +62,9 @@ private:
 
 Choice::Choice(const Problem &problem, int64_t target, const Prices &prices)
     : problem(problem), prices(prices), above(problem.positions), weight(problem.positions),
-      host(problem.positions), aways(problem.gapsOf.size()), indexInValue(problem.gaps.size()),
-      priceNow(problem.gapsOf.size()) {
+      host(problem.positions),
+      hostBytes(static_cast<double>(std::min(problem.limits.host, largest(problem.step.bytes)))),
+      aways(problem.gapsOf.size()), indexInValue(problem.gaps.size()), priceNow(problem.gapsOf.size()) {
   for (int64_t p = 0; p < problem.positions; ++p) {
     above[p] = static_cast<double>(problem.step.bytes[p] - target);
     weight[p] = (problem.computing > 0 ? problem.step.seconds[p] / problem.computing : 0) +
@@ -136,7 +142,7 @@ double Choice::priceOf(int value, const std::vector<Away> &aways) const {
     Range range = problem.onHost(value, aways);
     sum += prices.host * problem.computing * static_cast<double>(range.end - range.begin) /
            static_cast<double>(problem.positions) * static_cast<double>(problem.step.values[value].bytes) /
-           static_cast<double>(problem.limits.host);
+           hostBytes;
   }
   return sum;
 }
@@ -196,7 +202,7 @@ void Choice::set(int gap, bool moved) {
 /// Gains only fall as gaps are moved, so a gap whose gain has been looked at again and is still as good as
 /// the largest need not be compared with the others. Only when a move makes its value's other gaps cheaper
 /// they are put in anew.
-bool Choice::reachTarget() {
+bool Choice::reachTarget(int64_t stays) {
   constexpr double kTransferAtLeast = 1e-7; // seconds, so that nothing is for free
   using Rated = std::pair<double, int>;
   auto less = [](const Rated &a, const Rated &b) {
@@ -205,7 +211,8 @@ bool Choice::reachTarget() {
   std::priority_queue<Rated, std::vector<Rated>, decltype(less)> best(less);
   auto rate = [&](int gap) { return gain(gap) / std::max(price(gap) + kTransferAtLeast, kTransferAtLeast); };
   for (size_t g = 0; g < problem.gaps.size(); ++g)
-    best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
+    if (problem.gaps[g].bytes != stays)
+      best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
   while (std::any_of(above.begin(), above.end(), [](double bytes) { return bytes > 0; })) {
     int gap = -1;
     while (!best.empty() && gap < 0) {
@@ -252,9 +259,9 @@ std::vector<int> Choice::chosen() const {
 } // namespace
 
 std::optional<std::vector<int>> tessera::tiers::chooseGaps(const Problem &problem, int64_t target,
-                                                           const Prices &prices) {
+                                                           const Prices &prices, int64_t stays) {
   Choice choice(problem, target, prices);
-  if (!choice.reachTarget())
+  if (!choice.reachTarget(stays))
     return std::nullopt;
   choice.dropNeedless();
   return choice.chosen();

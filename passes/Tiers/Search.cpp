@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <random>
@@ -24,12 +25,21 @@ constexpr double kHopeless = 1.1; // so much slower than the fastest, a target i
 constexpr size_t kKept = 8;       // of what was chosen so, the fastest
 /// Flips lead small steps into one of few dead ends, by chance: these begin more often.
 constexpr size_t kMostTurns = 32, kTurnsOfGaps = 400;
+constexpr int kSizes = 4;    // the largest sizes of values that are all kept once
 constexpr int kCuts = 3;     // flips are done in so many parts, after each of which half go on
 constexpr int64_t kLess = 8; // a part of the flips is for moving less in the same time
 
 // What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
 constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
 constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
+
+/// How prices begin and are led on: with one of the host or without, whether or not it is limited, and see
+/// `pressure`. None is best for all steps.
+struct Course {
+  bool downBehind;
+  double host;
+};
+constexpr Course kCourses[] = {{false, 0}, {true, 0}, {false, 0.3}};
 
 struct Start {
   double seconds;
@@ -43,7 +53,7 @@ public:
 
 private:
   void collectStarts(int64_t least);
-  void collectStarts(int64_t target, bool downBehind);
+  void collectStarts(int64_t target, const Course &course, int64_t stays = -1);
   bool startFrom(const std::vector<int> &gaps);
   bool startAnywhere(std::mt19937_64 &random);
   bool startFromRepaired();
@@ -97,31 +107,47 @@ bool Search::startFrom(const std::vector<int> &gaps) {
 }
 
 void Search::collectStarts(int64_t least) {
-  for (bool downBehind : {false, true})
+  for (const Course &course : kCourses)
     for (double part : kTargets) {
       double room = part * static_cast<double>(problem.limits.device - least);
-      collectStarts(least + static_cast<int64_t>(room), downBehind);
+      collectStarts(least + static_cast<int64_t>(room), course);
       if (isPerfect())
         return;
     }
+  if (starts.empty())
+    return;
+  // One large value is worth many small ones, which no few changes would put in its place.
+  std::map<int64_t, int64_t> moved; // bytes, by the size of values
+  int64_t all = 0;
+  for (size_t g = 0; g < problem.gaps.size(); ++g)
+    if (starts.front().aways[g].moved()) {
+      moved[problem.gaps[g].bytes] += problem.gaps[g].bytes;
+      all += problem.gaps[g].bytes;
+    }
+  int sizes = 0;
+  for (auto it = moved.rbegin(); it != moved.rend() && sizes < kSizes; ++it)
+    if (it->second < all / 4) {
+      collectStarts(problem.limits.device, kCourses[1], it->first);
+      ++sizes;
+    }
 }
 
-void Search::collectStarts(int64_t target, bool downBehind) {
+void Search::collectStarts(int64_t target, const Course &course, int64_t stays) {
   int64_t work = static_cast<int64_t>(problem.gaps.size()) * problem.positions;
   int64_t rounds = std::clamp<int64_t>(kRoundWork / work, 2, kRounds);
   std::vector<double> flat(problem.positions + 1, 0.3);
-  Prices prices{flat, flat, problem.limits.host == INT64_MAX ? 0 : 0.3};
+  Prices prices{flat, flat, course.host};
   double best = std::numeric_limits<double>::infinity();
   for (int64_t round = 0; round < rounds; ++round) {
-    std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices);
+    std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices, stays);
     if (!gaps || !startFrom(*gaps)) {
-      prices.host *= 4;
+      prices.host = std::max(0.1, 4 * prices.host);
       continue;
     }
     best = std::min(best, draft.seconds());
     if (isPerfect() || (round > 0 && best > kHopeless * starts.front().seconds))
       return;
-    approach(prices, pressure(draft, downBehind), 2.0 / static_cast<double>(round + 4));
+    approach(prices, pressure(draft, course.downBehind), 2.0 / static_cast<double>(round + 4));
   }
 }
 
@@ -238,6 +264,10 @@ std::optional<Plan> Search::run() {
 
 std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates,
                                            double effort) {
+  // What is found where the host has no limit is not to be missed where it fits.
+  if (limits.host != INT64_MAX)
+    if (auto plan = choose(step, {limits.device}, rates, effort); !plan || plan->hostPeak <= limits.host)
+      return plan;
   Problem problem(step, limits, rates);
   return Search(problem, effort).run();
 }

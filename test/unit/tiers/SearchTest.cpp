@@ -3,6 +3,7 @@
 #include "Traces.h"
 #include <algorithm>
 #include <cstdlib>
+#include <ctime>
 #include <gtest/gtest.h>
 #include <iostream>
 #include <limits>
@@ -240,6 +241,71 @@ TEST(Search, IsNoSlowerWithAFasterLink) {
     expectFalling(seconds);
     EXPECT_GT(seconds.front(), seconds.back());
   }
+}
+
+TEST(Search, IsNoSlowerWithMoreOfAnythingInRealSteps) {
+  std::vector<Gpt> models = {{2, 768, 4096, 16, 256}, {4, 4096, 50304, 8, 2048}};
+  if (isWhole())
+    models.insert(models.end(),
+                  {{4, 768, 4096, 4, 256}, {12, 1024, 50304, 4, 1024}, {24, 384, 4096, 4, 256}});
+  for (const Gpt &gpt : models) {
+    Step step = training(gpt);
+    int64_t least = leastDeviceBytes(step).first, all = peak(step.bytes);
+    auto cap = [&](int64_t part) { return least + (all - least) * part / 10; };
+    std::vector<double> caps, links, hosts;
+    for (int64_t part = 0; part <= 10; part += isWhole() ? 1 : 2)
+      caps.push_back(choose(step, {cap(part)}, {5e10, 5e10, 1e-5})->seconds);
+    for (double rate = 1e10; rate < 1e12; rate *= 2)
+      links.push_back(choose(step, {cap(4)}, {rate, rate, 1e-5})->seconds);
+    std::optional<Plan> free = choose(step, {cap(4)}, {5e10, 5e10, 1e-5});
+    for (int64_t more : {0, 1000, 1'000'000})
+      hosts.push_back(choose(step, {cap(4), free->hostPeak + more}, {5e10, 5e10, 1e-5})->seconds);
+    for (const auto &seconds : {caps, links, hosts})
+      expectFalling(seconds);
+    EXPECT_EQ(hosts.front(), free->seconds);
+  }
+}
+
+/// Of what is free by the clock no more is moved than the device lacks.
+TEST(Search, MovesLittleWhereItCostsNothing) {
+  for (const Gpt &gpt : {Gpt{4, 4096, 4096, 16, 2048}, Gpt{12, 2048, 4096, 32, 1024}}) {
+    Step step = training(gpt);
+    Limits limits{peak(step.bytes) * 9 / 10};
+    std::optional<Plan> plan = choose(step, limits, {5e10, 5e10, 1e-5});
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(plan->seconds, std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0));
+    EXPECT_LT(static_cast<double>(plan->bytesDown),
+              1.1 * static_cast<double>(peak(step.bytes) - limits.device));
+  }
+}
+
+/// 96 layers have 2886 operators, 6055 values and 7304 gaps.
+TEST(Search, TakesSecondsForLargeSteps) {
+  Step step = training(Gpt{isWhole() ? 96 : 24, 12288, 50304, 8, 2048});
+  int64_t all = peak(step.bytes);
+  for (int64_t part : {20, 50, 80}) {
+    std::clock_t before = std::clock();
+    std::optional<Plan> plan = choose(step, {all * part / 100}, {5e10, 5e10, 1e-5});
+    EXPECT_LT(static_cast<double>(std::clock() - before) / CLOCKS_PER_SEC, 10);
+    ASSERT_TRUE(plan);
+    expectHonest(step, *plan, {all * part / 100}, {5e10, 5e10, 1e-5});
+  }
+}
+
+TEST(Search, TriesLessWithLessEffort) {
+  Random random(9);
+  double less = 0, usual = 0;
+  for (int trial = 0; trial < 10; ++trial) {
+    Step step = training(random, {10, trial % 2 == 0, false, true});
+    Limits limits{(leastDeviceBytes(step).first * 2 + peak(step.bytes)) / 3};
+    std::optional<Plan> quick = choose(step, limits, {1, 1, 0.1}, 0.05);
+    ASSERT_TRUE(quick);
+    expectHonest(step, *quick, limits, {1, 1, 0.1});
+    less += quick->seconds;
+    usual += choose(step, limits, {1, 1, 0.1})->seconds;
+  }
+  EXPECT_LE(usual, less);
+  EXPECT_LE(less, 1.1 * usual);
 }
 
 } // namespace
