@@ -1,15 +1,16 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/dist/Place.h"
 
 using namespace mlir;
 using namespace tessera;
 using namespace tessera::dist;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kPattern,    &kOrigin, &kExpand,        &kSplit,       &kZero,         &kZeroAxes,   &kRegather,
-    &kStream,     &kShape,  &kAnnotatedMesh, &kAnnotations, &kLayout,       &kFilePlan,   &kGather,
-    &kRecomputed, &kMicro,  &kPipeline,      &kChunk,       &kWork,         &kOverStages, &kStageSum,
-    &kMachine,    &kStage,  &kProgram,       &kRests,       &kDeviceMemory, &kHostMemory, &kOffload};
+    &kPattern,  &kOrigin,        &kExpand,      &kSplit,      &kZero,     &kZeroAxes, &kRegather,   &kStream,
+    &kShape,    &kAnnotatedMesh, &kAnnotations, &kLayout,     &kFilePlan, &kGather,   &kRecomputed, &kMicro,
+    &kPipeline, &kChunk,         &kWork,        &kOverStages, &kStageSum, &kMachine,  &kStage,      &kProgram,
+    &kRests,    &kDeviceMemory,  &kHostMemory,  &kOffload,    &kPlace};
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))
@@ -56,6 +57,10 @@ bool dist::isOffload(Attribute value) {
          llvm::all_of(cast<ArrayAttr>(value).getAsRange<StringAttr>(), [](auto each) {
            return llvm::is_contained({"optimizer", "parameters", "activations"}, each.getValue());
          });
+}
+bool dist::arePlaces(Attribute value) {
+  auto list = dyn_cast<ArrayAttr>(value);
+  return list && llvm::all_of(list, [](Attribute each) { return Place::from(each).has_value(); });
 }
 Tier dist::restsIn(Operation *variable) {
   TierAttr tier = kRests.of(variable);

@@ -81,6 +81,12 @@ inline constexpr DiscardableAttr<mlir::IntegerAttr> kDeviceMemory{"dist.device_m
 bool isOffload(mlir::Attribute value);
 inline constexpr DiscardableAttr<mlir::ArrayAttr> kOffload{
     "dist.offload", OnModule, "a list of optimizer, parameters and activations", isOffload};
+/// Where the plan wants values to be, entry by entry; of those that match a value the first counts (Place.h).
+bool arePlaces(mlir::Attribute value);
+inline constexpr DiscardableAttr<mlir::ArrayAttr> kPlace{
+    "dist.place", OnModule,
+    "a list of places, each with match and tier, such as {match = [\"*.mlp.*\"], tier = #dist.tier<host>}",
+    arePlaces};
 /// The tier that a variable rests in.
 Tier restsIn(mlir::Operation *variable);
 

@@ -306,27 +306,28 @@ int readTiers(Command &command, CompileOptions &options) {
                    ": expected a size above 0, such as 16GiB or 500MiB");
   }
   llvm::StringRef what = command.offload;
-  if (options.hostMemory && !options.deviceMemory)
+  // A plan may say the rest.
+  bool needsDevice = !options.deviceMemory && command.plan.empty();
+  if (options.hostMemory && needsDevice)
     return usage("--host-memory=" + command.hostMemory +
                  ": needs --device-memory, without which nothing leaves the device");
-  if (!what.empty() && !options.deviceMemory)
+  if (!what.empty() && needsDevice)
     return usage("--offload=" + what + ": needs --device-memory, without which nothing leaves the device");
   options.tierPolicy = command.tierPolicy;
   if (!llvm::is_contained(tiers::policies(), std::string_view(options.tierPolicy)))
     return usage("--tier-policy=" + options.tierPolicy + ": expected one of " +
                  llvm::join(tiers::policies(), " "));
-  if (options.tierPolicy != "planned" && !options.deviceMemory)
+  if (options.tierPolicy != "planned" && needsDevice)
     return usage("--tier-policy=" + options.tierPolicy +
                  ": needs --device-memory, without which nothing leaves the device");
-  if (what.empty() || what == "auto")
-    options.offload = {"optimizer", "parameters", "activations"};
-  else if (what != "none")
-    for (llvm::StringRef each : llvm::split(what, ',')) {
-      if (!llvm::is_contained({"optimizer", "parameters", "activations"}, each))
-        return usage("--offload=" + what +
-                     ": expected none, auto, or a list of optimizer, parameters, activations");
-      options.offload.push_back(each.str());
-    }
+  std::optional<std::vector<std::string>> offload = parseOffload(what.empty() ? "auto" : what);
+  if (!offload)
+    return usage("--offload=" + what +
+                 ": expected none, auto, or a list of optimizer, parameters, activations");
+  options.offload = *offload;
+  options.assign.deviceMemory = options.deviceMemory.value_or(0);
+  options.assign.hostMemory = options.hostMemory.value_or(0);
+  options.assign.offload = what.str();
   return 0;
 }
 

@@ -230,9 +230,11 @@ static LogicalResult describeKernels(ModuleOp module) {
   return success();
 }
 
-// What the options say of memory; a text may have it from the options that it was made with.
+// What the options say of memory, in place of what a text has from the options that it was made with.
 void Compilation::setLimits() {
   Builder b(&context);
+  if (isAssigned)
+    return;
   auto set = [&](auto &attr, std::optional<int64_t> bytes) {
     if (bytes)
       attr.set(*module, b.getI64IntegerAttr(*bytes));
@@ -284,6 +286,7 @@ LogicalResult Compilation::passes(Phase phase) {
     break;
   case Phase::Assign:
     pm.addPass(createAssign(options.assign));
+    isAssigned = true;
     break;
   case Phase::Propagate:
     pm.addPass(createPropagate());
@@ -298,8 +301,9 @@ LogicalResult Compilation::passes(Phase phase) {
     break;
   case Phase::Schedule:
     setLimits();
-    buildSchedulePipeline(pm,
-                          {target().library().name().str(), threads(), options.tierPolicy, describeKernels});
+    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy, describeKernels,
+                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
+                                           : PlacedObserver()});
     break;
   default:
     return success();
@@ -500,6 +504,7 @@ LogicalResult tessera::compile(const CompileOptions &options) {
                                                      << "': it exists and is not a regular file; to compile "
                                                         "without output, use --to lower -o /dev/null";
   Compilation compilation(options, *context);
+  compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(options.to)))
     return failure();
   auto begin = std::chrono::steady_clock::now();

@@ -6,6 +6,7 @@
 #include "lib/Driver/Options.h"
 #include "lib/Driver/Streams.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/Schedule/Placed.h"
 #include "runtime/machine/machine_file.h"
 
 namespace tessera {
@@ -27,6 +28,8 @@ struct Compilation {
   std::vector<std::pair<std::string, double>> seconds; // of each phase
   std::optional<Facts> facts;                          // after Propagate, when a report is wanted
   std::vector<StreamFact> streams;                     // after Schedule, likewise
+  bool wantsPlaced = false;                            // whether `placed` is to be filled
+  std::vector<PlacedProgram> placed;                   // after Schedule, by when they were decided
 
   Compilation(CompileOptions options, mlir::MLIRContext &context)
       : options(std::move(options)), context(context) {}
@@ -45,6 +48,7 @@ struct Compilation {
   Phase next = Phase::Import;
 
 private:
+  bool isAssigned = false; // here, not in the text
   mlir::LogicalResult load();
   mlir::LogicalResult loadText();
   mlir::LogicalResult memory();

@@ -216,7 +216,8 @@ int tessera::convertToOnnx(const CompileOptions &given) {
     plan->compute = exec::dtypeName(type.getValue());
   OnnxAdditions additions = Annotator(*compilation.module).annotate(compilation.nodes);
   additions.weights = std::move(weights);
-  if (!plan->mesh.empty() || plan->microbatches > 1 || !plan->compute.empty()) {
+  bool hasMemory = plan->memory.device || plan->memory.host || !plan->places.empty();
+  if (!plan->mesh.empty() || plan->microbatches > 1 || !plan->compute.empty() || hasMemory) {
     llvm::raw_string_ostream os(additions.plan);
     plan->print(os);
   }

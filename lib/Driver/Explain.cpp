@@ -1,7 +1,9 @@
 // `tessera explain`: what becomes of every operator, and why.
+#include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
+#include "lib/Driver/ExplainMemory.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/Why.h"
 #include "passes/Assign/NameIndex.h"
@@ -143,6 +145,7 @@ int tessera::explain(const CompileOptions &options, const std::string &glob, con
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
+  compilation.wantsPlaced = true;
   if (failed(compilation.run(Phase::Propagate)))
     return 1;
   Location here = UnknownLoc::get(context.get());
@@ -173,10 +176,14 @@ int tessera::explain(const CompileOptions &options, const std::string &glob, con
         "is split over it, "
         "flat/axis stored in pieces over it\n\n";
   printOperators(facts, program, glob, os);
-  if (!facts.mesh.empty() && failed(compilation.run(Phase::Schedule)))
+  bool isPlaced = dist::kDeviceMemory.isOn(*compilation.module) || dist::kPlace.isOn(*compilation.module);
+  if ((!facts.mesh.empty() || isPlaced) && failed(compilation.run(Phase::Schedule)))
     return 1;
   printStreams(facts.mesh.empty() ? std::vector<StreamFact>() : collectStreams(*compilation.module), program,
                glob, os);
+  for (const PlacedProgram &placed : compilation.placed)
+    if (isPlaced && placed.whole == program)
+      printPlaced(placed, glob, os);
   if (glob.empty()) {
     printTotals(facts, os);
     printParameters(facts, os);

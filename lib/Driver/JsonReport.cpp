@@ -100,6 +100,34 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
   return ranks;
 }
 
+// What each tier holds over a step, operator by operator, and what moves meanwhile.
+static json::Object tideOf(const PlacedProgram &placed) {
+  const tiers::Step &step = placed.step;
+  json::Array moves, seconds = json::Array(tiers::timeline(step, placed.plan, placed.rates));
+  auto add = [&](const tiers::Move &move, StringRef direction, int64_t start, int64_t wait) {
+    const PlacedValue &value = placed.values[move.value];
+    moves.push_back(json::Object{{"value", value.name},
+                                 {"what", value.what},
+                                 {"bytes", step.values[move.value].bytes},
+                                 {"direction", direction},
+                                 {"start", start},
+                                 {"wait", wait}});
+  };
+  for (const tiers::Move &move : placed.plan.moves) {
+    const std::vector<tiers::Use> &uses = step.values[move.value].uses;
+    if (move.offload >= 0)
+      add(move, "device_to_host", move.offload, move.gone);
+    add(move, "host_to_device", move.prefetch, uses[(move.gap + 1) % uses.size()].position);
+  }
+  bool isCapped = placed.limits.device != INT64_MAX;
+  return json::Object{{"operators", list(placed.operators)},
+                      {"seconds", std::move(seconds)},
+                      {"device", json::Array(tiers::deviceBytes(step, placed.plan.moves))},
+                      {"host", json::Array(tiers::hostBytes(step, placed.plan.moves))},
+                      {"cap", isCapped ? json::Value(placed.limits.device) : json::Value(nullptr)},
+                      {"moves", std::move(moves)}};
+}
+
 // The page with the report in it, which its script reads.
 static std::string page(std::string report) {
   // Inside of strings only, where "\\u003c" is the same character: "</script>" would end the script.
@@ -124,6 +152,10 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
                                      {"algorithm", fact.algorithm},
                                      {"seconds", fact.seconds}});
     root["streams"] = std::move(streams);
+    json::Object tides;
+    for (const PlacedProgram &placed : compilation.placed)
+      tides[placed.program] = tideOf(placed);
+    root["tide"] = std::move(tides);
   }
   // The figures that the program promises, by program.
   if (llvm::Expected<json::Value> description = json::parse(compilation.description)) {

@@ -30,6 +30,21 @@ static LogicalResult differentiate(Compilation &compilation) {
   return compilation.run(Phase::Differentiate);
 }
 
+// What is decided of memory under a cap, or by entries of the plan: the entries that say all of it.
+static LogicalResult solvePlaces(const CompileOptions &options, MLIRContext &context, Plan &plan) {
+  if (!plan.memory.device && plan.places.empty())
+    return success();
+  Compilation compilation(options, context);
+  compilation.wantsPlaced = true;
+  if (failed(compilation.run(Phase::Schedule)))
+    return failure();
+  plan.places.clear();
+  for (const dist::Place &place : placesOf(compilation.placed))
+    plan.places.push_back(
+        {place.match, place.what, place.program, tierName(place.tier).str(), place.moves, {}});
+  return success();
+}
+
 int tessera::printPlan(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
@@ -41,6 +56,8 @@ int tessera::printPlan(const CompileOptions &options) {
     return 1;
   if (auto type = nn::kComputeType.of(*compilation.module))
     plan->compute = exec::dtypeName(type.getValue());
+  if (failed(solvePlaces(options, *context, *plan)))
+    return 1;
   int64_t ranks = 1;
   for (auto &[axis, size] : plan->mesh)
     ranks *= size;

@@ -73,7 +73,7 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   }
   if (options.microbatches > 1)
     plan.microbatches = options.microbatches;
-  if (failed(applyRecipe(module, options, plan)))
+  if (failed(applyRecipe(module, options, plan)) || failed(addMemory(module, options, plan)))
     return failure();
   return plan;
 }
@@ -92,8 +92,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan = makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule,
-                                             ep, microbatches, zero, regather, stream});
+    FailureOr<Plan> plan =
+        makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches,
+                          zero, regather, stream, deviceMemory, hostMemory, offload});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -123,6 +124,8 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       if (failed(givePattern(names, plan, rule, mesh)))
         return failure();
     if (failed(layDownValues(module, names, plan)))
+      return failure();
+    if (failed(placeInTiers(module, plan)))
       return failure();
     dropCarriedPlan(module);
     return plan.pipeline ? assignStages(module, plan, mesh) : success();

@@ -28,6 +28,11 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
               "whether what was gathered for the forward is gathered again: never, always or auto">,
        Option<"stream", "stream", "std::string", "\"auto\"",
               "whether products of gathered operands are computed by panels: never, always or auto">,
+       Option<"deviceMemory", "device-memory", "int64_t", "0",
+              "bytes of the device that a rank may use; 0: the plan's, if it says so">,
+       Option<"hostMemory", "host-memory", "int64_t", "0", "bytes of the host, likewise">,
+       Option<"offload", "offload", "std::string", "",
+              "what may leave the device: none, auto, or a list; empty: as the plan says">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

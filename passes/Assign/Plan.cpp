@@ -2,8 +2,8 @@
 #include "passes/Assign/Plan.h"
 #include "dialects/dist/Axis.h"
 #include "passes/Assign/Pattern.h"
+#include "passes/Assign/PlanReader.h"
 #include "passes/Pipeline/PipelineSchedule.h"
-#include "runtime/core/toml.h" // IWYU pragma: keep
 #include "llvm/ADT/STLExtras.h"
 #include <set>
 
@@ -12,113 +12,8 @@ using namespace tessera;
 
 namespace {
 
-// Reads tables and reports everything that means nothing, with its place and the nearest name that does.
-class Reader {
-public:
-  Reader(StringRef file, llvm::raw_ostream &errors) : file(file), errors(errors) {}
-  bool ok = true;
-
-  llvm::raw_ostream &error(const toml::source_region &at) {
-    if (!ok)
-      errors << "\n";
-    ok = false;
-    return errors << file << ":" << at.begin.line << ":" << at.begin.column << ": ";
-  }
-  static std::string nearest(StringRef name, ArrayRef<StringRef> valid) {
-    StringRef best;
-    unsigned distance = ~0u;
-    for (StringRef candidate : valid)
-      if (unsigned d = name.edit_distance(candidate); d < distance)
-        distance = d, best = candidate;
-    return best.str();
-  }
-  void keys(const toml::table &table, ArrayRef<StringRef> valid, StringRef where) {
-    for (auto &&[key, value] : table)
-      if (!llvm::is_contained(valid, StringRef(key.str())))
-        error(key.source()) << "unknown key \"" << StringRef(key.str()) << "\" in " << where
-                            << "; the nearest is \"" << nearest(StringRef(key.str()), valid) << "\"";
-  }
-  std::string text(const toml::table &table, StringRef key, bool required) {
-    const toml::node *node = table.get(std::string_view(key));
-    if (!node) {
-      if (required)
-        error(table.source()) << "\"" << key << "\" is missing";
-      return "";
-    }
-    if (auto value = node->value_exact<std::string>())
-      return *value;
-    error(node->source()) << "\"" << key << "\" must be a string";
-    return "";
-  }
-  std::optional<int64_t> number(const toml::node &node, StringRef what) {
-    if (auto value = node.value_exact<int64_t>())
-      return value;
-    error(node.source()) << what << " must be an integer";
-    return std::nullopt;
-  }
-  std::vector<std::string> axes(const toml::node *node, const Plan &plan, const toml::source_region &at) {
-    std::vector<std::string> result;
-    if (!node) {
-      error(at) << "\"axes\" is missing";
-      return result;
-    }
-    const toml::array *array = node->as_array();
-    if (!array) {
-      error(node->source()) << "axes must be a list of mesh axes, such as [\"tensor\"]";
-      return result;
-    }
-    for (const toml::node &item : *array) {
-      auto name = item.value_exact<std::string>();
-      if (!name) {
-        error(item.source()) << "an axis must be a string";
-        continue;
-      }
-      if (llvm::none_of(plan.mesh, [&](auto &axis) { return axis.first == *name; })) {
-        SmallVector<StringRef> valid;
-        for (auto &axis : plan.mesh)
-          valid.push_back(axis.first);
-        llvm::raw_ostream &os = error(item.source()) << "the mesh has no axis \"" << *name << "\"";
-        if (!valid.empty())
-          os << "; the nearest is \"" << nearest(*name, valid) << "\"";
-        continue;
-      }
-      if (llvm::is_contained(result, *name))
-        error(item.source()) << "axis \"" << *name << "\" is listed twice";
-      result.push_back(*name);
-    }
-    return result;
-  }
-  // The tables of an array of tables.
-  std::vector<const toml::table *> tables(const toml::table &root, StringRef key) {
-    std::vector<const toml::table *> list;
-    const toml::node *node = root.get(std::string_view(key));
-    if (!node)
-      return list;
-    const toml::array *array = node->as_array();
-    if (!array) {
-      error(node->source()) << "\"" << key << "\" is a list: write [[" << key << "]]";
-      return list;
-    }
-    for (const toml::node &item : *array) {
-      if (const toml::table *table = item.as_table())
-        list.push_back(table);
-      else
-        error(item.source()) << "an entry of \"" << key << "\" must be a table";
-    }
-    return list;
-  }
-
-private:
-  std::string file;
-  llvm::raw_ostream &errors;
-};
-
-PlanPosition place(const toml::node &node) {
-  return {int(node.source().begin.line), int(node.source().begin.column)};
-}
-
 // `stages`: "auto" or one list of globs a stage.
-void readStages(Reader &reader, const toml::node &node, PipelineRule &rule) {
+void readStages(PlanReader &reader, const toml::node &node, PipelineRule &rule) {
   if (auto word = node.value_exact<std::string>(); word && *word == "auto")
     return;
   const toml::array *array = node.as_array();
@@ -143,7 +38,7 @@ void readStages(Reader &reader, const toml::node &node, PipelineRule &rule) {
   }
 }
 
-void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
+void readPipeline(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"axis", "stages", "schedule", "microbatches"}, "[pipeline]");
   if (const toml::node *m = table.get("microbatches")) {
     plan.microbatches = reader.number(*m, "\"microbatches\"").value_or(1);
@@ -163,7 +58,7 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
     llvm::raw_ostream &os = reader.error(table.get("axis")->source())
                             << "the mesh has no axis \"" << rule.axis << "\"";
     if (!axes.empty())
-      os << "; the nearest is \"" << Reader::nearest(rule.axis, axes) << "\"";
+      os << "; the nearest is \"" << PlanReader::nearest(rule.axis, axes) << "\"";
   }
   if (const toml::node *schedule = table.get("schedule")) {
     rule.schedule = reader.text(table, "schedule", true);
@@ -173,7 +68,7 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
         names.push_back(known.name);
       reader.error(schedule->source())
           << "there is no pipeline schedule \"" << rule.schedule << "\"; the nearest is \""
-          << Reader::nearest(rule.schedule, names) << "\"";
+          << PlanReader::nearest(rule.schedule, names) << "\"";
     }
   }
   if (const toml::node *stages = table.get("stages"))
@@ -182,7 +77,7 @@ void readPipeline(Reader &reader, const toml::table &table, Plan &plan) {
 }
 
 // The axes in the order of the file: slowest varying first.
-void readMesh(Reader &reader, const toml::table &table, Plan &plan) {
+void readMesh(PlanReader &reader, const toml::table &table, Plan &plan) {
   std::vector<std::pair<toml::source_position, std::pair<std::string, const toml::node *>>> axes;
   for (auto &&[key, value] : table)
     axes.push_back({key.source().begin, {std::string(key.str()), &value}});
@@ -206,7 +101,7 @@ void readMesh(Reader &reader, const toml::table &table, Plan &plan) {
     reader.error(table.source()) << "[mesh]: " << why;
 }
 
-void readInput(Reader &reader, const toml::table &table, Plan &plan) {
+void readInput(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"match", "dim", "axes"}, "[[input]]");
   InputRule rule;
   rule.at = place(table);
@@ -217,7 +112,7 @@ void readInput(Reader &reader, const toml::table &table, Plan &plan) {
   plan.inputs.push_back(rule);
 }
 
-void readOp(Reader &reader, const toml::table &table, Plan &plan) {
+void readOp(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"match", "pattern", "axes"}, "[[op]]");
   OpRule rule;
   rule.at = place(table);
@@ -230,7 +125,7 @@ void readOp(Reader &reader, const toml::table &table, Plan &plan) {
       names.push_back(p->name());
     reader.error(table.get("pattern")->source())
         << "there is no pattern \"" << rule.pattern << "\"; the nearest is \""
-        << Reader::nearest(rule.pattern, names) << "\"";
+        << PlanReader::nearest(rule.pattern, names) << "\"";
   }
   rule.axes = reader.axes(table.get("axes"), plan, table.source());
   if (Applies takes = pattern ? takesAxes(*pattern, rule.axes.size()) : Applies();
@@ -239,7 +134,7 @@ void readOp(Reader &reader, const toml::table &table, Plan &plan) {
   plan.ops.push_back(rule);
 }
 
-void readValue(Reader &reader, const toml::table &table, Plan &plan) {
+void readValue(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"match", "split"}, "[[value]]");
   ValueRule rule;
   rule.at = place(table);
@@ -266,7 +161,7 @@ void readValue(Reader &reader, const toml::table &table, Plan &plan) {
   plan.values.push_back(rule);
 }
 
-void readZero(Reader &reader, const toml::table &table, Plan &plan) {
+void readZero(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"stage", "axes"}, "[zero]");
   plan.zero.at = place(table);
   if (const toml::node *stage = table.get("stage")) {
@@ -281,7 +176,7 @@ void readZero(Reader &reader, const toml::table &table, Plan &plan) {
   plan.zero.axes = reader.axes(table.get("axes"), plan, table.source());
 }
 
-void readPrecision(Reader &reader, const toml::table &table, Plan &plan) {
+void readPrecision(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"compute"}, "[precision]");
   const toml::node *compute = table.get("compute");
   if (!compute)
@@ -303,8 +198,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
   const toml::table &root = parsed.table();
   Plan plan;
   plan.file = path.str();
-  Reader reader(path, errors);
-  using Read = void (*)(Reader &, const toml::table &, Plan &);
+  PlanReader reader(path, errors);
+  using Read = void (*)(PlanReader &, const toml::table &, Plan &);
   auto readTable = [&](StringRef key, Read read, StringRef refusal) {
     const toml::node *node = root.get(std::string_view(key));
     if (!node)
@@ -318,13 +213,16 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
     for (const toml::table *table : reader.tables(root, key))
       read(reader, *table, plan);
   };
-  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline", "precision"}, "the plan");
+  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline", "memory", "place", "precision"},
+              "the plan");
   readTable("mesh", readMesh, "\"mesh\" must be a table of axes and sizes");
   readTables("input", readInput);
   readTables("op", readOp);
   readTables("value", readValue);
   readTable("zero", readZero, "\"zero\" must be a table, with a stage and axes");
   readTable("pipeline", readPipeline, "\"pipeline\" must be a table");
+  readTable("memory", readMemory, "\"memory\" must be a table, with device and host");
+  readTables("place", readPlace);
   readTable("precision", readPrecision, "\"precision\" must be a table");
   if (!reader.ok)
     return failure();
@@ -339,7 +237,7 @@ FailureOr<Plan> Plan::parse(StringRef text, StringRef name, llvm::raw_ostream &e
   return readToml(toml::parse(std::string_view(text), std::string_view(name)), name, errors);
 }
 
-static std::string quoted(StringRef text) {
+std::string tessera::quoted(StringRef text) {
   std::string result = "\"";
   for (char c : text) {
     if (c == '"' || c == '\\')
@@ -349,7 +247,7 @@ static std::string quoted(StringRef text) {
   return result + "\"";
 }
 
-static std::string list(ArrayRef<std::string> names) {
+std::string tessera::quotedList(ArrayRef<std::string> names) {
   std::string result = "[";
   for (auto [i, name] : llvm::enumerate(names))
     result += (i ? ", " : "") + quoted(name);
@@ -363,15 +261,15 @@ void Plan::print(llvm::raw_ostream &os) const {
     os << quoted(name) << " = " << size << "\n";
   for (const InputRule &rule : inputs)
     os << "\n[[input]]\nmatch = " << quoted(rule.match) << "\ndim   = " << rule.dim
-       << "\naxes  = " << list(rule.axes) << "\n";
+       << "\naxes  = " << quotedList(rule.axes) << "\n";
   for (const OpRule &rule : ops)
     os << "\n[[op]]\nmatch   = " << quoted(rule.match) << "\npattern = " << quoted(rule.pattern)
-       << "\naxes    = " << list(rule.axes) << "\n";
+       << "\naxes    = " << quotedList(rule.axes) << "\n";
   for (const ValueRule &rule : values) {
     os << "\n[[value]]\nmatch = " << quoted(rule.match) << "\nsplit = { ";
     bool first = true;
     for (auto &[dim, axes] : rule.split) {
-      os << (first ? "" : ", ") << quoted(std::to_string(dim)) << " = " << list(axes);
+      os << (first ? "" : ", ") << quoted(std::to_string(dim)) << " = " << quotedList(axes);
       first = false;
     }
     os << " }\n";
@@ -383,7 +281,7 @@ void Plan::print(llvm::raw_ostream &os) const {
     else
       os << "[";
     for (auto [i, globs] : llvm::enumerate(pipeline->stages))
-      os << (i ? ",\n          " : "") << list(globs);
+      os << (i ? ",\n          " : "") << quotedList(globs);
     os << (pipeline->stages.empty() ? "" : "]") << "\nschedule = " << quoted(pipeline->schedule)
        << "\nmicrobatches = " << microbatches << "\n";
   } else if (microbatches > 1) {
@@ -392,7 +290,8 @@ void Plan::print(llvm::raw_ostream &os) const {
   if (zero.stage > 0)
     os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in "
           "pieces\nstage = "
-       << zero.stage << "\naxes  = " << list(zero.axes) << "\n";
+       << zero.stage << "\naxes  = " << quotedList(zero.axes) << "\n";
+  printMemory(os);
   if (!compute.empty())
     os << "\n[precision]\ncompute = " << quoted(compute) << "\n";
 }

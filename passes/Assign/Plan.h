@@ -5,6 +5,7 @@
 
 #include "mlir/IR/BuiltinOps.h"
 #include "llvm/Support/raw_ostream.h"
+#include <array>
 #include <map>
 #include <optional>
 #include <string>
@@ -53,6 +54,21 @@ struct ZeroRule {
   PlanPosition at;
 };
 
+/// [memory]: what a rank may have of each tier, and what may leave the device.
+struct MemoryRule {
+  std::optional<int64_t> device, host;             // bytes
+  std::optional<std::vector<std::string>> offload; // of optimizer, parameters, activations
+  PlanPosition deviceAt, hostAt, offloadAt;
+};
+
+/// [[place]]: in which tier values are, and with `moves` exactly when they leave it (dialects/dist/Place.h).
+struct PlaceRule {
+  std::vector<std::string> match;
+  std::string what, program, tier;
+  std::vector<std::array<int64_t, 4>> moves;
+  PlanPosition at;
+};
+
 struct Plan {
   std::vector<std::pair<std::string, int64_t>> mesh;
   std::vector<InputRule> inputs;
@@ -61,7 +77,9 @@ struct Plan {
   std::optional<PipelineRule> pipeline;
   ZeroRule zero;
   int64_t microbatches = 1;
-  std::string compute; // the type to compute in; empty: not said
+  MemoryRule memory;
+  std::vector<PlaceRule> places; // the first match counts
+  std::string compute;           // the type to compute in; empty: not said
   std::string file;
   std::string origin = "recipe"; // of entries without a position
 
@@ -75,6 +93,9 @@ struct Plan {
   /// Adds `axis` to the mesh, as the fastest varying or as the slowest. False when it is there with another
   /// size.
   bool addAxis(llvm::StringRef axis, int64_t size, bool slowest = false);
+
+private:
+  void printMemory(llvm::raw_ostream &os) const;
 };
 
 struct AssignOptions;
@@ -86,6 +107,13 @@ mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &opti
 /// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of
 /// the mesh, the plan that the model carries. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
+
+/// What the options say of memory, added to what the plan says. Reports where both say something else.
+mlir::LogicalResult addMemory(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
+/// Writes what a plan says of memory on the module. Reports tiers that nobody gave.
+mlir::LogicalResult placeInTiers(mlir::ModuleOp module, const Plan &plan);
+/// What "none", "auto" or a list with commas lets leave the device; nothing for any other text.
+std::optional<std::vector<std::string>> parseOffload(llvm::StringRef text);
 
 /// The type to compute in that the plan says, the file's or the one that the model carries; empty where none
 /// does. Reports what is wrong with a plan file.

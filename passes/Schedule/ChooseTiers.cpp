@@ -5,6 +5,8 @@
 #include "passes/Kernels/Passes.h"
 #include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Passes.h"
+#include "passes/Schedule/Placed.h"
+#include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/Transfers.h"
 #include "passes/Tiers/Policies/Policies.h"
 #include "llvm/ADT/MapVector.h"
@@ -13,6 +15,7 @@
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <functional>
 #include <map>
 #include <numeric>
 
@@ -25,19 +28,6 @@ using namespace mlir;
 using namespace tessera;
 
 namespace {
-
-std::string sizeText(int64_t bytes) {
-  std::string text;
-  llvm::raw_string_ostream os(text);
-  for (auto [unit, name] :
-       {std::pair(int64_t(1) << 30, "GiB"), {int64_t(1) << 20, "MiB"}, {int64_t(1) << 10, "KiB"}})
-    if (bytes >= unit) {
-      os << llvm::formatv("{0:f1} ", double(bytes) / double(unit)) << name << " (" << bytes << " bytes)";
-      return text;
-    }
-  os << bytes << " bytes";
-  return text;
-}
 
 // What a stage of a pipeline may receive while it computes, behind the arena
 // (docs/design/0008-between-hosts.md): from each other stage the largest message but the first.
@@ -66,6 +56,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   Storage storageOf(func::FuncOp func) { return Storage(func, kernels, *library, threads); }
 
+  static tiers::Rates ratesOf(func::FuncOp func) {
+    dist::Link host = dist::Machine::of(func).host;
+    return {1 / host.beta, 1 / host.beta, host.alpha};
+  }
+
   // The peaks of both tiers, as the memory phase will have them.
   tiers::Limits peaks(func::FuncOp func) {
     Storage storage = storageOf(func);
@@ -74,16 +69,25 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return {peak(figures), peak(figures.getAs<DictionaryAttr>(tierName(Tier::Host)))};
   }
 
-  TierTrace trace(func::FuncOp func, const Storage &storage, bool anything = false) {
-    return TierTrace(func, storage, VariablePlaces(getOperation()), threads,
+  // With what the plan says of where values are; `said` is filled with that.
+  TierTrace trace(func::FuncOp func, const Storage &storage, bool anything = false,
+                  std::vector<Said> *said = nullptr) {
+    TierTrace traced(func, storage, VariablePlaces(getOperation()), threads,
                      [&](nn::VariableOp variable, StringRef category) {
                        if (variable && outputs.contains(variable))
                          return TierTrace::Stays;
                        // Programs agree where a variable rests: the first one has decided.
                        if (variable && decided.contains(variable))
                          return dist::kRests.isOn(variable) ? TierTrace::MustMove : TierTrace::Stays;
-                       return anything || offload.contains(category) ? TierTrace::MayMove : TierTrace::Stays;
+                       bool mayMove = anything || !places.isEmpty() || offload.contains(category);
+                       return mayMove ? TierTrace::MayMove : TierTrace::Stays;
                      });
+    if (!anything || said) {
+      std::vector<Said> all = places.apply(traced, func, storage, offload);
+      if (said)
+        *said = std::move(all);
+    }
+    return traced;
   }
 
   // Writes a plan into the program, and where variables rest. Returns what undoes it.
@@ -104,41 +108,87 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     };
   }
 
+  // A program that has the peaks that it may have, and what undoes that.
+  struct Fitted {
+    tiers::Limits have;
+    std::string summary;
+    PlacedProgram placed;
+    std::function<void()> undo;
+  };
+
   // Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
   // the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
   // there is.
-  LogicalResult fit(func::FuncOp func) {
+  std::optional<Fitted> attempt(func::FuncOp func) {
     constexpr int kAttempts = 8;
-    int64_t ahead = receivedAhead(func), cap = limits.device - ahead; // of the arena
-    tiers::Limits needed = peaks(func), goal = {cap, limits.host};
-    dist::Link host = dist::Machine::of(func).host;
-    for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    int64_t cap = limits.device - receivedAhead(func); // of the arena
+    tiers::Limits goal = {cap, limits.host};
+    tiers::Rates rates = ratesOf(func);
+    for (int i = 0; i < kAttempts; ++i) {
       Storage storage = storageOf(func);
-      TierTrace traced = trace(func, storage);
+      std::vector<Said> said;
+      TierTrace traced = trace(func, storage, /*anything=*/false, &said);
+      if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
+        goal.device = *llvm::max_element(traced.step.bytes);
+      auto given = Places::given(traced, said);
       std::optional<tiers::Plan> plan =
-          tiers::planBy(policy.getValue(), traced.step, goal, {1 / host.beta, 1 / host.beta, host.alpha});
+          given ? tiers::planOf(traced.step, *given, rates)
+                : tiers::planBy(policy.getValue(), traced.step, goal, rates);
       if (!plan)
         break;
       int64_t before = numTransfers, least = tiers::leastDeviceBytes(traced.step).first;
       std::string summary = describe(func, traced, *plan);
+      PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates);
       std::function<void()> undo = emit(func, traced, *plan);
       tiers::Limits have = peaks(func);
-      if (have.device <= cap && have.host <= limits.host) {
-        if (!plan->moves.empty())
-          emitRemark(UnknownLoc::get(&getContext()))
-              << "program '" << dist::programName(func) << "' takes " << sizeText(have.device + ahead)
-              << " of the device instead of " << sizeText(needed.device + ahead) << ": " << summary;
-        return success();
-      }
+      if (have.device <= cap && have.host <= limits.host)
+        return Fitted{have, std::move(summary), std::move(placed), std::move(undo)};
       undo();
       numTransfers = before;
+      if (given)
+        break;
       if (have.device > cap)
         goal.device =
             std::max(std::min(2 * cap - have.device, goal.device - (cap - least) / kAttempts), least);
       if (have.host > limits.host)
         goal.host -= have.host - limits.host;
     }
-    return refuse(func, needed);
+    return std::nullopt;
+  }
+
+  LogicalResult fit(func::FuncOp func) {
+    int64_t ahead = receivedAhead(func);
+    tiers::Limits needed = peaks(func);
+    if (failed(checkMoves(func)))
+      return failure();
+    std::optional<Fitted> fitted = attempt(func);
+    if (!fitted)
+      return refuse(func, needed);
+    if (!fitted->placed.plan.moves.empty())
+      emitRemark(UnknownLoc::get(&getContext()))
+          << "program '" << dist::programName(func) << "' takes " << sizeText(fitted->have.device + ahead)
+          << " of the device instead of " << sizeText(needed.device + ahead) << ": " << fitted->summary;
+    if (observer)
+      observer(std::move(fitted->placed));
+    return success();
+  }
+
+  // Moves that the plan gives are of the program that they were chosen for.
+  LogicalResult checkMoves(func::FuncOp func) {
+    if (places.isEmpty())
+      return success();
+    Storage storage = storageOf(func);
+    std::vector<Said> said;
+    TierTrace traced = trace(func, storage, /*anything=*/false, &said);
+    auto given = Places::given(traced, said);
+    if (!Places::areStrange(traced, said) && (!given || tiers::planOf(traced.step, *given, ratesOf(func))))
+      return success();
+    auto first = llvm::find_if(said, [](const Said &each) { return each.exact; });
+    return emitError(first->exact->at ? Location(first->exact->at) : func.getLoc())
+           << "moves are given for program '" << dist::programName(func)
+           << "' that it does not have: the model or the options are others than those that the plan was "
+              "made "
+              "with; without \"moves\" they are chosen anew";
   }
 
   // What was chosen: which values, how many bytes, and how much longer a step takes by the machine's rates.
@@ -161,36 +211,104 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return text;
   }
 
+  // What the program would take if one thing were otherwise, by trying it; empty where it would not fit.
+  std::string tried(func::FuncOp func, llvm::function_ref<void()> change) {
+    auto before = std::tuple(limits, offload, places);
+    change();
+    std::optional<Fitted> fitted = attempt(func);
+    std::tie(limits, offload, places) = before;
+    if (!fitted)
+      return "";
+    fitted->undo();
+    const PlacedProgram &placed = fitted->placed;
+    double alone = std::accumulate(placed.step.seconds.begin(), placed.step.seconds.end(), 0.0);
+    return "it fits, with " + sizeText(fitted->have.device + receivedAhead(func)) + " of the device and " +
+           sizeText(fitted->have.host) + " of the host; a step is estimated to take " +
+           llvm::formatv("{0:g3} s, {1:f2} x as long", placed.plan.seconds, placed.plan.seconds / alone)
+               .str();
+  }
+
+  // What would help, each tried; a cap that is given is one that may not be more.
+  void noteRemedies(func::FuncOp func, InFlightDiagnostic &error) {
+    auto anything = [&] {
+      for (StringRef each : {"optimizer", "parameters", "activations"})
+        offload.insert(each);
+    };
+    bool isAsked = false; // for something that would do
+    auto note = [&](StringRef remedy, llvm::function_ref<void()> change) {
+      std::string would = isAsked ? "" : tried(func, change);
+      if (would.empty())
+        return;
+      error.attachNote() << remedy << " " << would;
+      isAsked = true;
+    };
+    if (offload.size() < 3)
+      note("--offload=auto may move more than what is allowed to move now:", anything);
+    if (limits.host != INT64_MAX)
+      note("what leaves the device does not fit into --host-memory; with more of the host", [&] {
+        anything();
+        limits.host = INT64_MAX;
+      });
+    if (!places.isEmpty())
+      note("the plan says where values are; without its [[place]] entries", [&] {
+        anything();
+        places = Places();
+      });
+    constexpr int kSteps = 8; // of 4 %
+    for (int i = 1; i <= kSteps && !isAsked; ++i)
+      note("packing buffers takes a few percent more than the least; with a little more --device-memory",
+           [&] {
+             anything();
+             limits.device += limits.device / 25 * i;
+           });
+  }
+
+  // Needed, given, least possible; what the peak is made of; and what would help.
   LogicalResult refuse(func::FuncOp func, const tiers::Limits &needed) {
+    if (limits.device == INT64_MAX)
+      return func.emitError() << "program '" << dist::programName(func)
+                              << "' has values that the plan wants on the host, and they do not fit into "
+                                 "--host-memory, which is "
+                              << sizeText(limits.host);
     // Of all programs that have yet to fit, this one among them.
-    int64_t least = 0, leastGiven = 0;
+    int64_t least = 0;
     Location where = func.getLoc();
+    std::string values;
     for (func::FuncOp each : pending) {
       Storage storage = storageOf(each);
       TierTrace all = trace(each, storage, /*anything=*/true);
-      int64_t ahead = receivedAhead(each);
-      leastGiven = std::max(leastGiven, tiers::leastDeviceBytes(trace(each, storage).step).first + ahead);
-      if (auto [bytes, at] = tiers::leastDeviceBytes(all.step); bytes + ahead > least && !all.ops.empty())
-        least = bytes + ahead, where = all.ops[at]->getLoc();
+      if (auto [bytes, at] = tiers::leastDeviceBytes(all.step);
+          bytes + receivedAhead(each) > least && !all.ops.empty()) {
+        least = bytes + receivedAhead(each), where = all.ops[at]->getLoc();
+        values = largestText(all.ops[at], each, storage);
+      }
     }
-    InFlightDiagnostic error =
-        func.emitError() << "program '" << dist::programName(func) << "' needs " << sizeText(needed.device)
-                         << " of device memory a rank, --device-memory is " << sizeText(limits.device);
+    Storage storage = storageOf(func);
+    TierTrace traced = trace(func, storage, /*anything=*/true);
+    DictionaryAttr figures = Offsets(storage, VariablePlaces(getOperation()), func).figures(&getContext());
+    int64_t ahead = receivedAhead(func), total = needed.device + ahead;
+    InFlightDiagnostic error = func.emitError()
+                               << "program '" << dist::programName(func) << "' needs " << sizeText(total)
+                               << " of device memory a rank, --device-memory is " << sizeText(limits.device);
     if (limits.host != INT64_MAX)
       error << ", --host-memory is " << sizeText(limits.host);
+    if (total > limits.device)
+      error << ": short by " << sizeText(total - limits.device);
+    if (!traced.ops.empty()) {
+      int64_t fullest = llvm::max_element(traced.step.bytes) - traced.step.bytes.begin();
+      error.attachNote(traced.ops[fullest]->getLoc())
+          << "the device is fullest at this operator, if nothing leaves it: " << categoriesText(figures)
+          << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
+    }
     error.attachNote(where) << "the least possible for this plan is " << sizeText(least)
-                            << " on the device, set by this operator"
+                            << " on the device, set by this operator" << values
                             << (least > limits.device
                                     ? "; more microbatches (--microbatches) or ranks need less"
                                     : "");
     if (least <= limits.device && policy.getValue() != "planned")
       error.attachNote() << "by the rule of '" << policy.getValue() << "' nothing was found that fits";
-    else if (least <= limits.device && leastGiven > limits.device)
-      error.attachNote() << "--offload=auto may move more than what is allowed to move now";
-    else if (least <= limits.device && limits.host != INT64_MAX)
-      error.attachNote() << "what leaves the device does not fit into --host-memory";
     else if (least <= limits.device)
-      error.attachNote() << "packing buffers takes a few percent more than the least";
+      noteRemedies(func, error);
     return error;
   }
 
@@ -217,6 +335,20 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     }
   }
 
+  // Nothing leaves; somebody may want to know what is live when.
+  void observeUncapped() {
+    for (auto func : getOperation().getOps<func::FuncOp>()) {
+      if (!observer)
+        return;
+      std::vector<Said> said;
+      Storage storage = storageOf(func);
+      TierTrace traced = trace(func, storage, /*anything=*/false, &said);
+      tiers::Rates rates = ratesOf(func);
+      if (std::optional<tiers::Plan> plan = tiers::planOf(traced.step, {}, rates))
+        observer(placedProgram(func, traced, said, *plan, limits, rates));
+    }
+  }
+
   void runOnOperation() override {
     ModuleOp module = getOperation();
     kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
@@ -225,10 +357,13 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return bytes ? bytes.getInt() : INT64_MAX;
     };
     limits = {limitOf(dist::kDeviceMemory), limitOf(dist::kHostMemory)};
-    if (limits.device == INT64_MAX)
-      return;
+    places = Places(module);
+    if (limits.device == INT64_MAX && places.isEmpty())
+      return observeUncapped();
+    if (failed(places.verify(module)))
+      return signalPassFailure();
     offload.clear();
-    if (ArrayAttr what = dist::kOffload.of(module))
+    if (ArrayAttr what = dist::kOffload.of(module); what && limits.device != INT64_MAX)
       for (auto name : what.getAsRange<StringAttr>())
         offload.insert(name.getValue());
     // The fullest program decides where variables rest.
@@ -251,8 +386,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
                 [&](auto access) { decided.insert(symbols.lookup(access.getVariable())); });
       });
     }
+    places.warnOfIdle();
   }
 
+  PlacedObserver observer;
+  Places places;
   const nn::Library *library = nullptr;
   ModuleOp kernels;
   tiers::Limits limits;
@@ -263,3 +401,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 };
 
 } // namespace
+
+std::unique_ptr<Pass> tessera::createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed) {
+  auto pass = std::make_unique<ChooseTiersPass>(options);
+  pass->observer = std::move(placed);
+  return pass;
+}

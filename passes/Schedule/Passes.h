@@ -11,6 +11,11 @@ namespace tessera {
 #define GEN_PASS_REGISTRATION
 #include "passes/Schedule/Passes.h.inc"
 
+struct PlacedProgram; // Placed.h
+using PlacedObserver = std::function<void(PlacedProgram)>;
+/// The pass with somebody to tell what it decides.
+std::unique_ptr<mlir::Pass> createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed);
+
 /// What the phase is told of the target.
 struct ScheduleOptions {
   std::string target = "cpu";         // whose library is asked: see dialects/nn/Library.h
@@ -19,6 +24,8 @@ struct ScheduleOptions {
   /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
   /// `exec.in_place`.
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;
+  /// Is told what was decided of each program's memory, if set.
+  PlacedObserver placed;
 };
 
 /// The phase: what it runs and in which order.

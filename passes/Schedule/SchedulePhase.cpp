@@ -59,6 +59,6 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   tiers.target = options.target;
   tiers.threads = options.threads;
   tiers.policy = options.tierPolicy;
-  pm.addPass(createChooseTiers(tiers));
+  pm.addPass(createChooseTiers(tiers, options.placed));
   pm.addPass(createVerifyPipeline());
 }

@@ -10,6 +10,11 @@
 
 using namespace tessera::tiers;
 
+bool Value::mayMove(int gap) const {
+  bool round = rests && gap + 1 == static_cast<int>(uses.size());
+  return !decided || (round && below) || std::find(always.begin(), always.end(), gap) != always.end();
+}
+
 std::array<Range, 2> tessera::tiers::absence(const Gap &gap, const Away &away, int64_t positions) {
   int64_t gone = away.dirty() ? away.gone : gap.use + 1;
   if (gap.round)
@@ -29,7 +34,7 @@ Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
     size_t before = gaps.size();
     for (size_t i = 0; i < value.uses.size(); ++i) {
       bool round = i + 1 == value.uses.size();
-      if (round && !value.rests)
+      if ((round && !value.rests) || !value.mayMove(static_cast<int>(i)))
         continue;
       Gap gap;
       gap.value = static_cast<int>(v);
@@ -52,15 +57,25 @@ Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
   });
   for (size_t g = 0; g < gaps.size(); ++g) {
     gapsOf[gaps[g].value].push_back(static_cast<int>(g));
-    if (gaps[g].round && step.values[gaps[g].value].below)
+    if (isAlways(gaps[g]))
       always.push_back(static_cast<int>(g));
   }
   for (auto &list : gapsOf)
     std::sort(list.begin(), list.end(), [&](int a, int b) { return gaps[a].gap < gaps[b].gap; });
 }
 
+bool Problem::isAlways(const Gap &gap) const {
+  const Value &value = step.values[gap.value];
+  const std::vector<int> &list = value.always;
+  return (gap.round && value.below) || std::find(list.begin(), list.end(), gap.gap) != list.end();
+}
+
 void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
   const std::vector<int> &list = gapsOf[value];
+  if (!step.values[value].always.empty())
+    for (size_t i = 0; i < list.size(); ++i)
+      if (!aways[i].moved() && isAlways(gaps[list[i]]))
+        aways[i] = {-1, -1, gaps[list[i]].next};
   const std::vector<Use> &uses = step.values[value].uses;
   if (step.values[value].rests && !aways.back().moved()) {
     bool isLast = changed + 1 == static_cast<int>(list.size());

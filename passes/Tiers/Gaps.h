@@ -49,6 +49,8 @@ struct Problem {
   /// has an offload where no copy is valid, at once and waited for at once if it had none, and none where one
   /// is. `aways` is parallel to `gapsOf[value]`.
   void settle(int value, std::vector<Away> &aways, int changed) const;
+  /// Whether every plan moves the gap.
+  bool isAlways(const Gap &gap) const;
   /// Where the value takes memory on the host.
   Range onHost(int value, const std::vector<Away> &aways) const;
 
@@ -61,7 +63,7 @@ struct Problem {
   std::vector<Gap> gaps;
   /// Indices of each value's gaps, in order of the gaps.
   std::vector<std::vector<int>> gapsOf;
-  /// Those round the end of values that rest on the host whatever else is chosen.
+  /// Those that every plan moves.
   std::vector<int> always;
 };
 

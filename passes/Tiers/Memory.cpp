@@ -92,8 +92,9 @@ std::pair<int64_t, int64_t> tessera::tiers::leastDeviceBytes(const Step &step) {
   for (const Value &value : step.values) {
     size_t gaps = value.uses.size() - (value.rests ? 0 : 1);
     for (size_t gap = 0; gap < gaps; ++gap)
-      leave(curve, value, static_cast<int>(gap), value.uses[gap].position + 1,
-            value.uses[(gap + 1) % value.uses.size()].position);
+      if (value.mayMove(static_cast<int>(gap)))
+        leave(curve, value, static_cast<int>(gap), value.uses[gap].position + 1,
+              value.uses[(gap + 1) % value.uses.size()].position);
   }
   std::vector<int64_t> bytes = curve.sums();
   for (size_t p = 0; p < bytes.size(); ++p)

@@ -46,6 +46,13 @@ struct Value {
   /// Of one that rests: it does so on the host, whether or not that is needed here.
   bool below = false;
   Kind kind = Kind::Activation;
+  /// Numbers of gaps that are moved whatever else is chosen; of a value that rests only where it is `below`.
+  std::vector<int> always;
+  /// No gap is moved but these and, of one that is `below`, that round the end.
+  bool decided = false;
+
+  /// Whether a plan may move this gap.
+  bool mayMove(int gap) const;
 };
 
 /// The trace of a step.
@@ -123,6 +130,31 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 /// `effort` is how many changes are tried, as a part of the usual: much less is nearly as good where plans
 /// are only compared, by a few percent.
 std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
+
+/// The plan of moves that are given, in any order, with its figures. Nothing where they are no moves of the
+/// step: a gap that there is not, positions out of order, an offload without need or a copy that is stale, a
+/// value that is `below` and whose gap round the end is kept.
+std::optional<Plan> planOf(const Step &step, const std::vector<Move> &moves, const Rates &rates);
+
+/// One gap of a plan decided otherwise, all others as they are but those of its value that depend on it.
+struct Alternative {
+  int value = 0, gap = 0; // as in `Move`
+  /// In the plan, not in the alternative.
+  bool isMoved = false;
+  /// Of a step, and of the plan's own step so that both are by one clock.
+  double seconds = 0, planSeconds = 0;
+  int64_t devicePeak = 0, hostPeak = 0;
+  /// The first position that has this peak of the device.
+  int64_t peakAt = 0;
+};
+
+/// For each gap that any plan may move: what the step takes if it is kept where the plan moves it, and the
+/// other way round. Limits are not heeded but for the time that transfers are given.
+std::vector<Alternative> alternatives(const Step &step, const Plan &plan, const Limits &limits,
+                                      const Rates &rates);
+
+/// When computing comes to each position, and to the end, by simulation.
+std::vector<double> timeline(const Step &step, const Plan &plan, const Rates &rates);
 
 /// The least peak on the device that any plan has: every gap moved, each value gone right behind one use and
 /// back just before the next. Beside it the first position that has this peak.

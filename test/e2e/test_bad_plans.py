@@ -17,6 +17,10 @@ def pipeline(more, mesh="[mesh]\npipe = 2\n"):
     return f'{mesh}[pipeline]\naxis = "pipe"\n{more}'
 
 
+def place(more, match='"*"', mesh=MESH):
+    return f"{mesh}[[place]]\nmatch = {match}\n{more}\n"
+
+
 LISTS = '[["*.h.0*"], ["*.lm_head*"], ["*.ln_f*"]]'
 # what is said of it: (plan, the line that the error names: of the key, else of its table; options)
 PLANS = {
@@ -65,6 +69,27 @@ PLANS = {
     'a stage must be a list of globs, such as ["*.h.0*"]': (pipeline('stages = ["*.h.0*", "*.h.1*"]\n'), "5"),
     '"precision" must be a table': ('precision = "bf16"\n' + MESH, "1"),
     '"compute" is "f99"; it is "f32", "bf16" or "f16"': (MESH + '[precision]\ncompute = "f99"\n', "4"),
+    # memory
+    'unknown key "devise" in [memory]; the nearest is "device"': (MESH + '[memory]\ndevise = "1GiB"\n', "4"),
+    '"memory" must be a table, with device and host': ('memory = "1GiB"\n' + MESH, "1"),
+    '"device" must be a size above 0, such as "16GiB" or "500MiB"': (MESH + '[memory]\ndevice = "0GiB"\n', "4"),
+    '"host" must be a size above 0, such as "16GiB" or "500MiB"': (MESH + '[memory]\ndevice = "1GiB"\nhost = 16\n', "5"),
+    '"offload" must be "none", "auto", or a list of "optimizer", "parameters", "activations"':
+        (MESH + '[memory]\ndevice = "1GiB"\noffload = ["weights"]\n', "5"),
+    "host memory is given, and no device memory": (MESH + '[memory]\nhost = "1GiB"\n', "4"),
+    "what may leave the device is given, and no device memory": (MESH + '[memory]\noffload = "auto"\n', "4"),
+    'unknown key "teir" in [[place]]; the nearest is "tier"': (place('teir = "host"\ntier = "host"'), "5"),
+    '"tier" is "hots"; the nearest is "host"': (place('tier = "hots"'), "5"),
+    'tier "nvme" is wanted, and nobody gave --nvme': (place('tier = "nvme"'), "3"),
+    '"what" is "parameters"; the nearest is "parameter"': (place('what = "parameters"\ntier = "host"'), "5"),
+    '"match" must be a glob or a list of globs': (place('tier = "host"', "[1]"), "4"),
+    '"moves" must be a list of moves, each a list of a gap and the positions': (place('tier = "host"\nprogram = "train"\nmoves = [[0, 1]]'), "7"),
+    '"moves" are of values that leave the device, and this entry has them stay':
+        (place('tier = "device"\nprogram = "train"\nmoves = [[0, -1, -1, 4]]'), "7"),
+    '"moves" are of one program: say which by "program"': (place('tier = "host"\nmoves = [[0, -1, -1, 4]]'), "6"),
+    'no value is named "*.mlq.*"; the nearest is': (place('tier = "host"', '"*.mlq.*"'), "3"),
+    'no parameter is named "node_linear"; the nearest is': (place('what = "parameter"\ntier = "host"', '"node_linear"'), "3"),
+    'there is no program "trian"; programs are train, train_clipped and infer': (place('tier = "host"\nprogram = "trian"'), "3"),
     # names and dimensions of the model
     'no operator, module or parameter is named "*.c_fd*"; the nearest is "transformer.h.0.mlp.c_fc.weight"':
         (op("*.c_fd*", "column"), "3"),
@@ -132,6 +157,16 @@ def test_plan_errors(tmp_path, said):
 def test_plan_and_recipe_contradict(tmp_path):
     (tmp_path / "plan.toml").write_text(MESH)
     h.compile_fails(tmp_path, GPT2, "--plan", tmp_path / "plan.toml", "--tp", "4", words=["tensor"])
+
+
+@pytest.mark.parametrize("options,words", [
+    (("--device-memory", "2GiB"), '--device-memory=2GiB: the plan says device = "1GiB"; give one of them'),
+    (("--host-memory", "3GiB"), '--host-memory=3GiB: the plan says host = "4GiB"; give one of them'),
+    (("--offload", "none"), '--offload=none: the plan says offload = "auto"; give one of them'),
+])
+def test_plan_and_option_name_two_sizes(tmp_path, options, words):
+    (tmp_path / "plan.toml").write_text('[memory]\ndevice = "1GiB"\nhost = "4GiB"\noffload = "auto"\n')
+    h.compile_fails(tmp_path, h.MODELS / "mlp.onnx", "--plan", tmp_path / "plan.toml", *options, words=[words, "plan.toml"])
 
 
 def test_missing_plan(tmp_path):

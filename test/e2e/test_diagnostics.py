@@ -39,7 +39,7 @@ def test_sources_and_expectations_are_found():
             "dialects/dist/Axis.cpp": "the mesh has more than {} ranks, the most that programs are made for",  # return
             "lib/Import/ops/Conv.cpp": "auto_pad '{}' is unknown",                                    # fail
             "lib/Driver/CommandLine.cpp": "--threads={}: expected at most 65536",                     # usage
-            "passes/Assign/Plan.cpp": "\"{}\" must be a string",                                      # error(..) <<
+            "passes/Assign/PlanReader.h": "\"{}\" must be a string",                                  # error(..) <<
             "runtime/storage/npy.cpp": "has the unknown key '{}'"}.items():                           # throw Error
         assert text in texts[file], file
     folders = {test.split("/")[0] + "/" + test.split("/")[1] for test in diagnostics.shown().values()}

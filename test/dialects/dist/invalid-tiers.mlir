@@ -99,3 +99,21 @@ module attributes {dist.device_memory = 0 : i64} {
 // expected-error @below {{dist.offload}}
 module attributes {dist.offload = ["weights"]} {
 }
+
+// -----
+
+// expected-error @below {{dist.place}}
+module attributes {dist.place = [{match = ["*"]}]} {
+}
+
+// -----
+
+// expected-error @below {{expected a list of places, each with match and tier}}
+module attributes {dist.place = [{match = ["*"], tier = #dist.tier<host>, what = "weights"}]} {
+}
+
+// -----
+
+// expected-error @below {{dist.place}}
+module attributes {dist.place = [{match = ["w"], tier = #dist.tier<host>, moves = [array<i64: 0, 1>]}]} {
+}

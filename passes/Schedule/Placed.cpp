@@ -1,0 +1,52 @@
+// See Placed.h.
+#include "passes/Schedule/Placed.h"
+#include "dialects/dist/Attributes.h"
+#include "lib/Support/Location.h"
+
+using namespace mlir;
+using namespace tessera;
+
+std::string tessera::originOf(const dist::Place *place) {
+  auto at = place && place->at ? dyn_cast<FileLineColLoc>(Location(place->at)) : FileLineColLoc();
+  return at ? (at.getFilename().getValue() + ":" + Twine(at.getLine()) + ":" + Twine(at.getColumn())).str()
+            : "";
+}
+
+PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, ArrayRef<Said> said,
+                                     const tiers::Plan &plan, const tiers::Limits &limits,
+                                     const tiers::Rates &rates) {
+  PlacedProgram placed{
+      func.getName().str(), dist::programName(func).str(), {}, {}, trace.step, plan, limits, rates};
+  for (Operation *op : trace.ops)
+    placed.operators.push_back(labelOf(op));
+  for (auto [traced, each] : llvm::zip(trace.traced, said)) {
+    std::string module = traced.variable ? "" : modulePath(traced.value.getLoc()).str();
+    placed.values.push_back(
+        {each.name, module, each.what.str(), originOf(each.exact ? each.exact : each.place)});
+  }
+  return placed;
+}
+
+std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> programs) {
+  std::vector<dist::Place> places;
+  for (const PlacedProgram &program : programs) {
+    llvm::MapVector<int, dist::Place> byValue;
+    for (const tiers::Move &move : program.plan.moves) {
+      const PlacedValue &value = program.values[move.value];
+      dist::Place &place = byValue[move.value];
+      place.match = {value.name};
+      place.what = value.what;
+      place.program = program.program;
+      place.moves.push_back({move.gap, move.offload, move.gone, move.prefetch});
+    }
+    for (auto &[value, place] : byValue)
+      places.push_back(place);
+  }
+  if (!places.empty()) {
+    dist::Place rest;
+    rest.match = {"*"};
+    rest.tier = Tier::Device;
+    places.push_back(rest);
+  }
+  return places;
+}

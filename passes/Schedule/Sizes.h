@@ -1,0 +1,18 @@
+// Bytes for people, and what they are of.
+#ifndef TESSERA_PASSES_SCHEDULE_SIZES_H
+#define TESSERA_PASSES_SCHEDULE_SIZES_H
+
+#include "passes/Memory/Storage.h"
+#include <string>
+
+namespace tessera {
+
+/// `1.5 MiB (1572864 bytes)`.
+std::string sizeText(int64_t bytes);
+/// What a peak is made of, from figures as `Offsets` gives them: `optimizer 1.5 MiB (1572864 bytes), ...`.
+std::string categoriesText(mlir::DictionaryAttr figures);
+/// The three largest values that an operator reads or makes, ` (NAME SIZE, ...)`; empty where it has none.
+std::string largestText(mlir::Operation *op, mlir::func::FuncOp func, const Storage &storage);
+
+} // namespace tessera
+#endif

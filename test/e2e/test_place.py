@@ -1,0 +1,160 @@
+"""What a user says of where values are, by `[memory]` and `[[place]]`, and what is said back: the solved plan, `explain`, reports, and why something does not fit."""
+import json
+import re
+
+import pytest
+
+import harness as h
+from test_tiers import assert_kept, least_possible, trained
+
+GPT2 = h.MODELS / "gpt2.onnx"
+TRAIN = ("--train", "adamw")
+
+
+@pytest.fixture(scope="module")
+def full(tmp_path_factory):
+    """The program without a cap, what it computes, and a cap at which much has to move."""
+    folder = tmp_path_factory.mktemp("full")
+    program = compiled(folder / "full")
+    log, weights, _ = trained(program, folder / "f", "gpt2")
+    most = program.info("train")["memory"][0]["device"]["peak"]
+    return program, log, weights, int(1.15 * least_possible("gpt2", "1", *TRAIN)), most
+
+
+def compiled(path, *options):
+    h.checked(h.TESSERA, "compile", GPT2, "-o", path, *TRAIN, *options)
+    return h.Program(path, 1)
+
+
+def figures(program):
+    return [(program.info(name)["memory"], program.info(name)["moved"]) for name in ("train", "train_clipped", "infer")]
+
+
+def assert_same_bits(program, full, folder, cap=1 << 40):
+    log, weights, stats = trained(program, folder, "gpt2")
+    assert (log, weights) == full[1:3]
+    assert_kept(program, stats, cap)
+    return stats["memory"][0]
+
+
+def test_solved_plan_comes_back(tmp_path, full):
+    """The plan that is printed has all that was decided: given back it makes the same program, and prints itself."""
+    cap = full[3]
+    direct = compiled(tmp_path / "direct", "--device-memory", cap)
+    text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap).stdout
+    assert text.count("[[place]]") > 5 and f'device  = "{cap}"' in text and "moves = [[" in text
+    plan = tmp_path / "plan.toml"
+    plan.write_text(text)
+    again = compiled(tmp_path / "again", "--plan", plan)
+    assert figures(direct) == figures(again)
+    assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", plan).stdout == text
+    assert_same_bits(again, full, tmp_path / "a", cap)
+    # In the model's own file, too.
+    h.checked(h.TESSERA, "convert", GPT2, *TRAIN, "--plan", plan, "--format", "onnx", "-o", tmp_path / "with.onnx")
+    h.checked(h.TESSERA, "compile", tmp_path / "with.onnx", "-o", tmp_path / "inside", *TRAIN)
+    assert figures(h.Program(tmp_path / "inside", 1)) == figures(direct)
+
+
+def test_moves_of_another_program(tmp_path, full):
+    """What does not fit the program is refused, with the place in the plan; without the moves it is chosen anew."""
+    cap = full[3]
+    text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap).stdout
+    plan = tmp_path / "plan.toml"
+    plan.write_text(re.sub(r"moves = \[\[(\d+), ", r"moves = [[9\1, ", text))
+    h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=["moves are given for program", "plan.toml"])
+    plan.write_text(re.sub(r"(moves = \[\[.*), \d+\]\]", r"\1, 0]]", text))
+    h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=["moves are given for program", "plan.toml"])
+    plan.write_text(re.sub(r"moves = .*\n", "", text))
+    assert_same_bits(compiled(tmp_path / "p", "--plan", plan), full, tmp_path / "r", cap)
+
+
+@pytest.mark.parametrize("what,category", [("optimizer", "optimizer"), ("parameter", "parameters"), ("activation", "activations")])
+def test_place_without_a_cap(tmp_path, full, what, category):
+    """What the plan has rest on the host is there, though nobody gives a cap; nothing else leaves."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'[[place]]\nmatch = "*"\nwhat = "{what}"\ntier = "host"\n')
+    program = compiled(tmp_path / "p", "--plan", plan)
+    memory = assert_same_bits(program, full, tmp_path / "r")
+    assert memory["host"][category] > 0
+    assert all(memory["host"][k] == 0 for k in ("optimizer", "parameters", "activations", "gradients") if k != category)
+    if what == "optimizer":  # all of it but what is too small to leave a gap
+        assert memory["host"][category] > 0.9 * full[0].info("train")["memory"][0]["device"]["optimizer"]
+
+
+def test_first_match_counts(tmp_path, full):
+    """One layer's state stays, all other's leaves; the cap then takes from the rest what it needs."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'[memory]\ndevice = "{full[3] + (full[4] - full[3]) // 2}"\n\n[[place]]\nmatch = ["*.h.0.*", "*ln_*"]\nwhat = "optimizer"\n'
+                    'tier = "device"\n\n[[place]]\nmatch = "*"\nwhat = "optimizer"\ntier = "host"\n\n[[place]]\nmatch = "*"\nwhat = "activation"\ntier = "device"\n')
+    assert_same_bits(compiled(tmp_path / "p", "--plan", plan), full, tmp_path / "r")
+    text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", plan).stdout
+    state = re.findall(r'match = "(.*)"\nwhat  = "(.*)"\n', text)
+    assert not [name for name, what in state if what == "activation" or (what == "optimizer" and (".h.0." in name or "ln_" in name))]
+    assert [name for name, what in state if what == "optimizer"]
+
+
+def test_memory_of_the_plan(tmp_path, full):
+    """`[memory]` is what the flags are."""
+    cap = full[3]
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f'[memory]\ndevice = "{cap}"\nhost = "1GiB"\noffload = ["optimizer", "parameters", "activations"]\n')
+    flags = compiled(tmp_path / "flags", "--device-memory", cap, "--host-memory", "1GiB")
+    both = compiled(tmp_path / "both", "--plan", plan, "--device-memory", cap, "--offload", "auto")
+    assert figures(compiled(tmp_path / "plan", "--plan", plan)) == figures(flags) == figures(both)
+
+
+def test_explain(full):
+    """Each value with its gaps: where it is, why, what that takes, and what the other choice would cost."""
+    text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", full[3]).stdout
+    assert "memory of train: the device has at most" in text
+    gaps = re.findall(r"^    from (\S+) to (\S+)( of the next step)?: (host|device)(.*); (.*)\n      runner-up: (host|device), ([\d.]+) (us|ms) a step .*, the device at most (.*) at", text, re.M)
+    assert len(gaps) > 20 and {where for *_, where, _, _, _, _, _, _ in [g for g in gaps]} <= {"host", "device"}
+    assert any(g[3] == "host" and "up in" in g[4] and g[6] == "device" for g in gaps)
+    assert any("too much" in g[5] for g in gaps) and all(g[3] != g[6] for g in gaps)
+    one = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", full[3], "--op", "*.h.0.mlp*").stdout
+    assert 0 < len(re.findall("runner-up", one)) < len(re.findall("runner-up", text))
+
+
+def test_report(tmp_path, full):
+    """What each tier holds at each operator, and what moves there; the page has the same."""
+    for name in ("r.json", "r.html"):
+        compiled(tmp_path / "p", "--device-memory", full[3], "--report", tmp_path / name)
+    report = json.loads((tmp_path / "r.json").read_text())
+    tide = report["tide"]["train"]
+    count = len(tide["operators"])
+    assert len(tide["device"]) == len(tide["host"]) == len(tide["seconds"]) - 1 == count
+    assert 0.9 * report["memory"]["train"]["peak"] < max(tide["device"]) <= report["memory"]["train"]["peak"] <= full[3]
+    assert max(tide["host"]) <= report["memory"]["train"]["host"]["peak"]
+    moved = h.Program(tmp_path / "p", 1).info("train")["moved"]
+    for direction in ("host_to_device", "device_to_host"):
+        assert sum(m["bytes"] for m in tide["moves"] if m["direction"] == direction) == moved[direction]
+    assert all(0 <= m["start"] <= m["wait"] <= count for m in tide["moves"])
+    page = (tmp_path / "r.html").read_text()
+    assert '"tide"' in page and "createElementNS" in page and not re.search(r"""(src|href)\s*=\s*["']?http""", page)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", "--report", tmp_path / "free.json")
+    assert json.loads((tmp_path / "free.json").read_text())["tide"]["infer"]["moves"] == []
+
+
+def test_what_does_not_fit(tmp_path, full):
+    """Needed, given, least possible, what the peak is made of, what sets the least, and what would help, tried."""
+    cap = full[3]
+
+    def refused(*options):
+        result = h.run(h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, *options)
+        h.assert_error(result, "of device memory a rank, --device-memory is", notes="the least possible")
+        return result.stderr
+
+    text = refused("--offload", "none")
+    needed = int(re.search(r"needs .*?\((\d+) bytes\)", text)[1])
+    assert f"short by {(needed - cap) / 2 ** 20:.1f} MiB" in text or f"short by {(needed - cap) / 2 ** 10:.1f} KiB" in text
+    parts = re.search(r"the device is fullest at this operator, if nothing leaves it: (.*)", text)[1]
+    assert sum(int(n) for n in re.findall(r"(\d+) bytes", parts)) == needed
+    assert "--offload=auto may move more than what is allowed to move now: it fits, with" in text
+    assert re.search(r"set by this operator \(\S+ .*bytes\)", text)
+    text = refused("--host-memory", "64KiB")
+    assert "does not fit into --host-memory; with more of the host it fits, with" in text
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[memory]\nhost = "64KiB"\n\n[[place]]\nmatch = "*"\nwhat = "optimizer"\ntier = "host"\n')
+    h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=["has values that the plan wants on the host", "--host-memory, which is 64.0 KiB"])
+    plan.write_text('[[place]]\nmatch = "*"\ntier = "device"\n')
+    assert "the plan says where values are; without its [[place]] entries it fits, with" in refused("--plan", plan)
