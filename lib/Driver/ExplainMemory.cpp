@@ -38,8 +38,12 @@ public:
   void value(int index);
 
 private:
+  // Its position, by which plans give moves, and its name, which the backward's operators have of the
+  // forward's.
   std::string operatorAt(int64_t position) const {
-    return position < int64_t(program.operators.size()) ? program.operators[position] : kEnd.str();
+    return position < int64_t(program.operators.size())
+               ? std::to_string(position) + " " + program.operators[position]
+               : kEnd.str();
   }
   const tiers::Move *moveOf(const tiers::Alternative &gap) const {
     for (const tiers::Move &move : program.plan.moves)

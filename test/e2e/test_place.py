@@ -5,7 +5,7 @@ import re
 import pytest
 
 import harness as h
-from test_tiers import assert_kept, least_possible, trained
+from test_tiers import MESHES, assert_kept, least_possible, trained
 
 GPT2 = h.MODELS / "gpt2.onnx"
 TRAIN = ("--train", "adamw")
@@ -19,6 +19,14 @@ def full(tmp_path_factory):
     log, weights, _ = trained(program, folder / "f", "gpt2")
     most = program.info("train")["memory"][0]["device"]["peak"]
     return program, log, weights, int(1.15 * least_possible("gpt2", "1", *TRAIN)), most
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory, full):
+    """The plan with what is decided below that cap."""
+    plan = tmp_path_factory.mktemp("solved") / "plan.toml"
+    plan.write_text(h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", full[3]).stdout)
+    return plan
 
 
 def compiled(path, *options):
@@ -37,29 +45,46 @@ def assert_same_bits(program, full, folder, cap=1 << 40):
     return stats["memory"][0]
 
 
-def test_solved_plan_comes_back(tmp_path, full):
+def test_solved_plan_comes_back(tmp_path, full, solved):
     """The plan that is printed has all that was decided: given back it makes the same program, and prints itself."""
     cap = full[3]
     direct = compiled(tmp_path / "direct", "--device-memory", cap)
-    text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap).stdout
+    text = solved.read_text()
     assert text.count("[[place]]") > 5 and f'device  = "{cap}"' in text and "moves = [[" in text
-    plan = tmp_path / "plan.toml"
-    plan.write_text(text)
-    again = compiled(tmp_path / "again", "--plan", plan)
+    again = compiled(tmp_path / "again", "--plan", solved)
     assert figures(direct) == figures(again)
-    assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", plan).stdout == text
+    assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", solved).stdout == text
     assert_same_bits(again, full, tmp_path / "a", cap)
     # In the model's own file, too.
-    h.checked(h.TESSERA, "convert", GPT2, *TRAIN, "--plan", plan, "--format", "onnx", "-o", tmp_path / "with.onnx")
+    h.checked(h.TESSERA, "convert", GPT2, *TRAIN, "--plan", solved, "--format", "onnx", "-o", tmp_path / "with.onnx")
     h.checked(h.TESSERA, "compile", tmp_path / "with.onnx", "-o", tmp_path / "inside", *TRAIN)
     assert figures(h.Program(tmp_path / "inside", 1)) == figures(direct)
 
 
-def test_moves_of_another_program(tmp_path, full):
-    """What does not fit the program is refused, with the place in the plan; without the moves it is chosen anew."""
-    cap = full[3]
-    text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap).stdout
+@pytest.mark.parametrize("variant,mesh", [pytest.param(*case, marks=() if case == ("bert", "micro2") else pytest.mark.whole) for case in [
+    ("bert", "tp2"), ("llama", "pp2"), ("gpt2", "dp2zero3"), ("gpt2", "dp2zero1"), ("gpt2", "ring2"), ("bert", "micro2"), ("mixtral", "ep2"), ("t5", "1")]])
+def test_solved_plans_of_meshes(tmp_path, variant, mesh):
+    """Mesh, patterns and places in one plan: stages, microbatches and pieces have their values by name, too."""
+    model = (h.MODELS / f"{variant}.onnx", *h.bindings(variant), *TRAIN)
+    h.checked(h.TESSERA, "compile", *model, *MESHES[mesh], "-o", tmp_path / "full")
+    most = max(rank["device"]["peak"] for rank in json.loads(h.checked(tmp_path / "full", "info", "--json").stdout)["memory"])
+    least = least_possible(variant, mesh, *TRAIN)
+    cap = ("--device-memory", int((1.25 if mesh == "pp2" else 1.1) * least + 0.5 * (most - least)))
     plan = tmp_path / "plan.toml"
+    plan.write_text(h.checked(h.TESSERA, "plan", *model, *MESHES[mesh], *cap).stdout)
+    assert "moves = " in plan.read_text()
+    told = []
+    for name, options in (("direct", (*MESHES[mesh], *cap)), ("again", ("--plan", plan))):
+        h.checked(h.TESSERA, "compile", *model, *options, "-o", tmp_path / name)
+        infos = [json.loads(h.checked(tmp_path / name, "info", "--json", "--program", program).stdout) for program in ("train", "infer")]
+        told.append([(info["memory"], info["moved"]) for info in infos])
+    assert told[0] == told[1]
+    assert h.checked(h.TESSERA, "plan", *model, "--plan", plan).stdout == plan.read_text()
+
+
+def test_moves_of_another_program(tmp_path, full, solved):
+    """What does not fit the program is refused, with the place in the plan; without the moves it is chosen anew."""
+    cap, text, plan = full[3], solved.read_text(), tmp_path / "plan.toml"
     plan.write_text(re.sub(r"moves = \[\[(\d+), ", r"moves = [[9\1, ", text))
     h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=["moves are given for program", "plan.toml"])
     plan.write_text(re.sub(r"(moves = \[\[.*), \d+\]\]", r"\1, 0]]", text))
@@ -95,30 +120,31 @@ def test_first_match_counts(tmp_path, full):
 
 def test_memory_of_the_plan(tmp_path, full):
     """`[memory]` is what the flags are."""
-    cap = full[3]
+    cap = int(0.9 * full[4])
     plan = tmp_path / "plan.toml"
-    plan.write_text(f'[memory]\ndevice = "{cap}"\nhost = "1GiB"\noffload = ["optimizer", "parameters", "activations"]\n')
-    flags = compiled(tmp_path / "flags", "--device-memory", cap, "--host-memory", "1GiB")
-    both = compiled(tmp_path / "both", "--plan", plan, "--device-memory", cap, "--offload", "auto")
+    plan.write_text(f'[memory]\ndevice = "{cap}"\nhost = "1GiB"\noffload = ["optimizer"]\n')
+    flags = compiled(tmp_path / "flags", "--device-memory", cap, "--host-memory", "1GiB", "--offload", "optimizer")
+    both = compiled(tmp_path / "both", "--plan", plan, "--device-memory", cap, "--offload", "optimizer")
+    assert figures(flags)[0][1]["host_to_device"] > 0
     assert figures(compiled(tmp_path / "plan", "--plan", plan)) == figures(flags) == figures(both)
 
 
-def test_explain(full):
+def test_explain(full, solved):
     """Each value with its gaps: where it is, why, what that takes, and what the other choice would cost."""
     text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", full[3]).stdout
     assert "memory of train: the device has at most" in text
-    gaps = re.findall(r"^    from (\S+) to (\S+)( of the next step)?: (host|device)(.*); (.*)\n      runner-up: (host|device), ([\d.]+) (us|ms) a step .*, the device at most (.*) at", text, re.M)
+    gaps = re.findall(r"^    from \d+ (\S+) to \d+ (\S+)( of the next step)?: (host|device)(.*); (.*)\n      runner-up: (host|device), ([\d.]+) (us|ms) a step .*, the device at most (.*) at", text, re.M)
     assert len(gaps) > 20 and {where for *_, where, _, _, _, _, _, _ in [g for g in gaps]} <= {"host", "device"}
     assert any(g[3] == "host" and "up in" in g[4] and g[6] == "device" for g in gaps)
     assert any("too much" in g[5] for g in gaps) and all(g[3] != g[6] for g in gaps)
-    one = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", full[3], "--op", "*.h.0.mlp*").stdout
-    assert 0 < len(re.findall("runner-up", one)) < len(re.findall("runner-up", text))
+    one = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--plan", solved, "--op", "*.h.0.mlp*").stdout
+    assert 0 < one.count("runner-up") < text.count("runner-up") and f"so says {solved}:" in one
 
 
-def test_report(tmp_path, full):
+def test_report(tmp_path, full, solved):
     """What each tier holds at each operator, and what moves there; the page has the same."""
     for name in ("r.json", "r.html"):
-        compiled(tmp_path / "p", "--device-memory", full[3], "--report", tmp_path / name)
+        compiled(tmp_path / "p", "--plan", solved, "--report", tmp_path / name)
     report = json.loads((tmp_path / "r.json").read_text())
     tide = report["tide"]["train"]
     count = len(tide["operators"])
