@@ -1,4 +1,5 @@
 // `tessera plan`: the plan that the options stand for.
+#include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
@@ -31,10 +32,11 @@ static LogicalResult differentiate(Compilation &compilation) {
 }
 
 // What is decided of memory under a cap, or by entries of the plan: the entries that say all of it.
-static LogicalResult solvePlaces(const CompileOptions &options, MLIRContext &context, Plan &plan) {
-  if (!plan.memory.device && plan.places.empty())
+static LogicalResult solvePlaces(const CompileOptions &options, ModuleOp module, Plan &plan) {
+  if (!plan.memory.device && plan.places.empty() && !dist::kPlace.isOn(module) &&
+      !dist::kDeviceMemory.isOn(module))
     return success();
-  Compilation compilation(options, context);
+  Compilation compilation(options, *module.getContext());
   compilation.wantsPlaced = true;
   if (failed(compilation.run(Phase::Schedule)))
     return failure();
@@ -56,7 +58,7 @@ int tessera::printPlan(const CompileOptions &options) {
     return 1;
   if (auto type = nn::kComputeType.of(*compilation.module))
     plan->compute = exec::dtypeName(type.getValue());
-  if (failed(solvePlaces(options, *context, *plan)))
+  if (failed(solvePlaces(options, *compilation.module, *plan)))
     return 1;
   int64_t ranks = 1;
   for (auto &[axis, size] : plan->mesh)

@@ -228,6 +228,20 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
                .str();
   }
 
+  std::string leastAlone(func::FuncOp func) {
+    std::string text;
+    llvm::StringSet<> before = offload;
+    for (StringRef kind : {"optimizer", "parameters", "activations"}) {
+      offload.clear();
+      offload.insert(kind);
+      Storage storage = storageOf(func);
+      int64_t least = tiers::leastDeviceBytes(trace(func, storage).step).first + receivedAhead(func);
+      text += ((text.empty() ? "" : ", ") + ("--offload=" + kind) + " " + sizeText(least)).str();
+    }
+    offload = before;
+    return text;
+  }
+
   // What would help, each tried; a cap that is given is one that may not be more.
   void noteRemedies(func::FuncOp func, InFlightDiagnostic &error) {
     auto anything = [&] {
@@ -242,8 +256,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       error.attachNote() << remedy << " " << would;
       isAsked = true;
     };
-    if (offload.size() < 3)
+    if (offload.size() < 3) {
       note("--offload=auto may move more than what is allowed to move now:", anything);
+      error.attachNote() << "of one kind alone, the least possible on the device is: " << leastAlone(func);
+    }
     if (limits.host != INT64_MAX)
       note("what leaves the device does not fit into --host-memory; with more of the host", [&] {
         anything();
@@ -254,12 +270,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
         anything();
         places = Places();
       });
-    constexpr int kSteps = 8; // of 4 %
-    for (int i = 1; i <= kSteps && !isAsked; ++i)
+    for (int64_t part : {25, 12, 6})
       note("packing buffers takes a few percent more than the least; with a little more --device-memory",
            [&] {
              anything();
-             limits.device += limits.device / 25 * i;
+             limits.device += limits.device / part;
            });
   }
 

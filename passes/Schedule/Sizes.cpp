@@ -46,6 +46,8 @@ std::string tessera::largestText(Operation *op, func::FuncOp func, const Storage
   };
   llvm::for_each(op->getOperands(), add);
   llvm::for_each(op->getResults(), add);
+  if (int extra = storage.extraOf(op); extra >= 0)
+    bySize.try_emplace(storage.buffers()[extra].bytes, "its workspace");
   std::string text;
   int count = 0;
   for (auto &[bytes, name] : bySize)

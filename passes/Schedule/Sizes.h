@@ -11,7 +11,7 @@ namespace tessera {
 std::string sizeText(int64_t bytes);
 /// What a peak is made of, from figures as `Offsets` gives them: `optimizer 1.5 MiB (1572864 bytes), ...`.
 std::string categoriesText(mlir::DictionaryAttr figures);
-/// The three largest values that an operator reads or makes, ` (NAME SIZE, ...)`; empty where it has none.
+/// The three largest values that an operator reads, makes or works in, ` (NAME SIZE, ...)`; empty where it has none.
 std::string largestText(mlir::Operation *op, mlir::func::FuncOp func, const Storage &storage);
 
 } // namespace tessera

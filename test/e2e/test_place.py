@@ -176,6 +176,8 @@ def test_what_does_not_fit(tmp_path, full):
     parts = re.search(r"the device is fullest at this operator, if nothing leaves it: (.*)", text)[1]
     assert sum(int(n) for n in re.findall(r"(\d+) bytes", parts)) == needed
     assert "--offload=auto may move more than what is allowed to move now: it fits, with" in text
+    alone = re.search(r"of one kind alone, the least possible on the device is: (.*)", text)[1]
+    assert all(f"--offload={kind} " in alone for kind in ("optimizer", "parameters", "activations"))
     assert re.search(r"set by this operator \(\S+ .*bytes\)", text)
     text = refused("--host-memory", "64KiB")
     assert "does not fit into --host-memory; with more of the host it fits, with" in text
