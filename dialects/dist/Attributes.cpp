@@ -7,10 +7,11 @@ using namespace tessera;
 using namespace tessera::dist;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kPattern,  &kOrigin,        &kExpand,      &kSplit,      &kZero,     &kZeroAxes, &kRegather,   &kStream,
-    &kShape,    &kAnnotatedMesh, &kAnnotations, &kLayout,     &kFilePlan, &kGather,   &kRecomputed, &kMicro,
-    &kPipeline, &kChunk,         &kWork,        &kOverStages, &kStageSum, &kMachine,  &kStage,      &kProgram,
-    &kRests,    &kDeviceMemory,  &kHostMemory,  &kOffload,    &kPlace};
+    &kPattern,    &kOrigin,        &kExpand,        &kSplit,       &kZero,         &kZeroAxes,   &kRegather,
+    &kStream,     &kShape,         &kAnnotatedMesh, &kAnnotations, &kLayout,       &kFilePlan,   &kGather,
+    &kRecomputed, &kMicro,         &kPipeline,      &kChunk,       &kWork,         &kOverStages, &kStageSum,
+    &kMachine,    &kStage,         &kProgram,       &kRests,       &kDeviceMemory, &kHostMemory, &kOffload,
+    &kPlace,      &kRecomputation, &kRepeated,      &kRecompute};
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))
@@ -61,6 +62,10 @@ bool dist::isOffload(Attribute value) {
 bool dist::arePlaces(Attribute value) {
   auto list = dyn_cast<ArrayAttr>(value);
   return list && llvm::all_of(list, [](Attribute each) { return Place::from(each).has_value(); });
+}
+bool dist::isRecomputation(Attribute value) {
+  auto what = dyn_cast<StringAttr>(value);
+  return what && llvm::is_contained({"none", "block", "auto"}, what.getValue());
 }
 Tier dist::restsIn(Operation *variable) {
   TierAttr tier = kRests.of(variable);

@@ -90,6 +90,17 @@ inline constexpr DiscardableAttr<mlir::ArrayAttr> kPlace{
 /// The tier that a variable rests in.
 Tier restsIn(mlir::Operation *variable);
 
+//===--- Recomputation ---------------------------------------------------------------===//
+
+/// What the backward may make again instead of keeping it: "none", "block" or "auto".
+bool isRecomputation(mlir::Attribute value);
+inline constexpr DiscardableAttr<mlir::StringAttr> kRecomputation{"dist.recomputation", OnModule,
+                                                                  "none, block or auto", isRecomputation};
+/// On an operator that is run again further down: its name, one of the function's. And on the operators that
+/// run it again: that name.
+inline constexpr DiscardableAttr<mlir::StringAttr> kRepeated{"dist.repeated", OnOperation, "a string"},
+    kRecompute{"dist.recompute", OnOperation, "a string"};
+
 //===--- Microbatches and stages (Pipeline.h) -------------------------------------===//
 
 inline constexpr int64_t kMostMicrobatches = int64_t(1) << 20;

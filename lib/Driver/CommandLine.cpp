@@ -125,6 +125,11 @@ struct Command {
       cl::init("planned"),
       cl::Hidden,
       cl::sub(sub)};
+  cl::opt<std::string> recompute{
+      "recompute",
+      cl::desc("what the backward makes again: none, block (all within blocks of the forward), or auto (what "
+               "is cheapest and fits into --device-memory, the default with it)"),
+      cl::value_desc("none|block|auto"), cl::sub(sub)};
   Command(const char *name, const char *description) : sub(name, description) {}
   explicit operator bool() { return bool(sub); }
 };
@@ -328,6 +333,9 @@ int readTiers(Command &command, CompileOptions &options) {
   options.assign.deviceMemory = options.deviceMemory.value_or(0);
   options.assign.hostMemory = options.hostMemory.value_or(0);
   options.assign.offload = what.str();
+  options.recompute = command.recompute;
+  if (!options.recompute.empty() && !llvm::is_contained({"none", "block", "auto"}, options.recompute))
+    return usage("--recompute=" + command.recompute + ": expected none, block or auto");
   return 0;
 }
 

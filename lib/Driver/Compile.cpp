@@ -261,6 +261,15 @@ void Compilation::setMachine(Phase phase) {
     dist::kMachine.set(*module, dist::MachineAttr::get(&context, rates));
 }
 
+// With a cap, which a plan or a text may have given, recomputation may help to keep it.
+void Compilation::setRecomputation() {
+  Builder b(&context);
+  if (!options.recompute.empty())
+    dist::kRecomputation.set(*module, b.getStringAttr(options.recompute));
+  else if (dist::kDeviceMemory.isOn(*module) && !dist::kRecomputation.isOn(*module))
+    dist::kRecomputation.set(*module, b.getStringAttr("auto"));
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   if (phase >= Phase::Assign)
@@ -301,9 +310,11 @@ LogicalResult Compilation::passes(Phase phase) {
     break;
   case Phase::Schedule:
     setLimits();
-    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy, describeKernels,
-                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
-                                           : PlacedObserver()});
+    setRecomputation();
+    buildSchedulePipeline(
+        pm,
+        {target().library().name().str(), threads(), options.tierPolicy, describeKernels,
+         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver()});
     break;
   default:
     return success();
@@ -410,6 +421,7 @@ LogicalResult Compilation::memory() {
   PlanMemoryOptions memory;
   memory.target = target().library().name().str();
   memory.threads = threads();
+  plan.addNestedPass<func::FuncOp>(createVerifyRecompute());
   plan.addPass(createPlanMemory(memory));
   plan.addPass(createVerifyMemory());
   return plan.run(*module);

@@ -53,6 +53,7 @@ private:
   mlir::LogicalResult loadText();
   mlir::LogicalResult memory();
   void setLimits();
+  void setRecomputation();
   void setMachine(Phase phase);
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();

@@ -47,6 +47,8 @@ struct CompileOptions {
   /// "parameters", "activations".
   std::optional<int64_t> deviceMemory, hostMemory;
   std::vector<std::string> offload;
+  /// --recompute: "none", "block" or "auto"; empty: as a text says that is resumed, else none.
+  std::string recompute;
   std::string tierPolicy = "planned"; // --tier-policy, what decides that
   std::string machineFile;            // --machine: rates to estimate by; empty: the target's
   int64_t threads = 0;                // a rank; 0: this machine's cores over the ranks

@@ -32,10 +32,13 @@ static LogicalResult differentiate(Compilation &compilation) {
 }
 
 // What is decided of memory under a cap, or by entries of the plan: the entries that say all of it.
-static LogicalResult solvePlaces(const CompileOptions &options, ModuleOp module, Plan &plan) {
+static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &plan) {
   if (!plan.memory.device && plan.places.empty() && !dist::kPlace.isOn(module) &&
       !dist::kDeviceMemory.isOn(module))
     return success();
+  // Entries say what leaves the device, not what runs again.
+  if (options.recompute != "block")
+    options.recompute = "none";
   Compilation compilation(options, *module.getContext());
   compilation.wantsPlaced = true;
   if (failed(compilation.run(Phase::Schedule)))

@@ -6,6 +6,7 @@
 #include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Placed.h"
+#include "passes/Schedule/Repeat.h"
 #include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/Transfers.h"
 #include "passes/Tiers/Policies/Policies.h"
@@ -16,7 +17,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <functional>
-#include <map>
+#include <limits>
 #include <numeric>
 
 namespace tessera {
@@ -28,19 +29,6 @@ using namespace mlir;
 using namespace tessera;
 
 namespace {
-
-// What a stage of a pipeline may receive while it computes, behind the arena
-// (docs/design/0008-between-hosts.md): from each other stage the largest message but the first.
-int64_t receivedAhead(func::FuncOp func) {
-  std::map<int64_t, int64_t> largest; // by stage
-  for (auto receive : func.getOps<dist::RecvOp>())
-    if (auto [entry, isFirst] = largest.try_emplace(receive.getStage(), 0); !isFirst)
-      entry->second = std::max(entry->second, dist::bytesOf(receive.getResult().getType()));
-  int64_t bytes = 0;
-  for (auto [stage, most] : largest)
-    bytes += most;
-  return bytes;
-}
 
 struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   using ChooseTiersBase::ChooseTiersBase;
@@ -131,9 +119,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
         goal.device = *llvm::max_element(traced.step.bytes);
       auto given = Places::given(traced, said);
-      std::optional<tiers::Plan> plan =
-          given ? tiers::planOf(traced.step, *given, rates)
-                : tiers::planBy(policy.getValue(), traced.step, goal, rates);
+      std::optional<tiers::Plan> plan = given ? tiers::planOf(traced.step, *given, rates)
+                                              : tiers::planBy(policy.getValue(), traced.step, goal, rates);
       if (!plan)
         break;
       int64_t before = numTransfers, least = tiers::leastDeviceBytes(traced.step).first;
@@ -156,15 +143,66 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return std::nullopt;
   }
 
+  // Seconds of a step that never waits.
+  double secondsAlone(func::FuncOp func) {
+    Storage storage = storageOf(func);
+    tiers::Step step = trace(func, storage).step;
+    return std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+  }
+
+  // The fastest of what was fitted, where it was, and of running more and more operators again, each with its
+  // transfers; `transfers` is how many the other programs have.
+  std::optional<Fitted> withRepetition(func::FuncOp func, std::optional<Fitted> fitted, int64_t transfers) {
+    auto secondsOf = [](const Fitted &each) { return each.placed.plan.seconds; };
+    double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
+    if (best <= alone) // nothing waits
+      return fitted;
+    if (fitted)
+      fitted->undo();
+    int number = 0, winner = 0;
+    forEachRepetition(func, threads, [&](const Repeats &tried) {
+      ++number;
+      repeats = tried;
+      if (secondsAlone(func) >= best)
+        return false;
+      if (std::optional<Fitted> other = attempt(func)) {
+        if (secondsOf(*other) < best)
+          best = secondsOf(*other), winner = number;
+        other->undo();
+      }
+      return false;
+    });
+    // The same once more, to stay.
+    numTransfers = transfers;
+    repeats = {};
+    number = 0;
+    if (winner == 0)
+      return fitted ? attempt(func) : std::nullopt;
+    forEachRepetition(func, threads, [&](const Repeats &tried) {
+      if (++number != winner)
+        return false;
+      repeats = tried;
+      fitted = attempt(func);
+      return true;
+    });
+    return fitted;
+  }
+
   LogicalResult fit(func::FuncOp func) {
     int64_t ahead = receivedAhead(func);
     tiers::Limits needed = peaks(func);
     if (failed(checkMoves(func)))
       return failure();
+    alone = secondsAlone(func);
+    repeats = {};
+    int64_t before = numTransfers;
     std::optional<Fitted> fitted = attempt(func);
+    if (recomputes && places.isEmpty() && policy.getValue() == "planned" &&
+        needed.device > limits.device - ahead)
+      fitted = withRepetition(func, std::move(fitted), before);
     if (!fitted)
       return refuse(func, needed);
-    if (!fitted->placed.plan.moves.empty())
+    if (!fitted->placed.plan.moves.empty() || repeats.operators)
       emitRemark(UnknownLoc::get(&getContext()))
           << "program '" << dist::programName(func) << "' takes " << sizeText(fitted->have.device + ahead)
           << " of the device instead of " << sizeText(needed.device + ahead) << ": " << fitted->summary;
@@ -205,9 +243,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     for (auto &[category, what] : moved)
       os << (text.empty() ? "" : ", ") << sizeText(what.second) << " of " << category << " ("
          << what.first.size() << " values)";
-    double alone = std::accumulate(traced.step.seconds.begin(), traced.step.seconds.end(), 0.0);
-    os << " leave it; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone)
-       << " x as long";
+    if (!moved.empty())
+      os << " leave it";
+    if (repeats.operators)
+      os << (moved.empty() ? "" : ", ") << tessera::describe(repeats);
+    os << "; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone) << " x as long";
     return text;
   }
 
@@ -221,7 +261,6 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return "";
     fitted->undo();
     const PlacedProgram &placed = fitted->placed;
-    double alone = std::accumulate(placed.step.seconds.begin(), placed.step.seconds.end(), 0.0);
     return "it fits, with " + sizeText(fitted->have.device + receivedAhead(func)) + " of the device and " +
            sizeText(fitted->have.host) + " of the host; a step is estimated to take " +
            llvm::formatv("{0:g3} s, {1:f2} x as long", placed.plan.seconds, placed.plan.seconds / alone)
@@ -278,6 +317,33 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
            });
   }
 
+  // Whether the program would fit if operators might run again.
+  void noteRecomputation(func::FuncOp func, InFlightDiagnostic &error) {
+    if (recomputes || !places.isEmpty() || policy.getValue() != "planned")
+      return;
+    forEachRepetition(func, threads, [&](const Repeats &tried) {
+      std::string would = this->tried(func, [&] { repeats = tried; });
+      if (!would.empty())
+        error.attachNote() << "--recompute=auto may make activations again: " << would;
+      return !would.empty();
+    });
+  }
+
+  // The least that any placement needs of the device, and the operator and the values that set it.
+  struct Least {
+    int64_t bytes = 0;
+    Location where;
+    std::string values;
+  };
+  Least leastOf(func::FuncOp func) {
+    Storage storage = storageOf(func);
+    TierTrace all = trace(func, storage, /*anything=*/true);
+    if (all.ops.empty())
+      return {0, func.getLoc(), ""};
+    auto [bytes, at] = tiers::leastDeviceBytes(all.step);
+    return {bytes + receivedAhead(func), all.ops[at]->getLoc(), largestText(all.ops[at], func, storage)};
+  }
+
   // Needed, given, least possible; what the peak is made of; and what would help.
   LogicalResult refuse(func::FuncOp func, const tiers::Limits &needed) {
     if (limits.device == INT64_MAX)
@@ -290,13 +356,16 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     Location where = func.getLoc();
     std::string values;
     for (func::FuncOp each : pending) {
-      Storage storage = storageOf(each);
-      TierTrace all = trace(each, storage, /*anything=*/true);
-      if (auto [bytes, at] = tiers::leastDeviceBytes(all.step);
-          bytes + receivedAhead(each) > least && !all.ops.empty()) {
-        least = bytes + receivedAhead(each), where = all.ops[at]->getLoc();
-        values = largestText(all.ops[at], each, storage);
-      }
+      Least here = leastOf(each);
+      if (recomputes && places.isEmpty())
+        forEachRepetition(each, threads, [&](const Repeats &) {
+          Least now = leastOf(each);
+          if (now.bytes < here.bytes)
+            here = now;
+          return false;
+        });
+      if (here.bytes > least)
+        least = here.bytes, where = here.where, values = here.values;
     }
     Storage storage = storageOf(func);
     TierTrace traced = trace(func, storage, /*anything=*/true);
@@ -324,6 +393,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       error.attachNote() << "by the rule of '" << policy.getValue() << "' nothing was found that fits";
     else if (least <= limits.device)
       noteRemedies(func, error);
+    noteRecomputation(func, error);
     return error;
   }
 
@@ -381,6 +451,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (ArrayAttr what = dist::kOffload.of(module); what && limits.device != INT64_MAX)
       for (auto name : what.getAsRange<StringAttr>())
         offload.insert(name.getValue());
+    StringAttr recomputation = dist::kRecomputation.of(module);
+    recomputes = recomputation && recomputation == "auto";
     // The fullest program decides where variables rest.
     pending.assign(module.getOps<func::FuncOp>().begin(), module.getOps<func::FuncOp>().end());
     llvm::DenseMap<Operation *, int64_t> needed;
@@ -410,6 +482,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   ModuleOp kernels;
   tiers::Limits limits;
   llvm::StringSet<> offload;
+  bool recomputes = false;
+  Repeats repeats;                   // that the program at hand has
+  double alone = 0;                  // seconds of its step without them, if it never waits
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
   DenseSet<Operation *> decided;     // variables of the others
   DenseSet<Operation *> outputs;     // variables

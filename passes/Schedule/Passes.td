@@ -98,6 +98,30 @@ def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 
+def Recompute : Pass<"tessera-recompute", "::mlir::ModuleOp"> {
+  let summary = "Makes activations again for the backward instead of keeping them, if the module says so";
+  let description = [{
+    Requires: the final order of operators and collectives. Where `dist.recomputation` is `block`, the forward of each block of operators is cut where few bytes cross, so that what crosses
+    and the largest part between two cuts together take least memory (`passes/Recompute`). What crosses is kept; what the backward reads of the rest is made again by the same kernels and
+    calls just before it is read, in all parts but the last. An operator that runs again is `dist.repeated`, a name, and what runs it again has that name as `dist.recompute`. Collectives, messages and
+    assignments are not repeated; their results are kept. Undone where the peak would not fall.
+
+    `auto` is decided by `tessera-choose-tiers`, with a cap.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces">];
+  let statistics = [Statistic<"numRepeated", "repeated", "operators that run again">];
+}
+
+def VerifyRecompute : Pass<"tessera-verify-recompute", "::mlir::func::FuncOp"> {
+  let summary = "Refuses operators that say they run another again and do not";
+  let description = [{
+    What has a name as `dist.recompute` must stand behind the operator of its block that has that name as `dist.repeated`, be the same operator with the same attributes and types, and have the same operands:
+    those of the original, what runs their operators again, or what came back of them from another tier.
+  }];
+}
+
 def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
   let summary = "Moves values to the host and back where a program needs more of the device than it may have";
   let description = [{
@@ -107,12 +131,16 @@ def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
     In each gap between two uses a value may leave the device: optimizer state, parameters (which then rest on the host, `dist.rests`) and activations, as `dist.offload` allows. Which
     do, `passes/Tiers` decides by the exact memory of each position and a simulation of the copies beside the operators. Every move is a pair of `dist.offload_start` and its
     wait, `dist.prefetch_start` and its wait; a copy is no value that a kernel takes. No bit of a result changes.
+
+    Where `dist.recomputation` is `auto`, several sets of operators to run again for the backward are tried, none among them, each with the transfers that it needs: the fastest step by the
+    estimate stays.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
                         "threads a rank, for the library's workspaces and the time of operators">,
-                 Option<"policy", "policy", "std::string", "\"planned\"",
-                        "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">];
+                 Option<
+                     "policy", "policy", "std::string", "\"planned\"",
+                     "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">];
   let statistics = [Statistic<"numTransfers", "transfers", "copies to the host or from it that are started">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

@@ -55,6 +55,11 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   pm.addNestedPass<func::FuncOp>(createStreamContractions(stream));
   pm.addNestedPass<func::FuncOp>(createBucketCollectives());
   pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
+  // Of kernels and calls as they are: fused otherwise they would round otherwise.
+  RecomputeOptions recompute;
+  recompute.target = options.target;
+  recompute.threads = options.threads;
+  pm.addPass(createRecompute(recompute));
   ChooseTiersOptions tiers;
   tiers.target = options.target;
   tiers.threads = options.threads;

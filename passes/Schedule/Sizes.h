@@ -11,8 +11,12 @@ namespace tessera {
 std::string sizeText(int64_t bytes);
 /// What a peak is made of, from figures as `Offsets` gives them: `optimizer 1.5 MiB (1572864 bytes), ...`.
 std::string categoriesText(mlir::DictionaryAttr figures);
-/// The three largest values that an operator reads, makes or works in, ` (NAME SIZE, ...)`; empty where it has none.
+/// The three largest values that an operator reads, makes or works in, ` (NAME SIZE, ...)`; empty where it
+/// has none.
 std::string largestText(mlir::Operation *op, mlir::func::FuncOp func, const Storage &storage);
+/// What a stage of a pipeline may receive while it computes, behind the arena
+/// (docs/design/0008-between-hosts.md): from each other stage the largest message but the first.
+int64_t receivedAhead(mlir::func::FuncOp func);
 
 } // namespace tessera
 #endif

@@ -30,8 +30,7 @@ static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage,
   return live;
 }
 
-// What the machine takes for an operator; nothing for one that has no work of its own, or has only begun.
-static double secondsOf(Operation *op, const dist::Machine &machine, int64_t threads) {
+double tessera::secondsOf(Operation *op, const dist::Machine &machine, int64_t threads) {
   if (auto loop = dyn_cast<dist::LoopOp>(op)) {
     double once = 0;
     for (Operation &inner : loop.getBody()->without_terminator())

@@ -9,6 +9,9 @@
 
 namespace tessera {
 
+/// What the machine takes for an operator; nothing for one that has no work of its own, or has only begun.
+double secondsOf(mlir::Operation *op, const dist::Machine &machine, int64_t threads);
+
 /// The step of a function whose operators have their final order. Positions are the operators of its block
 /// but the terminator.
 struct TierTrace {

@@ -74,7 +74,7 @@ def test_calibrate_writes_what_compile_reads(tmp_path):
 
 def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
     """Copies dominate, so that a step takes what they take; an idle machine would be within 10 %, a busy one only adds."""
-    compiled(tmp_path / "capped", "--train", "adamw", "--device-memory", "24MiB", "--machine", slow)
+    compiled(tmp_path / "capped", "--train", "adamw", "--device-memory", "24MiB", "--recompute", "none", "--machine", slow)
     program, steps = tmp_path / "capped", 4
     seconds = {}
     for pace in ((), ("--pace", slow)):

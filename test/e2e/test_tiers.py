@@ -19,8 +19,11 @@ CASES = [(variant, mesh, optimizer) for variant in ("gpt2", "llama", "bert", "vi
 SAMPLE = {("gpt2", "1", "adamw"), ("bert", "dp2zero1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
 
 
+ALONE = ("--recompute", "none")  # what is made again is test_recompute.py's
+
+
 def compile_to(path, variant, mesh, *options):
-    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, *h.bindings(variant), *MESHES[mesh], *options)
+    h.checked(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", path, *h.bindings(variant), *MESHES[mesh], *options, *ALONE)
     ranks = int(np.prod([n for n in json.loads(h.checked(path, "info", "--json").stdout)["mesh"].values()]))
     return h.Program(path, ranks)
 
@@ -36,7 +39,7 @@ def trained(program, folder, variant, *options):
 def least_possible(variant, mesh, *options):
     """Bytes of the device that the compiler says no plan can do without, of its fullest program."""
     result = h.run(h.TESSERA, "compile", h.MODELS / f"{variant}.onnx", "-o", "/dev/null", "--to", "lower", *h.bindings(variant), *MESHES[mesh],
-                   "--device-memory", "1", *options)
+                   "--device-memory", "1", *options, *ALONE)
     h.assert_error(result, "of device memory a rank, --device-memory is 1 bytes", notes="the least possible")
     return int(re.search(r"the least possible for this plan is .*?(\d+) bytes\)? on the device", result.stderr)[1])
 
@@ -81,7 +84,7 @@ def test_only_what_may_leave(tmp_path, what):
     full = compile_to(tmp_path / "full", "gpt2", "1", "--train", "adamw")
     log, weights, _ = trained(full, tmp_path / "f", "gpt2")
     most = full.info("train")["memory"][0]["device"]["peak"]
-    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--device-memory", most - 1, *options)
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--device-memory", most - 1, *options, *ALONE)
     if result.returncode:  # the fullest moment has nothing of this kind that may leave
         h.assert_error(result, "of device memory a rank", notes="--offload=auto may move more")
         return
@@ -136,7 +139,7 @@ def test_on_gpus(tmp_path):
     data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
 
     def run(name, *options):
-        path, execute = gpu.compiled(tmp_path / name, h.MODELS / "gpt2.onnx", "--train", "adamw", *options)
+        path, execute = gpu.compiled(tmp_path / name, h.MODELS / "gpt2.onnx", "--train", "adamw", *ALONE, *options)
         seen = []
         for order in ("late", "early"):
             folder = tmp_path / name / order
@@ -160,7 +163,7 @@ def test_host_cap(tmp_path):
     free = compile_to(tmp_path / "free", "gpt2", "1", "--train", "adamw", "--device-memory", cap)
     took = free.info("train")["memory"][0]["host"]["peak"]
     result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw",
-                   "--device-memory", cap, "--host-memory", "1KiB")
+                   "--device-memory", cap, "--host-memory", "1KiB", *ALONE)
     h.assert_error(result, "--host-memory is 1.0 KiB (1024 bytes)", notes="does not fit into --host-memory")
     limit = int(1.02 * took)  # packing loses something
     both = compile_to(tmp_path / "both", "gpt2", "1", "--train", "adamw", "--device-memory", cap, "--host-memory", limit)
@@ -207,12 +210,12 @@ def test_bad_options(options, words):
 def test_no_room_to_pack():
     """At the least possible itself packing has no room: said, rather than a program above the cap."""
     cap = least_possible("gpt2", "1", "--train", "adamw")
-    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", "--device-memory", cap)
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", "--device-memory", cap, *ALONE)
     h.assert_error(result, "of device memory a rank", notes="packing buffers takes a few percent more than the least")
 
 
 def test_offload_none(tmp_path):
     """Needed, given, least possible, and what would help."""
     result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw",
-                   "--device-memory", "1100KiB", "--offload", "none")
+                   "--device-memory", "1100KiB", "--offload", "none", *ALONE)
     h.assert_error(result, "of device memory a rank, --device-memory is 1.1 MiB", notes="the least possible")
