@@ -1,6 +1,7 @@
 #include "lib/Driver/Compile.h"
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
+#include "dialects/dist/Place.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/CheckText.h"
@@ -270,6 +271,14 @@ void Compilation::setRecomputation() {
     dist::kRecomputation.set(*module, b.getStringAttr("auto"));
 }
 
+// Moves that were decided for a program do not fit one that has its gradients as outputs: they are chosen
+// anew.
+static void dropMoves(ModuleOp module) {
+  ArrayAttr places = dist::kPlace.of(module);
+  if (places && llvm::any_of(places, [](Attribute each) { return !dist::Place::from(each)->moves.empty(); }))
+    dist::kPlace.remove(module);
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   if (phase >= Phase::Assign)
@@ -311,6 +320,8 @@ LogicalResult Compilation::passes(Phase phase) {
   case Phase::Schedule:
     setLimits();
     setRecomputation();
+    if (options.emitGradients)
+      dropMoves(*module);
     buildSchedulePipeline(
         pm,
         {target().library().name().str(), threads(), options.tierPolicy, describeKernels,

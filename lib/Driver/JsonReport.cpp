@@ -8,8 +8,6 @@
 #include "runtime/program/description.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/ToolOutputFile.h"
-#include <algorithm>
 
 using namespace mlir;
 using namespace tessera;

@@ -307,7 +307,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (!places.isEmpty())
       note("the plan says where values are; without its [[place]] entries", [&] {
         anything();
-        places = Places();
+        places.clear();
       });
     for (int64_t part : {25, 12, 6})
       note("packing buffers takes a few percent more than the least; with a little more --device-memory",

@@ -5,6 +5,8 @@
 #include "lib/Support/Location.h"
 #include "passes/Assign/NameIndex.h"
 #include "passes/Memory/Liveness.h"
+#include "llvm/ADT/StringExtras.h"
+#include <map>
 
 using namespace mlir;
 using namespace tessera;
@@ -52,7 +54,8 @@ llvm::DenseMap<Value, ValueName> tessera::valueNames(func::FuncOp func) {
   return names;
 }
 
-ValueName tessera::nameOf(nn::VariableOp variable) {
+// Names of a variable: its own, that of the parameter which it belongs to, and their sources.
+static ValueName nameOf(nn::VariableOp variable, const SymbolTable &symbols) {
   ValueName name{variable.getSymName().str(), {variable.getSymName().str()}};
   auto addSource = [&](nn::VariableOp of) {
     if (of && !of.getSource().value_or("").empty())
@@ -61,8 +64,7 @@ ValueName tessera::nameOf(nn::VariableOp variable) {
   addSource(variable);
   if (std::optional<StringRef> of = variable.getOf(); of && !of->empty()) {
     name.all.push_back(of->str());
-    addSource(SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(
-        variable, StringAttr::get(variable.getContext(), *of)));
+    addSource(symbols.lookup<nn::VariableOp>(*of));
   }
   return name;
 }
@@ -82,6 +84,9 @@ static bool isForProgram(const dist::Place &place, func::FuncOp func) {
 }
 
 Places::Places(ModuleOp module) {
+  SymbolTable symbols(module);
+  for (auto variable : module.getOps<nn::VariableOp>())
+    variables[variable.getSymName()] = nameOf(variable, symbols);
   if (ArrayAttr list = dist::kPlace.of(module))
     for (Attribute each : list)
       entries.push_back(*dist::Place::from(each));
@@ -135,39 +140,67 @@ static std::string nearest(StringRef glob, const llvm::StringSet<> &names) {
   return best.empty() ? "" : "; the nearest is \"" + best + "\"";
 }
 
-LogicalResult Places::verify(ModuleOp module) {
-  bool trains = llvm::any_of(module.getOps<func::FuncOp>(), nn::isTraining);
-  std::vector<std::pair<func::FuncOp, llvm::DenseMap<Value, ValueName>>> programs;
-  for (auto func : module.getOps<func::FuncOp>())
-    programs.push_back({func, valueNames(func)});
-  for (auto [i, place] : llvm::enumerate(entries)) {
-    // One plan serves training and inference.
-    bool isAside = !trains && (place.what == "optimizer" || place.what == "gradient");
-    llvm::StringSet<> names;
-    auto add = [&](const ValueName &name) {
+namespace {
+// The names that entries may name, by what and which program they are for.
+class KnownNames {
+public:
+  KnownNames(ModuleOp module, const llvm::StringMap<ValueName> &variables)
+      : module(module), variables(variables) {
+    for (auto func : module.getOps<func::FuncOp>())
+      programs.push_back({func, valueNames(func)});
+  }
+  bool hasProgram(const dist::Place &place) const {
+    return llvm::any_of(programs, [&](auto &each) { return isForProgram(place, each.first); });
+  }
+  const llvm::StringSet<> &of(const dist::Place &place) {
+    auto [it, isNew] = sets.try_emplace({place.what, place.program});
+    if (!isNew)
+      return it->second;
+    auto add = [&, &names = it->second](const ValueName &name) {
       for (const std::string &each : name.all)
         names.insert(each);
     };
     for (auto variable : module.getOps<nn::VariableOp>())
       if (isForKind(place, whatOf(variable)))
-        add(nameOf(variable));
-    bool hasProgram = false;
-    for (auto &[func, values] : programs)
-      if (isForProgram(place, func)) {
-        hasProgram = true;
-        if (place.what != "parameter" && place.what != "optimizer")
+        add(variables.at(variable.getSymName()));
+    if (place.what != "parameter" && place.what != "optimizer")
+      for (auto &[func, values] : programs)
+        if (isForProgram(place, func))
           for (auto &[value, name] : values)
             add(name);
-      }
+    return it->second;
+  }
+
+private:
+  ModuleOp module;
+  const llvm::StringMap<ValueName> &variables;
+  std::vector<std::pair<func::FuncOp, llvm::DenseMap<Value, ValueName>>> programs;
+  std::map<std::pair<std::string, std::string>, llvm::StringSet<>> sets;
+};
+} // namespace
+
+LogicalResult Places::verify(ModuleOp module) {
+  if (isEmpty())
+    return success();
+  bool trains = llvm::any_of(module.getOps<func::FuncOp>(), nn::isTraining);
+  bool hasState = llvm::any_of(module.getOps<nn::VariableOp>(),
+                               [](nn::VariableOp variable) { return whatOf(variable) == "optimizer"; });
+  KnownNames known(module, variables);
+  for (auto [i, place] : llvm::enumerate(entries)) {
+    bool hasProgram = known.hasProgram(place);
     if (!hasProgram && !llvm::is_contained({"train", "train_clipped", "infer"}, place.program))
       return errorAt(place, module) << "there is no program \"" << place.program
                                     << "\"; programs are train, train_clipped and infer";
-    if (isAside || !hasProgram) {
+    // One plan serves training, by any optimizer, and inference.
+    if (!hasProgram || (!hasState && place.what == "optimizer") || (!trains && place.what == "gradient")) {
       counted[i] = true;
       continue;
     }
+    const llvm::StringSet<> &names = known.of(place);
     for (const std::string &glob : place.match)
-      if (llvm::none_of(names, [&](auto &each) { return globMatches(glob, each.first()); }))
+      if (!names.contains(glob) && (isLiteral(glob) || llvm::none_of(names, [&](auto &each) {
+                                      return globMatches(glob, each.first());
+                                    })))
         return errorAt(place, module) << "no " << (place.what.empty() ? "value" : place.what)
                                       << " is named \"" << glob << "\"" << nearest(glob, names);
   }
@@ -196,7 +229,7 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
   for (auto [i, traced] : llvm::enumerate(trace.traced)) {
     nn::VariableOp variable = traced.variable;
     tiers::Value &value = trace.step.values[i];
-    ValueName name = variable ? nameOf(variable) : names.at(traced.value);
+    ValueName name = variable ? variables.at(variable.getSymName()) : names.at(traced.value);
     bool isGradient = !variable && storage.buffers()[storage.of(traced.value)].category == "gradients";
     said[i].name = name.own;
     said[i].what = variable ? whatOf(variable) : isGradient ? "gradient" : "activation";

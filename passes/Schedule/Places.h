@@ -19,7 +19,6 @@ struct ValueName {
 
 /// The names of what the operators of a function make; of its block alone, as in a trace.
 llvm::DenseMap<mlir::Value, ValueName> valueNames(mlir::func::FuncOp func);
-ValueName nameOf(nn::VariableOp variable);
 /// An operator for people: its node, else what it is.
 std::string labelOf(mlir::Operation *op);
 
@@ -40,6 +39,13 @@ public:
   Places() = default;
   explicit Places(mlir::ModuleOp module);
   bool isEmpty() const { return entries.empty(); }
+  /// Leaves all entries aside.
+  void clear() {
+    entries.clear();
+    counted.clear();
+    literals.clear();
+    globs.clear();
+  }
 
   /// Reports entries whose globs name nothing in the programs that they are for.
   llvm::LogicalResult verify(mlir::ModuleOp module);
@@ -60,7 +66,8 @@ private:
   const dist::Place *find(const ValueName &name, llvm::StringRef what, Filter filter);
 
   std::vector<dist::Place> entries;
-  std::vector<bool> counted; // by entry, whether it has counted for a value that can leave
+  llvm::StringMap<ValueName> variables; // by their own names
+  std::vector<bool> counted;            // by entry, whether it has counted for a value that can leave
   llvm::StringMap<llvm::SmallVector<int>> literals; // entries by name, rising
   std::vector<std::pair<int, std::string>> globs;   // by entry, rising
 };

@@ -82,6 +82,11 @@ def test_solved_plans_of_meshes(tmp_path, variant, mesh):
     assert h.checked(h.TESSERA, "plan", *model, "--plan", plan).stdout == plan.read_text()
 
 
+def test_verify_takes_solved_plans(solved):
+    """The programs that it compares have gradients as outputs, so that what moves is chosen anew below the plan's cap."""
+    assert "worst" in h.checked(h.TESSERA, "verify", GPT2, "--plan", solved).stdout
+
+
 def test_moves_of_another_program(tmp_path, full, solved):
     """What does not fit the program is refused, with the place in the plan; without the moves it is chosen anew."""
     cap, text, plan = full[3], solved.read_text(), tmp_path / "plan.toml"
@@ -104,6 +109,17 @@ def test_place_without_a_cap(tmp_path, full, what, category):
     assert all(memory["host"][k] == 0 for k in ("optimizer", "parameters", "activations", "gradients") if k != category)
     if what == "optimizer":  # all of it but what is too small to leave a gap
         assert memory["host"][category] > 0.9 * full[0].info("train")["memory"][0]["device"]["optimizer"]
+
+
+def test_gradients_that_wait_for_a_norm(tmp_path, full):
+    """Clipping has them wait, so that they can leave meanwhile."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[place]]\nmatch = "*.mlp.*"\nwhat = "gradient"\ntier = "host"\n')
+    program = compiled(tmp_path / "p", "--plan", plan)
+    assert program.info("train_clipped")["moved"]["host_to_device"] > 0
+    want = trained(full[0], tmp_path / "f", "gpt2", "--clip-norm", "0.5")
+    log, weights, stats = trained(program, tmp_path / "r", "gpt2", "--clip-norm", "0.5")
+    assert (log, weights) == want[:2] and stats["moved"]["host_to_device"] > 0
 
 
 def test_first_match_counts(tmp_path, full):
