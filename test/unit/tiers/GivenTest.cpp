@@ -140,7 +140,9 @@ TEST(Decided, OnlyAndAlways) {
 Step oneGap() {
   Step step;
   step.seconds.assign(5, 1.0);
-  step.values.push_back({4, false, {{0, false}, {4, false}}, false, {}, false});
+  Value &value = step.values.emplace_back();
+  value.bytes = 4;
+  value.uses = {{0, false}, {4, false}};
   step.bytes.assign(5, 6);
   return step;
 }
