@@ -24,8 +24,8 @@ Prices pressure(const Draft &draft, bool downBehind);
 
 /// Gaps whose moves, each as long as can be, bring the device down to `target` bytes: one after the other
 /// that which takes most off what is above for its price, weighted by the time that it is above; then without
-/// those that turned out not to be needed. Values of `stays` bytes are left alone. Nothing where the gaps that
-/// the host has room for do not reach.
+/// those that turned out not to be needed. Values of `stays` bytes are left alone. Nothing where the gaps
+/// that the host has room for do not reach.
 std::optional<std::vector<int>> chooseGaps(const Problem &problem, int64_t target, const Prices &prices,
                                            int64_t stays = -1);
 
