@@ -65,7 +65,7 @@ bool dist::arePlaces(Attribute value) {
 }
 bool dist::isRecomputation(Attribute value) {
   auto what = dyn_cast<StringAttr>(value);
-  return what && llvm::is_contained({"none", "block", "auto"}, what.getValue());
+  return what && llvm::is_contained(kRecomputations, what.getValue());
 }
 Tier dist::restsIn(Operation *variable) {
   TierAttr tier = kRests.of(variable);

@@ -92,7 +92,8 @@ Tier restsIn(mlir::Operation *variable);
 
 //===--- Recomputation ---------------------------------------------------------------===//
 
-/// What the backward may make again instead of keeping it: "none", "block" or "auto".
+/// What the backward may make again instead of keeping it.
+inline constexpr llvm::StringLiteral kRecomputations[] = {"none", "block", "auto"};
 bool isRecomputation(mlir::Attribute value);
 inline constexpr DiscardableAttr<mlir::StringAttr> kRecomputation{"dist.recomputation", OnModule,
                                                                   "none, block or auto", isRecomputation};

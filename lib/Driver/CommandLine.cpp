@@ -1,4 +1,5 @@
 #include "lib/Driver/CommandLine.h"
+#include "dialects/dist/Attributes.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/ScheduleCommand.h"
@@ -334,8 +335,9 @@ int readTiers(Command &command, CompileOptions &options) {
   options.assign.hostMemory = options.hostMemory.value_or(0);
   options.assign.offload = what.str();
   options.recompute = command.recompute;
-  if (!options.recompute.empty() && !llvm::is_contained({"none", "block", "auto"}, options.recompute))
+  if (!options.recompute.empty() && !llvm::is_contained(dist::kRecomputations, options.recompute))
     return usage("--recompute=" + command.recompute + ": expected none, block or auto");
+  options.assign.recompute = options.recompute;
   return 0;
 }
 

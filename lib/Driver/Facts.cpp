@@ -121,7 +121,7 @@ bool isMicro(const dist::AxisRef &axis) { return axis.name == dist::kMicroAxis; 
 class Collector {
 public:
   explicit Collector(ModuleOp module)
-      : module(module), planner(dist::Machine::of(module).links), names(module) {}
+      : module(module), names(module), planner(dist::Machine::of(module).links) {}
   Facts collect();
 
 private:

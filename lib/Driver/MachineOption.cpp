@@ -6,10 +6,10 @@ using namespace tessera;
 
 static dist::Link linkOf(const rt::MachineFile::Level &level) { return {level.latency, 1 / level.bandwidth}; }
 
-// The innermost level with groups of `ranks` ranks; beyond all of them, the outermost.
+// The innermost level that groups of `ranks` ranks fit into; where they fit into none, the outermost.
 static const rt::MachineFile::Level &levelOf(const rt::MachineFile &file, int64_t ranks) {
   for (const rt::MachineFile::Level &level : file.levels)
-    if (ranks <= level.ranks)
+    if (level.ranks % ranks == 0) // else a group crosses its border
       return level;
   return file.levels.back();
 }

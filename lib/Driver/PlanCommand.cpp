@@ -37,8 +37,9 @@ static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &
       !dist::kDeviceMemory.isOn(module))
     return success();
   // Entries say what leaves the device, not what runs again.
-  if (options.recompute != "block")
-    options.recompute = "none";
+  if (plan.memory.recompute != "block")
+    plan.memory.recompute = "none";
+  options.recompute = plan.memory.recompute;
   Compilation compilation(options, *module.getContext());
   compilation.wantsPlaced = true;
   if (failed(compilation.run(Phase::Schedule)))

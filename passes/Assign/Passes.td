@@ -33,6 +33,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
        Option<"hostMemory", "host-memory", "int64_t", "0", "bytes of the host, likewise">,
        Option<"offload", "offload", "std::string", "",
               "what may leave the device: none, auto, or a list; empty: as the plan says">,
+       Option<"recompute", "recompute", "std::string", "",
+              "what the backward makes again: none, block or auto; empty: as the plan says">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

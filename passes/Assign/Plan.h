@@ -58,7 +58,8 @@ struct ZeroRule {
 struct MemoryRule {
   std::optional<int64_t> device, host;             // bytes
   std::optional<std::vector<std::string>> offload; // of optimizer, parameters, activations
-  PlanPosition deviceAt, hostAt, offloadAt;
+  std::string recompute;                           // none, block or auto; empty: auto with a cap
+  PlanPosition deviceAt, hostAt, offloadAt, recomputeAt;
 };
 
 /// [[place]]: in which tier values are, and with `moves` exactly when they leave it (dialects/dist/Place.h).

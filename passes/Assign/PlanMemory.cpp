@@ -58,16 +58,6 @@ static std::optional<std::vector<std::string>> readOffload(PlanReader &reader, c
   return list;
 }
 
-void tessera::readMemory(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"device", "host", "offload"}, "[memory]");
-  plan.memory.device = readSize(reader, table, "device", plan.memory.deviceAt);
-  plan.memory.host = readSize(reader, table, "host", plan.memory.hostAt);
-  if (const toml::node *offload = table.get("offload")) {
-    plan.memory.offloadAt = place(*offload);
-    plan.memory.offload = readOffload(reader, *offload);
-  }
-}
-
 // One of `valid`, or empty.
 static std::string readWord(PlanReader &reader, const toml::table &table, StringRef key,
                             ArrayRef<StringRef> valid, bool required) {
@@ -79,6 +69,21 @@ static std::string readWord(PlanReader &reader, const toml::table &table, String
     return "";
   }
   return word;
+}
+
+void tessera::readMemory(PlanReader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"device", "host", "offload", "recompute"}, "[memory]");
+  plan.memory.device = readSize(reader, table, "device", plan.memory.deviceAt);
+  plan.memory.host = readSize(reader, table, "host", plan.memory.hostAt);
+  if (const toml::node *offload = table.get("offload")) {
+    plan.memory.offloadAt = place(*offload);
+    plan.memory.offload = readOffload(reader, *offload);
+  }
+  if (const toml::node *recompute = table.get("recompute")) {
+    SmallVector<StringRef> words(std::begin(dist::kRecomputations), std::end(dist::kRecomputations));
+    plan.memory.recomputeAt = place(*recompute);
+    plan.memory.recompute = readWord(reader, table, "recompute", words, false);
+  }
 }
 
 static void readMoves(PlanReader &reader, const toml::node &node, PlaceRule &rule) {
@@ -148,7 +153,7 @@ static std::string offloadText(const std::vector<std::string> &list) {
 }
 
 void Plan::printMemory(llvm::raw_ostream &os) const {
-  if (memory.device || memory.host || memory.offload) {
+  if (memory.device || memory.host || memory.offload || !memory.recompute.empty()) {
     os << "\n[memory]                      # what a rank may have of each tier, and what may leave the "
           "device\n";
     if (memory.device)
@@ -157,6 +162,8 @@ void Plan::printMemory(llvm::raw_ostream &os) const {
       os << "host    = " << quoted(exactSize(*memory.host)) << "\n";
     if (memory.offload)
       os << "offload = " << offloadText(*memory.offload) << "\n";
+    if (!memory.recompute.empty())
+      os << "recompute = " << quoted(memory.recompute) << "\n";
   }
   for (const PlaceRule &rule : places) {
     os << "\n[[place]]\nmatch = " << (rule.match.size() == 1 ? quoted(rule.match[0]) : quotedList(rule.match))
@@ -204,6 +211,12 @@ LogicalResult tessera::addMemory(ModuleOp module, const AssignOptions &options, 
              << ": the plan says offload = " << offloadText(*memory.offload) << "; give one of them";
     memory.offload = list;
   }
+  if (!options.recompute.empty() && !memory.recompute.empty() && memory.recompute != options.recompute)
+    return errorAt(module, plan, memory.recomputeAt)
+           << "--recompute=" << options.recompute << ": the plan says recompute = \"" << memory.recompute
+           << "\"; give one of them";
+  if (!options.recompute.empty())
+    memory.recompute = options.recompute;
   bool places = llvm::any_of(plan.places, [](const PlaceRule &rule) { return rule.tier != "device"; });
   if (!memory.device && ((memory.host && !places) || memory.offload))
     return errorAt(module, plan, memory.host ? memory.hostAt : memory.offloadAt)
@@ -221,6 +234,12 @@ LogicalResult tessera::placeInTiers(ModuleOp module, const Plan &plan) {
     dist::kDeviceMemory.set(module, b.getI64IntegerAttr(*memory.device));
     auto offload = memory.offload ? *memory.offload : *parseOffload("auto");
     dist::kOffload.set(module, b.getStrArrayAttr(SmallVector<StringRef>(offload.begin(), offload.end())));
+  }
+  if (!memory.recompute.empty()) {
+    auto what = b.getStringAttr(memory.recompute);
+    if (!dist::isRecomputation(what))
+      return module.emitError() << "--recompute=" << memory.recompute << ": expected none, block or auto";
+    dist::kRecomputation.set(module, what);
   }
   if (memory.host)
     dist::kHostMemory.set(module, b.getI64IntegerAttr(*memory.host));

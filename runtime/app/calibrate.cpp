@@ -186,6 +186,7 @@ void Calibration::measureLinks(MachineFile &machine) {
   double rounds = 2 * std::ceil(std::log2(double(ranks)));
   double sent = 4.0 * double(many - few) * 2 * double(ranks - 1) / double(ranks);
   machine.launch = launch;
+  comments.push_back("launch is assumed, and what else an all-reduce takes is latency and bandwidth");
   machine.levels.push_back(
       {ranks, std::max((shortest - launch) / rounds, 1e-9), sent / std::max(longest - shortest, 1e-9)});
 }

@@ -36,10 +36,13 @@ PerDirection<CopyPace> paceOf(const Options &options) {
   if (options.pace.empty())
     return {};
   MachineFile machine = readMachine(options.pace);
-  auto pace = [&](std::optional<double> rate) {
-    return CopyPace{machine.hostLatency.value_or(0), rate ? 1 / *rate : 0};
+  if (!machine.hostUp && !machine.hostDown)
+    throw Error("--pace ", options.pace,
+                ": the file has no \"down\" and \"up\" in [host], which copies are paced by");
+  auto pace = [&](std::optional<double> rate, std::optional<double> other) {
+    return CopyPace{machine.hostLatency.value_or(0), 1 / (rate ? *rate : *other)};
   };
-  return {pace(machine.hostUp), pace(machine.hostDown)};
+  return {pace(machine.hostUp, machine.hostDown), pace(machine.hostDown, machine.hostUp)};
 }
 
 } // namespace

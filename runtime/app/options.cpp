@@ -228,7 +228,7 @@ Options parseOptions(const std::vector<std::string> &arguments) {
   for (size_t i = 1; i < arguments.size(); ++i) {
     const std::string &argument = arguments[i];
     // One letter has one dash.
-    size_t dashes = argument.compare(0, 2, "-o") == 0 ? 1 : 2;
+    size_t dashes = argument == "-o" || argument.compare(0, 3, "-o=") == 0 ? 1 : 2;
     if (argument.size() <= dashes || argument.compare(0, dashes, "--", dashes) != 0)
       throw UsageError("unexpected argument '" + argument + "'");
     size_t equals = argument.find('=');

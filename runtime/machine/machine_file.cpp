@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -16,6 +16,9 @@ namespace tessera::rt {
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
+/// What rates (bytes, operations, elements a second) and times (seconds) may be: beyond are mistakes, and
+/// times that no clock has.
+constexpr double kLeastRate = 1, kMostRate = 1e18, kLeastSeconds = 1e-12, kMostSeconds = 1e3;
 
 struct Figure {
   const char *table, *key;
@@ -59,6 +62,7 @@ private:
 
   const std::string &file;
   MachineFile machine;
+  toml::source_region perAt;
 };
 
 void Reader::checkKeys(const toml::table &table, const std::string &where,
@@ -75,10 +79,14 @@ void Reader::checkKeys(const toml::table &table, const std::string &where,
 }
 
 double Reader::rate(const toml::node &node, std::string_view name) {
-  std::optional<double> value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !(*value > 0) || !std::isfinite(*value))
-    fail(node.source(), "\"", name, "\" has to be a finite number above 0");
-  return *value;
+  bool isTime = name == "latency" || name == "launch";
+  double least = isTime ? kLeastSeconds : kLeastRate, most = isTime ? kMostSeconds : kMostRate;
+  double value = node.is_integer()          ? double(node.value_exact<int64_t>().value_or(0))
+                 : node.is_floating_point() ? node.value_exact<double>().value_or(0)
+                                            : 0;
+  if (!(value >= least && value <= most)) // neither is what is not a number
+    fail(node.source(), "\"", name, "\" has to be a number from ", least, " to ", most);
+  return value;
 }
 
 const toml::table &Reader::tableOf(const toml::node &node, const std::string &name) {
@@ -112,6 +120,7 @@ void Reader::readDevice(const toml::table &table) {
     if (unit != "thread" && unit != "device")
       fail(node->source(), "\"per\" has to be \"thread\" or \"device\"");
     machine.perThread = unit == "thread";
+    perAt = node->source();
   }
 }
 
@@ -157,6 +166,9 @@ MachineFile Reader::read(const toml::table &root) {
       readTable(tableOf(node, name), name);
     }
   }
+  if (machine.perThread && !(machine.bandwidth && machine.productsF32))
+    fail(perAt, "\"per\" says of what the rates are: it goes with \"bandwidth\" in [device] and \"f32\" in "
+                "[rate.products]");
   return machine;
 }
 
@@ -173,6 +185,9 @@ MachineFile parseMachine(std::string_view text, const std::string &file) {
 }
 
 MachineFile readMachine(const std::string &path) {
+  std::error_code none;
+  if (std::filesystem::exists(path, none) && !std::filesystem::is_regular_file(path, none))
+    throw Error("'", path, "' cannot be a machine's file: it is not a regular one");
   std::ifstream stream(path, std::ios::binary);
   std::string text(kLargestFile + 1, '\0');
   stream.read(text.data(), std::streamsize(text.size()));

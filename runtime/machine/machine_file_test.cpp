@@ -86,8 +86,17 @@ TEST(MachineFile, SaysWhereAndWhat) {
             "m.toml:1:7: [rate] has no key \"product\"; the nearest is \"products\"");
   for (const char *value : {"0", "-1", "inf", "nan", "\"5e9\"", "true"})
     EXPECT_EQ(problem(std::string("[host]\ndown = ") + value),
-              "m.toml:2:8: \"down\" has to be a finite number above 0")
+              "m.toml:2:8: \"down\" has to be a number from 1 to 1e+18")
         << value;
+  for (const char *value : {"1e-320", "1e300", "0"})
+    EXPECT_EQ(problem(std::string("[host]\nlatency = ") + value),
+              "m.toml:2:11: \"latency\" has to be a number from 1e-12 to 1000")
+        << value;
+  EXPECT_EQ(problem("[device]\nbandwidth = 9007199254740993"), "none");
+  EXPECT_EQ(
+      problem("[device]\nper = \"device\"\nbandwidth = 1e9"),
+      "m.toml:2:7: \"per\" says of what the rates are: it goes with \"bandwidth\" in [device] and \"f32\" "
+      "in [rate.products]");
   EXPECT_EQ(problem("[device]\nper = \"core\""), "m.toml:2:7: \"per\" has to be \"thread\" or \"device\"");
   EXPECT_EQ(problem("host = 3"), "m.toml:1:8: \"host\" has to be written as [host]");
   EXPECT_EQ(problem("[device]\nname = 3"), "m.toml:2:8: \"name\" has to be a text of one line");

@@ -163,9 +163,10 @@ def test_plan_and_recipe_contradict(tmp_path):
     (("--device-memory", "2GiB"), '--device-memory=2GiB: the plan says device = "1GiB"; give one of them'),
     (("--host-memory", "3GiB"), '--host-memory=3GiB: the plan says host = "4GiB"; give one of them'),
     (("--offload", "none"), '--offload=none: the plan says offload = "auto"; give one of them'),
+    (("--recompute", "none"), '--recompute=none: the plan says recompute = "block"; give one of them'),
 ])
 def test_plan_and_option_name_two_sizes(tmp_path, options, words):
-    (tmp_path / "plan.toml").write_text('[memory]\ndevice = "1GiB"\nhost = "4GiB"\noffload = "auto"\n')
+    (tmp_path / "plan.toml").write_text('[memory]\ndevice = "1GiB"\nhost = "4GiB"\noffload = "auto"\nrecompute = "block"\n')
     h.compile_fails(tmp_path, h.MODELS / "mlp.onnx", "--plan", tmp_path / "plan.toml", *options, words=[words, "plan.toml"])
 
 

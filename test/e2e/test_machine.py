@@ -91,7 +91,7 @@ def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
 
 @pytest.mark.parametrize("text,said", [
     ("[device]\nbandwith = 1", ':2:1: [device] has no key "bandwith"; the nearest is "bandwidth"'),
-    ("[host]\ndown = 0", ':2:8: "down" has to be a finite number above 0'),
+    ("[host]\ndown = 0", ':2:8: "down" has to be a number from 1 to 1e+18'),
     ("[host", ":1:"),
     ("[[level]]\nranks = 2\nlatency = 1\nbandwidth = 1\n[[level]]\nranks = 3\nlatency = 1\nbandwidth = 1", "a multiple of the 2 ranks"),
 ])
@@ -107,6 +107,9 @@ def test_bad_commands(tmp_path, tokens):
     h.assert_error(h.run(tmp_path / "p", "calibrate"), "calibrate needs -o FILE.toml", status=2)
     h.assert_error(h.run(tmp_path / "p", "calibrate", "-o", tmp_path / "no" / "m.toml"), "cannot create")
     h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "none.toml"), "cannot read the machine's file")
+    (tmp_path / "empty.toml").write_text("")
+    h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "empty.toml"), "which copies are paced by")
+    h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path), "cannot be a machine's file")
     (tmp_path / "large.toml").write_bytes(b"#" * (2 << 20))
     h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "large.toml"), "is larger than 1 MiB")
     compiled(tmp_path / "gpu", "--train", "sgd", "--target", "cuda")

@@ -75,7 +75,8 @@ void CopyThread::threadMain() {
     lock.unlock();
     Copy::Clock::time_point begin = Copy::Clock::now();
     std::memcpy(job.to, job.from, size_t(job.bytes));
-    if (double least = pace.latency + pace.secondsPerByte * double(job.bytes); least > 0) {
+    // No clock counts more than some centuries.
+    if (double least = std::min(1e6, pace.latency + pace.secondsPerByte * double(job.bytes)); least > 0) {
       free = std::max(free, job.started) +
              std::chrono::duration_cast<Copy::Clock::duration>(std::chrono::duration<double>(least));
       std::this_thread::sleep_until(free);
