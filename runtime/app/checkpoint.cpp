@@ -5,9 +5,11 @@
 #include "runtime/storage/file.h"
 #include "runtime/storage/safetensors.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <filesystem>
+#include <functional>
 
 namespace tessera::rt {
 namespace {
@@ -60,6 +62,35 @@ void checkOrigin(const std::string &path, const CheckpointMetadata &metadata, co
   }
 }
 
+/// Steps of the checkpoints in a folder, the newest first.
+std::vector<int64_t> stepsIn(const std::string &folder) {
+  std::error_code error;
+  std::filesystem::directory_iterator files(folder, error);
+  if (error)
+    throw Error("cannot read the folder '", folder, "': ", error.message());
+  std::vector<int64_t> steps;
+  for (const auto &entry : files)
+    if (int64_t step = stepOf(entry.path().filename().string()); step >= 0)
+      steps.push_back(step);
+  if (steps.empty())
+    throw Error("'", folder, "' holds no checkpoint (", prefix, "N", suffix, ")");
+  std::sort(steps.begin(), steps.end(), std::greater<>());
+  return steps;
+}
+
+/// The newest checkpoint whose header can be read and whose tensors all lie in the file. What is wrong with
+/// newer ones is added to `damages`; throws it where none is whole.
+Checkpoint newestWhole(const std::string &folder, std::vector<std::string> &damages) {
+  for (int64_t step : stepsIn(folder))
+    try {
+      const std::string path = pathOf(folder, step);
+      return {step, path, SafetensorsReader(path).metadata()};
+    } catch (const Error &error) {
+      damages.push_back(error.what());
+    }
+  throw Error(damages.front());
+}
+
 } // namespace
 
 void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
@@ -74,24 +105,14 @@ void saveCheckpoint(Session &session, const Description &description, const std:
 }
 
 Checkpoint findCheckpoint(Session &session, const Description &description, const std::string &folder) {
-  int64_t latest = -1;
-  session.agreed([&] {
-    std::error_code error;
-    std::filesystem::directory_iterator files(folder, error);
-    if (error)
-      throw Error("cannot read the folder '", folder, "': ", error.message());
-    for (const auto &entry : files)
-      latest = std::max(latest, stepOf(entry.path().filename().string()));
-    if (latest < 0)
-      throw Error("'", folder, "' holds no checkpoint (", prefix, "N", suffix, ")");
-  });
-  session.communication().agreeOn("the last checkpoint in '" + folder + "'", std::to_string(latest));
-  Checkpoint found{latest, pathOf(folder, latest), {}};
-  std::vector<std::string> unsaid;
-  session.agreed([&] {
-    found.metadata = SafetensorsReader(found.path).metadata();
-    checkOrigin(found.path, found.metadata, description, unsaid);
-  });
+  Checkpoint found{-1, "", {}};
+  std::vector<std::string> damages, unsaid;
+  session.agreed([&] { found = newestWhole(folder, damages); });
+  session.communication().agreeOn("the last checkpoint in '" + folder + "'", std::to_string(found.step));
+  for (const std::string &damage : damages)
+    if (session.rank() == 0)
+      std::fprintf(stderr, "warning: a checkpoint is passed over, since it is damaged: %s\n", damage.c_str());
+  session.agreed([&] { checkOrigin(found.path, found.metadata, description, unsaid); });
   for (const std::string &key : unsaid)
     if (session.rank() == 0)
       std::printf("note: checkpoint '%s' does not say its %s; it is taken for this program's\n",

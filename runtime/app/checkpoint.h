@@ -25,9 +25,9 @@ struct Checkpoint {
 void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
                     CheckpointMetadata metadata);
 
-/// Together: the checkpoint with the highest step in a folder. Throws when the folder holds none, or when it
-/// is of another model or optimizer; where it does not say (as those of older programs), prints a note and
-/// takes it.
+/// Together: the checkpoint with the highest step in a folder, without those that are cut short or whose
+/// header cannot be read, which it warns of. Throws when the folder holds none, or when it is of another
+/// model or optimizer; where it does not say (as those of older programs), prints a note and takes it.
 Checkpoint findCheckpoint(Session &session, const Description &description, const std::string &folder);
 
 /// What `--seed` is by default: what the steps before were made with, or 0 where the checkpoint does not say.

@@ -17,6 +17,8 @@
 namespace tessera::rt {
 namespace {
 
+constexpr int maxFailedSaves = 3; ///< one after the other
+
 bool matches(const std::string &glob, const std::string &text) {
   return !text.empty() && (glob == text || ::fnmatch(glob.c_str(), text.c_str(), 0) == 0);
 }
@@ -121,6 +123,9 @@ private:
     std::optional<Checkpoint> checkpoint;
     if (!options.resume.empty())
       checkpoint = findCheckpoint(session, description, options.resume);
+    if (checkpoint && checkpoint->step > options.steps)
+      throw AgreedError("checkpoint '", checkpoint->path, "' is of step ", checkpoint->step,
+                        ", beyond --steps ", options.steps, ": there is nothing left to do");
     session.agreed([&] {
       if (loss < 0)
         throw Error("the training program has no output 'loss'");
@@ -198,10 +203,23 @@ private:
         record.lossScale = scaledBy;
       log->add(record);
     }
-    if (options.every > 0 && step % options.every == 0) {
-      CheckpointMetadata metadata = scale ? scale->metadata() : CheckpointMetadata();
-      addSeed(metadata, options.seed);
+    if (options.every > 0 && step % options.every == 0)
+      save(step);
+  }
+
+  /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
+  /// the training only when those before it could not be either.
+  void save(int64_t step) {
+    CheckpointMetadata metadata = scale ? scale->metadata() : CheckpointMetadata();
+    addSeed(metadata, options.seed);
+    try {
       saveCheckpoint(session, description, options.checkpoint, step, metadata);
+      failedSaves = 0;
+    } catch (const AgreedError &error) {
+      if (++failedSaves == maxFailedSaves)
+        throw;
+      if (first)
+        std::fprintf(stderr, "warning: no checkpoint of step %lld: %s\n", (long long)step, error.what());
     }
   }
 
@@ -217,6 +235,7 @@ private:
   std::unique_ptr<DataFeed> feed;
   std::unique_ptr<TrainLog> log;
   int64_t begin = 1;
+  int failedSaves = 0; ///< since the last checkpoint
 };
 
 } // namespace

@@ -201,28 +201,29 @@ bool Session::isFirstReplica(const Axes &replicas) const {
 
 void Session::writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
                             const std::function<void(const File &)> &write) {
-  agreed([&] {
-    if (rank() != 0)
-      return;
-    File file = File::createTemporary(path);
-    file.write(0, header.data(), header.size());
-    file.resize(fileBytes);
-  });
   try {
+    agreed([&] {
+      if (rank() != 0)
+        return;
+      File file = File::createTemporary(path);
+      file.write(0, header.data(), header.size());
+      file.resize(fileBytes);
+    });
     agreed([&] {
       File file = File::openWrite(temporaryName(path));
       write(file);
       file.sync();
     });
+    agreed([&] {
+      if (rank() == 0)
+        commitFile(path);
+    });
   } catch (...) {
+    // Training goes on without a checkpoint that failed, and must not keep a part of it.
     if (rank() == 0)
       removeUnfinishedFiles();
     throw;
   }
-  agreed([&] {
-    if (rank() == 0)
-      commitFile(path);
-  });
 }
 
 void Session::saveVariables(const std::string &path, const std::map<std::string, std::string> &metadata,

@@ -24,6 +24,20 @@ constexpr size_t maxUnfinished = 16;
 char unfinished[maxUnfinished][4096];
 std::atomic<bool> unfinishedUsed[maxUnfinished];
 
+/// Brings the names in the folder of `path` to the disk: a rename lasts through a loss of power only then. A
+/// folder that may be written but not read cannot be opened, and is left to the system.
+void syncFolderOf(const std::string &path) {
+  std::string folder = std::filesystem::path(path).parent_path().string();
+  int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (fd < 0)
+    return;
+  const int failed = ::fsync(fd) != 0 ? errno : 0;
+  ::close(fd);
+  errno = failed;
+  if (failed != 0 && failed != EINVAL && failed != EROFS)
+    fail("write", folder);
+}
+
 } // namespace
 
 File File::openRead(const std::string &path) {
@@ -133,6 +147,7 @@ void commitFile(const std::string &path) {
   for (size_t i = 0; i < maxUnfinished; ++i)
     if (unfinishedUsed[i] && temporary == unfinished[i])
       unfinishedUsed[i] = false;
+  syncFolderOf(path);
 }
 
 void registerUnfinished(const std::string &path) {

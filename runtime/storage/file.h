@@ -48,7 +48,7 @@ private:
 /// The temporary name under which `path` is written, in the same folder and equal on all ranks.
 std::string temporaryName(const std::string &path);
 
-/// Gives the finished temporary file its final name.
+/// Gives the finished temporary file its final name, which lasts through a loss of power when this returns.
 void commitFile(const std::string &path);
 
 /// Registers the temporary file of `path` for removal if the process ends before `commitFile`: at

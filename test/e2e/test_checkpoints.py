@@ -112,3 +112,58 @@ def test_log_of_a_resumed_run_has_every_step_once(program, written, data, tmp_pa
     assert [e["step"] for e in entries] == [1, 2, 3, 4, 5, 6, 7]
     before = [json.loads(line) for line in (written / "log.jsonl").read_text().splitlines()]
     np.testing.assert_allclose([e["loss"] for e in entries[:5]], [e["loss"] for e in before], rtol=1e-5)
+
+
+@pytest.mark.parametrize("mesh", ["1", "dp2"])
+def test_a_checkpoint_cut_short_is_passed_over(program, written, data, tmp_path, mesh):
+    """With a warning that names its file and tensor; where no whole one is left, it is an error."""
+    shutil.copytree(written / "c", tmp_path / "c")
+    newest, before = tmp_path / "c" / "step-4.safetensors", tmp_path / "c" / "step-2.safetensors"
+    newest.write_bytes(newest.read_bytes()[:-8])
+    log = tmp_path / "log.jsonl"
+    result = resumed(program("mlp", mesh, ADAMW), tmp_path, data, tmp_path / "c", "--log", log)
+    assert result.returncode == 0, result.stderr
+    said = "warning: a checkpoint is passed over, since it is damaged: "
+    assert result.stderr.count(said) == 1 and "step-4.safetensors" in result.stderr and "tensor '" in result.stderr
+    assert [json.loads(line)["step"] for line in log.read_text().splitlines()] == [3, 4, 5, 6]
+    before.write_bytes(b"\0" * 100)
+    h.assert_error(resumed(program("mlp", mesh, ADAMW), tmp_path, data, tmp_path / "c"), "step-4.safetensors", "is the file cut short?")
+
+
+@pytest.mark.parametrize("mesh", ["1", "dp2"])
+def test_a_checkpoint_beyond_the_last_step_is_refused(program, written, data, tmp_path, mesh):
+    """That of the last step is not: whoever starts the same command again has what it left."""
+    result = resumed(program("mlp", mesh, ADAMW), tmp_path, data, written / "c", steps=3)
+    h.assert_error(result, "step-4.safetensors' is of step 4, beyond --steps 3: there is nothing left to do")
+    assert resumed(program("mlp", mesh, ADAMW), tmp_path, data, written / "c", steps=4).returncode == 0
+
+
+@pytest.mark.parametrize("mesh", ["1", "dp2"])
+@pytest.mark.parametrize("failing", [(1, 2), (1, 3, 4), (2, 3, 4)])
+def test_a_checkpoint_that_cannot_be_written(program, data, tmp_path, mesh, failing):
+    """Is warned of; three of them one after the other end the training. What has its name here is a folder."""
+    for step in failing:
+        (tmp_path / "c" / f"step-{step}.safetensors").mkdir(parents=True)
+    compiled = program("mlp", mesh, ADAMW)
+    result = h.run(*compiled.command(*compiled.train_arguments(tmp_path, data, 5, "--checkpoint", tmp_path / "c", "--every", "1")))
+    if failing == (2, 3, 4):
+        assert result.returncode == 1 and result.stderr.count("warning: no checkpoint of step ") == 2
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith("error: ") and "step-4.safetensors': it exists and is not a regular file" in last
+        return
+    assert result.returncode == 0, result.stderr
+    for step in range(1, 6):
+        assert not list((tmp_path / "c").glob("*.partial"))
+        assert (f"warning: no checkpoint of step {step}: " in result.stderr) == (step in failing)
+        assert (tmp_path / "c" / f"step-{step}.safetensors").is_file() == (step not in failing)
+
+
+def test_a_checkpoint_beyond_the_limit_of_files(program, data, tmp_path):
+    """Leaves no part of itself behind, and the training goes on."""
+    compiled = program("mlp", "1", ADAMW)
+    arguments = compiled.train_arguments(tmp_path, data, 2, "--checkpoint", tmp_path / "c", "--every", "1")
+    command = " ".join(str(a) for a in compiled.command(*arguments))
+    result = h.run("bash", "-c", f"ulimit -f 1; exec {command}")
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.count("warning: no checkpoint of step ") == 2 and "File too large" in result.stderr
+    assert not list((tmp_path / "c").iterdir())
