@@ -101,8 +101,8 @@ def test_weights_of_another_model(gpt2, program, tmp_path):
 
 
 @pytest.mark.parametrize("arguments,said", [
-    ("", "no command; the commands are train, infer and info (see --help)"),
-    ("frobnicate", "unknown command 'frobnicate'; the commands are train, infer and info (see --help)"),
+    ("", "no command; the commands are train, infer, info and calibrate (see --help)"),
+    ("frobnicate", "unknown command 'frobnicate'; the commands are train, infer, info and calibrate (see --help)"),
     ("train", "train needs --steps N"), ("train --steps 1", "train needs data: --tokens FILE.bin or --data NAME=FILE.npy"),
     ("infer", "infer needs --output DIR"), ("info now", "unexpected argument 'now'"),
     ("train --steps x", "--steps needs an integer, not 'x'"), ("train --steps " + "9" * 20, "--steps needs an integer, not '9"),
