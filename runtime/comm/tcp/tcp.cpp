@@ -120,6 +120,7 @@ public:
   /// All ranks of a host lose another host at the same time: the lowest of them says so.
   void abortLost(const std::string &text) {
     sayEverybody(Failed);
+    forgetMessages();
     for (auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;)
       try {
         move(50, Reads::All);
@@ -128,6 +129,19 @@ public:
           return quit(Quits);
       }
     abort(text);
+  }
+  /// The memory that messages were posted with is gone: nothing more is sent of them, and what still comes
+  /// goes into memory of its own.
+  void forgetMessages() {
+    for (Peer &peer : peers) {
+      peer.out.clear();
+      peer.in.clear();
+      if (peer.read < int64_t(sizeof(Header)) || peer.current.request < 0)
+        continue;
+      peer.keeping =
+          &peer.kept.emplace_back(Kept{peer.header.tag, std::vector<char>(size_t(peer.header.bytes))});
+      peer.current = {peer.header.tag, peer.header.bytes, peer.keeping->data.data(), -1};
+    }
   }
   /// Tells everybody that this rank ends, also where it does so because another has: who only loses a
   /// connection would call that an error.
