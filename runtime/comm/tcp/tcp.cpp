@@ -15,7 +15,7 @@
 #include <cstring>
 #include <deque>
 #include <list>
-#include <netinet/in.h>
+#include <netinet/in.h> // IWYU pragma: keep
 #include <netinet/tcp.h>
 #include <optional>
 #include <poll.h>
@@ -401,8 +401,8 @@ int runTcp(const std::function<void(Transport &)> &body, std::chrono::seconds pa
     status = 1;
     try {
       transport.finish();
-    } catch (const std::exception &) {
-      // All that there is to say has been said.
+    } catch (const std::exception &unsaid) {
+      (void)unsaid; // all that there is to say has been said
     }
   } catch (const PeerFailed &) {
     transport.quit(Quits);
