@@ -102,6 +102,7 @@ std::string helpText(const Description &description, const std::string &name) {
       "  --threads N                  threads a rank (this host's cores over its ranks)\n"
       "  --device-memory SIZE         refuse to start when a rank needs more\n"
       "  --host-memory SIZE           the same of the memory that values rest in beside the device's\n"
+      "  --nvme DIR:SIZE              where values rest that the host has no room for, and at most how much\n"
       "  --pace MACHINE.toml          copies between the tiers take as long as on that machine, at least\n"
       "  --comm nccl|host             how GPUs exchange data (nccl)\n"
       "  --stats FILE.json            measured figures, in the shape of info --json\n"

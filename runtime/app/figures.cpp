@@ -57,7 +57,7 @@ Json memoryJson(const Figures &figures) {
                     {"device", ofTier(Tier::Device)},
                     {"outside", outside},
                     {"host", ofTier(Tier::Host)},
-                    {"nvme", {{"peak", 0}}}});
+                    {"nvme", ofTier(Tier::Nvme)}});
   }
   return list;
 }
@@ -82,7 +82,7 @@ std::string memoryText(const Figures &figures) {
   for (Tier tier : tiers) {
     auto largest = std::max_element(figures.memory.begin(), figures.memory.end(),
                                     [&](auto &a, auto &b) { return a[tier].peak < b[tier].peak; });
-    if (largest == figures.memory.end() || (tier == Tier::Host && (*largest)[tier].peak == 0))
+    if (largest == figures.memory.end() || (tier != Tier::Device && (*largest)[tier].peak == 0))
       continue;
     const MemoryFigures &memory = (*largest)[tier];
     std::string parts;
@@ -95,7 +95,7 @@ std::string memoryText(const Figures &figures) {
     if (std::optional<int64_t> beside = figures.outside[size_t(largest - figures.memory.begin())];
         beside && tier == Tier::Device)
       value += ", and about " + formatBytes(*beside) + " for the GPU's libraries";
-    text += line(tier == Tier::Device ? "memory" : "host memory", value);
+    text += line(tier == Tier::Device ? "memory" : tier == Tier::Host ? "host memory" : "NVMe", value);
   }
   return text;
 }
@@ -119,7 +119,8 @@ Figures promisedFigures(const Description &description, const Program &program, 
   MovedBytes moved; // by all ranks
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
-    figures.memory.push_back({own.memoryFor(threads), own.memoryFor(threads, Tier::Host)});
+    figures.memory.push_back(
+        {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), own.memoryFor(threads, Tier::Nvme)});
     figures.outside.push_back(promisedOutside(description, own, rank));
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
@@ -161,8 +162,8 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"moved",
                 {{"host_to_device", figures.moved.hostToDevice},
                  {"device_to_host", figures.moved.deviceToHost},
-                 {"nvme_read", 0},
-                 {"nvme_write", 0}}},
+                 {"nvme_read", figures.moved.nvmeRead},
+                 {"nvme_write", figures.moved.nvmeWrite}}},
                {"flops", int64_t(figures.flops)},
                {"step_seconds", figures.stepSeconds},
                {"host_seconds", figures.hostSeconds ? Json(*figures.hostSeconds) : Json()}};
@@ -216,6 +217,9 @@ std::string figuresText(const Description &description, const Program &program, 
   if (figures.moved.hostToDevice || figures.moved.deviceToHost)
     text += line("moved", formatBytes(figures.moved.hostToDevice) + " to the device and " +
                               formatBytes(figures.moved.deviceToHost) + " to the host a rank and step");
+  if (figures.moved.nvmeRead || figures.moved.nvmeWrite)
+    text += line("NVMe", formatBytes(figures.moved.nvmeRead) + " read and " +
+                             formatBytes(figures.moved.nvmeWrite) + " written a rank and step");
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g s", figures.stepSeconds);
   text += line("estimate", seconds + (description.machine.empty()

@@ -75,8 +75,9 @@ void runInfer(const CommandContext &context, Transport &transport) {
   const Program *program = context.description.findProgram("infer", transport.rank());
   if (!program)
     throw AgreedError("this executable has no inference program");
-  Session session(context.description, {program}, transport, context.platform,
-                  {options.threads, options.memory, !options.trace.empty(), options.profile});
+  Session session(
+      context.description, {program}, transport, context.platform,
+      {options.threads, options.memory, !options.trace.empty(), options.profile, false, options.nvmeFolder});
   std::vector<ArrayFile> arrays;
   session.agreed([&] {
     arrays = openInputs(*program, options);

@@ -39,10 +39,15 @@ PerDirection<CopyPace> paceOf(const Options &options) {
   if (!machine.hostUp && !machine.hostDown)
     throw Error("--pace ", options.pace,
                 ": the file has no \"down\" and \"up\" in [host], which copies are paced by");
-  auto pace = [&](std::optional<double> rate, std::optional<double> other) {
-    return CopyPace{machine.hostLatency.value_or(0), 1 / (rate ? *rate : *other)};
+  auto pace = [](std::optional<double> latency, std::optional<double> rate, std::optional<double> other) {
+    if (!rate)
+      rate = other;
+    return rate ? CopyPace{latency.value_or(0), 1 / *rate} : CopyPace();
   };
-  return {pace(machine.hostUp, machine.hostDown), pace(machine.hostDown, machine.hostUp)};
+  return {pace(machine.hostLatency, machine.hostUp, machine.hostDown),
+          pace(machine.hostLatency, machine.hostDown, machine.hostUp),
+          pace(machine.diskLatency, machine.diskRead, machine.diskWrite),
+          pace(machine.diskLatency, machine.diskWrite, machine.diskRead)};
 }
 
 } // namespace

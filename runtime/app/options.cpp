@@ -91,6 +91,15 @@ const std::vector<Option> &optionTable() {
       {"profile", run, false, [](O o, S) { o.profile = true; }},
       {"device-memory", run, true, [](O o, S v) { o.memory.device = parseSize(v, "--device-memory"); }},
       {"host-memory", run, true, [](O o, S v) { o.memory.host = parseSize(v, "--host-memory"); }},
+      {"nvme", run, true,
+       [](O o, S v) {
+         std::optional<FolderSize> nvme = parseFolderSize(v);
+         if (!nvme)
+           throw UsageError("--nvme is a folder and a size above 0, such as /scratch:500GiB, not '" + v +
+                            "'");
+         o.nvmeFolder = nvme->folder;
+         o.memory.nvme = nvme->bytes;
+       }},
       {"pace", run, true, [](O o, S v) { o.pace = v; }},
       {"o", calibrate, true, [](O o, S v) { o.machineOutput = v; }},
       {"comm", run, true,

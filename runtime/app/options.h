@@ -33,6 +33,8 @@ struct Options {
   int threads = 0;
   /// Bytes of each tier that a rank may use.
   PerTier<std::optional<int64_t>> memory;
+  /// The folder for what is on NVMe; empty: the one that is compiled in.
+  std::string nvmeFolder;
   /// A machine's file, whose copies between the tiers those of this run take as long as, at least.
   std::string pace;
   /// Of a program for GPUs: `nccl` or `host`; empty: nccl where there are several ranks.

@@ -98,7 +98,8 @@ public:
       : context(context), description(context.description), options(context.options),
         program(trainingProgram(description, options, transport.rank())),
         session(description, {&program}, transport, context.platform,
-                {options.threads, options.memory, !options.trace.empty(), options.profile}),
+                {options.threads, options.memory, !options.trace.empty(), options.profile, false,
+                 options.nvmeFolder}),
         first(session.rank() == 0), loss(findOutput(program, "loss")),
         norm(findOutput(program, "grad_norm")) {
     if (scalesLoss(program))

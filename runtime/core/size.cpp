@@ -26,4 +26,14 @@ std::optional<int64_t> parseSize(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<FolderSize> parseFolderSize(std::string_view text) {
+  size_t colon = text.rfind(':');
+  if (colon == 0 || colon == std::string_view::npos)
+    return std::nullopt;
+  std::optional<int64_t> bytes = parseSize(text.substr(colon + 1));
+  if (!bytes || *bytes == 0)
+    return std::nullopt;
+  return FolderSize{std::string(text.substr(0, colon)), *bytes};
+}
+
 } // namespace tessera::rt

@@ -11,10 +11,13 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
 namespace tessera::rt {
+
+class NvmeFile;
 
 /// An operation with its buffers, ready to run. `scalars` are the call's; the work may go on after the
 /// return, in the order of calls.
@@ -52,8 +55,8 @@ public:
   virtual void take() {}
 };
 
-/// A copy between memory of the device and of the host (Device::allocateHost), beside the work. Ends before
-/// the device; its end waits for what was started.
+/// A copy between memory of neighbouring tiers, beside the work. Ends before the device; its end waits for
+/// what was started.
 class Copy {
 public:
   using Clock = std::chrono::steady_clock;
@@ -72,7 +75,8 @@ public:
 /// Used by one thread, the rank's, from its making to its end.
 class Device {
 public:
-  virtual ~Device() = default;
+  Device();
+  virtual ~Device();
   /// Memory of the device, aligned for every element type, zeroed. Throws Error when there is not as much.
   virtual void *allocate(int64_t bytes) = 0;
   virtual void release(void *pointer, int64_t bytes) noexcept = 0;
@@ -81,12 +85,17 @@ public:
   /// Whole pages of the host's memory, which the device copies from and to at its best; they end before the
   /// device. Throws Error when there is not as much.
   virtual HostMemory allocateHost(int64_t bytes) = 0;
+  /// Zeroed bytes on NVMe, in a file of the folder that ends with the device, whole blocks of it. Only copies
+  /// may touch what is there. Once a device. Throws Error when there is not as much.
+  char *allocateNvme(int64_t bytes, const std::string &folder);
+  /// Copies from or to there, at once.
+  void copyNvme(void *to, const void *from, int64_t bytes) const;
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
   virtual void upload(void *to, const void *from, int64_t bytes) = 0;
   virtual void download(void *to, const void *from, int64_t bytes) = 0;
   /// The same, but `to` is left alone by others until finish().
   virtual void startDownload(void *to, const void *from, int64_t bytes) { download(to, from, bytes); }
-  /// Copies of one direction are made one after the other; those of both directions at once, beside the work.
+  /// Copies of one direction are made one after the other; those of all directions at once, beside the work.
   virtual std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes,
                                             Direction direction) = 0;
   /// What such copies have moved so far, counted where they are made.
@@ -112,6 +121,9 @@ public:
   virtual int threads() const = 0;
   /// Seconds of help that worker threads have given so far.
   virtual double helpSeconds() { return 0; }
+
+protected:
+  std::unique_ptr<NvmeFile> nvme; ///< where there is memory on it
 };
 
 /// Where a device is wanted: for the rank number `index` of the `count` ranks on this host.

@@ -8,7 +8,7 @@ namespace tessera::rt {
 namespace {
 
 /// Of what the programs promise; theirs may be coarser.
-constexpr int64_t alignment = 256;
+constexpr int64_t bufferAlignment = 256;
 
 int64_t endOfVariables(const std::vector<const Program *> &programs, Tier tier) {
   int64_t end = 0;
@@ -19,6 +19,8 @@ int64_t endOfVariables(const std::vector<const Program *> &programs, Tier tier) 
 
 /// How far the buffers above a program's variables move up, so that they lie above everyone's.
 int64_t shift(const Program &program, Tier tier, int64_t variablesEnd) {
+  const int64_t alignment =
+      program.memory.nvme.peak > 0 && tier != Tier::Device ? nvmeBlock : bufferAlignment;
   return (variablesEnd - program.variablesEnd[tier] + alignment - 1) / alignment * alignment;
 }
 
@@ -84,16 +86,16 @@ bool hasBuffers(const std::vector<const Program *> &programs, Tier tier) {
 
 } // namespace
 
-Arena::Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &device,
-             CountingAllocator &host)
-    : programs(programs), threads(threads), allocators{&device, &host} {
+Arena::Arena(const std::vector<const Program *> &programs, int threads,
+             const PerTier<CountingAllocator *> &allocators)
+    : programs(programs), threads(threads), allocators(allocators) {
   for (Tier tier : tiers) {
     variablesEnd[tier] = endOfVariables(programs, tier);
     if (tier == Tier::Device || hasBuffers(programs, tier))
       memory[tier] = static_cast<char *>(allocators[tier]->allocateArena(arenaFigures(programs, tier)));
   }
   if (int64_t bytes = workspaceBytes(programs, threads))
-    workspace = static_cast<char *>(device.allocate(bytes, Category::Workspace));
+    workspace = static_cast<char *>(allocators.device->allocate(bytes, Category::Workspace));
   for (const Program *program : programs)
     for (size_t i = 0; i < program->buffers.size(); ++i)
       if (const std::optional<int64_t> &variable = program->buffers[i].variable) {

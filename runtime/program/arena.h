@@ -12,10 +12,10 @@ namespace tessera::rt {
 /// what it leaves there is gone when another one runs.
 class Arena {
 public:
-  /// `programs`: those of one rank, at least one; `threads`: of a rank; `device` and `host`: the allocators
-  /// of the tiers. All must outlive this. Where no program has host memory none is allocated.
-  Arena(const std::vector<const Program *> &programs, int threads, CountingAllocator &device,
-        CountingAllocator &host);
+  /// `programs`: those of one rank, at least one; `threads`: of a rank; the allocators of the tiers. All must
+  /// outlive this. Of a tier below the device where no program has memory none is allocated.
+  Arena(const std::vector<const Program *> &programs, int threads,
+        const PerTier<CountingAllocator *> &allocators);
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;

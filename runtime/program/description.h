@@ -113,7 +113,7 @@ struct MessageSpec {
   int64_t stage = 0, buffer = 0, bytes = 0, token = -1;
 };
 
-/// A copy from a buffer to one of as many bytes in the other tier.
+/// A copy from a buffer to one of as many bytes in a neighbouring tier.
 struct CopySpec {
   int64_t from = 0, to = 0, token = -1;
 };
@@ -189,6 +189,8 @@ struct Description {
   std::string pipelineAxis;
   /// Bytes of each tier that a rank may use, as compiled in.
   PerTier<std::optional<int64_t>> capacity;
+  /// Where ranks keep what is on NVMe, unless the run says another.
+  std::string nvmeFolder;
 
   /// The program that `rank` executes; null when there is none of that name.
   const Program *findProgram(std::string_view name, int64_t rank = 0) const;

@@ -8,7 +8,7 @@ namespace tessera::rt {
 
 CountingAllocator::~CountingAllocator() {
   for (const auto &[pointer, piece] : pieces)
-    if (!piece.onHost)
+    if (tier == Tier::Device)
       device.release(pointer, piece.bytes);
 }
 
@@ -30,15 +30,11 @@ void *CountingAllocator::allocateArena(const MemoryFigures &figures) {
 void *CountingAllocator::allocate(Piece piece) {
   if (tier == Tier::Host)
     piece.onHost = device.allocateHost(piece.bytes);
-  void *pointer = piece.onHost ? piece.onHost.get() : device.allocate(piece.bytes);
-  if (poison && piece.onHost) {
-    std::memset(pointer, 0xff, size_t(piece.bytes));
-  } else if (poison) {
-    std::vector<char> ones(size_t(std::min<int64_t>(piece.bytes, 1 << 20)), char(0xff));
-    for (int64_t at = 0; at < piece.bytes; at += int64_t(ones.size()))
-      device.upload(static_cast<char *>(pointer) + at, ones.data(),
-                    std::min(piece.bytes - at, int64_t(ones.size())));
-  }
+  void *pointer = tier == Tier::Device ? device.allocate(piece.bytes)
+                  : tier == Tier::Host ? piece.onHost.get()
+                                       : device.allocateNvme(piece.bytes, folder);
+  if (poison)
+    fillWithOnes(pointer, piece);
   std::lock_guard lock(mutex);
   now.peak += piece.bytes;
   for (size_t i = 0; i < numCategories; ++i)
@@ -49,12 +45,25 @@ void *CountingAllocator::allocate(Piece piece) {
   return pointer;
 }
 
+void CountingAllocator::fillWithOnes(void *pointer, const Piece &piece) {
+  if (tier == Tier::Host) {
+    std::memset(pointer, 0xff, size_t(piece.bytes));
+    return;
+  }
+  std::vector<char> ones(size_t(std::min<int64_t>(piece.bytes, 1 << 20)), char(0xff));
+  for (int64_t at = 0; at < piece.bytes; at += int64_t(ones.size())) {
+    char *to = static_cast<char *>(pointer) + at;
+    int64_t part = std::min(piece.bytes - at, int64_t(ones.size()));
+    tier == Tier::Nvme ? device.copyNvme(to, ones.data(), part) : device.upload(to, ones.data(), part);
+  }
+}
+
 void CountingAllocator::release(void *pointer) noexcept {
   std::lock_guard lock(mutex);
   auto it = pieces.find(pointer);
   if (it == pieces.end())
     return;
-  if (!it->second.onHost)
+  if (tier == Tier::Device)
     device.release(pointer, it->second.bytes);
   now.peak -= it->second.bytes;
   for (size_t i = 0; i < numCategories; ++i)

@@ -8,6 +8,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <string>
 #include <unordered_map>
 
 namespace tessera::rt {
@@ -16,9 +17,9 @@ namespace tessera::rt {
 /// if `poison`. Safe for several threads where the device is the host.
 class CountingAllocator {
 public:
-  /// The device must outlive this.
-  explicit CountingAllocator(Device &device, Tier tier, bool poison = false)
-      : device(device), tier(tier), poison(poison) {}
+  /// The device must outlive this. `folder`: of the file that memory on NVMe is in.
+  explicit CountingAllocator(Device &device, Tier tier, bool poison = false, std::string folder = "")
+      : device(device), tier(tier), poison(poison), folder(std::move(folder)) {}
   CountingAllocator(const CountingAllocator &) = delete;
   CountingAllocator &operator=(const CountingAllocator &) = delete;
   ~CountingAllocator();
@@ -40,10 +41,12 @@ private:
     HostMemory onHost; ///< of the host's tier
   };
   void *allocate(Piece piece);
+  void fillWithOnes(void *pointer, const Piece &piece);
 
   Device &device;
   const Tier tier;
   const bool poison;
+  const std::string folder;
   mutable std::mutex mutex;
   std::unordered_map<void *, Piece> pieces;
   MemoryFigures now, high;

@@ -41,6 +41,7 @@ public:
       if (std::string key = std::string(nameOf(tier)) + "_capacity";
           root.has(key.c_str()) && !root.at(key.c_str()).isNull())
         result.capacity[tier] = root.at(key.c_str()).integer(0);
+    result.nvmeFolder = root.text("nvme_folder", "");
     std::set<std::string> names;
     for (const JsonReader &item : root.at("variables").list()) {
       result.variables.push_back(variable(item));
@@ -109,8 +110,9 @@ private:
     program.name = item.at("name").text();
     program.stage = item.integer("stage", 0, 0, result.mesh.size() - 1);
     program.memory.device = memory(item.at("memory"));
-    if (item.at("memory").has("host"))
-      program.memory.host = memory(item.at("memory").at("host"));
+    for (Tier tier : {Tier::Host, Tier::Nvme})
+      if (item.at("memory").has(nameOf(tier)))
+        program.memory[tier] = memory(item.at("memory").at(nameOf(tier)));
     for (const JsonReader &entry : item.at("buffers").list())
       program.buffers.push_back(buffer(entry, program.memory));
     for (const JsonReader &entry : item.at("inputs").list())
@@ -178,7 +180,7 @@ private:
       auto text = [&](const VariablePlace &place) {
         return "variable '" + result.variables[size_t(place.variable)].name + "' in bytes [" +
                std::to_string(place.begin) + ", " + std::to_string(place.end) + ")" +
-               (place.tier == Tier::Host ? " of host memory" : "");
+               (place.tier == Tier::Device ? "" : std::string(" of ") + nameOf(place.tier) + " memory");
       };
       item.fail("has " + text(mine) + ", where this rank's programs have " + text(other) +
                 "; a variable has one place, of its own, in all programs of a rank");
@@ -221,9 +223,11 @@ private:
   BufferRange buffer(const JsonReader &item, const PerTier<MemoryFigures> &memory) const {
     BufferRange range;
     std::string tier = item.text("tier", nameOf(Tier::Device));
-    range.tier = tier == nameOf(Tier::Host) ? Tier::Host : Tier::Device;
-    if (tier != nameOf(range.tier))
-      item.at("tier").fail("is the unknown tier '" + tier + "'; device or host is expected");
+    auto known =
+        std::find_if(std::begin(tiers), std::end(tiers), [&](Tier each) { return tier == nameOf(each); });
+    if (known == std::end(tiers))
+      item.at("tier").fail("is the unknown tier '" + tier + "'; device, host or nvme is expected");
+    range.tier = *known;
     int64_t arena = memory[range.tier].peak;
     range.bytes = item.at("bytes").integer(0, arena);
     range.offset = item.at("offset").integer(0, arena - range.bytes);

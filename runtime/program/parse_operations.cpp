@@ -13,8 +13,8 @@ int64_t bufferIndex(const JsonReader &item, const Program &program) {
 int64_t deviceBuffer(const JsonReader &item, const Program &program) {
   int64_t index = bufferIndex(item, program);
   if (program.buffers[size_t(index)].tier != Tier::Device)
-    item.fail("is buffer " + std::to_string(index) +
-              ", which lies in host memory; only copies have such buffers");
+    item.fail("is buffer " + std::to_string(index) + ", which lies in " +
+              nameOf(program.buffers[size_t(index)].tier) + " memory; only copies have such buffers");
   return index;
 }
 
@@ -176,6 +176,9 @@ CopySpec OperationParser::copy(const JsonReader &item, const Program &program) c
   if (from.tier == to.tier)
     item.fail(std::string("copies between two buffers of the ") + nameOf(from.tier) +
               "; a copy goes from one tier to the other");
+  if (!areNeighbours(from.tier, to.tier))
+    item.fail(std::string("copies from the ") + nameOf(from.tier) + " to the " + nameOf(to.tier) +
+              ", past the host");
   if (from.bytes != to.bytes)
     item.fail("copies a buffer of " + std::to_string(from.bytes) + " bytes to one of " +
               std::to_string(to.bytes));

@@ -127,12 +127,13 @@ void RankProgram::prepare(const Operation &op) {
 
 void RankProgram::prepareCopy(const Operation &op, Prepared &prepared) {
   const BufferRange &from = program.buffers[size_t(op.copy.from)];
-  Direction direction = from.tier == Tier::Host ? Direction::HostToDevice : Direction::DeviceToHost;
+  Direction direction = directionOf(from.tier, program.buffers[size_t(op.copy.to)].tier);
   prepared.copy = device.prepareCopy(bufferData(op.copy.to), bufferData(op.copy.from), from.bytes, direction);
   prepared.copied = [this, &op, direction](Copy::Clock::time_point begin, Copy::Clock::time_point end) {
     using Stream = TraceRecorder::Stream;
-    trace->add(op.name, op.profile, direction == Direction::HostToDevice ? Stream::ToDevice : Stream::ToHost,
-               traceSeconds(begin), traceSeconds(end));
+    static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
+                                                  Stream::ToNvme};
+    trace->add(op.name, op.profile, rows[direction], traceSeconds(begin), traceSeconds(end));
   };
 }
 

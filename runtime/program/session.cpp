@@ -69,12 +69,16 @@ Session::Session(const Description &description, const std::vector<const Program
     checkMemory(options);
     device = platform.makeDevice(place);
     for (Tier tier : tiers)
-      memory[tier] = std::make_unique<CountingAllocator>(*device, tier, options.poison);
+      memory[tier] = std::make_unique<CountingAllocator>(*device, tier, options.poison,
+                                                         options.nvmeFolder.empty() ? description.nvmeFolder
+                                                                                    : options.nvmeFolder);
     if (platform.makeCommunicator)
       communicator = platform.makeCommunicator(engine, *device);
     else
       communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory.device);
-    arena = std::make_unique<Arena>(programs, device->threads(), *memory.device, *memory.host);
+    arena = std::make_unique<Arena>(
+        programs, device->threads(),
+        PerTier<CountingAllocator *>{memory.device.get(), memory.host.get(), memory.nvme.get()});
     std::vector<std::string> names;
     for (const Program *program : programs) {
       names.push_back(program->name);
@@ -135,7 +139,8 @@ void Session::checkMemory(const SessionOptions &options) const {
       throw Error(programs.size() == 1 ? "program " : "programs ", names,
                   programs.size() == 1 ? " needs " : " need ", needed, " bytes of ", nameOf(tier),
                   " memory a rank (with ", threads, " threads), ", *cap, " are allowed; compile with --",
-                  nameOf(tier), "-memory ", *cap, " for a program that fits");
+                  tier == Tier::Nvme ? "nvme DIR:" : std::string(nameOf(tier)) + "-memory ", *cap,
+                  " for a program that fits");
   }
 }
 

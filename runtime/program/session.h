@@ -30,6 +30,8 @@ struct SessionOptions {
   bool trace = false, profile = false;
   /// Memory begins as NaN instead of zero, so that what reads padding is noticed.
   bool poison = false;
+  /// The folder for what is on NVMe; empty: the one that is compiled in.
+  std::string nvmeFolder;
 };
 
 /// What was measured, gathered from all ranks.

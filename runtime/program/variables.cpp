@@ -46,13 +46,19 @@ int64_t Variables::bytes(size_t index) const {
   return localElements(variable.layout, variable.flat, description.mesh) * dtypeBytes(variable.dtype);
 }
 
-bool Variables::isInReach(size_t index) const { return device.isHost() || arena.tierOf(index) == Tier::Host; }
+bool Variables::isInReach(size_t index) const {
+  Tier tier = arena.tierOf(index);
+  return tier == Tier::Host || (tier == Tier::Device && device.isHost());
+}
 
 const void *Variables::read(size_t index) {
   if (isInReach(index))
     return arena.variable(index);
   onHost.resize(size_t(bytes(index)));
-  device.download(onHost.data(), arena.variable(index), bytes(index));
+  if (arena.tierOf(index) == Tier::Nvme)
+    device.copyNvme(onHost.data(), arena.variable(index), bytes(index));
+  else
+    device.download(onHost.data(), arena.variable(index), bytes(index));
   return onHost.data();
 }
 
@@ -61,7 +67,10 @@ void Variables::change(size_t index, const std::function<void(void *)> &write) {
     return write(arena.variable(index));
   read(index);
   write(onHost.data());
-  device.upload(arena.variable(index), onHost.data(), bytes(index));
+  if (arena.tierOf(index) == Tier::Nvme)
+    device.copyNvme(arena.variable(index), onHost.data(), bytes(index));
+  else
+    device.upload(arena.variable(index), onHost.data(), bytes(index));
 }
 
 void Variables::load(const Weights &weights) {

@@ -2,6 +2,7 @@
 #include "runtime/device/cpu/copy_thread.h"
 
 #include "runtime/core/thread.h"
+#include "runtime/device/nvme_file.h"
 
 #include <algorithm>
 #include <cstring>
@@ -12,7 +13,7 @@ class CopyThread::Prepared : public Copy {
 public:
   Prepared(CopyThread &thread, const Job &job) : thread(thread), job(job) {}
   // A step that failed has not waited for it.
-  ~Prepared() override { Prepared::wait(); }
+  ~Prepared() override { thread.waitQuietly(number); }
 
   void start(const Observer *observer) override {
     job.observer = observer;
@@ -27,11 +28,9 @@ private:
   int64_t number = -1;
 };
 
-CopyThread::CopyThread(Direction direction, const CopyPace &pace)
-    : pace(pace),
-      thread(startThread(direction == Direction::HostToDevice ? "the thread that copies to the device"
-                                                              : "the thread that copies to the host",
-                         [this] { threadMain(); })) {}
+CopyThread::CopyThread(Direction direction, const CopyPace &pace, const NvmeFile *file)
+    : pace(pace), file(file), thread(startThread(std::string("the thread of copies ") + nameOf(direction),
+                                                 [this] { threadMain(); })) {}
 
 CopyThread::~CopyThread() {
   {
@@ -58,9 +57,30 @@ int64_t CopyThread::start(const Job &job) {
   return started++;
 }
 
-void CopyThread::wait(int64_t number) {
+void CopyThread::waitQuietly(int64_t number) {
   std::unique_lock lock(mutex);
   changed.wait(lock, [&] { return completed > number; });
+}
+
+void CopyThread::wait(int64_t number) {
+  waitQuietly(number);
+  std::lock_guard lock(mutex);
+  if (failure)
+    std::rethrow_exception(failure);
+}
+
+void CopyThread::make(const Job &job) {
+  if (!file) {
+    std::memcpy(job.to, job.from, size_t(job.bytes));
+    return;
+  }
+  try {
+    file->copy(job.to, job.from, job.bytes);
+  } catch (...) {
+    std::lock_guard lock(mutex);
+    if (!failure)
+      failure = std::current_exception();
+  }
 }
 
 void CopyThread::threadMain() {
@@ -74,7 +94,7 @@ void CopyThread::threadMain() {
     jobs.pop_front();
     lock.unlock();
     Copy::Clock::time_point begin = Copy::Clock::now();
-    std::memcpy(job.to, job.from, size_t(job.bytes));
+    make(job);
     // No clock counts more than some centuries.
     if (double least = std::min(1e6, pace.latency + pace.secondsPerByte * double(job.bytes)); least > 0) {
       free = std::max(free, job.started) +

@@ -5,6 +5,7 @@
 
 #include <condition_variable>
 #include <deque>
+#include <exception>
 #include <mutex>
 #include <thread>
 
@@ -17,8 +18,9 @@ struct CopyPace {
 
 class CopyThread {
 public:
-  /// Throws Error where the system allows no more threads.
-  explicit CopyThread(Direction direction, const CopyPace &pace = {});
+  /// `file`: what copies of NVMe are made with; it must outlive this. Throws Error where the system allows no
+  /// more threads.
+  explicit CopyThread(Direction direction, const CopyPace &pace = {}, const NvmeFile *file = nullptr);
   /// Every copy made for it (prepare) has ended.
   ~CopyThread();
   CopyThread(const CopyThread &) = delete;
@@ -40,15 +42,20 @@ private:
   class Prepared;
   /// Returns the job's number.
   int64_t start(const Job &job);
+  /// Throws what a copy has failed with.
   void wait(int64_t number);
+  void waitQuietly(int64_t number);
+  void make(const Job &job);
   void threadMain();
 
   const CopyPace pace;
+  const NvmeFile *const file;
   std::mutex mutex;
   std::condition_variable changed;
   std::deque<Job> jobs;
   int64_t started = 0, completed = 0, bytesMoved = 0;
   bool stopping = false;
+  std::exception_ptr failure; ///< of the first copy that failed
   std::thread thread;
 };
 

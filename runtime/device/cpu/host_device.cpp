@@ -34,7 +34,8 @@ std::unique_ptr<Copy> HostDevice::prepareCopy(void *to, const void *from, int64_
                                               Direction direction) {
   std::unique_ptr<CopyThread> &thread = copies[direction];
   if (!thread)
-    thread = std::make_unique<CopyThread>(direction, pace[direction]);
+    thread =
+        std::make_unique<CopyThread>(direction, pace[direction], isNvme(direction) ? nvme.get() : nullptr);
   return thread->prepare(to, from, bytes);
 }
 

@@ -130,7 +130,8 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
   std::memset(pointer, 0, size);
   return {static_cast<char *>(pointer), [this](char *memory) {
             // Copies may be under way.
-            for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost})
+            for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost,
+                                       &transfers.nvmeRead, &transfers.nvmeWrite})
               if (*beside)
                 driver.streamSynchronize((*beside)->handle());
             driver.streamSynchronize(stream);
@@ -205,6 +206,9 @@ void CudaDevice::finish() {
     std::this_thread::yield();
   }
   driver.check(status, "the GPU has failed");
+  std::lock_guard lock(failureMutex);
+  if (failure)
+    std::rethrow_exception(failure);
 }
 
 Handle CudaDevice::load(const char *ptx, const std::string &what) {

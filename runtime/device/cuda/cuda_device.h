@@ -7,8 +7,10 @@
 #include "runtime/device/cuda/tuning.h"
 #include "runtime/device/device.h"
 
+#include <exception>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 
 namespace tessera::rt::cuda::dnn {
@@ -62,6 +64,12 @@ public:
               Handle on = nullptr);
   void clear(void *pointer, int64_t bytes);
   /// A copy was handed over, or recorded, to be counted whenever the recording is repeated.
+  /// What finish() is to throw. By any thread.
+  void fail(std::exception_ptr problem) {
+    std::lock_guard lock(failureMutex);
+    if (!failure)
+      failure = std::move(problem);
+  }
   void countMoved(Direction direction, int64_t bytes) { (*counted)[direction] += bytes; }
 
   const Driver &api() const { return driver; }
@@ -108,6 +116,8 @@ private:
   std::optional<TunedChoices> tuned;
   std::unique_ptr<Stream> copies; ///< of inlets
   PerDirection<std::unique_ptr<Stream>> transfers;
+  std::mutex failureMutex;
+  std::exception_ptr failure;
   MovedBytes movedSoFar, *counted = &movedSoFar;
 };
 

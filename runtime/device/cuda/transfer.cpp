@@ -19,7 +19,9 @@ public:
     observer = newObserver;
     if (observer)
       callBack([](void *copy) { static_cast<CudaCopy *>(copy)->begun = Clock::now(); });
-    if (bytes > 0 && direction == Direction::HostToDevice)
+    if (isNvme(direction))
+      callBack([](void *copy) { static_cast<CudaCopy *>(copy)->copyFile(); });
+    else if (bytes > 0 && direction == Direction::HostToDevice)
       driver.check(driver.upload(reinterpret_cast<DevicePointer>(to), from, bytes, stream),
                    "copying to the GPU");
     else if (bytes > 0)
@@ -36,6 +38,14 @@ private:
   /// The host's clock says when the GPU comes to this point.
   void callBack(void (*function)(void *)) {
     driver.check(driver.hostFunction(stream, function, this), "timing a copy");
+  }
+  /// By a thread of the driver, which nothing may be thrown at.
+  void copyFile() noexcept {
+    try {
+      device.copyNvme(to, from, int64_t(bytes));
+    } catch (...) {
+      device.fail(std::current_exception());
+    }
   }
   void tellObserver() const { (*observer)(begun, Clock::now()); }
 

@@ -163,7 +163,7 @@ TEST(Description, TiersHaveArenasOfTheirOwn) {
 }
 
 TEST(Description, ErrorsOfTiersSayWhatWasExpected) {
-  EXPECT_ERROR("programs[0].buffers[0].tier is the unknown tier 'disk'; device or host is expected",
+  EXPECT_ERROR("programs[0].buffers[0].tier is the unknown tier 'disk'; device, host or nvme is expected",
                json["programs"][0]["buffers"][0]["tier"] = "disk");
   EXPECT_ERROR("programs[0].buffers[0].bytes is 12, outside of [0, 0]",
                json["programs"][0]["buffers"][0]["tier"] = "host");
@@ -212,6 +212,13 @@ TEST(Description, ErrorsOfCopiesSayWhatWasExpected) {
           .find("programs[0].ops[1] copies between two buffers of the device; a copy goes from one tier to "
                 "the other"),
       std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) {
+              int64_t below = addHostBuffer(json, 0);
+              json["programs"][0]["memory"]["nvme"] = json["programs"][0]["memory"]["host"];
+              json["programs"][0]["buffers"][size_t(below)]["tier"] = "nvme";
+              copy(json, 0, below);
+            }).find("copies from the device to the nvme, past the host"),
+            std::string::npos);
   EXPECT_NE(errorAfter([&](Json &json) {
               copy(json, addHostBuffer(json, 0), 0);
             }).find("programs[0].ops[1] copies a buffer of 64 bytes to one of 12"),
