@@ -33,7 +33,7 @@ template <> struct FieldParser<tessera::Tier> {
       return failure();
     if (auto tier = tessera::parseTier(name))
       return *tier;
-    return parser.emitError(loc) << "unknown tier '" << name << "'; expected device or host";
+    return parser.emitError(loc) << "unknown tier '" << name << "'; expected device, host or nvme";
   }
 };
 } // namespace mlir

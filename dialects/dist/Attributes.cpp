@@ -7,11 +7,11 @@ using namespace tessera;
 using namespace tessera::dist;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kPattern,    &kOrigin,        &kExpand,        &kSplit,       &kZero,         &kZeroAxes,   &kRegather,
-    &kStream,     &kShape,         &kAnnotatedMesh, &kAnnotations, &kLayout,       &kFilePlan,   &kGather,
-    &kRecomputed, &kMicro,         &kPipeline,      &kChunk,       &kWork,         &kOverStages, &kStageSum,
-    &kMachine,    &kStage,         &kProgram,       &kRests,       &kDeviceMemory, &kHostMemory, &kOffload,
-    &kPlace,      &kRecomputation, &kRepeated,      &kRecompute};
+    &kPattern,    &kOrigin,  &kExpand,        &kSplit,         &kZero,         &kZeroAxes,   &kRegather,
+    &kStream,     &kShape,   &kAnnotatedMesh, &kAnnotations,   &kLayout,       &kFilePlan,   &kGather,
+    &kRecomputed, &kMicro,   &kPipeline,      &kChunk,         &kWork,         &kOverStages, &kStageSum,
+    &kMachine,    &kStage,   &kProgram,       &kRests,         &kDeviceMemory, &kHostMemory, &kNvmeMemory,
+    &kNvmeFolder, &kOffload, &kPlace,         &kRecomputation, &kRepeated,     &kRecompute};
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))

@@ -68,15 +68,20 @@ inline constexpr DiscardableAttr<mlir::UnitAttr> kRecomputed{"dist.recomputed", 
 /// On a variable: the tier that it rests in between steps, where that is not the device. Every program reads
 /// it there by `dist.read_copy`.
 inline constexpr DiscardableAttr<TierAttr> kRests{
-    "dist.rests", OnOperation, "a tier below the device, #dist.tier<host>", [](mlir::Attribute value) {
+    "dist.rests", OnOperation, "a tier below the device, #dist.tier<host> or #dist.tier<nvme>",
+    [](mlir::Attribute value) {
       auto tier = llvm::dyn_cast<TierAttr>(value);
-      return tier && tier.getValue() == Tier::Host;
+      return tier && tier.getValue() != Tier::Device;
     }};
-/// The most bytes that a rank may use of the device, and of the host for what leaves the device.
+/// The most bytes that a rank may use of the device, of the host for what leaves the device, and of NVMe for
+/// what the host has no room for.
 bool isCapacity(mlir::Attribute value);
 inline constexpr DiscardableAttr<mlir::IntegerAttr> kDeviceMemory{"dist.device_memory", OnModule,
                                                                   "a number of bytes", isCapacity},
-    kHostMemory{"dist.host_memory", OnModule, "a number of bytes", isCapacity};
+    kHostMemory{"dist.host_memory", OnModule, "a number of bytes", isCapacity},
+    kNvmeMemory{"dist.nvme_memory", OnModule, "a number of bytes", isCapacity};
+/// The folder in which ranks keep what goes to NVMe, where nobody names another when the program is run.
+inline constexpr DiscardableAttr<mlir::StringAttr> kNvmeFolder{"dist.nvme_folder", OnModule, "a path"};
 /// What may leave the device: "optimizer", "parameters", "activations".
 bool isOffload(mlir::Attribute value);
 inline constexpr DiscardableAttr<mlir::ArrayAttr> kOffload{

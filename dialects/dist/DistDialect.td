@@ -69,7 +69,7 @@ def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
   let description = [{
     `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice = 1.0e-7,
     link = 2.0e-6 and 2.5e-10, host = 1.0e-5 and 1.0e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start,
-    seconds a message and a byte, and seconds a copy to or from the host and a byte of it; `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
+    seconds a message and a byte, and seconds a copy to or from the host and a byte of it (`disk`: of its file on NVMe); `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::Machine", "", "const ::tessera::dist::Machine &">:$machine);
@@ -143,7 +143,7 @@ def Dist_TokenType : TypeDef<Dist_Dialect, "Token"> {
 
 def Dist_TierAttr : AttrDef<Dist_Dialect, "Tier"> {
   let mnemonic = "tier";
-  let summary = "a tier of memory: #dist.tier<host>";
+  let summary = "a tier of memory: #dist.tier<host>, #dist.tier<nvme>";
   let parameters = (ins AttrOrTypeParameter<"::tessera::Tier", "">:$value);
   let assemblyFormat = "`<` $value `>`";
 }
@@ -152,7 +152,7 @@ def Dist_CopyType : TypeDef<Dist_Dialect, "Copy"> {
   let mnemonic = "copy";
   let summary = "a value in a tier below the device";
   let description = [{
-    `!dist.copy<tensor<4x8xf32>, host>`. No kernel and no collective takes it: what is to be computed with comes back by a prefetch first.
+    `!dist.copy<tensor<4x8xf32>, host>`, or `nvme`. No kernel and no collective takes it: what is to be computed with comes back by a prefetch first.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$tensor, AttrOrTypeParameter<"::tessera::Tier", "">:$tier);
   let assemblyFormat = "`<` $tensor `,` $tier `>`";
@@ -163,7 +163,7 @@ def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
   let mnemonic = "transfer";
   let summary = "a value under way between two tiers, and the type that it will arrive as";
   let description =
-      [{ `!dist.transfer<tensor<4xf32>>` comes up, `!dist.transfer<!dist.copy<tensor<4xf32>, host>>` goes down. }];
+      [{ `!dist.transfer<tensor<4xf32>>` comes up to the device. Copies go down, or up from NVMe to the host: `!dist.transfer<!dist.copy<tensor<4xf32>, host>>`. }];
   let parameters = (ins "::mlir::Type":$arrival);
   let assemblyFormat = "`<` $arrival `>`";
 }
@@ -173,6 +173,8 @@ def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;
 def Dist_LocalTensor : Type<And<[Dist_Tensor.predicate,
                                  CPred<"!::llvm::cast<::mlir::RankedTensorType>($_self).getEncoding()">]>,
                             "tensor of static shape without layout", "::mlir::RankedTensorType">;
+// A value in one of its tiers.
+def Dist_AnyTierType : AnyTypeOf<[Dist_LocalTensor, Dist_CopyType]>;
 
 class Dist_Op<string mnemonic, list<Trait> traits = []> : Op<Dist_Dialect, mnemonic, traits>;
 

@@ -337,8 +337,8 @@ LogicalResult RecvOp::verify() { return verifyChannel(*this); }
 
 LogicalResult CopyType::verify(function_ref<InFlightDiagnostic()> emitError, RankedTensorType tensor,
                                Tier tier) {
-  if (tier != Tier::Host)
-    return emitError() << "a copy is in the tier host, not in " << tierName(tier);
+  if (tier == Tier::Device)
+    return emitError() << "a copy is in a tier below the device, not in " << tierName(tier);
   if (!tensor.hasStaticShape() || tensor.getEncoding())
     return emitError() << "a copy is of what a rank holds, a tensor of static shape without layout, not of "
                        << tensor;
@@ -374,16 +374,28 @@ template <typename WaitOp> static LogicalResult verifyArrival(Operation *op, Val
   return op->emitOpError("needs exactly one ") << WaitOp::getOperationName() << " of its transfer";
 }
 
+// A value of a type, in the tier that the type says.
+static std::pair<Tier, Type> tierAndTensor(Type type) {
+  auto copy = dyn_cast<CopyType>(type);
+  return copy ? std::pair(copy.getTier(), Type(copy.getTensor())) : std::pair(Tier::Device, type);
+}
+
+// The same value, one tier further down.
+static bool isBelow(Type lower, Type upper) {
+  auto [below, copied] = tierAndTensor(lower);
+  auto [above, tensor] = tierAndTensor(upper);
+  return copied == tensor && int(below) == int(above) + 1;
+}
+
 LogicalResult OffloadStartOp::verify() {
-  auto copy = dyn_cast<CopyType>(getTransfer().getType().getArrival());
-  if (!copy || copy.getTensor() != getSource().getType())
+  if (!isBelow(getTransfer().getType().getArrival(), getSource().getType()))
     return emitOpError("of ") << getSource().getType() << " cannot arrive as "
                               << getTransfer().getType().getArrival();
   return verifyArrival<OffloadWaitOp>(*this, getTransfer());
 }
 
 LogicalResult PrefetchStartOp::verify() {
-  if (getSource().getType().getTensor() != getTransfer().getType().getArrival())
+  if (!isBelow(getSource().getType(), getTransfer().getType().getArrival()))
     return emitOpError("of ") << getSource().getType() << " cannot arrive as "
                               << getTransfer().getType().getArrival();
   return verifyArrival<PrefetchWaitOp>(*this, getTransfer());

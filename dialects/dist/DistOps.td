@@ -236,13 +236,13 @@ def Dist_AssignCopyOp : Dist_Op<"assign_copy", [DeclareOpInterfaceMethods<Symbol
 }
 
 def Dist_OffloadStartOp : Dist_Op<"offload_start"> {
-  let summary = "starts to copy a value to the tier below";
+  let summary = "starts to copy a value to the next tier below";
   let description = [{
     The value is live until the one `dist.offload_wait` of the result. It stays what it is: what computes with it later needs no prefetch, and keeps it on the device.
   }];
-  let arguments = (ins Dist_LocalTensor:$source);
+  let arguments = (ins Dist_AnyTierType:$source);
   let results = (outs Dist_TransferType:$transfer);
-  let assemblyFormat = "$source attr-dict `:` type($source) `->` qualified(type($transfer))";
+  let assemblyFormat = "$source attr-dict `:` qualified(type($source)) `->` qualified(type($transfer))";
   let hasVerifier = 1;
 }
 
@@ -256,7 +256,7 @@ def Dist_OffloadWaitOp
 }
 
 def Dist_PrefetchStartOp : Dist_Op<"prefetch_start"> {
-  let summary = "starts to copy a value from the tier below to the device";
+  let summary = "starts to copy a value to the next tier above";
   let description =
       "The copy is live until the one `dist.prefetch_wait` of the result; it may be fetched again.";
   let arguments = (ins Dist_CopyType:$source);
@@ -268,9 +268,9 @@ def Dist_PrefetchStartOp : Dist_Op<"prefetch_start"> {
 def Dist_PrefetchWaitOp
     : Dist_Op<"prefetch_wait", [TypesMatchWith<"the result has the type that arrives", "transfer", "result",
                                                "::llvm::cast<TransferType>($_self).getArrival()">]> {
-  let summary = "waits until a value is on the device, and yields it";
+  let summary = "waits until a value is there, and yields it";
   let arguments = (ins Dist_TransferType:$transfer);
-  let results = (outs Dist_LocalTensor:$result);
+  let results = (outs Dist_AnyTierType:$result);
   let assemblyFormat = "$transfer attr-dict `:` qualified(type($transfer))";
 }
 

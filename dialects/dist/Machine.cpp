@@ -29,7 +29,7 @@ llvm::hash_code hash_value(const Machine &machine) {
   for (const auto &[axis, link] : model.links)
     links = llvm::hash_combine(links, StringRef(axis), ofLink(link));
   return llvm::hash_combine(of(machine.flops), of(machine.halfFlops), of(machine.bytes), machine.perThread,
-                            links, ofLink(machine.host));
+                            links, ofLink(machine.host), ofLink(machine.disk));
 }
 
 LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
@@ -45,6 +45,7 @@ LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
   };
   addLink(links.defaultLink);
   addLink(machine.host);
+  addLink(machine.disk);
   for (const auto &[axis, link] : links.links)
     addLink(link);
   for (auto [name, value] : rates)
@@ -67,6 +68,8 @@ static ParseResult parseField(AsmParser &parser, Machine &machine) {
     return parseLink(parser, machine.links.defaultLink);
   if (name == "host")
     return parseLink(parser, machine.host);
+  if (name == "disk")
+    return parseLink(parser, machine.disk);
   if (name == "links")
     return parser.parseCommaSeparatedList(AsmParser::Delimiter::Square, [&]() {
       std::string axis;
@@ -91,8 +94,8 @@ static ParseResult parseField(AsmParser &parser, Machine &machine) {
                        .Default(nullptr);
   if (!number)
     return parser.emitError(loc) << "a machine has no '" << name
-                                 << "'; it has flops, half_flops, bytes, per, launch, slice, link, host "
-                                    "and links";
+                                 << "'; it has flops, half_flops, bytes, per, launch, slice, link, host, "
+                                    "disk and links";
   return parser.parseFloat(*number);
 }
 
@@ -125,6 +128,10 @@ void MachineAttr::print(AsmPrinter &printer) const {
   link(machine.links.defaultLink);
   printer << ", host = ";
   link(machine.host);
+  if (!(machine.disk == Machine().disk)) {
+    printer << ", disk = ";
+    link(machine.disk);
+  }
   if (!machine.links.links.empty()) {
     printer << ", links = [";
     llvm::interleaveComma(machine.links.links, printer.getStream(), [&](const auto &entry) {

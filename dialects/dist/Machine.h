@@ -23,6 +23,8 @@ struct Machine {
   CostModel links;
   /// Copies between the device and the host: seconds a copy and a byte, each way, both at once.
   Link host = {1e-5, 1e-10};
+  /// Reads and writes of the host's file on NVMe: seconds an access and a byte, each way.
+  Link disk = {1e-4, 5e-10};
 
   bool operator==(const Machine &) const = default;
 

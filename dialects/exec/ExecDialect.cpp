@@ -3,7 +3,7 @@
 #include "mlir/IR/DialectImplementation.h"
 #include "runtime/comm/collective_kinds.h"
 #include "llvm/ADT/StringSwitch.h"
-#include "llvm/ADT/TypeSwitch.h"
+#include "llvm/ADT/TypeSwitch.h" // IWYU pragma: keep
 #include "llvm/Support/MathExtras.h"
 
 using namespace mlir;
@@ -85,6 +85,9 @@ LogicalResult PartOp::verify() {
 LogicalResult CopyOp::verify() {
   if (getSource().getType() == getTarget().getType())
     return emitOpError("copies within a tier, from ")
+           << getSource().getType() << " to " << getTarget().getType();
+  if (!rt::areNeighbours(getSource().getType().getTier(), getTarget().getType().getTier()))
+    return emitOpError("copies past the host, from ")
            << getSource().getType() << " to " << getTarget().getType();
   int64_t from = rangeOf(getSource()).bytes, to = rangeOf(getTarget()).bytes;
   if (from != to)

@@ -23,7 +23,8 @@ def Exec_Dialect : Dialect {
 
 def Exec_BufferType : TypeDef<Exec_Dialect, "Buffer"> {
   let mnemonic = "buffer";
-  let summary = "a range of a tier's arena: !exec.buffer, the device's, or !exec.buffer<host>";
+  let summary =
+      "a range of a tier's arena: !exec.buffer, the device's, !exec.buffer<host> or !exec.buffer<nvme>";
   let parameters = (ins DefaultValuedParameter<"::tessera::Tier", "::tessera::Tier::Device">:$tier);
   let assemblyFormat = "(`<` $tier^ `>`)?";
 }

@@ -109,6 +109,11 @@ struct Command {
   cl::opt<std::string> hostMemory{
       "host-memory", cl::desc("the most memory of the host that a rank may use for what leaves the device"),
       cl::value_desc("SIZE"), cl::sub(sub)};
+  cl::opt<std::string> nvme{
+      "nvme",
+      cl::desc("a folder on NVMe, and the most of it that a rank may use for what --host-memory has no room "
+               "for, such as /scratch:500GiB"),
+      cl::value_desc("DIR:SIZE"), cl::sub(sub)};
   cl::opt<std::string> offload{
       "offload",
       cl::desc("what may leave the device where --device-memory is too small for all: none, auto (default, "
@@ -311,12 +316,17 @@ int readTiers(Command &command, CompileOptions &options) {
       return usage(llvm::Twine("--") + name + "=" + text->getValue() +
                    ": expected a size above 0, such as 16GiB or 500MiB");
   }
+  if (!command.nvme.empty() && !(options.nvme = rt::parseFolderSize(command.nvme.getValue())))
+    return usage("--nvme=" + command.nvme +
+                 ": expected a folder and a size above 0, such as /scratch:500GiB");
   llvm::StringRef what = command.offload;
   // A plan may say the rest.
   bool needsDevice = !options.deviceMemory && command.plan.empty();
   if (options.hostMemory && needsDevice)
     return usage("--host-memory=" + command.hostMemory +
                  ": needs --device-memory, without which nothing leaves the device");
+  if (options.nvme && !options.hostMemory && command.plan.empty())
+    return usage("--nvme=" + command.nvme + ": needs --host-memory, without which nothing leaves the host");
   if (!what.empty() && needsDevice)
     return usage("--offload=" + what + ": needs --device-memory, without which nothing leaves the device");
   options.tierPolicy = command.tierPolicy;
@@ -333,6 +343,7 @@ int readTiers(Command &command, CompileOptions &options) {
   options.offload = *offload;
   options.assign.deviceMemory = options.deviceMemory.value_or(0);
   options.assign.hostMemory = options.hostMemory.value_or(0);
+  options.assign.nvme = command.nvme;
   options.assign.offload = what.str();
   options.recompute = command.recompute;
   if (!options.recompute.empty() && !llvm::is_contained(dist::kRecomputations, options.recompute))

@@ -242,6 +242,10 @@ void Compilation::setLimits() {
   };
   set(dist::kDeviceMemory, options.deviceMemory);
   set(dist::kHostMemory, options.hostMemory);
+  if (options.nvme) {
+    dist::kNvmeMemory.set(*module, b.getI64IntegerAttr(options.nvme->bytes));
+    dist::kNvmeFolder.set(*module, b.getStringAttr(options.nvme->folder));
+  }
   if (options.deviceMemory)
     dist::kOffload.set(
         *module, b.getStrArrayAttr(SmallVector<StringRef>(options.offload.begin(), options.offload.end())));
@@ -325,7 +329,12 @@ LogicalResult Compilation::passes(Phase phase) {
     buildSchedulePipeline(
         pm,
         {target().library().name().str(), threads(), options.tierPolicy, describeKernels,
-         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver()});
+         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver(),
+         [this](StringRef program, ArrayRef<std::string> values) {
+           for (PlacedProgram &each : placed)
+             if (each.program == program)
+               each.onNvme.insert(values.begin(), values.end());
+         }});
     break;
   default:
     return success();

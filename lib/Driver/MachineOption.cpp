@@ -27,6 +27,11 @@ dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machin
   if (file.hostDown || file.hostUp)
     machine.host.beta = 1 / std::min(file.hostDown.value_or(*(file.hostUp ? file.hostUp : file.hostDown)),
                                      file.hostUp.value_or(*(file.hostDown ? file.hostDown : file.hostUp)));
+  machine.disk.alpha = file.diskLatency.value_or(machine.disk.alpha);
+  if (file.diskRead || file.diskWrite)
+    machine.disk.beta =
+        1 / std::min(file.diskWrite.value_or(*(file.diskRead ? file.diskRead : file.diskWrite)),
+                     file.diskRead.value_or(*(file.diskWrite ? file.diskWrite : file.diskRead)));
   if (file.levels.empty())
     return machine;
   machine.links.defaultLink = linkOf(file.levels.front());

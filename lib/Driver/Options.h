@@ -5,6 +5,7 @@
 #include "lib/Import/Import.h"
 #include "lib/Target/Target.h"
 #include "passes/Assign/Passes.h"
+#include "runtime/core/size.h"
 #include <optional>
 #include <string>
 
@@ -46,6 +47,7 @@ struct CompileOptions {
   /// --device-memory and --host-memory, bytes a rank, and what may leave the device: "optimizer",
   /// "parameters", "activations".
   std::optional<int64_t> deviceMemory, hostMemory;
+  std::optional<rt::FolderSize> nvme; // --nvme, for what the host has no room for
   std::vector<std::string> offload;
   /// --recompute: "none", "block" or "auto"; empty: as a text says that is resumed, else none.
   std::string recompute;

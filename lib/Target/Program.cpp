@@ -153,7 +153,7 @@ private:
   std::vector<pipeline::Step> *stepsHere = nullptr;
   std::optional<StepTime> time; // of the program being written
   double totalFlops = 0;
-  int64_t movedDown = 0, movedUp = 0; // bytes from the device to the host and back
+  rt::MovedBytes moved; // between the tiers
 };
 
 std::string Writer::setName(ArrayRef<dist::AxisRef> axes) const {
@@ -368,10 +368,11 @@ json::Object Writer::send(exec::SendOp op, int64_t times) {
 }
 
 json::Object Writer::copy(exec::CopyOp op, int64_t times) {
-  bool isDown = op.getSource().getType().getTier() == Tier::Device;
+  rt::Direction direction =
+      rt::directionOf(op.getSource().getType().getTier(), op.getTarget().getType().getTier());
   int64_t bytes = exec::rangeOf(op.getSource()).bytes;
-  (isDown ? movedDown : movedUp) += times * bytes;
-  time->copy(isDown, double(bytes), int64_t(op.getToken()));
+  moved[direction] += times * bytes;
+  time->copy(direction, double(bytes), int64_t(op.getToken()));
   return json::Object{{"op", "copy"},
                       {"from", buffers.lookup(op.getSource())},
                       {"to", buffers.lookup(op.getTarget())},
@@ -449,7 +450,7 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
   }
   time.emplace(threads, dist::Machine::of(func));
   totalFlops = 0;
-  movedDown = movedUp = 0;
+  moved = {};
   auto bufferOf = [&](Value value) {
     return value ? json::Value(buffers.lookup(value)) : json::Value(nullptr);
   };
@@ -505,8 +506,12 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
       {"memory", std::move(memory)},
       {"flops", int64_t(totalFlops)},
       {"step_seconds", time->seconds()}};
-  if (movedDown + movedUp > 0)
-    text.rest["moved"] = json::Object{{"device_to_host", movedDown}, {"host_to_device", movedUp}};
+  json::Object between;
+  for (rt::Direction direction : rt::directions)
+    if (moved[direction] > 0)
+      between[rt::nameOf(direction)] = moved[direction];
+  if (!between.empty())
+    text.rest["moved"] = std::move(between);
   return text;
 }
 
@@ -554,8 +559,11 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   if (!info.machine.empty())
     object["machine"] = info.machine;
   for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),
-                             {"host_capacity", dist::kHostMemory.of(module)}})
+                             {"host_capacity", dist::kHostMemory.of(module)},
+                             {"nvme_capacity", dist::kNvmeMemory.of(module)}})
     if (bytes)
       object[name] = bytes.getInt();
+  if (StringAttr folder = dist::kNvmeFolder.of(module))
+    object["nvme_folder"] = folder.getValue();
   return objectText(std::move(object), {{"programs", &texts}});
 }

@@ -16,9 +16,10 @@ void StepTime::collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRe
     busy = linked;
 }
 
-void StepTime::copy(bool isDown, double bytes, int64_t token) {
-  double &way = isDown ? down : up;
-  way = std::max(way, busy) + machine.host.alpha + machine.host.beta * bytes;
+void StepTime::copy(rt::Direction direction, double bytes, int64_t token) {
+  const dist::Link &link = rt::isNvme(direction) ? machine.disk : machine.host;
+  double &way = ways[direction];
+  way = std::max(way, busy) + link.alpha + link.beta * bytes;
   complete[token] = way;
 }
 
@@ -27,6 +28,7 @@ void StepTime::wait(int64_t token) { busy = std::max(busy, complete.lookup(token
 void StepTime::repeat(double begin, int64_t times) {
   double more = (busy - begin) * double(times - 1);
   busy += more;
-  for (double *resource : {&linked, &down, &up})
-    *resource += more;
+  linked += more;
+  for (rt::Direction direction : rt::directions)
+    ways[direction] += more;
 }

@@ -3,15 +3,15 @@
 #define TESSERA_LIB_TARGET_STEPTIME_H
 
 #include "dialects/dist/Machine.h"
+#include "runtime/core/tier.h"
 #include "llvm/ADT/DenseMap.h"
 #include <algorithm>
 
 namespace tessera {
 
-/// The operations of a step in their order, on four resources: the rank's threads, its links to other ranks,
-/// and the ways down to the host and up. A collective or a copy begins when it is started and those before it
-/// on the same resource are complete. Ranks do not slow each other, every buffer
-/// comes from memory.
+/// The operations of a step in their order, on their resources: the rank's threads, its links to other ranks,
+/// and the ways between the tiers of its memory. A collective or a copy begins when it is started and those
+/// before it on the same resource are complete. Ranks do not slow each other, every buffer comes from memory.
 class StepTime {
 public:
   StepTime(int64_t threads, dist::Machine machine) : threads(threads), machine(std::move(machine)) {}
@@ -21,21 +21,26 @@ public:
   void work(double flops, bool half, double bytes);
   /// A collective whose local source has `bytes` bytes; with a token it is only started.
   void collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t token);
-  /// A copy from the device to the host, or to it, is started; those in one direction are one after the
-  /// other.
-  void copy(bool isDown, double bytes, int64_t token);
+  /// A copy between tiers is started; those in one direction are one after the other.
+  void copy(rt::Direction direction, double bytes, int64_t token);
   void wait(int64_t token);
   /// What came since `begin`, `times` times altogether.
   void repeat(double begin, int64_t times);
 
   /// So far: what the threads are at, and when all is done.
   double now() const { return busy; }
-  double seconds() const { return std::max({busy, linked, down, up}); }
+  double seconds() const {
+    double last = std::max(busy, linked);
+    for (rt::Direction direction : rt::directions)
+      last = std::max(last, ways[direction]);
+    return last;
+  }
 
 private:
   const int64_t threads;
   dist::Machine machine;
-  double busy = 0, linked = 0, down = 0, up = 0;
+  double busy = 0, linked = 0;
+  rt::PerDirection<double> ways;
   llvm::DenseMap<int64_t, double> complete; // by token
 };
 

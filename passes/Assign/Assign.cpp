@@ -94,7 +94,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     ModuleOp module = getOperation();
     FailureOr<Plan> plan =
         makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches,
-                          zero, regather, stream, deviceMemory, hostMemory, offload, recompute});
+                          zero, regather, stream, deviceMemory, hostMemory, nvme, offload, recompute});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }

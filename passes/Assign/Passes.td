@@ -31,6 +31,7 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
        Option<"deviceMemory", "device-memory", "int64_t", "0",
               "bytes of the device that a rank may use; 0: the plan's, if it says so">,
        Option<"hostMemory", "host-memory", "int64_t", "0", "bytes of the host, likewise">,
+       Option<"nvme", "nvme", "std::string", "", "DIR:SIZE for what the host has no room for, likewise">,
        Option<"offload", "offload", "std::string", "",
               "what may leave the device: none, auto, or a list; empty: as the plan says">,
        Option<"recompute", "recompute", "std::string", "",

@@ -4,6 +4,7 @@
 #define TESSERA_PASSES_ASSIGN_PLAN_H
 
 #include "mlir/IR/BuiltinOps.h"
+#include "runtime/core/size.h"
 #include "llvm/Support/raw_ostream.h"
 #include <array>
 #include <map>
@@ -57,9 +58,10 @@ struct ZeroRule {
 /// [memory]: what a rank may have of each tier, and what may leave the device.
 struct MemoryRule {
   std::optional<int64_t> device, host;             // bytes
+  std::optional<rt::FolderSize> nvme;              // below the host
   std::optional<std::vector<std::string>> offload; // of optimizer, parameters, activations
   std::string recompute;                           // none, block or auto; empty: auto with a cap
-  PlanPosition deviceAt, hostAt, offloadAt, recomputeAt;
+  PlanPosition deviceAt, hostAt, nvmeAt, offloadAt, recomputeAt;
 };
 
 /// [[place]]: in which tier values are, and with `moves` exactly when they leave it (dialects/dist/Place.h).

@@ -72,9 +72,16 @@ static std::string readWord(PlanReader &reader, const toml::table &table, String
 }
 
 void tessera::readMemory(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"device", "host", "offload", "recompute"}, "[memory]");
+  reader.keys(table, {"device", "host", "nvme", "offload", "recompute"}, "[memory]");
   plan.memory.device = readSize(reader, table, "device", plan.memory.deviceAt);
   plan.memory.host = readSize(reader, table, "host", plan.memory.hostAt);
+  if (const toml::node *nvme = table.get("nvme")) {
+    plan.memory.nvmeAt = place(*nvme);
+    plan.memory.nvme = rt::parseFolderSize(nvme->value_exact<std::string>().value_or(""));
+    if (!plan.memory.nvme)
+      reader.error(nvme->source())
+          << "\"nvme\" must be a folder and a size above 0, such as \"/scratch:500GiB\"";
+  }
   if (const toml::node *offload = table.get("offload")) {
     plan.memory.offloadAt = place(*offload);
     plan.memory.offload = readOffload(reader, *offload);
@@ -160,6 +167,8 @@ void Plan::printMemory(llvm::raw_ostream &os) const {
       os << "device  = " << quoted(exactSize(*memory.device)) << "\n";
     if (memory.host)
       os << "host    = " << quoted(exactSize(*memory.host)) << "\n";
+    if (memory.nvme)
+      os << "nvme    = " << quoted(memory.nvme->folder + ":" + exactSize(memory.nvme->bytes)) << "\n";
     if (memory.offload)
       os << "offload = " << offloadText(*memory.offload) << "\n";
     if (!memory.recompute.empty())
@@ -199,6 +208,17 @@ LogicalResult tessera::addMemory(ModuleOp module, const AssignOptions &options, 
     if (bytes > 0)
       *planned = bytes;
   }
+  if (!options.nvme.empty()) {
+    std::optional<rt::FolderSize> nvme = rt::parseFolderSize(options.nvme);
+    if (!nvme)
+      return module.emitError() << "--nvme=" << options.nvme
+                                << ": expected a folder and a size above 0, such as /scratch:500GiB";
+    if (memory.nvme && (memory.nvme->folder != nvme->folder || memory.nvme->bytes != nvme->bytes))
+      return errorAt(module, plan, memory.nvmeAt)
+             << "--nvme=" << options.nvme << ": the plan says nvme = \"" << memory.nvme->folder << ":"
+             << exactSize(memory.nvme->bytes) << "\"; give one of them";
+    memory.nvme = nvme;
+  }
   if (!options.offload.empty()) {
     auto list = parseOffload(options.offload);
     if (!list)
@@ -218,6 +238,10 @@ LogicalResult tessera::addMemory(ModuleOp module, const AssignOptions &options, 
   if (!options.recompute.empty())
     memory.recompute = options.recompute;
   bool places = llvm::any_of(plan.places, [](const PlaceRule &rule) { return rule.tier != "device"; });
+  if (memory.nvme && !memory.host && !places)
+    return errorAt(module, plan, memory.nvmeAt)
+           << "NVMe is given, and no host memory (--host-memory, or host in [memory]), without which nothing "
+              "leaves the host";
   if (!memory.device && ((memory.host && !places) || memory.offload))
     return errorAt(module, plan, memory.host ? memory.hostAt : memory.offloadAt)
            << (memory.host ? "host memory" : "what may leave the device")
@@ -243,10 +267,14 @@ LogicalResult tessera::placeInTiers(ModuleOp module, const Plan &plan) {
   }
   if (memory.host)
     dist::kHostMemory.set(module, b.getI64IntegerAttr(*memory.host));
+  if (memory.nvme) {
+    dist::kNvmeMemory.set(module, b.getI64IntegerAttr(memory.nvme->bytes));
+    dist::kNvmeFolder.set(module, b.getStringAttr(memory.nvme->folder));
+  }
   SmallVector<Attribute> places;
   for (const PlaceRule &rule : plan.places) {
     std::optional<Tier> tier = parseTier(rule.tier);
-    if (!tier)
+    if (!tier || (*tier == Tier::Nvme && !memory.nvme))
       return errorAt(module, plan, rule.at)
              << "tier \"" << rule.tier << "\" is wanted, and nobody gave --nvme";
     dist::Place place{rule.match, rule.what, rule.program, *tier, rule.moves, {}};

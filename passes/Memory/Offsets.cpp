@@ -5,15 +5,32 @@
 using namespace mlir;
 using namespace tessera;
 
-static int64_t aligned(int64_t n) { return llvm::alignTo(n, kBufferAlignment); }
+// Lives count by what begins and ends in their own tier: operators that are added later for another one, and
+// move positions apart, then change nothing of how this one is packed.
+static void countOwnEvents(std::vector<PackBuffer> &buffers) {
+  std::vector<int64_t> events;
+  for (const PackBuffer &buffer : buffers)
+    events.insert(events.end(), {buffer.start, buffer.end});
+  llvm::sort(events);
+  events.erase(llvm::unique(events), events.end());
+  auto number = [&](int64_t position) {
+    return int64_t(llvm::lower_bound(events, position) - events.begin());
+  };
+  for (PackBuffer &buffer : buffers)
+    buffer.start = number(buffer.start), buffer.end = number(buffer.end);
+}
 
 Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func)
-    : offsets(storage.buffers().size()), device(place(Tier::Device, storage, variables, func)),
-      host(place(Tier::Host, storage, variables, func)) {}
+    : offsets(storage.buffers().size()) {
+  for (Tier tier : rt::tiers)
+    tiers[tier] = place(tier, storage, variables, func);
+}
 
 Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const VariablePlaces &variables,
                                 func::FuncOp func) {
   Figures figures;
+  int64_t alignment = storage.alignment(tier);
+  auto aligned = [&](int64_t bytes) { return int64_t(llvm::alignTo(bytes, alignment)); };
   int64_t bottom = variables.end(func, tier);
   int64_t foreign = bottom; // bytes of variables that other programs use
   std::vector<PackBuffer> packed;
@@ -30,7 +47,10 @@ Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const Variabl
     figures.account(buffer.category, aligned(buffer.bytes));
     foreign -= aligned(buffer.bytes);
   }
-  Packing packing = pack(packed, kBufferAlignment);
+  std::vector<PackBuffer> lives = packed;
+  if (tier == Tier::Device && storage.alignment(Tier::Host) == rt::nvmeBlock)
+    countOwnEvents(lives);
+  Packing packing = pack(lives, alignment);
   figures.peak = bottom + packing.peak;
   figures.bound = bottom + packing.bound;
   auto [moment, most] = storage.fullestMoment(tier);
@@ -60,8 +80,9 @@ SmallVector<NamedAttribute> Offsets::Figures::attributes(Builder &b) const {
 
 DictionaryAttr Offsets::figures(MLIRContext *context) const {
   Builder b(context);
-  SmallVector<NamedAttribute> memory = device.attributes(b);
-  if (host.peak > 0)
-    memory.push_back(b.getNamedAttr(tierName(Tier::Host), b.getDictionaryAttr(host.attributes(b))));
+  SmallVector<NamedAttribute> memory = tiers.device.attributes(b);
+  for (Tier tier : {Tier::Host, Tier::Nvme})
+    if (tiers[tier].peak > 0)
+      memory.push_back(b.getNamedAttr(tierName(tier), b.getDictionaryAttr(tiers[tier].attributes(b))));
   return b.getDictionaryAttr(memory);
 }

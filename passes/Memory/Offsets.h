@@ -16,7 +16,8 @@ public:
   /// Of a buffer that is no part.
   int64_t of(int buffer) const { return offsets[buffer]; }
   /// For `exec.memory`: the peak, the largest sum of bytes live at one moment (`bound`), and the categories
-  /// that add up to the peak; the device's, and under "host" the host's where it has any.
+  /// that add up to the peak; the device's, and under `host` and `nvme` those of
+  /// the tiers below where they have any.
   mlir::DictionaryAttr figures(mlir::MLIRContext *context) const;
 
 private:
@@ -32,7 +33,7 @@ private:
   Figures place(Tier tier, const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
 
   std::vector<int64_t> offsets; // by buffer
-  Figures device, host;
+  rt::PerTier<Figures> tiers;
 };
 
 } // namespace tessera

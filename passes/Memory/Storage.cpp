@@ -85,6 +85,13 @@ void Storage::findPlaces(func::FuncOp func) {
   });
 }
 
+int64_t tessera::bufferAlignment(Operation *inModule, Tier tier) {
+  auto module = dyn_cast<ModuleOp>(inModule);
+  if (!module)
+    module = inModule->getParentOfType<ModuleOp>();
+  return tier != Tier::Device && dist::kNvmeMemory.isOn(module) ? rt::nvmeBlock : kBufferAlignment;
+}
+
 int Storage::create(int64_t bytes, int64_t start, int64_t end, StringRef category, Tier tier) {
   list.push_back({start, end, bytes, category, tier, nullptr});
   return list.size() - 1;
@@ -170,7 +177,7 @@ std::pair<int64_t, int64_t> Storage::fullestMoment(Tier tier) const {
   SmallVector<std::pair<int64_t, int64_t>> changes;
   for (const Buffer &buffer : list)
     if (buffer.tier == tier && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
-      int64_t bytes = llvm::alignTo(buffer.bytes, kBufferAlignment);
+      int64_t bytes = llvm::alignTo(buffer.bytes, alignment(tier));
       changes.push_back({buffer.start, bytes});
       changes.push_back({buffer.end, -bytes});
     }

@@ -11,8 +11,10 @@
 
 namespace tessera {
 
-/// Buffers begin at multiples of so many bytes.
+/// Buffers begin at multiples of so many bytes,
 inline constexpr int64_t kBufferAlignment = 256;
+/// ... and below the device, in a module with memory on NVMe, of its blocks.
+int64_t bufferAlignment(mlir::Operation *inModule, Tier tier);
 
 /// The one model of memory: what is decided here about a function of kernels, library calls and collectives
 /// is what its exec program does. Nothing is written into the IR, so any order of operators can be asked what
@@ -53,9 +55,11 @@ public:
   /// The buffer of a pack, or of an `exec.own`, of which a member has been made, or -1.
   int ofPack(mlir::Operation *pack) const;
   int ofVariable(llvm::StringRef name) const { return variables.lookup(name); }
+  /// What buffers of a tier begin at multiples of.
+  int64_t alignment(Tier tier) const { return bufferAlignment(body->getParentOp(), tier); }
 
   /// A position where most bytes of a tier are live beside the variables, and how many, each buffer's rounded
-  /// up to `kBufferAlignment`: no packing is below it.
+  /// up to its alignment: no packing is below it.
   std::pair<int64_t, int64_t> fullestMoment(Tier tier = Tier::Device) const;
 
   /// Results that took over an operand's buffer.

@@ -27,7 +27,8 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
   SymbolTable symbols(module);
   auto find = [&](StringRef name) { return symbols.lookup<nn::VariableOp>(name); };
   auto end = [&](StringRef name, int64_t begin) {
-    return int64_t(begin + llvm::alignTo(bytes(find(name)), kBufferAlignment));
+    nn::VariableOp variable = find(name);
+    return int64_t(begin + llvm::alignTo(bytes(variable), bufferAlignment(module, dist::restsIn(variable))));
   };
   // Ranks of different stages have variables of their own.
   std::map<int64_t, llvm::MapVector<StringRef, int64_t>> users; // by stage, how many programs use a variable

@@ -10,8 +10,7 @@
 #include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/Transfers.h"
 #include "passes/Tiers/Policies/Policies.h"
-#include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/StringSet.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -197,6 +196,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     repeats = {};
     int64_t before = numTransfers;
     std::optional<Fitted> fitted = attempt(func);
+    int64_t host = limits.host;
+    if (!fitted && hasNvme) { // what the host has no room for goes further down: see ChooseNvme.cpp
+      limits.host = INT64_MAX;
+      fitted = attempt(func);
+    }
+    auto restore = llvm::make_scope_exit([&] { limits.host = host; });
     if (recomputes && places.isEmpty() && policy.getValue() == "planned" &&
         needed.device > limits.device - ahead)
       fitted = withRepetition(func, std::move(fitted), before);
@@ -231,22 +236,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   // What was chosen: which values, how many bytes, and how much longer a step takes by the machine's rates.
   std::string describe(func::FuncOp func, const TierTrace &traced, const tiers::Plan &plan) {
-    llvm::MapVector<StringRef, std::pair<llvm::SmallSet<int, 16>, int64_t>> moved;
-    for (const tiers::Move &move : plan.moves) {
-      nn::VariableOp variable = traced.traced[move.value].variable;
-      auto &[values, bytes] = moved[variable ? TierTrace::categoryOf(variable) : "activations"];
-      if (values.insert(move.value).second)
-        bytes += traced.step.values[move.value].bytes;
-    }
-    std::string text;
+    std::string text = movedText(traced, plan.moves);
     llvm::raw_string_ostream os(text);
-    for (auto &[category, what] : moved)
-      os << (text.empty() ? "" : ", ") << sizeText(what.second) << " of " << category << " ("
-         << what.first.size() << " values)";
-    if (!moved.empty())
+    if (!plan.moves.empty())
       os << " leave it";
     if (repeats.operators)
-      os << (moved.empty() ? "" : ", ") << tessera::describe(repeats);
+      os << (plan.moves.empty() ? "" : ", ") << tessera::describe(repeats);
     os << "; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone) << " x as long";
     return text;
   }
@@ -442,6 +437,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return bytes ? bytes.getInt() : INT64_MAX;
     };
     limits = {limitOf(dist::kDeviceMemory), limitOf(dist::kHostMemory)};
+    hasNvme = dist::kNvmeMemory.isOn(module);
     places = Places(module);
     if (limits.device == INT64_MAX && places.isEmpty())
       return observeUncapped();
@@ -482,7 +478,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   ModuleOp kernels;
   tiers::Limits limits;
   llvm::StringSet<> offload;
-  bool recomputes = false;
+  bool recomputes = false, hasNvme = false;
   Repeats repeats;                   // that the program at hand has
   double alone = 0;                  // seconds of its step without them, if it never waits
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first

@@ -15,6 +15,9 @@ struct PlacedProgram; // Placed.h
 using PlacedObserver = std::function<void(PlacedProgram)>;
 /// The pass with somebody to tell what it decides.
 std::unique_ptr<mlir::Pass> createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed);
+/// Is told of a program's function the names of the values that go to NVMe.
+using NvmeObserver = std::function<void(llvm::StringRef program, llvm::ArrayRef<std::string> values)>;
+std::unique_ptr<mlir::Pass> createChooseNvme(const ChooseNvmeOptions &options, NvmeObserver placed);
 
 /// What the phase is told of the target.
 struct ScheduleOptions {
@@ -26,6 +29,7 @@ struct ScheduleOptions {
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;
   /// Is told what was decided of each program's memory, if set.
   PlacedObserver placed;
+  NvmeObserver placedOnNvme;
 };
 
 /// The phase: what it runs and in which order.

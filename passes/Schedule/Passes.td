@@ -145,6 +145,22 @@ def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }
 
+def ChooseNvme : Pass<"tessera-choose-nvme", "::mlir::ModuleOp"> {
+  let summary = "Moves copies to NVMe and back where a program needs more of the host than it may have";
+  let description = [{
+    Requires: the transfers of `tessera-choose-tiers`. Ensures: as `tessera-plan-memory` will have it, no program's peak of the host is above
+    `dist.host_memory`, nor that of NVMe above `dist.nvme_memory`. Nothing is done without both, nor in programs that fit.
+
+    The same decision one tier down: what the host holds is a step of copies, which the transfers from and to the device use. Those that leave
+    it are moved by further pairs of `dist.offload_start` and `dist.prefetch_start`; variables then rest on NVMe.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces and the time of operators">];
+  let statistics = [Statistic<"numTransfers", "transfers", "copies to NVMe or from it that are started">];
+  let dependentDialects = ["::tessera::dist::DistDialect"];
+}
+
 def OverlapCollectives : Pass<"tessera-overlap-collectives", "::mlir::func::FuncOp"> {
   let summary = "Starts collectives as soon as their input exists and waits for them as late as possible";
   let description = [{

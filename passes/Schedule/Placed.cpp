@@ -16,7 +16,7 @@ PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, 
                                      const tiers::Plan &plan, const tiers::Limits &limits,
                                      const tiers::Rates &rates) {
   PlacedProgram placed{
-      func.getName().str(), dist::programName(func).str(), {}, {}, trace.step, plan, limits, rates};
+      func.getName().str(), dist::programName(func).str(), {}, {}, trace.step, plan, limits, rates, {}};
   for (Operation *op : trace.ops)
     placed.operators.push_back(labelOf(op));
   for (auto [traced, each] : llvm::zip(trace.traced, said)) {
@@ -37,6 +37,7 @@ std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> programs) {
       place.match = {value.name};
       place.what = value.what;
       place.program = program.program;
+      place.tier = program.onNvme.count(value.name) ? Tier::Nvme : Tier::Host;
       place.moves.push_back({move.gap, move.offload, move.gone, move.prefetch});
     }
     for (auto &[value, place] : byValue)

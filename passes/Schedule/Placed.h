@@ -3,6 +3,7 @@
 #define TESSERA_PASSES_SCHEDULE_PLACED_H
 
 #include "passes/Schedule/Places.h"
+#include <set>
 
 namespace tessera {
 
@@ -23,6 +24,7 @@ struct PlacedProgram {
   tiers::Plan plan;
   tiers::Limits limits;
   tiers::Rates rates;
+  std::set<std::string> onNvme; // names of values that go further down from the host
 };
 
 PlacedProgram placedProgram(mlir::func::FuncOp func, const TierTrace &trace, llvm::ArrayRef<Said> said,

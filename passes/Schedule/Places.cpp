@@ -35,7 +35,7 @@ llvm::DenseMap<Value, ValueName> tessera::valueNames(func::FuncOp func) {
   llvm::MapVector<Value, std::string> bases;
   llvm::StringMap<int> count, number;
   for (Operation &op : func.getBody().front().without_terminator()) {
-    if (isView(&op) || isa<nn::ReadOp>(op))
+    if (isView(&op) || isa<nn::ReadOp, dist::PrefetchWaitOp>(op)) // the same value again
       continue;
     std::string label = labelOf(&op);
     for (Value value : op.getResults())
@@ -222,6 +222,15 @@ static int longestGap(const tiers::Step &step, const tiers::Value &value) {
   return best;
 }
 
+// The value that a trace means: of a copy, what was copied.
+static Value copiedOf(Value value) {
+  if (auto wait = value.getDefiningOp<dist::OffloadWaitOp>())
+    value = wait.getTransfer().getDefiningOp<dist::OffloadStartOp>().getSource();
+  while (value.getDefiningOp() && isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
 std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Storage &storage,
                                 const llvm::StringSet<> &offload) {
   std::vector<Said> said(trace.traced.size());
@@ -229,7 +238,7 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
   for (auto [i, traced] : llvm::enumerate(trace.traced)) {
     nn::VariableOp variable = traced.variable;
     tiers::Value &value = trace.step.values[i];
-    ValueName name = variable ? variables.at(variable.getSymName()) : names.at(traced.value);
+    ValueName name = variable ? variables.at(variable.getSymName()) : names.lookup(copiedOf(traced.value));
     bool isGradient = !variable && storage.buffers()[storage.of(traced.value)].category == "gradients";
     said[i].name = name.own;
     said[i].what = variable ? whatOf(variable) : isGradient ? "gradient" : "activation";
@@ -238,14 +247,15 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
                       *anywhere = find(name, said[i].what, [](auto &) { return true; });
     const dist::Place *place = variable ? anywhere : here;
     said[i].place = place;
-    if (here && here->tier != Tier::Device && !here->moves.empty())
+    // Moves are given of the device alone.
+    if (here && trace.tier == Tier::Device && here->tier != Tier::Device && !here->moves.empty())
       said[i].exact = here;
     if (!place) {
       value.decided = !offload.contains(variable ? TierTrace::categoryOf(variable) : "activations");
       continue;
     }
-    value.decided = place->tier == Tier::Device || said[i].exact;
-    if (place->tier == Tier::Device)
+    value.decided = place->tier <= trace.tier || said[i].exact;
+    if (place->tier <= trace.tier)
       continue;
     if (variable)
       value.below = true;
@@ -253,7 +263,7 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
       for (auto &move : said[i].exact->moves)
         value.always.push_back(int(move[0]));
     else if (variable)
-      value.decided = here && here->tier == Tier::Device;
+      value.decided = here && here->tier <= trace.tier;
     else if (int gap = longestGap(trace.step, value); gap >= 0)
       value.always = {gap};
   }

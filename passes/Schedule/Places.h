@@ -50,8 +50,8 @@ public:
   /// Reports entries whose globs name nothing in the programs that they are for.
   llvm::LogicalResult verify(mlir::ModuleOp module);
   /// Writes into the values of a trace what the entries say of them, and that of the others those move that
-  /// `offload` allows. On the host are: a variable between steps; any other value at least in the gap that
-  /// lasts longest; and exactly what moves are given for.
+  /// `offload` allows. Below the trace's tier are: a variable between steps; any other value at least in the
+  /// gap that lasts longest; and exactly what moves are given for.
   std::vector<Said> apply(TierTrace &trace, mlir::func::FuncOp func, const Storage &storage,
                           const llvm::StringSet<> &offload);
   /// The moves, where they are given for all that moves: then there is nothing to choose.

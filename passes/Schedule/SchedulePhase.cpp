@@ -65,5 +65,9 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   tiers.threads = options.threads;
   tiers.policy = options.tierPolicy;
   pm.addPass(createChooseTiers(tiers, options.placed));
+  ChooseNvmeOptions nvme;
+  nvme.target = options.target;
+  nvme.threads = options.threads;
+  pm.addPass(createChooseNvme(nvme, options.placedOnNvme));
   pm.addPass(createVerifyPipeline());
 }

@@ -8,15 +8,16 @@
 using namespace mlir;
 using namespace tessera;
 
-// The bytes of the device that are live while each operator of the block runs; of a loop, at its fullest.
-static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, int64_t variables) {
+// The bytes of a tier that are live while each operator of the block runs; of a loop, at its fullest.
+static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, Tier tier,
+                                      int64_t variables) {
   Liveness liveness(func);
   Block &block = func.getBody().front();
   int64_t last = liveness.end(block.getTerminator());
   std::vector<int64_t> changes(last + 2), live;
   for (const Storage::Buffer &buffer : storage.buffers())
-    if (buffer.tier == Tier::Device && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
-      int64_t bytes = llvm::alignTo(buffer.bytes, kBufferAlignment);
+    if (buffer.tier == tier && buffer.whole < 0 && !buffer.variable && buffer.start < buffer.end) {
+      int64_t bytes = llvm::alignTo(buffer.bytes, storage.alignment(tier));
       changes[buffer.start] += bytes;
       changes[std::min(buffer.end, last + 1)] -= bytes;
     }
@@ -49,8 +50,8 @@ double tessera::secondsOf(Operation *op, const dist::Machine &machine, int64_t t
 }
 
 TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
-                     Chooser choose)
-    : block(&func.getBody().front()) {
+                     Chooser choose, Tier tier)
+    : tier(tier), block(&func.getBody().front()), alignment(storage.alignment(tier)) {
   dist::Machine machine = dist::Machine::of(func);
   for (Operation &op : block->without_terminator()) {
     positions[&op] = ops.size();
@@ -58,10 +59,11 @@ TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePl
     step.seconds.push_back(secondsOf(&op, machine, threads));
   }
   positions[block->getTerminator()] = ops.size();
-  step.bytes = liveBytes(func, storage, places.end(func, Tier::Device));
-  addVariables(storage, choose);
+  step.bytes = liveBytes(func, storage, tier, places.end(func, tier));
+  bool isDevice = tier == Tier::Device;
+  isDevice ? addVariables(storage, choose) : addCopiedVariables(storage, choose);
   if (choose(nullptr, "activations") != Stays)
-    addActivations(storage);
+    isDevice ? addActivations(storage) : addCopies(storage);
 }
 
 StringRef TierTrace::categoryOf(nn::VariableOp variable) {
@@ -82,7 +84,7 @@ void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
       continue;
     }
     int64_t first = positionOf(user), last = first;
-    if (user->getNumResults() == 1 && isa<dist::TokenType>(user->getResult(0).getType()))
+    if (user->getNumResults() == 1 && isa<dist::TokenType, dist::TransferType>(user->getResult(0).getType()))
       for (Operation *wait : user->getResult(0).getUsers())
         last = std::max(last, positionOf(wait));
     for (int64_t position = first; position <= last; ++position)
@@ -93,7 +95,7 @@ void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
 tiers::Value &TierTrace::add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses) {
   traced.push_back(what);
   tiers::Value &value = step.values.emplace_back();
-  value.bytes = llvm::alignTo(bytes, kBufferAlignment);
+  value.bytes = llvm::alignTo(bytes, alignment);
   if (what.variable)
     value.kind = what.variable.getRole() == "optimizer" ? tiers::Kind::Optimizer : tiers::Kind::Parameter;
   for (auto [position, writes] : uses)
@@ -138,15 +140,67 @@ void TierTrace::addVariables(const Storage &storage, Chooser choose) {
   for (auto &[op, of] : uses) {
     auto variable = cast<nn::VariableOp>(op);
     Choice choice = choose(variable, categoryOf(variable));
-    if (choice == Stays || of.empty() || of.count(end))
+    if (choice != Stays && !of.empty() && !of.count(end))
+      addVariable(variable, choice, of);
+  }
+}
+
+void TierTrace::addVariable(nn::VariableOp variable, Choice choice, const std::map<int64_t, bool> &uses) {
+  tiers::Value &value = add({variable, Value()}, VariablePlaces::bytes(variable), uses);
+  value.rests = true;
+  value.below = choice == MustMove;
+  // The trace is of a program that has everything in its tier.
+  if (dist::restsIn(variable) != tier)
+    for (int64_t &bytes : step.bytes)
+      bytes += value.bytes;
+}
+
+// Where the transfer that brings a copy starts, and where it is waited for.
+std::pair<int64_t, int64_t> TierTrace::arrival(Value copy) const {
+  Operation *wait = copy.getDefiningOp();
+  return {positionOf(wait->getOperand(0).getDefiningOp()), positionOf(wait)};
+}
+
+// Of a variable that rests on the host: what is fetched of it, and the offload of its new value.
+void TierTrace::addCopiedVariables(const Storage &storage, Chooser choose) {
+  llvm::MapVector<Operation *, std::map<int64_t, bool>> uses;
+  for (Operation *op : ops)
+    if (auto read = dyn_cast<dist::ReadCopyOp>(op)) {
+      addUses(read, uses[storage.buffers()[storage.of(read)].variable]);
+    } else if (auto assign = dyn_cast<dist::AssignCopyOp>(op)) {
+      std::map<int64_t, bool> &of =
+          uses[storage.buffers()[storage.ofVariable(assign.getVariable())].variable];
+      auto [first, last] = arrival(assign.getValue());
+      for (int64_t position = first; position <= last; ++position)
+        of[position] = true;
+      std::map<int64_t, bool> after;
+      addUses(assign.getValue(), after);
+      for (auto [position, writes] : after)
+        if (position != positionOf(op)) // which moves nothing
+          of.try_emplace(position, writes);
+    }
+  for (auto &[op, of] : uses) {
+    auto variable = cast<nn::VariableOp>(op);
+    if (Choice choice = choose(variable, categoryOf(variable)); choice != Stays && !of.empty())
+      addVariable(variable, choice, of);
+  }
+}
+
+// What offloads bring that becomes no variable.
+void TierTrace::addCopies(const Storage &storage) {
+  for (Operation *op : ops) {
+    auto wait = dyn_cast<dist::OffloadWaitOp>(op);
+    if (!wait || cast<dist::CopyType>(wait.getResult().getType()).getTier() != tier)
       continue;
-    tiers::Value &value = add({variable, Value()}, VariablePlaces::bytes(variable), of);
-    value.rests = true;
-    value.below = choice == MustMove;
-    // The trace is of a program that has everything on the device.
-    if (dist::restsIn(variable) != Tier::Device)
-      for (int64_t &bytes : step.bytes)
-        bytes += value.bytes;
+    bool isAssigned = llvm::any_of(wait.getResult().getUsers(), llvm::IsaPred<dist::AssignCopyOp>);
+    std::map<int64_t, bool> uses;
+    auto [first, last] = arrival(wait.getResult());
+    for (int64_t position = first; position <= last; ++position)
+      uses[position] = position == first;
+    addUses(wait.getResult(), uses);
+    bool hasGap = uses.rbegin()->first - uses.begin()->first + 1 > int64_t(uses.size());
+    if (hasGap && !isAssigned)
+      add({nn::VariableOp(), wait.getResult()}, storage.buffers()[storage.of(wait.getResult())].bytes, uses);
   }
 }
 

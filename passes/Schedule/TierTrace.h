@@ -1,5 +1,5 @@
-// A scheduled program as passes/Tiers sees it: what may leave the device, where it is used, how long
-// operators take.
+// A scheduled program as passes/Tiers sees it: what may leave a tier, where it is used, how long operators
+// take.
 #ifndef TESSERA_PASSES_SCHEDULE_TIERTRACE_H
 #define TESSERA_PASSES_SCHEDULE_TIERTRACE_H
 
@@ -13,9 +13,10 @@ namespace tessera {
 double secondsOf(mlir::Operation *op, const dist::Machine &machine, int64_t threads);
 
 /// The step of a function whose operators have their final order. Positions are the operators of its block
-/// but the terminator.
+/// but the terminator. Of the host it is the same one tier down: values are copies, transfers use them.
 struct TierTrace {
-  /// What a value of the step is: a variable, or what one operator makes, with all views of it.
+  /// What a value of the step is: a variable, or what one operator makes, with all views of it. On the host,
+  /// what one offload brings.
   struct Traced {
     nn::VariableOp variable;
     mlir::Value value; // null for a variable
@@ -23,14 +24,15 @@ struct TierTrace {
 
   enum Choice { Stays, MayMove, MustMove };
   /// What may be done with a variable, of the category "optimizer" or "parameters", and (null) with all other
-  /// values, "activations". One that must move rests on the host.
+  /// values, "activations". One that must move rests below.
   using Chooser = llvm::function_ref<Choice(nn::VariableOp variable, llvm::StringRef category)>;
   TierTrace(mlir::func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
-            Chooser choose);
+            Chooser choose, Tier tier = Tier::Device);
 
   /// What a variable counts as: "optimizer" or "parameters".
   static llvm::StringRef categoryOf(nn::VariableOp variable);
 
+  Tier tier;
   tiers::Step step;
   llvm::SmallVector<Traced> traced; // parallel to step.values
   llvm::SmallVector<mlir::Operation *> ops;
@@ -42,10 +44,15 @@ struct TierTrace {
 private:
   void addVariables(const Storage &storage, Chooser choose);
   void addActivations(const Storage &storage);
+  void addCopiedVariables(const Storage &storage, Chooser choose);
+  void addCopies(const Storage &storage);
+  void addVariable(nn::VariableOp variable, Choice choice, const std::map<int64_t, bool> &uses);
+  std::pair<int64_t, int64_t> arrival(mlir::Value copy) const;
   tiers::Value &add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses);
   void addUses(mlir::Value value, std::map<int64_t, bool> &uses) const;
 
   mlir::Block *block;
+  int64_t alignment;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
 };
 

@@ -1,13 +1,32 @@
 // See Transfers.h.
 #include "passes/Schedule/Transfers.h"
+#include "passes/Schedule/Sizes.h"
+#include "llvm/ADT/MapVector.h"
+#include "llvm/ADT/SmallSet.h"
+#include "llvm/ADT/TypeSwitch.h"
 
 using namespace mlir;
 using namespace tessera;
 
 namespace {
 
-dist::CopyType hostCopyOf(Value value) {
-  return dist::CopyType::get(value.getContext(), cast<RankedTensorType>(value.getType()), Tier::Host);
+// One tier further down, and up.
+dist::CopyType below(Type type) {
+  if (auto copy = dyn_cast<dist::CopyType>(type))
+    return dist::CopyType::get(type.getContext(), copy.getTensor(), Tier::Nvme);
+  return dist::CopyType::get(type.getContext(), cast<RankedTensorType>(type), Tier::Host);
+}
+Type above(dist::CopyType copy) {
+  if (copy.getTier() == Tier::Host)
+    return copy.getTensor();
+  return dist::CopyType::get(copy.getContext(), copy.getTensor(), Tier::Host);
+}
+
+// What a variable becomes by an assignment of either kind.
+Value assigned(Operation *assign) {
+  if (auto copied = dyn_cast<dist::AssignCopyOp>(assign))
+    return copied.getValue();
+  return cast<nn::AssignOp>(assign).getValue();
 }
 
 class TransferEmitter {
@@ -18,12 +37,12 @@ public:
   int64_t run(ArrayRef<tiers::Move> moves);
 
 private:
-  // What a value that moves is at the moment: on the device, below, or under way.
+  // What a value that moves is at the moment: in its tier, below, or under way.
   struct Moving {
     SmallVector<Value> now; // of a variable all reads of it
     Value copy, transfer;
-    nn::AssignOp assign;
-    int64_t written = -1; // where the variable's new value is made
+    Operation *assign = nullptr; // nn.assign, or dist.assign_copy
+    int64_t written = -1;        // where the variable's new value is made
   };
 
   Moving &find(int index);
@@ -59,24 +78,29 @@ TransferEmitter::Moving &TransferEmitter::find(int index) {
   }
   auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
   for (Operation *op : trace.ops)
-    if (auto read = dyn_cast<nn::ReadOp>(op); read && read.getVariableAttr() == name)
-      moving.now.push_back(read);
-    else if (auto assign = dyn_cast<nn::AssignOp>(op); assign && assign.getVariableAttr() == name)
-      moving.assign = assign;
+    llvm::TypeSwitch<Operation *>(op)
+        .Case<nn::ReadOp, dist::ReadCopyOp>([&](auto read) {
+          if (read.getVariableAttr() == name)
+            moving.now.push_back(read.getResult());
+        })
+        .Case<nn::AssignOp, dist::AssignCopyOp>([&](auto assign) {
+          if (assign.getVariableAttr() == name)
+            moving.assign = assign;
+        });
   for (const tiers::Use &use : trace.step.values[index].uses)
     if (use.writes)
       moving.written = use.position;
   b.setInsertionPointToStart(block);
-  Value any = moving.now.empty() ? Value(moving.assign.getValue()) : moving.now.front();
-  moving.copy = dist::ReadCopyOp::create(b, variable.getLoc(), hostCopyOf(any), name);
+  Value any = moving.now.empty() ? assigned(moving.assign) : moving.now.front();
+  moving.copy = dist::ReadCopyOp::create(b, variable.getLoc(), below(any.getType()), name);
   return moving;
 }
 
-// What is on the device behind the operator before `position`.
+// What is there behind the operator before `position`.
 Value TransferEmitter::current(Moving &moving, int64_t position) {
   if (moving.assign && moving.written >= 0 && moving.written < position) {
     // Made in another shape, perhaps: the reshape may stand further down.
-    Value made = moving.assign.getValue();
+    Value made = assigned(moving.assign);
     SmallVector<Operation *> views;
     for (Operation *def = made.getDefiningOp(); def && isView(def); def = def->getOperand(0).getDefiningOp())
       views.push_back(def);
@@ -97,7 +121,7 @@ Value TransferEmitter::current(Moving &moving, int64_t position) {
 
 void TransferEmitter::startOffload(Moving &moving, int64_t position) {
   Value value = current(moving, position);
-  dist::CopyType copy = hostCopyOf(value);
+  dist::CopyType copy = below(value.getType());
   moving.transfer =
       dist::OffloadStartOp::create(b, value.getLoc(), dist::TransferType::get(b.getContext(), copy), value);
   ++count;
@@ -111,7 +135,7 @@ void TransferEmitter::endOffload(Moving &moving) {
 void TransferEmitter::startPrefetch(Moving &moving) {
   auto copy = cast<dist::CopyType>(moving.copy.getType());
   moving.transfer = dist::PrefetchStartOp::create(
-      b, moving.copy.getLoc(), dist::TransferType::get(b.getContext(), copy.getTensor()), moving.copy);
+      b, moving.copy.getLoc(), dist::TransferType::get(b.getContext(), above(copy)), moving.copy);
   ++count;
 }
 
@@ -172,10 +196,13 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
       endPrefetch(find(value), position);
   }
   for (const tiers::Move &move : moves)
-    if (nn::AssignOp &assign = find(move.value).assign; assign && movesHome(trace, move)) {
+    if (Operation *&assign = find(move.value).assign; assign && movesHome(trace, move)) {
       b.setInsertionPoint(block->getTerminator()); // behind the last offload
-      dist::AssignCopyOp::create(b, assign.getLoc(), assign.getVariableAttr(), find(move.value).copy);
-      assign.erase();
+      nn::VariableOp variable = trace.traced[move.value].variable;
+      auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
+      dist::AssignCopyOp::create(b, assign->getLoc(), name, find(move.value).copy);
+      assign->erase();
+      assign = nullptr;
     }
   eraseDead();
   return count;
@@ -189,6 +216,22 @@ void TransferEmitter::eraseDead() {
 }
 
 } // namespace
+
+std::string tessera::movedText(const TierTrace &trace, ArrayRef<tiers::Move> moves) {
+  llvm::MapVector<StringRef, std::pair<llvm::SmallSet<int, 16>, int64_t>> moved;
+  for (const tiers::Move &move : moves) {
+    nn::VariableOp variable = trace.traced[move.value].variable;
+    auto &[values, bytes] = moved[variable ? TierTrace::categoryOf(variable) : "activations"];
+    if (values.insert(move.value).second)
+      bytes += trace.step.values[move.value].bytes;
+  }
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  for (auto &[category, what] : moved)
+    os << (text.empty() ? "" : ", ") << sizeText(what.second) << " of " << category << " ("
+       << what.first.size() << " values)";
+  return text;
+}
 
 int64_t tessera::emitTransfers(const TierTrace &trace, ArrayRef<tiers::Move> moves) {
   return moves.empty() ? 0 : TransferEmitter(trace).run(moves);

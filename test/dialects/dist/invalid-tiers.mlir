@@ -1,12 +1,12 @@
 // What the verifiers of copies and transfers refuse.
 // RUN: tessera-opt %s --split-input-file --verify-diagnostics
 
-// expected-error @below {{a copy is in the tier host, not in device}}
+// expected-error @below {{a copy is in a tier below the device, not in device}}
 func.func private @on_the_device(!dist.copy<tensor<4xf32>, device>)
 
 // -----
 
-// expected-error @below {{unknown tier 'attic'; expected device or host}}
+// expected-error @below {{unknown tier 'attic'; expected device, host or nvme}}
 // expected-error @below {{failed to parse Dist_CopyType parameter 'tier'}}
 func.func private @nowhere(!dist.copy<tensor<4xf32>, attic>)
 
@@ -63,6 +63,22 @@ func.func @arrives_as_another(%x: tensor<4xf32>) {
 func.func @comes_back_as_another(%x: !dist.copy<tensor<4xf32>, host>) {
   // expected-error @below {{'dist.prefetch_start' op of '!dist.copy<tensor<4xf32>, host>' cannot arrive as 'tensor<8xf32>'}}
   %t = dist.prefetch_start %x : !dist.copy<tensor<4xf32>, host> -> !dist.transfer<tensor<8xf32>>
+  return
+}
+
+// -----
+
+func.func @past_the_host(%x: tensor<4xf32>) {
+  // expected-error @below {{cannot arrive as '!dist.copy<tensor<4xf32>, nvme>'}}
+  %t = dist.offload_start %x : tensor<4xf32> -> !dist.transfer<!dist.copy<tensor<4xf32>, nvme>>
+  return
+}
+
+// -----
+
+func.func @straight_up(%x: !dist.copy<tensor<4xf32>, nvme>) {
+  // expected-error @below {{'dist.prefetch_start' op of '!dist.copy<tensor<4xf32>, nvme>' cannot arrive as 'tensor<4xf32>'}}
+  %t = dist.prefetch_start %x : !dist.copy<tensor<4xf32>, nvme> -> !dist.transfer<tensor<4xf32>>
   return
 }
 

@@ -20,3 +20,20 @@ func.func @there_and_back() {
   dist.assign_copy @w, %copy : !dist.copy<tensor<8x4xf32>, host>
   return
 }
+
+nn.variable @v : tensor<8x4xf32> {dist.rests = #dist.tier<nvme>, role = "parameter"}
+
+// One tier further down, by way of the host.
+// CHECK-LABEL: func.func @further_down
+// CHECK: dist.prefetch_start %{{.*}} : !dist.copy<tensor<8x4xf32>, nvme> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+// CHECK: %[[HOST:.*]] = dist.prefetch_wait %{{.*}} : !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+// CHECK: dist.offload_start %[[HOST]] : !dist.copy<tensor<8x4xf32>, host> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, nvme>>
+func.func @further_down() {
+  %v = dist.read_copy @v : !dist.copy<tensor<8x4xf32>, nvme>
+  %up = dist.prefetch_start %v : !dist.copy<tensor<8x4xf32>, nvme> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+  %host = dist.prefetch_wait %up : !dist.transfer<!dist.copy<tensor<8x4xf32>, host>>
+  %down = dist.offload_start %host : !dist.copy<tensor<8x4xf32>, host> -> !dist.transfer<!dist.copy<tensor<8x4xf32>, nvme>>
+  %copy = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<8x4xf32>, nvme>>
+  dist.assign_copy @v, %copy : !dist.copy<tensor<8x4xf32>, nvme>
+  return
+}

@@ -88,7 +88,7 @@ func.func @own_nothing() {
 // -----
 
 func.func @unknown_tier() {
-  // expected-error @below {{unknown tier 'attic'; expected device or host}}
+  // expected-error @below {{unknown tier 'attic'; expected device, host or nvme}}
   %x = exec.buffer in attic {bytes = 256 : i64, category = "activations", offset = 0 : i64}
   return
 }
@@ -100,6 +100,16 @@ func.func @copy_within_a_tier() {
   %y = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
   // expected-error @below {{copies within a tier, from '!exec.buffer' to '!exec.buffer'}}
   exec.copy %x to %y {token = 0 : i64} : !exec.buffer -> !exec.buffer
+  return
+}
+
+// -----
+
+func.func @copy_past_the_host() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer in nvme {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{copies past the host, from '!exec.buffer' to '!exec.buffer<nvme>'}}
+  exec.copy %x to %y {token = 0 : i64} : !exec.buffer -> !exec.buffer<nvme>
   return
 }
 

@@ -153,3 +153,57 @@ func.func @other() {
   %w = exec.buffer {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @w}
   return
 }
+
+// -----
+
+// State that rests on NVMe comes up by way of the host and goes down the same way.
+func.func @sound_below() attributes {exec.memory = {peak = 256 : i64, host = {peak = 4096 : i64}, nvme = {peak = 4096 : i64}}} {
+  %rests = exec.buffer in nvme {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %up = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  %down = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  exec.copy %rests to %up {token = 0 : i64} : !exec.buffer<nvme> -> !exec.buffer<host>
+  exec.wait 0
+  exec.copy %up to %m {token = 1 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 1
+  exec.call "sgd"(%m) scalars() {reads = array<i64: 0>, settings = {}, writes = array<i64: 0>}
+  exec.copy %m to %down {token = 2 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 2
+  exec.copy %down to %rests {token = 3 : i64} : !exec.buffer<host> -> !exec.buffer<nvme>
+  exec.wait 3
+  return
+}
+
+// -----
+
+// What comes from NVMe goes on before it is there.
+func.func @goes_on_too_early() {
+  %rests = exec.buffer in nvme {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %up = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  %m = exec.buffer {bytes = 256 : i64, category = "optimizer", offset = 0 : i64}
+  // expected-note @below {{which was started here}}
+  exec.copy %rests to %up {token = 0 : i64} : !exec.buffer<nvme> -> !exec.buffer<host>
+  // expected-error @below {{reads bytes [0, 256) of the host, which 'exec.copy' with token 0 still writes}}
+  exec.copy %up to %m {token = 1 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 0
+  exec.wait 1
+  return
+}
+
+// -----
+
+// An activation's copy over what the next step reads.
+func.func @overwritten_below() {
+  // expected-note @below {{which is here}}
+  %rests = exec.buffer in nvme {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %other = exec.buffer in nvme {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %x = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %d = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %d {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  exec.copy %d to %x {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  // expected-error @below {{leaves its bytes [0, 256) in the place of variable @m, which the next step reads}}
+  exec.copy %x to %other {token = 1 : i64} : !exec.buffer<host> -> !exec.buffer<nvme>
+  exec.wait 1
+  return
+}
