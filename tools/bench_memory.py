@@ -77,12 +77,12 @@ class Bench:
         promised, measured = info(capped)["memory"][0], stats["memory"][0]
         if ours != losses:
             sys.exit(f"error: {capped.name} computes other losses\n{ours}\n{losses}")
-        for tier in ("device", "host"):
+        for tier in ("device", "host", "nvme"):
             if promised[tier]["peak"] != measured[tier]["peak"]:
                 sys.exit(f"error: {capped.name} promised {promised[tier]['peak']} bytes of the {tier}, it took {measured[tier]['peak']}")
 
     def deep(self):
-        """48 layers of 1024 in 512 MiB."""
+        """48 layers of 1024 in 512 MiB; then with 1 GiB of the host, too, and the rest on NVMe."""
         model = self.folder / "deep" / "gpt.onnx"
         parameters = make_model(model, 48, 1024, 16, 512, 1, 64)
         tokens = self.tokens(512, 20000)
@@ -95,6 +95,13 @@ class Bench:
         self.check(capped, losses, tokens, 2)
         print(f"  losses {losses} with and without the cap; {stats['memory'][0]['device']['peak'] / 2**20:.0f} MiB without, "
               f"{info(capped)['memory'][0]['device']['peak'] / 2**20:.0f} MiB with it", flush=True)
+        below = self.compile("deep_nvme", model, "--train", "adamw", "--device-memory", "512MiB", "--host-memory", "1GiB", "--nvme", f"{self.folder}:16GiB")
+        if not below:
+            return
+        self.check(below, losses, tokens, 2)
+        memory, moved = info(below)["memory"][0], info(below)["moved"]
+        print("  the same losses with " + ", ".join(f"{memory[tier]['peak'] / 2**20:.0f} MiB of {tier}" for tier in ("device", "host", "nvme"))
+              + f"; a step reads {moved['nvme_read'] / 2**30:.1f} GiB of NVMe and writes {moved['nvme_write'] / 2**30:.1f}", flush=True)
 
     def speed(self):
         """A GPT of 24 layers, 26 % of its peak, beside a link that stands to its computing as a GPU's."""

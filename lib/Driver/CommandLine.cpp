@@ -316,7 +316,8 @@ int readTiers(Command &command, CompileOptions &options) {
       return usage(llvm::Twine("--") + name + "=" + text->getValue() +
                    ": expected a size above 0, such as 16GiB or 500MiB");
   }
-  if (!command.nvme.empty() && !(options.nvme = rt::parseFolderSize(command.nvme.getValue())))
+  options.nvme = rt::parseFolderSize(command.nvme.getValue());
+  if (!command.nvme.empty() && !options.nvme)
     return usage("--nvme=" + command.nvme +
                  ": expected a folder and a size above 0, such as /scratch:500GiB");
   llvm::StringRef what = command.offload;
