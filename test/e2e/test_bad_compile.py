@@ -89,7 +89,7 @@ def test_no_permission_to_write(tmp_path):
 
 USAGE = [
     ("--no-such-option", 'unknown option "--no-such-option" of tessera compile; see tessera compile --help'),
-    ("--nvme 1GiB", 'unknown option "--nvme" of tessera compile; see tessera compile --help'),
+    ("--nvme 1GiB", "--nvme=1GiB: expected a folder and a size above 0, such as /scratch:500GiB"),
     ("-v=x --no-such-option", 'unknown option "--no-such-option" of tessera compile'),
     ("--microbatch 2", 'unknown option "--microbatch" of tessera compile; did you mean --microbatches?'),
     ("--tp", "for the --tp option: requires a value!"), ("another.onnx", "Too many positional arguments"),
