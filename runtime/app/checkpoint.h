@@ -1,38 +1,58 @@
-// Checkpoints: one safetensors file a checkpoint, with parameters and optimizer state whole, so that any
-// program of the model goes on from it.
+// The checkpoints of one training: where it goes on from, when it writes which, and what it keeps.
 #pragma once
 
-#include "runtime/program/session.h"
+#include "runtime/app/on_checkpoint.h"
+#include "runtime/app/options.h"
+#include "runtime/checkpoint/load.h"
 
 #include <cstdint>
-#include <map>
+#include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace tessera::rt {
 
-/// What a checkpoint says beside its tensors.
-using CheckpointMetadata = std::map<std::string, std::string>;
+/// The folder of --checkpoint, and what --resume and --continue find. All functions are for all ranks
+/// together.
+class Checkpoints {
+public:
+  /// `own`: the weights beside the executable. All must outlive this.
+  Checkpoints(Session &session, const Description &description, const Options &options, std::string own);
+  /// Leaves nothing behind where nothing was written.
+  ~Checkpoints();
+  Checkpoints(const Checkpoints &) = delete;
+  Checkpoints &operator=(const Checkpoints &) = delete;
 
-/// One to go on from.
-struct Checkpoint {
-  int64_t step;
-  std::string path;
-  CheckpointMetadata metadata;
+  /// Takes the folder of --checkpoint for this run; throws Error where another run has it, or it cannot be
+  /// written.
+  void open();
+  /// What to go on from, whole; nothing for a training from the start. Says which, for --continue. Throws
+  /// Error where --resume finds none, and for one of a step beyond --steps or of another optimizer.
+  std::optional<Checkpoint> find();
+  /// Fills the variables from what find() gave.
+  void load(const Checkpoint &checkpoint);
+  /// Looks whether there is room for one checkpoint, and makes ready to write; before the first step.
+  void prepare();
+  /// Writes one, then removes those that --keep does not ask for. Throws Error where it cannot be written: no
+  /// part of it is left, and one before is still there.
+  void save(Manifest manifest);
+  /// Waits for what --on-checkpoint has started.
+  void finish();
+
+private:
+  std::vector<std::string> weights() const { return {options.weights, own}; }
+  void removeOlder(int64_t step);
+
+  Session &session;
+  const Description &description;
+  const Options &options;
+  const std::string own;
+  std::vector<std::string> created;
+  std::unique_ptr<FolderLock> lock;
+  Unchanged unchanged;
+  bool isContinued = false; ///< where the unchanged variables are is known, or they are in the checkpoint
+  OnCheckpoint command;
 };
-
-/// Together: writes DIR/step-N.safetensors, complete or not at all; `metadata` goes into its header, with the
-/// model's hash and the optimizer.
-void saveCheckpoint(Session &session, const Description &description, const std::string &folder, int64_t step,
-                    CheckpointMetadata metadata);
-
-/// Together: the checkpoint with the highest step in a folder, without those that are cut short or whose
-/// header cannot be read, which it warns of. Throws when the folder holds none, or when it is of another
-/// model or optimizer; where it does not say (as those of older programs), prints a note and takes it.
-Checkpoint findCheckpoint(Session &session, const Description &description, const std::string &folder);
-
-/// What `--seed` is by default: what the steps before were made with, or 0 where the checkpoint does not say.
-uint64_t seedOf(const Checkpoint &checkpoint);
-/// Adds the seed to what a checkpoint says.
-void addSeed(CheckpointMetadata &metadata, uint64_t seed);
 
 } // namespace tessera::rt

@@ -124,9 +124,15 @@ std::string helpText(const Description &description, const std::string &name) {
             "  --save FILE.safetensors      the trained weights\n"
             "  --log FILE.jsonl             one JSON object a step\n"
             "  --checkpoint DIR --every N   save weights and optimizer state every N steps\n"
-            "  --resume DIR                 go on from the last checkpoint there\n";
+            "  --keep N --keep-every M      let the newest N stay, and those of step M, 2M, ... (all stay)\n"
+            "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
+            "  --resume DIR                 go on from the newest whole checkpoint there\n"
+            "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
+            "  --accept-changes             go on with another model, other data or another seed\n";
   return text;
 }
+
+std::string ownWeights() { return ownPath() + ".safetensors"; }
 
 void loadWeights(const CommandContext &context, const Program &program, Session &session) {
   std::vector<bool> used = Variables::usedBy(context.description, {program.name});
@@ -135,7 +141,7 @@ void loadWeights(const CommandContext &context, const Program &program, Session 
     needed |= used[i] && context.description.variables[i].init == "file";
   if (!needed)
     return;
-  std::string path = context.options.weights, own = ownPath() + ".safetensors";
+  std::string path = context.options.weights, own = ownWeights();
   bool hasConstants = false;
   for (size_t i = 0; i < used.size(); ++i)
     hasConstants |= used[i] && context.description.variables[i].role == "buffer";

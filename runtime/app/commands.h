@@ -36,6 +36,8 @@ std::string describeProgram(const CommandContext &context);
 /// What `--help` prints; `program` is the name it was started under.
 std::string helpText(const Description &description, const std::string &program);
 
+/// The weights beside the executable, where there are any.
+std::string ownWeights();
 /// The weights file: the one given, else `<executable>.safetensors`. Together: loads it, unless the program
 /// has no variables from a file.
 void loadWeights(const CommandContext &context, const Program &program, Session &session);

@@ -221,7 +221,7 @@ void DataFeed::fill(int64_t step, const std::function<void *(size_t)> &data) {
       for (int64_t done = 0; done < run.count;) {
         int64_t row = (run.file + done) / feed.rowElements, offset = (run.file + done) % feed.rowElements;
         int64_t part = std::min(run.count - done, feed.rowElements - offset);
-        int64_t sample = feed.batched ? order->at((step - 1) * batch + row) : 0;
+        int64_t sample = feed.batched ? order->at((step - 1) * batch + shift + row) : 0;
         feed.source->read(sample, offset, part, memory + (run.memory + done * run.stride) * bytes,
                           run.stride);
         done += part;

@@ -31,6 +31,12 @@ public:
   /// i.
   void fill(int64_t step, const std::function<void *(size_t)> &data);
 
+  /// From step `step` on samples are taken as if `samples` had been before it, however many a step takes.
+  void startAt(int64_t step, int64_t samples) { shift = samples - (step - 1) * batch; }
+  /// Samples a step.
+  int64_t batchSize() const { return batch; }
+  /// Samples that the steps up to and with `step` take.
+  int64_t samplesUpTo(int64_t step) const { return step * batch + shift; }
   /// Label positions (or what comes nearest to them) in one step's global batch.
   int64_t tokensPerStep() const { return labelPositions; }
   int64_t samples() const { return sampleCount; }
@@ -54,6 +60,7 @@ private:
   const Mesh &mesh;
   const Coordinates &coordinates;
   int64_t batch = 1;
+  int64_t shift = 0;
   int64_t labelPositions = 0;
   int64_t sampleCount = 0;
   std::string samplesFrom;

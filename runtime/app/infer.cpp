@@ -2,6 +2,7 @@
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
 #include "runtime/storage/array_reader.h"
+#include "runtime/storage/folder.h"
 
 #include <cctype>
 #include <set>

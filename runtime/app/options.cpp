@@ -153,6 +153,11 @@ const std::vector<Option> &optionTable() {
       {"checkpoint", train, true, [](O o, S v) { o.checkpoint = v; }},
       {"every", train, true, [](O o, S v) { o.every = parseInteger(v, "--every", 1); }},
       {"resume", train, true, [](O o, S v) { o.resume = v; }},
+      {"continue", train, false, [](O o, S) { o.goOn = true; }},
+      {"accept-changes", train, false, [](O o, S) { o.acceptChanges = true; }},
+      {"keep", train, true, [](O o, S v) { o.keep = parseInteger(v, "--keep", 1); }},
+      {"keep-every", train, true, [](O o, S v) { o.keepEvery = parseInteger(v, "--keep-every", 1); }},
+      {"on-checkpoint", train, true, [](O o, S v) { o.onCheckpoint = v; }},
   };
   return table;
 }
@@ -216,6 +221,16 @@ void checkTogether(const Options &options) {
                      std::to_string(options.steps));
   if (options.given.count("every") != options.given.count("checkpoint"))
     throw UsageError("--checkpoint DIR and --every N go together");
+  for (const char *option : {"continue", "keep", "on-checkpoint"})
+    if (options.given.contains(option) && options.checkpoint.empty())
+      throw UsageError(std::string("--") + option +
+                       " is about the checkpoints of --checkpoint DIR, which is not given");
+  if (options.keepEvery > 0 && options.keep == 0)
+    throw UsageError("--keep-every says what stays beside the newest: give --keep N, too");
+  if (options.goOn && !options.resume.empty())
+    throw UsageError(
+        "--continue goes on from the newest of --checkpoint, --resume from the newest of another folder: "
+        "give one of them");
 }
 
 } // namespace

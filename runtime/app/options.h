@@ -65,8 +65,13 @@ struct Options {
   double clipNorm = 0;
   double lossScale = 65536;
   uint64_t seed = 0;
-  std::string save, log, checkpoint, resume;
+  std::string save, log, checkpoint, resume, onCheckpoint;
   int64_t every = 0;
+  /// --continue
+  bool goOn = false;
+  bool acceptChanges = false;
+  /// How many checkpoints stay, and of which multiples of a step all; 0: all, and none.
+  int64_t keep = 0, keepEvery = 0;
 };
 
 /// Parses the arguments after the program's name. Throws UsageError that names the argument and what would be

@@ -2,6 +2,7 @@
 #include "runtime/app/outputs.h"
 
 #include "runtime/storage/file.h"
+#include "runtime/storage/folder.h"
 
 #include <random>
 #include <unistd.h>

@@ -4,6 +4,7 @@
 #include "runtime/app/data_feed.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outputs.h"
+#include "runtime/app/run_identity.h"
 #include "runtime/app/train_log.h"
 
 #include <cmath>
@@ -60,18 +61,6 @@ int findOutput(const Program &program, const char *name) {
   return -1;
 }
 
-/// A training goes on with its seed. One that is given is taken, and where it is another the user is told.
-uint64_t resumedSeed(const Options &options, const Checkpoint &checkpoint, bool tell) {
-  uint64_t before = seedOf(checkpoint);
-  if (!options.given.contains("seed"))
-    return before;
-  if (tell && options.seed != before)
-    std::printf("note: checkpoint '%s' is of a training with --seed %llu; it goes on with --seed %llu, which "
-                "shuffles and drops otherwise\n",
-                checkpoint.path.c_str(), (unsigned long long)before, (unsigned long long)options.seed);
-  return options.seed;
-}
-
 /// A training that never changed a parameter has failed, however its steps ended.
 void checkLearned(const LossScale &before, const LossScale &after, int64_t steps) {
   if (steps > 0 && after.skipped() - before.skipped() == steps)
@@ -100,8 +89,8 @@ public:
         session(description, {&program}, transport, context.platform,
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
                  options.nvmeFolder}),
-        first(session.rank() == 0), loss(findOutput(program, "loss")),
-        norm(findOutput(program, "grad_norm")) {
+        checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
+        loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")) {
     if (scalesLoss(program))
       scale.emplace(float(options.lossScale));
   }
@@ -115,46 +104,63 @@ public:
       checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
     if (!options.save.empty())
       session.saveVariables(options.save, {});
+    checkpoints.finish();
     saveMeasurements(context, program, session);
   }
 
 private:
   /// Everything that may fail for what the user gave, before the first step.
   void prepare() {
-    std::optional<Checkpoint> checkpoint;
-    if (!options.resume.empty())
-      checkpoint = findCheckpoint(session, description, options.resume);
-    if (checkpoint && checkpoint->step > options.steps)
-      throw AgreedError("checkpoint '", checkpoint->path, "' is of step ", checkpoint->step,
-                        ", beyond --steps ", options.steps, ": there is nothing left to do");
+    checkpoints.open();
+    std::optional<Checkpoint> checkpoint = checkpoints.find();
+    std::string differs;
+    std::vector<std::string> unsaid;
     session.agreed([&] {
       if (loss < 0)
         throw Error("the training program has no output 'loss'");
       decay = decayOf(description, options);
-      if (checkpoint)
-        options.seed = resumedSeed(options, *checkpoint, first);
+      if (checkpoint && !options.given.contains("seed"))
+        options.seed = seedOf(checkpoint->entry.path, checkpoint->metadata);
       feed = std::make_unique<DataFeed>(program, description.mesh, session.coordinates(), options);
+      if (checkpoint || !options.checkpoint.empty())
+        identity = identityOf(description, options, feed->batchSize());
+      if (checkpoint)
+        differs = compareIdentities(checkpoint->entry.path, checkpoint->metadata, identity,
+                                    options.acceptChanges, unsaid);
     });
     checkWritable(session, options.stats);
     checkShared(session, options.save);
     checkShared(session, options.trace);
-    checkSharedFolder(session, options.checkpoint);
     if (checkpoint)
       resume(*checkpoint);
     else
       loadWeights(context, program, session);
-    for (const std::string &note : feed->notes())
-      if (first)
-        std::printf("note: %s\n", note.c_str());
+    checkpoints.prepare();
+    if (first)
+      tell(checkpoint, unsaid, differs);
     session.agreed([&] {
       if (first)
         log = std::make_unique<TrainLog>(options.log, begin, options.steps);
     });
   }
 
+  void tell(const std::optional<Checkpoint> &checkpoint, const std::vector<std::string> &unsaid,
+            const std::string &differs) const {
+    for (const std::string &key : unsaid)
+      std::printf("note: checkpoint '%s' does not say its %s; it is taken for this program's\n",
+                  checkpoint->entry.path.c_str(), key.c_str());
+    if (!differs.empty())
+      std::printf("note: what differs from checkpoint '%s': %s\n", checkpoint->entry.path.c_str(),
+                  differs.c_str());
+    for (const std::string &note : feed->notes())
+      std::printf("note: %s\n", note.c_str());
+  }
+
   void resume(const Checkpoint &checkpoint) {
-    session.loadVariables(checkpoint.path, true);
+    checkpoints.load(checkpoint);
     begin = checkpoint.step + 1;
+    if (checkpoint.samples)
+      feed->startAt(begin, *checkpoint.samples);
     session.agreed([&] {
       if (scale)
         scale->resume(checkpoint.metadata);
@@ -211,10 +217,14 @@ private:
   /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
   /// the training only when those before it could not be either.
   void save(int64_t step) {
-    CheckpointMetadata metadata = scale ? scale->metadata() : CheckpointMetadata();
-    addSeed(metadata, options.seed);
+    Manifest manifest;
+    manifest.step = step;
+    manifest.samples = feed->samplesUpTo(step);
+    manifest.metadata = identity;
+    if (scale)
+      manifest.metadata.merge(scale->metadata());
     try {
-      saveCheckpoint(session, description, options.checkpoint, step, metadata);
+      checkpoints.save(std::move(manifest));
       failedSaves = 0;
     } catch (const AgreedError &error) {
       if (++failedSaves == maxFailedSaves)
@@ -229,8 +239,10 @@ private:
   Options options;
   const Program &program;
   Session session;
-  const bool first;     ///< of all ranks: the one that tells the user
-  const int loss, norm; ///< which outputs they are
+  Checkpoints checkpoints;
+  CheckpointMetadata identity; ///< what checkpoints say of this run
+  const bool first;            ///< of all ranks: the one that tells the user
+  const int loss, norm;        ///< which outputs they are
   std::optional<LossScale> scale;
   std::vector<float> decay;
   std::unique_ptr<DataFeed> feed;

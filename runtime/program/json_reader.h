@@ -10,13 +10,15 @@
 
 namespace tessera::rt {
 
-/// A value of the text and where it stands. Refers to the parsed text, which must outlive it.
+/// A value of the text and where it stands. Refers to the parsed text, which must outlive it. `what` says in
+/// errors what the text is, and must outlive it too.
 class JsonReader {
 public:
-  JsonReader(const nlohmann::json &value, std::string place) : value(value), place(std::move(place)) {}
+  JsonReader(const nlohmann::json &value, std::string place, const char *what = "program description")
+      : value(value), place(std::move(place)), what(what) {}
 
   [[noreturn]] void fail(const std::string &problem) const {
-    throw Error("program description: " + place + " " + problem);
+    throw Error(std::string(what) + ": " + place + " " + problem);
   }
 
   bool isNull() const { return value.is_null(); }
@@ -29,7 +31,7 @@ public:
     auto it = object().find(key);
     if (it == value.end())
       fail(std::string("lacks '") + key + "'");
-    return {*it, place + "." + key};
+    return {*it, place + "." + key, what};
   }
 
   std::string text() const {
@@ -75,7 +77,7 @@ public:
     std::vector<JsonReader> items;
     items.reserve(value.size());
     for (size_t i = 0; i < value.size(); ++i)
-      items.emplace_back(value[i], place + "[" + std::to_string(i) + "]");
+      items.emplace_back(value[i], place + "[" + std::to_string(i) + "]", what);
     return items;
   }
   /// The list of a key, empty when the key is absent.
@@ -104,6 +106,7 @@ private:
 
   const nlohmann::json &value;
   std::string place;
+  const char *what;
 };
 
 } // namespace tessera::rt

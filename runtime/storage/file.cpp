@@ -2,13 +2,14 @@
 #include "runtime/storage/file.h"
 
 #include "runtime/core/error.h"
+#include "runtime/storage/file_calls.h"
+#include "runtime/storage/folder.h"
 
 #include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -20,33 +21,27 @@ namespace {
 }
 
 // Paths that a signal handler may have to remove: fixed memory, because a handler must not allocate.
-constexpr size_t maxUnfinished = 16;
+constexpr size_t maxUnfinished = 64;
 char unfinished[maxUnfinished][4096];
 std::atomic<bool> unfinishedUsed[maxUnfinished];
 
-/// Brings the names in the folder of `path` to the disk: a rename lasts through a loss of power only then. A
-/// folder that may be written but not read cannot be opened, and is left to the system.
-void syncFolderOf(const std::string &path) {
-  std::string folder = std::filesystem::path(path).parent_path().string();
-  int fd = ::open(folder.empty() ? "." : folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-  if (fd < 0)
-    return;
-  const int failed = ::fsync(fd) != 0 ? errno : 0;
-  ::close(fd);
-  errno = failed;
-  if (failed != 0 && failed != EINVAL && failed != EROFS)
-    fail("write", folder);
+/// Opens a file, again as long as a signal interrupts it.
+int open(const std::string &path, int flags) {
+  int fd = -1;
+  while ((fd = fileCalls().open(path.c_str(), flags | O_CLOEXEC, 0666)) < 0 && errno == EINTR) {
+  }
+  return fd;
 }
 
 } // namespace
 
 File File::openRead(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); // a pipe would wait for a writer
+  int fd = open(path, O_RDONLY | O_NONBLOCK); // a pipe would wait for a writer
   if (fd < 0)
     fail("open", path);
   File file(fd, path);
   struct stat info;
-  if (::fstat(fd, &info) != 0)
+  if (fileCalls().fstat(fd, &info) != 0)
     fail("examine", path);
   if (!S_ISREG(info.st_mode))
     throw Error("cannot read '" + path + "': not a regular file");
@@ -54,7 +49,7 @@ File File::openRead(const std::string &path) {
 }
 
 File File::openWrite(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDWR | O_CLOEXEC);
+  int fd = open(path, O_RDWR);
   if (fd < 0)
     fail("open for writing", path);
   return File(fd, path);
@@ -63,14 +58,14 @@ File File::openWrite(const std::string &path) {
 File File::createTemporary(const std::string &path) {
   struct stat info;
   // The rename would put a file in the place of a device, a pipe or a folder.
-  if (::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
+  if (fileCalls().stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode))
     throw Error("cannot write '" + path + "': it exists and is not a regular file");
   registerUnfinished(path);
   return create(temporaryName(path));
 }
 
 File File::create(const std::string &path) {
-  int fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC);
   if (fd < 0)
     fail("create", path);
   return File(fd, path);
@@ -86,12 +81,12 @@ File &File::operator=(File &&other) noexcept {
 
 File::~File() {
   if (fd >= 0)
-    ::close(fd);
+    fileCalls().close(fd);
 }
 
 uint64_t File::size() const {
   struct stat info;
-  if (::fstat(fd, &info) != 0)
+  if (fileCalls().fstat(fd, &info) != 0)
     fail("examine", name);
   return static_cast<uint64_t>(info.st_size);
 }
@@ -99,7 +94,7 @@ uint64_t File::size() const {
 void File::read(uint64_t offset, void *into, size_t bytes) const {
   auto *to = static_cast<char *>(into);
   while (bytes > 0) {
-    ssize_t got = ::pread(fd, to, bytes, static_cast<off_t>(offset));
+    ssize_t got = fileCalls().pread(fd, to, bytes, static_cast<off_t>(offset));
     if (got < 0 && errno == EINTR)
       continue;
     if (got < 0)
@@ -116,11 +111,13 @@ void File::read(uint64_t offset, void *into, size_t bytes) const {
 void File::write(uint64_t offset, const void *from, size_t bytes) const {
   auto *data = static_cast<const char *>(from);
   while (bytes > 0) {
-    ssize_t put = ::pwrite(fd, data, bytes, static_cast<off_t>(offset));
+    ssize_t put = fileCalls().pwrite(fd, data, bytes, static_cast<off_t>(offset));
     if (put < 0 && errno == EINTR)
       continue;
     if (put < 0)
       fail("write", name);
+    if (put == 0) // nothing is written and nothing said of why
+      throw Error("cannot write '" + name + "': no byte of " + std::to_string(bytes) + " is taken");
     data += put;
     offset += static_cast<uint64_t>(put);
     bytes -= static_cast<size_t>(put);
@@ -128,58 +125,56 @@ void File::write(uint64_t offset, const void *from, size_t bytes) const {
 }
 
 void File::resize(uint64_t bytes) const {
-  if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0)
-    fail("write", name);
+  while (fileCalls().ftruncate(fd, static_cast<off_t>(bytes)) != 0)
+    if (errno != EINTR)
+      fail("write", name);
 }
 
 void File::sync() const {
   // Some file systems (pipes, /dev/null) cannot; they have nothing to bring to a disk either.
-  if (::fsync(fd) != 0 && errno != EINVAL && errno != EROFS)
-    fail("write", name);
+  while (fileCalls().fsync(fd) != 0) {
+    if (errno == EINVAL || errno == EROFS)
+      return;
+    if (errno != EINTR)
+      fail("write", name);
+  }
 }
 
 std::string temporaryName(const std::string &path) { return path + ".partial"; }
 
 void commitFile(const std::string &path) {
   std::string temporary = temporaryName(path);
-  if (::rename(temporary.c_str(), path.c_str()) != 0)
+  if (fileCalls().rename(temporary.c_str(), path.c_str()) != 0)
     fail("rename '" + temporary + "' to", path);
-  for (size_t i = 0; i < maxUnfinished; ++i)
-    if (unfinishedUsed[i] && temporary == unfinished[i])
-      unfinishedUsed[i] = false;
-  syncFolderOf(path);
+  forgetTemporary(temporary);
+  syncFolder(folderOf(path));
 }
 
-void registerUnfinished(const std::string &path) {
-  std::string temporary = temporaryName(path);
-  if (temporary.size() >= sizeof(unfinished[0]))
+void registerUnfinished(const std::string &path) { registerTemporary(temporaryName(path)); }
+
+void registerTemporary(const std::string &name) {
+  if (name.size() >= sizeof(unfinished[0]))
     return;
   for (size_t i = 0; i < maxUnfinished; ++i)
-    if (!unfinishedUsed[i]) {
-      std::memcpy(unfinished[i], temporary.c_str(), temporary.size() + 1);
-      unfinishedUsed[i] = true;
+    if (bool free = false; unfinishedUsed[i].compare_exchange_strong(free, true)) {
+      std::memcpy(unfinished[i], name.c_str(), name.size() + 1);
       return;
     }
 }
 
-void removeUnfinishedFiles() noexcept {
+void forgetTemporary(const std::string &name) {
   for (size_t i = 0; i < maxUnfinished; ++i)
-    if (unfinishedUsed[i].exchange(false))
-      ::unlink(unfinished[i]);
+    if (unfinishedUsed[i] && name == unfinished[i])
+      unfinishedUsed[i] = false;
 }
 
-std::vector<std::string> createFolders(const std::string &path) {
-  std::vector<std::string> created;
-  std::error_code error;
-  std::filesystem::path folder;
-  for (const std::filesystem::path &part : std::filesystem::path(path)) {
-    folder /= part;
-    if (std::filesystem::create_directory(folder, error))
-      created.push_back(folder.string());
-    if (error)
-      throw Error("cannot create the folder '" + path + "': " + error.message());
-  }
-  return created;
+void removeUnfinishedFiles() noexcept {
+  for (size_t i = 0; i < maxUnfinished; ++i)
+    if (unfinishedUsed[i])
+      ::unlink(unfinished[i]); // which leaves folders
+  for (size_t i = 0; i < maxUnfinished; ++i)
+    if (unfinishedUsed[i].exchange(false))
+      ::rmdir(unfinished[i]);
 }
 
 } // namespace tessera::rt

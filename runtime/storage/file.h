@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <string>
-#include <vector>
 
 namespace tessera::rt {
 
@@ -54,9 +53,10 @@ void commitFile(const std::string &path);
 /// Registers the temporary file of `path` for removal if the process ends before `commitFile`: at
 /// `removeUnfinishedFiles`, which the handlers of fatal signals call (it is async-signal-safe).
 void registerUnfinished(const std::string &path);
+/// The same of a file or folder that has its own temporary name; of a folder, once what is in it is gone.
+void registerTemporary(const std::string &name);
+/// It is no longer to be removed.
+void forgetTemporary(const std::string &name);
 void removeUnfinishedFiles() noexcept;
-
-/// Creates the folder and the missing ones above it; returns those created, the innermost last.
-std::vector<std::string> createFolders(const std::string &path);
 
 } // namespace tessera::rt

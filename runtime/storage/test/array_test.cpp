@@ -2,6 +2,7 @@
 // values.
 #include "runtime/storage/array_reader.h"
 #include "runtime/storage/elements.h"
+#include "runtime/storage/folder.h"
 #include "runtime/storage/npy.h"
 #include "runtime/storage/safetensors.h"
 #include "runtime/storage/test/test_files.h"
