@@ -1,5 +1,6 @@
 #include "lib/Driver/CommandLine.h"
 #include "dialects/dist/Attributes.h"
+#include "lib/Driver/CheckpointCommand.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/ScheduleCommand.h"
@@ -179,9 +180,10 @@ struct CompileCommand : Command {
 struct ConvertCommand : Command {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
   cl::opt<std::string> format{"format",
-                              cl::desc("onnx (the model with the plan inside), mlir (text with it), or torch "
-                                       "(MODEL is FILE.safetensors: under the names and in the shapes of "
-                                       "the framework)"),
+                              cl::desc("onnx (the model with the plan inside), mlir (text with it), torch "
+                                       "(MODEL is FILE.safetensors or a checkpoint: under the names and in "
+                                       "the shapes of the framework), or safetensors (MODEL is a "
+                                       "checkpoint: all of it in one file)"),
                               cl::value_desc("FORMAT"), cl::sub(sub)};
   cl::opt<std::string> of{"model", cl::desc("the model that FILE.safetensors was trained with"),
                           cl::value_desc("MODEL"), cl::sub(sub)};
@@ -445,8 +447,8 @@ int read(ConvertCommand &command, CompileOptions &options) {
   options.output = command.output;
   if (options.output.empty())
     return usage("no output given: add -o OUT");
-  if (!llvm::is_contained({"onnx", "mlir", "torch"}, std::string(command.format)))
-    return usage("--format=" + command.format + ": expected onnx, mlir or torch");
+  if (!llvm::is_contained({"onnx", "mlir", "torch", "safetensors"}, std::string(command.format)))
+    return usage("--format=" + command.format + ": expected onnx, mlir, torch or safetensors");
   bool isTorch = command.format == "torch";
   if (isTorch != !command.of.empty())
     return usage(isTorch ? "--format torch: no model given: tessera convert FILE.safetensors --model MODEL "
@@ -484,6 +486,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   static ConvertCommand convertCommand(
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
   static ScheduleCommand scheduleCommand;
+  static CheckpointCommand checkpointCommand;
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
   static cl::opt<std::string> why{
@@ -514,6 +517,8 @@ int tessera::runCommandLine(int argc, char **argv) {
     return problems.empty() ? 2 : usage(withoutProgramName(problems));
   if (scheduleCommand)
     return scheduleCommand.run();
+  if (checkpointCommand)
+    return checkpointCommand.run();
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {
@@ -527,9 +532,10 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (convertCommand) {
     if (int status = read(convertCommand, options))
       return status;
-    return convertCommand.format == "torch"  ? convertToTorch(options)
-           : convertCommand.format == "onnx" ? convertToOnnx(options)
-                                             : convertToText(options);
+    return convertCommand.format == "safetensors" ? joinCheckpoint(options.model, options.output, false)
+           : convertCommand.format == "torch"     ? convertToTorch(options)
+           : convertCommand.format == "onnx"      ? convertToOnnx(options)
+                                                  : convertToText(options);
   }
   for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
     if (*command)

@@ -1,8 +1,11 @@
 // `tessera convert`: a model with its plan, or trained weights, in another format.
+#include "lib/Driver/CheckpointCommand.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
 #include "lib/Export/WriteWeights.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -40,7 +43,18 @@ int tessera::convertToTorch(const CompileOptions &given) {
   options.weights.clear();
   Compilation compilation(options, *context);
   WeightStore trained;
-  if (failed(compilation.run(Phase::Import)) || failed(trained.addSafetensors(given.weights, context.get())))
+  if (failed(compilation.run(Phase::Import)))
+    return 1;
+  // Of a checkpoint the parameters are joined in a file that goes again.
+  std::string weights = given.weights;
+  std::optional<llvm::FileRemover> joined;
+  if (llvm::sys::fs::is_directory(given.weights)) {
+    weights = given.output + ".joined.safetensors";
+    joined.emplace(weights);
+    if (int status = joinCheckpoint(given.weights, weights, true))
+      return status;
+  }
+  if (failed(trained.addSafetensors(weights, context.get())))
     return 1;
   return failed(writeTorchWeights(options.output, *compilation.module, trained, given.weights));
 }

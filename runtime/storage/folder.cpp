@@ -27,6 +27,7 @@ std::vector<std::string> createFolders(const std::string &path) {
     folder /= part;
     if (fileCalls().mkdir(folder.c_str(), 0777) == 0) {
       created.push_back(folder.string());
+      syncFolder(folderOf(created.back()));
       continue;
     }
     const int failed = errno;
@@ -72,7 +73,9 @@ void exchangeFolders(const std::string &from, const std::string &to) {
     failPath("exchange '" + from + "' and", to);
   const std::string aside = from + ".aside";
   renamePath(to, aside);
+  syncFolder(folderOf(to));
   renamePath(from, to);
+  syncFolder(folderOf(to));
   renamePath(aside, from);
 }
 

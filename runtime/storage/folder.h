@@ -7,7 +7,8 @@
 
 namespace tessera::rt {
 
-/// Creates the folder and the missing ones above it; returns those created, the innermost last.
+/// Creates the folder and the missing ones above it, which last through a loss of power then; returns those
+/// created, the innermost last.
 std::vector<std::string> createFolders(const std::string &path);
 /// Creates one folder, which must not be there.
 void createFolder(const std::string &path);
@@ -21,7 +22,7 @@ bool isFolder(const std::string &path);
 /// folder empty. It lasts when both folders are synced.
 void renamePath(const std::string &from, const std::string &to);
 /// Puts the folder `from` in the place of the folder `to`, which gets the name `from`; at once where the file
-/// system can, else there is a moment in which `to` is not there.
+/// system can; else there is a moment in which `to` is not there, and is `from` with `.aside` behind it.
 void exchangeFolders(const std::string &from, const std::string &to);
 
 /// Removes a file, or a folder with all in it. What is not there is no error.
