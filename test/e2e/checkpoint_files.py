@@ -53,3 +53,4 @@ def flip(path, offset, byte=0x40):
     contents = bytearray(path.read_bytes())
     contents[offset] ^= byte
     path.write_bytes(contents)
+

@@ -3,6 +3,7 @@
     tools/build && .venv/bin/python test/fuzz/make_corpus.py
 """
 import io
+import json
 import pathlib
 import re
 import subprocess
@@ -217,6 +218,32 @@ def array_seeds():
     put("arrays", "llmc.bin", np.array([20240520, 1, 8], "<i4").tobytes().ljust(1024, b"\0") + np.arange(8, dtype="<u2").tobytes())
 
 
+def manifest_seeds():
+    """Bodies alone: the target puts them into the frame with their checksum."""
+    zero, one = "0" * 32, "1" * 32
+
+    def piece(view, box, offset, range_=None, file=0):
+        return {"view": view, "box": box, "file": file, "offset": offset, "checksum": one} | ({"range": range_} if range_ else {})
+
+    def manifest(variables, sizes):
+        return {"format": 1, "step": 3, "samples": 12, "metadata": {"seed": "7"}, "variables": variables,
+                "files": [{"name": f"rank-{i:05}.safetensors", "bytes": size, "header_bytes": 8, "header_checksum": zero}
+                          for i, size in enumerate(sizes)]}
+
+    def variable(name, shape, pieces, **more):
+        return {"name": name, "role": "parameter", "dtype": "f32", "shape": shape, "pieces": pieces} | more
+
+    seeds = {
+        "whole": manifest([variable("w", [2, 3], [piece([[2], [3]], [[[0, 2]], [[0, 3]]], 8)]), variable("s", [], [piece([], [], 32)])], [36]),
+        "packed": manifest([variable("q", [4, 6], [piece([[4], [3, 2]], [[[0, 4]], [[0, 3], [i, i + 1]]], 8, file=i) for i in range(2)])], [56, 56]),
+        "ranges": manifest([variable("w", [5], [piece([[5]], [[[0, 5]]], 8, [0, 3]), piece([[5]], [[[0, 5]]], 8, [3, 5], 1)])], [20, 16]),
+        "views": manifest([variable("w", [6], [piece([[6]], [[[0, 3]]], 8), piece([[2, 3]], [[[1, 2], [0, 3]]], 20)])], [32]),
+        "elsewhere": manifest([variable("c", [2], [], elsewhere={"file": "/w.safetensors", "tensor": "c", "checksum": one})], []),
+    }
+    for name, seed in seeds.items():
+        put("manifest", f"{name}.json", json.dumps(seed, separators=(",", ":")).encode())
+
+
 if __name__ == "__main__":
     onnx_seeds()
     for name, text in PLANS.items():
@@ -224,4 +251,5 @@ if __name__ == "__main__":
     for name, text in SCHEDULES.items():
         put("schedule", f"{name}.toml", text.encode())
     array_seeds()
+    manifest_seeds()
     mlir_seeds()
