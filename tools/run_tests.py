@@ -90,6 +90,13 @@ def run_sanitized(tally, build, folder, env):
     run_gtests(tally, sanitized, folder, env, "sanitized", "sanitized.txt")
 
 
+def run_crash(tally, build, folder, env):
+    """Every failing call and every state after a loss of power while a checkpoint is written; prints how many."""
+    report = folder / "crash.xml"
+    run_reporting(tally, "crash", [build / "bin" / "TesseraRtCheckpointTest", "--gtest_filter=Crash.*", "--gtest_brief=1",
+                                   f"--gtest_output=xml:{report}"], report, env=env)
+
+
 def run_e2e(tally, build, folder, env):
     # Compiling is one thread's work, so tests run beside each other; a program's ranks are few.
     workers = min(len(os.sched_getaffinity(0)), 8)
@@ -102,7 +109,8 @@ def run_e2e(tally, build, folder, env):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--all", action="store_true", help="run the large families whole")
-    parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized"], help="run one kind")
+    parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized", "crash"],
+                        help="run one kind; crash is of gtest")
     parser.add_argument("--sanitized", action="store_true", help="run the sanitized build's tests too (tools/test builds it)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options = parser.parse_args()
@@ -118,6 +126,8 @@ def main():
             run_gtests(tally, options.build, folder, env)
         if options.only in (None, "e2e"):
             run_e2e(tally, options.build, folder, env)
+        if options.only == "crash":
+            run_crash(tally, options.build, folder, env)
         if options.only == "sanitized" or (options.sanitized and not options.only):
             run_sanitized(tally, options.build, folder, env)
 

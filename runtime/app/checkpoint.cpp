@@ -4,7 +4,6 @@
 #include "runtime/app/outputs.h"
 #include "runtime/storage/folder.h"
 
-#include <algorithm>
 #include <cstdio>
 #include <unistd.h>
 

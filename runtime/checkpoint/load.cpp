@@ -61,11 +61,12 @@ public:
         continue;
       }
       if (stored->shape != variable.shape)
-        throw Error("checkpoint '", path, "': '", variable.name, "' has shape ", formatShape(stored->shape),
-                    ", the program was compiled for ", formatShape(variable.shape));
+        throw Error("checkpoint '", path, "': variable '", variable.name, "' is stored with shape ",
+                    formatShape(stored->shape), ", the program has it with ", formatShape(variable.shape));
       if (!convertible(stored->dtype, variable.dtype))
-        throw Error("checkpoint '", path, "': '", variable.name, "' has type ", dtypeLongName(stored->dtype),
-                    ", the program expects ", dtypeLongName(variable.dtype));
+        throw Error("checkpoint '", path, "': variable '", variable.name, "' is stored as ",
+                    dtypeLongName(stored->dtype), ", which cannot become the program's ",
+                    dtypeLongName(variable.dtype));
       found[i] = stored;
     }
     if (count > 0)

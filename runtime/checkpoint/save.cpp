@@ -15,7 +15,7 @@ namespace tessera::rt {
 namespace {
 
 /// Below this a part is not worth a tensor of its own.
-constexpr int64_t minPartBytes = 65536;
+constexpr int64_t minPartBytes = 16384;
 
 /// Who of the ranks that hold the same writes what. All of them come to the same answer, since they hold as
 /// many bytes.

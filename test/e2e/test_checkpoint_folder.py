@@ -2,6 +2,7 @@
 import fcntl
 import json
 import shutil
+import sys
 
 import numpy as np
 import pytest
@@ -238,3 +239,9 @@ def test_join_for_the_framework(program, written, tmp_path):
         assert result.returncode == 0, result.stderr
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
+
+
+def test_corruptions_of_the_newest():
+    """A sample of tools/chaos --corrupt 1000."""
+    result = h.run(sys.executable, h.ROOT / "tools" / "chaos_corrupt.py", "--corrupt", "25", "--seed", "7")
+    assert result.returncode == 0 and "25 noticed and the one before gone on from, 0 not" in result.stdout, result.stdout

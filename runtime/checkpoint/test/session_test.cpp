@@ -99,9 +99,9 @@ TEST(CheckpointOfASession, ThatDoesNotFit) {
   save(tinyDescription(2), folder.path);
   const std::string where = "checkpoint '" + checkpointPath(folder.path, 7) + "'";
   expectWords(load(tinyDescription(2), folder.path, [](Manifest &m) { m.variables[0].shape = {4}; }),
-              where + ": 'w' has shape [4], the program was compiled for [3]");
+              where + ": variable 'w' is stored with shape [4], the program has it with [3]");
   expectWords(load(tinyDescription(2), folder.path, [](Manifest &m) { m.variables[0].dtype = DType::I32; }),
-              where + ": 'w' has type int32, the program expects float32");
+              where + ": variable 'w' is stored as int32, which cannot become the program's float32");
   expectWords(load(tinyDescription(2), folder.path, [](Manifest &m) { m.variables[0].name = "v"; }),
               where + " lacks 1 variables of the program: 'w'. Is it of this model?");
   Json constant = tinyDescription(2);
@@ -130,6 +130,17 @@ TEST(CheckpointOfASession, SharesWhatReplicasHold) {
   }
   EXPECT_EQ(bytes, std::vector<int64_t>(4, (1 << 19) + 12));
   EXPECT_EQ(pieces, 4 * 2 + 4) << "what is small is not cut";
+}
+
+TEST(CheckpointOfASession, ThatIsDamaged) {
+  TestFolder folder;
+  save(tinyDescription(2), folder.path);
+  const std::string path = checkpointPath(folder.path, 7), file = path + "/rank-00000.safetensors";
+  std::string bytes = readAll(file);
+  bytes.back() = char(bytes.back() ^ 1);
+  std::ofstream(file, std::ios::binary) << bytes;
+  expectWords(errorOf([&] { checkCheckpoint({7, path, false}); }),
+              "rank-00000.safetensors' is damaged: tensor 'w' does not have the checksum of the manifest");
 }
 
 TEST(CheckpointFolder, RefusesAManifestWithoutEnd) {
