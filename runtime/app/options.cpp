@@ -77,13 +77,33 @@ struct Option {
   std::function<void(Options &, const std::string &)> apply;
 };
 
-const std::vector<Option> &optionTable() {
+/// Those of a training's checkpoints.
+std::vector<Option> checkpointOptions() {
+  using O = Options &;
+  using S = const std::string &;
+  return {
+      {"checkpoint", {Command::Train}, true, [](O o, S v) { o.checkpoint = v; }},
+      {"every", {Command::Train}, true, [](O o, S v) { o.every = parseInteger(v, "--every", 1); }},
+      {"resume", {Command::Train}, true, [](O o, S v) { o.resume = v; }},
+      {"continue", {Command::Train}, false, [](O o, S) { o.goOn = true; }},
+      {"accept-changes", {Command::Train}, false, [](O o, S) { o.acceptChanges = true; }},
+      {"keep", {Command::Train}, true, [](O o, S v) { o.keep = parseInteger(v, "--keep", 1); }},
+      {"keep-every",
+       {Command::Train},
+       true,
+       [](O o, S v) { o.keepEvery = parseInteger(v, "--keep-every", 1); }},
+      {"on-checkpoint", {Command::Train}, true, [](O o, S v) { o.onCheckpoint = v; }},
+  };
+}
+
+std::vector<Option> makeOptionTable() {
   using O = Options &;
   using S = const std::string &;
   const std::vector<Command> train{Command::Train}, infer{Command::Infer}, info{Command::Info},
       run{Command::Train, Command::Infer}, calibrate{Command::Calibrate},
       all{Command::Train, Command::Infer, Command::Info, Command::Calibrate};
-  static const std::vector<Option> table = {
+  std::vector<Option> table = checkpointOptions();
+  const Option others[] = {
       {"weights", run, true, [](O o, S v) { o.weights = v; }},
       {"threads", all, true, [](O o, S v) { o.threads = int(parseInteger(v, "--threads", 1, 1 << 16)); }},
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
@@ -150,15 +170,13 @@ const std::vector<Option> &optionTable() {
       {"seed", run, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
       {"save", train, true, [](O o, S v) { o.save = v; }},
       {"log", train, true, [](O o, S v) { o.log = v; }},
-      {"checkpoint", train, true, [](O o, S v) { o.checkpoint = v; }},
-      {"every", train, true, [](O o, S v) { o.every = parseInteger(v, "--every", 1); }},
-      {"resume", train, true, [](O o, S v) { o.resume = v; }},
-      {"continue", train, false, [](O o, S) { o.goOn = true; }},
-      {"accept-changes", train, false, [](O o, S) { o.acceptChanges = true; }},
-      {"keep", train, true, [](O o, S v) { o.keep = parseInteger(v, "--keep", 1); }},
-      {"keep-every", train, true, [](O o, S v) { o.keepEvery = parseInteger(v, "--keep-every", 1); }},
-      {"on-checkpoint", train, true, [](O o, S v) { o.onCheckpoint = v; }},
   };
+  table.insert(table.end(), std::begin(others), std::end(others));
+  return table;
+}
+
+const std::vector<Option> &optionTable() {
+  static const std::vector<Option> table = makeOptionTable();
   return table;
 }
 

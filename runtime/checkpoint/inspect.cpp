@@ -2,8 +2,8 @@
 #include "runtime/checkpoint/inspect.h"
 
 #include "runtime/checkpoint/checksum.h"
-#include "runtime/checkpoint/read_pieces.h"
 #include "runtime/core/error.h"
+#include "runtime/storage/bytes.h"
 #include "runtime/storage/elements.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"

@@ -8,7 +8,6 @@
 #include "runtime/storage/safetensors.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cstdio>
 
 namespace tessera::rt {

@@ -104,6 +104,33 @@ def test_continue(program, data, tmp_path, mesh):
     assert "whole" in h.tessera("checkpoint", "verify", tmp_path / "c").stdout and c.steps_in(tmp_path / "c") == [2, 4, 6, 8]
 
 
+def test_processes_write_together(program, data, tmp_path):
+    """Under mpirun every rank has a process, and what threads wrote is gone on from."""
+    compiled = program("mlp", "dp2", ADAMW)
+    compiled.train(tmp_path / "whole", data, 6, "--threads", "1", "--save", tmp_path / "whole.safetensors")
+    options = ("--threads", "1", "--checkpoint", tmp_path / "c", "--every", "2", "--keep", "1", "--continue", "--log", tmp_path / "log.jsonl")
+    for steps, mpi in ((2, False), (4, True), (6, True)):
+        arguments = compiled.train_arguments(tmp_path, data, steps, *options, "--save", tmp_path / "w.safetensors")
+        h.checked(*compiled.command(*arguments, mpi=mpi))
+        assert [p.name for p in (tmp_path / "c").iterdir()] == [f"step-{steps:09}"]
+    assert (tmp_path / "w.safetensors").read_bytes() == (tmp_path / "whole.safetensors").read_bytes()
+    assert [e["step"] for e in logged(tmp_path / "log.jsonl")] == list(range(1, 7))
+
+
+def test_another_batch_goes_on_with_the_next_sample(data, tmp_path):
+    """Samples are counted, not steps: of 36 the first 24 were taken by two steps of 12."""
+    for batch in (12, 6):
+        h.checked(h.TESSERA, "compile", h.MODELS / "mlp_dyn.onnx", "-o", tmp_path / f"p{batch}", "--bind", f"batch={batch}", "--train", "sgd")
+    twelve, six = (h.Program(tmp_path / f"p{batch}", 1) for batch in (12, 6))
+    twelve.train(tmp_path, data, 2, "--checkpoint", tmp_path / "c", "--every", "2", "--save", tmp_path / "w.safetensors")
+    result = train(six, tmp_path, data, 3, "--resume", tmp_path / "c", "--checkpoint", tmp_path / "c", "--every", "1", "--log", tmp_path / "log", "--lr", "0")
+    assert result.returncode == 0 and "batch 12, now 6" in result.stdout, result.stderr
+    assert c.manifest_of(c.path_of(tmp_path / "c", 3))["samples"] == 30
+    rest = {name: array[24:] for name, array in data.items()}
+    expected = six.train(tmp_path / "rest", rest, 1, "--weights", tmp_path / "w.safetensors", "--lr", "0")
+    assert logged(tmp_path / "log")[-1]["loss"] == expected[0]["loss"]
+
+
 def test_nothing_to_go_on_from(program, data, tmp_path):
     compiled = program("mlp", "1", ADAMW)
     (tmp_path / "c").mkdir()
