@@ -1,10 +1,12 @@
 // See ScheduleCommand.h.
 #include "lib/Driver/ScheduleCommand.h"
+#include "lib/Driver/LaunchJobs.h"
 #include "lib/Export/OutputFile.h"
 #include "lib/Scheduler/ReadFiles.h"
 #include "lib/Scheduler/Report.h"
 #include "lib/Scheduler/TomlReader.h"
 #include "lib/Scheduler/Trace.h"
+#include "lib/Scheduler/launch/Executables.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -34,11 +36,17 @@ ScheduleCommand::ScheduleCommand()
               cl::value_desc("PARTS"), cl::sub(sub)},
       report{"report", cl::desc("write a page to look at"), cl::value_desc("FILE.html"), cl::sub(sub)},
       json{"json", cl::desc("write completion times as JSON"), cl::value_desc("FILE"), cl::sub(sub)},
+      launcher{"launcher",
+               cl::desc("what starts ranks: threads (default), mpirun, srun, or a command with {ranks}"),
+               cl::value_desc("NAME"), cl::sub(sub)},
+      folder{"in", cl::desc("the folder of the jobs' checkpoints and logs (default: work)"),
+             cl::value_desc("DIR"), cl::sub(sub)},
       simulate{"simulate", cl::desc("in simulated time; nothing is launched"), cl::sub(sub)},
       elastic{"elastic",
               cl::desc("every policy resizes without restarts and with batches that grow, as ones does"),
               cl::sub(sub)},
-      told{"told", cl::desc("policies know how long each job of --trace takes"), cl::sub(sub)} {}
+      told{"told", cl::desc("policies know how long each job of --trace takes"), cl::sub(sub)},
+      goesOn{"continue", cl::desc("go on with the jobs that are in the folder"), cl::sub(sub)} {}
 
 namespace {
 
@@ -90,11 +98,17 @@ int readCluster(const std::string &path, Cluster &cluster) {
   return 0;
 }
 
+// A throughput table that is a file of its own.
+std::optional<std::string> readTable(const std::string &path) {
+  auto file = llvm::MemoryBuffer::getFile(path);
+  return file ? std::optional((*file)->getBuffer().str()) : std::nullopt;
+}
+
 int readJobs(const std::string &path, Plan &plan) {
   std::unique_ptr<llvm::MemoryBuffer> text;
   if (int status = readFile(path, text))
     return status;
-  auto read = scheduler::readJobs(text->getBuffer(), path, plan.cluster);
+  auto read = scheduler::readJobs(text->getBuffer(), path, plan.cluster, readTable);
   if (auto *problem = std::get_if<Problem>(&read))
     return fail(problem->text);
   plan.jobs = std::get<std::vector<Job>>(std::move(read));
@@ -156,6 +170,25 @@ Run simulateOne(const Plan &plan, const std::string &policy, const TraceOptions 
   return run;
 }
 
+std::vector<Run> simulateAll(const Plan &plan) {
+  std::vector<Run> runs;
+  for (const std::string &name : plan.policies) {
+    if (plan.traces.empty())
+      runs.push_back(simulateOne(plan, name, nullptr));
+    for (const TraceOptions &one : plan.traces)
+      runs.push_back(simulateOne(plan, name, &one));
+  }
+  return runs;
+}
+
+// Jobs without a throughput table have what their executables promise; the exit status.
+int takePromises(std::vector<Job> &jobs, const std::string &path) {
+  if (llvm::none_of(jobs, [](const Job &job) { return job.program.promised; }))
+    return 0;
+  auto problem = askExecutables(jobs, path);
+  return problem ? fail(problem->text) : 0;
+}
+
 int write(const std::string &path, const std::string &text) {
   if (path.empty())
     return 0;
@@ -187,8 +220,14 @@ int ScheduleCommand::run() {
   for (llvm::StringRef part : parts)
     if (!leaveOut(part, plan.ones))
       return usage("--without=" + part + ": expected table, forecast, kinds, batch or evolution");
-  if (!simulate)
-    return fail("only the simulation is built so far: add --simulate");
+  if (!simulate && !trace.empty())
+    return usage("--trace is only simulated: add --simulate");
+  if (simulate)
+    for (llvm::cl::Option *option : {static_cast<llvm::cl::Option *>(&launcher),
+                                     static_cast<llvm::cl::Option *>(&folder),
+                                     static_cast<llvm::cl::Option *>(&goesOn)})
+      if (option->getNumOccurrences())
+        return usage("--" + option->ArgStr + " is for jobs that are launched, not for --simulate");
   plan.policies = policy.empty() ? policyNames() : std::vector<std::string>{policy};
   plan.elastic = elastic;
   plan.told = told;
@@ -200,16 +239,24 @@ int ScheduleCommand::run() {
     return status;
 
   std::vector<Run> runs;
-  for (const std::string &name : plan.policies) {
-    if (trace.empty())
-      runs.push_back(simulateOne(plan, name, nullptr));
-    for (const TraceOptions &one : plan.traces)
-      runs.push_back(simulateOne(plan, name, &one));
+  int status = 0;
+  if (simulate) {
+    if (int problem = takePromises(plan.jobs, jobs))
+      return problem;
+    runs = simulateAll(plan);
+  } else {
+    auto given = [](const std::string &value, const char *standard) { return value.empty() ? standard : value; };
+    status = launchJobs({plan.jobs, plan.cluster, jobs, cluster, given(policy, "ones"),
+                         given(launcher, "threads"), given(folder, "work"), goesOn, {1, plan.ones, {}}},
+                        runs);
+    if (runs.size() < 2) // nothing came to an end
+      return status;
   }
   llvm::outs() << tableOf(runs);
-  for (auto &[path, text] :
-       {std::pair(&json, jsonOf(runs, plan.cluster)), {&report, pageOf(runs, plan.cluster)}})
-    if (int status = write(*path, text))
-      return status;
-  return 0;
+  // A real run has one result; what was simulated of it is on the page.
+  std::string text = jsonOf(simulate ? runs : std::vector<Run>{runs.back()}, plan.cluster);
+  for (auto &[path, content] : {std::pair(&json, text), {&report, pageOf(runs, plan.cluster)}})
+    if (int problem = write(*path, content))
+      return problem;
+  return status;
 }

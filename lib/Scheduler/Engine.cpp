@@ -1,101 +1,74 @@
 // See Engine.h.
 #include "lib/Scheduler/Engine.h"
-#include "lib/Scheduler/Random.h"
+#include "lib/Scheduler/Simulation.h"
 #include "llvm/Support/ErrorHandling.h"
 #include <algorithm>
 #include <chrono>
 #include <cmath>
-#include <set>
+#include <map>
 
 namespace tessera::scheduler {
 
 namespace {
 
-// Reported losses scatter by this part, as those of minibatches do.
-constexpr double kLossNoise = 0.02;
+// What the measured speed of a job has to differ by from the known one to be taken over.
+constexpr double kCorrected = 0.02;
 
-// A job's run between two changes of its places, which progress is counted from.
-struct Run {
-  double since = 0, begin = 0; // when its places changed; when it works again
-  double doneBefore = 0, serviceBefore = 0, ranBefore = 0;
-  double rate = 0; // useful samples/s when it works
+// A job's run between two changes of its places, which its service is counted from.
+struct Since {
+  double time = 0, serviceBefore = 0, ranBefore = 0;
   std::vector<int> places;
 };
 
 class Loop {
 public:
-  Loop(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Clock &clock,
-       const EngineOptions &options)
-      : jobs(jobs), cluster(cluster), policy(policy), clock(clock), options(options),
-        batch(options.elastic ? Batch::AtLeastAsked : policy.batch()), hosts(cluster.hostOfPlace()),
-        active(jobs.size()), runs(jobs.size()) {
+  Loop(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Runner &runner, Batch batch,
+       bool elastic)
+      : jobs(jobs), cluster(cluster), policy(policy), runner(runner), batch(batch),
+        resizes(elastic || policy.resizes()), corrections(jobs.size()), active(jobs.size()),
+        since(jobs.size()) {
     result.jobs.resize(jobs.size());
     for (const Job &job : jobs)
       speed.push_back(speeds(job, cluster, batch));
+    table = speed;
     situation.cluster = &cluster;
     situation.running.assign(cluster.places(), kIdle);
   }
   Result run();
 
 private:
-  double nextEvent() const;
+  double nextOccasion() const;
   void advance(double to);
-  void reportLosses(int index);
+  void correct(int index, double measured);
   void admit();
   void retire();
   void decide();
-  void apply(const Assignment &wanted);
+  void apply(Assignment wanted);
   void change(int index, std::vector<int> places);
-  double endOf(int index) const;
-  double nextEpochOf(int index) const;
 
   const std::vector<Job> &jobs;
   const Cluster &cluster;
   Policy &policy;
-  Clock &clock;
-  EngineOptions options;
+  Runner &runner;
   Batch batch;
-  std::vector<int> hosts;
-  std::vector<std::vector<double>> speed;
+  bool resizes;
+  std::vector<std::vector<double>> table, speed; // as given; as corrected by what was measured
+  std::vector<std::map<int, double>> corrections; // of the speed on so many places
   std::vector<ActiveJob> active; // by index; only those in the situation count
-  std::vector<Run> runs;
+  std::vector<Since> since;
   Situation situation;
   size_t arrived = 0;
   Result result;
 };
 
-double Loop::endOf(int index) const {
-  const Run &run = runs[index];
-  return run.rate > 0 ? run.begin + (jobs[index].samples - run.doneBefore) / run.rate : kNever;
-}
-
-double Loop::nextEpochOf(int index) const {
-  const Run &run = runs[index];
-  double next = (active[index].epochs() + 1) * jobs[index].dataSize;
-  return run.rate > 0 ? run.begin + (next - run.doneBefore) / run.rate : kNever;
-}
-
-double Loop::nextEvent() const {
+// When to look again if no job ends before.
+double Loop::nextOccasion() const {
   double next = arrived < jobs.size() ? jobs[arrived].arrival : kNever, occasion = policy.wake(situation);
-  for (const ActiveJob *job : situation.jobs) {
-    next = std::min(next, endOf(job->index));
-    if (policy.wantsEpochs())
-      occasion = std::min(occasion, nextEpochOf(job->index));
-  }
-  // An end comes when it is due. What is only an occasion to decide has to let time pass.
+  if (policy.wantsEpochs())
+    for (const ActiveJob *job : situation.jobs)
+      occasion = std::min(occasion, runner.due(job->index, (job->epochs() + 1) * job->job->dataSize));
+  // What is only an occasion to decide has to let time pass.
   return std::max(std::min(next, std::max(occasion, std::nextafter(situation.now, kNever))), situation.now);
-}
-
-void Loop::reportLosses(int index) {
-  const Job &job = jobs[index];
-  if (!job.loss)
-    return;
-  std::vector<double> &losses = active[index].losses;
-  while (static_cast<int>(losses.size()) < active[index].epochs()) {
-    Random noise(options.seed * 1000003 + static_cast<uint64_t>(index) * 8191 + losses.size());
-    double part = static_cast<double>(losses.size() + 1) / job.epochs();
-    losses.push_back(job.loss->at(std::min(part, 1.0)) * (1 + kLossNoise * noise.normal()));
-  }
 }
 
 // Time passes, until `to`, in which no job changes its places.
@@ -107,18 +80,40 @@ void Loop::advance(double to) {
       continue;
     held += job->held;
     ActiveJob &state = active[job->index];
-    const Run &run = runs[job->index];
-    double waiting = std::clamp(run.begin - situation.now, 0.0, span);
+    const Since &before = since[job->index];
+    Progress progress = runner.progress(job->index);
+    double waiting = std::clamp(progress.begin - situation.now, 0.0, span);
     result.seconds.resize += state.held * waiting;
     result.seconds.work += state.held * (span - waiting);
-    state.done =
-        std::min(run.doneBefore + run.rate * std::max(0.0, to - run.begin), jobs[job->index].samples);
-    state.service = run.serviceBefore + state.held * (to - run.since);
-    state.ran = run.ranBefore + (to - run.since);
-    reportLosses(job->index);
+    state.done = progress.done;
+    state.service = before.serviceBefore + state.held * (to - before.time);
+    state.ran = before.ranBefore + (to - before.time);
+    runner.addLosses(job->index, state.epochs(), state.losses);
+    if (progress.measured > 0)
+      correct(job->index, progress.measured);
   }
   result.seconds.idle += (cluster.places() - held) * span;
   situation.now = to;
+}
+
+// A speed that was measured is believed; on other numbers of places the table is off by as much as it was
+// where it was measured, on the (geometric) mean.
+void Loop::correct(int index, double measured) {
+  std::map<int, double> &known = corrections[index];
+  int held = active[index].held;
+  double correction = measured / table[index][held];
+  if (auto before = known.find(held);
+      before != known.end() && std::abs(correction / before->second - 1) < kCorrected)
+    return;
+  known[held] = correction;
+  double logarithms = 0;
+  for (auto [count, factor] : known)
+    logarithms += std::log(factor);
+  double others = std::exp(logarithms / static_cast<double>(known.size()));
+  for (size_t count = 0; count < table[index].size(); ++count) {
+    auto own = known.find(static_cast<int>(count));
+    speed[index][count] = table[index][count] * (own == known.end() ? others : own->second);
+  }
 }
 
 void Loop::admit() {
@@ -134,61 +129,56 @@ void Loop::admit() {
 void Loop::retire() {
   std::erase_if(situation.jobs, [&](const ActiveJob *job) {
     int index = job->index;
-    if (endOf(index) > situation.now)
+    Progress progress = runner.progress(index);
+    if (!progress.ended)
       return false;
-    active[index].done = jobs[index].samples;
+    active[index].done = progress.done;
     result.jobs[index].end = situation.now;
+    result.jobs[index].error = progress.error;
     change(index, {});
     std::ranges::replace(situation.running, index, kIdle);
-    policy.ended(active[index]);
+    if (progress.error.empty())
+      policy.ended(active[index]);
     return true;
   });
 }
 
 void Loop::change(int index, std::vector<int> places) {
   ActiveJob &state = active[index];
-  Run &run = runs[index];
-  bool restarts = run.places.empty() || !(options.elastic || policy.resizes());
-  double pause = restarts ? cluster.restartSeconds : cluster.resizeSeconds;
+  Since &before = since[index];
   JobResult &record = result.jobs[index];
-  if (run.places.empty())
+  bool restarts = before.places.empty() || !resizes;
+  if (before.places.empty())
     ++record.starts;
   else if (!places.empty())
     ++record.resizes;
   if (!state.started)
     record.start = situation.now;
-  double begin = std::max(run.begin, situation.now + pause);
+  double loss = runner.progress(index).loss;
+  runner.change(index, places, restarts);
   state.started = true;
   state.held = static_cast<int>(places.size());
   state.doneBefore = state.done;
-  std::set<int> on;
-  for (int place : places)
-    on.insert(hosts[place]);
-  // The fewest hosts that have so many places.
-  std::vector<int> sizes;
-  for (const Host &host : cluster.hosts)
-    sizes.push_back(host.places);
-  std::ranges::sort(sizes, std::greater<>());
-  size_t needed = 0;
-  for (int room = 0; room < state.held; ++needed)
-    room += sizes[needed];
-  double slowdown = on.size() > needed ? cluster.spread : 1;
-  double rate = places.empty() ? 0 : speed[index][state.held] * slowdown;
-  run = {situation.now, places.empty() ? 0 : begin, state.done, state.service, state.ran, rate, places};
-  const Job &job = jobs[index];
-  result.changes.push_back({situation.now, index, std::move(places), batchOn(job, state.held, batch),
-                            job.loss ? job.loss->at(state.done / job.samples) : 0});
+  before = {situation.now, state.service, state.ran, places};
+  result.changes.push_back(
+      {situation.now, index, std::move(places), batchOn(jobs[index], state.held, batch), loss});
 }
 
-void Loop::apply(const Assignment &wanted) {
+void Loop::apply(Assignment wanted) {
   std::vector<std::vector<int>> places(jobs.size());
   for (size_t place = 0; place < wanted.size(); ++place)
     if (wanted[place] != kIdle)
       places[wanted[place]].push_back(static_cast<int>(place));
-  for (const ActiveJob *job : situation.jobs)
-    if (places[job->index] != runs[job->index].places)
-      change(job->index, places[job->index]);
-  situation.running = wanted;
+  for (const ActiveJob *job : situation.jobs) {
+    std::vector<int> &own = places[job->index];
+    // A job that cannot run on so many places leaves some idle.
+    for (int used = job->job->usable(static_cast<int>(own.size())); static_cast<int>(own.size()) > used;
+         own.pop_back())
+      wanted[own.back()] = kIdle;
+    if (own != since[job->index].places)
+      change(job->index, own);
+  }
+  situation.running = std::move(wanted);
 }
 
 void Loop::decide() {
@@ -197,7 +187,7 @@ void Loop::decide() {
   std::chrono::duration<double> took = std::chrono::steady_clock::now() - before;
   result.slowestDecision = std::max(result.slowestDecision, took.count());
   ++result.decisions;
-  apply(wanted);
+  apply(std::move(wanted));
   for (const ActiveJob *job : situation.jobs)
     if (JobResult &record = result.jobs[job->index]; record.forecastEnd == kNever) {
       record.forecastEnd = policy.forecast(job->index);
@@ -207,10 +197,11 @@ void Loop::decide() {
 
 Result Loop::run() {
   while (arrived < jobs.size() || !situation.jobs.empty()) {
-    double next = nextEvent();
+    double next = runner.wait(nextOccasion());
+    if (runner.stopped())
+      break;
     if (next == kNever)
       llvm::report_fatal_error("the policy lets jobs wait and nothing runs");
-    clock.waitUntil(next);
     advance(next);
     retire();
     admit();
@@ -224,15 +215,24 @@ Result Loop::run() {
 } // namespace
 
 double Result::meanCompletion(const std::vector<Job> &given) const {
-  double sum = 0;
+  double sum = 0, count = 0;
   for (size_t i = 0; i < given.size(); ++i)
-    sum += jobs[i].end - given[i].arrival;
-  return given.empty() ? 0 : sum / static_cast<double>(given.size());
+    if (jobs[i].error.empty()) {
+      sum += jobs[i].end - given[i].arrival;
+      ++count;
+    }
+  return count > 0 ? sum / count : 0;
 }
 
 Result simulate(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Clock &clock,
                 const EngineOptions &options) {
-  return Loop(jobs, cluster, policy, clock, options).run();
+  Batch batch = options.elastic ? Batch::AtLeastAsked : policy.batch();
+  Simulation simulation(jobs, cluster, clock, batch, options.seed);
+  return Loop(jobs, cluster, policy, simulation, batch, options.elastic).run();
+}
+
+Result schedule(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Runner &runner) {
+  return Loop(jobs, cluster, policy, runner, Batch::Asked, false).run();
 }
 
 } // namespace tessera::scheduler

@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_SCHEDULER_ENGINE_H
 #define TESSERA_LIB_SCHEDULER_ENGINE_H
 
-#include "lib/Scheduler/Policy.h"
+#include "lib/Scheduler/Runner.h"
 
 namespace tessera::scheduler {
 
@@ -34,6 +34,7 @@ struct JobResult {
   int starts = 0, resizes = 0;
   double forecastEnd = kNever; ///< by the first decision that had an opinion
   double forecastAt = 0;       ///< when that was
+  std::string error;           ///< why it was set aside; empty for one that is done
 };
 
 /// Seconds of all places: work + idle + resize = places x span.
@@ -50,6 +51,7 @@ struct Result {
   double slowestDecision =
       0; ///< seconds of this machine's time: the only number that differs between two runs
 
+  /// Seconds from arrival to end, over the jobs that are done.
   double meanCompletion(const std::vector<Job> &jobs) const;
 };
 
@@ -59,9 +61,12 @@ struct EngineOptions {
       false; ///< every policy has what `ones` has: resizes without a restart, and batches that grow
 };
 
-/// Runs jobs, sorted by arrival, to their ends.
+/// Runs jobs, sorted by arrival, to their ends, in a simulation.
 Result simulate(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Clock &clock,
                 const EngineOptions &options = {});
+
+/// The same with a runner of one's own. Jobs keep the batch that they asked for.
+Result schedule(const std::vector<Job> &jobs, const Cluster &cluster, Policy &policy, Runner &runner);
 
 } // namespace tessera::scheduler
 #endif

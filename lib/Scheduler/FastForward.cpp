@@ -1,5 +1,6 @@
 // See FastForward.h.
 #include "lib/Scheduler/FastForward.h"
+#include "lib/Scheduler/Policy.h"
 #include <algorithm>
 #include <limits>
 #include <numeric>
@@ -35,7 +36,7 @@ void FastForward::giveAway(double now) {
     size_t grows = 0;
     for (size_t i : running) {
       const Ahead &job = jobs[i];
-      int wanted = std::min(count[i] + free, job.most);
+      int wanted = withoutIdle(*job.speed, std::min(count[i] + free, job.most), count[i]);
       if (wanted == count[i])
         continue;
       double left = end[i] - now, faster = left * (*job.speed)[count[i]] / (*job.speed)[wanted] + resize;
@@ -44,7 +45,8 @@ void FastForward::giveAway(double now) {
     }
     if (best <= 0)
       return;
-    int wanted = std::min(count[grows] + free, jobs[grows].most);
+    int wanted =
+        withoutIdle(*jobs[grows].speed, std::min(count[grows] + free, jobs[grows].most), count[grows]);
     free -= wanted - count[grows];
     count[grows] = wanted;
     end[grows] = bestEnd;

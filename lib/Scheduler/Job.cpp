@@ -16,7 +16,16 @@ std::optional<double> Job::told() const {
   return samples;
 }
 
+int Job::usable(int count) const {
+  if (program.executables.empty() || count == 0)
+    return count;
+  auto above = program.executables.upper_bound(count);
+  return above == program.executables.begin() ? 0 : std::prev(above)->first;
+}
+
 int Job::most() const {
+  if (fixedBatch)
+    return throughput.rbegin()->first;
   return std::max(places,
                   static_cast<int>(std::min<int64_t>(throughput.rbegin()->first, largestBatch / batch)));
 }
@@ -51,7 +60,7 @@ std::vector<int> Cluster::hostOfPlace() const {
 double batchOn(const Job &job, int count, Batch batch) {
   double asked = static_cast<double>(job.batch) * job.places,
          together = static_cast<double>(job.batch) * count;
-  return batch == Batch::Asked ? asked : batch == Batch::Places ? together : std::max(asked, together);
+  return batch == Batch::Asked || job.fixedBatch ? asked : batch == Batch::Places ? together : std::max(asked, together);
 }
 
 std::vector<double> speeds(const Job &job, const Cluster &cluster, Batch batch) {
@@ -59,6 +68,10 @@ std::vector<double> speeds(const Job &job, const Cluster &cluster, Batch batch) 
   // Seconds of a sample's work on a place; what a step takes beyond that is communication.
   double work = job.fewest() / job.throughput.begin()->second, own = static_cast<double>(job.batch);
   for (int count = job.fewest(); count < static_cast<int>(result.size()); ++count) {
+    if (job.fixedBatch) {
+      result[count] = job.throughputAt(job.usable(count));
+      continue;
+    }
     double size = batchOn(job, count, batch), rate = job.throughputAt(count);
     double communication = std::max(0.0, count * own / rate - own * work);
     double doublings = std::max(0.0, std::log2(size / (own * job.places)));

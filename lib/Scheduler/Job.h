@@ -20,6 +20,15 @@ struct LossCurve {
 
 /// A training run that can be given any number of places between `fewest` and `most`.
 struct Job {
+  /// What is launched, where anything is.
+  struct Program {
+    std::map<int, std::string> executables; ///< places -> what `tessera compile` wrote for so many
+    std::vector<std::string> arguments;     ///< of `train`
+    int64_t every = 50;                     ///< steps from one checkpoint to the next
+    bool promised = false; ///< the throughput is still to be asked of the executables
+    int line = 0, column = 0; ///< in the jobs file, for messages
+  };
+
   std::string name;
   std::string kind;         ///< jobs of one kind take about as many epochs; the name where none is given
   double arrival = 0;       ///< seconds
@@ -35,11 +44,15 @@ struct Job {
   /// What policies know of `samples`: a job that ends at a target loss does not tell.
   std::optional<double> told() const;
   double epochs() const { return samples / dataSize; }
+  /// The most places of `count` that it can run on: executables are for certain numbers only.
+  int usable(int count) const;
   int fewest() const { return throughput.begin()->first; }
   /// As many places as the table and the largest batch allow.
   int most() const;
   /// Samples/s on `count` places, straight between two entries of the table; 0 below the first.
   double throughputAt(int count) const;
+  bool fixedBatch = false; ///< the batch is the asked one on any places, and the table is of that
+  Program program;
   bool toldAnyway = false; ///< policies know `samples` although the run ends at a target loss
 };
 

@@ -24,6 +24,19 @@ const std::vector<std::pair<std::string, Make>> &table() {
 
 } // namespace
 
+int nextFaster(const std::vector<double> &speed, int count, int most) {
+  for (int next = count + 1; next <= most; ++next)
+    if (speed[next] > speed[count])
+      return next;
+  return 0;
+}
+
+int withoutIdle(const std::vector<double> &speed, int count, int fewest) {
+  while (count > fewest && speed[count - 1] == speed[count])
+    --count;
+  return count;
+}
+
 std::vector<std::string> policyNames() {
   std::vector<std::string> names;
   for (auto &[name, make] : table())

@@ -37,6 +37,12 @@ struct ActiveJob {
   int most() const { return static_cast<int>(speed->size()) - 1; }
 };
 
+/// The next number of places, up to `most`, that is faster than `count`; 0 where there is none. A job whose
+/// executables are for certain numbers of places gains nothing in between.
+int nextFaster(const std::vector<double> &speed, int count, int most);
+/// As few places as are as fast as `count`, at least `fewest`.
+int withoutIdle(const std::vector<double> &speed, int count, int fewest);
+
 struct Situation {
   double now = 0; ///< seconds
   const Cluster *cluster = nullptr;

@@ -1,6 +1,7 @@
 // See ReadFiles.h.
 #include "lib/Scheduler/ReadFiles.h"
-#include "lib/Scheduler/TomlReader.h"
+#include "lib/Scheduler/ReadProgram.h"
+#include "lib/Scheduler/ReadThroughput.h"
 #include "llvm/ADT/StringMap.h"
 #include "llvm/Support/Format.h"
 
@@ -9,30 +10,7 @@ namespace tessera::scheduler {
 namespace {
 
 // Beyond these nothing real lies, and arithmetic stays exact.
-constexpr double kMostPlaces = 65536, kMostSeconds = 1e9, kMostSamples = 1e15, kMostEpochs = 1e5,
-                 kLeastRate = 1e-3;
-
-std::map<int, double> readThroughput(TomlReader &reader, const toml::table &job, int places) {
-  std::map<int, double> result;
-  const toml::node *node = job.get("throughput");
-  const toml::table *table = node ? node->as_table() : nullptr;
-  if (!table) {
-    reader.error(node ? node->source() : job.source())
-        << "\"throughput\" has to be a table from places to samples/s, such as {1 = 100.0, 2 = 190.0}";
-    return result;
-  }
-  for (auto &&[key, value] : *table) {
-    int count = 0;
-    if (llvm::StringRef(key.str()).getAsInteger(10, count) || count < 1 || count > kMostPlaces)
-      reader.error(key.source()) << "\"" << llvm::StringRef(key.str()) << "\" is no number of places";
-    else
-      result[count] = reader.number(*table, llvm::StringRef(key.str()), kLeastRate, kMostSamples);
-  }
-  if (!result.contains(places))
-    reader.error(table->source()) << "\"throughput\" has no entry for the " << places
-                                  << " places that the job asks for";
-  return result;
-}
+constexpr double kMostPlaces = 65536, kMostSeconds = 1e9, kMostSamples = 1e15, kMostEpochs = 1e5;
 
 void readLoss(TomlReader &reader, const toml::table &table, Job &job) {
   const toml::node *first = table.get("first_loss"), *target = table.get("target_loss");
@@ -53,10 +31,10 @@ void readLoss(TomlReader &reader, const toml::table &table, Job &job) {
   job.loss = curve;
 }
 
-Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster) {
+Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster, const FileReader &files) {
   reader.keys(table,
               {"name", "kind", "arrival", "places", "batch", "largest_batch", "learning_rate", "throughput",
-               "samples", "data_size", "first_loss", "target_loss"},
+               "samples", "data_size", "first_loss", "target_loss", "executable", "arguments", "every"},
               "[[job]]");
   Job job;
   job.name = reader.text(table, "name");
@@ -71,7 +49,9 @@ Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster
     reader.error(table.get("largest_batch")->source()) << "\"largest_batch\" is less than " << job.places
                                                        << " places with a batch of " << job.batch << " each";
   job.learningRate = reader.number(table, "learning_rate", 0, 1e9, 1);
-  job.throughput = readThroughput(reader, table, job.places);
+  readProgram(reader, table, job);
+  readThroughput(reader, table, job, files);
+  fitThroughput(reader, table, job);
   job.samples = reader.number(table, "samples", 1, kMostSamples);
   job.dataSize = reader.number(table, "data_size", 1, kMostSamples, job.samples);
   if (job.epochs() > kMostEpochs)
@@ -129,13 +109,13 @@ std::variant<Cluster, Problem> readCluster(llvm::StringRef text, llvm::StringRef
 }
 
 std::variant<std::vector<Job>, Problem> readJobs(llvm::StringRef text, llvm::StringRef file,
-                                                 const Cluster &cluster) {
+                                                 const Cluster &cluster, const FileReader &files) {
   TomlReader reader(text, file);
   reader.keys(reader.root(), {"job"}, "the jobs file");
   std::vector<Job> jobs;
   llvm::StringMap<int> lines;
   for (const toml::table *table : reader.tables("job")) {
-    Job job = readJob(reader, *table, cluster);
+    Job job = readJob(reader, *table, cluster, files);
     int line = static_cast<int>(table->source().begin.line);
     if (auto [known, isNew] = lines.try_emplace(job.name, line); !isNew)
       reader.error(table->source()) << "job \"" << job.name << "\" is in line " << known->second

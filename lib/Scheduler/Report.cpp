@@ -24,6 +24,8 @@ json::Object jobJson(const Job &job, const JobResult &result) {
                       {"completion", result.end - job.arrival},
                       {"starts", result.starts},
                       {"resizes", result.resizes}};
+  if (!result.error.empty())
+    object["error"] = result.error;
   if (result.forecastEnd < kNever)
     object["forecast"] = json::Object{{"at", result.forecastAt}, {"end", result.forecastEnd}};
   return object;
@@ -38,6 +40,8 @@ json::Object runJson(const Run &run, const Cluster &cluster) {
                       {"place_seconds", json::Object{{"work", result.seconds.work},
                                                      {"idle", result.seconds.idle},
                                                      {"resize", result.seconds.resize}}}};
+  if (run.forecast > 0)
+    object["forecast_mean_completion"] = run.forecast;
   if (run.gap > 0) {
     object["gap"] = run.gap;
     object["seed"] = static_cast<int64_t>(run.seed);

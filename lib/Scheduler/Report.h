@@ -13,6 +13,7 @@ struct Run {
   uint64_t seed = 0;
   std::vector<Job> jobs;
   Result result;
+  double forecast = 0; ///< of a real run: the mean completion that was simulated before
 };
 
 /// One run with each of its jobs, or, of several, the mean completion by policy and gap and each run in

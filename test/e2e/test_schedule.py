@@ -110,10 +110,6 @@ def test_wrong_usage(arguments, words):
     h.assert_error(schedule(*arguments), words, status=2)
 
 
-def test_only_the_simulation_is_built(files):
-    h.assert_error(schedule(*files), "only the simulation is built so far: add --simulate")
-
-
 def test_files_that_are_wrong(tmp_path, files):
     h.assert_error(schedule(tmp_path / "none.toml", *files[1:], "--simulate"), "cannot read", "none.toml", "No such file or directory")
     h.assert_error(schedule(*files[:2], tmp_path / "none.toml", "--simulate"), "cannot read", "none.toml")

@@ -90,7 +90,7 @@ int Ones::usedWell(const Ahead &job, double use) const {
   for (int count = job.fewest; count <= job.most; ++count)
     if ((*job.speed)[count] >= use * one * count)
       best = count;
-  return best;
+  return withoutIdle(*job.speed, best, job.fewest);
 }
 
 void Ones::look(const Situation &situation) {
@@ -114,7 +114,8 @@ Ones::Counts Ones::countsOf(const Assignment &genome) const {
   Counts counts(jobs.size());
   for (auto [job, count] : allocationOf(genome))
     if (auto known = positions.find(job); known != positions.end() && count >= jobs[known->second].fewest)
-      counts[known->second] = std::min(count, jobs[known->second].most);
+      counts[known->second] = withoutIdle(*jobs[known->second].speed, std::min(count, jobs[known->second].most),
+                                          jobs[known->second].fewest);
   return counts;
 }
 
@@ -137,19 +138,23 @@ void Ones::complete(Counts &counts, double use, double scatter) {
     counts[i] = given;
     free -= given;
   }
-  std::priority_queue<std::pair<double, size_t>> gains;
+  std::priority_queue<std::pair<double, size_t>> gains; // of each further place
   auto offer = [&](size_t i) {
     const std::vector<double> &speed = *jobs[i].speed;
-    if (counts[i] > 0 && counts[i] < jobs[i].most)
-      if (double gain = jobs[i].samples * (1 / speed[counts[i]] - 1 / speed[counts[i] + 1]); gain > 0)
-        gains.emplace(gain, i);
+    int next = counts[i] > 0 ? nextFaster(speed, counts[i], jobs[i].most) : 0, more = next - counts[i];
+    if (next && more <= free)
+      gains.emplace(jobs[i].samples * (1 / speed[counts[i]] - 1 / speed[next]) / more, i);
   };
   for (size_t i = 0; i < jobs.size(); ++i)
     offer(i);
-  for (; free > 0 && !gains.empty(); --free) {
+  while (free > 0 && !gains.empty()) {
     size_t i = gains.top().second;
     gains.pop();
-    ++counts[i];
+    int next = nextFaster(*jobs[i].speed, counts[i], jobs[i].most);
+    if (next - counts[i] > free)
+      continue;
+    free -= next - counts[i];
+    counts[i] = next;
     offer(i);
   }
 }

@@ -55,11 +55,10 @@ Assignment Optimus::decide(const Situation &situation) {
   auto offer = [&](size_t i) {
     const std::vector<double> &speed = *situation.jobs[i]->speed;
     int count = counts[i].second;
-    if (count == 0 || count >= situation.jobs[i]->most())
-      return;
+    int next = count ? nextFaster(speed, count, situation.jobs[i]->most()) : 0;
     auto [samples, weight] = work[i];
-    if (double gain = weight * samples * (1 / speed[count] - 1 / speed[count + 1]); gain > 0)
-      gains.emplace(gain, i);
+    if (next)
+      gains.emplace(weight * samples * (1 / speed[count] - 1 / speed[next]) / (next - count), i);
   };
   for (const ActiveJob *job : situation.jobs) {
     int given = job->job->fewest() <= free ? job->job->fewest() : 0;
@@ -68,10 +67,14 @@ Assignment Optimus::decide(const Situation &situation) {
     work.push_back(remaining(*job));
     offer(counts.size() - 1);
   }
-  for (; free > 0 && !gains.empty(); --free) {
+  while (free > 0 && !gains.empty()) {
     size_t i = gains.top().second;
     gains.pop();
-    ++counts[i].second;
+    int &count = counts[i].second, next = nextFaster(*situation.jobs[i]->speed, count, situation.jobs[i]->most());
+    if (next - count > free)
+      continue;
+    free -= next - count;
+    count = next;
     offer(i);
   }
   return settle(situation.running, counts, situation.cluster->hostOfPlace());

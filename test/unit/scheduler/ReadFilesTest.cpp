@@ -112,7 +112,7 @@ TEST(ReadFiles, ProblemsOfJobs) {
             "j.toml:6:17: \"largest_batch\" is less than 2 places with a batch of 8 each");
   EXPECT_EQ(jobsProblem(with("throughput", "throughput = 100.0")),
             "j.toml:7:14: \"throughput\" has to be a table from places to samples/s, such as {1 = 100.0, 2 = "
-            "190.0}");
+            "190.0}, or the name of a file that `tessera plan` wrote");
   EXPECT_EQ(jobsProblem(with("throughput", "throughput = {one = 100.0}")),
             "j.toml:7:15: \"one\" is no number of places");
   EXPECT_EQ(jobsProblem(with("throughput", "throughput = {2 = 0.0}")),

@@ -1,0 +1,291 @@
+// See Launcher.h.
+#include "lib/Scheduler/launch/Launcher.h"
+#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/Format.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/raw_ostream.h"
+#include <algorithm>
+#include <cmath>
+#include <csignal>
+#include <cstring>
+#include <fstream>
+#include <thread>
+
+namespace tessera::scheduler {
+
+namespace {
+
+constexpr auto kLook = std::chrono::milliseconds(50);
+constexpr int kMostFailures = 3;
+// A run that says so was told to stop; it is to be started again to go on.
+constexpr int kGoOn = 75;
+// Occasions to decide are at least so many seconds apart.
+constexpr double kSoon = 0.5;
+
+volatile std::sig_atomic_t stopAsked = 0;
+void askToStop(int) { stopAsked = 1; }
+
+// Of what a run printed the first `error:`, else how it ended.
+std::string errorIn(const std::string &path, const ExitStatus &status) {
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line);)
+    if (llvm::StringRef text(line); text.consume_front("error: "))
+      return text.str();
+  return status.signal ? llvm::formatv("it was ended by signal {0}", status.signal).str()
+                       : llvm::formatv("it ended with status {0}", status.code).str();
+}
+
+void replace(std::string &word, const std::string &what, const std::string &by) {
+  for (size_t at = 0; (at = word.find(what, at)) != std::string::npos; at += by.size())
+    word.replace(at, what.size(), by);
+}
+
+} // namespace
+
+Launcher::Run::Run(const Job &job, const std::string &parent)
+    : batch(job.batch * job.places),
+      steps(static_cast<int64_t>(std::ceil(job.samples / static_cast<double>(batch)))),
+      folder(parent + "/" + job.name), log(folder + "/log.jsonl") {}
+
+Launcher::Launcher(const std::vector<Job> &jobs, const Cluster &cluster, LaunchOptions given)
+    : jobs(jobs), cluster(cluster), options(std::move(given)), hosts(cluster.hostOfPlace()),
+      begun(std::chrono::steady_clock::now()) {
+  for (const Job &job : jobs) {
+    runs.push_back(std::make_unique<Run>(job, options.folder));
+    Run &run = *runs.back();
+    run.log.goBackTo(newestCheckpoint(run.folder + "/checkpoints"));
+    run.ended = run.log.steps() >= run.steps || reachedTarget(static_cast<int>(runs.size()) - 1);
+  }
+  stopAsked = 0;
+  std::signal(SIGINT, askToStop);
+  std::signal(SIGTERM, askToStop);
+}
+
+double Launcher::now() const {
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begun).count();
+}
+
+void Launcher::say(int job, const std::string &what) const {
+  llvm::outs() << llvm::format("%8.1f s  ", now()) << jobs[job].name << ": " << what << "\n";
+  llvm::outs().flush();
+}
+
+bool Launcher::stopped() const { return stopAsked != 0; }
+
+double Launcher::wait(double until) {
+  for (;;) {
+    bool ended = look();
+    double time = now();
+    if (ended || time >= until || stopped())
+      return time;
+    bool works = std::ranges::any_of(runs, [](auto &run) { return !run->wanted.empty() && !run->ended; });
+    if (!works && until == kNever)
+      return kNever;
+    std::this_thread::sleep_for(
+        std::min<std::chrono::duration<double>>(kLook, std::chrono::duration<double>(until - time)));
+  }
+}
+
+// Whether a run has come to an end that the event loop did not ask for.
+bool Launcher::look() {
+  bool news = false;
+  for (size_t job = 0; job < runs.size(); ++job)
+    carryOut(static_cast<int>(job));
+  for (size_t job = 0; job < runs.size(); ++job)
+    news |= look(static_cast<int>(job));
+  return news;
+}
+
+bool Launcher::look(int job) {
+  Run &run = *runs[job];
+  if (!run.process.alive())
+    return run.ended && !run.wanted.empty();
+  auto status = run.process.ended(); // before the log: then that is whole
+  if (run.log.read() && run.begin == kNever)
+    run.begin = std::max(0.0, now() - run.log.firstSeconds());
+  if (!status)
+    return false;
+  bool asked = run.stopping;
+  finish(job, *status);
+  return !asked || run.ended;
+}
+
+void Launcher::finish(int job, const ExitStatus &status) {
+  Run &run = *runs[job];
+  bool told = run.stopping || status.code == kGoOn;
+  run.places.clear();
+  run.stopping = false;
+  if (status.good() || run.log.steps() >= run.steps || reachedTarget(job)) {
+    run.ended = true;
+    say(job, llvm::formatv("done, after {0} steps", run.log.steps()));
+  } else if (!told) {
+    fail(job, errorIn(run.folder + "/output.txt", status));
+  }
+}
+
+void Launcher::fail(int job, const std::string &why) {
+  Run &run = *runs[job];
+  if (run.log.steps() > run.stepsAtFailure)
+    run.failures = 0;
+  run.stepsAtFailure = std::max(run.stepsAtFailure, run.log.steps());
+  ++run.failures;
+  run.notBefore = now() + run.failures - 1;
+  say(job, llvm::formatv("failed at step {0}: {1}", run.log.steps() + 1, why));
+  if (run.failures < kMostFailures)
+    return;
+  run.error = why;
+  run.ended = true;
+  say(job, "set aside");
+}
+
+// Brings what runs closer to what is wanted.
+void Launcher::carryOut(int job) {
+  Run &run = *runs[job];
+  if (run.process.alive()) {
+    bool hasTo = run.ended || !sameRanks(run) || reachedTarget(job);
+    if (!hasTo && !run.stopping)
+      run.places = run.wanted;
+    if (hasTo && !run.stopping) {
+      run.stopping = true;
+      run.stopSince = now();
+      run.process.signal(SIGUSR1);
+    } else if (run.stopping && now() > run.stopSince + options.grace) {
+      run.process.signal(SIGKILL);
+    }
+  } else if (!run.ended && !run.wanted.empty()) {
+    run.begin = kNever;
+    if (now() >= run.notBefore && !stopped() && free(run.wanted))
+      start(job);
+  }
+}
+
+// Whether the process that runs is what the wanted places would be given: which places of a host they are does
+// not matter.
+bool Launcher::sameRanks(const Run &run) const {
+  auto hostsOf = [&](const std::vector<int> &places) {
+    std::vector<int> list;
+    for (int place : places)
+      list.push_back(hosts[place]);
+    return list;
+  };
+  return hostsOf(run.wanted) == hostsOf(run.places);
+}
+
+bool Launcher::free(const std::vector<int> &places) const {
+  return std::ranges::none_of(runs, [&](auto &run) {
+    return std::ranges::any_of(places,
+                               [&](int place) { return std::ranges::count(run->places, place) > 0; });
+  });
+}
+
+bool Launcher::reachedTarget(int job) const {
+  const Run &run = *runs[job];
+  if (!jobs[job].loss)
+    return false;
+  auto window = std::max<int64_t>(1, std::llround(jobs[job].dataSize / static_cast<double>(run.batch)));
+  auto loss = run.log.loss(run.log.steps() - window, run.log.steps());
+  return loss && *loss <= jobs[job].loss->target;
+}
+
+std::vector<std::string> Launcher::commandOf(int job) const {
+  const Run &run = *runs[job];
+  int ranks = static_cast<int>(run.wanted.size());
+  std::map<int, int> slots; // by host
+  for (int place : run.wanted)
+    ++slots[hosts[place]];
+  std::vector<std::string> names, counted, words;
+  for (auto [host, count] : slots) {
+    names.push_back(cluster.hosts[host].name);
+    counted.push_back(names.back() + ":" + std::to_string(count));
+  }
+  for (std::string word : options.command) {
+    replace(word, "{ranks}", std::to_string(ranks));
+    replace(word, "{hosts}", llvm::join(names, ","));
+    replace(word, "{slots}", llvm::join(counted, ","));
+    words.push_back(std::move(word));
+  }
+  llvm::SmallString<128> executable(jobs[job].program.executables.at(ranks));
+  llvm::sys::fs::make_absolute(executable);
+  std::string checkpoints = run.folder + "/checkpoints";
+  words.insert(words.end(), {std::string(executable), "train"});
+  words.insert(words.end(), jobs[job].program.arguments.begin(), jobs[job].program.arguments.end());
+  words.insert(words.end(),
+               {"--steps", std::to_string(run.steps), "--log", run.folder + "/log.jsonl", "--checkpoint",
+                checkpoints, "--every", std::to_string(jobs[job].program.every)});
+  if (newestCheckpoint(checkpoints) > 0)
+    words.insert(words.end(), {"--resume", checkpoints});
+  return words;
+}
+
+void Launcher::start(int job) {
+  Run &run = *runs[job];
+  run.log.goBackTo(newestCheckpoint(run.folder + "/checkpoints"));
+  std::string output = run.folder + "/output.txt";
+  std::error_code error = llvm::sys::fs::create_directories(run.folder);
+  // Only what this run prints says why it failed.
+  if (!error)
+    (void)llvm::sys::fs::rename(output, output + ".before");
+  if (error || !run.process.start(commandOf(job), output)) {
+    fail(job, error ? error.message() : strerror(errno));
+    return;
+  }
+  run.places = run.wanted;
+  run.begin = kNever;
+  say(job, llvm::formatv("{0} places, from step {1}, process {2}", run.places.size(), run.log.steps() + 1,
+                         run.process.id()));
+}
+
+void Launcher::change(int job, const std::vector<int> &places, bool) {
+  Run &run = *runs[job];
+  run.wanted = places;
+  // Until its new process works the job stands still.
+  if (!sameRanks(run))
+    run.begin = kNever;
+}
+
+Progress Launcher::progress(int job) const {
+  const Run &run = *runs[job];
+  Progress result;
+  result.done = std::min(static_cast<double>(run.log.steps() * run.batch), jobs[job].samples);
+  result.begin = run.begin;
+  result.loss = run.log.loss(run.log.steps() - 1, run.log.steps()).value_or(0);
+  if (auto seconds = run.log.secondsOfStep(); seconds && run.begin < kNever)
+    result.measured = static_cast<double>(run.batch) / *seconds;
+  result.ended = run.ended;
+  result.error = run.error;
+  return result;
+}
+
+double Launcher::due(int job, double samples) const {
+  const Run &run = *runs[job];
+  if (run.wanted.empty())
+    return kNever;
+  Progress so = progress(job);
+  double rate = so.measured > 0 ? so.measured : jobs[job].throughputAt(static_cast<int>(run.wanted.size()));
+  return now() + std::max(kSoon, (samples - so.done) / rate);
+}
+
+void Launcher::addLosses(int job, int epochs, std::vector<double> &losses) const {
+  const Run &run = *runs[job];
+  double steps = jobs[job].dataSize / static_cast<double>(run.batch); // of an epoch
+  while (static_cast<int>(losses.size()) < epochs) {
+    auto to = static_cast<int64_t>(steps * static_cast<double>(losses.size() + 1));
+    auto from = std::min(static_cast<int64_t>(steps * static_cast<double>(losses.size())), to - 1);
+    auto loss = run.log.loss(from, to);
+    if (!loss)
+      return;
+    losses.push_back(*loss);
+  }
+}
+
+void Launcher::stopAll() {
+  for (size_t job = 0; job < runs.size(); ++job)
+    runs[job]->wanted.clear();
+  while (std::ranges::any_of(runs, [](auto &run) { return run->process.alive(); })) {
+    look();
+    std::this_thread::sleep_for(kLook);
+  }
+}
+
+} // namespace tessera::scheduler

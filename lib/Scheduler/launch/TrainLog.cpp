@@ -1,0 +1,125 @@
+// See TrainLog.h.
+#include "lib/Scheduler/launch/TrainLog.h"
+#include "llvm/ADT/StringRef.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include <algorithm>
+#include <cmath>
+#include <fstream>
+#include <unistd.h>
+
+namespace tessera::scheduler {
+
+namespace {
+
+// The step and what else is wanted of a line.
+struct Line {
+  int64_t step = 0;
+  double loss = NAN, seconds = 0;
+};
+
+std::optional<Line> parse(llvm::StringRef text) {
+  llvm::Expected<llvm::json::Value> value = llvm::json::parse(text);
+  if (!value) {
+    llvm::consumeError(value.takeError());
+    return std::nullopt;
+  }
+  const llvm::json::Object *object = value->getAsObject();
+  std::optional<int64_t> step = object ? object->getInteger("step") : std::nullopt;
+  if (!step || *step < 1)
+    return std::nullopt;
+  return Line{*step, object->getNumber("loss").value_or(NAN), object->getNumber("seconds").value_or(0)};
+}
+
+} // namespace
+
+void TrainLog::goBackTo(int64_t step) {
+  uint64_t kept = 0;
+  std::ifstream file(path);
+  for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1)
+    if (auto parsed = parse(line); parsed && parsed->step > step)
+      break;
+  file.close();
+  // Where there is no file nothing has to go.
+  (void)::truncate(path.c_str(), static_cast<off_t>(kept));
+  offset = 0;
+  base = 0;
+  rest.clear();
+  losses.clear();
+  read();
+  seconds.clear();
+  if (steps() != step) { // the log is not the checkpoint's
+    base = step;
+    losses.clear();
+  }
+}
+
+void TrainLog::add(const std::string &text) {
+  auto line = parse(text);
+  if (!line)
+    return;
+  if (line->step <= base || line->step > steps() + 1) {
+    base = line->step - 1;
+    losses.clear();
+  }
+  losses.resize(static_cast<size_t>(line->step - 1 - base));
+  losses.push_back(line->loss);
+  seconds.push_back(line->seconds);
+}
+
+bool TrainLog::read() {
+  std::ifstream file(path, std::ios::binary);
+  if (!file)
+    return false;
+  file.seekg(static_cast<std::streamoff>(offset));
+  size_t before = seconds.size();
+  constexpr size_t kLongest = 1 << 16; // no line of a log is
+  for (std::string line; std::getline(file, line);) {
+    offset += line.size();
+    if (rest.size() < kLongest)
+      rest += line;
+    if (file.eof())
+      break;
+    ++offset;
+    add(rest);
+    rest.clear();
+  }
+  return seconds.size() > before;
+}
+
+std::optional<double> TrainLog::secondsOfStep() const {
+  if (seconds.size() < 3)
+    return std::nullopt;
+  // The last ones: a machine may be shared with others only for a while.
+  constexpr long kSteps = 100;
+  long count = std::min<long>(kSteps, static_cast<long>(seconds.size()) - 1);
+  std::vector<double> last(seconds.end() - count, seconds.end());
+  auto middle = last.begin() + count / 2;
+  std::ranges::nth_element(last, middle);
+  return *middle > 0 ? std::optional(*middle) : std::nullopt;
+}
+
+std::optional<double> TrainLog::loss(int64_t from, int64_t to) const {
+  if (from < base || to > steps() || to <= from)
+    return std::nullopt;
+  double sum = 0;
+  for (int64_t step = from; step < to; ++step)
+    sum += losses[static_cast<size_t>(step - base)];
+  return sum / static_cast<double>(to - from);
+}
+
+int64_t newestCheckpoint(const std::string &folder) {
+  int64_t newest = 0;
+  std::error_code error;
+  for (llvm::sys::fs::directory_iterator file(folder, error), end; !error && file != end;
+       file.increment(error)) {
+    llvm::StringRef name = llvm::sys::path::filename(file->path());
+    int64_t step = 0;
+    if (name.consume_front("step-") && !name.consumeInteger(10, step) && name == ".safetensors")
+      newest = std::max(newest, step);
+  }
+  return newest;
+}
+
+} // namespace tessera::scheduler
