@@ -22,11 +22,11 @@ MODELS = ROOT / "test" / "models"
 PLACES = 8
 # model, batch, arrival (s), steps, samples/s on 1, 2 and 4 places; each asks for 4
 JOBS = {
-    "gpt": ("gpt2", 4, 0, 240, {1: 10.0, 2: 18.0, 4: 28.0}),
-    "bert": ("bert", 4, 2, 240, {1: 10.0, 2: 17.0, 4: 26.0}),
-    "vit": ("vit", 4, 4, 120, {1: 10.0, 2: 18.0, 4: 30.0}),
-    "mlp-a": ("mlp", 12, 6, 60, {1: 30.0, 2: 54.0, 4: 90.0}),
-    "mlp-b": ("mlp", 12, 8, 40, {1: 30.0, 2: 54.0, 4: 90.0}),
+    "gpt": ("gpt2", 4, 0, 160, {1: 5.0, 2: 9.0, 4: 14.0}),
+    "bert": ("bert", 4, 2, 160, {1: 5.0, 2: 8.5, 4: 13.0}),
+    "vit": ("vit", 4, 4, 80, {1: 5.0, 2: 9.0, 4: 15.0}),
+    "mlp-a": ("mlp", 12, 6, 40, {1: 15.0, 2: 27.0, 4: 45.0}),
+    "mlp-b": ("mlp", 12, 8, 30, {1: 15.0, 2: 27.0, 4: 45.0}),
 }
 KILL_AFTER = 12  # seconds
 MPIRUN = "mpirun -n {ranks} --oversubscribe --bind-to none" + (" --allow-run-as-root" if os.getuid() == 0 else "")
@@ -62,12 +62,22 @@ def training_data(out, model, executable):
     return arguments
 
 
-def starting_seconds(out, script, arguments):
-    """From the start of mpirun to its end, of a training of one step on four ranks, without the step itself."""
+def measured_costs(out, script, arguments):
+    """Seconds of a start, and of stopping and starting again, on four ranks."""
+    log = out / "one.jsonl"
+    log.unlink(missing_ok=True)
+    command = MPIRUN.replace("{ranks}", "4").split() + [script, "train", *arguments, "--steps", "1000", "--log", log]
     begin = time.monotonic()
-    command = MPIRUN.replace("{ranks}", "4").split() + [script, "train", *arguments, "--steps", "1", "--log", out / "one.jsonl"]
-    subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
-    return time.monotonic() - begin - json.loads((out / "one.jsonl").read_text())["seconds"]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
+        while not log.exists() or not log.read_text().endswith("\n"):
+            if training.poll() is not None:
+                sys.exit(f"error: {' '.join(map(str, command))} ended with status {training.returncode}")
+            time.sleep(0.01)
+        start = time.monotonic() - begin - json.loads(log.read_text().splitlines()[0])["seconds"]
+        begin = time.monotonic()
+        training.send_signal(signal.SIGUSR1)
+        training.wait()
+    return start, start + time.monotonic() - begin
 
 
 def write_files(out):
@@ -87,10 +97,10 @@ arguments = {json.dumps(arguments[name])}
 every = 5
 ''')
     (out / "jobs.toml").write_text("\n".join(jobs))
-    seconds = starting_seconds(out, scripts[4], arguments[name])
-    # Changing places is a restart from a checkpoint so far.
-    (out / "cluster.toml").write_text(f'[[host]]\nname = "here"\nplaces = {PLACES}\n\n[costs]\nresize = {seconds:.2f}\nrestart = {seconds:.2f}\n')
-    print(f"a start takes {seconds:.1f} s")
+    start, again = measured_costs(out, scripts[4], arguments[name])
+    # Other places are a restart from a checkpoint so far.
+    (out / "cluster.toml").write_text(f'[[host]]\nname = "here"\nplaces = {PLACES}\n\n[costs]\nresize = {again:.2f}\nrestart = {start:.2f}\n')
+    print(f"a start takes {start:.1f} s, stopping and starting again {again:.1f} s")
 
 
 class Killer(threading.Thread):

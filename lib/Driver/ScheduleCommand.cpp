@@ -6,6 +6,7 @@
 #include "lib/Scheduler/Report.h"
 #include "lib/Scheduler/TomlReader.h"
 #include "lib/Scheduler/Trace.h"
+#include "lib/Scheduler/TraceFiles.h"
 #include "lib/Scheduler/launch/Executables.h"
 #include "llvm/ADT/STLExtras.h"
 #include "llvm/ADT/StringExtras.h"
@@ -22,7 +23,8 @@ ScheduleCommand::ScheduleCommand()
       cluster{"cluster", cl::desc("hosts and their places (with --trace: 16 hosts of 4)"),
               cl::value_desc("FILE.toml"), cl::sub(sub)},
       policy{"policy", cl::desc(policyText), cl::value_desc("NAME"), cl::sub(sub)},
-      trace{"trace", cl::desc("ones: the built-in trace of 50 jobs, instead of a jobs file"),
+      trace{"trace",
+            cl::desc("instead of a jobs file: ones, the built-in trace of 50 jobs; philly:FILE, alibaba:FILE"),
             cl::value_desc("NAME"), cl::sub(sub)},
       seed{"seed", cl::desc("of --trace (default: 1 to 5)"), cl::value_desc("N"), cl::sub(sub)},
       gap{"gap", cl::desc("mean seconds between arrivals of --trace (default: 30, 45 and 60)"),
@@ -34,6 +36,8 @@ ScheduleCommand::ScheduleCommand()
       without{"without",
               cl::desc("leave parts of the policy ones out: table, forecast, kinds, batch, evolution"),
               cl::value_desc("PARTS"), cl::sub(sub)},
+      first{"first", cl::desc("only the first N jobs of a trace that is a file"), cl::value_desc("N"),
+            cl::sub(sub)},
       report{"report", cl::desc("write a page to look at"), cl::value_desc("FILE.html"), cl::sub(sub)},
       json{"json", cl::desc("write completion times as JSON"), cl::value_desc("FILE"), cl::sub(sub)},
       launcher{"launcher",
@@ -123,6 +127,27 @@ int readNumber(llvm::StringRef option, llvm::StringRef text, double least, doubl
                llvm::Twine(static_cast<int64_t>(least)) + " to " + llvm::Twine(static_cast<int64_t>(most)));
 }
 
+bool isTraceFile(llvm::StringRef trace) {
+  return trace.starts_with("philly:") || trace.starts_with("alibaba:");
+}
+
+int readTraceFile(const std::string &trace, llvm::StringRef first, Plan &plan) {
+  size_t most = SIZE_MAX;
+  if (!first.empty() && (first.getAsInteger(10, most) || most == 0))
+    return usage("--first=" + first + ": expected a whole number of at least 1");
+  auto [format, path] = llvm::StringRef(trace).split(':');
+  std::unique_ptr<llvm::MemoryBuffer> text;
+  if (int status = readFile(path.str(), text))
+    return status;
+  auto read = (format == "philly" ? readPhilly : readAlibaba)(text->getBuffer(), path);
+  if (auto *list = std::get_if<std::vector<Job>>(&read))
+    read = fitTrace(std::move(*list), most, plan.cluster, path);
+  if (auto *problem = std::get_if<Problem>(&read))
+    return fail(problem->text);
+  plan.jobs = std::get<std::vector<Job>>(std::move(read));
+  return 0;
+}
+
 // The traces of all seeds and gaps that are asked for.
 int readTraces(llvm::StringRef seed, llvm::StringRef gap, llvm::StringRef scatter, Plan &plan) {
   std::vector<double> gaps = {30, 45, 60};
@@ -205,13 +230,16 @@ int ScheduleCommand::run() {
     return usage(jobs.empty()
                      ? "no jobs given: tessera schedule JOBS.toml --cluster FILE.toml, or --trace ones"
                      : "a jobs file and --trace exclude each other");
-  if (!trace.empty() && trace != "ones")
-    return usage("--trace=" + trace + ": expected ones");
-  if (trace.empty() && cluster.empty())
+  bool traceFile = isTraceFile(trace);
+  if (!trace.empty() && trace != "ones" && !traceFile)
+    return usage("--trace=" + trace + ": expected ones, philly:FILE or alibaba:FILE");
+  if (trace != "ones" && cluster.empty())
     return usage("no cluster given: add --cluster FILE.toml");
   for (auto *option : {&seed, &gap, &scatter})
-    if (trace.empty() && !option->empty())
-      return usage("--" + option->ArgStr + " goes with --trace");
+    if (trace != "ones" && !option->empty())
+      return usage("--" + option->ArgStr + " goes with --trace ones");
+  if (!first.empty() && !traceFile)
+    return usage("--first goes with a trace that is a file");
   if (!policy.empty() && !llvm::is_contained(policyNames(), policy))
     return usage("--policy=" + policy + ": there is no such policy; the nearest is " +
                  nearest(policy, policyNames()));
@@ -235,7 +263,9 @@ int ScheduleCommand::run() {
     plan.cluster = onesCluster();
   else if (int status = readCluster(cluster, plan.cluster))
     return status;
-  if (int status = trace.empty() ? readJobs(jobs, plan) : readTraces(seed, gap, scatter, plan))
+  if (int status = traceFile       ? readTraceFile(trace, first, plan)
+                   : trace.empty() ? readJobs(jobs, plan)
+                                   : readTraces(seed, gap, scatter, plan))
     return status;
 
   std::vector<Run> runs;

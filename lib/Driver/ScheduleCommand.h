@@ -15,8 +15,8 @@ struct ScheduleCommand {
 private:
   llvm::cl::SubCommand sub;
   std::string policyText; // cl::opt keeps a reference to its description
-  llvm::cl::opt<std::string> jobs, cluster, policy, trace, seed, gap, scatter, without, report, json, launcher,
-      folder;
+  llvm::cl::opt<std::string> jobs, cluster, policy, trace, seed, gap, scatter, without, first, report, json,
+      launcher, folder;
   Flag simulate, elastic, told, goesOn;
 };
 

@@ -116,7 +116,7 @@ json::Array changesJson(const Run &run) {
       object["batch"] = change.batch;
       object["rate"] = job.learningRate * change.batch / asked;
     }
-    if (job.loss)
+    if (job.loss || change.loss > 0) // of what is launched the loss is known once there are steps
       object["loss"] = change.loss;
     array.push_back(std::move(object));
   }

@@ -94,8 +94,11 @@ USAGE = [
     (("jobs.toml", *TRACE), "a jobs file and --trace exclude each other"),
     (("jobs.toml", "--simulate"), "no cluster given: add --cluster FILE.toml"),
     (("jobs.toml", "--seed", "1"), "no cluster given"),
-    (("jobs.toml", "--cluster", "c.toml", "--seed", "1"), "--seed goes with --trace"),
-    (("--simulate", "--trace", "philly"), "--trace=philly: expected ones"),
+    (("jobs.toml", "--cluster", "c.toml", "--seed", "1"), "--seed goes with --trace ones"),
+    (("--simulate", "--trace", "philly"), "--trace=philly: expected ones, philly:FILE or alibaba:FILE"),
+    (("--simulate", "--trace", "alibaba:t.csv"), "no cluster given: add --cluster FILE.toml"),
+    (("--simulate", "--trace", "alibaba:t.csv", "--cluster", "c.toml", "--gap", "3"), "--gap goes with --trace ones"),
+    ((*TRACE, "--first", "3"), "--first goes with a trace that is a file"),
     ((*TRACE, "--policy", "tiresas"), "--policy=tiresas: there is no such policy; the nearest is tiresias"),
     ((*TRACE, "--seed", "-1"), "--seed=-1: expected a whole number of at least 0"),
     ((*TRACE, "--gap", "soon"), "--gap=soon: expected a number from 0 to 1000000"),
@@ -117,6 +120,22 @@ def test_files_that_are_wrong(tmp_path, files):
     h.assert_error(schedule(*files, "--simulate"), "jobs.toml:8:1:", "is in line 1 already")
     (tmp_path / "cluster.toml").write_text("[costs]\nresize = 1\n")
     h.assert_error(schedule(*files, "--simulate"), "cluster.toml:1:1:", "the cluster has no places")
+
+
+def test_a_trace_that_is_a_file(tmp_path, files):
+    """Ten jobs that ask for 2 of 4 places, 100 s each, all at once: two at a time, and 10 s to start."""
+    trace = tmp_path / "tasks.csv"
+    trace.write_text("".join(f"job{i},worker,2.0,Terminated,50.0,150.0,600.0,29.3,100.0,T4\n" for i in range(10)))
+    arguments = ("--simulate", "--trace", f"alibaba:{trace}", *files[1:], "--policy", "fifo", "--json", tmp_path / "r.json")
+    assert schedule(*arguments).returncode == 0
+    assert [job["end"] for job in json.loads((tmp_path / "r.json").read_text())["jobs"]] == pytest.approx([110 * (i // 2 + 1) for i in range(10)])
+    assert schedule(*arguments, "--first", "3").returncode == 0
+    assert len(json.loads((tmp_path / "r.json").read_text())["jobs"]) == 3
+    h.assert_error(schedule(*arguments, "--first", "0"), "--first=0: expected a whole number of at least 1", status=2)
+    trace.write_text("job,worker\n")
+    h.assert_error(schedule(*arguments), "tasks.csv:1:1:", "a row of pai_task_table has 10 columns")
+    h.assert_error(schedule("--simulate", "--trace", f"philly:{trace}", *files[1:]), "tasks.csv:1:", "this is not JSON")
+    h.assert_error(schedule("--simulate", "--trace", "philly:none.json", *files[1:]), "cannot read", "none.json")
 
 
 def test_a_trace_that_does_not_fit(tmp_path, files):
