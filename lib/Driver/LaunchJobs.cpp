@@ -23,8 +23,9 @@ int fail(const llvm::Twine &message) {
 int prepare(LaunchPlan &plan, std::vector<std::string> &command) {
   for (const Job &job : plan.jobs)
     if (job.program.executables.empty())
-      return fail(plan.jobsFile + ":" + llvm::Twine(job.program.line) + ":" + llvm::Twine(job.program.column) +
-                  ": job \"" + job.name + "\" has no \"executable\" to launch; --simulate needs none");
+      return fail(plan.jobsFile + ":" + llvm::Twine(job.program.line) + ":" +
+                  llvm::Twine(job.program.column) + ": job \"" + job.name +
+                  "\" has no \"executable\" to launch; --simulate needs none");
   auto words = launcherCommand(plan.launcher, plan.cluster, plan.clusterFile);
   if (auto *problem = std::get_if<Problem>(&words))
     return fail(problem->text);

@@ -16,8 +16,8 @@ struct LaunchPlan {
   scheduler::PolicyOptions options;
 };
 
-/// Runs the jobs. `runs` gets what is simulated of them, and what came. The exit status: 1 too where jobs were
-/// set aside, 75 where the user stopped it.
+/// Runs the jobs. `runs` gets what is simulated of them, and what came. The exit status: 1 too where jobs
+/// were set aside, 75 where the user stopped it.
 int launchJobs(LaunchPlan plan, std::vector<scheduler::Run> &runs);
 
 } // namespace tessera

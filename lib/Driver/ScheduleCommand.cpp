@@ -23,9 +23,10 @@ ScheduleCommand::ScheduleCommand()
       cluster{"cluster", cl::desc("hosts and their places (with --trace: 16 hosts of 4)"),
               cl::value_desc("FILE.toml"), cl::sub(sub)},
       policy{"policy", cl::desc(policyText), cl::value_desc("NAME"), cl::sub(sub)},
-      trace{"trace",
-            cl::desc("instead of a jobs file: ones, the built-in trace of 50 jobs; philly:FILE, alibaba:FILE"),
-            cl::value_desc("NAME"), cl::sub(sub)},
+      trace{
+          "trace",
+          cl::desc("instead of a jobs file: ones, the built-in trace of 50 jobs; philly:FILE, alibaba:FILE"),
+          cl::value_desc("NAME"), cl::sub(sub)},
       seed{"seed", cl::desc("of --trace (default: 1 to 5)"), cl::value_desc("N"), cl::sub(sub)},
       gap{"gap", cl::desc("mean seconds between arrivals of --trace (default: 30, 45 and 60)"),
           cl::value_desc("S"), cl::sub(sub)},
@@ -251,9 +252,9 @@ int ScheduleCommand::run() {
   if (!simulate && !trace.empty())
     return usage("--trace is only simulated: add --simulate");
   if (simulate)
-    for (llvm::cl::Option *option : {static_cast<llvm::cl::Option *>(&launcher),
-                                     static_cast<llvm::cl::Option *>(&folder),
-                                     static_cast<llvm::cl::Option *>(&goesOn)})
+    for (llvm::cl::Option *option :
+         {static_cast<llvm::cl::Option *>(&launcher), static_cast<llvm::cl::Option *>(&folder),
+          static_cast<llvm::cl::Option *>(&goesOn)})
       if (option->getNumOccurrences())
         return usage("--" + option->ArgStr + " is for jobs that are launched, not for --simulate");
   plan.policies = policy.empty() ? policyNames() : std::vector<std::string>{policy};
@@ -275,9 +276,18 @@ int ScheduleCommand::run() {
       return problem;
     runs = simulateAll(plan);
   } else {
-    auto given = [](const std::string &value, const char *standard) { return value.empty() ? standard : value; };
-    status = launchJobs({plan.jobs, plan.cluster, jobs, cluster, given(policy, "ones"),
-                         given(launcher, "threads"), given(folder, "work"), goesOn, {1, plan.ones, {}}},
+    auto given = [](const std::string &value, const char *standard) {
+      return value.empty() ? standard : value;
+    };
+    status = launchJobs({plan.jobs,
+                         plan.cluster,
+                         jobs,
+                         cluster,
+                         given(policy, "ones"),
+                         given(launcher, "threads"),
+                         given(folder, "work"),
+                         goesOn,
+                         {1, plan.ones, {}}},
                         runs);
     if (runs.size() < 2) // nothing came to an end
       return status;

@@ -52,9 +52,9 @@ private:
   Runner &runner;
   Batch batch;
   bool resizes;
-  std::vector<std::vector<double>> table, speed; // as given; as corrected by what was measured
+  std::vector<std::vector<double>> table, speed;  // as given; as corrected by what was measured
   std::vector<std::map<int, double>> corrections; // of the speed on so many places
-  std::vector<ActiveJob> active; // by index; only those in the situation count
+  std::vector<ActiveJob> active;                  // by index; only those in the situation count
   std::vector<Since> since;
   Situation situation;
   size_t arrived = 0;

@@ -60,7 +60,9 @@ std::vector<int> Cluster::hostOfPlace() const {
 double batchOn(const Job &job, int count, Batch batch) {
   double asked = static_cast<double>(job.batch) * job.places,
          together = static_cast<double>(job.batch) * count;
-  return batch == Batch::Asked || job.fixedBatch ? asked : batch == Batch::Places ? together : std::max(asked, together);
+  return batch == Batch::Asked || job.fixedBatch ? asked
+         : batch == Batch::Places                ? together
+                                                 : std::max(asked, together);
 }
 
 std::vector<double> speeds(const Job &job, const Cluster &cluster, Batch batch) {

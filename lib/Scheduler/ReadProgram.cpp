@@ -17,8 +17,9 @@ void readExecutables(TomlReader &reader, const toml::node &node, Job &job) {
   }
   const toml::table *table = node.as_table();
   if (!table || table->empty()) {
-    reader.error(node.source()) << "\"executable\" has to be what `tessera compile` wrote, or one for each number "
-                                   "of places, such as {1 = \"gpt1\", 2 = \"gpt2\"}";
+    reader.error(node.source())
+        << "\"executable\" has to be what `tessera compile` wrote, or one for each number "
+           "of places, such as {1 = \"gpt1\", 2 = \"gpt2\"}";
     return;
   }
   for (auto &&[key, value] : *table) {
@@ -27,7 +28,8 @@ void readExecutables(TomlReader &reader, const toml::node &node, Job &job) {
     if (llvm::StringRef(key.str()).getAsInteger(10, count) || count < 1 || count > 65536)
       reader.error(key.source()) << "\"" << llvm::StringRef(key.str()) << "\" is no number of places";
     else if (!path || path->empty())
-      reader.error(value.source()) << "the executable for " << count << " places has to be the path of a program";
+      reader.error(value.source()) << "the executable for " << count
+                                   << " places has to be the path of a program";
     else
       job.program.executables[count] = *path;
   }
@@ -44,12 +46,14 @@ void readArguments(TomlReader &reader, const toml::node &node, Job &job) {
     if (!text)
       reader.error(array->get(i)->source()) << "each of the \"arguments\" has to be a text";
     else if (std::ranges::count(kOwn, option))
-      reader.error(array->get(i)->source()) << "the schedule itself gives " << option << " to what it launches";
+      reader.error(array->get(i)->source())
+          << "the schedule itself gives " << option << " to what it launches";
     else
       job.program.arguments.push_back(*text);
   }
   if (!array)
-    reader.error(node.source()) << "\"arguments\" has to be a list of texts, such as [\"--tokens\", \"a.bin\"]";
+    reader.error(node.source())
+        << "\"arguments\" has to be a list of texts, such as [\"--tokens\", \"a.bin\"]";
 }
 
 // It names a folder.
@@ -80,7 +84,8 @@ void readProgram(TomlReader &reader, const toml::table &table, Job &job) {
   job.program.every = static_cast<int64_t>(reader.number(table, "every", 1, 1e9, 50, true));
   if (!isPlain(job.name))
     reader.error(table.get("name") ? table.get("name")->source() : table.source())
-        << "a job that is launched has a folder of its name, which has to be of letters, digits, '.', '_' and "
+        << "a job that is launched has a folder of its name, which has to be of letters, digits, '.', '_' "
+           "and "
            "'-', at most 100";
 }
 

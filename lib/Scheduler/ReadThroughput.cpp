@@ -56,8 +56,9 @@ std::variant<std::map<int, double>, std::string> plannedThroughput(llvm::StringR
     table[static_cast<int>(*ranks)] = *rate;
   }
   if (table.empty())
-    return std::string("it has no \"plans\" with \"ranks\" and \"samples_per_second\", as `tessera plan --auto "
-                       "--ranks 1,2 --json` writes them");
+    return std::string(
+        "it has no \"plans\" with \"ranks\" and \"samples_per_second\", as `tessera plan --auto "
+        "--ranks 1,2 --json` writes them");
   return table;
 }
 
@@ -72,7 +73,8 @@ void readThroughput(TomlReader &reader, const toml::table &table, Job &job, cons
     readTable(reader, *inner, job);
   } else {
     reader.error(node ? node->source() : table.source())
-        << "\"throughput\" has to be a table from places to samples/s, such as {1 = 100.0, 2 = 190.0}, or the "
+        << "\"throughput\" has to be a table from places to samples/s, such as {1 = 100.0, 2 = 190.0}, or "
+           "the "
            "name of a file that `tessera plan` wrote";
   }
   if (!job.throughput.contains(job.places)) {

@@ -21,11 +21,11 @@ struct Progress {
 class Runner {
 public:
   virtual ~Runner() = default;
-  /// Lets time pass until `seconds` after the start, or until a job ends if that is earlier. Returns the time;
-  /// kNever where nothing will ever happen.
+  /// Lets time pass until `seconds` after the start, or until a job ends if that is earlier. Returns the
+  /// time; kNever where nothing will ever happen.
   virtual double wait(double until) = 0;
-  /// The job gets these places instead of those that it has; none: it has to pause. `restarts`: it goes on from
-  /// a checkpoint, else its places change while it runs.
+  /// The job gets these places instead of those that it has; none: it has to pause. `restarts`: it goes on
+  /// from a checkpoint, else its places change while it runs.
   virtual void change(int job, const std::vector<int> &places, bool restarts) = 0;
   virtual Progress progress(int job) const = 0;
   /// When the job is expected to have done so many samples; kNever without places.

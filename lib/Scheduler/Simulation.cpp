@@ -58,9 +58,9 @@ Progress Simulation::progress(int job) const {
   Progress result;
   result.begin = span.begin;
   result.ended = due(job, jobs[job].samples) <= now;
-  result.done = result.ended
-                    ? jobs[job].samples
-                    : std::min(span.doneBefore + span.rate * std::max(0.0, now - span.begin), jobs[job].samples);
+  result.done = result.ended ? jobs[job].samples
+                             : std::min(span.doneBefore + span.rate * std::max(0.0, now - span.begin),
+                                        jobs[job].samples);
   if (jobs[job].loss)
     result.loss = jobs[job].loss->at(result.done / jobs[job].samples);
   return result;

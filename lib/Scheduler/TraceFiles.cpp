@@ -17,7 +17,8 @@ constexpr double kMostSeconds = 1e9, kMostPlaces = 65536;
 // Samples/s on one place, of what is lost on the asked places, and how long those take for an epoch.
 constexpr double kRate = 1, kEfficiency = 0.8, kEpochSeconds = 600;
 
-// A job that was on so many places for so long. It can run on fewer; what a larger batch would do is not known.
+// A job that was on so many places for so long. It can run on fewer; what a larger batch would do is not
+// known.
 Job madeOf(std::string name, std::string kind, double arrival, int places, double seconds) {
   Job job;
   job.name = std::move(name);
@@ -98,8 +99,8 @@ struct Task {
 };
 
 // The numbers of a row; a problem with one that is none.
-std::optional<Problem> readRow(const llvm::SmallVectorImpl<llvm::StringRef> &row, Task &task, llvm::StringRef file,
-                               size_t line) {
+std::optional<Problem> readRow(const llvm::SmallVectorImpl<llvm::StringRef> &row, Task &task,
+                               llvm::StringRef file, size_t line) {
   task.job = row[0], task.name = row[1], task.status = row[3];
   const std::pair<size_t, double *> numbers[] = {
       {2, &task.instances}, {4, &task.start}, {5, &task.end}, {8, &task.gpus}};
@@ -130,7 +131,8 @@ TraceJobs readPhilly(llvm::StringRef text, llvm::StringRef file) {
   if (!value) {
     size_t line = 1, column = 1;
     std::string what;
-    llvm::handleAllErrors(value.takeError(), [&](const llvm::ErrorInfoBase &error) { what = error.message(); });
+    llvm::handleAllErrors(value.takeError(),
+                          [&](const llvm::ErrorInfoBase &error) { what = error.message(); });
     // "[line:column, byte=n]: what"
     llvm::StringRef rest = what;
     if (!rest.consume_front("[") || rest.consumeInteger(10, line) || !rest.consume_front(":") ||
@@ -150,8 +152,8 @@ TraceJobs readPhilly(llvm::StringRef text, llvm::StringRef file) {
     auto [seconds, places] = attemptsOf(*job);
     if (isReal(seconds, static_cast<double>(places)))
       jobs.push_back(madeOf(job->getString("jobid").value_or("job").str(),
-                            job->getString("user").value_or("user").str(), *submitted, static_cast<int>(places),
-                            seconds));
+                            job->getString("user").value_or("user").str(), *submitted,
+                            static_cast<int>(places), seconds));
   }
   return jobs;
 }
@@ -169,8 +171,9 @@ TraceJobs readAlibaba(llvm::StringRef text, llvm::StringRef file) {
     llvm::SmallVector<llvm::StringRef> row;
     line.split(row, ',');
     if (row.size() != kColumns)
-      return problem(file, number, 1,
-                     llvm::formatv("a row of pai_task_table has {0} columns, this one has {1}", kColumns, row.size()));
+      return problem(
+          file, number, 1,
+          llvm::formatv("a row of pai_task_table has {0} columns, this one has {1}", kColumns, row.size()));
     Task task;
     if (auto wrong = readRow(row, task, file, number))
       return *wrong;

@@ -11,8 +11,8 @@ using TraceJobs = std::variant<std::vector<Job>, Problem>;
 /// Microsoft's Philly (Jeon et al., ATC'19): its `cluster_job_log`, JSON. The jobs that passed.
 TraceJobs readPhilly(llvm::StringRef text, llvm::StringRef file);
 
-/// Alibaba's PAI (Weng et al., NSDI'22): its `pai_task_table.csv`, with or without a line of column names. The
-/// jobs of which all tasks terminated and some had GPUs; a part of one counts as a place.
+/// Alibaba's PAI (Weng et al., NSDI'22): its `pai_task_table.csv`, with or without a line of column names.
+/// The jobs of which all tasks terminated and some had GPUs; a part of one counts as a place.
 TraceJobs readAlibaba(llvm::StringRef text, llvm::StringRef file);
 
 /// Lets the first job come at 0 and keeps the first `most`; each has to fit the cluster.

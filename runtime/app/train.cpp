@@ -84,15 +84,16 @@ const Program &trainingProgram(const Description &description, const Options &op
   return *program;
 }
 
-/// A test hook: where TESSERA_STEP_SECONDS is set steps come as far apart as on a machine where every rank had a
-/// processor of its own. One that was late, or a checkpoint, makes the next wait less.
+/// A test hook: where TESSERA_STEP_SECONDS is set steps come as far apart as on a machine where every rank
+/// had a processor of its own. One that was late, or a checkpoint, makes the next wait less.
 class Pace {
 public:
   void keep() {
     if (!text)
       return;
     const Clock::time_point now = Clock::now();
-    const auto step = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::atof(text)));
+    const auto step =
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::atof(text)));
     due = (due == Clock::time_point() ? now : due) + step;
     std::this_thread::sleep_until(std::min(due, now + std::chrono::minutes(1)));
   }

@@ -140,6 +140,8 @@ def test_a_rank_that_is_killed_does_not_end_the_schedule(tmp_path, jobs, launche
     out, errors = run.communicate(timeout=h.TIMEOUT)
     assert run.returncode == 0, errors
     assert out.count("job1: failed at step") == 1
+    # mpirun says so in its own way, with a status of its own.
+    assert ("it was ended by signal 9" if launcher == "threads" else "it ended with status ") in out
     assert steps_of(tmp_path, "job1") == list(range(1, 41))
     assert not h.marked_processes(tmp_path)
 
@@ -186,6 +188,10 @@ def test_executables_that_do_not_fit(tmp_path, jobs):
     silent.write_text('#!/bin/sh\necho \'{"ranks": 2, "inputs": [{"shape": [12]}]}\'\n')
     silent.chmod(0o755)
     h.assert_error(schedule(*jobs({"executable": f'"{silent}"', "throughput": None})), 'it promises no time of a step: the job needs a "throughput"')
+
+
+def test_without_room_for_temporary_files(tmp_path, jobs):
+    h.assert_error(schedule(*jobs({}), env={**os.environ, "TMPDIR": str(tmp_path / "none")}), "no temporary file for what it says of itself")
 
 
 def test_launchers_that_cannot_serve(tmp_path, jobs):

@@ -3,6 +3,7 @@
 // `# jobs`, and a jobs file.
 #include "lib/Scheduler/Engine.h"
 #include "lib/Scheduler/ReadFiles.h"
+#include "llvm/ADT/Hashing.h"
 #include <cmath>
 #include <cstdlib>
 
@@ -57,8 +58,17 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     return 0;
   }
   auto &list = std::get<std::vector<Job>>(jobs);
-  if (isSmall(list, std::get<Cluster>(cluster)))
-    for (const std::string &policy : policyNames())
+  if (!isSmall(list, std::get<Cluster>(cluster)))
+    return 0;
+  // All policies for seeds and for what was found; one of them, by its contents, for each input of a long
+  // search.
+  static int inputs = 0;
+  constexpr int kSeeds = 200;
+  const std::vector<std::string> policies = policyNames();
+  if (++inputs > kSeeds)
+    run(policies[llvm::hash_value(text) % policies.size()], list, std::get<Cluster>(cluster));
+  else
+    for (const std::string &policy : policies)
       run(policy, list, std::get<Cluster>(cluster));
   return 0;
 }

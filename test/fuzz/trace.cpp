@@ -1,5 +1,6 @@
-// What a scheduler reads beside its own files: public traces, the compiler's throughput tables, logs of runs and
-// Slurm's variable. The first line of an input says which: `philly`, `alibaba`, `plans`, `log` or `slurm`.
+// What a scheduler reads beside its own files: public traces, the compiler's throughput tables, logs of runs
+// and Slurm's variable. The first line of an input says which: `philly`, `alibaba`, `plans`, `log` or
+// `slurm`.
 #include "lib/Scheduler/Engine.h"
 #include "lib/Scheduler/TraceFiles.h"
 #include "lib/Scheduler/launch/Executables.h"
@@ -37,8 +38,8 @@ void runTrace(TraceJobs read) {
   auto &jobs = std::get<std::vector<Job>>(read);
   for (const Job &job : jobs)
     if (job.epochs() > 100)
-      return; // longer than a fuzzer should wait
-  for (const std::string &policy : policyNames()) {
+      return;                                  // longer than a fuzzer should wait
+  for (const char *policy : {"fifo", "drf"}) { // quick ones; fuzz-schedule has all
     SimulatedClock clock;
     Result result = simulate(jobs, cluster, *makePolicy(policy, {}), clock);
     double whole = cluster.places() * result.span;

@@ -119,8 +119,8 @@ static std::optional<Problem> checkAllocation(const Cluster &cluster, const std:
   return std::nullopt;
 }
 
-std::variant<std::vector<std::string>, Problem> launcherCommand(llvm::StringRef launcher, const Cluster &cluster,
-                                                                const std::string &file) {
+std::variant<std::vector<std::string>, Problem>
+launcherCommand(llvm::StringRef launcher, const Cluster &cluster, const std::string &file) {
   std::vector<std::string> words;
   bool manyHosts = cluster.hosts.size() > 1;
   if (launcher == "threads") {
@@ -139,7 +139,17 @@ std::variant<std::vector<std::string>, Problem> launcherCommand(llvm::StringRef 
   } else if (launcher == "srun") {
     if (auto problem = checkAllocation(cluster, file))
       return *problem;
-    words = {"srun", "--exact", "-n", "{ranks}", "--nodelist", "{hosts}"};
+    // Ranks meet as those of torchrun do, so that no MPI has to know Slurm.
+    words = {"srun",
+             "--exact",
+             "-n",
+             "{ranks}",
+             "--nodelist",
+             "{hosts}",
+             "sh",
+             "-c",
+             "RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS MASTER_ADDR={host} MASTER_PORT={port} exec \"$0\" "
+             "\"$@\""};
   } else {
     llvm::SmallVector<llvm::StringRef> parts;
     launcher.split(parts, ' ', -1, false);

@@ -13,8 +13,8 @@ std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string 
 
 /// The words that start ranks by a launcher: `threads` (none), `mpirun`, `srun` or a command with {ranks}.
 /// A problem where it cannot serve the cluster; `file` is the cluster's, for messages.
-std::variant<std::vector<std::string>, Problem> launcherCommand(llvm::StringRef launcher, const Cluster &cluster,
-                                                                const std::string &file);
+std::variant<std::vector<std::string>, Problem>
+launcherCommand(llvm::StringRef launcher, const Cluster &cluster, const std::string &file);
 
 /// The tasks that Slurm's variable SLURM_TASKS_PER_NODE, such as "4(x2),1", stands for; none where it is
 /// something else.

@@ -20,6 +20,9 @@ constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr int kMostFailures = 3;
 // A run that says so was told to stop; it is to be started again to go on.
 constexpr int kGoOn = 75;
+// Where rank 0 of a job listens; one after the other, since a port is not free at once when its job has
+// ended.
+constexpr int kFirstPort = 21000, kPorts = 8000;
 // Occasions to decide are at least so many seconds apart.
 constexpr double kSoon = 0.5;
 
@@ -120,11 +123,11 @@ void Launcher::finish(int job, const ExitStatus &status) {
     run.ended = true;
     say(job, llvm::formatv("done, after {0} steps", run.log.steps()));
   } else if (!told) {
-    fail(job, errorIn(run.folder + "/output.txt", status));
+    failed(job, errorIn(run.folder + "/output.txt", status));
   }
 }
 
-void Launcher::fail(int job, const std::string &why) {
+void Launcher::failed(int job, const std::string &why) {
   Run &run = *runs[job];
   if (run.log.steps() > run.stepsAtFailure)
     run.failures = 0;
@@ -160,8 +163,8 @@ void Launcher::carryOut(int job) {
   }
 }
 
-// Whether the process that runs is what the wanted places would be given: which places of a host they are does
-// not matter.
+// Whether the process that runs is what the wanted places would be given: which places of a host they are
+// does not matter.
 bool Launcher::sameRanks(const Run &run) const {
   auto hostsOf = [&](const std::vector<int> &places) {
     std::vector<int> list;
@@ -174,8 +177,7 @@ bool Launcher::sameRanks(const Run &run) const {
 
 bool Launcher::free(const std::vector<int> &places) const {
   return std::ranges::none_of(runs, [&](auto &run) {
-    return std::ranges::any_of(places,
-                               [&](int place) { return std::ranges::count(run->places, place) > 0; });
+    return std::ranges::any_of(places, [&](int place) { return std::ranges::count(run->places, place) > 0; });
   });
 }
 
@@ -203,6 +205,8 @@ std::vector<std::string> Launcher::commandOf(int job) const {
     replace(word, "{ranks}", std::to_string(ranks));
     replace(word, "{hosts}", llvm::join(names, ","));
     replace(word, "{slots}", llvm::join(counted, ","));
+    replace(word, "{host}", names.front());
+    replace(word, "{port}", std::to_string(kFirstPort + starts % kPorts));
     words.push_back(std::move(word));
   }
   llvm::SmallString<128> executable(jobs[job].program.executables.at(ranks));
@@ -227,9 +231,10 @@ void Launcher::start(int job) {
   if (!error)
     (void)llvm::sys::fs::rename(output, output + ".before");
   if (error || !run.process.start(commandOf(job), output)) {
-    fail(job, error ? error.message() : strerror(errno));
+    failed(job, error ? error.message() : strerror(errno));
     return;
   }
+  ++starts;
   run.places = run.wanted;
   run.begin = kNever;
   say(job, llvm::formatv("{0} places, from step {1}, process {2}", run.places.size(), run.log.steps() + 1,

@@ -1,5 +1,5 @@
-// Jobs that are really run: an executable for each, started, stopped at the end of a step and started again on
-// other places.
+// Jobs that are really run: an executable for each, started, stopped at the end of a step and started again
+// on other places.
 #ifndef TESSERA_LIB_SCHEDULER_LAUNCH_LAUNCHER_H
 #define TESSERA_LIB_SCHEDULER_LAUNCH_LAUNCHER_H
 
@@ -11,8 +11,8 @@
 namespace tessera::scheduler {
 
 struct LaunchOptions {
-  /// What starts ranks: words, in which {ranks}, {hosts} ("a,b") and {slots} ("a:2,b:1")
-  /// are replaced; none: the ranks are threads.
+  /// What starts ranks: words, in which {ranks}, {hosts} ("a,b"), {slots} ("a:2,b:1"),
+  /// {host} (the first) and {port} (for rank 0) are replaced; none: the ranks are threads.
   std::vector<std::string> command;
   /// A folder of each job's name below it has its checkpoints, log and what it printed.
   std::string folder;
@@ -55,7 +55,7 @@ private:
   bool look();
   bool look(int job);
   void finish(int job, const ExitStatus &status);
-  void fail(int job, const std::string &why);
+  void failed(int job, const std::string &why);
   void carryOut(int job);
   void start(int job);
   bool free(const std::vector<int> &places) const;
@@ -69,6 +69,7 @@ private:
   std::vector<int> hosts; // of places
   std::vector<std::unique_ptr<Run>> runs;
   std::chrono::steady_clock::time_point begun;
+  int starts = 0;
 };
 
 } // namespace tessera::scheduler

@@ -21,7 +21,8 @@ public:
   int64_t steps() const { return base + static_cast<int64_t>(losses.size()); }
   /// Steps logged since the last `goBackTo`.
   int64_t stepsSince() const { return static_cast<int64_t>(seconds.size()); }
-  /// Seconds of the middle one of the steps since then, without the first, which is slower; none before three.
+  /// Seconds of the middle one of the steps since then, without the first, which is slower; none before
+  /// three.
   std::optional<double> secondsOfStep() const;
   /// Seconds of the first of them.
   double firstSeconds() const { return seconds.empty() ? 0 : seconds.front(); }

@@ -114,8 +114,8 @@ Ones::Counts Ones::countsOf(const Assignment &genome) const {
   Counts counts(jobs.size());
   for (auto [job, count] : allocationOf(genome))
     if (auto known = positions.find(job); known != positions.end() && count >= jobs[known->second].fewest)
-      counts[known->second] = withoutIdle(*jobs[known->second].speed, std::min(count, jobs[known->second].most),
-                                          jobs[known->second].fewest);
+      counts[known->second] = withoutIdle(
+          *jobs[known->second].speed, std::min(count, jobs[known->second].most), jobs[known->second].fewest);
   return counts;
 }
 

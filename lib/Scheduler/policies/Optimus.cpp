@@ -70,7 +70,8 @@ Assignment Optimus::decide(const Situation &situation) {
   while (free > 0 && !gains.empty()) {
     size_t i = gains.top().second;
     gains.pop();
-    int &count = counts[i].second, next = nextFaster(*situation.jobs[i]->speed, count, situation.jobs[i]->most());
+    int &count = counts[i].second,
+        next = nextFaster(*situation.jobs[i]->speed, count, situation.jobs[i]->most());
     if (next - count > free)
       continue;
     free -= next - count;

@@ -1,5 +1,5 @@
-// What is launched: how a jobs file says it, what logs and executables say, and speeds that are corrected as they
-// are measured.
+// What is launched: how a jobs file says it, what logs and executables say, and speeds that are corrected as
+// they are measured.
 #include "lib/Scheduler/launch/Executables.h"
 #include "lib/Scheduler/launch/Process.h"
 #include "lib/Scheduler/launch/TrainLog.h"
@@ -45,7 +45,8 @@ TEST(ReadProgram, AnExecutableForEachSize) {
 }
 
 TEST(ReadProgram, InBetweenAJobIsAsFastAsOnFewer) {
-  Job read = job("throughput = {1 = 100.0, 2 = 190.0, 4 = 250.0}\nexecutable = {1 = 'a', 2 = 'b', 4 = 'c'}\n");
+  Job read =
+      job("throughput = {1 = 100.0, 2 = 190.0, 4 = 250.0}\nexecutable = {1 = 'a', 2 = 'b', 4 = 'c'}\n");
   std::vector<double> speed = speeds(read, Cluster{{{"host", 4}}}, Batch::AtLeastAsked);
   EXPECT_EQ(speed, (std::vector<double>{0, 100, 190, 190, 250}));
   EXPECT_EQ(read.usable(3), 2);
@@ -63,10 +64,11 @@ TEST(ReadProgram, WithoutATableTheExecutablesAreAsked) {
 }
 
 TEST(ReadProgram, Problems) {
-  EXPECT_EQ(problem(kTable + "executable = 'gpt'\n"),
-            "j.toml:8:14: an executable runs on one number of places so far, and \"throughput\" has 3: compile "
-            "one for each, as by `tessera compile MODEL -o OUT-2 --dp 2 --train adamw`, and write executable = "
-            "{1 = \"OUT-1\", 2 = \"OUT-2\"}");
+  EXPECT_EQ(
+      problem(kTable + "executable = 'gpt'\n"),
+      "j.toml:8:14: an executable runs on one number of places so far, and \"throughput\" has 3: compile "
+      "one for each, as by `tessera compile MODEL -o OUT-2 --dp 2 --train adamw`, and write executable = "
+      "{1 = \"OUT-1\", 2 = \"OUT-2\"}");
   EXPECT_EQ(problem(kTable + "executable = 3\n"),
             "j.toml:8:14: \"executable\" has to be what `tessera compile` wrote, or one for each number of "
             "places, such as {1 = \"gpt1\", 2 = \"gpt2\"}");
@@ -77,21 +79,25 @@ TEST(ReadProgram, Problems) {
             "j.toml:8:14: there is no executable for the 2 places that the job asks for");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a', 4 = 'b'}\n"),
             "j.toml:7:14: \"throughput\" has no entry for the 4 places that there is an executable for");
-  EXPECT_EQ(problem(kTable + "arguments = ['a']\n"), "j.toml:8:13: \"arguments\" goes with an \"executable\"");
-  EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\nlargest_batch = 64\n"),
-            "j.toml:9:17: \"largest_batch\" does not go with an \"executable\", whose batch is the same on any "
-            "places");
+  EXPECT_EQ(problem(kTable + "arguments = ['a']\n"),
+            "j.toml:8:13: \"arguments\" goes with an \"executable\"");
+  EXPECT_EQ(
+      problem(kTable + "executable = {2 = 'a'}\nlargest_batch = 64\n"),
+      "j.toml:9:17: \"largest_batch\" does not go with an \"executable\", whose batch is the same on any "
+      "places");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\narguments = 'x'\n"),
             "j.toml:9:13: \"arguments\" has to be a list of texts, such as [\"--tokens\", \"a.bin\"]");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\narguments = [1]\n"),
             "j.toml:9:14: each of the \"arguments\" has to be a text");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\narguments = ['--steps=4']\n"),
             "j.toml:9:14: the schedule itself gives --steps to what it launches");
-  auto named = readJobs("[[job]]\nname = '../x'\narrival = 0\nplaces = 1\nbatch = 1\nsamples = 1\nexecutable = 'a'\n",
-                        "j.toml", Cluster{{{"host", 1}}});
-  EXPECT_EQ(std::get<Problem>(named).text,
-            "j.toml:2:8: a job that is launched has a folder of its name, which has to be of letters, digits, "
-            "'.', '_' and '-', at most 100");
+  auto named =
+      readJobs("[[job]]\nname = '../x'\narrival = 0\nplaces = 1\nbatch = 1\nsamples = 1\nexecutable = 'a'\n",
+               "j.toml", Cluster{{{"host", 1}}});
+  EXPECT_EQ(
+      std::get<Problem>(named).text,
+      "j.toml:2:8: a job that is launched has a folder of its name, which has to be of letters, digits, "
+      "'.', '_' and '-', at most 100");
 }
 
 std::optional<std::string> planned(const std::string &path) {
@@ -117,9 +123,9 @@ TEST(ReadThroughput, OfTheCompiler) {
   EXPECT_EQ(problem("throughput = 'x'\n",
                     [](auto &) { return R"({"plans": [{"ranks": 1, "samples_per_second": -1}]})"; }),
             "j.toml:7:14: the throughput table \"x\": plan 1 has figures that no run has");
-  EXPECT_EQ(problem("throughput = 'x'\n",
-                    [](auto &) { return R"([{"ranks": 1, "samples_per_second": 5}])"; }),
-            "j.toml:7:14: \"throughput\" has no entry for the 2 places that the job asks for");
+  EXPECT_EQ(
+      problem("throughput = 'x'\n", [](auto &) { return R"([{"ranks": 1, "samples_per_second": 5}])"; }),
+      "j.toml:7:14: \"throughput\" has no entry for the 2 places that the job asks for");
 }
 
 class TrainLogTest : public testing::Test {
@@ -131,7 +137,8 @@ protected:
   void append(const std::string &text) { std::ofstream(path, std::ios::app) << text; }
   void steps(int from, int to) {
     for (int step = from; step <= to; ++step)
-      append("{\"step\":" + std::to_string(step) + ",\"loss\":" + std::to_string(10 - step) + ",\"seconds\":0.5}\n");
+      append("{\"step\":" + std::to_string(step) + ",\"loss\":" + std::to_string(10 - step) +
+             ",\"seconds\":0.5}\n");
   }
 };
 

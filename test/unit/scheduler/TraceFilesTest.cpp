@@ -8,33 +8,43 @@ namespace {
 
 const Cluster kCluster = {{{"host", 16}}};
 
-// Philly's cluster_job_log: one that passed after a first attempt on fewer GPUs, one that was killed, one that
-// passed without a recorded end, one that passed before the first.
+// Philly's cluster_job_log: one that passed after a first attempt on fewer GPUs, one that was killed, one
+// that passed without a recorded end, one that passed before the first.
 const char *kPhilly = R"([
-{"status": "Pass", "vc": "v1", "jobid": "application_2", "user": "u1", "submitted_time": "2017-10-07 01:12:00",
+{"status": "Pass", "vc": "v1", "jobid": "application_2", "user": "u1",
+   "submitted_time": "2017-10-07 01:12:00",
  "attempts": [
-  {"start_time": "2017-10-07 01:13:00", "end_time": "2017-10-07 01:14:00", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]},
+  {"start_time": "2017-10-07 01:13:00", "end_time": "2017-10-07 01:14:00", "detail": [{"ip": "m1",
+   "gpus": ["gpu0"]}]},
   {"start_time": "2017-10-07 23:59:30", "end_time": "2017-10-08 00:01:30",
    "detail": [{"ip": "m1", "gpus": ["gpu0", "gpu1"]}, {"ip": "m2", "gpus": ["gpu5", "gpu6"]}]},
   {"start_time": "2017-10-08 01:00:00", "end_time": null, "detail": []}]},
-{"status": "Killed", "vc": "v1", "jobid": "application_3", "user": "u1", "submitted_time": "2017-10-07 01:13:00",
- "attempts": [{"start_time": "2017-10-07 01:13:00", "end_time": "2017-10-07 01:14:00", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
-{"status": "Pass", "vc": "v1", "jobid": "application_4", "user": "u1", "submitted_time": "2017-10-07 01:13:00",
- "attempts": [{"start_time": "2017-10-07 01:13:00", "end_time": "None", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
-{"status": "Pass", "vc": "v1", "jobid": "application_1", "user": "u2", "submitted_time": "2017-10-07 01:11:30",
- "attempts": [{"start_time": "2017-10-07 01:11:30", "end_time": "2017-10-07 01:11:40", "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]}
+{"status": "Killed", "vc": "v1", "jobid": "application_3", "user": "u1",
+   "submitted_time": "2017-10-07 01:13:00",
+ "attempts": [{"start_time": "2017-10-07 01:13:00", "end_time": "2017-10-07 01:14:00",
+   "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]},
+{"status": "Pass", "vc": "v1", "jobid": "application_4", "user": "u1",
+   "submitted_time": "2017-10-07 01:13:00",
+ "attempts": [{"start_time": "2017-10-07 01:13:00", "end_time": "None", "detail": [{"ip": "m1",
+   "gpus": ["gpu0"]}]}]},
+{"status": "Pass", "vc": "v1", "jobid": "application_1", "user": "u2",
+   "submitted_time": "2017-10-07 01:11:30",
+ "attempts": [{"start_time": "2017-10-07 01:11:30", "end_time": "2017-10-07 01:11:40",
+   "detail": [{"ip": "m1", "gpus": ["gpu0"]}]}]}
 ])";
 
-const char *kAlibaba = "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
-                       "b,ps,2.0,Terminated,1000.0,1600.0,600.0,29.3,,\n"
-                       "b,worker,5.0,Terminated,1010.0,1610.0,600.0,29.3,50.0,MISC\n"
-                       "a,tensorflow,1.0,Terminated,900.0,1000.0,600.0,29.3,100.0,T4\r\n"
-                       "failed,worker,1.0,Failed,900.0,1000.0,600.0,29.3,100.0,T4\n"
-                       "unfinished,worker,1.0,Terminated,900.0,,600.0,29.3,100.0,T4\n"
-                       "cpu,worker,1.0,Terminated,900.0,1000.0,600.0,29.3,0.0,\n";
+const char *kAlibaba =
+    "job_name,task_name,inst_num,status,start_time,end_time,plan_cpu,plan_mem,plan_gpu,gpu_type\n"
+    "b,ps,2.0,Terminated,1000.0,1600.0,600.0,29.3,,\n"
+    "b,worker,5.0,Terminated,1010.0,1610.0,600.0,29.3,50.0,MISC\n"
+    "a,tensorflow,1.0,Terminated,900.0,1000.0,600.0,29.3,100.0,T4\r\n"
+    "failed,worker,1.0,Failed,900.0,1000.0,600.0,29.3,100.0,T4\n"
+    "unfinished,worker,1.0,Terminated,900.0,,600.0,29.3,100.0,T4\n"
+    "cpu,worker,1.0,Terminated,900.0,1000.0,600.0,29.3,0.0,\n";
 
 std::vector<Job> fitted(TraceJobs read, size_t most = 100) {
-  return std::get<std::vector<Job>>(fitTrace(std::get<std::vector<Job>>(std::move(read)), most, kCluster, "t"));
+  return std::get<std::vector<Job>>(
+      fitTrace(std::get<std::vector<Job>>(std::move(read)), most, kCluster, "t"));
 }
 
 std::string problemOf(const TraceJobs &read) {
@@ -73,13 +83,16 @@ TEST(TraceFiles, Alibaba) {
 
 TEST(TraceFiles, Problems) {
   EXPECT_EQ(problemOf(readPhilly("[\n{]", "t")).substr(0, 26), "t:2:2: this is not JSON: [");
-  EXPECT_EQ(problemOf(readPhilly("{}", "t")), "t:1:1: this is no list of jobs, as Philly's cluster_job_log is");
-  EXPECT_EQ(problemOf(readAlibaba("a,b\n", "t")), "t:1:1: a row of pai_task_table has 10 columns, this one has 2");
+  EXPECT_EQ(problemOf(readPhilly("{}", "t")),
+            "t:1:1: this is no list of jobs, as Philly's cluster_job_log is");
+  EXPECT_EQ(problemOf(readAlibaba("a,b\n", "t")),
+            "t:1:1: a row of pai_task_table has 10 columns, this one has 2");
   EXPECT_EQ(problemOf(readAlibaba("\na,b,1.0,Terminated,-3,4,5,6,7,T4\n", "t")),
             "t:2:20: \"-3\" is no number of at least 0");
   EXPECT_EQ(problemOf(readAlibaba("a,b,nan,Terminated,3,4,5,6,7,T4\n", "t")),
             "t:1:5: \"nan\" is no number of at least 0");
-  EXPECT_EQ(problemOf(fitTrace({}, 1, kCluster, "t")), "t:1:1: the trace has no job that ended well on places");
+  EXPECT_EQ(problemOf(fitTrace({}, 1, kCluster, "t")),
+            "t:1:1: the trace has no job that ended well on places");
   std::vector<Job> jobs = fitted(readAlibaba(kAlibaba, "t"));
   EXPECT_EQ(problemOf(fitTrace(jobs, 9, Cluster{{{"host", 2}}}, "t")),
             "t:1:1: job b can never run: it asks for 3 places, and the cluster has 2");
@@ -89,8 +102,9 @@ TEST(TraceFiles, Problems) {
 }
 
 TEST(TraceFiles, OddInput) {
-  for (const char *text : {"[]", "[1, null, {}]", "[{\"status\": \"Pass\", \"submitted_time\": \"2017-02-30 00:00:00\"}]",
-                           "[{\"status\": \"Pass\", \"submitted_time\": \"2017-02-03 00:00:00\", \"attempts\": [[], 3]}]"})
+  for (const char *text :
+       {"[]", "[1, null, {}]", "[{\"status\": \"Pass\", \"submitted_time\": \"2017-02-30 00:00:00\"}]",
+        "[{\"status\": \"Pass\", \"submitted_time\": \"2017-02-03 00:00:00\", \"attempts\": [[], 3]}]"})
     EXPECT_TRUE(std::get<std::vector<Job>>(readPhilly(text, "t")).empty()) << text;
   EXPECT_TRUE(std::get<std::vector<Job>>(readAlibaba("", "t")).empty());
 }
