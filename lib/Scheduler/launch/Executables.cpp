@@ -5,7 +5,6 @@
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
-#include "llvm/Support/Path.h"
 #include "llvm/Support/Program.h"
 #include <unistd.h>
 
@@ -23,7 +22,7 @@ struct Facts {
 // What `path` answers to `info --json`; else what is wrong with it.
 std::variant<Facts, std::string> ask(const std::string &path) {
   llvm::SmallString<128> executable(path), output;
-  llvm::sys::fs::make_absolute(executable);
+  (void)llvm::sys::fs::make_absolute(executable);
   if (!llvm::sys::fs::can_execute(executable))
     return "there is no such program";
   if (llvm::sys::fs::createTemporaryFile("tessera-info", "json", output))
@@ -33,7 +32,7 @@ std::variant<Facts, std::string> ask(const std::string &path) {
                                          {llvm::StringRef(""), output.str(), llvm::StringRef("")},
                                          kSecondsToAnswer, 0, &error);
   auto text = llvm::MemoryBuffer::getFile(output);
-  llvm::sys::fs::remove(output);
+  (void)llvm::sys::fs::remove(output);
   if (status != 0 || !text)
     return "it does not answer to `info --json`, as what `tessera compile` wrote does";
   llvm::Expected<llvm::json::Value> value = llvm::json::parse((*text)->getBuffer());
@@ -140,16 +139,9 @@ launcherCommand(llvm::StringRef launcher, const Cluster &cluster, const std::str
     if (auto problem = checkAllocation(cluster, file))
       return *problem;
     // Ranks meet as those of torchrun do, so that no MPI has to know Slurm.
-    words = {"srun",
-             "--exact",
-             "-n",
-             "{ranks}",
-             "--nodelist",
-             "{hosts}",
-             "sh",
-             "-c",
-             "RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS MASTER_ADDR={host} MASTER_PORT={port} exec \"$0\" "
-             "\"$@\""};
+    const char *rank = "RANK=$SLURM_PROCID WORLD_SIZE=$SLURM_NTASKS MASTER_ADDR={host} MASTER_PORT={port} "
+                       "exec \"$0\" \"$@\"";
+    words = {"srun", "--exact", "-n", "{ranks}", "--nodelist", "{hosts}", "sh", "-c", rank};
   } else {
     llvm::SmallVector<llvm::StringRef> parts;
     launcher.split(parts, ' ', -1, false);

@@ -210,7 +210,7 @@ std::vector<std::string> Launcher::commandOf(int job) const {
     words.push_back(std::move(word));
   }
   llvm::SmallString<128> executable(jobs[job].program.executables.at(ranks));
-  llvm::sys::fs::make_absolute(executable);
+  (void)llvm::sys::fs::make_absolute(executable);
   std::string checkpoints = run.folder + "/checkpoints";
   words.insert(words.end(), {std::string(executable), "train"});
   words.insert(words.end(), jobs[job].program.arguments.begin(), jobs[job].program.arguments.end());

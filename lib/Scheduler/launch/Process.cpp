@@ -35,7 +35,9 @@ bool Process::start(const std::vector<std::string> &arguments, const std::string
     return false;
   int pipes[2] = {-1, -1};
   int error = ::pipe2(pipes, O_CLOEXEC) == 0 ? 0 : errno;
-  if (error == 0 && (pid = ::fork()) == 0)
+  if (error == 0)
+    pid = ::fork();
+  if (error == 0 && pid == 0)
     become(pointers, file, pipes[1]);
   if (error == 0 && pid < 0)
     error = errno;
