@@ -216,9 +216,7 @@ std::vector<std::string> Launcher::commandOf(int job) const {
   words.insert(words.end(), jobs[job].program.arguments.begin(), jobs[job].program.arguments.end());
   words.insert(words.end(),
                {"--steps", std::to_string(run.steps), "--log", run.folder + "/log.jsonl", "--checkpoint",
-                checkpoints, "--every", std::to_string(jobs[job].program.every)});
-  if (newestCheckpoint(checkpoints) > 0)
-    words.insert(words.end(), {"--resume", checkpoints});
+                checkpoints, "--every", std::to_string(jobs[job].program.every), "--continue"});
   return words;
 }
 

@@ -1,9 +1,10 @@
 // See TrainLog.h.
 #include "lib/Scheduler/launch/TrainLog.h"
+#include "runtime/checkpoint/folder.h"
+#include "runtime/core/error.h"
 #include "llvm/ADT/StringRef.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
-#include "llvm/Support/Path.h"
 #include <algorithm>
 #include <cmath>
 #include <fstream>
@@ -69,9 +70,14 @@ void TrainLog::add(const std::string &text) {
 }
 
 bool TrainLog::read() {
-  std::ifstream file(path, std::ios::binary);
-  if (!file)
+  uint64_t size = 0;
+  if (llvm::sys::fs::file_size(path, size))
     return false;
+  if (size < offset) { // the run has gone back further than it seemed, and cut the log
+    offset = 0;
+    rest.clear();
+  }
+  std::ifstream file(path, std::ios::binary);
   file.seekg(static_cast<std::streamoff>(offset));
   size_t before = seconds.size();
   constexpr size_t kLongest = 1 << 16; // no line of a log is
@@ -110,16 +116,13 @@ std::optional<double> TrainLog::loss(int64_t from, int64_t to) const {
 }
 
 int64_t newestCheckpoint(const std::string &folder) {
-  int64_t newest = 0;
-  std::error_code error;
-  for (llvm::sys::fs::directory_iterator file(folder, error), end; !error && file != end;
-       file.increment(error)) {
-    llvm::StringRef name = llvm::sys::path::filename(file->path());
-    int64_t step = 0;
-    if (name.consume_front("step-") && !name.consumeInteger(10, step) && name == ".safetensors")
-      newest = std::max(newest, step);
+  try {
+    auto entries =
+        llvm::sys::fs::exists(folder) ? rt::checkpointsIn(folder) : std::vector<rt::CheckpointEntry>();
+    return entries.empty() ? 0 : entries.front().step;
+  } catch (const rt::Error &) {
+    return 0; // the run itself will say what is wrong
   }
-  return newest;
 }
 
 } // namespace tessera::scheduler

@@ -184,6 +184,19 @@ TEST_F(TrainLogTest, TheNewestCheckpoint) {
   for (const char *name : {"step-5.safetensors", "step-12.safetensors", "step-13.safetensors.part", "step-x"})
     std::ofstream(folder + "/" + name);
   EXPECT_EQ(newestCheckpoint(folder), 12);
+  for (const char *name : {"step-000000014", "step-000000015.partial"})
+    std::filesystem::create_directory(folder + "/" + name);
+  EXPECT_EQ(newestCheckpoint(folder), 14);
+}
+
+TEST_F(TrainLogTest, IsReadAgainWhenItIsCut) {
+  TrainLog log(path);
+  steps(1, 5);
+  EXPECT_TRUE(log.read());
+  std::filesystem::remove(path);
+  steps(1, 2);
+  EXPECT_TRUE(log.read());
+  EXPECT_EQ(log.steps(), 2);
 }
 
 TEST_F(TrainLogTest, AProcessWritesAndEnds) {
