@@ -128,7 +128,9 @@ std::string helpText(const Description &description, const std::string &name) {
             "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
             "  --resume DIR                 go on from the newest whole checkpoint there\n"
             "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
-            "  --accept-changes             go on with another model, other data or another seed\n";
+            "  --accept-changes             go on with another model, other data or another seed\n"
+            "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"
+            "SIGTERM or SIGUSR1: finish the step, save a checkpoint, end with status 75 (start again to go on)\n";
   return text;
 }
 

@@ -19,8 +19,9 @@ using PlatformChooser = std::function<Platform(const Description &, const Option
 /// the ways in.
 int runExecutable(int argc, char **argv, std::string_view description, const PlatformChooser &choose);
 
-/// `train`: every rank calls it, inside of `launch`.
-void runTrain(const CommandContext &context, Transport &transport);
+/// `train`: every rank calls it, inside of `launch`. Returns whether all steps are done: it ends early, all
+/// ranks after the same step, when a signal asks for that (runtime/app/signals.h).
+bool runTrain(const CommandContext &context, Transport &transport);
 /// `infer`: every rank calls it, inside of `launch`.
 void runInfer(const CommandContext &context, Transport &transport);
 

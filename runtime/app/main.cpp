@@ -1,28 +1,15 @@
 // The command line of a produced executable.
 #include "runtime/app/commands.h"
+#include "runtime/app/signals.h"
 #include "runtime/comm/launch.h"
 #include "runtime/storage/file.h"
 
-#include <csignal>
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 
 namespace tessera::rt {
 namespace {
-
-extern "C" void endBySignal(int number) {
-  removeUnfinishedFiles();
-  std::signal(number, SIG_DFL);
-  std::raise(number);
-}
-
-void installSignalHandlers() {
-  for (int number : {SIGTERM, SIGINT, SIGHUP})
-    std::signal(number, endBySignal);
-  // A full pipe's end or the file size limit show as errors of the write.
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);
-}
 
 /// Prints the error once, also where a launcher started several processes, which all have it at the same
 /// time.
@@ -55,15 +42,24 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
   CommandContext context{description, options, platform};
   if (options.command == Options::Command::Info)
     return print(describeProgram(context));
-  if (options.command == Options::Command::Train)
+  if (options.command == Options::Command::Train) {
     checkOptimizerOptions(description, options);
+    deferStops();
+  }
   platform = choose(description, options);
-  auto command = options.command == Options::Command::Train   ? runTrain
-                 : options.command == Options::Command::Infer ? runInfer
-                                                              : runCalibrate;
-  int status = launch(description.mesh.size(), [&](Transport &transport) { command(context, transport); });
+  std::atomic<bool> whole = true;
+  int status = launch(description.mesh.size(), [&](Transport &transport) {
+    if (options.command == Options::Command::Train) {
+      if (!runTrain(context, transport))
+        whole = false;
+    } else if (options.command == Options::Command::Infer) {
+      runInfer(context, transport);
+    } else {
+      runCalibrate(context, transport);
+    }
+  });
   removeUnfinishedFiles();
-  return status;
+  return status == 0 && !whole ? startAgainStatus : status;
 }
 
 } // namespace

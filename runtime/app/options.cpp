@@ -170,6 +170,7 @@ std::vector<Option> makeOptionTable() {
       {"seed", run, true, [](O o, S v) { o.seed = uint64_t(parseInteger(v, "--seed", 0)); }},
       {"save", train, true, [](O o, S v) { o.save = v; }},
       {"log", train, true, [](O o, S v) { o.log = v; }},
+      {"timeout", train, true, [](O o, S v) { o.timeout = parseNumber(v, "--timeout", 0.1, 1e9, true); }},
   };
   table.insert(table.end(), std::begin(others), std::end(others));
   return table;

@@ -72,6 +72,8 @@ struct Options {
   bool acceptChanges = false;
   /// How many checkpoints stay, and of which multiples of a step all; 0: all, and none.
   int64_t keep = 0, keepEvery = 0;
+  /// Seconds that a rank waits for others; 0: as long as a step is promised to take, many times over.
+  double timeout = 0;
 };
 
 /// Parses the arguments after the program's name. Throws UsageError that names the argument and what would be

@@ -2,9 +2,11 @@
 #include "runtime/app/checkpoint.h"
 #include "runtime/app/commands.h"
 #include "runtime/app/data_feed.h"
+#include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outputs.h"
 #include "runtime/app/run_identity.h"
+#include "runtime/app/signals.h"
 #include "runtime/app/train_log.h"
 
 #include <algorithm>
@@ -65,6 +67,14 @@ int findOutput(const Program &program, const char *name) {
   return -1;
 }
 
+/// How long a rank waits for others: a step's promised time is a model's, and machines are shared.
+double timeoutOf(const Description &description, const Program &program, const Options &options) {
+  constexpr double atLeast = 30, times = 20;
+  if (options.timeout > 0)
+    return options.timeout;
+  return std::max(atLeast, times * promisedFigures(description, program, std::max(1, options.threads)).stepSeconds);
+}
+
 /// A training that never changed a parameter has failed, however its steps ended.
 void checkLearned(const LossScale &before, const LossScale &after, int64_t steps) {
   if (steps > 0 && after.skipped() - before.skipped() == steps)
@@ -112,24 +122,33 @@ public:
         program(trainingProgram(description, options, transport.rank())),
         session(description, {&program}, transport, context.platform,
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
-                 options.nvmeFolder}),
+                 options.nvmeFolder, timeoutOf(description, program, options)}),
         checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
         loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")) {
     if (scalesLoss(program))
       scale.emplace(float(options.lossScale));
   }
 
-  void run() {
+  /// Returns whether all steps are done, else a signal has asked to stop.
+  bool run() {
     prepare();
     const std::optional<LossScale> scaleBefore = scale;
-    for (int64_t step = begin; step <= options.steps; ++step)
+    for (int64_t step = begin; step <= options.steps; ++step) {
+      session.communication().watch().beginStep(step);
+      if (session.communication().anyRank(stopAsked())) {
+        session.communication().watch().endStep();
+        stop(step - 1);
+        return false;
+      }
       run(step);
+    }
     if (scale)
       checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
     if (!options.save.empty())
       session.saveVariables(options.save, {});
     checkpoints.finish();
     saveMeasurements(context, program, session);
+    return true;
   }
 
 private:
@@ -209,6 +228,7 @@ private:
         nextFailed = std::current_exception();
       }
     session.finish();
+    session.communication().watch().endStep();
     pace.keep();
     finish(step, scaledBy, started);
     if (nextFailed)
@@ -239,6 +259,21 @@ private:
       save(step);
   }
 
+  /// Asked by a signal, to one rank at least: what is done after `step` is kept.
+  void stop(int64_t step) {
+    if (!options.checkpoint.empty() && step >= begin && step != savedStep)
+      save(step);
+    if (step >= begin)
+      saveMeasurements(context, program, session);
+    if (!first)
+      return;
+    std::string told = stopAsked() ? std::string("by ") + stopAsked() : "by another rank";
+    std::fprintf(stderr, "note: stopped after step %lld of %lld, as asked %s; %s\n", (long long)step,
+                 (long long)options.steps, told.c_str(),
+                 options.checkpoint.empty() ? "without --checkpoint nothing of it is kept"
+                                            : "start again with --resume to go on");
+  }
+
   /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
   /// the training only when those before it could not be either.
   void save(int64_t step) {
@@ -251,6 +286,7 @@ private:
     try {
       checkpoints.save(std::move(manifest));
       failedSaves = 0;
+      savedStep = step;
     } catch (const AgreedError &error) {
       if (++failedSaves == maxFailedSaves)
         throw;
@@ -274,11 +310,14 @@ private:
   std::unique_ptr<TrainLog> log;
   int64_t begin = 1;
   Pace pace;
-  int failedSaves = 0; ///< since the last checkpoint
+  int failedSaves = 0;   ///< since the last checkpoint
+  int64_t savedStep = 0; ///< of the last checkpoint of this run
 };
 
 } // namespace
 
-void runTrain(const CommandContext &context, Transport &transport) { Training(context, transport).run(); }
+bool runTrain(const CommandContext &context, Transport &transport) {
+  return Training(context, transport).run();
+}
 
 } // namespace tessera::rt

@@ -49,6 +49,8 @@ struct Collective {
   std::string axes, kind;
   /// Of permute: the member from which each member receives.
   std::vector<int64_t> sources;
+  /// Which of the program's operations it is; below 0: none.
+  int64_t operation = -1;
 
   int64_t inBytes() const { return size.bytes(); }
   int64_t outBytes() const { return collectiveResultBytes(size); }

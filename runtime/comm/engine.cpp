@@ -51,6 +51,14 @@ void Engine::check() {
   transport.check();
 }
 
+void Engine::limitWaits(double seconds) {
+  std::vector<Whereabouts> ranks;
+  for (const std::string &text : exchange(Whereabouts::ofThisProcess().toText()))
+    ranks.push_back(Whereabouts::fromText(text));
+  std::lock_guard own(driving);
+  transport.watch().begin(rank(), std::move(ranks), seconds);
+}
+
 void Engine::setObservers(Observer ofCollectives, SendObserver ofSends) {
   drain();
   observer = std::move(ofCollectives);
@@ -62,11 +70,12 @@ void Engine::execute(const Job &job) {
   Clock::time_point begin = Clock::now();
   try {
     if (job.message && job.out) {
-      receiving[job.token] =
-          transport.receive(job.message->peer, job.out, job.message->bytes, Transport::Single);
+      receiving[job.token] = {
+          transport.receive(job.message->peer, job.out, job.message->bytes, Transport::Single), job.message};
       return;
     }
     if (job.message) {
+      transport.watch().setOperation(job.message->operation, "send", job.message->axes);
       transport.beginCollective(job.message->axes, "send");
       Transport::Request request =
           transport.send(job.message->peer, job.in, job.message->bytes, Transport::Single);
@@ -76,12 +85,15 @@ void Engine::execute(const Job &job) {
     }
     if (!job.collective) {
       Sending sent = sending.extract(job.token).mapped();
+      transport.watch().setOperation(sent.message->operation, "send", sent.message->axes);
       Clock::time_point end = transport.wait(sent.request);
       if (sendObserver)
         sendObserver(*sent.message, sent.begin, end);
       return;
     }
+    transport.watch().setOperation(job.collective->operation, job.collective->kind, job.collective->axes);
     runCollective(transport, *job.collective, job.in, job.out, job.scratch);
+    transport.watch().clearOperation();
   } catch (...) {
     // Messages of the same collective may still be under way.
     transport.cancel();
@@ -173,6 +185,7 @@ void Engine::waitSend(Token token) {
 void Engine::receive(const Message &message, void *data) {
   drain();
   std::lock_guard own(driving);
+  transport.watch().setOperation(message.operation, "receive", message.axes);
   try {
     transport.wait(transport.receive(message.peer, data, message.bytes, Transport::Single));
   } catch (...) {
@@ -191,8 +204,10 @@ Engine::Token Engine::startReceive(const Message &message, void *data) {
 void Engine::waitReceive(Token token) {
   drain();
   std::lock_guard own(driving);
+  Receiving due = receiving.extract(token).mapped();
+  transport.watch().setOperation(due.message->operation, "receive", due.message->axes);
   try {
-    transport.wait(receiving.extract(token).mapped());
+    transport.wait(due.request);
   } catch (...) {
     transport.cancel();
     throw;
@@ -219,6 +234,7 @@ void Engine::run(const Collective &collective, const void *in, void *out, void *
 std::vector<std::string> Engine::exchange(const std::string &mine) {
   drain();
   std::lock_guard own(driving);
+  transport.watch().clearOperation();
   int n = transport.size(), me = transport.rank();
   std::vector<std::string> texts(n);
   texts[me] = mine;
@@ -249,6 +265,30 @@ std::vector<std::string> Engine::exchange(const std::string &mine) {
     throw;
   }
   return texts;
+}
+
+// Round by round every rank knows of twice as many others ("dissemination", Hensgen, Finkel and Manber, 1988).
+bool Engine::anyRank(bool mine) {
+  drain();
+  std::lock_guard own(driving);
+  transport.watch().clearOperation();
+  int n = transport.size(), me = transport.rank();
+  char known = mine ? 1 : 0;
+  try {
+    for (int distance = 1; distance < n; distance *= 2) {
+      char theirs = 0;
+      const char told = known;
+      Transport::Request in = transport.receive((me + n - distance) % n, &theirs, 1, Transport::Control);
+      Transport::Request out = transport.send((me + distance) % n, &told, 1, Transport::Control);
+      transport.wait(in);
+      transport.wait(out);
+      known |= theirs;
+    }
+  } catch (...) {
+    transport.cancel();
+    throw;
+  }
+  return known != 0;
 }
 
 void Engine::barrier() { exchange(""); }

@@ -26,6 +26,8 @@ struct Message {
   int64_t bytes = 0;
   /// The mesh axis under which it is counted, as `send`.
   std::string axes;
+  /// Which of the program's operations it is; below 0: none.
+  int64_t operation = -1;
 };
 
 /// Owns the communication thread of a rank, which also moves on what has been sent while the rank computes: a
@@ -56,6 +58,10 @@ public:
     transport.count(axes, kind, bytes);
   }
   void check();
+  /// Waits longer than `seconds` end from now on, see Watch. All ranks must call it.
+  void limitWaits(double seconds);
+  /// The steps are told to it.
+  Watch &watch() { return transport.watch(); }
   void setObservers(Observer ofCollectives, SendObserver ofSends = {});
 
   /// Hands a collective to the communication thread. It and its buffers must stay until the token has been
@@ -88,6 +94,8 @@ public:
 
   /// Returns when every rank is here.
   void barrier();
+  /// Whether it is true on one rank at least: a few bytes in log2(ranks) rounds. All ranks must call it.
+  bool anyRank(bool mine);
   /// The texts of all ranks, by rank. All ranks must call it.
   std::vector<std::string> exchange(const std::string &mine);
   /// `error` is empty on ranks where all went well. Throws AgreedError on every rank when it is not empty on
@@ -130,7 +138,11 @@ private:
   };
   /// Messages that were started and not waited for. Of whoever holds `driving`.
   std::map<Token, Sending> sending;
-  std::map<Token, Transport::Request> receiving;
+  struct Receiving {
+    Transport::Request request;
+    const Message *message;
+  };
+  std::map<Token, Receiving> receiving;
   Token started = 0, completed = 0;
   std::exception_ptr failure;
   bool stopping = false;

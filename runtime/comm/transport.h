@@ -2,6 +2,8 @@
 // rank.
 #pragma once
 
+#include "runtime/comm/watch.h"
+
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -22,7 +24,7 @@ using SentCounters = std::map<std::string, std::map<std::string, Sent, std::less
 /// one tag arrive in the order sent; both sides must agree on the number of bytes.
 ///
 /// When a rank fails, all waits of the others end with an Error that names it (threads), or the others are
-/// ended (MPI).
+/// ended (MPI). When a rank does not come in time, a wait throws PeerLate.
 class Transport {
 public:
   using Request = int;
@@ -43,6 +45,8 @@ public:
   /// had come, or had left its hands. The request is gone then. Throws Error when it cannot complete any
   /// more.
   virtual Clock::time_point wait(Request request) = 0;
+  /// How long waits may take. Used by whoever uses the transport.
+  Watch &watch() { return ownWatch; }
   /// Moves messages on as far as they go at once. Returns whether any is left that goes no further unless
   /// this rank waits or calls this again. Throws as wait does.
   virtual bool progress() { return false; }
@@ -77,6 +81,7 @@ private:
 
   SentCounters counters;
   Sent *current = nullptr;
+  Watch ownWatch;
 };
 
 } // namespace tessera::rt

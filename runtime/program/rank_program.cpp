@@ -145,10 +145,13 @@ void RankProgram::prepareWait(const Operation &op, Prepared &prepared) const {
   prepared.copy = started->copy;
 }
 
+int64_t RankProgram::numberOf(const Operation &op) const { return &op - program.operations.data(); }
+
 void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) const {
   const CollectiveSpec &spec = op.collective;
   prepared.collective =
       std::make_unique<Collective>(makeCollective(spec.request, description.mesh, description.mesh.rank(at)));
+  prepared.collective->operation = numberOf(op);
   prepared.communication = communicator.prepareCollective(*prepared.collective, bufferData(spec.in),
                                                           bufferData(spec.out), bufferData(spec.scratch));
 }
@@ -160,7 +163,7 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
     if (axes[i].first == description.pipelineAxis)
       there.ofAxis[i] = op.message.stage;
   prepared.communication = communicator.prepareMessage(
-      {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis},
+      {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis, numberOf(op)},
       bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
 }
 

@@ -47,6 +47,7 @@ private:
   void prepare(const Operation &op);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void evaluateScalars(Prepared &prepared) const;
+  int64_t numberOf(const Operation &op) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
   void prepareCopy(const Operation &op, Prepared &prepared);

@@ -58,6 +58,8 @@ Session::Session(const Description &description, const std::vector<const Program
 Session::Session(const Description &description, const std::vector<const Program *> &programs,
                  Transport &transport, const Platform &platform, const SessionOptions &options)
     : description(description), programs(programs), engine(transport) {
+  if (options.timeout > 0)
+    engine.limitWaits(options.timeout);
   chooseThreads(options);
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);

@@ -32,6 +32,8 @@ struct SessionOptions {
   bool poison = false;
   /// The folder for what is on NVMe; empty: the one that is compiled in.
   std::string nvmeFolder;
+  /// Waits for other ranks that take longer, in seconds, end with an error; 0: none.
+  double timeout = 0;
 };
 
 /// What was measured, gathered from all ranks.

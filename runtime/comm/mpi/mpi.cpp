@@ -64,8 +64,13 @@ public:
     else
       std::fprintf(stderr, "error: rank %d of %d: %s\n", self, ranks, text.c_str());
     std::fflush(nullptr);
-    mpi.abort(mpi.world, 1);
-    std::_Exit(1);
+    endAll();
+  }
+  /// Another rank is late: nobody waits for it any longer.
+  [[noreturn]] void abortLate(const std::string &text) {
+    std::fprintf(stderr, "error: %s\n", text.c_str());
+    std::fflush(nullptr);
+    endAll();
   }
 
   void cancel() override { cancelled = true; }
@@ -86,6 +91,12 @@ protected:
   }
 
 private:
+  [[noreturn]] void endAll() {
+    watch().endStopped();
+    mpi.abort(mpi.world, 1);
+    std::_Exit(1);
+  }
+
   struct Part {
     MPI_Request request;
     int bytes;
@@ -119,8 +130,10 @@ private:
 
   void waitFor(Part &part, Message &message) {
     auto begin = std::chrono::steady_clock::now();
+    Watch::Wait patience(watch(), message.peer);
     while (!isDone(part, message)) {
       throwIfCancelled();
+      patience.check();
       if (std::chrono::steady_clock::now() - begin < yieldTime)
         sched_yield();
       else
@@ -148,7 +161,8 @@ private:
     return true;
   }
 
-  void throwIfCancelled() const {
+  void throwIfCancelled() {
+    watch().rethrow();
     if (cancelled)
       throw Error("communication of rank ", self, " was given up");
   }
@@ -173,6 +187,8 @@ int runMpi(const std::function<void(Transport &)> &body, int64_t maxMessage) {
       std::fflush(stderr);
     }
     status = 1;
+  } catch (const PeerLate &error) {
+    transport.abortLate(error.what());
   } catch (const std::exception &error) {
     transport.abort(error.what());
   }

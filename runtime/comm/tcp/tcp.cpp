@@ -65,6 +65,7 @@ struct Kept {
 
 struct RequestState {
   bool used = false;
+  int peer = 0;
   std::optional<Clock::time_point> complete;
 };
 
@@ -94,9 +95,12 @@ public:
   int size() const override { return ranks; }
   Clock::time_point wait(Request request) override {
     RequestState &state = requests[size_t(request)];
+    Watch::Wait patience(watch(), state.peer);
     while (!state.complete) {
       throwIfCancelled();
       move(100);
+      if (!state.complete)
+        patience.check();
     }
     state.used = false;
     return *std::exchange(state.complete, std::nullopt);
@@ -110,15 +114,18 @@ public:
     });
   }
   void abort(const std::string &text) override {
-    if (ranks == 1)
-      std::fprintf(stderr, "error: %s\n", text.c_str());
-    else
-      std::fprintf(stderr, "error: rank %d of %d: %s\n", self, ranks, text.c_str());
-    std::fflush(nullptr);
-    quit(Failed);
+    say(ranks == 1 ? text : concat("rank ", self, " of ", ranks, ": ", text));
   }
   /// All ranks of a host lose another host at the same time: the lowest of them says so.
   void abortLost(const std::string &text) {
+    abortTogether(concat("rank ", self, " of ", ranks, ": ", text));
+  }
+  /// Several ranks notice at the same time that another one is late, too.
+  void abortLate(const std::string &text) {
+    abortTogether(text);
+    watch().endStopped();
+  }
+  void abortTogether(const std::string &text) {
     sayEverybody(Failed);
     forgetMessages();
     for (auto end = Clock::now() + std::chrono::milliseconds(300); Clock::now() < end;)
@@ -128,7 +135,7 @@ public:
         if (speaker < self)
           return quit(Quits);
       }
-    abort(text);
+    say(text);
   }
   /// The memory that messages were posted with is gone: nothing more is sent of them, and what still comes
   /// goes into memory of its own.
@@ -185,7 +192,7 @@ public:
 
 protected:
   Request postSend(int to, const void *data, int64_t bytes, Tag tag) override {
-    Request request = newRequest();
+    Request request = newRequest(to);
     Peer &peer = peers[size_t(to)];
     peer.out.push_back({{tag, bytes}, static_cast<const char *>(data), request});
     if (peer.out.size() == 1)
@@ -193,15 +200,18 @@ protected:
     return request;
   }
   Request postReceive(int from, void *data, int64_t bytes, Tag tag) override {
-    Request request = newRequest();
+    Request request = newRequest(from);
     Peer &peer = peers[size_t(from)];
     Incoming incoming{tag, bytes, static_cast<char *>(data), request};
     for (auto it = peer.kept.begin(); it != peer.kept.end(); ++it)
       if (it->tag == tag) {
         checkBytes(from, incoming, int64_t(it->data.size()));
+        Watch::Wait patience(watch(), from);
         while (!it->whole) {
           throwIfCancelled();
           move(100);
+          if (!it->whole)
+            patience.check();
         }
         std::memcpy(data, it->data.data(), it->data.size());
         requests[size_t(request)].complete = Clock::now();
@@ -213,17 +223,23 @@ protected:
   }
 
 private:
-  Request newRequest() {
+  void say(const std::string &text) {
+    std::fprintf(stderr, "error: %s\n", text.c_str());
+    std::fflush(nullptr);
+    quit(Failed);
+  }
+  Request newRequest(int peer) {
     throwIfCancelled();
     size_t request = 0;
     while (request < requests.size() && requests[request].used)
       ++request;
     if (request == requests.size())
       requests.emplace_back();
-    requests[request] = {true, {}};
+    requests[request] = {true, peer, {}};
     return Request(request);
   }
-  void throwIfCancelled() const {
+  void throwIfCancelled() {
+    watch().rethrow();
     if (failed >= 0)
       throw PeerFailed(failed);
     if (!loss.empty())
@@ -406,6 +422,10 @@ int runTcp(const std::function<void(Transport &)> &body, std::chrono::seconds pa
     }
   } catch (const PeerFailed &) {
     transport.quit(Quits);
+    transport.watch().endStopped();
+    status = 1;
+  } catch (const PeerLate &error) {
+    transport.abortLate(error.what());
     status = 1;
   } catch (const PeerLost &error) {
     transport.abortLost(error.what());

@@ -16,6 +16,9 @@
 namespace tessera::rt {
 namespace {
 
+/// So long a wait lasts before it looks whether it takes too long.
+constexpr std::chrono::milliseconds lookAround{100};
+
 /// A posted half of a message.
 struct Post {
   enum class State { Free, Posted, Copying, Done };
@@ -72,14 +75,20 @@ public:
     return Transport::Request(request);
   }
 
-  Transport::Clock::time_point wait(int owner, Transport::Request request) {
+  Transport::Clock::time_point wait(int owner, Transport::Request request, Watch &watch) {
     std::unique_lock lock(mutex);
     Rank &mine = ranks[owner];
     Post &post = mine.posts[request];
-    mine.changed.wait(lock, [&] {
+    auto ready = [&] {
       return post.state == Post::State::Done || over(owner) ||
              (ranks[post.peer].ended && post.state == Post::State::Posted);
-    });
+    };
+    Watch::Wait patience(watch, post.peer);
+    if (!watch.active())
+      mine.changed.wait(lock, ready);
+    else
+      while (!mine.changed.wait_for(lock, lookAround, ready))
+        patience.check();
     if (post.state == Post::State::Done) {
       post.state = Post::State::Free;
       return post.complete;
@@ -132,6 +141,8 @@ public:
         std::rethrow_exception(first);
       } catch (const AgreedError &) {
         throw;
+      } catch (const PeerLate &) {
+        throw;
       } catch (...) {
       }
     }
@@ -178,7 +189,7 @@ public:
 
   int rank() const override { return self; }
   int size() const override { return world.size(); }
-  Clock::time_point wait(Request request) override { return world.wait(self, request); }
+  Clock::time_point wait(Request request) override { return world.wait(self, request, watch()); }
   void abort(const std::string &message) override { world.fail(self, nullptr, message); }
   void cancel() override { world.cancel(self); }
   void check() override { world.check(self); }
