@@ -111,26 +111,27 @@ std::string helpText(const Description &description, const std::string &name) {
       "options of infer:\n"
       "  --repeat N                   run N times more; --stats has the median time\n";
   if (trains)
-    text += "options of train (with their defaults):\n"
-            "  --token-type u16|u32 (u16)   how --tokens is stored\n"
-            "  --shuffle                    permute the samples by --seed\n"
-            "  --lr 1e-3 --min-lr 0 --warmup 0 --schedule constant|linear|cosine\n"
-            "  --weight-decay 0.1 --no-decay GLOB\n"
-            "  --betas 0.9,0.95 --eps 1e-8  adamw, adam\n"
-            "  --momentum 0.9               sgd-momentum\n"
-            "  --clip-norm X                clip the gradient's global norm (no clipping)\n"
-            "  --loss-scale 65536           what the loss is scaled by at first, in f16\n"
-            "  --seed 0                     of --shuffle, dropout and random values; infer takes it too\n"
-            "  --save FILE.safetensors      the trained weights\n"
-            "  --log FILE.jsonl             one JSON object a step\n"
-            "  --checkpoint DIR --every N   save weights and optimizer state every N steps\n"
-            "  --keep N --keep-every M      let the newest N stay, and those of step M, 2M, ... (all stay)\n"
-            "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
-            "  --resume DIR                 go on from the newest whole checkpoint there\n"
-            "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
-            "  --accept-changes             go on with another model, other data or another seed\n"
-            "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"
-            "SIGTERM or SIGUSR1: finish the step, save a checkpoint, end with status 75 (start again to go on)\n";
+    text +=
+        "options of train (with their defaults):\n"
+        "  --token-type u16|u32 (u16)   how --tokens is stored\n"
+        "  --shuffle                    permute the samples by --seed\n"
+        "  --lr 1e-3 --min-lr 0 --warmup 0 --schedule constant|linear|cosine\n"
+        "  --weight-decay 0.1 --no-decay GLOB\n"
+        "  --betas 0.9,0.95 --eps 1e-8  adamw, adam\n"
+        "  --momentum 0.9               sgd-momentum\n"
+        "  --clip-norm X                clip the gradient's global norm (no clipping)\n"
+        "  --loss-scale 65536           what the loss is scaled by at first, in f16\n"
+        "  --seed 0                     of --shuffle, dropout and random values; infer takes it too\n"
+        "  --save FILE.safetensors      the trained weights\n"
+        "  --log FILE.jsonl             one JSON object a step\n"
+        "  --checkpoint DIR --every N   save weights and optimizer state every N steps\n"
+        "  --keep N --keep-every M      let the newest N stay, and those of step M, 2M, ... (all stay)\n"
+        "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
+        "  --resume DIR                 go on from the newest whole checkpoint there\n"
+        "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
+        "  --accept-changes             go on with another model, other data or another seed\n"
+        "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"
+        "SIGTERM or SIGUSR1: finish the step, save a checkpoint, end with status 75 (start again to go on)\n";
   return text;
 }
 

@@ -72,7 +72,8 @@ double timeoutOf(const Description &description, const Program &program, const O
   constexpr double atLeast = 30, times = 20;
   if (options.timeout > 0)
     return options.timeout;
-  return std::max(atLeast, times * promisedFigures(description, program, std::max(1, options.threads)).stepSeconds);
+  return std::max(atLeast,
+                  times * promisedFigures(description, program, std::max(1, options.threads)).stepSeconds);
 }
 
 /// A training that never changed a parameter has failed, however its steps ended.
@@ -134,12 +135,12 @@ public:
     prepare();
     const std::optional<LossScale> scaleBefore = scale;
     for (int64_t step = begin; step <= options.steps; ++step) {
-      session.communication().watch().beginStep(step);
-      if (session.communication().anyRank(stopAsked())) {
-        session.communication().watch().endStep();
+      // The others may still be writing what the last step left, which takes as long as it takes.
+      if (session.communication().anyRank(stopAsked() != nullptr)) {
         stop(step - 1);
         return false;
       }
+      session.communication().watch().beginStep(step);
       run(step);
     }
     if (scale)
@@ -271,7 +272,7 @@ private:
     std::fprintf(stderr, "note: stopped after step %lld of %lld, as asked %s; %s\n", (long long)step,
                  (long long)options.steps, told.c_str(),
                  options.checkpoint.empty() ? "without --checkpoint nothing of it is kept"
-                                            : "start again with --resume to go on");
+                                            : "the same command with --continue goes on");
   }
 
   /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends

@@ -267,7 +267,8 @@ std::vector<std::string> Engine::exchange(const std::string &mine) {
   return texts;
 }
 
-// Round by round every rank knows of twice as many others ("dissemination", Hensgen, Finkel and Manber, 1988).
+// Round by round every rank knows of twice as many others ("dissemination", Hensgen, Finkel and Manber,
+// 1988).
 bool Engine::anyRank(bool mine) {
   drain();
   std::lock_guard own(driving);

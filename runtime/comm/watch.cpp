@@ -50,9 +50,7 @@ std::string thisHost() {
 
 } // namespace
 
-Whereabouts Whereabouts::ofThisProcess() {
-  return {thisHost(), ::getpid(), stateOf(::getpid()).started};
-}
+Whereabouts Whereabouts::ofThisProcess() { return {thisHost(), ::getpid(), stateOf(::getpid()).started}; }
 
 std::string Whereabouts::toText() const {
   return std::to_string(process) + " " + std::to_string(started) + " " + host;

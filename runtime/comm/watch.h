@@ -40,8 +40,8 @@ public:
   /// Waits of rank `self` longer than `seconds` end; `ranks` are all ranks' processes.
   void begin(int self, std::vector<Whereabouts> ranks, double seconds);
   bool active() const { return limit.count() > 0; }
-  /// Step `step` is under way, or over. Outside of steps ranks read and write files, which takes as long as it
-  /// takes: there only a rank that is stopped or gone is late.
+  /// Step `step` is under way, or over. Outside of steps ranks read and write files, which takes as long as
+  /// it takes: there only a rank that is stopped or gone is late.
   void beginStep(int64_t step);
   void endStep() { inStep = false; }
   /// What communicates from now on: the `number`-th operation of the program (below 0: none of it), a `kind`
@@ -66,7 +66,8 @@ public:
 
   /// Throws PeerLate where a wait of this rank has ended so already.
   void rethrow() const;
-  /// Ends the stopped processes of this host among the ranks: of a run that has been given up nothing is left.
+  /// Ends the stopped processes of this host among the ranks: of a run that has been given up nothing is
+  /// left.
   void endStopped() const noexcept;
 
 private:

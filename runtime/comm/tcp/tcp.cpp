@@ -117,9 +117,7 @@ public:
     say(ranks == 1 ? text : concat("rank ", self, " of ", ranks, ": ", text));
   }
   /// All ranks of a host lose another host at the same time: the lowest of them says so.
-  void abortLost(const std::string &text) {
-    abortTogether(concat("rank ", self, " of ", ranks, ": ", text));
-  }
+  void abortLost(const std::string &text) { abortTogether(concat("rank ", self, " of ", ranks, ": ", text)); }
   /// Several ranks notice at the same time that another one is late, too.
   void abortLate(const std::string &text) {
     abortTogether(text);

@@ -246,6 +246,17 @@ TEST(EngineTest, ExchangesTextsUncounted) {
   });
 }
 
+TEST(EngineTest, AllKnowWhatAnyRankKnows) {
+  for (int ranks : {1, 2, 3, 5, 8})
+    for (int who = -1; who < ranks; ++who)
+      runThreads(ranks, [&](Transport &transport) {
+        Engine engine(transport);
+        EXPECT_EQ(engine.anyRank(transport.rank() == who), who >= 0) << who << " of " << ranks;
+        EXPECT_FALSE(engine.anyRank(false));
+        EXPECT_TRUE(engine.sent().empty());
+      });
+}
+
 TEST(EngineTest, AnAgreedErrorIsEveryones) {
   std::atomic<int> agreed = 0;
   auto body = [&](auto &&act) {
