@@ -3,7 +3,9 @@
 #include "lib/Driver/CheckpointCommand.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
+#include "lib/Driver/RunCommand.h"
 #include "lib/Driver/ScheduleCommand.h"
+#include "lib/Run/Control.h"
 #include "lib/Target/Targets.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
@@ -487,6 +489,11 @@ int tessera::runCommandLine(int argc, char **argv) {
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
   static ScheduleCommand scheduleCommand;
   static CheckpointCommand checkpointCommand;
+  static RunCommand runCommand;
+  static RunControlCommand statusCommand("status", "what runs in a folder of `tessera run`, and how far it is",
+                                         run::describeRun);
+  static RunControlCommand stopCommand("stop", "tell what runs in a folder to finish its step and end",
+                                       run::stopRun);
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
   static cl::opt<std::string> why{
@@ -519,6 +526,11 @@ int tessera::runCommandLine(int argc, char **argv) {
     return scheduleCommand.run();
   if (checkpointCommand)
     return checkpointCommand.run();
+  if (runCommand)
+    return runCommand.run();
+  for (RunControlCommand *control : {&statusCommand, &stopCommand})
+    if (*control)
+      return control->run();
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {

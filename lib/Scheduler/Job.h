@@ -2,6 +2,7 @@
 #ifndef TESSERA_LIB_SCHEDULER_JOB_H
 #define TESSERA_LIB_SCHEDULER_JOB_H
 
+#include "lib/Launch/LaunchWords.h"
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -56,10 +57,7 @@ struct Job {
   bool toldAnyway = false; ///< policies know `samples` although the run ends at a target loss
 };
 
-struct Host {
-  std::string name;
-  int places = 0;
-};
+using launch::Host;
 
 /// Places are numbered through all hosts.
 struct Cluster {

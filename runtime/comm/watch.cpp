@@ -50,7 +50,9 @@ std::string thisHost() {
 
 } // namespace
 
-Whereabouts Whereabouts::ofThisProcess() { return {thisHost(), ::getpid(), stateOf(::getpid()).started}; }
+Whereabouts Whereabouts::ofThisProcess() { return ofProcess(::getpid()); }
+
+Whereabouts Whereabouts::ofProcess(int64_t process) { return {thisHost(), process, stateOf(process).started}; }
 
 std::string Whereabouts::toText() const {
   return std::to_string(process) + " " + std::to_string(started) + " " + host;
@@ -122,7 +124,7 @@ void Watch::blame(int peer, Clock::duration over) {
                                              : concat("the other ranks in step ", step.load())
                             : concat("the other ranks after step ", step.load());
   late = concat("rank ", rank, " (host ", where.host, ", process ", where.process, state.empty() ? "" : ", ",
-                state, ") has not come to ", goal);
+                state, ")", saysLate, goal);
   throw PeerLate(late);
 }
 

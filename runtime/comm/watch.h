@@ -18,6 +18,10 @@ public:
   using Error::Error;
 };
 
+/// What errors say that blame another rank, which may be here when the run is started again.
+constexpr const char *saysLate = " has not come to ",
+                     *saysLost = " has ended, or the connection to it is lost";
+
 /// A process, by what others on its host can find it.
 struct Whereabouts {
   std::string host;
@@ -26,6 +30,8 @@ struct Whereabouts {
   int64_t started = 0;
 
   static Whereabouts ofThisProcess();
+  /// Of one of this host.
+  static Whereabouts ofProcess(int64_t process);
   std::string toText() const;
   static Whereabouts fromText(const std::string &text);
   /// `running`, `stopped` or `gone`; empty where it is on another host.

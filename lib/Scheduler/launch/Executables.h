@@ -11,14 +11,10 @@ namespace tessera::scheduler {
 /// the jobs file, for messages.
 std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string &file);
 
-/// The words that start ranks by a launcher: `threads` (none), `mpirun`, `srun` or a command with {ranks}.
+/// The words that start ranks by a launcher, see launchWords.
 /// A problem where it cannot serve the cluster; `file` is the cluster's, for messages.
 std::variant<std::vector<std::string>, Problem>
 launcherCommand(llvm::StringRef launcher, const Cluster &cluster, const std::string &file);
-
-/// The tasks that Slurm's variable SLURM_TASKS_PER_NODE, such as "4(x2),1", stands for; none where it is
-/// something else.
-std::optional<int64_t> slurmTasks(llvm::StringRef text);
 
 } // namespace tessera::scheduler
 #endif

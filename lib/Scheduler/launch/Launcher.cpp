@@ -20,9 +20,6 @@ constexpr auto kLook = std::chrono::milliseconds(50);
 constexpr int kMostFailures = 3;
 // A run that says so was told to stop; it is to be started again to go on.
 constexpr int kGoOn = 75;
-// Where rank 0 of a job listens; one after the other, since a port is not free at once when its job has
-// ended.
-constexpr int kFirstPort = 21000, kPorts = 8000;
 // Occasions to decide are at least so many seconds apart.
 constexpr double kSoon = 0.5;
 
@@ -30,18 +27,13 @@ volatile std::sig_atomic_t stopAsked = 0;
 void askToStop(int) { stopAsked = 1; }
 
 // Of what a run printed the first `error:`, else how it ended.
-std::string errorIn(const std::string &path, const ExitStatus &status) {
+std::string errorIn(const std::string &path, const launch::ExitStatus &status) {
   std::ifstream file(path);
   for (std::string line; std::getline(file, line);)
     if (llvm::StringRef text(line); text.consume_front("error: "))
       return text.str();
   return status.signal ? llvm::formatv("it was ended by signal {0}", status.signal).str()
                        : llvm::formatv("it ended with status {0}", status.code).str();
-}
-
-void replace(std::string &word, const std::string &what, const std::string &by) {
-  for (size_t at = 0; (at = word.find(what, at)) != std::string::npos; at += by.size())
-    word.replace(at, what.size(), by);
 }
 
 } // namespace
@@ -114,7 +106,7 @@ bool Launcher::look(int job) {
   return !asked || run.ended;
 }
 
-void Launcher::finish(int job, const ExitStatus &status) {
+void Launcher::finish(int job, const launch::ExitStatus &status) {
   Run &run = *runs[job];
   bool told = run.stopping || status.code == kGoOn;
   run.places.clear();
@@ -193,22 +185,11 @@ bool Launcher::reachedTarget(int job) const {
 std::vector<std::string> Launcher::commandOf(int job) const {
   const Run &run = *runs[job];
   int ranks = static_cast<int>(run.wanted.size());
-  std::map<int, int> slots; // by host
-  for (int place : run.wanted)
-    ++slots[hosts[place]];
-  std::vector<std::string> names, counted, words;
-  for (auto [host, count] : slots) {
-    names.push_back(cluster.hosts[host].name);
-    counted.push_back(names.back() + ":" + std::to_string(count));
-  }
-  for (std::string word : options.command) {
-    replace(word, "{ranks}", std::to_string(ranks));
-    replace(word, "{hosts}", llvm::join(names, ","));
-    replace(word, "{slots}", llvm::join(counted, ","));
-    replace(word, "{host}", names.front());
-    replace(word, "{port}", std::to_string(kFirstPort + starts % kPorts));
-    words.push_back(std::move(word));
-  }
+  std::vector<launch::Host> slots;
+  for (auto [host, name] : llvm::enumerate(cluster.hosts))
+    if (auto count = std::ranges::count_if(run.wanted, [&](int place) { return hosts[place] == int(host); }))
+      slots.push_back({name.name, static_cast<int>(count)});
+  std::vector<std::string> words = launch::fillIn(options.command, slots, ranks, launch::portOf(starts));
   llvm::SmallString<128> executable(jobs[job].program.executables.at(ranks));
   (void)llvm::sys::fs::make_absolute(executable);
   std::string checkpoints = run.folder + "/checkpoints";

@@ -3,16 +3,15 @@
 #ifndef TESSERA_LIB_SCHEDULER_LAUNCH_LAUNCHER_H
 #define TESSERA_LIB_SCHEDULER_LAUNCH_LAUNCHER_H
 
+#include "lib/Launch/Process.h"
 #include "lib/Scheduler/Runner.h"
-#include "lib/Scheduler/launch/Process.h"
 #include "lib/Scheduler/launch/TrainLog.h"
 #include <chrono>
 
 namespace tessera::scheduler {
 
 struct LaunchOptions {
-  /// What starts ranks: words, in which {ranks}, {hosts} ("a,b"), {slots} ("a:2,b:1"),
-  /// {host} (the first) and {port} (for rank 0) are replaced; none: the ranks are threads.
+  /// What starts ranks, as launch::launchWords says.
   std::vector<std::string> command;
   /// A folder of each job's name below it has its checkpoints, log and what it printed.
   std::string folder;
@@ -41,7 +40,7 @@ private:
     int64_t batch, steps; // samples of a step; steps of the whole job
     std::string folder;
     TrainLog log;
-    Process process;
+    launch::Process process;
     std::vector<int> wanted, places; // `places` are the process's
     bool stopping = false, ended = false;
     double stopSince = 0, notBefore = 0, begin = kNever;
@@ -54,7 +53,7 @@ private:
   void say(int job, const std::string &what) const;
   bool look();
   bool look(int job);
-  void finish(int job, const ExitStatus &status);
+  void finish(int job, const launch::ExitStatus &status);
   void failed(int job, const std::string &why);
   void carryOut(int job);
   void start(int job);

@@ -254,8 +254,7 @@ private:
   [[noreturn]] void lost(int rank, int error) {
     peers[size_t(rank)].done = true;
     bool closed = error == 0 || error == ECONNRESET || error == EPIPE;
-    loss = concat("rank ", rank, " has ended, or the connection to it is lost", closed ? "" : ": ",
-                  closed ? "" : std::strerror(error));
+    loss = concat("rank ", rank, saysLost, closed ? "" : ": ", closed ? "" : std::strerror(error));
     throw PeerLost(loss);
   }
 

@@ -1,14 +1,11 @@
 // What is launched: how a jobs file says it, what logs and executables say, and speeds that are corrected as
 // they are measured.
 #include "lib/Scheduler/launch/Executables.h"
-#include "lib/Scheduler/launch/Process.h"
 #include "lib/Scheduler/launch/TrainLog.h"
 #include "test/unit/scheduler/Jobs.h"
-#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <gtest/gtest.h>
-#include <thread>
 #include <unistd.h>
 
 using namespace tessera::scheduler;
@@ -197,30 +194,6 @@ TEST_F(TrainLogTest, IsReadAgainWhenItIsCut) {
   steps(1, 2);
   EXPECT_TRUE(log.read());
   EXPECT_EQ(log.steps(), 2);
-}
-
-TEST_F(TrainLogTest, AProcessWritesAndEnds) {
-  Process process;
-  ASSERT_TRUE(process.start({"sh", "-c", "echo out; echo err >&2; exit 3"}, path));
-  std::optional<ExitStatus> status;
-  while (!(status = process.ended()))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(status->code, 3);
-  EXPECT_EQ(std::filesystem::file_size(path), 8u);
-  EXPECT_FALSE(process.start({folder + "/none"}, path));
-  EXPECT_EQ(errno, ENOENT);
-  ASSERT_TRUE(process.start({"sleep", "100"}, path));
-  process.signal(SIGUSR1);
-  while (!(status = process.ended()))
-    std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  EXPECT_EQ(status->signal, SIGUSR1);
-}
-
-TEST(Executables, SlurmTellsItsTasks) {
-  EXPECT_EQ(slurmTasks("4"), 4);
-  EXPECT_EQ(slurmTasks("4(x2),1"), 9);
-  for (const char *text : {"", "x", "4(x", "4(x2", "0", "4(x0)", "4,", "-1", "99999999999"})
-    EXPECT_FALSE(slurmTasks(text)) << text;
 }
 
 // A runner whose jobs are half as fast as their tables say on two places; times pass as the loop asks.

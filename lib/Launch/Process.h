@@ -1,13 +1,13 @@
 // A program that runs beside this one.
-#ifndef TESSERA_LIB_SCHEDULER_LAUNCH_PROCESS_H
-#define TESSERA_LIB_SCHEDULER_LAUNCH_PROCESS_H
+#ifndef TESSERA_LIB_LAUNCH_PROCESS_H
+#define TESSERA_LIB_LAUNCH_PROCESS_H
 
 #include <optional>
 #include <string>
 #include <sys/types.h>
 #include <vector>
 
-namespace tessera::scheduler {
+namespace tessera::launch {
 
 /// How a program ended.
 struct ExitStatus {
@@ -16,11 +16,15 @@ struct ExitStatus {
   bool good() const { return code == 0 && signal == 0; }
 };
 
-/// In a process group of its own, which is killed with this object, and gets SIGTERM when this program ends.
+/// In a process group of its own. Unless it `outlives` this program it is killed with this object, and gets
+/// SIGTERM when this program ends.
 class Process {
 public:
-  Process() = default;
-  ~Process() { kill(); }
+  explicit Process(bool outlives = false) : outlives(outlives) {}
+  ~Process() {
+    if (!outlives)
+      kill();
+  }
   Process(const Process &) = delete;
   Process &operator=(const Process &) = delete;
 
@@ -37,8 +41,9 @@ public:
   std::optional<ExitStatus> ended();
 
 private:
+  const bool outlives;
   pid_t pid = 0;
 };
 
-} // namespace tessera::scheduler
+} // namespace tessera::launch
 #endif

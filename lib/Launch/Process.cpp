@@ -1,5 +1,5 @@
 // See Process.h.
-#include "lib/Scheduler/launch/Process.h"
+#include "lib/Launch/Process.h"
 #include <cerrno>
 #include <csignal>
 #include <fcntl.h>
@@ -7,13 +7,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace tessera::scheduler {
+namespace tessera::launch {
 
 // In the child. Nothing but system calls; ends with errno in `report`, a pipe that closes when the program
 // begins.
-[[noreturn]] static void become(std::vector<char *> &arguments, int output, int report) {
+[[noreturn]] static void become(std::vector<char *> &arguments, int output, int report, bool outlives) {
   ::setpgid(0, 0);
-  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  if (!outlives)
+    ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -38,7 +39,7 @@ bool Process::start(const std::vector<std::string> &arguments, const std::string
   if (error == 0)
     pid = ::fork();
   if (error == 0 && pid == 0)
-    become(pointers, file, pipes[1]);
+    become(pointers, file, pipes[1], outlives);
   if (error == 0 && pid < 0)
     error = errno;
   ::close(pipes[1]);
@@ -76,4 +77,4 @@ std::optional<ExitStatus> Process::ended() {
   return ExitStatus{WIFEXITED(status) ? WEXITSTATUS(status) : 0, WIFSIGNALED(status) ? WTERMSIG(status) : 0};
 }
 
-} // namespace tessera::scheduler
+} // namespace tessera::launch

@@ -1,0 +1,20 @@
+// What an executable says of itself.
+#ifndef TESSERA_LIB_LAUNCH_EXECUTABLE_H
+#define TESSERA_LIB_LAUNCH_EXECUTABLE_H
+
+#include <cstdint>
+#include <string>
+#include <variant>
+
+namespace tessera::launch {
+
+struct ExecutableFacts {
+  int64_t ranks = 0, batch = 0; ///< 0: not said
+  double stepSeconds = 0;       ///< promised
+};
+
+/// What `path` answers to `info --json`; else what is wrong with it.
+std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path);
+
+} // namespace tessera::launch
+#endif
