@@ -193,6 +193,25 @@ struct ConvertCommand : Command {
   using Command::Command;
 };
 
+// `plan`, with what `--auto` wants to know.
+struct PlanCommandLine : Command {
+  Flag automatic{"auto",
+                 cl::desc("find the recipe for --ranks that makes the fastest step, by the machine's rates, "
+                          "and fits; recipe options that are given stay"),
+                 cl::sub(sub)};
+  cl::opt<std::string> ranks{"ranks",
+                             cl::desc("with --auto: how many ranks; of a list a plan each, and a table"),
+                             cl::value_desc("N[,N...]"), cl::sub(sub)};
+  cl::opt<std::string> planSeconds{"plan-seconds",
+                                   cl::desc("with --auto: end the search after so long (default 60)"),
+                                   cl::value_desc("S"), cl::init("60"), cl::sub(sub)};
+  cl::opt<std::string> output{"o", cl::desc("with --auto: the plan's file; of several ranks STEM-N.toml"),
+                              cl::value_desc("PLAN.toml"), cl::sub(sub)};
+  Flag json{"json", cl::desc("with --auto: print what was found as JSON"), cl::sub(sub)};
+
+  using Command::Command;
+};
+
 // LLVM's messages without the name of the program before each line: one error, then notes.
 std::string withoutProgramName(llvm::StringRef text) {
   std::string result;
@@ -469,6 +488,47 @@ int read(ConvertCommand &command, CompileOptions &options) {
   return 0;
 }
 
+// Which ranks, and what of a recipe is decided.
+int read(PlanCommandLine &command, const CompileOptions &options, AutoOptions &how) {
+  if (command.ranks.empty())
+    return usage("--auto: give the number of ranks by --ranks N");
+  for (llvm::StringRef text : llvm::split(llvm::StringRef(command.ranks), ',')) {
+    int64_t ranks = 0;
+    if (text.getAsInteger(10, ranks) || ranks < 1 || ranks > 1 << 16)
+      return usage("--ranks=" + command.ranks +
+                   ": expected whole numbers from 1 to 65536, such as 8 or 1,2,4");
+    how.ranks.push_back(ranks);
+  }
+  if (!llvm::to_float(llvm::StringRef(command.planSeconds), how.seconds) || !(how.seconds > 0) ||
+      how.seconds > 1e6)
+    return usage("--plan-seconds=" + command.planSeconds + ": expected a number above 0");
+  int64_t product = 1;
+  for (auto [option, text, value] : {std::tuple("dp", &command.dp, options.assign.dp),
+                                     {"tp", &command.tp, options.assign.tp},
+                                     {"sp", &command.sp, options.assign.sp},
+                                     {"pp", &command.pp, options.assign.pp},
+                                     {"ep", &command.ep, options.assign.ep}})
+    if (text->getNumOccurrences() > 0) {
+      how.decided.insert(option);
+      product *= std::min<int64_t>(value, 1 << 17);
+    }
+  for (int64_t ranks : how.ranks)
+    if (ranks % product != 0 || (how.decided.size() == 5 && ranks != product))
+      return usage("--ranks=" + command.ranks + ": the recipe's options take " + llvm::Twine(product) +
+                   " ranks, which do not go into " + llvm::Twine(ranks));
+  for (auto [option, text] : {std::pair("tp-mode", &command.tpMode),
+                              {"tp-depth", &command.tpDepth},
+                              {"sp-mode", &command.spMode},
+                              {"pp-schedule", &command.ppSchedule},
+                              {"microbatches", &command.microbatches},
+                              {"zero", &command.zero}})
+    if (text->getNumOccurrences() > 0)
+      how.decided.insert(option);
+  how.output = command.output;
+  how.json = command.json;
+  return 0;
+}
+
 void printPatterns() {
   for (const Pattern *pattern : allPatterns()) {
     llvm::outs() << pattern->name() << " [";
@@ -482,16 +542,19 @@ void printPatterns() {
 int tessera::runCommandLine(int argc, char **argv) {
   registerTargets();
   static CompileCommand compileCommand("compile", "compile a model into an executable");
-  static Command planCommand("plan", "print the plan that the options stand for");
+  static PlanCommandLine planCommand("plan", "print the plan that the options stand for, or find one");
   static Command explainCommand("explain", "print what becomes of every operator and parameter, and why");
   static Command verifyCommand("verify", "compare the sharded program with that of one rank on random data");
   static ConvertCommand convertCommand(
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
+  static Command simulateCommand("simulate",
+                                 "print what a step takes, by the machine's rates, without an executable");
+  static Flag simulateJson{"json", cl::desc("as JSON"), cl::sub(simulateCommand.sub)};
   static ScheduleCommand scheduleCommand;
   static CheckpointCommand checkpointCommand;
   static RunCommand runCommand;
-  static RunControlCommand statusCommand("status", "what runs in a folder of `tessera run`, and how far it is",
-                                         run::describeRun);
+  static RunControlCommand statusCommand(
+      "status", "what runs in a folder of `tessera run`, and how far it is", run::describeRun);
   static RunControlCommand stopCommand("stop", "tell what runs in a folder to finish its step and end",
                                        run::stopRun);
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
@@ -549,12 +612,26 @@ int tessera::runCommandLine(int argc, char **argv) {
            : convertCommand.format == "onnx"      ? convertToOnnx(options)
                                                   : convertToText(options);
   }
-  for (Command *command : {&planCommand, &explainCommand, &verifyCommand})
+  for (Command *command :
+       {static_cast<Command *>(&planCommand), &explainCommand, &verifyCommand, &simulateCommand})
     if (*command)
       if (int status = read(*command, options))
         return status;
-  if (planCommand)
+  if (planCommand && planCommand.automatic) {
+    AutoOptions how;
+    int status = read(planCommand, options, how);
+    return status ? status : planAutomatically(options, how);
+  }
+  if (planCommand) {
+    for (const cl::Option *only :
+         {static_cast<cl::Option *>(&planCommand.ranks), static_cast<cl::Option *>(&planCommand.output),
+          static_cast<cl::Option *>(&planCommand.planSeconds), static_cast<cl::Option *>(&planCommand.json)})
+      if (only->getNumOccurrences() > 0)
+        return usage("--" + only->ArgStr + " goes with --auto");
     return printPlan(options);
+  }
+  if (simulateCommand)
+    return simulate(options, simulateJson);
   if (explainCommand)
     return explain(options, glob, why);
   if (verifyCommand) {

@@ -4,11 +4,27 @@
 #define TESSERA_LIB_DRIVER_COMMANDS_H
 
 #include "lib/Driver/Options.h"
+#include "llvm/ADT/StringSet.h"
 
 namespace tessera {
 
 /// Prints the plan that the options stand for, as TOML that --plan reads.
 int printPlan(const CompileOptions &options);
+
+/// `plan --auto`: which numbers of ranks, for how long, and where plans go.
+struct AutoOptions {
+  std::vector<int64_t> ranks;
+  double seconds = 60;
+  std::string output; // empty: the standard output; with several numbers of ranks STEM-N.toml beside it
+  bool json = false;
+  llvm::StringSet<> decided; // options that the user has given
+};
+/// Finds the fastest recipe, by the machine's rates, that keeps the caps of memory, and writes its plan; for
+/// several numbers of ranks one each, and a table.
+int planAutomatically(const CompileOptions &options, const AutoOptions &how);
+
+/// `simulate`: compiles up to the plan of memory, and prints what a step will take, as text or JSON.
+int simulate(const CompileOptions &options, bool json);
 
 /// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty:
 /// pattern, layouts, moves and their cost, and everything replicated, padded and trained.

@@ -326,15 +326,15 @@ LogicalResult Compilation::passes(Phase phase) {
     setRecomputation();
     if (options.emitGradients)
       dropMoves(*module);
-    buildSchedulePipeline(
-        pm,
-        {target().library().name().str(), threads(), options.tierPolicy, describeKernels,
-         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver(),
-         [this](StringRef program, ArrayRef<std::string> values) {
-           for (PlacedProgram &each : placed)
-             if (each.program == program)
-               each.onNvme.insert(values.begin(), values.end());
-         }});
+    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy,
+                               options.onlyTraining, describeKernels,
+                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
+                                           : PlacedObserver(),
+                               [this](StringRef program, ArrayRef<std::string> values) {
+                                 for (PlacedProgram &each : placed)
+                                   if (each.program == program)
+                                     each.onNvme.insert(values.begin(), values.end());
+                               }});
     break;
   default:
     return success();

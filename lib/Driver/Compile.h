@@ -43,6 +43,8 @@ struct Compilation {
   }
   /// Whether the initial values of all variables are known.
   bool hasWeights();
+  /// Threads a rank, once there is a mesh.
+  int64_t threads() const;
 
   /// The first phase that has not been run.
   Phase next = Phase::Import;
@@ -60,7 +62,6 @@ private:
   mlir::LogicalResult lower();
   mlir::LogicalResult dump(Phase phase);
   mlir::LogicalResult dumpStages(llvm::StringRef path);
-  int64_t threads() const;
 };
 
 /// Writes the executable and the weights file beside it; both appear complete or not at all.

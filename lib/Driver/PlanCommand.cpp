@@ -1,4 +1,5 @@
 // `tessera plan`: the plan that the options stand for.
+#include "lib/Driver/PlanCommand.h"
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
@@ -13,7 +14,7 @@ using namespace tessera;
 
 // A plan serves training too, whose labels or target are split along. Where the options do not say how to
 // train, any optimizer would do to learn of them; a model that cannot be trained has none.
-static LogicalResult differentiate(Compilation &compilation) {
+LogicalResult tessera::differentiateForPlan(Compilation &compilation) {
   if (failed(compilation.run(Phase::Normalize)))
     return failure();
   if (compilation.options.optimizer.empty() && compilation.next == Phase::Differentiate) {
@@ -51,17 +52,24 @@ static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &
   return success();
 }
 
+FailureOr<Plan> tessera::planOf(Compilation &compilation, const AssignOptions &assign) {
+  FailureOr<Plan> plan = makePlan(*compilation.module, assign);
+  if (failed(plan))
+    return failure();
+  if (auto type = nn::kComputeType.of(*compilation.module))
+    plan->compute = exec::dtypeName(type.getValue());
+  return plan;
+}
+
 int tessera::printPlan(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
-  if (failed(differentiate(compilation)))
+  if (failed(differentiateForPlan(compilation)))
     return 1;
-  FailureOr<Plan> plan = makePlan(*compilation.module, options.assign);
+  FailureOr<Plan> plan = planOf(compilation, options.assign);
   if (failed(plan))
     return 1;
-  if (auto type = nn::kComputeType.of(*compilation.module))
-    plan->compute = exec::dtypeName(type.getValue());
   if (failed(solvePlaces(options, *compilation.module, *plan)))
     return 1;
   int64_t ranks = 1;

@@ -1,4 +1,5 @@
 // The schedule phase: which passes it runs, in which order.
+#include "dialects/nn/Attributes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Schedule/Passes.h"
 
@@ -23,12 +24,26 @@ struct DescribeKernelsPass : PassWrapper<DescribeKernelsPass, OperationPass<Modu
   std::function<LogicalResult(ModuleOp)> describe;
 };
 
+// What recipes are compared by.
+struct KeepTrainingPass : PassWrapper<KeepTrainingPass, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(KeepTrainingPass)
+  StringRef getArgument() const override { return "tessera-keep-training"; }
+  void runOnOperation() override {
+    auto training = nn::programsOf(getOperation(), nn::ProgramRole::Train);
+    for (auto func : llvm::make_early_inc_range(getOperation().getOps<func::FuncOp>()))
+      if (!training.empty() && !llvm::is_contained(training, cast<FunctionOpInterface>(func.getOperation())))
+        func.erase();
+  }
+};
+
 } // namespace
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
   // First: a pipeline's schedule says what runs when; all else moves within its steps.
   pm.addPass(createEmitPipeline());
   pm.addPass(createSplitClipping());
+  if (options.onlyTraining)
+    pm.addPass(std::make_unique<KeepTrainingPass>());
   pm.addPass(createMergePieces());
   WidenCallsOptions widen;
   widen.target = options.target;

@@ -1,0 +1,330 @@
+// `tessera plan --auto`: the recipe that makes the fastest step, by the compiler's own estimate.
+//
+// Every recipe that is considered is compiled up to its plan of memory, so what is compared is what `info` of
+// the executable will say. The search judges every way to spread the ranks over the axes, then goes from the
+// best of each kind (data, tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is
+// faster. Without the clock it is the same on every machine.
+#include "dialects/nn/Attributes.h"
+#include "lib/Driver/Commands.h"
+#include "lib/Driver/Judge.h"
+#include "lib/Driver/PlanCommand.h"
+#include "lib/Driver/Recipes.h"
+#include "lib/Driver/Report.h"
+#include "passes/Schedule/Sizes.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/JSON.h"
+#include "llvm/Support/Path.h"
+#include <chrono>
+#include <map>
+#include <set>
+
+using namespace mlir;
+using namespace tessera;
+
+namespace {
+
+struct Judged {
+  AssignOptions recipe;
+  Verdict verdict; // to compare by
+  Verdict fitted;  // of what was tried to the end
+};
+
+class AutoPlanner {
+public:
+  AutoPlanner(Compilation &model, const AutoOptions &how, int64_t ranks, bool trains,
+              std::chrono::steady_clock::time_point end)
+      : model(model), judge(model), recipes(ranks, model.options.assign, how.decided, trains), end(end) {}
+
+  /// The fastest that keeps the caps; null where none was found.
+  const Judged *run();
+  /// By rising seconds: those that compile.
+  std::vector<const Judged *> ranking() const;
+  /// What needs least of the device, where nothing fits.
+  const Judged *smallest() const;
+  size_t size() const { return judged.size(); }
+  bool wasCut() const { return cut; }
+  std::string firstReason() const { return reason; }
+
+private:
+  bool isLate() {
+    cut |= std::chrono::steady_clock::now() >= end;
+    return cut;
+  }
+  int64_t cap() const { return model.options.deviceMemory.value_or(INT64_MAX); }
+  Judged *consider(const AssignOptions &recipe);
+  // What is compared while recipes are walked: too much memory is worth as much more time.
+  double worth(const Judged &each) const {
+    return each.verdict.seconds * std::max(1.0, double(each.verdict.deviceBytes) / double(cap()));
+  }
+  void climb(Judged *from);
+  const Judged *fastestThatFits();
+
+  Compilation &model;
+  Judge judge;
+  Recipes recipes;
+  const std::chrono::steady_clock::time_point end;
+  std::map<std::string, Judged> judged; // by text
+  std::string reason;                   // why the first that does not compile does not
+  bool cut = false;
+};
+
+// Null where it does not compile, or the time is over. One is always judged.
+Judged *AutoPlanner::consider(const AssignOptions &recipe) {
+  std::string text = recipeText(recipe);
+  auto found = judged.find(text);
+  if (found == judged.end()) {
+    if (!judged.empty() && isLate())
+      return nullptr;
+    found = judged.emplace(text, Judged{recipe, judge.compare(recipe), {}}).first;
+    if (reason.empty() && !found->second.verdict.compiles)
+      reason = found->second.verdict.reason;
+  }
+  return found->second.verdict.compiles ? &found->second : nullptr;
+}
+
+// To the best neighbour, as long as there is a better one.
+void AutoPlanner::climb(Judged *from) {
+  while (from) {
+    Judged *best = nullptr;
+    for (const AssignOptions &recipe : recipes.neighbours(from->recipe))
+      if (Judged *next = consider(recipe); next && (!best || worth(*next) < worth(*best)))
+        best = next;
+    from = best && worth(*best) < worth(*from) ? best : nullptr;
+  }
+}
+
+// How much slower than the best kind one may be from which a walk begins.
+constexpr double kPromising = 2;
+// How many are tried under caps that none has kept yet.
+constexpr int kTriedBelowCap = 24;
+
+// The axes that a recipe splits, as a kind of recipe.
+std::string kindOf(const AssignOptions &recipe) {
+  std::string kind;
+  for (auto [name, size] :
+       {std::pair("d", recipe.dp), {"t", recipe.tp}, {"s", recipe.sp}, {"e", recipe.ep}, {"p", recipe.pp}})
+    if (size > 1)
+      kind += name;
+  return kind.size() > 1 ? "mixed" : kind;
+}
+
+const Judged *AutoPlanner::run() {
+  // Experts where the model has none, or more ranks than there are rows: said once, not for each mixture.
+  std::set<std::string> refused;
+  std::map<std::string, Judged *> best; // by kind
+  std::vector<AssignOptions> spreads = recipes.spreads();
+  llvm::stable_sort(spreads, [](const AssignOptions &a, const AssignOptions &b) {
+    auto axes = [](const AssignOptions &r) {
+      return (r.dp > 1) + (r.tp > 1) + (r.sp > 1) + (r.ep > 1) + (r.pp > 1);
+    };
+    return axes(a) < axes(b);
+  });
+  for (const AssignOptions &recipe : spreads) {
+    if (recipe.ep > 1 && kindOf(recipe) == "mixed" && refused.count("e") && !best.count("e"))
+      continue;
+    Judged *each = consider(recipe);
+    std::string kind = kindOf(recipe);
+    if (!each)
+      refused.insert(kind);
+    else if (Judged *&first = best[kind]; !first || worth(*each) < worth(*first))
+      first = each;
+  }
+  std::vector<Judged *> starts;
+  for (auto &[kind, each] : best)
+    starts.push_back(each);
+  llvm::stable_sort(starts, [&](Judged *a, Judged *b) { return worth(*a) < worth(*b); });
+  for (Judged *start : starts)
+    if (worth(*start) <= kPromising * worth(*starts.front()))
+      climb(start);
+  return fastestThatFits();
+}
+
+// A cap makes no recipe faster, so those that are slower without it need not be tried with it.
+const Judged *AutoPlanner::fastestThatFits() {
+  const Judged *best = nullptr;
+  int count = 0;
+  std::vector<const Judged *> order = ranking();
+  // Where none fits as it is, those with the least memory have the best chance.
+  if (llvm::none_of(order, [&](const Judged *each) { return each->verdict.deviceBytes <= cap(); }))
+    llvm::stable_sort(order, [&](const Judged *a, const Judged *b) { return worth(*a) < worth(*b); });
+  for (const Judged *each : order) {
+    if (best && each->verdict.seconds >= best->fitted.seconds)
+      break;
+    auto *tried = const_cast<Judged *>(each);
+    if (++count > 1 && (isLate() || (!best && count > kTriedBelowCap)))
+      break;
+    tried->fitted = judge.judge(each->recipe);
+    if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
+      best = each;
+  }
+  return best;
+}
+
+std::vector<const Judged *> AutoPlanner::ranking() const {
+  std::vector<const Judged *> list;
+  for (auto &[text, each] : judged)
+    if (each.verdict.compiles)
+      list.push_back(&each);
+  llvm::stable_sort(list,
+                    [](const Judged *a, const Judged *b) { return a->verdict.seconds < b->verdict.seconds; });
+  return list;
+}
+
+const Judged *AutoPlanner::smallest() const {
+  const Judged *least = nullptr;
+  for (const Judged *each : ranking())
+    if (!least || each->verdict.deviceBytes < least->verdict.deviceBytes)
+      least = each;
+  return least;
+}
+
+std::string secondsText(double seconds) {
+  return seconds < 1 ? llvm::formatv("{0:f2} ms", seconds * 1e3).str()
+                     : llvm::formatv("{0:f2} s", seconds).str();
+}
+
+} // namespace
+
+// The extent of the batch: what most inputs begin with.
+static int64_t samplesOf(ModuleOp module) {
+  std::map<int64_t, int> count;
+  FunctionOpInterface func = nn::inferenceProgram(module);
+  for (Type type : func.getArgumentTypes())
+    if (auto tensor = dyn_cast<RankedTensorType>(type); tensor && tensor.getRank() > 0)
+      ++count[tensor.getDimSize(0)];
+  int64_t best = 1;
+  for (auto [extent, times] : count)
+    if (times > count[best] || best == 1)
+      best = extent;
+  return best;
+}
+
+// A plan as text, with what it comes to and what else was found.
+static std::string planText(const Compilation &model, const Plan &plan, const AutoPlanner &planner,
+                            const Judged &best, int64_t ranks) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  const Verdict &verdict = best.fitted;
+  os << "# A plan of " << model.options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
+     << ", found by --auto: " << recipeText(best.recipe) << "\n# " << secondsText(verdict.seconds)
+     << " a step by estimate" << (model.machine ? "" : " (uncalibrated: no --machine)") << ", "
+     << sizeText(verdict.deviceBytes) << " of the device a rank";
+  if (verdict.hostBytes > 0)
+    os << ", " << sizeText(verdict.hostBytes) << " of the host";
+  os << ", " << sizeText(verdict.sentBytes) << " sent a rank and step.\n# " << planner.size()
+     << " recipes were compiled. The next best, without caps:\n";
+  int count = 0;
+  for (const Judged *other : planner.ranking())
+    if (other != &best && count++ < 4)
+      os << "#   " << llvm::formatv("{0:f2} x: ", other->verdict.seconds / verdict.seconds)
+         << recipeText(other->recipe) << ", " << sizeText(other->verdict.deviceBytes) << "\n";
+  plan.print(os);
+  return text;
+}
+
+// STEM-8.toml where there are several.
+static std::string outputOf(const AutoOptions &how, int64_t ranks) {
+  if (how.output.empty() || how.ranks.size() == 1)
+    return how.output;
+  StringRef path = how.output, extension = llvm::sys::path::extension(path);
+  return (path.drop_back(extension.size()) + "-" + Twine(ranks) + extension).str();
+}
+
+// Nothing fits: what comes nearest, and how many ranks would do.
+static void refuse(Compilation &model, const AutoOptions &how, const AutoPlanner &planner, int64_t ranks,
+                   bool trains) {
+  Location here = UnknownLoc::get(&model.context);
+  const Judged *least = planner.smallest();
+  if (!least) {
+    emitError(here) << "no recipe for " << ranks << (ranks == 1 ? " rank" : " ranks")
+                    << " can be compiled; of the first: "
+                    << (planner.firstReason().empty() ? "the options given leave none"
+                                                      : planner.firstReason());
+    return;
+  }
+  InFlightDiagnostic error = emitError(here);
+  error << "no plan was found for " << ranks << (ranks == 1 ? " rank" : " ranks")
+        << " in --device-memory=" << sizeText(*model.options.deviceMemory) << "; the least is "
+        << sizeText(least->verdict.deviceBytes) << " of the device, by " << recipeText(least->recipe);
+  for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
+    AutoPlanner other(model, how, more, trains, std::chrono::steady_clock::now() + std::chrono::seconds(5));
+    if (const Judged *found = other.run()) {
+      error.attachNote() << more << " ranks would do: " << recipeText(found->recipe);
+      return;
+    }
+  }
+}
+
+// A plan that has a mesh has chosen already.
+static LogicalResult checkPlanFile(Compilation &model) {
+  if (model.options.assign.planFile.empty())
+    return success();
+  FailureOr<Plan> plan = makePlan(*model.module, model.options.assign);
+  if (failed(plan))
+    return failure();
+  if (plan->mesh.empty())
+    return success();
+  return emitError(UnknownLoc::get(&model.context))
+         << "\"" << model.options.assign.planFile
+         << "\" has a mesh, which leaves --auto nothing to choose; take [mesh] out of it, and what names its "
+            "axes";
+}
+
+int tessera::planAutomatically(const CompileOptions &options, const AutoOptions &how) {
+  auto context = makeContext();
+  installDiagnostics(*context);
+  auto begin = std::chrono::steady_clock::now();
+  auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
+                         std::chrono::duration<double>(how.seconds));
+  Compilation model(options, *context);
+  if (failed(model.run(Phase::Differentiate)) || failed(checkPlanFile(model)))
+    return 1;
+  bool trains = !options.optimizer.empty();
+  int64_t samples = samplesOf(*model.module);
+  llvm::json::Array plans;
+  std::string table;
+  for (size_t i = 0; i < how.ranks.size(); ++i) {
+    int64_t ranks = how.ranks[i];
+    // Each number of ranks has its share of the time that is left.
+    auto now = std::chrono::steady_clock::now();
+    AutoPlanner planner(model, how, ranks, trains, now + (end - now) / int(how.ranks.size() - i));
+    const Judged *best = planner.run();
+    if (!best) {
+      refuse(model, how, planner, ranks, trains);
+      return 1;
+    }
+    const Verdict &verdict = best->fitted;
+    if (planner.wasCut())
+      emitRemark(UnknownLoc::get(context.get()))
+          << "the search for " << ranks << " ranks was ended by --plan-seconds after " << planner.size()
+          << " recipes; a step cannot be faster than " << secondsText(leastSeconds(model, verdict, ranks));
+    FailureOr<Plan> plan = planOf(model, best->recipe);
+    if (failed(plan))
+      return 1;
+    std::string text = planText(model, *plan, planner, *best, ranks), file = outputOf(how, ranks);
+    if (!how.json && file.empty())
+      llvm::outs() << text;
+    if (!file.empty() && failed(writeText(*context, file, text)))
+      return 1;
+    double rate = double(samples) / verdict.seconds;
+    table += llvm::formatv("{0,6} {1,12} {2,12:f1} {3,14} {4,14}  {5}\n", ranks, secondsText(verdict.seconds),
+                           rate, verdict.deviceBytes, verdict.sentBytes, recipeText(best->recipe))
+                 .str();
+    plans.push_back(llvm::json::Object{{"ranks", ranks},
+                                       {"recipe", recipeText(best->recipe)},
+                                       {"seconds", verdict.seconds},
+                                       {"samples_per_second", rate},
+                                       {"device_bytes", verdict.deviceBytes},
+                                       {"host_bytes", verdict.hostBytes},
+                                       {"sent_bytes", verdict.sentBytes},
+                                       {"judged", int64_t(planner.size())},
+                                       {"plan", file}});
+  }
+  if (how.json)
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object{{"model", options.model},
+                                                                                {"plans", std::move(plans)}}))
+                 << "\n";
+  else if (how.ranks.size() > 1)
+    llvm::outs() << " ranks       a step    samples/s   device bytes     sent bytes  recipe\n" << table;
+  return 0;
+}

@@ -1,0 +1,79 @@
+// See Judge.h.
+#include "lib/Driver/Judge.h"
+#include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
+#include "lib/Driver/MachineOption.h"
+#include "mlir/IR/Diagnostics.h"
+#include "runtime/program/description.h"
+
+using namespace mlir;
+using namespace tessera;
+
+static void addProgram(const rt::Program &program, int threads, Verdict &verdict) {
+  verdict.deviceBytes = std::max(verdict.deviceBytes, program.memoryFor(threads).peak);
+  verdict.hostBytes = std::max(verdict.hostBytes, program.memoryFor(threads, rt::Tier::Host).peak);
+}
+
+Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
+  Verdict verdict;
+  CompileOptions options = model.options;
+  options.assign = recipe;
+  if (!isWhole) {
+    options.onlyTraining = true;
+    options.assign.deviceMemory = options.assign.hostMemory = 0;
+    options.assign.nvme = options.assign.offload = "";
+    options.deviceMemory = options.hostMemory = {};
+    options.nvme = {};
+  }
+  Compilation compilation(options, model.context);
+  ModuleOp base = model.module.get();
+  compilation.module = base.clone();
+  compilation.next = Phase::Assign;
+  compilation.machine = model.machine;
+  compilation.modelHash = model.modelHash;
+  ScopedDiagnosticHandler quiet(&model.context, [&](Diagnostic &diagnostic) {
+    if (verdict.reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
+      verdict.reason = diagnostic.str();
+    return success();
+  });
+  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+    return verdict;
+  std::string reason = std::move(verdict.reason);
+  verdict = verdictOf(compilation);
+  verdict.reason = std::move(reason);
+  return verdict;
+}
+
+Verdict tessera::verdictOf(Compilation &compilation) {
+  Verdict verdict;
+  rt::Description description = rt::parseDescription(compilation.description);
+  bool trains =
+      llvm::any_of(description.programs, [](const rt::Program &each) { return each.name == "train"; });
+  int64_t ranks = description.mesh.size();
+  for (const rt::Program &program : description.programs) {
+    addProgram(program, int(compilation.threads()), verdict);
+    if (program.name != (trains ? "train" : "infer"))
+      continue;
+    verdict.seconds = std::max(verdict.seconds, program.stepSeconds);
+    verdict.sentOver.clear(); // of all stages in each
+    for (auto &[axes, kinds] : program.sent)
+      for (auto &[kind, sent] : kinds)
+        verdict.sentOver[axes] += sent.bytes;
+  }
+  for (int64_t rank = 0; rank < ranks; ++rank)
+    verdict.flops += description.findProgram(trains ? "train" : "infer", rank)->flops;
+  for (auto &[axes, bytes] : verdict.sentOver)
+    verdict.sentBytes += bytes;
+  verdict.compiles = true;
+  return verdict;
+}
+
+double tessera::leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks) {
+  dist::Machine machine = model.target().machine();
+  if (model.machine)
+    machine =
+        machineOf(*model.machine, machine, exec::dtypeName(nn::computeTypeOf(*model.module)), dist::Mesh());
+  bool half = exec::dtypeName(nn::computeTypeOf(*model.module)) != "f32";
+  int64_t threads = model.options.threads > 0 ? model.options.threads : 1;
+  return machine.seconds(verdict.flops / double(ranks), half, 0, threads);
+}

@@ -1,0 +1,50 @@
+// What a recipe comes to, by the compiler itself.
+#ifndef TESSERA_LIB_DRIVER_JUDGE_H
+#define TESSERA_LIB_DRIVER_JUDGE_H
+
+#include "lib/Driver/Compile.h"
+#include <map>
+
+namespace tessera {
+
+/// Of the training program, or of inference where there is none.
+struct Verdict {
+  /// Whether the compiler takes the recipe; else why not.
+  bool compiles = false;
+  std::string reason;
+  /// Of a step, of the slowest rank, by the machine's rates: what `info` says.
+  double seconds = 0;
+  /// The peak of the device of the rank that needs most, and what it has below.
+  int64_t deviceBytes = 0, hostBytes = 0;
+  /// What ranks send in a step, mean over them: all of it, and by axes.
+  int64_t sentBytes = 0;
+  std::map<std::string, int64_t> sentOver;
+  /// Floating-point operations of a step, by all ranks.
+  double flops = 0;
+};
+
+/// What a program comes to whose memory has been planned (`Compilation::describe`).
+Verdict verdictOf(Compilation &compilation);
+
+/// Seconds below which no step of so many operations can be: all ranks do nothing but products, each as much.
+double leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks);
+
+/// Compiles one model by recipe after recipe, from where recipes begin to matter up to the plan of memory.
+class Judge {
+public:
+  /// `model` has been differentiated.
+  explicit Judge(const Compilation &model) : model(model) {}
+
+  /// To compare recipes: of the training program alone where there is one, as if memory were unlimited.
+  Verdict compare(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/false); }
+  /// What the executable will say: of all programs, by the model's options of memory.
+  Verdict judge(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/true); }
+
+private:
+  Verdict judge(const AssignOptions &recipe, bool isWhole);
+
+  const Compilation &model;
+};
+
+} // namespace tessera
+#endif

@@ -1,0 +1,181 @@
+// See Recipes.h.
+#include "lib/Driver/Recipes.h"
+#include "passes/Pipeline/PipelineSchedule.h"
+#include "llvm/ADT/StringSet.h"
+#include <functional>
+#include <set>
+
+using namespace tessera;
+
+namespace {
+
+// An axis of a recipe: the option that says how many ranks it has.
+struct Axis {
+  llvm::StringLiteral option;
+  int64_t AssignOptions::*ranks;
+};
+constexpr Axis kAxes[] = {{"dp", &AssignOptions::dp},
+                          {"tp", &AssignOptions::tp},
+                          {"sp", &AssignOptions::sp},
+                          {"ep", &AssignOptions::ep},
+                          {"pp", &AssignOptions::pp}};
+
+std::vector<int64_t> primesOf(int64_t number) {
+  std::vector<int64_t> primes;
+  for (int64_t prime = 2; prime * prime <= number; ++prime)
+    if (number % prime == 0) {
+      primes.push_back(prime);
+      while (number % prime == 0)
+        number /= prime;
+    }
+  if (number > 1)
+    primes.push_back(number);
+  return primes;
+}
+
+} // namespace
+
+// What fits the spread of a recipe: modes of axes that it does not have are none.
+AssignOptions Recipes::usual(AssignOptions recipe) const {
+  if (recipe.tp == 1 && isFree("tp-mode"))
+    recipe.tpMode = "1d";
+  if (isFree("sp-mode") && recipe.sp > 1 && (recipe.spMode.empty() || recipe.spMode == "megatron"))
+    recipe.spMode = "ring";
+  if (isFree("sp-mode") && recipe.sp == 1 &&
+      (recipe.spMode != "megatron" || recipe.tp == 1 || recipe.tpMode != "1d"))
+    recipe.spMode = "";
+  if (recipe.pp == 1 && isFree("pp-schedule"))
+    recipe.ppSchedule = "";
+  if (recipe.pp > 1 && recipe.microbatches < recipe.pp && isFree("microbatches"))
+    recipe.microbatches = 2 * recipe.pp;
+  if (recipe.dp == 1 && recipe.ep == 1 && isFree("zero"))
+    recipe.zero = 0;
+  return recipe;
+}
+
+std::vector<AssignOptions> Recipes::spreads() const {
+  std::vector<AssignOptions> list;
+  std::function<void(size_t, int64_t, AssignOptions)> spread = [&](size_t axis, int64_t left,
+                                                                   AssignOptions recipe) {
+    if (axis == std::size(kAxes)) {
+      if (left == 1)
+        list.push_back(usual(std::move(recipe)));
+      return;
+    }
+    const Axis &here = kAxes[axis];
+    for (int64_t size = left; size >= 1; --size) {
+      bool may = isFree(here.option) ? here.option != "pp" || trains || size == 1 : size == given.*here.ranks;
+      if (left % size != 0 || !may)
+        continue;
+      recipe.*here.ranks = size;
+      spread(axis + 1, left / size, recipe);
+    }
+  };
+  spread(0, ranks, given);
+  return list;
+}
+
+void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
+  auto add = [&](auto change) {
+    AssignOptions other = recipe;
+    change(other);
+    list.push_back(usual(std::move(other)));
+  };
+  if (recipe.tp > 1 && isFree("tp-mode"))
+    for (const char *mode : {"1d", "2d", "2.5d", "3d"})
+      add([&](AssignOptions &other) { other.tpMode = mode; });
+  if (recipe.tp > 1 && recipe.sp == 1 && recipe.tpMode == "1d" && isFree("sp-mode"))
+    add([&](AssignOptions &other) { other.spMode = other.spMode.empty() ? "megatron" : ""; });
+  if (recipe.sp > 1 && isFree("sp-mode"))
+    for (const char *mode : {"ring", "ulysses", "rsa"})
+      add([&](AssignOptions &other) { other.spMode = mode; });
+  if (recipe.pp > 1 && isFree("pp-schedule"))
+    for (const pipeline::Schedule &schedule : pipeline::allSchedules())
+      add([&](AssignOptions &other) { other.ppSchedule = schedule.name; });
+  if (trains && (recipe.dp > 1 || recipe.ep > 1) && isFree("zero"))
+    for (int64_t stage : {0, 1, 2, 3})
+      add([&](AssignOptions &other) { other.zero = stage; });
+}
+
+void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
+  if (!trains || !isFree("microbatches"))
+    return;
+  for (int64_t count : {recipe.microbatches * 2, recipe.microbatches / 2}) {
+    AssignOptions other = recipe;
+    other.microbatches = count;
+    if (count >= (recipe.pp > 1 ? recipe.pp : 1))
+      list.push_back(other);
+  }
+}
+
+void Recipes::addShifts(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
+  for (const Axis &from : kAxes)
+    for (const Axis &to : kAxes) {
+      if (from.ranks == to.ranks || !isFree(from.option) || !isFree(to.option) ||
+          (to.option == "pp" && !trains))
+        continue;
+      for (int64_t prime : primesOf(recipe.*from.ranks)) {
+        AssignOptions other = recipe;
+        other.*from.ranks /= prime;
+        other.*to.ranks *= prime;
+        if (to.option == "pp" && recipe.pp == 1 && isFree("microbatches"))
+          other.microbatches = 1; // as many as stages want
+        list.push_back(usual(std::move(other)));
+      }
+    }
+}
+
+static std::vector<AssignOptions> withoutRepeats(std::vector<AssignOptions> list,
+                                                 std::set<std::string> seen = {}) {
+  std::vector<AssignOptions> kept;
+  for (AssignOptions &recipe : list)
+    if (seen.insert(recipeText(recipe)).second)
+      kept.push_back(std::move(recipe));
+  return kept;
+}
+
+std::vector<AssignOptions> Recipes::neighbours(const AssignOptions &recipe) const {
+  std::vector<AssignOptions> list;
+  addModes(recipe, list);
+  addMicrobatches(recipe, list);
+  addShifts(recipe, list);
+  return withoutRepeats(std::move(list), {recipeText(recipe)});
+}
+
+std::vector<AssignOptions> Recipes::all(int64_t most) const {
+  std::vector<AssignOptions> list = spreads();
+  std::set<std::string> seen;
+  for (const AssignOptions &recipe : list)
+    seen.insert(recipeText(recipe));
+  for (size_t i = 0; i < list.size(); ++i) {
+    std::vector<AssignOptions> next;
+    addModes(list[i], next);
+    addMicrobatches(list[i], next);
+    for (AssignOptions &recipe : next)
+      if (recipe.microbatches <= most * std::max(recipe.pp, int64_t(1)) &&
+          seen.insert(recipeText(recipe)).second)
+        list.push_back(std::move(recipe));
+  }
+  return list;
+}
+
+std::string tessera::recipeText(const AssignOptions &recipe) {
+  std::string text;
+  auto add = [&](llvm::StringRef option, const llvm::Twine &value) {
+    text += (text.empty() ? "--" : " --") + (option + " " + value).str();
+  };
+  for (const Axis &axis : kAxes)
+    if (recipe.*axis.ranks > 1)
+      add(axis.option, llvm::Twine(recipe.*axis.ranks));
+  if (recipe.tp > 1 && recipe.tpMode != "1d")
+    add("tp-mode", recipe.tpMode);
+  if (!recipe.spMode.empty())
+    add("sp-mode", recipe.spMode);
+  if (!recipe.ppSchedule.empty())
+    add("pp-schedule", recipe.ppSchedule);
+  if (recipe.microbatches > 1)
+    add("microbatches", llvm::Twine(recipe.microbatches));
+  if (recipe.zero > 0)
+    add("zero", llvm::Twine(recipe.zero));
+  return text.empty() ? "one rank" : text;
+}

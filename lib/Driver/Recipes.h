@@ -1,0 +1,50 @@
+// The recipes for a number of ranks: what `plan --auto` chooses from.
+#ifndef TESSERA_LIB_DRIVER_RECIPES_H
+#define TESSERA_LIB_DRIVER_RECIPES_H
+
+#include "passes/Assign/Passes.h"
+#include "llvm/ADT/StringSet.h"
+#include <string>
+#include <vector>
+
+namespace tessera {
+
+/// What of a recipe the user has decided, by names of options without dashes: "dp", "zero", ...
+using DecidedOptions = llvm::StringSet<>;
+
+/// The recipes of `ranks` ranks and those that differ from one in one choice. Whether a model takes a recipe
+/// is for the compiler to say.
+class Recipes {
+public:
+  /// `given`: the options as they are; those in `decided` stay. `trains`: whether there is a training
+  /// program, which stages and stored state are for.
+  Recipes(int64_t ranks, const AssignOptions &given, const DecidedOptions &decided, bool trains)
+      : ranks(ranks), given(given), decided(decided), trains(trains) {}
+
+  /// Every way to spread the ranks over the axes, in the usual mode of each: data first, then tensor,
+  /// sequence, expert, pipe. Empty where what is decided leaves none.
+  std::vector<AssignOptions> spreads() const;
+  /// All that differ from `recipe` in one choice: a mode, a schedule, a stage of ZeRO, twice or half the
+  /// microbatches, or a prime factor of the ranks on another axis.
+  std::vector<AssignOptions> neighbours(const AssignOptions &recipe) const;
+  /// Every recipe: each spread in all its modes, with microbatches up to `most` a stage or rank.
+  std::vector<AssignOptions> all(int64_t most) const;
+
+private:
+  bool isFree(llvm::StringRef option) const { return !decided.contains(option); }
+  AssignOptions usual(AssignOptions recipe) const;
+  void addModes(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
+  void addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
+  void addShifts(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
+
+  const int64_t ranks;
+  const AssignOptions given;
+  const DecidedOptions &decided;
+  const bool trains;
+};
+
+/// The options that say it: `--dp 2 --tp 4`; `one rank` where it splits nothing.
+std::string recipeText(const AssignOptions &recipe);
+
+} // namespace tessera
+#endif

@@ -1,0 +1,145 @@
+"""tessera plan --auto and tessera simulate: what is found is what compiles, as fast and as large as it was said to be, and nothing simpler is faster."""
+import json
+import re
+
+import pytest
+
+import harness as h
+
+GPT = h.ROOT / "python" / "gpt_bytes.onnx"
+TRAIN = ("--train", "adamw")
+MACHINE = '[device]\nname = "far apart"\n[[level]]\nranks = 64\nlatency = 1e-3\nbandwidth = 1e8\n'
+
+
+def plans(*arguments):
+    return json.loads(h.checked(h.TESSERA, "plan", *arguments, "--auto", "--json").stdout)["plans"]
+
+
+def simulated(*arguments):
+    return json.loads(h.checked(h.TESSERA, "simulate", *arguments, "--json").stdout)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """Plans of the training of a GPT for 2 and 4 ranks, and where they are."""
+    folder = tmp_path_factory.mktemp("auto")
+    return plans(GPT, *TRAIN, "--ranks", "2,4", "-o", folder / "plan.toml"), folder
+
+
+def test_the_executable_keeps_what_the_plan_says(found, tmp_path):
+    for plan in found[0]:
+        h.checked(h.TESSERA, "compile", GPT, *TRAIN, "--plan", plan["plan"], "-o", tmp_path / "p")
+        info = json.loads(h.checked(tmp_path / "p", "info", "--json", "--program", "train").stdout)
+        assert info["ranks"] == plan["ranks"]
+        assert info["step_seconds"] == pytest.approx(plan["seconds"], rel=1e-9)
+        assert max(m["device"]["peak"] for m in info["memory"]) <= plan["device_bytes"]
+        again = simulated(GPT, *TRAIN, "--plan", plan["plan"])
+        assert again["seconds"] == pytest.approx(plan["seconds"], rel=1e-9)
+        assert (again["device_bytes"], again["sent_bytes"]) == (plan["device_bytes"], plan["sent_bytes"])
+        batch = next(i["shape"][0] for i in info["inputs"] if i["name"] == "input_ids")
+        assert plan["samples_per_second"] == pytest.approx(batch / plan["seconds"], rel=1e-9)
+
+
+def test_files_are_named_by_ranks(found):
+    assert [plan["plan"] for plan in found[0]] == [str(found[1] / f"plan-{n}.toml") for n in (2, 4)]
+    for plan in found[0]:
+        text = (found[1] / f"plan-{plan['ranks']}.toml").read_text()
+        assert plan["recipe"] in text and "uncalibrated: no --machine" in text
+
+
+RECIPES = ("--dp 4", "--tp 4", "--dp 2 --tp 2", "--dp 2 --tp 2 --zero 1", "--dp 4 --zero 1", "--dp 4 --zero 3", "--sp 4", "--tp 4 --sp-mode megatron",
+           "--tp 4 --tp-mode 2d", "--pp 4 --microbatches 8", "--dp 2 --pp 2 --microbatches 4", "--dp 4 --microbatches 2")
+
+
+def test_nothing_simpler_is_faster(found):
+    best = found[0][1]["seconds"]
+    slower = {recipe: simulated(GPT, *TRAIN, *recipe.split())["seconds"] / best for recipe in RECIPES}
+    assert min(slower.values()) >= 1 - 1e-9, slower
+    assert max(slower.values()) > 1.2, "they do not differ"
+
+
+def test_the_same_again(found):
+    again = plans(GPT, *TRAIN, "--ranks", "2")
+    assert {**again[0], "plan": ""} == {**found[0][0], "plan": ""}
+
+
+def test_what_is_found_trains_as_one_rank_does(tmp_path):
+    model = h.MODELS / "gpt2.onnx"
+    h.checked(h.TESSERA, "plan", model, *TRAIN, "--auto", "--ranks", "4", "--tp", "2", "-o", tmp_path / "plan.toml")
+    assert re.search(r"found by --auto: .*--tp 2\b", (tmp_path / "plan.toml").read_text())
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    losses = []
+    for name, options, ranks in (("one", (), 1), ("four", ("--plan", tmp_path / "plan.toml"), 4)):
+        h.checked(h.TESSERA, "compile", model, *TRAIN, *options, "-o", tmp_path / name)
+        losses.append([e["loss"] for e in h.Program(tmp_path / name, ranks).train(tmp_path / f"of-{name}", data, 3)])
+    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
+
+
+def test_a_cap_is_kept(tmp_path):
+    cap = 12 << 20
+    plan, = plans(GPT, *TRAIN, "--ranks", "4", "--device-memory", "12MiB", "-o", tmp_path / "plan.toml")
+    assert plan["device_bytes"] <= cap
+    h.checked(h.TESSERA, "compile", GPT, *TRAIN, "--plan", tmp_path / "plan.toml", "-o", tmp_path / "p")
+    info = json.loads(h.checked(tmp_path / "p", "info", "--json", "--program", "train").stdout)
+    assert max(m["device"]["peak"] for m in info["memory"]) == plan["device_bytes"] <= cap
+
+
+def test_a_model_to_infer():
+    plan, = plans(h.MODELS / "bert.onnx", "--ranks", "2")
+    assert plan["seconds"] > 0 and "--zero" not in plan["recipe"]
+
+
+def test_the_machine_decides(tmp_path):
+    """Where ranks can hardly talk to each other the plan that is found has them send less, and is never slower than the others'."""
+    (tmp_path / "slow.toml").write_text(MACHINE)
+    slow, = plans(GPT, *TRAIN, "--ranks", "2", "--machine", tmp_path / "slow.toml", "-o", tmp_path / "slow-plan.toml")
+    fast, = plans(GPT, *TRAIN, "--ranks", "2", "-o", tmp_path / "fast-plan.toml")
+    assert slow["sent_bytes"] <= fast["sent_bytes"]
+    there = simulated(GPT, *TRAIN, "--machine", tmp_path / "slow.toml", "--plan", tmp_path / "fast-plan.toml")
+    assert there["calibrated"] and slow["seconds"] <= there["seconds"] * (1 + 1e-9)
+    assert "uncalibrated" not in (tmp_path / "slow-plan.toml").read_text()
+
+
+def test_a_table_for_the_scheduler(found, tmp_path):
+    table = tmp_path / "table.json"
+    table.write_text(json.dumps({"plans": found[0]}))
+    (tmp_path / "cluster.toml").write_text('[[host]]\nname = "a"\nplaces = 4\n')
+    (tmp_path / "jobs.toml").write_text(f'[[job]]\nname = "gpt"\narrival = 0\nplaces = 2\nbatch = 4\nsamples = 1000\nthroughput = "{table}"\n')
+    h.checked(h.TESSERA, "schedule", tmp_path / "jobs.toml", "--cluster", tmp_path / "cluster.toml", "--simulate", "--policy", "ones", "--json", tmp_path / "r.json")
+    assert json.loads((tmp_path / "r.json").read_text())["mean_completion"] > 0
+
+
+def test_an_end_by_the_clock(found):
+    result = h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--auto", "--ranks", "64", "--plan-seconds", "0.2")
+    assert re.search(r"the search for 64 ranks was ended by --plan-seconds after \d+ recipes; a step cannot be faster than ", result.stderr), result.stderr
+    assert "[mesh]" in result.stdout
+
+
+def test_what_simulate_prints():
+    said = h.checked(h.TESSERA, "simulate", GPT, *TRAIN, "--dp", "2").stdout
+    assert re.match(r"a step     \S+ s by estimate, uncalibrated \(no --machine\), [\d.]+ % of what the products' rate allows\nmemory     ", said), said
+    assert "sent       over data: " in said
+
+
+@pytest.mark.parametrize("options,said", [
+    ("--auto", "--auto: give the number of ranks by --ranks N"),
+    ("--auto --ranks 0", "--ranks=0: expected whole numbers from 1 to 65536"),
+    ("--auto --ranks 2,x", "--ranks=2,x: expected whole numbers"),
+    ("--auto --ranks 1000000", "expected whole numbers from 1 to 65536"),
+    ("--auto --ranks 4 --plan-seconds 0", "--plan-seconds=0: expected a number above 0"),
+    ("--auto --ranks 4 --plan-seconds soon", "--plan-seconds=soon: expected a number above 0"),
+    ("--auto --ranks 4 --tp 3", "--ranks=4: the recipe's options take 3 ranks, which do not go into 4"),
+    ("--ranks 4", "--ranks goes with --auto"),
+    ("-o plan.toml", "-o goes with --auto"),
+    ("--json", "--json goes with --auto"),
+])
+def test_wrong_usage(options, said):
+    h.assert_error(h.tessera("plan", GPT, *options.split()), said, status=2)
+
+
+def test_what_cannot_be_planned(tmp_path):
+    (tmp_path / "plan.toml").write_text("[mesh]\na = 2\n")
+    h.assert_error(h.tessera("plan", GPT, "--auto", "--ranks", "2", "--plan", tmp_path / "plan.toml"), "has a mesh, which leaves --auto nothing to choose")
+    h.assert_error(h.tessera("plan", GPT, *TRAIN, "--auto", "--ranks", "1", "--device-memory", "1MiB", "--plan-seconds", "1"),
+                   "no plan was found for 1 rank in --device-memory=1.0 MiB", "the least is ")
+    h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", "--auto", "--ranks", "7", "--ep", "7"), "no recipe for 7 ranks can be compiled; of the first: ")
