@@ -144,9 +144,13 @@ def wait_for_moment(training, rng):
     time.sleep(rng.uniform(0, 0.03))  # anywhere in a step, or in the writing of its checkpoint
 
 
-def check_end(training, expected, shared_before, patience):
+def check_end(training, expected, shared_before):
     weights, losses = expected
-    status = training.process.wait(timeout=patience)
+    patience = 60 + 0.5 * (training.steps - training.last_step())
+    try:
+        status = training.process.wait(timeout=patience)
+    except subprocess.TimeoutExpired:
+        raise Failure(f"after the last blow it did not end in {patience:.0f} s, and is at step {training.last_step()}") from None
     if status != 0:
         raise Failure(f"it ended with status {status}: {training.said()[-500:]}")
     if (training.folder / "weights.safetensors").read_bytes() != weights:
@@ -185,7 +189,7 @@ def kills(count, seed):
                 else:
                     wait_until(lambda: training.last_step() > reached, 60, f"a step after kill {number} ({kind})")
                 seconds.append(time.monotonic() - began)
-            check_end(training, expected, shared_before, 120)
+            check_end(training, expected, shared_before)
         finally:
             training.end_all()
     seconds.sort()
@@ -220,7 +224,7 @@ def stops(count, seed, timeout=5):
                 said = f"rank {rank} (host {os.uname().nodename}, process {pid}, stopped) has not come to "
                 wait_until(lambda: said in training.said(), NAMED_WITHIN, f"stop {number}: that rank {rank} is named")
                 seconds.append(time.monotonic() - began)
-            check_end(training, expected, shared_before, 120)
+            check_end(training, expected, shared_before)
         finally:
             training.end_all()
     print(f"{count} stops of a rank, --timeout {timeout}: each named within {max(seconds):.1f} s; ended by itself with the weights and the log of an unbroken run")
