@@ -284,10 +284,12 @@ json::Value Writer::pipelineFigures() const {
                       {"live_microbatches", std::move(live)}};
 }
 
+// What is read or written, once. A workspace is room for a library, which is as large whatever it is for.
 double Writer::bytesOf(ValueRange values) {
   double bytes = 0;
   for (Value value : DenseSet<Value>(values.begin(), values.end()))
-    bytes += double(exec::rangeOf(value).bytes);
+    if (auto buffer = value.getDefiningOp<exec::BufferOp>(); !buffer || buffer.getCategory() != "workspace")
+      bytes += double(exec::rangeOf(value).bytes);
   return bytes;
 }
 

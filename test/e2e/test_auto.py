@@ -100,6 +100,13 @@ def test_the_machine_decides(tmp_path):
     assert "uncalibrated" not in (tmp_path / "slow-plan.toml").read_text()
 
 
+def test_a_workspace_is_not_moved(tmp_path):
+    """At 1 GB/s each product's workspace of 1 MiB alone would take a millisecond; what this model reads and writes is a tenth of that."""
+    (tmp_path / "m.toml").write_text('[device]\nname = "narrow"\nbandwidth = 1e9\n[rate.products]\nf32 = 1e15\n')
+    said = simulated(h.MODELS / "mlp.onnx", "--machine", tmp_path / "m.toml")
+    assert said["device_bytes"] > 1 << 20 and 1e-5 < said["seconds"] < 5e-4
+
+
 def test_a_table_for_the_scheduler(found, tmp_path):
     table = tmp_path / "table.json"
     table.write_text(json.dumps({"plans": found[0]}))
