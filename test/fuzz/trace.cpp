@@ -3,7 +3,7 @@
 // `slurm`.
 #include "lib/Scheduler/Engine.h"
 #include "lib/Scheduler/TraceFiles.h"
-#include "lib/Scheduler/launch/Executables.h"
+#include "lib/Launch/LaunchWords.h"
 #include "lib/Scheduler/launch/TrainLog.h"
 #include <cmath>
 #include <cstdio>
@@ -88,6 +88,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   else if (format == "log")
     readLog(rest);
   else if (format == "slurm")
-    check(slurmTasks(rest).value_or(1) > 0);
+    check(tessera::launch::slurmTasks(rest).value_or(1) > 0);
   return 0;
 }
