@@ -151,7 +151,8 @@ const Judged *AutoPlanner::fastestThatFits() {
     if (best && each->verdict.seconds >= best->fitted.seconds)
       break;
     auto *tried = const_cast<Judged *>(each);
-    if (++count > 1 && (isLate() || (!best && count > kTriedBelowCap)))
+    ++count;
+    if (count > 1 && (isLate() || (!best && count > kTriedBelowCap)))
       break;
     tried->fitted = judge.judge(each->recipe);
     if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))

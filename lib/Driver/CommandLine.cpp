@@ -537,6 +537,44 @@ void printPatterns() {
   }
 }
 
+int plan(PlanCommandLine &command, const CompileOptions &options) {
+  if (command.automatic) {
+    AutoOptions how;
+    int status = read(command, options, how);
+    return status ? status : planAutomatically(options, how);
+  }
+  for (const cl::Option *only :
+       {static_cast<cl::Option *>(&command.ranks), static_cast<cl::Option *>(&command.output),
+        static_cast<cl::Option *>(&command.planSeconds), static_cast<cl::Option *>(&command.json)})
+    if (only->getNumOccurrences() > 0)
+      return usage("--" + only->ArgStr + " goes with --auto");
+  return printPlan(options);
+}
+
+// What is about runs and their files.
+struct CommandsWithoutModel {
+  ScheduleCommand schedule;
+  CheckpointCommand checkpoint;
+  RunCommand train;
+  RunControlCommand status{"status", "what runs in a folder of `tessera run`, and how far it is",
+                           run::describeRun};
+  RunControlCommand stop{"stop", "tell what runs in a folder to finish its step and end", run::stopRun};
+
+  // The exit status of the one that is given; none where none is.
+  std::optional<int> run() {
+    if (schedule)
+      return schedule.run();
+    if (checkpoint)
+      return checkpoint.run();
+    if (train)
+      return train.run();
+    for (RunControlCommand *control : {&status, &stop})
+      if (*control)
+        return control->run();
+    return std::nullopt;
+  }
+};
+
 } // namespace
 
 int tessera::runCommandLine(int argc, char **argv) {
@@ -550,13 +588,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   static Command simulateCommand("simulate",
                                  "print what a step takes, by the machine's rates, without an executable");
   static Flag simulateJson{"json", cl::desc("as JSON"), cl::sub(simulateCommand.sub)};
-  static ScheduleCommand scheduleCommand;
-  static CheckpointCommand checkpointCommand;
-  static RunCommand runCommand;
-  static RunControlCommand statusCommand(
-      "status", "what runs in a folder of `tessera run`, and how far it is", run::describeRun);
-  static RunControlCommand stopCommand("stop", "tell what runs in a folder to finish its step and end",
-                                       run::stopRun);
+  static CommandsWithoutModel others;
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
   static cl::opt<std::string> why{
@@ -585,15 +617,8 @@ int tessera::runCommandLine(int argc, char **argv) {
     return usage(FlagParser::problem);
   if (!parsed) // a missing value has been reported already
     return problems.empty() ? 2 : usage(withoutProgramName(problems));
-  if (scheduleCommand)
-    return scheduleCommand.run();
-  if (checkpointCommand)
-    return checkpointCommand.run();
-  if (runCommand)
-    return runCommand.run();
-  for (RunControlCommand *control : {&statusCommand, &stopCommand})
-    if (*control)
-      return control->run();
+  if (std::optional<int> status = others.run())
+    return *status;
   CompileOptions options;
   if (compileCommand) {
     if (compileCommand.listPatterns) {
@@ -617,19 +642,8 @@ int tessera::runCommandLine(int argc, char **argv) {
     if (*command)
       if (int status = read(*command, options))
         return status;
-  if (planCommand && planCommand.automatic) {
-    AutoOptions how;
-    int status = read(planCommand, options, how);
-    return status ? status : planAutomatically(options, how);
-  }
-  if (planCommand) {
-    for (const cl::Option *only :
-         {static_cast<cl::Option *>(&planCommand.ranks), static_cast<cl::Option *>(&planCommand.output),
-          static_cast<cl::Option *>(&planCommand.planSeconds), static_cast<cl::Option *>(&planCommand.json)})
-      if (only->getNumOccurrences() > 0)
-        return usage("--" + only->ArgStr + " goes with --auto");
-    return printPlan(options);
-  }
+  if (planCommand)
+    return plan(planCommand, options);
   if (simulateCommand)
     return simulate(options, simulateJson);
   if (explainCommand)

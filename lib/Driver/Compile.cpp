@@ -326,15 +326,15 @@ LogicalResult Compilation::passes(Phase phase) {
     setRecomputation();
     if (options.emitGradients)
       dropMoves(*module);
-    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy,
-                               options.onlyTraining, describeKernels,
-                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
-                                           : PlacedObserver(),
-                               [this](StringRef program, ArrayRef<std::string> values) {
-                                 for (PlacedProgram &each : placed)
-                                   if (each.program == program)
-                                     each.onNvme.insert(values.begin(), values.end());
-                               }});
+    buildSchedulePipeline(
+        pm,
+        {target().library().name().str(), threads(), options.tierPolicy, options.toCompare, describeKernels,
+         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver(),
+         [this](StringRef program, ArrayRef<std::string> values) {
+           for (PlacedProgram &each : placed)
+             if (each.program == program)
+               each.onNvme.insert(values.begin(), values.end());
+         }});
     break;
   default:
     return success();
@@ -441,9 +441,11 @@ LogicalResult Compilation::memory() {
   PlanMemoryOptions memory;
   memory.target = target().library().name().str();
   memory.threads = threads();
+  memory.searches = !options.toCompare;
   plan.addNestedPass<func::FuncOp>(createVerifyRecompute());
   plan.addPass(createPlanMemory(memory));
-  plan.addPass(createVerifyMemory());
+  if (!options.toCompare)
+    plan.addPass(createVerifyMemory());
   return plan.run(*module);
 }
 

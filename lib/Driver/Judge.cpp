@@ -19,7 +19,7 @@ Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
   CompileOptions options = model.options;
   options.assign = recipe;
   if (!isWhole) {
-    options.onlyTraining = true;
+    options.toCompare = true;
     options.assign.deviceMemory = options.assign.hostMemory = 0;
     options.assign.nvme = options.assign.offload = "";
     options.deviceMemory = options.hostMemory = {};

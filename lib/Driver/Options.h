@@ -52,7 +52,7 @@ struct CompileOptions {
   /// --recompute: "none", "block" or "auto"; empty: as a text says that is resumed, else none.
   std::string recompute;
   std::string tierPolicy = "planned"; // --tier-policy, what decides that
-  bool onlyTraining = false;          // without programs for inference and clipping, to compare recipes by
+  bool toCompare = false;             // with others: no programs for inference and clipping, packed quickly
   std::string machineFile;            // --machine: rates to estimate by; empty: the target's
   int64_t threads = 0;                // a rank; 0: this machine's cores over the ranks
   bool timing = false, verbose = false;

@@ -1,7 +1,6 @@
 // See Recipes.h.
 #include "lib/Driver/Recipes.h"
 #include "passes/Pipeline/PipelineSchedule.h"
-#include "llvm/ADT/StringSet.h"
 #include <functional>
 #include <set>
 

@@ -20,8 +20,8 @@ static void countOwnEvents(std::vector<PackBuffer> &buffers) {
     buffer.start = number(buffer.start), buffer.end = number(buffer.end);
 }
 
-Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func)
-    : offsets(storage.buffers().size()) {
+Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func, bool searches)
+    : searches(searches), offsets(storage.buffers().size()) {
   for (Tier tier : rt::tiers)
     tiers[tier] = place(tier, storage, variables, func);
 }
@@ -50,7 +50,7 @@ Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const Variabl
   std::vector<PackBuffer> lives = packed;
   if (tier == Tier::Device && storage.alignment(Tier::Host) == rt::nvmeBlock)
     countOwnEvents(lives);
-  Packing packing = pack(lives, alignment);
+  Packing packing = pack(lives, alignment, searches);
   figures.peak = bottom + packing.peak;
   figures.bound = bottom + packing.bound;
   auto [moment, most] = storage.fullestMoment(tier);

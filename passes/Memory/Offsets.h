@@ -11,7 +11,9 @@ namespace tessera {
 /// (passes/Memory/Packer.h).
 class Offsets {
 public:
-  Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
+  /// `searches`: see pack.
+  Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func,
+          bool searches = true);
 
   /// Of a buffer that is no part.
   int64_t of(int buffer) const { return offsets[buffer]; }
@@ -31,6 +33,8 @@ private:
     llvm::SmallVector<mlir::NamedAttribute> attributes(mlir::Builder &b) const;
   };
   Figures place(Tier tier, const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
+
+  const bool searches;
 
   std::vector<int64_t> offsets; // by buffer
   rt::PerTier<Figures> tiers;

@@ -88,9 +88,9 @@ class Search {
 public:
   explicit Search(const Problem &problem) : problem(problem) {}
 
-  Placing run() {
-    start();
-    if (!done())
+  Placing run(bool searches) {
+    start(searches);
+    if (searches && !done())
       improve();
     return best;
   }
@@ -128,7 +128,7 @@ private:
     return placing;
   }
 
-  void start() {
+  void start(bool searches) {
     const auto &all = problem.rectangles;
     auto bytes = [&](int i) { return all[i].bytes; };
     auto life = [&](int i) { return problem.lives[i]; };
@@ -152,6 +152,8 @@ private:
         fillOrder = orders[i];
       add(std::move(placing));
     }
+    if (!searches)
+      return;
     for (size_t i = 0; i < orders.size() && !done(); ++i)
       add(fit(orders[i]));
     std::stable_sort(tried.begin(), tried.end(),
@@ -230,14 +232,14 @@ private:
 
 } // namespace
 
-Packing tessera::pack(const std::vector<PackBuffer> &buffers, int64_t alignment) {
+Packing tessera::pack(const std::vector<PackBuffer> &buffers, int64_t alignment, bool searches) {
   Packing packing;
   packing.offsets.resize(buffers.size());
   Problem problem(buffers, alignment);
   if (problem.size() == 0)
     return packing;
   Search search(problem);
-  Placing placing = search.run();
+  Placing placing = search.run(searches);
   for (int i = 0; i < problem.size(); ++i)
     packing.offsets[problem.owners[i]] = placing.offsets[i];
   packing.peak = placing.peak;

@@ -13,7 +13,9 @@ def PlanMemory : Pass<"tessera-plan-memory", "::mlir::ModuleOp"> {
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces">];
+                        "threads a rank, for the library's workspaces">,
+                 Option<"searches", "searches", "bool", "true",
+                        "whether places are searched for where the first orders miss the bound">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tessera::exec::ExecDialect"];
   let statistics = [Statistic<"numInPlace", "in-place", "results that took over an operand's buffer">,
                     Statistic<"numCopies", "copies", "copies into variables and loop-carried values">];

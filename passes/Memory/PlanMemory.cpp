@@ -40,7 +40,7 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
     Storage storage(func, kernels, *library, threads);
-    Offsets offsets(storage, variables, func);
+    Offsets offsets(storage, variables, func, searches);
     ExecEmitter emitter(func, storage, offsets, kernels, program.get());
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());

@@ -96,7 +96,7 @@ private:
       config.setListener(&listener);
     if (succeeded(applyPatternsGreedily(getOperation(), std::move(patterns), config)))
       return true;
-    getOperation().emitError() << "normalisation does not come to an end";
+    getOperation().emitError() << "normalisation has no end";
     return false;
   }
 };

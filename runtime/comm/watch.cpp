@@ -7,7 +7,6 @@
 #include <fstream>
 #include <iterator>
 #include <sstream>
-#include <sys/types.h>
 #include <unistd.h>
 
 namespace tessera::rt {
@@ -52,7 +51,9 @@ std::string thisHost() {
 
 Whereabouts Whereabouts::ofThisProcess() { return ofProcess(::getpid()); }
 
-Whereabouts Whereabouts::ofProcess(int64_t process) { return {thisHost(), process, stateOf(process).started}; }
+Whereabouts Whereabouts::ofProcess(int64_t process) {
+  return {thisHost(), process, stateOf(process).started};
+}
 
 std::string Whereabouts::toText() const {
   return std::to_string(process) + " " + std::to_string(started) + " " + host;

@@ -149,4 +149,7 @@ def test_what_cannot_be_planned(tmp_path):
     h.assert_error(h.tessera("plan", GPT, "--auto", "--ranks", "2", "--plan", tmp_path / "plan.toml"), "has a mesh, which leaves --auto nothing to choose")
     h.assert_error(h.tessera("plan", GPT, *TRAIN, "--auto", "--ranks", "1", "--device-memory", "1MiB", "--plan-seconds", "1"),
                    "no plan was found for 1 rank in --device-memory=1.0 MiB", "the least is ")
+    result = h.tessera("plan", h.MODELS / "gpt2.onnx", *TRAIN, "--auto", "--ranks", "1", "--offload", "none", "--recompute", "none", "--device-memory", "2400KiB")
+    h.assert_error(result, "no plan was found for 1 rank", "the least is ")
+    assert re.search(r"note: [248] ranks would do: --", result.stderr), result.stderr
     h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", "--auto", "--ranks", "7", "--ep", "7"), "no recipe for 7 ranks can be compiled; of the first: ")

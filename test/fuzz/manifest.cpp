@@ -1,7 +1,7 @@
 // Manifests of checkpoints: a problem with its place, or a manifest that is read again as the same. The bytes
 // are taken as a whole manifest, and as what stands within the right checksum, which no mutation would hit.
-#include "runtime/checkpoint/checksum.h"
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/checkpoint/checksum.h"
 #include "runtime/core/error.h"
 
 #include <cstdlib>

@@ -1,9 +1,9 @@
 // What a scheduler reads beside its own files: public traces, the compiler's throughput tables, logs of runs
 // and Slurm's variable. The first line of an input says which: `philly`, `alibaba`, `plans`, `log` or
 // `slurm`.
+#include "lib/Launch/LaunchWords.h"
 #include "lib/Scheduler/Engine.h"
 #include "lib/Scheduler/TraceFiles.h"
-#include "lib/Launch/LaunchWords.h"
 #include "lib/Scheduler/launch/TrainLog.h"
 #include <cmath>
 #include <cstdio>
