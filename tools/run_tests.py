@@ -1,5 +1,6 @@
 """Runs lit, every GoogleTest binary, the end-to-end tests of a build and what runs with sanitizers, and sums up; tools/test is the way in."""
 import argparse
+import concurrent.futures
 import os
 import pathlib
 import subprocess
@@ -97,6 +98,33 @@ def run_crash(tally, build, folder, env):
                                    f"--gtest_output=xml:{report}"], report, env=env)
 
 
+def run_fuzz(tally, build, env):
+    """A million executions of each reader of untrusted files that knows nothing of MLIR, two at a time."""
+    folder = build.with_name("build-fuzz") / "bin"
+    readers = ("arrays", "machine", "manifest", "schedule", "trace")
+    if missing := [name for name in readers if not (folder / f"fuzz-{name}").exists()]:
+        tally.failed.append(f"fuzz: {missing} are not built (PRESET=fuzz tools/build fuzz-readers)")
+        return
+
+    def run(name):
+        start = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="tessera-fuzz-") as work:
+            command = [folder / f"fuzz-{name}", "-runs=1000000", "-timeout=60", "-rss_limit_mb=4096", "-max_len=4096", f"-artifact_prefix={build}/", work,
+                       ROOT / "test" / "fuzz" / "Inputs" / name]
+            result = subprocess.run([str(word) for word in command], env=env, capture_output=True, text=True, errors="replace")
+        if result.returncode:
+            print(result.stderr[-5000:])
+        print(f"fuzz {name}: {'1000000 executions, clean' if result.returncode == 0 else 'failed'}, {time.monotonic() - start:.0f} s", flush=True)
+        return name, result.returncode
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        for name, status in pool.map(run, readers):
+            if status:
+                tally.failed.append(f"fuzz {name}: status {status}")
+            else:
+                tally.passed += 1
+
+
 def run_e2e(tally, build, folder, env):
     # Compiling is one thread's work, so tests run beside each other; a program's ranks are few.
     workers = min(len(os.sched_getaffinity(0)), 8)
@@ -109,7 +137,7 @@ def run_e2e(tally, build, folder, env):
 def main():
     parser = argparse.ArgumentParser(description="Runs the tests of a build.")
     parser.add_argument("--all", action="store_true", help="run the large families whole")
-    parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized", "crash"],
+    parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized", "crash", "fuzz"],
                         help="run one kind; crash is of gtest")
     parser.add_argument("--sanitized", action="store_true", help="run the sanitized build's tests too (tools/test builds it)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
@@ -128,6 +156,8 @@ def main():
             run_e2e(tally, options.build, folder, env)
         if options.only == "crash":
             run_crash(tally, options.build, folder, env)
+        if options.only == "fuzz":
+            run_fuzz(tally, options.build, env)
         if options.only == "sanitized" or (options.sanitized and not options.only):
             run_sanitized(tally, options.build, folder, env)
 
