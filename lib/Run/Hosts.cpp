@@ -1,10 +1,13 @@
 // See Hosts.h.
 #include "lib/Run/Hosts.h"
+#include "llvm/ADT/STLExtras.h"
+#include "llvm/ADT/SmallString.h"
 #include "llvm/ADT/SmallVector.h"
-#include "llvm/ADT/StringExtras.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FileUtilities.h"
 #include "llvm/Support/MemoryBuffer.h"
+#include "llvm/Support/Program.h"
 #include <algorithm>
-#include <cstdio>
 
 namespace tessera::run {
 
@@ -44,17 +47,17 @@ std::variant<std::vector<Host>, std::string> readHosts(const std::string &file) 
 }
 
 std::variant<std::vector<Host>, std::string> discoverHosts(const std::string &command) {
-  std::string text;
-  std::FILE *pipe = ::popen(command.c_str(), "r");
-  if (!pipe)
-    return "cannot run --discover " + command;
-  char part[4096];
-  constexpr size_t kMost = 1 << 20;
-  for (size_t got; (got = std::fread(part, 1, sizeof(part), pipe)) > 0 && text.size() < kMost;)
-    text.append(part, got);
-  if (::pclose(pipe) != 0)
+  llvm::SmallString<128> output;
+  if (llvm::sys::fs::createTemporaryFile("tessera-hosts", "txt", output))
+    return "no temporary file for what --discover prints";
+  llvm::FileRemover remover(output);
+  constexpr unsigned seconds = 60;
+  int status = llvm::sys::ExecuteAndWait("/bin/sh", {"sh", "-c", command}, std::nullopt,
+                                         {llvm::StringRef(""), output.str(), std::nullopt}, seconds);
+  auto text = llvm::MemoryBuffer::getFile(output);
+  if (status != 0 || !text)
     return "--discover " + command + " failed";
-  auto hosts = parseHosts(text);
+  auto hosts = parseHosts((*text)->getBuffer());
   if (auto *problem = std::get_if<std::string>(&hosts))
     return "--discover " + command + ": " + *problem;
   return hosts;

@@ -121,7 +121,7 @@ void Supervisor::adopt() {
   std::optional<RunState> before = readState(options.folder);
   if (before)
     state.starts = before->starts;
-  llvm::sys::fs::file_size(output, copied);
+  (void)llvm::sys::fs::file_size(output, copied);
   if (!before || !before->child.alive()) {
     endStrays();
     return;
@@ -250,7 +250,7 @@ void Supervisor::endStrays() const {
       ::kill(stray, SIGKILL);
     std::this_thread::sleep_for(kLook);
   }
-  llvm::sys::fs::remove_directories(shared);
+  (void)llvm::sys::fs::remove_directories(shared);
 }
 
 } // namespace tessera::run

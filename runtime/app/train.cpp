@@ -104,7 +104,7 @@ public:
       return;
     const Clock::time_point now = Clock::now();
     const auto step =
-        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::atof(text)));
+        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::strtod(text, nullptr)));
     due = (due == Clock::time_point() ? now : due) + step;
     std::this_thread::sleep_until(std::min(due, now + std::chrono::minutes(1)));
   }

@@ -4,7 +4,6 @@
 
 #include <gtest/gtest.h>
 #include <numeric>
-#include <random>
 
 using namespace tessera::rt;
 

@@ -4,7 +4,6 @@
 #include "runtime/program/test/tiny.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"
-#include "runtime/storage/test/fake_disk.h"
 #include "runtime/storage/test/test_files.h"
 
 #include <gtest/gtest.h>

@@ -54,7 +54,7 @@ TEST(TrainingCommand, GetsWhatItLacks) {
 }
 
 TEST(TrainingCommand, WhatIsNone) {
-  for (std::vector<std::string> words :
+  for (const std::vector<std::string> &words :
        {std::vector<std::string>{}, {"./gpt"}, {"./gpt", "infer"}, {"train"}})
     EXPECT_EQ(completeCommand(words, "w").index(), 1u);
   EXPECT_EQ(completeCommand({"./gpt", "train", "--resume", "c"}, "w").index(), 1u);
