@@ -70,9 +70,15 @@ private:
 
   double memory(Type type) const { return machine.seconds(0, false, double(dist::bytesOf(type)), threads); }
 
+  // What does not have the loop's factor is read whole for each panel.
   double multiply(PanelLoop::Product product, double share) const {
     nn::Work work = nn::workOf(product.op);
-    return share * machine.seconds(work.flops, work.half, work.bytes, threads);
+    nn::FactorRule rule = cast<nn::FactorOpInterface>(product.op.getOperation()).getFactorRule();
+    double whole = 0;
+    for (auto [i, operand] : llvm::enumerate(product.op->getOperands()))
+      if (!rule.operandHas(i, product.factor))
+        whole += double(dist::bytesOf(operand.getType()));
+    return machine.seconds(share * work.flops, work.half, share * work.bytes + (1 - share) * whole, threads);
   }
 
   // Starts a collective behind those before it; the moment it is complete.

@@ -22,12 +22,22 @@ func.func @large_sum(%x: tensor<4096x1024xf32>, %w: tensor<4096x4096xf32>) -> te
   return %1 : tensor<4096x4096xf32>
 }
 
-// Places of a result are written once.
+// Places of a result are written once; the parameter is read with every panel.
 // CHECK-LABEL: func.func @large_places
 // CHECK-NOT: all_gather
 // CHECK-COUNT-4: nn.contract_panel
 // CHECK: return
-func.func @large_places(%x: tensor<1024x4096xf32>, %w: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
+func.func @large_places(%x: tensor<1024x4096xf32>, %w: tensor<4096x1024xf32>) -> tensor<4096x1024xf32> {
+  %0 = dist.collective all_gather %x over <"t"=4> shape [1024, 4096] concat 0 : tensor<1024x4096xf32> -> tensor<4096x4096xf32>
+  %1 = nn.contract %0, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<4096x4096xf32>, tensor<4096x1024xf32>) -> tensor<4096x1024xf32>
+  return %1 : tensor<4096x1024xf32>
+}
+
+// A large one takes longer than what is hidden.
+// CHECK-LABEL: func.func @large_parameter
+// CHECK: all_gather
+// CHECK-NEXT: nn.contract %
+func.func @large_parameter(%x: tensor<1024x4096xf32>, %w: tensor<4096x4096xf32>) -> tensor<4096x4096xf32> {
   %0 = dist.collective all_gather %x over <"t"=4> shape [1024, 4096] concat 0 : tensor<1024x4096xf32> -> tensor<4096x4096xf32>
   %1 = nn.contract %0, %w {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"} : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
   return %1 : tensor<4096x4096xf32>
