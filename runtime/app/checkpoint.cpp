@@ -2,6 +2,7 @@
 #include "runtime/app/checkpoint.h"
 
 #include "runtime/app/outputs.h"
+#include "runtime/checkpoint/compare_replicas.h"
 #include "runtime/storage/folder.h"
 
 #include <cstdio>
@@ -93,6 +94,9 @@ void Checkpoints::removeOlder(int64_t step) {
 void Checkpoints::save(Manifest manifest) {
   const int64_t step = manifest.step;
   const std::string path = checkpointPath(options.checkpoint, step);
+  const std::string differs = compareReplicas(session, description);
+  if (!differs.empty() && session.rank() == 0)
+    std::fprintf(stderr, "warning: after step %lld %s\n", (long long)step, differs.c_str());
   saveCheckpoint(session, description, unchanged, path, std::move(manifest));
   if (session.rank() != 0)
     return;

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 #include <numeric>
+#include <random>
 
 using namespace tessera::rt;
 

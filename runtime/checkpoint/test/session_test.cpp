@@ -1,8 +1,10 @@
 // Checkpoints of the program written by hand: saved by some ranks, loaded by others, and what does not fit.
+#include "runtime/checkpoint/compare_replicas.h"
 #include "runtime/checkpoint/load.h"
 #include "runtime/comm/launch.h"
 #include "runtime/program/test/tiny.h"
 #include "runtime/storage/file.h"
+#include "runtime/storage/file_calls.h"
 #include "runtime/storage/folder.h"
 #include "runtime/storage/test/test_files.h"
 
@@ -25,7 +27,7 @@ std::string onRanks(const Json &json, const std::function<void(Session &, const 
   EXPECT_EQ(launch(description.mesh.size(),
                    [&](Transport &transport) {
                      Session session(description, {description.findProgram("train")}, transport, resolve,
-                                     {1, {}, false});
+                                     {1, {}, false, false, false, {}, 0});
                      const std::string error = errorOf([&] { body(session, description); });
                      std::lock_guard lock(mutex);
                      said = error;
@@ -171,4 +173,40 @@ TEST(CheckpointFolder, ADiskThatTakesNothing) {
   expectWords(errorOf([&] { File::create(folder.file("f")).write(0, "abc", 3); }),
               "f': no byte of 3 is taken");
   replaceFileCalls(before);
+}
+
+namespace {
+
+/// What is said when ranks whose bit is set in `damaged` have another value, each its own.
+std::string saidOf(int64_t ranks, unsigned damaged) {
+  std::string said;
+  EXPECT_EQ(onRanks(tinyDescription(ranks),
+                    [&](Session &session, const Description &description) {
+                      session.setVariable(0, ws.data());
+                      if (damaged >> session.rank() & 1)
+                        session.variables().change(0, [&](void *data) {
+                          static_cast<float *>(data)[2] += float(session.rank() + 1);
+                        });
+                      const std::string mine = compareReplicas(session, description);
+                      for (const std::string &theirs : session.communication().exchange(mine))
+                        EXPECT_EQ(theirs, mine);
+                      if (session.rank() == 0)
+                        said = mine;
+                    }),
+            "");
+  return said;
+}
+
+} // namespace
+
+TEST(Replicas, WhoDiffersIsNamed) {
+  for (int64_t ranks : {1, 2, 4})
+    EXPECT_EQ(saidOf(ranks, 0), "");
+  EXPECT_EQ(saidOf(1, 1), "");
+  const std::string of4 = saidOf(4, 1U << 2);
+  EXPECT_EQ(of4.rfind("rank 2 (host ", 0), 0U) << of4;
+  expectWords(of4, "has another copy of 'w' than ranks 0 (host ");
+  expectWords(of4, "either its memory is damaged or its processor rounds otherwise");
+  expectWords(saidOf(2, 1), "have different copies of 'w'");
+  expectWords(saidOf(4, 1), "rank 0 (host ");
 }

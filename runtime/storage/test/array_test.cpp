@@ -4,6 +4,7 @@
 #include "runtime/storage/elements.h"
 #include "runtime/storage/folder.h"
 #include "runtime/storage/npy.h"
+#include "runtime/storage/safetensors.h"
 #include "runtime/storage/test/test_files.h"
 #include "runtime/storage/token_file.h"
 
