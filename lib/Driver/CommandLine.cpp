@@ -558,7 +558,7 @@ struct CommandsWithoutModel {
   RunCommand train;
   RunControlCommand status{"status", "what runs in a folder of `tessera run`, and how far it is",
                            run::describeRun};
-  RunControlCommand stop{"stop", "tell what runs in a folder to finish its step and end", run::stopRun};
+  RunControlCommand ending{"stop", "tell what runs in a folder to finish its step and end", run::stopRun};
 
   // The exit status of the one that is given; none where none is.
   std::optional<int> run() {
@@ -568,7 +568,7 @@ struct CommandsWithoutModel {
       return checkpoint.run();
     if (train)
       return train.run();
-    for (RunControlCommand *control : {&status, &stop})
+    for (RunControlCommand *control : {&status, &ending})
       if (*control)
         return control->run();
     return std::nullopt;

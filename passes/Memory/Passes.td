@@ -12,8 +12,7 @@ def PlanMemory : Pass<"tessera-plan-memory", "::mlir::ModuleOp"> {
     done in the variable. Everything else is packed by `passes/Memory/Packer.h`.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
-                 Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces">,
+                 Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's workspaces">,
                  Option<"searches", "searches", "bool", "true",
                         "whether places are searched for where the first orders miss the bound">];
   let dependentDialects = ["::mlir::arith::ArithDialect", "::tessera::exec::ExecDialect"];

@@ -103,8 +103,8 @@ public:
     if (!text)
       return;
     const Clock::time_point now = Clock::now();
-    const auto step =
-        std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(std::strtod(text, nullptr)));
+    const auto step = std::chrono::duration_cast<Clock::duration>(
+        std::chrono::duration<double>(std::strtod(text, nullptr)));
     due = (due == Clock::time_point() ? now : due) + step;
     std::this_thread::sleep_until(std::min(due, now + std::chrono::minutes(1)));
   }
