@@ -134,7 +134,7 @@ def test_wrong_usage(tmp_path, options, said):
     ("compile m.mlir -o p --from assign --capacity-factor 2",
      "--capacity-factor=2: is for phase normalize, which --from=assign leaves out"),
     ("verify m.onnx --tolerance small", "--tolerance=small: expected a number of at least 0"),
-    ("convert m.onnx --format pytorch -o p", "--format=pytorch: expected onnx, mlir or torch"),
+    ("convert m.onnx --format pytorch -o p", "--format=pytorch: expected onnx, mlir, torch or safetensors"),
     ("convert m.onnx --format onnx", "no output given: add -o OUT"),
     ("convert m.mlir --format onnx -o p", "--format onnx needs an .onnx model to write the plan into"),
     ("convert w.safetensors --format torch -o p", "--format torch: no model given: tessera convert FILE.safetensors --model MODEL"),
