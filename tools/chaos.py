@@ -144,7 +144,12 @@ def wait_for_moment(training, rng):
     time.sleep(rng.uniform(0, 0.03))  # anywhere in a step, or in the writing of its checkpoint
 
 
-def check_end(training, expected, shared_before):
+def in_memory(training, beside):
+    """What of runs there is in shared memory: all of it, or where others run beside this one its own folder."""
+    return {name for name in os.listdir("/dev/shm") if not beside or training and name == pathlib.Path(training.state()["shared"]).name}
+
+
+def check_end(training, expected, shared_before, beside):
     weights, losses = expected
     patience = 60 + 0.5 * (training.steps - training.last_step())
     try:
@@ -158,15 +163,15 @@ def check_end(training, expected, shared_before):
     if training.losses(training.log) != losses:
         raise Failure("the log has not every step once, with the losses of an unbroken run")
     wait_until(lambda: not training.processes(), 3, "the end of its processes")
-    left = set(os.listdir("/dev/shm")) - shared_before
+    left = in_memory(training, beside) - shared_before
     partial = list(training.work.rglob("*.partial"))
     if left or partial:
         raise Failure(f"left behind: {sorted(left)} {partial}")
 
 
-def kills(count, seed):
+def kills(count, seed, beside):
     rng, redone, seconds, kinds = random.Random(seed), 0, [], dict.fromkeys(KINDS, 0)
-    shared_before = set(os.listdir("/dev/shm"))
+    shared_before = in_memory(None, beside)
     with tempfile.TemporaryDirectory(prefix="tessera-chaos-") as folder:
         training = Training(pathlib.Path(folder), count * (STEPS_BETWEEN + 1) + 10)
         expected = training.unbroken()
@@ -189,7 +194,7 @@ def kills(count, seed):
                 else:
                     wait_until(lambda: training.last_step() > reached, 60, f"a step after kill {number} ({kind})")
                 seconds.append(time.monotonic() - began)
-            check_end(training, expected, shared_before)
+            check_end(training, expected, shared_before, beside)
         finally:
             training.end_all()
     seconds.sort()
@@ -206,9 +211,9 @@ def done_again(training):
     return max(0, int(ended[-1]) - int(resumed[-1])) if ended and resumed else 0
 
 
-def stops(count, seed, timeout=5):
+def stops(count, seed, beside, timeout=5):
     rng, seconds = random.Random(seed), []
-    shared_before = set(os.listdir("/dev/shm"))
+    shared_before = in_memory(None, beside)
     with tempfile.TemporaryDirectory(prefix="tessera-chaos-") as folder:
         training = Training(pathlib.Path(folder), count * (STEPS_BETWEEN + 1) + 10, "--timeout", timeout)
         expected = training.unbroken()
@@ -224,7 +229,7 @@ def stops(count, seed, timeout=5):
                 said = f"rank {rank} (host {os.uname().nodename}, process {pid}, stopped) has not come to "
                 wait_until(lambda: said in training.said(), NAMED_WITHIN, f"stop {number}: that rank {rank} is named")
                 seconds.append(time.monotonic() - began)
-            check_end(training, expected, shared_before)
+            check_end(training, expected, shared_before, beside)
         finally:
             training.end_all()
     print(f"{count} stops of a rank, --timeout {timeout}: each named within {max(seconds):.1f} s; ended by itself with the weights and the log of an unbroken run")
@@ -236,13 +241,14 @@ def main():
     parser.add_argument("--stops", type=int, metavar="N", help="SIGSTOP a rank")
     parser.add_argument("--corrupt", type=int, metavar="N", help="damage the newest checkpoint")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--beside", action="store_true", help="others run on this machine: of shared memory only look at this run's own")
     options = parser.parse_args()
     if not (options.kills or options.stops or options.corrupt):
         parser.error("nothing to do: --kills N, --stops N or --corrupt N")
     try:
         for act, count in ((kills, options.kills), (stops, options.stops)):
             if count:
-                act(count, options.seed)
+                act(count, options.seed, options.beside)
     except Failure as failure:
         sys.exit(f"error: {failure}")
     if options.corrupt:

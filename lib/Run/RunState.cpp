@@ -59,6 +59,7 @@ std::optional<RunState> readState(const std::string &folder) {
   state.error = word("error");
   state.log = word("log");
   state.checkpoints = word("checkpoints");
+  state.shared = word("shared");
   if (const llvm::json::Array *words = object->getArray("command"))
     for (const llvm::json::Value &one : *words)
       state.command.push_back(one.getAsString().value_or("").str());
@@ -75,6 +76,7 @@ void writeState(const std::string &folder, const RunState &state) {
                             {"command", llvm::json::Array()},
                             {"log", llvm::json::fixUTF8(state.log)},
                             {"checkpoints", llvm::json::fixUTF8(state.checkpoints)},
+                            {"shared", state.shared},
                             {"steps", state.steps},
                             {"starts", state.starts},
                             {"supervisor", toJson(state.supervisor)},

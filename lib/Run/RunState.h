@@ -28,6 +28,7 @@ struct RunState {
   std::string error; ///< of the last start that failed
   std::vector<std::string> command;
   std::string log, checkpoints;
+  std::string shared; ///< the folder in memory for what ranks of this host share, while they run
   int64_t steps = 0, starts = 0;
   ProcessId supervisor, child;
 };

@@ -55,12 +55,12 @@ std::variant<double, std::string> Patience::next(const Ended &ended) {
 }
 
 Supervisor::Supervisor(RunOptions given)
-    : options(std::move(given)), output(options.folder + "/output.txt"), marker(markerOf(options.folder)),
-      shared(llvm::formatv("/dev/shm/tessera-run-{0:x-16}", llvm::xxh3_64bits(marker)).str()) {
+    : options(std::move(given)), output(options.folder + "/output.txt"), marker(markerOf(options.folder)) {
   state.command = options.command.words;
   state.log = options.command.log;
   state.checkpoints = options.command.checkpoints;
   state.steps = options.command.steps;
+  state.shared = llvm::formatv("/dev/shm/tessera-run-{0:x-16}", llvm::xxh3_64bits(marker)).str();
   state.supervisor = ProcessId::of(::getpid());
   for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
     std::signal(number, countStop);
@@ -164,8 +164,8 @@ bool Supervisor::start() {
   std::vector<std::string> command = {"env", marker};
   // Open MPI leaves its shared memory behind when it is killed: where it is known it can be removed. On
   // other hosts there is no such folder.
-  if (hosts.size() <= 1 && !llvm::sys::fs::create_directory(shared, false))
-    command.push_back("OMPI_MCA_btl_vader_backing_directory=" + shared);
+  if (hosts.size() <= 1 && !llvm::sys::fs::create_directory(state.shared, false))
+    command.push_back("OMPI_MCA_btl_vader_backing_directory=" + state.shared);
   for (std::string &word : launch::fillIn(std::get<std::vector<std::string>>(words), hosts, options.ranks,
                                           launch::portOf(::getpid() + state.starts)))
     command.push_back(std::move(word));
@@ -250,7 +250,7 @@ void Supervisor::endStrays() const {
       ::kill(stray, SIGKILL);
     std::this_thread::sleep_for(kLook);
   }
-  (void)llvm::sys::fs::remove_directories(shared);
+  (void)llvm::sys::fs::remove_directories(state.shared);
 }
 
 } // namespace tessera::run

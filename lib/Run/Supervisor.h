@@ -63,7 +63,7 @@ private:
   std::vector<launch::Host> hosts;
   launch::Process process{true};
   RunState state;
-  std::string output, marker, shared;
+  std::string output, marker;
   uint64_t copied = 0, startOfOutput = 0;
   bool stopping = false;
 };
