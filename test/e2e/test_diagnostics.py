@@ -38,7 +38,7 @@ def test_sources_and_expectations_are_found():
             "dialects/nn/ops/Reduce.cpp": "kind must be sum, max, min or prod, not '{}'",             # emitOpError
             "dialects/dist/Axis.cpp": "the mesh has more than {} ranks, the most that programs are made for",  # return
             "lib/Import/ops/Conv.cpp": "auto_pad '{}' is unknown",                                    # fail
-            "lib/Driver/CommandLine.cpp": "--threads={}: expected at most 65536",                     # usage
+            "lib/Driver/ModelCommand.cpp": "--threads={}: expected at most 65536",                    # usage
             "passes/Assign/PlanReader.h": "\"{}\" must be a string",                                  # error(..) <<
             "runtime/storage/npy.cpp": "has the unknown key '{}'"}.items():                           # throw Error
         assert text in texts[file], file
