@@ -1,17 +1,18 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pipeline.h"
 #include "dialects/dist/Place.h"
+#include "runtime/core/shards.h"
 
 using namespace mlir;
 using namespace tessera;
 using namespace tessera::dist;
 
 static constexpr const DeclaredAttr *kDeclared[] = {
-    &kPattern,    &kOrigin,  &kExpand,        &kSplit,         &kZero,         &kZeroAxes,   &kRegather,
-    &kStream,     &kShape,   &kAnnotatedMesh, &kAnnotations,   &kLayout,       &kFilePlan,   &kGather,
-    &kRecomputed, &kMicro,   &kPipeline,      &kChunk,         &kWork,         &kOverStages, &kStageSum,
-    &kMachine,    &kStage,   &kProgram,       &kRests,         &kDeviceMemory, &kHostMemory, &kNvmeMemory,
-    &kNvmeFolder, &kOffload, &kPlace,         &kRecomputation, &kRepeated,     &kRecompute};
+    &kPattern,    &kOrigin,     &kExpand,        &kSplit,       &kZero,          &kZeroAxes,     &kRegather,
+    &kStream,     &kShape,      &kAnnotatedMesh, &kAnnotations, &kLayout,        &kFilePlan,     &kGather,
+    &kRecomputed, &kMicro,      &kElastic,       &kPipeline,    &kChunk,         &kWork,         &kOverStages,
+    &kStageSum,   &kMachine,    &kStage,         &kProgram,     &kRests,         &kDeviceMemory, &kHostMemory,
+    &kNvmeMemory, &kNvmeFolder, &kOffload,       &kPlace,       &kRecomputation, &kRepeated,     &kRecompute};
 
 LogicalResult DistDialect::verifyOperationAttribute(Operation *op, NamedAttribute attr) {
   if (failed(verifyDeclared(kDeclared, op, attr, placeOn(op))))
@@ -43,6 +44,15 @@ LogicalResult PipelineAttr::verify(function_ref<InFlightDiagnostic()> emitError,
     return success();
   return emitError() << "a pipeline has the stages [" << stages
                      << "]; expected each chunk's, of as many as there are chunks at most";
+}
+
+LogicalResult ElasticAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
+                                  ArrayRef<int64_t> sizes, int64_t shards) {
+  std::string why = sizes.empty() ? "there are no sizes"
+                                  : rt::Shards{{sizes.begin(), sizes.end()}, sizes.front(), shards}.check();
+  if (why.empty())
+    return success();
+  return emitError() << "a batch of " << shards << " shards cannot be shared by [" << sizes << "]: " << why;
 }
 
 int64_t dist::stageOf(Operation *func) {

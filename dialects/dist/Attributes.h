@@ -116,6 +116,8 @@ inline constexpr DiscardableAttr<mlir::IntegerAttr> kMicro{
       return count && count.getType().isInteger(64) && count.getInt() >= 1 &&
              count.getInt() <= kMostMicrobatches;
     }};
+/// The other numbers of ranks that the batch may be shared by.
+inline constexpr DiscardableAttr<ElasticAttr> kElastic{"dist.elastic", OnModule, "#dist.elastic<..>"};
 inline constexpr DiscardableAttr<PipelineAttr> kPipeline{"dist.pipeline", OnModule, "#dist.pipeline<..>"};
 /// Which part of the pipeline's work an operator is.
 inline constexpr DiscardableAttr<mlir::IntegerAttr> kChunk{"dist.chunk", OnOperation, "a number"};

@@ -11,6 +11,18 @@ int64_t microbatches(ModuleOp module) {
   return count ? count.getInt() : 1;
 }
 
+std::optional<rt::Shards> shardsOf(ModuleOp module) {
+  ElasticAttr elastic = kElastic.of(module);
+  auto meshes = module.getOps<MeshOp>();
+  if (!elastic || meshes.empty())
+    return std::nullopt;
+  rt::Shards shards{{elastic.getSizes().begin(), elastic.getSizes().end()}, 1, elastic.getShards()};
+  for (const AxisRef &axis : (*meshes.begin()).getMesh().getMesh().declared())
+    if (axis.name == elastic.getAxis())
+      shards.size = axis.size;
+  return shards;
+}
+
 void setMicrobatches(ModuleOp module, int64_t count) {
   kMicro.set(module, Builder(module.getContext()).getI64IntegerAttr(count));
 }

@@ -4,11 +4,14 @@
 #define TESSERA_DIALECTS_DIST_PIPELINE_H
 
 #include "dialects/dist/Attributes.h"
+#include "runtime/core/shards.h"
 
 namespace tessera::dist {
 
 /// The number of microbatches that training cuts the batch into: the module's attribute `dist.micro`, or 1.
 int64_t microbatches(mlir::ModuleOp module);
+/// How the batch is shared where other numbers of ranks can share it, too.
+std::optional<rt::Shards> shardsOf(mlir::ModuleOp module);
 void setMicrobatches(mlir::ModuleOp module, int64_t count);
 
 /// The module's pipeline, in the attribute `dist.pipeline`: chunk c of the model is on stage `stages[c]`,

@@ -279,6 +279,7 @@ struct CommandsWithoutModel {
   ScheduleCommand schedule;
   CheckpointCommand checkpoint;
   RunCommand train;
+  ResizeCommand resize;
   RunControlCommand status{"status", "what runs in a folder of `tessera run`, and how far it is",
                            run::describeRun};
   RunControlCommand ending{"stop", "tell what runs in a folder to finish its step and end", run::stopRun};
@@ -291,6 +292,8 @@ struct CommandsWithoutModel {
       return checkpoint.run();
     if (train)
       return train.run();
+    if (resize)
+      return resize.run();
     for (RunControlCommand *control : {&status, &ending})
       if (*control)
         return control->run();

@@ -8,6 +8,7 @@
 #include "lib/Driver/MachineOption.h"
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
+#include "lib/Driver/Sizes.h"
 #include "lib/Export/WriteWeights.h"
 #include "lib/Target/Common/Link.h"
 #include "lib/Target/Program.h"
@@ -360,6 +361,7 @@ LogicalResult Compilation::describe() {
   info.modelHash = modelHash;
   info.planHash = planHash;
   info.threads = threads();
+  info.kernelPrefix = kernelPrefix;
   if (machine)
     info.machine = machine->name.empty() ? options.machineFile : machine->name;
   FailureOr<std::string> text = describeProgram(*module, info);
@@ -476,6 +478,8 @@ LogicalResult Compilation::run(Phase last) {
   for (; next <= std::min(last, Phase::Lower); next = Phase(int(next) + 1)) {
     if ((next == Phase::Differentiate || next == Phase::Assign) && failed(chooseComputeType()))
       return failure();
+    if (next == Phase::Assign && last == Phase::Link)
+      differentiated = (*module).clone();
     if (failed(next == Phase::Memory ? memory() : next == Phase::Lower ? lower() : passes(next)))
       return failure();
     if (next == Phase::Differentiate && options.loss.empty())
@@ -540,6 +544,8 @@ LogicalResult tessera::compile(const CompileOptions &options) {
   Compilation compilation(options, *context);
   compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(options.to)))
+    return failure();
+  if (options.to == Phase::Link && failed(addSizes(compilation)))
     return failure();
   auto begin = std::chrono::steady_clock::now();
   if (failed(options.to == Phase::Link ? link(compilation) : writeText(compilation)))

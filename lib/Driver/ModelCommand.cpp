@@ -4,6 +4,7 @@
 #include "passes/Assign/Plan.h"
 #include "passes/Pipeline/PipelineSchedule.h"
 #include "passes/Tiers/Policies/Policies.h"
+#include "runtime/core/shards.h"
 #include "runtime/core/size.h"
 #include "llvm/ADT/StringExtras.h"
 #include <cmath>
@@ -39,6 +40,10 @@ int readNumbers(ModelCommand &command, CompileOptions &options) {
                    llvm::Twine(least));
   if (options.threads > 1 << 16) // as the executable's own option
     return usage("--threads=" + command.threads + ": expected at most 65536");
+  options.assign.sizes = command.sizes;
+  if (!command.sizes.empty() && !rt::parseSizes(command.sizes))
+    return usage("--sizes=" + command.sizes +
+                 ": expected numbers of ranks in ascending order, such as 1,2,4");
   if (!command.capacityFactor.empty() &&
       (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) ||
        std::isinf(options.capacityFactor)))

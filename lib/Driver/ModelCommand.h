@@ -106,6 +106,11 @@ struct ModelCommand {
           "what may leave the device where --device-memory is too small for all: none, auto (default, "
           "anything), or a list of optimizer, parameters, activations"),
       llvm::cl::value_desc("WHAT"), llvm::cl::sub(sub)};
+  llvm::cl::opt<std::string> sizes{
+      "sizes",
+      llvm::cl::desc("numbers of ranks along --dp's axis that the executable can run on, such as 1,2,4, with "
+                     "the same results: each must divide the next"),
+      llvm::cl::value_desc("N,..."), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> machine{
       "machine",
       llvm::cl::desc(

@@ -1,6 +1,7 @@
 // See RunCommand.h.
 #include "lib/Driver/RunCommand.h"
 #include "lib/Launch/Executable.h"
+#include "lib/Run/Control.h"
 #include "lib/Run/Supervisor.h"
 #include "runtime/checkpoint/folder.h"
 #include "runtime/core/error.h"
@@ -46,12 +47,18 @@ static int prepare(RunOptions &options, llvm::StringRef ranks) {
   if (auto *problem = std::get_if<std::string>(&facts))
     return fail("executable \"" + options.command.words.front() + "\": " + *problem);
   options.ranks = std::max<int64_t>(1, std::get<launch::ExecutableFacts>(facts).ranks);
+  options.sizes = std::get<launch::ExecutableFacts>(facts).sizes;
   int64_t asked = options.ranks;
   if (!ranks.empty() && (ranks.getAsInteger(10, asked) || asked < 1))
     return usage("-n=" + ranks + ": expected a whole number of at least 1");
-  if (asked != options.ranks)
+  if (!options.sizes.empty()) {
+    if (asked < options.sizes.front().ranks)
+      return fail("executable \"" + options.command.words.front() + "\" runs on " +
+                  llvm::Twine(options.sizes.front().ranks) + " ranks or more, not on " + llvm::Twine(asked));
+    options.ranks = asked;
+  } else if (asked != options.ranks)
     return fail("executable \"" + options.command.words.front() + "\" runs on " + llvm::Twine(options.ranks) +
-                " ranks, not on " + llvm::Twine(asked) + ": compile it for as many");
+                " ranks, not on " + llvm::Twine(asked) + ": compile it for as many, or with --sizes");
   if (options.launcher.empty())
     options.launcher = usualLauncher(options.ranks);
   auto words = launch::launchWords(options.launcher, {});
@@ -84,6 +91,25 @@ int RunCommand::run() {
   try {
     rt::FolderLock lock(options.folder);
     return Supervisor(std::move(options)).run();
+  } catch (const rt::Error &error) {
+    return fail(error.what());
+  }
+}
+
+ResizeCommand::ResizeCommand()
+    : sub("resize", "let what runs in a folder go on on another number of ranks"),
+      folder{cl::Positional, cl::desc("WORK"), cl::sub(sub)},
+      size{cl::Positional, cl::desc("SIZE"), cl::sub(sub)} {}
+
+int ResizeCommand::run() {
+  int64_t asked = 0;
+  if (folder.empty() || size.empty())
+    return usage("tessera resize WORK SIZE: give both");
+  if (llvm::StringRef(size).getAsInteger(10, asked) || asked < 1)
+    return usage("tessera resize " + folder + " " + size + ": expected a size of at least 1, such as 2");
+  try {
+    llvm::outs() << resizeRun(folder, asked);
+    return 0;
   } catch (const rt::Error &error) {
     return fail(error.what());
   }

@@ -18,6 +18,17 @@ private:
   llvm::cl::list<std::string> command;
 };
 
+/// `tessera resize WORK SIZE`.
+struct ResizeCommand {
+  ResizeCommand();
+  explicit operator bool() { return bool(sub); }
+  int run();
+
+private:
+  llvm::cl::SubCommand sub;
+  llvm::cl::opt<std::string> folder, size;
+};
+
 /// `tessera status WORK` or `tessera stop WORK`.
 struct RunControlCommand {
   RunControlCommand(const char *name, const char *description, std::string (*act)(const std::string &folder));

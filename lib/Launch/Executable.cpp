@@ -34,6 +34,10 @@ std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path
   }
   ExecutableFacts facts;
   facts.ranks = object->getInteger("ranks").value_or(0);
+  if (const llvm::json::Array *sizes = object->getArray("sizes"))
+    for (const llvm::json::Value &each : *sizes)
+      if (const llvm::json::Object *size = each.getAsObject())
+        facts.sizes.push_back({size->getInteger("size").value_or(0), size->getInteger("ranks").value_or(0)});
   facts.stepSeconds = object->getNumber("step_seconds").value_or(0);
   if (const llvm::json::Array *inputs = object->getArray("inputs"); inputs && !inputs->empty())
     if (const llvm::json::Object *input = inputs->front().getAsObject())

@@ -5,10 +5,17 @@
 #include <cstdint>
 #include <string>
 #include <variant>
+#include <vector>
 
 namespace tessera::launch {
 
+/// Ranks along the axis whose number can change, and what they come to in all.
+struct Size {
+  int64_t size = 0, ranks = 0;
+};
+
 struct ExecutableFacts {
+  std::vector<Size> sizes;      ///< ascending; none: one size alone
   int64_t ranks = 0, batch = 0; ///< 0: not said
   double stepSeconds = 0;       ///< promised
 };

@@ -65,6 +65,11 @@ std::optional<RunState> readState(const std::string &folder) {
       state.command.push_back(one.getAsString().value_or("").str());
   state.steps = object->getInteger("steps").value_or(0);
   state.starts = object->getInteger("starts").value_or(0);
+  state.size = object->getInteger("size").value_or(0);
+  if (const llvm::json::Array *sizes = object->getArray("sizes"))
+    for (const llvm::json::Value &each : *sizes)
+      if (const llvm::json::Object *size = each.getAsObject())
+        state.sizes.push_back({size->getInteger("size").value_or(0), size->getInteger("ranks").value_or(0)});
   state.supervisor = processOf(*object, "supervisor");
   state.child = processOf(*object, "child");
   return state;
@@ -79,10 +84,14 @@ void writeState(const std::string &folder, const RunState &state) {
                             {"shared", state.shared},
                             {"steps", state.steps},
                             {"starts", state.starts},
+                            {"size", state.size},
+                            {"sizes", llvm::json::Array()},
                             {"supervisor", toJson(state.supervisor)},
                             {"child", toJson(state.child)}};
   for (const std::string &word : state.command)
     object.getArray("command")->push_back(llvm::json::fixUTF8(word));
+  for (const launch::Size &each : state.sizes)
+    object.getArray("sizes")->push_back(llvm::json::Object{{"size", each.size}, {"ranks", each.ranks}});
   std::string text;
   llvm::raw_string_ostream(text) << llvm::json::Value(std::move(object)) << "\n";
   const std::string path = statePath(folder);

@@ -3,6 +3,8 @@
 #ifndef TESSERA_LIB_RUN_RUNSTATE_H
 #define TESSERA_LIB_RUN_RUNSTATE_H
 
+#include "lib/Launch/Executable.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -30,6 +32,8 @@ struct RunState {
   std::string log, checkpoints;
   std::string shared; ///< the folder in memory for what ranks of this host share, while they run
   int64_t steps = 0, starts = 0;
+  std::vector<launch::Size> sizes; ///< that the executable can run on; none: one alone
+  int64_t size = 0;                ///< asked for; 0: as many as there are ranks for
   ProcessId supervisor, child;
 };
 

@@ -1,7 +1,9 @@
 // See Supervisor.h.
 #include "lib/Run/Supervisor.h"
+#include "runtime/checkpoint/control.h"
 #include "runtime/comm/watch.h"
 #include "runtime/core/error.h"
+#include "llvm/ADT/STLExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/raw_ostream.h"
@@ -60,6 +62,7 @@ Supervisor::Supervisor(RunOptions given)
   state.log = options.command.log;
   state.checkpoints = options.command.checkpoints;
   state.steps = options.command.steps;
+  state.sizes = options.sizes;
   state.shared = llvm::formatv("/dev/shm/tessera-run-{0:x-16}", llvm::xxh3_64bits(marker)).str();
   state.supervisor = ProcessId::of(::getpid());
   for (int number : {SIGTERM, SIGINT, SIGUSR1, SIGHUP})
@@ -121,6 +124,9 @@ void Supervisor::adopt() {
   std::optional<RunState> before = readState(options.folder);
   if (before)
     state.starts = before->starts;
+  if (before &&
+      llvm::any_of(state.sizes, [&](const launch::Size &each) { return each.size == before->size; }))
+    state.size = before->size;
   (void)llvm::sys::fs::file_size(output, copied);
   if (!before || !before->child.alive()) {
     endStrays();
@@ -134,6 +140,8 @@ void Supervisor::adopt() {
 
 // Waits until there are places; false where it is told to stop meanwhile, or cannot know.
 bool Supervisor::findPlaces() {
+  lookForSize();
+  ranks = ranksFor(nullptr);
   if (options.hostsFile.empty() && options.discover.empty())
     return true;
   for (bool told = false;; told = true) {
@@ -142,15 +150,53 @@ bool Supervisor::findPlaces() {
       llvm::errs() << "error: " << *problem << "\n";
       return false;
     }
-    hosts = placesFor(options.ranks, std::get<std::vector<launch::Host>>(read));
+    const auto &there = std::get<std::vector<launch::Host>>(read);
+    ranks = ranksFor(&there);
+    hosts = placesFor(ranks, there);
     if (!hosts.empty())
       return true;
     if (!told) {
-      note(llvm::formatv("waits for places: its {0} ranks have too few hosts", options.ranks).str());
+      note(llvm::formatv("waits for places: its {0} ranks have too few hosts", ranks).str());
       save("waiting");
     }
     if (!sleep(1))
       return false;
+  }
+}
+
+// How many ranks to start: those that were asked for, or as many as the largest size takes that these hosts
+// have places for. More than the size takes wait until it grows.
+int64_t Supervisor::ranksFor(const std::vector<launch::Host> *there) const {
+  int64_t places = INT64_MAX, wanted = options.ranks;
+  if (there) {
+    places = 0;
+    for (const launch::Host &host : *there)
+      places += host.places;
+  }
+  for (const launch::Size &each : state.sizes)
+    if (each.size == state.size)
+      wanted = std::max(wanted, each.ranks);
+  if (wanted <= places || state.sizes.empty())
+    return wanted;
+  int64_t most = state.sizes.front().ranks;
+  for (const launch::Size &each : state.sizes)
+    if (each.ranks <= places)
+      most = each.ranks;
+  return most;
+}
+
+// What somebody asks for with `tessera resize` is what the next start begins with, too.
+void Supervisor::lookForSize() {
+  if (state.sizes.empty())
+    return;
+  try {
+    std::optional<int64_t> asked = rt::readControl(options.command.checkpoints);
+    if (asked && *asked != state.size &&
+        llvm::any_of(state.sizes, [&](const launch::Size &each) { return each.size == *asked; })) {
+      state.size = *asked;
+      save(state.state);
+    }
+  } catch (const rt::Error &) { // the training says what is wrong with it
   }
 }
 
@@ -166,10 +212,16 @@ bool Supervisor::start() {
   // other hosts there is no such folder.
   if (hosts.size() <= 1 && !llvm::sys::fs::create_directory(state.shared, false))
     command.push_back("OMPI_MCA_btl_vader_backing_directory=" + state.shared);
-  for (std::string &word : launch::fillIn(std::get<std::vector<std::string>>(words), hosts, options.ranks,
+  for (std::string &word : launch::fillIn(std::get<std::vector<std::string>>(words), hosts, ranks,
                                           launch::portOf(::getpid() + state.starts)))
     command.push_back(std::move(word));
   command.insert(command.end(), options.command.words.begin(), options.command.words.end());
+  int64_t size = 0;
+  for (const launch::Size &each : state.sizes)
+    if (each.ranks <= ranks && (state.size == 0 || each.size <= state.size))
+      size = each.size;
+  if (size > 0)
+    command.insert(command.end(), {"--size", std::to_string(size)});
   startOfOutput = copied;
   if (!process.start(command, output))
     return false;
@@ -186,6 +238,7 @@ Ended Supervisor::wait() {
   const bool own = process.alive();
   for (;;) {
     copyOutput();
+    lookForSize();
     std::optional<launch::ExitStatus> status = own ? process.ended() : std::nullopt;
     if (status || (!own && !state.child.alive())) {
       endStrays();

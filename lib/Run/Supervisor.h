@@ -13,6 +13,7 @@ struct RunOptions {
   std::string folder; ///< WORK, which is there
   TrainingCommand command;
   int64_t ranks = 1;
+  std::vector<launch::Size> sizes; ///< ascending; none: the executable has one alone
   std::string launcher;            ///< see launch::launchWords
   std::string hostsFile, discover; ///< where hosts are known from; both empty: this one
   int64_t restarts = 10;           ///< without a step that was not done before
@@ -49,6 +50,8 @@ public:
 private:
   void adopt();
   bool findPlaces();
+  int64_t ranksFor(const std::vector<launch::Host> *there) const;
+  void lookForSize();
   bool start();
   Ended wait();
   Ended judge(const std::optional<launch::ExitStatus> &status) const;
@@ -61,6 +64,7 @@ private:
 
   RunOptions options;
   std::vector<launch::Host> hosts;
+  int64_t ranks = 0; ///< of the next start
   launch::Process process{true};
   RunState state;
   std::string output, marker;

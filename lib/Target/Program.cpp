@@ -87,8 +87,9 @@ struct ProgramText {
 
 class Writer {
 public:
-  Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, int64_t threads)
-      : module(module), mesh(mesh), micro(micro), threads(threads), pipeline(dist::Pipeline::of(module)) {
+  Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, const ProgramInfo &info)
+      : module(module), mesh(mesh), micro(micro), threads(info.threads), kernelPrefix(info.kernelPrefix),
+        pipeline(dist::Pipeline::of(module)) {
     for (auto [i, variable] : llvm::enumerate(module.getOps<nn::VariableOp>()))
       variables[variable.getSymName()] = i;
   }
@@ -139,6 +140,7 @@ private:
   ModuleOp module;
   const dist::Mesh &mesh;
   int64_t micro, threads;
+  const std::string kernelPrefix;
   std::optional<dist::Pipeline> pipeline;
   llvm::StringMap<int64_t> variables;
   DenseMap<Value, int64_t> buffers;
@@ -299,7 +301,7 @@ FailureOr<json::Object> Writer::launch(exec::LaunchOp op) {
     return failure();
   time->work(0, false, bytesOf(op.getBuffers()));
   return json::Object{{"op", "kernel"},
-                      {"symbol", op.getKernel()},
+                      {"symbol", kernelPrefix + op.getKernel().str()},
                       {"args", indices(op.getBuffers())},
                       {"scalars", std::move(*scalars)},
                       {"extent", int64_t(op.getExtent())},
@@ -525,7 +527,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     return module.emitError("has no dist.mesh");
   dist::Mesh mesh = (*meshes.begin()).getMesh().getMesh();
   int64_t micro = dist::microbatches(module);
-  Writer writer(module, mesh, micro, info.threads);
+  Writer writer(module, mesh, micro, info);
   json::Array axes, variables;
   std::vector<ProgramText> programs;
   for (const dist::AxisRef &axis : mesh.declared())
@@ -558,6 +560,10 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
                       {"micro", micro},
                       {"pipeline", writer.pipelineFigures()},
                       {"variables", std::move(variables)}};
+  if (dist::ElasticAttr elastic = dist::kElastic.of(module))
+    object["elastic"] = json::Object{{"axis", elastic.getAxis()},
+                                     {"sizes", json::Array(elastic.getSizes())},
+                                     {"shards", elastic.getShards()}};
   if (!info.machine.empty())
     object["machine"] = info.machine;
   for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),

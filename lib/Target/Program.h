@@ -11,6 +11,7 @@ struct ProgramInfo {
   std::string target = "cpu", dtype = "f32";
   std::string modelHash, planHash; // sha256 in hex
   std::string machine;             // whose rates the estimates are by; empty: the target's own, uncalibrated
+  std::string kernelPrefix;        // before the kernels' names, where an executable holds several programs'
   int64_t threads = 1;             // threads a rank that workspaces are sized for
 };
 

@@ -73,7 +73,8 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   }
   if (options.microbatches > 1)
     plan.microbatches = options.microbatches;
-  if (failed(applyRecipe(module, options, plan)) || failed(addMemory(module, options, plan)))
+  if (failed(applyRecipe(module, options, plan)) || failed(addMemory(module, options, plan)) ||
+      failed(chooseSize(module, options, plan)))
     return failure();
   return plan;
 }
@@ -93,8 +94,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     FailureOr<Plan> plan =
-        makePlan(module, {planFile, dp, tp, tpMode, tpDepth, sp, spMode, pp, ppSchedule, ep, microbatches,
-                          zero, regather, stream, deviceMemory, hostMemory, nvme, offload, recompute});
+        makePlan(module, {planFile,     dp,         tp,   tpMode,       tpDepth,   sp,       spMode,
+                          pp,           ppSchedule, ep,   microbatches, zero,      regather, stream,
+                          deviceMemory, hostMemory, nvme, offload,      recompute, sizes,    size});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -114,6 +116,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       return module.emitError() << plan.microbatches << " microbatches are more than the "
                                 << dist::kMostMicrobatches << " that there may be";
     dist::setMicrobatches(module, plan.microbatches);
+    if (plan.elastic)
+      dist::kElastic.set(module, dist::ElasticAttr::get(&getContext(), plan.elastic->axis,
+                                                        plan.elastic->sizes, plan.elastic->shards));
     if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
     for (auto func : module.getOps<func::FuncOp>())

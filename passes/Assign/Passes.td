@@ -36,6 +36,10 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
               "what may leave the device: none, auto, or a list; empty: as the plan says">,
        Option<"recompute", "recompute", "std::string", "",
               "what the backward makes again: none, block or auto; empty: as the plan says">,
+       Option<"sizes", "sizes", "std::string", "",
+              "numbers of ranks along axis \"data\" that are to share the batch, such as 1,2,4; empty: as "
+              "the plan says">,
+       Option<"size", "size", "int64_t", "0", "the one of them that the program is for; 0: the mesh's">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

@@ -38,6 +38,25 @@ void readStages(PlanReader &reader, const toml::node &node, PipelineRule &rule) 
   }
 }
 
+void readElastic(PlanReader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"axis", "sizes", "shards"}, "[elastic]");
+  ElasticRule rule;
+  rule.at = place(table);
+  if (table.contains("axis"))
+    rule.axis = reader.text(table, "axis", true);
+  if (const toml::array *sizes = table.get_as<toml::array>("sizes"))
+    for (const toml::node &size : *sizes)
+      rule.sizes.push_back(reader.number(size, "a size").value_or(0));
+  if (rule.sizes.empty())
+    reader.error(table.source()) << "[elastic] needs \"sizes\", such as [1, 2, 4]";
+  if (const toml::node *shards = table.get("shards")) {
+    rule.shards = reader.number(*shards, "\"shards\"").value_or(0);
+    if (rule.shards < 1)
+      reader.error(shards->source()) << "\"shards\" is " << rule.shards << "; it is at least 1";
+  }
+  plan.elastic = rule;
+}
+
 void readPipeline(PlanReader &reader, const toml::table &table, Plan &plan) {
   reader.keys(table, {"axis", "stages", "schedule", "microbatches"}, "[pipeline]");
   if (const toml::node *m = table.get("microbatches")) {
@@ -221,6 +240,7 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
   readTables("value", readValue);
   readTable("zero", readZero, "\"zero\" must be a table, with a stage and axes");
   readTable("pipeline", readPipeline, "\"pipeline\" must be a table");
+  readTable("elastic", readElastic, "\"elastic\" must be a table, with axis and sizes");
   readTable("memory", readMemory, "\"memory\" must be a table, with device and host");
   readTables("place", readPlace);
   readTable("precision", readPrecision, "\"precision\" must be a table");
@@ -291,6 +311,12 @@ void Plan::print(llvm::raw_ostream &os) const {
     os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in "
           "pieces\nstage = "
        << zero.stage << "\naxes  = " << quotedList(zero.axes) << "\n";
+  if (elastic) {
+    os << "\n[elastic]                     # ranks along the axis that may share the batch's shards\naxis = "
+       << quoted(elastic->axis) << "\nsizes = [";
+    llvm::interleaveComma(elastic->sizes, os);
+    os << "]\nshards = " << elastic->shards << "\n";
+  }
   printMemory(os);
   if (!compute.empty())
     os << "\n[precision]\ncompute = " << quoted(compute) << "\n";

@@ -72,6 +72,14 @@ struct PlaceRule {
   PlanPosition at;
 };
 
+/// [elastic]: the numbers of ranks along an axis that may share the batch, which is cut into `shards`.
+struct ElasticRule {
+  std::string axis = "data";
+  std::vector<int64_t> sizes;
+  int64_t shards = 0; // 0: as many as the largest size has microbatches
+  PlanPosition at;
+};
+
 struct Plan {
   std::vector<std::pair<std::string, int64_t>> mesh;
   std::vector<InputRule> inputs;
@@ -79,6 +87,7 @@ struct Plan {
   std::vector<ValueRule> values;
   std::optional<PipelineRule> pipeline;
   ZeroRule zero;
+  std::optional<ElasticRule> elastic;
   int64_t microbatches = 1;
   MemoryRule memory;
   std::vector<PlaceRule> places; // the first match counts
@@ -110,6 +119,10 @@ mlir::LogicalResult applyRecipe(mlir::ModuleOp module, const AssignOptions &opti
 /// The plan that the options stand for: the plan file's entries, then the recipe's; where they say nothing of
 /// the mesh, the plan that the model carries. Reports what is wrong.
 mlir::FailureOr<Plan> makePlan(mlir::ModuleOp module, const AssignOptions &options);
+
+/// Where a plan or the options say by how many ranks the batch may be shared: makes the plan that of the size
+/// asked for, with as many microbatches as that leaves to each rank. Reports sizes that cannot be.
+mlir::LogicalResult chooseSize(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);
 
 /// What the options say of memory, added to what the plan says. Reports where both say something else.
 mlir::LogicalResult addMemory(mlir::ModuleOp module, const AssignOptions &options, Plan &plan);

@@ -5,6 +5,7 @@
 
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/NN.h"
+#include "runtime/core/shards.h"
 
 namespace tessera {
 
@@ -14,8 +15,9 @@ mlir::LogicalResult checkMicroSums(mlir::Block &block);
 
 /// Splits the block into what precedes the loop (free of microbatches), one dist.loop, and what follows (uses
 /// sums), and replaces each dist.accumulate by a value carried through the loop. Parameters' copies that only
-/// the body uses are made once, before it.
-mlir::LogicalResult formMicroLoop(mlir::Block &block, int64_t times);
+/// the body uses are made once, before it. With several `levels` (rt::Shards::microbatchLevels), terms are
+/// added in a tree, a value carried for each.
+mlir::LogicalResult formMicroLoop(mlir::Block &block, int64_t times, const std::vector<int64_t> &levels);
 
 } // namespace tessera
 #endif

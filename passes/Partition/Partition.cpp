@@ -172,7 +172,10 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   func.setType(FunctionType::get(func.getContext(), inputs, outputs));
   if (block->getOps<dist::AccumulateOp>().empty())
     return success();
-  return pipeline ? checkMicroSums(*block) : formMicroLoop(*block, micro);
+  std::optional<rt::Shards> shards = dist::shardsOf(getOperation());
+  return pipeline
+             ? checkMicroSums(*block)
+             : formMicroLoop(*block, micro, shards ? shards->microbatchLevels() : std::vector<int64_t>());
 }
 
 } // namespace

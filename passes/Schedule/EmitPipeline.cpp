@@ -31,12 +31,35 @@ bool readsMicro(Operation *op) {
   });
 }
 
+// A sum over microbatches, whose terms come one after the other, in a tree.
+class TreeSum {
+public:
+  void add(OpBuilder &b, Location loc, Value term, const std::vector<int64_t> &levels) {
+    partial.resize(std::max<size_t>(1, levels.size()));
+    counts.resize(partial.size());
+    // A subtree that has ended is a term of the one above.
+    for (size_t level = partial.size(); level-- > 0; counts[level] = 0) {
+      Value &sum = partial[level];
+      sum = sum ? nn::AddOp::create(b, loc, term.getType(), sum, term).getResult() : term;
+      if (level == 0 || ++counts[level] < levels[level])
+        return;
+      term = std::exchange(sum, Value());
+    }
+  }
+  Value value() const { return partial.front(); }
+
+private:
+  SmallVector<Value> partial;
+  SmallVector<int64_t> counts;
+};
+
 class StageEmitter {
 public:
   StageEmitter(func::FuncOp func, const std::vector<pipeline::Step> &steps, const PipelineMessages &messages,
-               bool splitsBackward, int64_t micro)
+               bool splitsBackward, int64_t micro, const std::vector<int64_t> &levels)
       : func(func), steps(steps), stage(dist::stageOf(func)), messages(messages),
-        splitsBackward(splitsBackward), old(func.getBody().front()), b(func.getContext()), ofMicro(micro) {}
+        splitsBackward(splitsBackward), levels(levels), old(func.getBody().front()), b(func.getContext()),
+        ofMicro(micro) {}
   LogicalResult run();
 
 private:
@@ -60,6 +83,7 @@ private:
   const int64_t stage;
   const PipelineMessages &messages;
   const bool splitsBackward;
+  const std::vector<int64_t> &levels; // see rt::Shards; none: terms are added one after the other
   Block &old;
   OpBuilder b;
   DenseMap<Operation *, When> when;
@@ -67,7 +91,7 @@ private:
   DenseSet<Operation *> briefly; // the same in each, but gathered, and so not kept from one to the next
   IRMapping whole;               // what every microbatch shares, and sums
   std::vector<IRMapping> ofMicro;
-  DenseMap<Value, Value> sums;             // result of an accumulate -> what has been added so far
+  DenseMap<Value, TreeSum> sums;           // result of an accumulate -> what has been added so far
   DenseMap<int64_t, Operation *> receives; // channel -> the receive of one microbatch
   LogicalResult ok = success();
   std::map<PipelineMessage, Value> sending; // messages that have not been waited for -> tokens
@@ -164,9 +188,7 @@ void StageEmitter::emitStep(size_t place) {
     if (!belongs(&op, step) || isa<dist::RecvOp>(op))
       continue;
     if (auto accumulate = dyn_cast<dist::AccumulateOp>(op)) {
-      Value term = valueIn(accumulate.getTerm(), map);
-      Value &sum = sums[accumulate.getResult()];
-      sum = sum ? nn::AddOp::create(b, op.getLoc(), term.getType(), sum, term).getResult() : term;
+      sums[accumulate.getResult()].add(b, op.getLoc(), valueIn(accumulate.getTerm(), map), levels);
     } else if (auto sent = dyn_cast<dist::SendOp>(op)) {
       send(sent, step.micro, valueIn(sent.getSource(), map));
     } else {
@@ -198,7 +220,7 @@ void StageEmitter::emitAfter() {
   dist::StepOp::create(b, func.getLoc(), PipelineWork::Update, 0, 0);
   waitForAll();
   for (auto [result, sum] : sums)
-    whole.map(result, sum);
+    whole.map(result, sum.value());
   for (Operation &op : old) {
     if (when.lookup(&op) != When::After && !op.hasTrait<OpTrait::IsTerminator>())
       continue;
@@ -295,8 +317,10 @@ struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
       return module.emitError("program ") << name << ": in schedule " << pipe.schedule << " with " << micro
                                           << " microbatches a stage waits for ever";
     PipelineMessages messages = planMessages(funcs, order, *simulation, schedule.splitsBackward, micro);
+    std::optional<rt::Shards> shards = dist::shardsOf(module);
+    const std::vector<int64_t> levels = shards ? shards->microbatchLevels() : std::vector<int64_t>();
     for (auto [func, steps] : llvm::zip(funcs, order)) {
-      if (failed(StageEmitter(func, steps, messages, schedule.splitsBackward, micro).run()))
+      if (failed(StageEmitter(func, steps, messages, schedule.splitsBackward, micro, levels).run()))
         return failure();
       numSteps += steps.size();
     }

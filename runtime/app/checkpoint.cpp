@@ -107,6 +107,37 @@ void Checkpoints::save(Manifest manifest) {
   command.start(path);
 }
 
+Checkpoint Checkpoints::findHandedOn(const std::string &folder) {
+  std::optional<Checkpoint> found = findNewestWhole(session, folder);
+  if (!found)
+    throw AgreedError("'", folder, "' has lost what the training was to go on from");
+  return std::move(*found);
+}
+
+bool Checkpoints::handOn(Manifest manifest, const std::string &folder) {
+  if (folder.empty())
+    return false;
+  bool isMade = false;
+  try {
+    const uint64_t needed = checkpointBytes(session, description, unchanged);
+    session.agreed([&] {
+      if (session.rank() != 0)
+        return;
+      createFolder(folder);
+      isMade = true;
+      if (uint64_t free = freeBytes(folder); free < needed)
+        throw Error("'", folder, "' has ", free, " bytes left, ", needed, " are needed");
+    });
+    saveCheckpoint(session, description, unchanged, checkpointPath(folder, manifest.step),
+                   std::move(manifest));
+    return true;
+  } catch (const AgreedError &error) {
+    if (isMade)
+      removeAll(folder);
+    return false;
+  }
+}
+
 void Checkpoints::finish() { command.wait(); }
 
 } // namespace tessera::rt

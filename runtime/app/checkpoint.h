@@ -30,6 +30,8 @@ public:
   /// What to go on from, whole; nothing for a training from the start. Says which, for --continue. Throws
   /// Error where --resume finds none, and for one of a step beyond --steps or of another optimizer.
   std::optional<Checkpoint> find();
+  /// The one that handOn has written, there or, where that is --checkpoint's folder, as one of these.
+  Checkpoint findHandedOn(const std::string &folder);
   /// Fills the variables from what find() gave.
   void load(const Checkpoint &checkpoint);
   /// Looks whether there is room for one checkpoint, and makes ready to write; before the first step.
@@ -37,6 +39,9 @@ public:
   /// Writes one, then removes those that --keep does not ask for. Throws Error where it cannot be written: no
   /// part of it is left, and one before is still there.
   void save(Manifest manifest);
+  /// Writes one into a folder in memory, for the same training on other ranks; false, and nothing is there,
+  /// where that has no room.
+  bool handOn(Manifest manifest, const std::string &folder);
   /// Waits for what --on-checkpoint has started.
   void finish();
 

@@ -19,9 +19,39 @@ using PlatformChooser = std::function<Platform(const Description &, const Option
 /// the ways in.
 int runExecutable(int argc, char **argv, std::string_view description, const PlatformChooser &choose);
 
-/// `train`: every rank calls it, inside of `launch`. Returns whether all steps are done: it ends early, all
-/// ranks after the same step, when a signal asks for that (runtime/app/signals.h).
-bool runTrain(const CommandContext &context, Transport &transport);
+/// How a training, or one stretch of it on one number of ranks, has ended: all steps are done; a signal asked
+/// it to stop (runtime/app/signals.h); or it is to go on on another number of ranks.
+struct TrainEnd {
+  enum How : int64_t { Done, Stopped, Resized } how = Done;
+  /// Of Resized: the size to go on with, by its number in Executable::sizes, and whether what it goes on from
+  /// is in memory (Elasticity::folder), else it is the newest checkpoint.
+  size_t size = 0;
+  bool inMemory = false;
+};
+
+/// What a training that changes its size hands on from one stretch to the next.
+struct Elasticity {
+  const Executable &executable;
+  /// The size of this stretch, by its number.
+  size_t size = 0;
+  /// Ranks that were started, those without work included.
+  int64_t ranks = 1;
+  /// A folder in memory that all of these reach, for a checkpoint from one stretch to the next; empty: none.
+  std::string folder;
+  /// Not of the first stretch: where its checkpoint lies, and when the one before ended, in seconds.
+  std::string from;
+  double since = 0;
+};
+
+/// `train`: every rank calls it, inside of `launch`. All ranks end after the same step. `elasticity`: null
+/// for a program of one size.
+TrainEnd runTrain(const CommandContext &context, Transport &transport, Elasticity *elasticity);
+/// The same on as many ranks as were started, of which the program uses now more, now fewer.
+TrainEnd runElasticTrain(const Executable &executable, const Options &options, const Platform &platform,
+                         Transport &transport);
+/// The size to begin with, by its number: for so many ranks, or before that is known. Throws UsageError or
+/// AgreedError where there is none.
+size_t chooseSize(const Executable &executable, const Options &options, std::optional<int64_t> ranks);
 /// `infer`: every rank calls it, inside of `launch`.
 void runInfer(const CommandContext &context, Transport &transport);
 

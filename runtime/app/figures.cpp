@@ -134,6 +134,15 @@ Figures promisedFigures(const Description &description, const Program &program, 
   return figures;
 }
 
+/// The numbers of ranks along the axis that the executable can run on, and what they come to in all.
+static Json sizesJson(const Description &description) {
+  Json sizes = Json::array();
+  if (const std::optional<Elastic> &elastic = description.elastic)
+    for (size_t i = 0; i < elastic->sizes.size(); ++i)
+      sizes.push_back({{"size", elastic->sizes[i]}, {"ranks", elastic->ranks(i)}});
+  return sizes;
+}
+
 std::string figuresJson(const Description &description, const Program &program, const Figures &figures) {
   Json mesh = Json::object(), inputs = Json::array(), outputs = Json::array();
   for (const auto &[name, size] : description.mesh.axes())
@@ -148,6 +157,7 @@ std::string figuresJson(const Description &description, const Program &program, 
     pipeline = Json::parse(description.pipeline.dump());
   Json json = {{"mesh", mesh},
                {"ranks", description.mesh.size()},
+               {"sizes", sizesJson(description)},
                {"target", description.target},
                {"dtype", description.dtype},
                {"inputs", inputs},
@@ -178,6 +188,12 @@ std::string figuresText(const Description &description, const Program &program, 
     mesh += (mesh.empty() ? "" : ", ") + name + " = " + std::to_string(size);
   text += line("mesh", (mesh.empty() ? "one rank"
                                      : mesh + " (" + std::to_string(description.mesh.size()) + " ranks)"));
+  if (const std::optional<Elastic> &elastic = description.elastic) {
+    std::string sizes;
+    for (int64_t size : elastic->sizes)
+      sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
+    text += line("sizes", elastic->axis + " = " + sizes + " (--size), with the same results");
+  }
   for (const ProgramInput &input : program.inputs)
     if (input.isData())
       text += line("input", input.name + ": " + dtypeLongName(input.dtype) + " " + formatShape(input.shape));

@@ -1,6 +1,7 @@
 // The command line of a produced executable.
 #include "runtime/app/commands.h"
 #include "runtime/app/signals.h"
+#include "runtime/comm/first_ranks.h"
 #include "runtime/comm/launch.h"
 #include "runtime/storage/file.h"
 
@@ -32,10 +33,40 @@ int print(const std::string &text) {
   return 0;
 }
 
+/// The command on all ranks; returns the exit status. `whole` becomes false where a signal ended it.
+int launchCommand(const Executable &executable, const CommandContext &context, std::atomic<bool> &whole) {
+  const bool isElastic = executable.sizes.size() > 1,
+             trains = context.options.command == Options::Command::Train;
+  return launch(
+      isElastic && trains ? executable.mostRanks() : context.description.mesh.size(),
+      [&](Transport &transport) {
+        if (trains) {
+          TrainEnd end = isElastic ? runElasticTrain(executable, context.options, context.platform, transport)
+                                   : runTrain(context, transport, nullptr);
+          if (end.how == TrainEnd::Stopped)
+            whole = false;
+          return;
+        }
+        // As many of the ranks as it can use.
+        const Description &chosen =
+            executable.sizes[isElastic ? chooseSize(executable, context.options, transport.size()) : 0];
+        if (transport.rank() >= chosen.mesh.size())
+          return;
+        FirstRanks ranks(transport, int(chosen.mesh.size()));
+        const CommandContext own{chosen, context.options, context.platform};
+        if (context.options.command == Options::Command::Infer)
+          runInfer(own, ranks);
+        else
+          runCalibrate(own, ranks);
+      },
+      isElastic);
+}
+
 int run(const std::vector<std::string> &arguments, const std::string &name, std::string_view text,
         const PlatformChooser &choose) {
   Options options = parseOptions(arguments);
-  Description description = parseDescription(text);
+  const Executable executable = parseExecutable(text);
+  const Description &description = executable.sizes[chooseSize(executable, options, std::nullopt)];
   if (options.command == Options::Command::Help)
     return print(helpText(description, name));
   Platform platform;
@@ -48,16 +79,7 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
   }
   platform = choose(description, options);
   std::atomic<bool> whole = true;
-  int status = launch(description.mesh.size(), [&](Transport &transport) {
-    if (options.command == Options::Command::Train) {
-      if (!runTrain(context, transport))
-        whole = false;
-    } else if (options.command == Options::Command::Infer) {
-      runInfer(context, transport);
-    } else {
-      runCalibrate(context, transport);
-    }
-  });
+  int status = launchCommand(executable, context, whole);
   removeUnfinishedFiles();
   return status == 0 && !whole ? startAgainStatus : status;
 }

@@ -104,6 +104,7 @@ std::vector<Option> makeOptionTable() {
       all{Command::Train, Command::Infer, Command::Info, Command::Calibrate};
   std::vector<Option> table = checkpointOptions();
   const Option others[] = {
+      {"size", all, true, [](O o, S v) { o.size = parseInteger(v, "--size", 1, 1 << 20); }},
       {"weights", run, true, [](O o, S v) { o.weights = v; }},
       {"threads", all, true, [](O o, S v) { o.threads = int(parseInteger(v, "--threads", 1, 1 << 16)); }},
       {"stats", run, true, [](O o, S v) { o.stats = v; }},

@@ -28,6 +28,8 @@ struct Options {
   std::set<std::string> given;
 
   // Common.
+  /// Ranks along the axis whose number can change; 0: as many as were started, else as compiled.
+  int64_t size = 0;
   std::string weights, stats, trace;
   bool profile = false;
   int threads = 0;

@@ -8,6 +8,8 @@
 #include "runtime/app/run_identity.h"
 #include "runtime/app/signals.h"
 #include "runtime/app/train_log.h"
+#include "runtime/checkpoint/control.h"
+#include "runtime/storage/folder.h"
 
 #include <algorithm>
 #include <chrono>
@@ -20,6 +22,7 @@
 #include <memory>
 #include <optional>
 #include <thread>
+#include <unistd.h>
 
 namespace tessera::rt {
 namespace {
@@ -118,8 +121,8 @@ private:
 /// One run of `train`: prepared, then step after step.
 class Training {
 public:
-  Training(const CommandContext &context, Transport &transport)
-      : context(context), description(context.description), options(context.options),
+  Training(const CommandContext &context, Transport &transport, Elasticity *elasticity)
+      : context(context), description(context.description), options(context.options), elasticity(elasticity),
         program(trainingProgram(description, options, transport.rank())),
         session(description, {&program}, transport, context.platform,
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
@@ -130,16 +133,15 @@ public:
       scale.emplace(float(options.lossScale));
   }
 
-  /// Returns whether all steps are done, else a signal has asked to stop.
-  bool run() {
+  TrainEnd run() {
     prepare();
     const std::optional<LossScale> scaleBefore = scale;
     for (int64_t step = begin; step <= options.steps; ++step) {
       // The others may still be writing what the last step left, which takes as long as it takes.
-      if (session.communication().anyRank(stopAsked() != nullptr)) {
-        stop(step - 1);
-        return false;
-      }
+      asked = askedSize();
+      if (session.communication().anyRank(stopAsked() || asked))
+        if (std::optional<TrainEnd> end = answer(step - 1))
+          return *end;
       session.communication().watch().beginStep(step);
       run(step);
     }
@@ -149,14 +151,63 @@ public:
       session.saveVariables(options.save, {});
     checkpoints.finish();
     saveMeasurements(context, program, session);
-    return true;
+    return {};
   }
 
 private:
+  /// Another size, by its number, that somebody asks for; of the rank that looks.
+  std::optional<size_t> askedSize() const {
+    if (!elasticity || !first)
+      return std::nullopt;
+    const std::string &folder = options.checkpoint;
+    try {
+      const std::optional<int64_t> size = readControl(folder);
+      if (!size)
+        return std::nullopt;
+      const std::optional<size_t> found = elasticity->executable.findSize(*size);
+      if (!found)
+        throw Error("it asks for size ", *size, "; the sizes are ", elasticity->executable.sizeNames());
+      if (*found != elasticity->size)
+        return found;
+    } catch (const Error &error) {
+      std::fprintf(stderr, "warning: '%s' is ignored: %s\n", controlPath(folder).c_str(), error.what());
+    }
+    ::unlink(controlPath(folder).c_str());
+    return std::nullopt;
+  }
+
+  /// What a signal or the control file asks for, after `step`. Nothing where it was withdrawn meanwhile.
+  std::optional<TrainEnd> answer(int64_t step) {
+    const std::string stops = "stop";
+    const std::vector<std::string> wishes = session.communication().exchange(stopAsked() ? stops
+                                                                             : asked ? std::to_string(*asked)
+                                                                                     : std::string());
+    if (std::find(wishes.begin(), wishes.end(), stops) != wishes.end()) {
+      stop(step, stopAsked() ? std::string("by ") + stopAsked() : "by another rank");
+      return TrainEnd{TrainEnd::Stopped};
+    }
+    if (wishes[0].empty())
+      return std::nullopt;
+    const size_t size = std::stoull(wishes[0]);
+    const int64_t needed = elasticity->executable.sizes[size].mesh.size();
+    if (needed > elasticity->ranks) {
+      // The file stays: whoever starts the training again sees it.
+      stop(step, concat("for ", needed, " ranks, of which ", elasticity->ranks, " were started"));
+      return TrainEnd{TrainEnd::Stopped};
+    }
+    elasticity->since = traceSeconds();
+    const bool inMemory = checkpoints.handOn(manifestOf(step), elasticity->folder);
+    if (!inMemory && step != savedStep)
+      checkpoints.save(manifestOf(step));
+    return TrainEnd{TrainEnd::Resized, size, inMemory};
+  }
+
   /// Everything that may fail for what the user gave, before the first step.
   void prepare() {
     checkpoints.open();
-    std::optional<Checkpoint> checkpoint = checkpoints.find();
+    const bool goesOn = elasticity && !elasticity->from.empty();
+    std::optional<Checkpoint> checkpoint =
+        goesOn ? checkpoints.findHandedOn(elasticity->from) : checkpoints.find();
     std::string differs;
     std::vector<std::string> unsaid;
     session.agreed([&] {
@@ -180,9 +231,11 @@ private:
     else
       loadWeights(context, program, session);
     checkpoints.prepare();
-    if (first)
+    if (first && !goesOn)
       tell(checkpoint, unsaid, differs);
     session.agreed([&] {
+      if (goesOn && first)
+        tellResized();
       if (first)
         log = std::make_unique<TrainLog>(options.log, begin, options.steps);
     });
@@ -198,6 +251,19 @@ private:
                   differs.c_str());
     for (const std::string &note : feed->notes())
       std::printf("note: %s\n", note.c_str());
+  }
+
+  /// All ranks have what they go on from.
+  void tellResized() const {
+    if (elasticity->from == elasticity->folder)
+      removeAll(elasticity->folder);
+    ::unlink(controlPath(options.checkpoint).c_str());
+    std::printf("resized to %lld after step %lld", (long long)description.elastic->sizes[elasticity->size],
+                (long long)begin - 1);
+    if (elasticity->since > 0)
+      std::printf(" (%.3f s)", traceSeconds() - elasticity->since);
+    std::printf("\n");
+    std::fflush(stdout);
   }
 
   void resume(const Checkpoint &checkpoint) {
@@ -260,15 +326,14 @@ private:
       save(step);
   }
 
-  /// Asked by a signal, to one rank at least: what is done after `step` is kept.
-  void stop(int64_t step) {
+  /// What is done after `step` is kept; `told`: how, or why, it was asked.
+  void stop(int64_t step, const std::string &told) {
     if (!options.checkpoint.empty() && step >= begin && step != savedStep)
       save(step);
     if (step >= begin)
       saveMeasurements(context, program, session);
     if (!first)
       return;
-    std::string told = stopAsked() ? std::string("by ") + stopAsked() : "by another rank";
     std::fprintf(stderr, "note: stopped after step %lld of %lld, as asked %s; %s\n", (long long)step,
                  (long long)options.steps, told.c_str(),
                  options.checkpoint.empty() ? "without --checkpoint nothing of it is kept"
@@ -278,14 +343,8 @@ private:
   /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
   /// the training only when those before it could not be either.
   void save(int64_t step) {
-    Manifest manifest;
-    manifest.step = step;
-    manifest.samples = feed->samplesUpTo(step);
-    manifest.metadata = identity;
-    if (scale)
-      manifest.metadata.merge(scale->metadata());
     try {
-      checkpoints.save(std::move(manifest));
+      checkpoints.save(manifestOf(step));
       failedSaves = 0;
       savedStep = step;
     } catch (const AgreedError &error) {
@@ -296,9 +355,20 @@ private:
     }
   }
 
+  Manifest manifestOf(int64_t step) const {
+    Manifest manifest;
+    manifest.step = step;
+    manifest.samples = feed->samplesUpTo(step);
+    manifest.metadata = identity;
+    if (scale)
+      manifest.metadata.merge(scale->metadata());
+    return manifest;
+  }
+
   const CommandContext &context;
   const Description &description;
   Options options;
+  Elasticity *elasticity; ///< null for a program of one size
   const Program &program;
   Session session;
   Checkpoints checkpoints;
@@ -310,6 +380,7 @@ private:
   std::unique_ptr<DataFeed> feed;
   std::unique_ptr<TrainLog> log;
   int64_t begin = 1;
+  std::optional<size_t> asked; ///< see askedSize
   Pace pace;
   int failedSaves = 0;   ///< since the last checkpoint
   int64_t savedStep = 0; ///< of the last checkpoint of this run
@@ -317,8 +388,8 @@ private:
 
 } // namespace
 
-bool runTrain(const CommandContext &context, Transport &transport) {
-  return Training(context, transport).run();
+TrainEnd runTrain(const CommandContext &context, Transport &transport, Elasticity *elasticity) {
+  return Training(context, transport, elasticity).run();
 }
 
 } // namespace tessera::rt

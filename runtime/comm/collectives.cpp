@@ -117,8 +117,8 @@ private:
     }
   }
 
-  /// `result` becomes the combination of what all members have for this one, added in order of index. `own`
-  /// is what this one has, without gaps; it may be `result`.
+  /// `result` becomes the combination of what all members have for this one, added in the order of its
+  /// levels. `own` is what this one has, without gaps; it may be `result`.
   template <typename From> void scatterSum(From &&from, const View &own, const View &result) {
     std::vector<const void *> parts(n);
     // All ranks take part in as many segments as the largest block has.
@@ -131,7 +131,7 @@ private:
       for (int64_t s = 0; s + 1 < n; ++s)
         parts[(me + n - 1 - s) % n] = receiveStage(s, bytes).base;
       parts[me] = own.at(begin);
-      combine(collective.dtype, collective.reduction, parts.data(), n, result.at(begin),
+      combine(collective.dtype, collective.reduction, parts.data(), collective.sumLevels, result.at(begin),
               bytes / size.elementBytes);
     }
   }
@@ -200,7 +200,7 @@ private:
       transport.wait(request);
   }
 
-  /// Everyone sends to the root, which adds in order of index.
+  /// Everyone sends to the root, which adds.
   void reduce() {
     bool root = me == collective.root;
     std::vector<Transport::Request> requests;
@@ -220,8 +220,8 @@ private:
         transport.wait(request);
       parts[me] = mine;
       if (root)
-        combine(collective.dtype, collective.reduction, parts.data(), n, static_cast<char *>(out) + begin,
-                bytes / size.elementBytes);
+        combine(collective.dtype, collective.reduction, parts.data(), collective.sumLevels,
+                static_cast<char *>(out) + begin, bytes / size.elementBytes);
     }
   }
 

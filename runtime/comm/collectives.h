@@ -47,6 +47,8 @@ struct Collective {
   Group group;
   /// The labels under which it is counted: `data,tensor`, `all_reduce`.
   std::string axes, kind;
+  /// The order in which members are added.
+  std::vector<SumLevel> sumLevels;
   /// Of permute: the member from which each member receives.
   std::vector<int64_t> sources;
   /// Which of the program's operations it is; below 0: none.

@@ -66,29 +66,55 @@ template <typename T> T larger(T a, T b) { return b > a || b != b ? b : a; }
 
 constexpr int64_t blockElements = 1024;
 
-template <typename T, typename Accumulator>
-void combineAs(Reduction reduction, const void *const *arrays, int64_t numArrays, void *out, int64_t count) {
-  Accumulator sums[blockElements];
-  auto value = [](T element) -> Accumulator {
+/// A block of elements of all arrays, combined level by level.
+template <typename T, typename Accumulator> struct BlockSum {
+  Reduction reduction;
+  const void *const *arrays;
+  const std::vector<SumLevel> &levels;
+  int64_t begin, length;
+
+  static Accumulator value(T element) {
     if constexpr (std::is_arithmetic_v<T>)
       return element;
     else
       return load(element);
-  };
+  }
+  template <typename Term> void take(bool first, Accumulator *sums, Term &&term) const {
+    if (first)
+      for (int64_t e = 0; e < length; ++e)
+        sums[e] = term(e);
+    else if (reduction == Reduction::Sum)
+      for (int64_t e = 0; e < length; ++e)
+        sums[e] = add(sums[e], term(e));
+    else
+      for (int64_t e = 0; e < length; ++e)
+        sums[e] = larger(sums[e], term(e));
+  }
+  /// The node of level `level` whose first array is number `first`.
+  void node(size_t level, int64_t first, Accumulator *sums) const {
+    for (int64_t i = 0; i < levels[level].count; ++i) {
+      int64_t child = first + i * levels[level].stride;
+      if (level + 1 == levels.size()) {
+        const T *from = static_cast<const T *>(arrays[child]) + begin;
+        take(i == 0, sums, [&](int64_t e) { return value(from[e]); });
+      } else if (i == 0) {
+        node(level + 1, child, sums);
+      } else {
+        Accumulator terms[blockElements];
+        node(level + 1, child, terms);
+        take(false, sums, [&](int64_t e) { return terms[e]; });
+      }
+    }
+  }
+};
+
+template <typename T, typename Accumulator>
+void combineAs(Reduction reduction, const void *const *arrays, const std::vector<SumLevel> &levels, void *out,
+               int64_t count) {
+  Accumulator sums[blockElements];
   for (int64_t begin = 0; begin < count; begin += blockElements) {
     int64_t length = std::min(blockElements, count - begin);
-    for (int64_t i = 0; i < numArrays; ++i) {
-      const T *from = static_cast<const T *>(arrays[i]) + begin;
-      if (i == 0)
-        for (int64_t e = 0; e < length; ++e)
-          sums[e] = value(from[e]);
-      else if (reduction == Reduction::Sum)
-        for (int64_t e = 0; e < length; ++e)
-          sums[e] = add(sums[e], value(from[e]));
-      else
-        for (int64_t e = 0; e < length; ++e)
-          sums[e] = larger(sums[e], value(from[e]));
-    }
+    BlockSum<T, Accumulator>{reduction, arrays, levels, begin, length}.node(0, 0, sums);
     T *to = static_cast<T *>(out) + begin;
     for (int64_t e = 0; e < length; ++e) {
       if constexpr (std::is_arithmetic_v<T>)
@@ -100,16 +126,16 @@ void combineAs(Reduction reduction, const void *const *arrays, int64_t numArrays
 }
 
 template <typename T>
-void combinePlain(Reduction reduction, const void *const *arrays, int64_t numArrays, void *out,
-                  int64_t count) {
-  combineAs<T, T>(reduction, arrays, numArrays, out, count);
+void combinePlain(Reduction reduction, const void *const *arrays, const std::vector<SumLevel> &levels,
+                  void *out, int64_t count) {
+  combineAs<T, T>(reduction, arrays, levels, out, count);
 }
 
 } // namespace
 
-void combine(DType type, Reduction reduction, const void *const *arrays, int64_t numArrays, void *out,
-             int64_t count) {
-  auto run = [&](auto function) { function(reduction, arrays, numArrays, out, count); };
+void combine(DType type, Reduction reduction, const void *const *arrays, const std::vector<SumLevel> &levels,
+             void *out, int64_t count) {
+  auto run = [&](auto function) { function(reduction, arrays, levels, out, count); };
   switch (type) {
   case DType::F64:
     return run(combinePlain<double>);
@@ -137,7 +163,7 @@ void combine(DType type, Reduction reduction, const void *const *arrays, int64_t
     return run(combinePlain<uint8_t>);
   case DType::Bool:
     // `or` and the maximum of 0 and 1 are the same.
-    return combinePlain<uint8_t>(Reduction::Max, arrays, numArrays, out, count);
+    return combinePlain<uint8_t>(Reduction::Max, arrays, levels, out, count);
   }
 }
 

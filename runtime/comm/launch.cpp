@@ -51,14 +51,14 @@ int runProcess(const std::function<void(Transport &)> &body, std::chrono::second
   return runMpi(body);
 }
 
-int launch(int64_t ranks, const std::function<void(Transport &)> &body) {
+int launch(int64_t ranks, const std::function<void(Transport &)> &body, bool anyNumber) {
   try {
     if (!underLauncher()) {
       runThreads(int(ranks), body);
       return 0;
     }
     return runProcess([&](Transport &transport) {
-      if (transport.size() != ranks)
+      if (transport.size() != ranks && !anyNumber)
         throw AgreedError("the program is compiled for ", ranks, " ranks and was started with ",
                           transport.size(), "; use ", underMpi() ? "mpirun -n " : "WORLD_SIZE=", ranks,
                           ", or no launcher at all");

@@ -25,8 +25,8 @@ int runProcess(const std::function<void(Transport &)> &body,
 
 /// Runs `body` once for each of `ranks` ranks: in this process' rank under a launcher, otherwise in one
 /// thread each. When a rank throws, one line `error: ...` is printed and every rank ends: under MPI by
-/// MPI_Abort, else the result is 1. A number of ranks other than the launcher's is an error. Returns the exit
-/// status of the process, 0 or 1.
-int launch(int64_t ranks, const std::function<void(Transport &)> &body);
+/// MPI_Abort, else the result is 1. A number of ranks other than the launcher's is an error, unless
+/// `anyNumber` leaves that to the body. Returns the exit status of the process, 0 or 1.
+int launch(int64_t ranks, const std::function<void(Transport &)> &body, bool anyNumber = false);
 
 } // namespace tessera::rt

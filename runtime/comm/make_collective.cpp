@@ -87,6 +87,7 @@ Collective makeCollective(const CollectiveRequest &request, const Mesh &mesh, in
   result.axes = axesLabel(mesh, request.axes);
   result.dtype = request.dtype;
   result.group = mesh.group(request.axes, rank);
+  result.sumLevels = mesh.sumLevels(request.axes);
   CollectiveSize &size = result.size;
   size.kind = parseCollectiveKind(request.kind);
   size.ranks = result.group.size();

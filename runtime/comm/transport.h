@@ -46,7 +46,7 @@ public:
   /// more.
   virtual Clock::time_point wait(Request request) = 0;
   /// How long waits may take. Used by whoever uses the transport.
-  Watch &watch() { return ownWatch; }
+  virtual Watch &watch() { return ownWatch; }
   /// Moves messages on as far as they go at once. Returns whether any is left that goes no further unless
   /// this rank waits or calls this again. Throws as wait does.
   virtual bool progress() { return false; }

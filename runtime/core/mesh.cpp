@@ -111,6 +111,43 @@ Group Mesh::group(const Axes &axes, int64_t rank) const {
   return group;
 }
 
+void Mesh::share(const std::string &axis, const Shards &shards) {
+  auto [size, position] = find({axis, 1, shards.size});
+  if (size != shards.size || position < 0 || shards.count != size * micro)
+    throw Error("axis '", axis, "' has ", size, " ranks of ", micro, " microbatches, which ", shards.count,
+                " shards over ", shards.size, " ranks are not");
+  if (std::string why = shards.check(); !why.empty())
+    throw Error("the batch cannot be shared over '", axis, "': ", why);
+  shared = axis;
+  sharedLevels = shards.rankLevels();
+  turns = microbatchOrder(shards.microbatchLevels());
+}
+
+std::vector<SumLevel> Mesh::sumLevels(const Axes &axes) const {
+  int64_t members = count(axes);
+  std::vector<SumLevel> levels = {{members, 1}};
+  int64_t stride = 1;
+  for (size_t i = axes.size(); i-- > 0; stride *= axes[i].size) {
+    if (axes[i].name != shared || axes[i].pre != 1 || sharedLevels.size() < 2)
+      continue;
+    if (find(axes[i]).first != axes[i].size)
+      continue;
+    // The other axes' sums come last, so that they are of the same terms whatever the size.
+    levels.clear();
+    if (int64_t major = members / (stride * axes[i].size); major > 1)
+      levels.push_back({major, stride * axes[i].size});
+    if (stride > 1)
+      levels.push_back({stride, 1});
+    int64_t weight = stride;
+    for (int64_t children : sharedLevels) {
+      levels.push_back({children, weight});
+      weight *= children;
+    }
+    break;
+  }
+  return levels;
+}
+
 std::string axesLabel(const Mesh &mesh, const Axes &axes) {
   std::string label;
   for (const auto &entry : mesh.axes()) {

@@ -1,6 +1,8 @@
 // The mesh of ranks: named axes, sub-axes, the coordinates of a rank and the groups that collectives run in.
 #pragma once
 
+#include "runtime/core/shards.h"
+
 #include <cstdint>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -31,6 +33,13 @@ struct Coordinates {
   int64_t micro = 0;
 };
 
+/// One level of the tree in which the members of a group are added: a node adds `count` terms, one after the
+/// other, whose first members are `stride` apart.
+struct SumLevel {
+  int64_t count = 1, stride = 1;
+  bool operator==(const SumLevel &) const = default;
+};
+
 /// The ranks that differ only in the coordinates of some AXES, ordered by their index in these.
 struct Group {
   std::vector<int> ranks;
@@ -50,6 +59,13 @@ public:
 
   const std::vector<std::pair<std::string, int64_t>> &axes() const { return names; }
   int64_t microbatches() const { return micro; }
+  /// The axis whose ranks share the batch in other numbers, too, and what they add in which order. Throws
+  /// Error for an axis that the mesh lacks, or shards that are not those of its size and microbatches.
+  void share(const std::string &axis, const Shards &shards);
+  /// Which microbatch is the one that a rank computes as its `turn`-th, from 0.
+  int64_t microbatchAt(int64_t turn) const { return turns.empty() ? turn : turns[size_t(turn)]; }
+  /// The order in which a group over `axes` adds: see SumLevel.
+  std::vector<SumLevel> sumLevels(const Axes &axes) const;
   /// Number of ranks.
   int64_t size() const { return ranks; }
 
@@ -73,6 +89,9 @@ private:
   std::vector<std::pair<std::string, int64_t>> names;
   int64_t micro = 1;
   int64_t ranks = 1;
+  std::string shared;                ///< the axis of share(), empty: none
+  std::vector<int64_t> sharedLevels; ///< from the root, where there is more than one
+  std::vector<int64_t> turns;        ///< microbatches, where they do not come one after the other
 };
 
 /// The label under which traffic over `axes` is counted: distinct axis names in the mesh's order, such as

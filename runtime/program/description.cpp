@@ -29,6 +29,30 @@ const ProgramInput *Program::findInput(std::string_view kind) const {
   return nullptr;
 }
 
+std::optional<size_t> Executable::findSize(int64_t size) const {
+  for (size_t i = 0; sizes[0].elastic && i < sizes.size(); ++i)
+    if (sizes[0].elastic->sizes[i] == size)
+      return i;
+  return std::nullopt;
+}
+
+std::optional<size_t> Executable::largestFor(int64_t ranks) const {
+  for (size_t i = sizes.size(); i-- > 0;)
+    if (sizes[i].mesh.size() <= ranks)
+      return i;
+  return std::nullopt;
+}
+
+std::string Executable::sizeNames() const {
+  std::string names;
+  for (size_t i = 0; sizes[0].elastic && i < sizes.size(); ++i)
+    names += (i == 0                 ? ""
+              : i + 1 < sizes.size() ? ", "
+                                     : " and ") +
+             std::to_string(sizes[0].elastic->sizes[i]);
+  return names;
+}
+
 int64_t Description::stageOf(int64_t rank) const {
   for (size_t i = 0; i < mesh.axes().size(); ++i)
     if (mesh.axes()[i].first == pipelineAxis)

@@ -175,12 +175,24 @@ struct Program {
   const ProgramInput *findInput(std::string_view kind) const;
 };
 
+/// The other numbers of ranks along a mesh axis that the executable has programs for.
+struct Elastic {
+  std::string axis;
+  std::vector<int64_t> sizes;
+  /// The product of the mesh's other axes.
+  int64_t others = 1;
+
+  /// Of the whole mesh, for size number `index`.
+  int64_t ranks(size_t index) const { return sizes[index] * others; }
+};
+
 struct Description {
   std::string target, dtype, model, plan;
   /// Whose rates the estimates are by; empty: the target's own, which nobody has calibrated.
   std::string machine;
   Mesh mesh;
   int64_t micro = 1;
+  std::optional<Elastic> elastic;
   std::vector<Variable> variables;
   std::vector<Program> programs;
   /// What `info` prints under that name, and the axis along which ranks have different stages (empty: one
@@ -204,5 +216,24 @@ struct Description {
 /// of buffers inside the arena, layouts that fit their shapes, loops that end. Throws Error that names the
 /// place (`programs[0].ops[12].args`).
 Description parseDescription(std::string_view text);
+
+/// The programs of an executable, of each size that it has (one where it has no others), ascending.
+struct Executable {
+  std::vector<Description> sizes;
+  /// Which of them runs where nobody says another.
+  size_t usual = 0;
+
+  /// Ranks of the largest.
+  int64_t mostRanks() const { return sizes.back().mesh.size(); }
+  /// The number in `sizes` of the one with so many ranks along its axis; none: there is no such.
+  std::optional<size_t> findSize(int64_t size) const;
+  /// Of the one that can use most of so many ranks; none: all need more.
+  std::optional<size_t> largestFor(int64_t ranks) const;
+  /// `1, 2 and 4`.
+  std::string sizeNames() const;
+};
+
+/// Parses what an executable holds: one description, or `{"sizes": [...], "size": N}`. As parseDescription.
+Executable parseExecutable(std::string_view text);
 
 } // namespace tessera::rt

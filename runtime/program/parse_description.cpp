@@ -25,6 +25,8 @@ public:
     result.machine = root.text("machine", "");
     result.micro = root.integer("micro", 1, 1, 1 << 20);
     result.mesh = parseMesh(root.at("mesh").json(), result.micro);
+    if (root.has("elastic"))
+      result.elastic = elastic(root.at("elastic"));
     arrays.emplace(result.mesh);
     reservedThreads = root.integer("threads", 1, 1, 1 << 20);
     if (root.has("pipeline") && !root.at("pipeline").isNull()) {
@@ -57,6 +59,24 @@ public:
   }
 
 private:
+  Elastic elastic(const JsonReader &item) {
+    Elastic elastic;
+    elastic.axis = item.at("axis").text();
+    for (const JsonReader &size : item.at("sizes").list())
+      elastic.sizes.push_back(size.integer(1, 1 << 20));
+    int64_t shards = item.at("shards").integer(1, int64_t(1) << 40), size = 0;
+    for (const auto &[axis, ranks] : result.mesh.axes())
+      if (axis == elastic.axis)
+        size = ranks;
+    try {
+      result.mesh.share(elastic.axis, {elastic.sizes, size, shards});
+    } catch (const Error &error) {
+      item.fail(error.what());
+    }
+    elastic.others = result.mesh.size() / size;
+    return elastic;
+  }
+
   Variable variable(const JsonReader &item) const {
     Variable variable;
     variable.name = item.at("name").text();
@@ -311,15 +331,45 @@ private:
 
 } // namespace
 
-Description parseDescription(std::string_view text) {
-  nlohmann::json json;
+static nlohmann::json parseText(std::string_view text) {
   try {
-    json = nlohmann::json::parse(text);
+    return nlohmann::json::parse(text);
   } catch (const nlohmann::json::exception &error) {
     throw Error(std::string("program description: not JSON: ") + error.what());
   }
+}
+
+Description parseDescription(std::string_view text) {
+  const nlohmann::json json = parseText(text);
   JsonReader root(json, "the description");
   return Parser(root).parse();
+}
+
+Executable parseExecutable(std::string_view text) {
+  const nlohmann::json json = parseText(text);
+  JsonReader root(json, "the description");
+  Executable result;
+  if (!root.has("sizes")) {
+    result.sizes.push_back(Parser(root).parse());
+    return result;
+  }
+  for (const JsonReader &item : root.at("sizes").list()) {
+    result.sizes.push_back(Parser(item).parse());
+    const Description &first = result.sizes.front(), &added = result.sizes.back();
+    if (!added.elastic || added.elastic->sizes != first.elastic->sizes ||
+        added.elastic->axis != first.elastic->axis || added.target != first.target)
+      item.fail("is no other size of the first program");
+  }
+  const size_t count = result.sizes.size();
+  for (size_t i = 0; i < count; ++i)
+    if (result.sizes[i].elastic->sizes.size() != count ||
+        result.sizes[i].mesh.size() != result.sizes[i].elastic->ranks(i))
+      root.at("sizes").fail("are not one for each of its sizes, ascending");
+  std::optional<size_t> usual = count > 0 ? result.findSize(root.at("size").integer()) : std::nullopt;
+  if (!usual)
+    root.at("size").fail("is none of the sizes");
+  result.usual = *usual;
+  return result;
 }
 
 } // namespace tessera::rt

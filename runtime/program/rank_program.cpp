@@ -87,7 +87,7 @@ void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const 
 void RankProgram::evaluateScalars(Prepared &prepared) const {
   Coordinates where = at;
   for (size_t micro = 0; micro < prepared.scalars.size(); ++micro) {
-    where.micro = int64_t(micro);
+    where.micro = description.mesh.microbatchAt(int64_t(micro));
     for (size_t i = 0; i < prepared.op->scalars.size(); ++i)
       prepared.scalars[micro][i] = evaluate(prepared.op->scalars[i], description.mesh, where, numbers);
   }

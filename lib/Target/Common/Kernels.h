@@ -93,6 +93,9 @@ struct CompiledKernels {
   unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
   /// The names of the kernels' functions, sorted, with what they became.
   std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
+  /// Adds those of another program, under their names with `prefix` before them; what both have is there
+  /// once.
+  void add(const CompiledKernels &other, llvm::StringRef prefix);
 };
 
 } // namespace tessera::target

@@ -15,7 +15,7 @@ template <typename T> T combineAll(DType type, Reduction reduction, std::vector<
   for (const T &value : values)
     arrays.push_back(&value);
   T result;
-  combine(type, reduction, arrays.data(), int64_t(arrays.size()), &result, 1);
+  combine(type, reduction, arrays.data(), {{int64_t(arrays.size()), 1}}, &result, 1);
   return result;
 }
 
@@ -59,6 +59,19 @@ TEST(Combine, NaNPropagates) {
     result = combineAll<uint16_t>(DType::F16, reduction, {0x3c00, 0x7c01, 0x3c00});
     EXPECT_GT(result & 0x7fff, 0x7c00);
   }
+}
+
+TEST(Combine, TreesAddSubtreeBySubtree) {
+  // In f32 1e8 + 1 is 1e8: only the sum of ones that comes first counts.
+  const std::vector<float> values = {1e8f, 4, -1e8f, 4};
+  std::vector<const void *> arrays;
+  for (const float &value : values)
+    arrays.push_back(&value);
+  float result = 0;
+  combine(DType::F32, Reduction::Sum, arrays.data(), {{2, 1}, {2, 2}}, &result, 1);
+  EXPECT_EQ(result, 8); // (1e8 - 1e8) + (4 + 4)
+  combine(DType::F32, Reduction::Sum, arrays.data(), {{4, 1}}, &result, 1);
+  EXPECT_EQ(result, 4); // 1e8 + 4 is 1e8 + 8 or 1e8
 }
 
 TEST(Combine, IntegersWrap) {

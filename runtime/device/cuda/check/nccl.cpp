@@ -118,7 +118,7 @@ bool collect(State &state, const Call &call, uint64_t number, bool &shown) {
     for (const std::string &text : all)
       parts.push_back(text.data() + part);
     combine(elementType(call.type), call.op == Max ? Reduction::Max : Reduction::Sum, parts.data(),
-            int64_t(n), call.out, int64_t(call.count));
+            {{int64_t(n), 1}}, call.out, int64_t(call.count));
   }
   return true;
 }

@@ -1,0 +1,118 @@
+// Training on a number of ranks that changes. Ranks that the program does not use at the moment wait for the
+// next change; their processes stay, so that nothing has to be started.
+#include "runtime/app/commands.h"
+#include "runtime/comm/first_ranks.h"
+#include "runtime/comm/launch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <thread>
+#include <unistd.h>
+
+namespace tessera::rt {
+namespace {
+
+/// What rank 0 tells those that wait: how the stretch has ended.
+struct Word {
+  int64_t how = TrainEnd::Done, size = 0, inMemory = 0;
+};
+
+void tell(Transport &transport, int64_t firstIdle, const Word &word) {
+  for (int64_t rank = firstIdle; rank < transport.size(); ++rank)
+    transport.wait(transport.send(int(rank), &word, sizeof(word), Transport::Control));
+}
+
+/// Waits without taking more than a little of a processor, for as long as it takes.
+Word hear(Transport &transport) {
+  constexpr auto look = std::chrono::milliseconds(20);
+  Word word;
+  transport.watch().begin(transport.rank(), {}, 0);
+  Transport::Request request = transport.receive(0, &word, sizeof(word), Transport::Control);
+  while (transport.progress())
+    std::this_thread::sleep_for(look);
+  transport.wait(request);
+  return word;
+}
+
+/// A folder in memory for what is handed on, where all ranks are on one host; it goes away at the end.
+class SharedFolder {
+public:
+  explicit SharedFolder(Transport &transport) : isOwner(transport.rank() == 0) {
+    Engine engine(transport);
+    char host[256] = {};
+    ::gethostname(host, sizeof(host) - 1);
+    std::vector<std::string> hosts = engine.exchange(host);
+    const std::string first = engine.exchange(std::to_string(::getpid()))[0];
+    if (std::all_of(hosts.begin(), hosts.end(), [&](const std::string &each) { return each == hosts[0]; }))
+      path = "/dev/shm/tessera-resize-" + first;
+  }
+  ~SharedFolder() {
+    std::error_code ignored;
+    if (isOwner && !path.empty())
+      std::filesystem::remove_all(path, ignored);
+  }
+  SharedFolder(const SharedFolder &) = delete;
+  SharedFolder &operator=(const SharedFolder &) = delete;
+
+  std::string path;
+
+private:
+  const bool isOwner;
+};
+
+} // namespace
+
+size_t chooseSize(const Executable &executable, const Options &options, std::optional<int64_t> ranks) {
+  std::optional<size_t> chosen = executable.usual;
+  if (options.size > 0) {
+    chosen = executable.findSize(options.size);
+    if (!chosen)
+      throw UsageError("--size " + std::to_string(options.size) +
+                       (executable.sizes[0].elastic
+                            ? ": the executable's sizes are " + executable.sizeNames()
+                            : ": the executable was compiled for one size; compile it with --sizes"));
+  } else if (ranks && underLauncher()) {
+    chosen = executable.largestFor(*ranks);
+    if (!chosen)
+      throw AgreedError("the program runs on ", executable.sizes[0].mesh.size(),
+                        " ranks or more and was started with ", *ranks);
+  }
+  const int64_t needed = executable.sizes[*chosen].mesh.size();
+  if (ranks && needed > *ranks)
+    throw AgreedError("--size ", options.size, " takes ", needed, " ranks, ", *ranks, " were started");
+  return *chosen;
+}
+
+TrainEnd runElasticTrain(const Executable &executable, const Options &options, const Platform &platform,
+                         Transport &transport) {
+  const SharedFolder shared(transport);
+  Elasticity state{
+      executable, chooseSize(executable, options, transport.size()), transport.size(), shared.path, "", 0};
+  for (;;) {
+    const Description &description = executable.sizes[state.size];
+    const int64_t active = description.mesh.size();
+    TrainEnd end;
+    if (transport.rank() >= active) {
+      const Word word = hear(transport);
+      end = {TrainEnd::How(word.how), size_t(word.size), word.inMemory != 0};
+    } else {
+      FirstRanks ranks(transport, int(active));
+      try {
+        end = runTrain({description, options, platform}, ranks, &state);
+      } catch (...) {
+        if (transport.rank() == 0)
+          tell(transport, active, {});
+        throw;
+      }
+      if (transport.rank() == 0)
+        tell(transport, active, {end.how, int64_t(end.size), end.inMemory});
+    }
+    if (end.how != TrainEnd::Resized)
+      return end;
+    state.size = end.size;
+    state.from = end.inMemory ? shared.path : options.checkpoint;
+  }
+}
+
+} // namespace tessera::rt
