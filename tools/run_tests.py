@@ -101,7 +101,7 @@ def run_crash(tally, build, folder, env):
 def run_fuzz(tally, build, env):
     """A million executions of each reader of untrusted files that knows nothing of MLIR, two at a time."""
     folder = build.with_name("build-fuzz") / "bin"
-    readers = ("arrays", "machine", "manifest", "schedule", "trace")
+    readers = ("arrays", "control", "machine", "manifest", "schedule", "trace")
     if missing := [name for name in readers if not (folder / f"fuzz-{name}").exists()]:
         tally.failed.append(f"fuzz: {missing} are not built (PRESET=fuzz tools/build fuzz-readers)")
         return

@@ -48,8 +48,8 @@ LogicalResult PipelineAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 
 LogicalResult ElasticAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
                                   ArrayRef<int64_t> sizes, int64_t shards) {
-  std::string why = sizes.empty() ? "there are no sizes"
-                                  : rt::Shards{{sizes.begin(), sizes.end()}, sizes.front(), shards}.check();
+  std::string why =
+      rt::Shards{{sizes.begin(), sizes.end()}, sizes.empty() ? 1 : sizes.front(), shards}.check();
   if (why.empty())
     return success();
   return emitError() << "a batch of " << shards << " shards cannot be shared by [" << sizes << "]: " << why;

@@ -23,9 +23,10 @@ static LogicalResult addSize(Compilation &whole, int64_t size, std::string &desc
   ScopedDiagnosticHandler quiet(&whole.context, [&](Diagnostic &diagnostic) {
     return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
   });
-  if (failed(one.run(Phase::Lower)))
-    return emitError(UnknownLoc::get(&whole.context))
-           << "the model cannot be compiled for size " << size << " of --sizes";
+  if (failed(one.run(Phase::Lower))) {
+    emitRemark(UnknownLoc::get(&whole.context)) << "that is of size " << size << ", one of --sizes";
+    return failure();
+  }
   description = one.description;
   whole.kernels->add(*one.kernels, one.kernelPrefix);
   for (auto &[phase, seconds] : one.seconds)

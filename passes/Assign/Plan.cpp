@@ -232,7 +232,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
     for (const toml::table *table : reader.tables(root, key))
       read(reader, *table, plan);
   };
-  reader.keys(root, {"mesh", "input", "op", "value", "zero", "pipeline", "memory", "place", "precision"},
+  reader.keys(root,
+              {"mesh", "input", "op", "value", "zero", "pipeline", "elastic", "memory", "place", "precision"},
               "the plan");
   readTable("mesh", readMesh, "\"mesh\" must be a table of axes and sizes");
   readTables("input", readInput);

@@ -183,7 +183,8 @@ private:
                                                                              : asked ? std::to_string(*asked)
                                                                                      : std::string());
     if (std::find(wishes.begin(), wishes.end(), stops) != wishes.end()) {
-      stop(step, stopAsked() ? std::string("by ") + stopAsked() : "by another rank");
+      const std::string told = stopAsked() ? std::string("by ") + stopAsked() : "by another rank";
+      stop(step, told);
       return TrainEnd{TrainEnd::Stopped};
     }
     if (wishes[0].empty())

@@ -33,6 +33,28 @@ TEST(Mesh, RanksAreRowMajor) {
   EXPECT_EQ(Mesh().group({}, 0).ranks, Ranks{0});
 }
 
+TEST(Mesh, SumsOfASharedAxisAreOneTreeForAllSizes) {
+  using Levels = std::vector<SumLevel>;
+  Mesh plain({{"data", 4}, {"tensor", 2}});
+  EXPECT_EQ(plain.sumLevels({{"data", 1, 4}}), (Levels{{4, 1}}));
+  Mesh mesh({{"data", 4}, {"tensor", 2}}, 2);
+  mesh.share("data", {{1, 2, 4}, 4, 8});
+  EXPECT_EQ(mesh.sumLevels({{"data", 1, 4}}), (Levels{{2, 1}, {2, 2}}));
+  EXPECT_EQ(mesh.sumLevels({{"tensor", 1, 2}}), (Levels{{2, 1}}));
+  // What other axes add comes last.
+  EXPECT_EQ(mesh.sumLevels({{"data", 1, 4}, {"tensor", 1, 2}}), (Levels{{2, 1}, {2, 2}, {2, 4}}));
+  EXPECT_EQ(mesh.sumLevels({{"tensor", 1, 2}, {"data", 1, 4}}), (Levels{{2, 4}, {2, 1}, {2, 2}}));
+  Mesh small({{"data", 1}}, 8);
+  small.share("data", {{1, 2, 4}, 1, 8});
+  std::vector<int64_t> turns;
+  for (int64_t turn = 0; turn < 8; ++turn)
+    turns.push_back(small.microbatchAt(turn));
+  EXPECT_EQ(turns, (std::vector<int64_t>{0, 4, 2, 6, 1, 5, 3, 7}));
+  EXPECT_NE(errorOf([&] { small.share("data", {{1, 2}, 1, 4}); }).find("has 1 ranks of 8 microbatches"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] { small.share("rows", {{1}, 1, 8}); }).find("no axis 'rows'"), std::string::npos);
+}
+
 TEST(Mesh, GroupsOfWholeAxes) {
   Mesh mesh({{"data", 2}, {"tensor", 3}});
   SubAxis data{"data", 1, 2}, tensor{"tensor", 1, 3};

@@ -12,6 +12,8 @@ constexpr int64_t mostRanks = int64_t(1) << 20;
 } // namespace
 
 std::string Shards::check() const {
+  if (sizes.empty())
+    return "there are no sizes";
   int64_t last = 1;
   bool found = false;
   for (int64_t each : sizes) {

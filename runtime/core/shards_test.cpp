@@ -63,6 +63,7 @@ TEST(Shards, SizesThatHaveNoCommonTreeAreRefused) {
   EXPECT_NE((Shards{{1, 2, 4}, 2, 6}.check()), "");
   EXPECT_NE((Shards{{2, 1}, 2, 2}.check()), "");
   EXPECT_NE((Shards{{1, 1}, 1, 1}.check()), "");
+  EXPECT_EQ((Shards{{}, 1, 1}.check()), "there are no sizes");
 }
 
 TEST(Shards, SizesAreParsed) {

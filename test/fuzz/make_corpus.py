@@ -218,6 +218,11 @@ def array_seeds():
     put("arrays", "llmc.bin", np.array([20240520, 1, 8], "<i4").tobytes().ljust(1024, b"\0") + np.arange(8, dtype="<u2").tobytes())
 
 
+def control_seeds():
+    for name, text in {"size": "size = 2\n", "table": "[size]\nsize = 0x2\n", "more": 'size = -9223372036854775808\nother = "\\u0041"\n'}.items():
+        put("control", f"{name}.toml", text.encode())
+
+
 def manifest_seeds():
     """Bodies alone: the target puts them into the frame with their checksum."""
     zero, one = "0" * 32, "1" * 32
@@ -251,5 +256,6 @@ if __name__ == "__main__":
     for name, text in SCHEDULES.items():
         put("schedule", f"{name}.toml", text.encode())
     array_seeds()
+    control_seeds()
     manifest_seeds()
     mlir_seeds()

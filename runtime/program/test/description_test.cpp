@@ -33,6 +33,53 @@ TEST(Description, TheTinyOneIsRight) {
   EXPECT_EQ(description.findProgram("evaluate"), nullptr);
 }
 
+namespace {
+Json elasticDescription(int64_t ranks) {
+  Json json = tinyDescription(int(ranks));
+  json["micro"] = 2 / ranks;
+  json["elastic"] = {{"axis", "data"}, {"sizes", {1, 2}}, {"shards", 2}};
+  return json;
+}
+} // namespace
+
+TEST(Executable, HasOneDescriptionOrOneForEachSize) {
+  Executable one = parseExecutable(tinyDescription(2).dump());
+  EXPECT_EQ(one.sizes.size(), 1u);
+  EXPECT_EQ(one.usual, 0u);
+  Json both = {{"format", 1}, {"size", 2}, {"sizes", {elasticDescription(1), elasticDescription(2)}}};
+  Executable two = parseExecutable(both.dump());
+  EXPECT_EQ(two.usual, 1u);
+  EXPECT_EQ(two.mostRanks(), 2);
+  EXPECT_EQ(two.sizeNames(), "1 and 2");
+  EXPECT_EQ(two.findSize(3), std::nullopt);
+  EXPECT_EQ(two.largestFor(1), 0u);
+  EXPECT_EQ(two.largestFor(7), 1u);
+  EXPECT_EQ(two.largestFor(0), std::nullopt);
+  auto errorOfBoth = [&](const std::function<void(Json &)> &change) {
+    Json json = both;
+    change(json);
+    return errorOf([&] { parseExecutable(json.dump()); });
+  };
+  EXPECT_NE(errorOfBoth([](Json &json) { json["size"] = 4; }).find("is none of the sizes"),
+            std::string::npos);
+  EXPECT_NE(errorOfBoth([](Json &json) {
+              json["sizes"].erase(0);
+            }).find("are not one for each of its sizes, ascending"),
+            std::string::npos);
+  EXPECT_NE(errorOfBoth([](Json &json) {
+              json["sizes"][1].erase("elastic");
+            }).find("is no other size of the first program"),
+            std::string::npos);
+  EXPECT_NE(errorOfBoth([](Json &json) {
+              json["sizes"][1]["elastic"]["shards"] = 4;
+            }).find("has 2 ranks of 1 microbatches, which 4 shards over 2 ranks are not"),
+            std::string::npos);
+  EXPECT_NE(errorOfBoth([](Json &json) {
+              json["sizes"][0]["elastic"]["sizes"] = {1, 2, 3};
+            }).find("the batch cannot be shared over 'data': sizes must divide one another"),
+            std::string::npos);
+}
+
 TEST(Description, ErrorsNameThePlace) {
   EXPECT_EQ(errorOf([] { parseDescription("{"); }).find("program description: not JSON: "), 0u);
   EXPECT_ERROR("format 1", json["format"] = 2);
