@@ -19,11 +19,14 @@ static LogicalResult addSize(Compilation &whole, int64_t size, std::string &desc
   one.modelHash = whole.modelHash;
   one.planHash = whole.planHash;
   one.kernelPrefix = ("size" + Twine(size) + ".").str();
-  // What is worth a warning was said of the first.
-  ScopedDiagnosticHandler quiet(&whole.context, [&](Diagnostic &diagnostic) {
-    return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
-  });
-  if (failed(one.run(Phase::Lower))) {
+  auto compileQuietly = [&] {
+    // What is worth a warning was said of the first; errors come with their notes.
+    ScopedDiagnosticHandler quiet(&whole.context, [&](Diagnostic &diagnostic) {
+      return success(diagnostic.getSeverity() != DiagnosticSeverity::Error);
+    });
+    return one.run(Phase::Lower);
+  };
+  if (failed(compileQuietly())) {
     emitRemark(UnknownLoc::get(&whole.context)) << "that is of size " << size << ", one of --sizes";
     return failure();
   }
