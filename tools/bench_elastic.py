@@ -1,0 +1,167 @@
+"""What it costs to have several sizes and to go from one to another; `tools/bench elastic` is the way in.
+
+Each training whose size changed is compared with one that had a size of its own: the weights must be equal to the bit. A pause is the time between the
+ends of two steps, less the time of the later one.
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+from bench_memory import ROOT, TESSERA, make_model, run
+
+import numpy as np
+
+MPIRUN = ["mpirun", "-n", "4", "--oversubscribe", "--bind-to", "none", *(["--allow-run-as-root"] if os.getuid() == 0 else [])]
+# layers, width, heads, vocabulary, tokens: 14 M parameters, and as many as BERT-base has
+MODELS = {"gpt14m": (6, 384, 6, 4096, 256), "gpt110m": (12, 768, 12, 16384, 128)}
+
+
+class Watched:
+    """A training under mpirun, of which each line of the log is noted as it comes."""
+
+    def __init__(self, folder, command):
+        self.folder, self.log = folder, folder / "log.jsonl"
+        self.log.unlink(missing_ok=True)
+        self.process = subprocess.Popen([str(c) for c in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.seen = []  # when a step ended, and what it took
+
+    def until(self, steps):
+        while len(self.seen) < steps:
+            if self.process.poll() is not None and not self.log.exists():
+                sys.exit(f"error: {self.process.stdout.read()}")
+            lines = self.log.read_text().splitlines(keepends=True) if self.log.exists() else []
+            whole = [json.loads(line) for line in lines if line.endswith("\n")]
+            self.seen += [(time.monotonic(), entry["seconds"]) for entry in whole[len(self.seen):]]
+            time.sleep(0.002)
+
+    def pause(self, step):
+        """Before step number `step`, beside what the step itself took."""
+        return self.seen[step - 1][0] - self.seen[step - 2][0] - self.seen[step - 1][1]
+
+
+def rank_processes(program):
+    found = {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{pid}/exe") == str(program):
+                variables = dict(v.split(b"=", 1) for v in open(f"/proc/{pid}/environ", "rb").read().split(b"\0") if b"=" in v)
+                found[int(variables.get(b"OMPI_COMM_WORLD_RANK", b"-1"))] = int(pid)
+        except OSError:
+            pass
+    return found
+
+
+def parked(pid, seconds=2):
+    """The part of a core, and the resident bytes that no file is behind."""
+    def ticks():
+        fields = open(f"/proc/{pid}/stat").read().rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    before = ticks()
+    time.sleep(seconds)
+    used = (ticks() - before) / os.sysconf("SC_CLK_TCK") / seconds
+    anonymous = next(int(line.split()[1]) for line in open(f"/proc/{pid}/status") if line.startswith("RssAnon"))
+    return used, anonymous * 1024
+
+
+def compiling(folder, model):
+    """Four sizes in one executable against the largest alone."""
+    seconds = {}
+    for name, more in (("one", ()), ("all", ("--sizes", "1,2,4,8"))):
+        begin = time.monotonic()
+        run(TESSERA, "compile", model, "--train", "adamw", "--dp", "8", "--threads", "1", *more, "-o", folder / f"dp8_{name}")
+        seconds[name] = time.monotonic() - begin
+    size = {name: (folder / f"dp8_{name}").stat().st_size for name in seconds}
+    print(f"  sizes 1, 2, 4 and 8 in one executable: compiling {seconds['all'] / seconds['one']:.2f} x ({seconds['all']:.1f} s), "
+          f"the file {size['all'] / size['one']:.2f} x", flush=True)
+
+
+def pauses(name, folder, options):
+    layers, width, heads, vocabulary, tokens = MODELS[name]
+    model = folder / name / "gpt.onnx"
+    parameters = make_model(model, layers, width, heads, vocabulary, 8 if name == "gpt14m" else 4, tokens)
+    print(f"{name}: {parameters / 1e6:.0f} M parameters, {12 * parameters / 1e6:.0f} MB of state; sizes 1, 2 and 4 of mpirun's four ranks", flush=True)
+    if name == "gpt14m":
+        compiling(folder, model)
+    program = (folder / f"{name}_sizes").resolve()
+    run(TESSERA, "compile", model, "--train", "adamw", "--dp", "4", "--sizes", "1,2,4", "--threads", "1", "-o", program)
+    data = folder / f"tokens{vocabulary}.bin"
+    np.random.default_rng(0).integers(0, vocabulary, 200000).astype(np.uint16).tofile(data)
+    checkpoints = folder / "checkpoints"
+    subprocess.run(["rm", "-rf", checkpoints])
+    train = [program, "train", "--tokens", data, "--threads", "1", "--log", folder / "log.jsonl"]
+    asks = [(2, 4), (5, 1), (8, 2)] * options.rounds
+    asks = [(3 * i + 2, size) for i, (_, size) in enumerate(asks)]
+    steps = asks[-1][0] + 4
+    weights = folder / "resized.safetensors"
+    watched = Watched(folder, [*MPIRUN, *train, "--steps", steps, "--size", "2", "--checkpoint", checkpoints, "--every", 10000, "--save", weights])
+    taken, idle = {}, None
+    for step, size in asks:
+        watched.until(step)
+        (checkpoints / "new").write_text(f"size = {size}\n")
+        os.rename(checkpoints / "new", checkpoints / "control")
+        while (checkpoints / "control").exists() and watched.process.poll() is None:
+            time.sleep(0.002)
+        done = len(watched.seen)
+        watched.until(step + 2)
+        taken.setdefault(size, []).append(max(watched.pause(s) for s in range(max(2, done), len(watched.seen) + 1)))
+        if size == 1 and idle is None and name == "gpt14m":
+            idle = parked(rank_processes(program)[3])
+    watched.until(steps)
+    out, _ = watched.process.communicate()
+    if watched.process.returncode:
+        sys.exit(f"error: {out}")
+    print("  resized in the process: " + ", ".join(f"to {size} {statistics.median(times):.3f} s (longest {max(times):.3f})" for size, times in sorted(taken.items())))
+    if idle:
+        print(f"  a rank without work: {100 * idle[0]:.2f} % of a core, {idle[1] / 2**20:.0f} MiB")
+    by_restart(train, folder, checkpoints, options)
+    alone = folder / "alone.safetensors"
+    run(*train, "--steps", steps, "--size", "4", "--save", alone)
+    if alone.read_bytes() != weights.read_bytes():
+        sys.exit("error: the weights are not those of a training of one size")
+    print("  weights: those of a training of one size, to the bit", flush=True)
+
+
+def by_restart(train, folder, checkpoints, options):
+    """Stopped by SIGUSR1, which writes a checkpoint, and started again on twice as many ranks."""
+    times = []
+    for _ in range(options.rounds):
+        subprocess.run(["rm", "-rf", checkpoints])
+        more = ["--steps", 1000, "--checkpoint", checkpoints, "--every", 10000, "--continue"]
+        two = [*MPIRUN[:2], "2", *MPIRUN[3:], *train, *more]
+        first = Watched(folder, two)
+        first.until(3)
+        begin = time.monotonic()
+        first.process.send_signal(10)
+        first.process.communicate()
+        log = (folder / "log.jsonl").read_text().count("\n")
+        second = subprocess.Popen([str(c) for c in [*MPIRUN, *train, *more]], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        while (folder / "log.jsonl").read_text().count("\n") <= log:
+            time.sleep(0.002)
+        step = json.loads((folder / "log.jsonl").read_text().splitlines()[-1])["seconds"]
+        times.append(time.monotonic() - begin - step)
+        second.send_signal(9)
+        second.wait()
+        subprocess.run(["pkill", "-9", "-f", str(train[0])])
+    print(f"  stopped and started again: {statistics.median(times):.2f} s (longest {max(times):.2f})", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(prog="tools/bench elastic", description="What several sizes cost, and going from one to another.")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; default: gpt14m")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench")
+    options = parser.parse_args()
+    options.folder.mkdir(parents=True, exist_ok=True)
+    for name in options.models or ["gpt14m"]:
+        if name not in MODELS:
+            parser.error(f"no model is called {name}")
+        pauses(name, options.folder, options)
+
+
+if __name__ == "__main__":
+    main()
