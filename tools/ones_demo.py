@@ -36,14 +36,15 @@ def say(text):
     print(f"\n== {text}", flush=True)
 
 
-def program(out, job, places):
-    """A script that paces the executable for so many places."""
+def program(out, job):
+    """A script that paces the executable, whatever its size."""
     model, batch, _, _, rates = JOBS[job]
-    executable = out / f"{model}-{places}"
+    executable = out / model
     if not executable.exists():
-        subprocess.run([TESSERA, "compile", MODELS / f"{model}.onnx", "-o", executable, "--train", "adamw", "--dp", str(places)], check=True)
-    script = out / f"{job}-{places}.sh"
-    script.write_text(f'#!/bin/sh\nTESSERA_STEP_SECONDS={batch / rates[places]:.4f} exec {executable} "$@"\n')
+        subprocess.run([TESSERA, "compile", MODELS / f"{model}.onnx", "-o", executable, "--train", "adamw", "--dp", "4", "--sizes", "1,2,4"], check=True)
+    script = out / f"{job}.sh"
+    seconds = ",".join(f"{places}={batch / rate:.4f}" for places, rate in rates.items())
+    script.write_text(f'#!/bin/sh\nTESSERA_STEP_SECONDS={seconds} exec {executable} "$@"\n')
     script.chmod(0o755)
     return script
 
@@ -63,28 +64,30 @@ def training_data(out, model, executable):
 
 
 def measured_costs(out, script, arguments):
-    """Seconds of a start, and of stopping and starting again, on four ranks."""
-    log = out / "one.jsonl"
+    """Seconds of a start on four ranks, and of going from there to two."""
+    log, checkpoints = out / "one.jsonl", out / "one"
+    shutil.rmtree(checkpoints, ignore_errors=True)
     log.unlink(missing_ok=True)
-    command = MPIRUN.replace("{ranks}", "4").split() + [script, "train", *arguments, "--steps", "1000", "--log", log]
+    command = MPIRUN.replace("{ranks}", "4").split() + [script, "train", *arguments, "--steps", "1000", "--log", log, "--checkpoint", checkpoints, "--every", "1000"]
     begin = time.monotonic()
-    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as training:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as training:
         while not log.exists() or not log.read_text().endswith("\n"):
             if training.poll() is not None:
                 sys.exit(f"error: {' '.join(map(str, command))} ended with status {training.returncode}")
             time.sleep(0.01)
         start = time.monotonic() - begin - json.loads(log.read_text().splitlines()[0])["seconds"]
-        begin = time.monotonic()
-        training.send_signal(signal.SIGUSR1)
-        training.wait()
-    return start, start + time.monotonic() - begin
+        (checkpoints / "new").write_text("size = 2")
+        os.rename(checkpoints / "new", checkpoints / "control")
+        resize = next(float(found[1]) for found in (re.search(r"resized to 2 .*\(([0-9.]+) s\)", line) for line in training.stdout) if found)
+        training.send_signal(signal.SIGKILL)
+    return start, resize
 
 
 def write_files(out):
     jobs, arguments = [], {}
     for name, (model, batch, arrival, steps, rates) in JOBS.items():
-        scripts = {places: program(out, name, places) for places in rates}
-        arguments[name] = ["--lr", "1e-3", "--threads", "1", *training_data(out, model, scripts[1])]
+        script = program(out, name)
+        arguments[name] = ["--lr", "1e-3", "--threads", "1", *training_data(out, model, script)]
         jobs.append(f'''[[job]]
 name = "{name}"
 arrival = {arrival}
@@ -92,15 +95,14 @@ places = 4
 batch = {batch // 4}
 samples = {steps * batch}
 throughput = {{{", ".join(f"{places} = {rate}" for places, rate in rates.items())}}}
-executable = {{{", ".join(f'{places} = "{script}"' for places, script in scripts.items())}}}
+executable = "{script}"
 arguments = {json.dumps(arguments[name])}
 every = 5
 ''')
     (out / "jobs.toml").write_text("\n".join(jobs))
-    start, again = measured_costs(out, scripts[4], arguments[name])
-    # Other places are a restart from a checkpoint so far.
-    (out / "cluster.toml").write_text(f'[[host]]\nname = "here"\nplaces = {PLACES}\n\n[costs]\nresize = {again:.2f}\nrestart = {start:.2f}\n')
-    print(f"a start takes {start:.1f} s, stopping and starting again {again:.1f} s")
+    start, resize = measured_costs(out, script, arguments[name])
+    (out / "cluster.toml").write_text(f'[[host]]\nname = "here"\nplaces = {PLACES}\n\n[costs]\nresize = {resize:.2f}\nrestart = {start:.2f}\n')
+    print(f"a start takes {start:.1f} s, going from four places to two {resize:.3f} s")
 
 
 class Killer(threading.Thread):
@@ -154,7 +156,7 @@ def main():
     parser.add_argument("out", nargs="?", default=ROOT / "build" / "ones-demo", type=pathlib.Path)
     out = parser.parse_args().out.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    say("Compiling each model for 1, 2 and 4 places")
+    say("Compiling each model for 1, 2 and 4 places, in one executable")
     write_files(out)
     reports = {}
     for policy in ("fifo", "ones"):

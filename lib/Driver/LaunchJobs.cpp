@@ -58,7 +58,9 @@ int launchJobs(LaunchPlan plan, std::vector<Run> &runs) {
   runs.push_back(forecast(plan));
   Run run{plan.policy, 0, 0, plan.jobs, {}};
   run.forecast = runs.back().result.meanCompletion(plan.jobs);
-  Launcher launcher(run.jobs, plan.cluster, {command, plan.folder});
+  Launcher launcher(run.jobs, plan.cluster,
+                    {command, plan.folder,
+                     plan.launcher == "threads" || llvm::StringRef(plan.launcher).starts_with("mpirun")});
   run.result = schedule(run.jobs, plan.cluster, *makePolicy(plan.policy, plan.options), launcher);
   launcher.stopAll();
   if (launcher.stopped()) {

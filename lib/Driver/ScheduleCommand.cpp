@@ -41,9 +41,10 @@ ScheduleCommand::ScheduleCommand()
             cl::sub(sub)},
       report{"report", cl::desc("write a page to look at"), cl::value_desc("FILE.html"), cl::sub(sub)},
       json{"json", cl::desc("write completion times as JSON"), cl::value_desc("FILE"), cl::sub(sub)},
-      launcher{"launcher",
-               cl::desc("what starts ranks: threads (default), mpirun, srun, or a command with {ranks}"),
-               cl::value_desc("NAME"), cl::sub(sub)},
+      launcher{
+          "launcher",
+          cl::desc("what starts ranks: threads (default), mpirun, srun, torchrun, or a command with {ranks}"),
+          cl::value_desc("NAME"), cl::sub(sub)},
       folder{"in", cl::desc("the folder of the jobs' checkpoints and logs (default: work)"),
              cl::value_desc("DIR"), cl::sub(sub)},
       simulate{"simulate", cl::desc("in simulated time; nothing is launched"), cl::sub(sub)},

@@ -1,6 +1,7 @@
 // See Executable.h.
 #include "lib/Launch/Executable.h"
 #include "llvm/ADT/SmallString.h"
+#include "llvm/ADT/SmallVector.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/JSON.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -11,7 +12,7 @@ namespace tessera::launch {
 
 static constexpr unsigned kSecondsToAnswer = 10;
 
-std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path) {
+std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path, int64_t size) {
   llvm::SmallString<128> executable(path), output;
   (void)llvm::sys::fs::make_absolute(executable);
   if (!llvm::sys::fs::can_execute(executable))
@@ -19,7 +20,11 @@ std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path
   if (llvm::sys::fs::createTemporaryFile("tessera-info", "json", output))
     return "no temporary file for what it says of itself";
   std::string error;
-  int status = llvm::sys::ExecuteAndWait(executable, {executable, "info", "--json"}, std::nullopt,
+  llvm::SmallVector<llvm::StringRef> words = {executable, "info", "--json"};
+  const std::string number = std::to_string(size);
+  if (size > 0)
+    words.append({"--size", number});
+  int status = llvm::sys::ExecuteAndWait(executable, words, std::nullopt,
                                          {llvm::StringRef(""), output.str(), llvm::StringRef("")},
                                          kSecondsToAnswer, 0, &error);
   auto text = llvm::MemoryBuffer::getFile(output);

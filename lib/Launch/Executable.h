@@ -20,8 +20,9 @@ struct ExecutableFacts {
   double stepSeconds = 0;       ///< promised
 };
 
-/// What `path` answers to `info --json`; else what is wrong with it.
-std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path);
+/// What `path` answers to `info --json`, of one of its sizes where `size` is not 0; else what is wrong with
+/// it.
+std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path, int64_t size = 0);
 
 } // namespace tessera::launch
 #endif

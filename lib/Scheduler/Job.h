@@ -26,6 +26,8 @@ struct Job {
     std::map<int, std::string> executables; ///< places -> what `tessera compile` wrote for so many
     std::vector<std::string> arguments;     ///< of `train`
     int64_t every = 50;                     ///< steps from one checkpoint to the next
+    bool isOne = false;                     ///< one executable for all of them, which has a size for each
+    std::map<int, int64_t> sizes;           ///< of such a one: places -> `--size`
     bool promised = false;                  ///< the throughput is still to be asked of the executables
     int line = 0, column = 0;               ///< in the jobs file, for messages
   };

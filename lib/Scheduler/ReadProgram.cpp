@@ -13,6 +13,7 @@ const char *const kOwn[] = {"--steps", "--log", "--checkpoint", "--resume", "--e
 void readExecutables(TomlReader &reader, const toml::node &node, Job &job) {
   if (auto one = node.value_exact<std::string>(); one && !one->empty()) {
     job.program.executables[job.places] = *one;
+    job.program.isOne = true;
     return;
   }
   const toml::table *table = node.as_table();
@@ -93,15 +94,13 @@ void fitThroughput(TomlReader &reader, const toml::table &table, Job &job) {
   const auto &executables = job.program.executables;
   if (executables.empty())
     return;
-  const toml::node *executable = table.get("executable"), *throughput = table.get("throughput");
+  const toml::node *throughput = table.get("throughput");
   std::map<int, double> whole;
   std::swap(whole, job.throughput);
-  // A table of more places than the one executable runs on is meant for an elastic job.
-  if (executable->is_string() && throughput && whole.size() > 1)
-    reader.error(executable->source())
-        << "an executable runs on one number of places so far, and \"throughput\" has " << whole.size()
-        << ": compile one for each, as by `tessera compile MODEL -o OUT-2 --dp 2 --train adamw`, and write "
-           "executable = {1 = \"OUT-1\", 2 = \"OUT-2\"}";
+  // Whether it has a size for each is asked when it is launched.
+  for (auto &[places, rate] : whole)
+    if (job.program.isOne && throughput)
+      job.program.executables.try_emplace(places, executables.at(job.places));
   for (auto &[places, path] : executables) {
     auto known = whole.find(places);
     if (throughput && known == whole.end())

@@ -21,6 +21,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <thread>
 #include <unistd.h>
 
@@ -98,23 +99,32 @@ const Program &trainingProgram(const Description &description, const Options &op
   return *program;
 }
 
-/// A test hook: where TESSERA_STEP_SECONDS is set steps come as far apart as on a machine where every rank
-/// had a processor of its own. One that was late, or a checkpoint, makes the next wait less.
+/// A test hook: where TESSERA_STEP_SECONDS is set, to a number or as `1=0.8,2=0.4` for numbers of ranks,
+/// steps come as far apart as on a machine where every rank had a processor of its own. One that was late, or
+/// a checkpoint, makes the next wait less.
 class Pace {
 public:
+  explicit Pace(int64_t ranks) {
+    const char *text = std::getenv("TESSERA_STEP_SECONDS");
+    std::istringstream entries(text ? text : "");
+    for (std::string entry; std::getline(entries, entry, ',');) {
+      const size_t equals = entry.find('=');
+      if (equals == std::string::npos || entry.substr(0, equals) == std::to_string(ranks))
+        step = std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(
+            std::strtod(entry.c_str() + (equals == std::string::npos ? 0 : equals + 1), nullptr)));
+    }
+  }
   void keep() {
-    if (!text)
+    if (step <= Clock::duration::zero())
       return;
     const Clock::time_point now = Clock::now();
-    const auto step = std::chrono::duration_cast<Clock::duration>(
-        std::chrono::duration<double>(std::strtod(text, nullptr)));
     due = (due == Clock::time_point() ? now : due) + step;
     std::this_thread::sleep_until(std::min(due, now + std::chrono::minutes(1)));
   }
 
 private:
   using Clock = std::chrono::steady_clock;
-  const char *text = std::getenv("TESSERA_STEP_SECONDS");
+  Clock::duration step{0};
   Clock::time_point due;
 };
 
@@ -128,7 +138,8 @@ public:
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
                  options.nvmeFolder, timeoutOf(description, program, options)}),
         checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
-        loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")) {
+        loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
+        pace(description.mesh.size()) {
     if (scalesLoss(program))
       scale.emplace(float(options.lossScale));
   }

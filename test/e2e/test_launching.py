@@ -80,6 +80,23 @@ def marked_steps(seconds):
     return {**os.environ, "TESSERA_STEP_SECONDS": str(seconds)}
 
 
+def test_a_job_with_sizes_changes_its_places_in_the_process(program, tmp_path, jobs):
+    """One start, whatever places it has; the second job gets what the first gives up."""
+    sized = program("mlp", options=("--dp", "2", "--sizes", "1,2", "--train", "adamw")).path
+    files = jobs({"executable": f'"{sized}"'}, {"executable": f'"{sized}"', "arrival": 1.2, "samples": 10 * BATCH}, places=2, steps=60)
+    result = schedule(*files, "--policy", "drf", env=marked_steps(0.1))
+    assert result.returncode == 0, result.stderr
+    first = [line for line in result.stdout.splitlines() if " job1: " in line]
+    assert len([line for line in first if ", process " in line]) == 1, result.stdout
+    assert "2 places, from step 1" in first[0] and " job1: 1 places, after step" in result.stdout and " job1: 2 places, after step" in result.stdout
+    assert steps_of(tmp_path, "job1") == list(range(1, 61)) and steps_of(tmp_path, "job2") == list(range(1, 11))
+    whole = tmp_path / "whole.jsonl"
+    arguments = h.Program(sized, 2).train_arguments(tmp_path, h.training_data("mlp", ("x", "labels")), 60, "--threads", "1", "--log", whole)
+    h.checked(sized, *arguments)
+    losses = [[json.loads(line)["loss"] for line in path.read_text().splitlines()] for path in (whole, tmp_path / "work" / "job1" / "log.jsonl")]
+    assert losses[0] == losses[1]
+
+
 def test_a_throughput_that_the_executables_promise(tmp_path, jobs):
     files = jobs({"throughput": None}, places=2)
     assert schedule(*files, "--policy", "ones").returncode == 0
@@ -180,6 +197,7 @@ def test_executables_that_do_not_fit(tmp_path, jobs):
         ({"executable": '"/bin/false"', "throughput": "{2 = 9.0}"}, "it does not answer to `info --json`, as what `tessera compile` wrote does"),
         ({"executable": '"/bin/echo"', "throughput": "{2 = 9.0}"}, "what it answers to `info --json` is not JSON"),
         ({"executable": f'{{1 = "{one}", 2 = "{one}"}}'}, "it runs on 1 ranks, and is given for 2 places"),
+        ({"executable": f'"{two}"'}, "it runs on 2 ranks alone, and is given for 1 places: compile it with --sizes, as by `tessera compile"),
         ({"executable": f'"{two}"', "throughput": "{2 = 9.0}", "batch": 4}, "it has a batch of 12, and the job one of 8"),
     ]
     for keys, words in cases:

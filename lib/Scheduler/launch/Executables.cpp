@@ -29,18 +29,52 @@ Problem at(const std::string &file, const Job &job, const std::string &executabl
 
 } // namespace
 
+// Of one executable for all numbers of places: which of its sizes is for which.
+static std::optional<std::string> takeSizes(Job &job, const launch::ExecutableFacts &facts) {
+  const std::string path = job.program.executables.begin()->second;
+  for (const launch::Size &each : facts.sizes) {
+    job.program.sizes[static_cast<int>(each.ranks)] = each.size;
+    if (job.program.promised)
+      job.program.executables.try_emplace(static_cast<int>(each.ranks), path);
+  }
+  for (auto &[places, same] : job.program.executables)
+    if (job.program.sizes.empty() ? places != facts.ranks : !job.program.sizes.contains(places))
+      return llvm::formatv(
+                 "it runs on {0} ranks{1}, and is given for {2} places: compile it with --sizes, as by "
+                 "`tessera compile MODEL -o OUT --dp 4 --sizes 1,2,4 --train adamw`",
+                 facts.ranks, job.program.sizes.empty() ? " alone" : " and others", places)
+          .str();
+  return std::nullopt;
+}
+
 std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string &file) {
-  for (Job &job : jobs)
-    for (auto &[places, executable] : job.program.executables) {
-      auto answer = launch::askExecutable(executable);
-      if (auto *problem = std::get_if<std::string>(&answer))
-        return at(file, job, executable, *problem);
+  for (Job &job : jobs) {
+    std::map<int, launch::ExecutableFacts> known; // by places
+    if (job.program.isOne) {
+      const std::string path = job.program.executables.begin()->second;
+      auto answer = launch::askExecutable(path);
+      auto *problem = std::get_if<std::string>(&answer);
+      if (problem)
+        return at(file, job, path, *problem);
       const auto &facts = std::get<launch::ExecutableFacts>(answer);
-      if (auto problem = checkFacts(facts, job, places))
+      if (auto why = takeSizes(job, facts))
+        return at(file, job, path, *why);
+      known[static_cast<int>(facts.ranks)] = facts;
+    }
+    for (auto &[places, executable] : job.program.executables) {
+      if (!known.contains(places)) {
+        auto size = job.program.sizes.find(places);
+        auto answer = launch::askExecutable(executable, size == job.program.sizes.end() ? 0 : size->second);
+        if (auto *problem = std::get_if<std::string>(&answer))
+          return at(file, job, executable, *problem);
+        known[places] = std::get<launch::ExecutableFacts>(answer);
+      }
+      if (auto problem = checkFacts(known[places], job, places))
         return at(file, job, executable, *problem);
       if (job.program.promised)
-        job.throughput[places] = static_cast<double>(facts.batch) / facts.stepSeconds;
+        job.throughput[places] = static_cast<double>(known[places].batch) / known[places].stepSeconds;
     }
+  }
   return std::nullopt;
 }
 

@@ -1,5 +1,8 @@
 // See Launcher.h.
 #include "lib/Scheduler/launch/Launcher.h"
+#include "runtime/checkpoint/control.h"
+#include "runtime/core/error.h"
+#include "runtime/storage/folder.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/Format.h"
@@ -11,6 +14,7 @@
 #include <cstring>
 #include <fstream>
 #include <thread>
+#include <utility>
 
 namespace tessera::scheduler {
 
@@ -110,6 +114,7 @@ void Launcher::finish(int job, const launch::ExitStatus &status) {
   Run &run = *runs[job];
   bool told = run.stopping || status.code == kGoOn;
   run.places.clear();
+  run.asked.clear();
   run.stopping = false;
   if (status.good() || run.log.steps() >= run.steps || reachedTarget(job)) {
     run.ended = true;
@@ -138,8 +143,12 @@ void Launcher::failed(int job, const std::string &why) {
 void Launcher::carryOut(int job) {
   Run &run = *runs[job];
   if (run.process.alive()) {
-    bool hasTo = run.ended || !sameRanks(run) || reachedTarget(job);
-    if (!hasTo && !run.stopping)
+    if (!run.stopping && run.host >= 0 && !run.ended && !reachedTarget(job))
+      resize(job);
+    bool resizes =
+        !run.asked.empty() || (run.host >= 0 && !run.wanted.empty() && oneHost(run.wanted) == run.host);
+    bool hasTo = run.ended || reachedTarget(job) || (!sameRanks(run) && !resizes);
+    if (!hasTo && !run.stopping && sameRanks(run))
       run.places = run.wanted;
     if (hasTo && !run.stopping) {
       run.stopping = true;
@@ -150,7 +159,7 @@ void Launcher::carryOut(int job) {
     }
   } else if (!run.ended && !run.wanted.empty()) {
     run.begin = kNever;
-    if (now() >= run.notBefore && !stopped() && free(run.wanted))
+    if (now() >= run.notBefore && !stopped() && free(job))
       start(job);
   }
 }
@@ -167,10 +176,40 @@ bool Launcher::sameRanks(const Run &run) const {
   return hostsOf(run.wanted) == hostsOf(run.places);
 }
 
-bool Launcher::free(const std::vector<int> &places) const {
+// Whether no other job has the places that this one is to have.
+bool Launcher::free(int job) const {
   return std::ranges::none_of(runs, [&](auto &run) {
-    return std::ranges::any_of(places, [&](int place) { return std::ranges::count(run->places, place) > 0; });
+    return run != runs[job] && std::ranges::any_of(runs[job]->wanted, [&](int place) {
+             return std::ranges::count(run->places, place) > 0 || std::ranges::count(run->asked, place) > 0;
+           });
   });
+}
+
+// The host that all places are on; none: several.
+int Launcher::oneHost(const std::vector<int> &places) const {
+  bool one = !places.empty() &&
+             std::ranges::all_of(places, [&](int place) { return hosts[place] == hosts[places.front()]; });
+  return one ? hosts[places.front()] : -1;
+}
+
+// The training removes the file when it goes on.
+void Launcher::resize(int job) {
+  Run &run = *runs[job];
+  const std::string checkpoints = run.folder + "/checkpoints";
+  try {
+    if (!run.asked.empty()) {
+      if (rt::pathExists(rt::controlPath(checkpoints)))
+        return;
+      run.places = std::exchange(run.asked, {});
+      say(job, llvm::formatv("{0} places, after step {1}", run.places.size(), run.log.steps()));
+    }
+    if (sameRanks(run) || run.wanted.empty() || oneHost(run.wanted) != run.host || !free(job) ||
+        !rt::isFolder(checkpoints))
+      return;
+    rt::askForSize(checkpoints, jobs[job].program.sizes.at(static_cast<int>(run.wanted.size())));
+    run.asked = run.wanted;
+  } catch (const rt::Error &) { // no such folder yet, a full disk: it is tried again
+  }
 }
 
 bool Launcher::reachedTarget(int job) const {
@@ -189,8 +228,17 @@ std::vector<std::string> Launcher::commandOf(int job) const {
   for (auto [host, name] : llvm::enumerate(cluster.hosts))
     if (auto count = std::ranges::count_if(run.wanted, [&](int place) { return hosts[place] == int(host); }))
       slots.push_back({name.name, static_cast<int>(count)});
+  const auto &sizes = jobs[job].program.sizes;
+  int64_t size = sizes.empty() ? 0 : sizes.at(ranks);
+  // As many as it may ever have there.
+  if (run.host >= 0) {
+    for (auto &[places, other] : sizes)
+      if (places <= cluster.hosts[run.host].places && jobs[job].throughput.contains(places))
+        ranks = std::max(ranks, places);
+    slots.front().places = ranks;
+  }
   std::vector<std::string> words = launch::fillIn(options.command, slots, ranks, launch::portOf(starts));
-  llvm::SmallString<128> executable(jobs[job].program.executables.at(ranks));
+  llvm::SmallString<128> executable(jobs[job].program.executables.at(static_cast<int>(run.wanted.size())));
   (void)llvm::sys::fs::make_absolute(executable);
   std::string checkpoints = run.folder + "/checkpoints";
   words.insert(words.end(), {std::string(executable), "train"});
@@ -198,6 +246,8 @@ std::vector<std::string> Launcher::commandOf(int job) const {
   words.insert(words.end(),
                {"--steps", std::to_string(run.steps), "--log", run.folder + "/log.jsonl", "--checkpoint",
                 checkpoints, "--every", std::to_string(jobs[job].program.every), "--continue"});
+  if (size > 0)
+    words.insert(words.end(), {"--size", std::to_string(size)});
   return words;
 }
 
@@ -206,6 +256,9 @@ void Launcher::start(int job) {
   run.log.goBackTo(newestCheckpoint(run.folder + "/checkpoints"));
   std::string output = run.folder + "/output.txt";
   std::error_code error = llvm::sys::fs::create_directories(run.folder);
+  run.host = options.parks && !jobs[job].program.sizes.empty() ? oneHost(run.wanted) : -1;
+  run.asked.clear();
+  (void)llvm::sys::fs::remove(rt::controlPath(run.folder + "/checkpoints"));
   // Only what this run prints says why it failed.
   if (!error)
     (void)llvm::sys::fs::rename(output, output + ".before");

@@ -15,12 +15,16 @@ struct LaunchOptions {
   std::vector<std::string> command;
   /// A folder of each job's name below it has its checkpoints, log and what it printed.
   std::string folder;
+  /// Whether ranks without work may wait beside the others, so that a job changes its size without a restart.
+  bool parks = false;
   double grace = 60; ///< seconds that a job has to end its step and write a checkpoint
 };
 
 /// Launches on the places of `cluster`. Time is this machine's. A job has one process, or is told to stop by
-/// SIGUSR1, which mpirun and srun pass to their ranks; one that fails goes on from its last checkpoint, and
-/// after the third failure without a step in between it is set aside.
+/// SIGUSR1, which mpirun and srun pass to their ranks. One with sizes that stays on its host is asked to go
+/// on on more or fewer of the ranks that it was started with instead (runtime/checkpoint/control.h). One that
+/// fails goes on from its last checkpoint, and after the third failure without a step in between it is set
+/// aside.
 class Launcher : public Runner {
 public:
   /// `jobs` and `cluster` have to outlive it. Prints what it does.
@@ -42,6 +46,8 @@ private:
     TrainLog log;
     launch::Process process;
     std::vector<int> wanted, places; // `places` are the process's
+    std::vector<int> asked;          // the places that it is to have next, without a restart
+    int host = -1;                   // the one whose ranks it has, where it can change its size
     bool stopping = false, ended = false;
     double stopSince = 0, notBefore = 0, begin = kNever;
     int failures = 0;
@@ -57,7 +63,9 @@ private:
   void failed(int job, const std::string &why);
   void carryOut(int job);
   void start(int job);
-  bool free(const std::vector<int> &places) const;
+  bool free(int job) const;
+  int oneHost(const std::vector<int> &places) const;
+  void resize(int job);
   bool sameRanks(const Run &run) const;
   bool reachedTarget(int job) const;
   std::vector<std::string> commandOf(int job) const;

@@ -60,12 +60,14 @@ TEST(ReadProgram, WithoutATableTheExecutablesAreAsked) {
   EXPECT_EQ(read.throughput.size(), 2u);
 }
 
+TEST(ReadProgram, OneExecutableIsForAllOfTheTable) {
+  Job read = job(kTable + "executable = 'gpt'\n");
+  EXPECT_TRUE(read.program.isOne);
+  EXPECT_EQ(read.program.executables, (std::map<int, std::string>{{1, "gpt"}, {2, "gpt"}, {3, "gpt"}}));
+  EXPECT_EQ(read.throughput.size(), 3u);
+}
+
 TEST(ReadProgram, Problems) {
-  EXPECT_EQ(
-      problem(kTable + "executable = 'gpt'\n"),
-      "j.toml:8:14: an executable runs on one number of places so far, and \"throughput\" has 3: compile "
-      "one for each, as by `tessera compile MODEL -o OUT-2 --dp 2 --train adamw`, and write executable = "
-      "{1 = \"OUT-1\", 2 = \"OUT-2\"}");
   EXPECT_EQ(problem(kTable + "executable = 3\n"),
             "j.toml:8:14: \"executable\" has to be what `tessera compile` wrote, or one for each number of "
             "places, such as {1 = \"gpt1\", 2 = \"gpt2\"}");
