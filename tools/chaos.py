@@ -1,8 +1,9 @@
 """Real trainings that are killed, stopped and damaged at moments drawn by a seed, and what must come of them all the same.
 
-    tools/chaos --kills 100      tools/chaos --stops 25      tools/chaos --corrupt 1000
+    tools/chaos --kills 100      tools/chaos --stops 25      tools/chaos --corrupt 1000      tools/chaos --resizes 20
 
-The trainings are the demo's GPT on four ranks (data=2 x tensor=2) under mpirun and `tessera run`, with a checkpoint after every step."""
+The trainings that are killed and stopped are the demo's GPT on four ranks (data=2 x tensor=2) under mpirun and `tessera run`, with a checkpoint after
+every step; now and then they go on on two ranks, or on four again, and some kills come while they do."""
 import argparse
 import json
 import os
@@ -19,6 +20,7 @@ import time
 import numpy as np
 
 import chaos_corrupt
+import chaos_resizes
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TESSERA = pathlib.Path(os.environ.get("TESSERA_BUILD", ROOT / "build")) / "bin" / "tessera"
@@ -47,7 +49,7 @@ class Training:
         self.folder, self.work, self.steps = folder, folder / "work", steps
         self.log, self.marker = self.work / "log.jsonl", f"TESSERA_CHAOS={folder}".encode()
         self.program = folder / "gpt"
-        subprocess.run([TESSERA, "compile", ROOT / "python" / "gpt_bytes.onnx", "-o", self.program, "--dp", "2", "--tp", "2", "--train", "adamw"],
+        subprocess.run([TESSERA, "compile", ROOT / "python" / "gpt_bytes.onnx", "-o", self.program, "--dp", "2", "--tp", "2", "--sizes", "1,2", "--train", "adamw"],
                        check=True, capture_output=True)
         np.random.default_rng(1).integers(0, 256, 100000, dtype=np.uint16).tofile(folder / "tokens.bin")
         self.arguments = ["train", "--tokens", folder / "tokens.bin", "--steps", steps, "--shuffle", "--threads", "1", "--lr", "1e-3"]
@@ -68,6 +70,10 @@ class Training:
                    "--save", self.folder / "weights.safetensors", *self.options]
         with open(self.folder / "said.txt", "a") as said:
             self.process = subprocess.Popen([str(word) for word in command], stdout=subprocess.DEVNULL, stderr=said, env=self.environment(TESSERA_STEP_SECONDS="0.03"))
+
+    def ask_for(self, size):
+        """Another size, as others do by `tessera resize`."""
+        chaos_resizes.ask(self.work / "checkpoints", size)
 
     def said(self):
         return (self.folder / "said.txt").read_text()
@@ -135,13 +141,18 @@ def strike(training, kind, rng):
 
 
 def wait_for_moment(training, rng):
-    """Some steps after the last blow; or while it still starts, reads its checkpoint, does its first step."""
+    """Some steps after the last blow; or while it still starts, reads its checkpoint, does its first step; or while it changes its size. Whether it may."""
     if rng.random() < 0.25:
         time.sleep(rng.uniform(0, 0.6))
-        return
+        return False
+    if rng.random() < 0.4:
+        training.ask_for(rng.choice((1, 2)))
+        time.sleep(rng.uniform(0, 0.08))
+        return True
     goal = training.last_step() + rng.randint(1, STEPS_BETWEEN)
     wait_until(lambda: training.last_step() >= goal, 60, f"step {goal}")
     time.sleep(rng.uniform(0, 0.03))  # anywhere in a step, or in the writing of its checkpoint
+    return False
 
 
 def in_memory(training, beside):
@@ -170,7 +181,7 @@ def check_end(training, expected, shared_before, beside):
 
 
 def kills(count, seed, beside):
-    rng, redone, seconds, kinds = random.Random(seed), 0, [], dict.fromkeys(KINDS, 0)
+    rng, redone, seconds, resizing, kinds = random.Random(seed), 0, [], 0, dict.fromkeys(KINDS, 0)
     shared_before = in_memory(None, beside)
     with tempfile.TemporaryDirectory(prefix="tessera-chaos-") as folder:
         training = Training(pathlib.Path(folder), count * (STEPS_BETWEEN + 1) + 10)
@@ -179,7 +190,7 @@ def kills(count, seed, beside):
         try:
             wait_until(lambda: training.last_step() > 0, 60, "the first step")
             for number in range(count):
-                wait_for_moment(training, rng)
+                resizing += wait_for_moment(training, rng)
                 kind, starts, began = rng.choice(KINDS), training.starts(), time.monotonic()
                 reached = training.last_step()
                 kinds[kind] += 1
@@ -198,7 +209,7 @@ def kills(count, seed, beside):
         finally:
             training.end_all()
     seconds.sort()
-    print(f"{count} kills ({', '.join(f'{n} of {kind}' for kind, n in kinds.items())}): ended by itself after {training.steps} steps with the weights and the log of an unbroken run; "
+    print(f"{count} kills ({', '.join(f'{n} of {kind}' for kind, n in kinds.items())}; {resizing} while it was to change its size): ended by itself after {training.steps} steps with the weights and the log of an unbroken run; "
           f"{redone} steps done twice; from a kill to the next new step {statistics.median(seconds):.1f} s (median), {seconds[-1]:.1f} s (longest)")
     if redone > count:
         raise Failure(f"{redone} steps were done twice, more than there were kills")
@@ -240,17 +251,21 @@ def main():
     parser.add_argument("--kills", type=int, metavar="N", help="kill -9: a rank, two, all, mpirun, `tessera run`")
     parser.add_argument("--stops", type=int, metavar="N", help="SIGSTOP a rank")
     parser.add_argument("--corrupt", type=int, metavar="N", help="damage the newest checkpoint")
+    parser.add_argument("--resizes", type=int, metavar="N", help="changes of size, of each of several models and plans")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--cases", default="", help="of --resizes only those with this in their name")
     parser.add_argument("--beside", action="store_true", help="others run on this machine: of shared memory only look at this run's own")
     options = parser.parse_args()
-    if not (options.kills or options.stops or options.corrupt):
-        parser.error("nothing to do: --kills N, --stops N or --corrupt N")
+    if not (options.kills or options.stops or options.corrupt or options.resizes):
+        parser.error("nothing to do: --kills N, --stops N, --corrupt N or --resizes N")
     try:
         for act, count in ((kills, options.kills), (stops, options.stops)):
             if count:
                 act(count, options.seed, options.beside)
     except Failure as failure:
         sys.exit(f"error: {failure}")
+    if options.resizes and (problem := chaos_resizes.resizes(options.resizes, options.seed, options.cases)):
+        sys.exit(f"error: {problem}")
     if options.corrupt:
         sys.exit(chaos_corrupt.corrupt(options.corrupt, options.seed))
 

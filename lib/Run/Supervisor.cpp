@@ -210,8 +210,10 @@ bool Supervisor::start() {
   std::vector<std::string> command = {"env", marker};
   // Open MPI leaves its shared memory behind when it is killed: where it is known it can be removed. On
   // other hosts there is no such folder.
-  if (hosts.size() <= 1 && !llvm::sys::fs::create_directory(state.shared, false))
+  if (hosts.size() <= 1 && !llvm::sys::fs::create_directory(state.shared, false)) {
     command.push_back("OMPI_MCA_btl_vader_backing_directory=" + state.shared);
+    command.push_back("TESSERA_SHARED=" + state.shared);
+  }
   for (std::string &word : launch::fillIn(std::get<std::vector<std::string>>(words), hosts, ranks,
                                           launch::portOf(::getpid() + state.starts)))
     command.push_back(std::move(word));

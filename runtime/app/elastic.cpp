@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -35,6 +36,21 @@ Word hear(Transport &transport) {
   return word;
 }
 
+constexpr const char *folderPrefix = "tessera-resize-";
+
+/// What trainings left there that were killed while they changed their size.
+void removeLeftOver(const std::string &memory) {
+  std::error_code ignored;
+  for (const auto &entry : std::filesystem::directory_iterator(memory, ignored)) {
+    const std::string name = entry.path().filename();
+    if (!name.starts_with(folderPrefix))
+      continue;
+    const std::string process = "/proc/" + name.substr(std::string(folderPrefix).size());
+    if (!std::filesystem::exists(process, ignored))
+      std::filesystem::remove_all(entry.path(), ignored);
+  }
+}
+
 /// A folder in memory for what is handed on, where all ranks are on one host; it goes away at the end.
 class SharedFolder {
 public:
@@ -43,9 +59,14 @@ public:
     char host[256] = {};
     ::gethostname(host, sizeof(host) - 1);
     std::vector<std::string> hosts = engine.exchange(host);
+    // `tessera run` has one of its own, which it removes whatever happens.
+    const char *given = std::getenv("TESSERA_SHARED");
+    const std::string memory = engine.exchange(given ? given : "/dev/shm")[0];
     const std::string first = engine.exchange(std::to_string(::getpid()))[0];
     if (std::all_of(hosts.begin(), hosts.end(), [&](const std::string &each) { return each == hosts[0]; }))
-      path = "/dev/shm/tessera-resize-" + first;
+      path = memory + "/" + folderPrefix + first;
+    if (isOwner)
+      removeLeftOver(memory);
   }
   ~SharedFolder() {
     std::error_code ignored;

@@ -13,6 +13,7 @@ def chaos(*options):
 @pytest.mark.parametrize("options,said", [
     (("--kills", "4", "--seed", "7"), "4 kills ("),
     (("--stops", "1", "--seed", "7"), "1 stops of a rank"),
+    (("--resizes", "4", "--seed", "7", "--cases", "vit tcp"), "vit tcp: 4 wishes, "),
     (("--corrupt", "30", "--seed", "7"), "30 noticed and the one before gone on from, 0 not"),
 ])
 def test_a_sample(options, said):
