@@ -196,7 +196,8 @@ void Supervisor::lookForSize() {
       state.size = *asked;
       save(state.state);
     }
-  } catch (const rt::Error &) { // the training says what is wrong with it
+  } catch (const rt::Error &) {
+    return; // the training says what is wrong with it
   }
 }
 

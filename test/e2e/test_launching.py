@@ -196,7 +196,7 @@ def test_executables_that_do_not_fit(tmp_path, jobs):
         ({"executable": f'"{tmp_path}/none"', "throughput": "{2 = 9.0}"}, "there is no such program"),
         ({"executable": '"/bin/false"', "throughput": "{2 = 9.0}"}, "it does not answer to `info --json`, as what `tessera compile` wrote does"),
         ({"executable": '"/bin/echo"', "throughput": "{2 = 9.0}"}, "what it answers to `info --json` is not JSON"),
-        ({"executable": f'{{1 = "{one}", 2 = "{one}"}}'}, "it runs on 1 ranks, and is given for 2 places"),
+        ({"executable": f'{{1 = "{one}", 2 = "{one}"}}'}, "it was compiled for 1 ranks, and is given for 2 places"),
         ({"executable": f'"{two}"'}, "it runs on 2 ranks alone, and is given for 1 places: compile it with --sizes, as by `tessera compile"),
         ({"executable": f'"{two}"', "throughput": "{2 = 9.0}", "batch": 4}, "it has a batch of 12, and the job one of 8"),
     ]

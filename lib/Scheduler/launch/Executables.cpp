@@ -11,7 +11,8 @@ namespace {
 std::optional<std::string> checkFacts(const launch::ExecutableFacts &facts, const Job &job, int places) {
   int64_t batch = job.batch * job.places;
   if (facts.ranks != places)
-    return llvm::formatv("it runs on {0} ranks, and is given for {1} places", facts.ranks, places).str();
+    return llvm::formatv("it was compiled for {0} ranks, and is given for {1} places", facts.ranks, places)
+        .str();
   if (facts.batch != batch)
     return llvm::formatv("it has a batch of {0}, and the job one of {1}: \"batch\" times \"places\", on any "
                          "number of places",

@@ -208,7 +208,8 @@ void Launcher::resize(int job) {
       return;
     rt::askForSize(checkpoints, jobs[job].program.sizes.at(static_cast<int>(run.wanted.size())));
     run.asked = run.wanted;
-  } catch (const rt::Error &) { // no such folder yet, a full disk: it is tried again
+  } catch (const rt::Error &) {
+    return; // no such folder yet, a full disk: it is tried again
   }
 }
 
