@@ -2,7 +2,7 @@
 #include "runtime/checkpoint/control.h"
 
 #include "runtime/core/error.h"
-#include "runtime/core/toml.h"
+#include "runtime/core/toml.h" // IWYU pragma: keep
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"
 
