@@ -41,8 +41,13 @@ static LogicalResult addSize(Compilation &whole, int64_t size, std::string &desc
 
 LogicalResult tessera::addSizes(Compilation &compilation) {
   std::optional<rt::Shards> shards = dist::shardsOf(*compilation.module);
-  if (!shards || shards->sizes.size() < 2 || !compilation.differentiated)
+  if (!shards || shards->sizes.size() < 2)
     return success();
+  if (!compilation.differentiated) {
+    emitRemark(UnknownLoc::get(&compilation.context))
+        << "the text is of size " << shards->size << " alone; other sizes are compiled from the model";
+    return success();
+  }
   SmallVector<std::string> descriptions;
   for (int64_t size : shards->sizes) {
     descriptions.push_back(compilation.description);

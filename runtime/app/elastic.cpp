@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <exception>
 #include <filesystem>
 #include <thread>
 #include <unistd.h>
@@ -22,6 +23,16 @@ struct Word {
 void tell(Transport &transport, int64_t firstIdle, const Word &word) {
   for (int64_t rank = firstIdle; rank < transport.size(); ++rank)
     transport.wait(transport.send(int(rank), &word, sizeof(word), Transport::Control));
+}
+
+/// Nobody waits for a training that has failed.
+void tellOfFailure(Transport &transport, int64_t firstIdle) noexcept {
+  try {
+    if (transport.rank() == 0)
+      tell(transport, firstIdle, {});
+  } catch (const std::exception &) {
+    return; // they cannot be reached, and see that themselves
+  }
 }
 
 /// Waits without taking more than a little of a processor, for as long as it takes.
@@ -45,8 +56,10 @@ void removeLeftOver(const std::string &memory) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(folderPrefix))
       continue;
+    // Of a container that shares this memory the process may not be seen: what is new stays.
     const std::string process = "/proc/" + name.substr(std::string(folderPrefix).size());
-    if (!std::filesystem::exists(process, ignored))
+    const auto age = std::filesystem::file_time_type::clock::now() - entry.last_write_time(ignored);
+    if (age > std::chrono::minutes(10) && !std::filesystem::exists(process, ignored))
       std::filesystem::remove_all(entry.path(), ignored);
   }
 }
@@ -122,8 +135,7 @@ TrainEnd runElasticTrain(const Executable &executable, const Options &options, c
       try {
         end = runTrain({description, options, platform}, ranks, &state);
       } catch (...) {
-        if (transport.rank() == 0)
-          tell(transport, active, {});
+        tellOfFailure(transport, active);
         throw;
       }
       if (transport.rank() == 0)

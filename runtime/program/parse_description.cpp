@@ -351,6 +351,7 @@ Executable parseExecutable(std::string_view text) {
   Executable result;
   if (!root.has("sizes")) {
     result.sizes.push_back(Parser(root).parse());
+    result.sizes[0].elastic.reset(); // the others are not here
     return result;
   }
   for (const JsonReader &item : root.at("sizes").list()) {

@@ -70,6 +70,13 @@ def test_the_number_of_processes_chooses_the_size(sized, tmp_path):
     assert "data = 1, 2, 4 (--size)" in h.checked(program.path, "info").stdout
 
 
+def test_text_is_of_one_size(tmp_path):
+    h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", *SIZES, "--to", "memory", "-o", tmp_path / "p.mlir")
+    result = h.checked(h.TESSERA, "compile", tmp_path / "p.mlir", "-o", tmp_path / "p")
+    assert "the text is of size 4 alone; other sizes are compiled from the model" in result.stderr
+    assert json.loads(h.checked(tmp_path / "p", "info", "--json").stdout)["sizes"] == []
+
+
 def test_a_plan_says_the_sizes(tmp_path):
     plan = tmp_path / "plan.toml"
     plan.write_text(h.checked(h.TESSERA, "plan", h.MODELS / "mlp.onnx", *SIZES).stdout)
