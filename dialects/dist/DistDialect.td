@@ -138,8 +138,9 @@ def Dist_ElasticAttr : AttrDef<Dist_Dialect, "Elastic"> {
   let mnemonic = "elastic";
   let summary = "the other numbers of ranks that a batch is shared by";
   let description = [{
-    `#dist.elastic<"data", [1, 2, 4], 8>`: the batch is cut into 8 shards, which 1, 2 or 4 ranks along the mesh axis share; the
-    mesh says how many this program is for. Sums over shards have the same bits on each (runtime/core/shards.h).
+    `#dist.elastic<"data", [1, 2, 4], 8>`: the batch is cut into 8 shards, which 1, 2 or 4 ranks along the mesh
+    axis share; the mesh says how many this program is for. Sums over shards have the same bits on each
+    (runtime/core/shards.h).
   }];
   let parameters = (ins StringRefParameter<>:$axis, ArrayRefParameter<"int64_t">:$sizes, "int64_t":$shards);
   let assemblyFormat = "`<` $axis `,` `[` $sizes `]` `,` $shards `>`";

@@ -502,8 +502,9 @@ LogicalResult tessera::link(Compilation &compilation) {
                           compilation.weights)))
     return failure();
   const CompileOptions &options = compilation.options;
-  llvm::Error error =
-      compilation.target().writeExecutable(compilation.description, *compilation.kernels, options.output);
+  llvm::Error error = compilation.target().writeExecutable(
+      compilation.allSizes.empty() ? compilation.description : compilation.allSizes, *compilation.kernels,
+      options.output);
   if (!error && !options.hostTwins.empty())
     error = target::linkTwins(*compilation.kernels, options.hostTwins);
   if (error) {

@@ -24,6 +24,7 @@ struct Compilation {
   std::string modelHash, planHash;
   std::optional<rt::MachineFile> machine;              // of --machine
   std::string description;                             // after Lower
+  std::string allSizes;                                // of an executable with several, their descriptions
   std::optional<target::CompiledKernels> kernels;      // after Lower
   std::vector<std::pair<std::string, double>> seconds; // of each phase
   std::optional<Facts> facts;                          // after Propagate, when a report is wanted

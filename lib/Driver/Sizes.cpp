@@ -54,7 +54,7 @@ LogicalResult tessera::addSizes(Compilation &compilation) {
     if (size != shards->size && failed(addSize(compilation, size, descriptions.back())))
       return failure();
   }
-  compilation.description = "{\"format\":1,\"size\":" + std::to_string(shards->size) + ",\"sizes\":[\n" +
-                            llvm::join(descriptions, ",\n") + "]}";
+  compilation.allSizes = "{\"format\":1,\"size\":" + std::to_string(shards->size) + ",\"sizes\":[\n" +
+                         llvm::join(descriptions, ",\n") + "]}";
   return success();
 }

@@ -67,6 +67,9 @@ def test_the_number_of_processes_chooses_the_size(sized, tmp_path):
     assert trained(program.path, tmp_path / "three", "mlp", 3, command=h.mpirun(3)) == whole
     info = json.loads(h.checked(program.path, "info", "--json", "--size", "2").stdout)
     assert info["ranks"] == 2 and info["sizes"] == [{"size": s, "ranks": s} for s in (1, 2, 4)]
+    report = tmp_path / "report.json"
+    h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", *SIZES, "-o", tmp_path / "reported", "--report", report)
+    assert json.loads(report.read_text())["mesh"] == {"data": 4}
     assert "data = 1, 2, 4 (--size)" in h.checked(program.path, "info").stdout
 
 
