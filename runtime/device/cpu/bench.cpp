@@ -117,6 +117,12 @@ void adamw(benchmark::State &state) {
   run(state, "adamw", {{"count", n}, {"decay", 0}}, {8, 1, n, n, n, n}, 0, {}, "bytes/s", 28.0 * n);
 }
 
+void adamwApart(benchmark::State &state) {
+  const int64_t n = 8 << 20;
+  run(state, "adamw", {{"count", n}, {"decay", 0}, {"apart", true}}, {8, 1, n, n, n, n, n, n, n}, 0, {},
+      "bytes/s", 28.0 * n);
+}
+
 void crossEntropy(benchmark::State &state) {
   const int64_t rows = 128, cols = 50257;
   run(state, "cross_entropy_backward", {{"rows", rows}, {"cols", cols}},
@@ -153,6 +159,7 @@ BENCHMARK_CAPTURE(conv, weights, "conv_backward_weights")->Args({64, 56, 3})->Ar
 BENCHMARK(transpose)->Arg(1000)->Arg(4096)->Unit(benchmark::kMillisecond);
 BENCHMARK(headSplit)->Unit(benchmark::kMillisecond);
 BENCHMARK(adamw)->Unit(benchmark::kMillisecond);
+BENCHMARK(adamwApart)->Unit(benchmark::kMillisecond);
 BENCHMARK(crossEntropy)->Unit(benchmark::kMillisecond);
 BENCHMARK(scatterAdd)->Unit(benchmark::kMillisecond);
 BENCHMARK_MAIN();

@@ -23,6 +23,11 @@ struct Source {
   Element type = Element::F32;
 };
 
+/// Elements of a parameter and of what its optimizer keeps; m is a momentum, too. Null where there is none.
+struct UpdateState {
+  float *p, *m, *v;
+};
+
 /// Sizes and strides (elements) of one attention call, see attention_forward in library.h.
 struct AttentionShape {
   int64_t batch, s, t, kvHeads, group, d;
@@ -98,10 +103,13 @@ struct Kernels {
 
   double (*sumSquares)(const float *x, int64_t n);
   void (*add)(float *y, const float *x, int64_t n);
-  void (*adamw)(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
-  void (*adam)(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
-  void (*sgd)(const UpdateStep &, float *p, const float *g, int64_t n);
-  void (*sgdMomentum)(const UpdateStep &, float *p, const float *g, float *momentum, int64_t n);
+  /// One step of an optimizer, from `from` to `to`, which is the same or shares no byte with it.
+  void (*adamw)(const UpdateStep &, const UpdateState &from, const float *g, const UpdateState &to,
+                int64_t n);
+  void (*adam)(const UpdateStep &, const UpdateState &from, const float *g, const UpdateState &to, int64_t n);
+  void (*sgd)(const UpdateStep &, const UpdateState &from, const float *g, const UpdateState &to, int64_t n);
+  void (*sgdMomentum)(const UpdateStep &, const UpdateState &from, const float *g, const UpdateState &to,
+                      int64_t n);
 };
 
 namespace v3 {

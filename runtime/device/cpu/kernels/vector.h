@@ -112,9 +112,9 @@ double sumSquares(const float *x, int64_t n);
 void add(float *y, const float *x, int64_t n);
 
 // update.cpp
-void adamw(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
-void adam(const UpdateStep &, float *p, const float *g, float *m, float *v, int64_t n);
-void sgd(const UpdateStep &, float *p, const float *g, int64_t n);
-void sgdMomentum(const UpdateStep &, float *p, const float *g, float *momentum, int64_t n);
+void adamw(const UpdateStep &, const UpdateState &, const float *g, const UpdateState &, int64_t n);
+void adam(const UpdateStep &, const UpdateState &, const float *g, const UpdateState &, int64_t n);
+void sgd(const UpdateStep &, const UpdateState &, const float *g, const UpdateState &, int64_t n);
+void sgdMomentum(const UpdateStep &, const UpdateState &, const float *g, const UpdateState &, int64_t n);
 
 } // namespace tessera::rt::cpu::TESSERA_LEVEL

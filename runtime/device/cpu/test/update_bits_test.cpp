@@ -17,20 +17,27 @@ std::vector<Level> levels() {
   return {Level::V3};
 }
 
-/// Runs the kernel of a level on the elements [begin, begin + n).
-void runKernel(Level level, const std::string &name, const UpdateNumbers &numbers, UpdateArrays &arrays,
-               size_t begin, int64_t n) {
+/// Runs the kernel of a level on the elements [begin, begin + n) of `from`, and leaves them in `to`.
+void runKernel(Level level, const std::string &name, const UpdateNumbers &numbers, UpdateArrays &from,
+               UpdateArrays &to, size_t begin, int64_t n) {
   const Kernels &k = kernels(level);
   const UpdateStep step =
       updateStep(numbers.scalars.data(), numbers.decay, numbers.isClipped() ? &numbers.norm : nullptr,
                  numbers.lossScale > 0 ? &numbers.lossScale : nullptr);
-  float *p = &arrays.p[begin], *g = &arrays.g[begin], *m = &arrays.m[begin], *v = &arrays.v[begin];
-  if (name == "sgd")
-    k.sgd(step, p, g, n);
-  else if (name == "sgd_momentum")
-    k.sgdMomentum(step, p, g, m, n);
-  else
-    (name == "adam" ? k.adam : k.adamw)(step, p, g, m, v, n);
+  const auto at = [&](UpdateArrays &arrays) {
+    return UpdateState{&arrays.p[begin], &arrays.m[begin], &arrays.v[begin]};
+  };
+  const auto kernel = name == "sgd"            ? k.sgd
+                      : name == "sgd_momentum" ? k.sgdMomentum
+                      : name == "adam"         ? k.adam
+                                               : k.adamw;
+  kernel(step, at(from), &from.g[begin], at(to), n);
+}
+
+/// The same in place.
+void runKernel(Level level, const std::string &name, const UpdateNumbers &numbers, UpdateArrays &arrays,
+               size_t begin, int64_t n) {
+  runKernel(level, name, numbers, arrays, arrays, begin, n);
 }
 
 void callWithThreads(const Optimizer &optimizer, const UpdateNumbers &numbers, UpdateArrays &arrays,
@@ -63,8 +70,12 @@ TEST(UpdateBits, EveryPlaceAndLengthAndLevel) {
           for (auto array : {&UpdateArrays::p, &UpdateArrays::m, &UpdateArrays::v})
             std::copy_n((expected.*array).begin() + offset, n, (wanted.*array).begin() + offset);
           runKernel(level, optimizer.name, numbers, arrays, offset, n);
-          ASSERT_EQ(firstDifference(arrays, wanted), -1)
-              << optimizer.name << " on level " << kernels(level).level << ", " << n << " from " << offset;
+          UpdateArrays from = given, there = given;
+          runKernel(level, optimizer.name, numbers, from, there, offset, n);
+          using Pair = std::pair<const UpdateArrays *, const UpdateArrays *>;
+          for (auto [result, is] : {Pair(&arrays, &wanted), Pair(&there, &wanted), Pair(&from, &given)})
+            ASSERT_EQ(firstDifference(*result, *is), -1)
+                << optimizer.name << " on level " << kernels(level).level << ", " << n << " from " << offset;
         }
   }
 }

@@ -9,7 +9,9 @@ constexpr double lr = 1e-2, beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.
 
 /// Runs three steps of `name` and the same in f64; `norm` < 0: without clipping. `lossScale` > 0: the
 /// gradient is given multiplied by it, and the second step, with a norm that is not finite, is left out.
-void check(const char *name, int states, double norm, double lossScale = 0) {
+/// `apart`: every step leaves what it makes elsewhere.
+std::vector<float> check(const char *name, int states, double norm, double lossScale = 0,
+                         bool apart = false) {
   auto p = randomFloats(count, 1);
   std::vector<double> expected(p.begin(), p.end()), m(count), v(count);
   std::vector<float> m32(count), v32(count), decays = {0.5f, float(decay)}, gradNorm = {float(norm)};
@@ -47,15 +49,32 @@ void check(const char *name, int states, double norm, double lossScale = 0) {
       arguments.push_back(m32);
     if (states > 1)
       arguments.push_back(v32);
+    std::vector<std::vector<float>> to(size_t(1 + states), std::vector<float>(count, notANumber));
+    if (apart)
+      arguments.insert(arguments.end(), to.begin(), to.end());
     callLibrary(name,
-                {{"count", count}, {"decay", 1}, {"grad_norm", norm >= 0}, {"loss_scale", lossScale > 0}},
+                {{"count", count},
+                 {"decay", 1},
+                 {"grad_norm", norm >= 0},
+                 {"loss_scale", lossScale > 0},
+                 {"apart", apart}},
                 arguments);
+    if (apart) {
+      p = to[0];
+      if (states > 0)
+        m32 = to[1];
+      if (states > 1)
+        v32 = to[2];
+    }
   }
   expectClose(p, expected, 2e-5);
   if (states > 0)
     expectClose(m32, m, 2e-6);
   if (states > 1)
     expectClose(v32, v, 2e-6);
+  p.insert(p.end(), m32.begin(), m32.end());
+  p.insert(p.end(), v32.begin(), v32.end());
+  return p;
 }
 } // namespace
 
@@ -75,6 +94,15 @@ TEST(Update, DividesByTheScaleOfTheLossAndLeavesOutOverflows) {
     check("sgd", 0, norm, 1024);
     check("sgd_momentum", 1, norm, 1024);
   }
+}
+
+TEST(Update, LeavesTheSameBitsElsewhere) {
+  for (auto [name, states] : {std::pair("adamw", 2), {"adam", 2}, {"sgd", 0}, {"sgd_momentum", 1}})
+    for (double lossScale : {0.0, 1024.0}) {
+      const std::vector<float> inPlace = check(name, states, 0.3, lossScale),
+                               apart = check(name, states, 0.3, lossScale, true);
+      EXPECT_EQ(std::memcmp(inPlace.data(), apart.data(), inPlace.size() * sizeof(float)), 0) << name;
+    }
 }
 
 TEST(GradientNorm, SumsValidElementsInF64) {
