@@ -2,8 +2,8 @@
 
     tools/chaos --kills 100      tools/chaos --stops 25      tools/chaos --corrupt 1000      tools/chaos --resizes 20
 
-The trainings that are killed and stopped are the demo's GPT on four ranks (data=2 x tensor=2) under mpirun and `tessera run`, with a checkpoint after
-every step; now and then they go on on two ranks, or on four again, and some kills come while they do."""
+The trainings that are killed and stopped are the demo's GPT on four ranks (data=2 x tensor=2) under mpirun and `tessera run`, with slots and a
+checkpoint after every tenth step; now and then they go on on two ranks, or on four again, and some kills come while they do."""
 import argparse
 import json
 import os
@@ -53,7 +53,7 @@ class Training:
                        check=True, capture_output=True)
         np.random.default_rng(1).integers(0, 256, 100000, dtype=np.uint16).tofile(folder / "tokens.bin")
         self.arguments = ["train", "--tokens", folder / "tokens.bin", "--steps", steps, "--shuffle", "--threads", "1", "--lr", "1e-3"]
-        self.options = ["--every", "1", "--checkpoint", self.work / "checkpoints", "--keep", "2", "--log", self.log, *options]
+        self.options = ["--every", "10", "--checkpoint", self.work / "checkpoints", "--keep", "2", "--log", self.log, *options]
         self.process = None
 
     def environment(self, **more):
@@ -216,9 +216,9 @@ def kills(count, seed, beside):
 
 
 def done_again(training):
-    """Steps that the last start did again: from the checkpoint that it went on from, by what it printed, to the step that the one before had come to."""
+    """Steps that the last start did again: from what it went on from, by what it printed, to the step that the one before had come to."""
     ended = re.findall(r"^note: ended after step (\d+)", training.said(), re.M)
-    resumed = re.findall(r"goes on from checkpoint .*, of step (\d+)", (training.work / "output.txt").read_text(errors="replace"))
+    resumed = re.findall(r"goes on from (?:checkpoint|its slots in) .*, of step (\d+)", (training.work / "output.txt").read_text(errors="replace"))
     return max(0, int(ended[-1]) - int(resumed[-1])) if ended and resumed else 0
 
 

@@ -116,6 +116,8 @@ private:
       list.push_back(buffers.lookup(v));
     return list;
   }
+  /// Says which arguments a kernel or a call writes, where one of them is a variable's place.
+  static void noteChanges(json::Object &object, ValueRange buffers, ArrayRef<int64_t> writes);
   FailureOr<json::Value> expression(Value value) const;
   FailureOr<json::Array> expressions(ValueRange values) const {
     json::Array list;
@@ -295,12 +297,19 @@ double Writer::bytesOf(ValueRange values) {
   return bytes;
 }
 
+void Writer::noteChanges(json::Object &object, ValueRange buffers, ArrayRef<int64_t> writes) {
+  if (llvm::any_of(writes, [&](int64_t argument) {
+        return bool(exec::rangeOf(buffers[argument]).root.getVariable());
+      }))
+    object["changes"] = json::Array(writes);
+}
+
 FailureOr<json::Object> Writer::launch(exec::LaunchOp op) {
   FailureOr<json::Array> scalars = expressions(op.getScalars());
   if (failed(scalars))
     return failure();
   time->work(0, false, bytesOf(op.getBuffers()));
-  return json::Object{{"op", "kernel"},
+  json::Object object{{"op", "kernel"},
                       {"symbol", kernelPrefix + op.getKernel().str()},
                       {"args", indices(op.getBuffers())},
                       {"scalars", std::move(*scalars)},
@@ -308,6 +317,8 @@ FailureOr<json::Object> Writer::launch(exec::LaunchOp op) {
                       {"grain", int64_t(op.getGrain())},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
+  noteChanges(object, op.getBuffers(), op.getWrites());
+  return object;
 }
 
 FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
@@ -321,13 +332,15 @@ FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
   totalFlops += operations * double(times);
   auto dtype = op.getSettings().getAs<StringAttr>("dtype");
   time->work(operations, dtype && dtype != "f32", bytesOf(op.getBuffers()));
-  return json::Object{{"op", "call"},
+  json::Object object{{"op", "call"},
                       {"function", op.getFunction()},
                       {"args", indices(op.getBuffers())},
                       {"attrs", std::move(attrs)},
                       {"scalars", std::move(*scalars)},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
+  noteChanges(object, op.getBuffers(), op.getWrites());
+  return object;
 }
 
 json::Object Writer::collective(exec::CollectiveOp op, int64_t times) {

@@ -16,6 +16,7 @@ Checkpoints::Checkpoints(Session &session, const Description &description, const
       command(session.rank() == 0 ? options.onCheckpoint : "") {}
 
 Checkpoints::~Checkpoints() {
+  background.reset();
   lock.reset();
   for (; !created.empty(); created.pop_back())
     ::rmdir(created.back().c_str());
@@ -91,20 +92,52 @@ void Checkpoints::removeOlder(int64_t step) {
   }
 }
 
-void Checkpoints::save(Manifest manifest) {
-  const int64_t step = manifest.step;
-  const std::string path = checkpointPath(options.checkpoint, step);
+void Checkpoints::compare(int64_t step) {
   const std::string differs = compareReplicas(session, description);
   if (!differs.empty() && session.rank() == 0)
     std::fprintf(stderr, "warning: after step %lld %s\n", (long long)step, differs.c_str());
-  saveCheckpoint(session, description, unchanged, path, std::move(manifest));
-  if (session.rank() != 0)
-    return;
+}
+
+void Checkpoints::keepWritten(int64_t step) {
   created.clear();
   // What an earlier command works on must not be removed under its hands.
   command.wait();
   removeOlder(step);
-  command.start(path);
+  command.start(checkpointPath(options.checkpoint, step));
+}
+
+void Checkpoints::save(Manifest manifest) {
+  const int64_t step = manifest.step;
+  compare(step);
+  saveCheckpoint(session, description, unchanged, checkpointPath(options.checkpoint, step),
+                 std::move(manifest));
+  if (session.rank() == 0)
+    keepWritten(step);
+}
+
+void Checkpoints::start(Manifest manifest) {
+  const int64_t step = manifest.step;
+  compare(step);
+  background = std::make_unique<BackgroundSave>(session, description, unchanged,
+                                                checkpointPath(options.checkpoint, step), std::move(manifest),
+                                                [this, step] { keepWritten(step); });
+}
+
+bool Checkpoints::isWritten(std::chrono::duration<double> patience) {
+  try {
+    if (!background->isDone(patience))
+      return false;
+  } catch (const AgreedError &) {
+    background.reset();
+    throw;
+  }
+  background.reset();
+  return true;
+}
+
+void Checkpoints::beforeStep(int64_t step) const {
+  if (background && step >= background->step() + 2)
+    background->waitUntilRead();
 }
 
 Checkpoint Checkpoints::findHandedOn(const std::string &folder) {
@@ -128,8 +161,8 @@ bool Checkpoints::handOn(Manifest manifest, const std::string &folder) {
       if (uint64_t free = freeBytes(folder); free < needed)
         throw Error("'", folder, "' has ", free, " bytes left, ", needed, " are needed");
     });
-    saveCheckpoint(session, description, unchanged, checkpointPath(folder, manifest.step),
-                   std::move(manifest));
+    const std::string path = checkpointPath(folder, manifest.step);
+    saveCheckpoint(session, description, unchanged, path, std::move(manifest));
     return true;
   } catch (const AgreedError &error) {
     if (isMade)

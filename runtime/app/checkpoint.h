@@ -3,8 +3,10 @@
 
 #include "runtime/app/on_checkpoint.h"
 #include "runtime/app/options.h"
+#include "runtime/checkpoint/background_save.h"
 #include "runtime/checkpoint/load.h"
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -36,9 +38,20 @@ public:
   void load(const Checkpoint &checkpoint);
   /// Looks whether there is room for one checkpoint, and makes ready to write; before the first step.
   void prepare();
-  /// Writes one, then removes those that --keep does not ask for. Throws Error where it cannot be written: no
-  /// part of it is left, and one before is still there.
+  /// Writes one, then removes those that --keep does not ask for. Throws AgreedError where it cannot be
+  /// written: no part of it is left, and one before is still there.
   void save(Manifest manifest);
+  /// The same beside the next steps, of a session whose state lies in slots. None must be under way.
+  void start(Manifest manifest);
+  /// The step of the one that is under way.
+  std::optional<int64_t> underWay() const {
+    return background ? std::optional(background->step()) : std::nullopt;
+  }
+  /// Looks for up to `patience` whether it is written. None is under way afterwards if so, and where that
+  /// throws AgreedError since it could not be.
+  bool isWritten(std::chrono::duration<double> patience);
+  /// Before step `step` writes over what is still to be written to the disk.
+  void beforeStep(int64_t step) const;
   /// Writes one into a folder in memory, for the same training on other ranks; false, and nothing is there,
   /// where that has no room.
   bool handOn(Manifest manifest, const std::string &folder);
@@ -47,6 +60,9 @@ public:
 
 private:
   std::vector<std::string> weights() const { return {options.weights, own}; }
+  void compare(int64_t step);
+  /// By rank 0, when a checkpoint has been written.
+  void keepWritten(int64_t step);
   void removeOlder(int64_t step);
 
   Session &session;
@@ -58,6 +74,7 @@ private:
   Unchanged unchanged;
   bool isContinued = false; ///< where the unchanged variables are is known, or they are in the checkpoint
   OnCheckpoint command;
+  std::unique_ptr<BackgroundSave> background;
 };
 
 } // namespace tessera::rt

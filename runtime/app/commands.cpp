@@ -75,7 +75,10 @@ std::string describeProgram(const CommandContext &context) {
   const Description &description = context.description;
   const Program &program = chooseProgram(description, context.options.program);
   int threads = context.options.threads ? context.options.threads : defaultThreads(description);
-  Figures figures = promisedFigures(description, program, threads);
+  if (context.options.slots == 2)
+    if (const std::string refusal = slotsRefusal(description, program); !refusal.empty())
+      throw UsageError("--slots 2: " + refusal);
+  Figures figures = promisedFigures(description, program, threads, context.options.slots);
   return context.options.json ? figuresJson(description, program, figures)
                               : figuresText(description, program, figures);
 }
@@ -129,6 +132,10 @@ std::string helpText(const Description &description, const std::string &name) {
         "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
         "  --resume DIR                 go on from the newest whole checkpoint there\n"
         "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
+        "  --slots auto|1|2 (auto)      places of the state: two, and a kill costs no step that was done "
+        "(with\n"
+        "                               --continue, else one); info takes it too\n"
+        "  --slots-in DIR               where they are, in files (/dev/shm)\n"
         "  --accept-changes             go on with another model, other data or another seed\n"
         "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"
         "SIGTERM or SIGUSR1: finish the step, save a checkpoint, end with status 75 (start again to go on)\n";
@@ -182,6 +189,7 @@ void saveMeasurements(const CommandContext &context, const Program &program, Ses
   figures.stepSeconds = measured.medianSeconds;
   figures.hostSeconds = measured.hostSeconds;
   figures.outside = measured.outside;
+  figures.shared = measured.shared;
   figures.capacity = context.description.capacity;
   for (Tier tier : tiers)
     if (const std::optional<int64_t> &given = context.options.memory[tier])

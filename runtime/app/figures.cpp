@@ -2,6 +2,7 @@
 #include "runtime/app/figures.h"
 
 #include "runtime/app/outside.h"
+#include "runtime/program/slot_plan.h"
 #include "runtime/storage/array_reader.h"
 
 #include <algorithm>
@@ -57,7 +58,8 @@ Json memoryJson(const Figures &figures) {
                     {"device", ofTier(Tier::Device)},
                     {"outside", outside},
                     {"host", ofTier(Tier::Host)},
-                    {"nvme", ofTier(Tier::Nvme)}});
+                    {"nvme", ofTier(Tier::Nvme)},
+                    {"shared", rank < figures.shared.size() ? figures.shared[rank] : 0}});
   }
   return list;
 }
@@ -97,6 +99,9 @@ std::string memoryText(const Figures &figures) {
       value += ", and about " + formatBytes(*beside) + " for the GPU's libraries";
     text += line(tier == Tier::Device ? "memory" : tier == Tier::Host ? "host memory" : "NVMe", value);
   }
+  const auto shared = std::max_element(figures.shared.begin(), figures.shared.end());
+  if (shared != figures.shared.end() && *shared > 0)
+    text += line("shared", formatBytes(*shared) + " a rank for a second place of the state");
   return text;
 }
 
@@ -113,7 +118,7 @@ std::string formatBytes(int64_t bytes) {
   return text;
 }
 
-Figures promisedFigures(const Description &description, const Program &program, int threads) {
+Figures promisedFigures(const Description &description, const Program &program, int threads, int64_t slots) {
   Figures figures;
   figures.flops = figures.stepSeconds = 0;
   MovedBytes moved; // by all ranks
@@ -122,6 +127,7 @@ Figures promisedFigures(const Description &description, const Program &program, 
     figures.memory.push_back(
         {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), own.memoryFor(threads, Tier::Nvme)});
     figures.outside.push_back(promisedOutside(description, own, rank));
+    figures.shared.push_back(slots == 2 ? sharedBytes(own) : 0);
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
     figures.flops += own.flops / double(description.mesh.size());

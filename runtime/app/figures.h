@@ -20,12 +20,15 @@ struct Figures {
   double stepSeconds = 0;
   /// Of each rank what the process takes of the device beside the program's memory.
   std::vector<std::optional<int64_t>> outside;
+  /// Of each rank, where there are any: what two slots take beside the tiers' memory.
+  std::vector<int64_t> shared;
   /// Only measured: the host's part of a step.
   std::optional<double> hostSeconds;
 };
 
-/// What the compiler promises for `threads` threads a rank.
-Figures promisedFigures(const Description &description, const Program &program, int threads);
+/// What the compiler promises for `threads` threads a rank, with `slots` places of the state.
+Figures promisedFigures(const Description &description, const Program &program, int threads,
+                        int64_t slots = 1);
 
 /// The JSON text of `info --json` and `--stats`.
 std::string figuresJson(const Description &description, const Program &program, const Figures &figures);

@@ -92,6 +92,15 @@ std::vector<Option> checkpointOptions() {
        {Command::Train},
        true,
        [](O o, S v) { o.keepEvery = parseInteger(v, "--keep-every", 1); }},
+      {"slots",
+       {Command::Train, Command::Info},
+       true,
+       [](O o, S v) {
+         if (v != "auto" && v != "1" && v != "2")
+           throw UsageError("--slots is auto, 1 or 2, not '" + v + "'");
+         o.slots = v == "auto" ? 0 : v[0] - '0';
+       }},
+      {"slots-in", {Command::Train}, true, [](O o, S v) { o.slotsIn = v; }},
       {"on-checkpoint", {Command::Train}, true, [](O o, S v) { o.onCheckpoint = v; }},
   };
 }
@@ -241,10 +250,12 @@ void checkTogether(const Options &options) {
                      std::to_string(options.steps));
   if (options.given.count("every") != options.given.count("checkpoint"))
     throw UsageError("--checkpoint DIR and --every N go together");
-  for (const char *option : {"continue", "keep", "on-checkpoint"})
+  for (const char *option : {"continue", "keep", "on-checkpoint", "slots-in"})
     if (options.given.contains(option) && options.checkpoint.empty())
       throw UsageError(std::string("--") + option +
                        " is about the checkpoints of --checkpoint DIR, which is not given");
+  if (options.slots > 1 && options.checkpoint.empty())
+    throw UsageError("--slots 2 needs --checkpoint DIR --every N: what is in slots belongs to that folder");
   if (options.keepEvery > 0 && options.keep == 0)
     throw UsageError("--keep-every says what stays beside the newest: give --keep N, too");
   if (options.goOn && !options.resume.empty())

@@ -67,6 +67,10 @@ struct Options {
   double clipNorm = 0;
   double lossScale = 65536;
   uint64_t seed = 0;
+  /// Places of the state that steps change; 0: two for a training that --continue goes on with, else one.
+  int64_t slots = 0;
+  /// The folder that they are in; empty: /dev/shm.
+  std::string slotsIn;
   std::string save, log, checkpoint, resume, onCheckpoint;
   int64_t every = 0;
   /// --continue

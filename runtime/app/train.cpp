@@ -7,6 +7,7 @@
 #include "runtime/app/outputs.h"
 #include "runtime/app/run_identity.h"
 #include "runtime/app/signals.h"
+#include "runtime/app/state_slots.h"
 #include "runtime/app/train_log.h"
 #include "runtime/checkpoint/control.h"
 #include "runtime/storage/folder.h"
@@ -18,6 +19,7 @@
 #include <cstdlib>
 #include <exception>
 #include <fnmatch.h>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -29,6 +31,8 @@ namespace tessera::rt {
 namespace {
 
 constexpr int maxFailedSaves = 3; ///< one after the other
+/// How long a checkpoint that is due waits for the one before.
+constexpr std::chrono::seconds patience(1), untilWritten(1000000);
 
 bool matches(const std::string &glob, const std::string &text) {
   return !text.empty() && (glob == text || ::fnmatch(glob.c_str(), text.c_str(), 0) == 0);
@@ -134,9 +138,10 @@ public:
   Training(const CommandContext &context, Transport &transport, Elasticity *elasticity)
       : context(context), description(context.description), options(context.options), elasticity(elasticity),
         program(trainingProgram(description, options, transport.rank())),
+        slots(description, program, this->options, transport),
         session(description, {&program}, transport, context.platform,
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
-                 options.nvmeFolder, timeoutOf(description, program, options)}),
+                 options.nvmeFolder, timeoutOf(description, program, options), slots.get()}),
         checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
         loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
         pace(description.mesh.size()) {
@@ -156,12 +161,14 @@ public:
       session.communication().watch().beginStep(step);
       run(step);
     }
+    lookAtCheckpoint(untilWritten);
     if (scale)
       checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
     if (!options.save.empty())
       session.saveVariables(options.save, {});
     checkpoints.finish();
     saveMeasurements(context, program, session);
+    slots.remove();
     return {};
   }
 
@@ -207,6 +214,7 @@ private:
       stop(step, concat("for ", needed, " ranks, of which ", elasticity->ranks, " were started"));
       return TrainEnd{TrainEnd::Stopped};
     }
+    lookAtCheckpoint(untilWritten);
     elasticity->since = traceSeconds();
     const bool inMemory = checkpoints.handOn(manifestOf(step), elasticity->folder);
     if (!inMemory && step != savedStep)
@@ -218,8 +226,15 @@ private:
   void prepare() {
     checkpoints.open();
     const bool goesOn = elasticity && !elasticity->from.empty();
-    std::optional<Checkpoint> checkpoint =
-        goesOn ? checkpoints.findHandedOn(elasticity->from) : checkpoints.find();
+    slots.nameRun(session);
+    std::optional<Checkpoint> checkpoint;
+    if (goesOn)
+      checkpoint = checkpoints.findHandedOn(elasticity->from);
+    else
+      checkpoint = slots.find(session, elasticity ? &elasticity->executable : nullptr);
+    isInSlots = checkpoint && !goesOn;
+    if (!checkpoint)
+      checkpoint = checkpoints.find();
     std::string differs;
     std::vector<std::string> unsaid;
     session.agreed([&] {
@@ -238,14 +253,18 @@ private:
     checkWritable(session, options.stats);
     checkShared(session, options.save);
     checkShared(session, options.trace);
+    isInSlots ? slots.take(checkpoint->step) : slots.fill(checkpoint ? checkpoint->step : 0);
     if (checkpoint)
       resume(*checkpoint);
     else
       loadWeights(context, program, session);
+    if (!isInSlots)
+      session.agreed([&] { slots.settle(manifestOf(begin - 1)); });
     checkpoints.prepare();
     if (first && !goesOn)
       tell(checkpoint, unsaid, differs);
     session.agreed([&] {
+      slots.removeOthers();
       if (goesOn && first)
         tellResized();
       if (first)
@@ -279,7 +298,8 @@ private:
   }
 
   void resume(const Checkpoint &checkpoint) {
-    checkpoints.load(checkpoint);
+    if (!isInSlots)
+      checkpoints.load(checkpoint);
     begin = checkpoint.step + 1;
     if (checkpoint.samples)
       feed->startAt(begin, *checkpoint.samples);
@@ -297,6 +317,7 @@ private:
     float scaledBy = scale ? scale->scale() : 1;
     session.setRandom(options.seed, step);
     session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
+    checkpoints.beforeStep(step);
     session.start();
     std::exception_ptr nextFailed; // this step's results come first
     if (step < options.steps && instance.fillsAhead())
@@ -334,14 +355,46 @@ private:
         record.lossScale = scaledBy;
       log->add(record);
     }
-    if (options.every > 0 && step % options.every == 0)
-      save(step);
+    slots.commit(manifestOf(step));
+    const bool isDue = options.every > 0 && step % options.every == 0;
+    lookAtCheckpoint(!isDue ? std::chrono::seconds(0) : step == options.steps ? untilWritten : patience);
+    if (isDue)
+      keep(step);
+  }
+
+  /// Keeps what `step` has left: beside the next steps, where they leave it as it is.
+  void keep(int64_t step) {
+    if (!slots.get())
+      return save(step);
+    if (const std::optional<int64_t> before = checkpoints.underWay()) {
+      if (first && !isLeftOut)
+        std::fprintf(stderr,
+                     "warning: no checkpoint of step %lld: that of step %lld is still being written, and the "
+                     "disk is too slow for one every %lld steps\n",
+                     (long long)step, (long long)*before, (long long)options.every);
+      isLeftOut = true;
+      return;
+    }
+    orWarn(step, [&] { checkpoints.start(manifestOf(step)); });
+  }
+
+  /// Waits for the checkpoint that is under way for up to `longest`.
+  void lookAtCheckpoint(std::chrono::seconds longest) {
+    const std::optional<int64_t> step = checkpoints.underWay();
+    if (step)
+      orWarn(*step, [&] {
+        if (checkpoints.isWritten(longest))
+          setSaved(*step);
+      });
   }
 
   /// What is done after `step` is kept; `told`: how, or why, it was asked.
   void stop(int64_t step, const std::string &told) {
-    if (!options.checkpoint.empty() && step >= begin && step != savedStep)
+    lookAtCheckpoint(untilWritten);
+    if (!options.checkpoint.empty() && (step >= begin || isInSlots) && step != savedStep)
       save(step);
+    if (step == savedStep || step < begin)
+      slots.remove();
     if (step >= begin)
       saveMeasurements(context, program, session);
     if (!first)
@@ -352,13 +405,23 @@ private:
                                             : "the same command with --continue goes on");
   }
 
+  void setSaved(int64_t step) {
+    failedSaves = 0;
+    savedStep = step;
+  }
+
+  void save(int64_t step) {
+    orWarn(step, [&] {
+      checkpoints.save(manifestOf(step));
+      setSaved(step);
+    });
+  }
+
   /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
   /// the training only when those before it could not be either.
-  void save(int64_t step) {
+  void orWarn(int64_t step, const std::function<void()> &write) {
     try {
-      checkpoints.save(manifestOf(step));
-      failedSaves = 0;
-      savedStep = step;
+      write();
     } catch (const AgreedError &error) {
       if (++failedSaves == maxFailedSaves)
         throw;
@@ -382,6 +445,7 @@ private:
   Options options;
   Elasticity *elasticity; ///< null for a program of one size
   const Program &program;
+  StateSlots slots;
   Session session;
   Checkpoints checkpoints;
   CheckpointMetadata identity; ///< what checkpoints say of this run
@@ -394,8 +458,10 @@ private:
   int64_t begin = 1;
   std::optional<size_t> asked; ///< see askedSize
   Pace pace;
-  int failedSaves = 0;   ///< since the last checkpoint
-  int64_t savedStep = 0; ///< of the last checkpoint of this run
+  bool isInSlots = false; ///< what the training goes on from
+  bool isLeftOut = false; ///< a checkpoint that was due, which the user knows
+  int failedSaves = 0;    ///< since the last checkpoint
+  int64_t savedStep = 0;  ///< of the last checkpoint of this run
 };
 
 } // namespace

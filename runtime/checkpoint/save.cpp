@@ -133,47 +133,63 @@ uint64_t checkpointBytes(Session &session, const Description &description, const
   return bytes;
 }
 
+CheckpointSave::CheckpointSave(Session &session, const Description &description, const Unchanged &unchanged,
+                               const std::string &path, Manifest manifest)
+    : session(session), description(description), unchanged(unchanged), path(path), writer(path),
+      manifest(std::move(manifest)) {
+  session.agreed([&] {
+    if (session.rank() != 0)
+      return;
+    createFolders(folderOf(path));
+    writer.begin();
+  });
+}
+
+CheckpointSave::~CheckpointSave() {
+  // Training goes on without a checkpoint that failed, and must not keep a part of it.
+  if (!isComplete && session.rank() == 0)
+    writer.abandon();
+  writer.forget(session.rank());
+}
+
+void CheckpointSave::write(const std::function<const void *(size_t)> &data,
+                           const std::function<void()> &hasRead) {
+  Variables &variables = session.variables();
+  written = formatParts(
+      writer.writeRank(session.rank(),
+                       sharesOf(
+                           description, session.coordinates(), unchanged,
+                           [&](size_t i) { return variables.has(i) && variables.isFirstHolder(i); }, data),
+                       hasRead));
+}
+
+void CheckpointSave::gather() {
+  const std::vector<std::string> parts = session.communication().exchange(written);
+  if (session.rank() != 0)
+    return;
+  for (const std::string &part : parts)
+    addParts(manifest, part);
+  for (const auto &[index, elsewhere] : unchanged) {
+    const Variable &variable = description.variables[index];
+    manifest.variables.push_back(
+        {variable.name, variable.role, variable.dtype, variable.shape, {}, elsewhere});
+  }
+}
+
+void CheckpointSave::commit() {
+  writer.commit(manifest);
+  isComplete = true;
+}
+
 void saveCheckpoint(Session &session, const Description &description, const Unchanged &unchanged,
                     const std::string &path, Manifest manifest) {
-  const CheckpointWriter writer(path);
-  Variables &variables = session.variables();
-  try {
-    session.agreed([&] {
-      if (session.rank() != 0)
-        return;
-      createFolders(folderOf(path));
-      writer.begin();
-    });
-    std::string written;
-    session.agreed([&] {
-      const std::function<const void *(size_t)> data = [&](size_t i) { return variables.read(i); };
-      written = formatParts(writer.writeRank(
-          session.rank(),
-          sharesOf(
-              description, session.coordinates(), unchanged,
-              [&](size_t i) { return variables.has(i) && variables.isFirstHolder(i); }, data)));
-    });
-    const std::vector<std::string> parts = session.communication().exchange(written);
-    session.agreed([&] {
-      if (session.rank() != 0)
-        return;
-      for (const std::string &part : parts)
-        addParts(manifest, part);
-      for (const auto &[index, elsewhere] : unchanged) {
-        const Variable &variable = description.variables[index];
-        manifest.variables.push_back(
-            {variable.name, variable.role, variable.dtype, variable.shape, {}, elsewhere});
-      }
-      writer.commit(manifest);
-    });
-  } catch (...) {
-    // Training goes on without a checkpoint that failed, and must not keep a part of it.
+  CheckpointSave save(session, description, unchanged, path, std::move(manifest));
+  session.agreed([&] { save.write([&](size_t i) { return session.variables().read(i); }); });
+  session.agreed([&] { save.gather(); });
+  session.agreed([&] {
     if (session.rank() == 0)
-      writer.abandon();
-    writer.forget(session.rank());
-    throw;
-  }
-  writer.forget(session.rank());
+      save.commit();
+  });
 }
 
 } // namespace tessera::rt

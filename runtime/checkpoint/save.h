@@ -33,8 +33,37 @@ std::vector<PieceToWrite> sharesOf(const Description &description, const Coordin
 /// Bytes of one checkpoint, without headers and manifest.
 uint64_t checkpointBytes(Session &session, const Description &description, const Unchanged &unchanged);
 
-/// Together: writes a checkpoint at `path`, complete or not at all. `manifest` has its step, samples and
-/// metadata.
+/// A checkpoint that all ranks write, part after part. One that is not complete when it goes away leaves
+/// nothing. All that is given must outlive it.
+class CheckpointSave {
+public:
+  /// Together: makes the folder. `manifest` has the step, samples and metadata.
+  CheckpointSave(Session &session, const Description &description, const Unchanged &unchanged,
+                 const std::string &path, Manifest manifest);
+  ~CheckpointSave();
+  CheckpointSave(const CheckpointSave &) = delete;
+  CheckpointSave &operator=(const CheckpointSave &) = delete;
+
+  /// By each rank, on any thread: brings its share to the disk. `data(i)`: its part of variable i, asked for
+  /// when a piece is written; `hasRead` is called when all has been.
+  void write(const std::function<const void *(size_t)> &data, const std::function<void()> &hasRead = {});
+  /// Together, when all have written: rank 0 learns what and where.
+  void gather();
+  /// By rank 0 then, on any thread: the checkpoint has its name.
+  void commit();
+
+private:
+  Session &session;
+  const Description &description;
+  const Unchanged &unchanged;
+  const std::string path;
+  const CheckpointWriter writer;
+  Manifest manifest;
+  std::string written; ///< what gather() tells the others
+  bool isComplete = false;
+};
+
+/// Together: writes a checkpoint at `path`, complete or not at all.
 void saveCheckpoint(Session &session, const Description &description, const Unchanged &unchanged,
                     const std::string &path, Manifest manifest);
 

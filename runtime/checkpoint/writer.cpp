@@ -112,10 +112,14 @@ void CheckpointWriter::begin() const {
   createFolder(temporary);
 }
 
-Manifest CheckpointWriter::writeRank(int64_t rank, const std::vector<PieceToWrite> &pieces) const {
+Manifest CheckpointWriter::writeRank(int64_t rank, const std::vector<PieceToWrite> &pieces,
+                                     const std::function<void()> &hasRead) const {
   Manifest written;
-  if (pieces.empty())
+  if (pieces.empty()) {
+    if (hasRead)
+      hasRead();
     return written;
+  }
   const SafetensorsPlan plan = planOf(pieces);
   const std::string name = fileNameOf(rank), whole = temporary + "/" + name;
   registerTemporary(whole);
@@ -133,6 +137,8 @@ Manifest CheckpointWriter::writeRank(int64_t rank, const std::vector<PieceToWrit
     written.variables[entry->second].pieces.push_back(
         {piece.piece, 0, plan.offset(i), writePiece(file, plan.offset(i), piece)});
   }
+  if (hasRead)
+    hasRead();
   file.sync();
   return written;
 }
@@ -161,7 +167,7 @@ void CheckpointWriter::abandon() const noexcept {
   try {
     removeAll(temporary);
   } catch (const std::exception &) {
-    // What is left there is removed by the next run.
+    return; // what is left there is removed by the next run
   }
 }
 

@@ -30,8 +30,9 @@ public:
   /// By one rank, first: makes the temporary folder, without what another run may have left there.
   void begin() const;
   /// By every rank that has pieces: writes them to a file of its own and brings it to the disk. Returns that
-  /// file and where the pieces lie in it.
-  Manifest writeRank(int64_t rank, const std::vector<PieceToWrite> &pieces) const;
+  /// file and where the pieces lie in it. `hasRead` is called when no piece is read any more.
+  Manifest writeRank(int64_t rank, const std::vector<PieceToWrite> &pieces,
+                     const std::function<void()> &hasRead = {}) const;
   /// By one rank, when all have written: writes the manifest, and gives the folder its name. When it returns
   /// the checkpoint lasts through a loss of power, and what had its name is gone.
   void commit(const Manifest &manifest) const;

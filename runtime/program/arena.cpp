@@ -87,12 +87,16 @@ bool hasBuffers(const std::vector<const Program *> &programs, Tier tier) {
 } // namespace
 
 Arena::Arena(const std::vector<const Program *> &programs, int threads,
-             const PerTier<CountingAllocator *> &allocators)
-    : programs(programs), threads(threads), allocators(allocators) {
+             const PerTier<CountingAllocator *> &allocators, const Slots *slots)
+    : programs(programs), threads(threads), allocators(allocators), slots(slots) {
   for (Tier tier : tiers) {
     variablesEnd[tier] = endOfVariables(programs, tier);
+    // An arena of at least one byte has an address.
+    if (slots && variablesEnd[tier] > 0)
+      elsewhere[tier] = (variablesEnd[tier] - 1) / bufferAlignment * bufferAlignment;
     if (tier == Tier::Device || hasBuffers(programs, tier))
-      memory[tier] = static_cast<char *>(allocators[tier]->allocateArena(arenaFigures(programs, tier)));
+      memory[tier] =
+          static_cast<char *>(allocators[tier]->allocateArena(arenaFigures(programs, tier), elsewhere[tier]));
   }
   if (int64_t bytes = workspaceBytes(programs, threads))
     workspace = static_cast<char *>(allocators.device->allocate(bytes, Category::Workspace));
@@ -100,7 +104,7 @@ Arena::Arena(const std::vector<const Program *> &programs, int threads,
     for (size_t i = 0; i < program->buffers.size(); ++i)
       if (const std::optional<int64_t> &variable = program->buffers[i].variable) {
         variables.resize(std::max(variables.size(), size_t(*variable) + 1));
-        variables[size_t(*variable)] = {address(*program, int64_t(i)), program->buffers[i].tier};
+        variables[size_t(*variable)] = {program, int64_t(i), program->buffers[i].tier};
       }
 }
 
@@ -110,14 +114,22 @@ Arena::~Arena() {
   allocators.device->release(workspace);
 }
 
-void *Arena::address(const Program &program, int64_t index) const {
+void *Arena::variable(size_t index) const {
+  if (index >= variables.size() || !variables[index].program)
+    return nullptr;
+  return address(*variables[index].program, variables[index].buffer, slots ? slots->current() : 0);
+}
+
+void *Arena::address(const Program &program, int64_t index, int slot) const {
   if (index < 0)
     return nullptr;
   const BufferRange &buffer = program.buffers[size_t(index)];
   if (buffer.isBehind(threads))
     return workspace;
   bool isVariable = buffer.offset < program.variablesEnd[buffer.tier];
-  return memory[buffer.tier] + buffer.offset +
+  if (isVariable && slots)
+    return slots->address(buffer.tier, buffer.offset, slots->plan().changes(index) ? slot : 0);
+  return memory[buffer.tier] + (buffer.offset - elsewhere[buffer.tier]) +
          (isVariable ? 0 : shift(program, buffer.tier, variablesEnd[buffer.tier]));
 }
 

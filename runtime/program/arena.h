@@ -2,6 +2,7 @@
 #pragma once
 
 #include "runtime/program/memory.h"
+#include "runtime/program/slots.h"
 
 #include <vector>
 
@@ -13,17 +14,20 @@ namespace tessera::rt {
 class Arena {
 public:
   /// `programs`: those of one rank, at least one; `threads`: of a rank; the allocators of the tiers. All must
-  /// outlive this. Of a tier below the device where no program has memory none is allocated.
+  /// outlive this. Of a tier below the device where no program has memory none is allocated. `slots`: where
+  /// the one program's variables lie, or null.
   Arena(const std::vector<const Program *> &programs, int threads,
-        const PerTier<CountingAllocator *> &allocators);
+        const PerTier<CountingAllocator *> &allocators, const Slots *slots = nullptr);
   ~Arena();
   Arena(const Arena &) = delete;
   Arena &operator=(const Arena &) = delete;
 
-  /// Where buffer `index` of `program`, one of those given, lies; null for -1.
-  void *address(const Program &program, int64_t index) const;
-  /// Where a variable lies; null for one that none of the programs has.
-  void *variable(size_t index) const { return index < variables.size() ? variables[index].place : nullptr; }
+  /// Where buffer `index` of `program`, one of those given, lies; null for -1. `slot`: which of two, of what
+  /// lies in slots and is changed.
+  void *address(const Program &program, int64_t index, int slot = 0) const;
+  /// Where a variable lies, with the state that the next step begins with; null for one that none of the
+  /// programs has.
+  void *variable(size_t index) const;
   /// The tier of one that some program has.
   Tier tierOf(size_t index) const { return variables[index].tier; }
 
@@ -36,12 +40,16 @@ private:
   const std::vector<const Program *> programs;
   const int threads;
   PerTier<CountingAllocator *> allocators;
+  const Slots *slots;
   /// The first byte that no program's variable has.
   PerTier<int64_t> variablesEnd;
+  /// How many of the first bytes, those of variables in slots, are not in `memory`.
+  PerTier<int64_t> elsewhere;
   PerTier<char *> memory;
   char *workspace = nullptr;
   struct VariablePlace {
-    void *place = nullptr;
+    const Program *program = nullptr; ///< one that has it, null where none does
+    int64_t buffer = 0;
     Tier tier = Tier::Device;
   };
   std::vector<VariablePlace> variables;

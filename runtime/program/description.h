@@ -126,6 +126,8 @@ struct Operation {
   /// Kernel: the symbol. Call: the library function.
   std::string symbol;
   std::vector<int64_t> args;
+  /// Of a kernel or call that writes variables: which arguments, by position, it writes.
+  std::vector<int64_t> changes;
   std::vector<Expression> scalars;
   int64_t extent = 0, grain = 1;
   nlohmann::json attrs;

@@ -9,17 +9,17 @@ namespace tessera::rt {
 CountingAllocator::~CountingAllocator() {
   for (const auto &[pointer, piece] : pieces)
     if (tier == Tier::Device)
-      device.release(pointer, piece.bytes);
+      device.release(pointer, piece.allocated());
 }
 
 void *CountingAllocator::allocate(int64_t bytes, Category category) {
-  Piece piece{bytes, {}, {}};
+  Piece piece{bytes, {}};
   piece.by[size_t(category)] = bytes;
   return allocate(std::move(piece));
 }
 
-void *CountingAllocator::allocateArena(const MemoryFigures &figures) {
-  Piece piece{figures.peak, figures.by, {}};
+void *CountingAllocator::allocateArena(const MemoryFigures &figures, int64_t elsewhere) {
+  Piece piece{figures.peak, figures.by, elsewhere};
   int64_t rest = figures.peak;
   for (int64_t bytes : piece.by)
     rest -= bytes;
@@ -29,10 +29,10 @@ void *CountingAllocator::allocateArena(const MemoryFigures &figures) {
 
 void *CountingAllocator::allocate(Piece piece) {
   if (tier == Tier::Host)
-    piece.onHost = device.allocateHost(piece.bytes);
-  void *pointer = tier == Tier::Device ? device.allocate(piece.bytes)
+    piece.onHost = device.allocateHost(piece.allocated());
+  void *pointer = tier == Tier::Device ? device.allocate(piece.allocated())
                   : tier == Tier::Host ? piece.onHost.get()
-                                       : device.allocateNvme(piece.bytes, folder);
+                                       : device.allocateNvme(piece.allocated(), folder);
   if (poison)
     fillWithOnes(pointer, piece);
   std::lock_guard lock(mutex);
@@ -47,13 +47,13 @@ void *CountingAllocator::allocate(Piece piece) {
 
 void CountingAllocator::fillWithOnes(void *pointer, const Piece &piece) {
   if (tier == Tier::Host) {
-    std::memset(pointer, 0xff, size_t(piece.bytes));
+    std::memset(pointer, 0xff, size_t(piece.allocated()));
     return;
   }
-  std::vector<char> ones(size_t(std::min<int64_t>(piece.bytes, 1 << 20)), char(0xff));
-  for (int64_t at = 0; at < piece.bytes; at += int64_t(ones.size())) {
+  std::vector<char> ones(size_t(std::min<int64_t>(piece.allocated(), 1 << 20)), char(0xff));
+  for (int64_t at = 0; at < piece.allocated(); at += int64_t(ones.size())) {
     char *to = static_cast<char *>(pointer) + at;
-    int64_t part = std::min(piece.bytes - at, int64_t(ones.size()));
+    int64_t part = std::min(piece.allocated() - at, int64_t(ones.size()));
     tier == Tier::Nvme ? device.copyNvme(to, ones.data(), part) : device.upload(to, ones.data(), part);
   }
 }
@@ -64,7 +64,7 @@ void CountingAllocator::release(void *pointer) noexcept {
   if (it == pieces.end())
     return;
   if (tier == Tier::Device)
-    device.release(pointer, it->second.bytes);
+    device.release(pointer, it->second.allocated());
   now.peak -= it->second.bytes;
   for (size_t i = 0; i < numCategories; ++i)
     now.by[i] -= it->second.by[i];

@@ -27,8 +27,9 @@ public:
   /// Throws Error when the device has no such memory.
   void *allocate(int64_t bytes, Category category);
   /// An arena: one piece of memory whose categories at its peak are given; what they leave over counts as
-  /// activations.
-  void *allocateArena(const MemoryFigures &figures);
+  /// activations. Its first `elsewhere` bytes are counted, but lie elsewhere: what is returned is the place
+  /// of the byte behind them.
+  void *allocateArena(const MemoryFigures &figures, int64_t elsewhere = 0);
   void release(void *pointer) noexcept;
 
   /// The high-water mark so far, and what it was made of.
@@ -38,7 +39,9 @@ private:
   struct Piece {
     int64_t bytes;
     std::array<int64_t, numCategories> by;
-    HostMemory onHost; ///< of the host's tier
+    int64_t elsewhere = 0;  ///< of the bytes: counted only
+    HostMemory onHost = {}; ///< of the host's tier
+    int64_t allocated() const { return bytes - elsewhere; }
   };
   void *allocate(Piece piece);
   void fillWithOnes(void *pointer, const Piece &piece);

@@ -115,6 +115,8 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.symbol = item.at(kernel ? "symbol" : "function").text();
     for (const JsonReader &arg : item.at("args").list())
       op.args.push_back(deviceBuffer(arg, program));
+    if (item.has("changes"))
+      op.changes = item.at("changes").integers(0, int64_t(op.args.size()) - 1);
     for (const JsonReader &scalar : item.list("scalars"))
       op.scalars.push_back(expression(scalar, program));
     if (kernel) {

@@ -32,9 +32,10 @@ struct RankProgram::Prepared {
 };
 
 RankProgram::RankProgram(const Description &description, const Program &program, int rank,
-                         Communicator &communicator, Device &device, const Arena &arena)
+                         Communicator &communicator, Device &device, const Arena &arena, const Slots *slots,
+                         int slot)
     : description(description), program(program), at(description.mesh.coordinates(rank)),
-      communicator(communicator), device(device), arena(arena) {
+      communicator(communicator), device(device), arena(arena), slots(slots), slot(slot) {
   communicator.beginProgram();
   for (const ProgramInput &input : program.inputs) {
     void *place = bufferData(input.buffer);
@@ -70,6 +71,11 @@ RankProgram::~RankProgram() {
 
 void *RankProgram::bufferData(int64_t index) const { return arena.address(program, index); }
 
+void *RankProgram::bufferData(const Operation &op, int64_t index) const {
+  const bool isNext = slots && index >= 0 && slots->plan().usesNext(size_t(numberOf(op)), index);
+  return arena.address(program, index, isNext ? 1 - slot : slot);
+}
+
 void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const {
   if (op.scalars.empty())
     return;
@@ -97,22 +103,13 @@ void RankProgram::prepare(const Operation &op) {
   Prepared prepared;
   prepared.op = &op;
   for (int64_t arg : op.args)
-    prepared.args.push_back(bufferData(arg));
+    prepared.args.push_back(bufferData(op, arg));
   prepareScalars(op, prepared);
   if (op.kind == Operation::Kind::Kernel) {
     prepared.work =
         device.prepareKernel({op.symbol, prepared.args, int64_t(op.scalars.size()), op.extent, op.grain});
   } else if (op.kind == Operation::Kind::Call) {
-    std::vector<int64_t> bytes;
-    nlohmann::json attrs = op.attrs;
-    for (int64_t arg : op.args) {
-      const BufferRange &buffer = program.buffers[size_t(arg)];
-      bytes.push_back(buffer.bytesFor(device.threads()));
-      if (buffer.isBehind(device.threads()))
-        attrs["workspace"] = bytes.back();
-    }
-    prepared.work = device.prepareCall(
-        {op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
+    prepareCall(op, prepared);
   } else if (op.kind == Operation::Kind::Collective) {
     prepareCollective(op, prepared);
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
@@ -125,10 +122,31 @@ void RankProgram::prepare(const Operation &op) {
   operations.push_back(std::move(prepared));
 }
 
+void RankProgram::prepareCall(const Operation &op, Prepared &prepared) {
+  std::vector<int64_t> bytes;
+  nlohmann::json attrs = op.attrs;
+  for (int64_t arg : op.args) {
+    const BufferRange &buffer = program.buffers[size_t(arg)];
+    bytes.push_back(buffer.bytesFor(device.threads()));
+    if (buffer.isBehind(device.threads()))
+      attrs["workspace"] = bytes.back();
+  }
+  if (slots && slots->plan().isApart(size_t(numberOf(op)))) {
+    attrs["apart"] = true;
+    for (int64_t change : op.changes) {
+      bytes.push_back(bytes[size_t(change)]);
+      prepared.args.push_back(arena.address(program, op.args[size_t(change)], 1 - slot));
+    }
+  }
+  prepared.work = device.prepareCall(
+      {op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
+}
+
 void RankProgram::prepareCopy(const Operation &op, Prepared &prepared) {
   const BufferRange &from = program.buffers[size_t(op.copy.from)];
   Direction direction = directionOf(from.tier, program.buffers[size_t(op.copy.to)].tier);
-  prepared.copy = device.prepareCopy(bufferData(op.copy.to), bufferData(op.copy.from), from.bytes, direction);
+  prepared.copy =
+      device.prepareCopy(bufferData(op, op.copy.to), bufferData(op, op.copy.from), from.bytes, direction);
   prepared.copied = [this, &op, direction](Copy::Clock::time_point begin, Copy::Clock::time_point end) {
     using Stream = TraceRecorder::Stream;
     static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
@@ -152,8 +170,8 @@ void RankProgram::prepareCollective(const Operation &op, Prepared &prepared) con
   prepared.collective =
       std::make_unique<Collective>(makeCollective(spec.request, description.mesh, description.mesh.rank(at)));
   prepared.collective->operation = numberOf(op);
-  prepared.communication = communicator.prepareCollective(*prepared.collective, bufferData(spec.in),
-                                                          bufferData(spec.out), bufferData(spec.scratch));
+  prepared.communication = communicator.prepareCollective(
+      *prepared.collective, bufferData(op, spec.in), bufferData(op, spec.out), bufferData(op, spec.scratch));
 }
 
 void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const {
@@ -164,7 +182,7 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
       there.ofAxis[i] = op.message.stage;
   prepared.communication = communicator.prepareMessage(
       {int(description.mesh.rank(there)), op.message.bytes, description.pipelineAxis, numberOf(op)},
-      bufferData(op.message.buffer), op.kind == Operation::Kind::Receive);
+      bufferData(op, op.message.buffer), op.kind == Operation::Kind::Receive);
 }
 
 void *RankProgram::inputData(size_t index) {

@@ -18,8 +18,9 @@ class RankProgram {
 public:
   /// The description, the program (one of its programs), communicator, device and arena must outlive this.
   /// Throws Error for an unknown kernel or a library call that this machine cannot run.
+  /// `slots`: where it has its variables, and which of the two the steps that this executes begin with.
   RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator,
-              Device &device, const Arena &arena);
+              Device &device, const Arena &arena, const Slots *slots = nullptr, int slot = 0);
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
@@ -44,12 +45,15 @@ public:
 private:
   struct Prepared;
   void *bufferData(int64_t index) const;
+  /// The same, as an operation uses it.
+  void *bufferData(const Operation &op, int64_t index) const;
   void prepare(const Operation &op);
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void evaluateScalars(Prepared &prepared) const;
   int64_t numberOf(const Operation &op) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
+  void prepareCall(const Operation &op, Prepared &prepared);
   void prepareCopy(const Operation &op, Prepared &prepared);
   void prepareWait(const Operation &op, Prepared &prepared) const;
   void run();
@@ -65,6 +69,8 @@ private:
   Communicator &communicator;
   Device &device;
   const Arena &arena;
+  const Slots *const slots;
+  const int slot;
   /// Null where another pipeline stage has the input; and those filled since they were sent.
   std::vector<std::unique_ptr<Inlet>> inlets;
   std::vector<bool> filled;

@@ -57,7 +57,7 @@ Session::Session(const Description &description, const std::vector<const Program
 
 Session::Session(const Description &description, const std::vector<const Program *> &programs,
                  Transport &transport, const Platform &platform, const SessionOptions &options)
-    : description(description), programs(programs), engine(transport) {
+    : description(description), programs(programs), engine(transport), slots(options.slots) {
   if (options.timeout > 0)
     engine.limitWaits(options.timeout);
   chooseThreads(options);
@@ -80,12 +80,13 @@ Session::Session(const Description &description, const std::vector<const Program
       communicator = std::make_unique<EngineCommunicator>(engine, *device, *memory.device);
     arena = std::make_unique<Arena>(
         programs, device->threads(),
-        PerTier<CountingAllocator *>{memory.device.get(), memory.host.get(), memory.nvme.get()});
+        PerTier<CountingAllocator *>{memory.device.get(), memory.host.get(), memory.nvme.get()}, slots);
     std::vector<std::string> names;
     for (const Program *program : programs) {
       names.push_back(program->name);
-      instances.push_back(std::make_unique<RankProgram>(description, *program, engine.rank(), *communicator,
-                                                        *device, *arena));
+      for (int slot = 0; slot < (slots ? 2 : 1); ++slot)
+        instances.push_back(std::make_unique<RankProgram>(description, *program, engine.rank(), *communicator,
+                                                          *device, *arena, slots, slot));
     }
     state = std::make_unique<Variables>(description, names, engine.rank(), *arena, *device);
   });
@@ -347,6 +348,8 @@ void Session::setRandom(uint64_t seed, int64_t step) {
 }
 
 void Session::start() {
+  if (slots)
+    slots->begin();
   if (profile)
     profile->beginStep();
   begun = traceSeconds();
@@ -384,6 +387,7 @@ Measured Session::measured() {
     mine["moved"][nameOf(direction)] = device->moved()[direction] - movedBefore[direction];
   if (std::optional<int64_t> outside = device->bytesOutside())
     mine["outside"] = *outside;
+  mine["shared"] = slots ? slots->bytesBeside() : 0;
   for (const auto &[axes, kinds] : engine.sent())
     for (const auto &[kind, sent] : kinds)
       mine["sent"][axes][kind] = {sent.count, sent.bytes};
@@ -401,6 +405,7 @@ Measured Session::measured() {
       moved[direction] += theirs["moved"][nameOf(direction)].get<double>();
     result.outside.push_back(theirs.contains("outside") ? std::optional(theirs["outside"].get<int64_t>())
                                                         : std::nullopt);
+    result.shared.push_back(theirs["shared"].get<int64_t>());
     for (const auto &[axes, kinds] : theirs["sent"].items())
       for (const auto &[kind, sent] : kinds.items()) {
         sums[axes][kind].first += sent[0].get<double>();

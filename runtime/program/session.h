@@ -31,9 +31,11 @@ struct SessionOptions {
   /// Memory begins as NaN instead of zero, so that what reads padding is noticed.
   bool poison = false;
   /// The folder for what is on NVMe; empty: the one that is compiled in.
-  std::string nvmeFolder;
+  std::string nvmeFolder = {};
   /// Waits for other ranks that take longer, in seconds, end with an error; 0: none.
   double timeout = 0;
+  /// Where the one program's variables lie in slots; null: in the arena. Ends after the session.
+  Slots *slots = nullptr;
 };
 
 /// What was measured, gathered from all ranks.
@@ -48,6 +50,8 @@ struct Measured {
   double hostSeconds = 0;
   /// Of each rank: what its process takes of the device beside the program's memory, where that can be told.
   std::vector<std::optional<int64_t>> outside;
+  /// Of each rank: what its slots take.
+  std::vector<int64_t> shared;
 };
 
 /// Programs on one set of variables: what a step of one leaves in them is what the next step of another
@@ -69,8 +73,10 @@ public:
 
   int rank() const { return engine.rank(); }
   Engine &communication() { return engine; }
-  RankProgram &rankProgram() const { return *instances[current]; }
+  RankProgram &rankProgram() const { return *instances[slots ? size_t(slots->current()) : current]; }
   Variables &variables() { return *state; }
+  /// Null where variables lie in the arena.
+  Slots *stateSlots() const { return slots; }
   const Coordinates &coordinates() const { return rankProgram().coordinates(); }
   /// The memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
   CountingAllocator &allocator(Tier tier = Tier::Device) { return *memory[tier]; }
@@ -151,7 +157,9 @@ private:
   std::unique_ptr<Profile> profile;
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Variables> state;
+  /// Of each program; of the one whose state lies in slots, for a step that begins with each of the two.
   std::vector<std::unique_ptr<RankProgram>> instances;
+  Slots *slots;
   double origin = 0, begun = 0;
   std::vector<double> seconds, hostSeconds;
   MovedBytes movedBefore; ///< the measurements began

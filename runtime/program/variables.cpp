@@ -19,6 +19,14 @@ bool uses(const Program &program, size_t variable) {
 
 } // namespace
 
+bool isFirstHolder(const Description &description, const std::vector<std::string> &names, int64_t rank,
+                   size_t index) {
+  int64_t mine = description.stageOf(rank);
+  return std::none_of(description.programs.begin(), description.programs.end(), [&](const Program &other) {
+    return other.stage < mine && isOneOf(other.name, names) && uses(other, index);
+  });
+}
+
 Variables::Variables(const Description &description, std::vector<std::string> names, int rank,
                      const Arena &arena, Device &device)
     : description(description), names(std::move(names)), known(usedBy(description, this->names)), rank(rank),
@@ -35,10 +43,7 @@ std::vector<bool> Variables::usedBy(const Description &description, const std::v
 }
 
 bool Variables::isFirstHolder(size_t index) const {
-  int64_t mine = description.stageOf(rank);
-  return std::none_of(description.programs.begin(), description.programs.end(), [&](const Program &other) {
-    return other.stage < mine && isOneOf(other.name, names) && uses(other, index);
-  });
+  return rt::isFirstHolder(description, names, rank, index);
 }
 
 int64_t Variables::bytes(size_t index) const {

@@ -10,6 +10,10 @@
 
 namespace tessera::rt {
 
+/// Whether of all stages of the programs `names` that have the variable none is below `rank`'s.
+bool isFirstHolder(const Description &description, const std::vector<std::string> &names, int64_t rank,
+                   size_t index);
+
 /// The variables that some of a session's programs have, in an arena of a device.
 class Variables {
 public:

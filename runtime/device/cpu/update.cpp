@@ -78,7 +78,7 @@ struct UpdateArguments {
   void keep(const CallContext &context) const {
     for (auto [from, to] : {std::pair(this->from.p, this->to.p), std::pair(this->from.m, this->to.m),
                             std::pair(this->from.v, this->to.v)})
-      if (from != to)
+      if (from >= 0 && context.args[from] != context.args[to])
         std::memcpy(array(context, to), array(context, from), size_t(count) * sizeof(float));
   }
 };

@@ -63,7 +63,7 @@ void updateThere(const Update &update, const UpdateState &from, const float *__r
 template <int states, typename Update>
 void updateAll(const Update &update, const UpdateState &from, const float *g, const UpdateState &to,
                int64_t n) {
-  if (from.p == to.p)
+  if (from.p == to.p && from.m == to.m && from.v == to.v)
     updateHere<states>(update, from, g, 0, n);
   else
     updateThere<states>(update, from, g, to, n);

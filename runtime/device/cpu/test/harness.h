@@ -30,7 +30,7 @@ public:
     base = static_cast<char *>(memory);
     mprotect(base + mapped - 4096, 4096, PROT_NONE);
   }
-  GuardedBytes(GuardedBytes &&other) : base(other.base), mapped(other.mapped), size(other.size) {
+  GuardedBytes(GuardedBytes &&other) noexcept : base(other.base), mapped(other.mapped), size(other.size) {
     other.base = nullptr;
   }
   ~GuardedBytes() {

@@ -1,8 +1,11 @@
 // An element's update has the same bits wherever it lies, at any number of threads and on every CPU level:
 // those of a reference that rounds every operation of the formula once.
 #include "runtime/device/cpu/cpu.h"
-#include "runtime/device/cpu/test/harness.h"
+#include "runtime/device/cpu/library.h"
+#include "runtime/device/cpu/pool.h"
 #include "runtime/device/cpu/test/update_reference.h"
+
+#include <gtest/gtest.h>
 
 using namespace tessera::rt;
 using namespace tessera::rt::cpu;

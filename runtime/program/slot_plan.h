@@ -1,0 +1,79 @@
+// Which of two places every operation of a training step finds a variable in, where a step leaves what it
+// makes beside what it was made of (docs/design/0013-slots.md).
+#pragma once
+
+#include "runtime/program/description.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Bytes of a tier's variables.
+struct VariableRange {
+  Tier tier = Tier::Device;
+  int64_t begin = 0, end = 0;
+};
+
+/// A variable that one operation alone changes, an optimizer's update or a copy from the device, is read
+/// where the last step has left it, and written elsewhere. One that is changed otherwise is copied before the
+/// step, and then used in its new place by all. What a step changes not at all has one place.
+class SlotPlan {
+public:
+  /// The program must outlive this, and have nothing on NVMe.
+  explicit SlotPlan(const Program &program);
+
+  /// Whether a step changes what lies in the buffer; else it has one place.
+  bool changes(int64_t buffer) const;
+  /// Whether operation number `op` uses the buffer, of what changes, where the step leaves it.
+  bool usesNext(size_t op, int64_t buffer) const;
+  /// Whether the operation reads what it changes in one place and writes it in the other.
+  bool isApart(size_t op) const;
+
+  /// What a step changes, of each tier in ascending order; and what of it is copied before the step.
+  const std::vector<VariableRange> &changed() const { return changedRanges; }
+  const std::vector<VariableRange> &copied() const { return copiedRanges; }
+
+private:
+  struct Variable {
+    VariableRange range;
+    enum { Unchanged, Apart, Copied } how = Unchanged;
+    size_t writer = 0; ///< of Apart
+  };
+
+  void addVariables();
+  void findWriters();
+  /// Copies what an operation uses together with what is copied; whether anything is new.
+  bool spread();
+  /// The first of those that lie in the buffer; null where none does.
+  const Variable *firstIn(int64_t buffer) const;
+
+  const Program &program;
+  std::vector<Variable> variables;
+  std::vector<std::vector<size_t>> inBuffer; ///< by buffer: the variables that share bytes with it
+  std::vector<VariableRange> changedRanges, copiedRanges;
+};
+
+/// Bytes of the tiers' variables, each tier's from the start of a page on: of one slot.
+int64_t slotBytes(const Program &program);
+/// Where in a slot a tier's variables begin.
+int64_t startInSlot(const Program &program, Tier tier);
+
+/// Why the program can have no slots; empty where it can.
+std::string slotsRefusal(const Description &description, const Program &program);
+/// What the file of two slots takes, with the header that says which steps are in them.
+int64_t slotsFileBytes(const Program &program);
+/// What of it two slots take beside the one place that variables have anyway.
+int64_t sharedBytes(const Program &program);
+
+constexpr int64_t slotPage = 4096;
+/// In front of the slots: which steps they hold.
+constexpr int64_t slotHeaderBytes = 16 * slotPage;
+/// The pages that a range is in.
+constexpr VariableRange wholePages(VariableRange range) {
+  return {range.tier, range.begin / slotPage * slotPage, (range.end + slotPage - 1) / slotPage * slotPage};
+}
+
+} // namespace tessera::rt

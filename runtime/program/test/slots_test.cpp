@@ -1,0 +1,167 @@
+// Slots of the program written by hand: what is where, and what a file says of itself however a run has
+// ended.
+#include "runtime/program/slots.h"
+#include "runtime/program/test/tiny.h"
+#include "runtime/storage/test/test_files.h"
+
+#include <cstring>
+#include <gtest/gtest.h>
+
+using namespace tessera::rt;
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// Its training, in which the last operation, an update, changes w.
+Json training() {
+  Json json = tinyDescription(1);
+  json["programs"][1]["ops"].back()["changes"] = {3};
+  return json;
+}
+
+Json &operations(Json &json) { return json["programs"][1]["ops"]; }
+
+struct Parsed {
+  explicit Parsed(const Json &json)
+      : description(parseDescription(json.dump())), program(*description.findProgram("train")),
+        update(program.operations.size() - 1), w(program.operations[update].args[3]) {}
+  Description description;
+  const Program &program;
+  size_t update;
+  int64_t w;
+};
+
+float &first(const Slots &slots, int slot) {
+  return *static_cast<float *>(slots.address(Tier::Device, 0, slot));
+}
+
+} // namespace
+
+TEST(SlotPlan, AnUpdateLeavesItElsewhere) {
+  const Parsed tiny(training());
+  const SlotPlan plan(tiny.program);
+  EXPECT_TRUE(plan.isApart(tiny.update));
+  EXPECT_TRUE(plan.changes(tiny.w));
+  EXPECT_FALSE(plan.usesNext(0, tiny.w));
+  EXPECT_EQ(plan.changed().size(), 1u);
+  EXPECT_TRUE(plan.copied().empty());
+}
+
+TEST(SlotPlan, WhatIsChangedTwiceIsCopied) {
+  Json json = training();
+  operations(json).push_back(operations(json).back());
+  const Parsed tiny(json);
+  const SlotPlan plan(tiny.program);
+  EXPECT_FALSE(plan.isApart(tiny.update) || plan.isApart(tiny.update - 1));
+  EXPECT_TRUE(plan.usesNext(0, tiny.w));
+  EXPECT_EQ(plan.copied().size(), 1u);
+}
+
+TEST(SlotPlan, WhatAKernelChangesIsCopied) {
+  Json json = training();
+  operations(json).erase(operations(json).size() - 1);
+  Json kernel = operations(json)[0];
+  kernel["args"].back() = kernel["args"][1]; // into w
+  kernel["changes"] = {4};
+  operations(json)[0] = kernel;
+  const Description description = parseDescription(json.dump());
+  const SlotPlan plan(*description.findProgram("train"));
+  EXPECT_EQ(plan.copied().size(), 1u);
+}
+
+TEST(SlotPlan, WhatNothingChangesHasOnePlace) {
+  Json json = training();
+  operations(json).erase(operations(json).size() - 1);
+  const Description description = parseDescription(json.dump());
+  const SlotPlan plan(*description.findProgram("train"));
+  EXPECT_TRUE(plan.changed().empty());
+  EXPECT_EQ(sharedBytes(*description.findProgram("train")),
+            slotHeaderBytes + slotPage - description.findProgram("train")->variablesEnd.device);
+}
+
+TEST(Slots, TheLastStepIsWholeWhenever) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  const std::string path = folder.file("0");
+  const auto steps = [&] {
+    std::string text;
+    for (const Slots::Step &step : Slots(path, "me", tiny.program).steps())
+      text += std::to_string(step.step) + step.text + " ";
+    return text;
+  };
+  EXPECT_FALSE(Slots::isThere(path, "me", tiny.program));
+  {
+    Slots slots(path, "me", tiny.program);
+    EXPECT_TRUE(slots.steps().empty());
+    slots.fill(6);
+    first(slots, 0) = 6;
+  }
+  EXPECT_EQ(steps(), "") << "it was still being filled in";
+  {
+    Slots slots(path, "me", tiny.program);
+    slots.fill(6);
+    first(slots, slots.current()) = 6;
+    slots.settle("six");
+  }
+  EXPECT_EQ(steps(), "6six ");
+  {
+    Slots slots(path, "me", tiny.program);
+    slots.take(6);
+    slots.begin();
+    first(slots, 1 - slots.current()) = 7;
+  }
+  EXPECT_EQ(steps(), "6six ") << "step 7 was under way";
+  {
+    Slots slots(path, "me", tiny.program);
+    slots.take(6);
+    slots.begin();
+    first(slots, 1 - slots.current()) = 7;
+    slots.commit("seven");
+    EXPECT_EQ(first(slots, slots.current()), 7);
+  }
+  EXPECT_EQ(steps(), "6six 7seven ");
+  EXPECT_TRUE(Slots::isThere(path, "me", tiny.program));
+  EXPECT_FALSE(Slots::isThere(path, "you", tiny.program));
+  {
+    Slots slots(path, "me", tiny.program);
+    EXPECT_EQ(first(slots, 0), 6);
+    EXPECT_EQ(first(slots, 1), 7);
+    slots.take(7);
+    slots.begin();
+  }
+  EXPECT_EQ(steps(), "7seven ") << "step 8 goes where step 6 was";
+  EXPECT_TRUE(Slots(path, "you", tiny.program).steps().empty()) << "another program's are of no use";
+  EXPECT_EQ(steps(), "");
+}
+
+TEST(Slots, WhatIsCopiedIsThereBeforeTheStep) {
+  Json json = training();
+  operations(json).push_back(operations(json).back());
+  const Parsed tiny(json);
+  const TestFolder folder;
+  Slots slots(folder.file("0"), "me", tiny.program);
+  slots.fill(0);
+  first(slots, 0) = 5;
+  slots.settle("");
+  slots.begin();
+  EXPECT_EQ(first(slots, 1), 5);
+}
+
+TEST(Slots, OneProcessOrThreadAtATime) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  const Slots slots(folder.file("0"), "me", tiny.program);
+  EXPECT_NE(errorOf([&] { Slots(folder.file("0"), "me", tiny.program); }).find("which is under way"),
+            std::string::npos);
+}
+
+TEST(Slots, TooLongATextIsAnError) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  Slots slots(folder.file("0"), "me", tiny.program);
+  slots.fill(0);
+  EXPECT_NE(
+      errorOf([&] { slots.settle(std::string(slotHeaderBytes, 'x')); }).find("have no room for what is said"),
+      std::string::npos);
+}
