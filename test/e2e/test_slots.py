@@ -183,7 +183,22 @@ FOLDER = ("--checkpoint", "c", "--every", "1")
 ])
 def test_bad_options(program, tmp_path, options, said, status):
     result = refused(program, tmp_path, *(tmp_path / o if o == "c" else o for o in options))
-    h.assert_error(result, said, status=status)
+    h.assert_error(result, said, *(["' cannot be made: No such file or directory"] if status == 1 else []), status=status)
+
+
+def test_fewer_steps_than_are_done(killed, tmp_path):
+    compiled, options, _ = killed()
+    result = h.run(*compiled.command(*compiled.train_arguments(tmp_path, h.training_data("mlp", ("x", "labels")), 5, "--threads", "1", *options)))
+    h.assert_error(result, "the slots in '", "' are of step ", ", beyond --steps 5: there is nothing left to do")
+
+
+def test_something_else_in_its_place(killed, tmp_path):
+    compiled, options, _ = killed()
+    file = next((tmp_path / "slots").rglob("2-rank-0"))
+    file.unlink()
+    file.symlink_to(tmp_path / "elsewhere")
+    h.assert_error(go_on(compiled, tmp_path, (*options, "--slots", "2")), f"--slots 2: slots '{file}' cannot be opened: ")
+    assert not (tmp_path / "elsewhere").exists()
 
 
 def on_small_disk(folder, size, *command):

@@ -116,13 +116,13 @@
 //   buffers: scalars, decay, [grad_norm], p, g; attrs: as adamw
 // sgd_momentum
 //   buffers: scalars, decay, [grad_norm], p, g, momentum; attrs: as adamw
-//   With apart (default false) p and the state follow once more: where the step leaves each, which is where it
-//   finds it, or shares no byte with that.
-//   In place on p and the state, as PyTorch's optimizers, by the formula of runtime/device/update_step.h, to
-//   the bit. `scalars` is the program's f32 array, `decay` the array of weight decays, indexed by the
-//   attribute. With grad_norm (the global norm, one f32) and clip_norm > 0 the gradient is scaled by min(1,
-//   clip_norm / (grad_norm + 1e-6)). With `loss_scale` (default false) `scalars` has a ninth number, which
-//   that is divided by, and where grad_norm is not finite nothing changes.
+//   With apart (default false) p and the state follow once more: where the step leaves each, which is where
+//   it finds it, or shares no byte with that. In place on p and the state, as PyTorch's optimizers, by the
+//   formula of runtime/device/update_step.h, to the bit. `scalars` is the program's f32 array, `decay` the
+//   array of weight decays, indexed by the attribute. With grad_norm (the global norm, one f32) and clip_norm
+//   > 0 the gradient is scaled by min(1, clip_norm / (grad_norm + 1e-6)). With `loss_scale` (default false)
+//   `scalars` has a ninth number, which that is divided by, and where grad_norm is not finite nothing
+//   changes.
 #pragma once
 
 #include "runtime/device/cpu/pool.h"
