@@ -13,6 +13,7 @@ import sys
 import time
 
 from bench_memory import ROOT, TESSERA, make_model, run
+from bench_slots import prices
 
 import numpy as np
 
@@ -78,6 +79,22 @@ def compiling(folder, model):
     size = {name: (folder / f"dp8_{name}").stat().st_size for name in seconds}
     print(f"  sizes 1, 2, 4 and 8 in one executable: compiling {seconds['all'] / seconds['one']:.2f} x ({seconds['all']:.1f} s), "
           f"the file {size['all'] / size['one']:.2f} x", flush=True)
+
+
+def slots(name, folder, options):
+    """The state in two places, and checkpoints written beside the steps, against neither."""
+    layers, width, heads, vocabulary, tokens = MODELS[name]
+    model = folder / f"{name}_slots" / "gpt.onnx"
+    parameters = make_model(model, layers, width, heads, vocabulary, 4, tokens)
+    print(f"{name}: {parameters / 1e6:.0f} M parameters, {12 * parameters / 1e6:.0f} MB of state, batch 4 x {tokens}, two threads", flush=True)
+    data = folder / f"tokens{vocabulary}.bin"
+    np.random.default_rng(0).integers(0, vocabulary, 200000).astype(np.uint16).tofile(data)
+    programs = {}
+    for ranks in (1, 2):
+        program = (folder / f"{name}_slots_{ranks}").resolve()
+        run(TESSERA, "compile", model, "--train", "adamw", "--dp", ranks, "--threads", 2 // ranks, "-o", program)
+        programs["one rank" if ranks == 1 else "two ranks"] = (program, 2 // ranks)
+    prices(programs, data, folder, options.rounds)
 
 
 def pauses(name, folder, options):
@@ -160,6 +177,7 @@ def main():
     for name in options.models or ["gpt14m"]:
         if name not in MODELS:
             parser.error(f"no model is called {name}")
+        slots(name, options.folder, options)
         pauses(name, options.folder, options)
 
 

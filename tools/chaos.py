@@ -1,6 +1,6 @@
 """Real trainings that are killed, stopped and damaged at moments drawn by a seed, and what must come of them all the same.
 
-    tools/chaos --kills 100      tools/chaos --stops 25      tools/chaos --corrupt 1000      tools/chaos --resizes 20
+    tools/chaos --kills 100      tools/chaos --stops 25      tools/chaos --hosts 2 --lose 10      tools/chaos --corrupt 1000      tools/chaos --resizes 20
 
 The trainings that are killed and stopped are the demo's GPT on four ranks (data=2 x tensor=2) under mpirun and `tessera run`, with slots and a
 checkpoint after every tenth step; now and then they go on on two ranks, or on four again, and some kills come while they do."""
@@ -20,6 +20,7 @@ import time
 import numpy as np
 
 import chaos_corrupt
+import chaos_hosts
 import chaos_resizes
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -250,14 +251,16 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kills", type=int, metavar="N", help="kill -9: a rank, two, all, mpirun, `tessera run`")
     parser.add_argument("--stops", type=int, metavar="N", help="SIGSTOP a rank")
+    parser.add_argument("--lose", type=int, metavar="N", help="a host with its memory, of --hosts simulated ones")
+    parser.add_argument("--hosts", type=int, default=2, choices=(2, 4))
     parser.add_argument("--corrupt", type=int, metavar="N", help="damage the newest checkpoint")
     parser.add_argument("--resizes", type=int, metavar="N", help="changes of size, of each of several models and plans")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cases", default="", help="of --resizes only those with this in their name")
     parser.add_argument("--beside", action="store_true", help="others run on this machine: of shared memory only look at this run's own")
     options = parser.parse_args()
-    if not (options.kills or options.stops or options.corrupt or options.resizes):
-        parser.error("nothing to do: --kills N, --stops N, --corrupt N or --resizes N")
+    if not (options.kills or options.stops or options.corrupt or options.resizes or options.lose):
+        parser.error("nothing to do: --kills N, --stops N, --lose N, --corrupt N or --resizes N")
     try:
         for act, count in ((kills, options.kills), (stops, options.stops)):
             if count:
@@ -265,6 +268,8 @@ def main():
     except Failure as failure:
         sys.exit(f"error: {failure}")
     if options.resizes and (problem := chaos_resizes.resizes(options.resizes, options.seed, options.cases)):
+        sys.exit(f"error: {problem}")
+    if options.lose and (problem := chaos_hosts.lose(options.lose, options.hosts, options.seed)):
         sys.exit(f"error: {problem}")
     if options.corrupt:
         sys.exit(chaos_corrupt.corrupt(options.corrupt, options.seed))

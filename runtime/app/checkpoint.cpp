@@ -65,12 +65,16 @@ void Checkpoints::load(const Checkpoint &checkpoint) {
   isContinued = true;
 }
 
+Unchanged Checkpoints::findUnchanged() {
+  return findInWeights(session, description, unchangedVariables(session, description), weights());
+}
+
 void Checkpoints::prepare() {
   const std::string &folder = options.checkpoint;
   if (folder.empty())
     return;
   if (!isContinued)
-    unchanged = findInWeights(session, description, unchangedVariables(session, description), weights());
+    unchanged = findUnchanged();
   session.agreed([&] {
     const uint64_t needed = checkpointBytes(session, description, unchanged), free = freeBytes(folder);
     if (needed > free)
@@ -136,7 +140,7 @@ bool Checkpoints::isWritten(std::chrono::duration<double> patience) {
 }
 
 void Checkpoints::beforeStep(int64_t step) const {
-  if (background && step >= background->step() + 2)
+  if (background && step >= background->step() + options.places())
     background->waitUntilRead();
 }
 

@@ -34,6 +34,8 @@ public:
   std::optional<Checkpoint> find();
   /// The one that handOn has written, there or, where that is --checkpoint's folder, as one of these.
   Checkpoint findHandedOn(const std::string &folder);
+  /// Which variables that never change are in weights, and where.
+  Unchanged findUnchanged();
   /// Fills the variables from what find() gave.
   void load(const Checkpoint &checkpoint);
   /// Looks whether there is room for one checkpoint, and makes ready to write; before the first step.

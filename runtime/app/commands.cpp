@@ -75,10 +75,16 @@ std::string describeProgram(const CommandContext &context) {
   const Description &description = context.description;
   const Program &program = chooseProgram(description, context.options.program);
   int threads = context.options.threads ? context.options.threads : defaultThreads(description);
-  if (context.options.slots == 2)
+  const Options &options = context.options;
+  const bool hasSlots = options.slots > 1 || options.copies > 1;
+  if (hasSlots)
     if (const std::string refusal = slotsRefusal(description, program); !refusal.empty())
-      throw UsageError("--slots 2: " + refusal);
-  Figures figures = promisedFigures(description, program, threads, context.options.slots);
+      throw UsageError("--slots " + std::to_string(options.places()) + ": " + refusal);
+  if (options.hosts > description.mesh.size())
+    throw UsageError("--hosts " + std::to_string(options.hosts) + " is more than the ranks, " +
+                     std::to_string(description.mesh.size()));
+  Figures figures =
+      promisedFigures(description, program, threads, {hasSlots ? options.places() : 1, options.hosts});
   return context.options.json ? figuresJson(description, program, figures)
                               : figuresText(description, program, figures);
 }
@@ -132,9 +138,10 @@ std::string helpText(const Description &description, const std::string &name) {
         "  --on-checkpoint COMMAND      run it with the path of every checkpoint that is written\n"
         "  --resume DIR                 go on from the newest whole checkpoint there\n"
         "  --continue                   go on from that of --checkpoint, or begin where there is none\n"
-        "  --slots auto|1|2 (auto)      places of the state: two, and a kill costs no step that was done "
+        "  --slots auto|1|2|3 (auto)    places of the state: with two a kill costs no step that was done "
         "(with\n"
         "                               --continue, else one); info takes it too\n"
+        "  --copies 1|2 (1)             of each host's state one on another; info takes it with --hosts N\n"
         "  --slots-in DIR               where they are, in files (/dev/shm)\n"
         "  --accept-changes             go on with another model, other data or another seed\n"
         "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"

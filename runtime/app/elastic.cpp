@@ -3,6 +3,7 @@
 #include "runtime/app/commands.h"
 #include "runtime/comm/first_ranks.h"
 #include "runtime/comm/launch.h"
+#include "runtime/core/host_name.h"
 
 #include <algorithm>
 #include <chrono>
@@ -69,9 +70,7 @@ class SharedFolder {
 public:
   explicit SharedFolder(Transport &transport) : isOwner(transport.rank() == 0) {
     Engine engine(transport);
-    char host[256] = {};
-    ::gethostname(host, sizeof(host) - 1);
-    std::vector<std::string> hosts = engine.exchange(host);
+    std::vector<std::string> hosts = engine.exchange(hostName());
     // `tessera run` has one of its own, which it removes whatever happens.
     const char *given = std::getenv("TESSERA_SHARED");
     const std::string memory = engine.exchange(given ? given : "/dev/shm")[0];

@@ -2,7 +2,7 @@
 #include "runtime/app/figures.h"
 
 #include "runtime/app/outside.h"
-#include "runtime/program/slot_plan.h"
+#include "runtime/program/copy_plan.h"
 #include "runtime/storage/array_reader.h"
 
 #include <algorithm>
@@ -101,7 +101,7 @@ std::string memoryText(const Figures &figures) {
   }
   const auto shared = std::max_element(figures.shared.begin(), figures.shared.end());
   if (shared != figures.shared.end() && *shared > 0)
-    text += line("shared", formatBytes(*shared) + " a rank for a second place of the state");
+    text += line("shared", formatBytes(*shared) + " a rank for more places of the state");
   return text;
 }
 
@@ -118,7 +118,30 @@ std::string formatBytes(int64_t bytes) {
   return text;
 }
 
-Figures promisedFigures(const Description &description, const Program &program, int threads, int64_t slots) {
+/// What is in shared memory, and what is sent there.
+static void promiseShared(Figures &figures, const Description &description, const Program &program,
+                          const SharedState &state) {
+  const int64_t ranks = description.mesh.size();
+  std::vector<StateCopy> copies;
+  if (state.hosts > 1)
+    copies = planCopies(description, program.name, consecutiveHosts(ranks, state.hosts));
+  double count = 0, bytes = 0;
+  for (int64_t rank = 0; rank < ranks; ++rank) {
+    const Program &own = *description.findProgram(program.name, rank);
+    figures.shared.push_back(state.places > 1 ? sharedBytes(own, int(state.places)) : 0);
+    if (copies.empty())
+      continue;
+    figures.shared.back() += bytesKept(description, program.name, copies, int(rank));
+    count += double(copies[size_t(rank)].ranges.size());
+    bytes += double(bytesOf(copies[size_t(rank)]));
+  }
+  if (count > 0)
+    figures.sent[copyAxes][copyKind] = {std::llround(count / double(ranks)),
+                                        std::llround(bytes / double(ranks))};
+}
+
+Figures promisedFigures(const Description &description, const Program &program, int threads,
+                        const SharedState &state) {
   Figures figures;
   figures.flops = figures.stepSeconds = 0;
   MovedBytes moved; // by all ranks
@@ -127,7 +150,6 @@ Figures promisedFigures(const Description &description, const Program &program, 
     figures.memory.push_back(
         {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), own.memoryFor(threads, Tier::Nvme)});
     figures.outside.push_back(promisedOutside(description, own, rank));
-    figures.shared.push_back(slots == 2 ? sharedBytes(own) : 0);
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
     figures.flops += own.flops / double(description.mesh.size());
@@ -137,6 +159,7 @@ Figures promisedFigures(const Description &description, const Program &program, 
     figures.moved[direction] = std::llround(double(moved[direction]) / double(description.mesh.size()));
   figures.capacity = description.capacity;
   figures.sent = program.sent;
+  promiseShared(figures, description, program, state);
   return figures;
 }
 

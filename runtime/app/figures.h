@@ -20,15 +20,20 @@ struct Figures {
   double stepSeconds = 0;
   /// Of each rank what the process takes of the device beside the program's memory.
   std::vector<std::optional<int64_t>> outside;
-  /// Of each rank, where there are any: what two slots take beside the tiers' memory.
+  /// Of each rank, where there are slots: what it takes in shared memory, beside the tiers.
   std::vector<int64_t> shared;
   /// Only measured: the host's part of a step.
   std::optional<double> hostSeconds;
 };
 
-/// What the compiler promises for `threads` threads a rank, with `slots` places of the state.
+/// Places of the state that steps change, and over how many hosts it is copied.
+struct SharedState {
+  int64_t places = 1, hosts = 1;
+};
+
+/// What the compiler promises for `threads` threads a rank.
 Figures promisedFigures(const Description &description, const Program &program, int threads,
-                        int64_t slots = 1);
+                        const SharedState &state = {});
 
 /// The JSON text of `info --json` and `--stats`.
 std::string figuresJson(const Description &description, const Program &program, const Figures &figures);

@@ -96,10 +96,19 @@ std::vector<Option> checkpointOptions() {
        {Command::Train, Command::Info},
        true,
        [](O o, S v) {
-         if (v != "auto" && v != "1" && v != "2")
-           throw UsageError("--slots is auto, 1 or 2, not '" + v + "'");
+         if (v != "auto" && v != "1" && v != "2" && v != "3")
+           throw UsageError("--slots is auto, 1, 2 or 3, not '" + v + "'");
          o.slots = v == "auto" ? 0 : v[0] - '0';
        }},
+      {"copies",
+       {Command::Train, Command::Info},
+       true,
+       [](O o, S v) {
+         if (v != "1" && v != "2")
+           throw UsageError("--copies is 1 or 2, not '" + v + "'");
+         o.copies = v[0] - '0';
+       }},
+      {"hosts", {Command::Info}, true, [](O o, S v) { o.hosts = parseInteger(v, "--hosts", 1); }},
       {"slots-in", {Command::Train}, true, [](O o, S v) { o.slotsIn = v; }},
       {"on-checkpoint", {Command::Train}, true, [](O o, S v) { o.onCheckpoint = v; }},
   };
@@ -237,6 +246,8 @@ void checkTogether(const Options &options) {
     throw UsageError("infer needs --output DIR");
   if (options.command == Command::Calibrate && options.machineOutput.empty())
     throw UsageError("calibrate needs -o FILE.toml");
+  if (options.command == Command::Info && (options.copies > 1) != (options.hosts > 1))
+    throw UsageError("--copies 2 --hosts N go together: what is promised depends on the hosts");
   if (options.command != Command::Train)
     return;
   if (!options.given.count("steps"))
@@ -254,8 +265,11 @@ void checkTogether(const Options &options) {
     if (options.given.contains(option) && options.checkpoint.empty())
       throw UsageError(std::string("--") + option +
                        " is about the checkpoints of --checkpoint DIR, which is not given");
-  if (options.slots > 1 && options.checkpoint.empty())
-    throw UsageError("--slots 2 needs --checkpoint DIR --every N: what is in slots belongs to that folder");
+  if ((options.slots > 1 || options.copies > 1) && options.checkpoint.empty())
+    throw UsageError(std::string(options.copies > 1 ? "--copies 2" : "--slots 2") +
+                     " needs --checkpoint DIR --every N: what is in slots belongs to that folder");
+  if (options.copies > 1 && (options.slots == 1 || options.slots == 2))
+    throw UsageError("--copies 2 needs three slots: leave --slots out, or give --slots 3");
   if (options.keepEvery > 0 && options.keep == 0)
     throw UsageError("--keep-every says what stays beside the newest: give --keep N, too");
   if (options.goOn && !options.resume.empty())

@@ -67,8 +67,16 @@ struct Options {
   double clipNorm = 0;
   double lossScale = 65536;
   uint64_t seed = 0;
-  /// Places of the state that steps change; 0: two for a training that --continue goes on with, else one.
+  /// Places of the state that steps change; 0: as many as are needed for a training that --continue goes on
+  /// with, else one.
   int64_t slots = 0;
+  /// Hosts that have each part of the state.
+  int64_t copies = 1;
+  /// How many places there are where there is more than one. With copies on other hosts three: one is
+  /// written, one is sent, and what was sent before stays until that has come.
+  int64_t places() const { return std::max<int64_t>(slots, copies > 1 ? 3 : 2); }
+  /// info: how many hosts to promise for.
+  int64_t hosts = 1;
   /// The folder that they are in; empty: /dev/shm.
   std::string slotsIn;
   std::string save, log, checkpoint, resume, onCheckpoint;

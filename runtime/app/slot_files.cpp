@@ -2,27 +2,27 @@
 #include "runtime/app/slot_files.h"
 
 #include "runtime/checkpoint/checksum.h"
-#include "runtime/checkpoint/folder.h"
-#include "runtime/checkpoint/save.h"
-#include "runtime/checkpoint/writer.h"
-#include "runtime/program/variables.h"
+#include "runtime/core/error.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"
 
 #include <algorithm>
+#include <charconv>
+#include <nlohmann/json.hpp>
 #include <random>
+#include <system_error>
 #include <unistd.h>
-#include <vector>
 
 namespace tessera::rt {
 namespace {
 
 constexpr const char *runKey = "slots"; ///< in what is said of a step, and the file in the folder
+constexpr const char *variablesKey = "copied variables";
 
 /// What the places of a rank's variables depend on.
-std::string identityOf(const Description &description, const Program &program, int rank) {
-  std::string text = description.model + "\n" + description.plan + "\n" + program.name + "\n" +
-                     std::to_string(rank) + "\n" + std::to_string(description.mesh.size()) + "\n";
+std::string identityOf(const Description &description, const Program &program, const SlotFileName &name) {
+  std::string text =
+      description.model + "\n" + description.plan + "\n" + program.name + "\n" + name.text() + "\n";
   for (const BufferRange &buffer : program.buffers)
     if (buffer.variable)
       text += description.variables[size_t(*buffer.variable)].name + " " + nameOf(buffer.tier) + " " +
@@ -30,57 +30,69 @@ std::string identityOf(const Description &description, const Program &program, i
   return checksumOf(text.data(), text.size());
 }
 
-/// Where a program's variables lie: the number of a buffer by variable.
-std::map<size_t, int64_t> buffersOfVariables(const Program &program) {
-  std::map<size_t, int64_t> buffers;
-  for (size_t i = 0; i < program.buffers.size(); ++i)
-    if (program.buffers[i].variable)
-      buffers[size_t(*program.buffers[i].variable)] = int64_t(i);
-  return buffers;
+/// `[[0, 12], [14, 15]]`: neighbours are one range, since most of a model is.
+nlohmann::json rangesOf(const std::set<size_t> &numbers) {
+  nlohmann::json ranges = nlohmann::json::array();
+  for (size_t number : numbers)
+    if (!ranges.empty() && ranges.back()[1].get<size_t>() == number)
+      ranges.back()[1] = number + 1;
+    else
+      ranges.push_back({number, number + 1});
+  return ranges;
 }
 
-/// The slots of all ranks of a mesh.
-struct MeshSlots {
-  std::vector<std::unique_ptr<Slots>> slots;
-  std::vector<std::map<int64_t, Manifest>> said;
-
-  /// The newest step that all have.
-  std::optional<int64_t> newest() const {
-    std::map<int64_t, size_t> holders;
-    for (const auto &steps : said)
-      for (const auto &[step, manifest] : steps)
-        ++holders[step];
-    std::erase_if(holders, [&](const auto &entry) { return entry.second < said.size(); });
-    return holders.empty() ? std::nullopt : std::optional(holders.rbegin()->first);
+/// Nothing for what is no such text.
+std::optional<std::set<size_t>> numbersOf(const std::string &text) {
+  constexpr size_t most = 1000000; // of a file that somebody else may have written
+  std::set<size_t> numbers;
+  const nlohmann::json ranges = nlohmann::json::parse(text, nullptr, false);
+  if (!ranges.is_array())
+    return std::nullopt;
+  for (const nlohmann::json &range : ranges) {
+    if (!range.is_array() || range.size() != 2 || !range[0].is_number_unsigned() ||
+        !range[1].is_number_unsigned() || range[1].get<size_t>() > most)
+      return std::nullopt;
+    for (size_t i = range[0].get<size_t>(); i < range[1].get<size_t>(); ++i)
+      numbers.insert(i);
   }
-};
-
-Manifest writeShare(const CheckpointWriter &writer, const Description &description, const Program &program,
-                    int rank, const Slots &slots, int64_t step) {
-  const std::map<size_t, int64_t> buffers = buffersOfVariables(program);
-  const std::function<const void *(size_t)> place = [&](size_t variable) {
-    const int64_t index = buffers.at(variable);
-    const BufferRange &buffer = program.buffers[size_t(index)];
-    return slots.address(buffer.tier, buffer.offset, slots.plan().changes(index) ? int(step % 2) : 0);
-  };
-  const auto isHolder = [&](size_t variable) {
-    return buffers.contains(variable) && isFirstHolder(description, {program.name}, rank, variable);
-  };
-  return writer.writeRank(rank,
-                          sharesOf(description, description.mesh.coordinates(rank), {}, isHolder, place));
+  return numbers;
 }
 
 } // namespace
 
-std::string slotFilesPrefix(const Mesh &mesh) { return std::to_string(mesh.size()) + "-rank-"; }
+std::string SlotFileName::text() const {
+  return std::to_string(ranks) + (isCopy ? "-copy-" : "-rank-") + std::to_string(rank);
+}
+
+std::optional<SlotFileName> SlotFileName::parse(const std::string &text) {
+  SlotFileName name;
+  const char *const end = text.data() + text.size();
+  const auto [afterRanks, ranksError] = std::from_chars(text.data(), end, name.ranks);
+  const size_t number = text.find_last_of('-');
+  if (ranksError != std::errc() || number == std::string::npos)
+    return std::nullopt;
+  name.isCopy = std::string(afterRanks, text.data() + number) == "-copy";
+  std::from_chars(text.data() + number + 1, end, name.rank);
+  return name.text() == text ? std::optional(name) : std::nullopt;
+}
 
 std::unique_ptr<Slots> openSlots(const std::string &folder, const Description &description,
-                                 const Program &program, int rank, bool existing) {
-  const std::string path = folder + "/" + slotFilesPrefix(description.mesh) + std::to_string(rank);
-  const std::string identity = identityOf(description, program, rank);
-  if (existing && !Slots::isThere(path, identity, program))
-    return nullptr;
-  return std::make_unique<Slots>(path, identity, program);
+                                 const Program &program, int rank, int places) {
+  const SlotFileName name{description.mesh.size(), rank, false};
+  return std::make_unique<Slots>(folder + "/" + name.text(), identityOf(description, program, name), program,
+                                 places);
+}
+
+std::unique_ptr<Slots> openCopy(const std::string &folder, const Description &description,
+                                const Program &program, int rank, const StateCopy &copy) {
+  const SlotFileName name{description.mesh.size(), rank, true};
+  return std::make_unique<Slots>(folder + "/" + name.text(), identityOf(description, program, name), program,
+                                 copyPlaces, copy.ranges);
+}
+
+std::unique_ptr<const Slots> readSlots(const std::string &folder, const Description &description,
+                                       const Program &program, const SlotFileName &name) {
+  return Slots::read(folder + "/" + name.text(), identityOf(description, program, name), program);
 }
 
 std::string runOf(const std::string &checkpoints) {
@@ -102,62 +114,37 @@ std::string runOf(const std::string &checkpoints) {
 
 void forgetRun(const std::string &checkpoints) { ::unlink((checkpoints + "/" + runKey).c_str()); }
 
-std::string sayOf(Manifest said, const std::string &run) {
-  said.metadata[runKey] = run;
-  return formatManifest(said);
+std::string format(const SaidOfStep &said, const std::string &run) {
+  Manifest manifest = said.manifest;
+  manifest.metadata[runKey] = run;
+  if (!said.variables.empty())
+    manifest.metadata[variablesKey] = rangesOf(said.variables).dump();
+  return formatManifest(manifest);
 }
 
-std::map<int64_t, Manifest> saidIn(const Slots &slots, const std::string &run) {
-  std::map<int64_t, Manifest> all;
+std::map<int64_t, SaidOfStep> saidIn(const Slots &slots, const std::string &run) {
+  std::map<int64_t, SaidOfStep> all;
   for (const Slots::Step &step : slots.steps())
     try {
-      Manifest said = parseManifest(step.text, slots.file());
-      const auto entry = said.metadata.find(runKey);
-      const bool isOurs = entry != said.metadata.end() && entry->second == run;
-      if (!isOurs || said.step != step.step)
+      SaidOfStep said{parseManifest(step.text, slots.file()), {}};
+      CheckpointMetadata &metadata = said.manifest.metadata;
+      const auto entry = metadata.find(runKey);
+      const bool isOurs = entry != metadata.end() && entry->second == run;
+      if (!isOurs || said.manifest.step != step.step)
         continue;
-      said.metadata.erase(entry);
+      metadata.erase(entry);
+      if (const auto copied = metadata.find(variablesKey); copied != metadata.end()) {
+        const std::optional<std::set<size_t>> variables = numbersOf(copied->second);
+        if (!variables)
+          continue;
+        said.variables = *variables;
+        metadata.erase(copied);
+      }
       all[step.step] = std::move(said);
     } catch (const Error &) {
       continue; // whatever is there, it is no state
     }
   return all;
-}
-
-std::optional<std::string> saveSlotsOf(const Description &other, const std::string &program,
-                                       const std::string &folder, const std::string &run, int64_t after,
-                                       const std::string &checkpoints) {
-  MeshSlots all;
-  for (int rank = 0; rank < int(other.mesh.size()); ++rank) {
-    const Program *own = other.findProgram(program, rank);
-    std::unique_ptr<Slots> slots =
-        own && slotsRefusal(other, *own).empty() ? openSlots(folder, other, *own, rank, true) : nullptr;
-    if (!slots)
-      return std::nullopt;
-    all.said.push_back(saidIn(*slots, run));
-    all.slots.push_back(std::move(slots));
-  }
-  const std::optional<int64_t> step = all.newest();
-  if (!step || *step <= after)
-    return std::nullopt;
-  std::string path = checkpointPath(checkpoints, *step);
-  const CheckpointWriter writer(path);
-  try {
-    writer.begin();
-    Manifest manifest = all.said[0].at(*step);
-    for (size_t rank = 0; rank < all.slots.size(); ++rank)
-      addParts(manifest, formatParts(writeShare(writer, other, *other.findProgram(program, int64_t(rank)),
-                                                int(rank), *all.slots[rank], *step)));
-    writer.commit(manifest);
-  } catch (...) {
-    writer.abandon();
-    for (size_t rank = 0; rank < all.slots.size(); ++rank)
-      writer.forget(int64_t(rank));
-    throw;
-  }
-  for (size_t rank = 0; rank < all.slots.size(); ++rank)
-    writer.forget(int64_t(rank));
-  return path;
 }
 
 } // namespace tessera::rt

@@ -1,39 +1,53 @@
-// The files of a training's slots, one a rank, and what is said in them of the steps that they hold.
+// The files of a training's slots, what a rank has and what it keeps of others, and what is said in them of
+// the steps that they hold.
 #pragma once
 
 #include "runtime/checkpoint/manifest.h"
+#include "runtime/program/copy_plan.h"
 #include "runtime/program/slots.h"
 
+#include <cstddef>
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
+#include <vector>
 
 namespace tessera::rt {
 
-/// What the names of the files of one mesh begin with.
-std::string slotFilesPrefix(const Mesh &mesh);
+/// Whose state a file holds: of a mesh's so many ranks one, itself or what another one keeps of it.
+struct SlotFileName {
+  int64_t ranks = 1;
+  int rank = 0;
+  bool isCopy = false;
 
-/// Opens a rank's file in `folder`, or makes it; `existing`: null where there is none of this program. Throws
-/// as Slots.
+  std::string text() const;
+  static std::optional<SlotFileName> parse(const std::string &text);
+};
+
+/// Opens the file of a rank's own, or makes it. `program`: that rank's. Throws as Slots.
 std::unique_ptr<Slots> openSlots(const std::string &folder, const Description &description,
-                                 const Program &program, int rank, bool existing = false);
+                                 const Program &program, int rank, int places);
+/// The same for what is kept of another rank.
+std::unique_ptr<Slots> openCopy(const std::string &folder, const Description &description,
+                                const Program &program, int rank, const StateCopy &copy);
+/// One that is there, to be read; null where there is none of this program.
+std::unique_ptr<const Slots> readSlots(const std::string &folder, const Description &description,
+                                       const Program &program, const SlotFileName &name);
 
 /// The name of the run that checkpoints in a folder, made when none has one. By one rank.
 std::string runOf(const std::string &checkpoints);
 /// What is in slots is of no use from now on.
 void forgetRun(const std::string &checkpoints);
 
-/// What is said of the state after a step of a run: a manifest without variables.
-std::string sayOf(Manifest said, const std::string &run);
+/// What is said of the state after a step of a run.
+struct SaidOfStep {
+  Manifest manifest;          ///< without variables
+  std::set<size_t> variables; ///< of a copy: which are in it
+};
+std::string format(const SaidOfStep &said, const std::string &run);
 /// What is said in slots, by step, of this run's steps. Text that nobody wrote so is passed over.
-std::map<int64_t, Manifest> saidIn(const Slots &slots, const std::string &run);
-
-/// What the ranks of another mesh have left in `folder`, written as a checkpoint: the newest step that all of
-/// them have, if it is later than `after`. By one rank, on the host of all of them. Returns the checkpoint's
-/// path. `program`: what they ran, by its name.
-std::optional<std::string> saveSlotsOf(const Description &other, const std::string &program,
-                                       const std::string &folder, const std::string &run, int64_t after,
-                                       const std::string &checkpoints);
+std::map<int64_t, SaidOfStep> saidIn(const Slots &slots, const std::string &run);
 
 } // namespace tessera::rt

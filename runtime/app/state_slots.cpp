@@ -1,9 +1,9 @@
 // See state_slots.h.
 #include "runtime/app/state_slots.h"
 
-#include "runtime/app/slot_files.h"
+#include "runtime/app/rescue_slots.h"
 #include "runtime/checkpoint/checksum.h"
-#include "runtime/comm/engine.h"
+#include "runtime/core/host_name.h"
 
 #include <nlohmann/json.hpp>
 
@@ -21,11 +21,11 @@ namespace {
 
 constexpr const char *memoryFolder = "/dev/shm";
 
-/// A folder's own name, in a folder that all runs share.
+/// A folder's own name, in a folder that all runs share; and the host's, since that may be shared by hosts.
 std::string folderFor(const Options &options) {
   const std::string path = std::filesystem::absolute(options.checkpoint).lexically_normal().string();
   return (options.slotsIn.empty() ? memoryFolder : options.slotsIn) + "/tessera-slots-" +
-         checksumOf(path.data(), path.size()).substr(0, 16);
+         checksumOf(path.data(), path.size()).substr(0, 16) + "-" + hostName();
 }
 
 /// Of the newest checkpoint there, whole or not; 0: there is none.
@@ -39,40 +39,55 @@ int64_t newestStep(const std::string &folder) {
 StateSlots::StateSlots(const Description &description, const Program &program, const Options &options,
                        Transport &transport)
     : description(description), program(program), options(options) {
-  const bool isAsked = options.slots == 2;
+  const bool isAsked = options.slots > 1 || options.copies > 1;
   if (!isAsked && (options.slots != 0 || !options.goOn))
     return;
   folder = folderFor(options);
   Engine engine(transport);
-  for (const std::string &refusal : engine.exchange(open(transport.rank())))
+  std::vector<std::string> hosts;
+  if (options.copies > 1) {
+    hosts = engine.exchange(hostName());
+    if (std::all_of(hosts.begin(), hosts.end(), [&](const std::string &each) { return each == hosts[0]; }))
+      throw AgreedError("--copies 2 keeps the state on two hosts, and all ranks are on '", hosts[0], "'");
+  }
+  for (const std::string &refusal : engine.exchange(open(transport.rank(), hosts)))
     if (!refusal.empty()) {
-      if (slots)
-        slots->remove();
+      remove();
       slots.reset();
-      ::rmdir(folder.c_str());
+      copies.reset();
       if (isAsked)
-        throw AgreedError("--slots 2: ", refusal);
+        throw AgreedError(options.copies > 1 ? "--copies 2: " : concat("--slots ", options.slots, ": "),
+                          refusal);
       if (transport.rank() == 0)
         std::fprintf(stderr, "note: what a step leaves is kept in checkpoints alone: %s\n", refusal.c_str());
       return;
     }
 }
 
-std::string StateSlots::open(int rank) {
+std::string StateSlots::open(int rank, const std::vector<std::string> &hosts) {
   if (const std::string refusal = slotsRefusal(description, program); !refusal.empty())
     return refusal;
   if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
     return "'" + folder + "' cannot be made: " + std::strerror(errno);
   try {
-    slots = openSlots(folder, description, program, rank);
+    slots = openSlots(folder, description, program, rank, int(options.places()));
+    if (!hosts.empty())
+      copies = std::make_unique<StateCopies>(folder, description, program, rank, hosts);
     return "";
   } catch (const std::exception &error) {
     return error.what();
   }
 }
 
-std::map<int64_t, Manifest> StateSlots::commonSteps(Engine &engine) const {
-  std::map<int64_t, Manifest> mine = saidIn(*slots, run);
+int64_t StateSlots::bytesBeside() const {
+  if (!slots)
+    return 0;
+  return slots->bytes() - program.variablesEnd.device - program.variablesEnd.host +
+         (copies ? copies->bytes() : 0);
+}
+
+std::map<int64_t, SaidOfStep> StateSlots::commonSteps(Engine &engine) const {
+  std::map<int64_t, SaidOfStep> mine = saidIn(*slots, run);
   nlohmann::json steps = nlohmann::json::array();
   for (const auto &[step, said] : mine)
     steps.push_back(step);
@@ -82,19 +97,6 @@ std::map<int64_t, Manifest> StateSlots::commonSteps(Engine &engine) const {
       ++holders[step];
   std::erase_if(mine, [&](const auto &entry) { return holders[entry.first] < engine.size(); });
   return mine;
-}
-
-void StateSlots::saveOthers(const Executable &executable, int64_t after) const {
-  for (const Description &other : executable.sizes)
-    if (other.mesh.size() != description.mesh.size())
-      try {
-        if (const auto path = saveSlotsOf(other, program.name, folder, run, after, options.checkpoint))
-          std::printf("what %lld ranks have left in slots is checkpoint '%s'\n", (long long)other.mesh.size(),
-                      path->c_str());
-      } catch (const std::exception &error) {
-        std::fprintf(stderr, "warning: what %lld ranks have left in slots cannot be taken: %s\n",
-                     (long long)other.mesh.size(), error.what());
-      }
 }
 
 void StateSlots::nameRun(Session &session) {
@@ -108,36 +110,57 @@ void StateSlots::nameRun(Session &session) {
   run = session.communication().exchange(first)[0];
 }
 
-std::optional<Checkpoint> StateSlots::find(Session &session, const Executable *executable) {
+void StateSlots::saveOthers(Session &session, const Executable *executable, const Unchanged &unchanged,
+                            int64_t after) const {
+  SlotSearch search{{&description}, program.name, folder, run, after, options.checkpoint};
+  if (executable)
+    for (const Description &other : executable->sizes)
+      if (other.mesh.size() != description.mesh.size())
+        search.descriptions.push_back(&other);
+  const bool tells = session.rank() == 0;
+  try {
+    const auto saved = saveFromSlots(session, search, unchanged);
+    if (saved && tells)
+      std::printf("what %lld ranks have left in slots is checkpoint '%s'\n", (long long)saved->second,
+                  checkpointPath(options.checkpoint, saved->first).c_str());
+  } catch (const AgreedError &error) {
+    if (tells)
+      std::fprintf(stderr, "warning: what is in slots cannot be taken: %s\n", error.what());
+  }
+}
+
+std::optional<Checkpoint> StateSlots::find(Session &session, const Executable *executable,
+                                           const std::function<Unchanged()> &findUnchanged) {
   if (!slots || !options.goOn)
     return std::nullopt;
   Engine &engine = session.communication();
-  const std::map<int64_t, Manifest> steps = commonSteps(engine);
-  int64_t newest = steps.empty() ? -1 : steps.rbegin()->first;
+  const std::map<int64_t, SaidOfStep> steps = commonSteps(engine);
+  const int64_t newest = steps.empty() ? -1 : steps.rbegin()->first;
+  std::string text; // of rank 0, since files may come and go
   session.agreed([&] {
-    if (session.rank() != 0)
-      return;
-    if (executable)
-      saveOthers(*executable, std::max(newest, newestStep(options.checkpoint)));
-    if (newest < newestStep(options.checkpoint))
-      newest = -1;
+    if (session.rank() == 0)
+      text = std::to_string(newestStep(options.checkpoint));
   });
-  if (std::stoll(engine.exchange(std::to_string(newest))[0]) < 0)
+  const int64_t saved = std::stoll(engine.exchange(text)[0]);
+  if (newest < saved || newest < 0) {
+    saveOthers(session, executable, findUnchanged(), std::max(newest, saved));
     return std::nullopt;
-  newest = steps.rbegin()->first;
+  }
   if (newest > options.steps)
     throw AgreedError("the slots in '", folder, "' are of step ", newest, ", beyond --steps ", options.steps,
                       ": there is nothing left to do");
   if (session.rank() == 0)
     std::printf("the training goes on from its slots in '%s', of step %lld\n", folder.c_str(),
                 (long long)newest);
-  const Manifest &said = steps.at(newest);
+  const Manifest &said = steps.at(newest).manifest;
   return Checkpoint{{newest, folder, false}, said.metadata, newest, said.samples, std::nullopt};
 }
 
-void StateSlots::take(int64_t step) {
-  if (slots)
-    slots->take(step);
+void StateSlots::take(const Manifest &of) {
+  if (!slots)
+    return;
+  slots->take(of.step);
+  said = {of, {}};
 }
 
 void StateSlots::fill(int64_t step) {
@@ -145,32 +168,53 @@ void StateSlots::fill(int64_t step) {
     slots->fill(step);
 }
 
-void StateSlots::settle(const Manifest &said) {
-  if (slots)
-    slots->settle(sayOf(said, run));
+void StateSlots::settle(const Manifest &of) {
+  if (!slots)
+    return;
+  said = {of, {}};
+  slots->settle(format(said, run));
 }
 
-void StateSlots::commit(const Manifest &said) {
-  if (slots)
-    slots->commit(sayOf(said, run));
+void StateSlots::begin(Engine &engine) {
+  if (!slots)
+    return;
+  slots->begin();
+  if (copies)
+    copies->start(engine, *slots, said, run);
+}
+
+void StateSlots::commit(const Manifest &of) {
+  if (!slots)
+    return;
+  said = {of, {}};
+  slots->commit(format(said, run));
+}
+
+void StateSlots::finishCopies(Engine &engine) {
+  if (copies)
+    copies->finish(engine);
 }
 
 void StateSlots::removeOthers() const {
   if (!slots)
     return;
-  const std::string prefix = slotFilesPrefix(description.mesh);
   std::error_code ignored;
-  for (const auto &entry : std::filesystem::directory_iterator(folder, ignored))
-    if (!entry.path().filename().string().starts_with(prefix))
+  for (const auto &entry : std::filesystem::directory_iterator(folder, ignored)) {
+    const std::optional<SlotFileName> name = SlotFileName::parse(entry.path().filename().string());
+    if (!name || name->ranks != description.mesh.size())
       std::filesystem::remove(entry.path(), ignored);
+  }
 }
 
 void StateSlots::remove() {
-  if (!slots)
-    return;
-  slots->remove();
-  ::rmdir(folder.c_str()); // by the last
-  forgetRun(options.checkpoint);
+  if (slots)
+    slots->remove();
+  if (copies)
+    copies->remove();
+  if (slots || copies) {
+    ::rmdir(folder.c_str()); // by the last
+    forgetRun(options.checkpoint);
+  }
 }
 
 } // namespace tessera::rt

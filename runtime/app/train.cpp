@@ -141,7 +141,8 @@ public:
         slots(description, program, this->options, transport),
         session(description, {&program}, transport, context.platform,
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
-                 options.nvmeFolder, timeoutOf(description, program, options), slots.get()}),
+                 options.nvmeFolder, timeoutOf(description, program, options), slots.get(),
+                 slots.bytesBeside()}),
         checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
         loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
         pace(description.mesh.size()) {
@@ -153,6 +154,7 @@ public:
     prepare();
     const std::optional<LossScale> scaleBefore = scale;
     for (int64_t step = begin; step <= options.steps; ++step) {
+      slots.finishCopies(session.communication());
       // The others may still be writing what the last step left, which takes as long as it takes.
       asked = askedSize();
       if (session.communication().anyRank(stopAsked() || asked))
@@ -161,6 +163,7 @@ public:
       session.communication().watch().beginStep(step);
       run(step);
     }
+    slots.finishCopies(session.communication());
     lookAtCheckpoint(untilWritten);
     if (scale)
       checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
@@ -231,7 +234,8 @@ private:
     if (goesOn)
       checkpoint = checkpoints.findHandedOn(elasticity->from);
     else
-      checkpoint = slots.find(session, elasticity ? &elasticity->executable : nullptr);
+      checkpoint = slots.find(session, elasticity ? &elasticity->executable : nullptr,
+                              [&] { return checkpoints.findUnchanged(); });
     isInSlots = checkpoint && !goesOn;
     if (!checkpoint)
       checkpoint = checkpoints.find();
@@ -253,7 +257,10 @@ private:
     checkWritable(session, options.stats);
     checkShared(session, options.save);
     checkShared(session, options.trace);
-    isInSlots ? slots.take(checkpoint->step) : slots.fill(checkpoint ? checkpoint->step : 0);
+    if (isInSlots)
+      slots.take({checkpoint->step, checkpoint->samples.value_or(0), checkpoint->metadata, {}, {}});
+    else
+      slots.fill(checkpoint ? checkpoint->step : 0);
     if (checkpoint)
       resume(*checkpoint);
     else
@@ -318,6 +325,7 @@ private:
     session.setRandom(options.seed, step);
     session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
     checkpoints.beforeStep(step);
+    slots.begin(session.communication());
     session.start();
     std::exception_ptr nextFailed; // this step's results come first
     if (step < options.steps && instance.fillsAhead())

@@ -4,11 +4,11 @@
 #include "runtime/checkpoint/block.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/core/error.h"
+#include "runtime/core/host_name.h"
 
 #include <algorithm>
 #include <map>
 #include <nlohmann/json.hpp>
-#include <unistd.h>
 #include <vector>
 
 namespace tessera::rt {
@@ -68,9 +68,7 @@ private:
   std::string describe(const Ranks &ranks) const {
     nlohmann::json mine = {{"sums", nlohmann::json::array()}};
     session.agreed([&] {
-      char host[256] = {};
-      ::gethostname(host, sizeof(host) - 1);
-      mine["host"] = host;
+      mine["host"] = hostName();
       const auto all = held();
       if (auto found = all.find(ranks); found != all.end())
         for (size_t i : found->second) {

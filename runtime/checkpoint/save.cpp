@@ -155,12 +155,12 @@ CheckpointSave::~CheckpointSave() {
 void CheckpointSave::write(const std::function<const void *(size_t)> &data,
                            const std::function<void()> &hasRead) {
   Variables &variables = session.variables();
-  written = formatParts(
-      writer.writeRank(session.rank(),
-                       sharesOf(
-                           description, session.coordinates(), unchanged,
-                           [&](size_t i) { return variables.has(i) && variables.isFirstHolder(i); }, data),
-                       hasRead));
+  const auto isHolder = [&](size_t i) { return variables.has(i) && variables.isFirstHolder(i); };
+  write(sharesOf(description, session.coordinates(), unchanged, isHolder, data), hasRead);
+}
+
+void CheckpointSave::write(const std::vector<PieceToWrite> &pieces, const std::function<void()> &hasRead) {
+  written = formatParts(writer.writeRank(session.rank(), pieces, hasRead));
 }
 
 void CheckpointSave::gather() {

@@ -47,6 +47,9 @@ public:
   /// By each rank, on any thread: brings its share to the disk. `data(i)`: its part of variable i, asked for
   /// when a piece is written; `hasRead` is called when all has been.
   void write(const std::function<const void *(size_t)> &data, const std::function<void()> &hasRead = {});
+  /// The same with other pieces than the session's: all that are given to all ranks must be each variable
+  /// whole, but for `unchanged`.
+  void write(const std::vector<PieceToWrite> &pieces, const std::function<void()> &hasRead = {});
   /// Together, when all have written: rank 0 learns what and where.
   void gather();
   /// By rank 0 then, on any thread: the checkpoint has its name.

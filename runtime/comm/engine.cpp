@@ -75,8 +75,8 @@ void Engine::execute(const Job &job) {
       return;
     }
     if (job.message) {
-      transport.watch().setOperation(job.message->operation, "send", job.message->axes);
-      transport.beginCollective(job.message->axes, "send");
+      transport.watch().setOperation(job.message->operation, job.message->kind, job.message->axes);
+      transport.beginCollective(job.message->axes, job.message->kind);
       Transport::Request request =
           transport.send(job.message->peer, job.in, job.message->bytes, Transport::Single);
       sending[job.token] = {request, job.message, begin};
@@ -85,7 +85,7 @@ void Engine::execute(const Job &job) {
     }
     if (!job.collective) {
       Sending sent = sending.extract(job.token).mapped();
-      transport.watch().setOperation(sent.message->operation, "send", sent.message->axes);
+      transport.watch().setOperation(sent.message->operation, sent.message->kind, sent.message->axes);
       Clock::time_point end = transport.wait(sent.request);
       if (sendObserver)
         sendObserver(*sent.message, sent.begin, end);
@@ -300,6 +300,7 @@ void Engine::barrier() { exchange(""); }
   try {
     engine.barrier();
   } catch (const std::exception &) {
+    throw error;
   }
   throw error;
 }

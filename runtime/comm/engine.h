@@ -24,10 +24,11 @@ namespace tessera::rt {
 struct Message {
   int peer = 0;
   int64_t bytes = 0;
-  /// The mesh axis under which it is counted, as `send`.
+  /// The mesh axis under which it is counted, as `kind`.
   std::string axes;
   /// Which of the program's operations it is; below 0: none.
   int64_t operation = -1;
+  std::string kind = "send";
 };
 
 /// Owns the communication thread of a rank, which also moves on what has been sent while the rank computes: a

@@ -1,6 +1,8 @@
 // See watch.h.
 #include "runtime/comm/watch.h"
 
+#include "runtime/core/host_name.h"
+
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -41,18 +43,12 @@ ProcessState stateOf(int64_t process) {
   return fields ? result : ProcessState();
 }
 
-std::string thisHost() {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  return host;
-}
-
 } // namespace
 
 Whereabouts Whereabouts::ofThisProcess() { return ofProcess(::getpid()); }
 
 Whereabouts Whereabouts::ofProcess(int64_t process) {
-  return {thisHost(), process, stateOf(process).started};
+  return {hostName(), process, stateOf(process).started};
 }
 
 std::string Whereabouts::toText() const {
@@ -67,7 +63,7 @@ Whereabouts Whereabouts::fromText(const std::string &text) {
 }
 
 std::string Whereabouts::state() const {
-  if (host != thisHost())
+  if (host != hostName())
     return "";
   ProcessState now = stateOf(process);
   if (now.state == 'X' || now.state == 'Z' || now.started != started)

@@ -73,7 +73,7 @@ void *RankProgram::bufferData(int64_t index) const { return arena.address(progra
 
 void *RankProgram::bufferData(const Operation &op, int64_t index) const {
   const bool isNext = slots && index >= 0 && slots->plan().usesNext(size_t(numberOf(op)), index);
-  return arena.address(program, index, isNext ? 1 - slot : slot);
+  return arena.address(program, index, isNext ? slots->next(slot) : slot);
 }
 
 void RankProgram::prepareScalars(const Operation &op, Prepared &prepared) const {
@@ -135,7 +135,7 @@ void RankProgram::prepareCall(const Operation &op, Prepared &prepared) {
     attrs["apart"] = true;
     for (int64_t change : op.changes) {
       bytes.push_back(bytes[size_t(change)]);
-      prepared.args.push_back(arena.address(program, op.args[size_t(change)], 1 - slot));
+      prepared.args.push_back(arena.address(program, op.args[size_t(change)], slots->next(slot)));
     }
   }
   prepared.work = device.prepareCall(

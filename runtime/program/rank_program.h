@@ -18,7 +18,7 @@ class RankProgram {
 public:
   /// The description, the program (one of its programs), communicator, device and arena must outlive this.
   /// Throws Error for an unknown kernel or a library call that this machine cannot run.
-  /// `slots`: where it has its variables, and which of the two the steps that this executes begin with.
+  /// `slots`: where it has its variables, and which of its places the steps that this executes begin with.
   RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator,
               Device &device, const Arena &arena, const Slots *slots = nullptr, int slot = 0);
   ~RankProgram();

@@ -2,6 +2,7 @@
 #include "runtime/program/session.h"
 
 #include "runtime/core/free_memory.h"
+#include "runtime/core/host_name.h"
 #include "runtime/core/philox.h"
 #include "runtime/program/engine_communicator.h"
 #include "runtime/storage/array_writer.h"
@@ -12,16 +13,13 @@
 #include <cmath>
 #include <cstring>
 #include <sched.h>
-#include <unistd.h>
 
 namespace tessera::rt {
 namespace {
 
 /// This host and the cores this process may use: ranks with equal texts share these cores.
 std::string coreSet(int &cores) {
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
-  std::string text = host;
+  std::string text = hostName();
   cpu_set_t set;
   CPU_ZERO(&set);
   cores = 1;
@@ -57,12 +55,12 @@ Session::Session(const Description &description, const std::vector<const Program
 
 Session::Session(const Description &description, const std::vector<const Program *> &programs,
                  Transport &transport, const Platform &platform, const SessionOptions &options)
-    : description(description), programs(programs), engine(transport), slots(options.slots) {
+    : description(description), programs(programs), engine(transport), slots(options.slots),
+      shared(options.shared) {
   if (options.timeout > 0)
     engine.limitWaits(options.timeout);
   chooseThreads(options);
-  char host[256] = {};
-  ::gethostname(host, sizeof(host) - 1);
+  const std::string host = hostName();
   std::vector<std::string> hosts = engine.exchange(host);
   DevicePlace place{threads, int(std::count(hosts.begin(), hosts.begin() + engine.rank(), host)),
                     int(std::count(hosts.begin(), hosts.end(), host))};
@@ -84,7 +82,7 @@ Session::Session(const Description &description, const std::vector<const Program
     std::vector<std::string> names;
     for (const Program *program : programs) {
       names.push_back(program->name);
-      for (int slot = 0; slot < (slots ? 2 : 1); ++slot)
+      for (int slot = 0; slot < (slots ? slots->places() : 1); ++slot)
         instances.push_back(std::make_unique<RankProgram>(description, *program, engine.rank(), *communicator,
                                                           *device, *arena, slots, slot));
     }
@@ -349,7 +347,7 @@ void Session::setRandom(uint64_t seed, int64_t step) {
 
 void Session::start() {
   if (slots)
-    slots->begin();
+    slots->copyAhead();
   if (profile)
     profile->beginStep();
   begun = traceSeconds();
@@ -387,7 +385,7 @@ Measured Session::measured() {
     mine["moved"][nameOf(direction)] = device->moved()[direction] - movedBefore[direction];
   if (std::optional<int64_t> outside = device->bytesOutside())
     mine["outside"] = *outside;
-  mine["shared"] = slots ? slots->bytesBeside() : 0;
+  mine["shared"] = shared;
   for (const auto &[axes, kinds] : engine.sent())
     for (const auto &[kind, sent] : kinds)
       mine["sent"][axes][kind] = {sent.count, sent.bytes};

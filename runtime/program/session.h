@@ -36,6 +36,8 @@ struct SessionOptions {
   double timeout = 0;
   /// Where the one program's variables lie in slots; null: in the arena. Ends after the session.
   Slots *slots = nullptr;
+  /// What this rank takes in shared memory, beside the tiers.
+  int64_t shared = 0;
 };
 
 /// What was measured, gathered from all ranks.
@@ -50,7 +52,7 @@ struct Measured {
   double hostSeconds = 0;
   /// Of each rank: what its process takes of the device beside the program's memory, where that can be told.
   std::vector<std::optional<int64_t>> outside;
-  /// Of each rank: what its slots take.
+  /// Of each rank: what it takes in shared memory.
   std::vector<int64_t> shared;
 };
 
@@ -75,8 +77,6 @@ public:
   Engine &communication() { return engine; }
   RankProgram &rankProgram() const { return *instances[slots ? size_t(slots->current()) : current]; }
   Variables &variables() { return *state; }
-  /// Null where variables lie in the arena.
-  Slots *stateSlots() const { return slots; }
   const Coordinates &coordinates() const { return rankProgram().coordinates(); }
   /// The memory of this rank: whatever else a program of this rank needs is allocated here, and counted.
   CountingAllocator &allocator(Tier tier = Tier::Device) { return *memory[tier]; }
@@ -157,9 +157,10 @@ private:
   std::unique_ptr<Profile> profile;
   std::unique_ptr<Arena> arena;
   std::unique_ptr<Variables> state;
-  /// Of each program; of the one whose state lies in slots, for a step that begins with each of the two.
+  /// Of each program; of the one whose state lies in slots, for a step that begins with each of its places.
   std::vector<std::unique_ptr<RankProgram>> instances;
   Slots *slots;
+  const int64_t shared;
   double origin = 0, begun = 0;
   std::vector<double> seconds, hostSeconds;
   MovedBytes movedBefore; ///< the measurements began

@@ -163,20 +163,48 @@ std::string slotsRefusal(const Description &description, const Program &program)
   return program.memory.nvme.peak > 0 ? "a program with values on NVMe has none" : "";
 }
 
-int64_t slotsFileBytes(const Program &program) {
-  const SlotPlan plan(program);
-  int64_t bytes = slotHeaderBytes + slotBytes(program);
+namespace {
+
+/// Adds the pages of `ranges` in the place that begins at `start`, each page once.
+void addPages(FileRanges &all, const Program &program, int64_t start,
+              const std::vector<VariableRange> &ranges) {
   PerTier<int64_t> end;
-  for (const VariableRange &range : plan.changed()) {
+  for (const VariableRange &range : ranges) {
     const VariableRange pages = wholePages(range);
-    bytes += pages.end - std::max(pages.begin, end[range.tier]);
+    const int64_t begin = std::max(pages.begin, end[range.tier]),
+                  tier = start + startInSlot(program, range.tier);
+    if (begin < pages.end)
+      all.emplace_back(tier + begin, tier + pages.end);
     end[range.tier] = pages.end;
   }
+}
+
+} // namespace
+
+FileRanges slotsFileRanges(const Program &program, int places) {
+  const SlotPlan plan(program);
+  FileRanges all{{0, slotHeaderBytes + slotBytes(program)}};
+  for (int place = 1; place < places; ++place)
+    addPages(all, program, slotHeaderBytes + place * slotBytes(program), plan.changed());
+  return all;
+}
+
+FileRanges copiesFileRanges(const Program &program, int places, const std::vector<VariableRange> &ranges) {
+  FileRanges all{{0, slotHeaderBytes}};
+  for (int place = 0; place < places; ++place)
+    addPages(all, program, slotHeaderBytes + place * slotBytes(program), ranges);
+  return all;
+}
+
+int64_t bytesOf(const FileRanges &ranges) {
+  int64_t bytes = 0;
+  for (const auto &[begin, end] : ranges)
+    bytes += end - begin;
   return bytes;
 }
 
-int64_t sharedBytes(const Program &program) {
-  return slotsFileBytes(program) - program.variablesEnd.device - program.variablesEnd.host;
+int64_t sharedBytes(const Program &program, int places) {
+  return bytesOf(slotsFileRanges(program, places)) - program.variablesEnd.device - program.variablesEnd.host;
 }
 
 } // namespace tessera::rt

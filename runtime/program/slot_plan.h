@@ -1,4 +1,4 @@
-// Which of two places every operation of a training step finds a variable in, where a step leaves what it
+// Which of several places every operation of a training step finds a variable in, where a step leaves what it
 // makes beside what it was made of (docs/design/0013-slots.md).
 #pragma once
 
@@ -63,14 +63,19 @@ int64_t startInSlot(const Program &program, Tier tier);
 
 /// Why the program can have no slots; empty where it can.
 std::string slotsRefusal(const Description &description, const Program &program);
-/// What the file of two slots takes, with the header that says which steps are in them.
-int64_t slotsFileBytes(const Program &program);
-/// What of it two slots take beside the one place that variables have anyway.
-int64_t sharedBytes(const Program &program);
-
 constexpr int64_t slotPage = 4096;
 /// In front of the slots: which steps they hold.
-constexpr int64_t slotHeaderBytes = 16 * slotPage;
+constexpr int64_t slotHeaderBytes = 24 * slotPage;
+
+/// Bytes of a file that begins with the header, in the order of their place: those that are used.
+using FileRanges = std::vector<std::pair<int64_t, int64_t>>;
+/// Of a file of so many places: the header, variables once, and what a step changes in each further place.
+FileRanges slotsFileRanges(const Program &program, int places);
+/// Of one in which `ranges`, of each tier in ascending order, alone are kept, in each place.
+FileRanges copiesFileRanges(const Program &program, int places, const std::vector<VariableRange> &ranges);
+int64_t bytesOf(const FileRanges &ranges);
+/// What slots take beside the one place that variables have anyway.
+int64_t sharedBytes(const Program &program, int places);
 /// The pages that a range is in.
 constexpr VariableRange wholePages(VariableRange range) {
   return {range.tier, range.begin / slotPage * slotPage, (range.end + slotPage - 1) / slotPage * slotPage};

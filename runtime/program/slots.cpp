@@ -4,7 +4,6 @@
 #include "runtime/core/error.h"
 #include "runtime/storage/folder.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cerrno>
 #include <cstddef>
@@ -19,22 +18,24 @@
 namespace tessera::rt {
 namespace {
 
-constexpr char magic[8] = {'t', 'e', 's', 's', 's', 'l', 't', '1'};
+constexpr char magic[8] = {'t', 'e', 's', 's', 's', 'l', 't', '2'};
 constexpr size_t identityBytes = 64;
+constexpr int mostPlaces = 3;
 
 } // namespace
 
-/// What a slot holds. `done` is a step's number and one; 0 while it is written.
+/// What a place holds. `done` is a step's number and one; 0 while it is written.
 struct Slots::Said {
   std::atomic<int64_t> done;
   int64_t textBytes;
-  char text[slotHeaderBytes / 2 - 256];
+  char text[slotHeaderBytes / mostPlaces - 128];
 };
 
 struct Slots::Header {
   char magic[8];
   char identity[identityBytes];
-  Said said[2];
+  int64_t places;
+  Said said[mostPlaces];
 
   bool isOf(const std::string &name) const;
 };
@@ -46,22 +47,9 @@ bool Slots::Header::isOf(const std::string &name) const {
          std::memcmp(identity, expected, identityBytes) == 0;
 }
 
-bool Slots::isThere(const std::string &path, const std::string &identity, const Program &program) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-  if (fd < 0)
-    return false;
-  struct stat status = {};
-  char start[offsetof(Header, said)];
-  const bool is = ::fstat(fd, &status) == 0 && status.st_uid == ::geteuid() &&
-                  int64_t(status.st_size) == slotHeaderBytes + 2 * slotBytes(program) &&
-                  ::pread(fd, start, sizeof(start), 0) == ssize_t(sizeof(start)) &&
-                  reinterpret_cast<const Header *>(start)->isOf(identity);
-  ::close(fd);
-  return is;
-}
-
-Slots::Slots(const std::string &path, const std::string &identity, const Program &program)
-    : path(path), program(program), slotPlan(program) {
+Slots::Slots(const std::string &path, const std::string &identity, const Program &program, int places,
+             std::optional<std::vector<VariableRange>> only)
+    : path(path), program(program), slotPlan(program), count(places), only(std::move(only)) {
   static_assert(sizeof(Header) <= size_t(slotHeaderBytes) && std::atomic<int64_t>::is_always_lock_free);
   try {
     open(identity);
@@ -71,17 +59,44 @@ Slots::Slots(const std::string &path, const std::string &identity, const Program
   }
 }
 
+Slots::Slots(const std::string &path, const Program &program, ToRead)
+    : path(path), program(program), slotPlan(program) {}
+
 Slots::~Slots() {
   if (memory)
-    ::munmap(memory, size_t(slotHeaderBytes + 2 * slotBytes(program)));
+    ::munmap(memory, fileBytes());
   ::close(fd);
+}
+
+std::unique_ptr<const Slots> Slots::read(const std::string &path, const std::string &identity,
+                                         const Program &program) {
+  std::unique_ptr<Slots> slots(new Slots(path, program, ToRead()));
+  slots->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  struct stat status = {};
+  Header start = {};
+  constexpr size_t known = offsetof(Header, said);
+  if (slots->fd < 0 || ::fstat(slots->fd, &status) != 0 || status.st_uid != ::geteuid() ||
+      ::pread(slots->fd, &start, known, 0) != ssize_t(known) || !start.isOf(identity) || start.places < 1 ||
+      start.places > mostPlaces)
+    return nullptr;
+  slots->count = int(start.places);
+  if (size_t(status.st_size) != slots->fileBytes() || !slots->map(false))
+    return nullptr;
+  return slots;
+}
+
+Slots::Header *Slots::map(bool toWrite) {
+  void *place = ::mmap(nullptr, fileBytes(), toWrite ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  if (place == MAP_FAILED)
+    return nullptr;
+  memory = static_cast<char *>(place);
+  return reinterpret_cast<Header *>(memory);
 }
 
 void Slots::open(const std::string &identity) {
   const auto fail = [&](const char *what) {
     throw Error("slots '", path, "' cannot be ", what, ": ", std::strerror(errno));
   };
-  const size_t size = size_t(slotHeaderBytes + 2 * slotBytes(program));
   fd = ::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
   if (fd < 0)
     fail("opened");
@@ -90,63 +105,52 @@ void Slots::open(const std::string &identity) {
   struct stat status = {};
   if (::fstat(fd, &status) != 0 || status.st_uid != ::geteuid())
     throw Error("slots '", path, "' are another user's");
-  Header *header = nullptr;
-  const auto map = [&] {
-    void *place = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-    if (place == MAP_FAILED)
-      fail("mapped");
-    memory = static_cast<char *>(place);
-    header = reinterpret_cast<Header *>(memory);
-  };
-  if (size_t(status.st_size) == size) {
+  if (size_t(status.st_size) == fileBytes()) {
     // Whoever made it may have been killed before it had all its memory.
     reserve();
-    map();
-    if (header->isOf(identity))
+    Header *header = map(true);
+    if (!header)
+      fail("mapped");
+    if (header->isOf(identity) && header->places == count)
       return;
-    ::munmap(std::exchange(memory, nullptr), size);
+    ::munmap(std::exchange(memory, nullptr), fileBytes());
   }
   // Nothing of what was there is of use; what is new is zero.
-  if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, off_t(size)) != 0)
+  if (::ftruncate(fd, 0) != 0 || ::ftruncate(fd, off_t(fileBytes())) != 0)
     fail("made");
   reserve();
-  map();
+  Header *header = map(true);
+  if (!header)
+    fail("mapped");
   identity.copy(header->identity, identityBytes);
+  header->places = count;
   std::memcpy(header->magic, magic, sizeof(magic));
 }
 
 void Slots::reserve() {
-  reserved = 0;
-  const int64_t needed = slotsFileBytes(program);
-  const auto take = [&](int64_t begin, int64_t end) {
-    reserved += end - begin;
-    int status = end > begin ? ::posix_fallocate(fd, begin, end - begin) : 0;
+  const FileRanges ranges = only ? copiesFileRanges(program, count, *only) : slotsFileRanges(program, count);
+  reserved = bytesOf(ranges);
+  for (const auto &[begin, end] : ranges) {
+    const int status = ::posix_fallocate(fd, begin, end - begin);
     if (status == 0)
-      return;
+      continue;
     const uint64_t free = freeBytes(folderOf(path));
     remove(); // it holds nothing of use, and memory
-    throw Error("two slots take ", needed, " bytes of '", folderOf(path), "', where ", free, " are left (",
+    throw Error("slots take ", reserved, " bytes of '", folderOf(path), "', where ", free, " are left (",
                 std::strerror(status), "); give another folder by --slots-in DIR, or --slots 1");
-  };
-  take(0, slotHeaderBytes + slotBytes(program));
-  const int64_t second = slotHeaderBytes + slotBytes(program);
-  PerTier<int64_t> end;
-  for (const VariableRange &range : slotPlan.changed()) {
-    const VariableRange pages = wholePages(range);
-    const int64_t start = second + startInSlot(program, range.tier);
-    take(start + std::max(pages.begin, end[range.tier]), start + pages.end);
-    end[range.tier] = pages.end;
   }
 }
 
-Slots::Said &Slots::said(int64_t step) const { return reinterpret_cast<Header *>(memory)->said[step % 2]; }
+Slots::Said &Slots::said(int64_t step) const {
+  return reinterpret_cast<Header *>(memory)->said[placeOf(step)];
+}
 
 std::vector<Slots::Step> Slots::steps() const {
   std::vector<Step> steps;
-  for (int slot : {0, 1}) {
-    const Said &there = said(slot);
+  for (int place = 0; place < count; ++place) {
+    const Said &there = said(place);
     const int64_t step = there.done.load(std::memory_order_acquire) - 1, bytes = there.textBytes;
-    if (step >= 0 && step % 2 == slot && bytes >= 0 && bytes <= int64_t(sizeof(there.text)))
+    if (step >= 0 && placeOf(step) == place && bytes >= 0 && bytes <= int64_t(sizeof(there.text)))
       steps.push_back({step, std::string(there.text, size_t(bytes))});
   }
   return steps;
@@ -163,16 +167,17 @@ void Slots::say(int64_t step, const std::string &text) {
 }
 
 void Slots::fill(int64_t step) {
-  for (int slot : {0, 1})
-    said(slot).done.store(0, std::memory_order_seq_cst);
+  for (int place = 0; place < count; ++place)
+    said(place).done.store(0, std::memory_order_seq_cst);
   now = step;
 }
 
-void Slots::begin() {
-  said(now + 1).done.store(0, std::memory_order_seq_cst);
+void Slots::begin() { said(now + 1).done.store(0, std::memory_order_seq_cst); }
+
+void Slots::copyAhead() {
   const int from = current();
   for (const VariableRange &range : slotPlan.copied())
-    std::memcpy(address(range.tier, range.begin, 1 - from), address(range.tier, range.begin, from),
+    std::memcpy(address(range.tier, range.begin, next(from)), address(range.tier, range.begin, from),
                 size_t(range.end - range.begin));
 }
 
@@ -181,8 +186,8 @@ void Slots::commit(const std::string &text) {
   ++now;
 }
 
-void *Slots::address(Tier tier, int64_t offset, int slot) const {
-  return memory + slotHeaderBytes + slot * slotBytes(program) + startInSlot(program, tier) + offset;
+void *Slots::address(Tier tier, int64_t offset, int place) const {
+  return memory + slotHeaderBytes + place * slotBytes(program) + startInSlot(program, tier) + offset;
 }
 
 void Slots::remove() { ::unlink(path.c_str()); }

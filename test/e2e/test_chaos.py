@@ -13,6 +13,7 @@ def chaos(*options):
 @pytest.mark.parametrize("options,said", [
     (("--kills", "4", "--seed", "7"), "4 kills ("),
     (("--stops", "1", "--seed", "7"), "1 stops of a rank"),
+    (("--hosts", "2", "--lose", "2", "--seed", "7"), "2 losses of one of 2 simulated hosts"),
     (("--resizes", "4", "--seed", "7", "--cases", "vit tcp"), "vit tcp: 4 wishes, "),
     (("--corrupt", "30", "--seed", "7"), "30 noticed and the one before gone on from, 0 not"),
 ])

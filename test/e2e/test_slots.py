@@ -69,11 +69,11 @@ def test_bits_and_bytes(program, tmp_path, case):
 @pytest.fixture
 def killed(program, tmp_path):
     """killed(launcher, options): a training of 30 steps of which some process was killed; its options, what a process that goes on says, and to which step it had come."""
-    def kill(launcher="threads", all_of_them=True, every="1000", where=tmp_path / "slots"):
+    def kill(launcher="threads", all_of_them=True, every="1000", where=tmp_path / "slots", mesh=None):
         where.mkdir(exist_ok=True)
         options = ("--checkpoint", tmp_path / "c", "--every", every, "--continue", "--slots-in", where, "--save", tmp_path / "w.safetensors")
-        mesh, mpi = LAUNCHERS[launcher]
-        compiled = program("mlp", mesh, TRAIN)
+        usual, mpi = LAUNCHERS[launcher]
+        compiled = program("mlp", mesh or usual, TRAIN)
         with Running(compiled, mpi, tmp_path, 30, *options) as run:
             run.has_done(7)
             ranks = run.ranks()
@@ -124,22 +124,27 @@ def test_slots_of_another_run(killed, tmp_path):
     assert_whole(compiled, tmp_path)
 
 
+@pytest.mark.parametrize("mesh", ["tp2", "dp2"])
 @pytest.mark.parametrize("damage", ["cut", "text", "one is gone", "rubbish"])
-def test_damaged_slots(killed, tmp_path, damage):
-    """What is not whole is no slot; the newest checkpoint is."""
-    compiled, options, _ = killed(every="5")
+def test_damaged_slots(killed, tmp_path, damage, mesh):
+    """What is not whole is no slot: where no other rank has the same, the newest checkpoint is gone on from."""
+    compiled, options, _ = killed(every="5", mesh=mesh)
     file = next((tmp_path / "slots").rglob("2-rank-1"))
     data = bytearray(file.read_bytes())
     if damage == "cut":
         data = data[:-1]
     elif damage == "text":
-        for at in range(100, 60000):  # what is said of both steps
+        for at in range(100, 90000):  # what is said of both steps
             data[at] ^= 0x55
     elif damage == "rubbish":
         data = bytearray(os.urandom(len(data)))
     file.write_bytes(data) if damage != "one is gone" else file.unlink()
     result = go_on(compiled, tmp_path, options)
-    assert result.returncode == 0 and "goes on from checkpoint '" in result.stdout and ", of step 5" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0, result.stderr
+    if mesh == "tp2":
+        assert "goes on from checkpoint '" in result.stdout and ", of step 5" in result.stdout, result.stdout
+    else:  # the other rank's are whole, and it has all
+        assert "what 2 ranks have left in slots is checkpoint '" in result.stdout and ", of step 5" not in result.stdout, result.stdout
     assert_whole(compiled, tmp_path)
 
 
@@ -176,7 +181,7 @@ FOLDER = ("--checkpoint", "c", "--every", "1")
 
 
 @pytest.mark.parametrize("options,said,status", [
-    (("--slots", "3", *FOLDER), "--slots is auto, 1 or 2, not '3'", 2),
+    (("--slots", "4", *FOLDER), "--slots is auto, 1, 2 or 3, not '4'", 2),
     (("--slots", "2"), "--slots 2 needs --checkpoint DIR --every N", 2),
     (("--slots-in", "x"), "--slots-in is about the checkpoints of --checkpoint DIR, which is not given", 2),
     (("--slots", "2", "--slots-in", "/nowhere", *FOLDER), "--slots 2: '/nowhere/tessera-slots-", 1),
@@ -184,6 +189,23 @@ FOLDER = ("--checkpoint", "c", "--every", "1")
 def test_bad_options(program, tmp_path, options, said, status):
     result = refused(program, tmp_path, *(tmp_path / o if o == "c" else o for o in options))
     h.assert_error(result, said, *(["' cannot be made: No such file or directory"] if status == 1 else []), status=status)
+
+
+@pytest.mark.parametrize("options,said", [
+    (("--copies", "2", *FOLDER, "--slots", "2"), "--copies 2 needs three slots: leave --slots out, or give --slots 3"),
+    (("--copies", "3", *FOLDER), "--copies is 1 or 2, not '3'"),
+    (("--copies", "2"), "--copies 2 needs --checkpoint DIR --every N: what is in slots belongs to that folder"),
+])
+def test_bad_copies(program, tmp_path, options, said):
+    h.assert_error(refused(program, tmp_path, *(tmp_path / o if o == "c" else o for o in options)), said, status=2)
+
+
+def test_copies_need_two_hosts(program, tmp_path):
+    compiled = program("mlp", "dp2", TRAIN)
+    h.assert_error(refused(program, tmp_path, "--copies", "2", "--checkpoint", tmp_path / "c", "--every", "1", mesh="dp2"),
+                   f"--copies 2 keeps the state on two hosts, and all ranks are on '{os.uname().nodename}'")
+    h.assert_error(h.run(compiled.path, "info", "--copies", "2"), "--copies 2 --hosts N go together: what is promised depends on the hosts", status=2)
+    h.assert_error(h.run(compiled.path, "info", "--copies", "2", "--hosts", "3"), "--hosts 3 is more than the ranks, 2", status=2)
 
 
 def test_fewer_steps_than_are_done(killed, tmp_path):
@@ -217,11 +239,11 @@ def test_too_little_room(program, tmp_path):
         pytest.skip("needs to mount a small file system (unshare -m, as root)")
     options = ("--checkpoint", tmp_path / "c", "--every", "1", "--slots-in", small)
     h.assert_error(refused(program, tmp_path, "--slots", "2", *options, command=on_small_disk(small, "64k")),
-                   "--slots 2: two slots take ", "/small/tessera-slots-", "', where 65536 are left", "give another folder by --slots-in DIR, or --slots 1")
+                   "--slots 2: slots take ", "/small/tessera-slots-", "', where 65536 are left", "give another folder by --slots-in DIR, or --slots 1")
     # Unasked, there is a note, and the training does without.
     result = refused(program, tmp_path, "--continue", *options, command=on_small_disk(small, "64k"))
     assert result.returncode == 0, result.stderr
-    assert "note: what a step leaves is kept in checkpoints alone: two slots take " in result.stderr
+    assert "note: what a step leaves is kept in checkpoints alone: slots take " in result.stderr
     assert c.steps_in(tmp_path / "c") == [1, 2]
 
 

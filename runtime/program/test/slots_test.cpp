@@ -76,7 +76,7 @@ TEST(SlotPlan, WhatNothingChangesHasOnePlace) {
   const Description description = parseDescription(json.dump());
   const SlotPlan plan(*description.findProgram("train"));
   EXPECT_TRUE(plan.changed().empty());
-  EXPECT_EQ(sharedBytes(*description.findProgram("train")),
+  EXPECT_EQ(sharedBytes(*description.findProgram("train"), 2),
             slotHeaderBytes + slotPage - description.findProgram("train")->variablesEnd.device);
 }
 
@@ -86,53 +86,79 @@ TEST(Slots, TheLastStepIsWholeWhenever) {
   const std::string path = folder.file("0");
   const auto steps = [&] {
     std::string text;
-    for (const Slots::Step &step : Slots(path, "me", tiny.program).steps())
+    for (const Slots::Step &step : Slots(path, "me", tiny.program, 2).steps())
       text += std::to_string(step.step) + step.text + " ";
     return text;
   };
-  EXPECT_FALSE(Slots::isThere(path, "me", tiny.program));
+  EXPECT_FALSE(Slots::read(path, "me", tiny.program));
   {
-    Slots slots(path, "me", tiny.program);
+    Slots slots(path, "me", tiny.program, 2);
     EXPECT_TRUE(slots.steps().empty());
     slots.fill(6);
     first(slots, 0) = 6;
   }
   EXPECT_EQ(steps(), "") << "it was still being filled in";
   {
-    Slots slots(path, "me", tiny.program);
+    Slots slots(path, "me", tiny.program, 2);
     slots.fill(6);
     first(slots, slots.current()) = 6;
     slots.settle("six");
   }
   EXPECT_EQ(steps(), "6six ");
   {
-    Slots slots(path, "me", tiny.program);
+    Slots slots(path, "me", tiny.program, 2);
     slots.take(6);
     slots.begin();
-    first(slots, 1 - slots.current()) = 7;
+    first(slots, slots.next(slots.current())) = 7;
   }
   EXPECT_EQ(steps(), "6six ") << "step 7 was under way";
   {
-    Slots slots(path, "me", tiny.program);
+    Slots slots(path, "me", tiny.program, 2);
     slots.take(6);
     slots.begin();
-    first(slots, 1 - slots.current()) = 7;
+    first(slots, slots.next(slots.current())) = 7;
     slots.commit("seven");
     EXPECT_EQ(first(slots, slots.current()), 7);
   }
   EXPECT_EQ(steps(), "6six 7seven ");
-  EXPECT_TRUE(Slots::isThere(path, "me", tiny.program));
-  EXPECT_FALSE(Slots::isThere(path, "you", tiny.program));
+  EXPECT_TRUE(Slots::read(path, "me", tiny.program));
+  EXPECT_FALSE(Slots::read(path, "you", tiny.program));
   {
-    Slots slots(path, "me", tiny.program);
+    Slots slots(path, "me", tiny.program, 2);
     EXPECT_EQ(first(slots, 0), 6);
     EXPECT_EQ(first(slots, 1), 7);
     slots.take(7);
     slots.begin();
   }
   EXPECT_EQ(steps(), "7seven ") << "step 8 goes where step 6 was";
-  EXPECT_TRUE(Slots(path, "you", tiny.program).steps().empty()) << "another program's are of no use";
+  EXPECT_TRUE(Slots(path, "you", tiny.program, 2).steps().empty()) << "another program's are of no use";
   EXPECT_EQ(steps(), "");
+}
+
+TEST(Slots, OfThreePlacesTwoAreWholeDuringAStep) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  Slots slots(folder.file("0"), "me", tiny.program, 3);
+  slots.fill(0);
+  slots.settle("");
+  for (int64_t step = 1; step <= 4; ++step) {
+    slots.begin();
+    slots.commit("");
+  }
+  slots.begin();
+  std::vector<int64_t> steps;
+  for (const Slots::Step &step : slots.steps())
+    steps.push_back(step.step);
+  EXPECT_EQ(steps, (std::vector<int64_t>{3, 4}));
+  EXPECT_GT(sharedBytes(tiny.program, 3), sharedBytes(tiny.program, 2));
+}
+
+TEST(Slots, ACopyHasItsRangesAlone) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  const Slots copy(folder.file("0"), "me", tiny.program, 2,
+                   std::vector<VariableRange>{{Tier::Device, 0, 12}});
+  EXPECT_EQ(copy.bytes(), slotHeaderBytes + 2 * slotPage);
 }
 
 TEST(Slots, WhatIsCopiedIsThereBeforeTheStep) {
@@ -140,26 +166,27 @@ TEST(Slots, WhatIsCopiedIsThereBeforeTheStep) {
   operations(json).push_back(operations(json).back());
   const Parsed tiny(json);
   const TestFolder folder;
-  Slots slots(folder.file("0"), "me", tiny.program);
+  Slots slots(folder.file("0"), "me", tiny.program, 2);
   slots.fill(0);
   first(slots, 0) = 5;
   slots.settle("");
   slots.begin();
+  slots.copyAhead();
   EXPECT_EQ(first(slots, 1), 5);
 }
 
 TEST(Slots, OneProcessOrThreadAtATime) {
   const Parsed tiny(training());
   const TestFolder folder;
-  const Slots slots(folder.file("0"), "me", tiny.program);
-  EXPECT_NE(errorOf([&] { Slots(folder.file("0"), "me", tiny.program); }).find("which is under way"),
+  const Slots slots(folder.file("0"), "me", tiny.program, 2);
+  EXPECT_NE(errorOf([&] { Slots(folder.file("0"), "me", tiny.program, 2); }).find("which is under way"),
             std::string::npos);
 }
 
 TEST(Slots, TooLongATextIsAnError) {
   const Parsed tiny(training());
   const TestFolder folder;
-  Slots slots(folder.file("0"), "me", tiny.program);
+  Slots slots(folder.file("0"), "me", tiny.program, 2);
   slots.fill(0);
   EXPECT_NE(
       errorOf([&] { slots.settle(std::string(slotHeaderBytes, 'x')); }).find("have no room for what is said"),
