@@ -125,6 +125,13 @@ def run_fuzz(tally, build, env):
                 tally.passed += 1
 
 
+def run_slurm(tally, folder, env):
+    """A training that a Slurm of the test's own preempts."""
+    report = folder / "slurm.xml"
+    run_reporting(tally, "slurm", [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--tb=short", "-rs", f"--junitxml={report}",
+                                   f"--basetemp={folder / 'tmp'}", "test/e2e/test_slurm.py"], report, env={**env, "TESSERA_TEST_SLURM": "1"})
+
+
 def run_e2e(tally, build, folder, env):
     # Compiling is one thread's work, so tests run beside each other; a program's ranks are few.
     workers = min(len(os.sched_getaffinity(0)), 8)
@@ -139,10 +146,13 @@ def main():
     parser.add_argument("--all", action="store_true", help="run the large families whole")
     parser.add_argument("--only", choices=["lit", "gtest", "e2e", "sanitized", "crash", "fuzz"],
                         help="run one kind; crash is of gtest")
+    parser.add_argument("--slurm", action="store_true", help="run only a training in the queue of a Slurm on this machine, preempted five times (some minutes)")
     parser.add_argument("--sanitized", action="store_true", help="run the sanitized build's tests too (tools/test builds it)")
     parser.add_argument("--build", type=pathlib.Path, default=ROOT / "build")
     options = parser.parse_args()
 
+    if options.slurm:
+        options.only = "slurm"
     tally = Tally()
     env = {**os.environ, "TESSERA_BUILD": str(options.build), "TESSERA_TEST_ALL": "1" if options.all else "0",
            "PYTHONDONTWRITEBYTECODE": "1"}
@@ -154,6 +164,8 @@ def main():
             run_gtests(tally, options.build, folder, env)
         if options.only in (None, "e2e"):
             run_e2e(tally, options.build, folder, env)
+        if options.only == "slurm":
+            run_slurm(tally, folder, env)
         if options.only == "crash":
             run_crash(tally, options.build, folder, env)
         if options.only == "fuzz":

@@ -14,15 +14,15 @@ def program(tmp_path_factory, worker_id):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Tests marked `whole` run only with --all."""
-    if harness.ALL:
-        return
-    skipped = [item for item in items if item.get_closest_marker("whole")]
+    """Tests marked `whole` run only with --all, those marked `slurm` with --slurm."""
+    left_out = [marker for marker, asked in (("whole", harness.ALL), ("slurm", os.environ.get("TESSERA_TEST_SLURM") == "1")) if not asked]
+    skipped = [item for item in items if any(item.get_closest_marker(marker) for marker in left_out)]
     config.hook.pytest_deselected(items=skipped)
     items[:] = [item for item in items if item not in skipped]
 
 
 def pytest_configure(config):
+    config.addinivalue_line("markers", "slurm: starts a Slurm, run by tools/test --slurm only")
     config.addinivalue_line("markers", "whole: part of a large family, run by tools/test --all only")
 
 
