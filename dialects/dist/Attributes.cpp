@@ -47,7 +47,7 @@ LogicalResult PipelineAttr::verify(function_ref<InFlightDiagnostic()> emitError,
 }
 
 LogicalResult ElasticAttr::verify(function_ref<InFlightDiagnostic()> emitError, StringRef,
-                                  ArrayRef<int64_t> sizes, int64_t shards) {
+                                  ArrayRef<int64_t> sizes, int64_t shards, bool) {
   std::string why =
       rt::Shards{{sizes.begin(), sizes.end()}, sizes.empty() ? 1 : sizes.front(), shards}.check();
   if (why.empty())

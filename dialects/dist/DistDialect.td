@@ -140,10 +140,12 @@ def Dist_ElasticAttr : AttrDef<Dist_Dialect, "Elastic"> {
   let description = [{
     `#dist.elastic<"data", [1, 2, 4], 8>`: the batch is cut into 8 shards, which 1, 2 or 4 ranks along the mesh
     axis share; the mesh says how many this program is for. Sums over shards have the same bits on each
-    (runtime/core/shards.h).
+    (runtime/core/shards.h). With `scales = true` a step is of the first shards only, as many for each rank on
+    every size.
   }];
-  let parameters = (ins StringRefParameter<>:$axis, ArrayRefParameter<"int64_t">:$sizes, "int64_t":$shards);
-  let assemblyFormat = "`<` $axis `,` `[` $sizes `]` `,` $shards `>`";
+  let parameters = (ins StringRefParameter<>:$axis, ArrayRefParameter<"int64_t">:$sizes, "int64_t":$shards,
+      DefaultValuedParameter<"bool", "false">:$scales);
+  let assemblyFormat = "`<` $axis `,` `[` $sizes `]` `,` $shards (`,` `scales` `=` $scales^)? `>`";
   let genVerifyDecl = 1;
 }
 

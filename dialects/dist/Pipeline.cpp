@@ -16,11 +16,17 @@ std::optional<rt::Shards> shardsOf(ModuleOp module) {
   auto meshes = module.getOps<MeshOp>();
   if (!elastic || meshes.empty())
     return std::nullopt;
-  rt::Shards shards{{elastic.getSizes().begin(), elastic.getSizes().end()}, 1, elastic.getShards()};
+  rt::Shards shards{
+      {elastic.getSizes().begin(), elastic.getSizes().end()}, 1, elastic.getShards(), elastic.getScales()};
   for (const AxisRef &axis : (*meshes.begin()).getMesh().getMesh().declared())
     if (axis.name == elastic.getAxis())
       shards.size = axis.size;
   return shards;
+}
+
+int64_t microbatchTurns(ModuleOp module) {
+  std::optional<rt::Shards> shards = shardsOf(module);
+  return shards ? shards->turns() : microbatches(module);
 }
 
 void setMicrobatches(ModuleOp module, int64_t count) {

@@ -12,6 +12,8 @@ namespace tessera::dist {
 int64_t microbatches(mlir::ModuleOp module);
 /// How the batch is shared where other numbers of ranks can share it, too.
 std::optional<rt::Shards> shardsOf(mlir::ModuleOp module);
+/// The number of these that a step is of: all, but for a batch that grows with the ranks.
+int64_t microbatchTurns(mlir::ModuleOp module);
 void setMicrobatches(mlir::ModuleOp module, int64_t count);
 
 /// The module's pipeline, in the attribute `dist.pipeline`: chunk c of the model is on stage `stages[c]`,

@@ -247,7 +247,7 @@ ParameterFact Collector::parameter(nn::VariableOp variable) {
 
 Facts Collector::collect() {
   facts.mesh = meshOf(module);
-  facts.microbatches = dist::microbatches(module);
+  facts.microbatches = dist::microbatchTurns(module);
   for (auto func : module.getOps<func::FuncOp>())
     collect(func);
   for (auto variable : module.getOps<nn::VariableOp>())

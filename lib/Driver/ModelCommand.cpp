@@ -44,6 +44,9 @@ int readNumbers(ModelCommand &command, CompileOptions &options) {
   if (!command.sizes.empty() && !rt::parseSizes(command.sizes))
     return usage("--sizes=" + command.sizes +
                  ": expected numbers of ranks in ascending order, such as 1,2,4");
+  options.assign.onResize = command.onResize;
+  if (!command.onResize.empty() && !isResizeRule(command.onResize.getValue()))
+    return usage("--on-resize=" + command.onResize + ": expected keep or scale");
   if (!command.capacityFactor.empty() &&
       (!llvm::to_float(command.capacityFactor, options.capacityFactor) || !(options.capacityFactor > 0) ||
        std::isinf(options.capacityFactor)))

@@ -111,6 +111,12 @@ struct ModelCommand {
       llvm::cl::desc("numbers of ranks along --dp's axis that the executable can run on, such as 1,2,4, with "
                      "the same results: each must divide the next"),
       llvm::cl::value_desc("N,..."), llvm::cl::sub(sub)};
+  llvm::cl::opt<std::string> onResize{
+      "on-resize",
+      llvm::cl::desc(
+          "with --sizes: keep (default; the model's batch on every size, with the same results) or "
+          "scale (a rank has as much of the batch on every size: the largest has the model's)"),
+      llvm::cl::value_desc("RULE"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> machine{
       "machine",
       llvm::cl::desc(

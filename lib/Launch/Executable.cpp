@@ -43,6 +43,7 @@ std::variant<ExecutableFacts, std::string> askExecutable(const std::string &path
     for (const llvm::json::Value &each : *sizes)
       if (const llvm::json::Object *size = each.getAsObject())
         facts.sizes.push_back({size->getInteger("size").value_or(0), size->getInteger("ranks").value_or(0)});
+  facts.scales = object->getString("on_resize") == "scale";
   facts.stepSeconds = object->getNumber("step_seconds").value_or(0);
   if (const llvm::json::Array *inputs = object->getArray("inputs"); inputs && !inputs->empty())
     if (const llvm::json::Object *input = inputs->front().getAsObject())

@@ -17,6 +17,7 @@ struct Size {
 struct ExecutableFacts {
   std::vector<Size> sizes;      ///< ascending; none: one size alone
   int64_t ranks = 0, batch = 0; ///< 0: not said
+  bool scales = false;          ///< a step is of the ranks' part of the batch that the largest size has
   double stepSeconds = 0;       ///< promised
 };
 

@@ -24,7 +24,7 @@ int Job::usable(int count) const {
 }
 
 int Job::most() const {
-  if (fixedBatch)
+  if (ownBatch == Batch::Asked)
     return throughput.rbegin()->first;
   return std::max(places,
                   static_cast<int>(std::min<int64_t>(throughput.rbegin()->first, largestBatch / batch)));
@@ -60,9 +60,14 @@ std::vector<int> Cluster::hostOfPlace() const {
 double batchOn(const Job &job, int count, Batch batch) {
   double asked = static_cast<double>(job.batch) * job.places,
          together = static_cast<double>(job.batch) * count;
-  return batch == Batch::Asked || job.fixedBatch ? asked
-         : batch == Batch::Places                ? together
-                                                 : std::max(asked, together);
+  switch (job.ownBatch.value_or(batch)) {
+  case Batch::Asked:
+    return asked;
+  case Batch::Places:
+    return together;
+  default:
+    return std::max(asked, together);
+  }
 }
 
 std::vector<double> speeds(const Job &job, const Cluster &cluster, Batch batch) {
@@ -70,15 +75,13 @@ std::vector<double> speeds(const Job &job, const Cluster &cluster, Batch batch) 
   // Seconds of a sample's work on a place; what a step takes beyond that is communication.
   double work = job.fewest() / job.throughput.begin()->second, own = static_cast<double>(job.batch);
   for (int count = job.fewest(); count < static_cast<int>(result.size()); ++count) {
-    if (job.fixedBatch) {
-      result[count] = job.throughputAt(job.usable(count));
-      continue;
-    }
-    double size = batchOn(job, count, batch), rate = job.throughputAt(count);
+    int used = job.usable(count);
+    double size = batchOn(job, used, batch), rate = job.throughputAt(used);
     double communication = std::max(0.0, count * own / rate - own * work);
     double doublings = std::max(0.0, std::log2(size / (own * job.places)));
-    // The table is of batches of so much a place.
-    double samples = size == count * own ? rate : size / (size / count * work + communication);
+    // The table is of batches of so much a place, but for executables', whose own it is of.
+    bool isTables = job.ownBatch || size == count * own;
+    double samples = isTables ? rate : size / (size / count * work + communication);
     result[count] = samples * std::pow(1 - cluster.lostPerDoubling, doublings);
   }
   return result;

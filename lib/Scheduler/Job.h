@@ -19,6 +19,13 @@ struct LossCurve {
   double at(double part) const;
 };
 
+/// What becomes of a job's batch when its number of places changes.
+enum class Batch {
+  Asked,  ///< it stays the asked places', divided anew: fewer places compute more before they communicate
+  Places, ///< it is what the throughput table is of, so much a place
+  AtLeastAsked ///< the larger of the two
+};
+
 /// A training run that can be given any number of places between `fewest` and `most`.
 struct Job {
   /// What is launched, where anything is.
@@ -54,7 +61,9 @@ struct Job {
   int most() const;
   /// Samples/s on `count` places, straight between two entries of the table; 0 below the first.
   double throughputAt(int count) const;
-  bool fixedBatch = false; ///< the batch is the asked one on any places, and the table is of that
+  /// What becomes of the batch on other places, where it is the executables' and not the policy's to say; the
+  /// table is of that.
+  std::optional<Batch> ownBatch;
   Program program;
   bool toldAnyway = false; ///< policies know `samples` although the run ends at a target loss
 };
@@ -72,13 +81,6 @@ struct Cluster {
   int places() const;
   /// The host of each place.
   std::vector<int> hostOfPlace() const;
-};
-
-/// What becomes of a job's batch when its number of places changes.
-enum class Batch {
-  Asked,  ///< it stays the asked places', divided anew: fewer places compute more before they communicate
-  Places, ///< it is what the throughput table is of, so much a place
-  AtLeastAsked ///< the larger of the two
 };
 
 /// Samples of all places together in a step.

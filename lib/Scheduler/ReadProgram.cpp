@@ -70,15 +70,16 @@ void readProgram(TomlReader &reader, const toml::table &table, Job &job) {
   for (const char *key : {"arguments", "every"})
     if (const toml::node *node = table.get(key); node && !executable)
       reader.error(node->source()) << "\"" << key << "\" goes with an \"executable\"";
-  if (const toml::node *node = table.get("largest_batch"); node && executable)
-    reader.error(node->source())
-        << "\"largest_batch\" does not go with an \"executable\", whose batch is the same on any places";
   const toml::source_position &at = (executable ? executable->source() : table.source()).begin;
   job.program.line = static_cast<int>(at.line);
   job.program.column = static_cast<int>(at.column);
   if (!executable)
     return;
-  job.fixedBatch = true;
+  const toml::node *largest = table.get("largest_batch");
+  job.ownBatch = largest ? Batch::Places : Batch::Asked;
+  if (largest && executable->is_table())
+    reader.error(largest->source())
+        << "\"largest_batch\" goes with one executable for all places, whose batch grows with them";
   readExecutables(reader, *executable, job);
   if (const toml::node *arguments = table.get("arguments"))
     readArguments(reader, *arguments, job);

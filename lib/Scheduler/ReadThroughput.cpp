@@ -31,7 +31,7 @@ void readPlanned(TomlReader &reader, const toml::node &node, const std::string &
     reader.error(node.source()) << "the throughput table \"" << path << "\": " << *problem;
   else
     job.throughput = std::get<std::map<int, double>>(std::move(read));
-  job.fixedBatch = true;
+  job.ownBatch = Batch::Asked;
 }
 
 } // namespace

@@ -269,7 +269,9 @@ std::optional<pipeline::Simulation> Writer::simulated(StringRef program) const {
   auto order = orders.find(program);
   if (!schedule || order == orders.end())
     return std::nullopt;
-  return pipeline::simulate(*schedule, {numStages(), int64_t(pipeline->stages.size()), micro}, order->second);
+  return pipeline::simulate(*schedule,
+                            {numStages(), int64_t(pipeline->stages.size()), dist::microbatchTurns(module)},
+                            order->second);
 }
 
 // Of the training program where there is one.
@@ -573,10 +575,14 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
                       {"micro", micro},
                       {"pipeline", writer.pipelineFigures()},
                       {"variables", std::move(variables)}};
-  if (dist::ElasticAttr elastic = dist::kElastic.of(module))
-    object["elastic"] = json::Object{{"axis", elastic.getAxis()},
-                                     {"sizes", json::Array(elastic.getSizes())},
-                                     {"shards", elastic.getShards()}};
+  if (dist::ElasticAttr elastic = dist::kElastic.of(module)) {
+    json::Object shared{{"axis", elastic.getAxis()},
+                        {"sizes", json::Array(elastic.getSizes())},
+                        {"shards", elastic.getShards()}};
+    if (elastic.getScales())
+      shared["scales"] = true;
+    object["elastic"] = std::move(shared);
+  }
   if (!info.machine.empty())
     object["machine"] = info.machine;
   for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),

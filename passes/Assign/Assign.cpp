@@ -93,10 +93,10 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
 
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    FailureOr<Plan> plan =
-        makePlan(module, {planFile,     dp,         tp,   tpMode,       tpDepth,   sp,       spMode,
-                          pp,           ppSchedule, ep,   microbatches, zero,      regather, stream,
-                          deviceMemory, hostMemory, nvme, offload,      recompute, sizes,    size});
+    FailureOr<Plan> plan = makePlan(
+        module, {planFile,   dp,      tp,           tpMode, tpDepth,  sp,     spMode,       pp,
+                 ppSchedule, ep,      microbatches, zero,   regather, stream, deviceMemory, hostMemory,
+                 nvme,       offload, recompute,    sizes,  onResize, size});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -117,8 +117,9 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
                                 << dist::kMostMicrobatches << " that there may be";
     dist::setMicrobatches(module, plan.microbatches);
     if (plan.elastic)
-      dist::kElastic.set(module, dist::ElasticAttr::get(&getContext(), plan.elastic->axis,
-                                                        plan.elastic->sizes, plan.elastic->shards));
+      dist::kElastic.set(module,
+                         dist::ElasticAttr::get(&getContext(), plan.elastic->axis, plan.elastic->sizes,
+                                                plan.elastic->shards, plan.elastic->scales));
     if (failed(checkInputs(module, plan)) || failed(storeInPieces(module, plan, mesh)))
       return failure();
     for (auto func : module.getOps<func::FuncOp>())

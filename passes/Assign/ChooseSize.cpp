@@ -36,6 +36,8 @@ static LogicalResult checkBatch(ModuleOp module, const Plan &plan) {
   return success();
 }
 
+bool tessera::isResizeRule(StringRef name) { return name == "keep" || name == "scale"; }
+
 LogicalResult tessera::chooseSize(ModuleOp module, const AssignOptions &options, Plan &plan) {
   if (!options.sizes.empty()) {
     std::optional<std::vector<int64_t>> sizes = rt::parseSizes(options.sizes);
@@ -45,9 +47,16 @@ LogicalResult tessera::chooseSize(ModuleOp module, const AssignOptions &options,
     plan.elastic = ElasticRule();
     plan.elastic->sizes = *sizes;
   }
-  if (!plan.elastic)
+  if (!options.onResize.empty() && !isResizeRule(options.onResize))
+    return module.emitError() << "--on-resize=" << options.onResize << ": expected keep or scale";
+  if (!plan.elastic && options.onResize.empty())
     return success();
+  if (!plan.elastic)
+    return module.emitError() << "--on-resize=" << options.onResize
+                              << " is of a batch that several numbers of ranks may share; give --sizes, too";
   ElasticRule &rule = *plan.elastic;
+  if (!options.onResize.empty())
+    rule.scales = options.onResize == "scale";
   auto axis = llvm::find_if(plan.mesh, [&](auto &each) { return each.first == rule.axis; });
   if (axis == plan.mesh.end())
     return errorAt(module, plan, rule.at)

@@ -39,6 +39,9 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
        Option<"sizes", "sizes", "std::string", "",
               "numbers of ranks along axis \"data\" that are to share the batch, such as 1,2,4; empty: as "
               "the plan says">,
+       Option<"onResize", "on-resize", "std::string", "",
+              "what becomes of the batch on another number of ranks: keep or scale; empty: as the plan says, "
+              "else keep">,
        Option<"size", "size", "int64_t", "0", "the one of them that the program is for; 0: the mesh's">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];

@@ -39,7 +39,7 @@ void readStages(PlanReader &reader, const toml::node &node, PipelineRule &rule) 
 }
 
 void readElastic(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"axis", "sizes", "shards"}, "[elastic]");
+  reader.keys(table, {"axis", "sizes", "shards", "on_resize"}, "[elastic]");
   ElasticRule rule;
   rule.at = place(table);
   if (table.contains("axis"))
@@ -53,6 +53,12 @@ void readElastic(PlanReader &reader, const toml::table &table, Plan &plan) {
     rule.shards = reader.number(*shards, "\"shards\"").value_or(0);
     if (rule.shards < 1)
       reader.error(shards->source()) << "\"shards\" is " << rule.shards << "; it is at least 1";
+  }
+  if (const toml::node *resize = table.get("on_resize")) {
+    std::string text = reader.text(table, "on_resize", true);
+    rule.scales = text == "scale";
+    if (!text.empty() && !isResizeRule(text))
+      reader.error(resize->source()) << "\"on_resize\" is \"" << text << "\"; keep or scale is expected";
   }
   plan.elastic = rule;
 }
@@ -317,6 +323,9 @@ void Plan::print(llvm::raw_ostream &os) const {
        << quoted(elastic->axis) << "\nsizes = [";
     llvm::interleaveComma(elastic->sizes, os);
     os << "]\nshards = " << elastic->shards << "\n";
+    if (elastic->scales)
+      os << "on_resize = \"scale\"         # the batch is that of the largest size, smaller on smaller "
+            "ones\n";
   }
   printMemory(os);
   if (!compute.empty())

@@ -72,11 +72,13 @@ struct PlaceRule {
   PlanPosition at;
 };
 
-/// [elastic]: the numbers of ranks along an axis that may share the batch, which is cut into `shards`.
+/// [elastic]: the numbers of ranks along an axis that may share the batch, which is cut into `shards`, and
+/// whether the batch grows with them.
 struct ElasticRule {
   std::string axis = "data";
   std::vector<int64_t> sizes;
   int64_t shards = 0; // 0: as many as the largest size has microbatches
+  bool scales = false;
   PlanPosition at;
 };
 
@@ -134,6 +136,8 @@ std::optional<std::vector<std::string>> parseOffload(llvm::StringRef text);
 /// The type to compute in that the plan says, the file's or the one that the model carries; empty where none
 /// does. Reports what is wrong with a plan file.
 mlir::FailureOr<std::string> plannedComputeType(mlir::ModuleOp module, const AssignOptions &options);
+/// Whether `name` is keep or scale: what becomes of the batch where the number of ranks changes.
+bool isResizeRule(llvm::StringRef name);
 /// Whether `name` is f32, bf16 or f16.
 bool isComputeType(llvm::StringRef name);
 

@@ -259,7 +259,7 @@ void Chunks::adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &kn
 LogicalResult Chunks::run() {
   const pipeline::Schedule &schedule = *pipeline::findSchedule(rule.schedule);
   shape.chunks = rule.stages.empty() ? shape.stages * schedule.chunksPerStage : int64_t(rule.stages.size());
-  shape.micro = plan.microbatches;
+  shape.micro = dist::microbatchTurns(module);
   if (failed(checkAxis()))
     return failure();
   // An axis of one rank is no pipeline.

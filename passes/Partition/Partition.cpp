@@ -21,7 +21,7 @@ using dist::Layout;
 namespace {
 
 struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
-  LogicalResult partition(func::FuncOp func, int64_t micro);
+  LogicalResult partition(func::FuncOp func, int64_t turns);
   LogicalResult expand(OpBuilder &b, nn::FactorOpInterface op, LocalOp &local, ValueRange operands,
                        SmallVectorImpl<Value> &results);
   FailureOr<Value> reshard(OpBuilder &b, dist::ReshardOp op, Value local);
@@ -34,11 +34,11 @@ struct PartitionPass : tessera::impl::PartitionBase<PartitionPass> {
       : PartitionBase(other) {} // what the planner remembers is not copied
   void runOnOperation() override {
     ModuleOp module = getOperation();
-    int64_t micro = dist::microbatches(module);
+    int64_t turns = dist::microbatchTurns(module);
     planner.emplace(dist::Machine::of(module).links);
     pipeline = dist::Pipeline::of(module);
     for (auto func : llvm::make_early_inc_range(module.getOps<func::FuncOp>()))
-      if (failed(partition(func, micro)) || (pipeline && failed(splitStages(func, *pipeline))))
+      if (failed(partition(func, turns)) || (pipeline && failed(splitStages(func, *pipeline))))
         return signalPassFailure();
   }
 };
@@ -62,6 +62,20 @@ static Value amongAll(OpBuilder &b, Location loc, Value local, const dist::Atom 
   return nn::ReshapeOp::create(b, loc, type.clone(all), placed);
 }
 
+// Where a step is of the first part of the batch alone, the rest stands for copies of it, which need not be
+// computed.
+static Value times(OpBuilder &b, Value sum, int64_t copies) {
+  if (copies == 1)
+    return sum;
+  Type element = cast<RankedTensorType>(sum.getType()).getElementType();
+  auto scalar = RankedTensorType::get({}, element);
+  TypedAttr number = isa<FloatType>(element) ? TypedAttr(b.getFloatAttr(element, double(copies)))
+                                             : TypedAttr(b.getIntegerAttr(element, copies));
+  Value factor =
+      nn::ConstantOp::create(b, sum.getLoc(), scalar, DenseElementsAttr::get(scalar, Attribute(number)));
+  return nn::MulOp::create(b, sum.getLoc(), sum.getType(), sum, factor);
+}
+
 FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value local) {
   Layout from = dist::getLayout(op.getSource().getType()), to = dist::getLayout(op.getResult().getType());
   int64_t collectives = 0;
@@ -74,9 +88,11 @@ FailureOr<Value> PartitionPass::reshard(OpBuilder &b, dist::ReshardOp op, Value 
     local = amongAll(b, op.getLoc(), local, from.dims.front().front());
     from.dims.front().front().axes.clear();
   }
+  std::optional<rt::Shards> shards = dist::shardsOf(getOperation());
   if (gathers || (llvm::any_of(from.partial, isMicro) && llvm::none_of(to.partial, isMicro))) {
     llvm::erase_if(from.partial, isMicro);
     local = dist::AccumulateOp::create(b, op.getLoc(), local.getType(), local);
+    local = times(b, local, shards ? shards->copies() : 1);
   }
   Operation *last = b.getInsertionBlock()->empty() ? nullptr : &b.getInsertionBlock()->back();
   FailureOr<Value> result = emitReshard(b, op.getLoc(), *planner, local, from, to, collectives);
@@ -102,7 +118,7 @@ LogicalResult PartitionPass::expand(OpBuilder &b, nn::FactorOpInterface op, Loca
   return use->pattern->expand(local, op, use->axes, operands, results);
 }
 
-LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
+LogicalResult PartitionPass::partition(func::FuncOp func, int64_t turns) {
   Block &old = func.getBody().front();
   auto *block = new Block();
   IRMapping map;
@@ -175,7 +191,7 @@ LogicalResult PartitionPass::partition(func::FuncOp func, int64_t micro) {
   std::optional<rt::Shards> shards = dist::shardsOf(getOperation());
   return pipeline
              ? checkMicroSums(*block)
-             : formMicroLoop(*block, micro, shards ? shards->microbatchLevels() : std::vector<int64_t>());
+             : formMicroLoop(*block, turns, shards ? shards->microbatchLevels() : std::vector<int64_t>());
 }
 
 } // namespace

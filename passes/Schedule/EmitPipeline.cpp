@@ -306,7 +306,7 @@ struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
         return part && part->work != PipelineWork::Forward;
       });
     });
-    int64_t micro = trains ? dist::microbatches(module) : 1;
+    int64_t micro = trains ? dist::microbatchTurns(module) : 1;
     pipeline::Shape shape{pipe.numStages, int64_t(pipe.stages.size()), micro};
     pipeline::Order order = trains ? schedule.order(shape) : pipeline::Order(shape.stages);
     // Inference runs the whole batch through the chunks once.

@@ -1,6 +1,7 @@
 // See checkpoint.h.
 #include "runtime/app/checkpoint.h"
 
+#include "runtime/app/course.h"
 #include "runtime/app/outputs.h"
 #include "runtime/checkpoint/compare_replicas.h"
 #include "runtime/storage/folder.h"
@@ -51,7 +52,7 @@ std::optional<Checkpoint> Checkpoints::find() {
       listFolder(folder);
       throw Error("'", folder, "' holds no checkpoint (step-N)");
     });
-  if (found->step > options.steps)
+  if (!hasGrowingBatch(description) && found->step > options.steps)
     throw AgreedError("checkpoint '", found->entry.path, "' is of step ", found->step, ", beyond --steps ",
                       options.steps, ": there is nothing left to do");
   if (options.goOn && session.rank() == 0)

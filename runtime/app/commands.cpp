@@ -144,6 +144,13 @@ std::string helpText(const Description &description, const std::string &name) {
         "  --copies 1|2 (1)             of each host's state one on another; info takes it with --hosts N\n"
         "  --slots-in DIR               where they are, in files (/dev/shm)\n"
         "  --accept-changes             go on with another model, other data or another seed\n"
+        "  --on-resize keep|scale       what --sizes compiled the batch for: the same on every size, or "
+        "growing\n"
+        "  --lr-scaling linear|sqrt|none   with scale: the rate of a part of the model's batch, which --lr\n"
+        "                               is for (sqrt with adam and adamw, linear with sgd)\n"
+        "  --max-lr X                   with scale: no rate is higher\n"
+        "  --ramp N (0)                 with scale: samples from a resize until the rate is that of the new "
+        "size\n"
         "  --timeout SECONDS            end when a rank waits longer for another (30, or 20 promised steps)\n"
         "SIGTERM or SIGUSR1: finish the step, save a checkpoint, end with status 75 (start again to go on)\n";
   return text;

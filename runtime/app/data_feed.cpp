@@ -90,7 +90,7 @@ private:
 } // namespace
 
 DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates,
-                   const Options &options)
+                   const Options &options, int64_t copies)
     : program(program), mesh(mesh), coordinates(coordinates) {
   // The batch is what the labels (else the target, else the first input) have in their first dimension.
   const ProgramInput *counted = nullptr;
@@ -98,9 +98,13 @@ DataFeed::DataFeed(const Program &program, const Mesh &mesh, const Coordinates &
     if (input.isData() && (!counted || input.kind == "labels" || input.kind == "target"))
       counted = &input;
   if (counted && !counted->shape.empty())
-    batch = counted->shape[0];
+    rows = counted->shape[0];
+  if (rows % copies != 0)
+    throw Error("the program's batch of " + std::to_string(rows) + " is not " + std::to_string(copies) +
+                " times a step's");
+  batch = rows / copies;
   if (counted)
-    labelPositions = product(counted->shape, 0);
+    labelPositions = product(counted->shape, 0) / copies;
 
   std::vector<bool> fed(program.inputs.size());
   addArrays(options, fed);
@@ -144,7 +148,7 @@ void DataFeed::addArrays(const Options &options, std::vector<bool> &fed) {
     fed[i] = true;
     const ProgramInput &input = program.inputs[i];
     ArrayFile array = openArray(path, name);
-    bool batched = !input.shape.empty() && input.shape[0] == batch;
+    bool batched = !input.shape.empty() && input.shape[0] == rows;
     checkArray(array, name, input.dtype, input.shape, batched);
     if (batched) {
       if (array.shape[0] == 0)
@@ -187,7 +191,7 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
                 " (attention masks and position ids apart); give the inputs by --data");
   const ProgramInput &input = program.inputs[ids[0]];
   int64_t length = product(input.shape, 1);
-  if (input.shape.empty() || input.shape[0] != batch || length == 0)
+  if (input.shape.empty() || input.shape[0] != rows || length == 0)
     throw Error("--tokens cannot fill input '" + input.name + "' of shape " + formatShape(input.shape) +
                 ": [batch, sequence] is expected");
   if (file->count() < length + 1)
@@ -201,7 +205,7 @@ void DataFeed::addTokens(const Options &options, std::vector<bool> &fed) {
     const ProgramInput &labels = program.inputs[i];
     if (fed[i] || !isLabels(labels))
       continue;
-    if (labels.shape.empty() || labels.shape[0] != batch || product(labels.shape, 1) != length)
+    if (labels.shape.empty() || labels.shape[0] != rows || product(labels.shape, 1) != length)
       throw Error("--tokens cannot fill '" + labels.name + "' of shape " + formatShape(labels.shape) +
                   " beside '" + input.name + "' of shape " + formatShape(input.shape));
     add(i, true, std::make_unique<TokenSamples>(file, labels, length, 1));
@@ -221,7 +225,7 @@ void DataFeed::fill(int64_t step, const std::function<void *(size_t)> &data) {
       for (int64_t done = 0; done < run.count;) {
         int64_t row = (run.file + done) / feed.rowElements, offset = (run.file + done) % feed.rowElements;
         int64_t part = std::min(run.count - done, feed.rowElements - offset);
-        int64_t sample = feed.batched ? order->at((step - 1) * batch + shift + row) : 0;
+        int64_t sample = feed.batched ? order->at((step - 1) * batch + shift + row % batch) : 0;
         feed.source->read(sample, offset, part, memory + (run.memory + done * run.stride) * bytes,
                           run.stride);
         done += part;

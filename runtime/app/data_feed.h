@@ -24,8 +24,10 @@ public:
 class DataFeed {
 public:
   /// Opens the files that the options name and matches them with the program's inputs. Throws Error for
-  /// inputs without data, data without input, wrong types and shapes, too few samples.
-  DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates, const Options &options);
+  /// inputs without data, data without input, wrong types and shapes, too few samples. `copies`: how many
+  /// times the samples of a step fill the rows of the inputs.
+  DataFeed(const Program &program, const Mesh &mesh, const Coordinates &coordinates, const Options &options,
+           int64_t copies = 1);
 
   /// Fills this rank's parts of all inputs for step `step`, counted from 1; `data(i)` is the memory of input
   /// i.
@@ -37,7 +39,7 @@ public:
   int64_t batchSize() const { return batch; }
   /// Samples that the steps up to and with `step` take.
   int64_t samplesUpTo(int64_t step) const { return step * batch + shift; }
-  /// Label positions (or what comes nearest to them) in one step's global batch.
+  /// Label positions (or what comes nearest to them) in one step's samples.
   int64_t tokensPerStep() const { return labelPositions; }
   int64_t samples() const { return sampleCount; }
   /// What a user should know about the choices made.
@@ -59,7 +61,8 @@ private:
   const Program &program;
   const Mesh &mesh;
   const Coordinates &coordinates;
-  int64_t batch = 1;
+  int64_t rows = 1;  ///< of the inputs
+  int64_t batch = 1; ///< of these, samples
   int64_t shift = 0;
   int64_t labelPositions = 0;
   int64_t sampleCount = 0;

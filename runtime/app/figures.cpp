@@ -187,6 +187,7 @@ std::string figuresJson(const Description &description, const Program &program, 
   Json json = {{"mesh", mesh},
                {"ranks", description.mesh.size()},
                {"sizes", sizesJson(description)},
+               {"on_resize", description.elastic && description.elastic->scales ? "scale" : "keep"},
                {"target", description.target},
                {"dtype", description.dtype},
                {"inputs", inputs},
@@ -221,7 +222,11 @@ std::string figuresText(const Description &description, const Program &program, 
     std::string sizes;
     for (int64_t size : elastic->sizes)
       sizes += (sizes.empty() ? "" : ", ") + std::to_string(size);
-    text += line("sizes", elastic->axis + " = " + sizes + " (--size), with the same results");
+    text += line("sizes",
+                 elastic->axis + " = " + sizes + " (--size), " +
+                     (elastic->scales ? "each rank with as much of the batch" : "with the same results"));
+    if (elastic->copies > 1 && program.name.starts_with("train"))
+      text += line("step", "of the first 1/" + std::to_string(elastic->copies) + " of the batch");
   }
   for (const ProgramInput &input : program.inputs)
     if (input.isData())

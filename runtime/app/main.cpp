@@ -1,5 +1,6 @@
 // The command line of a produced executable.
 #include "runtime/app/commands.h"
+#include "runtime/app/course.h"
 #include "runtime/app/signals.h"
 #include "runtime/comm/first_ranks.h"
 #include "runtime/comm/launch.h"
@@ -75,6 +76,7 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
     return print(describeProgram(context));
   if (options.command == Options::Command::Train) {
     checkOptimizerOptions(description, options);
+    checkCourseOptions(description, options);
     deferStops();
   }
   platform = choose(description, options);

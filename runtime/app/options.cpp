@@ -70,6 +70,16 @@ LearningRate::Shape parseShape(const std::string &text) {
   throw UsageError("--schedule is constant, linear or cosine, not '" + text + "'");
 }
 
+LrScaling parseScaling(const std::string &text) {
+  if (text == "linear")
+    return LrScaling::Linear;
+  if (text == "sqrt")
+    return LrScaling::Sqrt;
+  if (text == "none")
+    return LrScaling::None;
+  throw UsageError("--lr-scaling is linear, sqrt or none, not '" + text + "'");
+}
+
 struct Option {
   const char *name;
   std::vector<Command> commands;
@@ -114,13 +124,36 @@ std::vector<Option> checkpointOptions() {
   };
 }
 
+/// Those of a training whose batch may grow with its ranks.
+std::vector<Option> resizeOptions() {
+  using O = Options &;
+  using S = const std::string &;
+  return {
+      {"on-resize",
+       {Command::Train},
+       true,
+       [](O o, S v) {
+         if (v != "keep" && v != "scale")
+           throw UsageError("--on-resize is keep or scale, not '" + v + "'");
+         o.onResize = v;
+       }},
+      {"lr-scaling", {Command::Train}, true, [](O o, S v) { o.lrScaling = parseScaling(v); }},
+      {"max-lr", {Command::Train}, true, [](O o, S v) { o.maxRate = parseNonNegative(v, "--max-lr"); }},
+      {"ramp",
+       {Command::Train},
+       true,
+       [](O o, S v) { o.ramp = parseInteger(v, "--ramp", 0, int64_t(1) << 60); }},
+  };
+}
+
 std::vector<Option> makeOptionTable() {
   using O = Options &;
   using S = const std::string &;
   const std::vector<Command> train{Command::Train}, infer{Command::Infer}, info{Command::Info},
       run{Command::Train, Command::Infer}, calibrate{Command::Calibrate},
       all{Command::Train, Command::Infer, Command::Info, Command::Calibrate};
-  std::vector<Option> table = checkpointOptions();
+  std::vector<Option> table = checkpointOptions(), resize = resizeOptions();
+  table.insert(table.end(), resize.begin(), resize.end());
   const Option others[] = {
       {"size", all, true, [](O o, S v) { o.size = parseInteger(v, "--size", 1, 1 << 20); }},
       {"weights", run, true, [](O o, S v) { o.weights = v; }},

@@ -20,6 +20,9 @@ public:
   using Error::Error;
 };
 
+/// What a learning rate is multiplied by with a batch: itself, its root, nothing.
+enum class LrScaling { Linear, Sqrt, None };
+
 /// Everything a command line can say; the defaults are the documented ones.
 struct Options {
   enum class Command { Help, Info, Infer, Train, Calibrate };
@@ -61,6 +64,12 @@ struct Options {
   bool shuffle = false;
   int64_t steps = 0;
   LearningRate rate;
+  /// --on-resize, empty where it was not given; and of a batch that grows: the law, where it was, the highest
+  /// rate, and samples until the rate of another size is reached.
+  std::string onResize;
+  std::optional<LrScaling> lrScaling;
+  std::optional<double> maxRate;
+  int64_t ramp = 0;
   double weightDecay = 0.1;
   std::vector<std::string> noDecay;
   double beta1 = 0.9, beta2 = 0.95, eps = 1e-8, momentum = 0.9;

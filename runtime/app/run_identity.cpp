@@ -2,6 +2,7 @@
 #include "runtime/app/run_identity.h"
 
 #include "runtime/app/commands.h"
+#include "runtime/app/course.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/storage/file.h"
 
@@ -59,6 +60,12 @@ CheckpointMetadata identityOf(const Description &description, const Options &opt
   if (options.rate.shape != LearningRate::Shape::Constant) {
     result["min-lr"] = number(options.rate.minimum);
     result["steps"] = std::to_string(options.steps);
+  }
+  if (hasGrowingBatch(description)) {
+    const char *laws[] = {"linear", "sqrt", "none"};
+    result["lr-scaling"] = options.lrScaling ? laws[int(*options.lrScaling)] : "default";
+    result["max-lr"] = options.maxRate ? number(*options.maxRate) : "none";
+    result["ramp"] = std::to_string(options.ramp);
   }
   std::string &noDecay = result["no-decay"];
   for (const std::string &glob : options.noDecay)

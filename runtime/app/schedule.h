@@ -14,9 +14,9 @@ struct LearningRate {
   int64_t warmup = 0;
   int64_t steps = 1;
 
-  /// The rate of step `step`, counted from 1. Step `warmup` has `peak`; `linear` and `cosine` reach `minimum`
-  /// in step `steps`.
-  double at(int64_t step) const;
+  /// The rate of step `step`, counted from 1; parts of a step count. Step `warmup` has `peak`; `linear` and
+  /// `cosine` reach `minimum` in step `steps`.
+  double at(double step) const;
 };
 
 } // namespace tessera::rt

@@ -1,6 +1,7 @@
 // See state_slots.h.
 #include "runtime/app/state_slots.h"
 
+#include "runtime/app/course.h"
 #include "runtime/app/rescue_slots.h"
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/core/host_name.h"
@@ -146,7 +147,7 @@ std::optional<Checkpoint> StateSlots::find(Session &session, const Executable *e
     saveOthers(session, executable, findUnchanged(), std::max(newest, saved));
     return std::nullopt;
   }
-  if (newest > options.steps)
+  if (!hasGrowingBatch(description) && newest > options.steps)
     throw AgreedError("the slots in '", folder, "' are of step ", newest, ", beyond --steps ", options.steps,
                       ": there is nothing left to do");
   if (session.rank() == 0)

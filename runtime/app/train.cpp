@@ -1,6 +1,7 @@
 // The command `train`: data, learning rate, steps, log, saving.
 #include "runtime/app/checkpoint.h"
 #include "runtime/app/commands.h"
+#include "runtime/app/course.h"
 #include "runtime/app/data_feed.h"
 #include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
@@ -60,12 +61,18 @@ std::vector<float> decayOf(const Description &description, const Options &option
   return decay;
 }
 
-/// Of step `step`, the `update`-th that the optimizer makes.
-std::vector<float> scalarsOf(const Options &options, int64_t step, int64_t update, float lossScale) {
+/// Of the `update`-th step that the optimizer makes.
+std::vector<float> scalarsOf(const Options &options, double rate, int64_t update, float lossScale) {
   auto power = [&](double beta) { return 1 - std::pow(beta, double(update)); };
-  return {float(options.rate.at(step)), float(options.beta1),        float(options.beta2),
-          float(options.eps),           float(power(options.beta1)), float(power(options.beta2)),
-          float(options.momentum),      float(options.clipNorm),     lossScale};
+  return {float(rate),
+          float(options.beta1),
+          float(options.beta2),
+          float(options.eps),
+          float(power(options.beta1)),
+          float(power(options.beta2)),
+          float(options.momentum),
+          float(options.clipNorm),
+          lossScale};
 }
 
 int findOutput(const Program &program, const char *name) {
@@ -153,7 +160,7 @@ public:
   TrainEnd run() {
     prepare();
     const std::optional<LossScale> scaleBefore = scale;
-    for (int64_t step = begin; step <= options.steps; ++step) {
+    for (int64_t step = begin; step <= last; ++step) {
       slots.finishCopies(session.communication());
       // The others may still be writing what the last step left, which takes as long as it takes.
       asked = askedSize();
@@ -166,7 +173,7 @@ public:
     slots.finishCopies(session.communication());
     lookAtCheckpoint(untilWritten);
     if (scale)
-      checkLearned(*scaleBefore, *scale, options.steps - begin + 1);
+      checkLearned(*scaleBefore, *scale, last - begin + 1);
     if (!options.save.empty())
       session.saveVariables(options.save, {});
     checkpoints.finish();
@@ -247,7 +254,9 @@ private:
       decay = decayOf(description, options);
       if (checkpoint && !options.given.contains("seed"))
         options.seed = seedOf(checkpoint->entry.path, checkpoint->metadata);
-      feed = std::make_unique<DataFeed>(program, description.mesh, session.coordinates(), options);
+      feed = std::make_unique<DataFeed>(program, description.mesh, session.coordinates(), options,
+                                        description.elastic ? description.elastic->copies : 1);
+      course.emplace(description, options, feed->batchSize());
       if (checkpoint || !options.checkpoint.empty())
         identity = identityOf(description, options, feed->batchSize());
       if (checkpoint)
@@ -265,6 +274,7 @@ private:
       resume(*checkpoint);
     else
       loadWeights(context, program, session);
+    last = course->lastStep(begin - 1, feed->samplesUpTo(begin - 1));
     if (!isInSlots)
       session.agreed([&] { slots.settle(manifestOf(begin - 1)); });
     checkpoints.prepare();
@@ -275,7 +285,7 @@ private:
       if (goesOn && first)
         tellResized();
       if (first)
-        log = std::make_unique<TrainLog>(options.log, begin, options.steps);
+        log = std::make_unique<TrainLog>(options.log, begin, last);
     });
   }
 
@@ -311,6 +321,7 @@ private:
     if (checkpoint.samples)
       feed->startAt(begin, *checkpoint.samples);
     session.agreed([&] {
+      course->resume(checkpoint.metadata, feed->samplesUpTo(checkpoint.step));
       if (scale)
         scale->resume(checkpoint.metadata);
     });
@@ -323,12 +334,13 @@ private:
       fill(step);
     float scaledBy = scale ? scale->scale() : 1;
     session.setRandom(options.seed, step);
-    session.setScalars(scalarsOf(options, step, step - (scale ? scale->skipped() : 0), scaledBy), decay);
+    session.setScalars(scalarsOf(options, rateOf(step), step - (scale ? scale->skipped() : 0), scaledBy),
+                       decay);
     checkpoints.beforeStep(step);
     slots.begin(session.communication());
     session.start();
     std::exception_ptr nextFailed; // this step's results come first
-    if (step < options.steps && instance.fillsAhead())
+    if (step < last && instance.fillsAhead())
       try {
         fill(step + 1);
         instance.sendInputs();
@@ -343,6 +355,8 @@ private:
       std::rethrow_exception(nextFailed);
   }
 
+  double rateOf(int64_t step) const { return course->rate(step, feed->samplesUpTo(step)); }
+
   void fill(int64_t step) {
     feed->fill(step, [&](size_t input) { return session.rankProgram().inputData(input); });
   }
@@ -352,12 +366,10 @@ private:
     float gradNorm = norm < 0 ? NAN : session.scalarOutput(size_t(norm));
     bool skipped = scale && scale->finish(gradNorm);
     if (log) {
-      StepRecord record = {step,
-                           session.scalarOutput(size_t(loss)),
-                           gradNorm,
-                           options.rate.at(step),
-                           traceSeconds() - started,
-                           feed->tokensPerStep()};
+      StepRecord record = {step,         session.scalarOutput(size_t(loss)), gradNorm,
+                           rateOf(step), traceSeconds() - started,           feed->tokensPerStep()};
+      if (hasGrowingBatch(description))
+        record.samples = feed->samplesUpTo(step);
       record.skipped = skipped;
       if (scale)
         record.lossScale = scaledBy;
@@ -365,7 +377,7 @@ private:
     }
     slots.commit(manifestOf(step));
     const bool isDue = options.every > 0 && step % options.every == 0;
-    lookAtCheckpoint(!isDue ? std::chrono::seconds(0) : step == options.steps ? untilWritten : patience);
+    lookAtCheckpoint(!isDue ? std::chrono::seconds(0) : step == last ? untilWritten : patience);
     if (isDue)
       keep(step);
   }
@@ -408,7 +420,7 @@ private:
     if (!first)
       return;
     std::fprintf(stderr, "note: stopped after step %lld of %lld, as asked %s; %s\n", (long long)step,
-                 (long long)options.steps, told.c_str(),
+                 (long long)last, told.c_str(),
                  options.checkpoint.empty() ? "without --checkpoint nothing of it is kept"
                                             : "the same command with --continue goes on");
   }
@@ -443,6 +455,7 @@ private:
     manifest.step = step;
     manifest.samples = feed->samplesUpTo(step);
     manifest.metadata = identity;
+    manifest.metadata.merge(course->metadata());
     if (scale)
       manifest.metadata.merge(scale->metadata());
     return manifest;
@@ -462,8 +475,9 @@ private:
   std::optional<LossScale> scale;
   std::vector<float> decay;
   std::unique_ptr<DataFeed> feed;
+  std::optional<Course> course;
   std::unique_ptr<TrainLog> log;
-  int64_t begin = 1;
+  int64_t begin = 1, last = 0; ///< steps of this stretch, were it not to end before
   std::optional<size_t> asked; ///< see askedSize
   Pace pace;
   bool isInSlots = false; ///< what the training goes on from

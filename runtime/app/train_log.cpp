@@ -73,6 +73,7 @@ std::string formatRecord(const StepRecord &record) {
   return "{\"step\":" + std::to_string(record.step) + ",\"loss\":" + shortest(record.loss) +
          ",\"grad_norm\":" + shortest(record.gradNorm) + ",\"lr\":" + shortest(record.rate) +
          ",\"seconds\":" + seconds + ",\"tokens\":" + std::to_string(record.tokens) +
+         (record.samples ? ",\"samples\":" + std::to_string(*record.samples) : "") +
          (record.lossScale ? ",\"loss_scale\":" + shortest(*record.lossScale) +
                                  ",\"skipped\":" + (record.skipped ? "true" : "false")
                            : "") +

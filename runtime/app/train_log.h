@@ -22,6 +22,8 @@ struct StepRecord {
   /// out.
   std::optional<float> lossScale = std::nullopt;
   bool skipped = false;
+  /// Taken with this step, where steps are of different numbers of samples.
+  std::optional<int64_t> samples = std::nullopt;
 };
 
 /// `{"step":1,"loss":5.54,...}`: floats with as few digits as read back to the same value; null for what JSON

@@ -49,6 +49,9 @@ std::vector<int64_t> Shards::rankLevels() const {
 }
 
 std::vector<int64_t> Shards::microbatchLevels() const {
+  // A step of another batch has other sums anyway.
+  if (scales)
+    return {microbatches()};
   std::vector<int64_t> levels;
   int64_t before = size;
   for (int64_t each : sizes)

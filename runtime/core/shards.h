@@ -19,7 +19,16 @@ struct Shards {
   /// The one that a program is for: ranks along the axis.
   int64_t size = 1;
   int64_t count = 1;
+  /// Whether a step is of only as many shards as the ranks have of the largest size, each as many on every
+  /// size: the batch grows with the ranks. These are the first of the batch.
+  bool scales = false;
 
+  /// How many microbatches of the batch's a rank has.
+  int64_t microbatches() const { return count / size; }
+  /// How many of these a step is of: the first ones.
+  int64_t turns() const { return scales ? count / sizes.back() : microbatches(); }
+  /// How many times the batch is a step's.
+  int64_t copies() const { return microbatches() / turns(); }
   /// What is wrong with them, or empty.
   std::string check() const;
   /// How many children the nodes of each level have, from the root: the levels that ranks add, and those that

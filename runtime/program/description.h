@@ -183,6 +183,10 @@ struct Elastic {
   std::vector<int64_t> sizes;
   /// The product of the mesh's other axes.
   int64_t others = 1;
+  /// Whether the batch grows with the ranks, and how many times the program's own is a step's then: rows of
+  /// its inputs repeat.
+  bool scales = false;
+  int64_t copies = 1;
 
   /// Of the whole mesh, for size number `index`.
   int64_t ranks(size_t index) const { return sizes[index] * others; }

@@ -68,12 +68,15 @@ private:
     for (const auto &[axis, ranks] : result.mesh.axes())
       if (axis == elastic.axis)
         size = ranks;
+    const Shards shared{elastic.sizes, size, shards, item.truth("scales", false)};
     try {
-      result.mesh.share(elastic.axis, {elastic.sizes, size, shards});
+      result.mesh.share(elastic.axis, shared);
     } catch (const Error &error) {
       item.fail(error.what());
     }
     elastic.others = result.mesh.size() / size;
+    elastic.scales = shared.scales;
+    elastic.copies = shared.copies();
     return elastic;
   }
 
@@ -351,14 +354,19 @@ Executable parseExecutable(std::string_view text) {
   Executable result;
   if (!root.has("sizes")) {
     result.sizes.push_back(Parser(root).parse());
-    result.sizes[0].elastic.reset(); // the others are not here
+    // The others are not here.
+    if (std::optional<Elastic> &elastic = result.sizes[0].elastic; elastic && elastic->scales)
+      elastic->sizes = {result.sizes[0].mesh.size() / elastic->others};
+    else
+      elastic.reset();
     return result;
   }
   for (const JsonReader &item : root.at("sizes").list()) {
     result.sizes.push_back(Parser(item).parse());
     const Description &first = result.sizes.front(), &added = result.sizes.back();
     if (!added.elastic || added.elastic->sizes != first.elastic->sizes ||
-        added.elastic->axis != first.elastic->axis || added.target != first.target)
+        added.elastic->axis != first.elastic->axis || added.elastic->scales != first.elastic->scales ||
+        added.target != first.target)
       item.fail("is no other size of the first program");
   }
   const size_t count = result.sizes.size();

@@ -97,6 +97,25 @@ def test_a_job_with_sizes_changes_its_places_in_the_process(program, tmp_path, j
     assert losses[0] == losses[1]
 
 
+def test_a_batch_that_grows_with_the_places(program, tmp_path, jobs):
+    """A job that asks for one place has both, with twice the batch, but while the other is there, whose batch may not grow."""
+    grows = program("mlp", options=("--dp", "2", "--sizes", "1,2", "--on-resize", "scale", "--train", "adamw")).path
+    keeps = program("mlp", options=("--dp", "2", "--sizes", "1,2", "--train", "adamw")).path
+    keys = {"executable": f'"{grows}"', "places": 1, "largest_batch": BATCH}
+    files = jobs(keys, {**keys, "arrival": 1, "samples": 10 * BATCH, "largest_batch": BATCH // 2}, places=2, steps=100)
+    result = schedule(*files, "--policy", "ones", "--json", tmp_path / "r.json", env=marked_steps(0.05))
+    assert result.returncode == 0, result.stderr
+    for name, samples in (("job1", 100 * BATCH), ("job2", 10 * BATCH)):
+        lines = [json.loads(line) for line in (tmp_path / "work" / name / "log.jsonl").read_text().splitlines()]
+        taken = [after["samples"] - before for before, after in zip([0, *(line["samples"] for line in lines)], lines)]
+        assert set(taken) <= {BATCH // 2, BATCH} and samples <= sum(taken) < samples + BATCH
+        assert name != "job1" or set(taken) == {BATCH // 2, BATCH}
+        assert [line["step"] for line in lines] == list(range(1, len(lines) + 1))
+    for wrong, text in (({**keys, "executable": f'"{keeps}"'}, "its batch is the same on any places, and the job has a \"largest_batch\": compile it with --sizes"), ({**keys, "largest_batch": None}, "the job needs a \"largest_batch\""),
+                        ({**keys, "batch": 4}, "it has a batch of 12, and the job one of 8")):
+        h.assert_error(schedule(*jobs(wrong, places=2), "--policy", "ones"), text)
+
+
 def test_a_throughput_that_the_executables_promise(tmp_path, jobs):
     files = jobs({"throughput": None}, places=2)
     assert schedule(*files, "--policy", "ones").returncode == 0

@@ -64,7 +64,7 @@ void readLog(llvm::StringRef text) {
   check(file);
   std::fwrite(text.data(), 1, text.size(), file);
   std::fclose(file);
-  TrainLog log(path);
+  TrainLog log(path, 8);
   log.read();
   check(log.steps() >= 0 && log.stepsSince() >= 0);
   (void)log.secondsOfStep();

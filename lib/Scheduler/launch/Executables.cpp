@@ -9,14 +9,16 @@ namespace tessera::scheduler {
 namespace {
 
 std::optional<std::string> checkFacts(const launch::ExecutableFacts &facts, const Job &job, int places) {
-  int64_t batch = job.batch * job.places;
+  // What grows is said of the largest size.
+  bool grows = job.ownBatch == Batch::Places;
+  int64_t batch = job.batch * (grows ? job.program.sizes.rbegin()->first : job.places);
   if (facts.ranks != places)
     return llvm::formatv("it was compiled for {0} ranks, and is given for {1} places", facts.ranks, places)
         .str();
   if (facts.batch != batch)
     return llvm::formatv("it has a batch of {0}, and the job one of {1}: \"batch\" times \"places\", on any "
-                         "number of places",
-                         facts.batch, batch)
+                         "number of places{2}",
+                         facts.batch, batch, grows ? ", of its largest size" : "")
         .str();
   if (job.program.promised && !(facts.stepSeconds > 0))
     return std::string("it promises no time of a step: the job needs a \"throughput\"");
@@ -48,6 +50,22 @@ static std::optional<std::string> takeSizes(Job &job, const launch::ExecutableFa
   return std::nullopt;
 }
 
+// Whether the batch grows with the places is the executable's to say, and how far the job's.
+static std::optional<std::string> checkGrowth(const Job &job, const launch::ExecutableFacts &facts) {
+  bool grows = job.ownBatch == Batch::Places;
+  if (grows && (!facts.scales || facts.sizes.empty()))
+    return std::string(
+        "its batch is the same on any places, and the job has a \"largest_batch\": compile it with "
+        "--sizes and --on-resize scale");
+  if (!grows && facts.scales)
+    return std::string(
+        job.program.isOne
+            ? "its batch grows with its places: the job needs a \"largest_batch\""
+            : "its batch grows with its places: give it for all numbers of places, as one, and a "
+              "\"largest_batch\"");
+  return std::nullopt;
+}
+
 std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string &file) {
   for (Job &job : jobs) {
     std::map<int, launch::ExecutableFacts> known; // by places
@@ -58,8 +76,9 @@ std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string 
       if (problem)
         return at(file, job, path, *problem);
       const auto &facts = std::get<launch::ExecutableFacts>(answer);
-      if (auto why = takeSizes(job, facts))
-        return at(file, job, path, *why);
+      for (auto why : {checkGrowth(job, facts), takeSizes(job, facts)})
+        if (why)
+          return at(file, job, path, *why);
       known[static_cast<int>(facts.ranks)] = facts;
     }
     for (auto &[places, executable] : job.program.executables) {
@@ -70,10 +89,11 @@ std::optional<Problem> askExecutables(std::vector<Job> &jobs, const std::string 
           return at(file, job, executable, *problem);
         known[places] = std::get<launch::ExecutableFacts>(answer);
       }
-      if (auto problem = checkFacts(known[places], job, places))
-        return at(file, job, executable, *problem);
+      for (auto problem : {checkGrowth(job, known[places]), checkFacts(known[places], job, places)})
+        if (problem)
+          return at(file, job, executable, *problem);
       if (job.program.promised)
-        job.throughput[places] = static_cast<double>(known[places].batch) / known[places].stepSeconds;
+        job.throughput[places] = batchOn(job, places, Batch::Asked) / known[places].stepSeconds;
     }
   }
   return std::nullopt;

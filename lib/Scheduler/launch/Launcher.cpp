@@ -43,9 +43,9 @@ std::string errorIn(const std::string &path, const launch::ExitStatus &status) {
 } // namespace
 
 Launcher::Run::Run(const Job &job, const std::string &parent)
-    : batch(job.batch * job.places),
+    : batch(job.batch * (job.ownBatch == Batch::Places ? job.program.sizes.rbegin()->first : job.places)),
       steps(static_cast<int64_t>(std::ceil(job.samples / static_cast<double>(batch)))),
-      folder(parent + "/" + job.name), log(folder + "/log.jsonl") {}
+      folder(parent + "/" + job.name), log(folder + "/log.jsonl", batch) {}
 
 Launcher::Launcher(const std::vector<Job> &jobs, const Cluster &cluster, LaunchOptions given)
     : jobs(jobs), cluster(cluster), options(std::move(given)), hosts(cluster.hostOfPlace()),
@@ -54,7 +54,7 @@ Launcher::Launcher(const std::vector<Job> &jobs, const Cluster &cluster, LaunchO
     runs.push_back(std::make_unique<Run>(job, options.folder));
     Run &run = *runs.back();
     run.log.goBackTo(newestCheckpoint(run.folder + "/checkpoints"));
-    run.ended = run.log.steps() >= run.steps || reachedTarget(static_cast<int>(runs.size()) - 1);
+    run.ended = run.isDone() || reachedTarget(static_cast<int>(runs.size()) - 1);
   }
   stopAsked = 0;
   std::signal(SIGINT, askToStop);
@@ -116,7 +116,7 @@ void Launcher::finish(int job, const launch::ExitStatus &status) {
   run.places.clear();
   run.asked.clear();
   run.stopping = false;
-  if (status.good() || run.log.steps() >= run.steps || reachedTarget(job)) {
+  if (status.good() || run.isDone() || reachedTarget(job)) {
     run.ended = true;
     say(job, llvm::formatv("done, after {0} steps", run.log.steps()));
   } else if (!told) {
@@ -201,6 +201,7 @@ void Launcher::resize(int job) {
       if (rt::pathExists(rt::controlPath(checkpoints)))
         return;
       run.places = std::exchange(run.asked, {});
+      run.log.timeAnew();
       say(job, llvm::formatv("{0} places, after step {1}", run.places.size(), run.log.steps()));
     }
     if (sameRanks(run) || run.wanted.empty() || oneHost(run.wanted) != run.host || !free(job) ||
@@ -217,8 +218,9 @@ bool Launcher::reachedTarget(int job) const {
   const Run &run = *runs[job];
   if (!jobs[job].loss)
     return false;
-  auto window = std::max<int64_t>(1, std::llround(jobs[job].dataSize / static_cast<double>(run.batch)));
-  auto loss = run.log.loss(run.log.steps() - window, run.log.steps());
+  // At least a step.
+  auto so = static_cast<double>(run.log.samples());
+  auto loss = run.log.loss(so - std::max(jobs[job].dataSize, static_cast<double>(run.batch)), so);
   return loss && *loss <= jobs[job].loss->target;
 }
 
@@ -285,11 +287,11 @@ void Launcher::change(int job, const std::vector<int> &places, bool) {
 Progress Launcher::progress(int job) const {
   const Run &run = *runs[job];
   Progress result;
-  result.done = std::min(static_cast<double>(run.log.steps() * run.batch), jobs[job].samples);
+  result.done = std::min(static_cast<double>(run.log.samples()), jobs[job].samples);
   result.begin = run.begin;
-  result.loss = run.log.loss(run.log.steps() - 1, run.log.steps()).value_or(0);
+  result.loss = run.log.lastLoss();
   if (auto seconds = run.log.secondsOfStep(); seconds && run.begin < kNever)
-    result.measured = static_cast<double>(run.batch) / *seconds;
+    result.measured = batchOn(jobs[job], static_cast<int>(run.places.size()), Batch::Asked) / *seconds;
   result.ended = run.ended;
   result.error = run.error;
   return result;
@@ -306,10 +308,11 @@ double Launcher::due(int job, double samples) const {
 
 void Launcher::addLosses(int job, int epochs, std::vector<double> &losses) const {
   const Run &run = *runs[job];
-  double steps = jobs[job].dataSize / static_cast<double>(run.batch); // of an epoch
   while (static_cast<int>(losses.size()) < epochs) {
-    auto to = static_cast<int64_t>(steps * static_cast<double>(losses.size() + 1));
-    auto from = std::min(static_cast<int64_t>(steps * static_cast<double>(losses.size())), to - 1);
+    // At least a step.
+    double to = jobs[job].dataSize * static_cast<double>(losses.size() + 1);
+    double from = std::min(jobs[job].dataSize * static_cast<double>(losses.size()),
+                           to - static_cast<double>(run.batch));
     auto loss = run.log.loss(from, to);
     if (!loss)
       return;

@@ -41,7 +41,8 @@ public:
 private:
   struct Run {
     Run(const Job &job, const std::string &folder);
-    int64_t batch, steps; // samples of a step; steps of the whole job
+    bool isDone() const { return log.samples() >= steps * batch; }
+    int64_t batch, steps; // samples of what --steps counts; how many of these the whole job is
     std::string folder;
     TrainLog log;
     launch::Process process;

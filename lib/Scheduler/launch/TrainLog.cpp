@@ -14,9 +14,12 @@ namespace tessera::scheduler {
 
 namespace {
 
+constexpr int64_t kMost = int64_t(1) << 40; // steps, samples: no log counts further
+
 // The step and what else is wanted of a line.
 struct Line {
   int64_t step = 0;
+  std::optional<int64_t> samples;
   double loss = NAN, seconds = 0;
 };
 
@@ -28,9 +31,13 @@ std::optional<Line> parse(llvm::StringRef text) {
   }
   const llvm::json::Object *object = value->getAsObject();
   std::optional<int64_t> step = object ? object->getInteger("step") : std::nullopt;
-  if (!step || *step < 1)
+  if (!step || *step < 1 || *step > kMost)
     return std::nullopt;
-  return Line{*step, object->getNumber("loss").value_or(NAN), object->getNumber("seconds").value_or(0)};
+  std::optional<int64_t> samples = object->getInteger("samples");
+  if (samples && (*samples < 1 || *samples > kMost))
+    return std::nullopt;
+  return Line{*step, samples, object->getNumber("loss").value_or(NAN),
+              object->getNumber("seconds").value_or(0)};
 }
 
 } // namespace
@@ -48,11 +55,13 @@ void TrainLog::goBackTo(int64_t step) {
   base = 0;
   rest.clear();
   losses.clear();
+  taken.clear();
   read();
   seconds.clear();
   if (steps() != step) { // the log is not the checkpoint's
     base = step;
     losses.clear();
+    taken.clear();
   }
 }
 
@@ -63,9 +72,12 @@ void TrainLog::add(const std::string &text) {
   if (line->step <= base || line->step > steps() + 1) {
     base = line->step - 1;
     losses.clear();
+    taken.clear();
   }
   losses.resize(static_cast<size_t>(line->step - 1 - base));
   losses.push_back(line->loss);
+  taken.resize(losses.size() - 1);
+  taken.push_back(line->samples.value_or(line->step * batch));
   seconds.push_back(line->seconds);
 }
 
@@ -106,13 +118,20 @@ std::optional<double> TrainLog::secondsOfStep() const {
   return *middle > 0 ? std::optional(*middle) : std::nullopt;
 }
 
-std::optional<double> TrainLog::loss(int64_t from, int64_t to) const {
-  if (from < base || to > steps() || to <= from)
+std::optional<double> TrainLog::loss(double from, double to) const {
+  // Whole steps: the last one may end behind `to`.
+  auto step = [&](double samples) {
+    return std::ranges::upper_bound(taken, static_cast<int64_t>(samples)) - taken.begin();
+  };
+  const auto first = step(from), last = step(to);
+  // What came before the log is not known.
+  const bool isWhole = from >= static_cast<double>(base == 0 ? 0 : taken.empty() ? samples() : taken.front());
+  if (!isWhole || last <= first || to > static_cast<double>(samples()))
     return std::nullopt;
   double sum = 0;
-  for (int64_t step = from; step < to; ++step)
-    sum += losses[static_cast<size_t>(step - base)];
-  return sum / static_cast<double>(to - from);
+  for (auto each = first; each < last; ++each)
+    sum += losses[static_cast<size_t>(each)];
+  return sum / static_cast<double>(last - first);
 }
 
 int64_t newestCheckpoint(const std::string &folder) {

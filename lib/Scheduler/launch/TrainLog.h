@@ -12,29 +12,38 @@ namespace tessera::scheduler {
 /// One JSON object a line, as `train --log` writes them. Lines that are none are passed over.
 class TrainLog {
 public:
-  explicit TrainLog(std::string path) : path(std::move(path)) {}
+  /// `batch`: samples of a step, where lines do not say how many have been taken.
+  TrainLog(std::string path, int64_t batch) : path(std::move(path)), batch(batch) {}
   /// Forgets, in the file too, what was done after `step`: it will be done again.
   void goBackTo(int64_t step);
   /// Reads what has been added since; whether there were steps.
   bool read();
   /// The last step that is done.
   int64_t steps() const { return base + static_cast<int64_t>(losses.size()); }
+  /// Samples that these took.
+  int64_t samples() const { return taken.empty() ? base * batch : taken.back(); }
   /// Steps logged since the last `goBackTo`.
   int64_t stepsSince() const { return static_cast<int64_t>(seconds.size()); }
+  /// Steps take another time from here on.
+  void timeAnew() { seconds.clear(); }
   /// Seconds of the middle one of the steps since then, without the first, which is slower; none before
   /// three.
   std::optional<double> secondsOfStep() const;
   /// Seconds of the first of them.
   double firstSeconds() const { return seconds.empty() ? 0 : seconds.front(); }
-  /// The mean loss of the steps after `from` up to `to`, where they were logged.
-  std::optional<double> loss(int64_t from, int64_t to) const;
+  /// The mean loss of the steps after `from` samples up to `to`, where they were logged.
+  std::optional<double> loss(double from, double to) const;
+  /// Of the last step; 0 where none was logged.
+  double lastLoss() const { return losses.empty() ? 0 : losses.back(); }
 
 private:
   void add(const std::string &line);
 
   std::string path, rest; // a line that is not finished
   uint64_t offset = 0;
+  int64_t batch;
   int64_t base = 0; // steps before the first of `losses`
+  std::vector<int64_t> taken;
   std::vector<double> losses, seconds;
 };
 

@@ -1,5 +1,6 @@
 // The parts of the command line that need no program: options, learning rates, sample order, log lines; and
 // the feeding of data.
+#include "runtime/app/course.h"
 #include "runtime/app/data_feed.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outside.h"
@@ -105,6 +106,106 @@ TEST(LearningRate, WarmupThenFall) {
   EXPECT_DOUBLE_EQ(rate.at(12), 1.0);
 }
 
+namespace {
+
+/// Of a program whose batch of 8 grows with its ranks, on so many of four.
+Description growing(int64_t size) {
+  Description description;
+  description.elastic = Elastic{"data", {1, 2, 4}, 1, true, 4 / size};
+  return description;
+}
+
+Options courseOptions(const std::vector<std::string> &more) {
+  std::vector<std::string> words = {"train", "--tokens", "t", "--steps", "10", "--lr", "1"};
+  words.insert(words.end(), more.begin(), more.end());
+  return parseOptions(words);
+}
+
+} // namespace
+
+TEST(Course, ABatchThatStaysCountsSteps) {
+  const Options options = courseOptions({"--warmup", "4"});
+  Course course(Description(), options, 8);
+  course.resume({{"batch", "2"}, {"ramp_from", "0.1"}}, 24);
+  EXPECT_EQ(course.lastStep(3, 24), 10);
+  EXPECT_EQ(course.rate(2, 1000), 0.5);
+  EXPECT_TRUE(course.metadata().empty());
+}
+
+TEST(Course, TheRateFollowsTheBatch) {
+  // Nothing says that the program is Adam's, so it is SGD's.
+  const Options linear = courseOptions({}), root = courseOptions({"--lr-scaling", "sqrt"}),
+                none = courseOptions({"--lr-scaling", "none"}), capped = courseOptions({"--max-lr", "0.4"});
+  for (auto [options, one, two, four] : {std::tuple(&linear, 0.25, 0.5, 1.0),
+                                         {&root, 0.5, std::sqrt(0.5), 1.0},
+                                         {&none, 1, 1, 1},
+                                         {&capped, 0.25, 0.4, 0.4}}) {
+    EXPECT_DOUBLE_EQ(Course(growing(1), *options, 2).rate(1, 2), one);
+    EXPECT_DOUBLE_EQ(Course(growing(2), *options, 4).rate(1, 4), two);
+    EXPECT_DOUBLE_EQ(Course(growing(4), *options, 8).rate(1, 8), four);
+  }
+}
+
+TEST(Course, SchedulesCountSamples) {
+  const Options options = courseOptions({"--warmup", "4", "--schedule", "linear", "--lr-scaling", "none"});
+  Course small(growing(1), options, 2), large(growing(4), options, 8);
+  for (int64_t samples : {8, 32, 48, 80})
+    EXPECT_DOUBLE_EQ(small.rate(samples / 2, samples), large.rate(samples / 8, samples));
+  EXPECT_DOUBLE_EQ(small.rate(1, 2), 1.0 / 16); // a quarter of the first step of four
+  EXPECT_EQ(small.lastStep(0, 0), 40);
+  EXPECT_EQ(large.lastStep(0, 0), 10);
+  EXPECT_EQ(large.lastStep(3, 6), 3 + 10); // 74 are left
+  EXPECT_EQ(small.lastStep(12, 82), 12);
+}
+
+TEST(Course, ARampGoesFromOneSizeToTheOther) {
+  const Options options = courseOptions({"--ramp", "16"});
+  Course small(growing(1), options, 2), large(growing(4), options, 8);
+  auto with = [](std::map<std::string, std::string> metadata, int64_t batch) {
+    metadata["batch"] = std::to_string(batch);
+    return metadata;
+  };
+  large.resume(with(small.metadata(), 2), 10);
+  EXPECT_DOUBLE_EQ(large.rate(6, 18), 0.25 + 0.75 / 2);
+  EXPECT_DOUBLE_EQ(large.rate(7, 26), 1);
+  // Interrupted, to the bit; and by another size before it has ended.
+  Course again(growing(4), options, 8), half(growing(2), options, 4);
+  again.resume(with(large.metadata(), 8), 18);
+  EXPECT_EQ(again.rate(7, 22), large.rate(7, 22));
+  half.resume(with(large.metadata(), 8), 18);
+  EXPECT_DOUBLE_EQ(half.rate(7, 26), (0.625 + 0.5) / 2);
+  // From a training that kept the batch.
+  half.resume({{"batch", "8"}}, 16);
+  EXPECT_EQ(errorOf([&] { half.resume({{"ramp_from", "x"}}, 8); }),
+            "the checkpoint's 'ramp_from' is 'x', expected a finite number of at least 0");
+  EXPECT_EQ(errorOf([&] { half.resume({}, 88); }),
+            "the checkpoint is of sample 88, beyond --steps 10 of 8 samples: there is nothing left to do");
+  EXPECT_EQ(errorOf([&] { half.resume({}, 87); }), "");
+}
+
+TEST(Course, OptionsOfAnotherProgramAreMistakes) {
+  Description keeping;
+  EXPECT_NE(errorOf([&] {
+              checkCourseOptions(keeping, courseOptions({"--on-resize", "scale"}));
+            }).find("--sizes 1,2,4 --on-resize scale"),
+            std::string::npos);
+  EXPECT_NE(errorOf([&] {
+              checkCourseOptions(growing(1), courseOptions({"--on-resize", "keep"}));
+            }).find("without --on-resize scale"),
+            std::string::npos);
+  for (std::vector<std::string> option :
+       {std::vector<std::string>{"--ramp", "8"}, {"--max-lr", "1"}, {"--lr-scaling", "sqrt"}}) {
+    EXPECT_NE(errorOf([&] {
+                checkCourseOptions(keeping, courseOptions(option));
+              }).find(option[0] + " has no meaning here"),
+              std::string::npos);
+    EXPECT_EQ(errorOf([&] { checkCourseOptions(growing(1), courseOptions(option)); }), "");
+  }
+  EXPECT_EQ(usageError({"train", "--on-resize", "grow"}), "--on-resize is keep or scale, not 'grow'");
+  EXPECT_EQ(usageError({"train", "--lr-scaling", "root"}),
+            "--lr-scaling is linear, sqrt or none, not 'root'");
+}
+
 TEST(SampleOrder, EveryPassHasEverySampleOnce) {
   for (int64_t samples : {1, 2, 5, 64, 1000}) {
     SampleOrder order(samples, true, 3);
@@ -118,6 +219,41 @@ TEST(SampleOrder, EveryPassHasEverySampleOnce) {
                 SampleOrder(samples, true, 4).at(1) != first[1]);
     EXPECT_EQ(SampleOrder(samples, false, 3).at(samples), 0);
   }
+}
+
+TEST(DataFeed, ABatchThatGrowsHasEverySampleOnce) {
+  TestFolder folder;
+  Options options;
+  options.tokens = tokens(folder, 40 * 3 + 1);
+  options.shuffle = true;
+  Inputs inputs;
+  inputs.add("input_ids", "data", {8, 3}, 1000);
+  std::vector<int64_t> seen;
+  int64_t step = 0, samples = 0;
+  for (auto [copies, steps] : {std::pair<int64_t, int>{4, 3}, {1, 2}, {2, 4}, {4, 1}}) {
+    DataFeed feed(inputs.program, inputs.mesh, inputs.at, options, copies);
+    feed.startAt(step + 1, samples);
+    EXPECT_EQ(feed.batchSize(), 8 / copies);
+    EXPECT_EQ(feed.tokensPerStep(), 24 / copies);
+    for (int i = 0; i < steps; ++i) {
+      feed.fill(++step, [&](size_t) { return inputs.memory[0].data(); });
+      for (int64_t row = 0; row < 8; ++row) {
+        const int64_t first = inputs.memory[0][size_t(row) * 3];
+        EXPECT_EQ(first, inputs.memory[0][size_t(row % feed.batchSize()) * 3]);
+        if (row < feed.batchSize())
+          seen.push_back(first / 3);
+      }
+    }
+    samples = feed.samplesUpTo(step);
+  }
+  EXPECT_EQ(samples, 3 * 2 + 2 * 8 + 4 * 4 + 2);
+  std::set<int64_t> each(seen.begin(), seen.end());
+  EXPECT_EQ(int64_t(seen.size()), samples);
+  EXPECT_EQ(int64_t(each.size()), samples); // of one pass
+  Inputs uneven;
+  uneven.add("input_ids", "data", {6, 3}, 1000);
+  EXPECT_EQ(errorOf([&] { DataFeed(uneven.program, uneven.mesh, uneven.at, options, 4); }),
+            "the program's batch of 6 is not 4 times a step's");
 }
 
 TEST(DataFeed, TokensLabelsMaskAndPositions) {

@@ -42,6 +42,18 @@ Json elasticDescription(int64_t ranks) {
 }
 } // namespace
 
+TEST(Executable, AProgramOfAPartOfTheBatchKnowsIt) {
+  Json one = elasticDescription(1), other = elasticDescription(2);
+  one["elastic"]["scales"] = true;
+  Executable alone = parseExecutable(one.dump());
+  EXPECT_EQ(alone.sizes[0].elastic->sizes, std::vector<int64_t>{1});
+  EXPECT_EQ(alone.sizes[0].elastic->copies, 2);
+  EXPECT_FALSE(parseExecutable(other.dump()).sizes[0].elastic);
+  Json both = {{"format", 1}, {"size", 2}, {"sizes", {one, other}}};
+  EXPECT_NE(errorOf([&] { parseExecutable(both.dump()); }).find("is no other size of the first program"),
+            std::string::npos);
+}
+
 TEST(Executable, HasOneDescriptionOrOneForEachSize) {
   Executable one = parseExecutable(tinyDescription(2).dump());
   EXPECT_EQ(one.sizes.size(), 1u);
@@ -55,6 +67,8 @@ TEST(Executable, HasOneDescriptionOrOneForEachSize) {
   EXPECT_EQ(two.largestFor(1), 0u);
   EXPECT_EQ(two.largestFor(7), 1u);
   EXPECT_EQ(two.largestFor(0), std::nullopt);
+  EXPECT_FALSE(two.sizes[0].elastic->scales);
+  EXPECT_EQ(two.sizes[0].elastic->copies, 1);
   auto errorOfBoth = [&](const std::function<void(Json &)> &change) {
     Json json = both;
     change(json);

@@ -13,11 +13,24 @@
 // PRINTED-NEXT: axis = "data"
 // PRINTED-NEXT: sizes = [1, 2, 4]
 // PRINTED-NEXT: shards = 4
+// PRINTED-NOT: on_resize
+// RUN: tessera-opt %t/model.mlir --tessera-assign="dp=4 sizes=1,2,4 on-resize=scale size=2" | FileCheck %s --check-prefix=SCALE
+// RUN: tessera-opt %t/model.mlir --tessera-assign="dp=4 sizes=1,2,4 on-resize=scale size=2" | tessera-opt | FileCheck %s --check-prefix=SCALE
+// RUN: tessera-opt %t/model.mlir --tessera-assign="plan=%t/scale.toml" | FileCheck %s --check-prefix=SCALE
+// SCALE: module attributes {dist.elastic = #dist.elastic<"data", [1, 2, 4], 4, scales = true>, dist.micro = 2 : i64}
+// RUN: tessera plan %S/../../models/mlp.onnx --train sgd --dp 4 --sizes 1,2,4 --on-resize scale | FileCheck %s --check-prefix=SCALES
+// SCALES: shards = 4
+// SCALES-NEXT: on_resize = "scale"
 
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="dp=2 sizes=2,1" 2>&1 | FileCheck %s --check-prefix=TEXT
 // TEXT: error: --sizes=2,1: expected numbers of ranks in ascending order, such as 1,2,4
 // RUN: not tessera compile %S/../../models/mlp.onnx --dp 2 --sizes 1,x -o %t/p 2>&1 | FileCheck %s --check-prefix=OPTION
 // OPTION: error: --sizes=1,x: expected numbers of ranks in ascending order, such as 1,2,4
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="dp=2 on-resize=scale" 2>&1 | FileCheck %s --check-prefix=ALONE
+// ALONE: error: --on-resize=scale is of a batch that several numbers of ranks may share; give --sizes, too
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="dp=2 sizes=1,2 on-resize=grow" 2>&1 | FileCheck %s --check-prefix=RULE
+// RULE: error: --on-resize=grow: expected keep or scale
+// RUN: not tessera compile %S/../../models/mlp.onnx --dp 2 --sizes 1,2 --on-resize grow -o %t/p 2>&1 | FileCheck %s --check-prefix=RULE
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="sizes=1,2" 2>&1 | FileCheck %s --check-prefix=AXIS
 // AXIS: error: the batch is to be shared by other numbers of ranks along axis "data", which the mesh lacks; --dp N adds it
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="dp=3 sizes=2,3" 2>&1 | FileCheck %s --check-prefix=CHAIN
@@ -29,6 +42,7 @@
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/wrong.toml" 2>&1 | FileCheck %s --check-prefix=WRONG
 // WRONG: wrong.toml:4:1: [elastic] needs "sizes", such as [1, 2, 4]
 // WRONG: wrong.toml:5:10: "shards" is 0; it is at least 1
+// WRONG: wrong.toml:6:13: "on_resize" is "grow"; keep or scale is expected
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/shards.toml" 2>&1 | FileCheck %s --check-prefix=SHARDS
 // SHARDS: shards.toml:4:1: error: the batch cannot be shared over "data": 6 shards of the batch are not divided by size 4
 // RUN: not tessera-opt %t/attribute.mlir 2>&1 | FileCheck %s --check-prefix=ATTRIBUTE
@@ -45,12 +59,26 @@ shards = 8
 match = "*"
 dim = 0
 axes = ["data"]
+//--- scale.toml
+[mesh]
+data = 2
+
+[elastic]
+sizes = [1, 2, 4]
+on_resize = "scale"
+shards = 4
+
+[[input]]
+match = "*"
+dim = 0
+axes = ["data"]
 //--- wrong.toml
 [mesh]
 data = 2
 
 [elastic]
 shards = 0
+on_resize = "grow"
 //--- shards.toml
 [mesh]
 data = 2

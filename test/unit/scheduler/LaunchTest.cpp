@@ -30,6 +30,16 @@ Job job(const std::string &more, const FileReader &files = {}) {
 
 const std::string kTable = "throughput = {1 = 100.0, 2 = 190.0, 3 = 250.0}\n";
 
+TEST(ReadProgram, ABatchThatGrowsWithThePlaces) {
+  Job read = job(kTable + "largest_batch = 24\nexecutable = 'a'\n");
+  EXPECT_EQ(read.ownBatch, Batch::Places);
+  EXPECT_EQ(read.most(), 3);
+  for (int places = 1; places <= 3; ++places)
+    EXPECT_EQ(batchOn(read, places, Batch::AtLeastAsked), 8 * places);
+  EXPECT_EQ(speeds(read, Cluster{{{"host", 4}}}, Batch::Asked), (std::vector<double>{0, 100, 190, 250}));
+  EXPECT_EQ(job(kTable + "largest_batch = 16\nexecutable = 'a'\n").most(), 2);
+}
+
 TEST(ReadProgram, AnExecutableForEachSize) {
   Job read = job(kTable + "executable = {1 = 'a', 2 = 'b'}\narguments = ['--lr', '1']\nevery = 7\n");
   EXPECT_EQ(read.program.executables, (std::map<int, std::string>{{1, "a"}, {2, "b"}}));
@@ -82,8 +92,7 @@ TEST(ReadProgram, Problems) {
             "j.toml:8:13: \"arguments\" goes with an \"executable\"");
   EXPECT_EQ(
       problem(kTable + "executable = {2 = 'a'}\nlargest_batch = 64\n"),
-      "j.toml:9:17: \"largest_batch\" does not go with an \"executable\", whose batch is the same on any "
-      "places");
+      "j.toml:9:17: \"largest_batch\" goes with one executable for all places, whose batch grows with them");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\narguments = 'x'\n"),
             "j.toml:9:13: \"arguments\" has to be a list of texts, such as [\"--tokens\", \"a.bin\"]");
   EXPECT_EQ(problem(kTable + "executable = {2 = 'a'}\narguments = [1]\n"),
@@ -108,7 +117,7 @@ std::optional<std::string> planned(const std::string &path) {
 TEST(ReadThroughput, OfTheCompiler) {
   Job read = job("throughput = 'p.json'\n", planned);
   EXPECT_EQ(read.throughput, (std::map<int, double>{{1, 80}, {2, 150.5}}));
-  EXPECT_TRUE(read.fixedBatch);
+  EXPECT_EQ(read.ownBatch, Batch::Asked);
   EXPECT_EQ(read.most(), 2);
   EXPECT_EQ(problem("throughput = 'q.json'\n", planned),
             "j.toml:7:14: the throughput table \"q.json\" cannot be read");
@@ -142,7 +151,7 @@ protected:
 };
 
 TEST_F(TrainLogTest, IsFollowed) {
-  TrainLog log(path);
+  TrainLog log(path, 1);
   EXPECT_FALSE(log.read());
   steps(1, 2);
   append("{\"step\":3,\"lo");
@@ -158,8 +167,28 @@ TEST_F(TrainLogTest, IsFollowed) {
   EXPECT_EQ(log.secondsOfStep(), 0.5);
 }
 
+TEST_F(TrainLogTest, CountsSamples) {
+  TrainLog log(path, 8);
+  steps(1, 1); // of the batch, where the line does not say
+  for (int step = 2; step <= 4; ++step)
+    append("{\"step\":" + std::to_string(step) + ",\"loss\":" + std::to_string(step) +
+           ",\"samples\":" + std::to_string(8 + 2 * (step - 1)) + "}\n");
+  EXPECT_TRUE(log.read());
+  EXPECT_EQ(log.samples(), 14);
+  EXPECT_EQ(log.loss(8, 12), 2.5);
+  EXPECT_EQ(log.loss(8, 13), 2.5);
+  EXPECT_EQ(log.loss(0, 10), 5.5);
+  EXPECT_FALSE(log.loss(8, 9));
+  EXPECT_FALSE(log.loss(8, 15));
+  EXPECT_EQ(log.lastLoss(), 4);
+  log.goBackTo(2);
+  EXPECT_EQ(log.samples(), 10);
+  log.goBackTo(9);
+  EXPECT_EQ(log.samples(), 72);
+}
+
 TEST_F(TrainLogTest, GoesBackToACheckpoint) {
-  TrainLog log(path);
+  TrainLog log(path, 1);
   steps(1, 5);
   log.goBackTo(3);
   EXPECT_EQ(log.steps(), 3);
@@ -189,7 +218,7 @@ TEST_F(TrainLogTest, TheNewestCheckpoint) {
 }
 
 TEST_F(TrainLogTest, IsReadAgainWhenItIsCut) {
-  TrainLog log(path);
+  TrainLog log(path, 1);
   steps(1, 5);
   EXPECT_TRUE(log.read());
   std::filesystem::remove(path);
