@@ -167,14 +167,66 @@ def by_restart(train, folder, checkpoints, options):
     print(f"  stopped and started again: {statistics.median(times):.2f} s (longest {max(times):.2f})", flush=True)
 
 
+def demo_tokens(path):
+    """The sources of this repository, a token a byte."""
+    found = sorted(p for folder in ("docs", "lib", "passes", "runtime") for p in (ROOT / folder).rglob("*") if p.suffix in (".md", ".cpp", ".h"))
+    np.frombuffer(b"".join(p.read_bytes() for p in found), np.uint8).astype(np.uint16).tofile(path)
+    return path
+
+
+def reached(lines, batch, part, goal=None):
+    """The mean loss of the last `part` of samples; with a goal how many samples it takes until it is that low."""
+    samples = np.array([0] + [line.get("samples", batch * line["step"]) for line in lines])
+    sums = np.concatenate([[0], np.cumsum(np.diff(samples) * [line["loss"] for line in lines])])
+    means = (sums - np.interp(samples - part, samples, sums)) / part
+    if goal is None:
+        return means[-1]
+    return next((int(s) for s, mean in zip(samples, means) if s >= part and mean <= goal), None)
+
+
+def growing(folder, options):
+    """A batch that grows and shrinks four times against one that stays the model's."""
+    data, steps, batch = demo_tokens(folder / "sources.bin"), 600, 8
+    compiled = ["compile", ROOT / "python" / "gpt_bytes.onnx", "--train", "adamw", "--dp", "4", "--sizes", "1,2,4", "--threads", "1"]
+    run(TESSERA, *compiled, "-o", folder / "demo_keep")
+    run(TESSERA, *compiled, "--on-resize", "scale", "-o", folder / "demo_scale")
+    train = ["train", "--tokens", data, "--shuffle", "--threads", "1", "--lr", "2e-3", "--warmup", "20"]
+    run(folder / "demo_keep", *train, "--steps", steps, "--log", folder / "keep.jsonl")
+    lines = [json.loads(line) for line in (folder / "keep.jsonl").read_text().splitlines()]
+    part = steps * batch // 10
+    goal = reached(lines, batch, part)
+    checkpoints = folder / "checkpoints"
+    for law in ("sqrt", "linear", "none"):
+        subprocess.run(["rm", "-rf", checkpoints])
+        watched = Watched(folder, [folder / "demo_scale", *train, "--steps", steps * 11 // 10, "--log", folder / "log.jsonl", "--lr-scaling", law, "--ramp", part,
+                                   "--checkpoint", checkpoints, "--every", 100000, "--size", "4"])
+        asks = [(part * number * 2, size) for number, size in ((1, 2), (2, 1), (3, 2), (4, 4))]
+        while watched.process.poll() is None:
+            lines = [json.loads(line) for line in watched.log.read_text().splitlines(keepends=True) if line.endswith("\n")] if watched.log.exists() else []
+            if asks and lines and lines[-1]["samples"] >= asks[0][0]:
+                (checkpoints / "new").write_text(f"size = {asks.pop(0)[1]}\n")
+                os.rename(checkpoints / "new", checkpoints / "control")
+            time.sleep(0.01)
+        out, _ = watched.process.communicate()
+        lines = [json.loads(line) for line in watched.log.read_text().splitlines()]
+        if watched.process.returncode or out.count("resized to ") != 4:
+            sys.exit(f"error: {out}")
+        taken = reached(lines, batch, part, goal)
+        print(f"  --lr-scaling {law}: 4 resizes, {len(lines)} steps; loss {goal:.4f}, the fixed size's after {steps * batch} samples, "
+              + (f"after {taken} ({taken / steps / batch:.3f} x)" if taken else f"not reached: {reached(lines, batch, part):.4f}"), flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench elastic", description="What several sizes cost, and going from one to another.")
-    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)}; default: gpt14m")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help=f"of {', '.join(MODELS)} and scale (--on-resize scale); default: gpt14m and scale")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--folder", type=pathlib.Path, default=ROOT / "build" / "bench")
     options = parser.parse_args()
     options.folder.mkdir(parents=True, exist_ok=True)
-    for name in options.models or ["gpt14m"]:
+    for name in options.models or ["gpt14m", "scale"]:
+        if name == "scale":
+            growing(options.folder, options)
+            continue
         if name not in MODELS:
             parser.error(f"no model is called {name}")
         slots(name, options.folder, options)

@@ -27,6 +27,7 @@
 #include "passes/Schedule/Passes.h"
 #include "runtime/core/error.h"
 #include "runtime/program/description.h"
+#include "runtime/program/packed_text.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -503,8 +504,8 @@ LogicalResult tessera::link(Compilation &compilation) {
     return failure();
   const CompileOptions &options = compilation.options;
   llvm::Error error = compilation.target().writeExecutable(
-      compilation.allSizes.empty() ? compilation.description : compilation.allSizes, *compilation.kernels,
-      options.output);
+      rt::pack(compilation.allSizes.empty() ? compilation.description : compilation.allSizes),
+      *compilation.kernels, options.output);
   if (!error && !options.hostTwins.empty())
     error = target::linkTwins(*compilation.kernels, options.hostTwins);
   if (error) {

@@ -239,7 +239,8 @@ struct Executable {
   std::string sizeNames() const;
 };
 
-/// Parses what an executable holds: one description, or `{"sizes": [...], "size": N}`. As parseDescription.
-Executable parseExecutable(std::string_view text);
+/// Parses what an executable holds, packed (packed_text.h) or as it is: one description, or `{"sizes": [...],
+/// "size": N}`. As parseDescription.
+Executable parseExecutable(std::string_view held);
 
 } // namespace tessera::rt

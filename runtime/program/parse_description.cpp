@@ -1,4 +1,5 @@
 // parseDescription: top-down; whatever an entry refers to is checked against what was parsed before it.
+#include "runtime/program/packed_text.h"
 #include "runtime/program/parse_operations.h"
 
 #include <algorithm>
@@ -348,8 +349,8 @@ Description parseDescription(std::string_view text) {
   return Parser(root).parse();
 }
 
-Executable parseExecutable(std::string_view text) {
-  const nlohmann::json json = parseText(text);
+Executable parseExecutable(std::string_view held) {
+  const nlohmann::json json = parseText(unpack(held));
   JsonReader root(json, "the description");
   Executable result;
   if (!root.has("sizes")) {

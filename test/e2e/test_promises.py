@@ -3,6 +3,7 @@ import json
 import re
 import subprocess
 import time
+import zlib
 
 import numpy as np
 import pytest
@@ -83,8 +84,8 @@ def test_bytes_of_a_permute(tmp_path, mpi):
 def description_of(compiled):
     """The text that the executable interprets (docs/program-format.md)."""
     contents = compiled.path.read_bytes()
-    begin = contents.index(b'{"dtype":"f32","format":1')
-    return json.JSONDecoder().raw_decode(contents[begin:contents.index(b"\0", begin)].decode("ascii", "replace"))[0]
+    found = re.search(rb"tessera\.packed\n.{8}(?=x)", contents, re.DOTALL)  # runtime/program/packed_text.h
+    return json.loads(zlib.decompressobj().decompress(contents[found.end():]))
 
 
 @pytest.mark.parametrize("mesh", ["1", "tp2"])

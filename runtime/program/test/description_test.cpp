@@ -1,5 +1,6 @@
 // Descriptions that are wrong in one place each: the error names the place.
 #include "runtime/program/description.h"
+#include "runtime/program/packed_text.h"
 #include "runtime/program/test/tiny.h"
 #include "runtime/storage/test/test_files.h"
 
@@ -41,6 +42,25 @@ Json elasticDescription(int64_t ranks) {
   return json;
 }
 } // namespace
+
+TEST(Executable, HoldsItsDescriptionPacked) {
+  const std::string text = tinyDescription(2).dump(), held = pack(text);
+  EXPECT_LT(held.size(), text.size());
+  EXPECT_EQ(unpack(held), text);
+  EXPECT_EQ(unpack(text), text);
+  EXPECT_EQ(unpack(pack("")), "");
+  EXPECT_EQ(parseExecutable(held).sizes[0].mesh.size(), 2);
+  const size_t lengthAt = held.find('\n') + 1;
+  for (const auto &[at, byte] :
+       {std::pair<size_t, char>{held.size() - 9, 'x'}, {lengthAt, 1}, {lengthAt + 7, 1}}) {
+    std::string damaged = held;
+    damaged[at] = char(damaged[at] ^ byte);
+    EXPECT_EQ(errorOf([&] { unpack(damaged); }), "the program description in this executable is damaged")
+        << at;
+  }
+  for (size_t length = lengthAt; length < held.size(); length += 7)
+    EXPECT_NE(errorOf([&] { unpack(held.substr(0, length)); }), "") << length;
+}
 
 TEST(Executable, AProgramOfAPartOfTheBatchKnowsIt) {
   Json one = elasticDescription(1), other = elasticDescription(2);
