@@ -23,8 +23,8 @@ typedef struct tsr_kernel {
 } tsr_kernel;
 
 /* Runs the executable's command line: train, infer, info, --help. `description` is the program description
- * (docs/program-format.md), as text or packed, `length` its bytes. Returns the exit status: 0 done, 1 an error, 2 wrong usage.
- * Never throws. */
+ * (docs/program-format.md), as text or packed, `length` its bytes. Returns the exit status: 0 done, 1 an
+ * error, 2 wrong usage. Never throws. */
 int tsr_main(int argc, char **argv, const char *description, size_t length, const tsr_kernel *kernels,
              size_t num_kernels);
 

@@ -2,6 +2,7 @@
 #include "runtime/app/course.h"
 
 #include "runtime/app/commands.h"
+#include "runtime/app/metadata_number.h"
 
 #include <algorithm>
 #include <charconv>
@@ -10,22 +11,8 @@
 namespace tessera::rt {
 namespace {
 
+constexpr int64_t mostSamples = int64_t(1) << 60;
 constexpr const char *fromKey = "ramp_from", *beginKey = "ramp_begin", *batchKey = "batch";
-
-template <typename Number>
-bool read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
-  auto it = metadata.find(key);
-  if (it == metadata.end())
-    return false;
-  const std::string &text = it->second;
-  Number value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) ||
-      !std::isfinite(double(value)))
-    throw Error("the checkpoint's '", key, "' is '", text, "', expected a finite number of at least 0");
-  into = value;
-  return true;
-}
 
 /// Adam's steps are as long whatever the gradient's length: the noise of a mean falls with the root of the
 /// batch. Those of SGD are the mean's (Goyal et al., 2017; Malladi et al., NeurIPS 2022).
@@ -67,9 +54,9 @@ void Course::resume(const std::map<std::string, std::string> &metadata, int64_t 
     throw Error("the checkpoint is of sample ", samples, ", beyond --steps ", options.steps, " of ", whole,
                 " samples: there is nothing left to do");
   int64_t before = batch;
-  const bool isKnown = read(metadata, batchKey, before) && before >= 1;
-  if (read(metadata, fromKey, from))
-    read(metadata, beginKey, begin);
+  const bool isKnown = readNumber(metadata, batchKey, before) && before >= 1;
+  if (readNumber(metadata, fromKey, from))
+    readNumber(metadata, beginKey, begin);
   else if (isKnown)
     from = factorOf(before);
   if (!isKnown || before == batch)
@@ -86,7 +73,8 @@ void Course::resume(const std::map<std::string, std::string> &metadata, int64_t 
 int64_t Course::lastStep(int64_t done, int64_t samples) const {
   if (!scales)
     return options.steps;
-  const int64_t left = std::max<int64_t>(0, options.steps * whole - samples);
+  const int64_t steps = std::min(options.steps, mostSamples / whole);
+  const int64_t left = std::max<int64_t>(0, steps * whole - samples);
   return done + (left + batch - 1) / batch;
 }
 

@@ -1,6 +1,7 @@
 // See loss_scale.h.
 #include "runtime/app/loss_scale.h"
 
+#include "runtime/app/metadata_number.h"
 #include "runtime/comm/agreed_error.h"
 
 #include <algorithm>
@@ -12,19 +13,6 @@ namespace {
 
 constexpr float largest = 16777216;
 
-template <typename Number>
-void read(const std::map<std::string, std::string> &metadata, const char *key, Number &into) {
-  auto it = metadata.find(key);
-  if (it == metadata.end())
-    return;
-  const std::string &text = it->second;
-  Number value{};
-  auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size() || !(value >= 0) || std::isinf(double(value)))
-    throw Error("the checkpoint's '", key, "' is '", text, "', expected a finite number of at least 0");
-  into = value;
-}
-
 } // namespace
 
 bool scalesLoss(const Program &program) {
@@ -33,9 +21,9 @@ bool scalesLoss(const Program &program) {
 }
 
 void LossScale::resume(const std::map<std::string, std::string> &metadata) {
-  read(metadata, "loss_scale", value);
-  read(metadata, "good_steps", goodSteps);
-  read(metadata, "skipped_steps", leftOut);
+  readNumber(metadata, "loss_scale", value);
+  readNumber(metadata, "good_steps", goodSteps);
+  readNumber(metadata, "skipped_steps", leftOut);
 }
 
 std::map<std::string, std::string> LossScale::metadata() const {

@@ -4,6 +4,7 @@
 #include "runtime/core/error.h"
 
 #include <algorithm>
+#include <new>
 #include <zlib.h>
 
 namespace tessera::rt {
@@ -24,8 +25,9 @@ std::string pack(std::string_view text) {
   const size_t begin = result.size();
   uLongf length = compressBound(text.size());
   result.resize(begin + length);
+  // With so much room only memory can be missing.
   if (compress(reinterpret_cast<Bytef *>(result.data() + begin), &length, bytesOf(text), text.size()) != Z_OK)
-    throw Error("a text of ", text.size(), " bytes cannot be compressed");
+    throw std::bad_alloc();
   result.resize(begin + length);
   return result;
 }

@@ -156,6 +156,9 @@ TEST(Course, SchedulesCountSamples) {
   EXPECT_EQ(large.lastStep(0, 0), 10);
   EXPECT_EQ(large.lastStep(3, 6), 3 + 10); // 74 are left
   EXPECT_EQ(small.lastStep(12, 82), 12);
+  Options endless = options;
+  endless.steps = INT64_MAX;
+  EXPECT_EQ(Course(growing(1), endless, 2).lastStep(7, 14), int64_t(1) << 59);
 }
 
 TEST(Course, ARampGoesFromOneSizeToTheOther) {
