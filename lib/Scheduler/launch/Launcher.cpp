@@ -256,7 +256,7 @@ std::vector<std::string> Launcher::commandOf(int job) const {
 
 void Launcher::start(int job) {
   Run &run = *runs[job];
-  run.log.goBackTo(newestCheckpoint(run.folder + "/checkpoints"));
+  run.log.begin(newestCheckpoint(run.folder + "/checkpoints"));
   std::string output = run.folder + "/output.txt";
   std::error_code error = llvm::sys::fs::create_directories(run.folder);
   run.host = options.parks && !jobs[job].program.sizes.empty() ? oneHost(run.wanted) : -1;

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <unistd.h>
 
 namespace tessera::scheduler {
 
@@ -42,27 +41,33 @@ std::optional<Line> parse(llvm::StringRef text) {
 
 } // namespace
 
-void TrainLog::goBackTo(int64_t step) {
-  uint64_t kept = 0;
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line) && !file.eof(); kept += line.size() + 1)
-    if (auto parsed = parse(line); parsed && parsed->step > step)
-      break;
-  file.close();
-  // Where there is no file nothing has to go.
-  (void)::truncate(path.c_str(), static_cast<off_t>(kept));
+void TrainLog::forget() {
   offset = 0;
   base = 0;
   rest.clear();
+  last.clear();
   losses.clear();
   taken.clear();
+}
+
+void TrainLog::begin(int64_t step) {
+  forget();
   read();
   seconds.clear();
-  if (steps() != step) { // the log is not the checkpoint's
+  if (steps() < step) { // the log is not the checkpoint's
     base = step;
     losses.clear();
     taken.clear();
   }
+}
+
+void TrainLog::goBackTo(int64_t step) {
+  begin(step);
+  const int64_t kept = step - base;
+  if (kept < 0)
+    base = step;
+  losses.resize(static_cast<size_t>(std::max<int64_t>(0, kept)));
+  taken.resize(losses.size());
 }
 
 void TrainLog::add(const std::string &text) {
@@ -81,14 +86,23 @@ void TrainLog::add(const std::string &text) {
   seconds.push_back(line->seconds);
 }
 
+// Whether a run has begun before what was read, and has perhaps written more since.
+bool TrainLog::isCut(uint64_t size) const {
+  if (size < offset)
+    return true;
+  std::ifstream file(path, std::ios::binary);
+  file.seekg(static_cast<std::streamoff>(offset - rest.size() - last.size()));
+  std::string there(last.size(), 0);
+  file.read(there.data(), static_cast<std::streamsize>(there.size()));
+  return there != last;
+}
+
 bool TrainLog::read() {
   uint64_t size = 0;
   if (llvm::sys::fs::file_size(path, size))
     return false;
-  if (size < offset) { // the run has gone back further than it seemed, and cut the log
-    offset = 0;
-    rest.clear();
-  }
+  if (isCut(size))
+    forget();
   std::ifstream file(path, std::ios::binary);
   file.seekg(static_cast<std::streamoff>(offset));
   size_t before = seconds.size();
@@ -101,6 +115,8 @@ bool TrainLog::read() {
       break;
     ++offset;
     add(rest);
+    // A line that was too long was not kept.
+    last = rest.size() < kLongest ? rest + "\n" : "";
     rest.clear();
   }
   return seconds.size() > before;

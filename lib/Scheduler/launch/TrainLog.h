@@ -14,7 +14,10 @@ class TrainLog {
 public:
   /// `batch`: samples of a step, where lines do not say how many have been taken.
   TrainLog(std::string path, int64_t batch) : path(std::move(path)), batch(batch) {}
-  /// Forgets, in the file too, what was done after `step`: it will be done again.
+  /// A run begins that goes on after `step` at least, the newest checkpoint's. Where it goes on before the
+  /// log's end it cuts the file, which is seen then.
+  void begin(int64_t step);
+  /// Forgets what was done after `step`, of which nothing else may be left.
   void goBackTo(int64_t step);
   /// Reads what has been added since; whether there were steps.
   bool read();
@@ -38,8 +41,11 @@ public:
 
 private:
   void add(const std::string &line);
+  void forget();
+  bool isCut(uint64_t size) const;
 
   std::string path, rest; // a line that is not finished
+  std::string last;       // the one before `rest`
   uint64_t offset = 0;
   int64_t batch;
   int64_t base = 0; // steps before the first of `losses`
