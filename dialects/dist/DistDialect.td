@@ -69,7 +69,7 @@ def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
   let description = [{
     `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice = 1.0e-7,
     link = 2.0e-6 and 2.5e-10, host = 1.0e-5 and 1.0e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start,
-    seconds a message and a byte, and seconds a copy to or from the host and a byte of it (`disk`: of its file on NVMe); `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
+    seconds a message and a byte, and seconds a copy to or from the host and a byte of it (`disk`: of its file on NVMe; `update`: elements a second that it updates); `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::Machine", "", "const ::tessera::dist::Machine &">:$machine);
@@ -181,6 +181,14 @@ def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
       [{ `!dist.transfer<tensor<4xf32>>` comes up to the device. Copies go down, or up from NVMe to the host: `!dist.transfer<!dist.copy<tensor<4xf32>, host>>`. }];
   let parameters = (ins "::mlir::Type":$arrival);
   let assemblyFormat = "`<` $arrival `>`";
+}
+
+def Dist_HostCallType : TypeDef<Dist_Dialect, "HostCall"> {
+  let mnemonic = "host_call";
+  let summary = "a function under way on the host, and the types of what it will have changed";
+  let description = "`!dist.host_call<!dist.copy<tensor<4xf32>, host>, ...>`";
+  let parameters = (ins ArrayRefParameter<"::mlir::Type">:$changed);
+  let assemblyFormat = "`<` $changed `>`";
 }
 
 def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;

@@ -401,6 +401,30 @@ LogicalResult PrefetchStartOp::verify() {
   return verifyArrival<PrefetchWaitOp>(*this, getTransfer());
 }
 
+LogicalResult HostStartOp::verify() {
+  SmallVector<Type> changed;
+  for (Value source : getSources())
+    if (Tier tier = cast<CopyType>(source.getType()).getTier(); tier != Tier::Host)
+      return emitOpError("takes a copy in the tier ") << tierName(tier) << "; the host computes with its own";
+  for (auto [i, place] : llvm::enumerate(getChanges())) {
+    if (place < 0 || place >= int64_t(getSources().size()) || (i > 0 && place <= getChanges()[i - 1]))
+      return emitOpError("changes [") << getChanges() << "], which are not places of its "
+                                      << getSources().size() << " sources, rising";
+    changed.push_back(getSources()[place].getType());
+  }
+  if (getCall().getType().getChanged() != ArrayRef<Type>(changed))
+    return emitOpError("has a result of other types than those of the sources that it changes");
+  if (!getCall().hasOneUse() || !isa<HostWaitOp>(*getCall().user_begin()))
+    return emitOpError("needs exactly one dist.host_wait of its call");
+  return success();
+}
+
+LogicalResult HostWaitOp::verify() {
+  if (getResultTypes() != TypeRange(getCall().getType().getChanged()))
+    return emitOpError("yields other types than those that the function changes");
+  return success();
+}
+
 //===--- loop ------------------------------------------------------------------------------===//
 
 void LoopOp::build(OpBuilder &builder, OperationState &state, int64_t times, ValueRange inits) {

@@ -274,6 +274,29 @@ def Dist_PrefetchWaitOp
   let assemblyFormat = "$transfer attr-dict `:` qualified(type($transfer))";
 }
 
+def Dist_HostStartOp : Dist_Op<"host_start"> {
+  let summary = "starts a function of the library on the host, on copies that are there";
+  let description = [{
+    Functions are done one after the other in the order they are started, beside computing and transfers. `changes` are the places of those sources that the function changes in place: nobody
+    reads them any more, and the one `dist.host_wait` of the result yields what they have become. Until then all sources are live.
+    `%c = dist.host_start "sgd"(%s, %d, %n, %p, %g) changes [3] with {count = 4 : i64, ...} : ...`
+  }];
+  let arguments = (ins StrAttr:$function, Variadic<Dist_CopyType>:$sources, DenseI64ArrayAttr:$changes,
+      DictionaryAttr:$settings);
+  let results = (outs Dist_HostCallType:$call);
+  let assemblyFormat = [{
+    $function `(` $sources `)` `changes` $changes `with` $settings attr-dict `:` qualified(type($sources)) `->` qualified(type($call))
+  }];
+  let hasVerifier = 1;
+}
+def Dist_HostWaitOp : Dist_Op<"host_wait"> {
+  let summary = "waits until a function of the host is done, and yields what it has changed";
+  let arguments = (ins Dist_HostCallType:$call);
+  let results = (outs Variadic<Dist_CopyType>:$results);
+  let assemblyFormat = "$call attr-dict `:` qualified(type($call)) `->` qualified(type($results))";
+  let hasVerifier = 1;
+}
+
 //===--- After partition: messages -------------------------------------------------===//
 
 def Dist_SendOp : Dist_Op<"send"> {

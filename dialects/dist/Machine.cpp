@@ -29,16 +29,15 @@ llvm::hash_code hash_value(const Machine &machine) {
   for (const auto &[axis, link] : model.links)
     links = llvm::hash_combine(links, StringRef(axis), ofLink(link));
   return llvm::hash_combine(of(machine.flops), of(machine.halfFlops), of(machine.bytes), machine.perThread,
-                            links, ofLink(machine.host), ofLink(machine.disk));
+                            links, ofLink(machine.host), ofLink(machine.disk), of(machine.update));
 }
 
 LogicalResult MachineAttr::verify(EmitError emitError, Machine machine) {
   const CostModel &links = machine.links;
-  SmallVector<std::pair<StringRef, double>> rates = {{"flops", machine.flops},
-                                                     {"half_flops", machine.halfFlops},
-                                                     {"bytes", machine.bytes},
-                                                     {"launch", links.launch},
-                                                     {"slice", links.slice}};
+  SmallVector<std::pair<StringRef, double>> rates = {
+      {"flops", machine.flops}, {"half_flops", machine.halfFlops},
+      {"bytes", machine.bytes}, {"launch", links.launch},
+      {"slice", links.slice},   {"update", machine.update}};
   auto addLink = [&](const Link &link) {
     rates.push_back({"link's seconds a message", link.alpha});
     rates.push_back({"link's seconds a byte", link.beta});
@@ -91,11 +90,12 @@ static ParseResult parseField(AsmParser &parser, Machine &machine) {
                        .Case("bytes", &machine.bytes)
                        .Case("launch", &machine.links.launch)
                        .Case("slice", &machine.links.slice)
+                       .Case("update", &machine.update)
                        .Default(nullptr);
   if (!number)
     return parser.emitError(loc) << "a machine has no '" << name
                                  << "'; it has flops, half_flops, bytes, per, launch, slice, link, host, "
-                                    "disk and links";
+                                    "disk, update and links";
   return parser.parseFloat(*number);
 }
 
@@ -132,6 +132,8 @@ void MachineAttr::print(AsmPrinter &printer) const {
     printer << ", disk = ";
     link(machine.disk);
   }
+  if (machine.update != Machine().update)
+    number(", update = ", machine.update);
   if (!machine.links.links.empty()) {
     printer << ", links = [";
     llvm::interleaveComma(machine.links.links, printer.getStream(), [&](const auto &entry) {

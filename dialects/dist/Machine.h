@@ -25,6 +25,8 @@ struct Machine {
   Link host = {1e-5, 1e-10};
   /// Reads and writes of the host's file on NVMe: seconds an access and a byte, each way.
   Link disk = {1e-4, 5e-10};
+  /// Elements a second of an optimizer's update on the host's processors.
+  double update = 5e8;
 
   bool operator==(const Machine &) const = default;
 

@@ -17,7 +17,10 @@ Attribute Place::attribute(MLIRContext *context) const {
     add("what", b.getStringAttr(what));
   if (!program.empty())
     add("program", b.getStringAttr(program));
-  add("tier", TierAttr::get(context, tier));
+  if (update.empty())
+    add("tier", TierAttr::get(context, tier));
+  else
+    add("update", b.getStringAttr(update));
   if (!moves.empty())
     add("moves", b.getArrayAttr(llvm::map_to_vector(
                      moves, [&](auto &move) -> Attribute { return b.getDenseI64ArrayAttr(move); })));
@@ -30,15 +33,20 @@ std::optional<Place> Place::from(Attribute attribute) {
   auto entry = dyn_cast<DictionaryAttr>(attribute);
   auto match = entry ? entry.getAs<ArrayAttr>("match") : ArrayAttr();
   auto tier = entry ? entry.getAs<TierAttr>("tier") : TierAttr();
-  if (!match || match.empty() || !isListOfStrings(match) || !tier)
+  auto update = entry ? entry.getAs<StringAttr>("update") : StringAttr();
+  if (!match || match.empty() || !isListOfStrings(match) || bool(tier) == bool(update) ||
+      (update && update != "host" && update != "device"))
     return std::nullopt;
   Place place;
-  place.tier = tier.getValue();
+  if (tier)
+    place.tier = tier.getValue();
+  else
+    place.update = update.str();
   for (auto glob : match.getAsRange<StringAttr>())
     place.match.push_back(glob.str());
   for (NamedAttribute each : entry) {
     StringRef name = each.getName();
-    if (name == "match" || name == "tier")
+    if (name == "match" || name == "tier" || name == "update")
       continue;
     if (auto text = dyn_cast<StringAttr>(each.getValue()); text && name == "what") {
       place.what = text.str();
@@ -46,7 +54,7 @@ std::optional<Place> Place::from(Attribute attribute) {
       place.program = text.str();
     } else if (auto at = dyn_cast<LocationAttr>(each.getValue()); at && name == "at") {
       place.at = at;
-    } else if (auto list = dyn_cast<ArrayAttr>(each.getValue()); list && name == "moves") {
+    } else if (auto list = dyn_cast<ArrayAttr>(each.getValue()); tier && list && name == "moves") {
       for (Attribute item : list) {
         auto move = dyn_cast<DenseI64ArrayAttr>(item);
         if (!move || move.size() != 4)

@@ -16,12 +16,15 @@ namespace tessera::dist {
 inline constexpr llvm::StringLiteral kWhats[] = {"parameter", "gradient", "optimizer", "activation"};
 
 /// One entry. As an attribute a dictionary of `match`, a list of globs; `what`, one of `kWhats`, for any of
-/// them left out; `program`, a glob, for every one left out; `tier`; `moves`; and `at`, where the plan says
-/// so.
+/// them left out; `program`, a glob, for every one left out; `tier` and `moves`, or `update`; and `at`, where
+/// the plan says so.
 struct Place {
   std::vector<std::string> match;
   std::string what, program;
   Tier tier = Tier::Host;
+  /// Where the parameters that it names are updated, instead of where values are: "host" or "device"; else
+  /// empty.
+  std::string update;
   /// Of one value in one program: exactly which of its gaps are moved, and when. The gap's number and the
   /// positions `offload`, `gone` and `prefetch` of passes/Tiers/Tiers.h. Empty: for the compiler to choose.
   std::vector<std::array<int64_t, 4>> moves;

@@ -128,6 +128,12 @@ template <typename Op> static LogicalResult verifyAccesses(Op op) {
 LogicalResult LaunchOp::verify() { return verifyAccesses(*this); }
 LogicalResult CallOp::verify() { return verifyAccesses(*this); }
 
+LogicalResult HostCallOp::verify() {
+  if (int64_t(getToken()) < 0)
+    return emitOpError("needs a token that is not negative");
+  return verifyAccesses(*this);
+}
+
 LogicalResult CollectiveOp::verify() {
   if (size_t n = getBuffers().size(); n < 2 || n > 3)
     return emitOpError("has ") << n << " buffers; expected what goes in, what comes out, and perhaps scratch";
@@ -157,6 +163,11 @@ template <typename Op> static void accesses(Op op, Effects &effects) {
 
 void LaunchOp::getEffects(Effects &effects) { accesses(*this, effects); }
 void CallOp::getEffects(Effects &effects) { accesses(*this, effects); }
+
+void HostCallOp::getEffects(Effects &effects) {
+  accesses(*this, effects);
+  writesElsewhere(effects);
+}
 
 void InputOp::getEffects(Effects &effects) {
   for (OpOperand &buffer : getBufferMutable())

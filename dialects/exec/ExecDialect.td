@@ -36,6 +36,13 @@ def Exec_Buffer
            "buffer of the device", "::tessera::exec::BufferType">,
       BuildableType<"::tessera::exec::BufferType::get($_builder.getContext(), ::tessera::Tier::Device)">;
 
+// What the host computes with.
+def Exec_HostBuffer
+    : Type<And<[Exec_BufferType.predicate, CPred<"::llvm::cast<::tessera::exec::BufferType>($_self).getTier()"
+                                                 " == ::tessera::Tier::Host">]>,
+           "buffer of the host", "::tessera::exec::BufferType">,
+      BuildableType<"::tessera::exec::BufferType::get($_builder.getContext(), ::tessera::Tier::Host)">;
+
 class Exec_Op<string mnemonic, list<Trait> traits = []> : Op<Exec_Dialect, mnemonic, traits>;
 
 // Says which buffers an operation reads and writes. What it does beside that (messages, files) it says too,

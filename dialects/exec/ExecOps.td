@@ -120,13 +120,24 @@ def Exec_CopyOp : Exec_Op<"copy", [Exec_Accesses]> {
       "$source `to` $target attr-dict `:` qualified(type($source)) `->` qualified(type($target))";
   let hasVerifier = 1;
 }
+def Exec_HostCallOp : Exec_Op<"host_call", [Exec_Accesses]> {
+  let summary = "starts a function of the library on the host's processors, on buffers there";
+  let description = [{
+    Such functions are done one after the other, in the order they are started, beside everything else. Until the `exec.wait` of the token nobody touches what it writes, nor writes what it reads;
+    `reads` and `writes` as of a call. `exec.host_call "sgd"(%0, %1, %2, %3, %4) {reads = array<i64: 0, 1, 2, 3, 4>, writes = array<i64: 3>, settings = {...}, token = 3 : i64}`
+  }];
+  let arguments = (ins StrAttr:$function, Variadic<Exec_HostBuffer>:$buffers, DenseI64ArrayAttr:$reads,
+      DenseI64ArrayAttr:$writes, DictionaryAttr:$settings, I64Attr:$token);
+  let assemblyFormat = "$function `(` $buffers `)` attr-dict";
+  let hasVerifier = 1;
+}
 def Exec_StepOp : Exec_Op<"step", [Exec_Accesses]> {
   let summary = "begins a step of a pipeline schedule: sets the microbatch";
   let arguments = (ins StrAttr:$work, I64Attr:$chunk, I64Attr:$micro);
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
 def Exec_WaitOp : Exec_Op<"wait", [Exec_Accesses]> {
-  let summary = "waits for the collective, the send or the copy started with the token";
+  let summary = "waits for the collective, the send, the copy or the function of the host started with the token";
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";
 }

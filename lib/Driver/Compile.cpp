@@ -278,11 +278,18 @@ void Compilation::setRecomputation() {
 }
 
 // Moves that were decided for a program do not fit one that has its gradients as outputs: they are chosen
-// anew.
+// anew. Nor do gradients go down to an update for good there.
 static void dropMoves(ModuleOp module) {
   ArrayAttr places = dist::kPlace.of(module);
-  if (places && llvm::any_of(places, [](Attribute each) { return !dist::Place::from(each)->moves.empty(); }))
-    dist::kPlace.remove(module);
+  if (!places)
+    return;
+  bool hasMoves =
+      llvm::any_of(places, [](Attribute each) { return !dist::Place::from(each)->moves.empty(); });
+  SmallVector<Attribute> kept = llvm::filter_to_vector(
+      places, [&](Attribute each) { return !hasMoves && dist::Place::from(each)->update.empty(); });
+  dist::kPlace.remove(module);
+  if (!kept.empty())
+    dist::kPlace.set(module, ArrayAttr::get(module.getContext(), kept));
 }
 
 LogicalResult Compilation::passes(Phase phase) {

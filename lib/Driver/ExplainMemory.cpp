@@ -35,6 +35,8 @@ public:
   }
 
   void summary();
+  /// Where parameters that the glob names are updated.
+  void updates(StringRef glob);
   void value(int index);
 
 private:
@@ -54,6 +56,7 @@ private:
   std::string transfers(const tiers::Move &move) const;
   std::string reason(const tiers::Alternative &gap) const;
   std::string price(const tiers::Alternative &gap) const;
+  double secondsWith(bool onHost) const;
 
   const PlacedProgram &program;
   llvm::raw_ostream &os;
@@ -74,11 +77,49 @@ void Printer::summary() {
     os << "  nothing may leave the device\n";
 }
 
+// Of a step with all updates that are not decided on the host, or on the device.
+double Printer::secondsWith(bool onHost) const {
+  constexpr double kEffort = 0.05;
+  std::vector<bool> which;
+  for (const tiers::Update &update : program.onDevice.updates)
+    which.push_back(update.decided ? update.onHost : onHost);
+  auto plan =
+      tiers::choose(tiers::withUpdates(program.onDevice, which), program.limits, program.rates, kEffort);
+  return plan ? plan->seconds : 0;
+}
+
+void Printer::updates(StringRef glob) {
+  std::optional<double> others[2]; // what a step takes with all on the device, on the host
+  for (auto [i, update] : llvm::enumerate(program.step.updates)) {
+    const PlacedValue &parameter = program.values[update.parameter];
+    if (!glob.empty() && !globMatches(glob, parameter.name))
+      continue;
+    os << "  update of " << parameter.name << " on the " << (update.onHost ? "host" : "device");
+    if (update.onHost)
+      os << ", in " << timeText(update.seconds);
+    if (!program.updates[i].empty()) {
+      os << "; so says " << program.updates[i] << "\n";
+      continue;
+    }
+    if (update.decided) {
+      os << "\n";
+      continue;
+    }
+    std::optional<double> &other = others[!update.onHost];
+    if (!other)
+      other = secondsWith(!update.onHost);
+    os << "; with all updates on the " << (update.onHost ? "device" : "host") << " "
+       << (*other > 0 ? timeText(*other) + " a step" : std::string("nothing fits")) << "\n";
+  }
+}
+
 std::string Printer::transfers(const tiers::Move &move) const {
   auto bytes = double(program.step.values[move.value].bytes);
   std::string text;
   if (move.offload >= 0)
     text = "down in " + timeText(program.rates.latency + bytes / program.rates.bytesDown) + ", ";
+  if (program.step.values[move.value].sinks(move.gap))
+    return text + "for its update";
   return text + "up in " + timeText(program.rates.latency + bytes / program.rates.bytesUp);
 }
 
@@ -108,8 +149,14 @@ std::string Printer::reason(const tiers::Alternative &gap) const {
 void Printer::value(int index) {
   const PlacedValue &value = program.values[index];
   const tiers::Value &traced = program.step.values[index];
+  if (traced.uses.empty() || (traced.decided && gaps[index].empty() && !traced.rests))
+    return; // what the host alone has; gradients that cannot leave
   os << "  " << value.name << (value.module.empty() ? "" : " (" + value.module + ")") << ", " << value.what
      << ", " << bytesText(traced.bytes) << "\n";
+  for (const tiers::Move &move : program.plan.moves)
+    if (move.value == index && traced.sinks(move.gap))
+      os << "    from " << operatorAt(traced.uses[move.gap].position) << " on: host, " << transfers(move)
+         << "\n";
   for (const tiers::Alternative &gap : gaps[index]) {
     bool isRound = traced.rests && size_t(gap.gap) + 1 == traced.uses.size();
     const tiers::Move *move = moveOf(gap);
@@ -125,6 +172,7 @@ void Printer::value(int index) {
 void tessera::printPlaced(const PlacedProgram &program, StringRef glob, llvm::raw_ostream &os) {
   Printer printer(program, os);
   printer.summary();
+  printer.updates(glob);
   for (auto [i, value] : llvm::enumerate(program.values))
     if (glob.empty() || globMatches(glob, value.name) || globMatches(glob, value.module))
       printer.value(int(i));

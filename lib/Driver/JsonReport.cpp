@@ -115,7 +115,8 @@ static json::Object tideOf(const PlacedProgram &placed) {
     const std::vector<tiers::Use> &uses = step.values[move.value].uses;
     if (move.offload >= 0)
       add(move, "device_to_host", move.offload, move.gone);
-    add(move, "host_to_device", move.prefetch, uses[(move.gap + 1) % uses.size()].position);
+    if (!step.values[move.value].sinks(move.gap))
+      add(move, "host_to_device", move.prefetch, uses[(move.gap + 1) % uses.size()].position);
   }
   bool isCapped = placed.limits.device != INT64_MAX;
   return json::Object{{"operators", list(placed.operators)},

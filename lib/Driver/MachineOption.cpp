@@ -27,6 +27,7 @@ dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machin
   if (file.hostDown || file.hostUp)
     machine.host.beta = 1 / std::min(file.hostDown.value_or(*(file.hostUp ? file.hostUp : file.hostDown)),
                                      file.hostUp.value_or(*(file.hostDown ? file.hostDown : file.hostUp)));
+  machine.update = file.hostUpdate.value_or(machine.update);
   machine.disk.alpha = file.diskLatency.value_or(machine.disk.alpha);
   if (file.diskRead || file.diskWrite)
     machine.disk.beta =

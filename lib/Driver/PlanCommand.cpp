@@ -47,8 +47,13 @@ static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &
     return failure();
   plan.places.clear();
   for (const dist::Place &place : placesOf(compilation.placed))
-    plan.places.push_back(
-        {place.match, place.what, place.program, tierName(place.tier).str(), place.moves, {}});
+    plan.places.push_back({place.match,
+                           place.what,
+                           place.program,
+                           place.update.empty() ? tierName(place.tier).str() : "",
+                           place.update,
+                           place.moves,
+                           {}});
   return success();
 }
 

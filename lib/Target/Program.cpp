@@ -109,6 +109,7 @@ private:
   json::Object send(exec::SendOp op, int64_t times);
   json::Object step(exec::StepOp op);
   json::Object copy(exec::CopyOp op, int64_t times);
+  json::Object hostCall(exec::HostCallOp op);
   LogicalResult loop(exec::LoopOp op, ListText &list, int64_t times);
   json::Array indices(ValueRange values) const {
     json::Array list;
@@ -118,6 +119,12 @@ private:
   }
   /// Says which arguments a kernel or a call writes, where one of them is a variable's place.
   static void noteChanges(json::Object &object, ValueRange buffers, ArrayRef<int64_t> writes);
+  static json::Object attributesOf(DictionaryAttr settings) {
+    json::Object attrs;
+    for (NamedAttribute attr : settings)
+      attrs[attr.getName().str()] = valueOf(attr.getValue());
+    return attrs;
+  }
   FailureOr<json::Value> expression(Value value) const;
   FailureOr<json::Array> expressions(ValueRange values) const {
     json::Array list;
@@ -327,9 +334,6 @@ FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
   FailureOr<json::Array> scalars = expressions(op.getScalars());
   if (failed(scalars))
     return failure();
-  json::Object attrs;
-  for (NamedAttribute attr : op.getSettings())
-    attrs[attr.getName().str()] = valueOf(attr.getValue());
   double operations = op.getFlops() ? op.getFlops()->convertToDouble() : 0;
   totalFlops += operations * double(times);
   auto dtype = op.getSettings().getAs<StringAttr>("dtype");
@@ -337,7 +341,7 @@ FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
   json::Object object{{"op", "call"},
                       {"function", op.getFunction()},
                       {"args", indices(op.getBuffers())},
-                      {"attrs", std::move(attrs)},
+                      {"attrs", attributesOf(op.getSettings())},
                       {"scalars", std::move(*scalars)},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
@@ -399,6 +403,19 @@ json::Object Writer::copy(exec::CopyOp op, int64_t times) {
                       {"name", nodeName(op.getLoc()).str()}};
 }
 
+json::Object Writer::hostCall(exec::HostCallOp op) {
+  auto count = op.getSettings().getAs<IntegerAttr>("count");
+  time->hostUpdate(count ? count.getInt() : 0, int64_t(op.getToken()));
+  json::Object object{{"op", "host_call"},
+                      {"function", op.getFunction()},
+                      {"args", indices(op.getBuffers())},
+                      {"attrs", attributesOf(op.getSettings())},
+                      {"token", int64_t(op.getToken())},
+                      {"name", nodeName(op.getLoc()).str()}};
+  noteChanges(object, op.getBuffers(), op.getWrites());
+  return object;
+}
+
 json::Object Writer::step(exec::StepOp op) {
   for (int work = 0; work < 3; ++work)
     if (op.getWork() == dist::stringifyPipelineWork(dist::PipelineWork(work)))
@@ -443,6 +460,7 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                       })
                       .Case([&](exec::StepOp each) { return step(each); })
                       .Case([&](exec::CopyOp each) { return copy(each, times); })
+                      .Case([&](exec::HostCallOp each) { return hostCall(each); })
                       .Case([&](exec::WaitOp each) {
                         time->wait(int64_t(each.getToken()));
                         return json::Object{{"op", "wait"}, {"token", int64_t(each.getToken())}};

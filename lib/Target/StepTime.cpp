@@ -23,12 +23,18 @@ void StepTime::copy(rt::Direction direction, double bytes, int64_t token) {
   complete[token] = way;
 }
 
+void StepTime::hostUpdate(int64_t elements, int64_t token) {
+  host = std::max(host, busy) + double(elements) / machine.update;
+  complete[token] = host;
+}
+
 void StepTime::wait(int64_t token) { busy = std::max(busy, complete.lookup(token)); }
 
 void StepTime::repeat(double begin, int64_t times) {
   double more = (busy - begin) * double(times - 1);
   busy += more;
   linked += more;
+  host += more;
   for (rt::Direction direction : rt::directions)
     ways[direction] += more;
 }

@@ -10,8 +10,9 @@
 namespace tessera {
 
 /// The operations of a step in their order, on their resources: the rank's threads, its links to other ranks,
-/// and the ways between the tiers of its memory. A collective or a copy begins when it is started and those
-/// before it on the same resource are complete. Ranks do not slow each other, every buffer comes from memory.
+/// and the ways between the tiers of its memory, and the host's processors. A collective, a copy or an update
+/// on the host begins when it is started and those before it on the same resource are complete. Ranks do not
+/// slow each other, every buffer comes from memory.
 class StepTime {
 public:
   StepTime(int64_t threads, dist::Machine machine) : threads(threads), machine(std::move(machine)) {}
@@ -23,6 +24,8 @@ public:
   void collective(dist::CollectiveKind kind, double bytes, llvm::ArrayRef<dist::AxisRef> axes, int64_t token);
   /// A copy between tiers is started; those in one direction are one after the other.
   void copy(rt::Direction direction, double bytes, int64_t token);
+  /// An update on the host is started; they are made one after the other.
+  void hostUpdate(int64_t elements, int64_t token);
   void wait(int64_t token);
   /// What came since `begin`, `times` times altogether.
   void repeat(double begin, int64_t times);
@@ -30,7 +33,7 @@ public:
   /// So far: what the threads are at, and when all is done.
   double now() const { return busy; }
   double seconds() const {
-    double last = std::max(busy, linked);
+    double last = std::max({busy, linked, host});
     for (rt::Direction direction : rt::directions)
       last = std::max(last, ways[direction]);
     return last;
@@ -39,7 +42,7 @@ public:
 private:
   const int64_t threads;
   dist::Machine machine;
-  double busy = 0, linked = 0;
+  double busy = 0, linked = 0, host = 0;
   rt::PerDirection<double> ways;
   llvm::DenseMap<int64_t, double> complete; // by token
 };

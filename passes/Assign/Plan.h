@@ -64,10 +64,11 @@ struct MemoryRule {
   PlanPosition deviceAt, hostAt, nvmeAt, offloadAt, recomputeAt;
 };
 
-/// [[place]]: in which tier values are, and with `moves` exactly when they leave it (dialects/dist/Place.h).
+/// [[place]]: in which tier values are, and with `moves` exactly when they leave it; or where parameters are
+/// updated (dialects/dist/Place.h).
 struct PlaceRule {
   std::vector<std::string> match;
-  std::string what, program, tier;
+  std::string what, program, tier, update; // either of the last two
   std::vector<std::array<int64_t, 4>> moves;
   PlanPosition at;
 };

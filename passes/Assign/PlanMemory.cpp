@@ -119,7 +119,7 @@ static void readMoves(PlanReader &reader, const toml::node &node, PlaceRule &rul
 }
 
 void tessera::readPlace(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"match", "what", "program", "tier", "moves"}, "[[place]]");
+  reader.keys(table, {"match", "what", "program", "tier", "moves", "update"}, "[[place]]");
   PlaceRule rule;
   rule.at = place(table);
   const toml::node *match = table.get("match");
@@ -135,6 +135,17 @@ void tessera::readPlace(PlanReader &reader, const toml::table &table, Plan &plan
   SmallVector<StringRef> whats(std::begin(dist::kWhats), std::end(dist::kWhats));
   rule.what = readWord(reader, table, "what", whats, false);
   rule.program = reader.text(table, "program", false);
+  rule.update = readWord(reader, table, "update", {"device", "host"}, false);
+  if (const toml::node *update = table.get("update")) {
+    for (StringRef other : {"tier", "moves", "what", "program"})
+      if (table.get(std::string_view(other)))
+        reader.error(update->source())
+            << "\"update\" says where parameters are updated, in every program, and "
+               "has no \""
+            << other << "\"; give another [[place]] for that";
+    plan.places.push_back(rule);
+    return;
+  }
   rule.tier = readWord(reader, table, "tier", {"device", "host", "nvme"}, true);
   if (const toml::node *moves = table.get("moves"))
     readMoves(reader, *moves, rule);
@@ -181,7 +192,10 @@ void Plan::printMemory(llvm::raw_ostream &os) const {
       os << "what  = " << quoted(rule.what) << "\n";
     if (!rule.program.empty())
       os << "program = " << quoted(rule.program) << "\n";
-    os << "tier  = " << quoted(rule.tier) << "\n";
+    if (!rule.update.empty())
+      os << "update = " << quoted(rule.update) << "\n";
+    else
+      os << "tier  = " << quoted(rule.tier) << "\n";
     if (rule.moves.empty())
       continue;
     os << "moves = [";
@@ -237,7 +251,9 @@ LogicalResult tessera::addMemory(ModuleOp module, const AssignOptions &options, 
            << "\"; give one of them";
   if (!options.recompute.empty())
     memory.recompute = options.recompute;
-  bool places = llvm::any_of(plan.places, [](const PlaceRule &rule) { return rule.tier != "device"; });
+  bool places = llvm::any_of(plan.places, [](const PlaceRule &rule) {
+    return rule.update.empty() ? rule.tier != "device" : rule.update == "host";
+  });
   if (memory.nvme && !memory.host && !places)
     return errorAt(module, plan, memory.nvmeAt)
            << "NVMe is given, and no host memory (--host-memory, or host in [memory]), without which nothing "
@@ -273,11 +289,14 @@ LogicalResult tessera::placeInTiers(ModuleOp module, const Plan &plan) {
   }
   SmallVector<Attribute> places;
   for (const PlaceRule &rule : plan.places) {
-    std::optional<Tier> tier = parseTier(rule.tier);
+    if (rule.update == "host" && memory.nvme)
+      return errorAt(module, plan, rule.at)
+             << "updates on the host are wanted beside --nvme, which are not built together";
+    std::optional<Tier> tier = rule.update.empty() ? parseTier(rule.tier) : std::optional(Tier::Host);
     if (!tier || (*tier == Tier::Nvme && !memory.nvme))
       return errorAt(module, plan, rule.at)
              << "tier \"" << rule.tier << "\" is wanted, and nobody gave --nvme";
-    dist::Place place{rule.match, rule.what, rule.program, *tier, rule.moves, {}};
+    dist::Place place{rule.match, rule.what, rule.program, *tier, rule.update, rule.moves, {}};
     if (rule.at.line > 0)
       place.at = FileLineColLoc::get(b.getContext(), plan.file, rule.at.line, rule.at.column);
     places.push_back(place.attribute(b.getContext()));

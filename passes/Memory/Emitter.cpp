@@ -66,8 +66,8 @@ LogicalResult ExecEmitter::emit(Operation &op) {
   if (auto assign = dyn_cast<dist::AssignCopyOp>(op)) {
     if (storage.of(assign.getValue()) != storage.ofVariable(assign.getVariable()))
       return op.emitOpError(
-          "must take what an offload of this step has brought to the variable's place, after the "
-          "last use of its old copy");
+          "must take what an offload of this step has brought to the variable's place, or what the host has "
+          "changed there, after the last use of its old copy");
     return success();
   }
   // What has a place and does nothing; numbers are cloned where they are used, a loop's initial values too.
@@ -104,7 +104,9 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     exec::CopyOp::create(b, op.getLoc(), handleOf(op.getOperand(0)), handleOf(arrival), token);
     return success();
   }
-  if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp>(op)) {
+  if (auto call = dyn_cast<dist::HostStartOp>(op))
+    return emitHostCall(call);
+  if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(op.getOperand(0)));
     return success();
   }

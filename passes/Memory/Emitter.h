@@ -28,6 +28,7 @@ private:
                                                             const nn::LibraryCall &library);
   mlir::LogicalResult emitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
   mlir::func::FuncOp kernelWriting(mlir::func::FuncOp kernel, llvm::ArrayRef<int> inPlace);
+  mlir::LogicalResult emitHostCall(dist::HostStartOp op);
   // EmitDist.cpp
   mlir::LogicalResult emitSlice(dist::SliceOp op);
   mlir::LogicalResult emitMask(dist::MaskPaddingOp op);

@@ -23,7 +23,8 @@ Liveness::Liveness(func::FuncOp func) {
       while (user->getBlock() != operand.getParentBlock())
         user = user->getParentOp();
       int64_t p = user == op ? start(op) : end(user);
-      if (op->getNumResults() == 1 && isa<dist::TokenType, dist::TransferType>(op->getResult(0).getType()))
+      if (op->getNumResults() == 1 &&
+          isa<dist::TokenType, dist::TransferType, dist::HostCallType>(op->getResult(0).getType()))
         for (Operation *wait : op->getResult(0).getUsers())
           p = std::max(p, start(wait));
       uses[operand] = std::max(uses.lookup(operand), p);

@@ -19,7 +19,8 @@ public:
   /// Behind the last operator of its regions.
   int64_t end(mlir::Operation *op) const { return ends.at(op); }
   /// Where the value, or a view of it, is read last; 0 when it is not. What a loop reads from outside is read
-  /// until the loop ends, what a collective or a transfer is started with until it has been waited for.
+  /// until the loop ends, what a collective, a transfer or a
+  /// function of the host is started with until it has been waited for.
   int64_t lastUse(mlir::Value value) const;
 
 private:

@@ -31,10 +31,17 @@ static bool addsUp(Operation *op, Value sum) {
          llvm::all_of(op->getOperandTypes(), [&](Type type) { return type == sum.getType(); });
 }
 
-// The gradients that updates read, and what these are views, parts, sums or reductions of.
+// The gradients that updates read, and what these are views, parts, sums or reductions of. An update on the
+// host has its numbers before what it changes, so that what it reads behind is the gradient.
 void Storage::findGradients(func::FuncOp func) {
   SmallVector<Value> open;
   func.walk([&](nn::UpdateOp update) { open.push_back(update.getGradient()); });
+  func.walk([&](dist::HostStartOp call) {
+    for (auto [i, source] : llvm::enumerate(call.getSources()))
+      if (auto arrived = source.getDefiningOp<dist::OffloadWaitOp>();
+          arrived && !call.getChanges().empty() && int64_t(i) > call.getChanges().front())
+        open.push_back(arrived.getTransfer().getDefiningOp<dist::OffloadStartOp>().getSource());
+  });
   while (!open.empty()) {
     Value value = open.pop_back_val();
     Operation *def = value.getDefiningOp();

@@ -97,6 +97,7 @@ private:
   void visitCollective(mlir::Operation &op);
   bool isReducedInPlace(mlir::Operation &op, mlir::Value source, int64_t end) const;
   void visitTransfer(mlir::Operation &op);
+  void visitHostCall(dist::HostStartOp op);
   void visitPack(dist::PackOp op);
   void visitUnpack(dist::UnpackOp op);
   void visitLoop(dist::LoopOp op);

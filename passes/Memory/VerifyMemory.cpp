@@ -103,6 +103,8 @@ std::optional<int64_t> tokenOf(Operation &op) {
     return int64_t(send.getToken());
   if (auto copy = dyn_cast<exec::CopyOp>(op))
     return int64_t(copy.getToken());
+  if (auto call = dyn_cast<exec::HostCallOp>(op))
+    return int64_t(call.getToken());
   return std::nullopt;
 }
 
@@ -228,7 +230,7 @@ LogicalResult ProgramChecker::wait(exec::WaitOp op) {
   return success();
 }
 
-// Nobody touches what a collective under way writes, nor writes what it or a message reads.
+// Nobody touches what is being written beside the program, nor writes what is being read.
 LogicalResult ProgramChecker::isFree(const Access &access) {
   for (const Flight &flight : inFlight) {
     const Access &other = flight.access;

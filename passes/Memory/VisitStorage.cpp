@@ -38,7 +38,9 @@ void Storage::visit(Operation &op) {
     visitCollective(op);
   } else if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
     visitTransfer(op);
-  } else if (isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp>(op)) {
+  } else if (auto call = dyn_cast<dist::HostStartOp>(op)) {
+    visitHostCall(call);
+  } else if (isa<dist::CollectiveWaitOp, dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
     return; // its start has bound it
   } else if (auto own = dyn_cast<exec::OwnOp>(op)) {
     if (int buffer = ofPack(own); buffer >= 0)
@@ -169,6 +171,13 @@ void Storage::visitTransfer(Operation &op) {
   StringRef category = list[of(source)].category;
   bind(result, create(dist::bytesOf(result.getType()), begin, end + 1, category,
                       copy ? copy.getTier() : Tier::Device));
+}
+
+// What it changes is changed in place.
+void Storage::visitHostCall(dist::HostStartOp op) {
+  Operation *wait = *op.getCall().user_begin();
+  for (auto [result, place] : llvm::zip(wait->getResults(), op.getChanges()))
+    takeOver(result, of(op.getSources()[place]));
 }
 
 void Storage::visitPack(dist::PackOp op) {

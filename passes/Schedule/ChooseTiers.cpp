@@ -74,7 +74,28 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (said)
         *said = std::move(all);
     }
+    for (tiers::Update &update : traced.step.updates) {
+      nn::VariableOp parameter = traced.traced[update.parameter].variable;
+      bool isFree = !update.decided && !hasNvme;
+      if (decided.contains(parameter)) {
+        update.onHost = onHost.contains(parameter);
+        update.decided = true;
+      } else if (isFree && policy.getValue() == "planned") {
+        continue;
+      } else if (!update.decided) {
+        update.onHost = isFree && policy.getValue() == "zero-offload";
+        update.decided = true;
+      }
+    }
     return traced;
+  }
+
+  // Those updates that are to run on the host whatever is chosen.
+  static std::vector<bool> decidedOf(const tiers::Step &step) {
+    std::vector<bool> list;
+    for (const tiers::Update &update : step.updates)
+      list.push_back(update.decided && update.onHost);
+    return list;
   }
 
   // Writes a plan into the program, and where variables rest. Returns what undoes it.
@@ -85,6 +106,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (nn::VariableOp variable = traced.traced[move.value].variable;
           movesHome(traced, move) && !dist::kRests.isOn(variable))
         homes.push_back(variable);
+    for (const tiers::Update &update : traced.step.updates)
+      if (update.onHost)
+        for (int value : llvm::concat<const int>(update.state, ArrayRef(update.parameter)))
+          if (nn::VariableOp variable = traced.traced[value].variable;
+              !dist::kRests.isOn(variable) && !llvm::is_contained(homes, variable))
+            homes.push_back(variable);
     numTransfers += emitTransfers(traced, plan.moves);
     for (nn::VariableOp variable : homes)
       dist::kRests.set(variable, dist::TierAttr::get(&getContext(), Tier::Host));
@@ -107,6 +134,15 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   // the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
   // there is.
   std::optional<Fitted> attempt(func::FuncOp func) {
+    std::optional<Fitted> fitted = attemptOnce(func);
+    if (!fitted && updates && llvm::is_contained(*updates, true)) {
+      updates.reset();
+      fitted = attemptOnce(func, /*chooses=*/false);
+    }
+    return fitted;
+  }
+
+  std::optional<Fitted> attemptOnce(func::FuncOp func, bool chooses = true) {
     constexpr int kAttempts = 8;
     int64_t cap = limits.device - receivedAhead(func); // of the arena
     tiers::Limits goal = {cap, limits.host};
@@ -117,6 +153,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       TierTrace traced = trace(func, storage, /*anything=*/false, &said);
       if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
         goal.device = *llvm::max_element(traced.step.bytes);
+      if (!updates)
+        updates = chooses ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
+      tiers::Step onDevice = traced.step;
+      traced.step = tiers::withUpdates(onDevice, *updates);
       auto given = Places::given(traced, said);
       std::optional<tiers::Plan> plan = given ? tiers::planOf(traced.step, *given, rates)
                                               : tiers::planBy(policy.getValue(), traced.step, goal, rates);
@@ -124,7 +164,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
         break;
       int64_t before = numTransfers, least = tiers::leastDeviceBytes(traced.step).first;
       std::string summary = describe(func, traced, *plan);
-      PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates);
+      PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
       std::function<void()> undo = emit(func, traced, *plan);
       tiers::Limits have = peaks(func);
       if (have.device <= cap && have.host <= limits.host)
@@ -146,6 +186,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   double secondsAlone(func::FuncOp func) {
     Storage storage = storageOf(func);
     tiers::Step step = trace(func, storage).step;
+    if (updates)
+      step = tiers::withUpdates(step, *updates);
     return std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
   }
 
@@ -192,6 +234,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     tiers::Limits needed = peaks(func);
     if (failed(checkMoves(func)))
       return failure();
+    updates.reset();
     alone = secondsAlone(func);
     repeats = {};
     int64_t before = numTransfers;
@@ -223,6 +266,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     Storage storage = storageOf(func);
     std::vector<Said> said;
     TierTrace traced = trace(func, storage, /*anything=*/false, &said);
+    traced.step = tiers::withUpdates(traced.step, decidedOf(traced.step));
     auto given = Places::given(traced, said);
     if (!Places::areStrange(traced, said) && (!given || tiers::planOf(traced.step, *given, ratesOf(func))))
       return success();
@@ -240,6 +284,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     llvm::raw_string_ostream os(text);
     if (!plan.moves.empty())
       os << " leave it";
+    if (int64_t count = llvm::count_if(traced.step.updates, [](auto &update) { return update.onHost; }))
+      os << (plan.moves.empty() ? "" : ", ") << count << (count == 1 ? " update runs" : " updates run")
+         << " on the host";
     if (repeats.operators)
       os << (plan.moves.empty() ? "" : ", ") << tessera::describe(repeats);
     os << "; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone) << " x as long";
@@ -250,7 +297,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   std::string tried(func::FuncOp func, llvm::function_ref<void()> change) {
     auto before = std::tuple(limits, offload, places);
     change();
+    updates.reset();
     std::optional<Fitted> fitted = attempt(func);
+    updates.reset();
     std::tie(limits, offload, places) = before;
     if (!fitted)
       return "";
@@ -336,6 +385,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (all.ops.empty())
       return {0, func.getLoc(), ""};
     auto [bytes, at] = tiers::leastDeviceBytes(all.step);
+    if (!hasNvme && places.isEmpty() && policy.getValue() == "planned")
+      std::tie(bytes, at) =
+          std::min(std::tuple(bytes, at), std::tuple(tiers::leastDeviceBytes(tiers::withUpdates(
+                                              all.step, std::vector<bool>(all.step.updates.size(), true)))));
     return {bytes + receivedAhead(func), all.ops[at]->getLoc(), largestText(all.ops[at], func, storage)};
   }
 
@@ -425,7 +478,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       TierTrace traced = trace(func, storage, /*anything=*/false, &said);
       tiers::Rates rates = ratesOf(func);
       if (std::optional<tiers::Plan> plan = tiers::planOf(traced.step, {}, rates))
-        observer(placedProgram(func, traced, said, *plan, limits, rates));
+        observer(placedProgram(func, traced, said, *plan, limits, rates, traced.step));
     }
   }
 
@@ -458,6 +511,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     SymbolTable symbols(module);
     findOutputs(symbols);
     decided.clear();
+    onHost.clear();
     while (!pending.empty()) {
       func::FuncOp func = pending.front();
       if (failed(fit(func)))
@@ -467,6 +521,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
         llvm::TypeSwitch<Operation *>(op)
             .Case<nn::ReadOp, nn::AssignOp, dist::ReadCopyOp, dist::AssignCopyOp>(
                 [&](auto access) { decided.insert(symbols.lookup(access.getVariable())); });
+        if (auto assign = dyn_cast<dist::AssignCopyOp>(op);
+            assign && assign.getValue().getDefiningOp<dist::HostWaitOp>())
+          onHost.insert(symbols.lookup(assign.getVariable()));
       });
     }
     places.warnOfIdle();
@@ -483,7 +540,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   double alone = 0;                  // seconds of its step without them, if it never waits
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
   DenseSet<Operation *> decided;     // variables of the others
-  DenseSet<Operation *> outputs;     // variables
+  DenseSet<Operation *> onHost;      // those of them that are updated on the host
+  /// Those of the program at hand that are updated on the host, parallel to its step's updates.
+  std::optional<std::vector<bool>> updates;
+  DenseSet<Operation *> outputs; // variables
 };
 
 } // namespace

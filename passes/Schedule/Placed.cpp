@@ -14,9 +14,18 @@ std::string tessera::originOf(const dist::Place *place) {
 
 PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, ArrayRef<Said> said,
                                      const tiers::Plan &plan, const tiers::Limits &limits,
-                                     const tiers::Rates &rates) {
-  PlacedProgram placed{
-      func.getName().str(), dist::programName(func).str(), {}, {}, trace.step, plan, limits, rates, {}};
+                                     const tiers::Rates &rates, const tiers::Step &onDevice) {
+  PlacedProgram placed{func.getName().str(),
+                       dist::programName(func).str(),
+                       {},
+                       {},
+                       {},
+                       trace.step,
+                       onDevice,
+                       plan,
+                       limits,
+                       rates,
+                       {}};
   for (Operation *op : trace.ops)
     placed.operators.push_back(labelOf(op));
   for (auto [traced, each] : llvm::zip(trace.traced, said)) {
@@ -24,11 +33,22 @@ PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, 
     placed.values.push_back(
         {each.name, module, each.what.str(), originOf(each.exact ? each.exact : each.place)});
   }
+  for (const tiers::Update &update : trace.step.updates)
+    placed.updates.push_back(originOf(said[update.parameter].update));
   return placed;
 }
 
 std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> programs) {
   std::vector<dist::Place> places;
+  dist::Place updates;
+  updates.update = "host";
+  for (const PlacedProgram &program : programs)
+    for (const tiers::Update &update : program.step.updates)
+      if (const std::string &name = program.values[update.parameter].name;
+          update.onHost && !llvm::is_contained(updates.match, name))
+        updates.match.push_back(name);
+  if (!updates.match.empty())
+    places.push_back(updates);
   for (const PlacedProgram &program : programs) {
     llvm::MapVector<int, dist::Place> byValue;
     for (const tiers::Move &move : program.plan.moves) {

@@ -20,7 +20,9 @@ struct PlacedProgram {
   std::string program, whole;         // its function; the program that it is a stage of, or itself
   std::vector<std::string> operators; // by position
   std::vector<PlacedValue> values;    // parallel to step.values
+  std::vector<std::string> updates;   // where the plan says where each of step.updates runs, as `origin`
   tiers::Step step;
+  tiers::Step onDevice; // the same with all updates there
   tiers::Plan plan;
   tiers::Limits limits;
   tiers::Rates rates;
@@ -28,10 +30,12 @@ struct PlacedProgram {
 };
 
 PlacedProgram placedProgram(mlir::func::FuncOp func, const TierTrace &trace, llvm::ArrayRef<Said> said,
-                            const tiers::Plan &plan, const tiers::Limits &limits, const tiers::Rates &rates);
+                            const tiers::Plan &plan, const tiers::Limits &limits, const tiers::Rates &rates,
+                            const tiers::Step &onDevice);
 
-/// The entries of `dist.place` by which the same is decided again without a search: one for each value that
-/// moves in a program, and one by which all others stay. None where nothing moves.
+/// The entries of `dist.place` by which the same is decided again without a search: one for all that is
+/// updated on the host, one for each value that moves in a program, and one by which all others stay. None
+/// where nothing moves.
 std::vector<dist::Place> placesOf(llvm::ArrayRef<PlacedProgram> programs);
 
 /// The place in a file that an entry stands at, `FILE:LINE:COLUMN`; empty without one.

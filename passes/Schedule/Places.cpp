@@ -192,16 +192,20 @@ LogicalResult Places::verify(ModuleOp module) {
       return errorAt(place, module) << "there is no program \"" << place.program
                                     << "\"; programs are train, train_clipped and infer";
     // One plan serves training, by any optimizer, and inference.
-    if (!hasProgram || (!hasState && place.what == "optimizer") || (!trains && place.what == "gradient")) {
+    if (!hasProgram || (!hasState && place.what == "optimizer") ||
+        (!trains && (place.what == "gradient" || !place.update.empty()))) {
       counted[i] = true;
       continue;
     }
-    const llvm::StringSet<> &names = known.of(place);
+    dist::Place named = place;
+    if (!place.update.empty())
+      named.what = "parameter";
+    const llvm::StringSet<> &names = known.of(named);
     for (const std::string &glob : place.match)
       if (!names.contains(glob) && (isLiteral(glob) || llvm::none_of(names, [&](auto &each) {
                                       return globMatches(glob, each.first());
                                     })))
-        return errorAt(place, module) << "no " << (place.what.empty() ? "value" : place.what)
+        return errorAt(place, module) << "no " << (named.what.empty() ? "value" : named.what)
                                       << " is named \"" << glob << "\"" << nearest(glob, names);
   }
   return success();
@@ -242,9 +246,10 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
     bool isGradient = !variable && storage.buffers()[storage.of(traced.value)].category == "gradients";
     said[i].name = name.own;
     said[i].what = variable ? whatOf(variable) : isGradient ? "gradient" : "activation";
-    auto isForThis = [&](const dist::Place &place) { return isForProgram(place, func); };
+    auto isForAny = [](const dist::Place &place) { return place.update.empty(); };
+    auto isForThis = [&](const dist::Place &place) { return isForAny(place) && isForProgram(place, func); };
     const dist::Place *here = find(name, said[i].what, isForThis),
-                      *anywhere = find(name, said[i].what, [](auto &) { return true; });
+                      *anywhere = find(name, said[i].what, isForAny);
     const dist::Place *place = variable ? anywhere : here;
     said[i].place = place;
     // Moves are given of the device alone.
@@ -267,7 +272,24 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
     else if (int gap = longestGap(trace.step, value); gap >= 0)
       value.always = {gap};
   }
+  applyToUpdates(trace, said);
   return said;
+}
+
+void Places::applyToUpdates(TierTrace &trace, MutableArrayRef<Said> said) {
+  for (tiers::Update &update : trace.step.updates) {
+    nn::VariableOp parameter = trace.traced[update.parameter].variable;
+    const dist::Place *place = find(variables.at(parameter.getSymName()), "parameter",
+                                    [](const dist::Place &entry) { return !entry.update.empty(); });
+    if (place) {
+      said[update.parameter].update = place;
+      update.decided = true;
+      update.onHost = place->update == "host";
+      continue;
+    }
+    auto isKept = [&](int value) { return trace.step.values[value].decided; };
+    update.decided = !isEmpty() || isKept(update.parameter) || llvm::any_of(update.state, isKept);
+  }
 }
 
 bool Places::areStrange(const TierTrace &trace, ArrayRef<Said> said) {
@@ -283,6 +305,8 @@ std::optional<std::vector<tiers::Move>> Places::given(const TierTrace &trace, Ar
   std::vector<tiers::Move> moves;
   for (auto [i, each] : llvm::enumerate(said)) {
     const tiers::Value &value = trace.step.values[i];
+    if (value.uses.empty() && value.below) // an update on the host has it
+      continue;
     if (!value.decided || (!each.exact && (value.below || !value.always.empty())))
       return std::nullopt;
     if (each.exact)
@@ -294,7 +318,12 @@ std::optional<std::vector<tiers::Move>> Places::given(const TierTrace &trace, Ar
 
 void Places::warnOfIdle() const {
   for (auto [place, has] : llvm::zip(entries, counted))
-    if (!has && place.tier != Tier::Device && place.at)
+    if (!has && place.update == "host" && place.at)
+      emitWarning(place.at)
+          << "no update of what " << textOf(place.match)
+          << " names can run on the host by this entry: only those of f32 parameters can that are stored as "
+             "they are updated, and that no program returns, nor their gradients";
+    else if (!has && place.update.empty() && place.tier != Tier::Device && place.at)
       emitWarning(place.at)
           << "nothing that " << textOf(place.match)
           << " names leaves the device by this entry: what it names is used without a pause, is "

@@ -30,6 +30,8 @@ struct Said {
   const dist::Place *place = nullptr;
   /// The entry that gives its moves in this program, null where they are to be chosen.
   const dist::Place *exact = nullptr;
+  /// The entry that says where a parameter is updated, of one that may be on the host.
+  const dist::Place *update = nullptr;
 };
 
 /// The entries of a module's `dist.place`, of which the first that matches a value counts. Where a variable
@@ -51,7 +53,8 @@ public:
   llvm::LogicalResult verify(mlir::ModuleOp module);
   /// Writes into the values of a trace what the entries say of them, and that of the others those move that
   /// `offload` allows. Below the trace's tier are: a variable between steps; any other value at least in the
-  /// gap that lasts longest; and exactly what moves are given for.
+  /// gap that lasts longest; and exactly what moves are given for. Where entries do not say it, updates run
+  /// on the device, if there is any entry or what they update may not leave.
   std::vector<Said> apply(TierTrace &trace, mlir::func::FuncOp func, const Storage &storage,
                           const llvm::StringSet<> &offload);
   /// The moves, where they are given for all that moves: then there is nothing to choose.
@@ -64,6 +67,7 @@ public:
 private:
   using Filter = llvm::function_ref<bool(const dist::Place &)>;
   const dist::Place *find(const ValueName &name, llvm::StringRef what, Filter filter);
+  void applyToUpdates(TierTrace &trace, llvm::MutableArrayRef<Said> said);
 
   std::vector<dist::Place> entries;
   llvm::StringMap<ValueName> variables; // by their own names

@@ -64,6 +64,8 @@ TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePl
   isDevice ? addVariables(storage, choose) : addCopiedVariables(storage, choose);
   if (choose(nullptr, "activations") != Stays)
     isDevice ? addActivations(storage) : addCopies(storage);
+  if (isDevice)
+    addUpdates(storage);
 }
 
 StringRef TierTrace::categoryOf(nn::VariableOp variable) {
@@ -84,7 +86,8 @@ void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
       continue;
     }
     int64_t first = positionOf(user), last = first;
-    if (user->getNumResults() == 1 && isa<dist::TokenType, dist::TransferType>(user->getResult(0).getType()))
+    if (user->getNumResults() == 1 &&
+        isa<dist::TokenType, dist::TransferType, dist::HostCallType>(user->getResult(0).getType()))
       for (Operation *wait : user->getResult(0).getUsers())
         last = std::max(last, positionOf(wait));
     for (int64_t position = first; position <= last; ++position)
@@ -232,5 +235,77 @@ void TierTrace::addActivations(const Storage &storage) {
       if (hasGap && !isAssigned && !uses.count(end))
         add({nn::VariableOp(), value}, buffer.bytes, uses);
     }
+  }
+}
+
+static Value rootOf(Value value) {
+  while (value.getDefiningOp() && isView(value.getDefiningOp()))
+    value = value.getDefiningOp()->getOperand(0);
+  return value;
+}
+
+int TierTrace::find(nn::VariableOp variable) const {
+  const auto *it = llvm::find_if(traced, [&](const Traced &each) { return each.variable == variable; });
+  return variable && it != traced.end() ? int(it - traced.begin()) : -1;
+}
+
+// The value of the trace that a gradient is: one that stays where it is none yet.
+std::optional<int> TierTrace::addGradient(Value value, const Storage &storage) {
+  const auto *it = llvm::find_if(traced, [&](const Traced &each) { return each.value == value; });
+  if (it != traced.end())
+    return int(it - traced.begin());
+  if (!value.getDefiningOp() || !storage.has(value) || storage.buffers()[storage.of(value)].variable)
+    return std::nullopt;
+  std::map<int64_t, bool> uses;
+  addUses(value, uses);
+  uses.try_emplace(positionOf(value.getDefiningOp()), false);
+  if (uses.count(ops.size()))
+    return std::nullopt;
+  // Of a pack the others may stay longer: then the device has more than this says.
+  add({nn::VariableOp(), value}, storage.buffers()[storage.of(value)].bytes, uses).decided = true;
+  return int(traced.size()) - 1;
+}
+
+// Updates that the library makes, of variables that may move, which become what the update yields.
+void TierTrace::addUpdates(const Storage &storage) {
+  auto updatedBy = [&](Value operand, Value result) {
+    auto read = rootOf(operand).getDefiningOp<nn::ReadOp>();
+    while (result.hasOneUse() && isView(*result.user_begin()))
+      result = (*result.user_begin())->getResult(0);
+    auto assign = result.hasOneUse() ? dyn_cast<nn::AssignOp>(*result.user_begin()) : nn::AssignOp();
+    bool isSame = read && assign && read.getVariableAttr() == assign.getVariableAttr();
+    return isSame ? find(storage.buffers()[storage.of(read)].variable) : -1;
+  };
+  for (Operation *op : ops) {
+    auto update = dyn_cast<nn::UpdateOp>(op);
+    std::optional<nn::LibraryCall> call = update ? storage.callOf(op) : std::nullopt;
+    Value norm = update ? rootOf(update.getNorm()) : Value();
+    if (!call || call->workspace > 0 || !storage.has(norm))
+      continue;
+    tiers::Update traced;
+    traced.position = positionOf(op);
+    traced.parameter = updatedBy(update.getParameter(), update.getUpdated());
+    bool mayMove = traced.parameter >= 0;
+    for (auto [state, result] : llvm::zip(update.getState(), update.getNewState())) {
+      traced.state.push_back(updatedBy(state, result));
+      mayMove &= traced.state.back() >= 0;
+    }
+    if (!mayMove)
+      continue;
+    std::optional<int> gradient = addGradient(rootOf(update.getGradient()), storage);
+    if (!gradient)
+      continue;
+    traced.gradient = *gradient;
+    if (Operation *by = norm.getDefiningOp()) {
+      step.norm = std::max(step.norm, positionOf(by) + 1);
+      traced.ready = positionOf(by) + 1;
+    }
+    for (const tiers::Use &use : step.values[traced.parameter].uses)
+      if (use.position != traced.position)
+        traced.ready = std::max(traced.ready, use.position + 1);
+    traced.seconds = double(cast<RankedTensorType>(update.getParameter().getType()).getNumElements()) /
+                     dist::Machine::of(op).update;
+    step.updates.push_back(traced);
+    updates.push_back({update, *call});
   }
 }

@@ -22,6 +22,12 @@ struct TierTrace {
     mlir::Value value; // null for a variable
   };
 
+  /// An update, as the device makes it.
+  struct TracedUpdate {
+    nn::UpdateOp op;
+    nn::LibraryCall call;
+  };
+
   enum Choice { Stays, MayMove, MustMove };
   /// What may be done with a variable, of the category "optimizer" or "parameters", and (null) with all other
   /// values, "activations". One that must move rests below.
@@ -34,7 +40,8 @@ struct TierTrace {
 
   Tier tier;
   tiers::Step step;
-  llvm::SmallVector<Traced> traced; // parallel to step.values
+  llvm::SmallVector<Traced> traced;        // parallel to step.values
+  llvm::SmallVector<TracedUpdate> updates; // parallel to step.updates
   llvm::SmallVector<mlir::Operation *> ops;
 
   /// The position of the operator of the block that `op` is, or is inside of; as many as there are for the
@@ -44,6 +51,9 @@ struct TierTrace {
 private:
   void addVariables(const Storage &storage, Chooser choose);
   void addActivations(const Storage &storage);
+  void addUpdates(const Storage &storage);
+  std::optional<int> addGradient(mlir::Value value, const Storage &storage);
+  int find(nn::VariableOp variable) const;
   void addCopiedVariables(const Storage &storage, Chooser choose);
   void addCopies(const Storage &storage);
   void addVariable(nn::VariableOp variable, Choice choice, const std::map<int64_t, bool> &uses);

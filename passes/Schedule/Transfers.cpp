@@ -58,11 +58,18 @@ private:
   bool isReadFrom(Value value, int64_t position) const;
   void replaceFrom(Value old, Value arrived, int64_t position);
   void eraseDead();
+  Value shared(Value value);
+  void startUpdate(int number);
+  void endUpdates();
 
   const TierTrace &trace;
   Block *block;
   OpBuilder b;
   llvm::MapVector<int, Moving> values;
+  // Of updates on the host.
+  llvm::DenseMap<int, SmallVector<Value>> operands;       // as they were, by number of the update
+  llvm::DenseMap<Value, std::pair<Value, Value>> numbers; // that they need: transfers and copies
+  SmallVector<std::pair<int, Value>> calls;               // under way
   int64_t count = 0;
 };
 
@@ -168,17 +175,90 @@ void TransferEmitter::replaceFrom(Value old, Value arrived, int64_t position) {
   }
 }
 
+// The copy of a number that updates on the host need; waited for where the first of them begins.
+Value TransferEmitter::shared(Value value) {
+  auto &[transfer, copy] = numbers[value];
+  if (!copy) {
+    auto type = cast<dist::TransferType>(transfer.getType()).getArrival();
+    copy = dist::OffloadWaitOp::create(b, value.getLoc(), type, transfer);
+  }
+  return copy;
+}
+
+void TransferEmitter::startUpdate(int number) {
+  const tiers::Update &update = trace.step.updates[number];
+  nn::UpdateOp op = trace.updates[number].op;
+  const nn::LibraryCall &call = trace.updates[number].call;
+  SmallVector<int> values = {update.parameter, update.gradient}; // in the order of operands
+  llvm::append_range(values, update.state);
+  SmallVector<Value> sources;
+  SmallVector<int64_t> changes;
+  SmallVector<Type> changed;
+  for (int operand : call.buffers) {
+    bool isNumber = operand >= int(values.size());
+    Value copy = isNumber ? shared(operands[number][operand]) : find(values[operand]).copy;
+    if (llvm::is_contained(call.inPlace, operand)) {
+      changes.push_back(sources.size());
+      changed.push_back(copy.getType());
+    }
+    sources.push_back(copy);
+  }
+  auto type = dist::HostCallType::get(b.getContext(), changed);
+  calls.push_back(
+      {number, dist::HostStartOp::create(b, op.getLoc(), type, call.function, sources, changes, call.attrs)});
+}
+
+// The updates are waited for at the end of the step, and variables become what they yield.
+void TransferEmitter::endUpdates() {
+  b.setInsertionPoint(block->getTerminator());
+  for (auto [number, call] : calls) {
+    const tiers::Update &update = trace.step.updates[number];
+    auto type = cast<dist::HostCallType>(call.getType());
+    auto wait = dist::HostWaitOp::create(b, call.getLoc(), type.getChanged(), call);
+    SmallVector<int> variables = {update.parameter};
+    llvm::append_range(variables, update.state);
+    for (auto [value, result] : llvm::zip(variables, wait.getResults())) {
+      Operation *&assign = find(value).assign;
+      nn::VariableOp variable = trace.traced[value].variable;
+      auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
+      b.setInsertionPoint(block->getTerminator());
+      dist::AssignCopyOp::create(b, assign->getLoc(), name, result);
+      assign->erase();
+      assign = nullptr;
+    }
+  }
+}
+
 int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
   // What happens at one position happens in this order: see passes/Tiers/Tiers.h.
   struct Events {
-    SmallVector<int> offloads, gone, prefetches, back;
+    SmallVector<int> offloads, gone, updates, prefetches, back;
+    SmallVector<Value> numbers; // of updates on the host, that start
   };
   std::map<int64_t, Events> events;
+  for (auto [i, update] : llvm::enumerate(trace.step.updates)) {
+    if (!update.onHost)
+      continue;
+    nn::UpdateOp op = trace.updates[i].op;
+    operands[int(i)] = llvm::to_vector(op->getOperands());
+    for (int value : llvm::concat<const int>(update.state, ArrayRef(update.parameter)))
+      (void)find(value);
+    for (Value number : {op.getNorm(), op.getScalars(), op.getDecay()})
+      if (numbers.insert({number, {}}).second)
+        events[number.getDefiningOp() ? trace.positionOf(number.getDefiningOp()) + 1 : 0].numbers.push_back(
+            number);
+  }
   for (const tiers::Move &move : moves) {
     const std::vector<tiers::Use> &uses = trace.step.values[move.value].uses;
     if (move.offload >= 0) {
       events[move.offload].offloads.push_back(move.value);
       events[move.gone].gone.push_back(move.value);
+    }
+    if (const tiers::Value &value = trace.step.values[move.value]; value.sinks(move.gap)) {
+      int64_t gone = move.offload >= 0 ? move.gone : uses[move.gap].position + 1;
+      events[updateBegins(trace.step, value, gone)].updates.push_back(value.sinksInto);
+      (void)find(move.value);
+      continue;
     }
     events[move.prefetch].prefetches.push_back(move.value);
     events[uses[(move.gap + 1) % uses.size()].position].back.push_back(move.value);
@@ -188,13 +268,27 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
     insertAt(position);
     for (int value : event.offloads)
       startOffload(find(value), position);
+    for (Value number : event.numbers) {
+      auto copy = below(number.getType());
+      numbers[number].first = dist::OffloadStartOp::create(
+          b, number.getLoc(), dist::TransferType::get(b.getContext(), copy), number);
+      ++count;
+    }
+    for (Value number : event.numbers)
+      if (position > 0 && position == trace.step.norm)
+        (void)shared(number);
     for (int value : event.gone)
       endOffload(find(value));
+    for (int update : event.updates) {
+      insertAt(position); // behind what find() may have made at the beginning
+      startUpdate(update);
+    }
     for (int value : event.prefetches)
       startPrefetch(find(value));
     for (int value : event.back)
       endPrefetch(find(value), position);
   }
+  endUpdates();
   for (const tiers::Move &move : moves)
     if (Operation *&assign = find(move.value).assign; assign && movesHome(trace, move)) {
       b.setInsertionPoint(block->getTerminator()); // behind the last offload
@@ -211,7 +305,7 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
 // Reads, and views of what is gone.
 void TransferEmitter::eraseDead() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp>(op)) && op.use_empty())
+    if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op)) && op.use_empty())
       op.erase();
 }
 

@@ -34,15 +34,25 @@ std::vector<Alternative> tessera::tiers::alternatives(const Step &step, const Pl
   // What is decided could be decided otherwise, too.
   Step open = step;
   for (Value &value : open.values) {
-    value.always.clear();
-    value.decided = value.below = false;
+    if (value.sinksInto >= 0) {
+      value.always = {static_cast<int>(value.uses.size()) - 2};
+    } else {
+      value.always.clear();
+      value.below = false;
+    }
+    value.decided = false;
   }
+  for (const Update &update : open.updates)
+    if (update.onHost) // where it runs is decided first
+      open.values[update.parameter].below = true;
   Problem problem(open, limits, rates);
   Draft draft(problem);
   load(draft, plan);
   std::vector<Alternative> list;
   for (size_t g = 0; g < problem.gaps.size(); ++g) {
     auto gap = static_cast<int>(g);
+    if (problem.isAlways(problem.gaps[g]))
+      continue;
     Alternative &other = list.emplace_back();
     other.value = problem.gaps[g].value;
     other.gap = problem.gaps[g].gap;

@@ -70,6 +70,10 @@ Choice::Choice(const Problem &problem, int64_t target, const Prices &prices)
     weight[p] = (problem.computing > 0 ? problem.step.seconds[p] / problem.computing : 0) +
                 0.2 / static_cast<double>(problem.positions);
   }
+  for (const Value &value : problem.step.values)
+    if (value.uses.empty())
+      for (int64_t &bytes : host)
+        bytes += value.bytes;
   blocks.resize((problem.positions + kBlock - 1) / kBlock);
   summarize({0, problem.positions});
   for (size_t v = 0; v < aways.size(); ++v) {

@@ -31,11 +31,16 @@ int64_t firstAbove(const std::vector<int64_t> &curve, const std::vector<Range> &
 Draft::Draft(const Problem &problem)
     : problem_(&problem), aways_(problem.gaps.size()), device_(problem.step.bytes), host_(problem.positions),
       onHost_(problem.step.values.size()), offloads_(problem.positions + 1), gone_(problem.positions + 1),
-      prefetches_(problem.positions + 1), uses_(problem.positions + 1), moments_(problem.positions + 1),
-      downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()), remaining_(problem.positions + 1),
-      last_(problem.positions) {
+      updates_(problem.positions + 1), prefetches_(problem.positions + 1), uses_(problem.positions + 1),
+      moments_(problem.positions + 1), downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()),
+      remaining_(problem.positions + 1), last_(problem.positions) {
   for (int64_t p = problem.positions; p-- > 0;)
     remaining_[p] = remaining_[p + 1] + problem.step.seconds[p];
+  for (const Update &update : problem.step.updates)
+    if (update.onHost)
+      norm_ = problem.step.norm;
+  for (size_t v = 0; v < onHost_.size(); ++v)
+    takeHost(static_cast<int>(v));
   simulate(std::numeric_limits<double>::infinity());
   keep();
 }
@@ -55,8 +60,13 @@ void Draft::list(int gap, const Away &away, bool enters) {
     at(offloads_, away.offload);
     at(gone_, away.gone);
   }
+  const Gap &of = problem_->gaps[gap];
+  if (of.sinks) {
+    int64_t gone = away.dirty() ? away.gone : of.use + 1;
+    return at(updates_, updateBegins(problem_->step, problem_->step.values[of.value], gone));
+  }
   at(prefetches_, away.prefetch);
-  at(uses_, problem_->gaps[gap].next);
+  at(uses_, of.next);
 }
 
 void Draft::touch(const Away &before, const Away &after, int gap) {
@@ -209,8 +219,13 @@ void Draft::eventsAt(int64_t position, Moment &at) {
   };
   for (int gap : offloads_[position])
     ends(false, gap, at.down = std::max(at.down, at.now) + problem_->gaps[gap].down);
+  if (position == norm_)
+    at.now = at.down = std::max(at.down, at.now) + problem_->rates.latency;
   for (int gap : gone_[position])
     at.now = std::max(at.now, downEnd_[gap]);
+  for (int gap : updates_[position])
+    at.host = std::max(at.host, at.now) +
+              problem_->step.updates[problem_->step.values[problem_->gaps[gap].value].sinksInto].seconds;
   for (int gap : prefetches_[position])
     ends(true, gap, at.up = std::max(at.up, at.now) + problem_->gaps[gap].up);
   for (int gap : uses_[position])
@@ -225,6 +240,7 @@ double Draft::simulate(double bound) {
   for (int64_t p = first_;; ++p) {
     at.down = std::max(at.down, at.now);
     at.up = std::max(at.up, at.now);
+    at.host = std::max(at.host, at.now);
     if (p > last_ && at == moments_[p])
       break;
     if (at != moments_[p]) {
@@ -235,7 +251,7 @@ double Draft::simulate(double bound) {
       return std::numeric_limits<double>::infinity();
     eventsAt(p, at);
     if (p == n) {
-      seconds_ = at.now;
+      seconds_ = std::max(at.now, at.host);
       break;
     }
     at.now += problem_->step.seconds[p];

@@ -10,9 +10,10 @@
 
 namespace tessera::tiers {
 
-/// The queues when computing comes to a position: when that is, and when each link is free, no earlier.
+/// The queues when computing comes to a position: when that is, and when each link and the host are free, no
+/// earlier.
 struct Moment {
-  double now = 0, down = 0, up = 0;
+  double now = 0, down = 0, up = 0, host = 0;
   bool operator==(const Moment &) const = default;
 };
 
@@ -69,7 +70,7 @@ private:
   std::vector<Away> aways_;
   std::vector<int64_t> device_, host_;
   std::vector<Range> onHost_; // by value
-  Lists offloads_, gone_, prefetches_, uses_;
+  Lists offloads_, gone_, updates_, prefetches_, uses_;
   std::vector<Moment> moments_;
   std::vector<double> downEnd_, upEnd_, remaining_;
   double seconds_ = 0, down_ = 0, up_ = 0;
@@ -85,6 +86,7 @@ private:
   std::vector<std::pair<int64_t, Moment>> momentsBefore_;
   std::vector<Ended> endsBefore_;
   double secondsBefore_ = 0;
+  int64_t norm_ = -1; // where it is waited for, if any update runs on the host
   int64_t firstBefore_ = 0, lastBefore_ = -1;
 
   // The positions at which something has changed since the clock was brought up to date.

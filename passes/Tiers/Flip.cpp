@@ -89,8 +89,8 @@ void Flips::lookUpStalls() {
   for (int64_t g = 0; g < count; ++g) {
     const Away &away = draft.aways()[g];
     auto gap = static_cast<int>(g);
-    if (away.moved() && (draft.upEnd(gap) > draft.moment(problem.gaps[g].next).now ||
-                         (away.dirty() && draft.downEnd(gap) > draft.moment(away.gone).now)))
+    bool isLate = !problem.gaps[g].sinks && draft.upEnd(gap) > draft.moment(problem.gaps[g].next).now;
+    if (away.moved() && (isLate || (away.dirty() && draft.downEnd(gap) > draft.moment(away.gone).now)))
       stalled.push_back(gap);
   }
 }
@@ -133,7 +133,9 @@ void Flips::shift(int g) {
     return toggle(g);
   if (below(5) == 0)
     return placeAgain(g);
-  int64_t kind = away.dirty() ? below(5) : 0;
+  if (gap.sinks && !away.dirty())
+    return;
+  int64_t kind = gap.sinks ? 2 + below(3) : away.dirty() ? below(5) : 0;
   int64_t by = distance();
   int64_t last = gap.round ? gap.end : away.prefetch;
   if (kind <= 1)

@@ -44,11 +44,12 @@ Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
       gap.next = value.uses[round ? 0 : i + 1].position;
       gap.end = round ? positions : gap.next;
       gap.round = round;
+      gap.sinks = value.sinks(static_cast<int>(i));
       gap.down = rates.latency + static_cast<double>(value.bytes) / rates.bytesDown;
-      gap.up = rates.latency + static_cast<double>(value.bytes) / rates.bytesUp;
+      gap.up = gap.sinks ? 0 : rates.latency + static_cast<double>(value.bytes) / rates.bytesUp;
       bool leaves = round ? gap.use + 1 < positions || gap.next > 0 : gap.use + 1 < gap.next;
       // A home on the host may be worth it for the other gaps alone: they are then clean.
-      if (leaves || (round && (gaps.size() > before || value.below)))
+      if (leaves || gap.sinks || (round && (gaps.size() > before || value.below)))
         gaps.push_back(gap);
     }
   }
@@ -98,6 +99,8 @@ void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
       aways[i].offload = aways[i].gone = gap.use + 1;
     if (!gap.round)
       aways[i].prefetch = std::max(aways[i].prefetch, valid ? gap.use + 1 : aways[i].gone);
+    if (gap.sinks)
+      aways[i].prefetch = gap.next;
     valid = true;
   }
 }
@@ -112,7 +115,9 @@ Range Problem::onHost(int value, const std::vector<Away> &aways) const {
       return {0, positions};
     if (aways[i].dirty())
       range.begin = std::min(range.begin, aways[i].offload);
-    range.end = gaps[list[i]].next + 1;
+    range.end = std::min(gaps[list[i]].next + 1, positions);
   }
+  if (list.empty() && step.values[value].uses.empty())
+    return {0, positions};
   return range.begin < range.end ? range : Range{0, 0};
 }

@@ -23,6 +23,7 @@ struct Gap {
   /// The positions of the uses around it, and the last position at which an offload may be waited for.
   int64_t use = 0, next = 0, end = 0;
   bool round = false; // round the end of the step
+  bool sinks = false; // its value goes down for good
   /// Seconds of the transfers.
   double down = 0, up = 0;
 };
@@ -47,7 +48,7 @@ struct Problem {
   /// Makes a plan of a value's moves after that of its gap number `changed` was changed. The gap round the
   /// end follows the others: it is moved with the first of them, and they are kept with it. Each moved gap
   /// has an offload where no copy is valid, at once and waited for at once if it had none, and none where one
-  /// is. `aways` is parallel to `gapsOf[value]`.
+  /// is. What sinks does not come back. `aways` is parallel to `gapsOf[value]`.
   void settle(int value, std::vector<Away> &aways, int changed) const;
   /// Whether every plan moves the gap.
   bool isAlways(const Gap &gap) const;

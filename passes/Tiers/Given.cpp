@@ -12,10 +12,6 @@ using namespace tessera::tiers;
 
 namespace {
 
-int64_t peak(const std::vector<int64_t> &bytes) {
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
-
 /// Whether the positions of a move are in order.
 bool isInOrder(const Gap &gap, const Away &away) {
   if (away.prefetch > gap.next || away.offload < -1 || away.gone < -1)
@@ -67,14 +63,5 @@ std::optional<Plan> tessera::tiers::planOf(const Step &step, const std::vector<M
   }
   Draft draft(problem);
   draft.load(*aways);
-  Plan plan;
-  plan.moves = draft.moves();
-  plan.devicePeak = peak(deviceBytes(step, plan.moves));
-  plan.hostPeak = peak(hostBytes(step, plan.moves));
-  plan.seconds = simulate(step, plan.moves, rates);
-  for (const Move &move : plan.moves) {
-    plan.bytesUp += step.values[move.value].bytes;
-    plan.bytesDown += move.offload < 0 ? 0 : step.values[move.value].bytes;
-  }
-  return plan;
+  return judge(step, draft.moves(), rates);
 }

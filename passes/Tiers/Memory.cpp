@@ -77,9 +77,12 @@ std::vector<int64_t> tessera::tiers::hostBytes(const Step &step, const std::vect
     }
     if (move.offload >= 0)
       first = std::min(first, move.offload);
-    last = std::max(last, value.uses[move.gap + 1].position);
+    last = std::max(last, std::min(value.uses[move.gap + 1].position, n - 1));
   }
   Curve curve(step.bytes.size());
+  for (const Value &value : step.values)
+    if (value.uses.empty())
+      curve.add(0, n, value.bytes);
   for (const auto &[value, positions] : taken)
     curve.add(positions.first, positions.second + 1, step.values[value].bytes);
   return curve.sums();

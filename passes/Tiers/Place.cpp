@@ -70,7 +70,7 @@ void placePrefetches(Draft &draft) {
   for (size_t g = problem.gaps.size(); g-- > 0;) {
     const Gap &gap = problem.gaps[g];
     Away away = draft.away(static_cast<int>(g));
-    if (!away.moved())
+    if (!away.moved() || gap.sinks)
       continue;
     double start = std::min(before, draft.moment(gap.next).now) - kSlack * gap.up;
     away.prefetch = prefetchAt(draft, gap, firstPrefetch(gap, away), gap.next, start);
@@ -127,7 +127,8 @@ Away tessera::tiers::placed(const Draft &draft, int g, double early) {
     const Moment &at = draft.moment(away.offload);
     away.gone = goneAt(draft, gap, away.gone, gap.end, std::max(at.now, at.down) + gap.down);
   }
-  away.prefetch =
-      prefetchAt(draft, gap, firstPrefetch(gap, away), gap.next, draft.moment(gap.next).now - early * gap.up);
+  if (!gap.sinks)
+    away.prefetch = prefetchAt(draft, gap, firstPrefetch(gap, away), gap.next,
+                               draft.moment(gap.next).now - early * gap.up);
   return away;
 }

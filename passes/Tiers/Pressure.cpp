@@ -46,7 +46,7 @@ Prices tessera::tiers::pressure(const Draft &draft, bool downBehind) {
     const Gap &gap = problem.gaps[g];
     const Away &away = draft.aways()[g];
     int index = static_cast<int>(g);
-    if (away.moved())
+    if (away.moved() && !gap.sinks)
       up.queue.push_back({index, away.prefetch, gap.next, draft.upEnd(index), gap.up});
     if (away.dirty())
       down.queue.push_back({index, away.offload, away.gone, draft.downEnd(index), gap.down});

@@ -1,4 +1,5 @@
-// The time of a step: operators in their order, and a queue of transfers in each direction.
+// The time of a step: operators in their order, a queue of transfers in each direction, and the
+// host's updates.
 #include "passes/Tiers/Tiers.h"
 #include <algorithm>
 #include <cstddef>
@@ -27,7 +28,7 @@ struct Link {
 
 double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves, const Rates &rates) {
   size_t n = step.seconds.size();
-  AtPosition offloads(n + 1), gone(n + 1), prefetches(n + 1), uses(n + 1);
+  AtPosition offloads(n + 1), gone(n + 1), updates(n + 1), prefetches(n + 1), uses(n + 1);
   for (size_t i = 0; i < moves.size(); ++i) {
     const Move &move = moves[i];
     const Value &value = step.values[move.value];
@@ -35,18 +36,29 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
       offloads[move.offload].push_back(i);
       gone[move.gone].push_back(i);
     }
+    if (value.sinks(move.gap)) {
+      updates[updateBegins(step, value, move.offload < 0 ? value.uses[move.gap].position + 1 : move.gone)]
+          .push_back(i);
+      continue;
+    }
     prefetches[move.prefetch].push_back(i);
     uses[value.uses[(move.gap + 1) % value.uses.size()].position].push_back(i);
   }
 
   Link down{rates.bytesDown, rates.latency}, up{rates.bytesUp, rates.latency};
   std::vector<double> downEnd(moves.size()), upEnd(moves.size());
-  double now = 0;
+  double now = 0, host = 0;
+  bool updatesAny = std::any_of(step.updates.begin(), step.updates.end(),
+                                [](const Update &update) { return update.onHost; });
   for (size_t p = 0; p <= n; ++p) {
     for (size_t i : offloads[p])
       downEnd[i] = down.transfer(now, step.values[moves[i].value].bytes);
+    if (updatesAny && static_cast<int64_t>(p) == step.norm)
+      now = down.transfer(now, 0);
     for (size_t i : gone[p])
       now = std::max(now, downEnd[i]);
+    for (size_t i : updates[p])
+      host = std::max(host, now) + step.updates[step.values[moves[i].value].sinksInto].seconds;
     for (size_t i : prefetches[p])
       upEnd[i] = up.transfer(now, step.values[moves[i].value].bytes);
     for (size_t i : uses[p])
@@ -54,7 +66,7 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
     if (p < n)
       now += step.seconds[p];
   }
-  return now;
+  return std::max(now, host);
 }
 
 Plan tessera::tiers::judge(const Step &step, std::vector<Move> moves, const Rates &rates) {
@@ -66,7 +78,7 @@ Plan tessera::tiers::judge(const Step &step, std::vector<Move> moves, const Rate
   plan.hostPeak = peak(hostBytes(step, moves));
   plan.seconds = simulate(step, moves, rates);
   for (const Move &move : moves) {
-    plan.bytesUp += step.values[move.value].bytes;
+    plan.bytesUp += step.values[move.value].sinks(move.gap) ? 0 : step.values[move.value].bytes;
     plan.bytesDown += move.offload < 0 ? 0 : step.values[move.value].bytes;
   }
   plan.moves = std::move(moves);

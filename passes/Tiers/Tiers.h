@@ -5,11 +5,12 @@
 // p-1 and operator p; p = n is the end of the step. At one position things happen in this order:
 //   1. offloads start (`Move::offload`),
 //   2. offloads are waited for, and their values are gone (`Move::gone`),
-//   3. prefetches start (`Move::prefetch`),
-//   4. prefetches are waited for whose values operator p uses.
+//   3. the host begins updates (`Update`),
+//   4. prefetches start (`Move::prefetch`),
+//   5. prefetches are waited for whose values operator p uses.
 // Transfers of one direction are done one after the other as they were started; those that start at one
-// position start in the order of the list of moves. The directions do not disturb each other, nor do they
-// disturb computing.
+// position start in the order of the list of moves. The host makes updates one
+// after the other, too. The directions and the host do not disturb each other, nor do they disturb computing.
 //
 // Memory is a function of positions, never of the clock. Of a transfer that has started and is not waited for
 // both sides are taken: an offload takes the device's side up to its `gone`, and the host's from its start; a
@@ -41,7 +42,7 @@ struct Value {
   /// are moved only where that one is. The first use of a value that does not rest is its definition, and
   /// there is nothing of it behind its last.
   bool rests = false;
-  /// At least one, at ascending positions, each position once.
+  /// At ascending positions, each position once; of what rests below for good none, else at least one.
   std::vector<Use> uses;
   /// Of one that rests: it does so on the host, whether or not that is needed here.
   bool below = false;
@@ -50,9 +51,30 @@ struct Value {
   std::vector<int> always;
   /// No gap is moved but these and, of one that is `below`, that round the end.
   bool decided = false;
+  /// Of a gradient that an update on the host takes: the number of that update. It goes down for good: its
+  /// last use is the end of the step, every plan moves the gap before it, and nothing comes back from there.
+  int sinksInto = -1;
 
+  /// Whether the gap is the last one of a value that goes down for good.
+  bool sinks(int gap) const { return sinksInto >= 0 && gap + 2 == static_cast<int>(uses.size()); }
   /// Whether a plan may move this gap.
   bool mayMove(int gap) const;
+};
+
+/// An optimizer's update of a parameter. It runs where its state lies: on the device, or on the host, when
+/// the parameter and the state rest there and the gradient has come down.
+struct Update {
+  /// Of the operator that makes it on the device.
+  int64_t position = 0;
+  /// Values: the parameter, its gradient, the optimizer's state.
+  int parameter = -1, gradient = -1;
+  std::vector<int> state;
+  /// On the host it begins at this position at the earliest: behind the device's last use of the parameter.
+  int64_t ready = 0;
+  /// How long the host takes.
+  double seconds = 0;
+  /// Whether it runs on the host, or is to; and whether that is not to be chosen.
+  bool onHost = false, decided = false;
 };
 
 /// The trace of a step.
@@ -63,7 +85,19 @@ struct Step {
   /// that rests always, another from its first use to its last.
   std::vector<int64_t> bytes;
   std::vector<Value> values;
+  std::vector<Update> updates;
+  /// Where a number that updates on the host need is waited for behind all that went down before it: the norm
+  /// that gradients are clipped by. -1 where there is none.
+  int64_t norm = -1;
 };
+
+/// The position at which the host begins the update that a value sinks into, when its offload is waited for
+/// at `gone`, or -1 where a copy was on the host already.
+int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
+
+/// The step, of a device that makes all updates, with these on the host: the device has nothing of their
+/// state, the parameters rest below, and their gradients sink. Parallel to `updates`.
+Step withUpdates(const Step &step, const std::vector<bool> &onHost);
 
 struct Rates {
   /// Bytes a second from the device to the host and from the host to the device, both at once.
@@ -85,7 +119,7 @@ struct Limits {
 /// to come back at `prefetch`, and is waited for at the use behind the gap. So it takes no device memory at
 /// positions gone <= p < prefetch, or use < p < prefetch without an offload. Round the end that is from
 /// `gone` to the end and from the beginning to `prefetch`: no transfer crosses the end of the step, and
-/// offload <= gone <= n.
+/// offload <= gone <= n. Of the last gap of a value that sinks, `prefetch` is n.
 ///
 /// A copy is valid from its offload until a use that writes. Those of the values whose gap round the end is
 /// moved are valid when the step begins.
@@ -109,14 +143,15 @@ struct Plan {
 std::vector<int64_t> deviceBytes(const Step &step, const std::vector<Move> &moves);
 
 /// Bytes taken on the host while each operator runs, or when what happens just before it does. A value whose
-/// gap round the end is moved has its home on the host and takes its bytes always. Any other that is moved
-/// takes them from its first offload up to and including the use behind its last move.
+/// gap round the end is moved has its home on the host and takes its bytes always, as does what has no use.
+/// Any other that is moved takes them from its first offload up to and including the use behind its last
+/// move, what sinks up to the end.
 std::vector<int64_t> hostBytes(const Step &step, const std::vector<Move> &moves);
 
-/// Seconds from the beginning of a step to its end by simulation of three queues: computing, transfers down,
-/// transfers up. A transfer begins when computing has reached its start and the one before it is done. Every
-/// transfer of a step is waited for in it, so all steps are alike: one is simulated, and that is the steady
-/// state.
+/// Seconds from the beginning of a step to its end by simulation of four queues: computing, transfers down,
+/// transfers up, updates on the host, which end before the step does. A transfer begins when computing has
+/// reached its start and the one before it is done. Every transfer of a step is waited for in it, so all
+/// steps are alike: one is simulated, and that is the steady state.
 double simulate(const Step &step, const std::vector<Move> &moves, const Rates &rates);
 
 /// The plan of these moves: its peaks, its seconds, its bytes.
@@ -130,6 +165,10 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 /// `effort` is how many changes are tried, as a part of the usual: much less is nearly as good where plans
 /// are only compared, by a few percent.
 std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
+
+/// Which updates are best made on the host: what is decided, and of the others those whose gradients are
+/// there first, so that the host can begin. None where that gains little. Parallel to `updates`.
+std::vector<bool> chooseUpdates(const Step &step, const Limits &limits, const Rates &rates);
 
 /// The plan of moves that are given, in any order, with its figures. Nothing where they are no moves of the
 /// step: a gap that there is not, positions out of order, an offload without need or a copy that is stale, a

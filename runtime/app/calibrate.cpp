@@ -137,7 +137,7 @@ void Calibration::measureCopies(MachineFile &machine) {
     return std::pair(device.prepareCopy(below[0].get(), of[0], size, Direction::DeviceToHost),
                      device.prepareCopy(of[1], below[1].get(), size, Direction::HostToDevice));
   };
-  auto measured = [&](const std::string &what, Copy &copy) {
+  auto measured = [&](const std::string &what, SideWork &copy) {
     return median(what, [&] {
       copy.start();
       copy.wait();

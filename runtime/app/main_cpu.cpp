@@ -31,8 +31,8 @@ KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
   };
 }
 
-/// The copies of --pace.
-PerDirection<CopyPace> paceOf(const Options &options) {
+/// What --pace says.
+Pace paceOf(const Options &options) {
   if (options.pace.empty())
     return {};
   MachineFile machine = readMachine(options.pace);
@@ -42,12 +42,13 @@ PerDirection<CopyPace> paceOf(const Options &options) {
   auto pace = [](std::optional<double> latency, std::optional<double> rate, std::optional<double> other) {
     if (!rate)
       rate = other;
-    return rate ? CopyPace{latency.value_or(0), 1 / *rate} : CopyPace();
+    return rate ? Pace::Link{latency.value_or(0), 1 / *rate} : Pace::Link();
   };
-  return {pace(machine.hostLatency, machine.hostUp, machine.hostDown),
-          pace(machine.hostLatency, machine.hostDown, machine.hostUp),
-          pace(machine.diskLatency, machine.diskRead, machine.diskWrite),
-          pace(machine.diskLatency, machine.diskWrite, machine.diskRead)};
+  return {{pace(machine.hostLatency, machine.hostUp, machine.hostDown),
+           pace(machine.hostLatency, machine.hostDown, machine.hostUp),
+           pace(machine.diskLatency, machine.diskRead, machine.diskWrite),
+           pace(machine.diskLatency, machine.diskWrite, machine.diskRead)},
+          machine.hostUpdate ? 1 / *machine.hostUpdate : 0};
 }
 
 } // namespace

@@ -55,20 +55,20 @@ public:
   virtual void take() {}
 };
 
-/// A copy between memory of neighbouring tiers, beside the work. Ends before the device; its end waits for
-/// what was started.
-class Copy {
+/// What is done beside the work: a copy between memory of neighbouring tiers, or a function of the host. Ends
+/// before the device; its end waits for what was started.
+class SideWork {
 public:
   using Clock = std::chrono::steady_clock;
-  /// Is told when the copy was made, by whichever thread sees that.
+  /// Is told when it was done, by whichever thread sees that.
   using Observer = std::function<void(Clock::time_point begin, Clock::time_point end)>;
 
-  virtual ~Copy() = default;
-  /// Begins when the work so far and the copies of its direction that were started before are done. Until
-  /// wait() the source is left as it is and the target alone. `observer`, where there is one, must stay until
-  /// then.
+  virtual ~SideWork() = default;
+  /// Begins when the work so far and what was started before of its kind (copies of its direction, functions
+  /// of the host) are done. Until wait() what it reads is left as it is and what it writes alone. `observer`,
+  /// where there is one, must stay until then.
   virtual void start(const Observer *observer = nullptr) = 0;
-  /// The work from now on comes after the copy, the host need not.
+  /// The work from now on comes after it, the host need not.
   virtual void wait() = 0;
 };
 
@@ -96,9 +96,12 @@ public:
   /// The same, but `to` is left alone by others until finish().
   virtual void startDownload(void *to, const void *from, int64_t bytes) { download(to, from, bytes); }
   /// Copies of one direction are made one after the other; those of all directions at once, beside the work.
-  virtual std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes,
-                                            Direction direction) = 0;
-  /// What such copies have moved so far, counted where they are made.
+  virtual std::unique_ptr<SideWork> prepareCopy(void *to, const void *from, int64_t bytes,
+                                                Direction direction) = 0;
+  /// A call of the host's library (runtime/device/cpu/library.h) on its memory, by the host's processors, one
+  /// after the other beside the work. Throws Error for a call that the library cannot make.
+  virtual std::unique_ptr<SideWork> prepareHostCall(const LibrarySite &site) = 0;
+  /// What copies have moved so far, counted where they are made.
   virtual MovedBytes moved() = 0;
   /// To the array of `bytes` at `place`. Where the device is the host it is the place itself.
   virtual std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) = 0;

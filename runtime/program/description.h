@@ -119,11 +119,11 @@ struct CopySpec {
 };
 
 struct Operation {
-  enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step, Copy };
+  enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step, Copy, HostCall };
   Kind kind;
   /// The ONNX node, and the class of operation, for traces and errors.
   std::string name, profile;
-  /// Kernel: the symbol. Call: the library function.
+  /// Kernel: the symbol. Call, on the device or the host: the library function.
   std::string symbol;
   std::vector<int64_t> args;
   /// Of a kernel or call that writes variables: which arguments, by position, it writes.
@@ -134,6 +134,7 @@ struct Operation {
   CollectiveSpec collective;
   MessageSpec message;
   CopySpec copy;
+  /// Wait, and function of the host.
   int64_t token = -1;
   int64_t times = 0;
   /// Step: the microbatch of what follows.
@@ -144,6 +145,7 @@ struct Operation {
     return kind == Kind::Collective ? collective.token
            : kind == Kind::Send     ? message.token
            : kind == Kind::Copy     ? copy.token
+           : kind == Kind::HostCall ? token
                                     : -1;
   }
 };

@@ -14,7 +14,16 @@ int64_t deviceBuffer(const JsonReader &item, const Program &program) {
   int64_t index = bufferIndex(item, program);
   if (program.buffers[size_t(index)].tier != Tier::Device)
     item.fail("is buffer " + std::to_string(index) + ", which lies in " +
-              nameOf(program.buffers[size_t(index)].tier) + " memory; only copies have such buffers");
+              nameOf(program.buffers[size_t(index)].tier) +
+              " memory; only copies and functions of the host have such buffers");
+  return index;
+}
+
+static int64_t hostBuffer(const JsonReader &item, const Program &program) {
+  int64_t index = bufferIndex(item, program);
+  if (program.buffers[size_t(index)].tier != Tier::Host)
+    item.fail("is buffer " + std::to_string(index) + ", which lies in " +
+              nameOf(program.buffers[size_t(index)].tier) + " memory; a function of the host has the host's");
   return index;
 }
 
@@ -135,6 +144,15 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.kind = Operation::Kind::Copy;
     op.copy = copy(item, program);
     op.profile = kind;
+  } else if (kind == "host_call") {
+    op.kind = Operation::Kind::HostCall;
+    op.symbol = op.profile = item.at("function").text();
+    for (const JsonReader &arg : item.at("args").list())
+      op.args.push_back(hostBuffer(arg, program));
+    op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
+    if (item.has("changes"))
+      op.changes = item.at("changes").integers(0, int64_t(op.args.size()) - 1);
+    op.token = item.at("token").integer(0);
   } else if (kind == "wait") {
     op.kind = Operation::Kind::Wait;
     op.profile = kind;

@@ -22,9 +22,9 @@ struct RankProgram::Prepared {
   std::unique_ptr<Collective> collective;
   /// Of a collective, a send or a receive, and of a wait for one.
   Communicator::Handle communication = 0;
-  /// Of a copy and of a wait for one; and who hears of it in a trace.
-  std::shared_ptr<Copy> copy;
-  Copy::Observer copied;
+  /// Of a copy or a function of the host and of a wait for one; and who hears of it in a trace.
+  std::shared_ptr<SideWork> side;
+  SideWork::Observer observer;
 
   const int64_t *scalarsAt(int64_t micro) const {
     return scalars.empty() ? nullptr : scalars[scalars.size() == 1 ? 0 : size_t(micro)].data();
@@ -64,9 +64,9 @@ RankProgram::RankProgram(const Description &description, const Program &program,
 RankProgram::~RankProgram() {
   // Collectives that a failed step has left under way use its buffers.
   communicator.giveUp();
-  // So do copies, which end here, before those that hear of them.
+  // So does what is done beside it, which ends here, before those that hear of them.
   for (Prepared &prepared : operations)
-    prepared.copy.reset();
+    prepared.side.reset();
 }
 
 void *RankProgram::bufferData(int64_t index) const { return arena.address(program, index); }
@@ -109,49 +109,58 @@ void RankProgram::prepare(const Operation &op) {
     prepared.work =
         device.prepareKernel({op.symbol, prepared.args, int64_t(op.scalars.size()), op.extent, op.grain});
   } else if (op.kind == Operation::Kind::Call) {
-    prepareCall(op, prepared);
+    prepared.work = device.prepareCall(siteOf(op, prepared));
   } else if (op.kind == Operation::Kind::Collective) {
     prepareCollective(op, prepared);
   } else if (op.kind == Operation::Kind::Send || op.kind == Operation::Kind::Receive) {
     prepareMessage(op, prepared);
   } else if (op.kind == Operation::Kind::Copy) {
     prepareCopy(op, prepared);
+  } else if (op.kind == Operation::Kind::HostCall) {
+    prepareHostCall(op, prepared);
   } else if (op.kind == Operation::Kind::Wait) {
     prepareWait(op, prepared);
   }
   operations.push_back(std::move(prepared));
 }
 
-void RankProgram::prepareCall(const Operation &op, Prepared &prepared) {
-  std::vector<int64_t> bytes;
-  nlohmann::json attrs = op.attrs;
+LibrarySite RankProgram::siteOf(const Operation &op, const Prepared &prepared) const {
+  LibrarySite site{op.symbol, op.attrs, prepared.args, {}, int64_t(op.scalars.size())};
   for (int64_t arg : op.args) {
     const BufferRange &buffer = program.buffers[size_t(arg)];
-    bytes.push_back(buffer.bytesFor(device.threads()));
+    site.argBytes.push_back(buffer.bytesFor(device.threads()));
     if (buffer.isBehind(device.threads()))
-      attrs["workspace"] = bytes.back();
+      site.attrs["workspace"] = site.argBytes.back();
   }
   if (slots && slots->plan().isApart(size_t(numberOf(op)))) {
-    attrs["apart"] = true;
+    site.attrs["apart"] = true;
     for (int64_t change : op.changes) {
-      bytes.push_back(bytes[size_t(change)]);
-      prepared.args.push_back(arena.address(program, op.args[size_t(change)], slots->next(slot)));
+      site.argBytes.push_back(site.argBytes[size_t(change)]);
+      site.args.push_back(arena.address(program, op.args[size_t(change)], slots->next(slot)));
     }
   }
-  prepared.work = device.prepareCall(
-      {op.symbol, std::move(attrs), prepared.args, std::move(bytes), int64_t(op.scalars.size())});
+  return site;
 }
 
 void RankProgram::prepareCopy(const Operation &op, Prepared &prepared) {
   const BufferRange &from = program.buffers[size_t(op.copy.from)];
   Direction direction = directionOf(from.tier, program.buffers[size_t(op.copy.to)].tier);
-  prepared.copy =
+  prepared.side =
       device.prepareCopy(bufferData(op, op.copy.to), bufferData(op, op.copy.from), from.bytes, direction);
-  prepared.copied = [this, &op, direction](Copy::Clock::time_point begin, Copy::Clock::time_point end) {
-    using Stream = TraceRecorder::Stream;
-    static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
-                                                  Stream::ToNvme};
-    trace->add(op.name, op.profile, rows[direction], traceSeconds(begin), traceSeconds(end));
+  using Stream = TraceRecorder::Stream;
+  static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
+                                                Stream::ToNvme};
+  prepared.observer = observerOf(op, rows[direction]);
+}
+
+void RankProgram::prepareHostCall(const Operation &op, Prepared &prepared) {
+  prepared.side = device.prepareHostCall(siteOf(op, prepared));
+  prepared.observer = observerOf(op, TraceRecorder::Stream::Host);
+}
+
+SideWork::Observer RankProgram::observerOf(const Operation &op, TraceRecorder::Stream stream) {
+  return [this, &op, stream](SideWork::Clock::time_point begin, SideWork::Clock::time_point end) {
+    trace->add(op.name, op.profile, stream, traceSeconds(begin), traceSeconds(end));
   };
 }
 
@@ -160,7 +169,7 @@ void RankProgram::prepareWait(const Operation &op, Prepared &prepared) const {
   auto started = std::find_if(operations.rbegin(), operations.rend(),
                               [&](const Prepared &other) { return other.op->startedToken() == op.token; });
   prepared.communication = started->communication;
-  prepared.copy = started->copy;
+  prepared.side = started->side;
 }
 
 int64_t RankProgram::numberOf(const Operation &op) const { return &op - program.operations.data(); }
@@ -282,7 +291,7 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
     trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, begin, end);
   if (!profile)
     return;
-  if (prepared.copy)
+  if (prepared.side)
     profile->addCopyWait(end - begin);
   else if (op.kind == Operation::Kind::Collective || op.kind == Operation::Kind::Wait)
     profile->addWait(end - begin);
@@ -311,11 +320,12 @@ void RankProgram::execute(Prepared &prepared, int64_t micro) {
     communicator.run(prepared.communication);
     break;
   case Operation::Kind::Copy:
-    prepared.copy->start(trace ? &prepared.copied : nullptr);
+  case Operation::Kind::HostCall:
+    prepared.side->start(trace ? &prepared.observer : nullptr);
     break;
   case Operation::Kind::Wait:
-    if (prepared.copy)
-      prepared.copy->wait();
+    if (prepared.side)
+      prepared.side->wait();
     else
       communicator.wait(prepared.communication);
     break;

@@ -53,8 +53,11 @@ private:
   int64_t numberOf(const Operation &op) const;
   void prepareCollective(const Operation &op, Prepared &prepared) const;
   void prepareMessage(const Operation &op, Prepared &prepared) const;
-  void prepareCall(const Operation &op, Prepared &prepared);
+  /// Of a call, on the device or the host.
+  LibrarySite siteOf(const Operation &op, const Prepared &prepared) const;
   void prepareCopy(const Operation &op, Prepared &prepared);
+  void prepareHostCall(const Operation &op, Prepared &prepared);
+  SideWork::Observer observerOf(const Operation &op, TraceRecorder::Stream stream);
   void prepareWait(const Operation &op, Prepared &prepared) const;
   void run();
   /// Runs the operations, or repeats what is recorded of them: the second step records, when every library

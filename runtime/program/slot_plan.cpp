@@ -16,7 +16,7 @@ using Kind = Operation::Kind;
 /// Library functions that can leave elsewhere what they change: runtime/device/cpu/library.h.
 bool isUpdate(const Operation &op) {
   static const std::set<std::string> updates = {"adam", "adamw", "sgd", "sgd_momentum"};
-  return op.kind == Kind::Call && updates.contains(op.symbol);
+  return (op.kind == Kind::Call || op.kind == Kind::HostCall) && updates.contains(op.symbol);
 }
 
 /// Calls `visit` with every buffer of an operation, and whether it is written.

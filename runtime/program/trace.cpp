@@ -13,9 +13,14 @@ double traceSeconds(std::chrono::steady_clock::time_point time) {
 }
 
 static const std::string send = "send";
-static constexpr std::array<const char *, 7> streams = {
-    "compute",        "communication",  "input", "copied to the device", "copied to the host",
-    "read from NVMe", "written to NVMe"};
+static constexpr std::array<const char *, 8> streams = {"compute",
+                                                        "communication",
+                                                        "input",
+                                                        "copied to the device",
+                                                        "copied to the host",
+                                                        "read from NVMe",
+                                                        "written to NVMe",
+                                                        "updated on the host"};
 
 void TraceRecorder::add(const Event &event) {
   if (events.size() < maxEvents)

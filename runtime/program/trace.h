@@ -17,8 +17,9 @@ double traceSeconds(std::chrono::steady_clock::time_point time = std::chrono::st
 /// recorder.
 class TraceRecorder {
 public:
-  /// The last two are copies between the tiers, by Direction; they have rows where there are any.
-  enum class Stream { Compute, Communication, Input, ToDevice, ToHost, FromNvme, ToNvme };
+  /// Those from ToDevice on are copies between the tiers, and the host's updates; they have rows where there
+  /// are any.
+  enum class Stream { Compute, Communication, Input, ToDevice, ToHost, FromNvme, ToNvme, Host };
   explicit TraceRecorder(int rank) : rank(rank) {}
 
   void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);

@@ -19,6 +19,10 @@ constexpr Sheet kSheets[] = {{"sm_80", 1.95e13, 3.12e14, 2.039e12, 3e11, 3.2e10}
 /// Seconds until a collective's or a kernel's first byte moves, of NCCL's order of magnitude.
 constexpr double kLaunch = 1e-5, kSlice = 1e-6, kMessage = 3e-6;
 
+/// Elements a second that a GPU's host updates: Adam reads and writes 28 bytes for each, and has a part of
+/// the memory of a host of several GPUs.
+constexpr double kUpdate = 1.5e9;
+
 } // namespace
 
 llvm::SmallVector<llvm::StringRef> cuda::chips() {
@@ -39,5 +43,6 @@ dist::Machine cuda::machineOf(llvm::StringRef chip) {
   machine.links.slice = kSlice;
   machine.links.defaultLink = {kMessage, 1 / sheet->link};
   machine.host = {kLaunch, 1 / sheet->host};
+  machine.update = kUpdate;
   return machine;
 }

@@ -17,7 +17,7 @@ class Walk {
 public:
   Walk(const Step &step, const DemandRules &rules)
       : step(step), rules(rules), n(static_cast<int64_t>(step.seconds.size())), below(step.values.size()),
-        usedAt(n) {
+        usedAt(n + 1) {
     for (size_t v = 0; v < below.size(); ++v) {
       below[v] = step.values[v].below || (step.values[v].rests && rules.rules[v] == Rule::Streamed);
       for (const Use &use : step.values[v].uses)
@@ -60,15 +60,19 @@ private:
 int64_t Walk::positionOfNext(size_t v) const {
   const Value &value = step.values[v];
   size_t next = states[v].last + 1;
+  if (value.uses.empty())
+    return -1; // never
   return next < value.uses.size() ? value.uses[next].position : n + value.uses[0].position;
 }
 
 bool Walk::mayLeave(size_t v, int64_t p) const {
   const State &state = states[v];
   const Value &value = step.values[v];
-  if (!state.present || rules.rules[v] == Rule::Stays || positionOfNext(v) == p)
+  if (value.uses.empty() || !state.present || rules.rules[v] == Rule::Stays || positionOfNext(v) == p)
     return false;
-  return value.rests || (state.last >= 0 && positionOfNext(v) < n);
+  if (value.sinksInto >= 0 && !value.sinks(state.last))
+    return false;
+  return value.rests || (state.last >= 0 && (positionOfNext(v) < n || value.sinks(state.last)));
 }
 
 void Walk::putAway(size_t v, int64_t p) {
@@ -84,6 +88,10 @@ void Walk::putAway(size_t v, int64_t p) {
   state.valid = true;
   state.open = static_cast<int>(moves.size());
   bool round = state.last + 1 == static_cast<int>(value.uses.size());
+  if (value.sinks(state.last)) {
+    moves.push_back({static_cast<int>(v), state.last, offload, offload, n});
+    return;
+  }
   moves.push_back({static_cast<int>(v), state.last, offload, offload, round ? value.uses[0].position : -1});
 }
 
@@ -121,7 +129,7 @@ bool Walk::walk() {
   moves.clear();
   away = 0;
   for (size_t v = 0; v < states.size(); ++v)
-    if (below[v]) {
+    if (below[v] && !step.values[v].uses.empty()) {
       states[v].present = false;
       states[v].valid = true;
       away += step.values[v].bytes;
@@ -140,7 +148,9 @@ bool Walk::walk() {
         states[v].valid = false;
   }
   for (size_t v = 0; v < states.size(); ++v)
-    if (below[v] && states[v].present) {
+    if (states[v].present && step.values[v].sinks(states[v].last)) {
+      putAway(v, n);
+    } else if (below[v] && states[v].present && !step.values[v].uses.empty()) {
       putAway(v, n);
       if (Move &move = moves.back(); move.offload >= 0)
         move.offload = step.values[v].uses.back().position + 1;
@@ -189,7 +199,7 @@ void tessera::tiers::overlapOne(const Step &step, std::vector<Move> &moves, int6
     int64_t earliest = before == needs.begin() ? 0 : *(before - 1);
     if (!round)
       earliest = std::max(earliest, move.offload >= 0 ? move.gone : value.uses[move.gap].position + 1);
-    while (move.prefetch > earliest && device[move.prefetch - 1] <= room)
+    while (!value.sinks(move.gap) && move.prefetch > earliest && device[move.prefetch - 1] <= room)
       device[--move.prefetch] += value.bytes;
   }
 }
@@ -200,7 +210,9 @@ std::vector<int64_t> tessera::tiers::bytesOf(const Step &step,
   for (const Value &value : step.values)
     if (counts(value))
       for (int64_t p = value.rests ? 0 : value.uses.front().position;
-           p < (value.rests ? static_cast<int64_t>(bytes.size()) : value.uses.back().position + 1); ++p)
+           p < (value.rests ? static_cast<int64_t>(bytes.size())
+                            : std::min(value.uses.back().position + 1, static_cast<int64_t>(bytes.size())));
+           ++p)
         bytes[p] += value.bytes;
   return bytes;
 }

@@ -2,10 +2,11 @@
 // of the same step, emitted and measured as any other.
 //
 // Three things hold for all of them that hold for none of the systems. They move chunks of many parameters,
-// here every value moves alone. They update on the host what rests there, here state comes up for its update
-// and goes down behind it. And no transfer crosses the end of the step: a variable that leaves the device at
-// any time rests on the host, where a cache would have it stay from one step to the next. Such a one goes
-// down beside computing behind its last use, which is kinder to them than their rules are.
+// here every value moves alone. They update on the host what rests there, here only `zero-offload` does,
+// where the pass has said so; else state comes up for its update and goes down behind it. And no transfer
+// crosses the end of the step: a variable that leaves the device at any time rests on the host, where a cache
+// would have it stay from one step to the next. Such a one goes down beside computing behind its last use,
+// which is kinder to them than their rules are.
 #ifndef TESSERA_PASSES_TIERS_POLICIES_POLICIES_H
 #define TESSERA_PASSES_TIERS_POLICIES_POLICIES_H
 

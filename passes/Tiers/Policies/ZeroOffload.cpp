@@ -7,13 +7,15 @@
 
 using namespace tessera::tiers;
 
-/// Its updates run on the host beside one another's copies; here the next update's state comes up and the
+/// What is updated on the host has its parameter there too, which stays on the device from its first use to
+/// its last; its gradient goes down when it is there. Of other updates the next one's state comes up and the
 /// last one's goes down while one runs.
 Moves tessera::tiers::zeroOffload(const Step &step, const Limits &limits) {
   DemandRules rules;
   rules.capacity.assign(step.bytes.size(), limits.device);
   for (const Value &value : step.values)
-    rules.rules.push_back(value.kind == Kind::Optimizer ? Rule::Streamed : Rule::Stays);
+    rules.rules.push_back(value.kind == Kind::Optimizer || value.sinksInto >= 0 ? Rule::Streamed
+                                                                                : Rule::Stays);
   rules.key = [](int64_t, int64_t next) { return next; };
   Moves moves = fetchOnDemand(step, rules);
   if (moves)

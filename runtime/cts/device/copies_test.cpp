@@ -17,7 +17,7 @@ protected:
     else
       device = gpu();
   }
-  std::unique_ptr<Copy> copy(void *to, const void *from, int64_t bytes, Direction direction) {
+  std::unique_ptr<SideWork> copy(void *to, const void *from, int64_t bytes, Direction direction) {
     return device->prepareCopy(to, from, bytes, direction);
   }
 
@@ -82,7 +82,7 @@ struct Stream {
   std::array<void *, 2> windows;
   std::vector<Work> roots;
   std::vector<HostMemory> host;
-  std::vector<std::unique_ptr<Copy>> in, out;
+  std::vector<std::unique_ptr<SideWork>> in, out;
 };
 
 /// The first step one by one, the others recorded where the device can.
@@ -142,8 +142,8 @@ TEST_P(Copies, TellWhenTheyWereMade) {
   void *window = device->allocate(bytes);
   HostMemory memory = device->allocateHost(bytes);
   auto a = copy(window, memory.get(), bytes, up), b = copy(window, memory.get(), bytes, up);
-  std::vector<Copy::Clock::time_point> times = {Copy::Clock::now()};
-  Copy::Observer observer = [&](Copy::Clock::time_point begin, Copy::Clock::time_point end) {
+  std::vector<SideWork::Clock::time_point> times = {SideWork::Clock::now()};
+  SideWork::Observer observer = [&](SideWork::Clock::time_point begin, SideWork::Clock::time_point end) {
     EXPECT_LT(begin, end);
     times.insert(times.end(), {begin, end});
   };
@@ -152,12 +152,48 @@ TEST_P(Copies, TellWhenTheyWereMade) {
   b->wait();
   a->wait();
   device->finish();
-  times.push_back(Copy::Clock::now());
+  times.push_back(SideWork::Clock::now());
   EXPECT_EQ(times.size(), 6u);
   EXPECT_TRUE(std::is_sorted(times.begin(), times.end())) << "one after the other";
   a.reset();
   b.reset();
   device->release(window, bytes);
+}
+
+// A function of the host begins when the copy before it is waited for, and is done before the copy behind it.
+TEST_P(Copies, GoToAndComeFromFunctionsOfTheHostInOrder) {
+  constexpr int64_t count = 1 << 16, bytes = 4 * count;
+  void *window = device->allocate(bytes);
+  HostMemory memory = device->allocateHost(bytes);
+  auto under = copy(memory.get(), window, bytes, down), back = copy(window, memory.get(), bytes, up);
+  std::vector<std::unique_ptr<SideWork>> roots;
+  for (int i = 0; i < 2; ++i)
+    roots.push_back(device->prepareHostCall(
+        {"square_root", {{"count", count}}, {memory.get(), memory.get()}, {bytes, bytes}, 0}));
+  std::vector<float> values(count, 16);
+  for (int time = 0; time < 20; ++time) {
+    std::fill(values.begin(), values.end(), 16);
+    device->upload(window, values.data(), bytes);
+    under->start();
+    under->wait();
+    for (auto &root : roots)
+      root->start();
+    roots[1]->wait();
+    roots[0]->wait();
+    back->start();
+    back->wait();
+    device->download(values.data(), window, bytes);
+    ASSERT_EQ(values, std::vector<float>(count, 2));
+  }
+  EXPECT_EQ(device->moved().deviceToHost, 20 * bytes) << "functions move nothing";
+  under.reset();
+  back.reset();
+  roots.clear();
+  device->release(window, bytes);
+}
+
+TEST_P(Copies, OfWhatTheLibraryOfTheHostLacksAreRefused) {
+  EXPECT_THROW(device->prepareHostCall({"convolve", {}, {}, {}, 0}), Error);
 }
 
 TEST_P(Copies, ThatNobodyWaitsForEndWithTheirObjects) {
@@ -203,8 +239,8 @@ TEST(HostCopies, OfBothDirectionsAreMadeAtOnceAndBesideWork) {
   std::vector<float> window(1000), other(1000), memory(2000, 4);
   Flag wentDown, worked;
   // Each copy ends only when the other direction's has been made and work has been done that came later.
-  Copy::Observer onUp = [&](auto, auto) { EXPECT_TRUE(wentDown.wait() && worked.wait()); };
-  Copy::Observer onDown = [&](auto, auto) { wentDown.set(); };
+  SideWork::Observer onUp = [&](auto, auto) { EXPECT_TRUE(wentDown.wait() && worked.wait()); };
+  SideWork::Observer onDown = [&](auto, auto) { wentDown.set(); };
   auto a = device.prepareCopy(window.data(), memory.data(), 4000, up),
        b = device.prepareCopy(memory.data() + 1000, other.data(), 4000, down);
   a->start(&onUp);

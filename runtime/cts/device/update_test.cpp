@@ -50,6 +50,42 @@ TEST(UpdateBits, AreTheCpusOnAGpu) {
     }
 }
 
+/// On the host's memory, beside a device's work.
+void updateBeside(Device &device, const Optimizer &optimizer, const UpdateNumbers &numbers,
+                  UpdateArrays &arrays) {
+  const UpdateCall call(optimizer, numbers, arrays);
+  LibrarySite site{optimizer.name, call.attrs, {}, {}, 0};
+  std::vector<HostMemory> memory;
+  for (std::vector<float> *buffer : call.buffers) {
+    const auto bytes = int64_t(buffer->size() * sizeof(float));
+    memory.push_back(device.allocateHost(bytes));
+    std::memcpy(memory.back().get(), buffer->data(), size_t(bytes));
+    site.args.push_back(memory.back().get());
+    site.argBytes.push_back(bytes);
+  }
+  std::unique_ptr<SideWork> update = device.prepareHostCall(site);
+  update->start();
+  update->wait();
+  device.finish();
+  for (size_t i = 0; i < call.buffers.size(); ++i)
+    std::memcpy(call.buffers[i]->data(), site.args[i], size_t(site.argBytes[i]));
+}
+
+TEST(UpdateBits, AreTheSameOnTheHostOfAnyDevice) {
+  auto device = gpu();
+  HostDevice cpu = host();
+  const UpdateArrays given = anyArrays(3001, 31);
+  for (const Optimizer &optimizer : optimizers)
+    for (const UpdateNumbers &numbers : someNumbers()) {
+      UpdateArrays expected = given, beside = given, besideGpu = given;
+      updateOn(cpu, optimizer, numbers, expected);
+      updateBeside(cpu, optimizer, numbers, beside);
+      updateBeside(*device, optimizer, numbers, besideGpu);
+      EXPECT_EQ(firstDifference(beside, expected), -1) << optimizer.name;
+      EXPECT_EQ(firstDifference(besideGpu, expected), -1) << optimizer.name;
+    }
+}
+
 /// The checking driver executes the kernel's C++, not its PTX: that rounds each operation, and contracts
 /// none.
 TEST(UpdateBits, ThePtxRoundsEveryOperation) {

@@ -3,6 +3,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/device/cpu/library.h"
+#include "runtime/device/nvme_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,13 +31,29 @@ HostMemory HostDevice::allocateHost(int64_t bytes) {
   return {static_cast<char *>(allocate(bytes)), [this, bytes](char *memory) { release(memory, bytes); }};
 }
 
-std::unique_ptr<Copy> HostDevice::prepareCopy(void *to, const void *from, int64_t bytes,
-                                              Direction direction) {
-  std::unique_ptr<CopyThread> &thread = copies[direction];
+std::unique_ptr<SideWork> HostDevice::prepareCopy(void *to, const void *from, int64_t bytes,
+                                                  Direction direction) {
+  std::unique_ptr<SideThread> &thread = copies[direction];
   if (!thread)
-    thread =
-        std::make_unique<CopyThread>(direction, pace[direction], isNvme(direction) ? nvme.get() : nullptr);
-  return thread->prepare(to, from, bytes);
+    thread = std::make_unique<SideThread>(std::string("copies ") + nameOf(direction));
+  const NvmeFile *file = isNvme(direction) ? nvme.get() : nullptr;
+  const Pace::Link &link = pace.copies[direction];
+  return thread->prepare(
+      [=] {
+        if (file)
+          file->copy(to, from, bytes);
+        else
+          std::memcpy(to, from, size_t(bytes));
+      },
+      link.latency + link.secondsPerByte * double(bytes), bytes);
+}
+
+std::unique_ptr<SideWork> HostDevice::prepareHostCall(const LibrarySite &site) {
+  if (!updates)
+    updates = std::make_unique<SideThread>("the host's updates");
+  std::function<void()> call = cpu::prepareOn(updatePool, site);
+  double least = pace.secondsPerUpdate * double(site.attrs.value("count", int64_t(0)));
+  return updates->prepare(std::move(call), least);
 }
 
 MovedBytes HostDevice::moved() {

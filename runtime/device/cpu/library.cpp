@@ -45,6 +45,11 @@ LibraryCall prepareCall(std::string_view function, const CallSite &site) {
               "'; the program was made by another version of Tessera, compile it again");
 }
 
+std::function<void()> prepareOn(Pool &pool, const LibrarySite &site) {
+  return [call = prepareCall(site.function, {site.attrs, site.argBytes, site.numScalars, pool.threads()}),
+          args = site.args, &pool] { call({args.data(), nullptr, pool}); };
+}
+
 std::vector<std::string_view> libraryFunctions() {
   std::vector<std::string_view> names;
   for (const Entry &entry : entries)

@@ -126,6 +126,7 @@
 #pragma once
 
 #include "runtime/device/cpu/pool.h"
+#include "runtime/device/device.h"
 
 #include <nlohmann/json_fwd.hpp>
 
@@ -161,6 +162,9 @@ struct CallSite {
 /// attribute, a wrong number of buffers or scalars, a buffer smaller than the shape, or a workspace smaller
 /// than this machine needs.
 LibraryCall prepareCall(std::string_view function, const CallSite &site);
+
+/// The call of a site without scalars on its buffers, by the pool, which must stay. As prepareCall.
+std::function<void()> prepareOn(Pool &pool, const LibrarySite &site);
 
 /// The names of all functions, sorted.
 std::vector<std::string_view> libraryFunctions();

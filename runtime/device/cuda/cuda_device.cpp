@@ -49,6 +49,7 @@ CudaDevice::~CudaDevice() {
   // Nothing here can be told to anybody; the process goes on without the GPU.
   copies.reset();
   transfers = {};
+  updates.reset();
   if (stream) {
     driver.streamSynchronize(stream);
     driver.streamDestroy(stream);
@@ -131,7 +132,7 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
   return {static_cast<char *>(pointer), [this](char *memory) {
             // Copies may be under way.
             for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost,
-                                       &transfers.nvmeRead, &transfers.nvmeWrite})
+                                       &transfers.nvmeRead, &transfers.nvmeWrite, &updates})
               if (*beside)
                 driver.streamSynchronize((*beside)->handle());
             driver.streamSynchronize(stream);

@@ -1,6 +1,7 @@
 // One GPU of NVIDIA as a device: an arena in its memory, one stream of work in the order of calls.
 #pragma once
 
+#include "runtime/device/cpu/pool.h"
 #include "runtime/device/cuda/driver.h"
 #include "runtime/device/cuda/mapped_memory.h"
 #include "runtime/device/cuda/stream.h"
@@ -43,7 +44,10 @@ public:
   void upload(void *to, const void *from, int64_t bytes) override;
   void download(void *to, const void *from, int64_t bytes) override;
   void startDownload(void *to, const void *from, int64_t bytes) override;
-  std::unique_ptr<Copy> prepareCopy(void *to, const void *from, int64_t bytes, Direction direction) override;
+  std::unique_ptr<SideWork> prepareCopy(void *to, const void *from, int64_t bytes,
+                                        Direction direction) override;
+  /// By a thread of the driver on the host, with as many more as the rank has.
+  std::unique_ptr<SideWork> prepareHostCall(const LibrarySite &site) override;
   MovedBytes moved() override { return movedSoFar; }
   /// Of pinned memory and as much of the GPU's, between which a stream of its own copies.
   std::unique_ptr<Inlet> makeInlet(void *place, int64_t bytes) override;
@@ -116,6 +120,8 @@ private:
   std::optional<TunedChoices> tuned;
   std::unique_ptr<Stream> copies; ///< of inlets
   PerDirection<std::unique_ptr<Stream>> transfers;
+  std::unique_ptr<Stream> updates; ///< of functions of the host
+  std::unique_ptr<Pool> updatePool;
   std::mutex failureMutex;
   std::exception_ptr failure;
   MovedBytes movedSoFar, *counted = &movedSoFar;

@@ -258,7 +258,8 @@ TEST(Description, ErrorsOfTiersSayWhatWasExpected) {
 
 TEST(Description, OnlyCopiesHaveBuffersOfTheHost) {
   EXPECT_ERROR(
-      "programs[0].ops[0].args[2] is buffer 3, which lies in host memory; only copies have such buffers",
+      "programs[0].ops[0].args[2] is buffer 3, which lies in host memory; only copies and functions of "
+      "the host have such buffers",
       json["programs"][0]["ops"][0]["args"][2] = addHostBuffer(json, 0));
   EXPECT_ERROR("programs[1].ops[4].args[0] is buffer 9, which lies in host memory",
                json["programs"][1]["ops"][4]["args"][0] = addHostBuffer(json, 1));
@@ -280,6 +281,29 @@ TEST(Description, OnlyCopiesHaveBuffersOfTheHost) {
                json["programs"][0]["inputs"][0]["buffer"] = addHostBuffer(json, 0));
   EXPECT_ERROR("programs[0].outputs[0].buffer is buffer 3, which lies in host memory",
                json["programs"][0]["outputs"][0]["buffer"] = addHostBuffer(json, 0));
+}
+
+TEST(Description, FunctionsOfTheHostHaveItsBuffersAndATokenThatIsWaitedFor) {
+  auto call = [](Json &json, int64_t buffer, bool waits) {
+    Json &ops = json["programs"][0]["ops"];
+    ops.push_back({{"op", "host_call"},
+                   {"function", "square_root"},
+                   {"args", {buffer, buffer}},
+                   {"attrs", {{"count", 1}}},
+                   {"token", 5}});
+    if (waits)
+      ops.push_back({{"op", "wait"}, {"token", 5}});
+  };
+  EXPECT_EQ(errorAfter([&](Json &json) { call(json, addHostBuffer(json, 0), true); }), "");
+  EXPECT_NE(
+      errorAfter([&](Json &json) { call(json, 0, true); })
+          .find("programs[0].ops[1].args[0] is buffer 0, which lies in device memory; a function of the "
+                "host has the host's"),
+      std::string::npos);
+  EXPECT_NE(errorAfter([&](Json &json) {
+              call(json, addHostBuffer(json, 0), false);
+            }).find("never wait for token 5"),
+            std::string::npos);
 }
 
 TEST(Description, ErrorsOfCopiesSayWhatWasExpected) {

@@ -133,3 +133,44 @@ module attributes {dist.place = [{match = ["*"], tier = #dist.tier<host>, what =
 // expected-error @below {{dist.place}}
 module attributes {dist.place = [{match = ["w"], tier = #dist.tier<host>, moves = [array<i64: 0, 1>]}]} {
 }
+
+// -----
+
+func.func @not_on_the_host(%p: !dist.copy<tensor<4xf32>, nvme>) {
+  // expected-error @below {{takes a copy in the tier nvme; the host computes with its own}}
+  %call = dist.host_start "square_root"(%p) changes [0] with {} : !dist.copy<tensor<4xf32>, nvme> -> !dist.host_call<!dist.copy<tensor<4xf32>, nvme>>
+  return
+}
+
+// -----
+
+func.func @changes_what_it_has_not(%p: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{changes [1], which are not places of its 1 sources, rising}}
+  %call = dist.host_start "square_root"(%p) changes [1] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  return
+}
+
+// -----
+
+func.func @yields_another_type(%p: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{has a result of other types than those of the sources that it changes}}
+  %call = dist.host_start "square_root"(%p) changes [0] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<8xf32>, host>>
+  return
+}
+
+// -----
+
+func.func @never_waited_for(%p: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{needs exactly one dist.host_wait of its call}}
+  %call = dist.host_start "square_root"(%p) changes [0] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  return
+}
+
+// -----
+
+func.func @becomes_another_type(%p: !dist.copy<tensor<4xf32>, host>) {
+  %call = dist.host_start "square_root"(%p) changes [0] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  // expected-error @below {{yields other types than those that the function changes}}
+  %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<8xf32>, host>
+  return
+}

@@ -37,3 +37,17 @@ func.func @further_down() {
   dist.assign_copy @v, %copy : !dist.copy<tensor<8x4xf32>, nvme>
   return
 }
+
+// A function of the host on copies, of which it changes one.
+// CHECK-LABEL: func.func @on_the_host
+// CHECK: %[[CALL:.*]] = dist.host_start "sgd"(%{{.*}}, %{{.*}}, %[[P:.*]], %[[G:.*]]) changes [2] with {count = 4 : i64}
+// CHECK-SAME: -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+// CHECK: %{{.*}} = dist.host_wait %[[CALL]] : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+func.func @on_the_host(%s: !dist.copy<tensor<8xf32>, host>, %d: !dist.copy<tensor<1xf32>, host>, %p: !dist.copy<tensor<4xf32>, host>,
+                       %g: !dist.copy<tensor<4xf32>, host>) -> !dist.copy<tensor<4xf32>, host> {
+  %call = dist.host_start "sgd"(%s, %d, %p, %g) changes [2] with {count = 4 : i64}
+      : !dist.copy<tensor<8xf32>, host>, !dist.copy<tensor<1xf32>, host>, !dist.copy<tensor<4xf32>, host>, !dist.copy<tensor<4xf32>, host>
+      -> !dist.host_call<!dist.copy<tensor<4xf32>, host>>
+  %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
+  return %new : !dist.copy<tensor<4xf32>, host>
+}

@@ -142,3 +142,22 @@ func.func @kernel_on_the_host() {
   "exec.launch"(%x) {kernel = @k, extent = 1 : i64, grain = 1 : i64, reads = array<i64: 0>, writes = array<i64>, operandSegmentSizes = array<i32: 1, 0>} : (!exec.buffer<host>) -> ()
   return
 }
+
+// -----
+
+func.func @host_call_without_token() {
+  %x = exec.buffer in host {bytes = 4 : i64, category = "optimizer", offset = 0 : i64}
+  // expected-error @below {{needs a token that is not negative}}
+  exec.host_call "sgd"(%x) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = -1 : i64}
+  return
+}
+
+// -----
+
+func.func @host_call_of_the_device() {
+  // expected-note @below {{prior use here}}
+  %x = exec.buffer {bytes = 4 : i64, category = "optimizer", offset = 0 : i64}
+  // expected-error @below {{use of value '%x' expects different type than prior uses: '!exec.buffer<host>' vs '!exec.buffer'}}
+  exec.host_call "sgd"(%x) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 0 : i64}
+  return
+}

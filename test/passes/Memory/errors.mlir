@@ -72,8 +72,29 @@ module {
     %copy = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<8xf32>, host>>
     %up = dist.prefetch_start %old : !dist.copy<tensor<8xf32>, host> -> !dist.transfer<tensor<8xf32>>
     %w = dist.prefetch_wait %up : !dist.transfer<tensor<8xf32>>
-    // expected-error @below {{must take what an offload of this step has brought to the variable's place, after the last use of its old copy}}
+    // expected-error @below {{must take what an offload of this step has brought to the variable's place, or what the host has changed there, after the last use of its old copy}}
     dist.assign_copy @w, %copy : !dist.copy<tensor<8xf32>, host>
+    return %w : tensor<8xf32>
+  }
+}
+
+// -----
+
+// The host changes what is fetched behind it.
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @infer() -> (tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "y"}) {
+    %old = dist.read_copy @w : !dist.copy<tensor<8xf32>, host>
+    // expected-error @below {{changes a copy that is read behind it}}
+    %call = dist.host_start "square_root"(%old) changes [0] with {count = 8 : i64} : !dist.copy<tensor<8xf32>, host> -> !dist.host_call<!dist.copy<tensor<8xf32>, host>>
+    %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<8xf32>, host>> -> !dist.copy<tensor<8xf32>, host>
+    // expected-note @below {{here}}
+    %up = dist.prefetch_start %old : !dist.copy<tensor<8xf32>, host> -> !dist.transfer<tensor<8xf32>>
+    %w = dist.prefetch_wait %up : !dist.transfer<tensor<8xf32>>
+    dist.assign_copy @w, %new : !dist.copy<tensor<8xf32>, host>
     return %w : tensor<8xf32>
   }
 }

@@ -66,3 +66,32 @@ module {
     return %b, %y : tensor<8x8xf32>, tensor<8x8xf32>
   }
 }
+
+// -----
+
+// A variable that the host updates where it rests: only the gradient goes down, and it counts as one.
+// CHECK-LABEL: func.func @on_the_host
+// CHECK-SAME: host = {activations = 0 : i64, bound = 512 : i64, communication = 0 : i64, gradients = 256 : i64, optimizer = 0 : i64, parameters = 256 : i64, peak = 512 : i64
+// CHECK-DAG: %[[W:.*]] = exec.buffer in host {bytes = 32 : i64, {{.*}}variable = @w}
+// CHECK-DAG: %[[G:.*]] = exec.buffer in host {bytes = 32 : i64, category = "gradients"
+// CHECK: exec.copy %{{.*}} to %[[G]] {token = 0 : i64}
+// CHECK: exec.wait 0
+// CHECK: exec.host_call "sgd"(%[[W]], %[[G]]) {reads = array<i64: 0, 1>, settings = {count = 8 : i64}, token = 1 : i64, writes = array<i64: 0>}
+// CHECK: exec.wait 1
+// CHECK-NOT: exec.copy
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @on_the_host(%g: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "g"}) {
+    %w = dist.read_copy @w : !dist.copy<tensor<8xf32>, host>
+    %down = dist.offload_start %g : tensor<8xf32> -> !dist.transfer<!dist.copy<tensor<8xf32>, host>>
+    %below = dist.offload_wait %down : !dist.transfer<!dist.copy<tensor<8xf32>, host>>
+    %call = dist.host_start "sgd"(%w, %below) changes [0] with {count = 8 : i64}
+        : !dist.copy<tensor<8xf32>, host>, !dist.copy<tensor<8xf32>, host> -> !dist.host_call<!dist.copy<tensor<8xf32>, host>>
+    %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<8xf32>, host>> -> !dist.copy<tensor<8xf32>, host>
+    dist.assign_copy @w, %new : !dist.copy<tensor<8xf32>, host>
+    return
+  }
+}

@@ -207,3 +207,99 @@ func.func @overwritten_below() {
   exec.wait 1
   return
 }
+
+// -----
+
+// An update on the host: the gradient and the norm come down, the state changes where it rests.
+func.func @updated_on_the_host() attributes {exec.memory = {peak = 512 : i64, host = {peak = 1024 : i64}}} {
+  %m = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %below = exec.buffer in host {bytes = 256 : i64, category = "gradients", offset = 256 : i64}
+  %norm = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 512 : i64}
+  %after = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %g = exec.buffer {bytes = 256 : i64, category = "gradients", offset = 0 : i64}
+  %n = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  exec.call "fill"(%g) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+  exec.copy %g to %below {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.call "sum_squares"(%g, %n) scalars() {reads = array<i64: 0>, settings = {}, writes = array<i64: 1>}
+  exec.copy %n to %norm {token = 1 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  exec.wait 1
+  exec.host_call "sgd"(%norm, %m, %below) {reads = array<i64: 0, 1, 2>, writes = array<i64: 1>, settings = {}, token = 2 : i64}
+  exec.wait 2
+  exec.copy %n to %after {token = 3 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 3
+  return
+}
+
+// -----
+
+// The update begins before the norm is there.
+func.func @before_the_norm() {
+  %m = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %norm = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 512 : i64}
+  %n = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  exec.call "fill"(%n) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+  // expected-note @below {{which was started here}}
+  exec.copy %n to %norm {token = 1 : i64} : !exec.buffer -> !exec.buffer<host>
+  // expected-error @below {{reads bytes [512, 768) of the host, which 'exec.copy' with token 1 still writes}}
+  exec.host_call "sgd"(%norm, %m) {reads = array<i64: 0, 1>, writes = array<i64: 1>, settings = {}, token = 2 : i64}
+  exec.wait 1
+  exec.wait 2
+  return
+}
+
+// -----
+
+// The gradient's place on the host has another value before the update is done.
+func.func @place_taken_in_flight() {
+  %m = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %below = exec.buffer in host {bytes = 256 : i64, category = "gradients", offset = 256 : i64}
+  %other = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 384 : i64}
+  %g = exec.buffer {bytes = 256 : i64, category = "gradients", offset = 0 : i64}
+  exec.call "fill"(%g) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+  exec.copy %g to %below {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  // expected-note @below {{which was started here}}
+  exec.host_call "sgd"(%m, %below) {reads = array<i64: 0, 1>, writes = array<i64: 0>, settings = {}, token = 1 : i64}
+  // expected-error @below {{writes bytes [384, 640) of the host, which 'exec.host_call' with token 1 still reads}}
+  exec.copy %g to %other {token = 2 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 1
+  exec.wait 2
+  return
+}
+
+// -----
+
+// The parameter comes up while the host changes it.
+func.func @fetched_in_flight() {
+  %p = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @p}
+  %up = exec.buffer {bytes = 256 : i64, category = "parameters", offset = 0 : i64}
+  // expected-note @below {{which was started here}}
+  exec.host_call "sgd"(%p) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 1 : i64}
+  // expected-error @below {{reads bytes [0, 256) of the host, which 'exec.host_call' with token 1 still writes}}
+  exec.copy %p to %up {token = 2 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 1
+  exec.wait 2
+  return
+}
+
+// -----
+
+// The gradient was never sent down.
+func.func @nothing_came_down() {
+  %m = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  %below = exec.buffer in host {bytes = 256 : i64, category = "gradients", offset = 256 : i64}
+  // expected-error @below {{reads bytes [256, 512) of the host, of which nothing has written [256, 512)}}
+  exec.host_call "sgd"(%m, %below) {reads = array<i64: 0, 1>, writes = array<i64: 0>, settings = {}, token = 1 : i64}
+  exec.wait 1
+  return
+}
+
+// -----
+
+func.func @update_never_waited_for() {
+  %m = exec.buffer in host {bytes = 256 : i64, category = "optimizer", offset = 0 : i64, variable = @m}
+  // expected-error @below {{'exec.host_call' op is never waited for}}
+  exec.host_call "sgd"(%m) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 1 : i64}
+  return
+}

@@ -115,7 +115,7 @@ std::string tessera::tiers::whyWrong(const Step &step, const std::vector<Move> &
     if (!moved.insert({move.value, move.gap}).second)
       return "a gap is moved twice";
   for (size_t v = 0; v < step.values.size(); ++v)
-    if (step.values[v].below &&
+    if (step.values[v].below && !step.values[v].uses.empty() &&
         !moved.contains({static_cast<int>(v), static_cast<int>(step.values[v].uses.size()) - 1}))
       return "what rests on the host has no home there";
   for (const Move &move : moves) {

@@ -71,9 +71,9 @@ TEST_F(Nvme, CopiesOfADeviceAreCountedByDirection) {
   char *below = device.allocateNvme(3 * nvmeBlock, folder);
   HostMemory host = device.allocateHost(2 * nvmeBlock);
   std::iota(host.get(), host.get() + 2 * nvmeBlock, char(0));
-  std::unique_ptr<Copy> down =
+  std::unique_ptr<SideWork> down =
       device.prepareCopy(below + nvmeBlock, host.get(), nvmeBlock + 7, Direction::NvmeWrite);
-  std::unique_ptr<Copy> up =
+  std::unique_ptr<SideWork> up =
       device.prepareCopy(host.get() + nvmeBlock, below + nvmeBlock, 7, Direction::NvmeRead);
   down->start();
   down->wait();

@@ -1,0 +1,143 @@
+// Which updates run on the host, and the step that has them there.
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <optional>
+#include <utility>
+#include <vector>
+
+using namespace tessera::tiers;
+
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+/// Plans are only compared: see `choose`.
+constexpr double kEffort = 0.05;
+/// The host's processors have other things to do: a step must be faster by so much.
+constexpr double kGain = 0.995;
+/// How many parts of the updates are compared at first, and how often the two beside the best are halved.
+constexpr size_t kParts = 4;
+constexpr int kHalvings = 2;
+
+void addBytes(Step &step, int64_t begin, int64_t bytes) {
+  for (size_t p = begin; p < step.bytes.size(); ++p)
+    step.bytes[p] += bytes;
+}
+
+void dropUse(Value &value, int64_t position) {
+  value.uses.erase(std::remove_if(value.uses.begin(), value.uses.end(),
+                                  [&](const Use &use) { return use.position == position; }),
+                   value.uses.end());
+}
+
+/// What has no use on the device has no bytes there.
+void restBelow(Step &step, Value &value) {
+  value.below = true;
+  if (!value.uses.empty())
+    return;
+  value.always.clear();
+  addBytes(step, 0, -value.bytes);
+}
+
+void moveToHost(Step &step, int number) {
+  Update &update = step.updates[number];
+  update.onHost = true;
+  step.seconds[update.position] = 0;
+  for (int state : update.state) {
+    step.values[state].uses.clear();
+    restBelow(step, step.values[state]);
+  }
+  dropUse(step.values[update.parameter], update.position);
+  restBelow(step, step.values[update.parameter]);
+
+  Value &gradient = step.values[update.gradient];
+  addBytes(step, gradient.uses.back().position + 1, gradient.bytes);
+  dropUse(gradient, update.position);
+  gradient.always.push_back(static_cast<int>(gradient.uses.size()) - 1);
+  gradient.uses.push_back({static_cast<int64_t>(step.seconds.size()), false});
+  gradient.sinksInto = number;
+}
+
+/// The time of a step by how many of the updates, in an order, run on the host.
+class ByCount {
+public:
+  ByCount(const Step &step, const Limits &limits, const Rates &rates)
+      : step(step), limits(limits), rates(rates) {
+    for (size_t i = 0; i < step.updates.size(); ++i)
+      if (!step.updates[i].decided)
+        order.push_back(i);
+    auto begins = [&](size_t i) {
+      const Update &update = step.updates[i];
+      int64_t last = 0; // use of the gradient but the update
+      for (const Use &use : step.values[update.gradient].uses)
+        if (use.position != update.position)
+          last = use.position;
+      return std::pair(std::max(last + 1, update.ready), i);
+    };
+    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return begins(a) < begins(b); });
+  }
+
+  size_t size() const { return order.size(); }
+  std::vector<bool> first(size_t count) const {
+    std::vector<bool> onHost(step.updates.size());
+    for (size_t i = 0; i < step.updates.size(); ++i)
+      onHost[i] = step.updates[i].onHost;
+    for (size_t i = 0; i < count; ++i)
+      onHost[order[i]] = true;
+    return onHost;
+  }
+  double seconds(size_t count) {
+    auto [it, isNew] = known.try_emplace(count, kForever);
+    if (isNew)
+      if (auto plan = choose(withUpdates(step, first(count)), limits, rates, kEffort))
+        it->second = plan->seconds;
+    return it->second;
+  }
+
+private:
+  const Step &step;
+  const Limits &limits;
+  const Rates &rates;
+  std::vector<size_t> order;
+  std::map<size_t, double> known;
+};
+
+} // namespace
+
+int64_t tessera::tiers::updateBegins(const Step &step, const Value &value, int64_t gone) {
+  return std::max(gone, step.updates[value.sinksInto].ready);
+}
+
+Step tessera::tiers::withUpdates(const Step &step, const std::vector<bool> &onHost) {
+  Step result = step;
+  for (size_t i = 0; i < onHost.size(); ++i)
+    if (onHost[i])
+      moveToHost(result, static_cast<int>(i));
+  return result;
+}
+
+std::vector<bool> tessera::tiers::chooseUpdates(const Step &step, const Limits &limits, const Rates &rates) {
+  ByCount times(step, limits, rates);
+  size_t n = times.size(), best = 0;
+  double alone = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+  if (n == 0 || times.seconds(0) <= alone)
+    return times.first(0);
+  auto attempt = [&](size_t count) {
+    if (times.seconds(count) < times.seconds(best))
+      best = count;
+  };
+  for (size_t part = 1; part <= kParts; ++part)
+    attempt(n * part / kParts);
+  size_t width = n / kParts;
+  for (int i = 0; i < kHalvings; ++i) {
+    width = std::max<size_t>(1, width / 2);
+    size_t middle = best;
+    attempt(middle - std::min(middle, width));
+    attempt(std::min(n, middle + width));
+  }
+  return times.first(times.seconds(best) < kGain * times.seconds(0) ? best : 0);
+}

@@ -1,0 +1,148 @@
+"""Updates on the host: what is updated where its state lies has the bits of an update on the device, and what is promised of both tiers is what is measured."""
+import json
+import re
+
+import pytest
+
+import gpu
+import harness as h
+from test_tiers import MESHES, assert_kept, caps_of, compile_to, trained
+
+GPT2 = h.MODELS / "gpt2.onnx"
+TRAIN = ("--train", "adamw")
+ON_HOST = '\n[[place]]\nmatch = "*"\nupdate = "host"\n'
+WIDE = 1 << 40
+
+
+def plan_with(path, mesh, *options, more=ON_HOST):
+    """The plan of a mesh, with entries more."""
+    path.write_text(h.checked(h.TESSERA, "plan", GPT2, *MESHES[mesh], *options).stdout + more)
+    return path
+
+
+CASES = [("1", "adamw", ()), ("1", "sgd", ()), ("1", "adamw", ("--dtype", "bf16")), ("1", "adamw", ("--dtype", "f16")), ("micro2", "adamw", ()), ("dp2", "adamw", ()),
+         ("dp2zero3", "adamw", ()), ("tp2", "adamw", ()), ("pp2", "adamw", ())]
+
+
+@pytest.mark.parametrize("mesh,optimizer,options", CASES, ids=["-".join([m, o, *x[1:]]) for m, o, x in CASES])
+@pytest.mark.parametrize("clip", [(), ("--clip-norm", "0.5")], ids=["free", "clipped"])
+def test_same_bits(tmp_path, mesh, optimizer, options, clip):
+    """All updates on the host, by one entry and without a cap: gradients go down, parameters come up, state does not move."""
+    train = ("--train", optimizer, *options)
+    full = compile_to(tmp_path / "full", "gpt2", mesh, *train)
+    plan = plan_with(tmp_path / "plan.toml", mesh, *train)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "host", "--plan", plan, *train)
+    host = h.Program(tmp_path / "host", full.ranks)
+    want, got = trained(full, tmp_path / "f", "gpt2", *clip), trained(host, tmp_path / "h", "gpt2", *clip)
+    assert got[:2] == want[:2]
+    stats = got[2]
+    if not clip:
+        assert_kept(host, stats, WIDE)
+    for rank, before in zip(stats["memory"], want[2]["memory"], strict=True):
+        assert rank["device"]["optimizer"] == 0 and rank["host"]["optimizer"] == before["device"]["optimizer"]
+        assert rank["host"]["gradients"] > 0 and rank["device"]["peak"] < before["device"]["peak"]
+    mean = sum(rank["host"]["parameters"] for rank in stats["memory"]) / len(stats["memory"])
+    assert stats["moved"]["host_to_device"] <= 1.01 * mean, "each parameter comes up once"
+    assert stats["moved"]["device_to_host"] <= 1.3 * mean, "and each gradient goes down"
+
+
+def test_one_update(tmp_path):
+    """One parameter is updated on the host, all others where they are."""
+    plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN, more='\n[[place]]\nmatch = "*.h.0.mlp.c_fc.weight"\nupdate = "host"\n')
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "one", "--plan", plan, *TRAIN)
+    one, full = h.Program(tmp_path / "one", 1), compile_to(tmp_path / "full", "gpt2", "1", *TRAIN)
+    want, got = trained(full, tmp_path / "f", "gpt2"), trained(one, tmp_path / "o", "gpt2")
+    assert got[:2] == want[:2]
+    assert_kept(one, got[2], WIDE)
+    host = got[2]["memory"][0]["host"]
+    assert host["optimizer"] == 2 * host["parameters"] == 2 * host["gradients"] > 0
+    assert got[2]["moved"]["host_to_device"] == host["parameters"]
+
+
+def test_chosen_below_a_cap_and_given_back(tmp_path):
+    """Where the host is fast beside the link updates run there: less moves, `plan` says so, and back in it is taken as it is."""
+    machine = tmp_path / "machine.toml"
+    full = compile_to(tmp_path / "full", "gpt2", "1", *TRAIN)
+    want = trained(full, tmp_path / "f", "gpt2")
+    cap = caps_of("gpt2", "1", full, *TRAIN)[0][1]
+
+    def capped(name, update):
+        machine.write_text(f"[host]\ndown = 1e9\nup = 1e9\nlatency = 1e-6\nupdate = {update}\n")
+        return compile_to(tmp_path / name, "gpt2", "1", *TRAIN, "--device-memory", cap, "--machine", machine)
+
+    slow, fast = capped("slow", 1e3), capped("fast", 1e11)
+    moved = {}
+    for program in (slow, fast):
+        got = trained(program, tmp_path / "c", "gpt2")
+        assert got[:2] == want[:2]
+        assert_kept(program, got[2], cap)
+        moved[program] = sum(got[2]["moved"].values())
+    assert moved[fast] < moved[slow] and fast.info("train")["step_seconds"] < slow.info("train")["step_seconds"]
+    plan = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine)
+    assert 'update = "host"' in plan.stdout
+    assert re.search(r"\d+ updates? runs? on the host", h.checked(
+        h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, "--machine", machine, "--recompute", "none").stderr)
+    (tmp_path / "plan.toml").write_text(plan.stdout)
+    again = compile_to(tmp_path / "again", "gpt2", "1", *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine)
+    assert (again.info("train")["memory"], again.info("train")["moved"]) == (fast.info("train")["memory"], fast.info("train")["moved"])
+    assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine).stdout == plan.stdout
+    text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine).stdout
+    assert re.search(r"^  update of \S+ on the host, in [\d.]+ us; with all updates on the device [\d.]+ (us|ms) a step$", text, re.M)
+    text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine).stdout
+    assert re.search(rf"^  update of \S+ on the host, in [\d.]+ us; so says {tmp_path}/plan.toml:\d+:\d+$", text, re.M)
+
+
+def test_what_stays_on_the_device(tmp_path):
+    """An entry that names what the host cannot update says so; with entries, what none of them names is updated on the device."""
+    plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN, more='\n[[place]]\nmatch = "*.h.0.*"\nupdate = "device"\n' + ON_HOST)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--plan", plan, *TRAIN)
+    half = trained(h.Program(tmp_path / "p", 1), tmp_path / "h", "gpt2")
+    assert half[2]["memory"][0]["device"]["optimizer"] > 0 and half[2]["memory"][0]["host"]["optimizer"] > 0
+    # Inference has no updates, and such a plan is one for it too.
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "i", "--plan", plan)
+    # Gradients that are outputs stay, so that verify decides without the entry.
+    h.checked(h.TESSERA, "verify", GPT2, "--plan", plan, *TRAIN)
+    # ZeRO-1 has each parameter whole on every rank, and updates a piece of it.
+    plan = plan_with(tmp_path / "zero.toml", "dp2zero1", *TRAIN)
+    result = h.checked(h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", "--plan", plan, *TRAIN)
+    line = plan.read_text().splitlines().index("[[place]]") + 1
+    assert f"{plan}:{line}:1: warning: no update of what \"*\" names can run on the host by this entry" in result.stderr
+
+
+def test_paced(tmp_path):
+    """`--pace` makes updates on the host take as long as the machine's host."""
+    plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--plan", plan, *TRAIN)
+    program = h.Program(tmp_path / "p", 1)
+    elements = program.info("train")["memory"][0]["host"]["parameters"] / 4
+    machine = tmp_path / "machine.toml"
+    machine.write_text(f"[host]\ndown = 1e12\nup = 1e12\nupdate = {elements / 0.4:.6g}\n")
+    stats = trained(program, tmp_path / "s", "gpt2", "--pace", machine)[2]
+    assert 0.3 < stats["step_seconds"] < 5
+    assert trained(program, tmp_path / "q", "gpt2")[2]["step_seconds"] < 0.3
+    trace = tmp_path / "trace.json"
+    trained(program, tmp_path / "t", "gpt2", "--trace", trace)
+    rows = [e["args"]["name"] for e in json.loads(trace.read_text()) if e["name"] == "thread_name"]
+    assert "updated on the host" in rows
+
+
+def test_on_gpus(tmp_path):
+    """The checking driver runs functions of the host as late, and as early, as their events allow: the bits of updates on the GPU."""
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+    plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN)
+
+    def run(name, *options):
+        path, execute = gpu.compiled(tmp_path / name, GPT2, *TRAIN, *options)
+        seen = []
+        for order in ("late", "early"):
+            folder = tmp_path / name / order
+            log = gpu.trained(path, execute, folder, data, "--save", folder / "w", "--stats", folder / "stats.json", TESSERA_CHECK_ORDER=order)
+            seen.append(([e["loss"] for e in log], (folder / "w").read_bytes(), json.loads((folder / "stats.json").read_text())))
+        assert seen[0][:2] == seen[1][:2]
+        return h.Program(path, 1), seen[0]
+
+    _, (losses, weights, _) = run("full")
+    host, (losses_here, weights_here, stats) = run("host", "--plan", plan)
+    assert losses_here == losses and weights_here == weights
+    assert_kept(host, stats, WIDE)
+    assert stats["memory"][0]["host"]["optimizer"] > 0 == stats["memory"][0]["device"]["optimizer"]

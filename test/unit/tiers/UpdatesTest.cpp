@@ -1,0 +1,161 @@
+// Updates on the host: what the step has of them there, by both judges, and which are chosen.
+#include "Traces.h"
+#include "passes/Tiers/Draft.h"
+#include "passes/Tiers/Policies/Policies.h"
+#include "passes/Tiers/Search.h"
+#include <algorithm>
+#include <gtest/gtest.h>
+#include <limits>
+#include <numeric>
+
+using namespace tessera::tiers;
+
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+constexpr Rates kRates{2, 2, 0.25};
+
+/// The steps of `training`, a layer's weight, state, activation and gradient after the other, whose updates
+/// may run on the host, taking `seconds` each.
+Step withChoice(Random &random, int64_t layers, double seconds) {
+  Step step = training(random, {layers, false, false, true});
+  for (int layer = 0; layer < static_cast<int>(layers); ++layer) {
+    Update update;
+    update.parameter = 4 * layer;
+    update.state = {4 * layer + 1};
+    update.gradient = 4 * layer + 3;
+    update.position = step.values[update.gradient].uses.back().position;
+    update.ready = update.position; // behind the backward of its layer
+    update.seconds = seconds;
+    step.updates.push_back(update);
+  }
+  return step;
+}
+
+int64_t peak(const std::vector<int64_t> &bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
+
+// Weight, state and gradient of a layer whose forward is at 0, its backward at 1 and its update at 2.
+TEST(Updates, OnTheHostStateTakesNothingOfTheDevice) {
+  Step step;
+  step.seconds = {4, 4, 4, 4};
+  step.values = {{10, true, {{0}, {1}, {2, true}}, false, Kind::Parameter},
+                 {20, true, {{2, true}}, false, Kind::Optimizer},
+                 {8, false, {{1}, {2}}}};
+  step.bytes = keepingAll(step);
+  step.updates = {{2, 0, 2, {1}, 2, 100}};
+  Step host = withUpdates(step, {true});
+  EXPECT_EQ(host.bytes, (std::vector<int64_t>{10, 18, 18, 18}));
+  EXPECT_EQ(host.seconds, (std::vector<double>{4, 4, 0, 4}));
+  // The weight comes up at once and stays up to its last use; the gradient is gone at 3.
+  std::vector<Move> moves = {{0, 1, -1, -1, 0}, {2, 0, 2, 3, 4}};
+  EXPECT_EQ(deviceBytes(host, moves), (std::vector<int64_t>{10, 18, 8, 0}));
+  EXPECT_EQ(hostBytes(host, moves), (std::vector<int64_t>{30, 30, 38, 38}));
+  // The weight is there at 5.25; the gradient leaves at 13.25, takes 4.25, and the host the rest.
+  EXPECT_DOUBLE_EQ(simulate(host, moves, kRates), 5.25 + 4 + 4 + 4.25 + 100);
+  std::optional<Plan> plan = planOf(host, moves, kRates);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bytesDown, 8);
+  EXPECT_EQ(plan->bytesUp, 10);
+  EXPECT_EQ(plan->seconds, simulate(host, moves, kRates));
+  // A gradient that stays is no plan.
+  EXPECT_FALSE(planOf(host, {moves[0]}, kRates));
+}
+
+TEST(Updates, TheNormIsWaitedForBehindWhatWentDownBeforeIt) {
+  Step step;
+  step.seconds = {1, 1, 1, 1};
+  step.values = {{1, true, {{0}, {3, true}}, false, Kind::Parameter}, {8, false, {{1}, {3}}}};
+  step.bytes = keepingAll(step);
+  step.updates = {{3, 0, 1, {}, 3, 10}};
+  step.norm = 3;
+  Step host = withUpdates(step, {true});
+  std::vector<Move> moves = {{0, 0, -1, -1, 0}, {1, 0, 2, 3, 4}};
+  // The weight is there at 0.75. The gradient leaves at 2.75 and is down at 7, then the norm at 7.25.
+  EXPECT_DOUBLE_EQ(simulate(host, moves, kRates), 7.25 + 10);
+}
+
+TEST(Updates, DraftsFollowChangesOfStepsWithUpdates) {
+  Random random(3);
+  int changes = 0;
+  for (int trial = 0; trial < 60; ++trial) {
+    Step step = withChoice(random, between(random, 1, 4), static_cast<double>(between(random, 0, 20)));
+    step.norm = between(random, -1, static_cast<int64_t>(step.seconds.size()) - 1);
+    std::vector<bool> which;
+    for (Update &update : step.updates) {
+      update.ready = std::max(update.ready, step.norm);
+      which.push_back(between(random, 0, 2) > 0);
+    }
+    Step host = withUpdates(step, which);
+    Problem problem(host, {between(random, 5, 60), between(random, 5, 60)}, kRates);
+    Draft draft(problem);
+    move(draft, problem.always);
+    draft.keep();
+    for (int i = 0; i < 40 && !problem.gaps.empty(); ++i) {
+      int g = static_cast<int>(between(random, 0, static_cast<int64_t>(problem.gaps.size()) - 1));
+      const Gap &gap = problem.gaps[g];
+      Away away;
+      if (between(random, 0, 2) > 0) {
+        away.offload = between(random, gap.use + 1, gap.end);
+        away.gone = between(random, away.offload, gap.end);
+        away.prefetch = gap.round ? between(random, 0, gap.next) : between(random, away.gone, gap.next);
+      }
+      draft.change(g, away);
+      std::vector<Move> moves = draft.moves();
+      ASSERT_EQ(whyWrong(host, moves), "");
+      ASSERT_TRUE(planOf(host, moves, kRates));
+      ASSERT_EQ(draft.device(), deviceBytes(host, moves));
+      int64_t above = 0;
+      for (int64_t bytes : deviceBytes(host, moves))
+        above += std::max<int64_t>(0, bytes - problem.limits.device);
+      for (int64_t bytes : hostBytes(host, moves))
+        above += std::max<int64_t>(0, bytes - problem.limits.host);
+      ASSERT_EQ(draft.excess(), above);
+      ASSERT_EQ(draft.simulate(kForever), simulate(host, moves, kRates));
+      between(random, 0, 1) ? draft.keep() : draft.undo();
+      ++changes;
+    }
+  }
+  EXPECT_GT(changes, 2000);
+}
+
+TEST(Updates, AreChosenWhereTheHostIsFast) {
+  int faster = 0;
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    Step step = withChoice(random, 4, 0.5);
+    auto alone = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+    Limits limits{leastDeviceBytes(step).first + 10};
+    std::optional<Plan> onDevice = choose(step, limits, kRates);
+    ASSERT_TRUE(onDevice);
+    std::vector<bool> chosen = chooseUpdates(step, limits, kRates);
+    std::optional<Plan> plan = choose(withUpdates(step, chosen), limits, kRates);
+    ASSERT_TRUE(plan);
+    EXPECT_LE(plan->seconds, onDevice->seconds * 1.001);
+    EXPECT_LE(plan->devicePeak, limits.device);
+    faster += plan->seconds < onDevice->seconds;
+    // Not by a host that takes a hundred times as long as the step.
+    for (Update &update : step.updates)
+      update.seconds = 100 * alone;
+    EXPECT_EQ(chooseUpdates(step, limits, kRates), std::vector<bool>(4));
+    // But what is decided stays so.
+    step.updates[2].decided = step.updates[2].onHost = true;
+    EXPECT_EQ(chooseUpdates(step, limits, kRates), (std::vector<bool>{false, false, true, false}));
+  }
+  EXPECT_GT(faster, 6);
+}
+
+TEST(Updates, ZeroOffloadHasAllOfThemOnTheHost) {
+  for (uint64_t seed = 0; seed < 12; ++seed) {
+    Random random(seed);
+    Step step = withChoice(random, 4, 2);
+    Step host = withUpdates(step, std::vector<bool>(4, true));
+    Limits limits{peak(step.bytes)};
+    std::optional<Plan> plan = planBy("zero-offload", host, limits, kRates);
+    ASSERT_TRUE(plan);
+    EXPECT_EQ(whyWrong(host, plan->moves), "");
+    for (const Move &move : plan->moves)
+      EXPECT_NE(host.values[move.value].kind, Kind::Optimizer);
+  }
+}
+
+} // namespace
