@@ -137,7 +137,8 @@ def Exec_StepOp : Exec_Op<"step", [Exec_Accesses]> {
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
 }
 def Exec_WaitOp : Exec_Op<"wait", [Exec_Accesses]> {
-  let summary = "waits for the collective, the send, the copy or the function of the host started with the token";
+  let summary =
+      "waits for the collective, the send, the copy or the function of the host started with the token";
   let arguments = (ins I64Attr:$token);
   let assemblyFormat = "$token attr-dict";
 }

@@ -192,14 +192,15 @@ LogicalResult Places::verify(ModuleOp module) {
       return errorAt(place, module) << "there is no program \"" << place.program
                                     << "\"; programs are train, train_clipped and infer";
     // One plan serves training, by any optimizer, and inference.
-    if (!hasProgram || (!hasState && place.what == "optimizer") ||
-        (!trains && (place.what == "gradient" || !place.update.empty()))) {
+    if (!hasProgram || (!hasState && place.what == "optimizer") || (!trains && place.what == "gradient")) {
       counted[i] = true;
       continue;
     }
     dist::Place named = place;
-    if (!place.update.empty())
+    if (!place.update.empty()) {
       named.what = "parameter";
+      counted[i] = counted[i] || !trains;
+    }
     const llvm::StringSet<> &names = known.of(named);
     for (const std::string &glob : place.match)
       if (!names.contains(glob) && (isLiteral(glob) || llvm::none_of(names, [&](auto &each) {

@@ -89,6 +89,7 @@ def test_chosen_below_a_cap_and_given_back(tmp_path):
     text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine).stdout
     assert re.search(r"^  update of \S+ on the host, in [\d.]+ us; with all updates on the device [\d.]+ (us|ms) a step$", text, re.M)
     text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine).stdout
+    assert ", for its update" in text
     assert re.search(rf"^  update of \S+ on the host, in [\d.]+ us; so says {tmp_path}/plan.toml:\d+:\d+$", text, re.M)
 
 
@@ -106,7 +107,7 @@ def test_what_stays_on_the_device(tmp_path):
     plan = plan_with(tmp_path / "zero.toml", "dp2zero1", *TRAIN)
     result = h.checked(h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", "--plan", plan, *TRAIN)
     line = plan.read_text().splitlines().index("[[place]]") + 1
-    assert f"{plan}:{line}:1: warning: no update of what \"*\" names can run on the host by this entry" in result.stderr
+    assert f"warning: {plan}:{line}:1: no update of what \"*\" names can run on the host by this entry" in result.stderr
 
 
 def test_paced(tmp_path):

@@ -460,7 +460,7 @@ func.func private @pieces(tensor<4xf32, #dist.layout<[[4]], flat = ["a"=21474836
 // expected-error@+1 {{the machine's bytes is 0.000000e+00; expected a number above 0}}
 module attributes {dist.machine = #dist.machine<bytes = 0.0>} {}
 // -----
-// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link, host, disk and links}}
+// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link, host, disk, update and links}}
 module attributes {dist.machine = #dist.machine<rate = 1.0>} {}
 // -----
 // expected-error@+1 {{expected per = thread or per = device}}
