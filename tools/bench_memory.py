@@ -21,6 +21,7 @@ import small_gpt  # noqa: E402
 
 # Bytes a second of the link for each parameter and each second of computing: 50 GB/s beside OPT-6.7B, batch 8 x 2048, at 474 TFLOP/s.
 LINK = 50e9 * 1.57 / 6.66e9
+HOSTS = (1.5e9, 3e9)  # elements a second that a host updates beside that
 POLICIES = ("patrickstar", "elixir", "zero-offload")
 
 
@@ -106,27 +107,28 @@ class Bench:
     def speed(self):
         """A GPT of 24 layers, 26 % of its peak, beside a link that stands to its computing as a GPU's."""
         for batch in (4, 8):
-            self.speed_of(batch, 0.26)
+            for host in HOSTS:
+                self.speed_of(batch, 0.26, host)
 
-    def speed_of(self, batch, part):
+    def speed_of(self, batch, part, host):
         model = self.folder / f"mid{batch}" / "gpt.onnx"
         parameters = make_model(model, 24, 384, 6, 4096, batch, 256)
         tokens, steps = self.tokens(4096, 60000), self.options.steps
         whole = self.compile(f"mid{batch}_whole", model, "--train", "adamw", "--dtype", "bf16")
         losses, stats = self.train(whole, tokens, steps)
         compute, peak = stats["step_seconds"], info(whole)["memory"][0]["device"]["peak"]
-        # The same link for both batches: the second has twice the computing beside it.
-        machine = self.folder / "paced.toml"
+        # The same link and host for both batches: the second has twice the computing beside it.
+        machine = self.folder / f"paced{host:.0e}.toml"
         if batch == 4:
-            rate = LINK * parameters / compute
+            rate, update = LINK * parameters / compute, host * 1.57 / 6.66e9 * parameters / compute
             run(whole, "calibrate", "-o", machine, "--threads", self.options.threads)
             text = machine.read_text()
             # What a step took is what the rates are to say: they are of large products alone.
             wrong = self.scaled(model, text, compute)
-            machine.write_text(re.sub(r"(?m)^(down|up) = .*", rf"\1 = {rate:.4g}", wrong))
-        cap, rate = int(part * peak), re.search(r"down = (\S+)", machine.read_text())[1]
+            machine.write_text(re.sub(r"(?m)^update = .*", f"update = {update:.4g}", re.sub(r"(?m)^(down|up) = .*", rf"\1 = {rate:.4g}", wrong)))
+        cap, rate, update = int(part * peak), *(re.search(rf"(?m)^{key} = (\S+)", machine.read_text())[1] for key in ("down", "update"))
         print(f"speed: {parameters / 1e6:.0f} M parameters, batch {batch} x 256, bf16, {compute:.2f} s a step in {peak / 2**20:.0f} MiB; "
-              f"{cap / 2**20:.0f} MiB beside {rate} bytes/s each way", flush=True)
+              f"{cap / 2**20:.0f} MiB beside {rate} bytes/s each way, and {update} elements/s on the host", flush=True)
         programs = {"planned": self.compile(f"mid{batch}_planned", model, "--train", "adamw", "--dtype", "bf16", "--device-memory", cap, "--machine", machine)}
         if self.options.policies:
             for policy in POLICIES:

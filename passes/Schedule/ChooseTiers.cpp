@@ -76,16 +76,15 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     }
     for (tiers::Update &update : traced.step.updates) {
       nn::VariableOp parameter = traced.traced[update.parameter].variable;
-      bool isFree = !update.decided && !hasNvme;
-      if (decided.contains(parameter)) {
+      if (hasNvme) // not built together
+        update.onHost = false;
+      else if (decided.contains(parameter)) // as in the program that has decided where it rests
         update.onHost = onHost.contains(parameter);
-        update.decided = true;
-      } else if (isFree && policy.getValue() == "planned") {
+      else if (!update.decided && policy.getValue() != "planned")
+        update.onHost = policy.getValue() == "zero-offload";
+      else
         continue;
-      } else if (!update.decided) {
-        update.onHost = isFree && policy.getValue() == "zero-offload";
-        update.decided = true;
-      }
+      update.decided = true;
     }
     return traced;
   }

@@ -119,12 +119,22 @@ def test_paced(tmp_path):
     machine = tmp_path / "machine.toml"
     machine.write_text(f"[host]\ndown = 1e12\nup = 1e12\nupdate = {elements / 0.4:.6g}\n")
     stats = trained(program, tmp_path / "s", "gpt2", "--pace", machine)[2]
-    assert 0.3 < stats["step_seconds"] < 5
-    assert trained(program, tmp_path / "q", "gpt2")[2]["step_seconds"] < 0.3
+    assert 0.4 <= stats["step_seconds"] < 5
+    assert trained(program, tmp_path / "q", "gpt2")[2]["step_seconds"] < stats["step_seconds"] - 0.2
     trace = tmp_path / "trace.json"
     trained(program, tmp_path / "t", "gpt2", "--trace", trace)
     rows = [e["args"]["name"] for e in json.loads(trace.read_text()) if e["name"] == "thread_name"]
     assert "updated on the host" in rows
+
+
+def test_state_in_two_places(tmp_path):
+    """With slots the host leaves what it updates in the other place."""
+    plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--plan", plan, *TRAIN)
+    program = h.Program(tmp_path / "p", 1)
+    one = trained(program, tmp_path / "one", "gpt2")
+    two = trained(program, tmp_path / "two", "gpt2", "--slots", "2", "--slots-in", tmp_path, "--checkpoint", tmp_path / "c", "--every", "2")
+    assert two[:2] == one[:2] and two[2]["memory"][0]["shared"] > 0
 
 
 def test_on_gpus(tmp_path):

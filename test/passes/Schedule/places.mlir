@@ -109,3 +109,44 @@ module attributes {dist.place = [{at = loc("plan.toml":3:1), match = ["x"], tier
     return %y : tensor<256x256xf32>
   }
 }
+
+// -----
+
+// An update on the host: only the gradient and the numbers of the step go down, the parameter comes up for its reader, and what the host makes is what the variable becomes.
+// CHECK: nn.variable @w : {{.*}} {dist.rests = #dist.tier<host>
+// CHECK: nn.variable @w.momentum : {{.*}} {dist.rests = #dist.tier<host>
+// CHECK-LABEL: func.func @train_on_the_host
+// CHECK-DAG: %[[W:.*]] = dist.read_copy @w :
+// CHECK-DAG: %[[M:.*]] = dist.read_copy @w.momentum
+// CHECK-DAG: dist.offload_start %arg1
+// CHECK-DAG: dist.offload_start %arg2
+// CHECK-DAG: dist.offload_start %arg3
+// CHECK: dist.prefetch_start %[[W]]
+// CHECK: %[[G:.*]] = nn.contract
+// CHECK: dist.offload_start %[[G]]
+// CHECK: %[[GC:.*]] = dist.offload_wait
+// CHECK: %[[CALL:.*]] = dist.host_start "sgd_momentum"(%{{.*}}, %{{.*}}, %{{.*}}, %[[W]], %[[GC]], %[[M]]) changes [3, 5]
+// CHECK-NOT: nn.update
+// CHECK: %[[NEW:.*]]:2 = dist.host_wait %[[CALL]]
+// CHECK: dist.assign_copy @w, %[[NEW]]#0
+// CHECK: dist.assign_copy @w.momentum, %[[NEW]]#1
+module attributes {dist.place = [{match = ["w"], update = "host"}]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<16x16xf32, #dist.layout<[[16], [16]]>> {role = "parameter", trained = true}
+  nn.variable @w.momentum : tensor<16x16xf32, #dist.layout<[[16], [16]]>> {of = "w", role = "optimizer", slot = "momentum"}
+  module @kernels {
+  }
+  func.func @train_on_the_host(%x: tensor<16x16xf32> {dist.layout = #dist.layout<[[16], [16]]>, dist.shape = array<i64: 16, 16>, nn.name = "x"},
+                               %n: tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "n"},
+                               %s: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "s"},
+                               %d: tensor<1xf32> {dist.layout = #dist.layout<[[1]]>, dist.shape = array<i64: 1>, nn.name = "d"})
+      attributes {nn.role = #nn<role train>} {
+    %w = nn.read @w : tensor<16x16xf32>
+    %m = nn.read @w.momentum : tensor<16x16xf32>
+    %g = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<16x16xf32>, tensor<16x16xf32>) -> tensor<16x16xf32>
+    %u:2 = nn.update %w, %g, %m, %n, %s, %d {index = 0 : i64, kind = "sgd_momentum"} : (tensor<16x16xf32>, tensor<16x16xf32>, tensor<16x16xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> (tensor<16x16xf32>, tensor<16x16xf32>)
+    nn.assign @w, %u#0 : tensor<16x16xf32>
+    nn.assign @w.momentum, %u#1 : tensor<16x16xf32>
+    return
+  }
+}
