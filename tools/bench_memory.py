@@ -118,7 +118,7 @@ class Bench:
         losses, stats = self.train(whole, tokens, steps)
         compute, peak = stats["step_seconds"], info(whole)["memory"][0]["device"]["peak"]
         # The same link and host for both batches: the second has twice the computing beside it.
-        machine = self.folder / f"paced{host:.0e}.toml"
+        machine = self.folder / f"paced{host / 1e6:.0f}.toml"
         if batch == 4:
             rate, update = LINK * parameters / compute, host * 1.57 / 6.66e9 * parameters / compute
             run(whole, "calibrate", "-o", machine, "--threads", self.options.threads)

@@ -47,6 +47,20 @@ void ExecEmitter::copy(Value source, int target, Operation &op) {
   ++numCopies;
 }
 
+// What goes between the tiers, or is done below.
+LogicalResult ExecEmitter::emitBelow(Operation &op) {
+  if (auto call = dyn_cast<dist::HostStartOp>(op))
+    return emitHostCall(call);
+  if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
+    int64_t token = tokens[op.getResult(0)] = tokens.size();
+    Value arrival = (*op.getResult(0).user_begin())->getResult(0);
+    exec::CopyOp::create(b, op.getLoc(), handleOf(op.getOperand(0)), handleOf(arrival), token);
+  } else {
+    exec::WaitOp::create(b, op.getLoc(), tokens.at(op.getOperand(0)));
+  }
+  return success();
+}
+
 LogicalResult ExecEmitter::emit(Operation &op) {
   auto isAbsent = [&](StringRef variable) {
     return storage.buffers()[storage.ofVariable(variable)].tier != Tier::Device;
@@ -98,18 +112,9 @@ LogicalResult ExecEmitter::emit(Operation &op) {
     exec::WaitOp::create(b, op.getLoc(), tokens.at(wait.getToken()));
     return success();
   }
-  if (isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op)) {
-    int64_t token = tokens[op.getResult(0)] = tokens.size();
-    Value arrival = (*op.getResult(0).user_begin())->getResult(0);
-    exec::CopyOp::create(b, op.getLoc(), handleOf(op.getOperand(0)), handleOf(arrival), token);
-    return success();
-  }
-  if (auto call = dyn_cast<dist::HostStartOp>(op))
-    return emitHostCall(call);
-  if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op)) {
-    exec::WaitOp::create(b, op.getLoc(), tokens.at(op.getOperand(0)));
-    return success();
-  }
+  if (isa<dist::OffloadStartOp, dist::PrefetchStartOp, dist::HostStartOp, dist::OffloadWaitOp,
+          dist::PrefetchWaitOp, dist::HostWaitOp>(op))
+    return emitBelow(op);
   if (auto own = dyn_cast<exec::OwnOp>(op)) {
     int buffer = storage.ofPack(own);
     for (Value source : own.getSources())

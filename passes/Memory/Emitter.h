@@ -29,6 +29,8 @@ private:
   mlir::LogicalResult emitLibrary(mlir::Operation &op, const nn::LibraryCall &call);
   mlir::func::FuncOp kernelWriting(mlir::func::FuncOp kernel, llvm::ArrayRef<int> inPlace);
   mlir::LogicalResult emitHostCall(dist::HostStartOp op);
+  // Emitter.cpp
+  mlir::LogicalResult emitBelow(mlir::Operation &op);
   // EmitDist.cpp
   mlir::LogicalResult emitSlice(dist::SliceOp op);
   mlir::LogicalResult emitMask(dist::MaskPaddingOp op);

@@ -12,14 +12,11 @@ void Storage::visit(Block &block) {
 }
 
 void Storage::visit(Operation &op) {
-  if (auto read = dyn_cast<nn::ReadOp>(op)) {
-    bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
-  } else if (auto assign = dyn_cast<nn::AssignOp>(op)) {
-    ofVariable(variableOf(assign.getVariableAttr()));
-  } else if (auto read = dyn_cast<dist::ReadCopyOp>(op)) {
-    bind(read.getResult(), ofVariable(variableOf(read.getVariableAttr())));
-  } else if (auto assign = dyn_cast<dist::AssignCopyOp>(op)) {
-    ofVariable(variableOf(assign.getVariableAttr()));
+  auto variable = [&] { return ofVariable(variableOf(op.getAttrOfType<FlatSymbolRefAttr>("variable"))); };
+  if (isa<nn::ReadOp, dist::ReadCopyOp>(op)) {
+    bind(op.getResult(0), variable());
+  } else if (isa<nn::AssignOp, dist::AssignCopyOp>(op)) {
+    variable();
   } else if (isa<dist::BlockStartOp, dist::ValidOp, exec::ScalarOp, dist::AbsentOp>(op) ||
              op.hasTrait<OpTrait::ConstantLike>()) {
     return; // have no bytes

@@ -4,7 +4,6 @@
 #include "passes/Tiers/Search.h"
 #include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <random>

@@ -2,7 +2,6 @@
 #include "passes/Tiers/Policies/Demand.h"
 #include "passes/Tiers/Policies/Rules.h"
 #include <cstdint>
-#include <optional>
 #include <vector>
 
 using namespace tessera::tiers;
