@@ -132,16 +132,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   // Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
   // the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
   // there is.
-  std::optional<Fitted> attempt(func::FuncOp func) {
-    std::optional<Fitted> fitted = attemptOnce(func);
-    if (!fitted && updates && llvm::is_contained(*updates, true)) {
-      updates.reset();
-      fitted = attemptOnce(func, /*chooses=*/false);
-    }
-    return fitted;
-  }
-
-  std::optional<Fitted> attemptOnce(func::FuncOp func, bool chooses = true) {
+  // Updates on the host are chosen where `choosesUpdates` says so, else those that were before, or are
+  // decided.
+  std::optional<Fitted> attempt(func::FuncOp func, bool choosesUpdates = false) {
     constexpr int kAttempts = 8;
     int64_t cap = limits.device - receivedAhead(func); // of the arena
     tiers::Limits goal = {cap, limits.host};
@@ -153,7 +146,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
         goal.device = *llvm::max_element(traced.step.bytes);
       if (!updates)
-        updates = chooses ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
+        updates = choosesUpdates ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
       tiers::Step onDevice = traced.step;
       traced.step = tiers::withUpdates(onDevice, *updates);
       auto given = Places::given(traced, said);
@@ -228,6 +221,26 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return fitted;
   }
 
+  // The faster of what was fitted, where it was, and of the same with updates on the host that are chosen for
+  // it; `transfers` is how many the other programs have.
+  std::optional<Fitted> withUpdatesOnHost(func::FuncOp func, std::optional<Fitted> fitted,
+                                          int64_t transfers) {
+    if (fitted && fitted->placed.plan.seconds <= alone) // nothing waits
+      return fitted;
+    if (fitted)
+      fitted->undo();
+    numTransfers = transfers;
+    updates.reset();
+    std::optional<Fitted> other = attempt(func, /*choosesUpdates=*/true);
+    if (!fitted || (other && other->placed.plan.seconds < fitted->placed.plan.seconds))
+      return other;
+    if (other)
+      other->undo();
+    numTransfers = transfers;
+    updates.reset();
+    return attempt(func); // the same once more, to stay
+  }
+
   LogicalResult fit(func::FuncOp func) {
     int64_t ahead = receivedAhead(func);
     tiers::Limits needed = peaks(func);
@@ -247,6 +260,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (recomputes && places.isEmpty() && policy.getValue() == "planned" &&
         needed.device > limits.device - ahead)
       fitted = withRepetition(func, std::move(fitted), before);
+    if (policy.getValue() == "planned" && places.isEmpty() && needed.device > limits.device - ahead)
+      fitted = withUpdatesOnHost(func, std::move(fitted), before);
     if (!fitted)
       return refuse(func, needed);
     if (!fitted->placed.plan.moves.empty() || repeats.operators)
