@@ -14,24 +14,11 @@ const Link &CostModel::link(llvm::StringRef axis) const {
 }
 
 Traffic CostModel::collective(CollectiveKind kind, double bytes, int64_t ranks, const Link &link) const {
-  const rt::CollectiveTraits &traits = rt::collectiveTraits(kind);
-  double share = rt::collectiveSentShare(kind, double(ranks)), sent = share * bytes;
-  switch (traits.route) {
-  case rt::CollectiveRoute::Permutation:
-    // One message to one rank, however many ranks take part; some may keep their block.
-    return {sent, launch + link.alpha + link.beta * bytes};
-  case rt::CollectiveRoute::FromRoot: {
-    rt::BroadcastAlgorithm algorithm = rt::broadcastAlgorithm(ranks, bytes, link.alpha, link.beta);
-    return {sent, launch + rt::broadcastSeconds(algorithm, ranks, bytes, link.alpha, link.beta)};
-  }
-  case rt::CollectiveRoute::ToRoot:
-    // One rank receives from all others.
-    return {sent, launch + link.alpha + link.beta * double(ranks - 1) * bytes};
-  case rt::CollectiveRoute::AllToAll:
-    break;
-  }
-  double rounds = double(traits.phases() * rt::collectiveRounds(ranks));
-  return {sent, launch + link.alpha * rounds + link.beta * share * bytes};
+  rt::BroadcastAlgorithm algorithm = kind == CollectiveKind::Broadcast
+                                         ? rt::broadcastAlgorithm(ranks, bytes, link.alpha, link.beta)
+                                         : rt::BroadcastAlgorithm::Direct;
+  return {rt::collectiveSentShare(kind, double(ranks)) * bytes,
+          launch + rt::collectiveLoad(kind, ranks, bytes, algorithm).seconds(link.alpha, link.beta)};
 }
 
 static Link slowest(const CostModel &model, llvm::ArrayRef<AxisRef> axes) {

@@ -92,22 +92,52 @@ constexpr int64_t collectiveStageBytes = int64_t(1) << 20;
 /// ... but not below this, since a message costs as much as some thousand bytes.
 constexpr int64_t collectiveMinSegmentBytes = int64_t(1) << 14;
 
-/// Seconds until the last of `ranks` ranks has `bytes` bytes: a message takes alpha, a byte on a link beta.
-inline double broadcastSeconds(BroadcastAlgorithm algorithm, int64_t ranks, double bytes, double alpha,
-                               double beta) {
+/// What takes the time of a collective: messages that wait for each other, and bytes that the busiest rank
+/// sends or receives one after the other. On links of alpha seconds a message and beta seconds a byte it
+/// takes alpha times the one and beta times the other.
+struct CollectiveLoad {
+  double rounds = 0, bytes = 0;
+
+  double seconds(double alpha, double beta) const { return alpha * rounds + beta * bytes; }
+};
+
+/// Until the last of `ranks` ranks has `bytes` bytes.
+inline CollectiveLoad broadcastLoad(BroadcastAlgorithm algorithm, int64_t ranks, double bytes) {
   if (ranks < 2)
-    return 0;
+    return {};
   switch (algorithm) {
   case BroadcastAlgorithm::Direct:
-    return alpha + double(ranks - 1) * beta * bytes;
-  case BroadcastAlgorithm::Tree:
-    return double(collectiveRounds(ranks)) * (alpha + beta * bytes);
+    return {1, double(ranks - 1) * bytes};
+  case BroadcastAlgorithm::Tree: {
+    double rounds = double(collectiveRounds(ranks));
+    return {rounds, rounds * bytes};
+  }
   case BroadcastAlgorithm::Chain:
     break;
   }
   double segment = std::min(bytes, double(collectiveStageBytes));
-  double segments = bytes > segment ? bytes / segment : 1;
-  return (segments + double(ranks - 2)) * (alpha + beta * segment);
+  double segments = (bytes > segment ? bytes / segment : 1) + double(ranks - 2);
+  return {segments, segments * segment};
+}
+
+/// Of a collective over `ranks` ranks whose source has `bytes` bytes; `algorithm` is a broadcast's.
+inline CollectiveLoad collectiveLoad(CollectiveKind kind, int64_t ranks, double bytes,
+                                     BroadcastAlgorithm algorithm) {
+  const CollectiveTraits &traits = collectiveTraits(kind);
+  if (ranks < 2)
+    return {};
+  switch (traits.route) {
+  case CollectiveRoute::Permutation:
+    return {1, bytes}; // to one rank, however many ranks take part; some may keep their block
+  case CollectiveRoute::FromRoot:
+    return broadcastLoad(algorithm, ranks, bytes);
+  case CollectiveRoute::ToRoot:
+    return {1, double(ranks - 1) * bytes}; // one rank receives from all others
+  case CollectiveRoute::AllToAll:
+    break;
+  }
+  return {double(traits.phases() * collectiveRounds(ranks)),
+          collectiveSentShare(kind, double(ranks)) * bytes};
 }
 
 /// The places, counted from the root's, that a place sends a broadcast to, in order.
@@ -149,8 +179,8 @@ inline int64_t broadcastSender(BroadcastAlgorithm algorithm, int64_t place) {
 inline BroadcastAlgorithm broadcastAlgorithm(int64_t ranks, double bytes, double alpha, double beta) {
   BroadcastAlgorithm best = BroadcastAlgorithm::Direct;
   for (BroadcastAlgorithm other : {BroadcastAlgorithm::Tree, BroadcastAlgorithm::Chain})
-    if (broadcastSeconds(other, ranks, bytes, alpha, beta) <
-        broadcastSeconds(best, ranks, bytes, alpha, beta))
+    if (broadcastLoad(other, ranks, bytes).seconds(alpha, beta) <
+        broadcastLoad(best, ranks, bytes).seconds(alpha, beta))
       best = other;
   return best;
 }

@@ -43,9 +43,8 @@ TEST(Broadcast, NoneIsFasterThanTheChosenOne) {
       CostModel model;
       BroadcastCost cost = broadcastCost(model, bytes, {AxisRef{"a", 1, ranks}});
       for (BroadcastAlgorithm algorithm : kAll)
-        EXPECT_LE(cost.seconds,
-                  model.launch + rt::broadcastSeconds(algorithm, ranks, bytes, model.defaultLink.alpha,
-                                                      model.defaultLink.beta));
+        EXPECT_LE(cost.seconds, model.launch + rt::broadcastLoad(algorithm, ranks, bytes)
+                                                   .seconds(model.defaultLink.alpha, model.defaultLink.beta));
     }
 }
 
