@@ -4,14 +4,16 @@
 
 using namespace tessera;
 
-static dist::Link linkOf(const rt::MachineFile::Level &level) { return {level.latency, 1 / level.bandwidth}; }
-
-// The innermost level that groups of `ranks` ranks fit into; where they fit into none, the outermost.
-static const rt::MachineFile::Level &levelOf(const rt::MachineFile &file, int64_t ranks) {
-  for (const rt::MachineFile::Level &level : file.levels)
-    if (level.ranks % ranks == 0) // else a group crosses its border
-      return level;
-  return file.levels.back();
+// The innermost level that groups of `ranks` ranks fit into; where they fit into none, the outermost. A rank
+// has of its bandwidth what is left when all ranks send.
+static dist::Link linkOf(const rt::MachineFile &file, int64_t ranks) {
+  size_t at = 0;
+  while (at + 1 < file.levels.size() && file.levels[at].ranks % ranks != 0) // a group would cross its border
+    ++at;
+  const rt::MachineFile::Level &level = file.levels[at];
+  int64_t node = at == 0 ? 1 : file.levels[at - 1].ranks,
+          links = level.links > 0 ? std::min(level.links, node) : node;
+  return {level.latency, double(node) / double(links) * level.oversubscription / level.bandwidth};
 }
 
 dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machine &standard,
@@ -35,14 +37,47 @@ dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machin
                      file.diskRead.value_or(*(file.diskWrite ? file.diskWrite : file.diskRead)));
   if (file.levels.empty())
     return machine;
-  machine.links.defaultLink = linkOf(file.levels.front());
+  machine.links.defaultLink = linkOf(file, 1);
   machine.links.links.clear();
   int64_t ranks = 1; // of a group along the axis, and all that is between two of its members
   for (const dist::AxisRef &axis : llvm::reverse(mesh.declared())) {
     ranks *= axis.size;
-    dist::Link link = linkOf(levelOf(file, ranks));
+    dist::Link link = linkOf(file, ranks);
     if (axis.size > 1 && !(link == machine.links.defaultLink))
       machine.links.links[axis.name] = link;
   }
   return machine;
+}
+
+rt::MachineFile tessera::fileOf(const dist::Machine &machine, const dist::Mesh &mesh) {
+  rt::MachineFile file;
+  // What a text says may be beyond what a file may.
+  auto rate = [](double value) { return std::clamp(value, rt::leastRate, rt::mostRate); };
+  auto seconds = [](double value) { return std::clamp(value, rt::leastSeconds, rt::mostSeconds); };
+  file.perThread = machine.perThread;
+  file.bandwidth = rate(machine.bytes);
+  file.productsF32 = rate(machine.flops);
+  file.productsBF16 = file.productsF16 = rate(machine.halfFlops);
+  file.launch = seconds(machine.links.launch);
+  file.hostDown = file.hostUp = rate(1 / machine.host.beta);
+  file.hostLatency = seconds(machine.host.alpha);
+  file.diskRead = file.diskWrite = rate(1 / machine.disk.beta);
+  file.diskLatency = seconds(machine.disk.alpha);
+  int64_t ranks = 1;
+  for (const dist::AxisRef &axis : llvm::reverse(mesh.declared())) {
+    if (axis.size == 1)
+      continue;
+    ranks *= axis.size;
+    const dist::Link &link = machine.links.link(axis.name);
+    rt::MachineFile::Level level = {ranks, seconds(link.alpha), rate(1 / link.beta)};
+    if (!file.levels.empty() && file.levels.back().latency == level.latency &&
+        file.levels.back().bandwidth == level.bandwidth)
+      file.levels.back().ranks = ranks;
+    else
+      file.levels.push_back(level);
+  }
+  if (file.levels.empty())
+    file.levels.push_back(
+        {1, seconds(machine.links.defaultLink.alpha), rate(1 / machine.links.defaultLink.beta)});
+  return file;
 }

@@ -14,5 +14,8 @@ namespace tessera {
 dist::Machine machineOf(const rt::MachineFile &file, const dist::Machine &standard, llvm::StringRef half,
                         const dist::Mesh &mesh);
 
+/// A machine as the file that the runtime reads, with levels of the links that the mesh's axes have.
+rt::MachineFile fileOf(const dist::Machine &machine, const dist::Mesh &mesh);
+
 } // namespace tessera
 #endif

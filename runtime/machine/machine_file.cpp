@@ -3,22 +3,20 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/nearest.h"
-#include "runtime/core/toml.h"
+#include "runtime/core/toml.h" // IWYU pragma: keep
 
 #include <algorithm>
 #include <array>
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 namespace tessera::rt {
 namespace {
 
 constexpr size_t kLargestFile = 1 << 20;
-/// What rates (bytes, operations, elements a second) and times (seconds) may be: beyond are mistakes, and
-/// times that no clock has.
-constexpr double kLeastRate = 1, kMostRate = 1e18, kLeastSeconds = 1e-12, kMostSeconds = 1e3;
+/// More links of a node, or more ranks that share one, are mistakes.
+constexpr int64_t kMostLinks = 1'000'000;
 
 struct Figure {
   const char *table, *key;
@@ -53,7 +51,9 @@ private:
                 std::max(at.begin.column, toml::source_index(1)), ": ", parts...);
   }
   void checkKeys(const toml::table &table, const std::string &where, std::vector<std::string_view> valid);
+  double number(const toml::node &node, std::string_view name, double least, double most);
   double rate(const toml::node &node, std::string_view name);
+  MachineFile::Level readLevel(const toml::table &table);
   const toml::table &tableOf(const toml::node &node, const std::string &name);
   void readTable(const toml::table &table, const std::string &name,
                  std::vector<std::string_view> others = {});
@@ -80,7 +80,10 @@ void Reader::checkKeys(const toml::table &table, const std::string &where,
 
 double Reader::rate(const toml::node &node, std::string_view name) {
   bool isTime = name == "latency" || name == "launch";
-  double least = isTime ? kLeastSeconds : kLeastRate, most = isTime ? kMostSeconds : kMostRate;
+  return number(node, name, isTime ? leastSeconds : leastRate, isTime ? mostSeconds : mostRate);
+}
+
+double Reader::number(const toml::node &node, std::string_view name, double least, double most) {
   double value = node.is_integer()          ? double(node.value_exact<int64_t>().value_or(0))
                  : node.is_floating_point() ? node.value_exact<double>().value_or(0)
                                             : 0;
@@ -124,6 +127,30 @@ void Reader::readDevice(const toml::table &table) {
   }
 }
 
+MachineFile::Level Reader::readLevel(const toml::table &table) {
+  checkKeys(table, "[[level]]", {"ranks", "latency", "bandwidth", "links", "oversubscription"});
+  for (const char *key : {"ranks", "latency", "bandwidth"})
+    if (!table.contains(key))
+      fail(table.source(), "the key \"", key, "\" is missing");
+  auto count = [&](const char *key) {
+    const toml::node &node = *table.get(key);
+    std::optional<int64_t> value = node.value_exact<int64_t>();
+    if (!value || *value < 1)
+      fail(node.source(), "\"", key, "\" has to be a whole number above 0");
+    return *value;
+  };
+  MachineFile::Level level = {count("ranks"), rate(*table.get("latency"), "latency"),
+                              rate(*table.get("bandwidth"), "bandwidth")};
+  if (const toml::node *links = table.get("links")) {
+    level.links = count("links");
+    if (level.links > kMostLinks)
+      fail(links->source(), "\"links\" is ", level.links, ", more than any node has");
+  }
+  if (const toml::node *node = table.get("oversubscription"))
+    level.oversubscription = number(*node, "oversubscription", 1, kMostLinks);
+  return level;
+}
+
 void Reader::readLevels(const toml::node &node) {
   const toml::array *array = node.as_array();
   if (!array || array->empty())
@@ -132,20 +159,12 @@ void Reader::readLevels(const toml::node &node) {
     const toml::table *table = each.as_table();
     if (!table)
       fail(each.source(), "each \"level\" has to be a table");
-    checkKeys(*table, "[[level]]", {"ranks", "latency", "bandwidth"});
-    for (const char *key : {"ranks", "latency", "bandwidth"})
-      if (!table->contains(key))
-        fail(table->source(), "the key \"", key, "\" is missing");
-    const toml::node &ranks = *table->get("ranks");
-    std::optional<int64_t> count = ranks.value_exact<int64_t>();
-    if (!count || *count < 1)
-      fail(ranks.source(), "\"ranks\" has to be a whole number above 0");
+    MachineFile::Level level = readLevel(*table);
     if (!machine.levels.empty() &&
-        (*count <= machine.levels.back().ranks || *count % machine.levels.back().ranks != 0))
-      fail(ranks.source(), "\"ranks\" is ", *count, "; a level has a multiple of the ", // the inner one's
+        (level.ranks <= machine.levels.back().ranks || level.ranks % machine.levels.back().ranks != 0))
+      fail(table->get("ranks")->source(), "\"ranks\" is ", level.ranks, "; a level has a multiple of the ",
            machine.levels.back().ranks, " ranks of the one before, and more");
-    machine.levels.push_back(
-        {*count, rate(*table->get("latency"), "latency"), rate(*table->get("bandwidth"), "bandwidth")});
+    machine.levels.push_back(level);
   }
 }
 
@@ -199,13 +218,13 @@ MachineFile readMachine(const std::string &path) {
   return parseMachine(text, path);
 }
 
-std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments) {
+std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments, int digits) {
   std::string text, table = "device";
   for (const std::string &comment : comments)
     text += "# " + comment + "\n";
   auto line = [&](std::string_view key, double value, const std::string &unit) {
     char number[32];
-    std::snprintf(number, sizeof number, "%.4g", value);
+    std::snprintf(number, sizeof number, "%.*g", digits, value);
     text += std::string(key) + " = " + number + (unit.empty() ? "" : " # " + unit) + "\n";
   };
   text += "[device]\n";
@@ -228,6 +247,10 @@ std::string machineText(const MachineFile &machine, const std::vector<std::strin
     text += "\n[[level]]\nranks = " + std::to_string(level.ranks) + "\n";
     line("latency", level.latency, "seconds a message");
     line("bandwidth", level.bandwidth, "bytes a second of a rank, each way");
+    if (level.links > 0)
+      text += "links = " + std::to_string(level.links) + " # that the ranks of a node share\n";
+    if (level.oversubscription != 1)
+      line("oversubscription", level.oversubscription, "");
   }
   return text;
 }

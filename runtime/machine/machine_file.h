@@ -1,6 +1,5 @@
 // A machine's rates, in a TOML file: what `--machine` gives the compiler to estimate by, `calibrate` writes
-// and
-// `--pace` keeps to. docs/memory.md has an example. What a file leaves out is for the reader to know.
+// and `--pace` keeps to. docs/memory.md has an example. What a file leaves out is for the reader to know.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +10,22 @@
 
 namespace tessera::rt {
 
+/// What rates (bytes, operations, elements a second) and times (seconds) may be: beyond are mistakes, and
+/// times that no clock has.
+constexpr double leastRate = 1, mostRate = 1e18, leastSeconds = 1e-12, mostSeconds = 1e3;
+
 struct MachineFile {
   /// A group of ranks and the links inside of it: seconds a message, and bytes a second of a rank each way.
   struct Level {
     int64_t ranks = 0;
     double latency = 0, bandwidth = 0;
+    /// The links of that bandwidth that the ranks of a node, which is a group of the level below, share; 0:
+    /// each rank has its own.
+    int64_t links = 0;
+    /// How much more its nodes can send together than what is between them carries.
+    double oversubscription = 1;
+
+    bool operator==(const Level &) const = default;
   };
 
   std::string name;
@@ -44,7 +54,8 @@ MachineFile parseMachine(std::string_view text, const std::string &file);
 /// Reads a file. Throws Error where there is none, or it is larger than any machine's.
 MachineFile readMachine(const std::string &path);
 
-/// The text of a machine; `comments` are lines for the top, without `#`.
-std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments);
+/// The text of a machine, its figures with so many digits (17 say everything); `comments` are lines for the
+/// top, without `#`.
+std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments, int digits = 4);
 
 } // namespace tessera::rt

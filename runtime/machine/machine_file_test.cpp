@@ -46,6 +46,8 @@ bandwidth = 4.5e11
 ranks = 64
 latency = 5e-6
 bandwidth = 5e10
+links = 4
+oversubscription = 1.5
 )",
                                      "m.toml");
   EXPECT_EQ(machine.name, "a card");
@@ -65,11 +67,19 @@ bandwidth = 5e10
   ASSERT_EQ(machine.levels.size(), 2u);
   EXPECT_EQ(machine.levels[1].ranks, 64);
   EXPECT_EQ(machine.levels[1].bandwidth, 5e10);
+  EXPECT_EQ(machine.levels[0].links, 0);
+  EXPECT_EQ(machine.levels[0].oversubscription, 1);
+  EXPECT_EQ(machine.levels[1].links, 4);
+  EXPECT_EQ(machine.levels[1].oversubscription, 1.5);
   // What is written is read again as it was.
   MachineFile again = parseMachine(machineText(machine, {"a comment"}), "again.toml");
   EXPECT_EQ(machineText(again, {"a comment"}), machineText(machine, {"a comment"}));
   EXPECT_EQ(again.hostUp, machine.hostUp);
-  EXPECT_EQ(again.levels.size(), 2u);
+  EXPECT_EQ(again.levels, machine.levels);
+  // With all digits nothing is rounded.
+  machine.bandwidth = 1 / 3e-13;
+  EXPECT_EQ(parseMachine(machineText(machine, {}, 17), "whole.toml").bandwidth, machine.bandwidth);
+  EXPECT_NE(parseMachine(machineText(machine, {}), "short.toml").bandwidth, machine.bandwidth);
 }
 
 TEST(MachineFile, LeavesOutWhatIsLeftOut) {
@@ -108,6 +118,14 @@ TEST(MachineFile, SaysWhereAndWhat) {
   EXPECT_EQ(problem("[[level]]\nranks = 4\nlatency = 1\nbandwidth = 1\n"
                     "[[level]]\nranks = 6\nlatency = 1\nbandwidth = 1"),
             "m.toml:6:9: \"ranks\" is 6; a level has a multiple of the 4 ranks of the one before, and more");
+  const std::string level = "[[level]]\nranks = 4\nlatency = 1\nbandwidth = 1\n";
+  EXPECT_EQ(problem(level + "links = 0"), "m.toml:5:9: \"links\" has to be a whole number above 0");
+  EXPECT_EQ(problem(level + "links = 9999999"), "m.toml:5:9: \"links\" is 9999999, more than any node has");
+  for (const char *value : {"0.5", "inf", "\"4\""})
+    EXPECT_EQ(problem(level + "oversubscription = " + value),
+              "m.toml:5:20: \"oversubscription\" has to be a number from 1 to 1e+06");
+  EXPECT_EQ(problem(level + "oversubscribed = 2"),
+            "m.toml:5:1: [[level]] has no key \"oversubscribed\"; the nearest is \"oversubscription\"");
   EXPECT_EQ(problem("level = [3]"), "m.toml:1:10: each \"level\" has to be a table");
   EXPECT_EQ(problem("[host").substr(0, 9), "m.toml:1:");
 }
