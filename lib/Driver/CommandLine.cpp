@@ -6,6 +6,7 @@
 #include "lib/Driver/ModelCommand.h"
 #include "lib/Driver/RunCommand.h"
 #include "lib/Driver/ScheduleCommand.h"
+#include "lib/Driver/SimulateCommand.h"
 #include "lib/Run/Control.h"
 #include "lib/Target/Targets.h"
 #include "passes/Assign/Pattern.h"
@@ -313,9 +314,8 @@ int tessera::runCommandLine(int argc, char **argv) {
                                     "compare the sharded program with that of one rank on random data");
   static ConvertCommand convertCommand(
       "convert", "write the model with its plan, or trained weights for the framework that exported it");
-  static ModelCommand simulateCommand(
-      "simulate", "print what a step takes, by the machine's rates, without an executable");
-  static Flag simulateJson{"json", cl::desc("as JSON"), cl::sub(simulateCommand.sub)};
+  static SimulateCommand simulateCommand(
+      "simulate", "print what a step takes on the machine, simulated, without an executable");
   static CommandsWithoutModel others;
   static cl::opt<std::string> glob{"op", cl::desc("only operators with this name: node, module or parameter"),
                                    cl::value_desc("GLOB"), cl::sub(explainCommand.sub)};
@@ -365,15 +365,15 @@ int tessera::runCommandLine(int argc, char **argv) {
            : convertCommand.format == "onnx"      ? convertToOnnx(options)
                                                   : convertToText(options);
   }
-  for (ModelCommand *command :
-       {static_cast<ModelCommand *>(&planCommand), &explainCommand, &verifyCommand, &simulateCommand})
+  for (ModelCommand *command : {static_cast<ModelCommand *>(&planCommand), &explainCommand, &verifyCommand,
+                                static_cast<ModelCommand *>(&simulateCommand)})
     if (*command)
       if (int status = read(*command, options))
         return status;
   if (planCommand)
     return plan(planCommand, options);
   if (simulateCommand)
-    return simulate(options, simulateJson);
+    return simulate(simulateCommand, options);
   if (explainCommand)
     return explain(options, glob, why);
   if (verifyCommand) {

@@ -23,9 +23,6 @@ struct AutoOptions {
 /// several numbers of ranks one each, and a table.
 int planAutomatically(const CompileOptions &options, const AutoOptions &how);
 
-/// `simulate`: compiles up to the plan of memory, and prints what a step will take, as text or JSON.
-int simulate(const CompileOptions &options, bool json);
-
 /// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty:
 /// pattern, layouts, moves and their cost, and everything replicated, padded and trained.
 int explain(const CompileOptions &options, const std::string &glob, const std::string &why);

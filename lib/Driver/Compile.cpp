@@ -48,6 +48,9 @@ static constexpr std::pair<Phase, llvm::StringLiteral> kPhases[] = {
 // The weights that all texts in a folder of dumps refer to.
 static constexpr StringLiteral kDumpedWeights = "weights.safetensors";
 
+// So many that a double is read as it was written.
+static constexpr int kAllDigits = 17;
+
 StringRef tessera::phaseName(Phase phase) { return kPhases[int(phase)].second; }
 
 std::optional<Phase> tessera::parsePhase(StringRef name) {
@@ -370,8 +373,21 @@ LogicalResult Compilation::describe() {
   info.planHash = planHash;
   info.threads = threads();
   info.kernelPrefix = kernelPrefix;
-  if (machine)
-    info.machine = machine->name.empty() ? options.machineFile : machine->name;
+  dist::Mesh mesh;
+  for (auto op : (*module).getOps<dist::MeshOp>())
+    mesh = op.getMesh().getMesh();
+  dist::Machine own = machine ? target().machine() : dist::Machine::of(*module);
+  info.ownRates = rt::machineText(fileOf(own, mesh), {}, kAllDigits);
+  if (machine) {
+    if (!machine->levels.empty() && machine->levels.back().ranks < mesh.numRanks())
+      return emitError(UnknownLoc::get(&context))
+             << "\"" << options.machineFile << "\" is a machine for " << machine->levels.back().ranks
+             << " ranks, and there are " << mesh.numRanks() << "; its last [[level]] says how many";
+    rt::MachineFile given = *machine;
+    if (given.name.empty())
+      given.name = options.machineFile;
+    info.rates = rt::machineText(given, {}, kAllDigits);
+  }
   FailureOr<std::string> text = describeProgram(*module, info);
   if (failed(text))
     return failure();

@@ -6,6 +6,7 @@
 #include "mlir/Support/FileUtilities.h"
 #include "runtime/device/attention_order.h"
 #include "runtime/program/description.h"
+#include "runtime/simulate/simulate.h"
 #include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/JSON.h"
 
@@ -164,26 +165,22 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
         for (const json::Value &value : *programs)
           if (const json::Object *program = value.getAsObject()) {
             std::string name = program->getString("name")->str();
-            // Of a pipeline's stages the one that needs most memory, or time.
-            auto largest = [&](json::Object &of, const json::Value &value, std::optional<double> size,
-                               std::optional<double> before) {
-              if (!before || *before < size.value_or(0))
-                of[name] = value;
-            };
+            // Of a pipeline's stages the one that needs most memory.
             const json::Object *held = program->getObject("memory"), *before = memory.getObject(name);
-            largest(memory, *program->get("memory"), held->getNumber("peak"),
-                    before ? before->getNumber("peak") : std::nullopt);
-            largest(estimates, *program->get("step_seconds"), program->getNumber("step_seconds"),
-                    estimates.getNumber(name));
+            if (!before || *before->getNumber("peak") < held->getNumber("peak").value_or(0))
+              memory[name] = *program->get("memory");
             sent[name] = *program->get("sent");
           }
     if (const json::Object *object = description->getAsObject(); object && object->getObject("pipeline"))
       root["pipeline"] = *object->get("pipeline");
     root["memory"] = std::move(memory);
     root["sent"] = std::move(sent);
-    root["step_seconds"] = std::move(estimates);
     json::Object pairs;
     rt::Description parsed = rt::parseDescription(compilation.description);
+    for (const rt::Program &program : parsed.programs)
+      if (program.stage == 0)
+        estimates[program.name] = rt::estimatedSeconds(parsed, program.name);
+    root["step_seconds"] = std::move(estimates);
     for (const rt::Program &program : parsed.programs)
       if (json::Array ranks = attentionPairs(parsed, program);
           llvm::any_of(ranks, [](auto &pairs) { return pairs != json::Value(0); }))

@@ -5,6 +5,7 @@
 #include "lib/Driver/MachineOption.h"
 #include "mlir/IR/Diagnostics.h"
 #include "runtime/program/description.h"
+#include "runtime/simulate/simulate.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -54,7 +55,6 @@ Verdict tessera::verdictOf(Compilation &compilation) {
     addProgram(program, int(compilation.threads()), verdict);
     if (program.name != (trains ? "train" : "infer"))
       continue;
-    verdict.seconds = std::max(verdict.seconds, program.stepSeconds);
     verdict.sentOver.clear(); // of all stages in each
     for (auto &[axes, kinds] : program.sent)
       for (auto &[kind, sent] : kinds)
@@ -64,6 +64,7 @@ Verdict tessera::verdictOf(Compilation &compilation) {
     verdict.flops += description.findProgram(trains ? "train" : "infer", rank)->flops;
   for (auto &[axes, bytes] : verdict.sentOver)
     verdict.sentBytes += bytes;
+  verdict.seconds = rt::estimatedSeconds(description, trains ? "train" : "infer");
   verdict.compiles = true;
   return verdict;
 }

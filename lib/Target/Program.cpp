@@ -7,7 +7,6 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
 #include "lib/Target/JsonText.h"
-#include "lib/Target/StepTime.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
 #include "mlir/IR/Matchers.h"
 #include "passes/Pipeline/PipelineSchedule.h"
@@ -88,7 +87,7 @@ struct ProgramText {
 class Writer {
 public:
   Writer(ModuleOp module, const dist::Mesh &mesh, int64_t micro, const ProgramInfo &info)
-      : module(module), mesh(mesh), micro(micro), threads(info.threads), kernelPrefix(info.kernelPrefix),
+      : module(module), mesh(mesh), micro(micro), kernelPrefix(info.kernelPrefix),
         pipeline(dist::Pipeline::of(module)) {
     for (auto [i, variable] : llvm::enumerate(module.getOps<nn::VariableOp>()))
       variables[variable.getSymName()] = i;
@@ -101,7 +100,8 @@ public:
   json::Value pipelineFigures() const;
 
 private:
-  /// What the operations of a block, which runs `times` times a step, do; counts time and bytes on the way.
+  /// What the operations of a block, which runs `times` times a step, do; counts operations and bytes on the
+  /// way.
   LogicalResult operations(Block &block, ListText &list, int64_t times);
   FailureOr<json::Object> launch(exec::LaunchOp op);
   FailureOr<json::Object> call(exec::CallOp op, int64_t times);
@@ -141,14 +141,14 @@ private:
   void countSent(const std::string &axes, const std::string &kind, int64_t times, int64_t bytes);
   int64_t numStages() const { return pipeline ? pipeline->numStages : 1; }
   json::Array replicas(const dist::Layout &layout) const;
-  /// Bytes of the buffers, each counted once.
-  static double bytesOf(ValueRange values);
+  /// Bytes of those of the buffers at `places`, each counted once.
+  static int64_t bytesOf(ValueRange buffers, ArrayRef<int64_t> places);
   // The mesh's axes among `axes`, in the mesh's order: how figures are keyed.
   std::string setName(ArrayRef<dist::AxisRef> axes) const;
 
   ModuleOp module;
   const dist::Mesh &mesh;
-  int64_t micro, threads;
+  int64_t micro;
   const std::string kernelPrefix;
   std::optional<dist::Pipeline> pipeline;
   llvm::StringMap<int64_t> variables;
@@ -162,7 +162,6 @@ private:
   SentTable *sentHere = nullptr;
   llvm::StringMap<pipeline::Order> orders; // by program: the steps that were emitted
   std::vector<pipeline::Step> *stepsHere = nullptr;
-  std::optional<StepTime> time; // of the program being written
   double totalFlops = 0;
   rt::MovedBytes moved; // between the tiers
 };
@@ -243,7 +242,6 @@ void Writer::countSent(exec::CollectiveOp op, int64_t times) {
   else if (rt::collectiveTraits(size.kind).permutes())
     size.moved = dist::movedByPermute(mesh, axes, cast<dist::LayoutAttr>(op.getSourceAttr()).getLayout(),
                                       cast<dist::LayoutAttr>(op.getTargetAttr()).getLayout());
-  time->collective(size.kind, size.bytes(), axes, op.getToken());
   countSent(setName(axes), op.getKind().str(), times,
             rt::collectiveSentBytes(size) * (mesh.numRanks() / size.ranks));
 }
@@ -297,12 +295,16 @@ json::Value Writer::pipelineFigures() const {
                       {"live_microbatches", std::move(live)}};
 }
 
-// What is read or written, once. A workspace is room for a library, which is as large whatever it is for.
-double Writer::bytesOf(ValueRange values) {
-  double bytes = 0;
-  for (Value value : DenseSet<Value>(values.begin(), values.end()))
-    if (auto buffer = value.getDefiningOp<exec::BufferOp>(); !buffer || buffer.getCategory() != "workspace")
-      bytes += double(exec::rangeOf(value).bytes);
+// A workspace is room for a library, which is as large whatever it is for.
+int64_t Writer::bytesOf(ValueRange buffers, ArrayRef<int64_t> places) {
+  int64_t bytes = 0;
+  DenseSet<Value> counted;
+  for (int64_t place : places) {
+    Value value = buffers[place];
+    auto buffer = value.getDefiningOp<exec::BufferOp>();
+    if ((!buffer || buffer.getCategory() != "workspace") && counted.insert(value).second)
+      bytes += exec::rangeOf(value).bytes;
+  }
   return bytes;
 }
 
@@ -317,13 +319,14 @@ FailureOr<json::Object> Writer::launch(exec::LaunchOp op) {
   FailureOr<json::Array> scalars = expressions(op.getScalars());
   if (failed(scalars))
     return failure();
-  time->work(0, false, bytesOf(op.getBuffers()));
   json::Object object{{"op", "kernel"},
                       {"symbol", kernelPrefix + op.getKernel().str()},
                       {"args", indices(op.getBuffers())},
                       {"scalars", std::move(*scalars)},
                       {"extent", int64_t(op.getExtent())},
                       {"grain", int64_t(op.getGrain())},
+                      {"read", bytesOf(op.getBuffers(), op.getReads())},
+                      {"written", bytesOf(op.getBuffers(), op.getWrites())},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
   noteChanges(object, op.getBuffers(), op.getWrites());
@@ -336,13 +339,14 @@ FailureOr<json::Object> Writer::call(exec::CallOp op, int64_t times) {
     return failure();
   double operations = op.getFlops() ? op.getFlops()->convertToDouble() : 0;
   totalFlops += operations * double(times);
-  auto dtype = op.getSettings().getAs<StringAttr>("dtype");
-  time->work(operations, dtype && dtype != "f32", bytesOf(op.getBuffers()));
   json::Object object{{"op", "call"},
                       {"function", op.getFunction()},
                       {"args", indices(op.getBuffers())},
                       {"attrs", attributesOf(op.getSettings())},
                       {"scalars", std::move(*scalars)},
+                      {"flops", int64_t(operations)},
+                      {"read", bytesOf(op.getBuffers(), op.getReads())},
+                      {"written", bytesOf(op.getBuffers(), op.getWrites())},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
   noteChanges(object, op.getBuffers(), op.getWrites());
@@ -380,8 +384,6 @@ json::Object Writer::collective(exec::CollectiveOp op, int64_t times) {
 
 json::Object Writer::send(exec::SendOp op, int64_t times) {
   countSent(pipeline->axis, "send", times, int64_t(op.getBytes()) * mesh.numRanks());
-  time->collective(dist::CollectiveKind::Permute, double(op.getBytes()), {pipeline->axisRef()},
-                   int64_t(op.getToken()));
   return json::Object{{"op", "send"},
                       {"stage", int64_t(op.getStage())},
                       {"buffer", buffers.lookup(op.getBuffer())},
@@ -395,7 +397,6 @@ json::Object Writer::copy(exec::CopyOp op, int64_t times) {
       rt::directionOf(op.getSource().getType().getTier(), op.getTarget().getType().getTier());
   int64_t bytes = exec::rangeOf(op.getSource()).bytes;
   moved[direction] += times * bytes;
-  time->copy(direction, double(bytes), int64_t(op.getToken()));
   return json::Object{{"op", "copy"},
                       {"from", buffers.lookup(op.getSource())},
                       {"to", buffers.lookup(op.getTarget())},
@@ -404,8 +405,6 @@ json::Object Writer::copy(exec::CopyOp op, int64_t times) {
 }
 
 json::Object Writer::hostCall(exec::HostCallOp op) {
-  auto count = op.getSettings().getAs<IntegerAttr>("count");
-  time->hostUpdate(count ? count.getInt() : 0, int64_t(op.getToken()));
   json::Object object{{"op", "host_call"},
                       {"function", op.getFunction()},
                       {"args", indices(op.getBuffers())},
@@ -427,10 +426,8 @@ json::Object Writer::step(exec::StepOp op) {
 
 LogicalResult Writer::loop(exec::LoopOp op, ListText &list, int64_t times) {
   list.push_back(json::Object{{"op", "loop"}, {"times", int64_t(op.getTimes())}});
-  double begin = time->now();
   if (failed(operations(op.getBody().front(), list, times * int64_t(op.getTimes()))))
     return failure();
-  time->repeat(begin, int64_t(op.getTimes()));
   list.push_back(json::Object{{"op", "end"}});
   return success();
 }
@@ -462,7 +459,6 @@ LogicalResult Writer::operations(Block &block, ListText &list, int64_t times) {
                       .Case([&](exec::CopyOp each) { return copy(each, times); })
                       .Case([&](exec::HostCallOp each) { return hostCall(each); })
                       .Case([&](exec::WaitOp each) {
-                        time->wait(int64_t(each.getToken()));
                         return json::Object{{"op", "wait"}, {"token", int64_t(each.getToken())}};
                       })
                       .Default([](Operation *other) {
@@ -485,7 +481,6 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
     orders[programName].resize(numStages());
     stepsHere = &orders[programName][stage];
   }
-  time.emplace(threads, dist::Machine::of(func));
   totalFlops = 0;
   moved = {};
   auto bufferOf = [&](Value value) {
@@ -541,8 +536,7 @@ FailureOr<ProgramText> Writer::program(func::FuncOp func) {
       {"outputs", std::move(outputs)},
       {"scalars", json::Array{"lr", "beta1", "beta2", "eps", "bias1", "bias2", "momentum", "clip_norm"}},
       {"memory", std::move(memory)},
-      {"flops", int64_t(totalFlops)},
-      {"step_seconds", time->seconds()}};
+      {"flops", int64_t(totalFlops)}};
   json::Object between;
   for (rt::Direction direction : rt::directions)
     if (moved[direction] > 0)
@@ -577,9 +571,6 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   for (ProgramText &program : programs) {
     std::string name = program.rest.getString("name")->str();
     program.rest["sent"] = writer.sentBy(name);
-    // A stage also waits for others.
-    if (auto simulation = writer.simulated(name))
-      program.rest["step_seconds"] = *program.rest.getNumber("step_seconds") / (1 - simulation->bubble);
     texts.push_back(
         objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
   }
@@ -601,8 +592,10 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
       shared["scales"] = true;
     object["elastic"] = std::move(shared);
   }
-  if (!info.machine.empty())
-    object["machine"] = info.machine;
+  if (!info.ownRates.empty())
+    object["own_rates"] = info.ownRates;
+  if (!info.rates.empty())
+    object["rates"] = info.rates;
   for (auto [name, bytes] : {std::pair("device_capacity", dist::kDeviceMemory.of(module)),
                              {"host_capacity", dist::kHostMemory.of(module)},
                              {"nvme_capacity", dist::kNvmeMemory.of(module)}})

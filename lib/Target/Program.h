@@ -10,7 +10,8 @@ namespace tessera {
 struct ProgramInfo {
   std::string target = "cpu", dtype = "f32";
   std::string modelHash, planHash; // sha256 in hex
-  std::string machine;             // whose rates the estimates are by; empty: the target's own, uncalibrated
+  std::string ownRates;            // the target's own machine, as a file's text
+  std::string rates;               // what --machine said over it; empty: nothing
   std::string kernelPrefix;        // before the kernels' names, where an executable holds several programs'
   int64_t threads = 1;             // threads a rank that workspaces are sized for
 };

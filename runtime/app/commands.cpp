@@ -4,6 +4,7 @@
 #include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outputs.h"
+#include "runtime/simulate/simulate.h"
 
 #include <algorithm>
 #include <climits>
@@ -71,6 +72,21 @@ void checkOptimizerOptions(const Description &description, const Options &option
                      ", which needs none");
 }
 
+/// The time of a step, by the description's machine or that of `--machine`.
+static void addTime(Figures &figures, const Description &description, const Program &program,
+                    const Options &options) {
+  if (options.machine.empty()) {
+    figures.stepSeconds = estimatedSeconds(description, program.name, options.threads);
+    return;
+  }
+  MachineFile given = readMachine(options.machine);
+  SimulateOptions settings;
+  settings.threads = options.threads;
+  figures.stepSeconds =
+      simulate(description, program.name, *machineOf(description, &given), settings).seconds;
+  figures.machine = given.name.empty() ? options.machine : given.name;
+}
+
 std::string describeProgram(const CommandContext &context) {
   const Description &description = context.description;
   const Program &program = chooseProgram(description, context.options.program);
@@ -85,6 +101,7 @@ std::string describeProgram(const CommandContext &context) {
                      std::to_string(description.mesh.size()));
   Figures figures =
       promisedFigures(description, program, threads, {hasSlots ? options.places() : 1, options.hosts});
+  addTime(figures, description, program, options);
   return context.options.json ? figuresJson(description, program, figures)
                               : figuresText(description, program, figures);
 }
@@ -94,17 +111,18 @@ std::string helpText(const Description &description, const std::string &name) {
   std::string text = "usage: " + name + " infer --input NAME=FILE.npy ... --output DIR [options]\n";
   if (trains)
     text += "       " + name + " train (--tokens FILE.bin | --data NAME=FILE.npy ...) --steps N [options]\n";
-  text += "       " + name + " info [--json] [--program NAME]\n";
+  text += "       " + name + " info [--json] [--program NAME] [--machine FILE.toml]\n";
   text += "       " + name + " calibrate -o MACHINE.toml [--threads N]\n\n";
   if (description.mesh.size() > 1)
     text += "Runs as " + std::to_string(description.mesh.size()) +
             " ranks: threads of one process, or processes under 'mpirun -n " +
             std::to_string(description.mesh.size()) + "'.\n\n";
   for (const Program &program : description.programs)
-    if (program.stage == 0)
-      text += figuresText(description, program,
-                          promisedFigures(description, program, defaultThreads(description))) +
-              "\n";
+    if (program.stage == 0) {
+      Figures figures = promisedFigures(description, program, defaultThreads(description));
+      addTime(figures, description, program, {});
+      text += figuresText(description, program, figures) + "\n";
+    }
   text +=
       "options of infer and train:\n"
       "  --weights FILE.safetensors   weights, instead of those beside the executable\n"
@@ -199,7 +217,9 @@ void saveMeasurements(const CommandContext &context, const Program &program, Ses
   figures.memory = measured.memory;
   figures.sent = measured.sent;
   figures.moved = measured.moved;
-  figures.flops = promisedFigures(context.description, program, session.threadsPerRank()).flops;
+  Figures promised = promisedFigures(context.description, program, session.threadsPerRank());
+  figures.flops = promised.flops;
+  figures.machine = promised.machine;
   figures.stepSeconds = measured.medianSeconds;
   figures.hostSeconds = measured.hostSeconds;
   figures.outside = measured.outside;

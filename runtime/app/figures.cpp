@@ -143,7 +143,8 @@ static void promiseShared(Figures &figures, const Description &description, cons
 Figures promisedFigures(const Description &description, const Program &program, int threads,
                         const SharedState &state) {
   Figures figures;
-  figures.flops = figures.stepSeconds = 0;
+  if (description.rates)
+    figures.machine = description.rates->name;
   MovedBytes moved; // by all ranks
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
@@ -153,7 +154,6 @@ Figures promisedFigures(const Description &description, const Program &program, 
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
     figures.flops += own.flops / double(description.mesh.size());
-    figures.stepSeconds = std::max(figures.stepSeconds, own.stepSeconds);
   }
   for (Direction direction : directions)
     figures.moved[direction] = std::llround(double(moved[direction]) / double(description.mesh.size()));
@@ -196,7 +196,7 @@ std::string figuresJson(const Description &description, const Program &program, 
                {"pipeline", pipeline},
                {"model", description.model},
                {"plan", description.plan},
-               {"machine", description.machine.empty() ? Json() : Json(description.machine)},
+               {"machine", figures.machine ? Json(*figures.machine) : Json()},
                {"memory", memoryJson(figures)},
                {"sent", sentJson(figures.sent)},
                {"moved",
@@ -272,10 +272,9 @@ std::string figuresText(const Description &description, const Program &program, 
                              formatBytes(figures.moved.nvmeWrite) + " written a rank and step");
   char seconds[32];
   std::snprintf(seconds, sizeof seconds, "%.3g s", figures.stepSeconds);
-  text += line("estimate", seconds + (description.machine.empty()
-                                          ? std::string(" a step, uncalibrated: by the rates that " +
-                                                        description.target + " has without --machine")
-                                          : " a step, by the rates of " + description.machine));
+  text += line("estimate", seconds + (figures.machine ? " a step, by the rates of " + *figures.machine
+                                                      : " a step, uncalibrated: by the rates that " +
+                                                            description.target + " has without --machine"));
   return text;
 }
 

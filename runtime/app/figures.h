@@ -18,6 +18,8 @@ struct Figures {
   MovedBytes moved;
   double flops = 0;
   double stepSeconds = 0;
+  /// Whose rates a promised time is by; none: the target's own, which nobody has calibrated.
+  std::optional<std::string> machine;
   /// Of each rank what the process takes of the device beside the program's memory.
   std::vector<std::optional<int64_t>> outside;
   /// Of each rank, where there are slots: what it takes in shared memory, beside the tiers.
@@ -31,7 +33,7 @@ struct SharedState {
   int64_t places = 1, hosts = 1;
 };
 
-/// What the compiler promises for `threads` threads a rank.
+/// What the compiler promises for `threads` threads a rank, time aside.
 Figures promisedFigures(const Description &description, const Program &program, int threads,
                         const SharedState &state = {});
 

@@ -182,6 +182,7 @@ std::vector<Option> makeOptionTable() {
        }},
       {"json", info, false, [](O o, S) { o.json = true; }},
       {"program", info, true, [](O o, S v) { o.program = v; }},
+      {"machine", info, true, [](O o, S v) { o.machine = v; }},
       {"input", infer, true, [](O o, S v) { o.inputs.push_back(parseAssignment(v, "--input")); }},
       {"output", infer, true, [](O o, S v) { o.output = v; }},
       {"repeat", infer, true, [](O o, S v) { o.repeat = parseInteger(v, "--repeat", 0); }},

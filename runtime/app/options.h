@@ -48,6 +48,8 @@ struct Options {
   // info
   bool json = false;
   std::string program;
+  /// A machine's file to estimate by, instead of what was compiled in.
+  std::string machine;
 
   // calibrate
   std::string machineOutput;

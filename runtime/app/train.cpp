@@ -3,7 +3,6 @@
 #include "runtime/app/commands.h"
 #include "runtime/app/course.h"
 #include "runtime/app/data_feed.h"
-#include "runtime/app/figures.h"
 #include "runtime/app/loss_scale.h"
 #include "runtime/app/outputs.h"
 #include "runtime/app/run_identity.h"
@@ -11,6 +10,7 @@
 #include "runtime/app/state_slots.h"
 #include "runtime/app/train_log.h"
 #include "runtime/checkpoint/control.h"
+#include "runtime/simulate/simulate.h"
 #include "runtime/storage/folder.h"
 
 #include <algorithm>
@@ -87,8 +87,7 @@ double timeoutOf(const Description &description, const Program &program, const O
   constexpr double atLeast = 30, times = 20;
   if (options.timeout > 0)
     return options.timeout;
-  return std::max(atLeast,
-                  times * promisedFigures(description, program, std::max(1, options.threads)).stepSeconds);
+  return std::max(atLeast, times * estimatedSeconds(description, program.name));
 }
 
 /// A training that never changed a parameter has failed, however its steps ended.

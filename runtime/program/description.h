@@ -4,6 +4,7 @@
 #include "runtime/comm/collectives.h"
 #include "runtime/core/dtype.h"
 #include "runtime/core/tier.h"
+#include "runtime/machine/machine_file.h"
 #include "runtime/storage/layout.h"
 
 #include <array>
@@ -131,6 +132,11 @@ struct Operation {
   std::vector<Expression> scalars;
   int64_t extent = 0, grain = 1;
   nlohmann::json attrs;
+  /// Of a kernel or a call: its floating-point operations, of products in `type`, and the bytes of the
+  /// buffers that it reads and writes.
+  double flops = 0;
+  DType type = DType::F32;
+  int64_t bytesRead = 0, bytesWritten = 0;
   CollectiveSpec collective;
   MessageSpec message;
   CopySpec copy;
@@ -164,7 +170,7 @@ struct Program {
   SentTable sent;
   /// What a step of a rank copies between the tiers.
   MovedBytes moved;
-  double flops = 0, stepSeconds = 0;
+  double flops = 0;
   /// Bytes behind the arena that messages of other stages are received into while a rank computes, by stage:
   /// its largest but a step's first. Where ranks are threads nothing touches them. Empty on GPUs.
   std::map<int64_t, int64_t> ahead;
@@ -196,10 +202,13 @@ struct Elastic {
 
 struct Description {
   std::string target, dtype, model, plan;
-  /// Whose rates the estimates are by; empty: the target's own, which nobody has calibrated.
-  std::string machine;
+  /// The rates that estimates are by: the target's own, and over them what a machine's file said; without
+  /// that nobody has calibrated them.
+  std::optional<MachineFile> ownRates, rates;
   Mesh mesh;
   int64_t micro = 1;
+  /// A rank, that it was compiled for.
+  int64_t threads = 1;
   std::optional<Elastic> elastic;
   std::vector<Variable> variables;
   std::vector<Program> programs;

@@ -1,4 +1,6 @@
 // parseDescription: top-down; whatever an entry refers to is checked against what was parsed before it.
+#include "runtime/core/error.h"
+#include "runtime/machine/machine.h"
 #include "runtime/program/packed_text.h"
 #include "runtime/program/parse_operations.h"
 
@@ -23,13 +25,14 @@ public:
     result.dtype = root.at("dtype").text();
     result.model = root.text("model", "");
     result.plan = root.text("plan", "");
-    result.machine = root.text("machine", "");
+    result.ownRates = rates(root, "own_rates", true);
+    result.rates = rates(root, "rates", false);
     result.micro = root.integer("micro", 1, 1, 1 << 20);
     result.mesh = parseMesh(root.at("mesh").json(), result.micro);
     if (root.has("elastic"))
       result.elastic = elastic(root.at("elastic"));
     arrays.emplace(result.mesh);
-    reservedThreads = root.integer("threads", 1, 1, 1 << 20);
+    result.threads = root.integer("threads", 1, 1, 1 << 20);
     if (root.has("pipeline") && !root.at("pipeline").isNull()) {
       JsonReader pipeline = root.at("pipeline");
       result.pipeline = pipeline.json();
@@ -60,6 +63,21 @@ public:
   }
 
 private:
+  // The text of a machine's file.
+  static std::optional<MachineFile> rates(const JsonReader &root, const char *key, bool isWhole) {
+    if (!root.has(key))
+      return std::nullopt;
+    std::string text = root.at(key).text();
+    try {
+      MachineFile file = parseMachine(text, key);
+      if (isWhole)
+        (void)completeMachine({}, file);
+      return file;
+    } catch (const Error &error) {
+      root.at(key).fail(std::string("are no machine's: ") + error.what());
+    }
+  }
+
   Elastic elastic(const JsonReader &item) {
     Elastic elastic;
     elastic.axis = item.at("axis").text();
@@ -145,7 +163,7 @@ private:
       program.outputs.push_back(output(entry, program));
     if (item.has("scalars"))
       program.scalars = item.at("scalars").texts();
-    OperationParser(result, reservedThreads).operations(item.at("ops"), program);
+    OperationParser(result).operations(item.at("ops"), program);
     if (result.target == "cpu")
       program.ahead = aheadBytes(program);
     if (item.has("sent"))
@@ -158,7 +176,6 @@ private:
       for (Direction direction : directions)
         program.moved[direction] = item.at("moved").integer(nameOf(direction), 0, 0);
     program.flops = item.number("flops", 0);
-    program.stepSeconds = item.number("step_seconds", 0);
     return program;
   }
 
@@ -327,7 +344,6 @@ private:
   const JsonReader &root;
   Description result;
   std::optional<ArrayParser> arrays;
-  int64_t reservedThreads = 1;
   /// Of a rank's programs, by stage, tier and first byte.
   std::map<int64_t, PerTier<std::map<int64_t, VariablePlace>>> variablePlaces;
   std::map<std::pair<int64_t, int64_t>, VariablePlace> placeOf; ///< by stage and variable

@@ -111,7 +111,7 @@ void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op,
   int64_t bytes = item.at("attrs").integer("workspace", 0, 0, maxElements);
   int64_t &threadBytes = program.buffers[size_t(op.args.back())].threadBytes;
   if (bytes > 0)
-    threadBytes = std::max(threadBytes, (bytes + reservedThreads - 1) / reservedThreads);
+    threadBytes = std::max(threadBytes, (bytes + description.threads - 1) / description.threads);
 }
 
 Operation OperationParser::operation(const JsonReader &item, const Program &program) const {
@@ -133,6 +133,11 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
       op.grain = item.integer("grain", 1, 1);
     }
     op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
+    op.flops = double(item.integer("flops", 0, 0));
+    op.bytesRead = item.integer("read", 0, 0, maxElements);
+    op.bytesWritten = item.integer("written", 0, 0, maxElements);
+    if (auto type = op.attrs.find("dtype"); type != op.attrs.end() && type->is_string())
+      op.type = parseDType(type->get<std::string>()).value_or(DType::F32);
     op.profile = item.text("kind", "");
     if (op.profile.empty())
       op.profile = op.symbol;

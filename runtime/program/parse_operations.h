@@ -15,10 +15,9 @@ int64_t deviceBuffer(const JsonReader &item, const Program &program);
 /// microbatches, pipeline.
 class OperationParser {
 public:
-  /// `reservedThreads`: the threads of a rank that workspaces were reserved for. `description` must outlive
-  /// the parser.
-  OperationParser(const Description &description, int64_t reservedThreads)
-      : description(description), arrays(description.mesh), reservedThreads(reservedThreads) {}
+  /// `description` must outlive the parser.
+  explicit OperationParser(const Description &description)
+      : description(description), arrays(description.mesh) {}
 
   /// Appends to `program.operations`. Loops are closed, and what is started is waited for, or Error is
   /// thrown.
@@ -32,13 +31,11 @@ private:
   /// Whether ranks can prepare the collective: its shape, groups and buffers.
   void check(const JsonReader &item, const CollectiveSpec &spec, const Program &program) const;
   int64_t pipelineStages() const;
-  /// The library needs workspaces in proportion to the threads: with more than they were reserved for, they
-  /// grow.
+  /// The library needs workspaces in proportion to the threads: with more than the description's they grow.
   void noteWorkspace(const JsonReader &item, const Operation &op, Program &program) const;
 
   const Description &description;
   ArrayParser arrays;
-  int64_t reservedThreads;
 };
 
 } // namespace tessera::rt

@@ -392,6 +392,19 @@ TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
                                 {{"size", int64_t(1) << 47}, {"axes", Json::array()}}}));
 }
 
+TEST(Description, ErrorsOfRatesSayWhatWasExpected) {
+  static const std::string device =
+      "[device]\nbandwidth = 1e9\n[host]\ndown = 1\nup = 1\nlatency = 1\n[disk]\nread = 1\nwrite = "
+      "1\nlatency = 1\n[rate.collectives]\nlaunch = 1\n";
+  static const std::string products = "[rate.products]\nf32 = 1\nbf16 = 1\nf16 = 1\n";
+  EXPECT_ERROR("rates are no machine's: rates:2:1: [device] has no key \"bandwith\"",
+               json["rates"] = "[device]\nbandwith = 1");
+  EXPECT_ERROR("own_rates are no machine's: the rates of a machine lack figures",
+               json["own_rates"] = device + "[[level]]\nranks = 2\nlatency = 1\nbandwidth = 1\n");
+  EXPECT_ERROR("own_rates are no machine's: the rates of a machine lack the links between ranks",
+               json["own_rates"] = device + products);
+}
+
 TEST(Description, ErrorsOfOperationsSayWhatWasExpected) {
   EXPECT_ERROR("ops[0].op is the unknown operation 'jump'", json["programs"][0]["ops"][0]["op"] = "jump");
   EXPECT_ERROR("ops[0] ends a loop that was not begun", (json["programs"][0]["ops"][0] = {{"op", "end"}}));

@@ -1,0 +1,446 @@
+// See simulator.h. All that happens at one moment happens before links are shared anew, so that the order of
+// what is simultaneous has no influence.
+#include "runtime/simulate/simulator.h"
+
+#include "runtime/core/error.h"
+#include "runtime/core/philox.h"
+
+#include <algorithm>
+
+namespace tessera::rt {
+namespace {
+
+constexpr double never = std::numeric_limits<double>::infinity();
+/// Nobody waits for the simulation of a step with more: a description may say anything.
+constexpr int64_t mostOperations = 100'000'000;
+
+using Kind = Operation::Kind;
+
+} // namespace
+
+Simulator::Simulator(World &world) : world(world), actors(world.folding.size()) {
+  for (size_t cls = 0; cls < actors.size(); ++cls) {
+    Actor &actor = actors[cls];
+    actor.cls = cls;
+    actor.steps = &world.stepsOf(cls);
+    actor.done.assign(actor.steps->size(), never);
+    actor.exposed.assign(world.axes.size(), 0);
+    actor.transferred.assign(world.axes.size(), 0);
+    auto slow = world.options.slow.find(world.folding.first[cls]);
+    if (slow != world.options.slow.end())
+      actor.slowness = slow->second;
+    if (world.options.traces)
+      actor.trace = std::make_unique<TraceRecorder>(int(world.folding.first[cls]));
+  }
+}
+
+void Simulator::run() {
+  for (Actor &actor : actors)
+    proceed(actor);
+  while (true) {
+    double next = std::min(network.next(clock), events.empty() ? never : events.top().time);
+    if (next == never)
+      break;
+    clock = next;
+    for (size_t transfer : network.finish(clock))
+      endPart(transfer);
+    while (!events.empty() && events.top().time <= clock) {
+      Event event = events.top();
+      events.pop();
+      if (event.begins)
+        move(event.which);
+      else
+        proceed(actors[event.which]);
+    }
+  }
+  if (std::any_of(actors.begin(), actors.end(), [](const Actor &actor) { return !actor.isFinished(); }))
+    failStuck();
+}
+
+void Simulator::failStuck() const {
+  for (const Actor &actor : actors)
+    if (!actor.isFinished()) {
+      const Operation &op = *actor.step().op;
+      throw Error("the step never ends: rank ", world.folding.first[actor.cls], " waits for ever in '",
+                  op.name.empty() ? op.profile : op.name, "', which others do not come to");
+    }
+  std::abort(); // not reached: somebody is stuck
+}
+
+// Up to where it has to wait, or where what it does next depends on others that are not so far yet.
+void Simulator::proceed(Actor &actor) {
+  while (!actor.isFinished() && !actor.waitsFor) {
+    if (++actor.executed > mostOperations)
+      throw Error("a step of rank ", world.folding.first[actor.cls], " has more than ", mostOperations,
+                  " operations, too many to be simulated");
+    switch (actor.step().op->kind) {
+    case Kind::Kernel:
+    case Kind::Call:
+      work(actor);
+      break;
+    case Kind::Copy:
+      copy(actor);
+      break;
+    case Kind::Loop:
+    case Kind::End:
+    case Kind::Step:
+      turn(actor);
+      break;
+    default:
+      if (waitForCopy(actor))
+        break;
+      if (actor.now > clock) {
+        events.push({actor.now, false, actor.cls});
+        return;
+      }
+      communicate(actor);
+    }
+  }
+}
+
+void Simulator::work(Actor &actor) {
+  const SimulatedStep &step = actor.step();
+  double seconds = step.seconds * actor.slowness;
+  if (world.options.jitter > 0) {
+    uint32_t word =
+        philoxQuad(world.options.seed, uint64_t(world.folding.first[actor.cls]), uint64_t(actor.executed))
+            .word[0];
+    seconds *= 1 + world.options.jitter * (double(word) / 2147483648.0 - 1);
+  }
+  if (actor.trace)
+    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Compute, actor.now,
+                     actor.now + seconds);
+  actor.computing += seconds;
+  actor.now += seconds;
+  ++actor.at;
+}
+
+void Simulator::copy(Actor &actor) {
+  const SimulatedStep &step = actor.step();
+  double &way = actor.ways[step.direction];
+  double begin = std::max(way, actor.now);
+  way = actor.done[actor.at] = begin + step.seconds;
+  using Stream = TraceRecorder::Stream;
+  static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
+                                                Stream::ToNvme};
+  if (actor.trace)
+    actor.trace->add(step.op->name, step.op->profile, rows[step.direction], begin, way);
+  ++actor.at;
+}
+
+void Simulator::turn(Actor &actor) {
+  const Operation &op = *actor.step().op;
+  if (op.kind == Kind::Loop) {
+    actor.loopBegin = actor.at;
+    actor.turn = 0;
+    while (op.times == 0 && actor.step().op->kind != Kind::End)
+      ++actor.at;
+  } else if (op.kind == Kind::End && ++actor.turn < (*actor.steps)[actor.loopBegin].op->times) {
+    actor.at = actor.loopBegin;
+  }
+  ++actor.at;
+}
+
+bool Simulator::waitForCopy(Actor &actor) {
+  const SimulatedStep &step = actor.step();
+  if (step.op->kind != Kind::Wait || (*actor.steps)[step.started].op->kind != Kind::Copy)
+    return false;
+  double until = std::max(actor.now, actor.done[step.started]);
+  if (actor.trace && until > actor.now)
+    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Compute, actor.now, until);
+  actor.ofCopies += until - actor.now;
+  actor.now = until;
+  ++actor.at;
+  return true;
+}
+
+// On GPUs what is of one group, or goes from one rank to another, is one after the other.
+int64_t Simulator::queueOf(const Actor &actor, const SimulatedStep &step) const {
+  const Operation &op = *step.op;
+  if (isHost() || op.kind == Kind::Wait)
+    return 0;
+  if (op.kind == Kind::Collective)
+    return 1 + int64_t(step.grouping);
+  return -1 - 2 * int64_t(world.peerOf(actor.cls, op.message.stage)) - (op.kind == Kind::Receive ? 1 : 0);
+}
+
+// Starts what the operation starts, and says whether to go on at once.
+bool Simulator::communicate(Actor &actor) {
+  const SimulatedStep &step = actor.step();
+  const Operation &op = *step.op;
+  const size_t at = actor.at;
+  if (op.kind == Kind::Wait) {
+    const bool forSend = (*actor.steps)[step.started].op->kind == Kind::Send;
+    // A rank's thread asks its communication whether a message has left, behind all else that it does.
+    if (!forSend || !isHost())
+      return block(actor, step.started);
+  } else if (step.isEmpty) {
+    count(step, actor.cls, 0);
+    actor.done[at] = clock;
+    ++actor.at;
+    return true;
+  }
+  actor.done[at] = never;
+  int64_t queue = queueOf(actor, step);
+  actor.queues[queue].push_back({at});
+  bool goesOn = op.kind == Kind::Send || (op.kind == Kind::Collective && op.collective.token >= 0);
+  if (goesOn)
+    ++actor.at;
+  advance(actor, queue);
+  return goesOn || block(actor, at);
+}
+
+bool Simulator::block(Actor &actor, size_t step) {
+  if (actor.isDone(step))
+    ++actor.at;
+  else
+    actor.waitsFor = step;
+  return !actor.waitsFor;
+}
+
+void Simulator::advance(Actor &actor, int64_t queue) {
+  std::deque<SimulatedJob> &jobs = actor.queues[queue];
+  while (!jobs.empty() && isOver(actor, jobs.front()))
+    jobs.pop_front();
+}
+
+// Whether what is first in a queue is done, or needs nothing more of the queue; begins it if it has not been.
+bool Simulator::isOver(Actor &actor, SimulatedJob &job) {
+  const SimulatedStep &step = (*actor.steps)[job.step];
+  const bool begins = !job.begun;
+  job.begun = true;
+  switch (step.op->kind) {
+  case Kind::Collective:
+    if (begins)
+      come(actor, job.step);
+    return actor.isDone(job.step);
+  case Kind::Send:
+    if (begins) {
+      Channel &to = channel(actor.cls, world.peerOf(actor.cls, step.op->message.stage));
+      to.sent.push_back({actor.cls, job.step});
+      beginMessages(to);
+    }
+    return isHost() || actor.isDone(job.step);
+  case Kind::Receive:
+    return receive(actor, job);
+  default: // a wait for a message to have left
+    if (!actor.isDone(step.started))
+      return false;
+    complete({actor.cls, job.step}, never);
+    return true;
+  }
+}
+
+void Simulator::come(Actor &actor, size_t step) {
+  const SimulatedStep &mine = (*actor.steps)[step];
+  const FoldedGroups &groups = world.groups[mine.grouping];
+  size_t group = groups.groupOf(actor.cls);
+  Meeting &meeting = meetings[{mine.grouping, group}];
+  if (!meeting.here.empty()) {
+    const Member &first = meeting.here.front();
+    const SimulatedStep &theirs = (*actors[first.cls].steps)[first.step];
+    if (theirs.op->collective.request.kind != mine.op->collective.request.kind ||
+        theirs.groupBytes != mine.groupBytes)
+      throw Error("the step cannot be: rank ", world.folding.first[actor.cls], " is in '", mine.op->name,
+                  "' when rank ", world.folding.first[first.cls], " of its group is in '", theirs.op->name,
+                  "'");
+  }
+  meeting.here.push_back({actor.cls, step});
+  if (meeting.here.size() < groups.classes(group).size())
+    return;
+  std::vector<Member> members = std::move(meeting.here);
+  meeting.here.clear();
+  for (size_t i = 0; i < members.size(); ++i) {
+    size_t cls = members[i].cls;
+    // All groups that look like this one have come together.
+    count(mine, cls, i > 0 ? 0 : mine.groupBytes * (world.folding.counts[cls] / groups.countOf(cls)));
+  }
+  begin(std::move(members), nullptr);
+}
+
+void Simulator::count(const SimulatedStep &step, size_t cls, int64_t bytes) {
+  const Operation &op = *step.op;
+  SentFigures &figures =
+      sent[world.axes[step.axes]][op.kind == Kind::Collective ? op.collective.request.kind : "send"];
+  figures.count += world.folding.counts[cls];
+  figures.bytes += bytes;
+}
+
+Simulator::Channel &Simulator::channel(size_t sender, size_t receiver) {
+  Channel &found = channels[{sender, receiver}];
+  found.sender = sender;
+  found.receiver = receiver;
+  return found;
+}
+
+// Memory for the next message of a sender is there from when the one before it was taken; for the first one
+// from when it is asked for. On GPUs always so.
+bool Simulator::receive(Actor &actor, SimulatedJob &job) {
+  const SimulatedStep &step = (*actor.steps)[job.step];
+  Channel &from = channel(world.peerOf(actor.cls, step.op->message.stage), actor.cls);
+  from.expected = std::max(from.expected, from.received + 1);
+  beginMessages(from);
+  if (from.arrived <= from.received)
+    return false;
+  const Member &sender = from.sent[from.received];
+  int64_t bytes = (*actors[sender.cls].steps)[sender.step].op->message.bytes;
+  if (bytes != step.op->message.bytes)
+    throw Error("the step cannot be: rank ", world.folding.first[actor.cls], " receives ",
+                step.op->message.bytes, " bytes in '", step.op->name, "', and is sent ", bytes);
+  ++from.received;
+  if (isHost())
+    from.expected = std::max(from.expected, from.received + 1);
+  beginMessages(from);
+  complete({actor.cls, job.step}, never);
+  return true;
+}
+
+void Simulator::beginMessages(Channel &channel) {
+  while (channel.begun < std::min(channel.sent.size(), channel.expected)) {
+    Member sender = channel.sent[channel.begun++];
+    const SimulatedStep &step = (*actors[sender.cls].steps)[sender.step];
+    count(step, sender.cls, step.op->message.bytes * world.folding.counts[sender.cls]);
+    begin({sender}, &channel);
+  }
+}
+
+// The time in which nothing moves yet comes first.
+size_t Simulator::begin(std::vector<Member> members, Channel *channel) {
+  if (freeTransfers.empty()) {
+    freeTransfers.push_back(transfers.size());
+    transfers.emplace_back();
+  }
+  size_t number = freeTransfers.back();
+  freeTransfers.pop_back();
+  const Member &first = members.front();
+  const SimulatedStep &step = (*actors[first.cls].steps)[first.step];
+  size_t level = channel ? world.levelOfMessage(first.cls, step.op->message.stage)
+                         : world.levelOf(first.cls, step.grouping);
+  for (const Member &member : members)
+    actors[member.cls].spans.push_back({clock, never, step.axes});
+  if (channel)
+    actors[channel->receiver].spans.push_back({clock, never, step.axes});
+  transfers[number] = {std::move(members), channel, clock, 0};
+  events.push({clock + (world.machine.launch + world.machine.levels[level].latency * step.load.rounds), true,
+               number});
+  return number;
+}
+
+void Simulator::move(size_t number) {
+  Transfer &transfer = transfers[number];
+  transfer.pending = transfer.members.size();
+  for (const Member &member : transfer.members) {
+    const SimulatedStep &step = (*actors[member.cls].steps)[member.step];
+    size_t level = transfer.channel ? world.levelOfMessage(member.cls, step.op->message.stage)
+                                    : world.levelOf(member.cls, step.grouping);
+    std::vector<Network::Use> uses;
+    world.use(network, member.cls, level, false, uses);
+    world.use(network, transfer.channel ? transfer.channel->receiver : member.cls, level, true, uses);
+    network.start(clock, step.load.bytes, std::move(uses), number);
+  }
+}
+
+void Simulator::endPart(size_t number) {
+  if (--transfers[number].pending > 0)
+    return;
+  Transfer transfer = std::move(transfers[number]);
+  freeTransfers.push_back(number);
+  if (Channel *channel = transfer.channel) {
+    const Member &sender = transfer.members.front();
+    const SimulatedStep &step = (*actors[sender.cls].steps)[sender.step];
+    ++channel->arrived;
+    closeSpan(channel->receiver, step.axes, transfer.begin);
+    if (actors[sender.cls].trace)
+      actors[sender.cls].trace->addMessage(int(world.folding.first[channel->receiver]), world.axes[step.axes],
+                                           transfer.begin, clock);
+  }
+  for (const Member &member : transfer.members) {
+    closeSpan(member.cls, (*actors[member.cls].steps)[member.step].axes, transfer.begin);
+    complete(member, transfer.channel ? never : transfer.begin);
+    // What comes next may begin, here and in whatever queue waits for this.
+    for (auto &[queue, jobs] : actors[member.cls].queues)
+      advance(actors[member.cls], queue);
+  }
+  if (transfer.channel)
+    for (auto &[queue, jobs] : actors[transfer.channel->receiver].queues)
+      advance(actors[transfer.channel->receiver], queue);
+}
+
+void Simulator::closeSpan(size_t cls, size_t axes, double begin) {
+  std::vector<Actor::Span> &spans = actors[cls].spans;
+  auto span = std::find_if(spans.rbegin(), spans.rend(), [&](const Actor::Span &each) {
+    return each.end == never && each.axes == axes && each.begin == begin;
+  });
+  span->end = clock;
+  actors[cls].transferred[axes] += clock - begin;
+}
+
+// `begin`: of a collective, for the trace.
+void Simulator::complete(Member member, double begin) {
+  Actor &actor = actors[member.cls];
+  const SimulatedStep &step = (*actor.steps)[member.step];
+  actor.done[member.step] = clock;
+  if (actor.trace && begin < never)
+    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Communication, begin, clock);
+  if (actor.waitsFor != member.step)
+    return;
+  actor.waitsFor.reset();
+  const Operation &op = *actor.step().op;
+  if (actor.trace && clock > actor.now)
+    actor.trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, actor.now, clock);
+  actor.wait(clock, step.op->kind != Kind::Collective);
+  ++actor.at;
+  events.push({clock, false, actor.cls});
+}
+
+Simulation Simulator::result() {
+  Simulation result;
+  const Folding &folding = world.folding;
+  const auto ranks = double(folding.classOf.size());
+  std::vector<double> ends;
+  for (const Actor &actor : actors) {
+    double end = actor.now;
+    for (Direction direction : directions)
+      end = std::max(end, actor.ways[direction]);
+    ends.push_back(end);
+    result.seconds = std::max(result.seconds, end);
+  }
+  for (int cls : folding.classOf)
+    result.ends.push_back(ends[size_t(cls)]);
+  result.classes = int64_t(actors.size());
+  MovedBytes moved;
+  for (const Actor &actor : actors) {
+    const auto count = double(folding.counts[actor.cls]);
+    const double share = count / ranks;
+    result.computing += actor.computing * share;
+    result.waitsForRanks += actor.ofRanks * share;
+    result.waitsForStages += actor.ofStages * share;
+    result.waitsForCopies += actor.ofCopies * share;
+    result.waitsForEnd += (result.seconds - actor.now) * share;
+    for (size_t axes = 0; axes < world.axes.size(); ++axes) {
+      if (actor.transferred[axes] == 0)
+        continue;
+      Simulation::Communication &over = result.communication[world.axes[axes]];
+      over.exposed += actor.exposed[axes] * share;
+      over.hidden += (actor.transferred[axes] - actor.exposed[axes]) * share;
+    }
+    const Program &program = world.programOf(actor.cls);
+    result.flops += program.flops * count;
+    for (Direction direction : directions)
+      moved[direction] += program.moved[direction] * folding.counts[actor.cls];
+    if (actor.trace)
+      result.trace += (result.trace.empty() ? "[" : ",\n") + actor.trace->json(0);
+  }
+  if (!result.trace.empty())
+    result.trace += "]\n";
+  const auto all = int64_t(folding.classOf.size());
+  auto mean = [&](int64_t sum) { return (2 * sum + all) / (2 * all); };
+  for (Direction direction : directions)
+    result.moved[direction] = mean(moved[direction]);
+  for (auto &[axes, kinds] : sent)
+    for (auto &[kind, figures] : kinds)
+      result.sent[axes][kind] = {mean(figures.count), mean(figures.bytes)};
+  return result;
+}
+
+} // namespace tessera::rt

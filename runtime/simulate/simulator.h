@@ -1,0 +1,82 @@
+// The events of a step: which rank goes on when.
+#pragma once
+
+#include "runtime/simulate/actor.h"
+
+#include <queue>
+
+namespace tessera::rt {
+
+class Simulator {
+public:
+  explicit Simulator(World &world);
+  /// Once: to the end of all programs. Throws Error where it does not come.
+  void run();
+  Simulation result();
+
+private:
+  /// Of a collective or a message: a rank that takes part, by its class, and its step.
+  struct Member {
+    size_t cls, step;
+  };
+  /// Members that have come to a collective.
+  struct Meeting {
+    std::vector<Member> here;
+  };
+  /// Messages from one class to another: as many as have been sent, as the receiver has memory for, as are
+  /// under way or there, and as have come.
+  struct Channel {
+    size_t sender = 0, receiver = 0;
+    std::vector<Member> sent;
+    size_t expected = 0, begun = 0, arrived = 0, received = 0;
+  };
+  struct Transfer {
+    std::vector<Member> members; ///< of a message: who sends; of a collective all
+    Channel *channel = nullptr;
+    double begin = 0;
+    size_t pending = 0;
+    bool isFree = true;
+  };
+  struct Event {
+    double time;
+    bool begins; ///< a transfer, by number; else a class goes on
+    size_t which;
+    bool operator>(const Event &other) const { return time > other.time; }
+  };
+
+  bool isHost() const { return world.description.target == "cpu"; }
+  void proceed(Actor &actor);
+  void work(Actor &actor);
+  void copy(Actor &actor);
+  void turn(Actor &actor);
+  bool waitForCopy(Actor &actor);
+  bool communicate(Actor &actor);
+  bool block(Actor &actor, size_t step);
+  int64_t queueOf(const Actor &actor, const SimulatedStep &step) const;
+  void advance(Actor &actor, int64_t queue);
+  bool isOver(Actor &actor, SimulatedJob &job);
+  void come(Actor &actor, size_t step);
+  Channel &channel(size_t sender, size_t receiver);
+  bool receive(Actor &actor, SimulatedJob &job);
+  void beginMessages(Channel &channel);
+  size_t begin(std::vector<Member> members, Channel *channel);
+  void move(size_t transfer);
+  void endPart(size_t transfer);
+  void complete(Member member, double begin);
+  void closeSpan(size_t cls, size_t axes, double begin);
+  void count(const SimulatedStep &step, size_t cls, int64_t bytes);
+  [[noreturn]] void failStuck() const;
+
+  World &world;
+  Network network;
+  double clock = 0;
+  std::vector<Actor> actors; ///< by class
+  std::vector<Transfer> transfers;
+  std::vector<size_t> freeTransfers;
+  std::map<std::pair<size_t, size_t>, Meeting> meetings; ///< by grouping and group
+  std::map<std::pair<size_t, size_t>, Channel> channels;
+  std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
+  SentTable sent; ///< summed over the ranks
+};
+
+} // namespace tessera::rt

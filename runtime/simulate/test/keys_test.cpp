@@ -1,0 +1,100 @@
+// Every figure of a machine's file moves what a step takes.
+#include "runtime/simulate/test/programs.h"
+
+#include <gtest/gtest.h>
+
+using namespace tessera::rt;
+using namespace tessera::rt::made;
+
+namespace {
+
+Operation copy(Tier from, Tier to, int64_t token) {
+  Operation op{.kind = Operation::Kind::Copy};
+  op.copy = {int64_t(from), int64_t(to), token};
+  return op;
+}
+
+/// One after the other all that a machine has figures for.
+Description everything() {
+  std::vector<Operation> list = {kernel(1'000'000), product(1e6), product(1e6, DType::BF16),
+                                 product(1e6, DType::F16)};
+  for (auto [from, to] : {std::pair{Tier::Device, Tier::Host},
+                          {Tier::Host, Tier::Device},
+                          {Tier::Host, Tier::Nvme},
+                          {Tier::Nvme, Tier::Host}}) {
+    list.push_back(copy(from, to, 0));
+    list.push_back(await(0));
+  }
+  list.push_back(collective("all_reduce", {{"in", 1, 4}}, 10'000));
+  list.push_back(collective("all_reduce", {{"out", 1, 2}}, 10'000));
+  return description({{"out", 2}, {"in", 4}}, list);
+}
+
+struct Key {
+  const char *name;
+  bool isTime; ///< doubled, a step takes longer
+  std::function<void(MachineFile &)> twice;
+};
+
+TEST(Keys, EachDoubledMovesAStep) {
+  auto figure = [](std::optional<double> MachineFile::*which) {
+    return [which](MachineFile &file) { file.*which = 2 * *(file.*which); };
+  };
+  using M = MachineFile;
+  const Key keys[] = {
+      {"device.bandwidth", false, figure(&M::bandwidth)},
+      {"products.f32", false, figure(&M::productsF32)},
+      {"products.bf16", false, figure(&M::productsBF16)},
+      {"products.f16", false, figure(&M::productsF16)},
+      {"collectives.launch", true, figure(&M::launch)},
+      {"host.down", false, figure(&M::hostDown)},
+      {"host.up", false, figure(&M::hostUp)},
+      {"host.latency", true, figure(&M::hostLatency)},
+      {"disk.read", false, figure(&M::diskRead)},
+      {"disk.write", false, figure(&M::diskWrite)},
+      {"disk.latency", true, figure(&M::diskLatency)},
+      {"level 0 ranks", false, [](MachineFile &file) { file.levels[0].ranks *= 2; }},
+      {"level 0 latency", true, [](MachineFile &file) { file.levels[0].latency *= 2; }},
+      {"level 0 bandwidth", false, [](MachineFile &file) { file.levels[0].bandwidth *= 2; }},
+      {"level 0 oversubscription", true, [](MachineFile &file) { file.levels[0].oversubscription *= 2; }},
+      {"level 1 latency", true, [](MachineFile &file) { file.levels[1].latency *= 2; }},
+      {"level 1 bandwidth", false, [](MachineFile &file) { file.levels[1].bandwidth *= 2; }},
+      {"level 1 links", false, [](MachineFile &file) { file.levels[1].links *= 2; }},
+      {"level 1 oversubscription", true, [](MachineFile &file) { file.levels[1].oversubscription *= 2; }},
+      {"per", false, [](MachineFile &file) { file.perThread = !*file.perThread; }},
+  };
+  MachineFile file = machine();
+  file.levels[1].links = 1;
+  SimulateOptions options;
+  options.threads = 2;
+  double before = seconds(everything(), file, options);
+  for (const Key &key : keys) {
+    MachineFile other = file;
+    key.twice(other);
+    double after = seconds(everything(), other, options);
+    if (key.isTime)
+      EXPECT_GT(after, before * (1 + 1e-6)) << key.name;
+    else
+      EXPECT_LT(after, before * (1 - 1e-6)) << key.name;
+  }
+  MachineFile other = file;
+  other.levels[1].ranks *= 2;
+  EXPECT_EQ(seconds(everything(), other, options), before) << "there is room for more ranks, nothing else";
+  other = file;
+  other.hostUpdate = 1e9;
+  EXPECT_EQ(seconds(everything(), other, options), before) << "nothing is updated on the host yet";
+}
+
+TEST(Keys, WhatAFileLeavesOutIsTheTargets) {
+  MachineFile given;
+  given.launch = 5e-2;
+  given.hostUp = 1e6;
+  Machine machine = completeMachine(given, made::machine());
+  EXPECT_EQ(machine.launch, 5e-2);
+  EXPECT_EQ(machine.bandwidth, 1e9);
+  EXPECT_EQ(machine.ways.hostToDevice.bandwidth, 1e6);
+  EXPECT_EQ(machine.ways.deviceToHost.bandwidth, 1e6) << "one stands for the other";
+  EXPECT_EQ(machine.places(), 16);
+}
+
+} // namespace

@@ -1,0 +1,81 @@
+// What is simulated: the steps of each class of ranks, the groups that they meet in, and the links there.
+#pragma once
+
+#include "runtime/simulate/folding.h"
+#include "runtime/simulate/network.h"
+#include "runtime/simulate/simulate.h"
+
+#include <utility>
+
+namespace tessera::rt {
+
+/// An operation as far as it takes time.
+struct SimulatedStep {
+  const Operation *op = nullptr;
+  /// Of a kernel, a call, a copy.
+  double seconds = 0;
+  Direction direction = Direction::HostToDevice;
+  /// Of a collective: the grouping of its members; what it takes; what all of a group send. A message has
+  /// load.bytes alone.
+  size_t grouping = 0;
+  CollectiveLoad load;
+  int64_t groupBytes = 0;
+  /// Of what communicates: its axes, by number.
+  size_t axes = 0;
+  /// Whether nothing has to be moved.
+  bool isEmpty = false;
+  /// Of a wait: the step that it waits for.
+  size_t started = 0;
+};
+
+class World {
+public:
+  World(const Description &description, const std::string &name, const Machine &machine,
+        const SimulateOptions &options);
+
+  const Description &description;
+  const Machine &machine;
+  const SimulateOptions &options;
+  Folding folding;
+  /// Names of axes, by number.
+  std::vector<std::string> axes;
+  std::vector<FoldedGroups> groups; ///< by grouping
+
+  const Program &programOf(size_t cls) const { return *programs[programAt[size_t(folding.first[cls])]]; }
+  const std::vector<SimulatedStep> &stepsOf(size_t cls) const {
+    return steps[programAt[size_t(folding.first[cls])]];
+  }
+  /// The class of those that a rank of the class exchanges messages with, in that stage.
+  size_t peerOf(size_t cls, int64_t stage) const;
+  /// The level whose links a group uses, and a message.
+  size_t levelOf(size_t cls, size_t grouping) const;
+  size_t levelOfMessage(size_t cls, int64_t stage) const;
+  /// What a rank of the class uses of a level's links when it sends, or receives.
+  void use(Network &network, size_t cls, size_t level, bool receives, std::vector<Network::Use> &uses);
+
+private:
+  void addPrograms(const std::string &name);
+  void addSteps(const Program &program);
+  SimulatedStep step(const Program &program, const Operation &op);
+  void addCollective(const Operation &op, SimulatedStep &step);
+  size_t axesNumber(const std::string &label);
+  size_t groupingOf(const Axes &axes);
+  void addPairs();
+  void addNodes();
+  void fold();
+  int64_t inStage(int64_t rank, int64_t stage) const;
+
+  int64_t threads;
+  std::vector<const Program *> programs;
+  std::vector<size_t> programAt;                 ///< by rank
+  std::vector<std::vector<SimulatedStep>> steps; ///< by program
+  std::vector<Grouping> groupings;
+  std::map<std::vector<int>, size_t> known; ///< groupings of collectives
+  std::map<std::string, size_t> ofAxes;     ///< the same, by axes
+  std::map<std::string, size_t> knownAxes;
+  std::vector<std::optional<size_t>> nodes; ///< by level: the grouping of ranks that share its links
+  /// By class or group of a node, level and way.
+  std::map<std::tuple<bool, size_t, size_t, bool>, Network::Link> links;
+};
+
+} // namespace tessera::rt
