@@ -4,6 +4,7 @@
 #include "lib/Driver/ReportPage.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
+#include "runtime/core/error.h"
 #include "runtime/device/attention_order.h"
 #include "runtime/program/description.h"
 #include "runtime/simulate/simulate.h"
@@ -178,8 +179,13 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     json::Object pairs;
     rt::Description parsed = rt::parseDescription(compilation.description);
     for (const rt::Program &program : parsed.programs)
-      if (program.stage == 0)
-        estimates[program.name] = rt::estimatedSeconds(parsed, program.name);
+      if (program.stage == 0) {
+        try {
+          estimates[program.name] = rt::estimatedSeconds(parsed, program.name);
+        } catch (const rt::Error &error) { // of text whose stages do not fit each other
+          return emitError(UnknownLoc::get(&compilation.context)) << error.what();
+        }
+      }
     root["step_seconds"] = std::move(estimates);
     for (const rt::Program &program : parsed.programs)
       if (json::Array ranks = attentionPairs(parsed, program);

@@ -4,6 +4,7 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/MachineOption.h"
 #include "mlir/IR/Diagnostics.h"
+#include "runtime/core/error.h"
 #include "runtime/program/description.h"
 #include "runtime/simulate/simulate.h"
 
@@ -39,10 +40,7 @@ Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
   });
   if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
     return verdict;
-  std::string reason = std::move(verdict.reason);
-  verdict = verdictOf(compilation);
-  verdict.reason = std::move(reason);
-  return verdict;
+  return verdictOf(compilation);
 }
 
 Verdict tessera::verdictOf(Compilation &compilation) {
@@ -64,8 +62,12 @@ Verdict tessera::verdictOf(Compilation &compilation) {
     verdict.flops += description.findProgram(trains ? "train" : "infer", rank)->flops;
   for (auto &[axes, bytes] : verdict.sentOver)
     verdict.sentBytes += bytes;
-  verdict.seconds = rt::estimatedSeconds(description, trains ? "train" : "infer");
-  verdict.compiles = true;
+  try {
+    verdict.seconds = rt::estimatedSeconds(description, trains ? "train" : "infer");
+    verdict.compiles = true;
+  } catch (const rt::Error &error) { // of text whose stages do not fit each other
+    verdict.reason = error.what();
+  }
   return verdict;
 }
 

@@ -1,5 +1,6 @@
 """tessera simulate: a step of the program that would be compiled, run on a machine's figures. Its physics are in runtime/simulate/test."""
 import json
+import re
 
 import pytest
 
@@ -172,3 +173,17 @@ def test_bad_input(options, said, status):
 
 def test_a_trace_that_cannot_be_written(tmp_path):
     h.assert_error(h.tessera("simulate", GPT, "--trace", tmp_path / "no" / "t.json"), "t.json")
+
+
+def test_stages_that_do_not_fit_each_other(tmp_path):
+    """Text can say what no compiler makes: a stage that waits for a message nobody sends."""
+    text = h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "--train", "sgd", "--pp", "2", "--microbatches", "2", "--to", "memory").stdout
+    lines = text.split("\n")
+    send = [i for i, line in enumerate(lines) if re.search(r"exec\.send %\d+ to 0 ", line)][1]
+    token = re.search(r"token = (\d+)", lines[send])[1]
+    wait = next(i for i in range(send, len(lines)) if re.search(rf"exec\.wait {token}\b", lines[i]))
+    del lines[wait], lines[send]
+    (tmp_path / "bad.mlir").write_text("\n".join(lines))
+    said = "the step never ends: rank 0 waits for ever in "
+    h.assert_error(h.tessera("simulate", tmp_path / "bad.mlir"), said)
+    h.assert_error(h.tessera("compile", tmp_path / "bad.mlir", "--to", "lower", "-o", tmp_path / "x", "--report", tmp_path / "r.json"), said)
