@@ -29,6 +29,8 @@ struct SimulateOptions {
   bool folds = true;
   /// Whether to record what each simulated rank does when.
   bool traces = false;
+  /// Nobody waits for a step of more operations of a rank: a description may say anything.
+  int64_t mostOperations = 100'000'000;
 };
 
 /// Of one step; means are over the ranks, times in seconds.

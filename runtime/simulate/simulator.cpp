@@ -11,8 +11,6 @@ namespace tessera::rt {
 namespace {
 
 constexpr double never = std::numeric_limits<double>::infinity();
-/// Nobody waits for the simulation of a step with more: a description may say anything.
-constexpr int64_t mostOperations = 100'000'000;
 
 using Kind = Operation::Kind;
 
@@ -70,9 +68,9 @@ void Simulator::failStuck() const {
 // Up to where it has to wait, or where what it does next depends on others that are not so far yet.
 void Simulator::proceed(Actor &actor) {
   while (!actor.isFinished() && !actor.waitsFor) {
-    if (++actor.executed > mostOperations)
-      throw Error("a step of rank ", world.folding.first[actor.cls], " has more than ", mostOperations,
-                  " operations, too many to be simulated");
+    if (++actor.executed > world.options.mostOperations)
+      throw Error("a step of rank ", world.folding.first[actor.cls], " has more than ",
+                  world.options.mostOperations, " operations, too many to be simulated");
     switch (actor.step().op->kind) {
     case Kind::Kernel:
     case Kind::Call:
