@@ -162,8 +162,7 @@ int64_t Simulator::queueOf(const Actor &actor, const SimulatedStep &step) const 
   return -1 - 2 * int64_t(world.peerOf(actor.cls, op.message.stage)) - (op.kind == Kind::Receive ? 1 : 0);
 }
 
-// Starts what the operation starts, and says whether to go on at once.
-bool Simulator::communicate(Actor &actor) {
+void Simulator::communicate(Actor &actor) {
   const SimulatedStep &step = actor.step();
   const Operation &op = *step.op;
   const size_t at = actor.at;
@@ -176,7 +175,7 @@ bool Simulator::communicate(Actor &actor) {
     count(step, actor.cls, 0);
     actor.done[at] = clock;
     ++actor.at;
-    return true;
+    return;
   }
   actor.done[at] = never;
   int64_t queue = queueOf(actor, step);
@@ -185,15 +184,16 @@ bool Simulator::communicate(Actor &actor) {
   if (goesOn)
     ++actor.at;
   advance(actor, queue);
-  return goesOn || block(actor, at);
+  if (!goesOn)
+    block(actor, at);
 }
 
-bool Simulator::block(Actor &actor, size_t step) {
+// Goes on where the step is done; else waits for it.
+void Simulator::block(Actor &actor, size_t step) {
   if (actor.isDone(step))
     ++actor.at;
   else
     actor.waitsFor = step;
-  return !actor.waitsFor;
 }
 
 void Simulator::advance(Actor &actor, int64_t queue) {
@@ -266,7 +266,6 @@ void Simulator::count(const SimulatedStep &step, size_t cls, int64_t bytes) {
 
 Simulator::Channel &Simulator::channel(size_t sender, size_t receiver) {
   Channel &found = channels[{sender, receiver}];
-  found.sender = sender;
   found.receiver = receiver;
   return found;
 }
@@ -303,7 +302,7 @@ void Simulator::beginMessages(Channel &channel) {
 }
 
 // The time in which nothing moves yet comes first.
-size_t Simulator::begin(std::vector<Member> members, Channel *channel) {
+void Simulator::begin(std::vector<Member> members, Channel *channel) {
   if (freeTransfers.empty()) {
     freeTransfers.push_back(transfers.size());
     transfers.emplace_back();
@@ -321,7 +320,6 @@ size_t Simulator::begin(std::vector<Member> members, Channel *channel) {
   transfers[number] = {std::move(members), channel, clock, 0};
   events.push({clock + (world.machine.launch + world.machine.levels[level].latency * step.load.rounds), true,
                number});
-  return number;
 }
 
 void Simulator::move(size_t number) {

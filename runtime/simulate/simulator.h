@@ -23,10 +23,10 @@ private:
   struct Meeting {
     std::vector<Member> here;
   };
-  /// Messages from one class to another: as many as have been sent, as the receiver has memory for, as are
-  /// under way or there, and as have come.
+  /// Messages from one class to another: those sent, and how many the receiver has memory for, are under way
+  /// or there, are there, and have been taken.
   struct Channel {
-    size_t sender = 0, receiver = 0;
+    size_t receiver = 0;
     std::vector<Member> sent;
     size_t expected = 0, begun = 0, arrived = 0, received = 0;
   };
@@ -34,8 +34,7 @@ private:
     std::vector<Member> members; ///< of a message: who sends; of a collective all
     Channel *channel = nullptr;
     double begin = 0;
-    size_t pending = 0;
-    bool isFree = true;
+    size_t pending = 0; ///< parts that are under way
   };
   struct Event {
     double time;
@@ -50,8 +49,8 @@ private:
   void copy(Actor &actor);
   void turn(Actor &actor);
   bool waitForCopy(Actor &actor);
-  bool communicate(Actor &actor);
-  bool block(Actor &actor, size_t step);
+  void communicate(Actor &actor);
+  void block(Actor &actor, size_t step);
   int64_t queueOf(const Actor &actor, const SimulatedStep &step) const;
   void advance(Actor &actor, int64_t queue);
   bool isOver(Actor &actor, SimulatedJob &job);
@@ -59,7 +58,7 @@ private:
   Channel &channel(size_t sender, size_t receiver);
   bool receive(Actor &actor, SimulatedJob &job);
   void beginMessages(Channel &channel);
-  size_t begin(std::vector<Member> members, Channel *channel);
+  void begin(std::vector<Member> members, Channel *channel);
   void move(size_t transfer);
   void endPart(size_t transfer);
   void complete(Member member, double begin);
