@@ -61,6 +61,7 @@ rt::MachineFile tessera::fileOf(const dist::Machine &machine, const dist::Mesh &
   file.launch = seconds(machine.links.launch);
   file.hostDown = file.hostUp = rate(1 / machine.host.beta);
   file.hostLatency = seconds(machine.host.alpha);
+  file.hostUpdate = rate(machine.update);
   file.diskRead = file.diskWrite = rate(1 / machine.disk.beta);
   file.diskLatency = seconds(machine.disk.alpha);
   int64_t ranks = 1;

@@ -1,5 +1,5 @@
 // The command `train`: data, learning rate, steps, log, saving.
-#include "runtime/app/checkpoint.h"
+#include "runtime/app/checkpoint_course.h"
 #include "runtime/app/commands.h"
 #include "runtime/app/course.h"
 #include "runtime/app/data_feed.h"
@@ -30,10 +30,6 @@
 
 namespace tessera::rt {
 namespace {
-
-constexpr int maxFailedSaves = 3; ///< one after the other
-/// How long a checkpoint that is due waits for the one before.
-constexpr std::chrono::seconds patience(1), untilWritten(1000000);
 
 bool matches(const std::string &glob, const std::string &text) {
   return !text.empty() && (glob == text || ::fnmatch(glob.c_str(), text.c_str(), 0) == 0);
@@ -149,7 +145,8 @@ public:
                 {options.threads, options.memory, !options.trace.empty(), options.profile, false,
                  options.nvmeFolder, timeoutOf(description, program, options), slots.get(),
                  slots.bytesBeside()}),
-        checkpoints(session, description, options, ownWeights()), first(session.rank() == 0),
+        checkpoints(session, description, options, ownWeights()),
+        keeper(checkpoints, options, slots.get() != nullptr, session.rank() == 0), first(session.rank() == 0),
         loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
         pace(description.mesh.size()) {
     if (scalesLoss(program))
@@ -170,7 +167,7 @@ public:
       run(step);
     }
     slots.finishCopies(session.communication());
-    lookAtCheckpoint(untilWritten);
+    keeper.finish();
     if (scale)
       checkLearned(*scaleBefore, *scale, last - begin + 1);
     if (!options.save.empty())
@@ -223,10 +220,10 @@ private:
       stop(step, concat("for ", needed, " ranks, of which ", elasticity->ranks, " were started"));
       return TrainEnd{TrainEnd::Stopped};
     }
-    lookAtCheckpoint(untilWritten);
+    keeper.finish();
     elasticity->since = traceSeconds();
     const bool inMemory = checkpoints.handOn(manifestOf(step), elasticity->folder);
-    if (!inMemory && step != savedStep)
+    if (!inMemory && step != keeper.savedStep())
       checkpoints.save(manifestOf(step));
     return TrainEnd{TrainEnd::Resized, size, inMemory};
   }
@@ -375,44 +372,15 @@ private:
       log->add(record);
     }
     slots.commit(manifestOf(step));
-    const bool isDue = options.every > 0 && step % options.every == 0;
-    lookAtCheckpoint(!isDue ? std::chrono::seconds(0) : step == last ? untilWritten : patience);
-    if (isDue)
-      keep(step);
-  }
-
-  /// Keeps what `step` has left: beside the next steps, where they leave it as it is.
-  void keep(int64_t step) {
-    if (!slots.get())
-      return save(step);
-    if (const std::optional<int64_t> before = checkpoints.underWay()) {
-      if (first && !isLeftOut)
-        std::fprintf(stderr,
-                     "warning: no checkpoint of step %lld: that of step %lld is still being written, and the "
-                     "disk is too slow for one every %lld steps\n",
-                     (long long)step, (long long)*before, (long long)options.every);
-      isLeftOut = true;
-      return;
-    }
-    orWarn(step, [&] { checkpoints.start(manifestOf(step)); });
-  }
-
-  /// Waits for the checkpoint that is under way for up to `longest`.
-  void lookAtCheckpoint(std::chrono::seconds longest) {
-    const std::optional<int64_t> step = checkpoints.underWay();
-    if (step)
-      orWarn(*step, [&] {
-        if (checkpoints.isWritten(longest))
-          setSaved(*step);
-      });
+    keeper.afterStep(step, step == last, [&] { return manifestOf(step); });
   }
 
   /// What is done after `step` is kept; `told`: how, or why, it was asked.
   void stop(int64_t step, const std::string &told) {
-    lookAtCheckpoint(untilWritten);
-    if (!options.checkpoint.empty() && (step >= begin || isInSlots) && step != savedStep)
-      save(step);
-    if (step == savedStep || step < begin)
+    keeper.finish();
+    if (!options.checkpoint.empty() && (step >= begin || isInSlots) && step != keeper.savedStep())
+      keeper.save(manifestOf(step));
+    if (step == keeper.savedStep() || step < begin)
       slots.remove();
     if (step >= begin)
       saveMeasurements(context, program, session);
@@ -422,31 +390,6 @@ private:
                  (long long)last, told.c_str(),
                  options.checkpoint.empty() ? "without --checkpoint nothing of it is kept"
                                             : "the same command with --continue goes on");
-  }
-
-  void setSaved(int64_t step) {
-    failedSaves = 0;
-    savedStep = step;
-  }
-
-  void save(int64_t step) {
-    orWarn(step, [&] {
-      checkpoints.save(manifestOf(step));
-      setSaved(step);
-    });
-  }
-
-  /// A disk that is full may have room again at the next checkpoint, so that one which cannot be written ends
-  /// the training only when those before it could not be either.
-  void orWarn(int64_t step, const std::function<void()> &write) {
-    try {
-      write();
-    } catch (const AgreedError &error) {
-      if (++failedSaves == maxFailedSaves)
-        throw;
-      if (first)
-        std::fprintf(stderr, "warning: no checkpoint of step %lld: %s\n", (long long)step, error.what());
-    }
   }
 
   Manifest manifestOf(int64_t step) const {
@@ -468,6 +411,7 @@ private:
   StateSlots slots;
   Session session;
   Checkpoints checkpoints;
+  CheckpointCourse keeper;
   CheckpointMetadata identity; ///< what checkpoints say of this run
   const bool first;            ///< of all ranks: the one that tells the user
   const int loss, norm;        ///< which outputs they are
@@ -480,9 +424,6 @@ private:
   std::optional<size_t> asked; ///< see askedSize
   Pace pace;
   bool isInSlots = false; ///< what the training goes on from
-  bool isLeftOut = false; ///< a checkpoint that was due, which the user knows
-  int failedSaves = 0;    ///< since the last checkpoint
-  int64_t savedStep = 0;  ///< of the last checkpoint of this run
 };
 
 } // namespace

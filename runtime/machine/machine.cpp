@@ -52,6 +52,7 @@ Machine completeMachine(const MachineFile &given, const MachineFile &own) {
   machine.ways.hostToDevice = {host, either(given.hostUp, given.hostDown, known(own.hostUp))};
   machine.ways.nvmeRead = {disk, either(given.diskRead, given.diskWrite, known(own.diskRead))};
   machine.ways.nvmeWrite = {disk, either(given.diskWrite, given.diskRead, known(own.diskWrite))};
+  machine.update = figure(&M::hostUpdate);
   machine.levels = given.levels.empty() ? own.levels : given.levels;
   if (machine.levels.empty())
     throw Error("the rates of a machine lack the links between ranks");

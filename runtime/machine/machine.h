@@ -20,6 +20,8 @@ struct Machine {
   /// Seconds until a collective or message begins, whatever it does.
   double launch = 0;
   PerDirection<Way> ways;
+  /// Elements a second of an optimizer's update on the host.
+  double update = 0;
   /// Innermost first.
   std::vector<MachineFile::Level> levels;
 

@@ -30,6 +30,7 @@ struct Actor {
   /// Its communication: what is first is under way. One queue, or on GPUs one for each group.
   std::map<int64_t, std::deque<SimulatedJob>> queues;
   PerDirection<double> ways; ///< until when they are busy
+  double updating = 0;       ///< until when the host is
 
   size_t loopBegin = 0;
   int64_t turn = 0, executed = 0;

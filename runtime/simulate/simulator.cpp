@@ -62,7 +62,7 @@ void Simulator::failStuck() const {
       throw Error("the step never ends: rank ", world.folding.first[actor.cls], " waits for ever in '",
                   op.name.empty() ? op.profile : op.name, "', which others do not come to");
     }
-  std::abort(); // not reached: somebody is stuck
+  throw Error("the step never ends");
 }
 
 // Up to where it has to wait, or where what it does next depends on others that are not so far yet.
@@ -77,7 +77,8 @@ void Simulator::proceed(Actor &actor) {
       work(actor);
       break;
     case Kind::Copy:
-      copy(actor);
+    case Kind::HostCall:
+      startBeside(actor);
       break;
     case Kind::Loop:
     case Kind::End:
@@ -85,7 +86,7 @@ void Simulator::proceed(Actor &actor) {
       turn(actor);
       break;
     default:
-      if (waitForCopy(actor))
+      if (waitForSideWork(actor))
         break;
       if (actor.now > clock) {
         events.push({actor.now, false, actor.cls});
@@ -113,16 +114,20 @@ void Simulator::work(Actor &actor) {
   ++actor.at;
 }
 
-void Simulator::copy(Actor &actor) {
-  const SimulatedStep &step = actor.step();
-  double &way = actor.ways[step.direction];
-  double begin = std::max(way, actor.now);
-  way = actor.done[actor.at] = begin + step.seconds;
+// What a rank starts that is no communication: copies, one after the other in each direction, and updates on
+// the host, one after the other.
+void Simulator::startBeside(Actor &actor) {
   using Stream = TraceRecorder::Stream;
   static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
                                                 Stream::ToNvme};
+  const SimulatedStep &step = actor.step();
+  const bool isCopy = step.op->kind == Kind::Copy;
+  double &busy = isCopy ? actor.ways[step.direction] : actor.updating;
+  double begin = std::max(busy, actor.now);
+  busy = actor.done[actor.at] = begin + step.seconds;
   if (actor.trace)
-    actor.trace->add(step.op->name, step.op->profile, rows[step.direction], begin, way);
+    actor.trace->add(step.op->name, step.op->profile, isCopy ? rows[step.direction] : Stream::Host, begin,
+                     busy);
   ++actor.at;
 }
 
@@ -139,9 +144,12 @@ void Simulator::turn(Actor &actor) {
   ++actor.at;
 }
 
-bool Simulator::waitForCopy(Actor &actor) {
+bool Simulator::waitForSideWork(Actor &actor) {
   const SimulatedStep &step = actor.step();
-  if (step.op->kind != Kind::Wait || (*actor.steps)[step.started].op->kind != Kind::Copy)
+  if (step.op->kind != Kind::Wait)
+    return false;
+  if (const Kind started = (*actor.steps)[step.started].op->kind;
+      started != Kind::Copy && started != Kind::HostCall)
     return false;
   double until = std::max(actor.now, actor.done[step.started]);
   if (actor.trace && until > actor.now)
@@ -395,7 +403,7 @@ Simulation Simulator::result() {
   const auto ranks = double(folding.classOf.size());
   std::vector<double> ends;
   for (const Actor &actor : actors) {
-    double end = actor.now;
+    double end = std::max(actor.now, actor.updating);
     for (Direction direction : directions)
       end = std::max(end, actor.ways[direction]);
     ends.push_back(end);

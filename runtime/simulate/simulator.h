@@ -46,9 +46,9 @@ private:
   bool isHost() const { return world.description.target == "cpu"; }
   void proceed(Actor &actor);
   void work(Actor &actor);
-  void copy(Actor &actor);
+  void startBeside(Actor &actor);
   void turn(Actor &actor);
-  bool waitForCopy(Actor &actor);
+  bool waitForSideWork(Actor &actor);
   void communicate(Actor &actor);
   void block(Actor &actor, size_t step);
   int64_t queueOf(const Actor &actor, const SimulatedStep &step) const;

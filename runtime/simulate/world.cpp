@@ -72,6 +72,9 @@ SimulatedStep World::step(const Program &program, const Operation &op) {
     step.seconds = way.latency + double(from.bytes) / way.bandwidth;
     break;
   }
+  case Operation::Kind::HostCall:
+    step.seconds = op.attrs.value("count", 0.0) / machine.update;
+    break;
   case Operation::Kind::Collective:
     addCollective(op, step);
     break;

@@ -393,9 +393,9 @@ TEST(Description, ErrorsOfProgramsSayWhatWasExpected) {
 }
 
 TEST(Description, ErrorsOfRatesSayWhatWasExpected) {
-  static const std::string device =
-      "[device]\nbandwidth = 1e9\n[host]\ndown = 1\nup = 1\nlatency = 1\n[disk]\nread = 1\nwrite = "
-      "1\nlatency = 1\n[rate.collectives]\nlaunch = 1\n";
+  static const std::string device = "[device]\nbandwidth = 1e9\n[host]\nupdate = 1\ndown = 1\nup = "
+                                    "1\nlatency = 1\n[disk]\nread = 1\nwrite = "
+                                    "1\nlatency = 1\n[rate.collectives]\nlaunch = 1\n";
   static const std::string products = "[rate.products]\nf32 = 1\nbf16 = 1\nf16 = 1\n";
   EXPECT_ERROR("rates are no machine's: rates:2:1: [device] has no key \"bandwith\"",
                json["rates"] = "[device]\nbandwith = 1");

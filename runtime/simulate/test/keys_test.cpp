@@ -14,6 +14,14 @@ Operation copy(Tier from, Tier to, int64_t token) {
   return op;
 }
 
+Operation update(int64_t elements, int64_t token) {
+  Operation op{.kind = Operation::Kind::HostCall};
+  op.symbol = "adamw";
+  op.attrs = {{"count", elements}};
+  op.token = token;
+  return op;
+}
+
 /// One after the other all that a machine has figures for.
 Description everything() {
   std::vector<Operation> list = {kernel(1'000'000), product(1e6), product(1e6, DType::BF16),
@@ -25,6 +33,8 @@ Description everything() {
     list.push_back(copy(from, to, 0));
     list.push_back(await(0));
   }
+  list.push_back(update(10'000, 0));
+  list.push_back(await(0));
   list.push_back(collective("all_reduce", {{"in", 1, 4}}, 10'000));
   list.push_back(collective("all_reduce", {{"out", 1, 2}}, 10'000));
   return description({{"out", 2}, {"in", 4}}, list);
@@ -60,6 +70,7 @@ TEST(Keys, EachDoubledMovesAStep) {
       {"level 1 latency", true, [](MachineFile &file) { file.levels[1].latency *= 2; }},
       {"level 1 bandwidth", false, [](MachineFile &file) { file.levels[1].bandwidth *= 2; }},
       {"level 1 links", false, [](MachineFile &file) { file.levels[1].links *= 2; }},
+      {"host.update", false, figure(&M::hostUpdate)},
       {"level 1 oversubscription", true, [](MachineFile &file) { file.levels[1].oversubscription *= 2; }},
       {"per", false, [](MachineFile &file) { file.perThread = !*file.perThread; }},
   };
@@ -80,9 +91,19 @@ TEST(Keys, EachDoubledMovesAStep) {
   MachineFile other = file;
   other.levels[1].ranks *= 2;
   EXPECT_EQ(seconds(everything(), other, options), before) << "there is room for more ranks, nothing else";
-  other = file;
-  other.hostUpdate = 1e9;
-  EXPECT_EQ(seconds(everything(), other, options), before) << "nothing is updated on the host yet";
+}
+
+TEST(Keys, UpdatesOnTheHostAreOneAfterTheOtherBesideComputing) {
+  SimulateOptions options;
+  const auto step = [&](const std::vector<Operation> &operations) {
+    return seconds(description({{"out", 1}}, operations), machine(), options);
+  };
+  const double alone = 1e-2; // 10,000 elements
+  EXPECT_NEAR(step({update(10'000, 0), await(0)}), alone, 1e-9);
+  EXPECT_NEAR(step({update(10'000, 0), update(10'000, 1), await(0), await(1)}), 2 * alone, 1e-9);
+  EXPECT_NEAR(step({update(10'000, 0), product(5e6), await(0)}), alone, 1e-9);
+  EXPECT_NEAR(step({update(10'000, 0), product(2e7), await(0)}), 2e-2, 1e-9);
+  EXPECT_NEAR(step({update(10'000, 0)}), alone, 1e-9) << "a step ends when all has ended";
 }
 
 TEST(Keys, WhatAFileLeavesOutIsTheTargets) {

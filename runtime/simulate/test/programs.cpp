@@ -14,6 +14,7 @@ f16 = 2e9
 [rate.collectives]
 launch = 1e-3
 [host]
+update = 1e6
 down = 1e8
 up = 2e8
 latency = 1e-2
