@@ -3,6 +3,7 @@
 
 #include "runtime/checkpoint/checksum.h"
 #include "runtime/core/error.h"
+#include "runtime/core/host_name.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"
 
@@ -19,10 +20,11 @@ namespace {
 constexpr const char *runKey = "slots"; ///< in what is said of a step, and the file in the folder
 constexpr const char *variablesKey = "copied variables";
 
-/// What the places of a rank's variables depend on.
+/// What the places of a rank's variables depend on. What a file on a disk has after the system has crashed
+/// may be some of its pages without the others.
 std::string identityOf(const Description &description, const Program &program, const SlotFileName &name) {
-  std::string text =
-      description.model + "\n" + description.plan + "\n" + program.name + "\n" + name.text() + "\n";
+  std::string text = bootId() + "\n" + description.model + "\n" + description.plan + "\n" + program.name +
+                     "\n" + name.text() + "\n";
   for (const BufferRange &buffer : program.buffers)
     if (buffer.variable)
       text += description.variables[size_t(*buffer.variable)].name + " " + nameOf(buffer.tier) + " " +

@@ -1,7 +1,9 @@
-// What this host is called, by which ranks tell whether they share memory and processors.
+// What this host is called, by which ranks tell whether they share memory and processors; and since when it
+// runs.
 #pragma once
 
 #include <cstdlib>
+#include <fstream>
 #include <string>
 #include <unistd.h>
 
@@ -15,6 +17,14 @@ inline std::string hostName() {
   char host[256] = {};
   ::gethostname(host, sizeof(host) - 1);
   return host;
+}
+
+/// Another one after each start of the system; empty where the system has none.
+inline std::string bootId() {
+  std::ifstream file("/proc/sys/kernel/random/boot_id");
+  std::string id;
+  std::getline(file, id);
+  return id;
 }
 
 } // namespace tessera::rt
