@@ -260,16 +260,16 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (recomputes && places.isEmpty() && policy.getValue() == "planned" &&
         needed.device > limits.device - ahead)
       fitted = withRepetition(func, std::move(fitted), before);
-    if (policy.getValue() == "planned" && places.isEmpty() && needed.device > limits.device - ahead)
+    if (choosesUpdates && needed.device > limits.device - ahead)
       fitted = withUpdatesOnHost(func, std::move(fitted), before);
     if (!fitted)
-      return refuse(func, needed);
-    if (!fitted->placed.plan.moves.empty() || repeats.operators)
-      emitRemark(UnknownLoc::get(&getContext()))
-          << "program '" << dist::programName(func) << "' takes " << sizeText(fitted->have.device + ahead)
-          << " of the device instead of " << sizeText(needed.device + ahead) << ": " << fitted->summary;
-    if (observer)
-      observer(std::move(fitted->placed));
+      return choosesUpdates && !onHost.empty() ? failure() : refuse(func, needed);
+    Chosen made{"", std::move(fitted->placed)};
+    if (!made.placed.plan.moves.empty() || repeats.operators)
+      made.remark = llvm::formatv("program '{0}' takes {1} of the device instead of {2}: {3}",
+                                  dist::programName(func), sizeText(fitted->have.device + ahead),
+                                  sizeText(needed.device + ahead), fitted->summary);
+    chosen.push_back(std::move(made));
     return success();
   }
 
@@ -524,12 +524,60 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
     SymbolTable symbols(module);
     findOutputs(symbols);
+    choosesUpdates = policy.getValue() == "planned" && places.isEmpty() && !hasNvme;
+    std::function<void()> undo = undoOfAll(module);
+    if (failed(fitAll(symbols))) {
+      if (onHost.empty() || !choosesUpdates)
+        return signalPassFailure();
+      // What one program updates on the host has no room there beside what another one has.
+      undo();
+      choosesUpdates = false;
+      if (failed(fitAll(symbols)))
+        return signalPassFailure();
+    }
+    for (Chosen &each : chosen) {
+      if (!each.remark.empty())
+        emitRemark(UnknownLoc::get(&getContext())) << each.remark;
+      if (observer)
+        observer(std::move(each.placed));
+    }
+    places.warnOfIdle();
+  }
+
+  // What brings all programs back to what they are now, and what is to be fitted.
+  std::function<void()> undoOfAll(ModuleOp module) {
+    struct Before {
+      func::FuncOp func;
+      OwningOpRef<func::FuncOp> copy;
+    };
+    auto before = std::make_shared<std::vector<Before>>();
+    for (func::FuncOp func : pending)
+      before->push_back({func, func.clone()});
+    SmallVector<nn::VariableOp> above;
+    for (auto variable : module.getOps<nn::VariableOp>())
+      if (!dist::kRests.isOn(variable))
+        above.push_back(variable);
+    return [this, before, above, transfers = int64_t(numTransfers)] {
+      pending.clear();
+      for (Before &each : *before) {
+        each.func.getBody().takeBody(each.copy->getBody());
+        pending.push_back(each.func);
+      }
+      for (nn::VariableOp variable : above)
+        if (dist::kRests.isOn(variable))
+          dist::kRests.remove(variable);
+      numTransfers = transfers;
+    };
+  }
+
+  LogicalResult fitAll(SymbolTable &symbols) {
+    chosen.clear();
     decided.clear();
     onHost.clear();
     while (!pending.empty()) {
       func::FuncOp func = pending.front();
       if (failed(fit(func)))
-        return signalPassFailure();
+        return failure();
       pending.erase(pending.begin());
       func.walk([&](Operation *op) {
         llvm::TypeSwitch<Operation *>(op)
@@ -540,7 +588,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
           onHost.insert(symbols.lookup(assign.getVariable()));
       });
     }
-    places.warnOfIdle();
+    return success();
   }
 
   PlacedObserver observer;
@@ -555,6 +603,13 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
   DenseSet<Operation *> decided;     // variables of the others
   DenseSet<Operation *> onHost;      // those of them that are updated on the host
+  bool choosesUpdates = false;       // whether more may be
+  /// What is told of each program when all have fitted.
+  struct Chosen {
+    std::string remark;
+    PlacedProgram placed;
+  };
+  std::vector<Chosen> chosen;
   /// Those of the program at hand that are updated on the host, parallel to its step's updates.
   std::optional<std::vector<bool>> updates;
   DenseSet<Operation *> outputs; // variables
