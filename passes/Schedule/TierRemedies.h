@@ -1,0 +1,16 @@
+// What is said of a program that cannot be kept below the caps of its tiers.
+#ifndef TESSERA_PASSES_SCHEDULE_TIERREMEDIES_H
+#define TESSERA_PASSES_SCHEDULE_TIERREMEDIES_H
+
+#include "passes/Schedule/TierSearch.h"
+
+namespace tessera {
+
+/// Reports that `func` does not fit: what it needs, what was given, the least possible and what sets it, of
+/// all programs that are `pending` (this one among them); what its peak is made of; and what would help, each
+/// remedy tried. `needed` are its peaks when nothing leaves.
+mlir::LogicalResult refuse(TierSearch &search, mlir::func::FuncOp func, const tiers::Limits &needed,
+                           llvm::ArrayRef<mlir::func::FuncOp> pending);
+
+} // namespace tessera
+#endif

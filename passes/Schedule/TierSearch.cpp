@@ -1,0 +1,168 @@
+#include "passes/Schedule/TierSearch.h"
+#include "dialects/dist/Attributes.h"
+#include "passes/Kernels/Passes.h"
+#include "passes/Memory/Offsets.h"
+#include "passes/Schedule/Sizes.h"
+#include "passes/Schedule/Transfers.h"
+#include "passes/Tiers/Policies/Policies.h"
+#include "llvm/Support/FormatVariadic.h"
+#include <numeric>
+
+using namespace mlir;
+using namespace tessera;
+
+TierSearch::TierSearch(ModuleOp module, const nn::Library &library, int64_t threads, std::string policy)
+    : threads(threads), policy(std::move(policy)), places(module), module(module),
+      kernels(module.lookupSymbol<ModuleOp>(kKernelsModule)), library(library) {
+  auto limitOf = [&](const auto &attr) {
+    IntegerAttr bytes = attr.of(module);
+    return bytes ? bytes.getInt() : INT64_MAX;
+  };
+  limits = {limitOf(dist::kDeviceMemory), limitOf(dist::kHostMemory)};
+  hasNvme = dist::kNvmeMemory.isOn(module);
+  if (ArrayAttr what = dist::kOffload.of(module); what && limits.device != INT64_MAX)
+    for (auto name : what.getAsRange<StringAttr>())
+      offload.insert(name.getValue());
+  StringAttr recomputation = dist::kRecomputation.of(module);
+  recomputes = recomputation && recomputation == "auto";
+}
+
+tiers::Rates TierSearch::ratesOf(func::FuncOp func) {
+  dist::Link host = dist::Machine::of(func).host;
+  return {1 / host.beta, 1 / host.beta, host.alpha};
+}
+
+DictionaryAttr TierSearch::figures(func::FuncOp func) const {
+  Storage storage = storageOf(func);
+  return Offsets(storage, VariablePlaces(module), func).figures(func.getContext());
+}
+
+tiers::Limits TierSearch::peaks(func::FuncOp func) const {
+  DictionaryAttr all = figures(func);
+  auto peak = [](DictionaryAttr tier) { return tier ? tier.getAs<IntegerAttr>("peak").getInt() : 0; };
+  return {peak(all), peak(all.getAs<DictionaryAttr>(tierName(Tier::Host)))};
+}
+
+TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anything,
+                            std::vector<Said> *said) {
+  TierTrace traced(func, storage, VariablePlaces(module), threads,
+                   [&](nn::VariableOp variable, StringRef category) {
+                     if (variable && outputs.contains(variable))
+                       return TierTrace::Stays;
+                     // Programs agree where a variable rests: the first one has decided.
+                     if (variable && decided.contains(variable))
+                       return dist::kRests.isOn(variable) ? TierTrace::MustMove : TierTrace::Stays;
+                     bool mayMove = anything || !places.isEmpty() || offload.contains(category);
+                     return mayMove ? TierTrace::MayMove : TierTrace::Stays;
+                   });
+  if (!anything || said) {
+    std::vector<Said> all = places.apply(traced, func, storage, offload);
+    if (said)
+      *said = std::move(all);
+  }
+  for (tiers::Update &update : traced.step.updates) {
+    nn::VariableOp parameter = traced.traced[update.parameter].variable;
+    if (hasNvme) // not built together
+      update.onHost = false;
+    else if (decided.contains(parameter)) // as in the program that has decided where it rests
+      update.onHost = onHost.contains(parameter);
+    else if (!update.decided && policy != "planned")
+      update.onHost = policy == "zero-offload";
+    else
+      continue;
+    update.decided = true;
+  }
+  return traced;
+}
+
+std::vector<bool> TierSearch::decidedOf(const tiers::Step &step) {
+  std::vector<bool> list;
+  for (const tiers::Update &update : step.updates)
+    list.push_back(update.decided && update.onHost);
+  return list;
+}
+
+// Writes a plan into the program, and where variables rest. Returns what undoes it.
+std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &traced, const tiers::Plan &plan) {
+  auto before = std::make_shared<OwningOpRef<func::FuncOp>>(func.clone());
+  SmallVector<nn::VariableOp> homes;
+  for (const tiers::Move &move : plan.moves)
+    if (nn::VariableOp variable = traced.traced[move.value].variable;
+        movesHome(traced, move) && !dist::kRests.isOn(variable))
+      homes.push_back(variable);
+  for (const tiers::Update &update : traced.step.updates)
+    if (update.onHost)
+      for (int value : llvm::concat<const int>(update.state, ArrayRef(update.parameter)))
+        if (nn::VariableOp variable = traced.traced[value].variable;
+            !dist::kRests.isOn(variable) && !llvm::is_contained(homes, variable))
+          homes.push_back(variable);
+  emitTransfers(traced, plan.moves);
+  for (nn::VariableOp variable : homes)
+    dist::kRests.set(variable, dist::TierAttr::get(module.getContext(), Tier::Host));
+  return [=]() mutable {
+    func.getBody().takeBody((*before)->getBody());
+    for (nn::VariableOp variable : homes)
+      dist::kRests.remove(variable);
+  };
+}
+
+// What was chosen: which values, how many bytes, and how much longer a step takes by the machine's rates.
+std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &plan) const {
+  std::string text = movedText(traced, plan.moves);
+  llvm::raw_string_ostream os(text);
+  if (!plan.moves.empty())
+    os << " leave it";
+  if (int64_t count = llvm::count_if(traced.step.updates, [](auto &update) { return update.onHost; }))
+    os << (plan.moves.empty() ? "" : ", ") << count << (count == 1 ? " update runs" : " updates run")
+       << " on the host";
+  if (repeats.operators)
+    os << (plan.moves.empty() ? "" : ", ") << tessera::describe(repeats);
+  os << "; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone) << " x as long";
+  return text;
+}
+
+std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool choosesUpdates) {
+  constexpr int kAttempts = 8;
+  int64_t cap = limits.device - receivedAhead(func); // of the arena
+  tiers::Limits goal = {cap, limits.host};
+  tiers::Rates rates = ratesOf(func);
+  for (int i = 0; i < kAttempts; ++i) {
+    Storage storage = storageOf(func);
+    std::vector<Said> said;
+    TierTrace traced = trace(func, storage, /*anything=*/false, &said);
+    if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
+      goal.device = *llvm::max_element(traced.step.bytes);
+    if (!updates)
+      updates = choosesUpdates ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
+    tiers::Step onDevice = traced.step;
+    traced.step = tiers::withUpdates(onDevice, *updates);
+    auto given = Places::given(traced, said);
+    std::optional<tiers::Plan> plan =
+        given ? tiers::planOf(traced.step, *given, rates) : tiers::planBy(policy, traced.step, goal, rates);
+    if (!plan)
+      break;
+    int64_t least = tiers::leastDeviceBytes(traced.step).first;
+    std::string summary = describe(traced, *plan);
+    PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
+    std::function<void()> undo = emit(func, traced, *plan);
+    tiers::Limits have = peaks(func);
+    if (have.device <= cap && have.host <= limits.host)
+      return FittedProgram{have, std::move(summary), std::move(placed), std::move(undo)};
+    undo();
+    if (given)
+      break;
+    if (have.device > cap)
+      goal.device = std::max(std::min(2 * cap - have.device, goal.device - (cap - least) / kAttempts), least);
+    if (have.host > limits.host)
+      goal.host -= have.host - limits.host;
+  }
+  return std::nullopt;
+}
+
+double TierSearch::secondsAlone(func::FuncOp func) {
+  Storage storage = storageOf(func);
+  tiers::Step step = trace(func, storage).step;
+  if (updates)
+    step = tiers::withUpdates(step, *updates);
+  return std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+}

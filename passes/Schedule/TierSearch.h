@@ -1,0 +1,75 @@
+// The search for where the values of a program are, so that it stays below the caps of its tiers.
+#ifndef TESSERA_PASSES_SCHEDULE_TIERSEARCH_H
+#define TESSERA_PASSES_SCHEDULE_TIERSEARCH_H
+
+#include "passes/Schedule/Placed.h"
+#include "passes/Schedule/Repeat.h"
+#include "llvm/ADT/StringSet.h"
+#include <functional>
+#include <optional>
+
+namespace tessera {
+
+/// A program that has the peaks that it may have, and what undoes that.
+struct FittedProgram {
+  tiers::Limits have;
+  std::string summary;
+  PlacedProgram placed;
+  std::function<void()> undo;
+};
+
+/// What may be chosen for the programs of a module, what has been for those before the one at hand, and
+/// attempts at that one.
+class TierSearch {
+public:
+  TierSearch(mlir::ModuleOp module, const nn::Library &library, int64_t threads, std::string policy);
+
+  const int64_t threads;    ///< a rank
+  const std::string policy; ///< one of tiers::policies()
+  /// What may be chosen.
+  tiers::Limits limits;
+  llvm::StringSet<> offload; // categories
+  Places places;
+  bool recomputes = false, hasNvme = false;
+  llvm::DenseSet<mlir::Operation *> outputs; // variables that stay on the device: the host reads them
+  /// Variables of the programs before, and those of them that are updated on the host.
+  llvm::DenseSet<mlir::Operation *> decided, onHost;
+  /// Of the program at hand: what runs again, seconds of its step without transfers, if it never waits, and
+  /// which of its updates, in the order of its step, run on the host.
+  Repeats repeats;
+  double alone = 0;
+  std::optional<std::vector<bool>> updates;
+
+  /// Whether nothing but the search says what is done.
+  bool isFree() const { return places.isEmpty() && policy == "planned"; }
+
+  /// Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
+  /// the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
+  /// there is. Updates on the host are chosen where `choosesUpdates` says so, else those that were before, or
+  /// are decided.
+  std::optional<FittedProgram> attempt(mlir::func::FuncOp func, bool choosesUpdates = false);
+
+  Storage storageOf(mlir::func::FuncOp func) const { return Storage(func, kernels, library, threads); }
+  /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.
+  mlir::DictionaryAttr figures(mlir::func::FuncOp func) const;
+  tiers::Limits peaks(mlir::func::FuncOp func) const;
+  /// With what the plan says of where values are, and `said` filled with that; or with all that could move at
+  /// all (`anything`).
+  TierTrace trace(mlir::func::FuncOp func, const Storage &storage, bool anything = false,
+                  std::vector<Said> *said = nullptr);
+  /// Seconds of a step that never waits.
+  double secondsAlone(mlir::func::FuncOp func);
+  static tiers::Rates ratesOf(mlir::func::FuncOp func);
+  /// Those updates that are to run on the host whatever is chosen.
+  static std::vector<bool> decidedOf(const tiers::Step &step);
+
+private:
+  std::function<void()> emit(mlir::func::FuncOp func, const TierTrace &traced, const tiers::Plan &plan);
+  std::string describe(const TierTrace &traced, const tiers::Plan &plan) const;
+
+  mlir::ModuleOp module, kernels;
+  const nn::Library &library;
+};
+
+} // namespace tessera
+#endif
