@@ -107,7 +107,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     std::vector<int> order = graph.listSchedule(/*greedy=*/false),
                      greedy = graph.listSchedule(/*greedy=*/true);
     int64_t peak = peakOf(graph, order), least = peakOf(graph, greedy);
-    return least < peak ? std::pair(greedy, least) : std::pair(order, peak);
+    return (least < peak) != other ? std::pair(greedy, least) : std::pair(order, peak);
   }
 
   std::pair<std::vector<int>, int64_t> orderOf(Block &block) {

@@ -24,7 +24,7 @@ struct ScheduleOptions {
   std::string target = "cpu";         // whose library is asked: see dialects/nn/Library.h
   int64_t threads = 1;                // a rank, for the time of products and the library's workspaces
   std::string tierPolicy = "planned"; // of `tessera-choose-tiers`
-  bool onlyTraining = false;          // leaves out inference and clipping, where there is training
+  bool onlyTraining = false;          // no inference and clipping, where there is training; one order alone
   /// Gives each lowered kernel in the module `exec.extent`, `exec.grain`, `exec.workspace` and
   /// `exec.in_place`.
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;

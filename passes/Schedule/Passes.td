@@ -60,7 +60,9 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces">];
+                        "threads a rank, for the library's workspaces">,
+                 Option<"other", "other", "bool", "false",
+                        "give each block the one of the two orders that has the higher peak">];
   let statistics = [Statistic<"numMoved", "moved", "operators in another place than before">];
 }
 
@@ -82,6 +84,19 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
                            "::tessera::nn::NNDialect"];
 }
 
+def ChooseOrder : Pass<"tessera-choose-order", "::mlir::func::FuncOp"> {
+  let summary = "Orders a program so that the peak is least once its collectives are beside other work";
+  let description = [{
+    Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives` and `tessera-overlap-collectives`. Buckets and what is under way take memory, too, and
+    where depends on the order: of a program that has collectives under way the other orders are tried as well, and stay where they lower the peak after all four passes by a thousandth.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+                 Option<"threads", "threads", "int64_t", "1",
+                        "threads a rank, for the library's workspaces and the time of products">,
+                 Option<"compare", "compare", "bool", "true", "try the other orders">];
+  let statistics = [Statistic<"numOther", "other", "programs that have a lower peak by the other orders">];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
+}
 def BucketCollectives : Pass<"tessera-bucket-collectives", "::mlir::func::FuncOp"> {
   let summary = "Merges small collectives that nothing waits for, and gathers of small parameters";
   let description = [{

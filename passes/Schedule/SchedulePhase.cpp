@@ -59,17 +59,11 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   pm.addPass(createFormKernels(form));
   pm.addPass(createLowerKernels());
   pm.addPass(std::make_unique<DescribeKernelsPass>(options.describeKernels));
-  OrderForMemoryOptions order;
+  ChooseOrderOptions order;
   order.target = options.target;
   order.threads = options.threads;
-  pm.addNestedPass<func::FuncOp>(createOrderForMemory(order));
-  // In the order that stays: a panel is broadcast one product before its own.
-  StreamContractionsOptions stream;
-  stream.target = options.target;
-  stream.threads = options.threads;
-  pm.addNestedPass<func::FuncOp>(createStreamContractions(stream));
-  pm.addNestedPass<func::FuncOp>(createBucketCollectives());
-  pm.addNestedPass<func::FuncOp>(createOverlapCollectives());
+  order.compare = !options.onlyTraining;
+  pm.addNestedPass<func::FuncOp>(createChooseOrder(order));
   // Of kernels and calls as they are: fused otherwise they would round otherwise.
   RecomputeOptions recompute;
   recompute.target = options.target;
