@@ -469,7 +469,9 @@ LogicalResult Compilation::memory() {
   memory.threads = threads();
   memory.searches = !options.toCompare;
   plan.addNestedPass<func::FuncOp>(createVerifyRecompute());
-  plan.addPass(createPlanMemory(memory));
+  plan.addPass(options.report.empty()
+                   ? createPlanMemory(memory)
+                   : createPlanMemory(memory, [this](MemoryTide tide) { tides.push_back(std::move(tide)); }));
   if (!options.toCompare)
     plan.addPass(createVerifyMemory());
   return plan.run(*module);

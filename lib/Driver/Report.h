@@ -22,7 +22,7 @@ llvm::LogicalResult writeText(mlir::MLIRContext &context, const std::string &pat
 
 struct Compilation;
 /// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in
-/// the file `path`, or as a page around that JSON when it is called .html.
+/// the file `path`; the page of a step (lib/Driver/Page) when it is called .html.
 llvm::LogicalResult writeReport(const Compilation &compilation, const std::string &path);
 
 } // namespace tessera
