@@ -1,6 +1,5 @@
 // --report FILE.json: the facts of a compilation.
 #include "lib/Driver/Compile.h"
-#include "lib/Driver/Page/Page.h"
 #include "lib/Driver/Report.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
@@ -130,8 +129,6 @@ static json::Object tideJson(const PlacedProgram &placed) {
 }
 
 LogicalResult tessera::writeReport(const Compilation &compilation, const std::string &path) {
-  if (StringRef(path).ends_with(".html"))
-    return writePage(compilation, path);
   json::Object root{{"model", compilation.options.model}}, phases;
   if (compilation.facts)
     addFacts(*compilation.facts, root);

@@ -17,7 +17,7 @@ static size_t numberOf(StringRef category) {
   return size_t(llvm::find(kCategories, category) - kCategories.begin());
 }
 
-// By buffer: the value that it was made for first. Workspaces have none.
+// By buffer: the value that it was made for first. Of what is not a value the operator that needs it.
 static std::vector<std::string> namesOf(func::FuncOp func, const Storage &storage) {
   std::vector<std::string> names(storage.buffers().size());
   auto name = [&](Value value, const Twine &text) {
@@ -37,7 +37,7 @@ static std::vector<std::string> namesOf(func::FuncOp func, const Storage &storag
     for (Value result : op->getResults())
       name(result, nameOf(op));
     if (int extra = storage.extraOf(op); extra >= 0)
-      names[extra] = "workspace of " + nameOf(op);
+      names[extra] = "scratch of " + nameOf(op);
   });
   for (auto [i, buffer] : llvm::enumerate(storage.buffers()))
     if (buffer.variable)

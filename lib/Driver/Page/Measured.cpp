@@ -18,10 +18,11 @@ using Stream = rt::TimelineEvent::Stream;
 /// Seconds of each time in a step, by name and kind as a run's trace has them.
 using Promised = std::map<Key, std::vector<double>>;
 
+// Of two the lower one.
 double median(std::vector<double> values) {
   if (values.empty())
     return 0;
-  auto middle = values.begin() + int64_t(values.size() / 2);
+  auto middle = values.begin() + int64_t((values.size() - 1) / 2);
   std::nth_element(values.begin(), middle, values.end());
   return *middle;
 }
@@ -158,7 +159,7 @@ FailureOr<Json> page::measuredJson(const PageContent &content) {
   if (!content.step)
     return emitError(here) << "--measured=" << path
                            << ": the model is not compiled far enough to be simulated, and nothing can be "
-                              "compared; leave out --to, or take it to lower";
+                              "compared; leave out --to, or take it to memory";
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
     return emitError(here) << "cannot read the trace \"" << path << "\": " << file.getError().message();

@@ -112,7 +112,7 @@ private:
         result.push_back(texts.of(each));
       return result;
     };
-    Json item = {{"node", texts.of(isRepeated ? "" : fact.node)},
+    Json item = {{"node", texts.of(isRepeated && !fact.module.empty() ? "" : fact.node)},
                  {"module", texts.of(isRepeated ? patternOf(fact.module) : fact.module)}};
     if (int64_t stage = stageOf(fact); stage >= 0 && !isRepeated)
       item["stage"] = stage;

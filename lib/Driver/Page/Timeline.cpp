@@ -156,7 +156,7 @@ static std::vector<Bar> drawnTogether(const std::vector<Bar> &bars, int64_t shor
 }
 
 static int64_t shortestThatFits(const std::vector<RankClass> &classes) {
-  for (int64_t shortest = 0;; shortest = shortest ? 2 * shortest : kTicks >> 14) {
+  for (int64_t shortest = 0;; shortest += 16 + shortest / 4) {
     size_t count = 0;
     for (const RankClass &each : classes)
       for (const Lane &lane : each.lanes)

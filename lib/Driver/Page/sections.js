@@ -27,7 +27,7 @@ function drawTide(canvas, stage, moments, at) {
   };
   data.memory.categories.forEach((name, i) => layer(categoryStyles[i], m => sum(m.by.slice(0, i)), m => sum(m.by.slice(0, i + 1))));
   if (extra) layer(["#fff", "#9aa1b2", "grid"], m => sum(m.by), m => sum(m.by) + extra);
-  const line = (bytes, label, dash, color) => {
+  const line = (bytes, label, dash, color, atEnd) => {
     context.setLineDash(dash);
     context.strokeStyle = context.fillStyle = color;
     context.beginPath();
@@ -35,11 +35,11 @@ function drawTide(canvas, stage, moments, at) {
     context.lineTo(width, y(bytes));
     context.stroke();
     context.setLineDash([]);
-    context.fillText(label, 4, y(bytes) - 3);
+    context.fillText(label, atEnd ? width - 4 - context.measureText(label).width : 4, y(bytes) - 3);
   };
   context.font = "12px system-ui, sans-serif";
   line(stage.peak, `peak ${bytesText(stage.peak)}`, [2, 3], "#1d2433");
-  if (cap && cap <= most) line(cap, `cap ${bytesText(cap)}`, [8, 4], "#b3261e");
+  if (cap && cap <= most) line(cap, `cap ${bytesText(cap)}`, [8, 4], "#b3261e", true);
   for (const tier of ["host", "nvme"])
     if (moments.some(m => m[tier])) {
       context.strokeStyle = tier === "host" ? "#b3261e" : "#6a2c91";
@@ -125,21 +125,25 @@ function commonModule(items) {
 
 const count = items => sum(items.map(item => item.items ? item.times * count(item.items) : 1));
 
-function unitRows(items) {
+// One operator several times over is a row.
+const isRow = item => !item.items || (item.items.length === 1 && !item.items[0].items);
+
+function unitRows(list) {
+  const items = list.map(item => item.items ? {...item.items[0], times: item.times} : item), staged = data.plan.pipeline;
   const rows = items.map(item => {
-    const where = text(item.module) || text(item.node), stage = item.stage === undefined ? "" : String(item.stage);
+    const where = text(item.module) || text(item.node), stage = staged ? [item.stage ?? ""] : [], times = item.times ? ` x ${item.times}` : "";
     if (item.from !== undefined)
-      return [where, "reshard", item.collectives.map(text).join(", then ") || "local slices", stage, `${text(item.from)} → ${text(item.to)}`, "", `${bytesText(item.bytes)} sent, ${timeText(item.seconds)}`];
-    return [where, text(item.kind), text(item.pattern) ? `${text(item.pattern)}${text(item.origin) ? ` (${text(item.origin)})` : ""}` : "follows its operands", stage,
+      return [where, "reshard" + times, item.collectives.map(text).join(", then ") || "local slices", ...stage, `${text(item.from)} → ${text(item.to)}`, "", `${bytesText(item.bytes)} sent, ${timeText(item.seconds)}`];
+    return [where, text(item.kind) + times, text(item.pattern) ? `${text(item.pattern)}${text(item.origin) ? ` (${text(item.origin)})` : ""}` : "follows its operands", ...stage,
       item.operands.map(text).join("; "), item.results.map(text).join("; "), `${bytesText(item.bytes)} held`];
   });
-  return table(["module or node", "operator", "pattern", "stage", "operands", "results", "#bytes a rank"], rows, i => items[i].from === undefined ? "" : "move");
+  return table(["module or node", "operator", "pattern", ...(staged ? ["stage"] : []), "operands", "results", "#bytes a rank"], rows, i => items[i].from === undefined ? "" : "move");
 }
 
 function units(items) {
   const nodes = [];
   for (let i = 0; i < items.length;) {
-    if (items[i].items) {
+    if (!isRow(items[i])) {
       const unit = items[i++], box = element("details", "", "unit");
       box.open = true;
       box.dataset.times = unit.times;
@@ -148,7 +152,7 @@ function units(items) {
       continue;
     }
     const begin = i;
-    while (i < items.length && !items[i].items) ++i;
+    while (i < items.length && isRow(items[i])) ++i;
     nodes.push(unitRows(items.slice(begin, i)));
   }
   return nodes;

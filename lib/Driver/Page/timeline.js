@@ -97,19 +97,14 @@ function drawLane(lane, view) {
       context.strokeRect(left + .5, inset + .5, right - left - 1, height - 2 * inset - 1);
     }
     const label = each[3] >= 0 ? causes[each[3]].letter : each[2] < 0 ? `${-each[2]}` : text(timeline.operations[each[2]][1]) || "";
-    if (right - left < (each[3] >= 0 ? 14 : 26)) continue;
-    context.save();
-    context.beginPath();
-    context.rect(left, 0, right - left - 2, height);
-    context.clip();
     const size = context.measureText(label).width;
+    if (right - left < size + 7) continue;
     if (each[3] >= 0) { // readable on the pattern
       context.fillStyle = "#fff";
       context.fillRect(left + 2, 5, size + 4, height - 10);
     }
     context.fillStyle = style.ink ?? "#1d2433";
     context.fillText(label, left + 4, height / 2 + .5);
-    context.restore();
   }
   if (lane.chosen) {
     const left = Math.max(0, x(lane.chosen[0])), right = Math.min(width, x(lane.chosen[1]));
