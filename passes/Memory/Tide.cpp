@@ -47,6 +47,7 @@ static std::vector<std::string> namesOf(func::FuncOp func, const Storage &storag
 
 MemoryTide tessera::tideOf(func::FuncOp func, const Storage &storage, const Offsets &offsets) {
   MemoryTide tide;
+  tide.function = func.getName().str();
   tide.program = dist::programName(func).str();
   tide.stage = dist::stageOf(func);
   // Changes at positions, by category and for the tiers below.

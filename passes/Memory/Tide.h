@@ -20,7 +20,7 @@ struct MemoryTide {
     llvm::StringRef category;
     int64_t bytes;
   };
-  std::string program; // without its stage
+  std::string function, program; // the program without its stage
   int64_t stage = 0;
   std::vector<Moment> moments;
   size_t fullest = 0;           // of the device: a moment,

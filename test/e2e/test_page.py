@@ -126,14 +126,18 @@ def test_figures_are_those_of_simulate(tmp_path, options):
         assert transfers[axes] == pytest.approx(over["exposed"], abs=within)
 
 
-@pytest.mark.parametrize("options", [(GPT, *TRAIN), PIPELINE, (GPT, *TRAIN, "--dp", "2", "--device-memory", "20MiB")], ids=["one", "1f1b", "capped"])
+@pytest.mark.parametrize("options", [
+    (GPT, *TRAIN), PIPELINE, (GPT, *TRAIN, "--dp", "2", "--device-memory", "20MiB"),
+    (GPT, *TRAIN, "--threads", "1", "--dp", "2", "--pp", "2", "--microbatches", "8", "--host-memory", "1GiB", "--device-memory", "10MiB"),
+], ids=["one", "1f1b", "capped", "stages"])
 def test_memory_is_that_of_the_program(tmp_path, options):
     data, result = page_of(tmp_path, "simulate", *options, "--json")
     step, memory = json.loads(result.stdout), data["memory"]
-    assert memory["cap"] == ({"device": 20 << 20} if "--device-memory" in options else {})
-    assert len(memory["stages"]) == (4 if "--pp" in options else 1)
+    assert memory["cap"].get("device") == (int(options[-1][:2]) << 20 if "--device-memory" in options else None)
+    assert len(memory["stages"]) == (int(options[options.index("--pp") + 1]) if "--pp" in options else 1)
     for stage in memory["stages"]:
-        figures = next(each for each in step["memory"] if each["rank"] == stage["stage"])
+        first = stage["stage"] * step["ranks"] // len(memory["stages"])
+        figures = next(each for each in step["memory"] if each["rank"] == first)
         assert stage["peak"] == figures["device"]["peak"] and stage["host_peak"] == figures["host"]["peak"]
         width = 4 + len(memory["categories"])
         moments = [stage["moments"][i:i + width] for i in range(0, len(stage["moments"]), width)]
@@ -143,9 +147,8 @@ def test_memory_is_that_of_the_program(tmp_path, options):
         assert {**at_peak, "workspace": at_peak["workspace"] + stage["unused"]} == stage["by"]
         assert max(moment[-2] for moment in moments) <= stage["host_peak"]
         held = [size for _, _, size in stage["held"]]
-        assert held == sorted(held, reverse=True) and sum(held) <= live[stage["fullest"]]
-        if stage["held_count"] == len(held):
-            assert sum(held) == live[stage["fullest"]]
+        assert held == sorted(held, reverse=True) and len(held) <= stage["held_count"]
+        assert sum(held) <= stage["held_bytes"] == live[stage["fullest"]]
         assert ("moves" in stage) == ("--device-memory" in options)
     if "--device-memory" in options:
         assert any(moment[-2] for moment in moments) and memory["stages"][0]["moves"]["count"] > 0

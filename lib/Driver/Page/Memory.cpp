@@ -39,6 +39,13 @@ static Json heldJson(const MemoryTide &tide, Texts &texts) {
   return list;
 }
 
+static int64_t bytesHeld(const MemoryTide &tide) {
+  int64_t sum = 0;
+  for (const MemoryTide::Held &each : tide.held)
+    sum += each.bytes;
+  return sum;
+}
+
 // What moves between the device and the host, the largest first: where each copy begins and is waited for.
 static Json movesJson(const PlacedProgram &placed, Texts &texts) {
   struct Copy {
@@ -101,10 +108,10 @@ Json page::memoryJson(const PageContent &content, Texts &texts) {
                   {"moments", momentsJson(*tide, std::max<size_t>(kMostMoments / shown.size(), 50), texts)},
                   {"fullest", tide->fullest},
                   {"held", heldJson(*tide, texts)},
-                  {"held_count", tide->held.size()}};
+                  {"held_count", tide->held.size()},
+                  {"held_bytes", bytesHeld(*tide)}};
     for (const PlacedProgram &placed : content.compilation.placed)
-      if (placed.whole == tide->program && (placed.program == placed.whole || shown.size() == 1) &&
-          !placed.plan.moves.empty())
+      if (placed.program == tide->function && !placed.plan.moves.empty())
         stage["moves"] = movesJson(placed, texts);
     stages.push_back(std::move(stage));
   }

@@ -3,6 +3,10 @@ const text = number => data.texts[number];
 const body = section => document.getElementById(section + "-body");
 const element = (tag, content, name) => Object.assign(document.createElement(tag), {textContent: content ?? "", className: name ?? ""});
 const number = value => Number(value).toLocaleString("en");
+const note = content => element("p", content, "note");
+const sum = list => list.reduce((a, b) => a + b, 0);
+// Those that there are.
+const joined = (parts, by = ", ") => parts.filter(part => part).join(by);
 const percent = share => (100 * share).toFixed(1) + " %";
 
 function scaled(value, units, base) {

@@ -4,7 +4,8 @@ const causes = [
   {letter: "T", style: ["#fdf0d5", "#8a5a00", "rising"], say: "communication of its own is under way"},
   {letter: "R", style: ["#fbe3e1", "#a02018", "falling"], say: "other ranks have not come to a collective"},
   {letter: "S", style: ["#efe3f6", "#6a2c91", "crossed"], say: "another stage has not sent"},
-  {letter: "C", style: ["#e0f1ea", "#1d6b4f", "level"], say: "a copy between the tiers, or an update on the host, is not done"},
+  {letter: "C", style: ["#e0f1ea", "#1d6b4f", "level"],
+    say: "a copy between the tiers, or an update on the host, is not done"},
   {letter: "E", style: ["#e8e9ee", "#70778a", "dots"], say: "others still work at the step's end"},
 ];
 const works = {
@@ -45,14 +46,20 @@ function describe(bar) {
   const when = `${timeText(secondsOf(end - begin))}, from ${timeText(secondsOf(begin))} to ${timeText(secondsOf(end))}`;
   const waits = cause >= 0 ? `waits: ${causes[cause].say}; ` : "";
   if (operation === null) return waits + when;
-  if (operation < 0) return `${waits}${-operation} ${cause >= 0 ? "waits" : "operations"}, each shorter than ${timeText(secondsOf(timeline.shortest))}\n${when}`;
+  if (operation < 0)
+    return `${waits}${-operation} ${cause >= 0 ? "waits" : "operations"}, each shorter than ` +
+      `${timeText(secondsOf(timeline.shortest))}\n${when}`;
   const [node, kind, sizes, types, module, flops, read, written] = timeline.operations[operation];
   const over = traffic >= 0 && cause === 0 ? `, over ${text(timeline.traffic[traffic][0])}` : "";
-  const lines = [`${waits}${text(node) || "(no node)"} (${text(kind)})${text(module) ? ", " + text(module) : ""}${over}`, when];
+  const name = joined([`${text(node) || "(no node)"} (${text(kind)})`, text(module)]);
+  const lines = [waits + name + over, when];
   if (text(sizes)) lines.push("sizes: " + text(sizes));
   if (text(types)) lines.push("the model's operator: " + text(types));
   if (cause < 0 && (flops || read || written))
-    lines.push(`${flopsText(flops)}${flops && end > begin ? ` (${flopsText(flops / secondsOf(end - begin))}/s)` : ""}, ${bytesText(read)} read, ${bytesText(written)} written`);
+    lines.push(joined([
+      flops && `${flopsText(flops)}${end > begin ? ` (${flopsText(flops / secondsOf(end - begin))}/s)` : ""}`,
+      `${bytesText(read)} read`, `${bytesText(written)} written`,
+    ]));
   return lines.join("\n");
 }
 
@@ -96,7 +103,8 @@ function drawLane(lane, view) {
       context.strokeStyle = "#fff";
       context.strokeRect(left + .5, inset + .5, right - left - 1, height - 2 * inset - 1);
     }
-    const label = each[3] >= 0 ? causes[each[3]].letter : each[2] < 0 ? `${-each[2]}` : text(timeline.operations[each[2]][1]) || "";
+    const label = each[3] >= 0 ? causes[each[3]].letter :
+      each[2] < 0 ? `${-each[2]}` : text(timeline.operations[each[2]][1]);
     const size = context.measureText(label).width;
     if (right - left < size + 7) continue;
     if (each[3] >= 0) { // readable on the pattern
@@ -132,7 +140,8 @@ function barAt(lane, tick, slack) {
   let best = null, distance = slack;
   for (const each of lane.list) {
     const away = Math.max(each[0] - tick, tick - each[1], 0);
-    if (away < distance || (away === 0 && (!best || distance > 0 || each[1] - each[0] < best[1] - best[0]))) [best, distance] = [each, away];
+    const isShorter = best && each[1] - each[0] < best[1] - best[0];
+    if (away < distance || (away === 0 && (!best || distance > 0 || isShorter))) [best, distance] = [each, away];
   }
   return best;
 }
@@ -144,19 +153,21 @@ function laneOf(ranks, lane, view, choose) {
   row.dataset.bars = list.length;
   row.tabIndex = 0;
   row.setAttribute("role", "img");
-  row.setAttribute("aria-label", `${title}: busy for ${timeText(lane.seconds)}, ${percent(lane.seconds / step.seconds)} of the step, ${lane.operations} operations`);
+  row.setAttribute("aria-label", `${title}: busy for ${timeText(lane.seconds)}, ` +
+    `${percent(lane.seconds / step.seconds)} of the step, ${lane.operations} operations`);
   name.title = row.getAttribute("aria-label");
   row.append(name, canvas);
   const shown = {...lane, row, canvas, list, chosen: null};
-  const tickAt = event => view.from + (event.clientX - canvas.getBoundingClientRect().left) / canvas.clientWidth * (view.to - view.from);
+  const ticks = pixels => pixels / canvas.clientWidth * (view.to - view.from);
+  const tickAt = event => view.from + ticks(event.clientX - canvas.getBoundingClientRect().left);
   canvas.addEventListener("pointermove", event => {
-    if (event.buttons) return view.move(view.from - event.movementX / canvas.clientWidth * (view.to - view.from));
-    choose(shown, barAt(shown, tickAt(event), 3 / canvas.clientWidth * (view.to - view.from)));
+    if (event.buttons) return view.move(view.from - ticks(event.movementX));
+    choose(shown, barAt(shown, tickAt(event), ticks(3)));
   });
   canvas.addEventListener("wheel", event => {
     event.preventDefault();
     if (event.shiftKey || Math.abs(event.deltaX) > Math.abs(event.deltaY))
-      view.move(view.from + (event.deltaX || event.deltaY) / canvas.clientWidth * (view.to - view.from));
+      view.move(view.from + ticks(event.deltaX || event.deltaY));
     else view.zoom(Math.exp(event.deltaY * .002), tickAt(event));
   }, {passive: false});
   return shown;
@@ -177,7 +188,8 @@ function keysOf(lanes, view, choose) {
       "0": () => { view.whole(); redraw(); }, "Home": () => pick(0), "End": () => pick(lane.list.length - 1),
       "ArrowRight": () => event.shiftKey ? view.move(view.from + length / 4) : pick(at < 0 ? first : at + 1),
       "ArrowLeft": () => event.shiftKey ? view.move(view.from - length / 4) : pick(at < 0 ? first : at - 1),
-      "ArrowDown": () => lanes[lanes.indexOf(lane) + 1]?.row.focus(), "ArrowUp": () => lanes[lanes.indexOf(lane) - 1]?.row.focus(),
+      "ArrowDown": () => lanes[lanes.indexOf(lane) + 1]?.row.focus(),
+      "ArrowUp": () => lanes[lanes.indexOf(lane) - 1]?.row.focus(),
     };
     if (!actions[event.key] || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
@@ -185,10 +197,51 @@ function keysOf(lanes, view, choose) {
   };
 }
 
+// The keyboard and a mouse without a wheel have the same.
+function zoomButtons(view) {
+  const buttons = element("p"), middle = () => (view.from + view.to) / 2, length = () => view.to - view.from;
+  for (const [label, say, act] of [
+    ["+", "zoom in", () => view.zoom(.5, middle())],
+    ["-", "zoom out", () => view.zoom(2, middle())],
+    ["<", "earlier", () => view.move(view.from - length() / 2)],
+    [">", "later", () => view.move(view.from + length() / 2)],
+    ["whole step", "show the whole step", () => { view.whole(); redraw(); }],
+  ]) {
+    const button = element("button", label);
+    button.setAttribute("aria-label", say);
+    button.addEventListener("click", act);
+    buttons.append(button, " ");
+  }
+  return buttons;
+}
+
+function timelineKeys() {
+  const keys = element("p");
+  keys.append(...Object.values(works).map(work => key(work.style, work.say)), element("br"), element("b", "Waits "),
+    ...causes.map(cause => key(cause.style, `${cause.letter}: ${cause.say}`)));
+  return keys;
+}
+
+// What of the step is not there.
+function omissions() {
+  const notes = [];
+  if (timeline.shortest)
+    notes.push(`What is shorter than ${timeText(secondsOf(timeline.shortest))} is drawn as one with its neighbours, so ` +
+      "that the page stays small.");
+  if (timeline.classes_left_out)
+    notes.push(`${number(timeline.classes_left_out)} more classes of ranks are left out: those here are the first of ` +
+      "each stage and those that compute longest.");
+  if (timeline.classes.some(each => each.dropped))
+    notes.push("The step has more operations than are recorded: its end is missing.");
+  return notes.map(note);
+}
+
 function showTimeline() {
   const into = body("timeline");
-  if (!timeline) return into.append(element("p", "The model was not compiled so far that its memory is planned, so there is no step to show."));
-  const view = new View(), lanes = [], detail = element("div", "Point at a bar, or focus a lane and press the arrow keys.", "detail");
+  if (!timeline)
+    return into.append(element("p", "The model was not compiled so far that its memory is planned: no step to show."));
+  const view = new View(), lanes = [], axis = element("div", "", "axis"), ticks = element("canvas");
+  const detail = element("div", "Point at a bar, or focus a lane and press the arrow keys.", "detail");
   detail.setAttribute("aria-live", "polite");
   const choose = (lane, bar) => {
     lanes.forEach(each => each.chosen = null);
@@ -196,50 +249,19 @@ function showTimeline() {
     if (bar) detail.textContent = `${lane.row.dataset.lane}\n${describe(bar)}`;
     redraw();
   };
-  into.append(element("p", "A lane is what one rank does in one stream; ranks that do the same at the same time are shown once. Wheel: zoom; drag, or wheel with Shift: move. Keys in a lane: + and - zoom, 0 shows all, left and right go from bar to bar (with Shift they move), up and down from lane to lane.", "note"));
-  const buttons = element("p");
-  const middle = () => (view.from + view.to) / 2, length = () => view.to - view.from;
-  for (const [label, say, act] of [["+", "zoom in", () => view.zoom(.5, middle())], ["-", "zoom out", () => view.zoom(2, middle())],
-    ["<", "earlier", () => view.move(view.from - length() / 2)], [">", "later", () => view.move(view.from + length() / 2)],
-    ["whole step", "show the whole step", () => { view.whole(); redraw(); }]]) {
-    const button = element("button", label);
-    button.setAttribute("aria-label", say);
-    button.addEventListener("click", act);
-    buttons.append(button, " ");
-  }
-  const keys = element("p");
-  keys.append(...Object.values(works).map(work => key(work.style, work.say)), element("br"), element("b", "Waits "),
-    ...causes.map(cause => key(cause.style, `${cause.letter}: ${cause.say}`)));
-  const axis = element("div", "", "axis"), ticks = element("canvas");
   axis.append(element("span"), ticks);
-  into.append(buttons, keys, axis);
+  into.append(note("A lane is what one rank does in one stream; ranks that do the same at the same time are shown once. " +
+    "Wheel: zoom; drag, or wheel with Shift: move. Keys in a lane: + and - zoom, 0 shows all, left and right go from " +
+    "bar to bar (with Shift they move), up and down from lane to lane."), zoomButtons(view), timelineKeys(), axis);
+  const staged = timeline.classes.some(each => each.stage > 0);
   for (const ranks of timeline.classes) {
-    const stage = timeline.classes.some(each => each.stage > 0) ? `, stage ${ranks.stage}` : "";
-    into.append(element("div", `Rank ${ranks.rank}${ranks.ranks > 1 ? ` and ${number(ranks.ranks - 1)} like it` : ""}${stage}`, "class"));
+    const like = ranks.ranks > 1 ? ` and ${number(ranks.ranks - 1)} like it` : "";
+    into.append(element("div", `Rank ${ranks.rank}${like}${staged ? `, stage ${ranks.stage}` : ""}`, "class"));
     for (const lane of ranks.lanes) lanes.push(laneOf(ranks, lane, view, choose));
     into.append(...lanes.slice(-ranks.lanes.length).map(lane => lane.row));
   }
   const press = keysOf(lanes, view, choose);
   for (const lane of lanes) lane.row.addEventListener("keydown", event => press(lane, event));
-  if (timeline.shortest) into.append(element("p", `What is shorter than ${timeText(secondsOf(timeline.shortest))} is drawn as one with its neighbours, so that the page stays small.`, "note"));
-  if (timeline.classes_left_out) into.append(element("p", `${number(timeline.classes_left_out)} more classes of ranks are left out: those here are the first of each stage and those that compute longest.`, "note"));
-  if (timeline.classes.some(each => each.dropped)) into.append(element("p", "The step has more operations than are recorded: its end is missing.", "note"));
-  into.append(detail);
+  into.append(...omissions(), detail);
   redraws.push(() => { drawAxis(ticks, view); lanes.forEach(lane => drawLane(lane, view)); });
-}
-
-// What a run took, beside what was promised.
-function showMeasured() {
-  const run = data.measured, into = body("timeline");
-  if (!run) return;
-  const error = (promised, measured) => measured ? (promised < measured ? "" : "+") + percent((promised - measured) / measured) : "not in the trace";
-  const rows = list => list.map(each => [each.name, each.kind, each.rank, each.times, timeText(each.promised), timeText(each.measured),
-    timeText(each.promised - each.measured), error(each.promised, each.measured)]);
-  const heads = ["operator", "kind", "#rank", "#times a step", "#promised", "#measured", "#difference", "#error"];
-  into.append(element("h3", "Measured"),
-    element("p", `${run.trace}, ${run.steps} step${run.steps === 1 ? "" : "s"}: ${timeText(run.seconds)} a step, promised ${timeText(run.promised)} (${error(run.promised, run.seconds)}). ` +
-      `Times are of all of an operator's executions in a step, medians over the steps; the largest difference comes first. ${run.operators.length < run.compared ? `Shown are ${run.operators.length} of ${run.compared}.` : ""}`),
-    scrolled(table(heads, rows(run.operators)), "Operators, measured and promised"));
-  if (run.communication.length)
-    into.append(scrolled(table(["collective", "over", ...heads.slice(2)], rows(run.communication)), "Collectives, measured and promised"));
 }
