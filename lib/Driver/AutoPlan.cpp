@@ -44,6 +44,8 @@ public:
   size_t size() const { return judged.size(); }
   bool wasCut() const { return cut; }
   std::string firstReason() const { return reason; }
+  /// All that were judged, by rising seconds; those that do not compile last.
+  std::vector<Alternative> alternatives(const Judged &best) const;
 
 private:
   bool isLate() {
@@ -171,6 +173,16 @@ std::vector<const Judged *> AutoPlanner::ranking() const {
   return list;
 }
 
+std::vector<Alternative> AutoPlanner::alternatives(const Judged &best) const {
+  std::vector<Alternative> list;
+  for (const Judged *each : ranking())
+    list.push_back({recipeText(each->recipe), each->verdict, each == &best});
+  for (auto &[text, each] : judged)
+    if (!each.verdict.compiles)
+      list.push_back({text, each.verdict, false});
+  return list;
+}
+
 const Judged *AutoPlanner::smallest() const {
   const Judged *least = nullptr;
   for (const Judged *each : ranking())
@@ -224,10 +236,10 @@ static std::string planText(const Compilation &model, const Plan &plan, const Au
 }
 
 // STEM-8.toml where there are several.
-static std::string outputOf(const AutoOptions &how, int64_t ranks) {
-  if (how.output.empty() || how.ranks.size() == 1)
-    return how.output;
-  StringRef path = how.output, extension = llvm::sys::path::extension(path);
+static std::string outputOf(const AutoOptions &how, const std::string &output, int64_t ranks) {
+  if (output.empty() || how.ranks.size() == 1)
+    return output;
+  StringRef path = output, extension = llvm::sys::path::extension(path);
   return (path.drop_back(extension.size()) + "-" + Twine(ranks) + extension).str();
 }
 
@@ -302,11 +314,16 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
     FailureOr<Plan> plan = planOf(model, best->recipe);
     if (failed(plan))
       return 1;
-    std::string text = planText(model, *plan, planner, *best, ranks), file = outputOf(how, ranks);
+    std::string text = planText(model, *plan, planner, *best, ranks), file = outputOf(how, how.output, ranks);
     if (!how.json && file.empty())
       llvm::outs() << text;
     if (!file.empty() && failed(writeText(*context, file, text)))
       return 1;
+    if (!options.report.empty()) {
+      std::unique_ptr<Compilation> whole = Judge(model).withRecipe(best->recipe);
+      if (failed(writePlannedPage(*whole, outputOf(how, options.report, ranks), planner.alternatives(*best))))
+        return 1;
+    }
     double rate = double(samples) / verdict.seconds;
     table += llvm::formatv("{0,6} {1,12} {2,12:f1} {3,14} {4,14}  {5}\n", ranks, secondsText(verdict.seconds),
                            rate, verdict.deviceBytes, verdict.sentBytes, recipeText(best->recipe))

@@ -52,8 +52,7 @@ struct CompileCommand : ModelCommand {
   cl::opt<std::string> hostTwins{"host-twins", cl::desc(twinsText), cl::value_desc("FILE.so"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"),
                             cl::value_desc("DIR"), cl::sub(sub)};
-  cl::opt<std::string> report{"report", cl::desc("write a report, as JSON or as a page to look at"),
-                              cl::value_desc("FILE.json|.html"), cl::sub(sub)};
+  PageCommand page{sub, "FILE.json|.html"};
   Flag timing{"timing", cl::desc("show where compile time goes"), cl::sub(sub)};
   Flag verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
   Flag listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
@@ -91,6 +90,7 @@ struct PlanCommandLine : ModelCommand {
   cl::opt<std::string> output{"o", cl::desc("with --auto: the plan's file; of several ranks STEM-N.toml"),
                               cl::value_desc("PLAN.toml"), cl::sub(sub)};
   Flag json{"json", cl::desc("with --auto: print what was found as JSON"), cl::sub(sub)};
+  PageCommand page{sub, "FILE.html"};
 
   using ModelCommand::ModelCommand;
 };
@@ -158,10 +158,8 @@ int read(CompileCommand &command, CompileOptions &options) {
     return usage("--host-twins=" + command.hostTwins + ": kernels for " + options.target->name() +
                  " have no twins; expected with --target " + targetsWithTwins());
   options.dumpDirectory = command.dump;
-  options.report = command.report;
-  if (llvm::StringRef report = options.report;
-      !report.empty() && !report.ends_with(".json") && !report.ends_with(".html"))
-    return usage("--report=" + report + ": expected FILE.json or FILE.html");
+  if (int status = read(command.page, options))
+    return status;
   options.timing = command.timing || command.verbose;
   for (auto [text, phase, name] :
        {std::tuple(&command.to, &options.to, "--to"), {&command.from, &options.from, "--from"}})
@@ -261,7 +259,14 @@ void printPatterns() {
   }
 }
 
-int plan(PlanCommandLine &command, const CompileOptions &options) {
+int readPageAndSimulate(SimulateCommand &command, CompileOptions &options) {
+  int status = read(command.page, options);
+  return status ? status : simulate(command, options);
+}
+
+int plan(PlanCommandLine &command, CompileOptions &options) {
+  if (int status = read(command.page, options))
+    return status;
   if (command.automatic) {
     AutoOptions how;
     int status = read(command, options, how);
@@ -373,7 +378,7 @@ int tessera::runCommandLine(int argc, char **argv) {
   if (planCommand)
     return plan(planCommand, options);
   if (simulateCommand)
-    return simulate(simulateCommand, options);
+    return readPageAndSimulate(simulateCommand, options);
   if (explainCommand)
     return explain(options, glob, why);
   if (verifyCommand) {

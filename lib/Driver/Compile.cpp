@@ -6,6 +6,7 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/CheckText.h"
 #include "lib/Driver/MachineOption.h"
+#include "lib/Driver/Page/Page.h"
 #include "lib/Driver/ReadText.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/Sizes.h"
@@ -469,7 +470,9 @@ LogicalResult Compilation::memory() {
   memory.threads = threads();
   memory.searches = !options.toCompare;
   plan.addNestedPass<func::FuncOp>(createVerifyRecompute());
-  plan.addPass(createPlanMemory(memory));
+  plan.addPass(options.report.empty()
+                   ? createPlanMemory(memory)
+                   : createPlanMemory(memory, [this](MemoryTide tide) { tides.push_back(std::move(tide)); }));
   if (!options.toCompare)
     plan.addPass(createVerifyMemory());
   return plan.run(*module);
@@ -572,6 +575,12 @@ LogicalResult tessera::compile(const CompileOptions &options) {
     return failure();
   if (options.to == Phase::Link && failed(addSizes(compilation)))
     return failure();
+  // Before the executable: a trace of another program leaves none behind.
+  const bool hasPage = StringRef(options.report).ends_with(".html");
+  if (hasPage && compilation.next == Phase::Lower && failed(compilation.describe()))
+    return failure();
+  if (hasPage && failed(writePage(compilation, options.report)))
+    return failure();
   auto begin = std::chrono::steady_clock::now();
   if (failed(options.to == Phase::Link ? link(compilation) : writeText(compilation)))
     return failure();
@@ -580,5 +589,5 @@ LogicalResult tessera::compile(const CompileOptions &options) {
     compilation.seconds.push_back({"link", elapsed.count()});
   if (options.timing)
     printTiming(compilation.seconds, llvm::errs());
-  return options.report.empty() ? success() : writeReport(compilation, options.report);
+  return options.report.empty() || hasPage ? success() : writeReport(compilation, options.report);
 }

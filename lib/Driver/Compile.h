@@ -6,6 +6,7 @@
 #include "lib/Driver/Options.h"
 #include "lib/Driver/Streams.h"
 #include "mlir/IR/OwningOpRef.h"
+#include "passes/Memory/Tide.h"
 #include "passes/Schedule/Placed.h"
 #include "runtime/machine/machine_file.h"
 
@@ -29,6 +30,7 @@ struct Compilation {
   std::vector<std::pair<std::string, double>> seconds; // of each phase
   std::optional<Facts> facts;                          // after Propagate, when a report is wanted
   std::vector<StreamFact> streams;                     // after Schedule, likewise
+  std::vector<MemoryTide> tides;                       // after Memory, likewise, of each program and stage
   mlir::OwningOpRef<mlir::ModuleOp> differentiated;    // before Assign, when an executable is to be linked
   std::string kernelPrefix;                            // of an executable that has several programs' kernels
   bool wantsPlaced = false;                            // whether `placed` is to be filled

@@ -1,7 +1,6 @@
-// --report: the facts of a compilation as JSON, or as a page that shows the same JSON.
+// --report FILE.json: the facts of a compilation.
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/Report.h"
-#include "lib/Driver/ReportPage.h"
 #include "mlir/IR/Diagnostics.h"
 #include "mlir/Support/FileUtilities.h"
 #include "runtime/core/error.h"
@@ -101,7 +100,7 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
 }
 
 // What each tier holds over a step, operator by operator, and what moves meanwhile.
-static json::Object tideOf(const PlacedProgram &placed) {
+static json::Object tideJson(const PlacedProgram &placed) {
   const tiers::Step &step = placed.step;
   json::Array moves, seconds = json::Array(tiers::timeline(step, placed.plan, placed.rates));
   auto add = [&](const tiers::Move &move, StringRef direction, int64_t start, int64_t wait) {
@@ -129,15 +128,6 @@ static json::Object tideOf(const PlacedProgram &placed) {
                       {"moves", std::move(moves)}};
 }
 
-// The page with the report in it, which its script reads.
-static std::string page(std::string report) {
-  // Inside of strings only, where "\\u003c" is the same character: "</script>" would end the script.
-  for (size_t at; (at = report.find('<')) != std::string::npos;)
-    report.replace(at, 1, "\\u003c");
-  auto [before, after] = StringRef(kReportPage).split("REPORT_JSON");
-  return (llvm::Twine(before) + report + after).str();
-}
-
 LogicalResult tessera::writeReport(const Compilation &compilation, const std::string &path) {
   json::Object root{{"model", compilation.options.model}}, phases;
   if (compilation.facts)
@@ -155,7 +145,7 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     root["streams"] = std::move(streams);
     json::Object tides;
     for (const PlacedProgram &placed : compilation.placed)
-      tides[placed.program] = tideOf(placed);
+      tides[placed.program] = tideJson(placed);
     root["tide"] = std::move(tides);
   }
   // The figures that the program promises, by program.
@@ -199,5 +189,5 @@ LogicalResult tessera::writeReport(const Compilation &compilation, const std::st
     phases[phase] = seconds;
   root["seconds"] = std::move(phases);
   std::string text = llvm::formatv("{0:2}\n", json::Value(std::move(root)));
-  return writeText(compilation.context, path, StringRef(path).ends_with(".html") ? page(text) : text);
+  return writeText(compilation.context, path, text);
 }

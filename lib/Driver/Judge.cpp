@@ -16,10 +16,34 @@ static void addProgram(const rt::Program &program, int threads, Verdict &verdict
   verdict.hostBytes = std::max(verdict.hostBytes, program.memoryFor(threads, rt::Tier::Host).peak);
 }
 
-Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
-  Verdict verdict;
+static void addStep(const rt::Simulation &step, Verdict &verdict) {
+  verdict.seconds = step.seconds;
+  verdict.computing = step.computing;
+  verdict.waitsForRanks = step.waitsForRanks;
+  verdict.waitsForStages = step.waitsForStages;
+  verdict.waitsForCopies = step.waitsForCopies;
+  verdict.waitsForEnd = step.waitsForEnd;
+  for (auto &[axes, over] : step.communication)
+    verdict.exposed[axes] = over.exposed;
+}
+
+std::unique_ptr<Compilation> Judge::withRecipe(const AssignOptions &recipe) const {
   CompileOptions options = model.options;
   options.assign = recipe;
+  auto compilation = std::make_unique<Compilation>(std::move(options), model.context);
+  ModuleOp base = model.module.get();
+  compilation->module = base.clone();
+  compilation->next = Phase::Assign;
+  compilation->machine = model.machine;
+  compilation->modelHash = model.modelHash;
+  return compilation;
+}
+
+Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
+  Verdict verdict;
+  std::unique_ptr<Compilation> compilation = withRecipe(recipe);
+  CompileOptions &options = compilation->options;
+  options.report.clear();
   if (!isWhole) {
     options.toCompare = true;
     options.assign.deviceMemory = options.assign.hostMemory = 0;
@@ -27,20 +51,14 @@ Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
     options.deviceMemory = options.hostMemory = {};
     options.nvme = {};
   }
-  Compilation compilation(options, model.context);
-  ModuleOp base = model.module.get();
-  compilation.module = base.clone();
-  compilation.next = Phase::Assign;
-  compilation.machine = model.machine;
-  compilation.modelHash = model.modelHash;
   ScopedDiagnosticHandler quiet(&model.context, [&](Diagnostic &diagnostic) {
     if (verdict.reason.empty() && diagnostic.getSeverity() == DiagnosticSeverity::Error)
       verdict.reason = diagnostic.str();
     return success();
   });
-  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+  if (failed(compilation->run(Phase::Memory)) || failed(compilation->describe()))
     return verdict;
-  return verdictOf(compilation);
+  return verdictOf(*compilation);
 }
 
 Verdict tessera::verdictOf(Compilation &compilation) {
@@ -63,7 +81,8 @@ Verdict tessera::verdictOf(Compilation &compilation) {
   for (auto &[axes, bytes] : verdict.sentOver)
     verdict.sentBytes += bytes;
   try {
-    verdict.seconds = rt::estimatedSeconds(description, trains ? "train" : "infer");
+    if (std::optional<rt::Machine> machine = rt::machineOf(description))
+      addStep(rt::simulate(description, trains ? "train" : "infer", *machine), verdict);
     verdict.compiles = true;
   } catch (const rt::Error &error) { // of text whose stages do not fit each other
     verdict.reason = error.what();

@@ -4,6 +4,7 @@
 
 #include "lib/Driver/Compile.h"
 #include <map>
+#include <memory>
 
 namespace tessera {
 
@@ -21,6 +22,9 @@ struct Verdict {
   std::map<std::string, int64_t> sentOver;
   /// Floating-point operations of a step, by all ranks.
   double flops = 0;
+  /// Where a step's time goes, as a simulation has it (runtime/simulate/simulate.h): means over the ranks.
+  double computing = 0, waitsForRanks = 0, waitsForStages = 0, waitsForCopies = 0, waitsForEnd = 0;
+  std::map<std::string, double> exposed; // by axes
 };
 
 /// What a program comes to whose memory has been planned (`Compilation::describe`).
@@ -39,6 +43,8 @@ public:
   Verdict compare(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/false); }
   /// What the executable will say: of all programs, by the model's options of memory.
   Verdict judge(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/true); }
+  /// The model as the recipe would have it, before anything is assigned.
+  std::unique_ptr<Compilation> withRecipe(const AssignOptions &recipe) const;
 
 private:
   Verdict judge(const AssignOptions &recipe, bool isWhole);

@@ -177,6 +177,18 @@ int readImport(ModelCommand &command, CompileOptions &options) {
 
 } // namespace
 
+int tessera::read(PageCommand &command, CompileOptions &options) {
+  options.report = command.report;
+  options.measured = command.measured;
+  llvm::StringRef files = command.report.ValueStr, report = options.report;
+  if (!report.empty() && !report.ends_with(".html") && !(files.contains("json") && report.ends_with(".json")))
+    return usage("--report=" + report + ": expected " + (files.contains("json") ? "FILE.json or " : "") +
+                 "FILE.html");
+  if (!options.measured.empty() && !report.ends_with(".html"))
+    return usage("--measured=" + options.measured + ": needs --report FILE.html, which it is shown in");
+  return 0;
+}
+
 int tessera::read(ModelCommand &command, CompileOptions &options) {
   if (command.model.empty())
     return usage("no model given: tessera " + command.sub.getName() + " MODEL ...");

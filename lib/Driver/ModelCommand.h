@@ -144,6 +144,21 @@ struct ModelCommand {
 /// Checks them and fills `options`; the exit status, 0 to go on.
 int read(ModelCommand &command, CompileOptions &options);
 
+/// The page of a step, of the commands that can show one.
+struct PageCommand {
+  llvm::cl::opt<std::string> report, measured;
+  /// `files`: what --report takes.
+  PageCommand(llvm::cl::SubCommand &sub, const char *files)
+      : report("report", llvm::cl::desc("write a page that shows a step: its time, memory, plan and traffic"),
+               llvm::cl::value_desc(files), llvm::cl::sub(sub)),
+        measured("measured",
+                 llvm::cl::desc("show on the page beside the step what a run took, by its --trace"),
+                 llvm::cl::value_desc("TRACE.json"), llvm::cl::sub(sub)) {}
+};
+
+/// As above.
+int read(PageCommand &command, CompileOptions &options);
+
 /// The targets whose kernels can have twins for the host, for messages.
 std::string targetsWithTwins();
 

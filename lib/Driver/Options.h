@@ -43,7 +43,8 @@ struct CompileOptions {
   std::string hostTwins; // file for the kernels' programs for the host, which tests execute
   std::string dumpDirectory;
   Phase from = Phase::Import, to = Phase::Link;
-  std::string report;
+  std::string report;   // --report: FILE.json or FILE.html
+  std::string measured; // --measured: a run's trace that a page compares with
   /// --device-memory and --host-memory, bytes a rank, and what may leave the device: "optimizer",
   /// "parameters", "activations".
   std::optional<int64_t> deviceMemory, hostMemory;

@@ -66,6 +66,18 @@ FailureOr<Plan> tessera::planOf(Compilation &compilation, const AssignOptions &a
   return plan;
 }
 
+LogicalResult tessera::writePlannedPage(Compilation &compilation, const std::string &path,
+                                        std::vector<Alternative> alternatives) {
+  // Notes and warnings were for when the plan was made.
+  ScopedDiagnosticHandler quiet(&compilation.context, [](Diagnostic &diagnostic) {
+    return failure(diagnostic.getSeverity() == DiagnosticSeverity::Error);
+  });
+  compilation.wantsPlaced = true;
+  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+    return failure();
+  return writePage(compilation, path, std::move(alternatives));
+}
+
 int tessera::printPlan(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
@@ -83,5 +95,8 @@ int tessera::printPlan(const CompileOptions &options) {
   llvm::outs() << "# A plan of " << options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
                << ": edit it and give it back by --plan.\n";
   plan->print(llvm::outs());
-  return 0;
+  if (options.report.empty())
+    return 0;
+  Compilation whole(options, *context);
+  return failed(writePlannedPage(whole, options.report)) ? 1 : 0;
 }

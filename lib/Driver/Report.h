@@ -21,8 +21,7 @@ void printTiming(const std::vector<std::pair<std::string, double>> &seconds, llv
 llvm::LogicalResult writeText(mlir::MLIRContext &context, const std::string &path, llvm::StringRef text);
 
 struct Compilation;
-/// --report: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases, as JSON in
-/// the file `path`, or as a page around that JSON when it is called .html.
+/// --report FILE.json: mesh, operators, moves, parameters, memory, bytes sent and the seconds of the phases.
 llvm::LogicalResult writeReport(const Compilation &compilation, const std::string &path);
 
 } // namespace tessera

@@ -1,6 +1,7 @@
 // See SimulateCommand.h.
 #include "runtime/simulate/simulate.h"
 #include "lib/Driver/Judge.h"
+#include "lib/Driver/Page/Page.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/SimulateCommand.h"
 #include "mlir/IR/Diagnostics.h"
@@ -28,7 +29,7 @@ static int readHow(const SimulateCommand &command, rt::SimulateOptions &how) {
   if (StringRef(command.seed).getAsInteger(10, how.seed))
     return usage("--seed=" + command.seed + ": expected a whole number");
   how.folds = !command.everyRank;
-  how.traces = !command.trace.empty();
+  how.records = !command.trace.empty() || !command.page.report.empty();
   return 0;
 }
 
@@ -107,11 +108,12 @@ int tessera::simulate(const SimulateCommand &command, const CompileOptions &opti
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
+  compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
     return 1;
   Verdict verdict = verdictOf(compilation);
   rt::Description description = rt::parseDescription(compilation.description);
-  const char *name = description.findProgram("train") ? "train" : "infer";
+  const std::string &name = shownProgram(description).name;
   rt::Simulation step;
   try {
     step = rt::simulate(description, name, *rt::machineOf(description), how);
@@ -119,7 +121,9 @@ int tessera::simulate(const SimulateCommand &command, const CompileOptions &opti
     emitError(UnknownLoc::get(context.get())) << error.what();
     return 1;
   }
-  if (how.traces && failed(writeText(*context, command.trace, step.trace)))
+  if (!command.trace.empty() && failed(writeText(*context, command.trace, rt::chromeTrace(step))))
+    return 1;
+  if (!options.report.empty() && failed(writePage({compilation, &description, &step, {}}, options.report)))
     return 1;
   if (command.json)
     llvm::outs() << jsonText(description, *description.findProgram(name), verdict, step,

@@ -27,6 +27,8 @@ struct SimulateCommand : ModelCommand {
                      "and with --trace all of them"),
       llvm::cl::sub(sub)};
 
+  PageCommand page{sub, "FILE.html"};
+
   using ModelCommand::ModelCommand;
 };
 

@@ -65,15 +65,13 @@ Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const Variabl
 }
 
 void Offsets::Figures::account(StringRef category, int64_t bytes) {
-  for (auto &[name, sum] : categories)
-    if (name == category)
-      sum += bytes;
+  by[size_t(llvm::find(kCategories, category) - kCategories.begin())] += bytes;
 }
 
 SmallVector<NamedAttribute> Offsets::Figures::attributes(Builder &b) const {
   SmallVector<NamedAttribute> list = {b.getNamedAttr("peak", b.getI64IntegerAttr(peak)),
                                       b.getNamedAttr("bound", b.getI64IntegerAttr(bound))};
-  for (auto &[name, sum] : categories)
+  for (auto [name, sum] : llvm::zip(kCategories, by))
     list.push_back(b.getNamedAttr(name, b.getI64IntegerAttr(sum)));
   return list;
 }

@@ -21,13 +21,12 @@ public:
   /// that add up to the peak; the device's, and under `host` and `nvme` those of
   /// the tiers below where they have any.
   mlir::DictionaryAttr figures(mlir::MLIRContext *context) const;
+  int64_t peak(Tier tier) const { return tiers[tier].peak; }
 
 private:
   struct Figures {
     int64_t peak = 0, bound = 0;
-    llvm::SmallVector<std::pair<llvm::StringRef, int64_t>> categories = {
-        {"parameters", 0},  {"gradients", 0}, {"optimizer", 0},
-        {"activations", 0}, {"workspace", 0}, {"communication", 0}};
+    std::array<int64_t, kCategories.size()> by{};
 
     void account(llvm::StringRef category, int64_t bytes);
     llvm::SmallVector<mlir::NamedAttribute> attributes(mlir::Builder &b) const;

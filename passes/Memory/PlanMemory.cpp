@@ -30,6 +30,8 @@ struct Described {
 
 struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   using PlanMemoryBase::PlanMemoryBase;
+  PlanMemoryPass(PlanMemoryOptions options, TideObserver observer)
+      : PlanMemoryBase(std::move(options)), observer(std::move(observer)) {}
 
   LogicalResult initialize(MLIRContext *context) override {
     library = nn::findLibrary(target, UnknownLoc::get(context));
@@ -41,6 +43,8 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     auto program = std::make_unique<Block>();
     Storage storage(func, kernels, *library, threads);
     Offsets offsets(storage, variables, func, searches);
+    if (observer)
+      observer(tideOf(func, storage, offsets));
     ExecEmitter emitter(func, storage, offsets, kernels, program.get());
     OpBuilder b(func.getContext());
     b.setInsertionPointToEnd(program.get());
@@ -99,6 +103,11 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
   }
 
   const nn::Library *library = nullptr;
+  TideObserver observer;
 };
 
 } // namespace
+
+std::unique_ptr<Pass> tessera::createPlanMemory(PlanMemoryOptions options, TideObserver observer) {
+  return std::make_unique<PlanMemoryPass>(std::move(options), std::move(observer));
+}

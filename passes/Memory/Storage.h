@@ -8,8 +8,13 @@
 #include "dialects/nn/Library.h"
 #include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
+#include <array>
 
 namespace tessera {
+
+/// What memory is used for, as `exec.memory` says it.
+inline constexpr std::array<llvm::StringLiteral, 6> kCategories = {
+    "parameters", "gradients", "optimizer", "activations", "workspace", "communication"};
 
 /// Buffers begin at multiples of so many bytes,
 inline constexpr int64_t kBufferAlignment = 256;

@@ -22,6 +22,8 @@ static constexpr std::array<const char *, 8> streams = {"compute",
                                                         "written to NVMe",
                                                         "updated on the host"};
 
+const char *TraceRecorder::nameOf(Stream stream) { return streams[size_t(stream)]; }
+
 void TraceRecorder::add(const Event &event) {
   if (events.size() < maxEvents)
     events.push_back(event);

@@ -21,6 +21,8 @@ public:
   /// are any.
   enum class Stream { Compute, Communication, Input, ToDevice, ToHost, FromNvme, ToNvme, Host };
   explicit TraceRecorder(int rank) : rank(rank) {}
+  /// What a stream's row is called.
+  static const char *nameOf(Stream stream);
 
   void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);
   /// A message to rank `peer`, in a row for what is sent there. It begins when the one before it has left.

@@ -5,20 +5,40 @@
 
 namespace tessera::rt {
 
-void Actor::wait(double until, bool forStage) {
+void Actor::record(const Operation &op, double begin, double end, WaitCause cause, size_t traffic) {
+  if (timeline && end > begin)
+    timeline->add({.op = &op,
+                   .stream = TimelineEvent::Stream::Wait,
+                   .begin = begin,
+                   .end = end,
+                   .cause = cause,
+                   .traffic = traffic});
+}
+
+void Actor::wait(double until, bool forStage, const Operation &op) {
+  const WaitCause others = forStage ? WaitCause::Stages : WaitCause::Ranks;
   double covered = now, alone = 0;
   for (const Span &span : spans) { // in the order in which they began
     double begin = std::max(span.begin, covered), end = std::min(span.end, until);
     if (end <= begin)
       continue;
     alone += begin - covered;
-    exposed[span.axes] += end - begin;
+    exposed[span.traffic] += end - begin;
+    record(op, covered, begin, others);
+    record(op, begin, end, WaitCause::Transfer, span.traffic);
     covered = end;
   }
   alone += until - covered;
+  record(op, covered, until, others);
   (forStage ? ofStages : ofRanks) += alone;
   now = until;
   std::erase_if(spans, [&](const Span &span) { return span.end <= until; });
+}
+
+void Actor::waitForCopy(double until, const Operation &op) {
+  record(op, now, until, WaitCause::Copies);
+  ofCopies += until - now;
+  now = until;
 }
 
 } // namespace tessera::rt

@@ -1,7 +1,7 @@
 // A simulated rank: where it is in its program, what it has started, and where its time went.
 #pragma once
 
-#include "runtime/program/trace.h"
+#include "runtime/simulate/timeline.h"
 #include "runtime/simulate/world.h"
 
 #include <deque>
@@ -38,20 +38,25 @@ struct Actor {
   /// Transfers under way, and those that later waits may still look at.
   struct Span {
     double begin, end;
-    size_t axes;
+    size_t traffic;
   };
   std::vector<Span> spans;
   double computing = 0, ofRanks = 0, ofStages = 0, ofCopies = 0;
-  std::vector<double> exposed, transferred; ///< by axes
-  std::unique_ptr<TraceRecorder> trace;
+  std::vector<double> exposed, transferred; ///< by traffic and level
+  std::optional<RankTimeline> timeline;
 
   bool isFinished() const { return at == steps->size(); }
   const SimulatedStep &step() const { return (*steps)[at]; }
   bool isDone(size_t step) const { return done[step] < std::numeric_limits<double>::infinity(); }
 
-  /// It waits for communication from `now` to `until`: for what of the time transfers of its own were under
-  /// way, and for the rest the others.
-  void wait(double until, bool forStage);
+  /// It waits for communication from `now` to `until`, in `op`: for what of the time transfers of its own
+  /// were under way, and for the rest the others.
+  void wait(double until, bool forStage, const Operation &op);
+  /// The same for a copy or an update on the host.
+  void waitForCopy(double until, const Operation &op);
+
+private:
+  void record(const Operation &op, double begin, double end, WaitCause cause, size_t traffic = 0);
 };
 
 } // namespace tessera::rt

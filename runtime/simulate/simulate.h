@@ -9,6 +9,7 @@
 
 #include "runtime/machine/machine.h"
 #include "runtime/program/description.h"
+#include "runtime/simulate/timeline.h"
 
 #include <map>
 #include <memory>
@@ -28,7 +29,7 @@ struct SimulateOptions {
   /// Whether ranks that do the same at the same time are simulated once. It changes no result.
   bool folds = true;
   /// Whether to record what each simulated rank does when.
-  bool traces = false;
+  bool records = false;
   /// Nobody waits for a step of more operations of a rank: a description may say anything.
   int64_t mostOperations = 100'000'000;
 };
@@ -54,10 +55,19 @@ struct Simulation {
   double waitsForRanks = 0, waitsForStages = 0, waitsForCopies = 0, waitsForEnd = 0;
   SentTable sent;
   MovedBytes moved;
+  /// The same in one list: what is sent over axes, by kind (`send` are messages) and by the machine's level
+  /// whose links it uses.
+  struct Traffic {
+    std::string axes, kind;
+    size_t level = 0;
+    Communication over;
+    SentFigures sent;
+  };
+  std::vector<Traffic> traffic;
   /// Floating-point operations of all ranks, and what part of the products' rate that is.
   double flops = 0, mfu = 0;
-  /// A Chrome trace, where it was asked for.
-  std::string trace;
+  /// Of each class, where it was asked for; their operations are the description's.
+  std::vector<RankTimeline> timelines;
 };
 
 /// Of the program called `name`. Throws Error where the machine has fewer places than there are ranks, for a

@@ -16,19 +16,20 @@ using Kind = Operation::Kind;
 
 } // namespace
 
-Simulator::Simulator(World &world) : world(world), actors(world.folding.size()) {
+Simulator::Simulator(World &world)
+    : world(world), actors(world.folding.size()), sent(world.traffic.size() * world.machine.levels.size()) {
   for (size_t cls = 0; cls < actors.size(); ++cls) {
     Actor &actor = actors[cls];
     actor.cls = cls;
     actor.steps = &world.stepsOf(cls);
     actor.done.assign(actor.steps->size(), never);
-    actor.exposed.assign(world.axes.size(), 0);
-    actor.transferred.assign(world.axes.size(), 0);
+    actor.exposed.assign(sent.size(), 0);
+    actor.transferred.assign(sent.size(), 0);
     auto slow = world.options.slow.find(world.folding.first[cls]);
     if (slow != world.options.slow.end())
       actor.slowness = slow->second;
-    if (world.options.traces)
-      actor.trace = std::make_unique<TraceRecorder>(int(world.folding.first[cls]));
+    if (world.options.records)
+      actor.timeline = {world.folding.first[cls], world.folding.counts[cls], &world.programOf(cls), {}, 0};
   }
 }
 
@@ -106,9 +107,8 @@ void Simulator::work(Actor &actor) {
             .word[0];
     seconds *= 1 + world.options.jitter * (double(word) / 2147483648.0 - 1);
   }
-  if (actor.trace)
-    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Compute, actor.now,
-                     actor.now + seconds);
+  if (actor.timeline)
+    actor.timeline->add({.op = step.op, .begin = actor.now, .end = actor.now + seconds});
   actor.computing += seconds;
   actor.now += seconds;
   ++actor.at;
@@ -117,17 +117,18 @@ void Simulator::work(Actor &actor) {
 // What a rank starts that is no communication: copies, one after the other in each direction, and updates on
 // the host, one after the other.
 void Simulator::startBeside(Actor &actor) {
-  using Stream = TraceRecorder::Stream;
-  static constexpr PerDirection<Stream> rows = {Stream::ToDevice, Stream::ToHost, Stream::FromNvme,
-                                                Stream::ToNvme};
+  using Stream = TimelineEvent::Stream;
   const SimulatedStep &step = actor.step();
   const bool isCopy = step.op->kind == Kind::Copy;
   double &busy = isCopy ? actor.ways[step.direction] : actor.updating;
   double begin = std::max(busy, actor.now);
   busy = actor.done[actor.at] = begin + step.seconds;
-  if (actor.trace)
-    actor.trace->add(step.op->name, step.op->profile, isCopy ? rows[step.direction] : Stream::Host, begin,
-                     busy);
+  if (actor.timeline)
+    actor.timeline->add({.op = step.op,
+                         .stream = isCopy ? Stream::Copy : Stream::Host,
+                         .begin = begin,
+                         .end = busy,
+                         .direction = step.direction});
   ++actor.at;
 }
 
@@ -152,10 +153,7 @@ bool Simulator::waitForSideWork(Actor &actor) {
       started != Kind::Copy && started != Kind::HostCall)
     return false;
   double until = std::max(actor.now, actor.done[step.started]);
-  if (actor.trace && until > actor.now)
-    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Compute, actor.now, until);
-  actor.ofCopies += until - actor.now;
-  actor.now = until;
+  actor.waitForCopy(until, *step.op);
   ++actor.at;
   return true;
 }
@@ -180,7 +178,7 @@ void Simulator::communicate(Actor &actor) {
     if (!forSend || !isHost())
       return block(actor, step.started);
   } else if (step.isEmpty) {
-    count(step, actor.cls, 0);
+    count(trafficAt(step, levelOf({actor.cls, at}, false)), actor.cls, 0);
     actor.done[at] = clock;
     ++actor.at;
     return;
@@ -232,7 +230,7 @@ bool Simulator::isOver(Actor &actor, SimulatedJob &job) {
   default: // a wait for a message to have left
     if (!actor.isDone(step.started))
       return false;
-    complete({actor.cls, job.step}, never);
+    complete({actor.cls, job.step}, nullptr);
     return true;
   }
 }
@@ -256,20 +254,25 @@ void Simulator::come(Actor &actor, size_t step) {
     return;
   std::vector<Member> members = std::move(meeting.here);
   meeting.here.clear();
+  const size_t traffic = trafficAt(mine, levelOf(members.front(), false));
   for (size_t i = 0; i < members.size(); ++i) {
     size_t cls = members[i].cls;
     // All groups that look like this one have come together.
-    count(mine, cls, i > 0 ? 0 : mine.groupBytes * (world.folding.counts[cls] / groups.countOf(cls)));
+    count(traffic, cls, i > 0 ? 0 : mine.groupBytes * (world.folding.counts[cls] / groups.countOf(cls)));
   }
   begin(std::move(members), nullptr);
 }
 
-void Simulator::count(const SimulatedStep &step, size_t cls, int64_t bytes) {
-  const Operation &op = *step.op;
-  SentFigures &figures =
-      sent[world.axes[step.axes]][op.kind == Kind::Collective ? op.collective.request.kind : "send"];
-  figures.count += world.folding.counts[cls];
-  figures.bytes += bytes;
+void Simulator::count(size_t traffic, size_t cls, int64_t bytes) {
+  sent[traffic].count += world.folding.counts[cls];
+  sent[traffic].bytes += bytes;
+}
+
+// The level whose links a member of a collective uses, or the sender of a message.
+size_t Simulator::levelOf(const Member &member, bool isMessage) const {
+  const SimulatedStep &step = (*actors[member.cls].steps)[member.step];
+  return isMessage ? world.levelOfMessage(member.cls, step.op->message.stage)
+                   : world.levelOf(member.cls, step.grouping);
 }
 
 Simulator::Channel &Simulator::channel(size_t sender, size_t receiver) {
@@ -296,7 +299,7 @@ bool Simulator::receive(Actor &actor, SimulatedJob &job) {
   if (isHost())
     from.expected = std::max(from.expected, from.received + 1);
   beginMessages(from);
-  complete({actor.cls, job.step}, never);
+  complete({actor.cls, job.step}, nullptr);
   return true;
 }
 
@@ -304,7 +307,8 @@ void Simulator::beginMessages(Channel &channel) {
   while (channel.begun < std::min(channel.sent.size(), channel.expected)) {
     Member sender = channel.sent[channel.begun++];
     const SimulatedStep &step = (*actors[sender.cls].steps)[sender.step];
-    count(step, sender.cls, step.op->message.bytes * world.folding.counts[sender.cls]);
+    count(trafficAt(step, levelOf(sender, true)), sender.cls,
+          step.op->message.bytes * world.folding.counts[sender.cls]);
     begin({sender}, &channel);
   }
 }
@@ -319,13 +323,12 @@ void Simulator::begin(std::vector<Member> members, Channel *channel) {
   freeTransfers.pop_back();
   const Member &first = members.front();
   const SimulatedStep &step = (*actors[first.cls].steps)[first.step];
-  size_t level = channel ? world.levelOfMessage(first.cls, step.op->message.stage)
-                         : world.levelOf(first.cls, step.grouping);
+  const size_t level = levelOf(first, channel), traffic = trafficAt(step, level);
   for (const Member &member : members)
-    actors[member.cls].spans.push_back({clock, never, step.axes});
+    actors[member.cls].spans.push_back({clock, never, traffic});
   if (channel)
-    actors[channel->receiver].spans.push_back({clock, never, step.axes});
-  transfers[number] = {std::move(members), channel, clock, 0};
+    actors[channel->receiver].spans.push_back({clock, never, traffic});
+  transfers[number] = {std::move(members), channel, clock, traffic, 0};
   events.push({clock + (world.machine.launch + world.machine.levels[level].latency * step.load.rounds), true,
                number});
 }
@@ -335,8 +338,7 @@ void Simulator::move(size_t number) {
   transfer.pending = transfer.members.size();
   for (const Member &member : transfer.members) {
     const SimulatedStep &step = (*actors[member.cls].steps)[member.step];
-    size_t level = transfer.channel ? world.levelOfMessage(member.cls, step.op->message.stage)
-                                    : world.levelOf(member.cls, step.grouping);
+    size_t level = levelOf(member, transfer.channel);
     std::vector<Network::Use> uses;
     world.use(network, member.cls, level, false, uses);
     world.use(network, transfer.channel ? transfer.channel->receiver : member.cls, level, true, uses);
@@ -353,14 +355,18 @@ void Simulator::endPart(size_t number) {
     const Member &sender = transfer.members.front();
     const SimulatedStep &step = (*actors[sender.cls].steps)[sender.step];
     ++channel->arrived;
-    closeSpan(channel->receiver, step.axes, transfer.begin);
-    if (actors[sender.cls].trace)
-      actors[sender.cls].trace->addMessage(int(world.folding.first[channel->receiver]), world.axes[step.axes],
-                                           transfer.begin, clock);
+    closeSpan(channel->receiver, transfer.traffic, transfer.begin);
+    if (std::optional<RankTimeline> &timeline = actors[sender.cls].timeline)
+      timeline->add({.op = step.op,
+                     .stream = TimelineEvent::Stream::Message,
+                     .begin = transfer.begin,
+                     .end = clock,
+                     .peer = world.folding.first[channel->receiver],
+                     .traffic = transfer.traffic});
   }
   for (const Member &member : transfer.members) {
-    closeSpan(member.cls, (*actors[member.cls].steps)[member.step].axes, transfer.begin);
-    complete(member, transfer.channel ? never : transfer.begin);
+    closeSpan(member.cls, transfer.traffic, transfer.begin);
+    complete(member, transfer.channel ? nullptr : &transfer);
     // What comes next may begin, here and in whatever queue waits for this.
     for (auto &[queue, jobs] : actors[member.cls].queues)
       advance(actors[member.cls], queue);
@@ -370,29 +376,29 @@ void Simulator::endPart(size_t number) {
       advance(actors[transfer.channel->receiver], queue);
 }
 
-void Simulator::closeSpan(size_t cls, size_t axes, double begin) {
+void Simulator::closeSpan(size_t cls, size_t traffic, double begin) {
   std::vector<Actor::Span> &spans = actors[cls].spans;
   auto span = std::find_if(spans.rbegin(), spans.rend(), [&](const Actor::Span &each) {
-    return each.end == never && each.axes == axes && each.begin == begin;
+    return each.end == never && each.traffic == traffic && each.begin == begin;
   });
   span->end = clock;
-  actors[cls].transferred[axes] += clock - begin;
+  actors[cls].transferred[traffic] += clock - begin;
 }
 
-// `begin`: of a collective, for the trace.
-void Simulator::complete(Member member, double begin) {
+void Simulator::complete(Member member, const Transfer *collective) {
   Actor &actor = actors[member.cls];
   const SimulatedStep &step = (*actor.steps)[member.step];
   actor.done[member.step] = clock;
-  if (actor.trace && begin < never)
-    actor.trace->add(step.op->name, step.op->profile, TraceRecorder::Stream::Communication, begin, clock);
+  if (actor.timeline && collective)
+    actor.timeline->add({.op = step.op,
+                         .stream = TimelineEvent::Stream::Collective,
+                         .begin = collective->begin,
+                         .end = clock,
+                         .traffic = collective->traffic});
   if (actor.waitsFor != member.step)
     return;
   actor.waitsFor.reset();
-  const Operation &op = *actor.step().op;
-  if (actor.trace && clock > actor.now)
-    actor.trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, actor.now, clock);
-  actor.wait(clock, step.op->kind != Kind::Collective);
+  actor.wait(clock, step.op->kind != Kind::Collective, *actor.step().op);
   ++actor.at;
   events.push({clock, false, actor.cls});
 }
@@ -421,30 +427,53 @@ Simulation Simulator::result() {
     result.waitsForStages += actor.ofStages * share;
     result.waitsForCopies += actor.ofCopies * share;
     result.waitsForEnd += (result.seconds - actor.now) * share;
-    for (size_t axes = 0; axes < world.axes.size(); ++axes) {
-      if (actor.transferred[axes] == 0)
-        continue;
-      Simulation::Communication &over = result.communication[world.axes[axes]];
-      over.exposed += actor.exposed[axes] * share;
-      over.hidden += (actor.transferred[axes] - actor.exposed[axes]) * share;
-    }
     const Program &program = world.programOf(actor.cls);
     result.flops += program.flops * count;
     for (Direction direction : directions)
       moved[direction] += program.moved[direction] * folding.counts[actor.cls];
-    if (actor.trace)
-      result.trace += (result.trace.empty() ? "[" : ",\n") + actor.trace->json(0);
   }
-  if (!result.trace.empty())
-    result.trace += "]\n";
   const auto all = int64_t(folding.classOf.size());
   auto mean = [&](int64_t sum) { return (2 * sum + all) / (2 * all); };
   for (Direction direction : directions)
     result.moved[direction] = mean(moved[direction]);
-  for (auto &[axes, kinds] : sent)
-    for (auto &[kind, figures] : kinds)
-      result.sent[axes][kind] = {mean(figures.count), mean(figures.bytes)};
+  addTraffic(result);
+  for (Actor &actor : actors)
+    if (actor.timeline)
+      result.timelines.push_back(std::move(*actor.timeline));
   return result;
+}
+
+void Simulator::addTraffic(Simulation &result) const {
+  const auto all = int64_t(world.folding.classOf.size());
+  auto mean = [&](const SentFigures &sum) {
+    return SentFigures{(2 * sum.count + all) / (2 * all), (2 * sum.bytes + all) / (2 * all)};
+  };
+  const size_t levels = world.machine.levels.size();
+  for (size_t at = 0; at < sent.size(); ++at) {
+    auto &[axes, kind] = world.traffic[at / levels];
+    Simulation::Traffic &each = result.traffic.emplace_back(axes, kind, at % levels);
+    each.sent = mean(sent[at]);
+    for (const Actor &actor : actors) {
+      const double share = double(world.folding.counts[actor.cls]) / double(all);
+      each.over.exposed += actor.exposed[at] * share;
+      each.over.hidden += (actor.transferred[at] - actor.exposed[at]) * share;
+    }
+    if (each.over.exposed + each.over.hidden > 0) {
+      Simulation::Communication &over = result.communication[axes];
+      over.exposed += each.over.exposed;
+      over.hidden += each.over.hidden;
+    }
+  }
+  for (size_t begin = 0; begin < sent.size(); begin += levels) {
+    SentFigures sum;
+    for (size_t at = begin; at < begin + levels; ++at) {
+      sum.count += sent[at].count;
+      sum.bytes += sent[at].bytes;
+    }
+    auto &[axes, kind] = world.traffic[begin / levels];
+    if (sum.count > 0)
+      result.sent[axes][kind] = mean(sum);
+  }
 }
 
 } // namespace tessera::rt

@@ -34,6 +34,7 @@ private:
     std::vector<Member> members; ///< of a message: who sends; of a collective all
     Channel *channel = nullptr;
     double begin = 0;
+    size_t traffic = 0; ///< by level, as Actor::exposed
     size_t pending = 0; ///< parts that are under way
   };
   struct Event {
@@ -61,9 +62,14 @@ private:
   void begin(std::vector<Member> members, Channel *channel);
   void move(size_t transfer);
   void endPart(size_t transfer);
-  void complete(Member member, double begin);
-  void closeSpan(size_t cls, size_t axes, double begin);
-  void count(const SimulatedStep &step, size_t cls, int64_t bytes);
+  void complete(Member member, const Transfer *collective);
+  size_t trafficAt(const SimulatedStep &step, size_t level) const {
+    return step.traffic * world.machine.levels.size() + level;
+  }
+  size_t levelOf(const Member &member, bool isMessage) const;
+  void closeSpan(size_t cls, size_t traffic, double begin);
+  void count(size_t traffic, size_t cls, int64_t bytes);
+  void addTraffic(Simulation &result) const;
   [[noreturn]] void failStuck() const;
 
   World &world;
@@ -75,7 +81,7 @@ private:
   std::map<std::pair<size_t, size_t>, Meeting> meetings; ///< by grouping and group
   std::map<std::pair<size_t, size_t>, Channel> channels;
   std::priority_queue<Event, std::vector<Event>, std::greater<>> events;
-  SentTable sent; ///< summed over the ranks
+  std::vector<SentFigures> sent; ///< by traffic and level, summed over the ranks
 };
 
 } // namespace tessera::rt

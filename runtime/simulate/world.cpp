@@ -80,7 +80,7 @@ SimulatedStep World::step(const Program &program, const Operation &op) {
     break;
   case Operation::Kind::Send:
   case Operation::Kind::Receive:
-    step.axes = axesNumber(description.pipelineAxis);
+    step.traffic = trafficNumber(description.pipelineAxis, "send");
     step.load =
         collectiveLoad(CollectiveKind::Permute, 2, double(op.message.bytes), BroadcastAlgorithm::Direct);
     break;
@@ -97,17 +97,17 @@ void World::addCollective(const Operation &op, SimulatedStep &step) {
   // The same on all ranks but for their places in the group.
   Collective collective = makeCollective(op.collective.request, description.mesh, 0);
   const CollectiveSize &size = collective.size;
-  step.axes = axesNumber(collective.axes);
+  step.traffic = trafficNumber(collective.axes, op.collective.request.kind);
   step.grouping = groupingOf(op.collective.request.axes);
   step.load = collectiveLoad(size.kind, size.ranks, double(size.bytes()), collective.algorithm);
   step.groupBytes = collectiveSentBytes(size);
   step.isEmpty = size.ranks == 1 || size.elements() == 0;
 }
 
-size_t World::axesNumber(const std::string &label) {
-  auto [entry, isNew] = knownAxes.emplace(label, axes.size());
+size_t World::trafficNumber(const std::string &axes, const std::string &kind) {
+  auto [entry, isNew] = knownTraffic.emplace(std::pair(axes, kind), traffic.size());
   if (isNew)
-    axes.push_back(label);
+    traffic.emplace_back(axes, kind);
   return entry->second;
 }
 

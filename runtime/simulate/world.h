@@ -20,8 +20,8 @@ struct SimulatedStep {
   size_t grouping = 0;
   CollectiveLoad load;
   int64_t groupBytes = 0;
-  /// Of what communicates: its axes, by number.
-  size_t axes = 0;
+  /// Of what communicates: its axes and its kind, by number.
+  size_t traffic = 0;
   /// Whether nothing has to be moved.
   bool isEmpty = false;
   /// Of a wait: the step that it waits for.
@@ -37,8 +37,8 @@ public:
   const Machine &machine;
   const SimulateOptions &options;
   Folding folding;
-  /// Names of axes, by number.
-  std::vector<std::string> axes;
+  /// Names of axes and kinds of collectives, or `send`, by number.
+  std::vector<std::pair<std::string, std::string>> traffic;
   std::vector<FoldedGroups> groups; ///< by grouping
 
   const Program &programOf(size_t cls) const { return *programs[programAt[size_t(folding.first[cls])]]; }
@@ -58,7 +58,7 @@ private:
   void addSteps(const Program &program);
   SimulatedStep step(const Program &program, const Operation &op);
   void addCollective(const Operation &op, SimulatedStep &step);
-  size_t axesNumber(const std::string &label);
+  size_t trafficNumber(const std::string &axes, const std::string &kind);
   size_t groupingOf(const Axes &axes);
   void addPairs();
   void addNodes();
@@ -72,7 +72,7 @@ private:
   std::vector<Grouping> groupings;
   std::map<std::vector<int>, size_t> known; ///< groupings of collectives
   std::map<std::string, size_t> ofAxes;     ///< the same, by axes
-  std::map<std::string, size_t> knownAxes;
+  std::map<std::pair<std::string, std::string>, size_t> knownTraffic;
   std::vector<std::optional<size_t>> nodes; ///< by level: the grouping of ranks that share its links
   /// By class or group of a node, level and way.
   std::map<std::tuple<bool, size_t, size_t, bool>, Network::Link> links;

@@ -173,16 +173,7 @@ def test_report(tmp_path):
     assert {"import", "lower", "link"} <= report["seconds"].keys()
 
 
-def test_report_as_a_page(tmp_path):
-    """The page holds the JSON report and nothing from elsewhere."""
-    for suffix in ("json", "html"):
-        h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--tp", "2", *SGD, "--report", tmp_path / f"r.{suffix}")
-    page, report = (tmp_path / "r.html").read_text(), json.loads((tmp_path / "r.json").read_text())
-    held = json.loads(page.split('<script type="application/json" id="report">')[1].split("</script>")[0])
-    del held["seconds"], report["seconds"]
-    assert held == report
-    elsewhere = page.replace("http://www.w3.org/2000/svg", "")  # the name of a language, which nobody opens
-    assert "http" not in elsewhere and " src=" not in page and page.rstrip().endswith("</html>")
+def test_a_report_of_no_kind(tmp_path):
     result = h.tessera("compile", GPT2, "-o", tmp_path / "q", "--report", tmp_path / "r.txt")
     h.assert_error(result, "r.txt", "FILE.html", status=2)
 

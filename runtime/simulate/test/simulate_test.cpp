@@ -259,6 +259,68 @@ TEST(Simulate, AllOfAStepIsWorkCommunicationOrWaiting) {
   EXPECT_EQ(step.sent.at("pipe").at("send").bytes, 500'000);
 }
 
+TEST(Simulate, TrafficIsByKindAndLevel) {
+  // Of 8 ranks in nodes of 4 those along `a` are in two nodes, those along `b` in one.
+  Operation inner = collective("all_reduce", {{"b", 1, 4}}, 1000);
+  Description made = description(
+      {{"a", 2}, {"b", 4}}, {inner, inner, collective("all_gather", {{"b", 1, 4}}, 1000),
+                             collective("all_reduce", {{"a", 1, 2}}, 500, 3), kernel(1'000'000), await(3)});
+  Simulation step = simulated(made);
+  using Row = std::tuple<std::string, std::string, size_t, int64_t, int64_t>;
+  std::vector<Row> rows;
+  std::map<std::string, double> exposed, hidden;
+  for (const Simulation::Traffic &each : step.traffic) {
+    if (each.sent.count > 0)
+      rows.emplace_back(each.axes, each.kind, each.level, each.sent.count, each.sent.bytes);
+    exposed[each.axes] += each.over.exposed;
+    hidden[each.axes] += each.over.hidden;
+  }
+  EXPECT_EQ(rows, (std::vector<Row>{{"b", "all_reduce", 0, 2, step.sent.at("b").at("all_reduce").bytes},
+                                    {"b", "all_gather", 0, 1, step.sent.at("b").at("all_gather").bytes},
+                                    {"a", "all_reduce", 1, 1, step.sent.at("a").at("all_reduce").bytes}}));
+  for (const auto &[axes, over] : step.communication) {
+    EXPECT_NEAR(exposed.at(axes), over.exposed, kClose);
+    EXPECT_NEAR(hidden.at(axes), over.hidden, kClose);
+  }
+  EXPECT_NEAR(hidden.at("a"), 1e-3, kClose) << "beside the kernel";
+}
+
+TEST(Simulate, TheTimelineIsAllOfTheStep) {
+  Description made =
+      pipeline({{"pipe", 2}, {"in", 2}},
+               {{kernel(2'000'000), collective("all_reduce", {{"in", 1, 2}}, 1000, 5), kernel(100'000),
+                 await(5), send(1, 1'000'000, 0), await(0)},
+                {receive(0, 1'000'000), kernel(1'000'000), collective("all_gather", {{"in", 1, 2}}, 100)}},
+               1);
+  SimulateOptions options;
+  options.slow = {{1, 1.5}};
+  EXPECT_TRUE(simulated(made, machine(), options).timelines.empty());
+  options.records = true;
+  Simulation step = simulated(made, machine(), options);
+  ASSERT_EQ(step.timelines.size(), size_t(step.classes));
+  double computing = 0, exposed = 0, ranks = 0, stages = 0;
+  for (const RankTimeline &each : step.timelines) {
+    double until = 0;
+    for (const TimelineEvent &event : each.events) {
+      if (laneOf(event, step) != "compute")
+        continue;
+      EXPECT_NEAR(event.begin, until, kClose) << "one behind the other";
+      until = event.end;
+      double share = (event.end - event.begin) * double(each.ranks) / 4;
+      bool waits = event.stream == TimelineEvent::Stream::Wait;
+      (!waits                               ? computing
+       : event.cause == WaitCause::Transfer ? exposed
+       : event.cause == WaitCause::Ranks    ? ranks
+                                            : stages) += share;
+    }
+    EXPECT_NEAR(until, step.ends[size_t(each.rank)], kClose);
+  }
+  EXPECT_NEAR(computing, step.computing, kClose);
+  EXPECT_NEAR(ranks, step.waitsForRanks, kClose);
+  EXPECT_NEAR(stages, step.waitsForStages, kClose);
+  EXPECT_NEAR(exposed, step.communication.at("in").exposed + step.communication.at("pipe").exposed, kClose);
+}
+
 TEST(Simulate, SaysWhyThereIsNoStep) {
   EXPECT_EQ(problemOf(description({{"a", 32}}, {kernel(1)})),
             "the machine has places for 16 ranks, and there are 32; the last [[level]] says how many "
