@@ -446,10 +446,10 @@ LogicalResult Compilation::dump(Phase phase) {
   if (phase != Phase::Lower)
     return success();
   StringRef extension = target().textExtension();
-  for (const target::CompiledKernel &kernel : kernels->kernels)
+  for (const target::CompiledKernel *kernel : kernels->distinctCode())
     if (!extension.empty() &&
-        failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + extension.str(),
-                         *kernel.object)))
+        failed(writeText(context, options.dumpDirectory + "/" + kernel->symbol + extension.str(),
+                         *kernel->object)))
       return failure();
   return writeText(context, options.dumpDirectory + "/program.json", description);
 }

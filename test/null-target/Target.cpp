@@ -22,10 +22,11 @@ struct NullLibrary : nn::Library {
 
 struct NullBackend : target::KernelBackend {
   std::string key() const override { return "null"; }
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
-                   target::KernelCode &code) const override {
+  llvm::Expected<target::KernelCode> emit(llvm::Module &module, StringRef implementation, StringRef symbol,
+                                          const target::KernelUse &use) const override {
+    target::KernelCode code;
     llvm::raw_string_ostream(code.object) << module;
-    return llvm::Error::success();
+    return code;
   }
 };
 

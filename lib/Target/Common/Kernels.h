@@ -69,13 +69,13 @@ std::string kernelText(mlir::func::FuncOp func);
 /// For each kernel of `module`, by name, the name of the first kernel with the same text.
 llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
 
-/// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each
-/// level as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor
-/// arguments in order, the results that have no argument of their own (`exec::kResult`) in order, the
-/// workspace if any; contiguous row-major, 64-byte aligned, not overlapping (but arguments that are only read
-/// may be the same); i1 is a byte that is 0 or 1. `scalars`: the i64 and index arguments in order. Compiled
-/// for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the
-/// other.
+/// One compiled kernel and its relocatable object code, which kernels of the same symbol share. It defines
+/// `symbol` + levelSuffix(level) for each level as `void(void *const *args, const int64_t *scalars, int64_t
+/// begin, int64_t end)`. `args`: the tensor arguments in order, the results that have no argument of their
+/// own (`exec::kResult`) in order, the workspace if any; contiguous row-major, 64-byte aligned, not
+/// overlapping (but arguments that are only read may be the same); i1 is a byte that is 0 or 1. `scalars`:
+/// the i64 and index arguments in order. Compiled for a GPU: PTX text with the entry `symbol`, whose
+/// parameters are those buffers and scalars, one after the other.
 struct CompiledKernel {
   std::string symbol;
   KernelInfo info;
@@ -91,6 +91,8 @@ struct CompiledKernels {
   llvm::StringMap<unsigned> byName;    ///< name of a kernel's function -> index in `kernels`
   double seconds = 0;                  ///< wall time
   unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
+  /// Those that have code of their own: one for each symbol.
+  std::vector<const CompiledKernel *> distinctCode() const;
   /// The names of the kernels' functions, sorted, with what they became.
   std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
   /// Adds those of another program, under their names with `prefix` before them; what both have is there

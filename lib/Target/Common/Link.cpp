@@ -3,6 +3,7 @@
 #include "lib/Target/Common/Link.h"
 #include "lib/Target/Common/MachineCode.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -41,6 +42,15 @@ Expected<std::string> emitMainObject(StringRef description, StringRef runtimeNam
                                      b.getInt64(description.size()), tableData, b.getInt64(table.size())}));
   // The check of the CPU's level is in the runtime, so nothing before it may need one.
   return emitPortableObject(module);
+}
+
+std::vector<const CompiledKernel *> CompiledKernels::distinctCode() const {
+  std::vector<const CompiledKernel *> result;
+  StringSet<> symbols;
+  for (const CompiledKernel &kernel : kernels)
+    if (symbols.insert(kernel.symbol).second)
+      result.push_back(&kernel);
+  return result;
 }
 
 std::vector<std::pair<StringRef, const CompiledKernel *>> CompiledKernels::names() const {
@@ -211,8 +221,8 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
 
 Error linkTwins(const CompiledKernels &kernels, StringRef path) {
   SmallVector<StringRef> objects;
-  for (const CompiledKernel &kernel : kernels.kernels)
-    objects.push_back(*kernel.twin);
+  for (const CompiledKernel *kernel : kernels.distinctCode())
+    objects.push_back(*kernel->twin);
   std::string nothing; // where libraries do all that there is to do
   if (objects.empty()) {
     LLVMContext context;

@@ -9,19 +9,21 @@
 
 using namespace tessera::cpu;
 
-static std::string scale(const std::string &name, const std::string &factor) {
-  return "func.func @" + name + R"((%x: tensor<100xf32>) -> tensor<100xf32> {
+static std::string scale(const std::string &name, const std::string &factor, int64_t elements = 100) {
+  return "func.func @" + name +
+         fill(R"((%x: tensor<$Nxf32>) -> tensor<$Nxf32> {
   %f = arith.constant )" +
-         factor + R"( : f32
-  %e = tensor.empty() : tensor<100xf32>
+                  factor + R"( : f32
+  %e = tensor.empty() : tensor<$Nxf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
-    ins(%x : tensor<100xf32>) outs(%e : tensor<100xf32>) {
+    ins(%x : tensor<$Nxf32>) outs(%e : tensor<$Nxf32>) {
   ^bb0(%a: f32, %o: f32):
     %v = arith.mulf %a, %f : f32
     linalg.yield %v : f32
-  } -> tensor<100xf32>
-  return %y : tensor<100xf32>
-})";
+  } -> tensor<$Nxf32>
+  return %y : tensor<$Nxf32>
+})",
+              {{'N', elements}});
 }
 
 TEST(Compile, EqualKernelsOnce) {
@@ -39,6 +41,18 @@ TEST(Compile, EqualKernelsOnce) {
   TestKernel again(scale("other", "3.5"));
   ASSERT_TRUE(again.ok());
   EXPECT_EQ(again.jit->compiled().reused, 1u);
+}
+
+TEST(Compile, KernelsOfMoreOrFewerUnitsShareCode) {
+  TestKernel kernels(scale("a", "7.5") + scale("b", "7.5", 3000) + scale("c", "8.5", 3000));
+  ASSERT_TRUE(kernels.ok());
+  const CompiledKernels &compiled = kernels.jit->compiled();
+  EXPECT_EQ(compiled.kernels.size(), 3u);
+  EXPECT_EQ(compiled.distinctCode().size(), 2u);
+  EXPECT_EQ(kernels.jit->lookup("a"), kernels.jit->lookup("b"));
+  EXPECT_NE(kernels.jit->lookup("a"), kernels.jit->lookup("c"));
+  EXPECT_EQ(kernels.jit->info("a")->extent, 100);
+  EXPECT_EQ(kernels.jit->info("b")->extent, 3000);
 }
 
 /// Compiles `text`, which must fail, and returns the messages; or loads it, for plain loops, too.

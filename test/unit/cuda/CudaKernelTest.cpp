@@ -267,6 +267,14 @@ TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
   }
 }
 
+TEST(Cuda, EntriesKnowTheirUnits) {
+  // The loops are the same.
+  cuda::TestKernel few(fill(gelu, {{'N', 1000}})), many(fill(gelu, {{'N', 4000}}));
+  ASSERT_TRUE(few.ok() && many.ok());
+  EXPECT_NE(few.kernel.symbol, many.kernel.symbol);
+  EXPECT_NE(few.ptx(), many.ptx());
+}
+
 TEST(Cuda, EveryChipAssemblesWithoutSpills) {
   for (llvm::StringRef chip : {"sm_80", "sm_90"})
     for (const std::string &text :
