@@ -355,13 +355,18 @@ LogicalResult Compilation::passes(Phase phase) {
 }
 
 LogicalResult Compilation::lower() {
-  auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
+  if (failed(describe()))
+    return failure();
+  std::vector<target::ProgramKernels> programs = {
+      {(*module).lookupSymbol<ModuleOp>(kKernelsModule), kernelPrefix}};
+  if (otherSizes && failed(otherSizes->finish(programs)))
+    return failure();
   FailureOr<target::CompiledKernels> compiled =
-      target().compileKernels(functions, /*twins=*/!options.hostTwins.empty());
+      target().compileKernels(programs, /*twins=*/!options.hostTwins.empty());
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
-  return describe();
+  return success();
 }
 
 LogicalResult Compilation::describe() {
@@ -502,10 +507,13 @@ LogicalResult Compilation::run(Phase last) {
   for (; next <= std::min(last, Phase::Lower); next = Phase(int(next) + 1)) {
     if ((next == Phase::Differentiate || next == Phase::Assign) && failed(chooseComputeType()))
       return failure();
+    OwningOpRef<ModuleOp> differentiated;
     if (next == Phase::Assign && last == Phase::Link)
       differentiated = (*module).clone();
     if (failed(next == Phase::Memory ? memory() : next == Phase::Lower ? lower() : passes(next)))
       return failure();
+    if (differentiated)
+      otherSizes = startOtherSizes(*this, *differentiated);
     if (next == Phase::Differentiate && options.loss.empty())
       noteLoss(*module);
     if (next == Phase::Propagate)
@@ -557,6 +565,14 @@ LogicalResult tessera::writeText(Compilation &compilation) {
   return writeWeights(options.output + ".safetensors", *compilation.module, compilation.weights);
 }
 
+// Text of one size does not lead to others.
+static void noteMissingSizes(ModuleOp module) {
+  std::optional<rt::Shards> shards = dist::shardsOf(module);
+  if (shards && shards->sizes.size() > 1)
+    emitRemark(UnknownLoc::get(module.getContext()))
+        << "the text is of size " << shards->size << " alone; other sizes are compiled from the model";
+}
+
 LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
@@ -570,8 +586,8 @@ LogicalResult tessera::compile(const CompileOptions &options) {
   compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(options.to)))
     return failure();
-  if (options.to == Phase::Link && failed(addSizes(compilation)))
-    return failure();
+  if (options.to == Phase::Link && !compilation.otherSizes)
+    noteMissingSizes(*compilation.module);
   auto begin = std::chrono::steady_clock::now();
   if (failed(options.to == Phase::Link ? link(compilation) : writeText(compilation)))
     return failure();

@@ -33,8 +33,9 @@ struct NullBackend : target::KernelBackend {
 struct NullTarget : target::Target {
   std::string name() const override { return "null"; }
   const nn::Library &library() const override { return functions; }
-  FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, bool twins) const override {
-    return target::compileKernels(module, NullBackend(), /*threads=*/1);
+  FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                    bool twins) const override {
+    return target::compileKernels(programs, NullBackend(), /*threads=*/1);
   }
   StringRef textExtension() const override { return ".ll"; }
   llvm::Error writeExecutable(StringRef description, const target::CompiledKernels &kernels,

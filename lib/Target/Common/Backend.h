@@ -42,12 +42,13 @@ public:
                                           llvm::StringRef symbol, const KernelUse &use) const = 0;
 };
 
-/// Compiles every function of `module` that has a body, identical ones once, on `threads` threads; `plain`:
+/// Compiles every function of `programs` that has a body, identical ones once, on `threads` threads; `plain`:
 /// through MLIR's bufferization, as one sequential unit. Those whose loops are the same LLVM IR share their
 /// code. Results are kept for the life of the process, so that a second program with the same kernel does not
 /// compile it again. Fails, with diagnostics that name the kernels, where a kernel cannot be compiled.
-mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const KernelBackend &backend,
-                                                unsigned threads, bool plain = false);
+mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<ProgramKernels> programs,
+                                                const KernelBackend &backend, unsigned threads,
+                                                bool plain = false);
 
 } // namespace tessera::target
 

@@ -106,7 +106,8 @@ struct FinishedKernel {
 };
 
 struct Job {
-  std::string name, text;
+  func::FuncOp func; // the first with that text
+  std::string text;
   LoweredKernel lowered;
   FinishedKernel finished;
   std::string error;
@@ -250,22 +251,23 @@ static void emitJobs(ArrayRef<Job *> jobs, unsigned threads, const KernelBackend
   }
 }
 
-FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &backend, unsigned threads,
-                                          bool plain) {
+FailureOr<CompiledKernels> compileKernels(ArrayRef<ProgramKernels> programs, const KernelBackend &backend,
+                                          unsigned threads, bool plain) {
   auto start = std::chrono::steady_clock::now();
   CompiledKernels result;
   std::vector<Job> jobs;
   std::string key = backend.key() + (plain ? "_plain" : "");
   llvm::StringMap<unsigned> byText;
-  for (auto func : module.getOps<func::FuncOp>()) {
-    if (func.isExternal())
-      continue;
-    std::string text = kernelText(func);
-    auto [it, isNew] = byText.try_emplace(text, jobs.size());
-    if (isNew)
-      jobs.push_back({func.getName().str(), std::move(text), {}, {}, {}});
-    result.byName[func.getName()] = it->second;
-  }
+  for (const ProgramKernels &program : programs)
+    for (auto func : ModuleOp(program.functions).getOps<func::FuncOp>()) {
+      if (func.isExternal())
+        continue;
+      std::string text = kernelText(func);
+      auto [it, isNew] = byText.try_emplace(text, jobs.size());
+      if (isNew)
+        jobs.push_back({func, std::move(text), {}, {}, {}});
+      result.byName[program.prefix + func.getName().str()] = it->second;
+    }
   std::vector<Job *> pending;
   {
     std::lock_guard lock(cache().mutex);
@@ -285,7 +287,9 @@ FailureOr<CompiledKernels> compileKernels(ModuleOp module, const KernelBackend &
   std::lock_guard lock(cache().mutex);
   for (Job &job : jobs) {
     if (!job.error.empty()) {
-      module.emitError("kernel '") << job.name << "' cannot be compiled: " << job.error;
+      // Not at the kernel's place, which is that of one of its operators.
+      job.func->getParentOfType<ModuleOp>().emitError("kernel '")
+          << job.func.getName() << "' cannot be compiled: " << job.error;
       failedAny = true;
       continue;
     }

@@ -84,20 +84,24 @@ struct CompiledKernel {
   std::shared_ptr<const std::string> twin; ///< for a GPU, if asked for: see lib/Target/Cuda/Ptx.h
 };
 
-/// The kernels of one module.
+/// The kernels of a program, lowered to linalg: functions of a module. What is before their names where an
+/// executable has several programs'.
+struct ProgramKernels {
+  mlir::ModuleOp functions;
+  std::string prefix;
+};
+
+/// What kernels became.
 struct CompiledKernels {
   std::vector<CpuLevel> levels;
   std::vector<CompiledKernel> kernels; ///< the distinct ones, in order of first appearance
-  llvm::StringMap<unsigned> byName;    ///< name of a kernel's function -> index in `kernels`
+  llvm::StringMap<unsigned> byName;    ///< prefix and name of a kernel's function -> index in `kernels`
   double seconds = 0;                  ///< wall time
   unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
   /// Those that have code of their own: one for each symbol.
   std::vector<const CompiledKernel *> distinctCode() const;
-  /// The names of the kernels' functions, sorted, with what they became.
+  /// The names in `byName`, sorted, with what the kernels became.
   std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
-  /// Adds those of another program, under their names with `prefix` before them; what both have is there
-  /// once.
-  void add(const CompiledKernels &other, llvm::StringRef prefix);
 };
 
 } // namespace tessera::target

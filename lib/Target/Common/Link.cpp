@@ -61,19 +61,6 @@ std::vector<std::pair<StringRef, const CompiledKernel *>> CompiledKernels::names
   return result;
 }
 
-void CompiledKernels::add(const CompiledKernels &other, StringRef prefix) {
-  StringMap<unsigned> bySymbol;
-  for (auto [i, kernel] : enumerate(kernels))
-    bySymbol[kernel.symbol] = i;
-  for (const auto &item : other.byName) {
-    const CompiledKernel &kernel = other.kernels[item.getValue()];
-    auto [place, isNew] = bySymbol.try_emplace(kernel.symbol, kernels.size());
-    if (isNew)
-      kernels.push_back(kernel);
-    byName[(prefix + item.getKey()).str()] = place->second;
-  }
-}
-
 namespace {
 /// Files that go away at the end, and when a signal ends the process before.
 class TemporaryFiles {

@@ -58,11 +58,11 @@ llvm::Expected<KernelCode> CpuBackend::emit(llvm::Module &module, StringRef impl
   return KernelCode{std::move(*object), ""};
 }
 
-FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
+FailureOr<CompiledKernels> compileKernels(ArrayRef<ProgramKernels> programs, const CpuOptions &options) {
   if (options.levels.empty())
-    return module.emitError("no CPU level to compile kernels for");
+    return ModuleOp(programs.front().functions).emitError("no CPU level to compile kernels for");
   FailureOr<CompiledKernels> result =
-      target::compileKernels(module, CpuBackend(options.levels), options.threads, options.plain);
+      target::compileKernels(programs, CpuBackend(options.levels), options.threads, options.plain);
   if (succeeded(result))
     result->levels = options.levels;
   return result;

@@ -22,7 +22,7 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
   if (options.levels.size() != 1 || level > *host)
     return module.emitError(
         "kernels can be loaded for one level that this machine's CPU has; it has no AVX-512");
-  FailureOr<CompiledKernels> compiled = compileKernels(module, options);
+  FailureOr<CompiledKernels> compiled = compileKernels({{module, ""}}, options);
   if (failed(compiled))
     return failure();
   std::unique_ptr<JitKernels> result(new JitKernels);

@@ -70,8 +70,9 @@ llvm::Expected<target::KernelCode> CudaBackend::emit(llvm::Module &module, Strin
   return code;
 }
 
-FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, const CudaOptions &options) {
-  return target::compileKernels(module, CudaBackend(options), options.threads);
+FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                  const CudaOptions &options) {
+  return target::compileKernels(programs, CudaBackend(options), options.threads);
 }
 
 } // namespace tessera::cuda

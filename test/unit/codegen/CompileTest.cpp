@@ -69,7 +69,7 @@ static std::string errorOf(const std::string &text, bool loads = false) {
   EXPECT_TRUE(module);
   if (module)
     EXPECT_TRUE(loads ? failed(JitKernels::create(*module, {{}, 1, /*plain=*/true}))
-                      : failed(compileKernels(*module)));
+                      : failed(compileKernels({{*module, ""}})));
   return messages;
 }
 
@@ -256,7 +256,7 @@ TEST(Compile, ExecutableHoldsDescriptionAndBothLevels) {
                             .c_str()),
             0);
   TestKernel source(scale("b", "3.5") + scale("a", "2.5") + scale("c", "2.5"));
-  auto compiled = compileKernels(*source.module);
+  auto compiled = compileKernels({{*source.module, ""}});
   ASSERT_TRUE(succeeded(compiled));
   LinkOptions options;
   options.runtimeLibrary = base + "/librt.a";

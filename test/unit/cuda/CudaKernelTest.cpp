@@ -260,7 +260,7 @@ TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
       return mlir::success();
     });
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-    EXPECT_TRUE(failed(cuda::compileKernels(*module)));
+    EXPECT_TRUE(failed(cuda::compileKernels({{*module, ""}})));
     EXPECT_EQ(message, "kernel 'k' cannot be compiled: it calls the function '" + name +
                            "', which there is none of on a GPU; compute in f32, or compile it with --target "
                            "cpu");
