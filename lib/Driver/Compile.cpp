@@ -218,9 +218,9 @@ LogicalResult Compilation::chooseComputeType() {
 static LogicalResult describeKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
   Builder b(module.getContext());
-  std::unique_ptr<MLIRContext> own = target::makeKernelContext();
+  target::KernelContext own;
   for (auto func : kernels.getOps<func::FuncOp>()) {
-    FailureOr<target::KernelInfo> info = target::analyse(func, *own);
+    FailureOr<target::KernelInfo> info = target::analyse(func, own);
     if (failed(info))
       return failure();
     exec::kExtent.set(func, b.getI64IntegerAttr(info->extent));

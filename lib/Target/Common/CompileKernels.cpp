@@ -48,47 +48,6 @@ llvm::StringMap<std::string> dedupe(ModuleOp module) {
   return names;
 }
 
-/// Simplifies a kernel so that equal things are one value, which the statement reader relies on for sharing.
-static LogicalResult simplify(ModuleOp module) {
-  PassManager pm(module.getContext());
-  pm.addPass(createCanonicalizerPass());
-  pm.addPass(createCSEPass());
-  return pm.run(module);
-}
-
-std::unique_ptr<MLIRContext> makeKernelContext() {
-  DialectRegistry registry;
-  registerKernelDialects(registry);
-  auto context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
-  context->loadAllAvailableDialects();
-  return context;
-}
-
-FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
-  std::string messages;
-  ScopedDiagnosticHandler handler(&own, [&](Diagnostic &diagnostic) {
-    messages += (messages.empty() ? "" : "; ") + diagnostic.str();
-    return success();
-  });
-  auto fail = [&] {
-    return func.emitError("kernel '") << func.getName() << "' cannot be compiled: " << messages;
-  };
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kernelText(func), ParserConfig(&own));
-  if (!module || failed(simplify(*module)))
-    return fail();
-  auto copy = *module->getOps<func::FuncOp>().begin();
-  if (needsBufferization(copy)) {
-    KernelInfo info;
-    if (failed(bufferizeKernel(copy, anonymous, info)))
-      return fail();
-    return info;
-  }
-  FailureOr<Kernel> kernel = readKernel(copy);
-  if (failed(kernel) || failed(schedule(*kernel)))
-    return fail();
-  return kernel->info;
-}
-
 namespace {
 /// A kernel as LLVM IR in a context of its own.
 struct LoweredKernel {
@@ -117,6 +76,7 @@ struct Job {
 struct Cache {
   std::mutex mutex;
   std::unordered_map<std::string, FinishedKernel> kernels;
+  std::unordered_map<std::string, KernelInfo> analysed; // by text
   std::unordered_map<std::string, std::shared_ptr<const KernelCode>> code;
 };
 } // namespace
@@ -124,6 +84,60 @@ struct Cache {
 static Cache &cache() {
   static Cache instance;
   return instance;
+}
+
+KernelContext::KernelContext() {
+  DialectRegistry registry;
+  registerKernelDialects(registry);
+  context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
+  context->loadAllAvailableDialects();
+  simplification = std::make_unique<PassManager>(context.get());
+  simplification->addPass(createCanonicalizerPass());
+  simplification->addPass(createCSEPass());
+  lowering = std::make_unique<PassManager>(context.get());
+  buildLoweringPipeline(*lowering);
+}
+
+KernelContext::~KernelContext() = default;
+
+LogicalResult KernelContext::simplify(ModuleOp module) { return simplification->run(module); }
+
+LogicalResult KernelContext::lower(ModuleOp module) { return lowering->run(module); }
+
+static FailureOr<KernelInfo> analyseText(StringRef text, KernelContext &own) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, ParserConfig(&own.get()));
+  if (!module || failed(own.simplify(*module)))
+    return failure();
+  auto func = *module->getOps<func::FuncOp>().begin();
+  if (needsBufferization(func)) {
+    KernelInfo info;
+    if (failed(bufferizeKernel(func, anonymous, info)))
+      return failure();
+    return info;
+  }
+  FailureOr<Kernel> kernel = readKernel(func);
+  if (failed(kernel) || failed(schedule(*kernel)))
+    return failure();
+  return kernel->info;
+}
+
+FailureOr<KernelInfo> analyse(func::FuncOp func, KernelContext &own) {
+  std::string messages, text = kernelText(func);
+  {
+    std::lock_guard lock(cache().mutex);
+    if (auto known = cache().analysed.find(text); known != cache().analysed.end())
+      return known->second;
+  }
+  ScopedDiagnosticHandler handler(&own.get(), [&](Diagnostic &diagnostic) {
+    messages += (messages.empty() ? "" : "; ") + diagnostic.str();
+    return success();
+  });
+  FailureOr<KernelInfo> info = analyseText(text, own);
+  if (failed(info))
+    return func.emitError("kernel '") << func.getName() << "' cannot be compiled: " << messages;
+  std::lock_guard lock(cache().mutex);
+  cache().analysed.try_emplace(std::move(text), *info);
+  return info;
 }
 
 /// Calls `make()` on each thread and what that returns for each of [0, count), by whichever thread is free.
@@ -146,10 +160,9 @@ template <typename Make> static void inParallel(size_t count, unsigned threadCou
 /// The name of the loops in LLVM IR.
 static constexpr llvm::StringLiteral implementation = "kernel_body";
 
-static LogicalResult lowerOne(MLIRContext &context, Job &job, const KernelBackend &backend, bool plain) {
-  ParserConfig config(&context);
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(job.text, config);
-  if (!module || failed(simplify(*module)))
+static LogicalResult lowerOne(KernelContext &own, Job &job, const KernelBackend &backend, bool plain) {
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(job.text, ParserConfig(&own.get()));
+  if (!module || failed(own.simplify(*module)))
     return failure();
   auto func = *module->getOps<func::FuncOp>().begin();
   relaxReductions(func);
@@ -174,7 +187,8 @@ static LogicalResult lowerOne(MLIRContext &context, Job &job, const KernelBacken
   if (failed(verify(*module)) || failed(expandMath(*module, backend.roundsToBF16(), backend.callsLibrary())))
     return failure();
   lowered.context = std::make_unique<llvm::LLVMContext>();
-  lowered.module = lowerToLlvm(*module, *lowered.context);
+  if (succeeded(own.lower(*module)))
+    lowered.module = translateToLlvm(*module, *lowered.context);
   if (!lowered.module) {
     job.error = "it could not be lowered to LLVM IR";
     return failure();
@@ -187,10 +201,10 @@ static LogicalResult lowerOne(MLIRContext &context, Job &job, const KernelBacken
 static void lowerJobs(ArrayRef<Job *> jobs, unsigned threads, const KernelBackend &backend, bool plain) {
   inParallel(jobs.size(), threads, [&] {
     // Each thread has a context.
-    return [&, own = std::shared_ptr<MLIRContext>(makeKernelContext())](size_t i) {
+    return [&, own = std::make_shared<KernelContext>()](size_t i) {
       Job &job = *jobs[i];
       std::string messages;
-      ScopedDiagnosticHandler handler(own.get(), [&](Diagnostic &diagnostic) {
+      ScopedDiagnosticHandler handler(&own->get(), [&](Diagnostic &diagnostic) {
         messages += (messages.empty() ? "" : "; ") + diagnostic.str();
         return success();
       });

@@ -12,6 +12,10 @@
 #include <string>
 #include <vector>
 
+namespace mlir {
+class PassManager;
+}
+
 namespace tessera::target {
 
 /// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit
@@ -54,13 +58,28 @@ struct Launch {
   bool warpPerUnit = false;
 };
 
-/// A context that knows what kernels are made of and become, whatever the caller's knows.
-std::unique_ptr<mlir::MLIRContext> makeKernelContext();
+/// A context that knows what kernels are made of and become, whatever the caller's knows, and the passes over
+/// them, which take longer to make than to run. One kernel after the other may use it.
+class KernelContext {
+public:
+  KernelContext();
+  ~KernelContext();
+  mlir::MLIRContext &get() { return *context; }
+  /// Simplifies a kernel so that equal things are one value, which the statement reader relies on for
+  /// sharing.
+  mlir::LogicalResult simplify(mlir::ModuleOp module);
+  /// From loops on memrefs to LLVM's dialect.
+  mlir::LogicalResult lower(mlir::ModuleOp module);
 
-/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels, which one after
-/// the other may use. Fails, with a diagnostic naming the kernel, where it has something that cannot be
-/// compiled.
-mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, mlir::MLIRContext &own);
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::unique_ptr<mlir::PassManager> simplification, lowering;
+};
+
+/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels. What is known of
+/// a kernel is kept for the life of the process. Fails, with a diagnostic naming the kernel, where it has
+/// something that cannot be compiled.
+mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, KernelContext &own);
 
 /// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed
 /// function without its name and locations.

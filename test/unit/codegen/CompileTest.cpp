@@ -216,8 +216,8 @@ func.func @skew(%x: tensor<9x9xf32> {exec.result = 0 : i64}) -> tensor<9x9xf32> 
 TEST(Compile, AnalyseAgreesWithTheCompiler) {
   TestKernel kernel(scale("k", "1.5"));
   ASSERT_TRUE(kernel.ok());
-  auto own = makeKernelContext();
-  auto info = analyse(*kernel.module->getOps<mlir::func::FuncOp>().begin(), *own);
+  KernelContext own;
+  auto info = analyse(*kernel.module->getOps<mlir::func::FuncOp>().begin(), own);
   ASSERT_TRUE(succeeded(info));
   EXPECT_EQ(info->extent, kernel.info().extent);
   EXPECT_EQ(info->grain, kernel.info().grain);
