@@ -219,9 +219,9 @@ LogicalResult Compilation::chooseComputeType() {
 static LogicalResult describeKernels(ModuleOp module) {
   auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
   Builder b(module.getContext());
-  std::unique_ptr<MLIRContext> own = target::makeKernelContext();
+  target::KernelContext own;
   for (auto func : kernels.getOps<func::FuncOp>()) {
-    FailureOr<target::KernelInfo> info = target::analyse(func, *own);
+    FailureOr<target::KernelInfo> info = target::analyse(func, own);
     if (failed(info))
       return failure();
     exec::kExtent.set(func, b.getI64IntegerAttr(info->extent));
@@ -356,13 +356,18 @@ LogicalResult Compilation::passes(Phase phase) {
 }
 
 LogicalResult Compilation::lower() {
-  auto functions = (*module).lookupSymbol<ModuleOp>(kKernelsModule);
+  if (failed(describe()))
+    return failure();
+  std::vector<target::ProgramKernels> programs = {
+      {(*module).lookupSymbol<ModuleOp>(kKernelsModule), kernelPrefix}};
+  if (otherSizes && failed(otherSizes->finish(programs)))
+    return failure();
   FailureOr<target::CompiledKernels> compiled =
-      target().compileKernels(functions, /*twins=*/!options.hostTwins.empty());
+      target().compileKernels(programs, /*twins=*/!options.hostTwins.empty());
   if (failed(compiled))
     return failure();
   kernels = std::move(*compiled);
-  return describe();
+  return success();
 }
 
 LogicalResult Compilation::describe() {
@@ -447,10 +452,10 @@ LogicalResult Compilation::dump(Phase phase) {
   if (phase != Phase::Lower)
     return success();
   StringRef extension = target().textExtension();
-  for (const target::CompiledKernel &kernel : kernels->kernels)
+  for (const target::CompiledKernel *kernel : kernels->distinctCode())
     if (!extension.empty() &&
-        failed(writeText(context, options.dumpDirectory + "/" + kernel.symbol + extension.str(),
-                         *kernel.object)))
+        failed(writeText(context, options.dumpDirectory + "/" + kernel->symbol + extension.str(),
+                         *kernel->object)))
       return failure();
   return writeText(context, options.dumpDirectory + "/program.json", description);
 }
@@ -505,10 +510,13 @@ LogicalResult Compilation::run(Phase last) {
   for (; next <= std::min(last, Phase::Lower); next = Phase(int(next) + 1)) {
     if ((next == Phase::Differentiate || next == Phase::Assign) && failed(chooseComputeType()))
       return failure();
+    OwningOpRef<ModuleOp> differentiated;
     if (next == Phase::Assign && last == Phase::Link)
       differentiated = (*module).clone();
     if (failed(next == Phase::Memory ? memory() : next == Phase::Lower ? lower() : passes(next)))
       return failure();
+    if (differentiated)
+      otherSizes = startOtherSizes(*this, *differentiated);
     if (next == Phase::Differentiate && options.loss.empty())
       noteLoss(*module);
     if (next == Phase::Propagate)
@@ -560,6 +568,14 @@ LogicalResult tessera::writeText(Compilation &compilation) {
   return writeWeights(options.output + ".safetensors", *compilation.module, compilation.weights);
 }
 
+// Text of one size does not lead to others.
+static void noteMissingSizes(ModuleOp module) {
+  std::optional<rt::Shards> shards = dist::shardsOf(module);
+  if (shards && shards->sizes.size() > 1)
+    emitRemark(UnknownLoc::get(module.getContext()))
+        << "the text is of size " << shards->size << " alone; other sizes are compiled from the model";
+}
+
 LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
   installDiagnostics(*context);
@@ -573,8 +589,8 @@ LogicalResult tessera::compile(const CompileOptions &options) {
   compilation.wantsPlaced = !options.report.empty();
   if (failed(compilation.run(options.to)))
     return failure();
-  if (options.to == Phase::Link && failed(addSizes(compilation)))
-    return failure();
+  if (options.to == Phase::Link && !compilation.otherSizes)
+    noteMissingSizes(*compilation.module);
   // Before the executable: a trace of another program leaves none behind.
   const bool hasPage = StringRef(options.report).ends_with(".html");
   if (hasPage && compilation.next == Phase::Lower && failed(compilation.describe()))

@@ -31,7 +31,7 @@ struct Compilation {
   std::optional<Facts> facts;                          // after Propagate, when a report is wanted
   std::vector<StreamFact> streams;                     // after Schedule, likewise
   std::vector<MemoryTide> tides;                       // after Memory, likewise, of each program and stage
-  mlir::OwningOpRef<mlir::ModuleOp> differentiated;    // before Assign, when an executable is to be linked
+  std::shared_ptr<class OtherSizes> otherSizes;        // after Assign, when an executable is to be linked
   std::string kernelPrefix;                            // of an executable that has several programs' kernels
   bool wantsPlaced = false;                            // whether `placed` is to be filled
   std::vector<PlacedProgram> placed;                   // after Schedule, by when they were decided

@@ -20,9 +20,10 @@ public:
   /// Its rates, unless a module says others.
   virtual dist::Machine machine() const { return {}; }
 
-  /// Compiles the kernels of `module`, lowered to linalg (docs/kernels.md). `twins`: for a simulator on this
-  /// machine too. Fails with diagnostics that name the kernels.
-  virtual mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, bool twins) const = 0;
+  /// Compiles the kernels of an executable's programs (docs/kernels.md), which may be in different contexts.
+  /// `twins`: for a simulator on this machine too. Fails with diagnostics that name the kernels.
+  virtual mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<ProgramKernels> programs,
+                                                          bool twins) const = 0;
   /// Whether it makes twins: see CompiledKernel.
   virtual bool hasTwins() const { return false; }
   /// Of the files in which `--dump-phases` shows what kernels became, ".ptx"; empty: that is no text.

@@ -73,25 +73,31 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     }
   }
 
-  // Gives the backward conversions of variables of its own, so that the forward's need not be live until
-  // then. Returns pairs of the new and the old.
-  SmallVector<std::pair<Operation *, Operation *>> convertAgain(Block &block) {
-    SmallVector<std::pair<Operation *, Operation *>> pairs;
+  // Conversions of variables that are live from the forward to the backward.
+  SmallVector<Operation *> longConversions(Block &block) {
+    SmallVector<Operation *> found;
     if (!block.getOps<dist::StepOp>().empty())
-      return pairs;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
+      return found;
+    for (Operation &op : block) {
       if (isa<nn::ReadOp>(op) || op.getNumOperands() != 1 || op.getNumResults() != 1 ||
           !op.getOperand(0).getDefiningOp<nn::ReadOp>() || !storedRead(op.getResult(0)) ||
           dist::bytesOf(op.getResult(0).getType()) >= dist::bytesOf(op.getOperand(0).getType()))
         continue;
-      Operation *first = firstReader(&op, isBackward);
-      if (!first || llvm::all_of(op.getUsers(), isBackward))
-        continue;
-      Operation *again = OpBuilder(first).clone(op);
-      op.replaceUsesWithIf(again, [](OpOperand &use) { return isBackward(use.getOwner()); });
-      pairs.push_back({again, &op});
+      if (firstReader(&op, isBackward) && !llvm::all_of(op.getUsers(), isBackward))
+        found.push_back(&op);
     }
-    return pairs;
+    return found;
+  }
+
+  // Gives the backward conversions of its own, so that the forward's need not be live until then. Returns the
+  // new ones.
+  SmallVector<Operation *> convertAgain(ArrayRef<Operation *> conversions) {
+    SmallVector<Operation *> added;
+    for (Operation *op : conversions) {
+      added.push_back(OpBuilder(firstReader(op, isBackward)).clone(*op));
+      op->replaceUsesWithIf(added.back(), [](OpOperand &use) { return isBackward(use.getOwner()); });
+    }
+    return added;
   }
 
   // The most bytes live at one moment of the function, when the block is run in `order`.
@@ -117,14 +123,16 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
 
   void order(Block &block) {
     placeFree(block);
-    int64_t before = orderOf(block).second;
-    auto pairs = convertAgain(block);
-    // So is work that is done once.
-    if (!pairs.empty() && double(orderOf(block).second) >= 0.99 * double(before))
-      for (auto [again, op] : pairs) {
-        again->replaceAllUsesWith(op);
-        again->erase();
-      }
+    if (SmallVector<Operation *> conversions = longConversions(block); !conversions.empty()) {
+      int64_t before = orderOf(block).second;
+      SmallVector<Operation *> added = convertAgain(conversions);
+      // So is work that is done once.
+      if (double(orderOf(block).second) >= 0.99 * double(before))
+        for (auto [again, op] : llvm::zip(added, conversions)) {
+          again->replaceAllUsesWith(op);
+          again->erase();
+        }
+    }
     BlockGraph graph(block);
     std::vector<int> order = orderOf(graph).first;
     for (auto [place, node] : llvm::enumerate(order))

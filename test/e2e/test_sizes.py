@@ -1,6 +1,7 @@
 """Executables for several numbers of ranks: all train to the same bits, and a training goes from one to another."""
 import json
 import os
+import re
 import signal
 import subprocess
 
@@ -71,6 +72,35 @@ def test_the_number_of_processes_chooses_the_size(sized, tmp_path):
     h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", *SIZES, "-o", tmp_path / "reported", "--report", report)
     assert json.loads(report.read_text())["mesh"] == {"data": 4}
     assert "data = 1, 2, 4 (--size)" in h.checked(program.path, "info").stdout
+
+
+def kernels_of(program):
+    """The symbols of machine code."""
+    return set(re.findall(r"kernel_[0-9a-f]{16}_v3$", h.checked("nm", program).stdout, re.MULTILINE))
+
+
+def test_sizes_share_kernels(tmp_path):
+    """What adds gradients is a kernel for each number of levels, not for each shape."""
+    one, several = tmp_path / "one", tmp_path / "several"
+    h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "--dp", "4", "--train", "adamw", "-o", one)
+    h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", *SIZES, "-o", several)
+    assert kernels_of(one) < kernels_of(several)
+    assert len(kernels_of(several)) < 2 * len(kernels_of(one))
+    assert several.stat().st_size < 1.1 * one.stat().st_size
+
+
+def test_the_number_of_cores_does_not_matter(tmp_path):
+    """Sizes are compiled on as many threads as there are cores."""
+    cores = os.sched_getaffinity(0)
+    programs = []
+    for name, used in (("all", cores), ("one", {min(cores)})):
+        os.sched_setaffinity(0, used)
+        try:
+            h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", *SIZES, "--threads", "1", "-o", tmp_path / name)
+        finally:
+            os.sched_setaffinity(0, cores)
+        programs.append((tmp_path / name).read_bytes())
+    assert programs[0] == programs[1]
 
 
 def test_text_is_of_one_size(tmp_path):
@@ -209,6 +239,7 @@ def test_what_cannot_be(sized, program, tmp_path):
     # What fits on four ranks and not on one.
     small = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", *SIZES, "--zero", "3", "--device-memory", "2MiB", "--offload", "none", "--recompute", "none", "-o", tmp_path / "small")
     h.assert_error(small, "bytes) of device memory a rank", notes="that is of size 1, one of --sizes")
+    assert small.stderr.count("error: ") == 1 and "of size 2" not in small.stderr
     two = tmp_path / "two"
     h.checked(h.TESSERA, "compile", h.MODELS / "mlp.onnx", "--dp", "4", "--sizes", "2,4", "--train", "adamw", "-o", two)
     h.assert_error(h.run(*h.mpirun(1), two, *given), "the program runs on 2 ranks or more and was started with 1")

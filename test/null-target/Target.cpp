@@ -22,18 +22,20 @@ struct NullLibrary : nn::Library {
 
 struct NullBackend : target::KernelBackend {
   std::string key() const override { return "null"; }
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
-                   target::KernelCode &code) const override {
+  llvm::Expected<target::KernelCode> emit(llvm::Module &module, StringRef implementation, StringRef symbol,
+                                          const target::KernelUse &use) const override {
+    target::KernelCode code;
     llvm::raw_string_ostream(code.object) << module;
-    return llvm::Error::success();
+    return code;
   }
 };
 
 struct NullTarget : target::Target {
   std::string name() const override { return "null"; }
   const nn::Library &library() const override { return functions; }
-  FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, bool twins) const override {
-    return target::compileKernels(module, NullBackend(), /*threads=*/1);
+  FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                    bool twins) const override {
+    return target::compileKernels(programs, NullBackend(), /*threads=*/1);
   }
   StringRef textExtension() const override { return ".ll"; }
   llvm::Error writeExecutable(StringRef description, const target::CompiledKernels &kernels,

@@ -12,6 +12,10 @@
 #include <string>
 #include <vector>
 
+namespace mlir {
+class PassManager;
+}
+
 namespace tessera::target {
 
 /// The instruction sets kernels are compiled for: x86-64-v3 (AVX2, FMA) and x86-64-v4 (AVX-512, 512-bit
@@ -54,13 +58,28 @@ struct Launch {
   bool warpPerUnit = false;
 };
 
-/// A context that knows what kernels are made of and become, whatever the caller's knows.
-std::unique_ptr<mlir::MLIRContext> makeKernelContext();
+/// A context that knows what kernels are made of and become, whatever the caller's knows, and the passes over
+/// them, which take longer to make than to run. One kernel after the other may use it.
+class KernelContext {
+public:
+  KernelContext();
+  ~KernelContext();
+  mlir::MLIRContext &get() { return *context; }
+  /// Simplifies a kernel so that equal things are one value, which the statement reader relies on for
+  /// sharing.
+  mlir::LogicalResult simplify(mlir::ModuleOp module);
+  /// From loops on memrefs to LLVM's dialect.
+  mlir::LogicalResult lower(mlir::ModuleOp module);
 
-/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels, which one after
-/// the other may use. Fails, with a diagnostic naming the kernel, where it has something that cannot be
-/// compiled.
-mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, mlir::MLIRContext &own);
+private:
+  std::unique_ptr<mlir::MLIRContext> context;
+  std::unique_ptr<mlir::PassManager> simplification, lowering;
+};
+
+/// Chooses the schedule of the kernel `func` without changing it, in a context for kernels. What is known of
+/// a kernel is kept for the life of the process. Fails, with a diagnostic naming the kernel, where it has
+/// something that cannot be compiled.
+mlir::FailureOr<KernelInfo> analyse(mlir::func::FuncOp func, KernelContext &own);
 
 /// The text that identifies a kernel: two kernels with equal text compute the same. It is the printed
 /// function without its name and locations.
@@ -69,13 +88,13 @@ std::string kernelText(mlir::func::FuncOp func);
 /// For each kernel of `module`, by name, the name of the first kernel with the same text.
 llvm::StringMap<std::string> dedupe(mlir::ModuleOp module);
 
-/// One compiled kernel and its relocatable object code, which defines `symbol` + levelSuffix(level) for each
-/// level as `void(void *const *args, const int64_t *scalars, int64_t begin, int64_t end)`. `args`: the tensor
-/// arguments in order, the results that have no argument of their own (`exec::kResult`) in order, the
-/// workspace if any; contiguous row-major, 64-byte aligned, not overlapping (but arguments that are only read
-/// may be the same); i1 is a byte that is 0 or 1. `scalars`: the i64 and index arguments in order. Compiled
-/// for a GPU: PTX text with the entry `symbol`, whose parameters are those buffers and scalars, one after the
-/// other.
+/// One compiled kernel and its relocatable object code, which kernels of the same symbol share. It defines
+/// `symbol` + levelSuffix(level) for each level as `void(void *const *args, const int64_t *scalars, int64_t
+/// begin, int64_t end)`. `args`: the tensor arguments in order, the results that have no argument of their
+/// own (`exec::kResult`) in order, the workspace if any; contiguous row-major, 64-byte aligned, not
+/// overlapping (but arguments that are only read may be the same); i1 is a byte that is 0 or 1. `scalars`:
+/// the i64 and index arguments in order. Compiled for a GPU: PTX text with the entry `symbol`, whose
+/// parameters are those buffers and scalars, one after the other.
 struct CompiledKernel {
   std::string symbol;
   KernelInfo info;
@@ -84,18 +103,24 @@ struct CompiledKernel {
   std::shared_ptr<const std::string> twin; ///< for a GPU, if asked for: see lib/Target/Cuda/Ptx.h
 };
 
-/// The kernels of one module.
+/// The kernels of a program, lowered to linalg: functions of a module. What is before their names where an
+/// executable has several programs'.
+struct ProgramKernels {
+  mlir::ModuleOp functions;
+  std::string prefix;
+};
+
+/// What kernels became.
 struct CompiledKernels {
   std::vector<CpuLevel> levels;
   std::vector<CompiledKernel> kernels; ///< the distinct ones, in order of first appearance
-  llvm::StringMap<unsigned> byName;    ///< name of a kernel's function -> index in `kernels`
+  llvm::StringMap<unsigned> byName;    ///< prefix and name of a kernel's function -> index in `kernels`
   double seconds = 0;                  ///< wall time
   unsigned reused = 0;                 ///< distinct kernels found in the process-wide cache
-  /// The names of the kernels' functions, sorted, with what they became.
+  /// Those that have code of their own: one for each symbol.
+  std::vector<const CompiledKernel *> distinctCode() const;
+  /// The names in `byName`, sorted, with what the kernels became.
   std::vector<std::pair<llvm::StringRef, const CompiledKernel *>> names() const;
-  /// Adds those of another program, under their names with `prefix` before them; what both have is there
-  /// once.
-  void add(const CompiledKernels &other, llvm::StringRef prefix);
 };
 
 } // namespace tessera::target

@@ -3,6 +3,7 @@
 #include "lib/Target/Common/Link.h"
 #include "lib/Target/Common/MachineCode.h"
 #include "llvm/ADT/StringExtras.h"
+#include "llvm/ADT/StringSet.h"
 #include "llvm/IR/IRBuilder.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
@@ -43,25 +44,21 @@ Expected<std::string> emitMainObject(StringRef description, StringRef runtimeNam
   return emitPortableObject(module);
 }
 
+std::vector<const CompiledKernel *> CompiledKernels::distinctCode() const {
+  std::vector<const CompiledKernel *> result;
+  StringSet<> symbols;
+  for (const CompiledKernel &kernel : kernels)
+    if (symbols.insert(kernel.symbol).second)
+      result.push_back(&kernel);
+  return result;
+}
+
 std::vector<std::pair<StringRef, const CompiledKernel *>> CompiledKernels::names() const {
   std::vector<std::pair<StringRef, const CompiledKernel *>> result;
   for (const auto &item : byName)
     result.push_back({item.getKey(), &kernels[item.getValue()]});
   llvm::sort(result); // the same program gives the same file
   return result;
-}
-
-void CompiledKernels::add(const CompiledKernels &other, StringRef prefix) {
-  StringMap<unsigned> bySymbol;
-  for (auto [i, kernel] : enumerate(kernels))
-    bySymbol[kernel.symbol] = i;
-  for (const auto &item : other.byName) {
-    const CompiledKernel &kernel = other.kernels[item.getValue()];
-    auto [place, isNew] = bySymbol.try_emplace(kernel.symbol, kernels.size());
-    if (isNew)
-      kernels.push_back(kernel);
-    byName[(prefix + item.getKey()).str()] = place->second;
-  }
 }
 
 namespace {
@@ -211,8 +208,8 @@ Error linkExecutable(ArrayRef<StringRef> objects, StringRef path, const LinkOpti
 
 Error linkTwins(const CompiledKernels &kernels, StringRef path) {
   SmallVector<StringRef> objects;
-  for (const CompiledKernel &kernel : kernels.kernels)
-    objects.push_back(*kernel.twin);
+  for (const CompiledKernel *kernel : kernels.distinctCode())
+    objects.push_back(*kernel->twin);
   std::string nothing; // where libraries do all that there is to do
   if (objects.empty()) {
     LLVMContext context;

@@ -45,8 +45,7 @@ void registerKernelDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
-std::unique_ptr<llvm::Module> lowerToLlvm(ModuleOp module, llvm::LLVMContext &context) {
-  PassManager pm(module.getContext());
+void buildLoweringPipeline(OpPassManager &pm) {
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
   pm.addPass(createConvertMathToFuncs()); // integer powers
@@ -63,8 +62,9 @@ std::unique_ptr<llvm::Module> lowerToLlvm(ModuleOp module, llvm::LLVMContext &co
   pm.addPass(createConvertControlFlowToLLVMPass());
   pm.addPass(createReconcileUnrealizedCastsPass());
   pm.addPass(createCanonicalizerPass());
-  if (failed(pm.run(module)))
-    return nullptr;
+}
+
+std::unique_ptr<llvm::Module> translateToLlvm(ModuleOp module, llvm::LLVMContext &context) {
   // Buffers never overlap, except for arguments that are only read: the memory plan guarantees it.
   module.walk([](LLVM::LLVMFuncOp func) {
     if (func.isExternal())

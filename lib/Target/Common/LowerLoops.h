@@ -5,6 +5,7 @@
 
 #include "lib/Target/Common/Kernels.h"
 #include "mlir/IR/PatternMatch.h"
+#include "mlir/Pass/PassManager.h"
 #include "llvm/IR/Module.h"
 
 namespace tessera::target {
@@ -22,8 +23,10 @@ void populateExponentials(mlir::RewritePatternSet &patterns);
 /// Patterns for math.sin and math.cos of f32.
 void populateSines(mlir::RewritePatternSet &patterns);
 
-/// Lowers the loop functions of `module` to LLVM IR in `context`. The module must hold them alone.
-std::unique_ptr<llvm::Module> lowerToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);
+/// Passes that lower loop functions, alone in their module, to LLVM's dialect.
+void buildLoweringPipeline(mlir::OpPassManager &pm);
+/// Translates such functions, lowered, to LLVM IR in `context`.
+std::unique_ptr<llvm::Module> translateToLlvm(mlir::ModuleOp module, llvm::LLVMContext &context);
 
 /// Registers the dialects kernels are made of and the translations to LLVM IR.
 void registerKernelDialects(mlir::DialectRegistry &registry);

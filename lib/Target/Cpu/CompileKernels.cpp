@@ -22,16 +22,16 @@ public:
       text += levelSuffix(level);
     return text;
   }
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
-                   KernelCode &code) const override;
+  llvm::Expected<KernelCode> emit(llvm::Module &module, StringRef implementation, StringRef symbol,
+                                  const KernelUse &use) const override;
 
 private:
   ArrayRef<CpuLevel> levels;
 };
 } // namespace
 
-llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, StringRef name, bool exact,
-                             KernelCode &code) const {
+llvm::Expected<KernelCode> CpuBackend::emit(llvm::Module &module, StringRef implementation, StringRef name,
+                                            const KernelUse &use) const {
   // One object for all levels: the levels' functions are optimised apart, each with the CPU in its
   // attributes, then linked.
   auto combined = std::make_unique<llvm::Module>(name, module.getContext());
@@ -40,11 +40,11 @@ llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, Str
     std::unique_ptr<llvm::Module> variant = llvm::CloneModule(module);
     wrapKernel(*variant, implementation, (name + levelSuffix(level)).str());
     if (llvm::Error error = optimise(*variant, level))
-      return error;
+      return std::move(error);
     // The remainder is the C library's: rare, and exact for any quotient.
     static const std::set<std::string> allowed = {"memcpy", "memset", "memmove", "fmod", "fmodf"};
     for (const std::string &callee : externalCalls(*variant))
-      if (!exact && !allowed.count(callee))
+      if (!use.exact && !allowed.count(callee))
         return llvm::createStringError("it calls the function '" + callee +
                                        "', which is not vectorised; the compiler should have expanded it");
     combined->setTargetTriple(variant->getTargetTriple());
@@ -55,15 +55,14 @@ llvm::Error CpuBackend::emit(llvm::Module &module, StringRef implementation, Str
   llvm::Expected<std::string> object = emitObjectCode(*combined, levels.back());
   if (!object)
     return object.takeError();
-  code.object = std::move(*object);
-  return llvm::Error::success();
+  return KernelCode{std::move(*object), ""};
 }
 
-FailureOr<CompiledKernels> compileKernels(ModuleOp module, const CpuOptions &options) {
+FailureOr<CompiledKernels> compileKernels(ArrayRef<ProgramKernels> programs, const CpuOptions &options) {
   if (options.levels.empty())
-    return module.emitError("no CPU level to compile kernels for");
+    return ModuleOp(programs.front().functions).emitError("no CPU level to compile kernels for");
   FailureOr<CompiledKernels> result =
-      target::compileKernels(module, CpuBackend(options.levels), options.threads, options.plain);
+      target::compileKernels(programs, CpuBackend(options.levels), options.threads, options.plain);
   if (succeeded(result))
     result->levels = options.levels;
   return result;

@@ -18,8 +18,9 @@ struct CpuOptions {
   bool plain = false;
 };
 
-/// Compiles the kernels of `module` for the CPU; see Backend.h.
-mlir::FailureOr<CompiledKernels> compileKernels(mlir::ModuleOp module, const CpuOptions &options = {});
+/// Compiles the kernels of `programs` for the CPU; see Backend.h.
+mlir::FailureOr<CompiledKernels> compileKernels(llvm::ArrayRef<ProgramKernels> programs,
+                                                const CpuOptions &options = {});
 
 } // namespace tessera::cpu
 

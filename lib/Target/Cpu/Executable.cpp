@@ -32,8 +32,8 @@ Error writeExecutable(StringRef description, const CompiledKernels &kernels, Str
   if (!main)
     return main.takeError();
   SmallVector<StringRef> objects = {*main};
-  for (const CompiledKernel &kernel : kernels.kernels)
-    objects.push_back(*kernel.object);
+  for (const CompiledKernel *kernel : kernels.distinctCode())
+    objects.push_back(*kernel->object);
   return linkExecutable(objects, path, options);
 }
 

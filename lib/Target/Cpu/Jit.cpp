@@ -22,7 +22,7 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
   if (options.levels.size() != 1 || level > *host)
     return module.emitError(
         "kernels can be loaded for one level that this machine's CPU has; it has no AVX-512");
-  FailureOr<CompiledKernels> compiled = compileKernels(module, options);
+  FailureOr<CompiledKernels> compiled = compileKernels({{module, ""}}, options);
   if (failed(compiled))
     return failure();
   std::unique_ptr<JitKernels> result(new JitKernels);
@@ -48,9 +48,9 @@ FailureOr<std::unique_ptr<JitKernels>> JitKernels::create(ModuleOp module, CpuOp
   if (!generator)
     return fail(generator.takeError());
   result->jit->getMainJITDylib().addGenerator(std::move(*generator));
-  for (const CompiledKernel &kernel : result->kernels.kernels)
+  for (const CompiledKernel *kernel : result->kernels.distinctCode())
     if (llvm::Error error = result->jit->addObjectFile(llvm::MemoryBuffer::getMemBuffer(
-            *kernel.object, kernel.symbol, /*RequiresNullTerminator=*/false)))
+            *kernel->object, kernel->symbol, /*RequiresNullTerminator=*/false)))
       return fail(std::move(error));
   for (const CompiledKernel &kernel : result->kernels.kernels) {
     auto address = result->jit->lookup(kernel.symbol + levelSuffix(level).str());

@@ -13,8 +13,9 @@ class CpuTarget : public target::Target {
 public:
   std::string name() const override { return "cpu"; }
   const nn::Library &library() const override { return cpu::library(); }
-  FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, bool twins) const override {
-    return cpu::compileKernels(module);
+  FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                    bool twins) const override {
+    return cpu::compileKernels(programs);
   }
   llvm::Error writeExecutable(StringRef description, const target::CompiledKernels &kernels,
                               StringRef path) const override {

@@ -4,6 +4,7 @@
 #include "lib/Target/Common/Warp.h"
 #include "lib/Target/Cuda/Kernels.h"
 #include "lib/Target/Cuda/Ptx.h"
+#include "llvm/Support/raw_ostream.h"
 #include "llvm/Transforms/Utils/Cloning.h"
 
 using namespace mlir;
@@ -21,8 +22,15 @@ public:
   bool roundsToBF16() const override { return true; }
   bool callsLibrary() const override { return false; }
   target::Launch adapt(target::Kernel &kernel) const override;
-  llvm::Error emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
-                   target::KernelCode &code) const override;
+  // Its entry knows how many units there are.
+  std::string keyOfUse(const target::KernelUse &use) const override {
+    std::string text;
+    llvm::raw_string_ostream(text) << use.info.extent << " " << use.launch.threads << " " << use.launch.units
+                                   << " " << use.launch.warpPerUnit;
+    return text;
+  }
+  llvm::Expected<target::KernelCode> emit(llvm::Module &module, StringRef implementation, StringRef symbol,
+                                          const target::KernelUse &use) const override;
 
 private:
   const CudaOptions &options;
@@ -43,10 +51,11 @@ target::Launch CudaBackend::adapt(target::Kernel &kernel) const {
   return {kernel.warps * target::warpLanes, kernel.warps, true};
 }
 
-llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, StringRef symbol, bool exact,
-                              target::KernelCode &code) const {
-  if (llvm::Error error = addEntry(module, implementation, symbol, code.info, code.launch))
-    return error;
+llvm::Expected<target::KernelCode> CudaBackend::emit(llvm::Module &module, StringRef implementation,
+                                                     StringRef symbol, const target::KernelUse &use) const {
+  if (llvm::Error error = addEntry(module, implementation, symbol, use.info, use.launch))
+    return std::move(error);
+  target::KernelCode code;
   if (options.twins) {
     std::unique_ptr<llvm::Module> host = llvm::CloneModule(module);
     llvm::Expected<std::string> twin = emitTwin(*host, symbol);
@@ -54,15 +63,16 @@ llvm::Error CudaBackend::emit(llvm::Module &module, StringRef implementation, St
       return twin.takeError();
     code.twin = std::move(*twin);
   }
-  llvm::Expected<std::string> ptx = emitPtx(module, symbol, options.chip, code.launch);
+  llvm::Expected<std::string> ptx = emitPtx(module, symbol, options.chip, use.launch);
   if (!ptx)
     return ptx.takeError();
   code.object = std::move(*ptx);
-  return llvm::Error::success();
+  return code;
 }
 
-FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, const CudaOptions &options) {
-  return target::compileKernels(module, CudaBackend(options), options.threads);
+FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                  const CudaOptions &options) {
+  return target::compileKernels(programs, CudaBackend(options), options.threads);
 }
 
 } // namespace tessera::cuda

@@ -25,8 +25,8 @@ llvm::SmallVector<llvm::StringRef> chips();
 /// it is measured.
 dist::Machine machineOf(llvm::StringRef chip);
 
-/// Compiles the kernels of `module` to PTX, as the CPU's does to object code.
-mlir::FailureOr<target::CompiledKernels> compileKernels(mlir::ModuleOp module,
+/// Compiles the kernels of `programs` to PTX, as the CPU's does to object code.
+mlir::FailureOr<target::CompiledKernels> compileKernels(llvm::ArrayRef<target::ProgramKernels> programs,
                                                         const CudaOptions &options = {});
 
 } // namespace tessera::cuda

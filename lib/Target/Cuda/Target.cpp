@@ -16,11 +16,12 @@ public:
   std::string name() const override { return "cuda:" + chip; }
   const nn::Library &library() const override { return cuda::library(); }
   dist::Machine machine() const override { return cuda::machineOf(chip); }
-  FailureOr<target::CompiledKernels> compileKernels(ModuleOp module, bool twins) const override {
+  FailureOr<target::CompiledKernels> compileKernels(ArrayRef<target::ProgramKernels> programs,
+                                                    bool twins) const override {
     cuda::CudaOptions options;
     options.chip = chip;
     options.twins = twins;
-    return cuda::compileKernels(module, options);
+    return cuda::compileKernels(programs, options);
   }
   bool hasTwins() const override { return true; }
   StringRef textExtension() const override { return ".ptx"; }

@@ -9,19 +9,21 @@
 
 using namespace tessera::cpu;
 
-static std::string scale(const std::string &name, const std::string &factor) {
-  return "func.func @" + name + R"((%x: tensor<100xf32>) -> tensor<100xf32> {
+static std::string scale(const std::string &name, const std::string &factor, int64_t elements = 100) {
+  return "func.func @" + name +
+         fill(R"((%x: tensor<$Nxf32>) -> tensor<$Nxf32> {
   %f = arith.constant )" +
-         factor + R"( : f32
-  %e = tensor.empty() : tensor<100xf32>
+                  factor + R"( : f32
+  %e = tensor.empty() : tensor<$Nxf32>
   %y = linalg.generic {indexing_maps = [affine_map<(i) -> (i)>, affine_map<(i) -> (i)>], iterator_types = ["parallel"]}
-    ins(%x : tensor<100xf32>) outs(%e : tensor<100xf32>) {
+    ins(%x : tensor<$Nxf32>) outs(%e : tensor<$Nxf32>) {
   ^bb0(%a: f32, %o: f32):
     %v = arith.mulf %a, %f : f32
     linalg.yield %v : f32
-  } -> tensor<100xf32>
-  return %y : tensor<100xf32>
-})";
+  } -> tensor<$Nxf32>
+  return %y : tensor<$Nxf32>
+})",
+              {{'N', elements}});
 }
 
 TEST(Compile, EqualKernelsOnce) {
@@ -41,6 +43,18 @@ TEST(Compile, EqualKernelsOnce) {
   EXPECT_EQ(again.jit->compiled().reused, 1u);
 }
 
+TEST(Compile, KernelsOfMoreOrFewerUnitsShareCode) {
+  TestKernel kernels(scale("a", "7.5") + scale("b", "7.5", 3000) + scale("c", "8.5", 3000));
+  ASSERT_TRUE(kernels.ok());
+  const CompiledKernels &compiled = kernels.jit->compiled();
+  EXPECT_EQ(compiled.kernels.size(), 3u);
+  EXPECT_EQ(compiled.distinctCode().size(), 2u);
+  EXPECT_EQ(kernels.jit->lookup("a"), kernels.jit->lookup("b"));
+  EXPECT_NE(kernels.jit->lookup("a"), kernels.jit->lookup("c"));
+  EXPECT_EQ(kernels.jit->info("a")->extent, 100);
+  EXPECT_EQ(kernels.jit->info("b")->extent, 3000);
+}
+
 /// Compiles `text`, which must fail, and returns the messages; or loads it, for plain loops, too.
 static std::string errorOf(const std::string &text, bool loads = false) {
   mlir::DialectRegistry registry;
@@ -55,7 +69,7 @@ static std::string errorOf(const std::string &text, bool loads = false) {
   EXPECT_TRUE(module);
   if (module)
     EXPECT_TRUE(loads ? failed(JitKernels::create(*module, {{}, 1, /*plain=*/true}))
-                      : failed(compileKernels(*module)));
+                      : failed(compileKernels({{*module, ""}})));
   return messages;
 }
 
@@ -202,8 +216,8 @@ func.func @skew(%x: tensor<9x9xf32> {exec.result = 0 : i64}) -> tensor<9x9xf32> 
 TEST(Compile, AnalyseAgreesWithTheCompiler) {
   TestKernel kernel(scale("k", "1.5"));
   ASSERT_TRUE(kernel.ok());
-  auto own = makeKernelContext();
-  auto info = analyse(*kernel.module->getOps<mlir::func::FuncOp>().begin(), *own);
+  KernelContext own;
+  auto info = analyse(*kernel.module->getOps<mlir::func::FuncOp>().begin(), own);
   ASSERT_TRUE(succeeded(info));
   EXPECT_EQ(info->extent, kernel.info().extent);
   EXPECT_EQ(info->grain, kernel.info().grain);
@@ -242,7 +256,7 @@ TEST(Compile, ExecutableHoldsDescriptionAndBothLevels) {
                             .c_str()),
             0);
   TestKernel source(scale("b", "3.5") + scale("a", "2.5") + scale("c", "2.5"));
-  auto compiled = compileKernels(*source.module);
+  auto compiled = compileKernels({{*source.module, ""}});
   ASSERT_TRUE(succeeded(compiled));
   LinkOptions options;
   options.runtimeLibrary = base + "/librt.a";

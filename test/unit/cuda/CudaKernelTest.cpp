@@ -260,11 +260,19 @@ TEST(Cuda, FunctionsOfTheCLibraryAreRefused) {
       return mlir::success();
     });
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
-    EXPECT_TRUE(failed(cuda::compileKernels(*module)));
+    EXPECT_TRUE(failed(cuda::compileKernels({{*module, ""}})));
     EXPECT_EQ(message, "kernel 'k' cannot be compiled: it calls the function '" + name +
                            "', which there is none of on a GPU; compute in f32, or compile it with --target "
                            "cpu");
   }
+}
+
+TEST(Cuda, EntriesKnowTheirUnits) {
+  // The loops are the same.
+  cuda::TestKernel few(fill(gelu, {{'N', 1000}})), many(fill(gelu, {{'N', 4000}}));
+  ASSERT_TRUE(few.ok() && many.ok());
+  EXPECT_NE(few.kernel.symbol, many.kernel.symbol);
+  EXPECT_NE(few.ptx(), many.ptx());
 }
 
 TEST(Cuda, EveryChipAssemblesWithoutSpills) {

@@ -26,7 +26,7 @@ public:
     auto module = mlir::parseSourceString<mlir::ModuleOp>(text, &context);
     if (!module)
       return;
-    auto compiled = compileKernels(*module, {chip, 1, /*twins=*/true});
+    auto compiled = compileKernels({{*module, ""}}, {chip, 1, /*twins=*/true});
     if (succeeded(compiled))
       kernel = compiled->kernels.at(0);
     if (kernel.twin)
