@@ -33,13 +33,6 @@ static int readHow(const SimulateCommand &command, rt::SimulateOptions &how) {
   return 0;
 }
 
-static double exposed(const rt::Simulation &step) {
-  double sum = 0;
-  for (auto &[axes, over] : step.communication)
-    sum += over.exposed;
-  return sum;
-}
-
 // `memory`, `sent` and `moved` as `info --json` has them.
 static std::string jsonText(const rt::Description &description, const rt::Program &program,
                             const Verdict &verdict, const rt::Simulation &step, int threads) {
