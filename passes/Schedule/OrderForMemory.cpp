@@ -73,13 +73,13 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     }
   }
 
-  // Gives the backward conversions of variables of its own, so that the forward's need not be live until
-  // then. Returns pairs of the new and the old.
-  SmallVector<std::pair<Operation *, Operation *>> convertAgain(Block &block) {
-    SmallVector<std::pair<Operation *, Operation *>> pairs;
+  // Conversions of variables that the backward could make again, so that the forward's need not be live until
+  // then, each with the first reader there.
+  SmallVector<std::pair<Operation *, Operation *>> conversions(Block &block) {
+    SmallVector<std::pair<Operation *, Operation *>> found;
     if (!block.getOps<dist::StepOp>().empty())
-      return pairs;
-    for (Operation &op : llvm::make_early_inc_range(block)) {
+      return found;
+    for (Operation &op : block) {
       if (isa<nn::ReadOp>(op) || op.getNumOperands() != 1 || op.getNumResults() != 1 ||
           !op.getOperand(0).getDefiningOp<nn::ReadOp>() || !storedRead(op.getResult(0)) ||
           dist::bytesOf(op.getResult(0).getType()) >= dist::bytesOf(op.getOperand(0).getType()))
@@ -87,11 +87,27 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
       Operation *first = firstReader(&op, isBackward);
       if (!first || llvm::all_of(op.getUsers(), isBackward))
         continue;
-      Operation *again = OpBuilder(first).clone(op);
-      op.replaceUsesWithIf(again, [](OpOperand &use) { return isBackward(use.getOwner()); });
-      pairs.push_back({again, &op});
+      found.push_back({&op, first});
     }
-    return pairs;
+    return found;
+  }
+
+  // Converts again where that lowers the peak.
+  void convertAgain(Block &block) {
+    auto pairs = conversions(block);
+    if (pairs.empty())
+      return;
+    int64_t before = orderOf(block).second;
+    for (auto &[op, again] : pairs) {
+      again = OpBuilder(again).clone(*op);
+      op->replaceUsesWithIf(again, [](OpOperand &use) { return isBackward(use.getOwner()); });
+    }
+    if (double(orderOf(block).second) < 0.99 * double(before))
+      return;
+    for (auto [op, again] : pairs) {
+      again->replaceAllUsesWith(op);
+      again->erase();
+    }
   }
 
   // The most bytes live at one moment of the function, when the block is run in `order`.
@@ -106,7 +122,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   std::pair<std::vector<int>, int64_t> orderOf(BlockGraph &graph) {
     std::vector<int> order = graph.listSchedule(/*greedy=*/false),
                      greedy = graph.listSchedule(/*greedy=*/true);
-    int64_t peak = peakOf(graph, order), least = peakOf(graph, greedy);
+    int64_t peak = peakOf(graph, order), least = greedy == order ? peak : peakOf(graph, greedy);
     return least < peak ? std::pair(greedy, least) : std::pair(order, peak);
   }
 
@@ -117,14 +133,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
 
   void order(Block &block) {
     placeFree(block);
-    int64_t before = orderOf(block).second;
-    auto pairs = convertAgain(block);
-    // So is work that is done once.
-    if (!pairs.empty() && double(orderOf(block).second) >= 0.99 * double(before))
-      for (auto [again, op] : pairs) {
-        again->replaceAllUsesWith(op);
-        again->erase();
-      }
+    convertAgain(block);
     BlockGraph graph(block);
     std::vector<int> order = orderOf(graph).first;
     for (auto [place, node] : llvm::enumerate(order))
