@@ -14,6 +14,7 @@
 #include "lib/Target/Program.h"
 #include "lib/Target/Targets.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
@@ -295,6 +296,12 @@ static void dropMoves(ModuleOp module) {
     dist::kPlace.set(module, ArrayAttr::get(module.getContext(), kept));
 }
 
+// Runs passes over a program that is unrolled, and may be large: what they leave is verified once.
+static LogicalResult runAndVerify(PassManager &pm, ModuleOp module) {
+  pm.enableVerifier(false);
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   if (phase >= Phase::Assign)
@@ -347,7 +354,7 @@ LogicalResult Compilation::passes(Phase phase) {
              if (each.program == program)
                each.onNvme.insert(values.begin(), values.end());
          }});
-    break;
+    return runAndVerify(pm, *module);
   default:
     return success();
   }
@@ -472,7 +479,7 @@ LogicalResult Compilation::memory() {
   plan.addPass(createPlanMemory(memory));
   if (!options.toCompare)
     plan.addPass(createVerifyMemory());
-  return plan.run(*module);
+  return runAndVerify(plan, *module);
 }
 
 // Which loss is taken, where the options leave the choice to the compiler.
