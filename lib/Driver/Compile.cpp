@@ -371,7 +371,7 @@ LogicalResult Compilation::lower() {
   return describe();
 }
 
-LogicalResult Compilation::describe() {
+FailureOr<rt::Description> Compilation::describe() {
   setMachine(Phase::Lower);
   ProgramInfo info;
   info.target = target().name();
@@ -400,13 +400,12 @@ LogicalResult Compilation::describe() {
     return failure();
   description = std::move(*text);
   try {
-    (void)rt::parseDescription(description);
+    return rt::parseDescription(description);
   } catch (const rt::Error &error) {
     return emitError(UnknownLoc::get(&context))
            << "internal error: the executable could not read what was compiled for it: " << error.what()
            << "; no executable is written; please report this with the model and the options";
   }
-  return success();
 }
 
 static std::string printed(ModuleOp module) {

@@ -107,10 +107,13 @@ int tessera::simulate(const SimulateCommand &command, const CompileOptions &opti
   auto context = makeContext();
   installDiagnostics(*context);
   Compilation compilation(options, *context);
-  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+  if (failed(compilation.run(Phase::Memory)))
     return 1;
-  Verdict verdict = verdictOf(compilation);
-  rt::Description description = rt::parseDescription(compilation.description);
+  FailureOr<rt::Description> described = compilation.describe();
+  if (failed(described))
+    return 1;
+  const rt::Description &description = *described;
+  Verdict verdict = verdictOf(compilation, description);
   const char *name = description.findProgram("train") ? "train" : "infer";
   rt::Simulation step;
   try {

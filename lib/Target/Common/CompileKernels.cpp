@@ -63,7 +63,8 @@ std::unique_ptr<MLIRContext> makeKernelContext() {
   return context;
 }
 
-FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
+/// `func`, whose text this is, parsed into a context of its own.
+static FailureOr<KernelInfo> analyseText(func::FuncOp func, const std::string &text, MLIRContext &own) {
   std::string messages;
   ScopedDiagnosticHandler handler(&own, [&](Diagnostic &diagnostic) {
     messages += (messages.empty() ? "" : "; ") + diagnostic.str();
@@ -72,7 +73,7 @@ FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
   auto fail = [&] {
     return func.emitError("kernel '") << func.getName() << "' cannot be compiled: " << messages;
   };
-  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(kernelText(func), ParserConfig(&own));
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(text, ParserConfig(&own));
   if (!module || failed(simplify(*module)))
     return fail();
   auto copy = *module->getOps<func::FuncOp>().begin();
@@ -86,6 +87,23 @@ FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
   if (failed(kernel) || failed(schedule(*kernel)))
     return fail();
   return kernel->info;
+}
+
+FailureOr<KernelInfo> analyse(func::FuncOp func, MLIRContext &own) {
+  // By text: a search compiles the same kernels with recipe after recipe.
+  static std::mutex mutex;
+  static std::unordered_map<std::string, KernelInfo> known;
+  std::string text = kernelText(func);
+  {
+    std::lock_guard lock(mutex);
+    if (auto found = known.find(text); found != known.end())
+      return found->second;
+  }
+  FailureOr<KernelInfo> info = analyseText(func, text, own);
+  std::lock_guard lock(mutex);
+  if (succeeded(info))
+    known.emplace(std::move(text), *info);
+  return info;
 }
 
 namespace {
