@@ -178,6 +178,7 @@ int read(CompileCommand &command, CompileOptions &options) {
                  ": is for phase normalize, which --from=" + command.from + " leaves out");
   if (options.from > options.to)
     return usage("--from=" + command.from + " is behind --to=" + command.to);
+  options.import.allowAbsentData = options.to < Phase::Link;
   if (options.output.empty() && options.to == Phase::Link)
     return usage("no output given: add -o OUT");
   return 0;
@@ -375,6 +376,7 @@ int tessera::runCommandLine(int argc, char **argv) {
     if (*command)
       if (int status = read(*command, options))
         return status;
+  options.import.allowAbsentData = !verifyCommand;
   if (planCommand)
     return plan(planCommand, options);
   if (simulateCommand)

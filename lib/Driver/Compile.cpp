@@ -15,6 +15,7 @@
 #include "lib/Target/Program.h"
 #include "lib/Target/Targets.h"
 #include "mlir/Dialect/Bufferization/IR/Bufferization.h"
+#include "mlir/IR/Verifier.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Transforms/Passes.h"
 #include "passes/Assign/Passes.h"
@@ -296,6 +297,12 @@ static void dropMoves(ModuleOp module) {
     dist::kPlace.set(module, ArrayAttr::get(module.getContext(), kept));
 }
 
+// Runs passes over a program that is unrolled, and may be large: what they leave is verified once.
+static LogicalResult runAndVerify(PassManager &pm, ModuleOp module) {
+  pm.enableVerifier(false);
+  return success(succeeded(pm.run(module)) && succeeded(verify(module)));
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   if (phase >= Phase::Assign)
@@ -348,7 +355,7 @@ LogicalResult Compilation::passes(Phase phase) {
              if (each.program == program)
                each.onNvme.insert(values.begin(), values.end());
          }});
-    break;
+    return runAndVerify(pm, *module);
   default:
     return success();
   }
@@ -370,7 +377,7 @@ LogicalResult Compilation::lower() {
   return success();
 }
 
-LogicalResult Compilation::describe() {
+FailureOr<rt::Description> Compilation::describe() {
   setMachine(Phase::Lower);
   ProgramInfo info;
   info.target = target().name();
@@ -399,13 +406,12 @@ LogicalResult Compilation::describe() {
     return failure();
   description = std::move(*text);
   try {
-    (void)rt::parseDescription(description);
+    return rt::parseDescription(description);
   } catch (const rt::Error &error) {
     return emitError(UnknownLoc::get(&context))
            << "internal error: the executable could not read what was compiled for it: " << error.what()
            << "; no executable is written; please report this with the model and the options";
   }
-  return success();
 }
 
 static std::string printed(ModuleOp module) {
@@ -480,7 +486,7 @@ LogicalResult Compilation::memory() {
                    : createPlanMemory(memory, [this](MemoryTide tide) { tides.push_back(std::move(tide)); }));
   if (!options.toCompare)
     plan.addPass(createVerifyMemory());
-  return plan.run(*module);
+  return runAndVerify(plan, *module);
 }
 
 // Which loss is taken, where the options leave the choice to the compiler.

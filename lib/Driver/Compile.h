@@ -9,6 +9,7 @@
 #include "passes/Memory/Tide.h"
 #include "passes/Schedule/Placed.h"
 #include "runtime/machine/machine_file.h"
+#include "runtime/program/description.h"
 
 namespace tessera {
 
@@ -41,8 +42,8 @@ struct Compilation {
   /// Loads the model, unless `module` is set, and runs the phases from `next` to min(last, Lower), of which
   /// none is run twice. Problems are reported as diagnostics.
   mlir::LogicalResult run(Phase last);
-  /// After Memory: fills `description`, which the runtime can read.
-  mlir::LogicalResult describe();
+  /// After Memory: fills `description`, and returns what the runtime reads of it.
+  mlir::FailureOr<rt::Description> describe();
   const target::Target &target() const {
     return options.target ? *options.target : *target::targets().front();
   }

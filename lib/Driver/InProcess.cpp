@@ -13,13 +13,16 @@ static const std::vector<float> kStep = {0.1f, 0, 0, 1e-8f, 1, 1, 0, 0};
 static constexpr uint64_t kSeed = 0;
 
 FailureOr<LoadedProgram> tessera::loadProgram(Compilation &compilation) {
-  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+  if (failed(compilation.run(Phase::Memory)))
+    return failure();
+  FailureOr<rt::Description> description = compilation.describe();
+  if (failed(description))
     return failure();
   FailureOr<std::unique_ptr<cpu::JitKernels>> kernels =
       cpu::JitKernels::create((*compilation.module).lookupSymbol<ModuleOp>(kKernelsModule));
   if (failed(kernels))
     return failure();
-  return LoadedProgram{rt::parseDescription(compilation.description), std::move(*kernels)};
+  return LoadedProgram{std::move(*description), std::move(*kernels)};
 }
 
 // What a run of program `name` leaves, to be filled.

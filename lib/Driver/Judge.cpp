@@ -56,14 +56,14 @@ Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
       verdict.reason = diagnostic.str();
     return success();
   });
-  if (failed(compilation->run(Phase::Memory)) || failed(compilation->describe()))
+  if (failed(compilation->run(Phase::Memory)))
     return verdict;
-  return verdictOf(*compilation);
+  FailureOr<rt::Description> description = compilation->describe();
+  return failed(description) ? verdict : verdictOf(*compilation, *description);
 }
 
-Verdict tessera::verdictOf(Compilation &compilation) {
+Verdict tessera::verdictOf(const Compilation &compilation, const rt::Description &description) {
   Verdict verdict;
-  rt::Description description = rt::parseDescription(compilation.description);
   bool trains =
       llvm::any_of(description.programs, [](const rt::Program &each) { return each.name == "train"; });
   int64_t ranks = description.mesh.size();

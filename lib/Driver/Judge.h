@@ -27,8 +27,8 @@ struct Verdict {
   std::map<std::string, double> exposed; // by axes
 };
 
-/// What a program comes to whose memory has been planned (`Compilation::describe`).
-Verdict verdictOf(Compilation &compilation);
+/// What a program comes to whose memory has been planned, from what `Compilation::describe` returns.
+Verdict verdictOf(const Compilation &compilation, const rt::Description &description);
 
 /// Seconds below which no step of so many operations can be: all ranks do nothing but products, each as much.
 double leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks);

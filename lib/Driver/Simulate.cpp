@@ -102,10 +102,13 @@ int tessera::simulate(const SimulateCommand &command, const CompileOptions &opti
   installDiagnostics(*context);
   Compilation compilation(options, *context);
   compilation.wantsPlaced = !options.report.empty();
-  if (failed(compilation.run(Phase::Memory)) || failed(compilation.describe()))
+  if (failed(compilation.run(Phase::Memory)))
     return 1;
-  Verdict verdict = verdictOf(compilation);
-  rt::Description description = rt::parseDescription(compilation.description);
+  FailureOr<rt::Description> described = compilation.describe();
+  if (failed(described))
+    return 1;
+  const rt::Description &description = *described;
+  Verdict verdict = verdictOf(compilation, description);
   const std::string &name = shownProgram(description).name;
   rt::Simulation step;
   try {

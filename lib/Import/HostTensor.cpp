@@ -220,6 +220,10 @@ HostTensor decode(MLIRContext *context, const OnnxTensor &tensor) {
   if (!type)
     throw ImportError("'" + tensor.name + "' has the element type " +
                       llvm::Twine(static_cast<int>(tensor.type)) + ", which is not supported");
+  if (!tensor.absentFile.empty())
+    throw ImportError("'" + tensor.name +
+                      "' is no parameter: it must be known at compile time, and its external data '" +
+                      tensor.absentFile + "' is missing");
   HostTensor result(type, tensor.dims, tensor.dims);
   llvm::StringRef bytes = tensor.bytes.data;
   switch (tensor.type) {

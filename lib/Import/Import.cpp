@@ -42,6 +42,7 @@ public:
     warnOfIdleDropouts(emitter, loc);
     finish(emitter, function);
     annotations.finish(*module);
+    noteAbsentData(loc);
     for (const std::string &note : plan.notes)
       emitRemark(loc) << note;
     for (const std::string &warning : plan.warnings)
@@ -143,11 +144,22 @@ private:
       if (!info.aliases.empty())
         variable->setAttr("aliases", builder.getStrArrayAttr(llvm::SmallVector<llvm::StringRef>(
                                          info.aliases.begin(), info.aliases.end())));
-      weights.add(symbol.str(), {type.getElementType(), tensor.dims, tensor.bytes, false});
+      if (tensor.absentFile.empty())
+        weights.add(symbol.str(), {type.getElementType(), tensor.dims, tensor.bytes, false});
       values[tensor.name].tensor =
           nn::ReadOp::create(emitter.builder, emitter.loc, TypeRange{type}, ValueRange{},
                              builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
     }
+  }
+
+  void noteAbsentData(Location loc) {
+    std::map<std::string, int64_t> counts;
+    for (const OnnxTensor &tensor : graph.initializers)
+      if (!tensor.absentFile.empty())
+        ++counts[tensor.absentFile];
+    for (const auto &[file, count] : counts)
+      emitRemark(loc) << "external data '" << file << "' is missing, which an executable needs: " << count
+                      << " initializers have no values";
   }
 
   /// Dropouts that are not told to train, in a file whose others are: torch's TorchScript exporter forgets
@@ -296,7 +308,7 @@ FailureOr<OwningOpRef<ModuleOp>> importOnnx(const std::string &path, const Impor
                                             std::vector<NodeTensors> *nodes) {
   context.loadDialect<func::FuncDialect, nn::NNDialect>();
   try {
-    return GraphImporter(readOnnx(path), options, context, weights, nodes).run();
+    return GraphImporter(readOnnx(path, options.allowAbsentData), options, context, weights, nodes).run();
   } catch (const ImportError &error) {
     llvm::StringRef what = error.what();
     if (!what.empty())

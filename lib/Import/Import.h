@@ -17,6 +17,9 @@ struct ImportOptions {
   std::vector<std::pair<bool, std::string>> trainable;
   /// Take the file as it is: do not restore parameters that the exporter merged or dropped.
   bool asWritten = false;
+  /// External data may be missing, where no initial value is needed: such parameters have none in the
+  /// weights.
+  bool allowAbsentData = false;
 };
 
 /// Imports the model at `path`: a module with one `nn.variable` for each parameter and each constant over 1

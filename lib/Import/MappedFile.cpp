@@ -42,7 +42,7 @@ void MappedFile::release(llvm::StringRef part) {
     madvise(reinterpret_cast<void *>(first), reinterpret_cast<uintptr_t>(part.end()) - first, MADV_DONTNEED);
 }
 
-std::string resolveExternalData(const std::string &folder, llvm::StringRef location) {
+std::string resolveExternalData(const std::string &folder, llvm::StringRef location, bool mayBeAbsent) {
   auto refuse = [&](const Twine &why) {
     return ImportError("external data '" + location + "' " + why +
                        "; the model may name only files in its own folder");
@@ -62,14 +62,18 @@ std::string resolveExternalData(const std::string &folder, llvm::StringRef locat
   fs::path root = fs::canonical(folder.empty() ? fs::path(".") : fs::path(folder), error);
   if (error)
     throw ImportError("cannot resolve the folder '" + Twine(folder) + "': " + error.message());
-  fs::path file = fs::canonical(root / relative, error);
+  // Of an absent file the part of its path that exists is resolved; a link to nowhere is not absent.
+  bool isAbsent =
+      mayBeAbsent && fs::symlink_status(root / relative, error).type() == fs::file_type::not_found;
+  fs::path file =
+      isAbsent ? fs::weakly_canonical(root / relative, error) : fs::canonical(root / relative, error);
   if (error)
     throw ImportError("cannot open external data '" + location + "' in '" + root.string() +
                       "': " + error.message());
   auto mismatch = std::mismatch(root.begin(), root.end(), file.begin(), file.end());
   if (mismatch.first != root.end())
     throw refuse("is a link to '" + Twine(file.string()) + "' outside of it; copy the file there");
-  return file.string();
+  return isAbsent ? "" : file.string();
 }
 
 } // namespace tessera

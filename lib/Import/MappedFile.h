@@ -26,8 +26,9 @@ private:
 };
 
 /// The file `location`, named by the model in `folder`, as external data: relative, inside the folder, links
-/// resolved. Throws ImportError otherwise.
-std::string resolveExternalData(const std::string &folder, llvm::StringRef location);
+/// resolved; "" where it does not exist and `mayBeAbsent`. Throws ImportError otherwise.
+std::string resolveExternalData(const std::string &folder, llvm::StringRef location,
+                                bool mayBeAbsent = false);
 
 } // namespace tessera
 #endif

@@ -37,7 +37,7 @@ public:
     const HostTensor *known = e.known(placeholder);
     auto type = cast<RankedTensorType>(placeholder.getType());
     if (!known) // too large to look into
-      return buffer(entry.name, type, entry.initializer->bytes);
+      return buffer(entry.name, type, entry.initializer->bytes, entry.initializer->absentFile.empty());
     HostTensor tensor = known->compressed();
     if (tensor.storedSize() == 1 || tensor.size() == 0)
       return small(tensor, type);
@@ -166,9 +166,10 @@ private:
     return buffer(name, type, bytes);
   }
 
-  Value buffer(llvm::StringRef name, RankedTensorType type, const Bytes &bytes) {
+  Value buffer(llvm::StringRef name, RankedTensorType type, const Bytes &bytes, bool isThere = true) {
     StringAttr symbol = addVariable(module, name.empty() ? "constant" : name, type, "buffer", e.loc);
-    weights.add(symbol.str(), {type.getElementType(), type.getShape().vec(), bytes, false});
+    if (isThere)
+      weights.add(symbol.str(), {type.getElementType(), type.getShape().vec(), bytes, false});
     return nn::ReadOp::create(e.builder, e.loc, TypeRange{type}, ValueRange{},
                               e.builder.getNamedAttr("variable", FlatSymbolRefAttr::get(symbol)));
   }

@@ -47,6 +47,7 @@ struct OnnxTensor {
   OnnxType type = OnnxType::Undefined;
   std::vector<int64_t> dims;
   Bytes bytes;
+  std::string absentFile; ///< the external file that would hold the bytes, and does not exist; else ""
 
   int64_t numElements() const {
     int64_t n = 1;

@@ -23,7 +23,8 @@ namespace {
 /// them.
 class ModelReader {
 public:
-  explicit ModelReader(const std::string &path) : path(path), folder(llvm::sys::path::parent_path(path)) {}
+  ModelReader(const std::string &path, bool allowAbsentData)
+      : path(path), folder(llvm::sys::path::parent_path(path)), allowAbsentData(allowAbsentData) {}
 
   OnnxGraph read() {
     parse();
@@ -140,20 +141,25 @@ private:
       expected *= dim;
     }
     if (proto.data_location() == onnx::TensorProto::EXTERNAL)
-      tensor.bytes = external(proto, expected, label);
+      external(proto, expected, label, tensor);
     else if (raw.data())
       tensor.bytes = {file, raw, true};
     else if (proto.has_raw_data())
       tensor.bytes = {model, proto.raw_data()};
     else
       tensor.bytes = typed(proto, tensor.type, label);
-    if (static_cast<int64_t>(tensor.bytes.data.size()) != expected)
-      throw ImportError(label + " has " + Twine(tensor.bytes.data.size()) +
-                        " bytes, its shape and type need " + Twine(expected));
+    if (tensor.absentFile.empty())
+      checkSize(tensor.bytes.data.size(), expected, label);
     return tensor;
   }
 
-  Bytes external(const onnx::TensorProto &proto, int64_t expected, const std::string &label) {
+  static void checkSize(uint64_t size, int64_t expected, const std::string &label) {
+    if (size != static_cast<uint64_t>(expected))
+      throw ImportError(label + " has " + Twine(size) + " bytes, its shape and type need " + Twine(expected));
+  }
+
+  void external(const onnx::TensorProto &proto, int64_t expected, const std::string &label,
+                OnnxTensor &tensor) {
     StringRef location;
     uint64_t offset = 0, length = expected;
     for (const auto &entry : proto.external_data()) {
@@ -164,7 +170,11 @@ private:
         throw ImportError(label + " has the external data " + entry.key() + " '" + entry.value() +
                           "', not a number");
     }
-    std::string file = resolveExternalData(folder, location);
+    std::string file = resolveExternalData(folder, location, allowAbsentData);
+    if (file.empty()) {
+      tensor.absentFile = location.str();
+      return checkSize(length, expected, label);
+    }
     std::shared_ptr<MappedFile> &mapped = files[file];
     if (!mapped)
       mapped = MappedFile::open(file);
@@ -172,7 +182,7 @@ private:
     if (offset > size || length > size - offset)
       throw ImportError(label + " needs " + Twine(length) + " bytes from byte " + Twine(offset) + " of '" +
                         file + "', which has " + Twine(size) + ": the file is truncated or another one");
-    return {mapped, mapped->bytes().substr(offset, length), true};
+    tensor.bytes = {mapped, mapped->bytes().substr(offset, length), true};
   }
 
   template <typename T, typename Field> static Bytes pack(const Field &field) {
@@ -332,6 +342,7 @@ private:
   }
 
   std::string path, folder;
+  bool allowAbsentData;
   std::shared_ptr<onnx::ModelProto> model;
   std::shared_ptr<MappedFile> file;
   std::vector<StringRef> rawData;                           // of the initializers, in `file`
@@ -380,8 +391,8 @@ void checkOrder(const OnnxGraph &graph) {
 
 } // namespace
 
-OnnxGraph readOnnx(const std::string &path) {
-  OnnxGraph graph = ModelReader(path).read();
+OnnxGraph readOnnx(const std::string &path, bool allowAbsentData) {
+  OnnxGraph graph = ModelReader(path, allowAbsentData).read();
   checkOrder(graph);
   return graph;
 }

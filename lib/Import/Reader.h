@@ -7,9 +7,9 @@
 namespace tessera {
 
 /// Reads the model at `path`: model-local functions inlined, topological order and single assignment checked,
-/// data of tensors checked against their shapes. External data is mapped, never read. Throws ImportError for
-/// anything wrong with the file.
-OnnxGraph readOnnx(const std::string &path);
+/// data of tensors checked against their shapes. External data is mapped, never read; with `allowAbsentData`
+/// its files need not exist. Throws ImportError for anything wrong with the file.
+OnnxGraph readOnnx(const std::string &path, bool allowAbsentData = false);
 
 } // namespace tessera
 #endif

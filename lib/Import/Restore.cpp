@@ -173,10 +173,11 @@ private:
   std::vector<std::string> restored;
 };
 
-/// Whether `matrix` [i, o] is the transpose of `table` [o, i].
+/// Whether `matrix` [i, o] is the transpose of `table` [o, i]; not where the values are absent.
 bool isTransposeOf(const OnnxTensor &matrix, const OnnxTensor &table) {
-  if (matrix.type != table.type || matrix.dims.size() != 2 || table.dims.size() != 2 ||
-      matrix.dims[0] != table.dims[1] || matrix.dims[1] != table.dims[0])
+  if (!matrix.absentFile.empty() || !table.absentFile.empty() || matrix.type != table.type ||
+      matrix.dims.size() != 2 || table.dims.size() != 2 || matrix.dims[0] != table.dims[1] ||
+      matrix.dims[1] != table.dims[0])
     return false;
   int64_t rows = matrix.dims[0], columns = matrix.dims[1], width = elementBytes(matrix.type);
   const char *a = matrix.bytes.data.data(), *b = table.bytes.data.data();
@@ -273,8 +274,8 @@ void tieCopies(OnnxGraph &graph, const Signature &signature) {
     std::string source = sourceOf(graph, signature, tensor.name);
     if (auto first = firsts.find(source); first != firsts.end() && isFloating(tensor.type)) {
       const OnnxTensor &copied = kept[first->second];
-      bool same =
-          copied.type == tensor.type && copied.dims == tensor.dims && copied.bytes.data == tensor.bytes.data;
+      bool same = copied.type == tensor.type && copied.dims == tensor.dims && copied.absentFile.empty() &&
+                  tensor.absentFile.empty() && copied.bytes.data == tensor.bytes.data;
       if (same || isTransposeOf(tensor, copied)) {
         made.push_back(madeOf(copied, tensor, !same));
         continue;

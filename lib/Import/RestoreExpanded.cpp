@@ -108,7 +108,8 @@ void restoreExpanded(OnnxGraph &graph, const Signature &signature, ParameterPlan
   for (OnnxTensor &tensor : graph.initializers) {
     std::string parameter = expandedParameter(graph, signature, tensor);
     std::optional<std::vector<int64_t>> before;
-    if (!parameter.empty() && isFloating(tensor.type) && tensor.numElements() && !present.count(parameter))
+    if (!parameter.empty() && isFloating(tensor.type) && tensor.absentFile.empty() && tensor.numElements() &&
+        !present.count(parameter))
       before = shapeBefore(tensor);
     if (!before) {
       initializers.push_back(std::move(tensor));

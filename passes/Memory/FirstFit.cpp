@@ -10,12 +10,19 @@ namespace {
 // Ranges of bytes, apart from each other, in rising order.
 class Ranges {
 public:
-  // The lowest place from `at` on for so many bytes.
-  int64_t lift(int64_t at, int64_t bytes, WorkCount &work) const {
-    auto it = std::upper_bound(ranges.begin(), ranges.end(), at,
-                               [](int64_t at, const Range &range) { return at < range.to; });
-    for (++work; it != ranges.end() && it->from < at + bytes; ++it, ++work)
-      at = it->to;
+  // The lowest place from `at` on for so many bytes. All ranges before `next` end at `at` or below, and do
+  // so afterwards: who asks for higher and higher places looks at each range once.
+  int64_t lift(size_t &next, int64_t at, int64_t bytes, WorkCount &work) const {
+    for (size_t step = 1; next < ranges.size() && ranges[next].to <= at; step *= 2) {
+      size_t last = std::min(next + step, ranges.size()) - 1;
+      if (ranges[last].to > at)
+        last = std::upper_bound(ranges.begin() + next, ranges.begin() + last, at,
+                                [](int64_t at, const Range &range) { return at < range.to; }) -
+               ranges.begin() - 1;
+      next = last + 1;
+    }
+    for (++work; next < ranges.size() && ranges[next].from < at + bytes; ++next, ++work)
+      at = ranges[next].to;
     return at;
   }
 
@@ -47,19 +54,23 @@ private:
 class Tree {
 public:
   explicit Tree(int columns)
-      : leaves(int(std::bit_ceil(unsigned(columns)))), across(2 * leaves), below(2 * leaves) {}
+      : leaves(int(std::bit_ceil(unsigned(columns)))), across(2 * leaves), below(2 * leaves),
+        askedIn(2 * leaves, 0) {}
 
   int64_t lowest(const Rectangle &rectangle, WorkCount &work) {
     asked.clear();
+    ++question;
     for (int node : cover(rectangle)) {
       ask(below[node]);
-      for (int above = node / 2; above >= 1; above /= 2)
+      for (int above = node / 2; above >= 1 && askedIn[above] != question; above /= 2) {
+        askedIn[above] = question;
         ask(across[above]);
+      }
     }
     // Until no set objects to the place.
     int64_t at = 0;
     for (size_t agreed = 0, i = 0; agreed < asked.size(); i = (i + 1) % asked.size()) {
-      int64_t lifted = asked[i]->lift(at, rectangle.bytes, work);
+      int64_t lifted = asked[i].ranges->lift(asked[i].next, at, rectangle.bytes, work);
       agreed = lifted == at ? agreed + 1 : 1;
       at = lifted;
     }
@@ -77,8 +88,8 @@ public:
 
 private:
   void ask(const Ranges &ranges) {
-    if (!ranges.empty() && std::find(asked.begin(), asked.end(), &ranges) == asked.end())
-      asked.push_back(&ranges);
+    if (!ranges.empty())
+      asked.push_back({&ranges, 0});
   }
 
   // The fewest nodes whose columns are the rectangle's.
@@ -95,8 +106,14 @@ private:
 
   int leaves;
   std::vector<Ranges> across, below; // by node: of rectangles that it is in the cover of; of all in it
+  std::vector<int64_t> askedIn;      // by node: the last question that asked its `across`
+  int64_t question = 0;
   std::vector<int> nodes;
-  std::vector<const Ranges *> asked;
+  struct Asked {
+    const Ranges *ranges;
+    size_t next;
+  };
+  std::vector<Asked> asked;
 };
 
 } // namespace

@@ -102,9 +102,16 @@ private:
   // bound.
   static constexpr WorkCount kMostWork = 10'000'000, kMostWorkEach = 2000;
 
+  // Programs of many thousands of buffers: what misses the bound by little is not worth the whole budget.
+  static constexpr WorkCount kMostWorkOnLittle = 20'000'000;
+  static constexpr int64_t kLittle = 500;
+
   bool done() const {
-    return best.peak == problem.bound ||
-           (!best.offsets.empty() && work >= kMostWork + kMostWorkEach * problem.size());
+    if (best.offsets.empty())
+      return false;
+    const int64_t excess = best.peak - problem.bound;
+    return excess == 0 || work >= kMostWork + kMostWorkEach * problem.size() ||
+           (work >= kMostWorkOnLittle && excess <= problem.bound / kLittle);
   }
 
   void keep(Placing placing) {

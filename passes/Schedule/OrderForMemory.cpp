@@ -73,9 +73,10 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
     }
   }
 
-  // Conversions of variables that are live from the forward to the backward.
-  SmallVector<Operation *> longConversions(Block &block) {
-    SmallVector<Operation *> found;
+  // Conversions of variables that the backward could make again, so that the forward's need not be live until
+  // then, each with the first reader there.
+  SmallVector<std::pair<Operation *, Operation *>> conversions(Block &block) {
+    SmallVector<std::pair<Operation *, Operation *>> found;
     if (!block.getOps<dist::StepOp>().empty())
       return found;
     for (Operation &op : block) {
@@ -83,21 +84,30 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
           !op.getOperand(0).getDefiningOp<nn::ReadOp>() || !storedRead(op.getResult(0)) ||
           dist::bytesOf(op.getResult(0).getType()) >= dist::bytesOf(op.getOperand(0).getType()))
         continue;
-      if (firstReader(&op, isBackward) && !llvm::all_of(op.getUsers(), isBackward))
-        found.push_back(&op);
+      Operation *first = firstReader(&op, isBackward);
+      if (!first || llvm::all_of(op.getUsers(), isBackward))
+        continue;
+      found.push_back({&op, first});
     }
     return found;
   }
 
-  // Gives the backward conversions of its own, so that the forward's need not be live until then. Returns the
-  // new ones.
-  SmallVector<Operation *> convertAgain(ArrayRef<Operation *> conversions) {
-    SmallVector<Operation *> added;
-    for (Operation *op : conversions) {
-      added.push_back(OpBuilder(firstReader(op, isBackward)).clone(*op));
-      op->replaceUsesWithIf(added.back(), [](OpOperand &use) { return isBackward(use.getOwner()); });
+  // Converts again where that lowers the peak.
+  void convertAgain(Block &block) {
+    auto pairs = conversions(block);
+    if (pairs.empty())
+      return;
+    int64_t before = orderOf(block).second;
+    for (auto &[op, again] : pairs) {
+      again = OpBuilder(again).clone(*op);
+      op->replaceUsesWithIf(again, [](OpOperand &use) { return isBackward(use.getOwner()); });
     }
-    return added;
+    if (double(orderOf(block).second) < 0.99 * double(before))
+      return;
+    for (auto [op, again] : pairs) {
+      again->replaceAllUsesWith(op);
+      again->erase();
+    }
   }
 
   // The most bytes live at one moment of the function, when the block is run in `order`.
@@ -112,7 +122,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
   std::pair<std::vector<int>, int64_t> orderOf(BlockGraph &graph) {
     std::vector<int> order = graph.listSchedule(/*greedy=*/false),
                      greedy = graph.listSchedule(/*greedy=*/true);
-    int64_t peak = peakOf(graph, order), least = peakOf(graph, greedy);
+    int64_t peak = peakOf(graph, order), least = greedy == order ? peak : peakOf(graph, greedy);
     return (least < peak) != other ? std::pair(greedy, least) : std::pair(order, peak);
   }
 
@@ -123,16 +133,7 @@ struct OrderForMemoryPass : tessera::impl::OrderForMemoryBase<OrderForMemoryPass
 
   void order(Block &block) {
     placeFree(block);
-    if (SmallVector<Operation *> conversions = longConversions(block); !conversions.empty()) {
-      int64_t before = orderOf(block).second;
-      SmallVector<Operation *> added = convertAgain(conversions);
-      // So is work that is done once.
-      if (double(orderOf(block).second) >= 0.99 * double(before))
-        for (auto [again, op] : llvm::zip(added, conversions)) {
-          again->replaceAllUsesWith(op);
-          again->erase();
-        }
-    }
+    convertAgain(block);
     BlockGraph graph(block);
     std::vector<int> order = orderOf(graph).first;
     for (auto [place, node] : llvm::enumerate(order))
