@@ -176,9 +176,9 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     SmallVector<Bucket> open, full;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
       for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
-        if (which(other)) {
-          full.push_back(std::move(other));
-          open.erase(&other);
+        if (Bucket *closed = &other; which(other)) {
+          full.push_back(std::move(*closed));
+          open.erase(closed);
         }
     };
     for (int node = 0; node < graph.size(); ++node) {
