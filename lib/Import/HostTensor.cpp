@@ -211,7 +211,7 @@ template <typename T, typename Out> static void decodeAs(llvm::StringRef bytes, 
   for (size_t k = 0; k < out.size(); ++k) {
     T value;
     std::memcpy(&value, bytes.data() + k * sizeof(T), sizeof(T));
-    out[k] = static_cast<Out>(value);
+    out[k] = static_cast<Out>(value); // NOLINT(bugprone-signed-char-misuse): a number
   }
 }
 

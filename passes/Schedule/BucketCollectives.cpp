@@ -143,14 +143,19 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
   // Updated parameters are gathered behind their gradients, which must be in buckets by then: `gathers` says
   // which of the two.
   void bucket(Block &block, bool gathers) {
+    auto mayJoin = [&](dist::CollectiveOp op) {
+      return !dist::kStageSum.isOn(op) && movesBlocks(op) &&
+             (!gathers || op.getKind() == CollectiveKind::AllGather);
+    };
+    if (llvm::none_of(block.getOps<dist::CollectiveOp>(), mayJoin))
+      return;
     BlockGraph graph(block);
     Hazards hazards(block);
     // The nodes that may go into a bucket, and whether into an early one; and the bytes of all that may go
     // into one.
     llvm::MapVector<int, bool> candidates;
     for (int node = 0; node < graph.size(); ++node)
-      if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node));
-          op && !dist::kStageSum.isOn(op) && movesBlocks(op)) {
+      if (auto op = dyn_cast<dist::CollectiveOp>(graph.op(node)); op && mayJoin(op)) {
         // What is stored is gathered early even for an update alone, which must not write it before.
         bool isStored = gathersStored(op, hazards), isGather = op.getKind() == CollectiveKind::AllGather;
         bool isLate = !isStored && (!graph.usersAllocate(node) || feedsOnlyVariables(graph, op));
@@ -171,9 +176,9 @@ struct BucketCollectivesPass : tessera::impl::BucketCollectivesBase<BucketCollec
     SmallVector<Bucket> open, full;
     auto close = [&](llvm::function_ref<bool(Bucket &)> which) {
       for (Bucket &other : llvm::make_early_inc_range(llvm::reverse(open)))
-        if (which(other)) {
-          full.push_back(std::move(other));
-          open.erase(&other);
+        if (Bucket *closed = &other; which(other)) {
+          full.push_back(std::move(*closed));
+          open.erase(closed);
         }
     };
     for (int node = 0; node < graph.size(); ++node) {
