@@ -59,8 +59,7 @@ def OrderForMemory : Pass<"tessera-order-for-memory", "::mlir::func::FuncOp"> {
     lowers the peak by one percent.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
-                 Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces">,
+                 Option<"threads", "threads", "int64_t", "1", "threads a rank, for the library's workspaces">,
                  Option<"other", "other", "bool", "false",
                         "give each block the one of the two orders that has the higher peak">];
   let statistics = [Statistic<"numMoved", "moved", "operators in another place than before">];
