@@ -13,6 +13,9 @@
 
 namespace tessera {
 
+/// The weights that all texts in a folder of dumps refer to.
+inline constexpr llvm::StringLiteral kDumpedWeights = "weights.safetensors";
+
 /// A context with every dialect that the phases use. Makes the targets known, too.
 std::unique_ptr<mlir::MLIRContext> makeContext();
 
