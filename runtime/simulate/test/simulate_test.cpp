@@ -235,13 +235,17 @@ TEST(Simulate, JitterIsWithinItsBoundsAndTheSameForASeed) {
   EXPECT_NE(simulated(made, machine(), options).ends, step.ends);
 }
 
+/// Two stages of two ranks, with work, collectives and a message.
+static Description twoStages() {
+  return pipeline({{"pipe", 2}, {"in", 2}},
+                  {{kernel(2'000'000), collective("all_reduce", {{"in", 1, 2}}, 1000, 5), kernel(100'000),
+                    await(5), send(1, 1'000'000, 0), await(0)},
+                   {receive(0, 1'000'000), kernel(1'000'000), collective("all_gather", {{"in", 1, 2}}, 100)}},
+                  1);
+}
+
 TEST(Simulate, AllOfAStepIsWorkCommunicationOrWaiting) {
-  Description made =
-      pipeline({{"pipe", 2}, {"in", 2}},
-               {{kernel(2'000'000), collective("all_reduce", {{"in", 1, 2}}, 1000, 5), kernel(100'000),
-                 await(5), send(1, 1'000'000, 0), await(0)},
-                {receive(0, 1'000'000), kernel(1'000'000), collective("all_gather", {{"in", 1, 2}}, 100)}},
-               1);
+  Description made = twoStages();
   SimulateOptions options;
   options.slow = {{1, 1.5}};
   Simulation step = simulated(made, machine(), options);
@@ -286,12 +290,7 @@ TEST(Simulate, TrafficIsByKindAndLevel) {
 }
 
 TEST(Simulate, TheTimelineIsAllOfTheStep) {
-  Description made =
-      pipeline({{"pipe", 2}, {"in", 2}},
-               {{kernel(2'000'000), collective("all_reduce", {{"in", 1, 2}}, 1000, 5), kernel(100'000),
-                 await(5), send(1, 1'000'000, 0), await(0)},
-                {receive(0, 1'000'000), kernel(1'000'000), collective("all_gather", {{"in", 1, 2}}, 100)}},
-               1);
+  Description made = twoStages();
   SimulateOptions options;
   options.slow = {{1, 1.5}};
   EXPECT_TRUE(simulated(made, machine(), options).timelines.empty());
