@@ -86,8 +86,10 @@ def StreamContractions : Pass<"tessera-stream-contractions", "::mlir::func::Func
 def ChooseOrder : Pass<"tessera-choose-order", "::mlir::func::FuncOp"> {
   let summary = "Orders a program so that the peak is least once its collectives are beside other work";
   let description = [{
-    Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives` and `tessera-overlap-collectives`. Buckets and what is under way take memory, too, and
-    where depends on the order: of a program that has collectives under way the other orders are tried as well, and stay where they lower the peak after all four passes by a thousandth.
+    Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives` and
+    `tessera-overlap-collectives`. Buckets and what is under way take memory, too, and where depends on the order:
+    of a program that has collectives under way the other orders are tried as well, and stay where they lower the
+    peak after all four passes by a thousandth.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
