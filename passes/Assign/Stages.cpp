@@ -4,6 +4,7 @@
 #include "dialects/dist/Reshard.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Support/Location.h"
+#include "passes/Assign/Balance.h"
 #include "passes/Assign/NameIndex.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Pipeline/PipelineSchedule.h"
@@ -65,7 +66,7 @@ bool isLayer(Operation *op) {
 class Chunks {
 public:
   Chunks(ModuleOp module, const Plan &plan, const dist::Mesh &mesh)
-      : module(module), plan(plan), rule(*plan.pipeline) {
+      : module(module), plan(plan), rule(*plan.pipeline), mesh(mesh) {
     for (const dist::AxisRef &axis : mesh.declared())
       if (axis.name == rule.axis)
         shape.stages = axis.size;
@@ -80,17 +81,15 @@ private:
   }
   LogicalResult checkAxis();
   LogicalResult balance(func::FuncOp func, ArrayRef<Operation *> ops);
-  /// The best chunks whose ends are among `cuts`, places in `ops`; false when there are none with a layer
-  /// each. The others are sums up to a place: of seconds, of layers; and what is sent by a cut there, in
-  /// seconds.
-  bool cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<double> work,
-             ArrayRef<double> crossing, ArrayRef<int64_t> depth);
+  Chain chainOf(func::FuncOp func, ArrayRef<Operation *> ops) const;
+  std::vector<double> liveMicrobatches(func::FuncOp func) const;
   LogicalResult follow(ArrayRef<Operation *> ops);
   void adopt(ArrayRef<Operation *> ops, const llvm::StringMap<int64_t> &known);
 
   ModuleOp module;
   const Plan &plan;
   const PipelineRule &rule;
+  const dist::Mesh &mesh;
   pipeline::Shape shape;
   DenseMap<Operation *, int64_t> chunks;
 };
@@ -119,10 +118,8 @@ LogicalResult Chunks::checkAxis() {
   return success();
 }
 
-// Contiguous runs of operators such that the slowest chunk, with what it receives and sends, is as fast as
-// can be; among equals, those that send least.
 LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
-  int64_t layers = llvm::count_if(ops, isLayer), n = ops.size();
+  int64_t layers = llvm::count_if(ops, isLayer);
   if (layers < shape.chunks) {
     std::string why;
     if (shape.chunks > shape.stages)
@@ -137,67 +134,60 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
                           << (shape.chunks > shape.stages ? " chunks" : " stages of the pipeline") << why
                           << "; " << remedy;
   }
-  dist::Machine machine = dist::Machine::of(module);
-  dist::Link link = machine.links.link(rule.axis);
-  DenseMap<Operation *, int64_t> position;
-  for (auto [i, op] : llvm::enumerate(ops))
-    position[op] = i;
-  std::vector<double> work(n + 1), crossing(n + 1); // before operator i
-  std::vector<int64_t> depth(n + 1);
-  for (int64_t i = 0; i < n; ++i) {
-    work[i + 1] = work[i] + secondsOf(cast<nn::FactorOpInterface>(ops[i]), machine);
-    depth[i + 1] = depth[i] + isLayer(ops[i]);
-    for (Value result : ops[i]->getResults()) {
-      int64_t last = i;
-      for (Operation *user : result.getUsers())
-        if (auto it = position.find(user); it != position.end())
-          last = std::max(last, it->second);
-      for (int64_t k = i + 1; k <= last; ++k)
-        crossing[k] += link.beta * bytesOf(result);
-    }
-  }
-  // Only cuts that send no more than their neighbours, where there are enough of them; every chunk finds its
-  // layer among all.
-  SmallVector<int64_t> narrow = {0}, everywhere = {0};
-  for (int64_t i = 1; i < n; ++i) {
-    everywhere.push_back(i);
-    if (crossing[i] <= crossing[i - 1] && crossing[i] <= crossing[i + 1 < n ? i + 1 : i])
-      narrow.push_back(i);
-  }
-  narrow.push_back(n), everywhere.push_back(n);
-  if (!cutAt(narrow, ops, work, crossing, depth))
-    cutAt(everywhere, ops, work, crossing, depth);
+  int64_t begin = 0;
+  for (auto [chunk, end] : llvm::enumerate(tessera::balance(chainOf(func, ops), liveMicrobatches(func))))
+    for (; begin < end; ++begin)
+      chunks[ops[begin]] = int64_t(chunk);
   return success();
 }
 
-bool Chunks::cutAt(ArrayRef<int64_t> cuts, ArrayRef<Operation *> ops, ArrayRef<double> work,
-                   ArrayRef<double> crossing, ArrayRef<int64_t> depth) {
-  using Key = std::pair<double, double>; // slowest chunk, all that is sent
-  const Key never{1e300, 0};
-  size_t k = cuts.size();
-  std::vector<std::vector<Key>> best(shape.chunks + 1, std::vector<Key>(k, never));
-  std::vector<std::vector<size_t>> from(shape.chunks + 1, std::vector<size_t>(k));
-  best[0][0] = {0, 0};
-  for (int64_t chunk = 1; chunk <= shape.chunks; ++chunk)
-    for (size_t j = 1; j < k; ++j)
-      for (size_t i = 0; i < j; ++i) {
-        if (best[chunk - 1][i] == never || depth[cuts[j]] == depth[cuts[i]])
-          continue;
-        double seconds = work[cuts[j]] - work[cuts[i]] + crossing[cuts[i]] + crossing[cuts[j]];
-        Key key{std::max(best[chunk - 1][i].first, seconds), best[chunk - 1][i].second + crossing[cuts[j]]};
-        if (key < best[chunk][j])
-          best[chunk][j] = key, from[chunk][j] = i;
-      }
-  if (best[shape.chunks][k - 1] == never)
-    return false;
-  size_t end = k - 1;
-  for (int64_t chunk = shape.chunks; chunk > 0; --chunk) {
-    size_t begin = from[chunk][end];
-    for (int64_t i = cuts[begin]; i < cuts[end]; ++i)
-      chunks[ops[i]] = chunk - 1;
-    end = begin;
+// A batch's values are split over the axes of the first input; parameters, where they are, over the others.
+Chain Chunks::chainOf(func::FuncOp func, ArrayRef<Operation *> ops) const {
+  dist::Machine machine = dist::Machine::of(module);
+  dist::Link link = machine.links.link(rule.axis);
+  double batchRanks = 1;
+  if (!plan.inputs.empty())
+    for (const std::string &axis : plan.inputs.front().axes)
+      batchRanks *= double(mesh.sizeOf(axis).value_or(1));
+  double otherRanks = double(mesh.numRanks()) / double(shape.stages) / batchRanks;
+  // Parameter, gradient and AdamW's two moments.
+  double copies = nn::isTraining(func) ? 4 : 1;
+  DenseMap<Operation *, int64_t> position;
+  for (auto [i, op] : llvm::enumerate(ops))
+    position[op] = int64_t(i);
+  Chain chain{int64_t(ops.size())};
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    chain.seconds[i + 1] = chain.seconds[i] + secondsOf(cast<nn::FactorOpInterface>(op), machine);
+    chain.layers[i + 1] = chain.layers[i] + isLayer(op);
+    chain.variables[i + 1] = chain.variables[i];
+    for (Value operand : op->getOperands())
+      if (operand.getDefiningOp<nn::ReadOp>())
+        chain.variables[i + 1] += copies * bytesOf(operand) / otherRanks;
+    chain.activations[i + 1] = chain.activations[i];
+    for (Value result : op->getResults()) {
+      if (llvm::any_of(result.getUsers(), isGradient))
+        chain.activations[i + 1] += bytesOf(result) / batchRanks / double(shape.micro);
+      int64_t last = int64_t(i);
+      for (Operation *user : result.getUsers())
+        if (auto it = position.find(user); it != position.end())
+          last = std::max(last, it->second);
+      for (int64_t k = int64_t(i) + 1; k <= last; ++k)
+        chain.crossing[k] += link.beta * bytesOf(result);
+    }
   }
-  return true;
+  return chain;
+}
+
+// Of each chunk, how many microbatches' activations its stage holds at once.
+std::vector<double> Chunks::liveMicrobatches(func::FuncOp func) const {
+  std::vector<double> live(shape.chunks, 1);
+  const pipeline::Schedule &schedule = *pipeline::findSchedule(rule.schedule);
+  if (!nn::isTraining(func))
+    return live;
+  if (auto simulation = pipeline::simulate(schedule, shape, schedule.order(shape)))
+    for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
+      live[chunk] = simulation->live[schedule.stageOf(chunk, shape.stages)];
+  return live;
 }
 
 // By the plan's globs; what they do not name goes with the latest of its operands.

@@ -1,0 +1,34 @@
+// Cutting a chain of operators into a pipeline's chunks. Plain data and arithmetic, without IR.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+namespace tessera {
+
+/// What is known of a chain of n operators before each of them and at its end: n + 1 figures each.
+struct Chain {
+  explicit Chain(int64_t n)
+      : seconds(n + 1), crossing(n + 1), variables(n + 1), activations(n + 1), layers(n + 1) {}
+
+  /// Sums of what the operators before take, in seconds.
+  std::vector<double> seconds;
+  /// What sending the values that are live there takes, in seconds.
+  std::vector<double> crossing;
+  /// Sums of bytes a rank: of the parameters that the operators before read, with gradients and optimizer
+  /// state; of their results that the backward reads, for one microbatch.
+  std::vector<double> variables, activations;
+  /// How many layers are before.
+  std::vector<int64_t> layers;
+};
+
+/// Where each chunk ends, one more than its last operator: one for each entry of `live`, how many
+/// microbatches' activations the chunk holds at once. Every chunk has a layer. Among the cuts whose slowest
+/// chunk, with what it receives and sends, is within `kTolerance` of the best possible, the one whose largest
+/// chunk is smallest; among equals, those that send least. Empty when there are fewer layers than chunks.
+std::vector<int64_t> balance(const Chain &chain, const std::vector<double> &live);
+
+/// Estimates of an operator's time are no more exact than that.
+inline constexpr double kTolerance = 0.05;
+
+} // namespace tessera
