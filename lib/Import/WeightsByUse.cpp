@@ -50,8 +50,9 @@ public:
       return index == 1 || index == 2;
     if (among(op, {"LSTM", "GRU", "RNN"}))
       return index >= 1 && index <= 3;
-    if (op == "Gather")
-      return index == 0 && tensor.dims.size() == 2;
+    // Rows of a table, or the matrices of those experts that tokens go to.
+    if (among(op, {"Gather", "GatherND"}))
+      return index == 0 && (tensor.dims.size() == 2 || (tensor.dims.size() == 3 && named && withData));
     if (op == "Add")
       return withData && tensor.numElements() > 1 &&
              (named || (tensor.dims.size() == 1 && afterProduct(node, index)));

@@ -45,10 +45,14 @@ def test_a_shape_is_planned_and_simulated(name, tmp_path):
     assert step["ranks"] == 2 and step["seconds"] > 0
 
 
-def test_the_experts_of_a_shape_are_found(tmp_path):
+def test_the_experts_of_a_shape_are_found_and_trained(tmp_path):
     shapes("mixtral", tmp_path / "m.onnx", "--layers", "1")
-    plan = h.checked(h.TESSERA, "plan", tmp_path / "m.onnx", *BINDS["mixtral"], "--ep", "2")
+    model = (tmp_path / "m.onnx", *BINDS["mixtral"])
+    plan = h.checked(h.TESSERA, "plan", *model, "--ep", "2")
     assert 'pattern = "expert"' in plan.stdout
+    step = json.loads(h.checked(h.TESSERA, "simulate", *model, "--train", "adamw", "--json").stdout)
+    device = step["memory"][0]["device"]
+    assert 1.99 * device["parameters"] < device["optimizer"] <= 2 * device["parameters"]
 
 
 @pytest.mark.parametrize("variant", EXTERNAL)
