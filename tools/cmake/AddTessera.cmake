@@ -55,7 +55,7 @@ endfunction()
 function(tessera_add_tool name)
   cmake_parse_arguments(ARG "" "" "LINK" ${ARGN})
   add_executable(${name} ${ARG_UNPARSED_ARGUMENTS})
-  target_link_libraries(${name} PRIVATE tessera_compiler_flags ${ARG_LINK} MLIR LLVM)
+  target_link_libraries(${name} PRIVATE tessera_compiler_flags ${TESSERA_MALLOC} ${ARG_LINK} MLIR LLVM)
   tessera_reuse_headers(${name})
 endfunction()
 
