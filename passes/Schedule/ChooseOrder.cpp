@@ -46,11 +46,12 @@ struct ChooseOrderPass : tessera::impl::ChooseOrderBase<ChooseOrderPass> {
 
   void runOnOperation() override {
     func::FuncOp func = getOperation();
-    OwningOpRef<func::FuncOp> given = func.clone();
+    bool isLarge = int64_t(func.getBody().front().getOperations().size()) > largest;
+    OwningOpRef<func::FuncOp> given = isLarge ? func::FuncOp() : func.clone();
     FailureOr<int64_t> peak = schedule(/*other=*/false);
     if (failed(peak))
       return signalPassFailure();
-    if (!compare ||
+    if (isLarge ||
         !func.walk([](dist::CollectiveStartOp) { return WalkResult::interrupt(); }).wasInterrupted())
       return;
     OwningOpRef<func::FuncOp> first = func.clone();

@@ -89,12 +89,14 @@ def ChooseOrder : Pass<"tessera-choose-order", "::mlir::func::FuncOp"> {
     Runs `tessera-order-for-memory`, `tessera-stream-contractions`, `tessera-bucket-collectives` and
     `tessera-overlap-collectives`. Buckets and what is under way take memory, too, and where depends on the order:
     of a program that has collectives under way the other orders are tried as well, and stay where they lower the
-    peak after all four passes by a thousandth.
+    peak after all four passes by a thousandth; unless it is a large one, such as a pipeline's stage of many
+    microbatches, for which that takes long.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
                  Option<"threads", "threads", "int64_t", "1",
                         "threads a rank, for the library's workspaces and the time of products">,
-                 Option<"compare", "compare", "bool", "true", "try the other orders">];
+                 Option<"largest", "largest", "int64_t", "20000",
+                        "the most operations of a program whose other orders are tried">];
   let statistics = [Statistic<"numOther", "other", "programs that have a lower peak by the other orders">];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
 }

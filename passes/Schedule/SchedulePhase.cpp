@@ -62,7 +62,8 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   ChooseOrderOptions order;
   order.target = options.target;
   order.threads = options.threads;
-  order.compare = !options.onlyTraining;
+  if (options.onlyTraining)
+    order.largest = 0;
   pm.addNestedPass<func::FuncOp>(createChooseOrder(order));
   // Of kernels and calls as they are: fused otherwise they would round otherwise.
   RecomputeOptions recompute;

@@ -1,6 +1,6 @@
 // The order by the peak that is left once collectives are beside other work.
 // RUN: tessera-opt %s --tessera-choose-order | FileCheck %s
-// RUN: tessera-opt %s --tessera-choose-order=compare=false | FileCheck %s --check-prefix=FIRST
+// RUN: tessera-opt %s --tessera-choose-order=largest=3 | FileCheck %s --check-prefix=FIRST
 
 // By itself the order of the program needs no more than one that ends lives early. But it lets the gather of 32 KiB run beside the first exp, whose
 // 2 KiB are live with it then.
