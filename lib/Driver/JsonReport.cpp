@@ -81,14 +81,14 @@ static json::Array attentionPairs(const rt::Description &description, const rt::
         times = 1;
       if (op.kind != rt::Operation::Kind::Call || op.symbol.rfind("attention_", 0) != 0)
         continue;
-      auto size = [&](const char *name) { return op.attrs.at(name).get<int64_t>(); };
+      auto size = [&](const char *name) { return op.attrs->at(name).get<int64_t>(); };
       auto scalar = [&](size_t i, int64_t otherwise) {
         return i < op.scalars.size() ? rt::evaluate(op.scalars[i], description.mesh, where) : otherwise;
       };
       int64_t validS = scalar(0, size("s")), validT = scalar(1, size("t")), startS = scalar(2, 0),
               startT = scalar(3, 0), seen = 0;
-      bool causal = op.attrs.value("causal", false);
-      int64_t zigzag = op.attrs.value("zigzag", int64_t(0));
+      bool causal = op.attrs->value("causal", false);
+      int64_t zigzag = op.attrs->value("zigzag", int64_t(0));
       for (int64_t i = 0; i < validS; ++i)
         seen += causal ? rt::visibleKeys({startS, size("s"), zigzag}, {startT, size("t"), zigzag}, i, validT)
                        : validT;

@@ -4,19 +4,19 @@
 using namespace llvm;
 using namespace tessera;
 
-std::string tessera::objectText(json::Object object, ArrayRef<std::pair<StringRef, const ListText *>> lists) {
+std::string tessera::objectText(json::Object object, ArrayRef<std::pair<StringRef, ListText>> lists) {
   std::string text;
   llvm::raw_string_ostream os(text);
   json::OStream out(os);
-  std::map<std::string, const ListText *> keys;
+  std::map<std::string, const json::Value *> sorted;
   for (auto &entry : object)
-    keys[entry.first.str()] = nullptr;
-  for (auto [key, list] : lists)
-    keys[key.str()] = list;
+    sorted[entry.first.str()] = &entry.second;
   out.object([&] {
-    for (auto &[key, list] : keys) {
+    for (auto &[key, value] : sorted)
+      out.attribute(key, *value);
+    for (auto &[key, list] : lists) {
       out.attributeBegin(key);
-      list ? out.rawValue(list->str()) : out.value(*object.get(key));
+      out.rawValue([&](raw_ostream &to) { list.print(to); });
       out.attributeEnd();
     }
   });

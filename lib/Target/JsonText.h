@@ -13,7 +13,7 @@ public:
   void push_back(const llvm::json::Value &value) { llvm::raw_string_ostream(next()) << value; }
   void push_back(const std::string &text) { next() += text; }
   size_t size() const { return count; }
-  std::string str() const { return "[" + text + "]"; }
+  void print(llvm::raw_ostream &os) const { os << '[' << text << ']'; }
 
 private:
   std::string &next() { return count++ ? text += ',' : text; }
@@ -21,8 +21,7 @@ private:
   size_t count = 0;
 };
 
-/// The text of an object whose long lists, by key, are text already. Keys are sorted, as those of values are.
-std::string objectText(llvm::json::Object object,
-                       llvm::ArrayRef<std::pair<llvm::StringRef, const ListText *>> lists);
+/// The text of an object: its values sorted by key, then long lists, which are text already.
+std::string objectText(llvm::json::Object object, llvm::ArrayRef<std::pair<llvm::StringRef, ListText>> lists);
 
 } // namespace tessera

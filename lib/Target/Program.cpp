@@ -200,8 +200,9 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
   for (ProgramText &program : programs) {
     std::string name = program.rest.getString("name")->str();
     program.rest["sent"] = writer.sentBy(name);
-    texts.push_back(
-        objectText(std::move(program.rest), {{"buffers", &program.buffers}, {"ops", &program.ops}}));
+    std::pair<StringRef, ListText> lists[] = {{"buffers", std::move(program.buffers)},
+                                              {"ops", std::move(program.ops)}};
+    texts.push_back(objectText(std::move(program.rest), lists));
   }
   json::Object object{{"format", 1},
                       {"target", info.target},
@@ -232,5 +233,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
       object[name] = bytes.getInt();
   if (StringAttr folder = dist::kNvmeFolder.of(module))
     object["nvme_folder"] = folder.getValue();
-  return objectText(std::move(object), {{"programs", &texts}});
+  // Programs last: who reads them knows then what they refer to, and need not keep their text.
+  std::pair<StringRef, ListText> lists[] = {{"programs", std::move(texts)}};
+  return objectText(std::move(object), lists);
 }

@@ -46,8 +46,8 @@ OutsideCauses outsideCauses(const Description &description, const Program &progr
       kernels.insert(op.symbol);
     causes.products |= op.kind == Kind::Call && op.symbol == "gemm";
     causes.convolutions |= op.kind == Kind::Call && op.symbol.starts_with("conv");
-    if (op.kind == Kind::Call && op.symbol == "attention_backward" && op.attrs.contains("dtype"))
-      causes.attention = std::max(causes.attention, attentionSums(op.attrs));
+    if (op.kind == Kind::Call && op.symbol == "attention_backward" && op.attrs->contains("dtype"))
+      causes.attention = std::max(causes.attention, attentionSums(*op.attrs));
     if (op.kind == Kind::Collective)
       groups.insert(description.mesh.group(op.collective.request.axes, rank).ranks);
     if (op.kind == Kind::Send || op.kind == Kind::Receive)

@@ -7,6 +7,11 @@
 
 namespace tessera::rt {
 
+const std::shared_ptr<const nlohmann::json> &noAttributes() {
+  static const auto none = std::make_shared<const nlohmann::json>(nlohmann::json::object());
+  return none;
+}
+
 const std::array<const char *, numCategories> categoryNames = {"parameters",  "gradients", "optimizer",
                                                                "activations", "workspace", "communication"};
 

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <map>
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <span>
@@ -119,6 +120,9 @@ struct CopySpec {
   int64_t from = 0, to = 0, token = -1;
 };
 
+/// `{}`.
+const std::shared_ptr<const nlohmann::json> &noAttributes();
+
 struct Operation {
   enum class Kind { Kernel, Call, Collective, Wait, Loop, End, Send, Receive, Step, Copy, HostCall };
   Kind kind;
@@ -131,7 +135,8 @@ struct Operation {
   std::vector<int64_t> changes;
   std::vector<Expression> scalars;
   int64_t extent = 0, grain = 1;
-  nlohmann::json attrs;
+  /// Of a call; never null. Operations that say the same share one.
+  std::shared_ptr<const nlohmann::json> attrs = noAttributes();
   /// Of a kernel or a call: its floating-point operations, of products in `type`, and the bytes of the
   /// buffers that it reads and writes.
   double flops = 0;

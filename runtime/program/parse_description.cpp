@@ -1,6 +1,7 @@
 // parseDescription: top-down; whatever an entry refers to is checked against what was parsed before it.
 #include "runtime/core/error.h"
 #include "runtime/machine/machine.h"
+#include "runtime/program/json_stream.h"
 #include "runtime/program/packed_text.h"
 #include "runtime/program/parse_operations.h"
 
@@ -16,9 +17,8 @@ constexpr int64_t alignment = 64;
 
 class Parser {
 public:
-  explicit Parser(const JsonReader &root) : root(root) {}
-
-  Description parse() {
+  /// Reads all but programs.
+  explicit Parser(const JsonReader &root) {
     if (int64_t format = root.at("format").integer(); format != 1)
       root.at("format").fail("is " + std::to_string(format) + "; this runtime reads format 1");
     result.target = root.at("target").text();
@@ -54,13 +54,15 @@ public:
       if (!names.insert(result.variables.back().name).second)
         item.fail("has the name '" + result.variables.back().name + "', which an earlier one has");
     }
-    for (const JsonReader &item : root.at("programs").list()) {
-      result.programs.push_back(program(item));
-      checkStages(item);
-      checkPlaces(item);
-    }
-    return std::move(result);
   }
+
+  void addProgram(const JsonReader &item) {
+    result.programs.push_back(program(item));
+    checkStages(item);
+    checkPlaces(item);
+  }
+
+  Description take() { return std::move(result); }
 
 private:
   // The text of a machine's file.
@@ -341,7 +343,6 @@ private:
     return output;
   }
 
-  const JsonReader &root;
   Description result;
   std::optional<ArrayParser> arrays;
   /// Of a rank's programs, by stage, tier and first byte.
@@ -351,26 +352,107 @@ private:
 
 } // namespace
 
-static nlohmann::json parseText(std::string_view text) {
-  try {
-    return nlohmann::json::parse(text);
-  } catch (const nlohmann::json::exception &error) {
-    throw Error(std::string("program description: not JSON: ") + error.what());
+namespace {
+
+/// A description while its text is being parsed. Large ones are mostly programs: where all else is known
+/// before the first of them, as the compiler writes it, each is read as soon as it is there, and its JSON
+/// dropped.
+class DescriptionStream {
+public:
+  explicit DescriptionStream(std::string place) : place(std::move(place)) {}
+
+  /// What the parser of JSON meets at `depth`, 0 being the description itself; whether it shall keep it.
+  bool take(int depth, nlohmann::json::parse_event_t event, nlohmann::json &parsed) {
+    using Event = nlohmann::json::parse_event_t;
+    bool isEnd = event == Event::object_end || event == Event::array_end || event == Event::value;
+    if (depth == 1 && event == Event::key) {
+      key = parsed.get<std::string>();
+      if (parser)
+        reader().fail("has the key '" + key + "' behind its programs");
+    }
+    if (depth == 1 && event == Event::array_start && key == "programs" && members.contains("variables"))
+      parser.emplace(reader());
+    if (depth == 2 && isEnd && parser) {
+      parser->addProgram({parsed, place + ".programs[" + std::to_string(count++) + "]"});
+      return false;
+    }
+    if (depth == 1 && isEnd) {
+      members[key] = std::move(parsed);
+      return false;
+    }
+    return true;
   }
+
+  const std::string &lastKey() const { return key; }
+  nlohmann::json takeMembers() { return std::move(members); }
+
+  Description finish() {
+    if (parser)
+      return parser->take();
+    Parser whole(reader());
+    for (const JsonReader &item : reader().at("programs").list())
+      whole.addProgram(item);
+    return whole.take();
+  }
+
+private:
+  JsonReader reader() const { return {members, place}; }
+
+  std::string place, key;
+  nlohmann::json members = nlohmann::json::object();
+  std::optional<Parser> parser;
+  size_t count = 0; ///< programs that were read
+};
+
+/// What is in a text: a description, or several under `sizes`.
+struct ParsedText {
+  std::vector<Description> sizes;
+  bool isList = false;
+  /// Of a list, all else.
+  nlohmann::json rest;
+};
+
+ParsedText parseText(std::string_view text, bool mayBeList) {
+  using Event = nlohmann::json::parse_event_t;
+  ParsedText result;
+  DescriptionStream whole("the description");
+  std::optional<DescriptionStream> item;
+  auto take = [&](int depth, Event event, nlohmann::json &parsed) {
+    if (depth == 1 && event == Event::array_start && mayBeList && whole.lastKey() == "sizes")
+      result.isList = true;
+    if (depth < 2 || whole.lastKey() != "sizes" || !result.isList)
+      return whole.take(depth, event, parsed);
+    if (depth == 2 && event == Event::object_start)
+      item.emplace("the description.sizes[" + std::to_string(result.sizes.size()) + "]");
+    bool keep = !item || item->take(depth - 2, event, parsed);
+    if (depth > 2 || event != Event::object_end)
+      return keep;
+    result.sizes.push_back(item->finish());
+    return false;
+  };
+  JsonStream stream(/*deepest=*/4, take);
+  if (!nlohmann::json::sax_parse(text, &stream))
+    throw Error("program description: not JSON: " + stream.problem);
+  if (!stream.root.is_object())
+    JsonReader(stream.root, "the description").fail("is not an object");
+  if (result.isList)
+    result.rest = whole.takeMembers();
+  else
+    result.sizes.push_back(whole.finish());
+  return result;
 }
 
+} // namespace
+
 Description parseDescription(std::string_view text) {
-  const nlohmann::json json = parseText(text);
-  JsonReader root(json, "the description");
-  return Parser(root).parse();
+  return std::move(parseText(text, /*mayBeList=*/false).sizes.front());
 }
 
 Executable parseExecutable(std::string_view held) {
-  const nlohmann::json json = parseText(unpack(held));
-  JsonReader root(json, "the description");
+  ParsedText parsed = parseText(unpack(held), /*mayBeList=*/true);
   Executable result;
-  if (!root.has("sizes")) {
-    result.sizes.push_back(Parser(root).parse());
+  result.sizes = std::move(parsed.sizes);
+  if (!parsed.isList) {
     // The others are not here.
     if (std::optional<Elastic> &elastic = result.sizes[0].elastic; elastic && elastic->scales)
       elastic->sizes = {result.sizes[0].mesh.size() / elastic->others};
@@ -378,15 +460,16 @@ Executable parseExecutable(std::string_view held) {
       elastic.reset();
     return result;
   }
-  for (const JsonReader &item : root.at("sizes").list()) {
-    result.sizes.push_back(Parser(item).parse());
-    const Description &first = result.sizes.front(), &added = result.sizes.back();
+  JsonReader root(parsed.rest, "the description");
+  const size_t count = result.sizes.size();
+  for (size_t i = 0; i < count; ++i) {
+    const Description &first = result.sizes.front(), &added = result.sizes[i];
     if (!added.elastic || added.elastic->sizes != first.elastic->sizes ||
         added.elastic->axis != first.elastic->axis || added.elastic->scales != first.elastic->scales ||
         added.target != first.target)
-      item.fail("is no other size of the first program");
+      JsonReader(parsed.rest, "the description.sizes[" + std::to_string(i) + "]")
+          .fail("is no other size of the first program");
   }
-  const size_t count = result.sizes.size();
   for (size_t i = 0; i < count; ++i)
     if (result.sizes[i].elastic->sizes.size() != count ||
         result.sizes[i].mesh.size() != result.sizes[i].elastic->ranks(i))

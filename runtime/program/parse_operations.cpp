@@ -67,7 +67,9 @@ Expression OperationParser::expression(const JsonReader &item, const Program &pr
 void OperationParser::operations(const JsonReader &list, Program &program) const {
   int depth = 0;
   std::map<int64_t, int> started; // token -> depth
-  for (const JsonReader &item : list.list()) {
+  const std::vector<JsonReader> items = list.list();
+  program.operations.reserve(items.size());
+  for (const JsonReader &item : items) {
     Operation op = [&] {
       try {
         return operation(item, program);
@@ -114,6 +116,15 @@ void OperationParser::noteWorkspace(const JsonReader &item, const Operation &op,
     threadBytes = std::max(threadBytes, (bytes + description.threads - 1) / description.threads);
 }
 
+std::shared_ptr<const nlohmann::json> OperationParser::attributes(const JsonReader &item) const {
+  if (!item.has("attrs"))
+    return noAttributes();
+  auto [entry, isNew] = shared.try_emplace(item.at("attrs").json());
+  if (isNew)
+    entry->second = std::make_shared<const nlohmann::json>(entry->first);
+  return entry->second;
+}
+
 Operation OperationParser::operation(const JsonReader &item, const Program &program) const {
   Operation op;
   std::string kind = item.at("op").text();
@@ -132,11 +143,11 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
       op.extent = item.at("extent").integer(0);
       op.grain = item.integer("grain", 1, 1);
     }
-    op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
+    op.attrs = attributes(item);
     op.flops = double(item.integer("flops", 0, 0));
     op.bytesRead = item.integer("read", 0, 0, maxElements);
     op.bytesWritten = item.integer("written", 0, 0, maxElements);
-    if (auto type = op.attrs.find("dtype"); type != op.attrs.end() && type->is_string())
+    if (auto type = op.attrs->find("dtype"); type != op.attrs->end() && type->is_string())
       op.type = parseDType(type->get<std::string>()).value_or(DType::F32);
     op.profile = item.text("kind", "");
     if (op.profile.empty())
@@ -154,7 +165,7 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
     op.symbol = op.profile = item.at("function").text();
     for (const JsonReader &arg : item.at("args").list())
       op.args.push_back(hostBuffer(arg, program));
-    op.attrs = item.has("attrs") ? item.at("attrs").json() : nlohmann::json::object();
+    op.attrs = attributes(item);
     if (item.has("changes"))
       op.changes = item.at("changes").integers(0, int64_t(op.args.size()) - 1);
     op.token = item.at("token").integer(0);

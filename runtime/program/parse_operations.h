@@ -4,6 +4,9 @@
 #include "runtime/program/description.h"
 #include "runtime/program/parse_arrays.h"
 
+#include <map>
+#include <memory>
+
 namespace tessera::rt {
 
 /// The index of a buffer of the program; and of one that lies on the device, as all but copies need. Throws
@@ -26,6 +29,7 @@ public:
 private:
   Expression expression(const JsonReader &item, const Program &program) const;
   Operation operation(const JsonReader &item, const Program &program) const;
+  std::shared_ptr<const nlohmann::json> attributes(const JsonReader &item) const;
   CollectiveSpec collective(const JsonReader &item, const Program &program) const;
   CopySpec copy(const JsonReader &item, const Program &program) const;
   /// Whether ranks can prepare the collective: its shape, groups and buffers.
@@ -36,6 +40,8 @@ private:
 
   const Description &description;
   ArrayParser arrays;
+  /// Attributes that were read.
+  mutable std::map<nlohmann::json, std::shared_ptr<const nlohmann::json>> shared;
 };
 
 } // namespace tessera::rt

@@ -125,7 +125,7 @@ void RankProgram::prepare(const Operation &op) {
 }
 
 LibrarySite RankProgram::siteOf(const Operation &op, const Prepared &prepared) const {
-  LibrarySite site{op.symbol, op.attrs, prepared.args, {}, int64_t(op.scalars.size())};
+  LibrarySite site{op.symbol, *op.attrs, prepared.args, {}, int64_t(op.scalars.size())};
   for (int64_t arg : op.args) {
     const BufferRange &buffer = program.buffers[size_t(arg)];
     site.argBytes.push_back(buffer.bytesFor(device.threads()));

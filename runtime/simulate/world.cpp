@@ -73,7 +73,7 @@ SimulatedStep World::step(const Program &program, const Operation &op) {
     break;
   }
   case Operation::Kind::HostCall:
-    step.seconds = op.attrs.value("count", 0.0) / machine.update;
+    step.seconds = op.attrs->value("count", 0.0) / machine.update;
     break;
   case Operation::Kind::Collective:
     addCollective(op, step);

@@ -87,8 +87,8 @@ private:
       append("bytes", std::to_string(op.message.bytes));
       break;
     default:
-      if (op.attrs.is_object())
-        for (auto &[name, value] : op.attrs.items())
+      if (op.attrs->is_object())
+        for (auto &[name, value] : op.attrs->items())
           if (name != "workspace" && (value.is_number_integer() || name == "shape"))
             append(name, value.dump());
     }

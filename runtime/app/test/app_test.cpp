@@ -390,8 +390,8 @@ TEST(Outside, IsWhatAProgramUses) {
   EXPECT_GT(*promisedOutside(description, program, 1), before);
   before = *promisedOutside(description, program, 1);
   add(Kind::Call, "attention_backward");
-  program.operations.back().attrs = {{"batch", 64}, {"s", 1024}, {"kv_heads", 12},
-                                     {"group", 1},  {"d", 62},   {"dtype", "bf16"}};
+  program.operations.back().attrs = std::make_shared<const nlohmann::json>(nlohmann::json{
+      {"batch", 64}, {"s", 1024}, {"kv_heads", 12}, {"group", 1}, {"d", 62}, {"dtype", "bf16"}});
   EXPECT_EQ(*promisedOutside(description, program, 1) - before, 64 * 1024 * 12 * 64 * 4);
   before = *promisedOutside(description, program, 1);
   program.buffers.resize(2);

@@ -35,6 +35,40 @@ TEST(Description, TheTinyOneIsRight) {
 }
 
 namespace {
+/// With programs behind all else, as the compiler writes it.
+std::string programsLast(const Json &json) {
+  Json programs = json["programs"], others = json;
+  others.erase("programs");
+  std::string text = others.dump();
+  text.pop_back();
+  return text + ",\"programs\":" + programs.dump() + "}";
+}
+} // namespace
+
+TEST(Description, ProgramsBehindAllElseAreReadOneByOne) {
+  const Json json = tinyDescription(2);
+  const std::string text = programsLast(json);
+  Description description = parseDescription(text);
+  EXPECT_EQ(description.programs.size(), json["programs"].size());
+  EXPECT_EQ(description.findProgram("train")->operations.size(), 7u);
+  EXPECT_EQ(parseExecutable(text).sizes[0].findProgram("train")->operations.size(), 7u);
+
+  Json wrong = json;
+  size_t last = wrong["programs"].size() - 1;
+  wrong["programs"][last]["ops"][0]["op"] = "sing";
+  std::string error = errorOf([&] { parseDescription(programsLast(wrong)); });
+  EXPECT_NE(error.find("programs[" + std::to_string(last) + "].ops[0].op is the unknown operation 'sing'"),
+            std::string::npos)
+      << error;
+  EXPECT_EQ(errorOf([&] { parseDescription(text.substr(0, text.size() - 1) + ",\"micro\":2}"); }),
+            "program description: the description has the key 'micro' behind its programs");
+  wrong = json;
+  wrong["programs"] = {1};
+  error = errorOf([&] { parseDescription(programsLast(wrong)); });
+  EXPECT_NE(error.find("programs[0] is not an object"), std::string::npos) << error;
+}
+
+namespace {
 Json elasticDescription(int64_t ranks) {
   Json json = tinyDescription(int(ranks));
   json["micro"] = 2 / ranks;

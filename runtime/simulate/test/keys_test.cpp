@@ -17,7 +17,7 @@ Operation copy(Tier from, Tier to, int64_t token) {
 Operation update(int64_t elements, int64_t token) {
   Operation op{.kind = Operation::Kind::HostCall};
   op.symbol = "adamw";
-  op.attrs = {{"count", elements}};
+  op.attrs = std::make_shared<const nlohmann::json>(nlohmann::json{{"count", elements}});
   op.token = token;
   return op;
 }
