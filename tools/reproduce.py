@@ -30,6 +30,16 @@ class Failure(Exception):
     """What a plan came to instead of a figure."""
 
 
+def outcome(command, limit):
+    """What a command prints, or a Failure."""
+    try:
+        result = subprocess.run(command, capture_output=True, text=True, timeout=limit)
+    except subprocess.TimeoutExpired:
+        return Failure(f"not done after {limit:.0f} s")
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error")]
+    return json.loads(result.stdout) if result.returncode == 0 else Failure(errors[0] if errors else f"status {result.returncode}")
+
+
 class Runs:
     """Runs of the compiler, each made once."""
 
@@ -68,7 +78,7 @@ class Runs:
             path.write_text("[mesh]\n" + "\n".join(axes[name] for name in order) + "\n" + plan.split("\n\n", 1)[1])
         return path
 
-    def command(self, what, claim, shape, options, binds, machine):
+    def command(self, what, claim, shape, options, binds, machine, limit=None):
         bound = [text for key, value in sorted(binds.items()) for text in ("--bind", f"{key}={value}")]
         command = [str(TESSERA), what, str(self.model(claim.model, {**claim.shape, **shape})), *bound, "--json", "--threads", "1", "--target", "cuda",
                    "--machine", str(machine), *claim.options.split(), *options.split()]
@@ -76,9 +86,7 @@ class Runs:
         if key not in self.done:
             self.count += 1
             self.says(f"{claim.name}: {options} {' '.join(f'{k}={v}' for k, v in sorted(binds.items()))}")
-            result = subprocess.run(command, capture_output=True, text=True)
-            errors = [line for line in result.stderr.splitlines() if line.startswith("error")]
-            self.done[key] = json.loads(result.stdout) if result.returncode == 0 else Failure(errors[0] if errors else f"status {result.returncode}")
+            self.done[key] = outcome(command, limit)
         if isinstance(self.done[key], Failure):
             raise self.done[key]
         return self.done[key]
@@ -170,8 +178,10 @@ def planned(runs, claim, seconds):
     def gain():
         contest = Contest(runs, claim, "ours")
         binds = {**claim.binds, "batch": claim.binds.get("batch") or contest.largest(claim.winner, unit=claim.ranks)}
-        options = f"{claim.train} --auto --ranks {claim.ranks} --plan-seconds {seconds:g}" + (f" --device-memory {int(claim.card)}" if claim.card < 1e15 else "")
-        plan, = runs.command("plan", claim, claim.plans[claim.winner].shape, options, binds, contest.machine(claim.winner))["plans"]
+        options = f"{claim.train} --auto --ranks {claim.ranks} --plan-seconds {seconds:g}"
+        if claim.card < float("inf"):  # papers' contenders keep everything on the device, and so do ours
+            options += f" --device-memory {int(claim.card)} --offload none" + ("" if "--recompute" in claim.train else " --recompute none")
+        plan, = runs.command("plan", claim, claim.plans[claim.winner].shape, options, binds, contest.machine(claim.winner), limit=60 + 5 * seconds)["plans"]
         row["recipe"] = plan["recipe"]
         return contest.seconds(claim.winner, **binds) / plan["seconds"]
     row["ours"] = judged(figure, gain)

@@ -106,6 +106,10 @@ def test_plan_auto_has_to_beat_the_winner(runs):
     assert row["ours"]["close"] and row["ours"]["value"] >= 0.999 and row["recipe"] and "theirs" not in row, row
 
 
+def test_a_command_that_does_not_end():
+    assert str(reproduce.outcome(["sleep", "60"], 0.1)) == "not done after 0 s"
+
+
 def test_rings_pass_adapters_once(runs):
     """On nodes of 4 with one adapter: a ring over all ranks has the adapter alone; of 8 x 8 ranks the outer groups share it by four."""
     def levels(inner):
