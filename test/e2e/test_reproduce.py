@@ -112,9 +112,9 @@ def test_a_command_that_does_not_end():
 
 def test_rings_pass_adapters_once(runs):
     """On nodes of 4 with one adapter: a ring over all ranks has the adapter alone; of 8 x 8 ranks the outer groups share it by four."""
-    def levels(inner):
+    def levels(inner, name="frontera-rtx"):
         below, shares = 1, []
-        for level in tomllib.loads(runs.ring_machine("frontera-rtx", inner).read_text())["level"]:
+        for level in tomllib.loads(runs.ring_machine(name, inner).read_text())["level"]:
             shares.append((level["ranks"], level["bandwidth"] * level.get("links", below) / below))
             below = level["ranks"]
         return shares
@@ -122,3 +122,4 @@ def test_rings_pass_adapters_once(runs):
     assert levels(4) == [(4, 1.2e10), (360, 6.8e9 / 4)]
     assert levels(8) == [(4, 1.2e10), (8, 6.8e9), (360, 6.8e9 / 4)]
     assert levels(64)[:2] == [(4, 1.2e10), (64, 6.8e9)]
+    assert levels(12, "meluxina") == [(4, 3e11), (12, 2 * 2.5e10), (1020, 2 * 2.5e10 / 4)]
