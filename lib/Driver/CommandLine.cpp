@@ -35,7 +35,7 @@ int tessera::usage(const llvm::Twine &message) {
 namespace {
 
 // `compile`, with what it writes and where it starts and stops.
-struct CompileCommand : ModelCommand {
+struct CompileCommand : TargetCommand {
   cl::opt<std::string> output{"o", cl::desc("output file"), cl::value_desc("OUT"), cl::sub(sub)};
   cl::opt<std::string> to{"to",
                           cl::desc("stop after a phase: import normalize differentiate assign propagate "
@@ -44,11 +44,8 @@ struct CompileCommand : ModelCommand {
   cl::opt<std::string> from{"from",
                             cl::desc("the phase that a .mlir MODEL goes on with (default: as its text says)"),
                             cl::value_desc("PHASE"), cl::sub(sub)};
-  const std::string targetText = "what executes the kernels: " + target::targetWords(),
-                    twinsText = "with --target " + targetsWithTwins() +
+  const std::string twinsText = "with --target " + targetsWithTwins() +
                                 ": write the kernels' programs for the host, which a simulator executes";
-  cl::opt<std::string> target{"target", cl::desc(targetText), cl::value_desc("TARGET"),
-                              cl::init(target::targets().front()->name()), cl::sub(sub)};
   cl::opt<std::string> hostTwins{"host-twins", cl::desc(twinsText), cl::value_desc("FILE.so"), cl::sub(sub)};
   cl::opt<std::string> dump{"dump-phases", cl::desc("write the program after each phase"),
                             cl::value_desc("DIR"), cl::sub(sub)};
@@ -57,7 +54,7 @@ struct CompileCommand : ModelCommand {
   Flag verbose{"v", cl::desc("say how long each phase takes"), cl::sub(sub)};
   Flag listPatterns{"list-patterns", cl::desc("print every pattern with its axes"), cl::sub(sub)};
 
-  using ModelCommand::ModelCommand;
+  using TargetCommand::TargetCommand;
 };
 
 // `convert`. With --format torch the positional argument is the weights, the model an option.
@@ -76,7 +73,7 @@ struct ConvertCommand : ModelCommand {
 };
 
 // `plan`, with what `--auto` wants to know.
-struct PlanCommandLine : ModelCommand {
+struct PlanCommandLine : TargetCommand {
   Flag automatic{"auto",
                  cl::desc("find the recipe for --ranks that makes the fastest step, by the machine's rates, "
                           "and fits; recipe options that are given stay"),
@@ -92,7 +89,7 @@ struct PlanCommandLine : ModelCommand {
   Flag json{"json", cl::desc("with --auto: print what was found as JSON"), cl::sub(sub)};
   PageCommand page{sub, "FILE.html"};
 
-  using ModelCommand::ModelCommand;
+  using TargetCommand::TargetCommand;
 };
 
 // LLVM's messages without the name of the program before each line: one error, then notes.
@@ -147,12 +144,9 @@ std::string unknownOption(llvm::ArrayRef<const char *> arguments) {
 
 // What only `compile` has.
 int read(CompileCommand &command, CompileOptions &options) {
-  if (int status = read(static_cast<ModelCommand &>(command), options))
+  if (int status = read(static_cast<TargetCommand &>(command), options))
     return status;
   options.output = command.output;
-  options.target = target::findTarget(command.target);
-  if (!options.target)
-    return usage("--target=" + command.target + ": expected " + target::targetWords());
   options.hostTwins = command.hostTwins;
   if (!options.hostTwins.empty() && !options.target->hasTwins())
     return usage("--host-twins=" + command.hostTwins + ": kernels for " + options.target->name() +
@@ -265,6 +259,15 @@ int readPageAndSimulate(SimulateCommand &command, CompileOptions &options) {
   return status ? status : simulate(command, options);
 }
 
+int readAndVerify(ModelCommand &command, CompileOptions &options, const std::string &tolerance) {
+  if (int status = read(command, options))
+    return status;
+  double allowed = 0;
+  if (llvm::StringRef(tolerance).getAsDouble(allowed) || !(allowed >= 0))
+    return usage("--tolerance=" + tolerance + ": expected a number of at least 0");
+  return verify(options, allowed);
+}
+
 int plan(PlanCommandLine &command, CompileOptions &options) {
   if (int status = read(command.page, options))
     return status;
@@ -314,8 +317,8 @@ int tessera::runCommandLine(int argc, char **argv) {
   registerTargets();
   static CompileCommand compileCommand("compile", "compile a model into an executable");
   static PlanCommandLine planCommand("plan", "print the plan that the options stand for, or find one");
-  static ModelCommand explainCommand("explain",
-                                     "print what becomes of every operator and parameter, and why");
+  static TargetCommand explainCommand("explain",
+                                      "print what becomes of every operator and parameter, and why");
   static ModelCommand verifyCommand("verify",
                                     "compare the sharded program with that of one rank on random data");
   static ConvertCommand convertCommand(
@@ -371,8 +374,8 @@ int tessera::runCommandLine(int argc, char **argv) {
            : convertCommand.format == "onnx"      ? convertToOnnx(options)
                                                   : convertToText(options);
   }
-  for (ModelCommand *command : {static_cast<ModelCommand *>(&planCommand), &explainCommand, &verifyCommand,
-                                static_cast<ModelCommand *>(&simulateCommand)})
+  for (TargetCommand *command : {static_cast<TargetCommand *>(&planCommand), &explainCommand,
+                                 static_cast<TargetCommand *>(&simulateCommand)})
     if (*command)
       if (int status = read(*command, options))
         return status;
@@ -383,11 +386,7 @@ int tessera::runCommandLine(int argc, char **argv) {
     return readPageAndSimulate(simulateCommand, options);
   if (explainCommand)
     return explain(options, glob, why);
-  if (verifyCommand) {
-    double allowed = 0;
-    if (llvm::StringRef(tolerance).getAsDouble(allowed) || !(allowed >= 0))
-      return usage("--tolerance=" + tolerance + ": expected a number of at least 0");
-    return verify(options, allowed);
-  }
+  if (verifyCommand)
+    return readAndVerify(verifyCommand, options, tolerance);
   return usage("no command given; see tessera --help");
 }

@@ -201,3 +201,10 @@ int tessera::read(ModelCommand &command, CompileOptions &options) {
       return status;
   return 0;
 }
+
+int tessera::read(TargetCommand &command, CompileOptions &options) {
+  options.target = target::findTarget(command.target);
+  if (!options.target)
+    return usage("--target=" + command.target + ": expected " + target::targetWords());
+  return read(static_cast<ModelCommand &>(command), options);
+}

@@ -144,6 +144,18 @@ struct ModelCommand {
 /// Checks them and fills `options`; the exit status, 0 to go on.
 int read(ModelCommand &command, CompileOptions &options);
 
+/// Those of commands that may compile for another machine than this one.
+struct TargetCommand : ModelCommand {
+  const std::string targetText = "what executes the kernels: " + target::targetWords();
+  llvm::cl::opt<std::string> target{"target", llvm::cl::desc(targetText), llvm::cl::value_desc("TARGET"),
+                                    llvm::cl::init(target::targets().front()->name()), llvm::cl::sub(sub)};
+
+  using ModelCommand::ModelCommand;
+};
+
+/// As above.
+int read(TargetCommand &command, CompileOptions &options);
+
 /// The page of a step, of the commands that can show one.
 struct PageCommand {
   llvm::cl::opt<std::string> report, measured;

@@ -6,7 +6,7 @@
 
 namespace tessera {
 
-struct SimulateCommand : ModelCommand {
+struct SimulateCommand : TargetCommand {
   Flag json{"json", llvm::cl::desc("as JSON"), llvm::cl::sub(sub)};
   llvm::cl::list<std::string> slow{
       "slow", llvm::cl::desc("a rank whose work takes so many times as long, such as 1=1.3 (repeat)"),
@@ -29,7 +29,7 @@ struct SimulateCommand : ModelCommand {
 
   PageCommand page{sub, "FILE.html"};
 
-  using ModelCommand::ModelCommand;
+  using TargetCommand::TargetCommand;
 };
 
 /// Compiles up to the plan of memory, and prints what a step will take, as text or JSON. Returns the exit

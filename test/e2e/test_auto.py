@@ -125,6 +125,24 @@ def test_an_end_by_the_clock(found):
     assert "[mesh]" in result.stdout
 
 
+def test_another_target(tmp_path):
+    """What is simulated and planned for GPUs is what compiling for them promises, by a GPU's rates."""
+    options = (GPT, *TRAIN, "--dp", "2", "--threads", "1")
+    h.checked(h.TESSERA, "compile", *options, "--target", "cuda", "-o", tmp_path / "gpt")
+    promised = json.loads(h.checked(tmp_path / "gpt", "info", "--json").stdout)["step_seconds"]
+    here, there = simulated(*options), simulated(*options, "--target", "cuda")
+    assert there["seconds"] == promised < here["seconds"] / 10
+    found, = plans(GPT, *TRAIN, "--threads", "1", "--ranks", "2", "--target", "cuda", "-o", tmp_path / "plan.toml")
+    assert found["seconds"] <= promised
+    again = simulated(GPT, *TRAIN, "--threads", "1", "--plan", tmp_path / "plan.toml", "--target", "cuda")
+    assert again["seconds"] == pytest.approx(found["seconds"], rel=1e-12)
+
+
+@pytest.mark.parametrize("command", ("compile", "simulate", "plan", "explain"))
+def test_a_target_that_there_is_not(command):
+    h.assert_error(h.tessera(command, GPT, "--target", "tpu"), "--target=tpu: expected cpu, cuda, or cuda: with one of ", status=2)
+
+
 def test_what_simulate_prints():
     said = h.checked(h.TESSERA, "simulate", GPT, *TRAIN, "--dp", "2").stdout
     assert re.match(r"a step     \S+ s by estimate, uncalibrated \(no --machine\), [\d.]+ % of what the products' rate allows\nmemory     ", said), said

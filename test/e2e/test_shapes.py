@@ -9,9 +9,10 @@ import pytest
 import harness as h
 
 # Published numbers of parameters; of Mixtral and Llama what `transformers` counts.
-PARAMETERS = {"gpt2": 124439808, "gpt2-xl": 1557611200, "llama-8b": 8030261248, "mixtral": 46702792704, "bert": 109514298, "vit": 86567656}
+PARAMETERS = {"gpt2": 124439808, "gpt2-xl": 1557611200, "llama-8b": 8030261248, "mixtral": 46702792704, "bert": 109514298, "vit": 86567656,
+              "blocks": 12 * (12 * 768**2 + 13 * 768), "linear": 2 * 1024 * 4096 + 5 * 1024}
 BATCH = ("--bind", "batch=2")
-BINDS = {name: BATCH if name == "vit" else (*BATCH, "--bind", "seq=64") for name in PARAMETERS}
+BINDS = {name: BATCH if name in ("vit", "linear") else (*BATCH, "--bind", "seq=64") for name in PARAMETERS}
 # With dimensions to bind: those of fixed sizes have masks among their data.
 EXTERNAL = ("gpt2_dyn_nomask", "vit_ts_dyn", "resnet_dyn")
 
@@ -34,7 +35,12 @@ def test_a_shape_has_its_models_parameters(name, tmp_path):
     onnx.checker.check_model(tmp_path / "m.onnx")
 
 
-@pytest.mark.parametrize("name", ("gpt2", "llama-8b", "mixtral", "bert", "vit"))
+def test_a_shape_with_other_sizes(tmp_path):
+    said = shapes("blocks", tmp_path / "m.onnx", "--layers", "2", "--width", "64", "--hidden", "128", "--heads", "4")
+    assert said == f"{tmp_path / 'm.onnx'}: {2 * (4 * 64 * 65 + 2 * 64 * 128 + 128 + 5 * 64)} parameters\n"
+
+
+@pytest.mark.parametrize("name", ("gpt2", "llama-8b", "mixtral", "bert", "vit", "blocks"))
 def test_a_shape_is_planned_and_simulated(name, tmp_path):
     shapes(name, tmp_path / "m.onnx", "--layers", "2")
     options = (tmp_path / "m.onnx", *BINDS[name], "--tp", "2")

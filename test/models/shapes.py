@@ -1,4 +1,4 @@
-"""Models of sizes that nobody runs here, without their weights: `python shapes.py NAME OUT.onnx [--layers N]`.
+"""Models of sizes that nobody runs here, without their weights: `python shapes.py NAME OUT.onnx [--layers N] [--width N] ...`.
 
 Operators are those that torch's exporter writes in opset 23, names those of `transformers`; dimensions are `batch` and
 `seq`. Weights are external data, with offset and length, in OUT.onnx.data, which is not written: `tessera plan`,
@@ -225,6 +225,22 @@ def vit(g, size):
     return g.linear(x, "classifier", w, size.vocabulary)
 
 
+def blocks(g, size):
+    """Layers alone, from [batch, seq, width] to the same, as papers about the layers of a transformer measure them."""
+    x = "hidden_states"
+    for layer in range(size.layers):
+        x = encoder_layer(g, x, f"encoder.layer.{layer}", size, True)
+    return x
+
+
+def linear(g, size):
+    """Pairs of layers, each from [batch, width] to [batch, hidden] and back, with nothing between them."""
+    x, hidden = "hidden_states", size.hidden or 4 * size.width
+    for layer in range(size.layers):
+        x = g.linear(g.linear(x, f"layer.{layer}.up", size.width, hidden), f"layer.{layer}.down", hidden, size.width)
+    return x
+
+
 TOKENS = {"input_ids": (TensorProto.INT64, ["batch", "seq"])}
 INPUTS = {gpt: TOKENS, llama: TOKENS, bert: {name: TOKENS["input_ids"] for name in ("input_ids", "attention_mask", "token_type_ids")}}
 
@@ -241,18 +257,30 @@ SIZES = {
     "mixtral": (llama, Size(32, 4096, 32, 32000, hidden=14336, kv_heads=8, experts=8)),
     "bert": (bert, Size(12, 768, 12, 30522, length=512)),
     "vit": (vit, Size(12, 768, 12, 1000, length=224)),
+    "blocks": (blocks, Size(12, 768, 12, 0)),
+    "linear": (linear, Size(1, 1024, 0, 0)),
 }
 
 
-def write(name, path, layers=None):
+def inputs_and_result(family, size):
+    """The types and shapes of the inputs, by name, and the name and the shape of the result."""
+    if family is vit:
+        return {"pixel_values": (TensorProto.FLOAT, ["batch", 3, size.length, size.length])}, "logits", ["batch", size.vocabulary]
+    if family in (blocks, linear):
+        shape = ["batch", "seq", size.width] if family is blocks else ["batch", size.width]
+        return {"hidden_states": (TensorProto.FLOAT, shape)}, "output", shape
+    return INPUTS[family], "logits", ["batch", "seq", size.vocabulary]
+
+
+def write(name, path, **changes):
+    """Writes the model `name` with some fields of its `Size` changed; the number of its parameters."""
     family, size = SIZES[name]
-    size = dataclasses.replace(size, layers=layers or size.layers)
+    size = dataclasses.replace(size, **changes)
     g = Graph(path.rsplit("/", 1)[-1] + ".data")
-    g.nodes.append(helper.make_node("Identity", [family(g, size)], ["logits"], name="logits"))
-    inputs = INPUTS.get(family, {"pixel_values": (TensorProto.FLOAT, ["batch", 3, size.length, size.length])})
-    logits = ["batch", size.vocabulary] if family is vit else ["batch", "seq", size.vocabulary]
+    inputs, result, shape = inputs_and_result(family, size)
+    g.nodes.append(helper.make_node("Identity", [family(g, size)], [result], name=result))
     graph = helper.make_graph(g.nodes, name, [helper.make_tensor_value_info(key, *value) for key, value in inputs.items()],
-                              [helper.make_tensor_value_info("logits", TensorProto.FLOAT, logits)], g.initializers)
+                              [helper.make_tensor_value_info(result, TensorProto.FLOAT, shape)], g.initializers)
     onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 23)], ir_version=11, producer_name="shapes.py"), path)
     return g.offset // 4
 
@@ -261,9 +289,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("name", choices=SIZES)
     parser.add_argument("out")
-    parser.add_argument("--layers", type=int, help="instead of the model's own")
-    options = parser.parse_args()
-    print(f"{options.out}: {write(options.name, options.out, options.layers)} parameters")
+    for field in dataclasses.fields(Size):
+        parser.add_argument("--" + field.name.replace("_", "-"), type=int, metavar="N", help="instead of the model's own")
+    options = vars(parser.parse_args())
+    name, out = options.pop("name"), options.pop("out")
+    print(f"{out}: {write(name, out, **{key: value for key, value in options.items() if value is not None})} parameters")
 
 
 if __name__ == "__main__":
