@@ -55,6 +55,21 @@ def test_levels_give_axes_their_links(tmp_path):
     assert "tensor" not in links
 
 
+def test_decisions_and_simulation_have_one_surface(tmp_path):
+    """The rates of a file's shapes are in the text that decisions are made by, and in the executable's estimate of it."""
+    shapes = "".join(f'[[rate.{kind}]]\ntype = "f32"\nm = 128\nn = 128\nk = 128\nrate = RATE\n' for kind in ("product", "attention", "attention_backward"))
+    seconds = []
+    for name, rate in (("slow", "1e9"), ("fast", "2e9")):
+        (tmp_path / f"{name}.toml").write_text(shapes.replace("RATE", rate))
+        step = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--train", "adamw", "--threads", "1", "--machine", tmp_path / f"{name}.toml", "--json").stdout)
+        seconds.append(step["seconds"])
+        compiled(tmp_path / name, "--train", "adamw", "--threads", "1", "--machine", tmp_path / f"{name}.toml")
+        assert info(tmp_path / name)["step_seconds"] == step["seconds"]
+        h.checked(h.TESSERA, "compile", MODEL, "-o", tmp_path / "p.mlir", "--to", "propagate", "--machine", tmp_path / f"{name}.toml")
+        assert "product f32 1.0" in (tmp_path / "p.mlir").read_text()
+    assert 1.8 < seconds[0] / seconds[1] < 2, seconds
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (h.ROOT / "tools" / "machines").glob("*.toml")))
 def test_machines_that_come_along(tmp_path, name):
     result = h.checked(h.TESSERA, "explain", MODEL, "--dp", "2", "--machine", h.ROOT / "tools" / "machines" / f"{name}.toml")
@@ -93,6 +108,8 @@ def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
     ("[device]\nbandwith = 1", ':2:1: [device] has no key "bandwith"; the nearest is "bandwidth"'),
     ("[host]\ndown = 0", ':2:8: "down" has to be a number from 1 to 1e+18'),
     ("[host", ":1:"),
+    ('[[rate.product]]\ntype = "f32"\nm = 0\nn = 1\nk = 1\nrate = 1e9', ':3:5: "m" has to be a number from 1 to'),
+    ("[rate.kernels]\nrows = 1e9", ':2:1: [rate.kernels] has no key "rows"; the nearest is "row"'),
     ("[[level]]\nranks = 2\nlatency = 1\nbandwidth = 1\n[[level]]\nranks = 3\nlatency = 1\nbandwidth = 1", "a multiple of the 2 ranks"),
 ])
 def test_bad_machines(tmp_path, text, said):
