@@ -120,8 +120,8 @@ static ParseResult parseShapes(AsmParser &parser, Machine &machine) {
       return failure();
     std::optional<rt::WorkClass> work = rt::parseWorkClass(kind);
     std::optional<rt::DType> element = rt::parseDType(type);
-    if (!work || !rt::isArithmetic(*work) || !element)
-      return parser.emitError(loc) << "expected a class of arithmetic and a type, such as product f32";
+    if (!work || !element)
+      return parser.emitError(loc) << "expected a class of work and a type, such as product f32";
     point.kind = *work;
     point.type = *element;
     points.push_back(point);

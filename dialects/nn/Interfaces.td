@@ -96,7 +96,8 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
                  InterfaceMethod<"Exponentials, logarithms and the like, for those types.", "double",
                                  "getFunctions", (ins), "", [{ return 0; }]>,
                  InterfaceMethod<"Of arithmetic: the product that it is, for those types.",
-                                 "::tessera::rt::ProductShape", "getProductShape", (ins), "", [{ return {}; }]>,
+                                 "::tessera::rt::ProductShape", "getProductShape", (ins), "",
+                                 [{ return {}; }]>,
   ];
 }
 

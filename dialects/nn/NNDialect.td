@@ -114,8 +114,8 @@ class NN_Work<string kind, bit flops = 0, bit shape = 0, bit functions = 0>
     : NativeOpTrait<
           "WorkOpInterface::Trait", [],
           "::tessera::nn::WorkClass getWorkClass() { return ::tessera::nn::WorkClass::"#kind#"; } "#!if(
-              flops, "double getFlops(); ", "")#!if(
-              shape, "::tessera::rt::ProductShape getProductShape(); ", "")#!if(functions, "double getFunctions();", "")> {
+              flops, "double getFlops(); ", "")#!if(shape, "::tessera::rt::ProductShape getProductShape(); ",
+                                                    "")#!if(functions, "double getFunctions();", "")> {
   let cppNamespace = "::tessera::nn";
 }
 defvar NN_Product = [NN_Work<"Product", 1, 1>];

@@ -2,39 +2,44 @@
 #include "lib/Driver/CalibrateCommand.h"
 #include "lib/Driver/Compile.h"
 #include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
 #include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
 
 using namespace tessera;
 namespace cl = llvm::cl;
 
-// Arrays of 8 MiB, of other shapes for each operator: neighbours over the same rows would become one kernel.
-static constexpr llvm::StringLiteral kKernels = R"(
-module attributes {nn.phase = "import"} {
-  func.func @infer(%a: tensor<2048x1024xf32> {nn.kind = #nn<kind data>, nn.name = "a"},
-                   %b: tensor<1024x2048xf32> {nn.kind = #nn<kind data>, nn.name = "b"},
-                   %c: tensor<4096x512xf32> {nn.kind = #nn<kind data>, nn.name = "c"},
-                   %d: tensor<512x4096xf32> {nn.kind = #nn<kind data>, nn.name = "d"},
-                   %e: tensor<8192x256xf32> {nn.kind = #nn<kind data>, nn.name = "e"},
-                   %f: tensor<256x8192xf32> {nn.kind = #nn<kind data>, nn.name = "f"},
-                   %g: tensor<512xf32> {nn.kind = #nn<kind data>, nn.name = "g"},
-                   %h: tensor<4096xf32> {nn.kind = #nn<kind data>, nn.name = "h"})
-      -> (tensor<2048x1024xf32> {nn.name = "sum"}, tensor<1024x2048xf32> {nn.name = "relu"},
-          tensor<4096x512xf32> {nn.name = "norm"}, tensor<512x4096xf32> {nn.name = "rms"},
-          tensor<8192x256xf32> {nn.name = "gelu"}, tensor<256x8192xf32> {nn.name = "softmax"})
-      attributes {nn.role = #nn<role infer>} {
-    %sum = nn.add %a, %a : (tensor<2048x1024xf32>, tensor<2048x1024xf32>) -> tensor<2048x1024xf32>
-    %relu = nn.relu %b : (tensor<1024x2048xf32>) -> tensor<1024x2048xf32>
-    %norm, %mean, %rstd = nn.layer_norm %c, %g, %g {eps = 1.0e-5}
-        : (tensor<4096x512xf32>, tensor<512xf32>, tensor<512xf32>) -> (tensor<4096x512xf32>, tensor<4096xf32>, tensor<4096xf32>)
-    %rms, %scale = nn.rms_norm %d, %h {eps = 1.0e-5} : (tensor<512x4096xf32>, tensor<4096xf32>) -> (tensor<512x4096xf32>, tensor<512xf32>)
-    %gelu = nn.gelu %e {tanh = true} : (tensor<8192x256xf32>) -> tensor<8192x256xf32>
-    %softmax = nn.softmax %f : (tensor<256x8192xf32>) -> tensor<256x8192xf32>
-    return %sum, %relu, %norm, %rms, %gelu, %softmax
-        : tensor<2048x1024xf32>, tensor<1024x2048xf32>, tensor<4096x512xf32>, tensor<512x4096xf32>, tensor<8192x256xf32>, tensor<256x8192xf32>
-  }
+// Kernels behind products, as models have them: of each class and over sizes that caches hold and that they
+// do not.
+static std::string kernelsText() {
+  std::string arguments, results, types, body, names;
+  int number = 0;
+  for (int rows : {64, 512, 4096, 32768})
+    for (llvm::StringRef kind : {"add", "layer_norm", "exp", "softmax"}) {
+      std::string type = llvm::formatv("tensor<{0}x256xf32>", rows), id = std::to_string(number++);
+      arguments += llvm::formatv("%x{0}: {1} {{nn.kind = #nn<kind data>, nn.name = \"x{0}\"}, ", id, type);
+      results += llvm::formatv("{0}{1} {{nn.name = \"y{2}\"}", number > 1 ? ", " : "", type, id);
+      types += (number > 1 ? ", " : "") + type;
+      names += (number > 1 ? ", %y" : "%y") + id;
+      body += llvm::formatv("  %p{0} = nn.contract %x{0}, %w {{lhs_letters = \"bi\", rhs_letters = \"io\", "
+                            "out_letters = \"bo\"} : ({1}, tensor<256x256xf32>) -> {1}\n",
+                            id, type);
+      if (kind == "add")
+        body += llvm::formatv("  %y{0} = nn.add %p{0}, %x{0} : ({1}, {1}) -> {1}\n", id, type);
+      else if (kind == "layer_norm")
+        body +=
+            llvm::formatv("  %y{0}, %m{0}, %r{0} = nn.layer_norm %p{0}, %g, %g {{eps = 1.0e-5} : ({1}, "
+                          "tensor<256xf32>, tensor<256xf32>) -> ({1}, tensor<{2}xf32>, tensor<{2}xf32>)\n",
+                          id, type, rows);
+      else
+        body += llvm::formatv("  %y{0} = nn.{2} %p{0} : ({1}) -> {1}\n", id, type, kind);
+    }
+  return "module attributes {nn.phase = \"import\"} {\nfunc.func @infer(" + arguments +
+         "%w: tensor<256x256xf32> {nn.kind = #nn<kind data>, nn.name = \"w\"}, "
+         "%g: tensor<256xf32> {nn.kind = #nn<kind data>, nn.name = \"g\"}) -> (" +
+         results + ") attributes {nn.role = #nn<role infer>} {\n" + body + "  return " + names + " : " +
+         types + "\n}\n}\n";
 }
-)";
 
 CalibrateCommand::CalibrateCommand()
     : sub("calibrate", "measure this machine, for --machine"),
@@ -78,7 +83,7 @@ int CalibrateCommand::run() {
   std::error_code error;
   {
     llvm::raw_fd_ostream file(options.model, error);
-    file << kKernels;
+    file << kernelsText();
     file.close();
     if (file.has_error()) {
       error = file.error();

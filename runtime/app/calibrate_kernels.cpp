@@ -1,15 +1,19 @@
 // The kernels of the program itself, by class. See calibrate.h.
 #include "runtime/app/calibrate.h"
 
+#include "runtime/machine/machine.h"
+
 #include <algorithm>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
 #include <map>
+#include <utility>
 
 namespace tessera::rt {
 namespace {
 
-constexpr int kSteps = 5;
+constexpr int kSteps = 9;
 
 // Numbers of no meaning; what indices look up is all over the tables, and there.
 void fillInputs(const Program &program, RankProgram &instance) {
@@ -30,11 +34,10 @@ void fillInputs(const Program &program, RankProgram &instance) {
   }
 }
 
-/// Of all kernels of a class, in seconds of one thread.
+/// Of kernels of a class that move about as much, in seconds of one thread.
 struct Sums {
   double bytes = 0, seconds = 0;
-  /// Of those that evaluate functions.
-  double functions = 0, withFunctions = 0, theirBytes = 0;
+  int kernels = 0;
 };
 
 } // namespace
@@ -57,39 +60,44 @@ void measureKernels(const Description &description, Session &session, Meter &met
     session.step();
   }
   instance.setObserver(nullptr);
-  std::map<WorkClass, Sums> classes;
+  // Kernels of one class that move as much but for a factor of two are one.
+  std::map<std::pair<WorkClass, int>, Sums> sizes;
+  std::vector<std::pair<const Workload *, double>> evaluating;
   for (auto &[op, seconds] : taken) {
-    std::nth_element(seconds.begin(), seconds.begin() + std::ptrdiff_t(seconds.size() / 2), seconds.end());
+    std::sort(seconds.begin(), seconds.end());
     const Workload &work = op->work;
     const double used = std::min(threads, std::max(1.0, work.tasks)),
-                 alone = std::max(0.0, seconds[seconds.size() / 2] - machine.kernelLaunch.value_or(0)) * used;
-    Sums &sums = classes[work.kind];
+                 second = seconds[std::min<size_t>(1, seconds.size() - 1)] - machine.kernelLaunch.value_or(0),
+                 alone = std::max(1e-9, second) * used;
     if (work.functions > 0) {
-      sums.functions += work.functions;
-      sums.withFunctions += alone;
-      sums.theirBytes += work.bytes;
-    } else {
+      evaluating.emplace_back(&work, alone);
+    } else if (work.bytes > 0 && work.kind != WorkClass::Gather) {
+      Sums &sums = sizes[{work.kind, int(std::lround(std::log2(work.bytes)))}];
       sums.bytes += work.bytes;
       sums.seconds += alone;
+      ++sums.kernels;
     }
   }
+  for (const auto &[key, sums] : sizes) {
+    const double rate = std::clamp(sums.bytes / sums.seconds, leastRate, mostRate);
+    machine.points.push_back({key.first, DType::F32, kernelShape(sums.bytes / sums.kernels), rate});
+    (key.first == WorkClass::Row ? machine.row : machine.stream) = rate;
+  }
   // What functions take is what their kernels take beyond their bytes.
-  constexpr double kEnough = 1e6; // bytes
+  Rates rates;
+  setRates(machine, rates);
   double functions = 0, beyond = 0;
-  for (const auto &[kind, sums] : classes) {
-    std::optional<double> &rate = kind == WorkClass::Row      ? machine.row
-                                  : kind == WorkClass::Gather ? machine.gather
-                                                              : machine.stream;
-    if (sums.bytes > kEnough && sums.seconds > 0 && kind != WorkClass::Gather)
-      rate = sums.bytes / sums.seconds;
-    functions += sums.functions;
-    beyond += std::max(0.0, sums.withFunctions - sums.theirBytes / rate.value_or(*machine.bandwidth));
+  for (const auto &[work, alone] : evaluating) {
+    Workload bytes = *work;
+    bytes.functions = bytes.tasks = 0;
+    functions += work->functions;
+    beyond += std::max(0.0, alone - rates.seconds(bytes, 1));
   }
   if (functions > 0 && beyond > 0)
-    machine.functions = functions / beyond;
+    machine.functions = std::clamp(functions / beyond, leastRate, mostRate);
   char line[160];
   std::snprintf(line, sizeof line,
-                "kernels: those of the program '%s', %zu of them, the middle of %d steps each",
+                "kernels: those of the program '%s', %zu of them, the second fastest of %d steps each",
                 program.name.c_str(), taken.size(), kSteps);
   meter.comment(line);
 }

@@ -41,7 +41,8 @@ private:
   };
   Meter::Figure seconds(const std::vector<Call> &calls);
   std::vector<Call> product(DType type, int64_t count, int64_t m, int64_t n, int64_t k) const;
-  std::vector<Call> heads(DType type, bool isBackward, int64_t count, int64_t rows, int64_t size) const;
+  std::vector<Call> heads(DType type, bool isBackward, bool isCausal, int64_t count, int64_t rows,
+                          int64_t size) const;
   std::vector<Call> convolution(DType type, bool isBackward, int64_t batch, int64_t in, int64_t out,
                                 int64_t side, int64_t kernel) const;
   void add(WorkClass kind, DType type, const ProductShape &shape, double flops,
@@ -79,10 +80,11 @@ Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
       sets[next++ % sets.size()](nullptr);
   };
   run(turns);
-  // Others may have been busy just then: what is noisy is measured again, and the quietest counts.
+  // Others may have been busy just then: what is noisy is measured again, and the fastest counts.
   Meter::Figure figure = meter.measure([&](int) { run(turns); }, kRounds);
   for (int again = 0; again < kAgain && meter.isNoisyAnywhere(figure); ++again)
-    if (Meter::Figure other = meter.measure([&](int) { run(turns); }, kRounds); other.spread < figure.spread)
+    if (Meter::Figure other = meter.measure([&](int) { run(turns); }, kRounds);
+        other.seconds < figure.seconds)
       figure = other;
   figure.seconds /= double(turns);
   return figure;
@@ -143,24 +145,26 @@ void WorkMeter::products(DType type) {
   summary(std::string("products in ") + dtypeName(type));
 }
 
-std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, int64_t count, int64_t rows,
-                                              int64_t size) const {
+std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, bool isCausal, int64_t count,
+                                              int64_t rows, int64_t size) const {
   const int64_t element = dtypeBytes(type), whole = element * count * rows * size;
   const int threads = meter.device.threads();
   const int64_t workspace = isBackward ? cpu::attentionBackwardWorkspaceBytes(rows, size, threads)
                                        : cpu::attentionForwardWorkspaceBytes(rows, size, threads);
-  // One head of each of `count` sequences.
-  Json attrs = {{"batch", count},
+  // The heads of a sequence lie beside each other in a row, as products leave them.
+  const int64_t heads = count % 4 == 0 ? 4 : 1, row = heads * size;
+  Json attrs = {{"batch", count / heads},
                 {"s", rows},
                 {"t", rows},
-                {"kv_heads", 1},
+                {"kv_heads", heads},
                 {"group", 1},
                 {"d", size},
                 {"scale", 0.125},
-                {"q_strides", {rows * size, size, size, size}},
-                {"k_strides", {rows * size, size, size}},
-                {"v_strides", {rows * size, size, size}},
-                {"o_strides", {rows * size, size, size, size}},
+                {"causal", isCausal},
+                {"q_strides", {rows * row, row, size, size}},
+                {"k_strides", {rows * row, row, size}},
+                {"v_strides", {rows * row, row, size}},
+                {"o_strides", {rows * row, row, size, size}},
                 {"dtype", dtypeName(type)},
                 {"workspace", workspace}};
   std::vector<int64_t> bytes = {whole, whole, whole, whole, 4 * count * rows};
@@ -170,15 +174,22 @@ std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, int64
   return {{isBackward ? "attention_backward" : "attention_forward", attrs, bytes}};
 }
 
+// Causal ones are half as much work, of which tiles on the diagonal do more.
 void WorkMeter::attention(DType type) {
+  // It computes in f32: half types are much alike, and less is measured of them.
+  const std::vector<int64_t> sizes =
+      type == DType::F32 ? std::vector<int64_t>{8, 32, 64, 128} : std::vector<int64_t>{16, 64};
   for (bool isBackward : {false, true})
-    for (int64_t count : {2, 32})
-      for (int64_t rows : {32, 128, 512})
-        for (int64_t size : {16, 64, 128})
-          add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, type,
-              {double(count), double(rows), double(rows), double(size)},
-              (isBackward ? 10.0 : 4.0) * double(count * rows * rows * size),
-              heads(type, isBackward, count, rows, size));
+    for (bool isCausal : {false, true})
+      for (int64_t count : {4, 32})
+        for (int64_t rows : {32, 128, 512})
+          for (int64_t size : sizes) {
+            const double keys = isCausal ? double(rows) / 2 : double(rows);
+            add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, type,
+                {double(count), double(rows), keys, double(size)},
+                (isBackward ? 10.0 : 4.0) * double(count * rows * size) * keys,
+                heads(type, isBackward, isCausal, count, rows, size));
+          }
   summary(std::string("attention in ") + dtypeName(type));
 }
 
@@ -214,31 +225,36 @@ void WorkMeter::convolutions(DType type) {
   summary(std::string("convolutions in ") + dtypeName(type));
 }
 
-// Half a million numbers in rows of 512, looked up and added.
+// As many rows as there are in a table of 8 MiB: estimates count all of it.
 void WorkMeter::rows() {
-  constexpr int64_t count = 1024, width = 512, rows = 4096;
+  constexpr int64_t width = 512, count = 4096;
   Buffers buffers(meter.device);
-  std::vector<int64_t> bytes = {4 * rows * width, 8 * count, 4 * count * width};
+  std::vector<int64_t> bytes = {4 * count * width, 8 * count, 4 * count * width};
   std::vector<void *> at;
   for (int64_t size : bytes)
     at.push_back(buffers.add(size));
   for (int64_t i = 0; i < count; ++i)
-    static_cast<int64_t *>(at[1])[i] = i * 7919 % rows;
-  Json attrs = {{"rows", rows}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
+    static_cast<int64_t *>(at[1])[i] = i * 7919 % count;
+  Json attrs = {{"rows", count}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
   Work gather = meter.device.prepareCall({"gather", attrs, at, bytes, 0});
-  double seconds = meter.measure("1024 rows of 512 looked up", [&] { gather(nullptr); });
-  machine.gather = 8.0 * count * width / seconds / threads;
+  double seconds = meter.measure("4096 rows of 512 looked up", [&] { gather(nullptr); });
+  machine.gather = double(bytes[0] + bytes[1] + bytes[2]) / seconds / threads;
 }
 
 // An update reads four arrays and writes three. The host's are made by the same threads.
 void WorkMeter::updates() {
-  constexpr int64_t count = 4 << 20;
-  Buffers buffers(meter.device);
-  Work work = meter.call(buffers, "adamw", {{"count", count}, {"decay", 0}},
-                         {4 * updateScalars, 4, 4 * count, 4 * count, 4 * count, 4 * count});
-  double seconds = meter.measure("an update of 4 Mi elements", [&] { work(nullptr); });
-  machine.bandwidth = machine.update = 28.0 * count / seconds / threads;
-  machine.hostUpdate = count / seconds;
+  for (int64_t count : {int64_t(1) << 12, int64_t(1) << 16, int64_t(1) << 19, int64_t(1) << 22}) {
+    Call call = {"adamw",
+                 {{"count", count}, {"decay", 0}},
+                 {4 * updateScalars, 4, 4 * count, 4 * count, 4 * count, 4 * count}};
+    Meter::Figure figure = seconds({call});
+    spreads.push_back(figure.spread);
+    const double bytes = 28.0 * double(count);
+    machine.bandwidth = machine.update = bytes / figure.seconds / threads;
+    machine.points.push_back({WorkClass::Update, DType::F32, kernelShape(bytes), *machine.update});
+    machine.hostUpdate = double(count) / figure.seconds;
+  }
+  summary("updates");
 }
 
 void WorkMeter::launch() {
@@ -279,9 +295,9 @@ void WorkMeter::check() {
     compare(WorkClass::Product, {double(count), double(m), double(n), double(k)},
             2.0 * double(count * m * n * k), product(DType::F32, count, m, n, k));
   compare(WorkClass::Attention, {12, 200, 200, 64}, 4.0 * 12 * 200 * 200 * 64,
-          heads(DType::F32, false, 12, 200, 64));
+          heads(DType::F32, false, false, 12, 200, 64));
   compare(WorkClass::AttentionBackward, {12, 200, 200, 64}, 10.0 * 12 * 200 * 200 * 64,
-          heads(DType::F32, true, 12, 200, 64));
+          heads(DType::F32, true, false, 12, 200, 64));
   compare(WorkClass::Convolution, {1, 4 * 14 * 14, 128, 9 * 128}, 2.0 * 4 * 14 * 14 * 128 * 9 * 128,
           convolution(DType::F32, false, 4, 128, 128, 14, 3));
   char line[120];
@@ -304,6 +320,8 @@ void measureWork(Meter &meter, double threads, MachineFile &machine) {
   work.launch();
   // What has no shape has the highest rate.
   for (const RatePoint &point : machine.points) {
+    if (!isArithmetic(point.kind))
+      continue;
     std::optional<double> &figure = point.type == DType::F32 ? machine.productsF32 : machine.productsBF16;
     figure = std::max(figure.value_or(0), point.rate);
   }

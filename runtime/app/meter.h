@@ -43,8 +43,8 @@ public:
     double spread = 0;
     bool isNoisy() const { return spread > 0.2; }
   };
-  /// Seconds of the middle of the rounds, after one that warms up. They count on the slowest rank, for the
-  /// others wait for it. `body` has the round's number.
+  /// Seconds of the second fastest of the rounds, after one that warms up: what else the host does only adds
+  /// to them. They count on the slowest rank, for the others wait for it. `body` has the round's number.
   Figure measure(const std::function<void(int round)> &body, int rounds = 7);
   /// Together: whether it is on some rank.
   bool isNoisyAnywhere(const Figure &figure);

@@ -19,8 +19,23 @@ double known(const std::optional<double> &figure) {
   return *figure;
 }
 
-const std::optional<double> &productsOf(const MachineFile &file, DType type) {
-  return type == DType::BF16 ? file.productsBF16 : type == DType::F16 ? file.productsF16 : file.productsF32;
+/// The figure for all work that a point is of, where the file has one.
+bool hasFigureFor(const MachineFile &file, const RatePoint &point) {
+  switch (point.kind) {
+  case WorkClass::Stream:
+    return file.bandwidth || file.stream;
+  case WorkClass::Row:
+    return file.bandwidth || file.row;
+  case WorkClass::Gather:
+    return file.bandwidth || file.gather;
+  case WorkClass::Update:
+    return file.bandwidth || file.update;
+  default:
+    return (point.type == DType::BF16  ? file.productsBF16
+            : point.type == DType::F16 ? file.productsF16
+                                       : file.productsF32)
+        .has_value();
+  }
 }
 
 } // namespace
@@ -32,7 +47,7 @@ void setRates(const MachineFile &file, Rates &rates) {
     std::ranges::fill(rates.kernels, 0.0);
   std::vector<RatePoint> points = rates.points();
   std::erase_if(points, [&](const RatePoint &point) {
-    return productsOf(file, point.type) || std::ranges::any_of(file.points, [&](const RatePoint &other) {
+    return hasFigureFor(file, point) || std::ranges::any_of(file.points, [&](const RatePoint &other) {
              return other.kind == point.kind && other.type == point.type;
            });
   });

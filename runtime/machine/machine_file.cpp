@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 namespace tessera::rt {
 namespace {
@@ -64,7 +65,10 @@ private:
   void checkKeys(const toml::table &table, const std::string &where, std::vector<std::string_view> valid);
   double number(const toml::node &node, std::string_view name, double least, double most);
   double rate(const toml::node &node, std::string_view name);
+  void needKeys(const toml::table &table, std::initializer_list<const char *> keys);
   ProductShape readShape(const toml::table &table);
+  RatePoint readArithmetic(const toml::table &table, const std::string &name);
+  RatePoint readKernel(const toml::table &table, const std::string &name);
   void readPoints(const toml::node &node, WorkClass kind);
   MachineFile::Level readLevel(const toml::table &table);
   const toml::table &tableOf(const toml::node &node, const std::string &name);
@@ -140,10 +144,33 @@ void Reader::readDevice(const toml::table &table) {
   }
 }
 
+void Reader::needKeys(const toml::table &table, std::initializer_list<const char *> keys) {
+  for (const char *key : keys)
+    if (!table.contains(key))
+      fail(table.source(), "the key \"", key, "\" is missing");
+}
+
 // Sizes may be means, such as of groups that differ.
 ProductShape Reader::readShape(const toml::table &table) {
   auto size = [&](const char *key) { return number(*table.get(key), key, 1, kLargestSize); };
   return {table.contains("count") ? size("count") : 1, size("m"), size("n"), size("k")};
+}
+
+RatePoint Reader::readArithmetic(const toml::table &table, const std::string &name) {
+  checkKeys(table, name, {"type", "count", "m", "n", "k", "rate"});
+  needKeys(table, {"type", "m", "n", "k", "rate"});
+  const toml::node &word = *table.get("type");
+  std::optional<DType> type = parseDType(word.value_exact<std::string>().value_or(""));
+  if (type != DType::F32 && type != DType::BF16 && type != DType::F16)
+    fail(word.source(), "\"type\" has to be \"f32\", \"bf16\" or \"f16\"");
+  return {WorkClass::Product, *type, readShape(table), rate(*table.get("rate"), "rate")};
+}
+
+RatePoint Reader::readKernel(const toml::table &table, const std::string &name) {
+  checkKeys(table, name, {"bytes", "rate"});
+  needKeys(table, {"bytes", "rate"});
+  return {WorkClass::Stream, DType::F32, kernelShape(number(*table.get("bytes"), "bytes", 1, kLargestSize)),
+          rate(*table.get("rate"), "rate")};
 }
 
 void Reader::readPoints(const toml::node &node, WorkClass kind) {
@@ -155,17 +182,10 @@ void Reader::readPoints(const toml::node &node, WorkClass kind) {
     const toml::table *table = each.as_table();
     if (!table)
       fail(each.source(), "each \"", workClassName(kind), "\" has to be a table");
-    checkKeys(*table, name, {"type", "count", "m", "n", "k", "rate"});
-    for (const char *key : {"type", "m", "n", "k", "rate"})
-      if (!table->contains(key))
-        fail(table->source(), "the key \"", key, "\" is missing");
-    const toml::node &word = *table->get("type");
-    std::optional<DType> type = parseDType(word.value_exact<std::string>().value_or(""));
-    if (type != DType::F32 && type != DType::BF16 && type != DType::F16)
-      fail(word.source(), "\"type\" has to be \"f32\", \"bf16\" or \"f16\"");
-    RatePoint point = {kind, *type, readShape(*table), rate(*table->get("rate"), "rate")};
+    RatePoint point = isArithmetic(kind) ? readArithmetic(*table, name) : readKernel(*table, name);
+    point.kind = kind;
     for (const RatePoint &other : machine.points)
-      if (other.kind == kind && other.type == type && other.shape == point.shape)
+      if (other.kind == kind && other.type == point.type && other.shape == point.shape)
         fail(table->source(), "this shape has a rate already");
     machine.points.push_back(point);
   }
@@ -175,9 +195,7 @@ void Reader::readPoints(const toml::node &node, WorkClass kind) {
 
 MachineFile::Level Reader::readLevel(const toml::table &table) {
   checkKeys(table, "[[level]]", {"ranks", "latency", "bandwidth", "links", "oversubscription"});
-  for (const char *key : {"ranks", "latency", "bandwidth"})
-    if (!table.contains(key))
-      fail(table.source(), "the key \"", key, "\" is missing");
+  needKeys(table, {"ranks", "latency", "bandwidth"});
   auto count = [&](const char *key) {
     const toml::node &node = *table.get(key);
     std::optional<int64_t> value = node.value_exact<int64_t>();
@@ -226,8 +244,7 @@ MachineFile Reader::read(const toml::table &root) {
       const toml::table &rates = tableOf(node, name);
       std::vector<std::string_view> kinds = {"products", "kernels", "collectives"};
       for (int kind = 0; kind < numWorkClasses; ++kind)
-        if (isArithmetic(WorkClass(kind)))
-          kinds.push_back(workClassName(WorkClass(kind)));
+        kinds.push_back(workClassName(WorkClass(kind)));
       checkKeys(rates, "[rate]", kinds);
       for (auto &&[kind, table] : rates)
         if (std::optional<WorkClass> points = parseWorkClass(kind.str()))
@@ -280,15 +297,20 @@ static void addPoints(std::string &text, const std::vector<RatePoint> &points, i
     for (const RatePoint &point : points) {
       if (point.kind != WorkClass(kind))
         continue;
+      const ProductShape &shape = point.shape;
       char line[256];
-      std::snprintf(line, sizeof line,
-                    "  { type = \"%s\", count = %.17g, m = %.17g, n = %.17g, k = %.17g, rate = %.*g },\n",
-                    dtypeName(point.type), point.shape.count, point.shape.m, point.shape.n, point.shape.k,
-                    digits, point.rate);
+      if (isArithmetic(point.kind))
+        std::snprintf(line, sizeof line,
+                      "  { type = \"%s\", count = %.17g, m = %.17g, n = %.17g, k = %.17g, rate = %.*g },\n",
+                      dtypeName(point.type), shape.count, shape.m, shape.n, shape.k, digits, point.rate);
+      else
+        std::snprintf(line, sizeof line, "  { bytes = %.17g, rate = %.*g },\n", shape.m, digits, point.rate);
       list += line;
     }
     if (!list.empty())
-      text += std::string(workClassName(WorkClass(kind))) + " = [ # operations a second\n" + list + "]\n";
+      text += std::string(workClassName(WorkClass(kind))) +
+              (isArithmetic(WorkClass(kind)) ? " = [ # operations a second\n" : " = [ # bytes a second\n") +
+              list + "]\n";
   }
 }
 

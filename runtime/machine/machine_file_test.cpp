@@ -72,6 +72,9 @@ m = 1
 n = 1024
 k = 1024
 rate = 2e13
+[[rate.row]]
+bytes = 65536
+rate = 5e12
 [rate]
 attention = [ { type = "f32", count = 8, m = 512, n = 256.5, k = 64, rate = 5e13 } ]
 attention_backward = [ { type = "f16", count = 8, m = 512, n = 512, k = 64, rate = 4e13 } ]
@@ -94,9 +97,10 @@ convolution_backward = [ { type = "f32", m = 512, n = 512, k = 64, rate = 2e13 }
   EXPECT_EQ(machine.functions, 4e12);
   EXPECT_EQ(machine.hostCores, 64);
   EXPECT_EQ(machine.hostBandwidth, 3e11);
-  ASSERT_EQ(machine.points.size(), 6u);
+  ASSERT_EQ(machine.points.size(), 7u);
   for (const RatePoint &point : {RatePoint{WorkClass::Product, DType::BF16, {1, 1, 1024, 1024}, 3e12},
                                  {WorkClass::Product, DType::BF16, {16, 1, 1024, 1024}, 2e13},
+                                 {WorkClass::Row, DType::F32, kernelShape(65536), 5e12},
                                  {WorkClass::Attention, DType::F32, {8, 512, 256.5, 64}, 5e13},
                                  {WorkClass::AttentionBackward, DType::F16, {8, 512, 512, 64}, 4e13},
                                  {WorkClass::Convolution, DType::F32, {1, 512, 512, 64}, 3e13},
@@ -157,6 +161,11 @@ TEST(MachineFile, SaysWhereAndWhat) {
   EXPECT_EQ(problem(shape + "rate = 1e9\n" + shape + "rate = 2e9"),
             "m.toml:7:1: this shape has a rate already");
   EXPECT_EQ(problem("[rate]\nattention = [3]"), "m.toml:2:14: each \"attention\" has to be a table");
+  EXPECT_EQ(problem("[[rate.row]]\nrate = 1"), "m.toml:1:1: the key \"bytes\" is missing");
+  EXPECT_EQ(problem("[[rate.row]]\nbytes = 0\nrate = 1"),
+            "m.toml:2:9: \"bytes\" has to be a number from 1 to 1e+12");
+  EXPECT_EQ(problem("[[rate.row]]\nbytes = 4\nm = 4\nrate = 1").substr(0, 39),
+            "m.toml:3:1: [[rate.row]] has no key \"m\"");
   std::string many = "[rate]\nproduct = [";
   for (int m = 1; m <= 1001; ++m)
     many += "{ type = \"f32\", m = " + std::to_string(m) + ", n = 1, k = 1, rate = 1 },";

@@ -37,8 +37,6 @@ void Rates::setPoints(std::vector<RatePoint> points) {
 
 // A convolution without rates of its own is the product that it is computed as.
 const Surface *Rates::surfaceOf(WorkClass kind, DType type) const {
-  if (!isArithmetic(kind))
-    return nullptr;
   auto found = surfaces.find({kind, type});
   if (found == surfaces.end() && (kind == WorkClass::Convolution || kind == WorkClass::ConvolutionBackward))
     found = surfaces.find({WorkClass::Product, type});
@@ -56,17 +54,29 @@ double Rates::seconds(const Workload &work, int64_t threads) const {
   const Surface *surface = surfaceOf(work.kind, work.type);
   if (surface && work.shape.isKnown())
     alone += work.flops / surface->at(work.shape);
-  else if (double rate = kernels[size_t(work.kind)]; rate > 0)
+  else if (double rate = kernelRate(work.kind, work.bytes); rate > 0)
     alone += work.bytes / rate;
   else
     alone += work.flops / products(work.type) + work.bytes / bandwidth;
-  return stretch * (launch + std::max(alone / used, share > 0 ? work.bytes / share : 0));
+  double seconds = alone / used;
+  // What is faster than a thread's part of the memory comes from caches.
+  constexpr double rounding = 1 + 1e-9;
+  if (share > 0 && alone * bandwidth * rounding >= work.bytes)
+    seconds = std::max(seconds, work.bytes / share);
+  return stretch * (launch + seconds);
+}
+
+double Rates::kernelRate(WorkClass kind, double bytes) const {
+  if (isArithmetic(kind))
+    return 0;
+  auto found = surfaces.find({kind, DType::F32});
+  return found == surfaces.end() || bytes <= 0 ? kernels[size_t(kind)] : found->second.at(kernelShape(bytes));
 }
 
 double Rates::leastSeconds(double flops, DType type, int64_t threads) const {
   double most = products(type);
   for (const auto &[what, surface] : surfaces)
-    if (what.second == type)
+    if (isArithmetic(what.first) && what.second == type)
       most = std::max(most, surface.most());
   return flops / most / double(perThread ? std::max<int64_t>(threads, 1) : 1);
 }

@@ -12,7 +12,11 @@
 
 namespace tessera::rt {
 
-/// A measured rate of a product, attention or convolution, in operations a second.
+/// The shape of a kernel of any other class: what it reads and writes, as m.
+inline ProductShape kernelShape(double bytes) { return {1, bytes, 1, 1}; }
+
+/// A measured rate: of a product, attention or convolution, in operations a second; of a kernel, whose type
+/// is f32, in bytes a second.
 struct RatePoint {
   WorkClass kind = WorkClass::Product;
   DType type = DType::F32;
@@ -58,6 +62,8 @@ public:
 
 private:
   const Surface *surfaceOf(WorkClass kind, DType type) const;
+  /// Bytes a second of a kernel that moves so many; 0: its class has no rate.
+  double kernelRate(WorkClass kind, double bytes) const;
 
   std::vector<RatePoint> all;
   std::map<std::pair<WorkClass, DType>, Surface> surfaces;

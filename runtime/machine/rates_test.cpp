@@ -87,6 +87,16 @@ TEST(Rates, KernelsHaveTheBytesAndTheFunctionsOfTheirClass) {
   EXPECT_DOUBLE_EQ(rates.seconds(work, 2), 1.5e-3);
   work.tasks = 1;
   EXPECT_DOUBLE_EQ(rates.seconds(work, 2), 3e-3) << "threads beyond the pieces have nothing to do";
+  rates.setPoints({{WorkClass::Row, DType::F32, kernelShape(1e4), 4e9},
+                   {WorkClass::Row, DType::F32, kernelShape(1e6), 1e9},
+                   {WorkClass::Stream, DType::F32, kernelShape(1e6), 9e9}});
+  work.functions = 0;
+  EXPECT_DOUBLE_EQ(rates.seconds(work, 1), 1e-3) << "by its size";
+  work.bytes = 1e5;
+  EXPECT_NEAR(rates.seconds(work, 1), 5e-5, 1e-9);
+  work.bytes = 1e6;
+  rates.setPoints({});
+  work.functions = 1e5;
   rates.launch = 1e-3;
   EXPECT_DOUBLE_EQ(rates.seconds(work, 2), 4e-3);
 }
@@ -114,6 +124,9 @@ TEST(Rates, RanksOfAHostShareItsProcessorsAndItsMemory) {
   EXPECT_DOUBLE_EQ(seconds(1, 4), 1e-3 / 3);
   EXPECT_DOUBLE_EQ(seconds(2, 1), 1e-3);
   EXPECT_DOUBLE_EQ(seconds(16, 1), 4e-3 / 3);
+  machine.rates.kernels[size_t(WorkClass::Stream)] = 4e9;
+  EXPECT_DOUBLE_EQ(seconds(16, 1), 2.5e-4) << "faster than the memory: it is in caches";
+  machine.rates.kernels[size_t(WorkClass::Stream)] = 0;
   moves.bytes = 0;
   moves.flops = 1e6;
   EXPECT_DOUBLE_EQ(seconds(4, 2), 5e-4) << "arithmetic does not wait for memory";

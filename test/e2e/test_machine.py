@@ -1,6 +1,8 @@
 """Machines in files: what estimates are made by, what calibrate measures, what a run is paced by."""
 import json
+import pathlib
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -85,6 +87,27 @@ def test_calibrate_writes_what_compile_reads(tmp_path):
     compiled(tmp_path / "again", "--machine", tmp_path / "machine.toml")
     assert info(tmp_path / "again")["machine"] == "this machine, 2 ranks of 1 thread"
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_calibrate_without_a_model(tmp_path):
+    """Of two ranks; what it writes is read, and says what was measured and what was not."""
+    h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1")
+    text = (tmp_path / "machine.toml").read_text()
+    for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
+                "convolution = [", "update = [", "gather = [", "row = [", "ranks = 2", "# not measured for the rates: product", "# these rates are off by"):
+        assert key in text, (key, text)
+    fast = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / "machine.toml", "--json").stdout)
+    assert fast["calibrated"] and 1e-4 < fast["seconds"] < 10
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob("tessera-calibrate-*"))
+
+
+@pytest.mark.parametrize("options,said", [
+    ("", "calibrate needs -o FILE.toml"),
+    ("-o m.toml --ranks 0", "--ranks=0: expected a whole number from 1 to 64; several hosts are measured by an executable: mpirun OUT calibrate"),
+    ("-o m.toml --threads x", "--threads=x: expected a whole number of at least 1"),
+])
+def test_bad_calibrations(options, said):
+    h.assert_error(h.tessera("calibrate", *options.split()), said, status=2)
 
 
 def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):

@@ -29,10 +29,11 @@ def NN_AttentionOp : NN_Op<"attention",
   }]>];
   let hasVerifier = 1;
 }
-def NN_AttentionGradOp : NN_Op<"attention_grad",
-                               !listconcat(NN_Infer, NN_Lower, NN_OfGradients,
-                                           NN_Library, [AttrSizedOperandSegments, NN_Work<"AttentionBackward", 1, 1>]),
-                               ["getNeutral", "expandLocal"]> {
+def NN_AttentionGradOp
+    : NN_Op<"attention_grad",
+            !listconcat(NN_Infer, NN_Lower, NN_OfGradients,
+                        NN_Library, [AttrSizedOperandSegments, NN_Work<"AttentionBackward", 1, 1>]),
+            ["getNeutral", "expandLocal"]> {
   let summary = "cotangents of attention's q, k and v";
   let arguments = (ins NN_FloatTensor:$q, NN_FloatTensor:$k, NN_FloatTensor:$v,
       Optional<NN_FloatTensor>:$bias, NN_FloatTensor:$o, NN_FloatTensor:$lse, NN_FloatTensor:$d_o,

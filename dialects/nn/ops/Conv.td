@@ -1,7 +1,8 @@
 // Convolutions, channels second: x [n, c, spatial..], w [o, c/groups, spatial..].
 class NN_ConvBase<string mnemonic, string work, list<Trait> traits>
-    : NN_Op<mnemonic, !listconcat(NN_Lower, NN_Library, [NN_Work<work, 1, 1>], traits),
-            ["getNeutral", "expandLocal"]> {}
+    : NN_Op<mnemonic,
+            !listconcat(NN_Lower, NN_Library, [NN_Work<work, 1, 1>], traits), ["getNeutral", "expandLocal"]> {
+}
 def NN_ConvOp : NN_ConvBase<"conv", "Convolution", !listconcat(NN_Infer, NN_Vjp)> {
   let summary = "convolution (cross-correlation) with strides, pads (low.., high..), dilations, groups, and "
                 "an optional bias over o";

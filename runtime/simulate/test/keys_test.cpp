@@ -35,7 +35,9 @@ Description everything() {
     list.push_back(of(kind, kernel(1'000'000)));
   list.front().work.functions = 1e6;
   list.push_back(kernel(1'000'000));
-  list[1].work.bytes = 1e6;
+  list[1].work.bytes = 1e5;
+  list.push_back(product(0)); // moves only
+  list.back().work.bytes = 1e6;
   // Not of the measured shape itself, but as near to it as no other.
   for (WorkClass kind : {WorkClass::Product, WorkClass::Attention, WorkClass::AttentionBackward,
                          WorkClass::Convolution, WorkClass::ConvolutionBackward}) {
@@ -103,6 +105,10 @@ TEST(Keys, EachDoubledMovesAStep) {
       {"kernels.update", false, figure(&M::update)},
       {"kernels.functions", false, figure(&M::functions)},
       {"product", false, [](MachineFile &file) { file.points[0].rate *= 2; }},
+      {"row, by bytes", false,
+       [](MachineFile &file) {
+         file.points.push_back({WorkClass::Row, DType::F32, kernelShape(1e6), 2 * *file.row});
+       }},
       {"attention", false, [](MachineFile &file) { file.points[1].rate *= 2; }},
       {"attention_backward", false, [](MachineFile &file) { file.points[2].rate *= 2; }},
       {"convolution", false, [](MachineFile &file) { file.points[3].rate *= 2; }},
@@ -113,9 +119,9 @@ TEST(Keys, EachDoubledMovesAStep) {
   file.levels[1].links = 1;
   file.kernelLaunch = 1e-4;
   file.hostCores = 4;
-  file.hostBandwidth = 6e10;
+  file.hostBandwidth = 1.6e9;
   file.stream = 4e10;
-  file.row = file.gather = file.update = 2e9;
+  file.row = file.gather = file.update = 3e9;
   file.functions = 1e9;
   for (WorkClass kind : {WorkClass::Product, WorkClass::Attention, WorkClass::AttentionBackward,
                          WorkClass::Convolution, WorkClass::ConvolutionBackward})

@@ -463,8 +463,8 @@ module attributes {dist.machine = #dist.machine<bytes = 0.0>} {}
 // expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, f16_flops, bytes, per, kernel_launch, stream, row, gather, kernel_update, functions, shapes, launch, slice, link, host, disk, update and links}}
 module attributes {dist.machine = #dist.machine<rate = 1.0>} {}
 // -----
-// expected-error@+1 {{expected a class of arithmetic and a type, such as product f32}}
-module attributes {dist.machine = #dist.machine<shapes = [row f32 1.0 by 2.0 by 3.0 by 4.0 = 1.0e9]>} {}
+// expected-error@+1 {{expected a class of work and a type, such as product f32}}
+module attributes {dist.machine = #dist.machine<shapes = [rows f32 1.0 by 2.0 by 3.0 by 4.0 = 1.0e9]>} {}
 // -----
 // expected-error@+1 {{the machine's rate of a shape is 0.000000e+00; expected a number above 0}}
 module attributes {dist.machine = #dist.machine<shapes = [product f32 1.0 by 2.0 by 0.0 by 4.0 = 1.0e9]>} {}
