@@ -54,6 +54,18 @@ static int fail(const llvm::Twine &message) {
   return 1;
 }
 
+static std::error_code write(llvm::StringRef path, llvm::StringRef text) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  file << text;
+  file.close();
+  if (file.has_error()) {
+    error = file.error();
+    file.clear_error();
+  }
+  return error;
+}
+
 namespace {
 struct TemporaryFolder {
   llvm::SmallString<128> path;
@@ -69,8 +81,8 @@ int CalibrateCommand::run() {
     return usage("calibrate needs -o FILE.toml");
   CompileOptions options;
   constexpr int64_t mostRanks = 64; // rows of the smallest array go evenly onto as many
-  if (llvm::StringRef(ranks).getAsInteger(10, options.assign.dp) || options.assign.dp < 1 ||
-      options.assign.dp > mostRanks)
+  int64_t count = 0;
+  if (llvm::StringRef(ranks).getAsInteger(10, count) || count < 1 || count > mostRanks)
     return usage("--ranks=" + ranks + ": expected a whole number from 1 to " + llvm::Twine(mostRanks) +
                  "; several hosts are measured by an executable: mpirun OUT calibrate");
   if (!threads.empty() && (llvm::StringRef(threads).getAsInteger(10, options.threads) || options.threads < 1))
@@ -80,18 +92,12 @@ int CalibrateCommand::run() {
     return fail("cannot make a temporary folder: " + error.message());
   options.model = (folder.path + "/kernels.mlir").str();
   options.output = (folder.path + "/kernels").str();
-  std::error_code error;
-  {
-    llvm::raw_fd_ostream file(options.model, error);
-    file << kernelsText();
-    file.close();
-    if (file.has_error()) {
-      error = file.error();
-      file.clear_error();
-    }
-  }
-  if (error)
-    return fail("cannot write \"" + options.model + "\": " + error.message());
+  options.assign.planFile = (folder.path + "/plan.toml").str();
+  std::string plan =
+      llvm::formatv("[mesh]\ndata = {0}\n[[input]]\nmatch = \"x*\"\naxes = [\"data\"]\n", count);
+  for (const auto &[path, text] : {std::pair(options.model, kernelsText()), {options.assign.planFile, plan}})
+    if (std::error_code error = write(path, text))
+      return fail("cannot write \"" + path + "\": " + error.message());
   if (failed(compile(options)))
     return 1;
   std::vector<llvm::StringRef> words = {options.output, "calibrate", "-o", output};
