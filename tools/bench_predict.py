@@ -1,8 +1,8 @@
 """Simulated against measured seconds of training steps, on this machine as `tessera calibrate` finds it; `tools/bench predict` is the way in.
 
-Each model under each plan: compiled by the calibrated rates, promised by `info`, run. Of a row the promise; the median of the measured steps and
-the tenth of them that is quickest, which is what a host takes that does nothing else (calibrate measures that); and by how much the promise is off
-from each. With --kinds also by kind of operator, of rank 0, where the quickest tenth counts too.
+Each model under each plan: compiled by the calibrated rates, promised by `info`, run. Of a row the promise and the median of the measured steps, and by
+how much the promise is off; then the same of what rank 0 computes alone, without communication and waits, where of each operator the quickest tenth of its
+times counts: calibrate measures so too, and a host that does other things besides moves it less. With --kinds the latter by kind of operator.
 """
 import argparse
 import collections
@@ -88,22 +88,19 @@ def make_data(folder, name, model):
     return options
 
 
-def kinds(folder, program, simulated, measured):
-    """Milliseconds a step of rank 0's computing, by kind: simulated, measured."""
-    def sums(path, steps):
-        """Of each operator, in the order of a step, the quickest tenth of its times."""
-        events = sorted((event["ts"], event) for event in json.loads(path.read_text()) if event["ph"] == "X" and event["pid"] == 0 and event["tid"] == 0)
-        count, total = len(events) // steps, collections.Counter()
-        for i in range(count):
-            kind = events[i][1].get("cat") or events[i][1]["name"]
-            total[kind] += quick([event["dur"] / 1000 for _, event in events[i::count]])
-        return total
-    ours, theirs = sums(simulated, 1), sums(measured, STEPS)
-    for kind in sorted({*ours, *theirs}, key=lambda kind: -abs(ours[kind] - theirs[kind]))[:12]:
-        print(f"    {kind:28} {ours[kind]:8.2f} {theirs[kind]:8.2f}")
+def operators(path, steps):
+    """Milliseconds of rank 0's computing by kind: of each operator, in the order of a step, the quickest tenth of its times."""
+    events = sorted((event["ts"], event["dur"] / 1000, event.get("cat") or event["name"]) for event in json.loads(path.read_text())
+                    if event["ph"] == "X" and event["pid"] == 0 and event["tid"] == 0)
+    count, total = len(events) // steps, collections.Counter()
+    for i in range(count):
+        if events[i][2] not in COMMUNICATION:
+            total[events[i][2]] += quick([duration for _, duration, _ in events[i::count]])
+    return total
 
 
 STEPS = 20
+COMMUNICATION = {"wait", "send", "recv", "all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "permute"}
 
 
 def quick(values):
@@ -124,35 +121,34 @@ def main():
     for ranks in sorted({PLANS[plan][0] for plan in options.plans}):
         machines[ranks] = folder / f"machine{ranks}.toml"
         run(TESSERA, "calibrate", "-o", machines[ranks], "--ranks", ranks, "--threads", 2 // ranks)
-    errors, quiet = [], []
-    print(f"{'model':8} {'plan':6} {'simulated':>10} {'median':>10} {'off':>7} {'quickest':>10} {'off':>7}   (ms)")
+    errors, alone = [], []
+    print(f"{'model':8} {'plan':6} {'simulated':>10} {'measured':>10} {'off':>7} {'computing':>10} {'measured':>10} {'off':>7}   (ms)")
     for name in options.models:
         family, model = ZOO[name]
         path, data = make_model(folder, name, family, model), make_data(folder, name, model)
         binds = [word for bind in model.bind.format(batch=model.batch, length=model.length).split() for word in ("--bind", bind)]
         for plan in options.plans:
             ranks, recipe = PLANS[plan]
-            program, trace = folder / "program", folder / "simulated.json"
             common = (path, "--train", "adamw", *binds, *recipe.split(), "--machine", machines[ranks], "--threads", 2 // ranks)
-            made = run(TESSERA, "compile", *common, "-o", program, check=False)
+            made = run(TESSERA, "compile", *common, "-o", folder / "program", check=False)
             if made.returncode:
-                print(f"{name:8} {plan:6} {made.stderr.strip().splitlines()[0][:100]}")
+                print(f"{name:8} {plan:6} {made.stderr.strip().splitlines()[0][:100]}", flush=True)
                 continue
-            promised = json.loads(run(program, "info", "--json", "--program", "train", "--threads", 2 // ranks).stdout)["step_seconds"]
+            promised = json.loads(run(TESSERA, "simulate", *common, "--trace", folder / "simulated.json", "--json").stdout)["seconds"]
             seconds = []
             for _ in range(options.rounds):
-                traced = ("--trace", folder / "measured.json") if options.kinds else ()
-                run(program, "train", *data, "--steps", STEPS, "--threads", 2 // ranks, "--log", folder / "log.jsonl", *traced)
+                run(folder / "program", "train", *data, "--steps", STEPS, "--threads", 2 // ranks, "--log", folder / "log.jsonl", "--trace", folder / "measured.json")
                 seconds += [json.loads(line)["seconds"] for line in (folder / "log.jsonl").read_text().splitlines()[1:]]
+            ours, theirs = operators(folder / "simulated.json", 1), operators(folder / "measured.json", STEPS)
             errors.append(promised / statistics.median(seconds) - 1)
-            quiet.append(promised / quick(seconds) - 1)
+            alone.append(sum(ours.values()) / sum(theirs.values()) - 1)
             print(f"{name:8} {plan:6} {promised * 1e3:10.2f} {statistics.median(seconds) * 1e3:10.2f} {100 * errors[-1]:+6.1f}% "
-                  f"{quick(seconds) * 1e3:10.2f} {100 * quiet[-1]:+6.1f}%", flush=True)
+                  f"{sum(ours.values()):10.2f} {sum(theirs.values()):10.2f} {100 * alone[-1]:+6.1f}%", flush=True)
             if options.kinds:
-                run(TESSERA, "simulate", *common, "--trace", trace)
-                kinds(folder, program, trace, folder / "measured.json")
-    for what, off in (("medians", errors), ("quickest tenths", quiet)) if errors else ():
-        print(f"from {what}: off by {100 * statistics.mean(map(abs, off)):.1f} % in the mean, {100 * max(map(abs, off)):.1f} % at most; "
+                for kind in sorted({*ours, *theirs}, key=lambda kind: -abs(ours[kind] - theirs[kind]))[:12]:
+                    print(f"    {kind:28} {ours[kind]:8.2f} {theirs[kind]:8.2f}")
+    for what, off in (("steps", errors), ("computing", alone)) if errors else ():
+        print(f"{what}: off by {100 * statistics.mean(map(abs, off)):.1f} % in the mean, {100 * max(map(abs, off)):.1f} % at most; "
               f"{sum(abs(error) <= 0.1 for error in off)} of {len(off)} within 10 %")
 
 
