@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dialects/dist/Cost.h"
+#include "runtime/machine/rates.h"
 
 namespace mlir {
 class Operation;
@@ -9,16 +10,15 @@ class Operation;
 
 namespace tessera::dist {
 
-/// Rates of one rank. The defaults are those of a CPU: thread-seconds of the training steps of a 14M and a
-/// 124M GPT (batch 4 x 256, 2 threads of an AVX-512 machine, `train --profile`) divided among products and
-/// all else; both models agree within 8 %. A target has its own (`#dist.machine` on the module).
+/// A CPU's rates: thread-seconds of the training steps of a 14M and a 124M GPT (batch 4 x 256, 2 threads of
+/// an AVX-512 machine, `train --profile`) divided among products and all else; both models agree within 8 %.
+rt::Rates cpuRates();
+
+/// Rates of one rank, unless it is said otherwise a CPU's. A target has its own (`#dist.machine` on the
+/// module).
 struct Machine {
-  /// Floating-point operations a second of products, convolutions and attention in f32, and in bf16 and f16.
-  double flops = 1.3e11, halfFlops = 1.3e11;
-  /// Bytes a second of kernels, counting every buffer they read or write once.
-  double bytes = 1.5e10;
-  /// Whether these are a thread's, or the whole device's however many threads the host has.
-  bool perThread = true;
+  /// What kernels and calls take.
+  rt::Rates rates = cpuRates();
   /// Collectives and messages.
   CostModel links;
   /// Copies between the device and the host: seconds a copy and a byte, each way, both at once.
@@ -29,10 +29,6 @@ struct Machine {
   double update = 5e8;
 
   bool operator==(const Machine &) const = default;
-
-  /// Seconds of a kernel or call that does `flops` operations, in a half type or not, on buffers of `bytes`
-  /// bytes, by a rank of `threads` threads.
-  double seconds(double flops, bool half, double bytes, int64_t threads) const;
 
   /// What the program that `op` is in is compiled for.
   static Machine of(mlir::Operation *op);

@@ -70,21 +70,24 @@ def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
   let description = [{
-    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is a class of work, for traces and profiles.
+    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is called in traces and profiles. For estimates of time:
+    `work` is its class, `stream` where it does not say, and `functions` how many exponentials and the like it evaluates.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
-      OptionalAttr<StrAttr>:$kind);
+      OptionalAttr<StrAttr>:$kind, OptionalAttr<StrAttr>:$work, OptionalAttr<F64Attr>:$functions);
   let assemblyFormat = "$kernel `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
-  let description =
-      [{ `reads`, `writes` and `kind` as of a launch; `flops` where arithmetic takes the time. }];
+  let description = [{
+    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time, and `shape`, the product that it is: count, m, n, k.
+  }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
-      OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops);
+      OptionalAttr<StrAttr>:$kind, OptionalAttr<F64Attr>:$flops, OptionalAttr<StrAttr>:$work,
+      OptionalAttr<F64Attr>:$functions, OptionalAttr<DenseI64ArrayAttr>:$shape);
   let assemblyFormat = "$function `(` $buffers `)` `scalars` `(` $scalars `)` attr-dict";
   let hasVerifier = 1;
 }

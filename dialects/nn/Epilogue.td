@@ -15,7 +15,7 @@ def EpilogueOpInterface : OpInterface<"EpilogueOpInterface"> {
 
 def NN_FusedContractOp : Op<NN_Dialect, "fused_contract",
                             !listconcat([Pure, AttrSizedOperandSegments, AttrSizedResultSegments],
-                                        NN_AfterPartition, NN_Library, NN_Product)> {
+                                        NN_AfterPartition, NN_Library, [NN_Work<"Product", 1, 1, 1>])> {
   let summary = "a contraction with what follows it";
   let description = [{
     After partition only; the letters are `nn.contract`'s. x is the contraction plus `bias`, a vector along the last letter of `out`. The result is `activation` (`none

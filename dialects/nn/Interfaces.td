@@ -93,6 +93,11 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let methods = [InterfaceMethod<"What class of work it is.", "::tessera::nn::WorkClass", "getWorkClass">,
                  InterfaceMethod<"Floating-point operations for the operator's (global or local) types.",
                                  "double", "getFlops", (ins), "", [{ return 0; }]>,
+                 InterfaceMethod<"Exponentials, logarithms and the like, for those types.", "double",
+                                 "getFunctions", (ins), "", [{ return 0; }]>,
+                 InterfaceMethod<"Of arithmetic: the product that it is, for those types.",
+                                 "::tessera::rt::ProductShape", "getProductShape", (ins), "",
+                                 [{ return {}; }]>,
   ];
 }
 

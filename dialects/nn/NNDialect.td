@@ -108,15 +108,17 @@ class NN_NoVjp<string why> : NN_NotDifferentiable<why, "false">;
 defvar NN_OfGradients = [NN_NoVjp<"belongs to a gradient, and gradients of gradients are not built">];
 defvar NN_AfterPartition = [NN_NoVjp<"stands in programs of ranks, which are differentiated already">];
 defvar NN_Integers = [NN_ZeroVjp<"gives integers or truth values, which change in steps">];
-// An operator's class of work; where `flops` are counted, the operator defines getFlops().
-class NN_Work<string kind, bit flops = 0>
+// An operator's class of work. Where `flops` are counted, the operator defines getFlops(); where it is
+// arithmetic with a `shape`, getProductShape(); where it evaluates `functions`, getFunctions().
+class NN_Work<string kind, bit flops = 0, bit shape = 0, bit functions = 0>
     : NativeOpTrait<
           "WorkOpInterface::Trait", [],
           "::tessera::nn::WorkClass getWorkClass() { return ::tessera::nn::WorkClass::"#kind#"; } "#!if(
-              flops, "double getFlops();", "")> {
+              flops, "double getFlops(); ", "")#!if(shape, "::tessera::rt::ProductShape getProductShape(); ",
+                                                    "")#!if(functions, "double getFunctions();", "")> {
   let cppNamespace = "::tessera::nn";
 }
-defvar NN_Product = [NN_Work<"Product", 1>];
+defvar NN_Product = [NN_Work<"Product", 1, 1>];
 defvar NN_Precision = [DeclareOpInterfaceMethods<PrecisionOpInterface>];
 defvar NN_Library = [DeclareOpInterfaceMethods<LibraryOpInterface>];
 

@@ -1,27 +1,11 @@
 // See Work.h.
 #include "dialects/nn/Work.h"
+#include "dialects/nn/Attributes.h"
 #include "dialects/nn/OpSupport.h"
 #include "mlir/IR/TypeUtilities.h"
 
 using namespace mlir;
 using namespace tessera::nn;
-
-StringRef tessera::nn::workClassName(WorkClass kind) {
-  switch (kind) {
-  case WorkClass::Stream:
-    return "stream";
-  case WorkClass::Row:
-    return "row";
-  case WorkClass::Gather:
-    return "gather";
-  case WorkClass::Product:
-    return "product";
-  case WorkClass::Attention:
-    return "attention";
-  case WorkClass::Update:
-    return "update";
-  }
-}
 
 // As kernels fuse: rows, or every element by itself.
 static WorkClass classOf(Operation *op) {
@@ -29,20 +13,35 @@ static WorkClass classOf(Operation *op) {
   return lowerable && lowerable.getFusionKind() == FusionKind::Row ? WorkClass::Row : WorkClass::Stream;
 }
 
+// Rates are f32's unless they are of the half types.
+static tessera::rt::DType rateTypeOf(Type element) {
+  return element.isBF16()  ? tessera::rt::DType::BF16
+         : element.isF16() ? tessera::rt::DType::F16
+                           : tessera::rt::DType::F32;
+}
+
 Work tessera::nn::workOf(Operation *op) {
   Work work;
   if (auto says = dyn_cast<WorkOpInterface>(op)) {
     work.kind = says.getWorkClass();
     work.flops = says.getFlops();
+    work.shape = says.getProductShape();
+    work.functions = says.getFunctions();
+  } else if (StringAttr name = kWorkClass.of(op)) {
+    work.kind = tessera::rt::parseWorkClass(name.getValue()).value_or(WorkClass::Stream);
   } else {
     work.kind = classOf(op);
   }
+  if (FloatAttr functions = kFunctions.of(op))
+    work.functions = functions.getValueAsDouble();
   if (op->getNumOperands() > 0)
-    work.half = isHalf(getElementTypeOrSelf(op->getOperand(0)));
+    work.type = rateTypeOf(getElementTypeOrSelf(op->getOperand(0)));
   auto count = [&](TypeRange types) {
     for (Type type : types)
-      if (auto tensor = dyn_cast<RankedTensorType>(type))
-        work.bytes += double(tensor.getNumElements()) * double((tensor.getElementTypeBitWidth() + 7) / 8);
+      if (auto tensor = dyn_cast<RankedTensorType>(type)) {
+        const unsigned element = (tensor.getElementTypeBitWidth() + 7) / 8;
+        work.bytes += double(tensor.getNumElements()) * double(element);
+      }
   };
   count(op->getOperandTypes());
   count(op->getResultTypes());

@@ -1,5 +1,6 @@
 #include "lib/Driver/CommandLine.h"
 #include "dialects/dist/Attributes.h"
+#include "lib/Driver/CalibrateCommand.h"
 #include "lib/Driver/CheckpointCommand.h"
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
@@ -288,6 +289,7 @@ int plan(PlanCommandLine &command, CompileOptions &options) {
 struct CommandsWithoutModel {
   ScheduleCommand schedule;
   CheckpointCommand checkpoint;
+  CalibrateCommand calibrate;
   RunCommand train;
   ResizeCommand resize;
   RunControlCommand status{"status", "what runs in a folder of `tessera run`, and how far it is",
@@ -300,6 +302,8 @@ struct CommandsWithoutModel {
       return schedule.run();
     if (checkpoint)
       return checkpoint.run();
+    if (calibrate)
+      return calibrate.run();
     if (train)
       return train.run();
     if (resize)

@@ -170,7 +170,7 @@ void Compilation::setMachine(Phase phase) {
     dist::Mesh mesh;
     for (auto op : (*module).getOps<dist::MeshOp>())
       mesh = op.getMesh().getMesh();
-    rates = machineOf(*machine, rates, exec::dtypeName(nn::computeTypeOf(*module)), mesh);
+    rates = machineOf(*machine, rates, mesh);
   }
   if (machine || rates != dist::Machine())
     dist::kMachine.set(*module, dist::MachineAttr::get(&context, rates));

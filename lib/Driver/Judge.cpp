@@ -93,9 +93,8 @@ Verdict tessera::verdictOf(const Compilation &compilation, const rt::Description
 double tessera::leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks) {
   dist::Machine machine = model.target().machine();
   if (model.machine)
-    machine =
-        machineOf(*model.machine, machine, exec::dtypeName(nn::computeTypeOf(*model.module)), dist::Mesh());
-  bool half = exec::dtypeName(nn::computeTypeOf(*model.module)) != "f32";
+    machine = machineOf(*model.machine, machine, dist::Mesh());
+  rt::DType type = rt::parseDType(exec::dtypeName(nn::computeTypeOf(*model.module))).value_or(rt::DType::F32);
   int64_t threads = model.options.threads > 0 ? model.options.threads : 1;
-  return machine.seconds(verdict.flops / double(ranks), half, 0, threads);
+  return machine.rates.leastSeconds(verdict.flops / double(ranks), type, threads);
 }

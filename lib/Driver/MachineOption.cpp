@@ -1,5 +1,6 @@
 // See MachineOption.h.
 #include "lib/Driver/MachineOption.h"
+#include "runtime/machine/machine.h"
 #include "llvm/ADT/STLExtras.h"
 
 using namespace tessera;
@@ -17,12 +18,9 @@ static dist::Link linkOf(const rt::MachineFile &file, int64_t ranks) {
 }
 
 dist::Machine tessera::machineOf(const rt::MachineFile &file, const dist::Machine &standard,
-                                 llvm::StringRef half, const dist::Mesh &mesh) {
+                                 const dist::Mesh &mesh) {
   dist::Machine machine = standard;
-  machine.flops = file.productsF32.value_or(machine.flops);
-  machine.halfFlops = (half == "f16" ? file.productsF16 : file.productsBF16).value_or(machine.halfFlops);
-  machine.bytes = file.bandwidth.value_or(machine.bytes);
-  machine.perThread = file.perThread.value_or(machine.perThread);
+  rt::setRates(file, machine.rates);
   machine.links.launch = file.launch.value_or(machine.links.launch);
   machine.host.alpha = file.hostLatency.value_or(machine.host.alpha);
   // One figure stands for both directions: the slower, so that no plan counts on more.
@@ -54,10 +52,22 @@ rt::MachineFile tessera::fileOf(const dist::Machine &machine, const dist::Mesh &
   // What a text says may be beyond what a file may.
   auto rate = [](double value) { return std::clamp(value, rt::leastRate, rt::mostRate); };
   auto seconds = [](double value) { return std::clamp(value, rt::leastSeconds, rt::mostSeconds); };
-  file.perThread = machine.perThread;
-  file.bandwidth = rate(machine.bytes);
-  file.productsF32 = rate(machine.flops);
-  file.productsBF16 = file.productsF16 = rate(machine.halfFlops);
+  const rt::Rates &rates = machine.rates;
+  auto optional = [&](double value) { return value > 0 ? std::optional(rate(value)) : std::nullopt; };
+  auto kernels = [&](rt::WorkClass kind) { return optional(rates.kernels[size_t(kind)]); };
+  file.perThread = rates.perThread;
+  file.bandwidth = rate(rates.bandwidth);
+  file.productsF32 = rate(rates.f32);
+  file.productsBF16 = rate(rates.bf16);
+  file.productsF16 = rate(rates.f16);
+  file.points = rates.points();
+  if (rates.launch > 0)
+    file.kernelLaunch = seconds(rates.launch);
+  file.stream = kernels(rt::WorkClass::Stream);
+  file.row = kernels(rt::WorkClass::Row);
+  file.gather = kernels(rt::WorkClass::Gather);
+  file.update = kernels(rt::WorkClass::Update);
+  file.functions = optional(rates.functions);
   file.launch = seconds(machine.links.launch);
   file.hostDown = file.hostUp = rate(1 / machine.host.beta);
   file.hostLatency = seconds(machine.host.alpha);

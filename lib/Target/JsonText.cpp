@@ -4,7 +4,7 @@
 using namespace llvm;
 using namespace tessera;
 
-std::string tessera::objectText(json::Object object, ArrayRef<std::pair<StringRef, ListText>> lists) {
+std::string tessera::objectText(const json::Object &object, ArrayRef<std::pair<StringRef, ListText>> lists) {
   std::string text;
   llvm::raw_string_ostream os(text);
   json::OStream out(os);

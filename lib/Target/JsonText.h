@@ -22,6 +22,7 @@ private:
 };
 
 /// The text of an object: its values sorted by key, then long lists, which are text already.
-std::string objectText(llvm::json::Object object, llvm::ArrayRef<std::pair<llvm::StringRef, ListText>> lists);
+std::string objectText(const llvm::json::Object &object,
+                       llvm::ArrayRef<std::pair<llvm::StringRef, ListText>> lists);
 
 } // namespace tessera

@@ -202,7 +202,7 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     program.rest["sent"] = writer.sentBy(name);
     std::pair<StringRef, ListText> lists[] = {{"buffers", std::move(program.buffers)},
                                               {"ops", std::move(program.ops)}};
-    texts.push_back(objectText(std::move(program.rest), lists));
+    texts.push_back(objectText(program.rest, lists));
   }
   json::Object object{{"format", 1},
                       {"target", info.target},
@@ -235,5 +235,5 @@ FailureOr<std::string> tessera::describeProgram(ModuleOp module, const ProgramIn
     object["nvme_folder"] = folder.getValue();
   // Programs last: who reads them knows then what they refer to, and need not keep their text.
   std::pair<StringRef, ListText> lists[] = {{"programs", std::move(texts)}};
-  return objectText(std::move(object), lists);
+  return objectText(object, lists);
 }

@@ -100,6 +100,14 @@ void ProgramWriter::noteChanges(json::Object &object, ValueRange buffers, ArrayR
     object["changes"] = json::Array(writes);
 }
 
+// What is not the usual.
+template <class Op> static void describeWork(Op op, json::Object &object) {
+  if (auto work = op.getWork())
+    object["class"] = *work;
+  if (auto functions = op.getFunctions())
+    object["functions"] = int64_t(functions->convertToDouble());
+}
+
 FailureOr<json::Object> ProgramWriter::launch(exec::LaunchOp op) {
   FailureOr<json::Array> scalars = expressions(op.getScalars());
   if (failed(scalars))
@@ -114,6 +122,7 @@ FailureOr<json::Object> ProgramWriter::launch(exec::LaunchOp op) {
                       {"written", bytesOf(op.getBuffers(), op.getWrites())},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
+  describeWork(op, object);
   noteChanges(object, op.getBuffers(), op.getWrites());
   return object;
 }
@@ -134,6 +143,9 @@ FailureOr<json::Object> ProgramWriter::call(exec::CallOp op, int64_t times) {
                       {"written", bytesOf(op.getBuffers(), op.getWrites())},
                       {"name", nodeName(op.getLoc()).str()},
                       {"kind", op.getKind().value_or("")}};
+  describeWork(op, object);
+  if (auto shape = op.getShape())
+    object["shape"] = shapeOf(*shape);
   noteChanges(object, op.getBuffers(), op.getWrites());
   return object;
 }

@@ -54,7 +54,10 @@ double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
   if (op.getFactorRule().isReshape)
     return 0;
   nn::Work work = nn::workOf(op);
-  return std::max(machine.seconds(work.flops, work.half, 0, 1), machine.seconds(0, work.half, work.bytes, 1));
+  nn::Work moved = work;
+  moved.flops = 0;
+  work.bytes = 0;
+  return std::max(machine.rates.seconds(work, 1), machine.rates.seconds(moved, 1));
 }
 
 // What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.

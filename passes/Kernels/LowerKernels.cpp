@@ -116,6 +116,54 @@ void dropSigns(func::FuncOp func) {
   func.setType(b.getFunctionType(block.getArgumentTypes(), block.getTerminator()->getOperandTypes()));
 }
 
+/// What a lowered kernel does: rows where it reduces, gathers where indices that it reads say what it reads,
+/// else a stream; and the functions that it evaluates.
+struct KernelWork {
+  nn::WorkClass kind = nn::WorkClass::Stream;
+  double functions = 0;
+};
+
+// Square roots, absolute values and roundings are one instruction, as arithmetic is.
+bool isFunction(Operation &op) {
+  return isa<math::MathDialect>(op.getDialect()) &&
+         !isa<math::AbsFOp, math::AbsIOp, math::CeilOp, math::CopySignOp, math::FloorOp, math::FmaOp,
+              math::RoundEvenOp, math::RoundOp, math::RsqrtOp, math::SqrtOp, math::TruncOp>(op);
+}
+
+KernelWork workOf(func::FuncOp kernel) {
+  KernelWork work;
+  kernel.walk([&](linalg::GenericOp loops) {
+    double positions = 1;
+    for (int64_t extent : loops.getStaticLoopRanges())
+      positions *= double(extent);
+    if (loops.getNumReductionLoops() > 0 && work.kind == nn::WorkClass::Stream)
+      work.kind = nn::WorkClass::Row;
+    for (Operation &op : *loops.getBody()) {
+      if (isa<tensor::ExtractOp>(op))
+        work.kind = nn::WorkClass::Gather;
+      if (isFunction(op))
+        work.functions += positions;
+    }
+  });
+  return work;
+}
+
+void noteWork(ModuleOp module, ModuleOp kernels) {
+  llvm::StringMap<KernelWork> known;
+  for (auto kernel : kernels.getOps<func::FuncOp>())
+    known[kernel.getName()] = workOf(kernel);
+  Builder b(module.getContext());
+  module.walk([&](exec::ApplyOp apply) {
+    auto work = known.find(apply.getKernel());
+    if (work == known.end())
+      return;
+    if (work->second.kind != nn::WorkClass::Stream)
+      nn::kWorkClass.set(apply, b.getStringAttr(rt::workClassName(work->second.kind)));
+    if (work->second.functions > 0)
+      nn::kFunctions.set(apply, b.getF64FloatAttr(work->second.functions));
+  });
+}
+
 struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
   void runOnOperation() override {
     auto kernels = getOperation().lookupSymbol<ModuleOp>(kKernelsModule);
@@ -143,6 +191,7 @@ struct LowerKernelsPass : tessera::impl::LowerKernelsBase<LowerKernelsPass> {
       }
       dropSigns(func);
     }
+    noteWork(getOperation(), kernels);
   }
 };
 

@@ -3,9 +3,29 @@
 #include "mlir/Dialect/Arith/IR/Arith.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Memory/Emitter.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tessera;
+
+// What estimates of the operation's time need to know of the operator.
+template <class Made> static void noteWork(Operation *op, Made made) {
+  nn::Work work = nn::workOf(op);
+  if (work.kind != nn::WorkClass::Stream)
+    made.setWork(rt::workClassName(work.kind));
+  if (work.functions > 0)
+    made.setFunctions(APFloat(work.functions));
+  if constexpr (std::is_same_v<Made, exec::CallOp>) {
+    if (work.flops > 0)
+      made.setFlops(APFloat(work.flops));
+    const rt::ProductShape &shape = work.shape;
+    if (shape.isKnown()) {
+      const int64_t sizes[] = {int64_t(shape.count), int64_t(shape.m), int64_t(std::ceil(shape.n)),
+                               int64_t(shape.k)};
+      made.setShape(ArrayRef<int64_t>(sizes));
+    }
+  }
+}
 
 // The kernel that writes a result over an operand has one argument for both.
 func::FuncOp ExecEmitter::kernelWriting(func::FuncOp kernel, ArrayRef<int> inPlace) {
@@ -53,8 +73,11 @@ LogicalResult ExecEmitter::emitKernel(exec::ApplyOp op) {
     list.push_back(handle(workspace));
   }
   StringRef name = kernelWriting(kernel, inPlace).getName();
-  exec::LaunchOp::create(b, op.getLoc(), name, list, scalars, reads, writes, number(exec::kExtent),
-                         number(exec::kGrain), b.getStringAttr(op.getKind().value_or("kernel")));
+  auto launch = exec::LaunchOp::create(
+      b, op.getLoc(), name, list, scalars, reads, writes, number(exec::kExtent), number(exec::kGrain),
+      b.getStringAttr(op.getKind().value_or("kernel")), /*work=*/StringAttr(),
+      /*functions=*/FloatAttr());
+  noteWork(op, launch);
   return success();
 }
 
@@ -127,7 +150,6 @@ LogicalResult ExecEmitter::emitLibrary(Operation &op, const nn::LibraryCall &lib
   if (failed(scalars))
     return failure();
   exec::CallOp made = call(op, library.function, list, reads, writes, *scalars, library.attrs);
-  if (double flops = nn::workOf(&op).flops; flops > 0)
-    made.setFlops(APFloat(flops));
+  noteWork(&op, made);
   return success();
 }

@@ -33,7 +33,8 @@ exec::CallOp ExecEmitter::call(Operation &op, StringRef function, ArrayRef<int> 
                                ArrayRef<int64_t> writes, ValueRange scalars, DictionaryAttr attrs) {
   auto buffers = llvm::map_to_vector(list, [&](int buffer) { return handle(buffer); });
   return exec::CallOp::create(b, op.getLoc(), function, buffers, scalars, reads, writes, attrs,
-                              b.getStringAttr(function), FloatAttr());
+                              b.getStringAttr(function), /*flops=*/FloatAttr(), /*work=*/StringAttr(),
+                              /*functions=*/FloatAttr(), /*shape=*/DenseI64ArrayAttr());
 }
 
 void ExecEmitter::copy(Value source, int target, Operation &op) {

@@ -68,7 +68,11 @@ private:
         .seconds;
   }
 
-  double memory(Type type) const { return machine.seconds(0, false, double(dist::bytesOf(type)), threads); }
+  double memory(Type type) const {
+    nn::Work work;
+    work.bytes = double(dist::bytesOf(type));
+    return machine.rates.seconds(work, threads);
+  }
 
   // What does not have the loop's factor is read whole for each panel.
   double multiply(PanelLoop::Product product, double share) const {
@@ -78,7 +82,16 @@ private:
     for (auto [i, operand] : llvm::enumerate(product.op->getOperands()))
       if (!rule.operandHas(i, product.factor))
         whole += double(dist::bytesOf(operand.getType()));
-    return machine.seconds(share * work.flops, work.half, share * work.bytes + (1 - share) * whole, threads);
+    work.flops *= share;
+    work.bytes = share * work.bytes + (1 - share) * whole;
+    // Which size the panel cuts; columns of the result are those of its last dimension.
+    int factor = product.factor, last = rule.results[0].empty() ? -1 : rule.results[0].back();
+    bool isSwapped = last >= 0 && rule.operandHas(0, last) && !rule.operandHas(1, last);
+    rt::ProductShape &shape = work.shape;
+    (!rule.resultHas(0, factor)                ? shape.k
+     : rule.operandHas(0, factor) == isSwapped ? shape.n
+                                               : shape.m) *= share;
+    return machine.rates.seconds(work, threads);
   }
 
   // Starts a collective behind those before it; the moment it is complete.

@@ -45,8 +45,7 @@ double tessera::secondsOf(Operation *op, const dist::Machine &machine, int64_t t
         .seconds;
   if (!isa<exec::ApplyOp, nn::LibraryOpInterface>(op) || isView(op))
     return 0;
-  nn::Work work = nn::workOf(op);
-  return machine.seconds(work.flops, work.half, work.bytes, threads);
+  return machine.rates.seconds(nn::workOf(op), threads);
 }
 
 TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,

@@ -1,132 +1,35 @@
 // The command `calibrate`: measures what the compiler estimates by, on the machine and the ranks that it runs
 // on.
+#include "runtime/app/calibrate.h"
+
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
-#include "runtime/device/cpu/workspace.h"
-#include "runtime/device/update_step.h"
-#include "runtime/machine/machine_file.h"
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
+#include <thread>
 
 namespace tessera::rt {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-using Json = nlohmann::json;
-
-constexpr int kRounds = 7;
-constexpr double kNoisy = 0.2;
-
-/// Buffers of the device for as long as something is measured.
-class Buffers {
-public:
-  explicit Buffers(Device &device) : device(device) {}
-  ~Buffers() {
-    for (auto [pointer, bytes] : all)
-      device.release(pointer, bytes);
-  }
-  Buffers(const Buffers &) = delete;
-  Buffers &operator=(const Buffers &) = delete;
-  void *add(int64_t bytes) {
-    all.push_back({device.allocate(bytes), bytes});
-    return all.back().first;
-  }
-
-private:
-  Device &device;
-  std::vector<std::pair<void *, int64_t>> all;
-};
-
-/// Measures one rank's part. Every rank does the same at the same time: what they share, they share as in a
-/// step.
+/// Measures one rank's part of what is no work: copies, links, and what ranks share.
 class Calibration {
 public:
-  Calibration(const Description &description, Session &session)
-      : description(description), device(session.hardware()), engine(session.communication()) {}
+  Calibration(const Description &description, Meter &meter)
+      : description(description), meter(meter), device(meter.device), engine(meter.engine) {}
 
-  MachineFile measure();
-  std::vector<std::string> comments;
+  void measureCopies(MachineFile &machine);
+  void measureLinks(MachineFile &machine);
+  void measureHost(MachineFile &machine);
 
 private:
-  double median(const std::string &what, const std::function<void()> &body);
-  Work call(Buffers &buffers, std::string_view function, Json attrs, const std::vector<int64_t> &bytes);
-  double product(const std::string &type);
-  void measureUpdate(MachineFile &machine);
-  void measureCopies(MachineFile &machine);
   double reduced(int64_t elements);
-  void measureLinks(MachineFile &machine);
 
   const Description &description;
+  Meter &meter;
   Device &device;
   Engine &engine;
 };
-
-// Seconds of the middle of the rounds, after one that warms up; on the slowest rank they count, for the
-// others wait for it.
-double Calibration::median(const std::string &what, const std::function<void()> &body) {
-  std::vector<double> seconds;
-  for (int round = 0; round <= kRounds; ++round) {
-    engine.barrier();
-    Clock::time_point begin = Clock::now();
-    body();
-    device.finish();
-    if (round > 0)
-      seconds.push_back(std::chrono::duration<double>(Clock::now() - begin).count());
-  }
-  std::sort(seconds.begin(), seconds.end());
-  double middle = seconds[kRounds / 2];
-  // The outermost rounds do not count: the system does something else now and then.
-  double spread = (seconds[kRounds - 2] - seconds[1]) / middle;
-  char text[160];
-  std::snprintf(text, sizeof text, "%s: %.4g s, the middle of %d, spread %.0f %%%s", what.c_str(), middle,
-                kRounds, 100 * spread, spread > kNoisy ? ": noisy" : "");
-  comments.push_back(text);
-  return middle;
-}
-
-Work Calibration::call(Buffers &buffers, std::string_view function, Json attrs,
-                       const std::vector<int64_t> &bytes) {
-  std::vector<void *> args;
-  for (int64_t size : bytes) {
-    void *buffer = buffers.add(size);
-    std::fill_n(static_cast<float *>(buffer), size / 4, 0.5f);
-    args.push_back(buffer);
-  }
-  return device.prepareCall({function, std::move(attrs), args, bytes, 0});
-}
-
-double Calibration::product(const std::string &type) {
-  constexpr int64_t n = 1024;
-  const int64_t element = type == "f32" ? 4 : 2;
-  const int64_t workspace = cpu::gemmWorkspaceBytes(n, n, n, 1, device.threads());
-  Buffers buffers(device);
-  Work work = call(buffers, "gemm",
-                   {{"m", n},
-                    {"n", n},
-                    {"k", n},
-                    {"a", {n, 1}},
-                    {"b", {n, 1}},
-                    {"c", {n, 1}},
-                    {"dtype", type},
-                    {"c_dtype", type},
-                    {"workspace", workspace}},
-                   {element * n * n, element * n * n, element * n * n, workspace});
-  double seconds = median("a product of " + std::to_string(n) + " cubed in " + type, [&] { work(nullptr); });
-  return 2.0 * n * n * n / seconds / device.threads();
-}
-
-// An update reads four arrays and writes three: what kernels do that stream through memory.
-void Calibration::measureUpdate(MachineFile &machine) {
-  constexpr int64_t count = 8 << 20;
-  Buffers buffers(device);
-  Work work = call(buffers, "adamw", {{"count", count}, {"decay", 0}},
-                   {4 * updateScalars, 4, 4 * count, 4 * count, 4 * count, 4 * count});
-  double seconds = median("an update of 8 Mi elements", [&] { work(nullptr); });
-  machine.bandwidth = 28.0 * count / seconds / device.threads();
-  machine.hostUpdate = count / seconds;
-}
 
 void Calibration::measureCopies(MachineFile &machine) {
   constexpr int64_t bytes = 64 << 20, small = 64;
@@ -138,7 +41,7 @@ void Calibration::measureCopies(MachineFile &machine) {
                      device.prepareCopy(of[1], below[1].get(), size, Direction::HostToDevice));
   };
   auto measured = [&](const std::string &what, SideWork &copy) {
-    return median(what, [&] {
+    return meter.measure(what, [&] {
       copy.start();
       copy.wait();
     });
@@ -149,7 +52,7 @@ void Calibration::measureCopies(MachineFile &machine) {
   measured("a copy of 64 MiB to the host, alone", *down);
   measured("a copy of 64 MiB to the device, alone", *up);
   // The memory is shared: a plan counts on what both have at once.
-  double both = median("copies of 64 MiB both ways at once", [&] {
+  double both = meter.measure("copies of 64 MiB both ways at once", [&] {
     down->start();
     up->start();
     down->wait();
@@ -172,7 +75,7 @@ double Calibration::reduced(int64_t elements) {
     return bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
   };
   std::string what = "an all-reduce of " + std::to_string(4 * elements) + " bytes";
-  return median(what, [&] { engine.run(collective, in.data(), out.data(), aligned(scratch)); });
+  return meter.measure(what, [&] { engine.run(collective, in.data(), out.data(), aligned(scratch)); });
 }
 
 // By the model of collectives (docs/program-format.md): launch + 2 alpha ceil(log2 n) + beta bytes.
@@ -186,19 +89,59 @@ void Calibration::measureLinks(MachineFile &machine) {
   double rounds = 2 * std::ceil(std::log2(double(ranks)));
   double sent = 4.0 * double(many - few) * 2 * double(ranks - 1) / double(ranks);
   machine.launch = launch;
-  comments.push_back("launch is assumed, and what else an all-reduce takes is latency and bandwidth");
+  meter.comment("launch is assumed, and what else an all-reduce takes is latency and bandwidth");
   machine.levels.push_back(
       {ranks, std::max((shortest - launch) / rounds, 1e-9), sent / std::max(longest - shortest, 1e-9)});
 }
 
-MachineFile Calibration::measure() {
+// What one thread moves alone, and what all threads of all ranks move together: sums of two arrays, each
+// thread on its own. Ranks of a rate are measured together anyhow; that they share is known where it shows.
+void Calibration::measureHost(MachineFile &machine) {
+  constexpr size_t count = 4 << 20;
+  constexpr double bytes = 12.0 * count, kShared = 0.9;
+  const auto threads = size_t(device.threads());
+  std::vector<std::vector<float>> arrays(3 * threads, std::vector<float>(count, 0.5f));
+  auto sum = [&](size_t thread) {
+    const float *a = arrays[3 * thread].data(), *b = arrays[3 * thread + 1].data();
+    float *c = arrays[3 * thread + 2].data();
+    for (size_t i = 0; i < count; ++i)
+      c[i] = a[i] + b[i];
+  };
+  bool isFirst = engine.rank() == 0;
+  double alone = meter.measure("sums of 2 x 16 MiB by one thread", [&] {
+    if (isFirst)
+      sum(0);
+    engine.barrier();
+  });
+  double all = meter.measure("the same by all threads at once", [&] {
+    std::vector<std::thread> others;
+    for (size_t thread = 1; thread < threads; ++thread)
+      others.emplace_back(sum, thread);
+    sum(0);
+    for (std::thread &other : others)
+      other.join();
+    engine.barrier();
+  });
+  const double together = double(threads) * double(engine.size());
+  machine.hostCores = std::max(1u, std::thread::hardware_concurrency());
+  if (together > *machine.hostCores)
+    meter.comment("there are more threads than processors: rates are those of a thread that has one");
+  if (all > alone / kShared && together <= *machine.hostCores)
+    machine.hostBandwidth = together * bytes / all;
+}
+
+MachineFile measure(const Description &description, Session &session, Meter &meter) {
   MachineFile machine;
+  Calibration calibration(description, meter);
+  calibration.measureHost(machine);
   machine.perThread = true;
-  machine.productsF32 = product("f32");
-  machine.productsBF16 = product("bf16");
-  measureUpdate(machine);
-  measureCopies(machine);
-  measureLinks(machine);
+  // Of a thread that has a processor.
+  double threads = session.threadsPerRank(),
+         slowness = std::max(1.0, threads * double(session.communication().size()) / *machine.hostCores);
+  measureWork(meter, threads / slowness, machine);
+  measureKernels(description, session, meter, threads / slowness, machine);
+  calibration.measureCopies(machine);
+  calibration.measureLinks(machine);
   return machine;
 }
 
@@ -214,14 +157,14 @@ void runCalibrate(const CommandContext &context, Transport &transport) {
   settings.threads = options.threads;
   Session session(context.description, {program}, transport, context.platform, settings);
   checkWritable(session, options.machineOutput);
-  Calibration calibration(context.description, session);
-  MachineFile machine = calibration.measure();
+  Meter meter(session.hardware(), session.communication());
+  MachineFile machine = measure(context.description, session, meter);
   int64_t ranks = transport.size();
   int threads = session.threadsPerRank();
   machine.name = "this machine, " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " +
                  std::to_string(threads) + (threads == 1 ? " thread" : " threads");
   std::vector<std::string> comments = {"Measured by calibrate, by all ranks at once; rank 0 wrote this."};
-  comments.insert(comments.end(), calibration.comments.begin(), calibration.comments.end());
+  comments.insert(comments.end(), meter.comments().begin(), meter.comments().end());
   saveText(session, options.machineOutput, machineText(machine, comments));
 }
 

@@ -3,6 +3,8 @@
 
 #include "runtime/core/error.h"
 
+#include <algorithm>
+
 namespace tessera::rt {
 namespace {
 
@@ -17,15 +19,60 @@ double known(const std::optional<double> &figure) {
   return *figure;
 }
 
-} // namespace
-
-double Machine::productsOf(DType type, int64_t threads) const {
-  double rate = type == DType::BF16 ? productsBF16 : type == DType::F16 ? productsF16 : productsF32;
-  return perThread ? rate * double(threads) : rate;
+/// The figure for all work that a point is of, where the file has one.
+bool hasFigureFor(const MachineFile &file, const RatePoint &point) {
+  switch (point.kind) {
+  case WorkClass::Stream:
+    return file.bandwidth || file.stream;
+  case WorkClass::Row:
+    return file.bandwidth || file.row;
+  case WorkClass::Gather:
+    return file.bandwidth || file.gather;
+  case WorkClass::Update:
+    return file.bandwidth || file.update;
+  default:
+    return (point.type == DType::BF16  ? file.productsBF16
+            : point.type == DType::F16 ? file.productsF16
+                                       : file.productsF32)
+        .has_value();
+  }
 }
 
-double Machine::bandwidthOf(int64_t threads) const {
-  return perThread ? bandwidth * double(threads) : bandwidth;
+} // namespace
+
+void setRates(const MachineFile &file, Rates &rates) {
+  auto set = [](const std::optional<double> &figure, double &rate) { rate = figure.value_or(rate); };
+  // A figure for all stands for all finer ones that are not beside it.
+  if (file.bandwidth)
+    std::ranges::fill(rates.kernels, 0.0);
+  std::vector<RatePoint> points = rates.points();
+  std::erase_if(points, [&](const RatePoint &point) {
+    return hasFigureFor(file, point) || std::ranges::any_of(file.points, [&](const RatePoint &other) {
+             return other.kind == point.kind && other.type == point.type;
+           });
+  });
+  points.insert(points.end(), file.points.begin(), file.points.end());
+  rates.setPoints(std::move(points));
+  set(file.productsF32, rates.f32);
+  set(file.productsBF16, rates.bf16);
+  set(file.productsF16, rates.f16);
+  set(file.bandwidth, rates.bandwidth);
+  rates.perThread = file.perThread.value_or(rates.perThread);
+  set(file.kernelLaunch, rates.launch);
+  set(file.stream, rates.kernels[size_t(WorkClass::Stream)]);
+  set(file.row, rates.kernels[size_t(WorkClass::Row)]);
+  set(file.gather, rates.kernels[size_t(WorkClass::Gather)]);
+  set(file.update, rates.kernels[size_t(WorkClass::Update)]);
+  set(file.functions, rates.functions);
+}
+
+Rates Machine::ratesOf(int64_t ranks, int64_t threads) const {
+  Rates shared = rates;
+  const auto together = double(std::max<int64_t>(1, std::min(ranks, levels.front().ranks)));
+  if (cores > 0)
+    shared.stretch = std::max(1.0, together * double(threads) / cores);
+  shared.share = hostBandwidth / together;
+  return shared;
 }
 
 size_t Machine::levelOf(int64_t rank, int64_t other) const {
@@ -41,11 +88,12 @@ Machine completeMachine(const MachineFile &given, const MachineFile &own) {
     return given.*which ? *(given.*which) : known(own.*which);
   };
   using M = MachineFile;
-  machine.productsF32 = figure(&M::productsF32);
-  machine.productsBF16 = figure(&M::productsBF16);
-  machine.productsF16 = figure(&M::productsF16);
-  machine.bandwidth = figure(&M::bandwidth);
-  machine.perThread = given.perThread.value_or(own.perThread.value_or(false));
+  for (auto which : {&M::productsF32, &M::productsBF16, &M::productsF16, &M::bandwidth})
+    (void)figure(which);
+  setRates(own, machine.rates);
+  setRates(given, machine.rates);
+  machine.cores = (given.hostCores ? given : own).hostCores.value_or(0);
+  machine.hostBandwidth = (given.hostBandwidth ? given : own).hostBandwidth.value_or(0);
   machine.launch = figure(&M::launch);
   double host = figure(&M::hostLatency), disk = figure(&M::diskLatency);
   machine.ways.deviceToHost = {host, either(given.hostDown, given.hostUp, known(own.hostDown))};

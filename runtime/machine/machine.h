@@ -1,9 +1,9 @@
 // A machine with nothing left out: what its files say over what a target has without them.
 #pragma once
 
-#include "runtime/core/dtype.h"
 #include "runtime/core/tier.h"
 #include "runtime/machine/machine_file.h"
+#include "runtime/machine/rates.h"
 
 namespace tessera::rt {
 
@@ -13,10 +13,8 @@ struct Machine {
     double latency = 0, bandwidth = 0;
   };
 
-  /// Operations a second of products, convolutions and attention, by type; bytes a second of memory.
-  double productsF32 = 0, productsBF16 = 0, productsF16 = 0, bandwidth = 0;
-  /// Whether these are a thread's.
-  bool perThread = false;
+  /// What work takes.
+  Rates rates;
   /// Seconds until a collective or message begins, whatever it does.
   double launch = 0;
   PerDirection<Way> ways;
@@ -25,10 +23,12 @@ struct Machine {
   /// Innermost first.
   std::vector<MachineFile::Level> levels;
 
-  /// Operations a second of a rank of so many threads.
-  double productsOf(DType type, int64_t threads) const;
-  /// Bytes a second of kernels of such a rank.
-  double bandwidthOf(int64_t threads) const;
+  /// Processors and bytes a second of memory that the ranks of the innermost level share; 0: each has its
+  /// own.
+  double cores = 0, hostBandwidth = 0;
+
+  /// What work takes where there are so many ranks of so many threads, all of which work.
+  Rates ratesOf(int64_t ranks, int64_t threads) const;
   /// The innermost level that two ranks are in together.
   size_t levelOf(int64_t rank, int64_t other) const;
   /// The ranks of a node of a level: of a group of the level below it.
@@ -36,6 +36,10 @@ struct Machine {
   /// Ranks that it has places for.
   int64_t places() const { return levels.back().ranks; }
 };
+
+/// Puts what the file says of work over `rates`; a figure for all kernels, or for all products of a type,
+/// also over what these say of single classes and shapes.
+void setRates(const MachineFile &file, Rates &rates);
 
 /// What `given` says, and `own` for what it leaves out. Throws Error where `own` leaves out what it needs.
 Machine completeMachine(const MachineFile &given, const MachineFile &own);

@@ -10,6 +10,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <fstream>
+#include <initializer_list>
 
 namespace tessera::rt {
 namespace {
@@ -17,6 +18,9 @@ namespace {
 constexpr size_t kLargestFile = 1 << 20;
 /// More links of a node, or more ranks that share one, are mistakes.
 constexpr int64_t kMostLinks = 1'000'000;
+/// What is interpolated between more shapes costs more than it tells.
+constexpr size_t kMostPoints = 1000;
+constexpr double kLargestSize = 1e12;
 
 struct Figure {
   const char *table, *key;
@@ -30,11 +34,19 @@ constexpr std::array figures = {
     Figure{"rate.products", "f32", &M::productsF32, "operations a second"},
     Figure{"rate.products", "bf16", &M::productsBF16, "operations a second"},
     Figure{"rate.products", "f16", &M::productsF16, "operations a second"},
+    Figure{"rate.kernels", "launch", &M::kernelLaunch, "seconds until a kernel or call has begun"},
+    Figure{"rate.kernels", "stream", &M::stream, "bytes a second, each element by itself"},
+    Figure{"rate.kernels", "row", &M::row, "bytes a second, rows as a whole"},
+    Figure{"rate.kernels", "gather", &M::gather, "bytes a second, rows that indices name"},
+    Figure{"rate.kernels", "update", &M::update, "bytes a second of an optimizer's step"},
+    Figure{"rate.kernels", "functions", &M::functions, "exponentials and the like a second"},
     Figure{"rate.collectives", "launch", &M::launch, "seconds"},
     Figure{"host", "down", &M::hostDown, "bytes a second, from the device"},
     Figure{"host", "up", &M::hostUp, "bytes a second, to the device"},
     Figure{"host", "latency", &M::hostLatency, "seconds a copy"},
     Figure{"host", "update", &M::hostUpdate, "elements a second of Adam"},
+    Figure{"host", "cores", &M::hostCores, "that the ranks of a host share"},
+    Figure{"host", "bandwidth", &M::hostBandwidth, "bytes a second that they share"},
     Figure{"disk", "read", &M::diskRead, "bytes a second"},
     Figure{"disk", "write", &M::diskWrite, "bytes a second"},
     Figure{"disk", "latency", &M::diskLatency, "seconds an access"},
@@ -53,6 +65,11 @@ private:
   void checkKeys(const toml::table &table, const std::string &where, std::vector<std::string_view> valid);
   double number(const toml::node &node, std::string_view name, double least, double most);
   double rate(const toml::node &node, std::string_view name);
+  void needKeys(const toml::table &table, std::initializer_list<const char *> keys);
+  ProductShape readShape(const toml::table &table);
+  RatePoint readArithmetic(const toml::table &table, const std::string &name);
+  RatePoint readKernel(const toml::table &table, const std::string &name);
+  void readPoints(const toml::node &node, WorkClass kind);
   MachineFile::Level readLevel(const toml::table &table);
   const toml::table &tableOf(const toml::node &node, const std::string &name);
   void readTable(const toml::table &table, const std::string &name,
@@ -127,11 +144,58 @@ void Reader::readDevice(const toml::table &table) {
   }
 }
 
-MachineFile::Level Reader::readLevel(const toml::table &table) {
-  checkKeys(table, "[[level]]", {"ranks", "latency", "bandwidth", "links", "oversubscription"});
-  for (const char *key : {"ranks", "latency", "bandwidth"})
+void Reader::needKeys(const toml::table &table, std::initializer_list<const char *> keys) {
+  for (const char *key : keys)
     if (!table.contains(key))
       fail(table.source(), "the key \"", key, "\" is missing");
+}
+
+// Sizes may be means, such as of groups that differ.
+ProductShape Reader::readShape(const toml::table &table) {
+  auto size = [&](const char *key) { return number(*table.get(key), key, 1, kLargestSize); };
+  return {table.contains("count") ? size("count") : 1, size("m"), size("n"), size("k")};
+}
+
+RatePoint Reader::readArithmetic(const toml::table &table, const std::string &name) {
+  checkKeys(table, name, {"type", "count", "m", "n", "k", "rate"});
+  needKeys(table, {"type", "m", "n", "k", "rate"});
+  const toml::node &word = *table.get("type");
+  std::optional<DType> type = parseDType(word.value_exact<std::string>().value_or(""));
+  if (type != DType::F32 && type != DType::BF16 && type != DType::F16)
+    fail(word.source(), "\"type\" has to be \"f32\", \"bf16\" or \"f16\"");
+  return {WorkClass::Product, *type, readShape(table), rate(*table.get("rate"), "rate")};
+}
+
+RatePoint Reader::readKernel(const toml::table &table, const std::string &name) {
+  checkKeys(table, name, {"bytes", "rate"});
+  needKeys(table, {"bytes", "rate"});
+  return {WorkClass::Stream, DType::F32, kernelShape(number(*table.get("bytes"), "bytes", 1, kLargestSize)),
+          rate(*table.get("rate"), "rate")};
+}
+
+void Reader::readPoints(const toml::node &node, WorkClass kind) {
+  const std::string name = std::string("[[rate.") + workClassName(kind) + "]]";
+  const toml::array *array = node.as_array();
+  if (!array || array->empty())
+    fail(node.source(), "\"", workClassName(kind), "\" has to be written as ", name, ", once for each shape");
+  for (const toml::node &each : *array) {
+    const toml::table *table = each.as_table();
+    if (!table)
+      fail(each.source(), "each \"", workClassName(kind), "\" has to be a table");
+    RatePoint point = isArithmetic(kind) ? readArithmetic(*table, name) : readKernel(*table, name);
+    point.kind = kind;
+    for (const RatePoint &other : machine.points)
+      if (other.kind == kind && other.type == point.type && other.shape == point.shape)
+        fail(table->source(), "this shape has a rate already");
+    machine.points.push_back(point);
+  }
+  if (machine.points.size() > kMostPoints)
+    fail(node.source(), "there are ", machine.points.size(), " shapes with rates; at most ", kMostPoints);
+}
+
+MachineFile::Level Reader::readLevel(const toml::table &table) {
+  checkKeys(table, "[[level]]", {"ranks", "latency", "bandwidth", "links", "oversubscription"});
+  needKeys(table, {"ranks", "latency", "bandwidth"});
   auto count = [&](const char *key) {
     const toml::node &node = *table.get(key);
     std::optional<int64_t> value = node.value_exact<int64_t>();
@@ -178,9 +242,15 @@ MachineFile Reader::read(const toml::table &root) {
       readDevice(tableOf(node, name));
     } else if (name == "rate") {
       const toml::table &rates = tableOf(node, name);
-      checkKeys(rates, "[rate]", {"products", "collectives"});
+      std::vector<std::string_view> kinds = {"products", "kernels", "collectives"};
+      for (int kind = 0; kind < numWorkClasses; ++kind)
+        kinds.push_back(workClassName(WorkClass(kind)));
+      checkKeys(rates, "[rate]", kinds);
       for (auto &&[kind, table] : rates)
-        readTable(tableOf(table, "rate." + std::string(kind.str())), "rate." + std::string(kind.str()));
+        if (std::optional<WorkClass> points = parseWorkClass(kind.str()))
+          readPoints(table, *points);
+        else
+          readTable(tableOf(table, "rate." + std::string(kind.str())), "rate." + std::string(kind.str()));
     } else {
       readTable(tableOf(node, name), name);
     }
@@ -218,6 +288,32 @@ MachineFile readMachine(const std::string &path) {
   return parseMachine(text, path);
 }
 
+// What `[[rate.product]]` and the like say, in a line each.
+static void addPoints(std::string &text, const std::vector<RatePoint> &points, int digits) {
+  if (!points.empty())
+    text += "\n[rate]\n";
+  for (int kind = 0; kind < numWorkClasses; ++kind) {
+    std::string list;
+    for (const RatePoint &point : points) {
+      if (point.kind != WorkClass(kind))
+        continue;
+      const ProductShape &shape = point.shape;
+      char line[256];
+      if (isArithmetic(point.kind))
+        std::snprintf(line, sizeof line,
+                      "  { type = \"%s\", count = %.17g, m = %.17g, n = %.17g, k = %.17g, rate = %.*g },\n",
+                      dtypeName(point.type), shape.count, shape.m, shape.n, shape.k, digits, point.rate);
+      else
+        std::snprintf(line, sizeof line, "  { bytes = %.17g, rate = %.*g },\n", shape.m, digits, point.rate);
+      list += line;
+    }
+    if (!list.empty())
+      text += std::string(workClassName(WorkClass(kind))) +
+              (isArithmetic(WorkClass(kind)) ? " = [ # operations a second\n" : " = [ # bytes a second\n") +
+              list + "]\n";
+  }
+}
+
 std::string machineText(const MachineFile &machine, const std::vector<std::string> &comments, int digits) {
   std::string text, table = "device";
   for (const std::string &comment : comments)
@@ -243,6 +339,7 @@ std::string machineText(const MachineFile &machine, const std::vector<std::strin
       text += "\n[" + (table = figure.table) + "]\n";
     line(figure.key, *(machine.*figure.value), figure.unit);
   }
+  addPoints(text, machine.points, digits);
   for (const MachineFile::Level &level : machine.levels) {
     text += "\n[[level]]\nranks = " + std::to_string(level.ranks) + "\n";
     line("latency", level.latency, "seconds a message");

@@ -2,6 +2,8 @@
 // and `--pace` keeps to. docs/memory.md has an example. What a file leaves out is for the reader to know.
 #pragma once
 
+#include "runtime/machine/rates.h"
+
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -35,12 +37,19 @@ struct MachineFile {
   std::optional<double> bandwidth;
   /// Operations a second of products, convolutions and attention, by type.
   std::optional<double> productsF32, productsBF16, productsF16;
+  /// The same over their shapes: measured points, between which they are interpolated (surface.h).
+  std::vector<RatePoint> points;
+  /// Seconds until a kernel or call has begun; bytes a second of kernels of a class; exponentials,
+  /// logarithms and the like a second.
+  std::optional<double> kernelLaunch, stream, row, gather, update, functions;
   /// Seconds that a collective takes to start, whatever it does.
   std::optional<double> launch;
   /// Copies from the device to the host and back: bytes a second, both at once, and seconds a copy beside.
   std::optional<double> hostDown, hostUp, hostLatency;
   /// Elements a second that the host updates by Adam.
   std::optional<double> hostUpdate;
+  /// What the ranks of the innermost level share: processors, and bytes a second of memory.
+  std::optional<double> hostCores, hostBandwidth;
   /// Bytes a second from and to the disk, and seconds an access.
   std::optional<double> diskRead, diskWrite, diskLatency;
   /// Innermost first; each has a multiple of the ranks of the one before.

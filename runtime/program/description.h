@@ -5,6 +5,7 @@
 #include "runtime/core/dtype.h"
 #include "runtime/core/tier.h"
 #include "runtime/machine/machine_file.h"
+#include "runtime/machine/workload.h"
 #include "runtime/storage/layout.h"
 
 #include <array>
@@ -137,10 +138,9 @@ struct Operation {
   int64_t extent = 0, grain = 1;
   /// Of a call; never null. Operations that say the same share one.
   std::shared_ptr<const nlohmann::json> attrs = noAttributes();
-  /// Of a kernel or a call: its floating-point operations, of products in `type`, and the bytes of the
-  /// buffers that it reads and writes.
-  double flops = 0;
-  DType type = DType::F32;
+  /// Of a kernel or a call: what its time is estimated by, and the bytes of the buffers that it reads and
+  /// writes, together `work.bytes`.
+  Workload work;
   int64_t bytesRead = 0, bytesWritten = 0;
   CollectiveSpec collective;
   MessageSpec message;

@@ -2,6 +2,7 @@
 #include "runtime/program/parse_operations.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace tessera::rt {
@@ -125,6 +126,31 @@ std::shared_ptr<const nlohmann::json> OperationParser::attributes(const JsonRead
   return entry->second;
 }
 
+// For estimates alone.
+static Workload workOf(const JsonReader &item, const Operation &op) {
+  Workload work;
+  work.flops = double(item.integer("flops", 0, 0));
+  work.bytes = double(op.bytesRead) + double(op.bytesWritten);
+  work.functions = double(item.integer("functions", 0, 0));
+  if (op.kind == Operation::Kind::Kernel)
+    work.tasks = std::max(1.0, std::ceil(double(op.extent) / double(op.grain)));
+  if (auto type = op.attrs->find("dtype"); type != op.attrs->end() && type->is_string())
+    work.type = parseDType(type->get<std::string>()).value_or(DType::F32);
+  if (item.has("class")) {
+    std::optional<WorkClass> kind = parseWorkClass(item.at("class").text());
+    if (!kind)
+      item.at("class").fail("is no class of work");
+    work.kind = *kind;
+  }
+  if (item.has("shape")) {
+    std::vector<int64_t> sizes = item.at("shape").integers(0, maxElements);
+    if (sizes.size() != 4)
+      item.at("shape").fail("has " + std::to_string(sizes.size()) + " sizes; it is [count, m, n, k]");
+    work.shape = {double(sizes[0]), double(sizes[1]), double(sizes[2]), double(sizes[3])};
+  }
+  return work;
+}
+
 Operation OperationParser::operation(const JsonReader &item, const Program &program) const {
   Operation op;
   std::string kind = item.at("op").text();
@@ -144,11 +170,9 @@ Operation OperationParser::operation(const JsonReader &item, const Program &prog
       op.grain = item.integer("grain", 1, 1);
     }
     op.attrs = attributes(item);
-    op.flops = double(item.integer("flops", 0, 0));
     op.bytesRead = item.integer("read", 0, 0, maxElements);
     op.bytesWritten = item.integer("written", 0, 0, maxElements);
-    if (auto type = op.attrs->find("dtype"); type != op.attrs->end() && type->is_string())
-      op.type = parseDType(type->get<std::string>()).value_or(DType::F32);
+    op.work = workOf(item, op);
     op.profile = item.text("kind", "");
     if (op.profile.empty())
       op.profile = op.symbol;

@@ -241,7 +241,7 @@ void RankProgram::runOrRepeat() {
   bool readsInputs = std::any_of(operations.begin(), operations.end(),
                                  [](const Prepared &prepared) { return prepared.readsInputs; });
   // Who looks at single operations gets them one by one.
-  if (device.isHost() || trace || profile || readsInputs || ++steps == 1 ||
+  if (device.isHost() || trace || profile || observer || readsInputs || ++steps == 1 ||
       (communicates && !communicator.isRecordable()))
     return run();
   if (recording) {
@@ -274,7 +274,7 @@ void RankProgram::run() {
         micro = 0;
     } else if (prepared.op->kind == Operation::Kind::Step) {
       micro = prepared.op->micro;
-    } else if (trace || profile) {
+    } else if (trace || profile || observer) {
       observe(prepared, micro);
     } else {
       execute(prepared, micro);
@@ -289,6 +289,8 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
   double end = traceSeconds();
   if (trace)
     trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, begin, end);
+  if (observer)
+    observer(op, end - begin);
   if (!profile)
     return;
   if (prepared.side)

@@ -7,7 +7,9 @@
 #include "runtime/program/profile.h"
 #include "runtime/program/trace.h"
 
+#include <functional>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tessera::rt {
@@ -41,6 +43,9 @@ public:
   void setTrace(TraceRecorder *recorder) { trace = recorder; }
   /// Adds up where the time of steps goes; null stops it.
   void setProfile(Profile *sums) { profile = sums; }
+  /// Is told of every operation what it took of this rank's time, in seconds; null stops it.
+  using Observer = std::function<void(const Operation &op, double seconds)>;
+  void setObserver(Observer told) { observer = std::move(told); }
 
 private:
   struct Prepared;
@@ -88,6 +93,7 @@ private:
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;
+  Observer observer;
   int64_t steps = 0;
   double handedOver = 0;
   Work recording;

@@ -12,9 +12,10 @@ Simulation simulate(const Description &description, const std::string &name, con
   simulator.run();
   Simulation result = simulator.result();
   int64_t threads = options.threads > 0 ? options.threads : description.threads;
-  double rate = machine.productsOf(parseDType(description.dtype).value_or(DType::F32), threads);
+  DType type = parseDType(description.dtype).value_or(DType::F32);
   if (result.seconds > 0)
-    result.mfu = result.flops / (rate * double(description.mesh.size()) * result.seconds);
+    result.mfu = machine.rates.leastSeconds(result.flops, type, threads) /
+                 (double(description.mesh.size()) * result.seconds);
   return result;
 }
 

@@ -11,7 +11,8 @@ namespace tessera::rt {
 World::World(const Description &description, const std::string &name, const Machine &machine,
              const SimulateOptions &options)
     : description(description), machine(machine), options(options),
-      threads(options.threads > 0 ? options.threads : description.threads) {
+      threads(options.threads > 0 ? options.threads : description.threads),
+      rates(machine.ratesOf(description.mesh.size(), threads)) {
   int64_t ranks = description.mesh.size();
   if (machine.places() < ranks)
     throw Error("the machine has places for ", machine.places(), " ranks, and there are ", ranks,
@@ -62,8 +63,7 @@ SimulatedStep World::step(const Program &program, const Operation &op) {
   switch (op.kind) {
   case Operation::Kind::Kernel:
   case Operation::Kind::Call:
-    step.seconds = op.flops / machine.productsOf(op.type, threads) +
-                   double(op.bytesRead + op.bytesWritten) / machine.bandwidthOf(threads);
+    step.seconds = rates.seconds(op.work, threads);
     break;
   case Operation::Kind::Copy: {
     const BufferRange &from = program.buffers[size_t(op.copy.from)];

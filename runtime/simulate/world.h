@@ -66,6 +66,7 @@ private:
   int64_t inStage(int64_t rank, int64_t stage) const;
 
   int64_t threads;
+  Rates rates; ///< of a rank among all of them
   std::vector<const Program *> programs;
   std::vector<size_t> programAt;                 ///< by rank
   std::vector<std::vector<SimulatedStep>> steps; ///< by program

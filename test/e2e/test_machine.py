@@ -1,6 +1,8 @@
 """Machines in files: what estimates are made by, what calibrate measures, what a run is paced by."""
 import json
+import pathlib
 import re
+import tempfile
 
 import numpy as np
 import pytest
@@ -55,6 +57,21 @@ def test_levels_give_axes_their_links(tmp_path):
     assert "tensor" not in links
 
 
+def test_decisions_and_simulation_have_one_surface(tmp_path):
+    """The rates of a file's shapes are in the text that decisions are made by, and in the executable's estimate of it."""
+    shapes = "".join(f'[[rate.{kind}]]\ntype = "f32"\nm = 128\nn = 128\nk = 128\nrate = RATE\n' for kind in ("product", "attention", "attention_backward"))
+    seconds = []
+    for name, rate in (("slow", "1e9"), ("fast", "2e9")):
+        (tmp_path / f"{name}.toml").write_text(shapes.replace("RATE", rate))
+        step = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--train", "adamw", "--threads", "1", "--machine", tmp_path / f"{name}.toml", "--json").stdout)
+        seconds.append(step["seconds"])
+        compiled(tmp_path / name, "--train", "adamw", "--threads", "1", "--machine", tmp_path / f"{name}.toml")
+        assert info(tmp_path / name)["step_seconds"] == step["seconds"]
+        h.checked(h.TESSERA, "compile", MODEL, "-o", tmp_path / "p.mlir", "--to", "propagate", "--machine", tmp_path / f"{name}.toml")
+        assert "product f32 1.0" in (tmp_path / "p.mlir").read_text()
+    assert 1.8 < seconds[0] / seconds[1] < 2, seconds
+
+
 @pytest.mark.parametrize("name", sorted(path.stem for path in (h.ROOT / "tools" / "machines").glob("*.toml")))
 def test_machines_that_come_along(tmp_path, name):
     result = h.checked(h.TESSERA, "explain", MODEL, "--dp", "2", "--machine", h.ROOT / "tools" / "machines" / f"{name}.toml")
@@ -70,6 +87,27 @@ def test_calibrate_writes_what_compile_reads(tmp_path):
     compiled(tmp_path / "again", "--machine", tmp_path / "machine.toml")
     assert info(tmp_path / "again")["machine"] == "this machine, 2 ranks of 1 thread"
     assert not list(tmp_path.glob("*.partial"))
+
+
+def test_calibrate_without_a_model(tmp_path):
+    """Of two ranks; what it writes is read, and says what was measured and what was not."""
+    h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1")
+    text = (tmp_path / "machine.toml").read_text()
+    for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
+                "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "# not measured for the rates: product", "# these rates are off by"):
+        assert key in text, (key, text)
+    fast = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / "machine.toml", "--json").stdout)
+    assert fast["calibrated"] and 1e-4 < fast["seconds"] < 10
+    assert not list(pathlib.Path(tempfile.gettempdir()).glob("tessera-calibrate-*"))
+
+
+@pytest.mark.parametrize("options,said", [
+    ("", "calibrate needs -o FILE.toml"),
+    ("-o m.toml --ranks 0", "--ranks=0: expected a whole number from 1 to 64; several hosts are measured by an executable: mpirun OUT calibrate"),
+    ("-o m.toml --threads x", "--threads=x: expected a whole number of at least 1"),
+])
+def test_bad_calibrations(options, said):
+    h.assert_error(h.tessera("calibrate", *options.split()), said, status=2)
 
 
 def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
@@ -93,6 +131,8 @@ def test_paced_copies_take_what_was_promised(tmp_path, tokens, slow):
     ("[device]\nbandwith = 1", ':2:1: [device] has no key "bandwith"; the nearest is "bandwidth"'),
     ("[host]\ndown = 0", ':2:8: "down" has to be a number from 1 to 1e+18'),
     ("[host", ":1:"),
+    ('[[rate.product]]\ntype = "f32"\nm = 0\nn = 1\nk = 1\nrate = 1e9', ':3:5: "m" has to be a number from 1 to'),
+    ("[rate.kernels]\nrows = 1e9", ':2:1: [rate.kernels] has no key "rows"; the nearest is "row"'),
     ("[[level]]\nranks = 2\nlatency = 1\nbandwidth = 1\n[[level]]\nranks = 3\nlatency = 1\nbandwidth = 1", "a multiple of the 2 ranks"),
 ])
 def test_bad_machines(tmp_path, text, said):

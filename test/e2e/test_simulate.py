@@ -138,7 +138,8 @@ def test_info_of_another_machine(tmp_path):
     assert nameless["step_seconds"] > there["step_seconds"], "what it leaves out is the target's, not that of the machine compiled for"
     assert own["step_seconds"] / 2 < nameless["step_seconds"] < own["step_seconds"]
     assert "by the rates of fast" in h.checked(tmp_path / "p", "info", "--machine", tmp_path / "fast.toml").stdout
-    assert info("p", "--threads", "4")["step_seconds"] == pytest.approx(info("p", "--threads", "1")["step_seconds"] / 4)
+    one, four = (info("p", "--threads", threads)["step_seconds"] for threads in "14")
+    assert one / 4 < four < one / 3, "kernels of few pieces leave threads without work"
     (tmp_path / "bad.toml").write_text("[device]\nbandwith = 1\n")
     h.assert_error(h.run(tmp_path / "p", "info", "--machine", tmp_path / "bad.toml"), ':2:1: [device] has no key "bandwith"')
     h.assert_error(h.run(tmp_path / "p", "info", "--machine", tmp_path / "none.toml"), "cannot read the machine's file")

@@ -2,7 +2,7 @@ defvar NN_Random = Variadic<AnyTypeOf<[I64, NN_IntTensor]>>;
 // Attention, fused: no [s, t] matrix is a value of the program.
 def NN_AttentionOp : NN_Op<"attention",
                            !listconcat(NN_Infer, NN_Lower, NN_Vjp, NN_Library, NN_Precision,
-                                       NN_Training, [AttrSizedOperandSegments, NN_Work<"Attention", 1>]),
+                                       NN_Training, [AttrSizedOperandSegments, NN_Work<"Attention", 1, 1>]),
                            ["getNeutral", "expandLocal"]> {
   let summary = "softmax(scale q k^T + bias) v by heads; also the logarithm of each row's sum";
   let description = [{
@@ -29,10 +29,11 @@ def NN_AttentionOp : NN_Op<"attention",
   }]>];
   let hasVerifier = 1;
 }
-def NN_AttentionGradOp : NN_Op<"attention_grad",
-                               !listconcat(NN_Infer, NN_Lower, NN_OfGradients,
-                                           NN_Library, [AttrSizedOperandSegments, NN_Work<"Attention", 1>]),
-                               ["getNeutral", "expandLocal"]> {
+def NN_AttentionGradOp
+    : NN_Op<"attention_grad",
+            !listconcat(NN_Infer, NN_Lower, NN_OfGradients,
+                        NN_Library, [AttrSizedOperandSegments, NN_Work<"AttentionBackward", 1, 1>]),
+            ["getNeutral", "expandLocal"]> {
   let summary = "cotangents of attention's q, k and v";
   let arguments = (ins NN_FloatTensor:$q, NN_FloatTensor:$k, NN_FloatTensor:$v,
       Optional<NN_FloatTensor>:$bias, NN_FloatTensor:$o, NN_FloatTensor:$lse, NN_FloatTensor:$d_o,

@@ -93,5 +93,13 @@ std::optional<LibraryCall> AttentionGradOp::getLibraryCall() {
   return attrs->call("attention_backward", buffers);
 }
 
+/// Each head of each sequence; of a causal square a query sees half of the keys.
+template <class Op> static tessera::rt::ProductShape shapeOfHeads(Op op) {
+  ArrayRef<int64_t> q = shapeOf(op.getQ());
+  return {double(q[0] * q[2] * q[3]), double(q[1]), double(shapeOf(op.getK())[1]) / (op.getCausal() ? 2 : 1),
+          double(q[4])};
+}
+tessera::rt::ProductShape AttentionOp::getProductShape() { return shapeOfHeads(*this); }
+tessera::rt::ProductShape AttentionGradOp::getProductShape() { return shapeOfHeads(*this); }
 double AttentionOp::getFlops() { return 2 * productFlops(*this); }
 double AttentionGradOp::getFlops() { return 5 * productFlops(*this); }

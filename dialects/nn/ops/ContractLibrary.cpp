@@ -236,6 +236,35 @@ static double flopsOf(const Product &product) {
     flops *= double(size);
   return flops;
 }
+/// As the library's function has it; of another form: what is in the result's last dimension and not, and
+/// what is summed.
+static tessera::rt::ProductShape shapeOfProduct(const Product &p) {
+  tessera::rt::ProductShape shape = {1, 1, 1, 1};
+  if (std::optional<GemmLoops> loops = loopsOf(p)) {
+    for (const Loop &loop : loops->batch)
+      shape.count *= double(loop.size);
+    shape.m = double(loops->m.size);
+    shape.n = double(loops->n.size);
+    shape.k = double(loops->k.size);
+    return shape;
+  }
+  for (auto [letter, size] : p.letters)
+    (!p.out.contains(letter) ? shape.k : letter == p.out.back() ? shape.n : shape.m) *= double(size);
+  return shape;
+}
+tessera::rt::ProductShape ContractOp::getProductShape() { return shapeOfProduct(lettersOf(*this)); }
+tessera::rt::ProductShape ContractPanelOp::getProductShape() { return shapeOfProduct(productOf(*this)); }
+tessera::rt::ProductShape FusedContractOp::getProductShape() {
+  Product product = lettersOf(*this);
+  product.bias = getBias();
+  product.sums = getSums();
+  return shapeOfProduct(product);
+}
+/// Of the activation, or its derivative.
+double FusedContractOp::getFunctions() {
+  bool evaluates = getActivation() != "none" && getActivation() != "relu";
+  return evaluates ? double(plainType(getResult()).getNumElements()) : 0;
+}
 double ContractOp::getFlops() { return flopsOf(lettersOf(*this)); }
 double FusedContractOp::getFlops() { return flopsOf(lettersOf(*this)); }
 double ContractPanelOp::getFlops() { return flopsOf(productOf(*this)); }

@@ -175,6 +175,7 @@ std::optional<LibraryCall> SoftmaxSumsOp::getLibraryCall() {
   int results = getNumOperands();
   return attrs.call("softmax_sums", {0, 1, 2, results, results + 1});
 }
+double SoftmaxSumsOp::getFunctions() { return double(plainType(getLogits()).getNumElements()); }
 double SoftmaxSumsOp::getFlops() { return 2.0 * plainType(getLogits()).getNumElements(); }
 
 //===- cross_entropy_grad
@@ -224,6 +225,7 @@ std::optional<LibraryCall> CrossEntropyGradOp::getLibraryCall() {
   call.inPlace = {0};
   return call;
 }
+double CrossEntropyGradOp::getFunctions() { return double(plainType(getLogits()).getNumElements()); }
 double CrossEntropyGradOp::getFlops() { return 3.0 * plainType(getLogits()).getNumElements(); }
 
 //===- count_valid

@@ -10,7 +10,7 @@ def NN_CrossEntropyOp
   let hasVerifier = 1;
 }
 def NN_SoftmaxSumsOp : NN_Op<"softmax_sums", !listconcat(NN_Infer, NN_Lower, NN_AfterPartition,
-                                                         NN_Library, [NN_Work<"Row", 1>])> {
+                                                         NN_Library, [NN_Work<"Row", 1, 0, 1>])> {
   let summary = "of a block of classes: sum of exp(logits - max), and logits[label] - max where the label is "
                 "in the block, else 0";
   let arguments = (ins NN_FloatTensor:$logits, NN_IntTensor:$labels, NN_FloatTensor:$max,
@@ -18,9 +18,9 @@ def NN_SoftmaxSumsOp : NN_Op<"softmax_sums", !listconcat(NN_Infer, NN_Lower, NN_
   let results = (outs NN_FloatTensor:$sum, NN_FloatTensor:$picked);
 }
 def NN_CrossEntropyGradOp
-    : NN_Op<
-          "cross_entropy_grad",
-          !listconcat(NN_Infer, NN_Lower, NN_OfGradients, NN_Library, [NN_Work<"Row", 1>]), ["expandLocal"]> {
+    : NN_Op<"cross_entropy_grad",
+            !listconcat(NN_Infer, NN_Lower, NN_OfGradients, NN_Library, [NN_Work<"Row", 1, 0, 1>]),
+            ["expandLocal"]> {
   let summary = "(exp(logits - lse) - onehot(label)) scale, zero rows where the label is not counted";
   let arguments = (ins NN_FloatTensor:$logits, NN_IntTensor:$labels, NN_FloatTensor:$lse,
       NN_FloatTensor:$scale, Optional<I64>:$start);

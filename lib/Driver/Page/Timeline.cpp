@@ -56,7 +56,7 @@ private:
                   texts.of(sizes(op)),
                   texts.of(found == facts.end() ? "" : types(*found->second)),
                   texts.of(found == facts.end() ? "" : found->second->module),
-                  int64_t(op.flops),
+                  int64_t(op.work.flops),
                   op.bytesRead,
                   op.bytesWritten};
     auto [known, isNew] =

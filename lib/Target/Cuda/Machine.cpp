@@ -35,10 +35,10 @@ llvm::SmallVector<llvm::StringRef> cuda::chips() {
 dist::Machine cuda::machineOf(llvm::StringRef chip) {
   const Sheet *sheet = llvm::find_if(kSheets, [&](const Sheet &sheet) { return sheet.chip == chip; });
   dist::Machine machine;
-  machine.flops = sheet->flops;
-  machine.halfFlops = sheet->halfFlops;
-  machine.bytes = sheet->memory;
-  machine.perThread = false;
+  machine.rates.f32 = sheet->flops;
+  machine.rates.bf16 = machine.rates.f16 = sheet->halfFlops;
+  machine.rates.bandwidth = sheet->memory;
+  machine.rates.perThread = false;
   machine.links.launch = kLaunch;
   machine.links.slice = kSlice;
   machine.links.defaultLink = {kMessage, 1 / sheet->link};

@@ -211,6 +211,9 @@ TEST(Description, ErrorsSayWhatWasExpected) {
   EXPECT_ERROR("variables[0].trained is not true or false", json["variables"][0]["trained"] = 1);
   EXPECT_ERROR("variables[0].name is not a string", json["variables"][0]["name"] = 1);
   EXPECT_ERROR("programs[0].flops is not a number", json["programs"][0]["flops"] = "many");
+  EXPECT_ERROR("ops[0].class is no class of work", json["programs"][0]["ops"][0]["class"] = "toy");
+  EXPECT_ERROR("ops[0].shape has 3 sizes; it is [count, m, n, k]",
+               (json["programs"][0]["ops"][0]["shape"] = {1, 2, 3}));
   EXPECT_ERROR("the description.micro is 0, outside of [1, 1048576]", json["micro"] = 0);
   EXPECT_ERROR("variables[0].role is 'toy'; parameter, buffer, optimizer or counter is expected",
                json["variables"][0]["role"] = "toy");

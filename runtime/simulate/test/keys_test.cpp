@@ -22,10 +22,28 @@ Operation update(int64_t elements, int64_t token) {
   return op;
 }
 
+Operation of(WorkClass kind, Operation op) {
+  op.work.kind = kind;
+  return op;
+}
+
 /// One after the other all that a machine has figures for.
 Description everything() {
   std::vector<Operation> list = {kernel(1'000'000), product(1e6), product(1e6, DType::BF16),
                                  product(1e6, DType::F16)};
+  for (WorkClass kind : {WorkClass::Row, WorkClass::Gather, WorkClass::Update})
+    list.push_back(of(kind, kernel(1'000'000)));
+  list.front().work.functions = 1e6;
+  list.push_back(kernel(1'000'000));
+  list[1].work.bytes = 1e5;
+  list.push_back(product(0)); // moves only
+  list.back().work.bytes = 1e6;
+  // Not of the measured shape itself, but as near to it as no other.
+  for (WorkClass kind : {WorkClass::Product, WorkClass::Attention, WorkClass::AttentionBackward,
+                         WorkClass::Convolution, WorkClass::ConvolutionBackward}) {
+    list.push_back(of(kind, product(1e6)));
+    list.back().work.shape = {2, 30, 40, 50};
+  }
   for (auto [from, to] : {std::pair{Tier::Device, Tier::Host},
                           {Tier::Host, Tier::Device},
                           {Tier::Host, Tier::Nvme},
@@ -52,7 +70,6 @@ TEST(Keys, EachDoubledMovesAStep) {
   };
   using M = MachineFile;
   const Key keys[] = {
-      {"device.bandwidth", false, figure(&M::bandwidth)},
       {"products.f32", false, figure(&M::productsF32)},
       {"products.bf16", false, figure(&M::productsBF16)},
       {"products.f16", false, figure(&M::productsF16)},
@@ -63,7 +80,13 @@ TEST(Keys, EachDoubledMovesAStep) {
       {"disk.read", false, figure(&M::diskRead)},
       {"disk.write", false, figure(&M::diskWrite)},
       {"disk.latency", true, figure(&M::diskLatency)},
-      {"level 0 ranks", false, [](MachineFile &file) { file.levels[0].ranks *= 2; }},
+      // Doubled, twice as many share a host; what each of them has of it stays as it was.
+      {"level 0 ranks", false,
+       [](MachineFile &file) {
+         file.levels[0].ranks *= 2;
+         *file.hostCores *= 2;
+         *file.hostBandwidth *= 2;
+       }},
       {"level 0 latency", true, [](MachineFile &file) { file.levels[0].latency *= 2; }},
       {"level 0 bandwidth", false, [](MachineFile &file) { file.levels[0].bandwidth *= 2; }},
       {"level 0 oversubscription", true, [](MachineFile &file) { file.levels[0].oversubscription *= 2; }},
@@ -72,10 +95,37 @@ TEST(Keys, EachDoubledMovesAStep) {
       {"level 1 links", false, [](MachineFile &file) { file.levels[1].links *= 2; }},
       {"host.update", false, figure(&M::hostUpdate)},
       {"level 1 oversubscription", true, [](MachineFile &file) { file.levels[1].oversubscription *= 2; }},
+      {"device.bandwidth", false, figure(&M::bandwidth)},
+      {"host.cores", false, figure(&M::hostCores)},
+      {"host.bandwidth", false, figure(&M::hostBandwidth)},
+      {"kernels.launch", true, figure(&M::kernelLaunch)},
+      {"kernels.stream", false, figure(&M::stream)},
+      {"kernels.row", false, figure(&M::row)},
+      {"kernels.gather", false, figure(&M::gather)},
+      {"kernels.update", false, figure(&M::update)},
+      {"kernels.functions", false, figure(&M::functions)},
+      {"product", false, [](MachineFile &file) { file.points[0].rate *= 2; }},
+      {"row, by bytes", false,
+       [](MachineFile &file) {
+         file.points.push_back({WorkClass::Row, DType::F32, kernelShape(1e6), 2 * *file.row});
+       }},
+      {"attention", false, [](MachineFile &file) { file.points[1].rate *= 2; }},
+      {"attention_backward", false, [](MachineFile &file) { file.points[2].rate *= 2; }},
+      {"convolution", false, [](MachineFile &file) { file.points[3].rate *= 2; }},
+      {"convolution_backward", false, [](MachineFile &file) { file.points[4].rate *= 2; }},
       {"per", false, [](MachineFile &file) { file.perThread = !*file.perThread; }},
   };
   MachineFile file = machine();
   file.levels[1].links = 1;
+  file.kernelLaunch = 1e-4;
+  file.hostCores = 4;
+  file.hostBandwidth = 1.6e9;
+  file.stream = 4e10;
+  file.row = file.gather = file.update = 3e9;
+  file.functions = 1e9;
+  for (WorkClass kind : {WorkClass::Product, WorkClass::Attention, WorkClass::AttentionBackward,
+                         WorkClass::Convolution, WorkClass::ConvolutionBackward})
+    file.points.push_back({kind, DType::F32, {2, 32, 32, 32}, 5e8});
   SimulateOptions options;
   options.threads = 2;
   double before = seconds(everything(), file, options);
@@ -112,7 +162,7 @@ TEST(Keys, WhatAFileLeavesOutIsTheTargets) {
   given.hostUp = 1e6;
   Machine machine = completeMachine(given, made::machine());
   EXPECT_EQ(machine.launch, 5e-2);
-  EXPECT_EQ(machine.bandwidth, 1e9);
+  EXPECT_EQ(machine.rates.bandwidth, 1e9);
   EXPECT_EQ(machine.ways.hostToDevice.bandwidth, 1e6);
   EXPECT_EQ(machine.ways.deviceToHost.bandwidth, 1e6) << "one stands for the other";
   EXPECT_EQ(machine.places(), 16);

@@ -70,13 +70,15 @@ Operation kernel(int64_t bytes) {
   Operation op{.kind = Operation::Kind::Kernel};
   op.bytesRead = bytes / 2;
   op.bytesWritten = bytes - op.bytesRead;
+  op.work.bytes = double(bytes);
   return op;
 }
 
 Operation product(double flops, DType type) {
   Operation op{.kind = Operation::Kind::Call};
-  op.flops = flops;
-  op.type = type;
+  op.work.kind = WorkClass::Product;
+  op.work.flops = flops;
+  op.work.type = type;
   return op;
 }
 

@@ -460,8 +460,14 @@ func.func private @pieces(tensor<4xf32, #dist.layout<[[4]], flat = ["a"=21474836
 // expected-error@+1 {{the machine's bytes is 0.000000e+00; expected a number above 0}}
 module attributes {dist.machine = #dist.machine<bytes = 0.0>} {}
 // -----
-// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, bytes, per, launch, slice, link, host, disk, update and links}}
+// expected-error@+1 {{a machine has no 'rate'; it has flops, half_flops, f16_flops, bytes, per, kernel_launch, stream, row, gather, kernel_update, functions, shapes, launch, slice, link, host, disk, update and links}}
 module attributes {dist.machine = #dist.machine<rate = 1.0>} {}
+// -----
+// expected-error@+1 {{expected a class of work and a type, such as product f32}}
+module attributes {dist.machine = #dist.machine<shapes = [rows f32 1.0 by 2.0 by 3.0 by 4.0 = 1.0e9]>} {}
+// -----
+// expected-error@+1 {{the machine's rate of a shape is 0.000000e+00; expected a number above 0}}
+module attributes {dist.machine = #dist.machine<shapes = [product f32 1.0 by 2.0 by 0.0 by 4.0 = 1.0e9]>} {}
 // -----
 // expected-error@+1 {{expected per = thread or per = device}}
 module attributes {dist.machine = #dist.machine<per = core>} {}

@@ -124,3 +124,6 @@ func.func @packs(%x: tensor<3xf32>, %y: tensor<2x8xf32>) -> (tensor<3xf32>, tens
 // What is left out is a CPU's.
 // CHECK: #dist.machine<flops = 2.000000e+13, half_flops = 1.300000e+11, bytes = 1.500000e+10, per = device, launch = {{.*}}, slice = {{.*}}, link = {{.*}} and {{.*}}, host = {{.*}} and {{.*}}, links = ["data" = 5.000000e-05 and 1.000000e-09]>
 func.func private @machine() attributes {m = #dist.machine<flops = 2.0e13, per = device, links = ["data" = 5.0e-5 and 1.0e-9]>}
+// Those of classes and shapes.
+// CHECK: #dist.machine<flops = {{.*}}, half_flops = 2.000000e+11, f16_flops = 1.000000e+11, bytes = {{.*}}, kernel_launch = 2.000000e-06, row = 1.000000e+10, functions = 5.000000e+08, per = thread, {{.*}}, shapes = [product f32 1.000000e+00 by 1.600000e+01 by 1.024000e+03 by 5.120000e+02 = 4.000000e+10, attention bf16 8.000000e+00 by 1.280000e+02 by 6.450000e+01 by 6.400000e+01 = 9.000000e+10]>
+func.func private @rates() attributes {m = #dist.machine<half_flops = 2.0e11, f16_flops = 1.0e11, kernel_launch = 2.0e-6, row = 1.0e10, functions = 5.0e8, shapes = [product f32 1.0 by 16.0 by 1024.0 by 512.0 = 4.0e10, attention bf16 8.0 by 128.0 by 64.5 by 64.0 = 9.0e10]>}

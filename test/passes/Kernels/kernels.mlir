@@ -79,6 +79,8 @@ func.func @decided(%x: tensor<4x8xbf16>, %y: tensor<4x8xbf16>) -> (tensor<4x8xbf
 // CHECK-NOT: nn.rounded
 // CHECK: nn.div
 
+// A kernel's body says its class, and what it evaluates: an exponential for each of 32 elements.
+// LOWERED: exec.apply @kernel_0{{.*}}nn.functions = 3.200000e+01 : f64, nn.work_class = "row"
 // LOWERED: module @kernels
 // LOWERED-NOT: nn.
 // LOWERED: linalg.generic

@@ -1,0 +1,111 @@
+// See CalibrateCommand.h.
+#include "lib/Driver/CalibrateCommand.h"
+#include "lib/Driver/Compile.h"
+#include "llvm/Support/FileSystem.h"
+#include "llvm/Support/FormatVariadic.h"
+#include "llvm/Support/Program.h"
+#include "llvm/Support/raw_ostream.h"
+
+using namespace tessera;
+namespace cl = llvm::cl;
+
+// Kernels behind products, as models have them: of each class and over sizes that caches hold and that they
+// do not.
+static std::string kernelsText() {
+  std::string arguments, results, types, body, names;
+  int number = 0;
+  for (int rows : {64, 512, 4096, 32768})
+    for (llvm::StringRef kind : {"add", "layer_norm", "exp", "softmax"}) {
+      std::string type = llvm::formatv("tensor<{0}x256xf32>", rows), id = std::to_string(number++);
+      arguments += llvm::formatv("%x{0}: {1} {{nn.kind = #nn<kind data>, nn.name = \"x{0}\"}, ", id, type);
+      results += llvm::formatv("{0}{1} {{nn.name = \"y{2}\"}", number > 1 ? ", " : "", type, id);
+      types += (number > 1 ? ", " : "") + type;
+      names += (number > 1 ? ", %y" : "%y") + id;
+      body += llvm::formatv("  %p{0} = nn.contract %x{0}, %w {{lhs_letters = \"bi\", rhs_letters = \"io\", "
+                            "out_letters = \"bo\"} : ({1}, tensor<256x256xf32>) -> {1}\n",
+                            id, type);
+      if (kind == "add")
+        body += llvm::formatv("  %y{0} = nn.add %p{0}, %x{0} : ({1}, {1}) -> {1}\n", id, type);
+      else if (kind == "layer_norm")
+        body +=
+            llvm::formatv("  %y{0}, %m{0}, %r{0} = nn.layer_norm %p{0}, %g, %g {{eps = 1.0e-5} : ({1}, "
+                          "tensor<256xf32>, tensor<256xf32>) -> ({1}, tensor<{2}xf32>, tensor<{2}xf32>)\n",
+                          id, type, rows);
+      else
+        body += llvm::formatv("  %y{0} = nn.{2} %p{0} : ({1}) -> {1}\n", id, type, kind);
+    }
+  return "module attributes {nn.phase = \"import\"} {\nfunc.func @infer(" + arguments +
+         "%w: tensor<256x256xf32> {nn.kind = #nn<kind data>, nn.name = \"w\"}, "
+         "%g: tensor<256xf32> {nn.kind = #nn<kind data>, nn.name = \"g\"}) -> (" +
+         results + ") attributes {nn.role = #nn<role infer>} {\n" + body + "  return " + names + " : " +
+         types + "\n}\n}\n";
+}
+
+CalibrateCommand::CalibrateCommand()
+    : sub("calibrate", "measure this machine, for --machine"),
+      output{"o", cl::desc("where to (needed)"), cl::value_desc("FILE.toml"), cl::sub(sub)},
+      ranks{"ranks", cl::desc("ranks that are measured together, with the links between them (default 1)"),
+            cl::value_desc("N"), cl::init("1"), cl::sub(sub)},
+      threads{"threads", cl::desc("of a rank (default: this machine's cores over the ranks)"),
+              cl::value_desc("N"), cl::sub(sub)} {}
+
+static int fail(const llvm::Twine &message) {
+  llvm::errs() << "error: " << message << "\n";
+  return 1;
+}
+
+static std::error_code write(llvm::StringRef path, llvm::StringRef text) {
+  std::error_code error;
+  llvm::raw_fd_ostream file(path, error);
+  file << text;
+  file.close();
+  if (file.has_error()) {
+    error = file.error();
+    file.clear_error();
+  }
+  return error;
+}
+
+namespace {
+struct TemporaryFolder {
+  llvm::SmallString<128> path;
+  ~TemporaryFolder() {
+    if (!path.empty())
+      (void)llvm::sys::fs::remove_directories(path);
+  }
+};
+} // namespace
+
+int CalibrateCommand::run() {
+  if (output.empty())
+    return usage("calibrate needs -o FILE.toml");
+  CompileOptions options;
+  constexpr int64_t mostRanks = 64; // rows of the smallest array go evenly onto as many
+  int64_t count = 0;
+  if (llvm::StringRef(ranks).getAsInteger(10, count) || count < 1 || count > mostRanks)
+    return usage("--ranks=" + ranks + ": expected a whole number from 1 to " + llvm::Twine(mostRanks) +
+                 "; several hosts are measured by an executable: mpirun OUT calibrate");
+  if (!threads.empty() && (llvm::StringRef(threads).getAsInteger(10, options.threads) || options.threads < 1))
+    return usage("--threads=" + threads + ": expected a whole number of at least 1");
+  TemporaryFolder folder;
+  if (std::error_code error = llvm::sys::fs::createUniqueDirectory("tessera-calibrate", folder.path))
+    return fail("cannot make a temporary folder: " + error.message());
+  options.model = (folder.path + "/kernels.mlir").str();
+  options.output = (folder.path + "/kernels").str();
+  options.assign.planFile = (folder.path + "/plan.toml").str();
+  std::string plan =
+      llvm::formatv("[mesh]\ndata = {0}\n[[input]]\nmatch = \"x*\"\naxes = [\"data\"]\n", count);
+  for (const auto &[path, text] : {std::pair(options.model, kernelsText()), {options.assign.planFile, plan}})
+    if (std::error_code error = write(path, text))
+      return fail("cannot write \"" + path + "\": " + error.message());
+  if (failed(compile(options)))
+    return 1;
+  std::vector<llvm::StringRef> words = {options.output, "calibrate", "-o", output};
+  if (!threads.empty())
+    words.insert(words.end(), {"--threads", threads});
+  std::string problem;
+  int status = llvm::sys::ExecuteAndWait(options.output, words, std::nullopt, {}, 0, 0, &problem);
+  if (status < 0)
+    return fail("cannot run \"" + options.output + "\": " + problem);
+  return status;
+}

@@ -1,0 +1,20 @@
+// What `calibrate` measures of work.
+#pragma once
+
+#include "runtime/app/meter.h"
+#include "runtime/machine/machine_file.h"
+#include "runtime/program/session.h"
+
+namespace tessera::rt {
+
+/// Together: the library's functions over shapes (products, attention, convolutions), and those that move
+/// rows and update; rates are divided by `threads`. Ends with shapes that were not measured for the rates,
+/// and a comment on how far these are off.
+void measureWork(Meter &meter, double threads, MachineFile &machine);
+
+/// Together: runs the session's program on made-up inputs, and rates its kernels by class and its arithmetic
+/// by shape.
+void measureKernels(const Description &description, Session &session, Meter &meter, double threads,
+                    MachineFile &machine);
+
+} // namespace tessera::rt

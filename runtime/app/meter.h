@@ -1,0 +1,66 @@
+// How `calibrate` measures: a piece of work several times, on all ranks at the same time.
+#pragma once
+
+#include "runtime/comm/engine.h"
+#include "runtime/device/device.h"
+
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace tessera::rt {
+
+/// Buffers of the device for as long as something is measured.
+class Buffers {
+public:
+  explicit Buffers(Device &device) : device(device) {}
+  ~Buffers() {
+    for (auto [pointer, bytes] : all)
+      device.release(pointer, bytes);
+  }
+  Buffers(const Buffers &) = delete;
+  Buffers &operator=(const Buffers &) = delete;
+  void *add(int64_t bytes) {
+    all.push_back({device.allocate(bytes), bytes});
+    return all.back().first;
+  }
+
+private:
+  Device &device;
+  std::vector<std::pair<void *, int64_t>> all;
+};
+
+/// Every rank measures the same at the same time: what they share, they share as in a step.
+class Meter {
+public:
+  Meter(Device &device, Engine &engine) : device(device), engine(engine) {}
+
+  struct Figure {
+    double seconds = 0;
+    /// Between the second fastest and the second slowest, of `seconds`: the system does something else now
+    /// and then.
+    double spread = 0;
+    bool isNoisy() const { return spread > 0.2; }
+  };
+  /// Seconds of the second fastest of the rounds, after one that warms up: what else the host does only adds
+  /// to them. They count on the slowest rank, for the others wait for it. `body` has the round's number.
+  Figure measure(const std::function<void(int round)> &body, int rounds = 7);
+  /// Together: whether it is on some rank.
+  bool isNoisyAnywhere(const Figure &figure);
+  /// The same, with a line of comment about it.
+  double measure(const std::string &what, const std::function<void()> &body);
+  /// A call of the library on buffers of these bytes, filled with 0.5.
+  Work call(Buffers &buffers, std::string_view function, nlohmann::json attrs,
+            const std::vector<int64_t> &bytes);
+  void comment(std::string line) { lines.push_back(std::move(line)); }
+  const std::vector<std::string> &comments() const { return lines; }
+
+  Device &device;
+  Engine &engine;
+
+private:
+  std::vector<std::string> lines;
+};
+
+} // namespace tessera::rt

@@ -1,0 +1,80 @@
+// See surface.h.
+#include "runtime/machine/surface.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace tessera::rt {
+namespace {
+
+/// Sizes that are so close, in powers of two, are the same.
+constexpr double kSame = 1e-9;
+/// What a slope costs, of what a point at the distance of one power of two does: where points do not tell
+/// it, it is 0.
+constexpr double kFlat = 1e-6;
+
+/// Solves the symmetric positive definite system `a x = b` for x[0], by elimination from the last unknown.
+template <size_t n> double firstUnknown(std::array<std::array<double, n>, n> a, std::array<double, n> b) {
+  for (size_t last = n - 1; last > 0; --last)
+    for (size_t row = 0; row < last; ++row) {
+      const double factor = a[row][last] / a[last][last];
+      for (size_t column = 0; column < last; ++column)
+        a[row][column] -= factor * a[last][column];
+      b[row] -= factor * b[last];
+    }
+  return b[0] / a[0][0];
+}
+
+} // namespace
+
+Surface::Sizes Surface::logarithms(const ProductShape &shape) {
+  return {std::log2(shape.count), std::log2(shape.m), std::log2(shape.n), std::log2(shape.k)};
+}
+
+void Surface::add(const ProductShape &shape, double rate) {
+  const Point point = {logarithms(shape), rate, std::log2(rate)};
+  if (points.empty()) {
+    least = greatest = point.at;
+    leastRate = mostRate = point.rate;
+  }
+  for (size_t i = 0; i < numSizes; ++i) {
+    least[i] = std::min(least[i], point.at[i]);
+    greatest[i] = std::max(greatest[i], point.at[i]);
+  }
+  leastRate = std::min(leastRate, point.rate);
+  mostRate = std::max(mostRate, point.rate);
+  points.push_back(point);
+}
+
+double Surface::at(const ProductShape &shape) const {
+  if (points.empty())
+    return 0;
+  constexpr size_t n = numSizes + 1;
+  Sizes where = logarithms(shape);
+  for (size_t i = 0; i < numSizes; ++i)
+    where[i] = std::clamp(where[i], least[i], greatest[i]);
+  // Unknowns: the value there, and the slopes.
+  std::array<std::array<double, n>, n> a{};
+  std::array<double, n> b{};
+  for (const Point &point : points) {
+    std::array<double, n> terms = {1};
+    double distance = 0;
+    for (size_t i = 0; i < numSizes; ++i) {
+      terms[i + 1] = point.at[i] - where[i];
+      distance += terms[i + 1] * terms[i + 1];
+    }
+    if (distance < kSame * kSame)
+      return point.rate;
+    const double weight = 1 / (distance * distance);
+    for (size_t row = 0; row < n; ++row) {
+      for (size_t column = 0; column < n; ++column)
+        a[row][column] += weight * terms[row] * terms[column];
+      b[row] += weight * terms[row] * point.logarithm;
+    }
+  }
+  for (size_t i = 1; i < n; ++i)
+    a[i][i] += kFlat * a[0][0];
+  return std::clamp(std::exp2(firstUnknown(a, b)), leastRate, mostRate);
+}
+
+} // namespace tessera::rt
