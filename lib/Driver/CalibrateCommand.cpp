@@ -1,5 +1,6 @@
 // See CalibrateCommand.h.
 #include "lib/Driver/CalibrateCommand.h"
+#include "dialects/nn/Attributes.h"
 #include "lib/Driver/Compile.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
@@ -12,15 +13,21 @@ namespace cl = llvm::cl;
 // Kernels behind products, as models have them: of each class and over sizes that caches hold and that they
 // do not.
 static std::string kernelsText() {
+  auto named = [](llvm::StringRef name) { return (nn::kName.name + " = \"" + name + "\"").str(); };
+  auto input = [&](const std::string &name, llvm::StringRef type) {
+    return llvm::formatv("%{0}: {1} {{{2} = #nn<kind data>, {3}}", name, type, nn::kKind.name, named(name))
+        .str();
+  };
   std::string arguments, results, types, body, names;
   int number = 0;
   for (int rows : {64, 512, 4096, 32768})
     for (llvm::StringRef kind : {"add", "layer_norm", "exp", "softmax"}) {
-      std::string type = llvm::formatv("tensor<{0}x256xf32>", rows), id = std::to_string(number++);
-      arguments += llvm::formatv("%x{0}: {1} {{nn.kind = #nn<kind data>, nn.name = \"x{0}\"}, ", id, type);
-      results += llvm::formatv("{0}{1} {{nn.name = \"y{2}\"}", number > 1 ? ", " : "", type, id);
-      types += (number > 1 ? ", " : "") + type;
-      names += (number > 1 ? ", %y" : "%y") + id;
+      std::string type = llvm::formatv("tensor<{0}x256xf32>", rows), id = std::to_string(number++),
+                  comma = number > 1 ? ", " : "";
+      arguments += input("x" + id, type) + ", ";
+      results += llvm::formatv("{0}{1} {{{2}}", comma, type, named("y" + id));
+      types += comma + type;
+      names += comma + "%y" + id;
       body += llvm::formatv("  %p{0} = nn.contract %x{0}, %w {{lhs_letters = \"bi\", rhs_letters = \"io\", "
                             "out_letters = \"bo\"} : ({1}, tensor<256x256xf32>) -> {1}\n",
                             id, type);
@@ -34,11 +41,10 @@ static std::string kernelsText() {
       else
         body += llvm::formatv("  %y{0} = nn.{2} %p{0} : ({1}) -> {1}\n", id, type, kind);
     }
-  return "module attributes {nn.phase = \"import\"} {\nfunc.func @infer(" + arguments +
-         "%w: tensor<256x256xf32> {nn.kind = #nn<kind data>, nn.name = \"w\"}, "
-         "%g: tensor<256xf32> {nn.kind = #nn<kind data>, nn.name = \"g\"}) -> (" +
-         results + ") attributes {nn.role = #nn<role infer>} {\n" + body + "  return " + names + " : " +
-         types + "\n}\n}\n";
+  return llvm::formatv("module attributes {{{0} = \"import\"} {{\nfunc.func @infer({1}{2}, {3}) -> ({4}) "
+                       "attributes {{{5} = #nn<role infer>} {{\n{6}  return {7} : {8}\n}\n}\n",
+                       nn::kPhase.name, arguments, input("w", "tensor<256x256xf32>"),
+                       input("g", "tensor<256xf32>"), results, nn::kRole.name, body, names, types);
 }
 
 CalibrateCommand::CalibrateCommand()

@@ -26,7 +26,8 @@ struct Inputs {
   Mesh mesh;
   Coordinates at;
   std::vector<std::vector<int64_t>> memory;
-  void add(const std::string &name, const std::string &kind, std::vector<int64_t> shape, int64_t high) {
+  void add(const std::string &name, const std::string &kind, const std::vector<int64_t> &shape,
+           int64_t high) {
     ProgramInput input;
     input.name = name;
     input.kind = kind;
@@ -286,7 +287,7 @@ TEST(DataFeed, TokensLabelsMaskAndPositions) {
 TEST(DataFeed, ArraysByName) {
   TestFolder folder;
   std::vector<int64_t> values = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
-  auto write = [&](const std::string &name, std::vector<int64_t> shape) {
+  auto write = [&](const std::string &name, const std::vector<int64_t> &shape) {
     return folder.write(name, makeNpyHeader(DType::I64, shape) +
                                   std::string(reinterpret_cast<const char *>(values.data()), 80));
   };
@@ -335,9 +336,13 @@ TEST(TrainLog, AResumedRunReplacesTheStepsItRepeats) {
   TrainLog(path, 3, 9).add({3, 2, 1, 0.001, 0.5, 8});
   EXPECT_EQ(readAll(path), line(1) + line(2) + formatRecord({3, 2, 1, 0.001, 0.5, 8}));
   folder.write("log.jsonl", line(1) + line(2).substr(0, 20));
-  TrainLog(path, 3, 9);
+  {
+    TrainLog cut(path, 3, 9);
+  }
   EXPECT_EQ(readAll(path), line(1)) << "the line that was not finished goes";
-  TrainLog(path, 1, 9);
+  {
+    TrainLog cut(path, 1, 9);
+  }
   EXPECT_EQ(readAll(path), "");
 }
 
