@@ -15,8 +15,8 @@ namespace cl = llvm::cl;
 static std::string kernelsText() {
   auto named = [](llvm::StringRef name) { return (nn::kName.name + " = \"" + name + "\"").str(); };
   auto input = [&](const std::string &name, llvm::StringRef type) {
-    return llvm::formatv("%{0}: {1} {{{2} = #nn<kind data>, {3}}", name, type, nn::kKind.name, named(name))
-        .str();
+    std::string attributes = nn::kKind.name.str() + " = #nn<kind data>, " + named(name);
+    return "%" + name + ": " + type.str() + " {" + attributes + "}";
   };
   std::string arguments, results, types, body, names;
   int number = 0;
@@ -41,10 +41,12 @@ static std::string kernelsText() {
       else
         body += llvm::formatv("  %y{0} = nn.{2} %p{0} : ({1}) -> {1}\n", id, type, kind);
     }
-  return llvm::formatv("module attributes {{{0} = \"import\"} {{\nfunc.func @infer({1}{2}, {3}) -> ({4}) "
-                       "attributes {{{5} = #nn<role infer>} {{\n{6}  return {7} : {8}\n}\n}\n",
-                       nn::kPhase.name, arguments, input("w", "tensor<256x256xf32>"),
-                       input("g", "tensor<256xf32>"), results, nn::kRole.name, body, names, types);
+  std::string text =
+      llvm::formatv("module attributes {{{0} = \"import\"} {{\nfunc.func @infer({1}{2}, {3}) -> ({4}) "
+                    "attributes {{{5} = #nn<role infer>} {{\n{6}  return {7} : {8}\n}\n}\n",
+                    nn::kPhase.name, arguments, input("w", "tensor<256x256xf32>"),
+                    input("g", "tensor<256xf32>"), results, nn::kRole.name, body, names, types);
+  return text;
 }
 
 CalibrateCommand::CalibrateCommand()
