@@ -152,11 +152,15 @@ const Judged *AutoPlanner::fastestThatFits() {
   for (const Judged *each : order) {
     if (best && each->verdict.seconds >= best->fitted.seconds)
       break;
-    auto *tried = const_cast<Judged *>(each);
-    ++count;
-    if (count > 1 && (isLate() || (!best && count > kTriedBelowCap)))
+    // When the time is over, one that fits as it is will do.
+    bool isOver = count > 0 && isLate();
+    if (isOver && best)
       break;
-    tried->fitted = judge.judge(each->recipe);
+    if (isOver && each->verdict.deviceBytes > cap())
+      continue;
+    if (!best && ++count > kTriedBelowCap)
+      break;
+    const_cast<Judged *>(each)->fitted = judge.judge(each->recipe);
     if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
       best = each;
   }
