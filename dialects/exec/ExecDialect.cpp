@@ -2,6 +2,7 @@
 #include "dialects/exec/Exec.h"
 #include "mlir/IR/DialectImplementation.h"
 #include "runtime/comm/collective_kinds.h"
+#include "runtime/machine/workload.h"
 #include "llvm/ADT/StringSwitch.h"
 #include "llvm/ADT/TypeSwitch.h" // IWYU pragma: keep
 #include "llvm/Support/MathExtras.h"
@@ -125,8 +126,26 @@ template <typename Op> static LogicalResult verifyAccesses(Op op) {
   return success();
 }
 
-LogicalResult LaunchOp::verify() { return verifyAccesses(*this); }
-LogicalResult CallOp::verify() { return verifyAccesses(*this); }
+// What estimates of time are by.
+template <typename Op> static LogicalResult verifyWork(Op op) {
+  if (auto work = op.getWork(); work && !tessera::rt::parseWorkClass(*work))
+    return op.emitOpError("is work of class '") << *work << "', which is none";
+  // They are counted in 64 bits.
+  if (auto functions = op.getFunctions())
+    if (double number = functions->convertToDouble(); !(number >= 0 && number < 0x1p62))
+      return op.emitOpError("evaluates ") << number << " functions; expected 0 or more, below 2^62";
+  return success();
+}
+
+LogicalResult LaunchOp::verify() {
+  return success(succeeded(verifyAccesses(*this)) && succeeded(verifyWork(*this)));
+}
+
+LogicalResult CallOp::verify() {
+  if (auto shape = getShape(); shape && shape->size() != 4)
+    return emitOpError("has a product of ") << shape->size() << " sizes; it is count, m, n, k";
+  return success(succeeded(verifyAccesses(*this)) && succeeded(verifyWork(*this)));
+}
 
 LogicalResult HostCallOp::verify() {
   if (int64_t(getToken()) < 0)

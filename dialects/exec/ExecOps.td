@@ -70,8 +70,9 @@ def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
   let description = [{
-    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is called in traces and profiles. For estimates of time:
-    `work` is its class, `stream` where it does not say, and `functions` how many exponentials and the like it evaluates.
+    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is called
+    in traces and profiles. For estimates of time: `work` is its class, `stream` where it does not say, and
+    `functions` how many exponentials and the like it evaluates.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
@@ -82,7 +83,8 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]>
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
   let description = [{
-    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time, and `shape`, the product that it is: count, m, n, k.
+    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time, and
+    `shape`, the product that it is: count, m, n, k.
   }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,

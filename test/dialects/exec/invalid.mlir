@@ -161,3 +161,30 @@ func.func @host_call_of_the_device() {
   exec.host_call "sgd"(%x) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 0 : i64}
   return
 }
+
+// -----
+
+func.func @no_class() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{is work of class 'idle', which is none}}
+  exec.call "fill"(%x) scalars() {reads = array<i64>, writes = array<i64: 0>, settings = {}, work = "idle"}
+  return
+}
+
+// -----
+
+func.func @no_count() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{evaluates -1.000000e+00 functions; expected 0 or more, below 2^62}}
+  exec.call "fill"(%x) scalars() {reads = array<i64>, writes = array<i64: 0>, settings = {}, functions = -1.0 : f64}
+  return
+}
+
+// -----
+
+func.func @no_product() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  // expected-error @below {{has a product of 3 sizes; it is count, m, n, k}}
+  exec.call "fill"(%x) scalars() {reads = array<i64>, writes = array<i64: 0>, settings = {}, shape = array<i64: 1, 2, 3>}
+  return
+}
