@@ -115,7 +115,8 @@ def test_a_stop_without_checkpoints(running):
 @pytest.mark.parametrize("launcher", ["mpirun", "torchrun"])
 @pytest.mark.parametrize("victim", [0, 1])
 def test_a_rank_that_is_stopped_is_named(running, launcher, victim):
-    with running(launcher, 100000, "--timeout", "1", env={"TESSERA_STEP_SECONDS": "0"}) as run:
+    # More steps than a slow start of this test lets a run do: a step is some 30 us.
+    with running(launcher, 100_000_000, "--timeout", "1", env={"TESSERA_STEP_SECONDS": "0"}) as run:
         run.has_done(3)
         pid = run.ranks()[victim]
         os.kill(pid, signal.SIGSTOP)
