@@ -2,10 +2,12 @@
 #include "runtime/checkpoint/writer.h"
 
 #include "runtime/checkpoint/checksum.h"
+#include "runtime/storage/block_writer.h"
 #include "runtime/storage/file.h"
 #include "runtime/storage/folder.h"
 #include "runtime/storage/safetensors.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstring>
 #include <map>
@@ -14,42 +16,8 @@
 namespace tessera::rt {
 namespace {
 
-constexpr size_t bufferBytes = size_t(1) << 20;
-
-/// Bytes one after the other into a file, and their sum; small ones are collected.
-class SummedWriter {
-public:
-  SummedWriter(const File &file, uint64_t offset) : file(file), offset(offset) {}
-
-  void add(const char *data, size_t bytes) {
-    sum.add(data, bytes);
-    if (collected.size() + bytes > bufferBytes)
-      flush();
-    if (bytes < bufferBytes) {
-      collected.insert(collected.end(), data, data + bytes);
-      return;
-    }
-    file.write(offset, data, bytes);
-    offset += bytes;
-  }
-
-  std::string finish() {
-    flush();
-    return sum.text();
-  }
-
-private:
-  void flush() {
-    file.write(offset, collected.data(), collected.size());
-    offset += collected.size();
-    collected.clear();
-  }
-
-  const File &file;
-  uint64_t offset;
-  Checksum sum;
-  std::vector<char> collected;
-};
+/// What is summed up and copied at a time: it is in the cache the second time.
+constexpr size_t chunkBytes = size_t(64) << 10;
 
 /// What a piece is called in its file: the variable's name, and which part of it where it is not all.
 std::string nameOf(const std::string &variable, const Piece &piece) {
@@ -90,15 +58,20 @@ SafetensorsPlan planOf(const std::vector<PieceToWrite> &pieces) {
   return {tensors, {}};
 }
 
-/// Writes a piece at `offset`; returns its checksum.
-std::string writePiece(const File &file, uint64_t offset, const PieceToWrite &piece) {
+/// Writes a piece behind those before; returns its checksum.
+std::string writePiece(BlockWriter &writer, const PieceToWrite &piece) {
   const auto *data = static_cast<const char *>(piece.data());
   const int64_t bytes = dtypeBytes(piece.dtype);
-  SummedWriter writer(file, offset);
+  Checksum sum;
   forEachCommonRun(piece.block, Block(piece.piece), [&](int64_t from, int64_t, int64_t count) {
-    writer.add(data + from * bytes, size_t(count * bytes));
+    const auto begin = size_t(from * bytes), end = begin + size_t(count * bytes);
+    for (size_t at = begin; at < end; at += chunkBytes) {
+      const size_t chunk = std::min(chunkBytes, end - at);
+      sum.add(data + at, chunk);
+      writer.add(data + at, chunk);
+    }
   });
-  return writer.finish();
+  return sum.text();
 }
 
 } // namespace
@@ -124,8 +97,8 @@ Manifest CheckpointWriter::writeRank(int64_t rank, const std::vector<PieceToWrit
   const std::string name = fileNameOf(rank), whole = temporary + "/" + name;
   registerTemporary(whole);
   registerTemporary(temporary);
-  File file = File::create(whole);
-  file.write(0, plan.header().data(), plan.header().size());
+  BlockWriter writer(whole);
+  writer.add(plan.header().data(), plan.header().size());
   written.files.push_back(
       {name, plan.fileBytes(), plan.header().size(), checksumOf(plan.header().data(), plan.header().size())});
   std::map<std::string, size_t> known;
@@ -135,11 +108,11 @@ Manifest CheckpointWriter::writeRank(int64_t rank, const std::vector<PieceToWrit
     if (isNew)
       written.variables.push_back({piece.variable, piece.role, piece.dtype, piece.shape, {}, {}});
     written.variables[entry->second].pieces.push_back(
-        {piece.piece, 0, plan.offset(i), writePiece(file, plan.offset(i), piece)});
+        {piece.piece, 0, plan.offset(i), writePiece(writer, piece)});
   }
   if (hasRead)
     hasRead();
-  file.sync();
+  writer.finish();
   return written;
 }
 

@@ -71,6 +71,20 @@ File File::create(const std::string &path) {
   return File(fd, path);
 }
 
+File File::createDirect(const std::string &path) {
+  int fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_DIRECT);
+  if (fd < 0 && errno != EINVAL)
+    fail("create", path);
+  return fd < 0 ? create(path) : File(fd, path);
+}
+
+bool File::leavesDirect() const {
+  const int flags = ::fcntl(fd, F_GETFL), error = errno;
+  const bool leaves = flags >= 0 && (flags & O_DIRECT) && ::fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
+  errno = leaves ? 0 : error;
+  return leaves;
+}
+
 File::File(File &&other) noexcept : fd(other.fd), name(std::move(other.name)) { other.fd = -1; }
 
 File &File::operator=(File &&other) noexcept {
@@ -112,7 +126,7 @@ void File::write(uint64_t offset, const void *from, size_t bytes) const {
   auto *data = static_cast<const char *>(from);
   while (bytes > 0) {
     ssize_t put = fileCalls().pwrite(fd, data, bytes, static_cast<off_t>(offset));
-    if (put < 0 && errno == EINTR)
+    if (put < 0 && (errno == EINTR || (errno == EINVAL && leavesDirect())))
       continue;
     if (put < 0)
       fail("write", name);

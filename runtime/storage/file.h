@@ -21,6 +21,9 @@ public:
   static File createTemporary(const std::string &path);
   /// Creates the file, or empties it.
   static File create(const std::string &path);
+  /// The same, for writes of whole blocks of `nvmeBlock` bytes (core/tier.h), from memory and to offsets that
+  /// are multiples of it: they go past the system's cache (O_DIRECT) where the file system lets them.
+  static File createDirect(const std::string &path);
 
   File(File &&other) noexcept;
   File &operator=(File &&other) noexcept;
@@ -40,6 +43,8 @@ public:
 
 private:
   File(int descriptor, std::string path) : fd(descriptor), name(std::move(path)) {}
+  /// Whether what goes past the cache was refused, and goes through it from now on.
+  bool leavesDirect() const;
   int fd = -1;
   std::string name;
 };
