@@ -75,6 +75,13 @@ Rates Machine::ratesOf(int64_t ranks, int64_t threads) const {
   return shared;
 }
 
+double Machine::takeOf(int64_t ranks, int64_t threads) const {
+  if (collectivesTake || cores <= 0)
+    return collectivesTake.value_or(0);
+  const auto together = double(std::max<int64_t>(1, std::min(ranks, levels.front().ranks)));
+  return std::clamp((together * double(threads + 1) - cores) / together, 0.0, 1.0);
+}
+
 size_t Machine::levelOf(int64_t rank, int64_t other) const {
   size_t level = 0;
   while (level + 1 < levels.size() && rank / levels[level].ranks != other / levels[level].ranks)
@@ -95,6 +102,7 @@ Machine completeMachine(const MachineFile &given, const MachineFile &own) {
   machine.cores = (given.hostCores ? given : own).hostCores.value_or(0);
   machine.hostBandwidth = (given.hostBandwidth ? given : own).hostBandwidth.value_or(0);
   machine.launch = figure(&M::launch);
+  machine.collectivesTake = given.collectivesTake ? given.collectivesTake : own.collectivesTake;
   double host = figure(&M::hostLatency), disk = figure(&M::diskLatency);
   machine.ways.deviceToHost = {host, either(given.hostDown, given.hostUp, known(own.hostDown))};
   machine.ways.hostToDevice = {host, either(given.hostUp, given.hostDown, known(own.hostUp))};

@@ -5,6 +5,9 @@
 #include "runtime/machine/machine_file.h"
 #include "runtime/machine/rates.h"
 
+#include <optional>
+#include <vector>
+
 namespace tessera::rt {
 
 struct Machine {
@@ -17,6 +20,9 @@ struct Machine {
   Rates rates;
   /// Seconds until a collective or message begins, whatever it does.
   double launch = 0;
+  /// What a rank's communication takes of its computing while both go on, from 0 to 1; none: what processors
+  /// leave it (takeOf).
+  std::optional<double> collectivesTake;
   PerDirection<Way> ways;
   /// Elements a second of an optimizer's update on the host.
   double update = 0;
@@ -29,6 +35,9 @@ struct Machine {
 
   /// What work takes where there are so many ranks of so many threads, all of which work.
   Rates ratesOf(int64_t ranks, int64_t threads) const;
+  /// The same where ranks have so many threads, and communicate by one more each (runtime/comm): on a host
+  /// with a processor for each of these it is nothing.
+  double takeOf(int64_t ranks, int64_t threads) const;
   /// The innermost level that two ranks are in together.
   size_t levelOf(int64_t rank, int64_t other) const;
   /// The ranks of a node of a level: of a group of the level below it.

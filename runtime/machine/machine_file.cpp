@@ -41,6 +41,7 @@ constexpr std::array figures = {
     Figure{"rate.kernels", "update", &M::update, "bytes a second of an optimizer's step"},
     Figure{"rate.kernels", "functions", &M::functions, "exponentials and the like a second"},
     Figure{"rate.collectives", "launch", &M::launch, "seconds"},
+    Figure{"rate.collectives", "take", &M::collectivesTake, "of a rank's computing while both go on"},
     Figure{"host", "down", &M::hostDown, "bytes a second, from the device"},
     Figure{"host", "up", &M::hostUp, "bytes a second, to the device"},
     Figure{"host", "latency", &M::hostLatency, "seconds a copy"},
@@ -96,6 +97,8 @@ void Reader::checkKeys(const toml::table &table, const std::string &where,
 }
 
 double Reader::rate(const toml::node &node, std::string_view name) {
+  if (name == "take")
+    return number(node, name, 0, 1);
   bool isTime = name == "latency" || name == "launch";
   return number(node, name, isTime ? leastSeconds : leastRate, isTime ? mostSeconds : mostRate);
 }

@@ -44,6 +44,8 @@ struct MachineFile {
   std::optional<double> kernelLaunch, stream, row, gather, update, functions;
   /// Seconds that a collective takes to start, whatever it does.
   std::optional<double> launch;
+  /// What a rank's communication takes of its computing while both go on, from 0 to 1.
+  std::optional<double> collectivesTake;
   /// Copies from the device to the host and back: bytes a second, both at once, and seconds a copy beside.
   std::optional<double> hostDown, hostUp, hostLatency;
   /// Elements a second that the host updates by Adam.

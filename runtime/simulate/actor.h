@@ -39,9 +39,10 @@ struct Actor {
   struct Span {
     double begin, end;
     size_t traffic;
+    double waited; ///< what the rank had waited at its begin
   };
   std::vector<Span> spans;
-  double computing = 0, ofRanks = 0, ofStages = 0, ofCopies = 0;
+  double computing = 0, waited = 0, ofRanks = 0, ofStages = 0, ofCopies = 0;
   std::vector<double> exposed, transferred; ///< by traffic and level
   std::optional<RankTimeline> timeline;
 
@@ -52,6 +53,11 @@ struct Actor {
   /// It waits for communication from `now` to `until`, in `op`: for what of the time transfers of its own
   /// were under way, and for the rest the others.
   void wait(double until, bool forStage, const Operation &op);
+  /// A transfer of its own, in `op`, is over at `clock`: for what of the time the rank computed, the transfer
+  /// took a share of that, which the rank does now.
+  void endSpan(Span &span, double clock, double share, const Operation &op);
+  /// What it has waited up to `clock`.
+  double waitedUntil(double clock) const;
   /// The same for a copy or an update on the host.
   void waitForCopy(double until, const Operation &op);
 

@@ -325,9 +325,9 @@ void Simulator::begin(std::vector<Member> members, Channel *channel) {
   const SimulatedStep &step = (*actors[first.cls].steps)[first.step];
   const size_t level = levelOf(first, channel), traffic = trafficAt(step, level);
   for (const Member &member : members)
-    actors[member.cls].spans.push_back({clock, never, traffic});
+    openSpan(member.cls, traffic);
   if (channel)
-    actors[channel->receiver].spans.push_back({clock, never, traffic});
+    openSpan(channel->receiver, traffic);
   transfers[number] = {std::move(members), channel, clock, traffic, 0};
   events.push({clock + (world.machine.launch + world.machine.levels[level].latency * step.load.rounds), true,
                number});
@@ -355,7 +355,7 @@ void Simulator::endPart(size_t number) {
     const Member &sender = transfer.members.front();
     const SimulatedStep &step = (*actors[sender.cls].steps)[sender.step];
     ++channel->arrived;
-    closeSpan(channel->receiver, transfer.traffic, transfer.begin);
+    closeSpan(channel->receiver, transfer, *step.op);
     if (std::optional<RankTimeline> &timeline = actors[sender.cls].timeline)
       timeline->add({.op = step.op,
                      .stream = TimelineEvent::Stream::Message,
@@ -365,7 +365,7 @@ void Simulator::endPart(size_t number) {
                      .traffic = transfer.traffic});
   }
   for (const Member &member : transfer.members) {
-    closeSpan(member.cls, transfer.traffic, transfer.begin);
+    closeSpan(member.cls, transfer, *(*actors[member.cls].steps)[member.step].op);
     complete(member, transfer.channel ? nullptr : &transfer);
     // What comes next may begin, here and in whatever queue waits for this.
     for (auto &[queue, jobs] : actors[member.cls].queues)
@@ -376,13 +376,16 @@ void Simulator::endPart(size_t number) {
       advance(actors[transfer.channel->receiver], queue);
 }
 
-void Simulator::closeSpan(size_t cls, size_t traffic, double begin) {
+void Simulator::openSpan(size_t cls, size_t traffic) {
+  actors[cls].spans.push_back({clock, never, traffic, actors[cls].waitedUntil(clock)});
+}
+
+void Simulator::closeSpan(size_t cls, const Transfer &transfer, const Operation &op) {
   std::vector<Actor::Span> &spans = actors[cls].spans;
   auto span = std::find_if(spans.rbegin(), spans.rend(), [&](const Actor::Span &each) {
-    return each.end == never && each.traffic == traffic && each.begin == begin;
+    return each.end == never && each.traffic == transfer.traffic && each.begin == transfer.begin;
   });
-  span->end = clock;
-  actors[cls].transferred[traffic] += clock - begin;
+  actors[cls].endSpan(*span, clock, world.take, op);
 }
 
 void Simulator::complete(Member member, const Transfer *collective) {

@@ -67,7 +67,8 @@ private:
     return step.traffic * world.machine.levels.size() + level;
   }
   size_t levelOf(const Member &member, bool isMessage) const;
-  void closeSpan(size_t cls, size_t traffic, double begin);
+  void openSpan(size_t cls, size_t traffic);
+  void closeSpan(size_t cls, const Transfer &transfer, const Operation &op);
   void count(size_t traffic, size_t cls, int64_t bytes);
   void addTraffic(Simulation &result) const;
   [[noreturn]] void failStuck() const;

@@ -20,6 +20,8 @@ World::World(const Description &description, const std::string &name, const Mach
   for (const auto &[rank, factor] : options.slow)
     if (rank < 0 || rank >= ranks)
       throw Error("there is no rank ", rank, " to be slow; the ranks are 0 to ", ranks - 1);
+  // A GPU's communication is no work of the host's processors.
+  take = description.target == "cpu" ? machine.takeOf(ranks, threads) : machine.collectivesTake.value_or(0);
   addPrograms(name);
   addPairs();
   addNodes();

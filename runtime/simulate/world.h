@@ -41,6 +41,9 @@ public:
   std::vector<std::pair<std::string, std::string>> traffic;
   std::vector<FoldedGroups> groups; ///< by grouping
 
+  /// What a rank's communication takes of its computing while both go on.
+  double take = 0;
+
   const Program &programOf(size_t cls) const { return *programs[programAt[size_t(folding.first[cls])]]; }
   const std::vector<SimulatedStep> &stepsOf(size_t cls) const {
     return steps[programAt[size_t(folding.first[cls])]];

@@ -55,6 +55,9 @@ Description everything() {
   list.push_back(await(0));
   list.push_back(collective("all_reduce", {{"in", 1, 4}}, 10'000));
   list.push_back(collective("all_reduce", {{"out", 1, 2}}, 10'000));
+  list.push_back(collective("all_reduce", {{"out", 1, 2}}, 10'000, 0));
+  list.push_back(kernel(1'000'000'000));
+  list.push_back(await(0));
   return description({{"out", 2}, {"in", 4}}, list);
 }
 
@@ -74,6 +77,7 @@ TEST(Keys, EachDoubledMovesAStep) {
       {"products.bf16", false, figure(&M::productsBF16)},
       {"products.f16", false, figure(&M::productsF16)},
       {"collectives.launch", true, figure(&M::launch)},
+      {"collectives.take", true, figure(&M::collectivesTake)},
       {"host.down", false, figure(&M::hostDown)},
       {"host.up", false, figure(&M::hostUp)},
       {"host.latency", true, figure(&M::hostLatency)},
@@ -118,6 +122,7 @@ TEST(Keys, EachDoubledMovesAStep) {
   MachineFile file = machine();
   file.levels[1].links = 1;
   file.kernelLaunch = 1e-4;
+  file.collectivesTake = 0.25;
   file.hostCores = 4;
   file.hostBandwidth = 1.6e9;
   file.stream = 4e10;

@@ -138,6 +138,44 @@ TEST(Simulate, WhatIsStartedRunsBesideWork) {
       << "one after the other";
 }
 
+TEST(Simulate, WhatCommunicationTakesIsComputedLater) {
+  const double alone = launch + 4 * kLatency[0] + 6000 / kBandwidth[0];
+  const Operation start = collective("all_reduce", kInner, 1000, 0);
+  const Description hidden = onSixteen({start, kernel(9'000'000), await(0), kernel(1'000'000)});
+  MachineFile file = machine();
+  file.collectivesTake = 0.25;
+  Simulation step = simulated(hidden, file);
+  EXPECT_NEAR(step.seconds, 10e-3 + alone / 4, kClose);
+  EXPECT_NEAR(step.computing, 10e-3, kClose);
+  EXPECT_NEAR(step.communication.at("in").exposed, alone / 4, kClose);
+  EXPECT_NEAR(step.communication.at("in").hidden, alone * 3 / 4, kClose);
+  // What would be done before the transfer is over has time for the share.
+  EXPECT_NEAR(seconds(onSixteen({start, kernel(1'000'000), await(0)}), file), alone, kClose);
+  // It goes on beside all that is left.
+  EXPECT_NEAR(seconds(onSixteen({kernel(1'000'000), start, kernel(9'000'000)}), file), 10e-3 + alone / 4,
+              kClose);
+  // Of a wait in the midst nothing is taken.
+  const Operation message = collective("all_reduce", kOuter, 1000);
+  EXPECT_NEAR(seconds(onSixteen({start, message, await(0)}), file),
+              seconds(onSixteen({start, message, await(0)})), kClose);
+}
+
+TEST(Simulate, ProcessorsThatAreLeftAreForCommunication) {
+  const double alone = launch + 4 * kLatency[0] + 6000 / kBandwidth[0];
+  Description made = onSixteen({collective("all_reduce", kInner, 1000, 0), kernel(9'000'000), await(0)});
+  MachineFile file = machine();
+  auto take = [&](double cores) {
+    file.hostCores = cores;
+    return (seconds(made, file) - 9e-3) / alone;
+  };
+  // Four ranks of a thread share a host.
+  EXPECT_NEAR(take(8), 0, 1e-9);
+  EXPECT_NEAR(take(6), 0.5, 1e-9);
+  EXPECT_NEAR(take(4), 1, 1e-9);
+  made.target = "cuda:sm_90";
+  EXPECT_NEAR(take(4), 0, 1e-9);
+}
+
 TEST(Simulate, GroupsOfGpusDoNotWaitForEachOther) {
   Description made = onSixteen({collective("all_reduce", kInner, 1000, 0),
                                 collective("all_reduce", kOuter, 1000, 1), await(0), await(1)});
@@ -246,9 +284,11 @@ static Description twoStages() {
 
 TEST(Simulate, AllOfAStepIsWorkCommunicationOrWaiting) {
   Description made = twoStages();
+  MachineFile file = machine();
+  file.collectivesTake = 0.3;
   SimulateOptions options;
   options.slow = {{1, 1.5}};
-  Simulation step = simulated(made, machine(), options);
+  Simulation step = simulated(made, file, options);
   double sum =
       step.computing + step.waitsForRanks + step.waitsForStages + step.waitsForCopies + step.waitsForEnd;
   for (const auto &[axes, over] : step.communication)
@@ -291,11 +331,13 @@ TEST(Simulate, TrafficIsByKindAndLevel) {
 
 TEST(Simulate, TheTimelineIsAllOfTheStep) {
   Description made = twoStages();
+  MachineFile file = machine();
+  file.collectivesTake = 0.3;
   SimulateOptions options;
   options.slow = {{1, 1.5}};
-  EXPECT_TRUE(simulated(made, machine(), options).timelines.empty());
+  EXPECT_TRUE(simulated(made, file, options).timelines.empty());
   options.records = true;
-  Simulation step = simulated(made, machine(), options);
+  Simulation step = simulated(made, file, options);
   ASSERT_EQ(step.timelines.size(), size_t(step.classes));
   double computing = 0, exposed = 0, ranks = 0, stages = 0;
   for (const RankTimeline &each : step.timelines) {
