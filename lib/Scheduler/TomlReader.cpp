@@ -35,9 +35,9 @@ void TomlReader::keys(const toml::table &table, llvm::ArrayRef<llvm::StringRef> 
                           << nearest(name, words) << "\"";
 }
 
-std::vector<const toml::table *> TomlReader::tables(llvm::StringRef key) {
+std::vector<const toml::table *> TomlReader::tables(const toml::table &within, llvm::StringRef key) {
   std::vector<const toml::table *> result;
-  const toml::node *node = document.get(std::string_view(key));
+  const toml::node *node = within.get(std::string_view(key));
   const toml::array *array = node ? node->as_array() : nullptr;
   if (node && !array)
     error(node->source()) << "\"" << key << "\" has to be written as [[" << key << "]], once for each";
