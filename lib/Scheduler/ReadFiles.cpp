@@ -83,7 +83,7 @@ Pauses readPauses(TomlReader &reader, const toml::table &table, std::optional<Pa
 }
 
 void readMeasured(TomlReader &reader, const toml::table &costs, Cluster &cluster) {
-  for (const toml::table *table : reader.tables(costs, "measured")) {
+  for (const toml::table *table : reader.tables(costs, "measured", "costs.")) {
     reader.keys(*table, {"parameters", "resize", "restart"}, "[[costs.measured]]");
     double parameters = reader.number(*table, "parameters", 1, kMostParameters);
     Pauses pauses = readPauses(reader, *table, std::nullopt);

@@ -219,6 +219,9 @@ void Ones::evolve(const Situation &situation) {
   std::vector<Candidate> next = firstCandidates(situation, limit);
   auto keepBest = [&] {
     std::ranges::stable_sort(next, {}, &Candidate::score);
+    // Each once: copies of what runs would leave no room for others.
+    auto copies = std::ranges::unique(next, {}, &Candidate::genome);
+    next.erase(copies.begin(), copies.end());
     if (next.size() > kPopulation)
       next.resize(kPopulation);
   };
