@@ -66,6 +66,15 @@ def compare(found):
     print(f"\nAgainst Optimus on the mean of the gaps: {100 * (sum(found['ones']) / sum(found['optimus']) - 1):.1f} %\n")
 
 
+def idle(folder, policy):
+    """The part of place time that is idle, by gap."""
+    parts = []
+    for gap in GAPS:
+        spent = [simulate(folder, "--gap", gap, "--seed", seed, "--policy", policy)["place_seconds"] for seed in range(1, 6)]
+        parts.append(sum(one["idle"] for one in spent) / sum(sum(one.values()) for one in spent))
+    return ", ".join(f"{100 * part:.0f} %" for part in parts)
+
+
 def sensitivity(folder):
     def ones(label, *options):
         line(label, means(folder, *options, policy="ones")["ones"])
@@ -99,10 +108,13 @@ def main():
         print("With --elastic\n")
         for policy in ("drf", "optimus"):
             line(policy, means(folder, "--elastic", policy=policy)[policy])
-        print("\nSeeds 11 to 15\n")
-        policies = ("fifo", "fifo-backfill", "drf", "tiresias", "optimus", "ones")
-        compare({policy: means(folder, policy=policy, seeds=range(11, 16))[policy] for policy in policies})
-        print("Without parts of ones\n")
+        for first in (11, 21, 31, 41):
+            print(f"\nSeeds {first} to {first + 4}\n")
+            policies = ("fifo", "fifo-backfill", "drf", *RIVALS, "ones") if first == 11 else (*RIVALS, "ones")
+            compare({policy: means(folder, policy=policy, seeds=range(first, first + 5))[policy] for policy in policies})
+        for policy in ("ones-published", "ones"):
+            print(f"Idle places of {policy}: {idle(folder, policy)}")
+        print("\nWithout parts of ones\n")
         for parts in ("table", "forecast", "batch", "evolution", "kinds", "table,forecast,batch,kinds"):
             line(parts, means(folder, "--without", parts, policy="ones")["ones"])
         print("\nSensitivity\n")
