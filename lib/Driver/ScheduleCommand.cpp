@@ -20,7 +20,10 @@ ScheduleCommand::ScheduleCommand()
     : sub("schedule", "share a cluster among many training runs"),
       policyText("who gets which places: " + llvm::join(policyNames(), " ") + " (default: compare all)"),
       jobs{cl::Positional, cl::desc("JOBS.toml"), cl::sub(sub)},
-      cluster{"cluster", cl::desc("hosts and their places (with --trace: 16 hosts of 4)"),
+      cluster{"cluster",
+              cl::desc("hosts, their places and how long jobs stand still (with --trace ones: 16 hosts of 4, "
+                       "and as was "
+                       "measured for each job's size)"),
               cl::value_desc("FILE.toml"), cl::sub(sub)},
       policy{"policy", cl::desc(policyText), cl::value_desc("NAME"), cl::sub(sub)},
       trace{

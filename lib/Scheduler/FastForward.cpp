@@ -7,8 +7,8 @@
 
 namespace tessera::scheduler {
 
-FastForward::FastForward(const std::vector<Ahead> &jobs, int places, double resize, double restart)
-    : jobs(jobs), places(places), resize(resize), restart(restart), queue(jobs.size()) {
+FastForward::FastForward(const std::vector<Ahead> &jobs, int places)
+    : jobs(jobs), places(places), queue(jobs.size()) {
   std::iota(queue.begin(), queue.end(), 0);
   std::ranges::stable_sort(queue, {}, [&](size_t i) {
     const Ahead &job = jobs[i];
@@ -28,7 +28,7 @@ void FastForward::giveAway(double now) {
     int given = std::min(jobs[i].begin, free);
     if (given < jobs[i].fewest || free <= 0)
       return false;
-    start(i, given, now + restart);
+    start(i, given, now + jobs[i].pauses.restart);
     return true;
   });
   while (free > 0 && waiting.empty()) {
@@ -39,7 +39,8 @@ void FastForward::giveAway(double now) {
       int wanted = withoutIdle(*job.speed, std::min(count[i] + free, job.most), count[i]);
       if (wanted == count[i])
         continue;
-      double left = end[i] - now, faster = left * (*job.speed)[count[i]] / (*job.speed)[wanted] + resize;
+      double left = end[i] - now,
+             faster = left * (*job.speed)[count[i]] / (*job.speed)[wanted] + job.pauses.resize;
       if (left - faster > best)
         best = left - faster, bestEnd = now + faster, grows = i;
     }
@@ -64,7 +65,10 @@ double FastForward::run(const std::vector<int> &counts) {
     if (given == 0)
       waiting.push_back(i);
     else
-      start(i, given, given == jobs[i].held ? 0 : jobs[i].held ? resize : restart);
+      start(i, given,
+            given == jobs[i].held ? 0
+            : jobs[i].held        ? jobs[i].pauses.resize
+                                  : jobs[i].pauses.restart);
   }
   double sum = 0;
   while (!running.empty()) {

@@ -57,6 +57,23 @@ std::vector<int> Cluster::hostOfPlace() const {
   return result;
 }
 
+static Pauses interpolate(const std::vector<MeasuredPauses> &measured, double parameters) {
+  auto above = std::ranges::lower_bound(measured, parameters, {}, &MeasuredPauses::parameters);
+  if (above == measured.begin())
+    return above->pauses;
+  auto below = std::prev(above);
+  if (above == measured.end())
+    return below->pauses;
+  double part = (parameters - below->parameters) / (above->parameters - below->parameters);
+  return {std::lerp(below->pauses.resize, above->pauses.resize, part),
+          std::lerp(below->pauses.restart, above->pauses.restart, part)};
+}
+
+Pauses Cluster::pausesOf(const Job &job) const {
+  Pauses result = job.parameters > 0 && !measured.empty() ? interpolate(measured, job.parameters) : pauses;
+  return {job.resizeSeconds.value_or(result.resize), job.restartSeconds.value_or(result.restart)};
+}
+
 double batchOn(const Job &job, int count, Batch batch) {
   double asked = static_cast<double>(job.batch) * job.places,
          together = static_cast<double>(job.batch) * count;

@@ -48,6 +48,8 @@ struct Job {
   double learningRate = 1;  ///< at the asked places; it grows with the batch
   double samples = 0;  ///< until the run ends. Policies ask for `told`: where it is unset they have to guess
   double dataSize = 0; ///< samples of an epoch
+  double parameters = 0;                               ///< of the model; 0: not known
+  std::optional<double> resizeSeconds, restartSeconds; ///< instead of what the cluster says of such a job
   std::optional<LossCurve> loss;
   std::map<int, double> throughput; ///< places -> samples/s, where it is known
 
@@ -70,17 +72,32 @@ struct Job {
 
 using launch::Host;
 
+/// Seconds that a job stands still.
+struct Pauses {
+  double resize = 1;   ///< when its places change while it runs
+  double restart = 10; ///< when it starts, or resumes from a checkpoint
+};
+
+/// What was measured with a model of so many parameters.
+struct MeasuredPauses {
+  double parameters = 0;
+  Pauses pauses;
+};
+
 /// Places are numbered through all hosts.
 struct Cluster {
   std::vector<Host> hosts;
-  double spread = 1;          ///< speed of a job on more hosts than it needs, relative to its table
-  double resizeSeconds = 1;   ///< a job stands still for this long when its places change
-  double restartSeconds = 10; ///< and for this long when it starts, or resumes after a pause
-  double lostPerDoubling = 0; ///< part of the samples that a batch of twice the asked one wastes
+  double spread = 1; ///< speed of a job on more hosts than it needs, relative to its table
+  Pauses pauses;     ///< of jobs of which neither their own nor their number of parameters is known
+  std::vector<MeasuredPauses> measured; ///< in the order of parameters, each number once
+  double lostPerDoubling = 0;           ///< part of the samples that a batch of twice the asked one wastes
 
   int places() const;
   /// The host of each place.
   std::vector<int> hostOfPlace() const;
+  /// Of this job: its own, else by its number of parameters, straight between two that were measured and as
+  /// the nearest beyond them, else the cluster's.
+  Pauses pausesOf(const Job &job) const;
 };
 
 /// Samples of all places together in a step.

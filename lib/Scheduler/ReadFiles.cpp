@@ -10,7 +10,8 @@ namespace tessera::scheduler {
 namespace {
 
 // Beyond these nothing real lies, and arithmetic stays exact.
-constexpr double kMostPlaces = 65536, kMostSeconds = 1e9, kMostSamples = 1e15, kMostEpochs = 1e5;
+constexpr double kMostPlaces = 65536, kMostSeconds = 1e9, kMostSamples = 1e15, kMostEpochs = 1e5,
+                 kMostParameters = 1e15;
 
 void readLoss(TomlReader &reader, const toml::table &table, Job &job) {
   const toml::node *first = table.get("first_loss"), *target = table.get("target_loss");
@@ -34,7 +35,8 @@ void readLoss(TomlReader &reader, const toml::table &table, Job &job) {
 Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster, const FileReader &files) {
   reader.keys(table,
               {"name", "kind", "arrival", "places", "batch", "largest_batch", "learning_rate", "throughput",
-               "samples", "data_size", "first_loss", "target_loss", "executable", "arguments", "every"},
+               "samples", "data_size", "first_loss", "target_loss", "parameters", "resize", "restart",
+               "executable", "arguments", "every"},
               "[[job]]");
   Job job;
   job.name = reader.text(table, "name");
@@ -61,11 +63,35 @@ Job readJob(TomlReader &reader, const toml::table &table, const Cluster &cluster
         << "on the places that it asks for the job would run for more than "
         << llvm::format("%g", kMostSeconds) << " seconds";
   readLoss(reader, table, job);
+  job.parameters = reader.number(table, "parameters", 1, kMostParameters, 0);
+  for (auto &[key, value] : {std::pair("resize", &job.resizeSeconds), {"restart", &job.restartSeconds}})
+    if (table.contains(key))
+      *value = reader.number(table, key, 0, kMostSeconds);
   if (job.places > cluster.places())
     reader.error(table.get("places") ? table.get("places")->source() : table.source())
         << "the job can never run: it asks for " << job.places << " places, and the cluster has "
         << cluster.places();
   return job;
+}
+
+Pauses readPauses(TomlReader &reader, const toml::table &table, std::optional<Pauses> standard) {
+  auto number = [&](llvm::StringRef key, double Pauses::*member) {
+    return reader.number(table, key, 0, kMostSeconds,
+                         standard ? std::optional(*standard.*member) : std::nullopt);
+  };
+  return {number("resize", &Pauses::resize), number("restart", &Pauses::restart)};
+}
+
+void readMeasured(TomlReader &reader, const toml::table &costs, Cluster &cluster) {
+  for (const toml::table *table : reader.tables(costs, "measured", "costs.")) {
+    reader.keys(*table, {"parameters", "resize", "restart"}, "[[costs.measured]]");
+    double parameters = reader.number(*table, "parameters", 1, kMostParameters);
+    Pauses pauses = readPauses(reader, *table, std::nullopt);
+    if (!cluster.measured.empty() && parameters <= cluster.measured.back().parameters)
+      reader.error(table->get("parameters") ? table->get("parameters")->source() : table->source())
+          << "what was measured has to be in the order of \"parameters\", each number once";
+    cluster.measured.push_back({parameters, pauses});
+  }
 }
 
 } // namespace
@@ -98,9 +124,9 @@ std::variant<Cluster, Problem> readCluster(llvm::StringRef text, llvm::StringRef
     cluster.spread = reader.number(*links, "spread", 0.01, 1, cluster.spread);
   }
   if (const toml::table *costs = reader.table("costs")) {
-    reader.keys(*costs, {"resize", "restart", "lost_per_doubling"}, "[costs]");
-    cluster.resizeSeconds = reader.number(*costs, "resize", 0, kMostSeconds, cluster.resizeSeconds);
-    cluster.restartSeconds = reader.number(*costs, "restart", 0, kMostSeconds, cluster.restartSeconds);
+    reader.keys(*costs, {"resize", "restart", "lost_per_doubling", "measured"}, "[costs]");
+    cluster.pauses = readPauses(reader, *costs, cluster.pauses);
+    readMeasured(reader, *costs, cluster);
     cluster.lostPerDoubling = reader.number(*costs, "lost_per_doubling", 0, 0.5, cluster.lostPerDoubling);
   }
   if (!reader.problem().empty())

@@ -42,8 +42,9 @@ double Simulation::slowdown(const std::vector<int> &places) const {
 
 void Simulation::change(int job, const std::vector<int> &places, bool restarts) {
   Span &span = spans[job];
-  double done = progress(job).done, pause = restarts ? cluster.restartSeconds : cluster.resizeSeconds;
-  double begin = std::max(span.begin, now + pause);
+  Pauses pauses = cluster.pausesOf(jobs[job]);
+  double done = progress(job).done,
+         begin = std::max(span.begin, now + (restarts ? pauses.restart : pauses.resize));
   std::erase(running, job);
   if (places.empty()) {
     span = {0, done, 0};

@@ -35,12 +35,14 @@ void TomlReader::keys(const toml::table &table, llvm::ArrayRef<llvm::StringRef> 
                           << nearest(name, words) << "\"";
 }
 
-std::vector<const toml::table *> TomlReader::tables(llvm::StringRef key) {
+std::vector<const toml::table *> TomlReader::tables(const toml::table &within, llvm::StringRef key,
+                                                    llvm::StringRef where) {
   std::vector<const toml::table *> result;
-  const toml::node *node = document.get(std::string_view(key));
+  const toml::node *node = within.get(std::string_view(key));
   const toml::array *array = node ? node->as_array() : nullptr;
   if (node && !array)
-    error(node->source()) << "\"" << key << "\" has to be written as [[" << key << "]], once for each";
+    error(node->source()) << "\"" << key << "\" has to be written as [[" << where << key
+                          << "]], once for each";
   for (size_t i = 0; array && i < array->size(); ++i)
     if (const toml::table *table = array->get(i)->as_table())
       result.push_back(table);

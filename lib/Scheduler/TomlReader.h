@@ -24,7 +24,10 @@ public:
   /// Refuses keys that mean nothing; `where` is the table's name.
   void keys(const toml::table &table, llvm::ArrayRef<llvm::StringRef> valid, llvm::StringRef where);
   /// The tables of [[key]].
-  std::vector<const toml::table *> tables(llvm::StringRef key);
+  std::vector<const toml::table *> tables(llvm::StringRef key) { return tables(document, key, ""); }
+  /// Those within another table; `where` is its name and a dot.
+  std::vector<const toml::table *> tables(const toml::table &within, llvm::StringRef key,
+                                          llvm::StringRef where);
   /// The table [key], or null.
   const toml::table *table(llvm::StringRef key);
   /// A text that is not empty; refused where it is missing unless there is a `standard`.

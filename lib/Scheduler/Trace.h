@@ -21,7 +21,7 @@ std::vector<Job> onesTrace(const TraceOptions &options);
 /// Two ended jobs of each kind: what a cluster knows before a trace begins.
 std::vector<Job> onesHistory(const TraceOptions &options);
 
-/// 16 hosts of 4 places.
+/// 16 hosts of 4 places, on which a job stands still as was measured with models of three sizes.
 Cluster onesCluster();
 
 } // namespace tessera::scheduler

@@ -44,6 +44,15 @@ def test_a_jobs_file(tmp_path, files):
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "the page needs no network"
 
 
+def test_a_job_stands_still_for_its_own_time(tmp_path, files):
+    """Each runs for 100 s; the first says how long it takes to start, the second how large it is: half-way between two that were measured."""
+    (tmp_path / "cluster.toml").write_text(CLUSTER + "".join(
+        f"[[costs.measured]]\nparameters = {parameters}\nresize = 1\nrestart = {restart}\n" for parameters, restart in ((20e6, 4), (40e6, 8))))
+    (tmp_path / "jobs.toml").write_text(JOB % ("first", 0) + "restart = 2.5\n" + JOB % ("second", 10) + "parameters = 30e6\n")
+    assert schedule(*files, "--simulate", "--policy", "fifo", "--json", tmp_path / "r.json").returncode == 0
+    assert [job["end"] for job in json.loads((tmp_path / "r.json").read_text())["jobs"]] == [102.5, 208.5]
+
+
 def test_all_policies_are_compared(tmp_path, files):
     result = schedule(*files, "--simulate", "--json", tmp_path / "r.json")
     assert result.returncode == 0, result.stderr
@@ -56,9 +65,9 @@ def test_all_policies_are_compared(tmp_path, files):
 
 def test_the_trace(tmp_path):
     """The same seed gives the same file, but for the time that decisions took."""
-    def run(seed):
+    def run(seed, *options):
         arguments = ("--simulate", "--trace", "ones", "--seed", str(seed), "--gap", "45", "--policy", "tiresias")
-        assert schedule(*arguments, "--json", tmp_path / "r.json").returncode == 0
+        assert schedule(*arguments, *options, "--json", tmp_path / "r.json").returncode == 0
         report = json.loads((tmp_path / "r.json").read_text())
         del report["decisions"]["max_seconds"]
         return report
@@ -67,6 +76,9 @@ def test_the_trace(tmp_path):
     assert len(first["jobs"]) == 50
     assert first == run(1)
     assert first["mean_completion"] != run(2)["mean_completion"]
+    # Jobs stand still as was measured with models of their sizes; a cluster file that does not say so has the same for all.
+    (tmp_path / "cluster.toml").write_text("".join(f'[[host]]\nname = "{i}"\nplaces = 4\n' for i in range(16)))
+    assert first["mean_completion"] < run(1, "--cluster", tmp_path / "cluster.toml")["mean_completion"]
     spent = first["place_seconds"]
     assert sum(spent.values()) == pytest.approx(64 * first["span"], rel=1e-9)
 
@@ -118,6 +130,10 @@ def test_files_that_are_wrong(tmp_path, files):
     h.assert_error(schedule(*files[:2], tmp_path / "none.toml", "--simulate"), "cannot read", "none.toml")
     (tmp_path / "jobs.toml").write_text(JOB % ("first", 0) + JOB % ("first", 10))
     h.assert_error(schedule(*files, "--simulate"), "jobs.toml:8:1:", "is in line 1 already")
+    (tmp_path / "jobs.toml").write_text(JOB % ("first", 0) + "restart = -1\n")
+    h.assert_error(schedule(*files, "--simulate"), "jobs.toml:8:11:", '"restart" has to be a number from 0 to 1e+09, and is -1')
+    (tmp_path / "cluster.toml").write_text(CLUSTER + "[[costs.measured]]\nparameters = 5\nresize = 1\nrestart = 1\n" * 2)
+    h.assert_error(schedule(*files, "--simulate"), "cluster.toml:9:14:", 'in the order of "parameters"')
     (tmp_path / "cluster.toml").write_text("[costs]\nresize = 1\n")
     h.assert_error(schedule(*files, "--simulate"), "cluster.toml:1:1:", "the cluster has no places")
 

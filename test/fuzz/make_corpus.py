@@ -126,6 +126,8 @@ LOSS = "[[job]]\nname = 'b'\nkind = 'k'\narrival = 2.5\nplaces = 1\nbatch = 4\nt
 SCHEDULES = {
     "two": f"{CLUSTER}# jobs\n{JOB}{LOSS}",
     "costs": f"{CLUSTER}[links]\nspread = 0.5\n[costs]\nresize = 0\nrestart = 1e3\nlost_per_doubling = 0.1\n# jobs\n{LOSS}",
+    "measured": f"{CLUSTER}[costs]\nresize = 2\n[[costs.measured]]\nparameters = 14e6\nresize = 0.2\nrestart = 2.9\n[[costs.measured]]\n"
+                f"parameters = 61e6\nresize = 0.9\nrestart = 4.2\n# jobs\n{JOB}parameters = 25.6e6\n{LOSS}resize = 0\nrestart = 7.5\n",
     "forms": f"host = [{{name = 'a', places = 0x4}}]\n# jobs\njob = [{{name = 'j', arrival = 1_0, places = 4, batch = 1, throughput.4 = 1e3, samples = 9}}]\n",
     "empty": "# jobs\n",
     "late": f"{CLUSTER}# jobs\n{LOSS}{JOB}",

@@ -100,14 +100,20 @@ void Ones::look(const Situation &situation) {
   jobs.clear();
   positions.clear();
   for (const ActiveJob *job : situation.jobs) {
-    Ahead ahead{left(*job), job->speed, job->job->fewest(), job->most(), 0, job->held};
+    Ahead ahead{left(*job),
+                job->speed,
+                job->job->fewest(),
+                job->most(),
+                0,
+                job->held,
+                situation.cluster->pausesOf(*job->job)};
     if (!parts.table)
       ahead.most = limits.of(*job);
     ahead.begin = usedWell(ahead, kUse);
     positions[job->index] = jobs.size();
     jobs.push_back(ahead);
   }
-  forward.emplace(jobs, places, situation.cluster->resizeSeconds, situation.cluster->restartSeconds);
+  forward.emplace(jobs, places);
 }
 
 Ones::Counts Ones::countsOf(const Assignment &genome) const {
@@ -213,6 +219,9 @@ void Ones::evolve(const Situation &situation) {
   std::vector<Candidate> next = firstCandidates(situation, limit);
   auto keepBest = [&] {
     std::ranges::stable_sort(next, {}, &Candidate::score);
+    // Each once: copies of what runs would leave no room for others.
+    auto copies = std::ranges::unique(next, {}, &Candidate::genome);
+    next.erase(copies.begin(), copies.end());
     if (next.size() > kPopulation)
       next.resize(kPopulation);
   };

@@ -3,7 +3,7 @@
 #include "lib/Scheduler/Trace.h"
 #include "test/unit/scheduler/Jobs.h"
 #include <chrono>
-#include <gtest/gtest.h>
+#include <gmock/gmock.h>
 #include <set>
 #include <thread>
 
@@ -21,7 +21,7 @@ std::vector<Job> shortTrace(double gap, uint64_t seed) {
 
 TEST(Engine, StartsAndResizesTakeTime) {
   Cluster cluster = freeCluster(4);
-  cluster.restartSeconds = 3;
+  cluster.pauses.restart = 3;
   Result result = runPolicy("fifo", {rigidJob("a", 1, 3, 10)}, cluster);
   EXPECT_DOUBLE_EQ(result.jobs[0].start, 1);
   EXPECT_DOUBLE_EQ(result.jobs[0].end, 14);
@@ -33,8 +33,7 @@ TEST(Engine, StartsAndResizesTakeTime) {
 // DRF takes two of A's places at 2 and gives them back at the end of B.
 std::vector<double> endsOfTwo(bool elastic) {
   Cluster cluster = freeCluster(4);
-  cluster.restartSeconds = 3;
-  cluster.resizeSeconds = 1;
+  cluster.pauses = {1, 3};
   std::vector<Job> jobs = {elasticJob("a", 0, 4, 40), elasticJob("b", 2, 4, 8)};
   SimulatedClock clock;
   return ends(simulate(jobs, cluster, *makePolicy("drf", {}), clock, {1, elastic}));
@@ -46,6 +45,46 @@ TEST(Engine, AResizeCostsLessThanARestart) {
   EXPECT_EQ(endsOfTwo(false), (std::vector<double>{20, 9}));
   // With resizes it begins at 3, does 12 until 9, stands until 10.
   EXPECT_EQ(endsOfTwo(true), (std::vector<double>{17, 9}));
+}
+
+// As above, but A stands still for longer: by what the job says, or by its number of parameters.
+TEST(Engine, AJobStandsStillForItsOwnTime) {
+  Cluster cluster = freeCluster(4);
+  cluster.pauses = {1, 3};
+  cluster.measured = {{10e6, {1, 3}}, {30e6, {2, 5}}};
+  std::vector<Job> jobs = {elasticJob("a", 0, 4, 40), elasticJob("b", 2, 4, 8)};
+  auto endsOfThem = [&](bool elastic) {
+    SimulatedClock clock;
+    return ends(simulate(jobs, cluster, *makePolicy("drf", {}), clock, {1, elastic}));
+  };
+  jobs[0].resizeSeconds = 2;
+  jobs[0].restartSeconds = 5;
+  // A with restarts begins at 7, does 4 until 9, stands until 14. With resizes it begins at 5, does 8 until
+  // 9, stands until 11.
+  const std::vector<double> restarting = {23, 9}, resizing = {19, 9};
+  EXPECT_EQ(endsOfThem(false), restarting);
+  EXPECT_EQ(endsOfThem(true), resizing);
+  jobs[0].resizeSeconds = jobs[0].restartSeconds = std::nullopt;
+  jobs[0].parameters = 30e6;
+  EXPECT_EQ(endsOfThem(false), restarting);
+  EXPECT_EQ(endsOfThem(true), resizing);
+}
+
+// B comes when A has worked for two seconds and would need eight more on all places; B needs two of them.
+TEST(Engine, OnesKnowsWhatAJobsPauseTakes) {
+  auto endsWith = [](double resize, double restart) {
+    std::vector<Job> jobs = {elasticJob("a", 0, 4, 40), elasticJob("b", restart + 2, 4, 8)};
+    jobs[0].resizeSeconds = resize;
+    jobs[0].restartSeconds = restart;
+    return ends(runPolicy("ones", jobs, freeCluster(4)));
+  };
+  // If A makes room it ends 2 + 5 seconds later, and B 8 seconds earlier.
+  EXPECT_EQ(endsWith(100, 5), (std::vector<double>{22, 9}));
+  // 2 + 7 seconds are not worth it,
+  EXPECT_EQ(endsWith(100, 7), (std::vector<double>{17, 19}));
+  // but A can keep a place where that costs nothing.
+  EXPECT_THAT(endsWith(0, 7),
+              testing::Pointwise(testing::DoubleNear(1e-9), std::vector<double>{19, 9 + 8.0 / 3}));
 }
 
 TEST(Engine, AJobOnMoreHostsThanItNeedsIsSlower) {
@@ -157,6 +196,46 @@ TEST(Trace, HasTheKindsEquallyOften) {
       double efficiency = job.throughputAt(16) / (16 * job.throughputAt(1));
       EXPECT_TRUE(efficiency >= 0.4 && efficiency <= 0.5) << efficiency;
     }
+}
+
+TEST(Cluster, PausesLieBetweenThoseThatWereMeasured) {
+  Cluster cluster;
+  cluster.pauses = {7, 8};
+  Job job;
+  auto expect = [&](double parameters, double resize, double restart) {
+    job.parameters = parameters;
+    EXPECT_DOUBLE_EQ(cluster.pausesOf(job).resize, resize) << parameters;
+    EXPECT_DOUBLE_EQ(cluster.pausesOf(job).restart, restart) << parameters;
+  };
+  expect(20e6, 7, 8); // nothing was measured
+  cluster.measured = {{10e6, {1, 4}}, {20e6, {2, 5}}, {40e6, {6, 15}}};
+  expect(0, 7, 8); // the job does not say
+  expect(1e6, 1, 4);
+  expect(10e6, 1, 4);
+  expect(15e6, 1.5, 4.5);
+  expect(20e6, 2, 5);
+  expect(35e6, 5, 12.5);
+  expect(40e6, 6, 15);
+  expect(1e9, 6, 15);
+  job.restartSeconds = 1;
+  expect(35e6, 5, 1);
+  job.resizeSeconds = 0;
+  expect(35e6, 0, 1);
+}
+
+TEST(Trace, JobsStandStillAsModelsOfTheirSizeDo) {
+  Cluster cluster = onesCluster();
+  std::map<std::string, double> restart, resize;
+  for (const Job &job : onesTrace({})) {
+    restart[job.kind] = cluster.pausesOf(job).restart;
+    resize[job.kind] = cluster.pausesOf(job).resize;
+  }
+  EXPECT_DOUBLE_EQ(restart["bert/cola"], 11.3);
+  EXPECT_DOUBLE_EQ(restart["vgg16/imagenet"], 11.3);
+  EXPECT_DOUBLE_EQ(restart["alexnet/imagenet"], 4.2);
+  EXPECT_DOUBLE_EQ(restart["googlenet/cifar"], 2.9);
+  EXPECT_NEAR(restart["resnet50/imagenet"], 2.9 + 1.3 * 11.6 / 47, 1e-9);
+  EXPECT_NEAR(resize["resnet50/imagenet"], 0.2 + 0.7 * 11.6 / 47, 1e-9);
 }
 
 TEST(Job, ABatchThatStaysIsWorkedOffByFewerPlaces) {

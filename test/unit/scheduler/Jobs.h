@@ -28,7 +28,7 @@ inline Job elasticJob(const std::string &name, double arrival, int places, doubl
 inline Cluster freeCluster(int places) {
   Cluster cluster;
   cluster.hosts = {{"host", places}};
-  cluster.resizeSeconds = cluster.restartSeconds = 0;
+  cluster.pauses = {0, 0};
   return cluster;
 }
 

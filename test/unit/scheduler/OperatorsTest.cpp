@@ -104,18 +104,21 @@ TEST(Settle, MovesNobodyWhoseCountStays) {
 
 TEST(FastForward, GivesPlacesOnAsJobsEnd) {
   std::vector<double> linear = {0, 1, 2, 3, 4};
-  std::vector<Ahead> jobs = {{8, &linear, 1, 4, 2, 0}, {4, &linear, 1, 4, 2, 0}, {20, &linear, 1, 4, 2, 0}};
-  FastForward forward(jobs, 4, 0, 0);
+  std::vector<Ahead> jobs = {
+      {8, &linear, 1, 4, 2, 0, {0, 0}}, {4, &linear, 1, 4, 2, 0, {0, 0}}, {20, &linear, 1, 4, 2, 0, {0, 0}}};
+  FastForward forward(jobs, 4);
   // Job 1 ends at 2, the last one starts; at 4 it has 16 left and all four places.
   EXPECT_DOUBLE_EQ(forward.run({2, 2, 0}), 4 + 2 + 8);
   EXPECT_EQ(forward.ends(), (std::vector<double>{4, 2, 8}));
   EXPECT_EQ(forward.run({0, 0, 0}), kNever);
 }
 
-TEST(FastForward, CountsStartsAndResizes) {
+TEST(FastForward, CountsTheStartsAndResizesOfEachJob) {
   std::vector<double> linear = {0, 1, 2, 3, 4};
-  std::vector<Ahead> jobs = {{8, &linear, 1, 4, 2, 4}, {4, &linear, 1, 4, 2, 2}, {6, &linear, 1, 2, 2, 0}};
-  FastForward forward(jobs, 6, 1, 10);
+  std::vector<Ahead> jobs = {{8, &linear, 1, 4, 2, 4, {1, 99}},
+                             {4, &linear, 1, 4, 2, 2, {99, 99}},
+                             {6, &linear, 1, 2, 2, 0, {99, 10}}};
+  FastForward forward(jobs, 6);
   forward.run({2, 2, 2});
   EXPECT_EQ(forward.ends(), (std::vector<double>{5 - 0.5 * 1, 2, 13}));
 }

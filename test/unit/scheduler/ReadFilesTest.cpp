@@ -40,8 +40,9 @@ TEST(ReadFiles, ACluster) {
   EXPECT_EQ(cluster.places(), 6);
   EXPECT_EQ(cluster.hostOfPlace(), (std::vector<int>{0, 0, 0, 0, 1, 1}));
   EXPECT_EQ(cluster.spread, 0.9);
-  EXPECT_EQ(cluster.resizeSeconds, 2);
-  EXPECT_EQ(cluster.restartSeconds, 30.5);
+  EXPECT_EQ(cluster.pauses.resize, 2);
+  EXPECT_EQ(cluster.pauses.restart, 30.5);
+  EXPECT_TRUE(cluster.measured.empty());
   EXPECT_EQ(cluster.lostPerDoubling, 0.05);
 }
 
@@ -54,6 +55,26 @@ TEST(ReadFiles, AJob) {
   EXPECT_EQ(job.throughputAt(2), 190);
   EXPECT_EQ(job.dataSize, 1000);
   EXPECT_EQ(job.told(), 1000);
+}
+
+TEST(ReadFiles, WhatAPauseTakes) {
+  auto read = readCluster(std::string(kCluster) +
+                              "[costs]\nresize = 2\n"
+                              "[[costs.measured]]\nparameters = 10e6\nresize = 0.5\nrestart = 3\n"
+                              "[[costs.measured]]\nparameters = 100e6\nresize = 2.5\nrestart = 12\n",
+                          "c.toml");
+  auto &cluster = std::get<Cluster>(read);
+  ASSERT_EQ(cluster.measured.size(), 2u);
+  EXPECT_EQ(cluster.measured[1].parameters, 100e6);
+  EXPECT_EQ(cluster.measured[1].pauses.resize, 2.5);
+  EXPECT_EQ(cluster.measured[1].pauses.restart, 12);
+  auto jobs = readJobs(with("x", "parameters = 55e6\nresize = 0"), "j.toml", cluster);
+  const Job &job = std::get<std::vector<Job>>(jobs).at(0);
+  EXPECT_EQ(job.parameters, 55e6);
+  EXPECT_EQ(job.resizeSeconds, 0);
+  EXPECT_FALSE(job.restartSeconds);
+  EXPECT_EQ(cluster.pausesOf(job).resize, 0);
+  EXPECT_DOUBLE_EQ(cluster.pausesOf(job).restart, 7.5);
 }
 
 TEST(ReadFiles, AJobThatEndsAtALossDoesNotTellItsSamples) {
@@ -89,6 +110,17 @@ TEST(ReadFiles, ProblemsOfClusters) {
             "c.toml:5:10: \"resize\" has to be a number from 0 to 1e+09, and is -1");
   EXPECT_EQ(clusterProblem(std::string(kCluster) + "[costs]\nrestart = nan\n"),
             "c.toml:5:11: \"restart\" has to be a number from 0 to 1e+09, and is nan");
+  const std::string measured = std::string(kCluster) + "[[costs.measured]]\nparameters = 2e6\nresize = 1\n";
+  EXPECT_EQ(clusterProblem(measured), "c.toml:4:1: the key \"restart\" is missing");
+  EXPECT_EQ(clusterProblem(measured + "restart = -2\n"),
+            "c.toml:7:11: \"restart\" has to be a number from 0 to 1e+09, and is -2");
+  EXPECT_EQ(clusterProblem(measured + "restarts = 2\n"),
+            "c.toml:7:1: [[costs.measured]] has no key \"restarts\"; the nearest is \"restart\"");
+  EXPECT_EQ(clusterProblem(measured + "restart = 1\n[[costs.measured]]\nparameters = 2e6\nresize = 1\n"
+                                      "restart = 1\n"),
+            "c.toml:9:14: what was measured has to be in the order of \"parameters\", each number once");
+  EXPECT_EQ(clusterProblem(std::string(kCluster) + "[costs]\nmeasured = 3\n"),
+            "c.toml:5:12: \"measured\" has to be written as [[costs.measured]], once for each");
 }
 
 TEST(ReadFiles, ProblemsOfJobs) {
@@ -129,6 +161,12 @@ TEST(ReadFiles, ProblemsOfJobs) {
             "ends at");
   EXPECT_EQ(jobsProblem(with("first_loss", "first_loss = 3\ntarget_loss = 3")),
             "j.toml:10:15: \"target_loss\" has to be below \"first_loss\"");
+  EXPECT_EQ(jobsProblem(with("parameters", "parameters = 0")),
+            "j.toml:9:14: \"parameters\" has to be a number from 1 to 1e+15, and is 0");
+  EXPECT_EQ(jobsProblem(with("resize", "resize = -1")),
+            "j.toml:9:10: \"resize\" has to be a number from 0 to 1e+09, and is -1");
+  EXPECT_EQ(jobsProblem(with("restart", "restart = 'long'")),
+            "j.toml:9:11: \"restart\" has to be a number from 0 to 1e+09");
 }
 
 } // namespace
