@@ -2,6 +2,7 @@
 #include "runtime/program/slots.h"
 
 #include "runtime/core/error.h"
+#include "runtime/core/huge_pages.h"
 #include "runtime/storage/folder.h"
 
 #include <atomic>
@@ -53,6 +54,8 @@ Slots::Slots(const std::string &path, const std::string &identity, const Program
   static_assert(sizeof(Header) <= size_t(slotHeaderBytes) && std::atomic<int64_t>::is_always_lock_free);
   try {
     open(identity);
+    if (!this->only) // whose gaps have no memory, and shall have none
+      huge.emplace(memory, fileBytes());
   } catch (...) {
     ::close(fd);
     throw;
@@ -63,6 +66,7 @@ Slots::Slots(const std::string &path, const Program &program, ToRead)
     : path(path), program(program), slotPlan(program) {}
 
 Slots::~Slots() {
+  huge.reset();
   if (memory)
     ::munmap(memory, fileBytes());
   ::close(fd);
@@ -86,7 +90,7 @@ std::unique_ptr<const Slots> Slots::read(const std::string &path, const std::str
 }
 
 Slots::Header *Slots::map(bool toWrite) {
-  void *place = ::mmap(nullptr, fileBytes(), toWrite ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
+  void *place = mapAligned(fd, fileBytes(), toWrite ? PROT_READ | PROT_WRITE : PROT_READ);
   if (place == MAP_FAILED)
     return nullptr;
   memory = static_cast<char *>(place);

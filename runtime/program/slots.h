@@ -3,6 +3,7 @@
 // (docs/design/0013-slots.md).
 #pragma once
 
+#include "runtime/core/huge_pages.h"
 #include "runtime/program/slot_plan.h"
 
 #include <cstdint>
@@ -88,6 +89,7 @@ private:
   int64_t reserved = 0, now = 0;
   int fd = -1;
   char *memory = nullptr;
+  std::optional<HugePages> huge;
 };
 
 } // namespace tessera::rt
