@@ -22,8 +22,7 @@ ScheduleCommand::ScheduleCommand()
       jobs{cl::Positional, cl::desc("JOBS.toml"), cl::sub(sub)},
       cluster{"cluster",
               cl::desc("hosts, their places and how long jobs stand still (with --trace ones: 16 hosts of 4, "
-                       "and as was "
-                       "measured for each job's size)"),
+                       "and as was measured for each job's size)"),
               cl::value_desc("FILE.toml"), cl::sub(sub)},
       policy{"policy", cl::desc(policyText), cl::value_desc("NAME"), cl::sub(sub)},
       trace{

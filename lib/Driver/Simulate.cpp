@@ -84,7 +84,7 @@ static std::string text(const Verdict &verdict, const rt::Simulation &step, bool
   };
   line("computing", step.computing, "");
   for (auto &[axes, over] : step.communication)
-    line("exposed", over.exposed, " sends over " + axes + " while nothing else is done");
+    line("exposed", over.exposed, " sends over " + axes + " while nothing else is done, or in its place");
   for (auto &[axes, over] : step.communication)
     line("hidden", over.hidden, " sends over " + axes + " beside other work");
   line("idle", step.waitsForRanks, " waits for ranks that have not come to a collective");

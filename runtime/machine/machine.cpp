@@ -68,7 +68,7 @@ void setRates(const MachineFile &file, Rates &rates) {
 
 Rates Machine::ratesOf(int64_t ranks, int64_t threads) const {
   Rates shared = rates;
-  const auto together = double(std::max<int64_t>(1, std::min(ranks, levels.front().ranks)));
+  const auto together = double(ranksOfHost(ranks));
   if (cores > 0)
     shared.stretch = std::max(1.0, together * double(threads) / cores);
   shared.share = hostBandwidth / together;
@@ -78,7 +78,7 @@ Rates Machine::ratesOf(int64_t ranks, int64_t threads) const {
 double Machine::takeOf(int64_t ranks, int64_t threads) const {
   if (collectivesTake || cores <= 0)
     return collectivesTake.value_or(0);
-  const auto together = double(std::max<int64_t>(1, std::min(ranks, levels.front().ranks)));
+  const auto together = double(ranksOfHost(ranks));
   return std::clamp((together * double(threads + 1) - cores) / together, 0.0, 1.0);
 }
 

@@ -5,6 +5,7 @@
 #include "runtime/machine/machine_file.h"
 #include "runtime/machine/rates.h"
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -35,13 +36,18 @@ struct Machine {
 
   /// What work takes where there are so many ranks of so many threads, all of which work.
   Rates ratesOf(int64_t ranks, int64_t threads) const;
-  /// The same where ranks have so many threads, and communicate by one more each (runtime/comm): on a host
-  /// with a processor for each of these it is nothing.
+  /// What a rank's communication takes of its computing while both go on, where each of so many ranks has so
+  /// many threads and one more that communicates (runtime/comm): `collectivesTake`, or what of the latter has
+  /// no processor of its own.
   double takeOf(int64_t ranks, int64_t threads) const;
   /// The innermost level that two ranks are in together.
   size_t levelOf(int64_t rank, int64_t other) const;
   /// The ranks of a node of a level: of a group of the level below it.
   int64_t nodeRanks(size_t level) const { return level == 0 ? 1 : levels[level - 1].ranks; }
+  /// Of so many ranks those that share a host.
+  int64_t ranksOfHost(int64_t ranks) const {
+    return std::max<int64_t>(1, std::min(ranks, levels.front().ranks));
+  }
   /// Ranks that it has places for.
   int64_t places() const { return levels.back().ranks; }
 };

@@ -38,6 +38,7 @@ update = 2.5e12
 functions = 4e12
 [rate.collectives]
 launch = 1e-5
+take = 0.25
 [host]
 down = 5e10
 up = 4e10
@@ -89,6 +90,7 @@ convolution_backward = [ { type = "f32", m = 512, n = 512, k = 64, rate = 2e13 }
   EXPECT_EQ(machine.productsBF16, 9.9e14);
   EXPECT_EQ(machine.productsF16, 9.8e14);
   EXPECT_EQ(machine.launch, 1e-5);
+  EXPECT_EQ(machine.collectivesTake, 0.25);
   EXPECT_EQ(machine.kernelLaunch, 3e-6);
   EXPECT_EQ(machine.stream, 3e12);
   EXPECT_EQ(machine.row, 2e12);
@@ -175,6 +177,10 @@ TEST(MachineFile, SaysWhereAndWhat) {
   for (const char *value : {"0", "-1", "inf", "nan", "\"5e9\"", "true"})
     EXPECT_EQ(problem(std::string("[host]\ndown = ") + value),
               "m.toml:2:8: \"down\" has to be a number from 1 to 1e+18")
+        << value;
+  for (const char *value : {"-0.1", "1.5", "nan"})
+    EXPECT_EQ(problem(std::string("[rate.collectives]\ntake = ") + value),
+              "m.toml:2:8: \"take\" has to be a number from 0 to 1")
         << value;
   for (const char *value : {"1e-320", "1e300", "0"})
     EXPECT_EQ(problem(std::string("[host]\nlatency = ") + value),

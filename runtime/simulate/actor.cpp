@@ -36,6 +36,13 @@ void Actor::wait(double until, bool forStage, const Operation &op) {
   std::erase_if(spans, [&](const Span &span) { return span.end <= until; });
 }
 
+void Actor::waitForCopy(double until, const Operation &op) {
+  record(op, now, until, WaitCause::Copies);
+  ofCopies += until - now;
+  waited += until - now;
+  now = until;
+}
+
 double Actor::waitedUntil(double clock) const {
   return waited + (waitsFor || isFinished() ? std::max(0.0, clock - now) : 0);
 }
@@ -53,13 +60,6 @@ void Actor::endSpan(Span &span, double clock, double share, const Operation &op)
   exposed[span.traffic] += later - now;
   record(op, now, later, WaitCause::Transfer, span.traffic);
   now = later;
-}
-
-void Actor::waitForCopy(double until, const Operation &op) {
-  record(op, now, until, WaitCause::Copies);
-  ofCopies += until - now;
-  waited += until - now;
-  now = until;
 }
 
 } // namespace tessera::rt

@@ -53,13 +53,13 @@ struct Actor {
   /// It waits for communication from `now` to `until`, in `op`: for what of the time transfers of its own
   /// were under way, and for the rest the others.
   void wait(double until, bool forStage, const Operation &op);
+  /// The same for a copy or an update on the host.
+  void waitForCopy(double until, const Operation &op);
+  /// What it has waited up to `clock`.
+  double waitedUntil(double clock) const;
   /// A transfer of its own, in `op`, is over at `clock`: for what of the time the rank computed, the transfer
   /// took a share of that, which the rank does now.
   void endSpan(Span &span, double clock, double share, const Operation &op);
-  /// What it has waited up to `clock`.
-  double waitedUntil(double clock) const;
-  /// The same for a copy or an update on the host.
-  void waitForCopy(double until, const Operation &op);
 
 private:
   void record(const Operation &op, double begin, double end, WaitCause cause, size_t traffic = 0);

@@ -44,8 +44,8 @@ struct Simulation {
   /// Kernels and calls.
   double computing = 0;
   struct Communication {
-    double exposed = 0; ///< while the rank has nothing else to do
-    double hidden = 0;  ///< beside its work
+    double exposed = 0; ///< while the rank has nothing else to do, and what it takes of the rank's computing
+    double hidden = 0;  ///< the rest, beside its work
   };
   /// By axes, as traffic is counted. Overlapping transfers are hidden by each other.
   std::map<std::string, Communication> communication;

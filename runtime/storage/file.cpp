@@ -79,7 +79,7 @@ File File::createDirect(const std::string &path) {
 }
 
 bool File::leavesDirect() const {
-  const int flags = ::fcntl(fd, F_GETFL), error = errno;
+  const int error = errno, flags = ::fcntl(fd, F_GETFL);
   const bool leaves = flags >= 0 && (flags & O_DIRECT) && ::fcntl(fd, F_SETFL, flags & ~O_DIRECT) == 0;
   errno = leaves ? 0 : error;
   return leaves;
