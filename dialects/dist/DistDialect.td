@@ -185,10 +185,10 @@ def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
 
 def Dist_HostCallType : TypeDef<Dist_Dialect, "HostCall"> {
   let mnemonic = "host_call";
-  let summary = "a function under way on the host, and the types of what it will have changed";
+  let summary = "a function under way on the host, and the types of what it will have changed, then of what it will have made";
   let description = "`!dist.host_call<!dist.copy<tensor<4xf32>, host>, ...>`";
-  let parameters = (ins ArrayRefParameter<"::mlir::Type">:$changed);
-  let assemblyFormat = "`<` $changed `>`";
+  let parameters = (ins ArrayRefParameter<"::mlir::Type">:$results);
+  let assemblyFormat = "`<` $results `>`";
 }
 
 def Dist_Tensor : StaticShapeTensorOf<[AnyType]>;

@@ -412,16 +412,20 @@ LogicalResult HostStartOp::verify() {
                                       << getSources().size() << " sources, rising";
     changed.push_back(getSources()[place].getType());
   }
-  if (getCall().getType().getChanged() != ArrayRef<Type>(changed))
+  ArrayRef<Type> results = getCall().getType().getResults();
+  if (results.take_front(changed.size()) != ArrayRef<Type>(changed))
     return emitOpError("has a result of other types than those of the sources that it changes");
+  for (Type made : results.drop_front(changed.size()))
+    if (auto copy = dyn_cast<CopyType>(made); !copy || copy.getTier() != Tier::Host)
+      return emitOpError("makes ") << made << ", which is no copy in the host's memory";
   if (!getCall().hasOneUse() || !isa<HostWaitOp>(*getCall().user_begin()))
     return emitOpError("needs exactly one dist.host_wait of its call");
   return success();
 }
 
 LogicalResult HostWaitOp::verify() {
-  if (getResultTypes() != TypeRange(getCall().getType().getChanged()))
-    return emitOpError("yields other types than those that the function changes");
+  if (getResultTypes() != TypeRange(getCall().getType().getResults()))
+    return emitOpError("yields other types than those that the function changes and makes");
   return success();
 }
 

@@ -7,10 +7,10 @@ def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
   let summary = "a generated kernel on tensors, before memory is planned";
   let description = [{
     `kernel` names a function in the module `@kernels`. `kind` is a class of work, for traces and profiles: the name of the operator, or
-    `fused`. `adds`: it is one addition, of values of one type.
+    `fused`. `adds`: it is one addition, of values of one type. `converts`: it is one conversion, of f32 to a half type.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands, OptionalAttr<StrAttr>:$kind,
-      UnitAttr:$adds);
+      UnitAttr:$adds, UnitAttr:$converts);
   let results = (outs Variadic<AnyRankedTensor>:$results);
   let assemblyFormat = "$kernel `(` $operands `)` attr-dict `:` functional-type($operands, $results)";
 }

@@ -246,6 +246,15 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return exec::ScalarOp::create(b, op->getLoc(), b.getI64Type(), name);
   }
 
+  /// Whether it converts f32 to a half type.
+  static bool narrows(Operation *op) {
+    auto cast = dyn_cast<nn::CastOp>(op);
+    if (!cast)
+      return false;
+    auto to = dyn_cast<FloatType>(cast.getType().getElementType());
+    return getElementTypeOrSelf(cast.getOperand().getType()).isF32() && to && to.getWidth() == 16;
+  }
+
   /// What a kernel of a group takes and gives.
   struct Boundary {
     llvm::SetVector<Value> inputs;
@@ -337,10 +346,10 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     SmallVector<Value> operands;
     for (Value v : boundary.inputs)
       operands.push_back(scalarInput(v).empty() ? v : inputNumber(last, scalarInput(v)));
-    auto apply =
-        exec::ApplyOp::create(b, last->getLoc(), TypeRange(ValueRange(boundary.outputs)), name, operands,
-                              b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),
-                              /*adds=*/isAlone && isa<nn::AddOp>(last));
+    auto apply = exec::ApplyOp::create(
+        b, last->getLoc(), TypeRange(ValueRange(boundary.outputs)), name, operands,
+        b.getStringAttr(isAlone ? last->getName().stripDialect() : StringRef("fused")),
+        /*adds=*/isAlone && isa<nn::AddOp>(last), /*converts=*/isAlone && narrows(last));
     for (auto [v, result] : llvm::zip(boundary.outputs, apply.getResults()))
       v.replaceAllUsesWith(result);
     ++numApplies;

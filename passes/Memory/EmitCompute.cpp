@@ -111,8 +111,12 @@ LogicalResult ExecEmitter::emitHostCall(dist::HostStartOp op) {
         return (op.emitOpError("changes a copy that is read behind it")).attachNote(user->getLoc()) << "here";
   int64_t token = tokens[op.getCall()] = tokens.size();
   auto buffers = llvm::map_to_vector(op.getSources(), [&](Value copy) { return handleOf(copy); });
-  exec::HostCallOp::create(b, op.getLoc(), op.getFunction(), buffers, reads, op.getChanges(),
-                           op.getSettings(), token);
+  auto writes = llvm::to_vector(op.getChanges());
+  for (Value made : (*op.getCall().user_begin())->getResults().drop_front(op.getChanges().size())) {
+    writes.push_back(buffers.size());
+    buffers.push_back(handleOf(made));
+  }
+  exec::HostCallOp::create(b, op.getLoc(), op.getFunction(), buffers, reads, writes, op.getSettings(), token);
   return success();
 }
 

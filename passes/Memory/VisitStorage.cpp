@@ -170,11 +170,17 @@ void Storage::visitTransfer(Operation &op) {
                       copy ? copy.getTier() : Tier::Device));
 }
 
-// What it changes is changed in place.
+// What it changes is changed in place; what it makes has its bytes from the start, and is what its first
+// source is: converted copies of parameters count as these.
 void Storage::visitHostCall(dist::HostStartOp op) {
   Operation *wait = *op.getCall().user_begin();
+  size_t changes = op.getChanges().size();
+  StringRef category = op.getSources().empty() ? "activations" : list[of(op.getSources().front())].category;
   for (auto [result, place] : llvm::zip(wait->getResults(), op.getChanges()))
     takeOver(result, of(op.getSources()[place]));
+  for (Value made : wait->getResults().drop_front(changes))
+    bind(made, create(dist::bytesOf(made.getType()), liveness.start(op), liveness.end(wait) + 1, category,
+                      Tier::Host));
 }
 
 void Storage::visitPack(dist::PackOp op) {

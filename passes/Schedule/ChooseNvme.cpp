@@ -21,11 +21,17 @@ using namespace tessera;
 
 namespace {
 
-// Adds to the waits for transfers from and to the device what computing stands still at them, so that copies
-// to NVMe are seen beside the step as it is.
-void addStalls(TierTrace &trace, const dist::Link &link) {
-  double now = 0, down = 0, up = 0;
-  llvm::DenseMap<Value, double> complete; // by transfer
+int64_t countOf(dist::HostStartOp call) {
+  auto count = call.getSettings().getAs<IntegerAttr>("count");
+  return count ? count.getInt() : 0;
+}
+
+// Adds to the waits for transfers from and to the device, and for the host, what computing stands still at
+// them, so that copies to NVMe are seen beside the step as it is.
+void addStalls(TierTrace &trace, const dist::Machine &machine) {
+  const dist::Link &link = machine.host;
+  double now = 0, down = 0, up = 0, host = 0;
+  llvm::DenseMap<Value, double> complete; // by transfer or call
   auto start = [&](double &way, Value source, Value transfer) {
     auto copy = dyn_cast<dist::CopyType>(source.getType());
     auto tensor = cast<RankedTensorType>(copy ? Type(copy.getTensor()) : source.getType());
@@ -37,7 +43,10 @@ void addStalls(TierTrace &trace, const dist::Link &link) {
       start(down, offload.getSource(), offload.getTransfer());
     else if (auto prefetch = dyn_cast<dist::PrefetchStartOp>(op))
       start(up, prefetch.getSource(), prefetch.getTransfer());
-    else if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp>(op))
+    else if (auto call = dyn_cast<dist::HostStartOp>(op))
+      host = complete[call.getCall()] =
+          std::max(host, now) + secondsOnHost(call.getFunction(), countOf(call), machine);
+    else if (isa<dist::OffloadWaitOp, dist::PrefetchWaitOp, dist::HostWaitOp>(op))
       seconds += std::max(0.0, complete.lookup(op->getOperand(0)) - now);
     now += seconds;
   }
@@ -79,7 +88,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
     std::vector<Said> all = places.apply(traced, func, storage, anything);
     if (said)
       *said = std::move(all);
-    addStalls(traced, dist::Machine::of(func).host);
+    addStalls(traced, dist::Machine::of(func));
     return traced;
   }
 
@@ -91,7 +100,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
       if (nn::VariableOp variable = traced.traced[move.value].variable;
           movesHome(traced, move) && dist::restsIn(variable) == Tier::Host)
         homes.push_back(variable);
-    int64_t count = emitTransfers(traced, plan.moves);
+    int64_t count = emitTransfers(traced, plan.moves, tiers::widePlaces(traced.step, plan.moves));
     numTransfers += count;
     auto rest = [this](ArrayRef<nn::VariableOp> variables, Tier tier) {
       for (nn::VariableOp variable : variables)

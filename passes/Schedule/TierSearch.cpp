@@ -88,7 +88,7 @@ std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &trace
   SmallVector<nn::VariableOp> homes;
   for (const tiers::Move &move : plan.moves)
     if (nn::VariableOp variable = traced.traced[move.value].variable;
-        movesHome(traced, move) && !dist::kRests.isOn(variable))
+        variable && movesHome(traced, move) && !dist::kRests.isOn(variable))
       homes.push_back(variable);
   for (const tiers::Update &update : traced.step.updates)
     if (update.onHost)
@@ -96,7 +96,10 @@ std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &trace
         if (nn::VariableOp variable = traced.traced[value].variable;
             !dist::kRests.isOn(variable) && !llvm::is_contained(homes, variable))
           homes.push_back(variable);
-  emitTransfers(traced, plan.moves);
+  bool isHostLimited = hasNvme || limits.host != INT64_MAX;
+  emitTransfers(traced, plan.moves,
+                isHostLimited ? tiers::closePlaces(traced.step, plan.moves, ratesOf(func))
+                              : tiers::widePlaces(traced.step, plan.moves));
   for (nn::VariableOp variable : homes)
     dist::kRests.set(variable, dist::TierAttr::get(module.getContext(), Tier::Host));
   return [=]() mutable {
@@ -157,6 +160,13 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
       goal.host -= have.host - limits.host;
   }
   return std::nullopt;
+}
+
+int64_t TierSearch::leastHostBytes(func::FuncOp func) const {
+  TierTrace traced(
+      func, storageOf(func), VariablePlaces(module), threads,
+      [](nn::VariableOp, StringRef) { return TierTrace::MayMove; }, Tier::Host);
+  return tiers::leastDeviceBytes(traced.step).first;
 }
 
 double TierSearch::secondsAlone(func::FuncOp func) {

@@ -4,6 +4,7 @@
 #include "dialects/dist/CollectiveSize.h"
 #include "dialects/nn/Work.h"
 #include "passes/Memory/Liveness.h"
+#include "runtime/machine/host_work.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -48,6 +49,10 @@ double tessera::secondsOf(Operation *op, const dist::Machine &machine, int64_t t
   return machine.rates.seconds(nn::workOf(op), threads);
 }
 
+double tessera::secondsOnHost(StringRef function, int64_t count, const dist::Machine &machine) {
+  return rt::hostUpdates(std::string_view(function), double(count)) / machine.update;
+}
+
 TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
                      Chooser choose, Tier tier)
     : tier(tier), block(&func.getBody().front()), alignment(storage.alignment(tier)) {
@@ -63,8 +68,10 @@ TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePl
   isDevice ? addVariables(storage, choose) : addCopiedVariables(storage, choose);
   if (choose(nullptr, "activations") != Stays)
     isDevice ? addActivations(storage) : addCopies(storage);
-  if (isDevice)
+  if (isDevice) {
     addUpdates(storage);
+    addConversions(storage);
+  }
 }
 
 StringRef TierTrace::categoryOf(nn::VariableOp variable) {
@@ -248,8 +255,8 @@ int TierTrace::find(nn::VariableOp variable) const {
   return variable && it != traced.end() ? int(it - traced.begin()) : -1;
 }
 
-// The value of the trace that a gradient is: one that stays where it is none yet.
-std::optional<int> TierTrace::addGradient(Value value, const Storage &storage) {
+// The value of the trace that a gradient or a conversion is: one that stays where it is none yet.
+std::optional<int> TierTrace::findOrAdd(Value value, const Storage &storage) {
   const auto *it = llvm::find_if(traced, [&](const Traced &each) { return each.value == value; });
   if (it != traced.end())
     return int(it - traced.begin());
@@ -267,6 +274,7 @@ std::optional<int> TierTrace::addGradient(Value value, const Storage &storage) {
 
 // Updates that the library makes, of variables that may move, which become what the update yields.
 void TierTrace::addUpdates(const Storage &storage) {
+  dist::Machine machine = dist::Machine::of(block->getParentOp());
   auto updatedBy = [&](Value operand, Value result) {
     auto read = rootOf(operand).getDefiningOp<nn::ReadOp>();
     while (result.hasOneUse() && isView(*result.user_begin()))
@@ -291,7 +299,7 @@ void TierTrace::addUpdates(const Storage &storage) {
     }
     if (!mayMove)
       continue;
-    std::optional<int> gradient = addGradient(rootOf(update.getGradient()), storage);
+    std::optional<int> gradient = findOrAdd(rootOf(update.getGradient()), storage);
     if (!gradient)
       continue;
     traced.gradient = *gradient;
@@ -302,9 +310,41 @@ void TierTrace::addUpdates(const Storage &storage) {
     for (const tiers::Use &use : step.values[traced.parameter].uses)
       if (use.position != traced.position)
         traced.ready = std::max(traced.ready, use.position + 1);
-    traced.seconds = double(cast<RankedTensorType>(update.getParameter().getType()).getNumElements()) /
-                     dist::Machine::of(op).update;
+    traced.seconds = secondsOnHost(
+        call->function, cast<RankedTensorType>(update.getParameter().getType()).getNumElements(), machine);
     step.updates.push_back(traced);
     updates.push_back({update, *call});
+  }
+}
+
+// Kernels that convert a parameter and do nothing else; those of one parameter to one type are one
+// conversion, which may run again for the backward.
+void TierTrace::addConversions(const Storage &storage) {
+  dist::Machine machine = dist::Machine::of(block->getParentOp());
+  for (Operation *op : ops) {
+    auto apply = dyn_cast<exec::ApplyOp>(op);
+    auto read = apply && apply.getConverts() ? rootOf(apply.getOperands().front()).getDefiningOp<nn::ReadOp>()
+                                             : nn::ReadOp();
+    int parameter = read ? find(storage.buffers()[storage.of(read)].variable) : -1;
+    // What is made inside of a pack comes up nowhere else.
+    if (parameter < 0 || storage.buffers()[storage.of(apply.getResult(0))].whole >= 0)
+      continue;
+    std::optional<int> result = findOrAdd(apply.getResult(0), storage);
+    if (!result || step.values[*result].uses.size() < 2)
+      continue;
+    auto type = cast<RankedTensorType>(apply.getResult(0).getType());
+    size_t at = 0;
+    while (at < conversions.size() &&
+           (step.conversions[at].parameter != parameter || conversions[at].type != type))
+      ++at;
+    if (at == conversions.size()) {
+      conversions.push_back({{}, type});
+      tiers::Conversion &made = step.conversions.emplace_back();
+      made.parameter = parameter;
+      made.seconds = secondsOnHost("convert", type.getNumElements(), machine);
+    }
+    conversions[at].ops.push_back(apply);
+    step.conversions[at].positions.push_back(positionOf(op));
+    step.conversions[at].results.push_back(*result);
   }
 }

@@ -12,6 +12,9 @@ namespace tessera {
 /// What the machine takes for an operator; nothing for one that has no work of its own, or has only begun.
 double secondsOf(mlir::Operation *op, const dist::Machine &machine, int64_t threads);
 
+/// What the host of the machine takes for a function of the library on `count` elements.
+double secondsOnHost(llvm::StringRef function, int64_t count, const dist::Machine &machine);
+
 /// The step of a function whose operators have their final order. Positions are the operators of its block
 /// but the terminator. Of the host it is the same one tier down: values are copies, transfers use them.
 struct TierTrace {
@@ -28,6 +31,12 @@ struct TierTrace {
     nn::LibraryCall call;
   };
 
+  /// Conversions of a parameter to a half type, as the device makes them.
+  struct TracedConversion {
+    llvm::SmallVector<exec::ApplyOp> ops;
+    mlir::Type type; // of what each yields
+  };
+
   enum Choice { Stays, MayMove, MustMove };
   /// What may be done with a variable, of the category "optimizer" or "parameters", and (null) with all other
   /// values, "activations". One that must move rests below.
@@ -40,8 +49,9 @@ struct TierTrace {
 
   Tier tier;
   tiers::Step step;
-  llvm::SmallVector<Traced> traced;        // parallel to step.values
-  llvm::SmallVector<TracedUpdate> updates; // parallel to step.updates
+  llvm::SmallVector<Traced> traced;                // parallel to step.values
+  llvm::SmallVector<TracedUpdate> updates;         // parallel to step.updates
+  llvm::SmallVector<TracedConversion> conversions; // parallel to step.conversions
   llvm::SmallVector<mlir::Operation *> ops;
 
   /// The position of the operator of the block that `op` is, or is inside of; as many as there are for the
@@ -52,7 +62,8 @@ private:
   void addVariables(const Storage &storage, Chooser choose);
   void addActivations(const Storage &storage);
   void addUpdates(const Storage &storage);
-  std::optional<int> addGradient(mlir::Value value, const Storage &storage);
+  void addConversions(const Storage &storage);
+  std::optional<int> findOrAdd(mlir::Value value, const Storage &storage);
   int find(nn::VariableOp variable) const;
   void addCopiedVariables(const Storage &storage, Chooser choose);
   void addCopies(const Storage &storage);

@@ -31,8 +31,8 @@ Value assigned(Operation *assign) {
 
 class TransferEmitter {
 public:
-  explicit TransferEmitter(const TierTrace &trace)
-      : trace(trace), block(trace.ops.front()->getBlock()), b(block->getTerminator()) {}
+  TransferEmitter(const TierTrace &trace, const tiers::HostPlaces &host)
+      : trace(trace), host(host), block(trace.ops.front()->getBlock()), b(block->getTerminator()) {}
 
   int64_t run(ArrayRef<tiers::Move> moves);
 
@@ -41,6 +41,7 @@ private:
   struct Moving {
     SmallVector<Value> now; // of a variable all reads of it
     Value copy, transfer;
+    Value call;                  // that makes the copy
     Operation *assign = nullptr; // nn.assign, or dist.assign_copy
     int64_t written = -1;        // where the variable's new value is made
   };
@@ -59,17 +60,24 @@ private:
   void replaceFrom(Value old, Value arrived, int64_t position);
   void eraseDead();
   Value shared(Value value);
+  SmallVector<int> conversionsInOrder() const;
+  void startConversion(int number);
   void startUpdate(int number);
+  void endUpdate(int number);
   void endUpdates();
+  void assignBelow(int value, Value copy);
 
   const TierTrace &trace;
+  const tiers::HostPlaces &host;
   Block *block;
   OpBuilder b;
   llvm::MapVector<int, Moving> values;
   // Of updates on the host.
   llvm::DenseMap<int, SmallVector<Value>> operands;       // as they were, by number of the update
   llvm::DenseMap<Value, std::pair<Value, Value>> numbers; // that they need: transfers and copies
-  SmallVector<std::pair<int, Value>> calls;               // under way
+  llvm::MapVector<int, Value> calls;                      // by number of the update; null when done
+  SmallVector<std::pair<int, Value>> updated;             // variables, and what they become
+  DenseSet<Operation *> converted;                        // conversions that the host makes
   int64_t count = 0;
 };
 
@@ -140,6 +148,11 @@ void TransferEmitter::endOffload(Moving &moving) {
 }
 
 void TransferEmitter::startPrefetch(Moving &moving) {
+  if (!moving.copy) { // the host makes it
+    auto type = cast<dist::HostCallType>(moving.call.getType());
+    moving.copy =
+        dist::HostWaitOp::create(b, moving.call.getLoc(), type.getResults(), moving.call).getResult(0);
+  }
   auto copy = cast<dist::CopyType>(moving.copy.getType());
   moving.transfer = dist::PrefetchStartOp::create(
       b, moving.copy.getLoc(), dist::TransferType::get(b.getContext(), above(copy)), moving.copy);
@@ -185,6 +198,35 @@ Value TransferEmitter::shared(Value value) {
   return copy;
 }
 
+// Those of the host, in the order of need.
+SmallVector<int> TransferEmitter::conversionsInOrder() const {
+  SmallVector<std::pair<double, int>> order;
+  for (auto [i, conversion] : llvm::enumerate(trace.step.conversions))
+    if (conversion.onHost)
+      order.push_back({trace.step.values[conversion.results.front()].made, int(i)});
+  llvm::sort(order);
+  return llvm::to_vector(llvm::make_second_range(order));
+}
+
+void TransferEmitter::startConversion(int number) {
+  const tiers::Conversion &conversion = trace.step.conversions[number];
+  ArrayRef<exec::ApplyOp> ops = trace.conversions[number].ops;
+  auto type = cast<RankedTensorType>(exec::ApplyOp(ops.front()).getResult(0).getType());
+  Value parameter = find(conversion.parameter).copy;
+  Moving &moving = values[conversion.results.front()];
+  moving.now.clear();
+  for (exec::ApplyOp op : ops) {
+    moving.now.push_back(op.getResult(0));
+    converted.insert(op);
+  }
+  auto attrs = b.getDictionaryAttr(
+      {b.getNamedAttr("count", b.getI64IntegerAttr(type.getNumElements())),
+       b.getNamedAttr("dtype", b.getStringAttr(type.getElementType().isBF16() ? "bf16" : "f16"))});
+  auto call = dist::HostCallType::get(b.getContext(), {below(type)});
+  moving.call = dist::HostStartOp::create(b, exec::ApplyOp(ops.front()).getLoc(), call, "convert", parameter,
+                                          ArrayRef<int64_t>(), attrs);
+}
+
 void TransferEmitter::startUpdate(int number) {
   const tiers::Update &update = trace.step.updates[number];
   nn::UpdateOp op = trace.updates[number].op;
@@ -204,35 +246,43 @@ void TransferEmitter::startUpdate(int number) {
     sources.push_back(copy);
   }
   auto type = dist::HostCallType::get(b.getContext(), changed);
-  calls.push_back(
-      {number, dist::HostStartOp::create(b, op.getLoc(), type, call.function, sources, changes, call.attrs)});
+  calls[number] =
+      dist::HostStartOp::create(b, op.getLoc(), type, call.function, sources, changes, call.attrs);
 }
 
-// The updates are waited for at the end of the step, and variables become what they yield.
+void TransferEmitter::endUpdate(int number) {
+  const tiers::Update &update = trace.step.updates[number];
+  Value call = std::exchange(calls[number], Value());
+  auto type = cast<dist::HostCallType>(call.getType());
+  auto wait = dist::HostWaitOp::create(b, call.getLoc(), type.getResults(), call);
+  SmallVector<int> variables = {update.parameter};
+  llvm::append_range(variables, update.state);
+  for (auto [value, result] : llvm::zip(variables, wait.getResults()))
+    updated.push_back({value, result});
+}
+
+// All that are under way, in the order of the host's queue.
 void TransferEmitter::endUpdates() {
-  b.setInsertionPoint(block->getTerminator());
-  for (auto [number, call] : calls) {
-    const tiers::Update &update = trace.step.updates[number];
-    auto type = cast<dist::HostCallType>(call.getType());
-    auto wait = dist::HostWaitOp::create(b, call.getLoc(), type.getChanged(), call);
-    SmallVector<int> variables = {update.parameter};
-    llvm::append_range(variables, update.state);
-    for (auto [value, result] : llvm::zip(variables, wait.getResults())) {
-      Operation *&assign = find(value).assign;
-      nn::VariableOp variable = trace.traced[value].variable;
-      auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
-      b.setInsertionPoint(block->getTerminator());
-      dist::AssignCopyOp::create(b, assign->getLoc(), name, result);
-      assign->erase();
-      assign = nullptr;
-    }
-  }
+  for (auto &[update, call] : calls)
+    if (call)
+      endUpdate(update);
+}
+
+// At the end of the step a variable becomes what is below.
+void TransferEmitter::assignBelow(int value, Value copy) {
+  Operation *&assign = find(value).assign;
+  nn::VariableOp variable = trace.traced[value].variable;
+  auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
+  b.setInsertionPoint(block->getTerminator()); // behind the last offload
+  dist::AssignCopyOp::create(b, assign->getLoc(), name, copy);
+  assign->erase();
+  assign = nullptr;
 }
 
 int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
   // What happens at one position happens in this order: see passes/Tiers/Tiers.h.
   struct Events {
-    SmallVector<int> offloads, gone, updates, prefetches, back;
+    SmallVector<int> updated, offloads, gone, conversions, updates, prefetches, back;
     SmallVector<Value> numbers; // of updates on the host, that start
   };
   std::map<int64_t, Events> events;
@@ -241,6 +291,7 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
       continue;
     nn::UpdateOp op = trace.updates[i].op;
     operands[int(i)] = llvm::to_vector(op->getOperands());
+    events[host.ends[i]].updated.push_back(int(i));
     for (int value : llvm::concat<const int>(update.state, ArrayRef(update.parameter)))
       (void)find(value);
     for (Value number : {op.getNorm(), op.getScalars(), op.getDecay()})
@@ -254,18 +305,21 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
       events[move.offload].offloads.push_back(move.value);
       events[move.gone].gone.push_back(move.value);
     }
-    if (const tiers::Value &value = trace.step.values[move.value]; value.sinks(move.gap)) {
-      int64_t gone = move.offload >= 0 ? move.gone : uses[move.gap].position + 1;
-      events[updateBegins(trace.step, value, gone)].updates.push_back(value.sinksInto);
-      (void)find(move.value);
+    (void)find(move.value);
+    if (trace.step.values[move.value].sinks(move.gap))
       continue;
-    }
     events[move.prefetch].prefetches.push_back(move.value);
     events[uses[(move.gap + 1) % uses.size()].position].back.push_back(move.value);
-    (void)find(move.value);
   }
+  for (int update : host.queue)
+    events[host.begins[update]].updates.push_back(update);
+  for (int i : conversionsInOrder())
+    events[host.conversions[i]].conversions.push_back(i);
   for (auto &[position, event] : events) {
     insertAt(position);
+    if (position < int64_t(trace.ops.size()))
+      for (int update : event.updated)
+        endUpdate(update);
     for (int value : event.offloads)
       startOffload(find(value), position);
     for (Value number : event.numbers) {
@@ -279,8 +333,11 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
         (void)shared(number);
     for (int value : event.gone)
       endOffload(find(value));
+    for (int conversion : event.conversions)
+      startConversion(conversion);
     for (int update : event.updates) {
-      insertAt(position); // behind what find() may have made at the beginning
+      if (position == int64_t(trace.ops.size()))
+        endUpdates();
       startUpdate(update);
     }
     for (int value : event.prefetches)
@@ -288,16 +345,13 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
     for (int value : event.back)
       endPrefetch(find(value), position);
   }
+  b.setInsertionPoint(block->getTerminator());
   endUpdates();
+  for (auto [value, copy] : updated)
+    assignBelow(value, copy);
   for (const tiers::Move &move : moves)
-    if (Operation *&assign = find(move.value).assign; assign && movesHome(trace, move)) {
-      b.setInsertionPoint(block->getTerminator()); // behind the last offload
-      nn::VariableOp variable = trace.traced[move.value].variable;
-      auto name = FlatSymbolRefAttr::get(variable.getSymNameAttr());
-      dist::AssignCopyOp::create(b, assign->getLoc(), name, find(move.value).copy);
-      assign->erase();
-      assign = nullptr;
-    }
+    if (find(move.value).assign && movesHome(trace, move))
+      assignBelow(move.value, find(move.value).copy);
   eraseDead();
   return count;
 }
@@ -305,7 +359,8 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
 // Reads, and views of what is gone.
 void TransferEmitter::eraseDead() {
   for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
-    if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op)) && op.use_empty())
+    if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op) || converted.contains(&op)) &&
+        op.use_empty())
       op.erase();
 }
 
@@ -315,7 +370,10 @@ std::string tessera::movedText(const TierTrace &trace, ArrayRef<tiers::Move> mov
   llvm::MapVector<StringRef, std::pair<llvm::SmallSet<int, 16>, int64_t>> moved;
   for (const tiers::Move &move : moves) {
     nn::VariableOp variable = trace.traced[move.value].variable;
-    auto &[values, bytes] = moved[variable ? TierTrace::categoryOf(variable) : "activations"];
+    bool isConverted = trace.step.values[move.value].made >= 0;
+    auto &[values, bytes] = moved[variable      ? TierTrace::categoryOf(variable)
+                                  : isConverted ? "parameters"
+                                                : "activations"];
     if (values.insert(move.value).second)
       bytes += trace.step.values[move.value].bytes;
   }
@@ -327,6 +385,7 @@ std::string tessera::movedText(const TierTrace &trace, ArrayRef<tiers::Move> mov
   return text;
 }
 
-int64_t tessera::emitTransfers(const TierTrace &trace, ArrayRef<tiers::Move> moves) {
-  return moves.empty() ? 0 : TransferEmitter(trace).run(moves);
+int64_t tessera::emitTransfers(const TierTrace &trace, ArrayRef<tiers::Move> moves,
+                               const tiers::HostPlaces &host) {
+  return moves.empty() ? 0 : TransferEmitter(trace, host).run(moves);
 }

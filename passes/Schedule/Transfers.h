@@ -3,6 +3,7 @@
 #define TESSERA_PASSES_SCHEDULE_TRANSFERS_H
 
 #include "passes/Schedule/TierTrace.h"
+#include "passes/Tiers/HostPlaces.h"
 
 namespace tessera {
 
@@ -11,12 +12,14 @@ namespace tessera {
 /// the step is moved is read and assigned as a copy below; that it rests there (`dist.rests`) is for others
 /// to say.
 /// Returns how many transfers there are.
-int64_t emitTransfers(const TierTrace &trace, llvm::ArrayRef<tiers::Move> moves);
+int64_t emitTransfers(const TierTrace &trace, llvm::ArrayRef<tiers::Move> moves,
+                      const tiers::HostPlaces &host);
 
 /// What the moves take out of the trace's tier, by category: `1.5 MiB (..) of optimizer (2 values), ...`.
 std::string movedText(const TierTrace &trace, llvm::ArrayRef<tiers::Move> moves);
 
-/// Whether the move is of a variable's gap round the end of the step: it rests below.
+/// Whether the move is of the gap round the end of the step, of a variable or of what the host makes in each
+/// step: it rests below.
 inline bool movesHome(const TierTrace &trace, const tiers::Move &move) {
   const tiers::Value &value = trace.step.values[move.value];
   return value.rests && move.gap + 1 == int(value.uses.size());

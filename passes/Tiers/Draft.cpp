@@ -41,6 +41,7 @@ Draft::Draft(const Problem &problem)
       norm_ = problem.step.norm;
   for (size_t v = 0; v < onHost_.size(); ++v)
     takeHost(static_cast<int>(v));
+  moments_[0].host = problem.step.converting;
   simulate(std::numeric_limits<double>::infinity());
   keep();
 }
@@ -226,8 +227,10 @@ void Draft::eventsAt(int64_t position, Moment &at) {
   for (int gap : updates_[position])
     at.host = std::max(at.host, at.now) +
               problem_->step.updates[problem_->step.values[problem_->gaps[gap].value].sinksInto].seconds;
-  for (int gap : prefetches_[position])
+  for (int gap : prefetches_[position]) {
+    at.now = std::max(at.now, problem_->gaps[gap].made);
     ends(true, gap, at.up = std::max(at.up, at.now) + problem_->gaps[gap].up);
+  }
   for (int gap : uses_[position])
     at.now = std::max(at.now, upEnd_[gap]);
 }

@@ -45,6 +45,7 @@ Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
       gap.end = round ? positions : gap.next;
       gap.round = round;
       gap.sinks = value.sinks(static_cast<int>(i));
+      gap.made = value.made;
       gap.down = rates.latency + static_cast<double>(value.bytes) / rates.bytesDown;
       gap.up = gap.sinks ? 0 : rates.latency + static_cast<double>(value.bytes) / rates.bytesUp;
       bool leaves = round ? gap.use + 1 < positions || gap.next > 0 : gap.use + 1 < gap.next;
@@ -111,11 +112,13 @@ Range Problem::onHost(int value, const std::vector<Away> &aways) const {
   for (size_t i = 0; i < list.size(); ++i) {
     if (!aways[i].moved())
       continue;
-    if (gaps[list[i]].round)
+    if (gaps[list[i]].round && gaps[list[i]].made < 0)
       return {0, positions};
-    if (aways[i].dirty())
+    if (gaps[list[i]].round)
+      range.begin = 0;
+    else if (aways[i].dirty())
       range.begin = std::min(range.begin, aways[i].offload);
-    range.end = std::min(gaps[list[i]].next + 1, positions);
+    range.end = std::max(range.end, std::min(gaps[list[i]].next + 1, positions));
   }
   if (list.empty() && step.values[value].uses.empty())
     return {0, positions};

@@ -26,6 +26,7 @@ struct Gap {
   bool sinks = false; // its value goes down for good
   /// Seconds of the transfers.
   double down = 0, up = 0;
+  double made = -1; // as in `Value`
 };
 
 /// What a plan does in a gap, as in `Move`; prefetch < 0 where the value is kept.

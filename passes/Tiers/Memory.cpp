@@ -72,7 +72,7 @@ std::vector<int64_t> tessera::tiers::hostBytes(const Step &step, const std::vect
     auto &[first, last] = place->second;
     if (goesRoundTheEnd(value, move.gap)) {
       first = 0;
-      last = n - 1;
+      last = std::max(last, value.made < 0 ? n - 1 : value.uses[0].position);
       continue;
     }
     if (move.offload >= 0)

@@ -33,10 +33,11 @@ int64_t goneAt(const Draft &draft, const Gap &gap, int64_t from, int64_t to, dou
 }
 
 /// The last position from which a prefetch that begins at `start` is in time, or the first that has memory
-/// for it.
+/// for it and, of what the host makes, waits for nothing.
 int64_t prefetchAt(const Draft &draft, const Gap &gap, int64_t from, int64_t to, double start) {
   int64_t limit = draft.problem().limits.device - gap.bytes;
-  while (to > from && draft.moment(to).now > start && draft.device()[to - 1] <= limit)
+  while (to > from && draft.moment(to).now > start && draft.moment(to - 1).now >= gap.made &&
+         draft.device()[to - 1] <= limit)
     --to;
   return to;
 }

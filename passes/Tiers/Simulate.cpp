@@ -47,7 +47,7 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
 
   Link down{rates.bytesDown, rates.latency}, up{rates.bytesUp, rates.latency};
   std::vector<double> downEnd(moves.size()), upEnd(moves.size());
-  double now = 0, host = 0;
+  double now = 0, host = step.converting;
   bool updatesAny = std::any_of(step.updates.begin(), step.updates.end(),
                                 [](const Update &update) { return update.onHost; });
   for (size_t p = 0; p <= n; ++p) {
@@ -59,8 +59,11 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
       now = std::max(now, downEnd[i]);
     for (size_t i : updates[p])
       host = std::max(host, now) + step.updates[step.values[moves[i].value].sinksInto].seconds;
-    for (size_t i : prefetches[p])
-      upEnd[i] = up.transfer(now, step.values[moves[i].value].bytes);
+    for (size_t i : prefetches[p]) {
+      const Value &value = step.values[moves[i].value];
+      now = std::max(now, value.made);
+      upEnd[i] = up.transfer(now, value.bytes);
+    }
     for (size_t i : uses[p])
       now = std::max(now, upEnd[i]);
     if (p < n)

@@ -5,7 +5,8 @@
 // p-1 and operator p; p = n is the end of the step. At one position things happen in this order:
 //   1. offloads start (`Move::offload`),
 //   2. offloads are waited for, and their values are gone (`Move::gone`),
-//   3. the host begins updates (`Update`),
+//   3. the host begins updates (`Update`), at the beginning of the step conversions (`Conversion`) before
+//   these,
 //   4. prefetches start (`Move::prefetch`),
 //   5. prefetches are waited for whose values operator p uses.
 // Transfers of one direction are done one after the other as they were started; those that start at one
@@ -54,6 +55,11 @@ struct Value {
   /// Of a gradient that an update on the host takes: the number of that update. It goes down for good: its
   /// last use is the end of the step, every plan moves the gap before it, and nothing comes back from there.
   int sinksInto = -1;
+  /// Of what the host makes at the beginning of the step of a parameter that rests there: when that is done,
+  /// in seconds from the beginning. It `rests`, as if from step to step, but the host has it from its making
+  /// to its last prefetch alone, and what starts to bring it up waits until it is made. Negative for all
+  /// else.
+  double made = -1;
 
   /// Whether the gap is the last one of a value that goes down for good.
   bool sinks(int gap) const { return sinksInto >= 0 && gap + 2 == static_cast<int>(uses.size()); }
@@ -77,6 +83,19 @@ struct Update {
   bool onHost = false, decided = false;
 };
 
+/// A parameter in a half type, made by operators that do nothing else. The host makes it where the parameter
+/// is updated there and has no other use on the device: half the bytes come up.
+struct Conversion {
+  /// Of the operators that make it on the device, and the value that each yields.
+  std::vector<int64_t> positions;
+  std::vector<int> results;
+  /// The parameter, a value.
+  int parameter = -1;
+  /// How long the host takes.
+  double seconds = 0;
+  bool onHost = false;
+};
+
 /// The trace of a step.
 struct Step {
   /// How long each operator computes.
@@ -86,6 +105,9 @@ struct Step {
   std::vector<int64_t> bytes;
   std::vector<Value> values;
   std::vector<Update> updates;
+  std::vector<Conversion> conversions;
+  /// How long the host makes conversions before it can begin an update, seconds.
+  double converting = 0;
   /// Where a number that updates on the host need is waited for behind all that went down before it: the norm
   /// that gradients are clipped by. -1 where there is none.
   int64_t norm = -1;
@@ -96,7 +118,8 @@ struct Step {
 int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
 
 /// The step, of a device that makes all updates, with these on the host: the device has nothing of their
-/// state, the parameters rest below, and their gradients sink. Parallel to `updates`.
+/// state, the parameters rest below, and their gradients sink. Conversions go along, in the order in which
+/// they are needed. Parallel to `updates`.
 Step withUpdates(const Step &step, const std::vector<bool> &onHost);
 
 struct Rates {

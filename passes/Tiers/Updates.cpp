@@ -62,6 +62,71 @@ void moveToHost(Step &step, int number) {
   gradient.sinksInto = number;
 }
 
+/// Whether the device uses the parameter for nothing but conversions.
+bool isOnlyConverted(const Step &step, int parameter) {
+  for (const Use &use : step.values[parameter].uses)
+    if (std::none_of(step.conversions.begin(), step.conversions.end(), [&](const Conversion &each) {
+          return each.parameter == parameter && std::find(each.positions.begin(), each.positions.end(),
+                                                          use.position) != each.positions.end();
+        }))
+      return false;
+  return true;
+}
+
+/// The host makes what these operators did: one value, with the uses of all.
+void convertOnHost(Step &step, Conversion &conversion) {
+  conversion.onHost = true;
+  Value &made = step.values[conversion.results.front()];
+  std::map<int64_t, bool> uses;
+  for (int result : conversion.results) {
+    Value &value = step.values[result];
+    addBytes(step, value.uses.front().position, -value.bytes);
+    addBytes(step, value.uses.back().position + 1, value.bytes);
+    for (const Use &use : value.uses)
+      uses.try_emplace(use.position, false);
+    value.uses.clear();
+    value.rests = value.below = true;
+    if (&value != &made)
+      value.bytes = 0;
+  }
+  for (int64_t position : conversion.positions) {
+    step.seconds[position] = 0;
+    uses.erase(position);
+    dropUse(step.values[conversion.parameter], position);
+  }
+  for (auto [position, writes] : uses)
+    made.uses.push_back({position, writes});
+  made.kind = Kind::Parameter;
+  addBytes(step, 0, made.bytes);
+}
+
+/// With each updated parameter that the device does nothing with but convert it; in the order of need.
+void moveConversions(Step &step, const std::vector<bool> &onHost) {
+  std::vector<Conversion *> moved;
+  for (size_t i = 0; i < onHost.size(); ++i) {
+    int parameter = step.updates[i].parameter;
+    if (!onHost[i] || step.values[parameter].uses.empty() || !isOnlyConverted(step, parameter))
+      continue;
+    for (Conversion &each : step.conversions)
+      if (each.parameter == parameter) {
+        convertOnHost(step, each);
+        moved.push_back(&each);
+        // It is read until what it has become is waited for, which is used first here.
+        int64_t &ready = step.updates[i].ready;
+        ready = std::max(ready, step.values[each.results.front()].uses.front().position + 1);
+      }
+    restBelow(step, step.values[parameter]);
+  }
+  std::sort(moved.begin(), moved.end(), [&](const Conversion *a, const Conversion *b) {
+    auto need = [&](const Conversion *each) {
+      return std::pair(step.values[each->results.front()].uses.front().position, each->results.front());
+    };
+    return need(a) < need(b);
+  });
+  for (Conversion *each : moved)
+    step.values[each->results.front()].made = step.converting += each->seconds;
+}
+
 /// The time of a step by how many of the updates, in an order, run on the host.
 class ByCount {
 public:
@@ -117,6 +182,7 @@ Step tessera::tiers::withUpdates(const Step &step, const std::vector<bool> &onHo
   for (size_t i = 0; i < onHost.size(); ++i)
     if (onHost[i])
       moveToHost(result, static_cast<int>(i));
+  moveConversions(result, onHost);
   return result;
 }
 

@@ -2,6 +2,7 @@
 #include "runtime/simulate/world.h"
 
 #include "runtime/core/error.h"
+#include "runtime/machine/host_work.h"
 
 #include <algorithm>
 #include <set>
@@ -75,7 +76,7 @@ SimulatedStep World::step(const Program &program, const Operation &op) {
     break;
   }
   case Operation::Kind::HostCall:
-    step.seconds = op.attrs->value("count", 0.0) / machine.update;
+    step.seconds = hostUpdates(op.symbol, op.attrs->value("count", 0.0)) / machine.update;
     break;
   case Operation::Kind::Collective:
     addCollective(op, step);

@@ -46,6 +46,24 @@ def test_same_bits(tmp_path, mesh, optimizer, options, clip):
     assert stats["moved"]["device_to_host"] <= 1.3 * mean, "and each gradient goes down"
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+def test_converted_on_the_host(tmp_path, dtype):
+    """In half types the host converts what it updates: two bytes an element come up, of each parameter that the device does nothing with but convert it."""
+    train = (*TRAIN, "--dtype", dtype)
+    plan = plan_with(tmp_path / "plan.toml", "1", *train)
+    h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "p", "--plan", plan, *train, "--dump-phases", tmp_path / "phases")
+    text = next((tmp_path / "phases").glob("*memory*")).read_text().split("func.func @train(")[1].split("func.func @")[0]
+    sizes = dict(re.findall(r"(%\d+) = exec.buffer in host \{bytes = (\d+)", text))
+    made = re.findall(rf'exec.host_call "convert"\((%\d+), (%\d+)\) .*dtype = "{dtype}"', text)
+    assert len(made) > 4
+    assert all(int(sizes[source]) == 2 * int(sizes[target]) for source, target in made)
+    program = h.Program(tmp_path / "p", 1)
+    converted = sum(int(sizes[source]) for source, _ in made)
+    parameters = sum(int(size) for size in re.findall(r'exec.buffer in host \{bytes = (\d+) : i64, category = "parameters"[^}]*variable', text))
+    assert 0.5 * parameters < converted <= parameters
+    assert program.info("train")["moved"]["host_to_device"] == parameters - converted // 2
+
+
 def test_one_update(tmp_path):
     """One parameter is updated on the host, all others where they are."""
     plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN, more='\n[[place]]\nmatch = "*.h.0.mlp.c_fc.weight"\nupdate = "host"\n')

@@ -390,7 +390,8 @@ TEST(Library, EveryFunctionIsTried) {
   for (const Case &c : cases())
     tried.insert(c.function);
   for (std::string_view name : cpu::libraryFunctions())
-    EXPECT_EQ(tried.count(name), 1u) << name;
+    if (name != "convert") // of hosts only
+      EXPECT_EQ(tried.count(name), 1u) << name;
 }
 
 TEST(Cuda, WhatAGpuCannotDoIsSaid) {

@@ -14,6 +14,8 @@ LibraryCall prepareAttentionBackward(CallParser &parser);
 LibraryCall prepareConvForward(CallParser &parser);
 LibraryCall prepareConvBackwardData(CallParser &parser);
 LibraryCall prepareConvBackwardWeights(CallParser &parser);
+// convert.cpp
+LibraryCall prepareConvert(CallParser &parser);
 // embedding.cpp
 LibraryCall prepareGather(CallParser &parser);
 LibraryCall prepareScatterAdd(CallParser &parser);

@@ -4,6 +4,7 @@
 #include "runtime/core/error.h"
 #include "runtime/device/cpu/library.h"
 #include "runtime/device/nvme_file.h"
+#include "runtime/machine/host_work.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -52,7 +53,7 @@ std::unique_ptr<SideWork> HostDevice::prepareHostCall(const LibrarySite &site) {
   if (!updates)
     updates = std::make_unique<SideThread>("the host's updates");
   std::function<void()> call = cpu::prepareOn(updatePool, site);
-  double least = pace.secondsPerUpdate * double(site.attrs.value("count", int64_t(0)));
+  double least = pace.secondsPerUpdate * hostUpdates(site.function, site.attrs.value("count", 0.0));
   return updates->prepare(std::move(call), least);
 }
 

@@ -17,6 +17,7 @@ constexpr Entry entries[] = {
     {"conv_backward_data", prepareConvBackwardData},
     {"conv_backward_weights", prepareConvBackwardWeights},
     {"conv_forward", prepareConvForward},
+    {"convert", prepareConvert},
     {"copy_box", prepareCopyBox},
     {"cross_entropy_backward", prepareCrossEntropyBackward},
     {"fill", prepareFill},

@@ -64,6 +64,9 @@
 // conv_backward_weights
 //   buffers: x, dy, dw, [bias] (the gradient of the bias), workspace (convWorkspaceBytes)
 //   attrs:   as conv_forward
+// convert
+//   buffers: source (f32), target; attrs: count, dtype="f32" | "bf16" | "f16" (of the target)
+//   target[i] = source[i], to nearest, ties to even. Of hosts only.
 // gather
 //   buffers: table, ids, out; attrs: rows, width, count, ids="i64" | "i32", dtype="f32"
 //   scalars: [start, valid]

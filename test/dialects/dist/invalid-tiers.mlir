@@ -174,3 +174,20 @@ func.func @becomes_another_type(%p: !dist.copy<tensor<4xf32>, host>) {
   %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<8xf32>, host>
   return
 }
+
+// -----
+
+func.func @makes_it_elsewhere(%p: !dist.copy<tensor<4xf32>, host>) {
+  // expected-error @below {{makes 'tensor<4xbf16>', which is no copy in the host's memory}}
+  %call = dist.host_start "convert"(%p) changes [] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<tensor<4xbf16>>
+  return
+}
+
+// -----
+
+func.func @makes_what_it_does_not_say(%p: !dist.copy<tensor<4xf32>, host>) {
+  %call = dist.host_start "convert"(%p) changes [] with {} : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>
+  // expected-error @below {{yields other types than those that the function changes and makes}}
+  %half = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xbf16>, host>> -> !dist.copy<tensor<4xf16>, host>
+  return
+}

@@ -51,3 +51,15 @@ func.func @on_the_host(%s: !dist.copy<tensor<8xf32>, host>, %d: !dist.copy<tenso
   %new = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xf32>, host>> -> !dist.copy<tensor<4xf32>, host>
   return %new : !dist.copy<tensor<4xf32>, host>
 }
+
+// What it makes anew stands behind what it changes.
+// CHECK-LABEL: func.func @made_on_the_host
+// CHECK: %[[CALL:.*]] = dist.host_start "convert"(%{{.*}}) changes [] with {count = 4 : i64, dtype = "bf16"}
+// CHECK-SAME: -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>
+// CHECK: dist.host_wait %[[CALL]] : !dist.host_call<!dist.copy<tensor<4xbf16>, host>> -> !dist.copy<tensor<4xbf16>, host>
+func.func @made_on_the_host(%p: !dist.copy<tensor<4xf32>, host>) -> !dist.copy<tensor<4xbf16>, host> {
+  %call = dist.host_start "convert"(%p) changes [] with {count = 4 : i64, dtype = "bf16"}
+      : !dist.copy<tensor<4xf32>, host> -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>
+  %half = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<4xbf16>, host>> -> !dist.copy<tensor<4xbf16>, host>
+  return %half : !dist.copy<tensor<4xbf16>, host>
+}

@@ -95,3 +95,30 @@ module {
     return
   }
 }
+
+// -----
+
+// What the host makes has a place there from the start of its making to the end of its way up, and is a parameter as what it is made of.
+// CHECK-LABEL: func.func @made_on_the_host
+// CHECK-SAME: host = {activations = 0 : i64, bound = 512 : i64, communication = 0 : i64, gradients = 0 : i64, optimizer = 0 : i64, parameters = 512 : i64, peak = 512 : i64
+// CHECK-SAME: parameters = 256 : i64, peak
+// CHECK-DAG: %[[W:.*]] = exec.buffer in host {bytes = 32 : i64, {{.*}}variable = @w}
+// CHECK-DAG: %[[H:.*]] = exec.buffer in host {bytes = 16 : i64, category = "parameters"
+// CHECK: exec.host_call "convert"(%[[W]], %[[H]]) {reads = array<i64: 0>, settings = {count = 8 : i64, dtype = "bf16"}, token = 0 : i64, writes = array<i64: 1>}
+// CHECK: exec.wait 0
+// CHECK: exec.copy %[[H]] to
+module {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<8xf32, #dist.layout<[[8]]>> {dist.rests = #dist.tier<host>, role = "parameter"}
+  module @kernels {
+  }
+  func.func @made_on_the_host() -> (tensor<8xbf16> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "y"}) {
+    %w = dist.read_copy @w : !dist.copy<tensor<8xf32>, host>
+    %call = dist.host_start "convert"(%w) changes [] with {count = 8 : i64, dtype = "bf16"}
+        : !dist.copy<tensor<8xf32>, host> -> !dist.host_call<!dist.copy<tensor<8xbf16>, host>>
+    %half = dist.host_wait %call : !dist.host_call<!dist.copy<tensor<8xbf16>, host>> -> !dist.copy<tensor<8xbf16>, host>
+    %up = dist.prefetch_start %half : !dist.copy<tensor<8xbf16>, host> -> !dist.transfer<tensor<8xbf16>>
+    %y = dist.prefetch_wait %up : !dist.transfer<tensor<8xbf16>>
+    return %y : tensor<8xbf16>
+  }
+}

@@ -303,3 +303,34 @@ func.func @update_never_waited_for() {
   exec.host_call "sgd"(%m) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 1 : i64}
   return
 }
+
+// -----
+
+// What the host makes comes up before it is made.
+func.func @fetched_unmade() {
+  %p = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @p}
+  %half = exec.buffer in host {bytes = 128 : i64, category = "parameters", offset = 256 : i64}
+  %up = exec.buffer {bytes = 128 : i64, category = "parameters", offset = 0 : i64}
+  // expected-note @below {{which was started here}}
+  exec.host_call "convert"(%p, %half) {reads = array<i64: 0>, writes = array<i64: 1>, settings = {}, token = 1 : i64}
+  // expected-error @below {{reads bytes [256, 384) of the host, which 'exec.host_call' with token 1 still writes}}
+  exec.copy %half to %up {token = 2 : i64} : !exec.buffer<host> -> !exec.buffer
+  exec.wait 1
+  exec.wait 2
+  return
+}
+
+// -----
+
+// The parameter is updated while it is converted.
+func.func @updated_while_converted() {
+  %p = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @p}
+  %half = exec.buffer in host {bytes = 128 : i64, category = "parameters", offset = 256 : i64}
+  // expected-note @below {{which was started here}}
+  exec.host_call "convert"(%p, %half) {reads = array<i64: 0>, writes = array<i64: 1>, settings = {}, token = 1 : i64}
+  // expected-error @below {{writes bytes [0, 256) of the host, which 'exec.host_call' with token 1 still reads}}
+  exec.host_call "sgd"(%p) {reads = array<i64: 0>, writes = array<i64: 0>, settings = {}, token = 2 : i64}
+  exec.wait 1
+  exec.wait 2
+  return
+}

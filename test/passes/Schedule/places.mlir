@@ -150,3 +150,38 @@ module attributes {dist.place = [{match = ["w"], update = "host"}]} {
     return
   }
 }
+
+// -----
+
+// Where the device does nothing with the parameter but convert it, the host does that: what comes up is half as large.
+// CHECK-LABEL: func.func @train_converted
+// CHECK-DAG: %[[W:.*]] = dist.read_copy @w :
+// CHECK-DAG: %[[CALL:.*]] = dist.host_start "convert"(%[[W]]) changes [] with {count = 256 : i64, dtype = "bf16"}
+// CHECK: %[[HALF:.*]] = dist.host_wait %[[CALL]] : !dist.host_call<!dist.copy<tensor<16x16xbf16>, host>> -> !dist.copy<tensor<16x16xbf16>, host>
+// CHECK: dist.prefetch_start %[[HALF]]
+// CHECK: %[[UP:.*]] = dist.prefetch_wait {{.*}} !dist.transfer<tensor<16x16xbf16>>
+// CHECK-NOT: exec.apply
+// CHECK: nn.contract %arg0, %[[UP]]
+// CHECK: dist.host_start "sgd"
+module attributes {dist.place = [{match = ["w"], update = "host"}]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<16x16xf32, #dist.layout<[[16], [16]]>> {role = "parameter", trained = true}
+  module @kernels {
+    func.func @half(%arg0: tensor<16x16xf32>) -> tensor<16x16xbf16> {
+      %0 = arith.truncf %arg0 : tensor<16x16xf32> to tensor<16x16xbf16>
+      return %0 : tensor<16x16xbf16>
+    }
+  }
+  func.func @train_converted(%x: tensor<16x16xbf16> {dist.layout = #dist.layout<[[16], [16]]>, dist.shape = array<i64: 16, 16>, nn.name = "x"},
+                             %n: tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "n"},
+                             %s: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "s"},
+                             %d: tensor<1xf32> {dist.layout = #dist.layout<[[1]]>, dist.shape = array<i64: 1>, nn.name = "d"})
+      attributes {nn.role = #nn<role train>} {
+    %w = nn.read @w : tensor<16x16xf32>
+    %h = exec.apply @half(%w) {converts, kind = "cast"} : (tensor<16x16xf32>) -> tensor<16x16xbf16>
+    %g = nn.contract %x, %h {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<16x16xbf16>, tensor<16x16xbf16>) -> tensor<16x16xf32>
+    %u = nn.update %w, %g, %n, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<16x16xf32>, tensor<16x16xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> tensor<16x16xf32>
+    nn.assign @w, %u : tensor<16x16xf32>
+    return
+  }
+}

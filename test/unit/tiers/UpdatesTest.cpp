@@ -32,6 +32,26 @@ Step withChoice(Random &random, int64_t layers, double seconds) {
   return step;
 }
 
+/// The same, where the forward of some layers only converts their weight, and their backward reads that.
+Step withConversions(Random &random, int64_t layers) {
+  Step step = withChoice(random, layers, static_cast<double>(between(random, 0, 20)));
+  for (int layer = 0; layer < static_cast<int>(layers); ++layer) {
+    Value &weight = step.values[4 * layer];
+    if (between(random, 0, 2) == 0 || weight.uses.size() < 3)
+      continue;
+    Value half{weight.bytes / 2, false, {weight.uses[0], weight.uses[1]}};
+    weight.uses.erase(weight.uses.begin() + 1);
+    for (int64_t p = half.uses[0].position; p <= half.uses[1].position; ++p)
+      step.bytes[p] += half.bytes;
+    step.conversions.push_back({{half.uses[0].position},
+                                {static_cast<int>(step.values.size())},
+                                4 * layer,
+                                static_cast<double>(between(random, 0, 5))});
+    step.values.push_back(half);
+  }
+  return step;
+}
+
 int64_t peak(const std::vector<int64_t> &bytes) { return *std::max_element(bytes.begin(), bytes.end()); }
 
 // Weight, state and gradient of a layer whose forward is at 0, its backward at 1 and its update at 2.
@@ -74,11 +94,60 @@ TEST(Updates, TheNormIsWaitedForBehindWhatWentDownBeforeIt) {
   EXPECT_DOUBLE_EQ(simulate(host, moves, kRates), 7.25 + 10);
 }
 
+// As above, where a kernel converts the weight at 0, and what it yields is read at 1.
+TEST(Updates, TheHostConvertsWhatItUpdates) {
+  Step step;
+  step.seconds = {4, 4, 4, 4};
+  step.values = {{10, true, {{0}, {2, true}}, false, Kind::Parameter},
+                 {20, true, {{2, true}}, false, Kind::Optimizer},
+                 {8, false, {{1}, {2}}},
+                 {5, false, {{0}, {1}}}};
+  step.bytes = keepingAll(step);
+  step.updates = {{2, 0, 2, {1}, 1, 100}};
+  step.conversions = {{{0}, {3}, 0, 6}};
+  Step host = withUpdates(step, {true});
+  EXPECT_TRUE(host.conversions[0].onHost);
+  EXPECT_EQ(host.bytes, (std::vector<int64_t>{5, 13, 13, 13}));
+  EXPECT_EQ(host.seconds, (std::vector<double>{0, 4, 0, 4}));
+  // What is converted comes up at once, which waits for the host.
+  std::vector<Move> moves = {{3, 0, -1, -1, 0}, {2, 0, 2, 3, 4}};
+  EXPECT_EQ(deviceBytes(host, moves), (std::vector<int64_t>{5, 13, 8, 0}));
+  // The weight and its state, the gradient from 2 on, and what is converted up to its use.
+  EXPECT_EQ(hostBytes(host, moves), (std::vector<int64_t>{35, 35, 38, 38}));
+  // It is there at 6 + 2.75; the gradient leaves at 12.75, takes 4.25, and the host the rest.
+  EXPECT_DOUBLE_EQ(simulate(host, moves, kRates), 6 + 2.75 + 4 + 4.25 + 100);
+  std::optional<Plan> plan = planOf(host, moves, kRates);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bytesUp, 5);
+  // Whatever reads the weight itself has it on the device, which then converts it.
+  step.values[0].uses = {{0}, {1}, {2, true}};
+  EXPECT_FALSE(withUpdates(step, {true}).conversions[0].onHost);
+}
+
+TEST(Updates, TwoConversionsOfOneWeightAreOneOnTheHost) {
+  Step step;
+  step.seconds = {1, 1, 1, 1, 1, 1};
+  step.values = {{10, true, {{0}, {3}, {5, true}}, false, Kind::Parameter},
+                 {8, false, {{4}, {5}}},
+                 {5, false, {{0}, {1}}},
+                 {5, false, {{3}, {4}}}};
+  step.bytes = keepingAll(step);
+  step.updates = {{5, 0, 1, {}, 4, 1}};
+  step.conversions = {{{0, 3}, {2, 3}, 0, 1}};
+  Step host = withUpdates(step, {true});
+  EXPECT_EQ(host.bytes, (std::vector<int64_t>{5, 5, 5, 5, 13, 13}));
+  std::vector<Move> moves = {{2, 0, -1, -1, 4}, {2, 1, -1, -1, 1}, {1, 0, 5, 6, 6}};
+  EXPECT_EQ(deviceBytes(host, moves), (std::vector<int64_t>{0, 5, 0, 0, 13, 8}));
+  EXPECT_EQ(hostBytes(host, moves), (std::vector<int64_t>{15, 15, 15, 15, 15, 18}));
+  EXPECT_EQ(leastDeviceBytes(host), (std::pair<int64_t, int64_t>{13, 4}));
+  ASSERT_TRUE(planOf(host, moves, kRates));
+}
+
 TEST(Updates, DraftsFollowChangesOfStepsWithUpdates) {
   Random random(3);
-  int changes = 0;
+  int changes = 0, converted = 0;
   for (int trial = 0; trial < 60; ++trial) {
-    Step step = withChoice(random, between(random, 1, 4), static_cast<double>(between(random, 0, 20)));
+    Step step = withConversions(random, between(random, 1, 4));
     step.norm = between(random, -1, static_cast<int64_t>(step.seconds.size()) - 1);
     std::vector<bool> which;
     for (Update &update : step.updates) {
@@ -86,6 +155,8 @@ TEST(Updates, DraftsFollowChangesOfStepsWithUpdates) {
       which.push_back(between(random, 0, 2) > 0);
     }
     Step host = withUpdates(step, which);
+    for (const Conversion &conversion : host.conversions)
+      converted += conversion.onHost;
     Problem problem(host, {between(random, 5, 60), between(random, 5, 60)}, kRates);
     Draft draft(problem);
     move(draft, problem.always);
@@ -116,6 +187,7 @@ TEST(Updates, DraftsFollowChangesOfStepsWithUpdates) {
     }
   }
   EXPECT_GT(changes, 2000);
+  EXPECT_GT(converted, 20);
 }
 
 TEST(Updates, AreChosenWhereTheHostIsFast) {
