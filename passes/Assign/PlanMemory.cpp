@@ -289,9 +289,6 @@ LogicalResult tessera::placeInTiers(ModuleOp module, const Plan &plan) {
   }
   SmallVector<Attribute> places;
   for (const PlaceRule &rule : plan.places) {
-    if (rule.update == "host" && memory.nvme)
-      return errorAt(module, plan, rule.at)
-             << "updates on the host are wanted beside --nvme, which are not built together";
     std::optional<Tier> tier = rule.update.empty() ? parseTier(rule.tier) : std::optional(Tier::Host);
     if (!tier || (*tier == Tier::Nvme && !memory.nvme))
       return errorAt(module, plan, rule.at)

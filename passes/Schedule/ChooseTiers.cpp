@@ -98,14 +98,18 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     search->repeats = {};
     std::optional<FittedProgram> fitted = search->attempt(func);
     int64_t host = search->limits.host;
-    if (!fitted && search->hasNvme) { // what the host has no room for goes further down: see ChooseNvme.cpp
+    bool needsNvme = !fitted && search->hasNvme;
+    if (needsNvme && choosesUpdates && !search->onHost.empty())
+      return failure(); // what another program updates on the host has no room there
+    if (needsNvme) {    // what the host has no room for goes further down: see ChooseNvme.cpp
       search->limits.host = INT64_MAX;
       fitted = search->attempt(func);
     }
     auto restore = llvm::make_scope_exit([&] { search->limits.host = host; });
     if (search->recomputes && search->isFree() && needed.device > search->limits.device - ahead)
       fitted = withRepetition(func, std::move(fitted));
-    if (choosesUpdates && needed.device > search->limits.device - ahead)
+    // State that comes from NVMe passes through the host in any case: updates there have been no faster.
+    if (choosesUpdates && !needsNvme && needed.device > search->limits.device - ahead)
       fitted = withUpdatesOnHost(func, std::move(fitted));
     if (!fitted)
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
@@ -189,7 +193,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
     SymbolTable symbols(module);
     findOutputs(symbols);
-    choosesUpdates = search->isFree() && !search->hasNvme;
+    choosesUpdates = search->isFree();
     std::function<void()> undo = undoOfAll(module);
     if (failed(fitAll(symbols))) {
       if (search->onHost.empty() || !choosesUpdates)

@@ -62,9 +62,7 @@ TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anyt
   }
   for (tiers::Update &update : traced.step.updates) {
     nn::VariableOp parameter = traced.traced[update.parameter].variable;
-    if (hasNvme) // not built together
-      update.onHost = false;
-    else if (decided.contains(parameter)) // as in the program that has decided where it rests
+    if (decided.contains(parameter)) // as in the program that has decided where it rests
       update.onHost = onHost.contains(parameter);
     else if (!update.decided && policy != "planned")
       update.onHost = policy == "zero-offload";
@@ -160,13 +158,6 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
       goal.host -= have.host - limits.host;
   }
   return std::nullopt;
-}
-
-int64_t TierSearch::leastHostBytes(func::FuncOp func) const {
-  TierTrace traced(
-      func, storageOf(func), VariablePlaces(module), threads,
-      [](nn::VariableOp, StringRef) { return TierTrace::MayMove; }, Tier::Host);
-  return tiers::leastDeviceBytes(traced.step).first;
 }
 
 double TierSearch::secondsAlone(func::FuncOp func) {

@@ -57,8 +57,6 @@ public:
   /// all (`anything`).
   TierTrace trace(mlir::func::FuncOp func, const Storage &storage, bool anything = false,
                   std::vector<Said> *said = nullptr);
-  /// The least bytes of the host that a program takes, transfers and all, when what can goes on to NVMe.
-  int64_t leastHostBytes(mlir::func::FuncOp func) const;
   /// Seconds of a step that never waits.
   double secondsAlone(mlir::func::FuncOp func);
   static tiers::Rates ratesOf(mlir::func::FuncOp func);

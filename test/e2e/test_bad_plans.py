@@ -90,8 +90,6 @@ PLANS = {
     '"update" says where parameters are updated, in every program, and has no "tier"': (place('update = "host"\ntier = "host"'), "5"),
     '"update" is "nvme"; the nearest is': (place('update = "nvme"'), "5"),
     'no parameter is named "*.mlq.*"; the nearest is': (place('update = "host"', '"*.mlq.*"'), "3"),
-    'updates on the host are wanted beside --nvme, which are not built together':
-        (f'{MESH}[memory]\nhost = "1GiB"\nnvme = "/tmp:1GiB"\n[[place]]\nmatch = "*"\nupdate = "host"\n', "6"),
     'no value is named "*.mlq.*"; the nearest is': (place('tier = "host"', '"*.mlq.*"'), "3"),
     'no parameter is named "node_linear"; the nearest is': (place('what = "parameter"\ntier = "host"', '"node_linear"'), "3"),
     'there is no program "trian"; programs are train, train_clipped and infer': (place('tier = "host"\nprogram = "trian"'), "3"),
