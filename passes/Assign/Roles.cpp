@@ -6,7 +6,6 @@
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Stages.h"
 #include "llvm/ADT/MapVector.h"
-#include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/StringExtras.h"
 #include <map>
 #include <set>
