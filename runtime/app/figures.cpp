@@ -149,7 +149,7 @@ Figures promisedFigures(const Description &description, const Program &program, 
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
     figures.memory.push_back(
-        {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), own.memoryFor(threads, Tier::Nvme)});
+        {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), nvmeFigures(own, int(state.places))});
     figures.outside.push_back(promisedOutside(description, own, rank));
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];

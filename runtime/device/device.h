@@ -88,6 +88,8 @@ public:
   /// Zeroed bytes on NVMe, in a file of the folder that ends with the device, whole blocks of it. Only copies
   /// may touch what is there. Once a device. Throws Error when there is not as much.
   char *allocateNvme(int64_t bytes, const std::string &folder);
+  /// Instead of that: the file that slots have there.
+  void useNvme(std::shared_ptr<const NvmeFile> file) { nvme = std::move(file); }
   /// Copies from or to there, at once.
   void copyNvme(void *to, const void *from, int64_t bytes) const;
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
@@ -126,7 +128,7 @@ public:
   virtual double helpSeconds() { return 0; }
 
 protected:
-  std::unique_ptr<NvmeFile> nvme; ///< where there is memory on it
+  std::shared_ptr<const NvmeFile> nvme; ///< where there is memory on it
 };
 
 /// Where a device is wanted: for the rank number `index` of the `count` ranks on this host.

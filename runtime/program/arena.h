@@ -15,7 +15,7 @@ class Arena {
 public:
   /// `programs`: those of one rank, at least one; `threads`: of a rank; the allocators of the tiers. All must
   /// outlive this. Of a tier below the device where no program has memory none is allocated. `slots`: where
-  /// the one program's variables lie, or null.
+  /// the one program's variables lie, and what else it has on NVMe where some rest there; or null.
   Arena(const std::vector<const Program *> &programs, int threads,
         const PerTier<CountingAllocator *> &allocators, const Slots *slots = nullptr);
   ~Arena();
@@ -41,6 +41,8 @@ private:
   const int threads;
   PerTier<CountingAllocator *> allocators;
   const Slots *slots;
+  void findVariables();
+
   /// The first byte that no program's variable has.
   PerTier<int64_t> variablesEnd;
   /// How many of the first bytes, those of variables in slots, are not in `memory`.

@@ -68,6 +68,8 @@ Session::Session(const Description &description, const std::vector<const Program
   agreed([&] {
     checkMemory(options);
     device = platform.makeDevice(place);
+    if (slots && slots->nvme())
+      device->useNvme(slots->nvme()->file());
     for (Tier tier : tiers)
       memory[tier] = std::make_unique<CountingAllocator>(*device, tier, options.poison,
                                                          options.nvmeFolder.empty() ? description.nvmeFolder

@@ -22,7 +22,7 @@ struct VariableRange {
 /// step, and then used in its new place by all. What a step changes not at all has one place.
 class SlotPlan {
 public:
-  /// The program must outlive this, and have nothing on NVMe.
+  /// The program must outlive this.
   explicit SlotPlan(const Program &program);
 
   /// Whether a step changes what lies in the buffer; else it has one place.
@@ -55,30 +55,5 @@ private:
   std::vector<std::vector<size_t>> inBuffer; ///< by buffer: the variables that share bytes with it
   std::vector<VariableRange> changedRanges, copiedRanges;
 };
-
-/// Bytes of the tiers' variables, each tier's from the start of a page on: of one slot.
-int64_t slotBytes(const Program &program);
-/// Where in a slot a tier's variables begin.
-int64_t startInSlot(const Program &program, Tier tier);
-
-/// Why the program can have no slots; empty where it can.
-std::string slotsRefusal(const Description &description, const Program &program);
-constexpr int64_t slotPage = 4096;
-/// In front of the slots: which steps they hold.
-constexpr int64_t slotHeaderBytes = 24 * slotPage;
-
-/// Bytes of a file that begins with the header, in the order of their place: those that are used.
-using FileRanges = std::vector<std::pair<int64_t, int64_t>>;
-/// Of a file of so many places: the header, variables once, and what a step changes in each further place.
-FileRanges slotsFileRanges(const Program &program, int places);
-/// Of one in which `ranges`, of each tier in ascending order, alone are kept, in each place.
-FileRanges copiesFileRanges(const Program &program, int places, const std::vector<VariableRange> &ranges);
-int64_t bytesOf(const FileRanges &ranges);
-/// What slots take beside the one place that variables have anyway.
-int64_t sharedBytes(const Program &program, int places);
-/// The pages that a range is in.
-constexpr VariableRange wholePages(VariableRange range) {
-  return {range.tier, range.begin / slotPage * slotPage, (range.end + slotPage - 1) / slotPage * slotPage};
-}
 
 } // namespace tessera::rt

@@ -4,7 +4,7 @@
 #pragma once
 
 #include "runtime/core/huge_pages.h"
-#include "runtime/program/slot_plan.h"
+#include "runtime/program/nvme_slots.h"
 
 #include <cstdint>
 #include <memory>
@@ -14,17 +14,21 @@
 
 namespace tessera::rt {
 
-/// A file of slots, mapped: a rank's own, or what it keeps of another one's. The state after step N lies in
-/// place N % places.
+/// A file of slots, mapped: a rank's own, or what it keeps of another one's; and beside it one on NVMe, where
+/// variables rest there. The state after step N lies in place N % places.
 class Slots {
 public:
   /// Opens the file, or makes it anew where it is not there, of other places, or not of `identity`: a text of
-  /// what the places of variables depend on. All its bytes are reserved before any is used: those of a rank's
-  /// own slots, or if `only` is given of these ranges alone. Throws Error where there is no room, with both
-  /// numbers, and where another process has it. The program must outlive this.
+  /// what the places of variables depend on. All its bytes are reserved before any is used. `onNvme`: the
+  /// path of what rests there; a file there is of use with the one that names it alone, and goes when that is
+  /// made anew. Throws Error where there is no room, with both numbers, and where another process has it. The
+  /// program must outlive this.
   Slots(const std::string &path, const std::string &identity, const Program &program, int places,
-        std::optional<std::vector<VariableRange>> only = {});
-  /// One that is there, to be read, whoever has it; null where there is none such.
+        const std::string &onNvme = "");
+  /// The same of these ranges of the variables alone, none of which is on NVMe.
+  Slots(const std::string &path, const std::string &identity, const Program &program, int places,
+        const std::vector<VariableRange> &only);
+  /// One that is there, to be read, whoever has it, with what it has on NVMe; null where there is none such.
   static std::unique_ptr<const Slots> read(const std::string &path, const std::string &identity,
                                            const Program &program);
   ~Slots();
@@ -61,11 +65,15 @@ public:
   int next(int place) const { return (place + 1) % count; }
   /// Where byte `offset` of a tier's variables is in a place.
   void *address(Tier tier, int64_t offset, int place) const;
+  /// Those bytes, as the host reads them: in their place, or in `buffer`.
+  const void *read(const VariableRange &range, int place, std::vector<char> &buffer) const;
+  /// What is on NVMe; null where no variable rests there.
+  const NvmeSlots *nvme() const { return onDisk.get(); }
   const SlotPlan &plan() const { return slotPlan; }
   /// What it takes of memory.
-  int64_t bytes() const { return reserved; }
-  const std::string &file() const { return path; }
-  /// Removes the file; the memory stays until the end of this.
+  int64_t bytes() const { return bytesOf(ranges()); }
+  const std::string &file() const { return inMemory->name(); }
+  /// Removes the files; the memory stays until the end of this.
   void remove();
 
 private:
@@ -73,21 +81,27 @@ private:
   struct Said;
   struct ToRead {};
   Slots(const std::string &path, const Program &program, ToRead);
-  void open(const std::string &identity);
+  /// Finds what is of use in the files, or makes it; they are held by now.
+  void open(const std::string &identity, const std::string &onNvme);
+  bool find(const std::string &identity, const std::string &onNvme);
+  void make(const std::string &identity, const std::string &onNvme);
+  /// What is there may be of another folder of --nvme, of which nobody else knows.
+  void forgetOnNvme(const std::string &except) const;
   /// Maps the file; null where that cannot be.
   Header *map(bool toWrite);
-  void reserve();
+  FileRanges ranges() const;
+  void reserve() const;
   void say(int64_t step, const std::string &text);
   Said &said(int64_t step) const;
   size_t fileBytes() const { return size_t(slotHeaderBytes + count * slotBytes(program)); }
 
-  const std::string path;
   const Program &program;
   const SlotPlan slotPlan;
   int count = 0;
   const std::optional<std::vector<VariableRange>> only;
-  int64_t reserved = 0, now = 0;
-  int fd = -1;
+  int64_t now = 0;
+  std::unique_ptr<SlotFile> inMemory;
+  std::unique_ptr<NvmeSlots> onDisk;
   char *memory = nullptr;
   std::optional<HugePages> huge;
 };
