@@ -167,7 +167,7 @@ private:
       if (description->mesh.size() != name.ranks || name.rank >= name.ranks)
         continue;
       const Program *program = description->findProgram(search.program, name.rank);
-      if (!program || !slotsRefusal(*description, *program, false).empty())
+      if (!program || !slotsRefusal(*description, *program, mostPlaces, false).empty())
         continue;
       std::unique_ptr<const Slots> slots = readSlots(search.folder, *description, *program, name);
       if (!slots)

@@ -87,7 +87,8 @@ std::unique_ptr<Slots> openSlots(const std::string &folder, const std::string &n
   const SlotFileName name{description.mesh.size(), rank, SlotFileName::Own},
       onNvme{name.ranks, rank, SlotFileName::Nvme};
   return std::make_unique<Slots>(folder + "/" + name.text(), identityOf(description, program, name), program,
-                                 places, nvmeSlotBytes(program) > 0 ? nvmeFolder + "/" + onNvme.text() : "");
+                                 places, nvmeSlotBytes(program) > 0 ? nvmeFolder + "/" + onNvme.text() : "",
+                                 isOnHost(description));
 }
 
 std::unique_ptr<Slots> openCopy(const std::string &folder, const Description &description,

@@ -43,7 +43,9 @@ int64_t newestStep(const std::string &folder) {
 
 StateSlots::StateSlots(const Description &description, const Program &program, const Options &options,
                        Transport &transport)
-    : description(description), program(program), options(options) {
+    : description(description), program(program), options(options),
+      places(std::max(int(options.places()),
+                      options.slots == 0 ? leastPlaces(program, isOnHost(description)) : 1)) {
   const bool isAsked = options.slots > 1 || options.copies > 1;
   if (!isAsked && (options.slots != 0 || !options.goOn))
     return;
@@ -72,7 +74,8 @@ StateSlots::StateSlots(const Description &description, const Program &program, c
 }
 
 std::string StateSlots::open(int rank, const std::vector<std::string> &hosts) {
-  if (const std::string refusal = slotsRefusal(description, program, options.copies > 1); !refusal.empty())
+  if (const std::string refusal = slotsRefusal(description, program, places, options.copies > 1);
+      !refusal.empty())
     return refusal;
   try {
     makeFolder(folder);
@@ -80,7 +83,7 @@ std::string StateSlots::open(int rank, const std::vector<std::string> &hosts) {
       checkNvme();
       makeFolder(nvmeFolder);
     }
-    slots = openSlots(folder, nvmeFolder, description, program, rank, int(options.places()));
+    slots = openSlots(folder, nvmeFolder, description, program, rank, places);
     if (!hosts.empty())
       copies = std::make_unique<StateCopies>(folder, description, program, rank, hosts);
     return "";
@@ -93,17 +96,16 @@ void StateSlots::checkNvme() const {
   std::optional<int64_t> most = description.capacity.nvme;
   if (const std::optional<int64_t> &given = options.memory.nvme)
     most = std::min(most.value_or(INT64_MAX), *given);
-  const int64_t needed = nvmeFigures(program, int(options.places())).peak;
+  const int64_t needed = nvmeFigures(program, places).peak;
   if (most && needed > *most)
-    throw Error(options.places(), " places of what rests on NVMe take ", needed, " bytes there a rank, ",
-                *most, " are allowed; compile with --nvme DIR:", needed, ", or give --slots 1");
+    throw Error(places, " places of what rests on NVMe take ", needed, " bytes there a rank, ", *most,
+                " are allowed; compile with --nvme DIR:", needed, ", or give --slots 1");
 }
 
 int64_t StateSlots::bytesBeside() const {
   if (!slots)
     return 0;
-  return slots->bytes() - program.variablesEnd.device - program.variablesEnd.host +
-         (copies ? copies->bytes() : 0);
+  return slots->bytesBeside() + (copies ? copies->bytes() : 0);
 }
 
 std::map<int64_t, SaidOfStep> StateSlots::commonSteps(Engine &engine) const {

@@ -69,6 +69,7 @@ private:
   const Description &description;
   const Program &program;
   const Options &options;
+  const int places;
   /// Of the files, and of those on NVMe, empty where the program has none. `run`: this folder's, by a name
   /// that nobody else has.
   std::string folder, nvmeFolder, run;

@@ -100,6 +100,24 @@ public:
   /// Copies of one direction are made one after the other; those of all directions at once, beside the work.
   virtual std::unique_ptr<SideWork> prepareCopy(void *to, const void *from, int64_t bytes,
                                                 Direction direction) = 0;
+  /// A copy of several pieces from the device's memory to the host's that pin() was called for, one save
+  /// after the other beside the work and all other copies; `whenDone`, where there is one, is called by
+  /// another thread. Of a device that is not the host.
+  struct Piece {
+    void *to;
+    const void *from;
+    int64_t bytes;
+  };
+  virtual std::unique_ptr<SideWork> prepareSave(std::vector<Piece> pieces, std::function<void()> whenDone) {
+    (void)pieces, (void)whenDone;
+    return nullptr;
+  }
+  /// Makes whole pages of the host's memory ones that the device copies from and to at its best, until what
+  /// is returned ends, before the device. Throws Error where they cannot be.
+  virtual std::shared_ptr<void> pin(void *memory, int64_t bytes) {
+    (void)memory, (void)bytes;
+    return nullptr;
+  }
   /// A call of the host's library (runtime/device/cpu/library.h) on its memory, by the host's processors, one
   /// after the other beside the work. Throws Error for a call that the library cannot make.
   virtual std::unique_ptr<SideWork> prepareHostCall(const LibrarySite &site) = 0;

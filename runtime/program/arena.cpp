@@ -98,7 +98,7 @@ Arena::Arena(const std::vector<const Program *> &programs, int threads,
       continue;
     }
     // An arena of at least one byte has an address.
-    if (slots && variablesEnd[tier] > 0)
+    if (slots && slots->holds(tier) && variablesEnd[tier] > 0)
       elsewhere[tier] = (variablesEnd[tier] - 1) / bufferAlignment * bufferAlignment;
     if (tier == Tier::Device || hasBuffers(programs, tier))
       memory[tier] =
@@ -137,7 +137,7 @@ void *Arena::address(const Program &program, int64_t index, int slot) const {
   if (buffer.isBehind(threads))
     return workspace;
   bool isVariable = buffer.offset < program.variablesEnd[buffer.tier];
-  if (isVariable && slots)
+  if (isVariable && slots && slots->holds(buffer.tier))
     return slots->address(buffer.tier, buffer.offset, slots->plan().changes(index) ? slot : 0);
   return memory[buffer.tier] + (buffer.offset - elsewhere[buffer.tier]) +
          (isVariable ? 0 : shift(program, buffer.tier, variablesEnd[buffer.tier]));

@@ -25,6 +25,8 @@ public:
   /// Where buffer `index` of `program`, one of those given, lies; null for -1. `slot`: which of two, of what
   /// lies in slots and is changed.
   void *address(const Program &program, int64_t index, int slot = 0) const;
+  /// Where byte `offset` of a tier's variables lies, of a tier whose variables are not in slots.
+  void *addressOf(Tier tier, int64_t offset) const { return memory[tier] + offset; }
   /// Where a variable lies, with the state that the next step begins with; null for one that none of the
   /// programs has.
   void *variable(size_t index) const;

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace tessera::rt {
@@ -61,8 +62,10 @@ void SlotFile::reserve(const FileRanges &ranges, const char *place, const char *
     const int status = ::posix_fallocate(fd, begin, end - begin);
     if (status == 0)
       continue;
+    // It holds nothing of use, and memory.
+    std::ignore = ::ftruncate(fd, 0);
+    remove();
     const uint64_t free = freeBytes(folderOf(path));
-    remove(); // it holds nothing of use, and memory
     throw Error("slots take ", bytesOf(ranges), " bytes of ", place, "'", folderOf(path), "', where ", free,
                 " are left (", std::strerror(status), "); ", remedy);
   }

@@ -52,9 +52,14 @@ int64_t nvmeRestBytes(const Program &program) {
   return inPages(std::max<int64_t>(0, program.memory.nvme.peak - nvmeSlotBytes(program)));
 }
 
-std::string slotsRefusal(const Description &description, const Program &program, bool copies) {
-  if (description.target != "cpu")
+std::string slotsRefusal(const Description &description, const Program &program, int places, bool copies) {
+  if (!isOnHost(description) && !description.target.starts_with("cuda"))
     return "a program for " + description.target + " has none";
+  if (copies && !isOnHost(description))
+    return "what is on a GPU is not copied to other hosts";
+  if (places < leastPlaces(program, isOnHost(description)))
+    return "the program's steps change state on the GPU and below it, which takes three places; give --slots "
+           "3";
   return copies && nvmeSlotBytes(program) > 0 ? "what rests on NVMe is not copied to other hosts" : "";
 }
 
@@ -95,8 +100,20 @@ int64_t bytesOf(const FileRanges &ranges) {
   return bytes;
 }
 
-int64_t sharedBytes(const Program &program, int places) {
-  return bytesOf(slotsFileRanges(program, places)) - program.variablesEnd.device - program.variablesEnd.host;
+int64_t sharedBytes(const Program &program, int places, bool onHost) {
+  return bytesOf(slotsFileRanges(program, places)) - (onHost ? program.variablesEnd.device : 0) -
+         program.variablesEnd.host;
+}
+
+int leastPlaces(const Program &program, bool onHost) { return SlotPlan(program, onHost).isMixed() ? 3 : 2; }
+
+int64_t savedBytes(const Program &program, bool onHost) {
+  const SlotPlan plan(program, onHost);
+  int64_t bytes = 0;
+  for (const auto &[op, ranges] : plan.saved())
+    for (const VariableRange &range : ranges)
+      bytes += range.end - range.begin;
+  return bytes;
 }
 
 MemoryFigures nvmeFigures(const Program &program, int places) {

@@ -38,16 +38,30 @@ void forEachBuffer(const Operation &op, const std::function<void(int64_t buffer,
 
 } // namespace
 
-SlotPlan::SlotPlan(const Program &program) : program(program) {
+SlotPlan::SlotPlan(const Program &program, bool onHost) : program(program), onHost(onHost) {
   addVariables();
   findWriters();
   while (spread()) {
   }
+  addRanges();
+}
+
+void SlotPlan::addRanges() {
   for (const Variable &variable : variables) {
-    if (variable.how != Variable::Unchanged)
-      changedRanges.push_back(variable.range);
+    if (variable.how == Variable::Unchanged)
+      continue;
+    changedRanges.push_back(variable.range);
     if (variable.how == Variable::Copied)
       copiedRanges.push_back(variable.range);
+    if (variable.how != Variable::Saved) {
+      leavesOthers = true;
+      continue;
+    }
+    std::vector<VariableRange> &all = savedRanges[variable.writer];
+    if (!all.empty() && all.back().end == variable.range.begin)
+      all.back().end = variable.range.end;
+    else
+      all.push_back(variable.range);
   }
 }
 
@@ -84,6 +98,11 @@ void SlotPlan::findWriters() {
       for (size_t number : inBuffer[size_t(buffer)]) {
         Variable &variable = variables[number];
         const bool isFirst = variable.how == Variable::Unchanged;
+        if (!onHost && variable.range.tier == Tier::Device) {
+          variable.writer = isFirst ? i : variable.writer;
+          variable.how = Variable::Saved;
+          continue;
+        }
         variable.how = canBeApart && isFirst ? Variable::Apart : Variable::Copied;
         variable.writer = i;
       }
@@ -94,10 +113,11 @@ void SlotPlan::findWriters() {
 bool SlotPlan::spread() {
   bool isNew = false;
   auto copy = [&](const std::vector<size_t> &all) {
-    for (size_t number : all) {
-      isNew |= variables[number].how != Variable::Copied;
-      variables[number].how = Variable::Copied;
-    }
+    for (size_t number : all)
+      if (variables[number].how != Variable::Saved) {
+        isNew |= variables[number].how != Variable::Copied;
+        variables[number].how = Variable::Copied;
+      }
   };
   for (size_t i = 0; i < program.operations.size(); ++i) {
     std::vector<size_t> written;
@@ -108,6 +128,8 @@ bool SlotPlan::spread() {
     forEachBuffer(program.operations[i], [&](int64_t buffer, bool writes) {
       // What is used as one piece lies in one piece.
       const std::vector<size_t> &all = inBuffer[size_t(buffer)];
+      if (!onHost && program.buffers[size_t(buffer)].tier == Tier::Device)
+        return;
       if (std::any_of(all.begin(), all.end(), [&](size_t each) { return place(each) != place(all[0]); }))
         copy(all);
       if (writes)

@@ -18,7 +18,6 @@ namespace {
 
 constexpr char magic[8] = {'t', 'e', 's', 's', 's', 'l', 't', '3'};
 constexpr size_t identityBytes = 64;
-constexpr int mostPlaces = 3;
 
 } // namespace
 
@@ -50,22 +49,25 @@ bool Slots::Header::isOf(const std::string &name) const {
 }
 
 Slots::Slots(const std::string &path, const std::string &identity, const Program &program, int places,
-             const std::string &onNvme)
-    : program(program), slotPlan(program), count(places), inMemory(std::make_unique<SlotFile>(path)) {
+             const std::string &onNvme, bool onHost)
+    : program(program), onHost(onHost), slotPlan(program, onHost), count(places),
+      inMemory(std::make_unique<SlotFile>(path)) {
   static_assert(sizeof(Header) <= size_t(slotHeaderBytes) && std::atomic<int64_t>::is_always_lock_free);
   open(identity, onNvme);
-  huge.emplace(memory, fileBytes());
+  if (onHost) // else its pages stay where they are for the device
+    huge.emplace(memory, fileBytes());
 }
 
 // There are gaps between the ranges, which have no memory, and shall have none.
 Slots::Slots(const std::string &path, const std::string &identity, const Program &program, int places,
              const std::vector<VariableRange> &only)
-    : program(program), slotPlan(program), count(places), only(only),
+    : program(program), onHost(true), slotPlan(program), count(places), only(only),
       inMemory(std::make_unique<SlotFile>(path)) {
   open(identity, "");
 }
 
-Slots::Slots(const std::string &path, const Program &program, ToRead) : program(program), slotPlan(program) {
+Slots::Slots(const std::string &path, const Program &program, ToRead)
+    : program(program), onHost(true), slotPlan(program) {
   bool isThere = false;
   inMemory = std::make_unique<SlotFile>(path, isThere);
   if (!isThere)
@@ -204,7 +206,13 @@ void Slots::fill(int64_t step) {
   now = step;
 }
 
-void Slots::begin() { said(now + 1).done.store(0, std::memory_order_seq_cst); }
+void Slots::begin() {
+  // The state that this step begins with goes to its place during it. Of what the step itself leaves in slots
+  // nothing may be in a place that is whole.
+  const int64_t next = slotPlan.isLate() && !slotPlan.isMixed() ? now : now + 1;
+  if (next != whole)
+    said(next).done.store(0, std::memory_order_seq_cst);
+}
 
 void Slots::copyAhead() {
   const int from = current();
@@ -217,8 +225,28 @@ void Slots::copyAhead() {
 }
 
 void Slots::commit(const std::string &text) {
-  say(now + 1, text);
+  if (slotPlan.isLate())
+    late = text;
+  else
+    say(now + 1, text);
   ++now;
+}
+
+void Slots::saved() {
+  if (whole == now)
+    return;
+  say(now, late);
+  whole = now;
+}
+
+std::vector<std::pair<char *, int64_t>> Slots::pieces() const {
+  std::vector<std::pair<char *, int64_t>> all;
+  for (const auto &[begin, end] : ranges())
+    if (!all.empty() && all.back().first + all.back().second == memory + begin)
+      all.back().second += end - begin;
+    else
+      all.emplace_back(memory + begin, end - begin);
+  return all;
 }
 
 void *Slots::address(Tier tier, int64_t offset, int place) const {

@@ -15,16 +15,17 @@
 namespace tessera::rt {
 
 /// A file of slots, mapped: a rank's own, or what it keeps of another one's; and beside it one on NVMe, where
-/// variables rest there. The state after step N lies in place N % places.
+/// variables rest there. The state after step N lies in place N % places; what is on a device that is not the
+/// host is brought there while step N + 1 is under way.
 class Slots {
 public:
   /// Opens the file, or makes it anew where it is not there, of other places, or not of `identity`: a text of
   /// what the places of variables depend on. All its bytes are reserved before any is used. `onNvme`: the
   /// path of what rests there; a file there is of use with the one that names it alone, and goes when that is
   /// made anew. Throws Error where there is no room, with both numbers, and where another process has it. The
-  /// program must outlive this.
+  /// program must outlive this. `onHost`: whether its device is the host.
   Slots(const std::string &path, const std::string &identity, const Program &program, int places,
-        const std::string &onNvme = "");
+        const std::string &onNvme = "", bool onHost = true);
   /// The same of these ranges of the variables alone, none of which is on NVMe.
   Slots(const std::string &path, const std::string &identity, const Program &program, int places,
         const std::vector<VariableRange> &only);
@@ -44,18 +45,24 @@ public:
   std::vector<Step> steps() const;
 
   /// Goes on from a step that is there.
-  void take(int64_t step) { now = step; }
+  void take(int64_t step) { now = whole = step; }
   /// Goes on from one whose state is about to be filled in; nothing else is there any more.
   void fill(int64_t step);
   /// It is filled in.
-  void settle(const std::string &text) { say(now, text); }
+  void settle(const std::string &text) {
+    say(now, text);
+    whole = now;
+  }
   /// Before the next step, or before its state is filled in: whoever reads the place where that goes finds
-  /// none from now on. All ranks must have the state before it.
+  /// none from now on. All ranks must have the state before it; where that is late, the one before that
+  /// whole.
   void begin();
   /// Copies what the step does not leave elsewhere by itself; after begin().
   void copyAhead();
   /// The step is done: its state is what the next one begins with. Throws Error for a text that is too long.
   void commit(const std::string &text);
+  /// Where the plan is late: during a step, by any thread, when the state that it began with has been saved.
+  void saved();
 
   int places() const { return count; }
   /// The step after which the state is that of the current place.
@@ -70,8 +77,16 @@ public:
   /// What is on NVMe; null where no variable rests there.
   const NvmeSlots *nvme() const { return onDisk.get(); }
   const SlotPlan &plan() const { return slotPlan; }
+  /// Whether a tier's variables are used where they lie in slots.
+  bool holds(Tier tier) const { return tier != Tier::Device || onHost; }
+  /// The pieces of its memory, in ascending order, none of which touches another.
+  std::vector<std::pair<char *, int64_t>> pieces() const;
   /// What it takes of memory.
   int64_t bytes() const { return bytesOf(ranges()); }
+  /// Of that, what is beside the one place that variables have anyway.
+  int64_t bytesBeside() const {
+    return bytes() - (onHost ? program.variablesEnd.device : 0) - program.variablesEnd.host;
+  }
   const std::string &file() const { return inMemory->name(); }
   /// Removes the files; the memory stays until the end of this.
   void remove();
@@ -96,10 +111,12 @@ private:
   size_t fileBytes() const { return size_t(slotHeaderBytes + count * slotBytes(program)); }
 
   const Program &program;
+  const bool onHost;
   const SlotPlan slotPlan;
   int count = 0;
   const std::optional<std::vector<VariableRange>> only;
-  int64_t now = 0;
+  int64_t now = 0, whole = -1; ///< whole: the last step that is
+  std::string late;            ///< what is to be said of the current one then
   std::unique_ptr<SlotFile> inMemory;
   std::unique_ptr<NvmeSlots> onDisk;
   char *memory = nullptr;

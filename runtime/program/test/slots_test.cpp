@@ -76,7 +76,7 @@ TEST(SlotPlan, WhatNothingChangesHasOnePlace) {
   const Description description = parseDescription(json.dump());
   const SlotPlan plan(*description.findProgram("train"));
   EXPECT_TRUE(plan.changed().empty());
-  EXPECT_EQ(sharedBytes(*description.findProgram("train"), 2),
+  EXPECT_EQ(sharedBytes(*description.findProgram("train"), 2, true),
             slotHeaderBytes + slotPage - description.findProgram("train")->variablesEnd.device);
 }
 
@@ -150,7 +150,7 @@ TEST(Slots, OfThreePlacesTwoAreWholeDuringAStep) {
   for (const Slots::Step &step : slots.steps())
     steps.push_back(step.step);
   EXPECT_EQ(steps, (std::vector<int64_t>{3, 4}));
-  EXPECT_GT(sharedBytes(tiny.program, 3), sharedBytes(tiny.program, 2));
+  EXPECT_GT(sharedBytes(tiny.program, 3, true), sharedBytes(tiny.program, 2, true));
 }
 
 TEST(Slots, ACopyHasItsRangesAlone) {
