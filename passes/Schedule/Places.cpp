@@ -221,7 +221,7 @@ static int longestGap(const tiers::Step &step, const tiers::Value &value) {
     double seconds = begin < end ? 0 : -1;
     for (int64_t p = begin; p < end; ++p)
       seconds += step.seconds[p];
-    if (begin < end && seconds > longest)
+    if (begin < end && seconds > longest && int(i) != value.loopGap)
       longest = seconds, best = int(i);
   }
   return best;
