@@ -57,7 +57,7 @@ private:
   void endPrefetch(Moving &moving, int64_t position);
   bool isReadFrom(Value value, int64_t position) const;
   void replaceFrom(Value old, Value arrived, int64_t position);
-  void eraseDead();
+  void eraseDead(Block &in);
   Value shared(Value value);
   void startUpdate(int number);
   void endUpdates();
@@ -298,15 +298,18 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
       assign->erase();
       assign = nullptr;
     }
-  eraseDead();
+  eraseDead(*block);
   return count;
 }
 
 // Reads, and views of what is gone.
-void TransferEmitter::eraseDead() {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+void TransferEmitter::eraseDead(Block &in) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(in))) {
+    if (auto loop = dyn_cast<dist::LoopOp>(op))
+      eraseDead(*loop.getBody());
     if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op)) && op.use_empty())
       op.erase();
+  }
 }
 
 } // namespace

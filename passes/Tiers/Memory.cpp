@@ -78,6 +78,8 @@ std::vector<int64_t> tessera::tiers::hostBytes(const Step &step, const std::vect
     if (move.offload >= 0)
       first = std::min(first, move.offload);
     last = std::max(last, std::min(value.uses[move.gap + 1].position, n - 1));
+    if (value.turns)
+      last = std::max(last, step.loop.end);
   }
   Curve curve(step.bytes.size());
   for (const Value &value : step.values)

@@ -12,6 +12,10 @@
 // position start in the order of the list of moves. The host makes updates one
 // after the other, too. The directions and the host do not disturb each other, nor do they disturb computing.
 //
+// A part of the step may be a loop (`Loop`): its operators have their positions once. No transfer crosses the
+// beginning or the end of a turn, so all turns are alike, and together they take as long as one in which
+// everything takes so many times as long: so they are simulated.
+//
 // Memory is a function of positions, never of the clock. Of a transfer that has started and is not waited for
 // both sides are taken: an offload takes the device's side up to its `gone`, and the host's from its start; a
 // prefetch takes the device's side from its start, and the host's until it is waited for.
@@ -30,6 +34,18 @@ struct Use {
   int64_t position = 0;
   /// Changes the value in place, so that a copy on the host is stale from then on.
   bool writes = false;
+};
+
+/// A part of a step that runs several times. What happens at begin < p <= end happens in each turn.
+struct Loop {
+  /// The positions of what begins it and of what ends a turn, both of which take no time. Between them are
+  /// the operators of a turn.
+  int64_t begin = -1, end = -1;
+  int64_t times = 1;
+
+  bool has(int64_t position) const { return begin < position && position <= end; }
+  /// How often in a step that is done which happens at the position.
+  int64_t timesAt(int64_t position) const { return has(position) ? times : 1; }
 };
 
 /// What a value is to those who decide by that; the search does not.
@@ -54,6 +70,12 @@ struct Value {
   /// Of a gradient that an update on the host takes: the number of that update. It goes down for good: its
   /// last use is the end of the step, every plan moves the gap before it, and nothing comes back from there.
   int sinksInto = -1;
+  /// Of one from outside of the loop that is used in it: its uses there. It is on the device throughout the
+  /// loop, with a use at its beginning, one at its end, and the gap `loopGap` between them, or comes up in
+  /// each turn (`turns`), with these uses instead.
+  std::vector<Use> inLoop;
+  bool turns = false;
+  int loopGap = -1;
 
   /// Whether the gap is the last one of a value that goes down for good.
   bool sinks(int gap) const { return sinksInto >= 0 && gap + 2 == static_cast<int>(uses.size()); }
@@ -79,7 +101,7 @@ struct Update {
 
 /// The trace of a step.
 struct Step {
-  /// How long each operator computes.
+  /// How long each operator computes, in all turns.
   std::vector<double> seconds;
   /// What is live on the device while each operator runs if nothing ever leaves, all values among it: one
   /// that rests always, another from its first use to its last.
@@ -89,6 +111,7 @@ struct Step {
   /// Where a number that updates on the host need is waited for behind all that went down before it: the norm
   /// that gradients are clipped by. -1 where there is none.
   int64_t norm = -1;
+  Loop loop;
 };
 
 /// The position at which the host begins the update that a value sinks into, when its offload is waited for
@@ -98,6 +121,10 @@ int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
 /// The step, of a device that makes all updates, with these on the host: the device has nothing of their
 /// state, the parameters rest below, and their gradients sink. Parallel to `updates`.
 Step withUpdates(const Step &step, const std::vector<bool> &onHost);
+
+/// The step with these of the values that are used in the loop (`Value::inLoop`) coming up in each turn: they
+/// are below when a turn begins and when it ends. Parallel to `values`.
+Step withTurns(const Step &step, const std::vector<bool> &turns);
 
 struct Rates {
   /// Bytes a second from the device to the host and from the host to the device, both at once.
@@ -120,6 +147,9 @@ struct Limits {
 /// positions gone <= p < prefetch, or use < p < prefetch without an offload. Round the end that is from
 /// `gone` to the end and from the beginning to `prefetch`: no transfer crosses the end of the step, and
 /// offload <= gone <= n. Of the last gap of a value that sinks, `prefetch` is n.
+///
+/// A transfer is in the loop where the use beside it is: an offload where that before the gap is, a prefetch
+/// where that behind it is. One that is not in it neither starts nor is waited for at positions of the loop.
 ///
 /// A copy is valid from its offload until a use that writes. Those of the values whose gap round the end is
 /// moved are valid when the step begins.
@@ -169,6 +199,13 @@ std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &
 /// Which updates are best made on the host: what is decided, and of the others those whose gradients are
 /// there first, so that the host can begin. None where that gains little. Parallel to `updates`.
 std::vector<bool> chooseUpdates(const Step &step, const Limits &limits, const Rates &rates);
+
+/// All for which that is to be chosen.
+std::vector<bool> allTurns(const Step &step);
+
+/// Which of the values that are used in the loop best come up in each turn: of the largest so many as make
+/// the step fastest. Parallel to `values`.
+std::vector<bool> chooseTurns(const Step &step, const Limits &limits, const Rates &rates);
 
 /// The plan of moves that are given, in any order, with its figures. Nothing where they are no moves of the
 /// step: a gap that there is not, positions out of order, an offload without need or a copy that is stale, a
