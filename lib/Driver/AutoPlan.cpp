@@ -1,12 +1,14 @@
-// `tessera plan --auto`: the recipe that makes the fastest step, by the compiler's own estimate.
+// `tessera plan --auto`: the plan that makes the fastest step, by the compiler's own estimate.
 //
-// Every recipe that is considered is compiled up to its plan of memory, so what is compared is what `info` of
+// Every plan that is considered is compiled up to its plan of memory, so what is compared is what `info` of
 // the executable will say. The search judges every way to spread the ranks over the axes, then goes from the
 // best of each kind (data, tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is
-// faster. Without the clock it is the same on every machine.
+// faster. From the best recipes of different meshes it goes on by one decision at a time (Flips.h). Without
+// the clock it is the same on every machine.
+#include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
-#include "lib/Driver/Judge.h"
+#include "lib/Driver/Flips.h"
 #include "lib/Driver/PlanCommand.h"
 #include "lib/Driver/Recipes.h"
 #include "lib/Driver/Report.h"
@@ -25,15 +27,24 @@ namespace {
 
 struct Judged {
   AssignOptions recipe;
-  Verdict verdict; // to compare by
-  Verdict fitted;  // of what was tried to the end
+  Verdict verdict;               // to compare by
+  Verdict fitted;                // of what was tried to the end
+  std::optional<Plan> plan = {}; // where it is not the recipe's
+  size_t flips = 0;              // how many of its decisions are others
+
+  std::string text() const {
+    return recipeText(recipe) +
+           (flips ? ", " + std::to_string(flips) + (flips == 1 ? " decision" : " decisions") + " changed"
+                  : "");
+  }
 };
 
 class AutoPlanner {
 public:
   AutoPlanner(Compilation &model, const AutoOptions &how, int64_t ranks, bool trains,
               std::chrono::steady_clock::time_point end)
-      : model(model), judge(model), recipes(ranks, model.options.assign, how.decided, trains), end(end) {}
+      : model(model), judge(model), recipes(ranks, model.options.assign, how.decided, trains), end(end),
+        flips(model, how.decided, cap(), [this] { return isLate(); }) {}
 
   /// The fastest that keeps the caps; null where none was found.
   const Judged *run();
@@ -41,7 +52,15 @@ public:
   std::vector<const Judged *> ranking() const;
   /// What needs least of the device, where nothing fits.
   const Judged *smallest() const;
-  size_t size() const { return judged.size(); }
+  /// How many recipes, and how many changes of the best, were compiled.
+  size_t size() const { return numRecipes; }
+  size_t numFlips() const { return flips.size(); }
+  /// The plan of what was found, with what each of its entries gains.
+  FailureOr<Plan> planOf(const Judged &each);
+  /// The model as it is to be compiled.
+  std::unique_ptr<Compilation> compilationOf(const Judged &each) const {
+    return each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
+  }
   bool wasCut() const { return cut; }
   std::string firstReason() const { return reason; }
   /// All that were judged, by rising seconds; those that do not compile last.
@@ -60,6 +79,9 @@ private:
   }
   void climb(Judged *from);
   const Judged *fastestThatFits();
+  std::vector<const Judged *> starts(const Judged *best);
+  FailureOr<Plan> barePlan(const AssignOptions &recipe) const;
+  const Judged *flip(const Judged *best);
 
   Compilation &model;
   Judge judge;
@@ -67,7 +89,9 @@ private:
   const std::chrono::steady_clock::time_point end;
   std::map<std::string, Judged> judged; // by text
   std::string reason;                   // why the first that does not compile does not
+  size_t numRecipes = 0;
   bool cut = false;
+  Flips flips;
 };
 
 // Null where it does not compile, or the time is over. One is always judged.
@@ -78,6 +102,7 @@ Judged *AutoPlanner::consider(const AssignOptions &recipe) {
     if (!judged.empty() && isLate())
       return nullptr;
     found = judged.emplace(text, Judged{recipe, judge.compare(recipe), {}}).first;
+    ++numRecipes;
     if (reason.empty() && !found->second.verdict.compiles)
       reason = found->second.verdict.reason;
   }
@@ -138,7 +163,7 @@ const Judged *AutoPlanner::run() {
   for (Judged *start : starts)
     if (worth(*start) <= kPromising * worth(*starts.front()))
       climb(start);
-  return fastestThatFits();
+  return flip(fastestThatFits());
 }
 
 // A cap makes no recipe faster, so those that are slower without it need not be tried with it.
@@ -167,6 +192,78 @@ const Judged *AutoPlanner::fastestThatFits() {
   return best;
 }
 
+// The recipe's plan, without what the options say of memory.
+FailureOr<Plan> AutoPlanner::barePlan(const AssignOptions &recipe) const {
+  ScopedDiagnosticHandler quiet(&model.context, [](Diagnostic &) { return success(); });
+  AssignOptions bare = recipe;
+  bare.deviceMemory = bare.hostMemory = 0;
+  bare.nvme = bare.offload = bare.recompute = "";
+  return makePlan(*model.module, bare);
+}
+
+// From how many meshes, and how many operators of changed plans are compiled from each.
+constexpr size_t kMeshes = 3;
+constexpr double kEffort = 20000;
+
+// The best recipe of each of the best meshes, whatever its axes are called; and `best`, which fits, where it
+// is another.
+std::vector<const Judged *> AutoPlanner::starts(const Judged *best) {
+  std::vector<const Judged *> order = ranking(), list;
+  llvm::stable_sort(order, [&](const Judged *a, const Judged *b) { return worth(*a) < worth(*b); });
+  std::set<std::vector<int64_t>> seen;
+  for (const Judged *each : order) {
+    if (list.size() == kMeshes || worth(*each) > kPromising * worth(*order.front()))
+      break;
+    FailureOr<Plan> plan = barePlan(each->recipe);
+    if (failed(plan))
+      continue;
+    std::vector<int64_t> mesh;
+    for (auto &[axis, size] : plan->mesh)
+      if (size > 1 && !(plan->pipeline && plan->pipeline->axis == axis))
+        mesh.push_back(size);
+    llvm::sort(mesh);
+    if (seen.insert(mesh).second)
+      list.push_back(each);
+  }
+  if (best && !llvm::is_contained(list, best))
+    list.insert(list.begin(), best);
+  return list;
+}
+
+// What is reached from recipes by one decision at a time, if it is better than the best of them.
+const Judged *AutoPlanner::flip(const Judged *best) {
+  std::vector<std::pair<Price, Judged *>> found;
+  for (const Judged *start : starts(best)) {
+    FailureOr<Plan> plan = barePlan(start->recipe);
+    Flips::Found reached = flips.improve(*plan, kEffort);
+    if (reached.flips == 0)
+      continue;
+    Judged each{start->recipe, reached.verdict, {}, std::move(reached.plan), reached.flips};
+    found.emplace_back(reached.price, &judged.insert_or_assign(each.text(), each).first->second);
+  }
+  llvm::stable_sort(found, [](auto &a, auto &b) { return a.first < b.first; });
+  for (auto &[price, each] : found) {
+    if (!price.fits || (best && price.seconds >= best->fitted.seconds))
+      continue;
+    each->fitted = judge.judge(*each->plan);
+    if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
+      best = each;
+  }
+  return best;
+}
+
+FailureOr<Plan> AutoPlanner::planOf(const Judged &each) {
+  FailureOr<Plan> plan = each.plan ? *each.plan : barePlan(each.recipe);
+  if (failed(plan))
+    return failure();
+  flips.annotate(*plan);
+  if (failed(addMemory(*model.module, model.options.assign, *plan)))
+    return failure();
+  if (auto type = nn::kComputeType.of(*model.module))
+    plan->compute = exec::dtypeName(type.getValue());
+  return plan;
+}
+
 std::vector<const Judged *> AutoPlanner::ranking() const {
   std::vector<const Judged *> list;
   for (auto &[text, each] : judged)
@@ -180,7 +277,7 @@ std::vector<const Judged *> AutoPlanner::ranking() const {
 std::vector<Alternative> AutoPlanner::alternatives(const Judged &best) const {
   std::vector<Alternative> list;
   for (const Judged *each : ranking())
-    list.push_back({recipeText(each->recipe), each->verdict, each == &best});
+    list.push_back({each->text(), each->verdict, each == &best});
   for (auto &[text, each] : judged)
     if (!each.verdict.compiles)
       list.push_back({text, each.verdict, false});
@@ -193,11 +290,6 @@ const Judged *AutoPlanner::smallest() const {
     if (!least || each->verdict.deviceBytes < least->verdict.deviceBytes)
       least = each;
   return least;
-}
-
-std::string secondsText(double seconds) {
-  return seconds < 1 ? llvm::formatv("{0:f2} ms", seconds * 1e3).str()
-                     : llvm::formatv("{0:f2} s", seconds).str();
 }
 
 } // namespace
@@ -223,18 +315,19 @@ static std::string planText(const Compilation &model, const Plan &plan, const Au
   llvm::raw_string_ostream os(text);
   const Verdict &verdict = best.fitted;
   os << "# A plan of " << model.options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
-     << ", found by --auto: " << recipeText(best.recipe) << "\n# " << secondsText(verdict.seconds)
+     << ", found by --auto: " << best.text() << "\n# " << secondsText(verdict.seconds)
      << " a step by estimate" << (model.machine ? "" : " (uncalibrated: no --machine)") << ", "
      << sizeText(verdict.deviceBytes) << " of the device a rank";
   if (verdict.hostBytes > 0)
     os << ", " << sizeText(verdict.hostBytes) << " of the host";
   os << ", " << sizeText(verdict.sentBytes) << " sent a rank and step.\n# " << planner.size()
-     << " recipes were compiled. The next best, without caps:\n";
+     << " recipes and " << planner.numFlips()
+     << " changes of the best were compiled. The next best, without caps:\n";
   int count = 0;
   for (const Judged *other : planner.ranking())
     if (other != &best && count++ < 4)
-      os << "#   " << llvm::formatv("{0:f2} x: ", other->verdict.seconds / verdict.seconds)
-         << recipeText(other->recipe) << ", " << sizeText(other->verdict.deviceBytes) << "\n";
+      os << "#   " << llvm::formatv("{0:f2} x: ", other->verdict.seconds / verdict.seconds) << other->text()
+         << ", " << sizeText(other->verdict.deviceBytes) << "\n";
   plan.print(os);
   return text;
 }
@@ -262,11 +355,11 @@ static void refuse(Compilation &model, const AutoOptions &how, const AutoPlanner
   InFlightDiagnostic error = emitError(here);
   error << "no plan was found for " << ranks << (ranks == 1 ? " rank" : " ranks")
         << " in --device-memory=" << sizeText(*model.options.deviceMemory) << "; the least is "
-        << sizeText(least->verdict.deviceBytes) << " of the device, by " << recipeText(least->recipe);
+        << sizeText(least->verdict.deviceBytes) << " of the device, by " << least->text();
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
     AutoPlanner other(model, how, more, trains, std::chrono::steady_clock::now() + std::chrono::seconds(5));
     if (const Judged *found = other.run()) {
-      error.attachNote() << more << " ranks would do: " << recipeText(found->recipe);
+      error.attachNote() << more << " ranks would do: " << found->text();
       return;
     }
   }
@@ -315,7 +408,7 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
       emitRemark(UnknownLoc::get(context.get()))
           << "the search for " << ranks << " ranks was ended by --plan-seconds after " << planner.size()
           << " recipes; a step cannot be faster than " << secondsText(leastSeconds(model, verdict, ranks));
-    FailureOr<Plan> plan = planOf(model, best->recipe);
+    FailureOr<Plan> plan = planner.planOf(*best);
     if (failed(plan))
       return 1;
     std::string text = planText(model, *plan, planner, *best, ranks), file = outputOf(how, how.output, ranks);
@@ -324,13 +417,13 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
     if (!file.empty() && failed(writeText(*context, file, text)))
       return 1;
     if (!options.report.empty()) {
-      std::unique_ptr<Compilation> whole = Judge(model).withRecipe(best->recipe);
+      std::unique_ptr<Compilation> whole = planner.compilationOf(*best);
       if (failed(writePlannedPage(*whole, outputOf(how, options.report, ranks), planner.alternatives(*best))))
         return 1;
     }
     double rate = double(samples) / verdict.seconds;
     table += llvm::formatv("{0,6} {1,12} {2,12:f1} {3,14} {4,14}  {5}\n", ranks, secondsText(verdict.seconds),
-                           rate, verdict.deviceBytes, verdict.sentBytes, recipeText(best->recipe))
+                           rate, verdict.deviceBytes, verdict.sentBytes, best->text())
                  .str();
     plans.push_back(llvm::json::Object{{"ranks", ranks},
                                        {"recipe", recipeText(best->recipe)},
@@ -339,7 +432,9 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
                                        {"device_bytes", verdict.deviceBytes},
                                        {"host_bytes", verdict.hostBytes},
                                        {"sent_bytes", verdict.sentBytes},
+                                       {"flips", int64_t(best->flips)},
                                        {"judged", int64_t(planner.size())},
+                                       {"changes", int64_t(planner.numFlips())},
                                        {"plan", file}});
   }
   if (how.json)

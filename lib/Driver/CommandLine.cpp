@@ -76,7 +76,7 @@ struct ConvertCommand : ModelCommand {
 // `plan`, with what `--auto` wants to know.
 struct PlanCommandLine : TargetCommand {
   Flag automatic{"auto",
-                 cl::desc("find the recipe for --ranks that makes the fastest step, by the machine's rates, "
+                 cl::desc("find the plan for --ranks that makes the fastest step, by the machine's rates, "
                           "and fits; recipe options that are given stay"),
                  cl::sub(sub)};
   cl::opt<std::string> ranks{"ranks",

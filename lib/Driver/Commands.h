@@ -19,7 +19,7 @@ struct AutoOptions {
   bool json = false;
   llvm::StringSet<> decided; // options that the user has given
 };
-/// Finds the fastest recipe, by the machine's rates, that keeps the caps of memory, and writes its plan; for
+/// Finds the fastest plan, by the machine's rates, that keeps the caps of memory, and writes it; for
 /// several numbers of ranks one each, and a table.
 int planAutomatically(const CompileOptions &options, const AutoOptions &how);
 

@@ -115,9 +115,10 @@ void Printer::updates(StringRef glob) {
 
 std::string Printer::transfers(const tiers::Move &move) const {
   auto bytes = double(program.step.values[move.value].bytes);
-  std::string text;
+  const tiers::Loop &loop = program.step.loop;
+  std::string text = loop.has(move.prefetch) ? "in each of " + std::to_string(loop.times) + " turns " : "";
   if (move.offload >= 0)
-    text = "down in " + timeText(program.rates.latency + bytes / program.rates.bytesDown) + ", ";
+    text += "down in " + timeText(program.rates.latency + bytes / program.rates.bytesDown) + ", ";
   if (program.step.values[move.value].sinks(move.gap))
     return text + "for its update";
   return text + "up in " + timeText(program.rates.latency + bytes / program.rates.bytesUp);
@@ -157,6 +158,9 @@ void Printer::value(int index) {
     if (move.value == index && traced.sinks(move.gap))
       os << "    from " << operatorAt(traced.uses[move.gap].position) << " on: host, " << transfers(move)
          << "\n";
+  if (traced.turns)
+    os << "    comes up in each of " << program.step.loop.times
+       << " turns of the loop, and is on the host when one begins and when it ends\n";
   for (const tiers::Alternative &gap : gaps[index]) {
     bool isRound = traced.rests && size_t(gap.gap) + 1 == traced.uses.size();
     const tiers::Move *move = moveOf(gap);

@@ -1,12 +1,16 @@
 // See Judge.h.
 #include "lib/Driver/Judge.h"
+#include "dialects/dist/Attributes.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/MachineOption.h"
+#include "lib/Driver/Recipes.h"
 #include "mlir/IR/Diagnostics.h"
+#include "passes/Assign/Annotations.h"
 #include "runtime/core/error.h"
 #include "runtime/program/description.h"
 #include "runtime/simulate/simulate.h"
+#include "llvm/Support/FormatVariadic.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -39,9 +43,19 @@ std::unique_ptr<Compilation> Judge::withRecipe(const AssignOptions &recipe) cons
   return compilation;
 }
 
-Verdict Judge::judge(const AssignOptions &recipe, bool isWhole) {
+// As the model's own, which its text would be if it were given by a file.
+std::unique_ptr<Compilation> Judge::withPlan(const Plan &plan) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  plan.print(os);
+  std::unique_ptr<Compilation> compilation = withRecipe(withoutRecipe(model.options.assign));
+  dropCarriedPlan(*compilation->module);
+  dist::kFilePlan.set(*compilation->module, StringAttr::get(&model.context, text));
+  return compilation;
+}
+
+Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {
   Verdict verdict;
-  std::unique_ptr<Compilation> compilation = withRecipe(recipe);
   CompileOptions &options = compilation->options;
   options.report.clear();
   if (!isWhole) {
@@ -88,6 +102,11 @@ Verdict tessera::verdictOf(const Compilation &compilation, const rt::Description
     verdict.reason = error.what();
   }
   return verdict;
+}
+
+std::string tessera::secondsText(double seconds) {
+  return seconds < 1 ? llvm::formatv("{0:f2} ms", seconds * 1e3).str()
+                     : llvm::formatv("{0:f2} s", seconds).str();
 }
 
 double tessera::leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks) {

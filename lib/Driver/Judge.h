@@ -1,8 +1,9 @@
-// What a recipe comes to, by the compiler itself.
+// What a recipe or a plan comes to, by the compiler itself.
 #ifndef TESSERA_LIB_DRIVER_JUDGE_H
 #define TESSERA_LIB_DRIVER_JUDGE_H
 
 #include "lib/Driver/Compile.h"
+#include "passes/Assign/Plan.h"
 #include <map>
 #include <memory>
 
@@ -10,7 +11,7 @@ namespace tessera {
 
 /// Of the training program, or of inference where there is none.
 struct Verdict {
-  /// Whether the compiler takes the recipe; else why not.
+  /// Whether the compiler takes it; else why not.
   bool compiles = false;
   std::string reason;
   /// Of a step, of the slowest rank, by the machine's rates: what `info` says.
@@ -30,24 +31,30 @@ struct Verdict {
 /// What a program comes to whose memory has been planned, from what `Compilation::describe` returns.
 Verdict verdictOf(const Compilation &compilation, const rt::Description &description);
 
+/// `12.30 ms`, `1.20 s`.
+std::string secondsText(double seconds);
+
 /// Seconds below which no step of so many operations can be: all ranks do nothing but products, each as much.
 double leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ranks);
 
-/// Compiles one model by recipe after recipe, from where recipes begin to matter up to the plan of memory.
+/// Compiles one model by plan after plan, from where plans begin to matter up to the plan of memory.
 class Judge {
 public:
   /// `model` has been differentiated.
   explicit Judge(const Compilation &model) : model(model) {}
 
-  /// To compare recipes: of the training program alone where there is one, as if memory were unlimited.
-  Verdict compare(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/false); }
+  /// To compare: of the training program alone where there is one, as if memory were unlimited.
+  Verdict compare(const AssignOptions &recipe) { return judge(withRecipe(recipe), /*isWhole=*/false); }
+  Verdict compare(const Plan &plan) { return judge(withPlan(plan), /*isWhole=*/false); }
   /// What the executable will say: of all programs, by the model's options of memory.
-  Verdict judge(const AssignOptions &recipe) { return judge(recipe, /*isWhole=*/true); }
-  /// The model as the recipe would have it, before anything is assigned.
+  Verdict judge(const AssignOptions &recipe) { return judge(withRecipe(recipe), /*isWhole=*/true); }
+  Verdict judge(const Plan &plan) { return judge(withPlan(plan), /*isWhole=*/true); }
+  /// The model as the recipe, or the plan's text, would have it, before anything is assigned.
   std::unique_ptr<Compilation> withRecipe(const AssignOptions &recipe) const;
+  std::unique_ptr<Compilation> withPlan(const Plan &plan) const;
 
 private:
-  Verdict judge(const AssignOptions &recipe, bool isWhole);
+  Verdict judge(std::unique_ptr<Compilation> compilation, bool isWhole);
 
   const Compilation &model;
 };

@@ -158,6 +158,19 @@ std::vector<AssignOptions> Recipes::all(int64_t most) const {
   return list;
 }
 
+AssignOptions tessera::withoutRecipe(AssignOptions options) {
+  const AssignOptions none;
+  options.planFile = "";
+  for (const Axis &axis : kAxes)
+    options.*axis.ranks = 1;
+  options.tpMode = none.tpMode;
+  options.tpDepth = 0;
+  options.spMode = options.ppSchedule = "";
+  options.microbatches = 1;
+  options.zero = 0;
+  return options;
+}
+
 std::string tessera::recipeText(const AssignOptions &recipe) {
   std::string text;
   auto add = [&](llvm::StringRef option, const llvm::Twine &value) {

@@ -43,6 +43,9 @@ private:
   const bool trains;
 };
 
+/// The options without what a plan says: no plan file, no recipe.
+AssignOptions withoutRecipe(AssignOptions options);
+
 /// The options that say it: `--dp 2 --tp 4`; `one rank` where it splits nothing.
 std::string recipeText(const AssignOptions &recipe);
 

@@ -281,19 +281,24 @@ std::string tessera::quotedList(ArrayRef<std::string> names) {
   return result + "]";
 }
 
+// The blank line above a table, and what is to be said of it.
+static std::string heading(StringRef table, StringRef note) {
+  return ("\n" + (note.empty() ? "" : "# " + note + "\n") + table + "\n").str();
+}
+
 void Plan::print(llvm::raw_ostream &os) const {
   os << "[mesh]                        # axis = size, slowest varying first; their product is the number of "
         "ranks\n";
   for (auto &[name, size] : mesh)
     os << quoted(name) << " = " << size << "\n";
   for (const InputRule &rule : inputs)
-    os << "\n[[input]]\nmatch = " << quoted(rule.match) << "\ndim   = " << rule.dim
+    os << heading("[[input]]", rule.note) << "match = " << quoted(rule.match) << "\ndim   = " << rule.dim
        << "\naxes  = " << quotedList(rule.axes) << "\n";
   for (const OpRule &rule : ops)
-    os << "\n[[op]]\nmatch   = " << quoted(rule.match) << "\npattern = " << quoted(rule.pattern)
-       << "\naxes    = " << quotedList(rule.axes) << "\n";
+    os << heading("[[op]]", rule.note) << "match   = " << quoted(rule.match)
+       << "\npattern = " << quoted(rule.pattern) << "\naxes    = " << quotedList(rule.axes) << "\n";
   for (const ValueRule &rule : values) {
-    os << "\n[[value]]\nmatch = " << quoted(rule.match) << "\nsplit = { ";
+    os << heading("[[value]]", rule.note) << "match = " << quoted(rule.match) << "\nsplit = { ";
     bool first = true;
     for (auto &[dim, axes] : rule.split) {
       os << (first ? "" : ", ") << quoted(std::to_string(dim)) << " = " << quotedList(axes);
@@ -315,9 +320,10 @@ void Plan::print(llvm::raw_ostream &os) const {
     os << "\n[pipeline]\nmicrobatches = " << microbatches << "\n";
   }
   if (zero.stage > 0)
-    os << "\n[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in "
-          "pieces\nstage = "
-       << zero.stage << "\naxes  = " << quotedList(zero.axes) << "\n";
+    os << heading("[zero]                        # 1 optimizer state, 2 and gradients, 3 and parameters in "
+                  "pieces",
+                  zero.note)
+       << "stage = " << zero.stage << "\naxes  = " << quotedList(zero.axes) << "\n";
   if (elastic) {
     os << "\n[elastic]                     # ranks along the axis that may share the batch's shards\naxis = "
        << quoted(elastic->axis) << "\nsizes = [";

@@ -24,18 +24,21 @@ struct InputRule {
   int64_t dim = 0;
   std::vector<std::string> axes;
   PlanPosition at;
+  std::string note = ""; // printed above it, not read
 };
 
 struct OpRule {
   std::string match, pattern;
   std::vector<std::string> axes;
   PlanPosition at;
+  std::string note = ""; // printed above it, not read
 };
 
 struct ValueRule {
   std::string match;
   std::map<int64_t, std::vector<std::string>> split;
   PlanPosition at;
+  std::string note = ""; // printed above it, not read
 };
 
 /// How the model is cut along one mesh axis, and in which order its parts run.
@@ -53,6 +56,7 @@ struct ZeroRule {
   int64_t stage = 0; // 1: optimizer state, 2: gradients too, 3: parameters too
   std::vector<std::string> axes;
   PlanPosition at;
+  std::string note = ""; // printed above it, not read
 };
 
 /// [memory]: what a rank may have of each tier, and what may leave the device.

@@ -7,6 +7,7 @@
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
+#include "passes/Assign/Roles.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
 #include <cmath>
@@ -503,11 +504,7 @@ LogicalResult Recipe::chooseProducts() {
 // Writes what was chosen into the plan, over `axes`.
 void Recipe::list(const Chosen &chosen, const std::vector<std::string> &axes) {
   for (auto [op, pattern] : chosen) {
-    ArrayRef<StringRef> names = index.of(op);
-    // The parameter's name where there is one (it is unique), else the node's.
-    std::string match = names.empty() ? "" : names.front().str();
-    if (int weight = parameterOperand(op); weight >= 0)
-      match = cast<nn::ReadOp>(readOf(op->getOperand(weight))).getVariable().str();
+    std::string match = nameForEntry(cast<nn::FactorOpInterface>(op), index);
     // An attention without a name, in hand-written text, follows its products by itself.
     if (!match.empty() && listed.insert(match + "|" + pattern.str()).second)
       plan.ops.push_back({match, pattern.str(), axes, {}});
@@ -515,6 +512,7 @@ void Recipe::list(const Chosen &chosen, const std::vector<std::string> &axes) {
 }
 
 LogicalResult Recipe::run() {
+  size_t first = plan.ops.size();
   if (failed(splitTokens()))
     return failure();
   if (options.sp > 1 &&
@@ -526,6 +524,7 @@ LogicalResult Recipe::run() {
     return failure();
   list(experts, expertAxes);
   list(products, tensorAxes);
+  listByRole(module, index, plan.ops, first);
   return success();
 }
 

@@ -60,6 +60,32 @@ double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
   return std::max(machine.rates.seconds(work, 1), machine.rates.seconds(moved, 1));
 }
 
+// The value that has the bytes of one, which may be a reshape of it.
+Value storageOf(Value value) {
+  auto reshape = value.getDefiningOp<nn::FactorOpInterface>();
+  while (reshape && reshape.getFactorRule().isReshape) {
+    value = reshape->getOperand(0);
+    reshape = value.getDefiningOp<nn::FactorOpInterface>();
+  }
+  return value;
+}
+
+// The parameters that an operator of a stage reads, by themselves or through what its stage computes of
+// parameters alone: converted, transposed.
+void parametersOf(Operation *op, const DenseMap<Operation *, int64_t> &position, SetVector<Value> &reads) {
+  SmallVector<Operation *> worklist = {op};
+  while (!worklist.empty())
+    for (Value operand : worklist.pop_back_val()->getOperands()) {
+      Operation *source = operand.getDefiningOp();
+      if (!source || position.contains(source))
+        continue;
+      if (isa<nn::ReadOp>(source))
+        reads.insert(operand);
+      else
+        worklist.push_back(source);
+    }
+}
+
 // What a model's depth is counted in: lookups and products with a parameter of at least two dimensions.
 bool isLayer(Operation *op) {
   int weight = parameterOperand(op);
@@ -159,16 +185,18 @@ Chain Chunks::chainOf(func::FuncOp func, ArrayRef<Operation *> ops) const {
   for (auto [i, op] : llvm::enumerate(ops))
     position[op] = int64_t(i);
   Chain chain{int64_t(ops.size())};
+  DenseSet<Value> kept; // of values that are reshapes of each other one
   for (auto [i, op] : llvm::enumerate(ops)) {
     chain.seconds[i + 1] = chain.seconds[i] + secondsOf(cast<nn::FactorOpInterface>(op), machine);
     chain.layers[i + 1] = chain.layers[i] + isLayer(op);
+    SetVector<Value> reads;
+    parametersOf(op, position, reads);
     chain.variables[i + 1] = chain.variables[i];
-    for (Value operand : op->getOperands())
-      if (operand.getDefiningOp<nn::ReadOp>())
-        chain.variables[i + 1] += copies * bytesOf(operand) / otherRanks;
+    for (Value read : reads)
+      chain.variables[i + 1] += copies * bytesOf(read) / otherRanks;
     chain.activations[i + 1] = chain.activations[i];
     for (Value result : op->getResults()) {
-      if (llvm::any_of(result.getUsers(), isGradient))
+      if (llvm::any_of(result.getUsers(), isGradient) && kept.insert(storageOf(result)).second)
         chain.activations[i + 1] += bytesOf(result) / batchRanks / double(shape.micro);
       int64_t last = int64_t(i);
       for (Operation *user : result.getUsers())

@@ -106,9 +106,12 @@ FailureOr<SmallVector<Value>> ExecEmitter::scalarsOf(Operation &op, const nn::Li
 LogicalResult ExecEmitter::emitHostCall(dist::HostStartOp op) {
   auto reads = llvm::to_vector(llvm::seq<int64_t>(0, op.getSources().size()));
   for (int64_t place : op.getChanges())
-    for (Operation *user : op.getSources()[place].getUsers())
-      if (user->getBlock() != op->getBlock() || op->isBeforeInBlock(user))
+    for (Operation *user : op.getSources()[place].getUsers()) {
+      Operation *outer =
+          op->getBlock()->findAncestorOpInBlock(*user); // of what a loop's turns read, the loop
+      if (!outer || op->isBeforeInBlock(outer))
         return (op.emitOpError("changes a copy that is read behind it")).attachNote(user->getLoc()) << "here";
+    }
   int64_t token = tokens[op.getCall()] = tokens.size();
   auto buffers = llvm::map_to_vector(op.getSources(), [&](Value copy) { return handleOf(copy); });
   auto writes = llvm::to_vector(op.getChanges());

@@ -35,7 +35,9 @@ void addStalls(TierTrace &trace, const dist::Machine &machine) {
   auto start = [&](double &way, Value source, Value transfer) {
     auto copy = dyn_cast<dist::CopyType>(source.getType());
     auto tensor = cast<RankedTensorType>(copy ? Type(copy.getTensor()) : source.getType());
-    way = std::max(way, now) + link.alpha + link.beta * double(dist::bytesOf(tensor));
+    double once = link.alpha + link.beta * double(dist::bytesOf(tensor));
+    int64_t at = trace.positionOf(transfer.getDefiningOp());
+    way = std::max(way, now) + once * double(trace.step.loop.timesAt(at));
     complete[transfer] = way;
   };
   for (auto [op, seconds] : llvm::zip(trace.ops, trace.step.seconds)) {

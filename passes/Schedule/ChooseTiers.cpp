@@ -129,6 +129,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     Storage storage = search->storageOf(func);
     std::vector<Said> said;
     TierTrace traced = search->trace(func, storage, /*anything=*/false, &said);
+    traced.step = TierSearch::withGivenTurns(traced, said);
     traced.step = tiers::withUpdates(traced.step, TierSearch::decidedOf(traced.step));
     auto given = Places::given(traced, said);
     if (!Places::areStrange(traced, said) &&

@@ -34,16 +34,16 @@ static void addNames(Location loc, SmallVectorImpl<std::string> &names) {
 llvm::DenseMap<Value, ValueName> tessera::valueNames(func::FuncOp func) {
   llvm::MapVector<Value, std::string> bases;
   llvm::StringMap<int> count, number;
-  for (Operation &op : func.getBody().front().without_terminator()) {
-    if (isView(&op) || isa<nn::ReadOp, dist::PrefetchWaitOp>(op)) // the same value again
-      continue;
-    std::string label = labelOf(&op);
-    for (Value value : op.getResults())
+  func.walk<WalkOrder::PreOrder>([&](Operation *op) {
+    if (isView(op) || isa<nn::ReadOp, dist::PrefetchWaitOp>(op)) // the same value again
+      return;
+    std::string label = labelOf(op);
+    for (Value value : op->getResults())
       if (isa<RankedTensorType>(value.getType())) {
         bases[value] = label;
         ++count[label];
       }
-  }
+  });
   llvm::DenseMap<Value, ValueName> names;
   for (auto &[value, base] : bases) {
     ValueName &name = names[value];
@@ -221,7 +221,7 @@ static int longestGap(const tiers::Step &step, const tiers::Value &value) {
     double seconds = begin < end ? 0 : -1;
     for (int64_t p = begin; p < end; ++p)
       seconds += step.seconds[p];
-    if (begin < end && seconds > longest)
+    if (begin < end && seconds > longest && int(i) != value.loopGap)
       longest = seconds, best = int(i);
   }
   return best;
@@ -274,6 +274,12 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
       value.always = {gap};
   }
   applyToUpdates(trace, said);
+  for (tiers::Conversion &conversion : trace.step.conversions)
+    if (const dist::Place *exact = said[conversion.results.front()].exact) {
+      conversion.given.emplace();
+      for (auto &move : exact->moves)
+        conversion.given->push_back(int(move[0]));
+    }
   return said;
 }
 

@@ -17,7 +17,7 @@ struct ValueName {
   llvm::SmallVector<std::string> all;
 };
 
-/// The names of what the operators of a function make; of its block alone, as in a trace.
+/// The names of what the operators of a function make, those of loops among them.
 llvm::DenseMap<mlir::Value, ValueName> valueNames(mlir::func::FuncOp func);
 /// An operator for people: its node, else what it is.
 std::string labelOf(mlir::Operation *op);

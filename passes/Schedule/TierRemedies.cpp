@@ -39,7 +39,9 @@ public:
       search.offload.clear();
       search.offload.insert(kind);
       Storage storage = search.storageOf(func);
-      int64_t least = tiers::leastDeviceBytes(search.trace(func, storage).step).first + receivedAhead(func);
+      tiers::Step step = search.trace(func, storage).step;
+      step = tiers::withTurns(step, tiers::allTurns(step));
+      int64_t least = tiers::leastDeviceBytes(step).first + receivedAhead(func);
       text += ((text.empty() ? "" : ", ") + ("--offload=" + kind) + " " + sizeText(least)).str();
     }
     search.offload = before;
@@ -105,6 +107,7 @@ public:
     TierTrace all = search.trace(func, storage, /*anything=*/true);
     if (all.ops.empty())
       return {0, func.getLoc(), ""};
+    all.step = tiers::withTurns(all.step, tiers::allTurns(all.step));
     auto [bytes, at] = tiers::leastDeviceBytes(all.step);
     if (!search.hasNvme && search.isFree())
       std::tie(bytes, at) =

@@ -45,16 +45,18 @@ tiers::Limits TierSearch::peaks(func::FuncOp func) const {
 
 TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anything,
                             std::vector<Said> *said) {
-  TierTrace traced(func, storage, VariablePlaces(module), threads,
-                   [&](nn::VariableOp variable, StringRef category) {
-                     if (variable && outputs.contains(variable))
-                       return TierTrace::Stays;
-                     // Programs agree where a variable rests: the first one has decided.
-                     if (variable && decided.contains(variable))
-                       return dist::kRests.isOn(variable) ? TierTrace::MustMove : TierTrace::Stays;
-                     bool mayMove = anything || !places.isEmpty() || offload.contains(category);
-                     return mayMove ? TierTrace::MayMove : TierTrace::Stays;
-                   });
+  TierTrace traced(
+      func, storage, VariablePlaces(module), threads,
+      [&](nn::VariableOp variable, StringRef category) {
+        if (variable && outputs.contains(variable))
+          return TierTrace::Stays;
+        // Programs agree where a variable rests: the first one has decided.
+        if (variable && decided.contains(variable))
+          return dist::kRests.isOn(variable) ? TierTrace::MustMove : TierTrace::Stays;
+        bool mayMove = anything || !places.isEmpty() || offload.contains(category);
+        return mayMove ? TierTrace::MayMove : TierTrace::Stays;
+      },
+      Tier::Device, /*opensLoop=*/policy == "planned");
   if (!anything || said) {
     std::vector<Said> all = places.apply(traced, func, storage, offload);
     if (said)
@@ -71,6 +73,16 @@ TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anyt
     update.decided = true;
   }
   return traced;
+}
+
+tiers::Step TierSearch::withGivenTurns(const TierTrace &traced, ArrayRef<Said> said) {
+  std::vector<bool> turns;
+  for (const Said &each : said)
+    turns.push_back(each.exact && llvm::any_of(each.exact->moves, [&](const auto &move) {
+                      return traced.step.loop.has(
+                          move[3]); // nothing else that is not made in the loop comes up there
+                    }));
+  return tiers::withTurns(traced.step, turns);
 }
 
 std::vector<bool> TierSearch::decidedOf(const tiers::Step &step) {
@@ -94,10 +106,9 @@ std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &trace
         if (nn::VariableOp variable = traced.traced[value].variable;
             !dist::kRests.isOn(variable) && !llvm::is_contained(homes, variable))
           homes.push_back(variable);
-  bool isHostLimited = hasNvme || limits.host != INT64_MAX;
   emitTransfers(traced, plan.moves,
-                isHostLimited ? tiers::closePlaces(traced.step, plan.moves, ratesOf(func))
-                              : tiers::widePlaces(traced.step, plan.moves));
+                hasNvme ? tiers::closePlaces(traced.step, plan.moves, ratesOf(func))
+                        : tiers::widePlaces(traced.step, plan.moves));
   for (nn::VariableOp variable : homes)
     dist::kRests.set(variable, dist::TierAttr::get(module.getContext(), Tier::Host));
   return [=]() mutable {
@@ -116,6 +127,12 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
   if (int64_t count = llvm::count_if(traced.step.updates, [](auto &update) { return update.onHost; }))
     os << (plan.moves.empty() ? "" : ", ") << count << (count == 1 ? " update runs" : " updates run")
        << " on the host";
+  llvm::SmallDenseSet<int> inTurns;
+  for (const tiers::Move &move : plan.moves)
+    if (traced.step.loop.has(move.prefetch))
+      inTurns.insert(move.value);
+  if (!inTurns.empty())
+    os << ", " << inTurns.size() << " of them in each of " << traced.step.loop.times << " turns of the loop";
   if (repeats.operators)
     os << (plan.moves.empty() ? "" : ", ") << tessera::describe(repeats);
   os << "; a step is estimated to take " << llvm::formatv("{0:f2}", plan.seconds / alone) << " x as long";
@@ -127,12 +144,19 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
   int64_t cap = limits.device - receivedAhead(func); // of the arena
   tiers::Limits goal = {cap, limits.host};
   tiers::Rates rates = ratesOf(func);
+  std::vector<bool> turns;
   for (int i = 0; i < kAttempts; ++i) {
     Storage storage = storageOf(func);
     std::vector<Said> said;
     TierTrace traced = trace(func, storage, /*anything=*/false, &said);
     if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
       goal.device = *llvm::max_element(traced.step.bytes);
+    traced.step = withGivenTurns(traced, said);
+    if (turns.empty()) {
+      std::vector<bool> on = updates && !choosesUpdates ? *updates : decidedOf(traced.step);
+      turns = tiers::chooseTurns(tiers::withUpdates(traced.step, on), goal, rates);
+    }
+    traced.step = tiers::withTurns(traced.step, turns);
     if (!updates)
       updates = choosesUpdates ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
     tiers::Step onDevice = traced.step;
@@ -140,6 +164,10 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
     auto given = Places::given(traced, said);
     std::optional<tiers::Plan> plan =
         given ? tiers::planOf(traced.step, *given, rates) : tiers::planBy(policy, traced.step, goal, rates);
+    if (std::vector<bool> all = tiers::allTurns(onDevice); !plan && !given && turns != all) {
+      turns = all;
+      continue;
+    }
     if (!plan)
       break;
     int64_t least = tiers::leastDeviceBytes(traced.step).first;

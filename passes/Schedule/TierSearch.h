@@ -60,6 +60,8 @@ public:
   /// Seconds of a step that never waits.
   double secondsAlone(mlir::func::FuncOp func);
   static tiers::Rates ratesOf(mlir::func::FuncOp func);
+  /// The step with those values coming up in each turn that moves are given of in its loop.
+  static tiers::Step withGivenTurns(const TierTrace &traced, llvm::ArrayRef<Said> said);
   /// Those updates that are to run on the host whatever is chosen.
   static std::vector<bool> decidedOf(const tiers::Step &step);
 

@@ -9,9 +9,9 @@
 using namespace mlir;
 using namespace tessera;
 
-// The bytes of a tier that are live while each operator of the block runs; of a loop, at its fullest.
-static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, Tier tier,
-                                      int64_t variables) {
+// The bytes of a tier that are live while each of the operators runs; of a closed loop, at its fullest.
+static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage, Tier tier, int64_t variables,
+                                      ArrayRef<Operation *> ops) {
   Liveness liveness(func);
   Block &block = func.getBody().front();
   int64_t last = liveness.end(block.getTerminator());
@@ -23,13 +23,24 @@ static std::vector<int64_t> liveBytes(func::FuncOp func, const Storage &storage,
       changes[std::min(buffer.end, last + 1)] -= bytes;
     }
   int64_t now = variables, at = 0;
-  for (Operation &op : block.without_terminator()) {
-    int64_t most = 0;
-    for (; at <= liveness.end(&op); ++at)
+  for (auto [i, op] : llvm::enumerate(ops)) {
+    bool isOpen = i + 1 < ops.size() && ops[i + 1]->getParentOp() == op;
+    bool endsLoop = op->getBlock() != &block && op->hasTrait<OpTrait::IsTerminator>();
+    int64_t end = isOpen ? liveness.start(op) : liveness.end(endsLoop ? op->getParentOp() : op), most = 0;
+    for (; at <= end; ++at)
       most = std::max(most, now += changes[at]);
     live.push_back(most);
   }
   return live;
+}
+
+// The loop of a block that takes longest, which is the only one that programs have.
+static dist::LoopOp longestLoop(Block &block, const dist::Machine &machine, int64_t threads) {
+  dist::LoopOp longest;
+  for (auto loop : block.getOps<dist::LoopOp>())
+    if (!longest || secondsOf(loop, machine, threads) > secondsOf(longest, machine, threads))
+      longest = loop;
+  return longest;
 }
 
 double tessera::secondsOf(Operation *op, const dist::Machine &machine, int64_t threads) {
@@ -54,16 +65,28 @@ double tessera::secondsOnHost(StringRef function, int64_t count, const dist::Mac
 }
 
 TierTrace::TierTrace(func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
-                     Chooser choose, Tier tier)
+                     Chooser choose, Tier tier, bool opensLoop)
     : tier(tier), block(&func.getBody().front()), alignment(storage.alignment(tier)) {
   dist::Machine machine = dist::Machine::of(func);
-  for (Operation &op : block->without_terminator()) {
+  dist::LoopOp open = opensLoop ? longestLoop(*block, machine, threads) : nullptr;
+  auto addOperator = [&](Operation &op, double seconds) {
     positions[&op] = ops.size();
     ops.push_back(&op);
-    step.seconds.push_back(secondsOf(&op, machine, threads));
+    step.seconds.push_back(seconds);
+  };
+  for (Operation &op : block->without_terminator()) {
+    addOperator(op, &op == open ? 0 : secondsOf(&op, machine, threads));
+    if (&op != open)
+      continue;
+    body = open.getBody();
+    auto times = int64_t(open.getTimes());
+    step.loop = {int64_t(ops.size()) - 1, -1, times};
+    for (Operation &inner : *body)
+      addOperator(inner, secondsOf(&inner, machine, threads) * double(times));
+    step.loop.end = int64_t(ops.size()) - 1;
   }
   positions[block->getTerminator()] = ops.size();
-  step.bytes = liveBytes(func, storage, tier, places.end(func, tier));
+  step.bytes = liveBytes(func, storage, tier, places.end(func, tier), ops);
   bool isDevice = tier == Tier::Device;
   isDevice ? addVariables(storage, choose) : addCopiedVariables(storage, choose);
   if (choose(nullptr, "activations") != Stays)
@@ -79,10 +102,19 @@ StringRef TierTrace::categoryOf(nn::VariableOp variable) {
 }
 
 int64_t TierTrace::positionOf(Operation *op) const {
-  Operation *outer = block->findAncestorOpInBlock(*op);
-  auto it = positions.find(outer);
+  while (op && op->getBlock() != block && op->getBlock() != body)
+    op = op->getParentOp();
+  auto it = positions.find(op);
   return it == positions.end() ? -1 : it->second;
 }
+
+// Where the operator's results are there: a loop's at its end.
+int64_t TierTrace::madeAt(Operation *op) const {
+  int64_t position = positionOf(op);
+  return position == step.loop.begin ? step.loop.end : position;
+}
+
+bool TierTrace::isOutside(Value value) const { return value.getParentBlock() != body; }
 
 // Where the value and its views are read. What a collective has begun with it reads until it is waited for.
 void TierTrace::addUses(Value value, std::map<int64_t, bool> &uses) const {
@@ -107,8 +139,22 @@ tiers::Value &TierTrace::add(Traced what, int64_t bytes, const std::map<int64_t,
   value.bytes = llvm::alignTo(bytes, alignment);
   if (what.variable)
     value.kind = what.variable.getRole() == "optimizer" ? tiers::Kind::Optimizer : tiers::Kind::Parameter;
+  const tiers::Loop &loop = step.loop;
+  bool isOutside = what.variable || this->isOutside(what.value);
   for (auto [position, writes] : uses)
-    value.uses.push_back({position, writes});
+    (isOutside && loop.has(position) && position < loop.end ? value.inLoop : value.uses)
+        .push_back({position, writes});
+  if (value.inLoop.empty())
+    return value;
+  // There from the beginning of the loop to its end, unless it comes up in each turn.
+  auto behind = llvm::find_if(value.uses, [&](const tiers::Use &use) { return use.position >= loop.begin; });
+  bool begins = behind != value.uses.end() && behind->position == loop.begin; // is one of the first values
+  if (begins)
+    behind = value.uses.erase(behind);
+  value.loopGap = int(behind - value.uses.begin());
+  value.uses.insert(behind, {{loop.begin, false}, {loop.end, false}});
+  if (begins)
+    value.inLoop.clear();
   return value;
 }
 
@@ -220,7 +266,8 @@ void TierTrace::addActivations(const Storage &storage) {
       wholes.insert(buffer.whole);
   int64_t end = ops.size();
   for (Operation *op : ops) {
-    if (isView(op) || isa<nn::ReadOp, dist::LoopOp, dist::UnpackOp, dist::PackOp, exec::OwnOp>(op))
+    if (isView(op) || isa<nn::ReadOp, dist::UnpackOp, dist::PackOp, exec::OwnOp>(op) ||
+        (isa<dist::LoopOp>(op) && op->getBlock() == block && !(body && op == body->getParentOp())))
       continue;
     for (Value value : op->getResults()) {
       if (!isa<RankedTensorType>(value.getType()) || !storage.has(value))
@@ -231,14 +278,15 @@ void TierTrace::addActivations(const Storage &storage) {
         continue;
       std::map<int64_t, bool> uses;
       addUses(value, uses);
-      uses.try_emplace(positionOf(op), false);
+      uses.try_emplace(madeAt(op), false);
       bool hasGap = false, isAssigned = false;
       for (auto it = uses.begin(); it != uses.end(); ++it) {
         hasGap |= std::next(it) != uses.end() && std::next(it)->first > it->first + 1;
         isAssigned |= it->first < end && isa<nn::AssignOp>(ops[it->first]);
       }
       // Outputs stay, and so does what becomes a variable, which moves as such.
-      if (hasGap && !isAssigned && !uses.count(end))
+      bool isCarried = op->getBlock() == body && uses.count(step.loop.end);
+      if (hasGap && !isAssigned && !isCarried && !uses.count(end))
         add({nn::VariableOp(), value}, buffer.bytes, uses);
     }
   }
@@ -264,7 +312,7 @@ std::optional<int> TierTrace::findOrAdd(Value value, const Storage &storage) {
     return std::nullopt;
   std::map<int64_t, bool> uses;
   addUses(value, uses);
-  uses.try_emplace(positionOf(value.getDefiningOp()), false);
+  uses.try_emplace(madeAt(value.getDefiningOp()), false);
   if (uses.count(ops.size()))
     return std::nullopt;
   // Of a pack the others may stay longer: then the device has more than this says.

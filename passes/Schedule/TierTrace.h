@@ -16,7 +16,8 @@ double secondsOf(mlir::Operation *op, const dist::Machine &machine, int64_t thre
 double secondsOnHost(llvm::StringRef function, int64_t count, const dist::Machine &machine);
 
 /// The step of a function whose operators have their final order. Positions are the operators of its block
-/// but the terminator. Of the host it is the same one tier down: values are copies, transfers use them.
+/// but the terminator; behind a loop over microbatches those of its body with the terminator, once. Of the
+/// host it is the same one tier down: values are copies, transfers use them.
 struct TierTrace {
   /// What a value of the step is: a variable, or what one operator makes, with all views of it. On the host,
   /// what one offload brings.
@@ -41,8 +42,9 @@ struct TierTrace {
   /// What may be done with a variable, of the category "optimizer" or "parameters", and (null) with all other
   /// values, "activations". One that must move rests below.
   using Chooser = llvm::function_ref<Choice(nn::VariableOp variable, llvm::StringRef category)>;
+  /// Unless `opensLoop`, a loop is one operator.
   TierTrace(mlir::func::FuncOp func, const Storage &storage, const VariablePlaces &places, int64_t threads,
-            Chooser choose, Tier tier = Tier::Device);
+            Chooser choose, Tier tier = Tier::Device, bool opensLoop = true);
 
   /// What a variable counts as: "optimizer" or "parameters".
   static llvm::StringRef categoryOf(nn::VariableOp variable);
@@ -54,8 +56,8 @@ struct TierTrace {
   llvm::SmallVector<TracedConversion> conversions; // parallel to step.conversions
   llvm::SmallVector<mlir::Operation *> ops;
 
-  /// The position of the operator of the block that `op` is, or is inside of; as many as there are for the
-  /// terminator.
+  /// The position of the operator that `op` is, or is inside of; as many as there are for the function's
+  /// terminator, -1 for what was added since.
   int64_t positionOf(mlir::Operation *op) const;
 
 private:
@@ -70,9 +72,11 @@ private:
   void addVariable(nn::VariableOp variable, Choice choice, const std::map<int64_t, bool> &uses);
   std::pair<int64_t, int64_t> arrival(mlir::Value copy) const;
   tiers::Value &add(Traced what, int64_t bytes, const std::map<int64_t, bool> &uses);
+  int64_t madeAt(mlir::Operation *op) const;
+  bool isOutside(mlir::Value value) const;
   void addUses(mlir::Value value, std::map<int64_t, bool> &uses) const;
 
-  mlir::Block *block;
+  mlir::Block *block, *body = nullptr; // the function's; the loop's where it is open
   int64_t alignment;
   llvm::DenseMap<mlir::Operation *, int64_t> positions;
 };

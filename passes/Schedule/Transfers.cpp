@@ -58,10 +58,11 @@ private:
   void endPrefetch(Moving &moving, int64_t position);
   bool isReadFrom(Value value, int64_t position) const;
   void replaceFrom(Value old, Value arrived, int64_t position);
-  void eraseDead();
+  void eraseDead(Block &in);
   Value shared(Value value);
   SmallVector<int> conversionsInOrder() const;
   void startConversion(int number);
+  void endConversion(Moving &moving);
   void startUpdate(int number);
   void endUpdate(int number);
   void endUpdates();
@@ -148,11 +149,6 @@ void TransferEmitter::endOffload(Moving &moving) {
 }
 
 void TransferEmitter::startPrefetch(Moving &moving) {
-  if (!moving.copy) { // the host makes it
-    auto type = cast<dist::HostCallType>(moving.call.getType());
-    moving.copy =
-        dist::HostWaitOp::create(b, moving.call.getLoc(), type.getResults(), moving.call).getResult(0);
-  }
   auto copy = cast<dist::CopyType>(moving.copy.getType());
   moving.transfer = dist::PrefetchStartOp::create(
       b, moving.copy.getLoc(), dist::TransferType::get(b.getContext(), above(copy)), moving.copy);
@@ -227,6 +223,14 @@ void TransferEmitter::startConversion(int number) {
                                           ArrayRef<int64_t>(), attrs);
 }
 
+void TransferEmitter::endConversion(Moving &moving) {
+  if (moving.copy)
+    return;
+  auto type = cast<dist::HostCallType>(moving.call.getType());
+  moving.copy =
+      dist::HostWaitOp::create(b, moving.call.getLoc(), type.getResults(), moving.call).getResult(0);
+}
+
 void TransferEmitter::startUpdate(int number) {
   const tiers::Update &update = trace.step.updates[number];
   nn::UpdateOp op = trace.updates[number].op;
@@ -282,7 +286,7 @@ void TransferEmitter::assignBelow(int value, Value copy) {
 int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
   // What happens at one position happens in this order: see passes/Tiers/Tiers.h.
   struct Events {
-    SmallVector<int> updated, offloads, gone, conversions, updates, prefetches, back;
+    SmallVector<int> updated, offloads, gone, conversions, updates, made, prefetches, back;
     SmallVector<Value> numbers; // of updates on the host, that start
   };
   std::map<int64_t, Events> events;
@@ -308,6 +312,8 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
     (void)find(move.value);
     if (trace.step.values[move.value].sinks(move.gap))
       continue;
+    if (const tiers::Loop &loop = trace.step.loop; trace.step.values[move.value].made >= 0)
+      events[loop.has(move.prefetch) ? loop.begin : move.prefetch].made.push_back(move.value);
     events[move.prefetch].prefetches.push_back(move.value);
     events[uses[(move.gap + 1) % uses.size()].position].back.push_back(move.value);
   }
@@ -340,6 +346,8 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
         endUpdates();
       startUpdate(update);
     }
+    for (int value : event.made)
+      endConversion(find(value));
     for (int value : event.prefetches)
       startPrefetch(find(value));
     for (int value : event.back)
@@ -352,16 +360,19 @@ int64_t TransferEmitter::run(ArrayRef<tiers::Move> moves) {
   for (const tiers::Move &move : moves)
     if (find(move.value).assign && movesHome(trace, move))
       assignBelow(move.value, find(move.value).copy);
-  eraseDead();
+  eraseDead(*block);
   return count;
 }
 
 // Reads, and views of what is gone.
-void TransferEmitter::eraseDead() {
-  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(*block)))
+void TransferEmitter::eraseDead(Block &in) {
+  for (Operation &op : llvm::make_early_inc_range(llvm::reverse(in))) {
+    if (auto loop = dyn_cast<dist::LoopOp>(op))
+      eraseDead(*loop.getBody());
     if ((isView(&op) || isa<nn::ReadOp, dist::ReadCopyOp, nn::UpdateOp>(op) || converted.contains(&op)) &&
         op.use_empty())
       op.erase();
+  }
 }
 
 } // namespace

@@ -36,9 +36,9 @@ std::vector<Alternative> tessera::tiers::alternatives(const Step &step, const Pl
   for (Value &value : open.values) {
     if (value.sinksInto >= 0) {
       value.always = {static_cast<int>(value.uses.size()) - 2};
-    } else {
+    } else if (!value.turns) { // which is decided first
       value.always.clear();
-      value.below = false;
+      value.below = value.made >= 0; // the host makes it in each step
     }
     value.decided = false;
   }

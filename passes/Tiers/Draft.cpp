@@ -42,6 +42,7 @@ Draft::Draft(const Problem &problem)
   for (size_t v = 0; v < onHost_.size(); ++v)
     takeHost(static_cast<int>(v));
   moments_[0].host = problem.step.converting;
+  forTurns_ = madeForTurns(problem.step);
   simulate(std::numeric_limits<double>::infinity());
   keep();
 }
@@ -227,6 +228,8 @@ void Draft::eventsAt(int64_t position, Moment &at) {
   for (int gap : updates_[position])
     at.host = std::max(at.host, at.now) +
               problem_->step.updates[problem_->step.values[problem_->gaps[gap].value].sinksInto].seconds;
+  if (position == problem_->step.loop.begin)
+    at.now = std::max(at.now, forTurns_);
   for (int gap : prefetches_[position]) {
     at.now = std::max(at.now, problem_->gaps[gap].made);
     ends(true, gap, at.up = std::max(at.up, at.now) + problem_->gaps[gap].up);

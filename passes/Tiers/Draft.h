@@ -86,7 +86,8 @@ private:
   std::vector<std::pair<int64_t, Moment>> momentsBefore_;
   std::vector<Ended> endsBefore_;
   double secondsBefore_ = 0;
-  int64_t norm_ = -1; // where it is waited for, if any update runs on the host
+  int64_t norm_ = -1;   // where it is waited for, if any update runs on the host
+  double forTurns_ = 0; // `madeForTurns`
   int64_t firstBefore_ = 0, lastBefore_ = -1;
 
   // The positions at which something has changed since the clock was brought up to date.

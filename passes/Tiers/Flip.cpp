@@ -136,13 +136,9 @@ void Flips::shift(int g) {
     return;
   int64_t kind = gap.sinks ? 2 + below(3) : away.dirty() ? below(5) : 0;
   int64_t by = distance();
-  int64_t last = gap.round ? gap.end : away.prefetch;
+  int64_t last = gap.round ? gap.end : std::min(gap.end, away.prefetch);
   if (kind <= 1)
-    away.prefetch = std::clamp(away.prefetch + by,
-                               gap.round      ? 0
-                               : away.dirty() ? away.gone
-                                              : gap.use + 1,
-                               gap.next);
+    away.prefetch = std::clamp(away.prefetch + by, Problem::firstPrefetch(gap, away), gap.next);
   else if (kind <= 3)
     away.gone = std::clamp(away.gone + by, away.offload, last);
   else

@@ -11,6 +11,8 @@
 using namespace tessera::tiers;
 
 bool Value::mayMove(int gap) const {
+  if (gap == loopGap)
+    return false;
   bool round = rests && gap + 1 == static_cast<int>(uses.size());
   return !decided || (round && below) || std::find(always.begin(), always.end(), gap) != always.end();
 }
@@ -29,6 +31,7 @@ std::array<Range, 2> tessera::tiers::longestAbsence(const Gap &gap, int64_t posi
 Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
     : step(step), limits(limits), rates(rates), positions(static_cast<int64_t>(step.seconds.size())),
       computing(std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0)), gapsOf(step.values.size()) {
+  const Loop &loop = step.loop;
   for (size_t v = 0; v < step.values.size(); ++v) {
     const Value &value = step.values[v];
     size_t before = gaps.size();
@@ -42,12 +45,23 @@ Problem::Problem(const Step &step, const Limits &limits, const Rates &rates)
       gap.bytes = value.bytes;
       gap.use = value.uses[i].position;
       gap.next = value.uses[round ? 0 : i + 1].position;
-      gap.end = round ? positions : gap.next;
       gap.round = round;
       gap.sinks = value.sinks(static_cast<int>(i));
       gap.made = value.made;
-      gap.down = rates.latency + static_cast<double>(value.bytes) / rates.bytesDown;
-      gap.up = gap.sinks ? 0 : rates.latency + static_cast<double>(value.bytes) / rates.bytesUp;
+      gap.downTurns = loop.has(gap.use) && gap.use < loop.end;
+      gap.upTurns = loop.has(gap.next) && gap.next < loop.end;
+      gap.begin = round ? 0 : gap.use + 1;
+      gap.end = round ? positions : gap.next;
+      if (gap.upTurns)
+        gap.begin = std::max(gap.begin, loop.begin + 1);
+      if (gap.downTurns)
+        gap.end = std::min(gap.end, loop.end);
+      auto seconds = [&](double bytesPerSecond, bool turns) {
+        double once = rates.latency + static_cast<double>(value.bytes) / bytesPerSecond;
+        return once * static_cast<double>(turns ? loop.times : 1);
+      };
+      gap.down = seconds(rates.bytesDown, gap.downTurns);
+      gap.up = gap.sinks ? 0 : seconds(rates.bytesUp, gap.upTurns);
       bool leaves = round ? gap.use + 1 < positions || gap.next > 0 : gap.use + 1 < gap.next;
       // A home on the host may be worth it for the other gaps alone: they are then clean.
       if (leaves || gap.sinks || (round && (gaps.size() > before || value.below)))
@@ -70,6 +84,18 @@ bool Problem::isAlways(const Gap &gap) const {
   const Value &value = step.values[gap.value];
   const std::vector<int> &list = value.always;
   return (gap.round && value.below) || std::find(list.begin(), list.end(), gap.gap) != list.end();
+}
+
+void Problem::placeByLoop(const Gap &gap, Away &away) const {
+  const Loop &loop = step.loop;
+  if (away.dirty())
+    for (int64_t *position : {&away.offload, &away.gone})
+      if (gap.downTurns)
+        *position = std::min(*position, gap.end);
+      else if (loop.has(*position))
+        *position = loop.begin;
+  if (!gap.upTurns && !gap.sinks && loop.has(away.prefetch))
+    away.prefetch = loop.end + 1;
 }
 
 void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
@@ -98,8 +124,8 @@ void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
       aways[i].offload = aways[i].gone = -1;
     else if (!aways[i].dirty())
       aways[i].offload = aways[i].gone = gap.use + 1;
-    if (!gap.round)
-      aways[i].prefetch = std::max(aways[i].prefetch, valid ? gap.use + 1 : aways[i].gone);
+    placeByLoop(gap, aways[i]);
+    aways[i].prefetch = std::max(aways[i].prefetch, firstPrefetch(gap, aways[i]));
     if (gap.sinks)
       aways[i].prefetch = gap.next;
     valid = true;
@@ -119,6 +145,8 @@ Range Problem::onHost(int value, const std::vector<Away> &aways) const {
     else if (aways[i].dirty())
       range.begin = std::min(range.begin, aways[i].offload);
     range.end = std::max(range.end, std::min(gaps[list[i]].next + 1, positions));
+    if (step.values[value].turns) // the next turn brings it up again
+      range.end = std::max(range.end, step.loop.end + 1);
   }
   if (list.empty() && step.values[value].uses.empty())
     return {0, positions};

@@ -3,6 +3,7 @@
 #define TESSERA_PASSES_TIERS_GAPS_H
 
 #include "passes/Tiers/Tiers.h"
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <utility>
@@ -20,11 +21,14 @@ struct Range {
 struct Gap {
   int value = 0, gap = 0; // as in `Move`
   int64_t bytes = 0;
-  /// The positions of the uses around it, and the last position at which an offload may be waited for.
-  int64_t use = 0, next = 0, end = 0;
+  /// The positions of the uses around it; the first at which a prefetch may start if nothing has to go down,
+  /// and the last at which an offload may be waited for.
+  int64_t use = 0, next = 0, begin = 0, end = 0;
   bool round = false; // round the end of the step
   bool sinks = false; // its value goes down for good
-  /// Seconds of the transfers.
+  /// Whether the transfers are in the loop.
+  bool downTurns = false, upTurns = false;
+  /// Seconds of the transfers, in all turns.
   double down = 0, up = 0;
   double made = -1; // as in `Value`
 };
@@ -49,10 +53,15 @@ struct Problem {
   /// Makes a plan of a value's moves after that of its gap number `changed` was changed. The gap round the
   /// end follows the others: it is moved with the first of them, and they are kept with it. Each moved gap
   /// has an offload where no copy is valid, at once and waited for at once if it had none, and none where one
-  /// is. What sinks does not come back. `aways` is parallel to `gapsOf[value]`.
+  /// is. What sinks does not come back. A transfer at a position of the loop that does not belong there ends
+  /// before the loop, or starts behind it. `aways` is parallel to `gapsOf[value]`.
   void settle(int value, std::vector<Away> &aways, int changed) const;
   /// Whether every plan moves the gap.
   bool isAlways(const Gap &gap) const;
+  /// The first position at which a prefetch of the gap may start.
+  static int64_t firstPrefetch(const Gap &gap, const Away &away) {
+    return away.dirty() && !gap.round ? std::max(away.gone, gap.begin) : gap.begin;
+  }
   /// Where the value takes memory on the host.
   Range onHost(int value, const std::vector<Away> &aways) const;
 
@@ -67,6 +76,9 @@ struct Problem {
   std::vector<std::vector<int>> gapsOf;
   /// Those that every plan moves.
   std::vector<int> always;
+
+private:
+  void placeByLoop(const Gap &gap, Away &away) const;
 };
 
 } // namespace tessera::tiers

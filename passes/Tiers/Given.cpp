@@ -16,8 +16,7 @@ namespace {
 bool isInOrder(const Gap &gap, const Away &away) {
   if (away.prefetch > gap.next || away.offload < -1 || away.gone < -1)
     return false;
-  int64_t first = gap.round ? 0 : away.dirty() ? away.gone : gap.use + 1;
-  if (away.prefetch < first)
+  if (away.prefetch < Problem::firstPrefetch(gap, away))
     return false;
   return away.dirty() ? gap.use < away.offload && away.offload <= away.gone && away.gone <= gap.end
                       : away.gone == -1;

@@ -72,12 +72,14 @@ std::vector<int64_t> tessera::tiers::hostBytes(const Step &step, const std::vect
     auto &[first, last] = place->second;
     if (goesRoundTheEnd(value, move.gap)) {
       first = 0;
-      last = std::max(last, value.made < 0 ? n - 1 : value.uses[0].position);
+      last = std::max(last, value.made < 0 ? n - 1 : value.turns ? step.loop.end : value.uses[0].position);
       continue;
     }
     if (move.offload >= 0)
       first = std::min(first, move.offload);
     last = std::max(last, std::min(value.uses[move.gap + 1].position, n - 1));
+    if (value.turns)
+      last = std::max(last, step.loop.end);
   }
   Curve curve(step.bytes.size());
   for (const Value &value : step.values)

@@ -42,10 +42,6 @@ int64_t prefetchAt(const Draft &draft, const Gap &gap, int64_t from, int64_t to,
   return to;
 }
 
-int64_t firstPrefetch(const Gap &gap, const Away &away) {
-  return gap.round ? 0 : away.dirty() ? away.gone : gap.use + 1;
-}
-
 void placeOffloads(Draft &draft) {
   const Problem &problem = draft.problem();
   std::vector<int> order(problem.gaps.size());
@@ -60,7 +56,8 @@ void placeOffloads(Draft &draft) {
     if (!away.dirty())
       continue;
     free = std::max(free, draft.moment(away.offload).now) + gap.down;
-    away.gone = goneAt(draft, gap, away.gone, gap.round ? gap.end : away.prefetch, free);
+    int64_t last = gap.round ? gap.end : std::min(gap.end, away.prefetch);
+    away.gone = goneAt(draft, gap, away.gone, last, free);
     draft.change(g, away);
   }
 }
@@ -74,7 +71,7 @@ void placePrefetches(Draft &draft) {
     if (!away.moved() || gap.sinks)
       continue;
     double start = std::min(before, draft.moment(gap.next).now) - kSlack * gap.up;
-    away.prefetch = prefetchAt(draft, gap, firstPrefetch(gap, away), gap.next, start);
+    away.prefetch = prefetchAt(draft, gap, Problem::firstPrefetch(gap, away), gap.next, start);
     draft.change(static_cast<int>(g), away);
     before = std::max(start, draft.moment(away.prefetch).now);
   }
@@ -129,7 +126,7 @@ Away tessera::tiers::placed(const Draft &draft, int g, double early) {
     away.gone = goneAt(draft, gap, away.gone, gap.end, std::max(at.now, at.down) + gap.down);
   }
   if (!gap.sinks)
-    away.prefetch = prefetchAt(draft, gap, firstPrefetch(gap, away), gap.next,
+    away.prefetch = prefetchAt(draft, gap, Problem::firstPrefetch(gap, away), gap.next,
                                draft.moment(gap.next).now - early * gap.up);
   return away;
 }

@@ -18,9 +18,10 @@ using AtPosition = std::vector<std::vector<size_t>>;
 struct Link {
   double bytesPerSecond, latency;
   double free = 0;
-  /// The end of a transfer that may begin at `now`.
-  double transfer(double now, int64_t bytes) {
-    return free = std::max(free, now) + (latency + static_cast<double>(bytes) / bytesPerSecond);
+  /// The end of a transfer that may begin at `now`, or of so many, one in each turn.
+  double transfer(double now, int64_t bytes, int64_t times) {
+    double once = latency + static_cast<double>(bytes) / bytesPerSecond;
+    return free = std::max(free, now) + once * static_cast<double>(times);
   }
 };
 
@@ -48,21 +49,25 @@ double tessera::tiers::simulate(const Step &step, const std::vector<Move> &moves
   Link down{rates.bytesDown, rates.latency}, up{rates.bytesUp, rates.latency};
   std::vector<double> downEnd(moves.size()), upEnd(moves.size());
   double now = 0, host = step.converting;
+  double forTurns = madeForTurns(step);
   bool updatesAny = std::any_of(step.updates.begin(), step.updates.end(),
                                 [](const Update &update) { return update.onHost; });
   for (size_t p = 0; p <= n; ++p) {
+    int64_t times = step.loop.timesAt(static_cast<int64_t>(p));
     for (size_t i : offloads[p])
-      downEnd[i] = down.transfer(now, step.values[moves[i].value].bytes);
+      downEnd[i] = down.transfer(now, step.values[moves[i].value].bytes, times);
     if (updatesAny && static_cast<int64_t>(p) == step.norm)
-      now = down.transfer(now, 0);
+      now = down.transfer(now, 0, 1);
     for (size_t i : gone[p])
       now = std::max(now, downEnd[i]);
     for (size_t i : updates[p])
       host = std::max(host, now) + step.updates[step.values[moves[i].value].sinksInto].seconds;
+    if (static_cast<int64_t>(p) == step.loop.begin)
+      now = std::max(now, forTurns);
     for (size_t i : prefetches[p]) {
       const Value &value = step.values[moves[i].value];
       now = std::max(now, value.made);
-      upEnd[i] = up.transfer(now, value.bytes);
+      upEnd[i] = up.transfer(now, value.bytes, times);
     }
     for (size_t i : uses[p])
       now = std::max(now, upEnd[i]);
@@ -81,8 +86,9 @@ Plan tessera::tiers::judge(const Step &step, std::vector<Move> moves, const Rate
   plan.hostPeak = peak(hostBytes(step, moves));
   plan.seconds = simulate(step, moves, rates);
   for (const Move &move : moves) {
-    plan.bytesUp += step.values[move.value].sinks(move.gap) ? 0 : step.values[move.value].bytes;
-    plan.bytesDown += move.offload < 0 ? 0 : step.values[move.value].bytes;
+    const Value &value = step.values[move.value];
+    plan.bytesUp += value.sinks(move.gap) ? 0 : step.loop.timesAt(move.prefetch) * value.bytes;
+    plan.bytesDown += move.offload < 0 ? 0 : step.loop.timesAt(move.offload) * value.bytes;
   }
   plan.moves = std::move(moves);
   return plan;

@@ -7,11 +7,15 @@
 //   2. offloads are waited for, and their values are gone (`Move::gone`),
 //   3. the host begins updates (`Update`), at the beginning of the step conversions (`Conversion`) before
 //   these,
-//   4. prefetches start (`Move::prefetch`),
+//   4. prefetches start (`Move::prefetch`), of what the host makes when that is done,
 //   5. prefetches are waited for whose values operator p uses.
 // Transfers of one direction are done one after the other as they were started; those that start at one
 // position start in the order of the list of moves. The host makes updates one
 // after the other, too. The directions and the host do not disturb each other, nor do they disturb computing.
+//
+// A part of the step may be a loop (`Loop`): its operators have their positions once. No transfer crosses the
+// beginning or the end of a turn, so all turns are alike, and together they take as long as one in which
+// everything takes so many times as long: so they are simulated.
 //
 // Memory is a function of positions, never of the clock. Of a transfer that has started and is not waited for
 // both sides are taken: an offload takes the device's side up to its `gone`, and the host's from its start; a
@@ -31,6 +35,18 @@ struct Use {
   int64_t position = 0;
   /// Changes the value in place, so that a copy on the host is stale from then on.
   bool writes = false;
+};
+
+/// A part of a step that runs several times. What happens at begin < p <= end happens in each turn.
+struct Loop {
+  /// The positions of what begins it and of what ends a turn, both of which take no time. Between them are
+  /// the operators of a turn.
+  int64_t begin = -1, end = -1;
+  int64_t times = 1;
+
+  bool has(int64_t position) const { return begin < position && position <= end; }
+  /// How often in a step that is done which happens at the position.
+  int64_t timesAt(int64_t position) const { return has(position) ? times : 1; }
 };
 
 /// What a value is to those who decide by that; the search does not.
@@ -60,6 +76,12 @@ struct Value {
   /// to its last prefetch alone, and what starts to bring it up waits until it is made. Negative for all
   /// else.
   double made = -1;
+  /// Of one from outside of the loop that is used in it: its uses there. It is on the device throughout the
+  /// loop, with a use at its beginning, one at its end, and the gap `loopGap` between them, or comes up in
+  /// each turn (`turns`), with these uses instead.
+  std::vector<Use> inLoop;
+  bool turns = false;
+  int loopGap = -1;
 
   /// Whether the gap is the last one of a value that goes down for good.
   bool sinks(int gap) const { return sinksInto >= 0 && gap + 2 == static_cast<int>(uses.size()); }
@@ -94,11 +116,13 @@ struct Conversion {
   /// How long the host takes.
   double seconds = 0;
   bool onHost = false;
+  /// Where moves of what the host makes are given: their gaps.
+  std::optional<std::vector<int>> given;
 };
 
 /// The trace of a step.
 struct Step {
-  /// How long each operator computes.
+  /// How long each operator computes, in all turns.
   std::vector<double> seconds;
   /// What is live on the device while each operator runs if nothing ever leaves, all values among it: one
   /// that rests always, another from its first use to its last.
@@ -111,6 +135,7 @@ struct Step {
   /// Where a number that updates on the host need is waited for behind all that went down before it: the norm
   /// that gradients are clipped by. -1 where there is none.
   int64_t norm = -1;
+  Loop loop;
 };
 
 /// The position at which the host begins the update that a value sinks into, when its offload is waited for
@@ -121,6 +146,13 @@ int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
 /// state, the parameters rest below, and their gradients sink. Conversions go along, in the order in which
 /// they are needed. Parallel to `updates`.
 Step withUpdates(const Step &step, const std::vector<bool> &onHost);
+
+/// When the host has made what turns of the loop bring up, seconds: the loop begins no earlier.
+double madeForTurns(const Step &step);
+
+/// The step with these of the values that are used in the loop (`Value::inLoop`) coming up in each turn: they
+/// are below when a turn begins and when it ends. Parallel to `values`.
+Step withTurns(const Step &step, const std::vector<bool> &turns);
 
 struct Rates {
   /// Bytes a second from the device to the host and from the host to the device, both at once.
@@ -143,6 +175,9 @@ struct Limits {
 /// positions gone <= p < prefetch, or use < p < prefetch without an offload. Round the end that is from
 /// `gone` to the end and from the beginning to `prefetch`: no transfer crosses the end of the step, and
 /// offload <= gone <= n. Of the last gap of a value that sinks, `prefetch` is n.
+///
+/// A transfer is in the loop where the use beside it is: an offload where that before the gap is, a prefetch
+/// where that behind it is. One that is not in it neither starts nor is waited for at positions of the loop.
 ///
 /// A copy is valid from its offload until a use that writes. Those of the values whose gap round the end is
 /// moved are valid when the step begins.
@@ -192,6 +227,13 @@ std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &
 /// Which updates are best made on the host: what is decided, and of the others those whose gradients are
 /// there first, so that the host can begin. None where that gains little. Parallel to `updates`.
 std::vector<bool> chooseUpdates(const Step &step, const Limits &limits, const Rates &rates);
+
+/// All for which that is to be chosen.
+std::vector<bool> allTurns(const Step &step);
+
+/// Which of the values that are used in the loop best come up in each turn: of the largest so many as make
+/// the step fastest. Parallel to `values`.
+std::vector<bool> chooseTurns(const Step &step, const Limits &limits, const Rates &rates);
 
 /// The plan of moves that are given, in any order, with its figures. Nothing where they are no moves of the
 /// step: a gap that there is not, positions out of order, an offload without need or a copy that is stale, a

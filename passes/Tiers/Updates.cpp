@@ -62,18 +62,29 @@ void moveToHost(Step &step, int number) {
   gradient.sinksInto = number;
 }
 
-/// Whether the device uses the parameter for nothing but conversions.
+/// Whether the host can make it, and where several operators do, as one value for all of them.
+bool isMovable(const Step &step, const Conversion &conversion) {
+  auto isOfLoop = [&](int result) { return !step.values[result].inLoop.empty(); };
+  return std::none_of(conversion.positions.begin(), conversion.positions.end(),
+                      [&](int64_t position) { return step.loop.has(position); }) &&
+         (conversion.results.size() == 1 ||
+          std::none_of(conversion.results.begin(), conversion.results.end(), isOfLoop));
+}
+
+/// Whether the device uses the parameter for nothing but conversions that the host can make.
 bool isOnlyConverted(const Step &step, int parameter) {
   for (const Use &use : step.values[parameter].uses)
     if (std::none_of(step.conversions.begin(), step.conversions.end(), [&](const Conversion &each) {
-          return each.parameter == parameter && std::find(each.positions.begin(), each.positions.end(),
-                                                          use.position) != each.positions.end();
+          return each.parameter == parameter && isMovable(step, each) &&
+                 std::find(each.positions.begin(), each.positions.end(), use.position) !=
+                     each.positions.end();
         }))
       return false;
   return true;
 }
 
-/// The host makes what these operators did: one value, with the uses of all.
+/// The host makes what these operators did: one value, with the uses of all, that is where its parameter may
+/// be.
 void convertOnHost(Step &step, Conversion &conversion) {
   conversion.onHost = true;
   Value &made = step.values[conversion.results.front()];
@@ -96,6 +107,10 @@ void convertOnHost(Step &step, Conversion &conversion) {
   }
   for (auto [position, writes] : uses)
     made.uses.push_back({position, writes});
+  if (made.loopGap >= 0)
+    --made.loopGap; // it is used first by what made it
+  made.always = conversion.given.value_or(std::vector<int>());
+  made.decided = conversion.given || step.values[conversion.parameter].decided;
   made.kind = Kind::Parameter;
   addBytes(step, 0, made.bytes);
 }
@@ -112,8 +127,9 @@ void moveConversions(Step &step, const std::vector<bool> &onHost) {
         convertOnHost(step, each);
         moved.push_back(&each);
         // It is read until what it has become is waited for, which is used first here.
-        int64_t &ready = step.updates[i].ready;
-        ready = std::max(ready, step.values[each.results.front()].uses.front().position + 1);
+        int64_t waited = step.values[each.results.front()].uses.front().position + 1;
+        step.updates[i].ready =
+            std::max(step.updates[i].ready, step.loop.has(waited) ? step.loop.end + 1 : waited);
       }
     restBelow(step, step.values[parameter]);
   }
@@ -175,6 +191,14 @@ private:
 
 int64_t tessera::tiers::updateBegins(const Step &step, const Value &value, int64_t gone) {
   return std::max(gone, step.updates[value.sinksInto].ready);
+}
+
+double tessera::tiers::madeForTurns(const Step &step) {
+  double seconds = 0;
+  for (const Value &value : step.values)
+    if (value.turns)
+      seconds = std::max(seconds, value.made);
+  return seconds;
 }
 
 Step tessera::tiers::withUpdates(const Step &step, const std::vector<bool> &onHost) {

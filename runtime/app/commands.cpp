@@ -94,8 +94,10 @@ std::string describeProgram(const CommandContext &context) {
   const Options &options = context.options;
   const bool hasSlots = options.slots > 1 || options.copies > 1;
   if (hasSlots)
-    if (const std::string refusal = slotsRefusal(description, program); !refusal.empty())
-      throw UsageError("--slots " + std::to_string(options.places()) + ": " + refusal);
+    if (const std::string refusal =
+            slotsRefusal(description, program, int(options.places()), options.copies > 1);
+        !refusal.empty())
+      throw UsageError(options.placesOption() + ": " + refusal);
   if (options.hosts > description.mesh.size())
     throw UsageError("--hosts " + std::to_string(options.hosts) + " is more than the ranks, " +
                      std::to_string(description.mesh.size()));

@@ -128,7 +128,8 @@ static void promiseShared(Figures &figures, const Description &description, cons
   double count = 0, bytes = 0;
   for (int64_t rank = 0; rank < ranks; ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
-    figures.shared.push_back(state.places > 1 ? sharedBytes(own, int(state.places)) : 0);
+    figures.shared.push_back(state.places > 1 ? sharedBytes(own, int(state.places), isOnHost(description))
+                                              : 0);
     if (copies.empty())
       continue;
     figures.shared.back() += bytesKept(description, program.name, copies, int(rank));
@@ -149,10 +150,12 @@ Figures promisedFigures(const Description &description, const Program &program, 
   for (int64_t rank = 0; rank < description.mesh.size(); ++rank) {
     const Program &own = *description.findProgram(program.name, rank);
     figures.memory.push_back(
-        {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), own.memoryFor(threads, Tier::Nvme)});
-    figures.outside.push_back(promisedOutside(description, own, rank));
+        {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), nvmeFigures(own, int(state.places))});
+    figures.outside.push_back(promisedOutside(description, own, rank, int(state.places)));
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
+    if (state.places > 1)
+      moved.deviceToHost += savedBytes(own, isOnHost(description));
     figures.flops += own.flops / double(description.mesh.size());
   }
   for (Direction direction : directions)

@@ -86,6 +86,10 @@ struct Options {
   /// How many places there are where there is more than one. With copies on other hosts three: one is
   /// written, one is sent, and what was sent before stays until that has come.
   int64_t places() const { return std::max<int64_t>(slots, copies > 1 ? 3 : 2); }
+  /// The option that asks for them, in errors.
+  std::string placesOption() const {
+    return copies > 1 ? "--copies 2" : "--slots " + std::to_string(places());
+  }
   /// info: how many hosts to promise for.
   int64_t hosts = 1;
   /// The folder that they are in; empty: /dev/shm.

@@ -64,14 +64,15 @@ OutsideCauses outsideCauses(const Description &description, const Program &progr
   return causes;
 }
 
-std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank) {
+std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank,
+                                       int places) {
   if (!description.target.starts_with("cuda"))
     return {};
   OutsideCauses causes = outsideCauses(description, program, rank);
   int64_t bytes = codePage; // the runtime's own kernels
   bytes += pages(program.memory.device.peak) - program.memory.device.peak;
-  bytes +=
-      pages(causes.inputs) + pages(causes.kernels * moduleBytes) + pages(causes.operations * graphNodeBytes);
+  bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes) +
+           pages(places * causes.operations * graphNodeBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) +
            pages(causes.attention);
   for (int64_t ranks : causes.groups)

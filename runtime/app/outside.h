@@ -17,8 +17,9 @@ struct OutsideCauses {
 
 OutsideCauses outsideCauses(const Description &description, const Program &program, int64_t rank);
 
-/// The promise: bytes that the process takes of the GPU after its context is made, the arena apart. Nothing
-/// for programs of the CPU.
-std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank);
+/// The promise: bytes that the process takes of the GPU after its context is made, the arena apart, where a
+/// step is recorded as often as the state has places. Nothing for programs of the CPU.
+std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank,
+                                       int places = 1);
 
 } // namespace tessera::rt

@@ -33,7 +33,8 @@ public:
     for (const Holding &holding : holdings)
       if (auto found = holding.steps.find(step);
           found != holding.steps.end() && holding.name.ranks == description.mesh.size())
-        (holding.name.isCopy ? copies : own)[holding.name.rank] = {&holding, &found->second};
+        (holding.name.kind == SlotFileName::Copy ? copies : own)[holding.name.rank] = {&holding,
+                                                                                       &found->second};
   }
 
   /// Calls `visit(variable, holding)` for each part of each variable; false where one is nowhere.
@@ -101,7 +102,8 @@ public:
   explicit Reader(const SlotSearch &search) : search(search) {
     std::error_code ignored;
     for (const auto &entry : std::filesystem::directory_iterator(search.folder, ignored))
-      if (std::optional<SlotFileName> name = SlotFileName::parse(entry.path().filename().string()))
+      if (std::optional<SlotFileName> name = SlotFileName::parse(entry.path().filename().string());
+          name && name->kind != SlotFileName::Nvme)
         open(*name);
   }
 
@@ -111,7 +113,7 @@ public:
       Json steps = Json::array();
       for (const auto &[step, said] : file.said)
         steps.push_back({step, said.variables});
-      list.push_back({file.name.ranks, file.name.rank, file.name.isCopy, std::move(steps)});
+      list.push_back({file.name.ranks, file.name.rank, file.name.kind, std::move(steps)});
     }
     return list;
   }
@@ -128,11 +130,10 @@ public:
       const Variable &variable = description.variables[number];
       const Coordinates at = description.mesh.coordinates(name.rank);
       const Block block(variable.layout, variable.flat, description.mesh, at);
-      const void *place = file.placeOf(number, step);
       for (const Piece &piece : piecesOf(variable.layout, variable.flat, description.mesh, at))
         if (piece.elements() > 0)
           all.push_back({variable.name, variable.role, variable.dtype, variable.shape, piece, block,
-                         [place] { return place; }});
+                         [this, &file, number = number, step] { return file.read(number, step, buffer); }});
     }
     return all;
   }
@@ -152,11 +153,11 @@ private:
     std::unique_ptr<const Slots> slots;
     std::map<int64_t, SaidOfStep> said;
 
-    const void *placeOf(size_t variable, int64_t step) const {
+    const void *read(size_t variable, int64_t step, std::vector<char> &bytes) const {
       for (size_t i = 0; i < program->buffers.size(); ++i)
         if (const BufferRange &buffer = program->buffers[i]; buffer.variable == int64_t(variable))
-          return slots->address(buffer.tier, buffer.offset,
-                                slots->plan().changes(int64_t(i)) ? slots->placeOf(step) : 0);
+          return slots->read({buffer.tier, buffer.offset, buffer.offset + buffer.bytes},
+                             slots->plan().changes(int64_t(i)) ? slots->placeOf(step) : 0, bytes);
       return nullptr;
     }
   };
@@ -166,7 +167,7 @@ private:
       if (description->mesh.size() != name.ranks || name.rank >= name.ranks)
         continue;
       const Program *program = description->findProgram(search.program, name.rank);
-      if (!program || !slotsRefusal(*description, *program).empty())
+      if (!program || !slotsRefusal(*description, *program, mostPlaces, false).empty())
         continue;
       std::unique_ptr<const Slots> slots = readSlots(search.folder, *description, *program, name);
       if (!slots)
@@ -178,6 +179,7 @@ private:
 
   const SlotSearch &search;
   std::vector<File> files;
+  mutable std::vector<char> buffer; ///< of what is not in memory
 };
 
 /// What all ranks know after an exchange.
@@ -185,7 +187,7 @@ std::vector<Holding> holdingsOf(const std::vector<std::string> &texts) {
   std::vector<Holding> all;
   for (size_t reader = 0; reader < texts.size(); ++reader)
     for (const Json &item : Json::parse(texts[reader])) {
-      Holding holding{int(reader), {item[0], item[1], item[2]}, {}};
+      Holding holding{int(reader), {item[0], item[1], item[2].get<SlotFileName::Kind>()}, {}};
       for (const Json &step : item[3])
         holding.steps[step[0].get<int64_t>()] = step[1].get<std::set<size_t>>();
       all.push_back(std::move(holding));

@@ -18,6 +18,7 @@ namespace tessera::rt {
 namespace {
 
 constexpr const char *runKey = "slots"; ///< in what is said of a step, and the file in the folder
+constexpr const char *kindNames[] = {"-rank-", "-copy-", "-nvme-"}; ///< in names of files, by kind
 constexpr const char *variablesKey = "copied variables";
 
 /// What the places of a rank's variables depend on. What a file on a disk has after the system has crashed
@@ -63,7 +64,7 @@ std::optional<std::set<size_t>> numbersOf(const std::string &text) {
 } // namespace
 
 std::string SlotFileName::text() const {
-  return std::to_string(ranks) + (isCopy ? "-copy-" : "-rank-") + std::to_string(rank);
+  return std::to_string(ranks) + kindNames[kind] + std::to_string(rank);
 }
 
 std::optional<SlotFileName> SlotFileName::parse(const std::string &text) {
@@ -73,21 +74,26 @@ std::optional<SlotFileName> SlotFileName::parse(const std::string &text) {
   const size_t number = text.find_last_of('-');
   if (ranksError != std::errc() || number == std::string::npos)
     return std::nullopt;
-  name.isCopy = std::string(afterRanks, text.data() + number) == "-copy";
+  for (SlotFileName::Kind kind : {Copy, Nvme})
+    if (std::string(afterRanks, text.data() + number + 1) == kindNames[kind])
+      name.kind = kind;
   std::from_chars(text.data() + number + 1, end, name.rank);
   return name.text() == text ? std::optional(name) : std::nullopt;
 }
 
-std::unique_ptr<Slots> openSlots(const std::string &folder, const Description &description,
-                                 const Program &program, int rank, int places) {
-  const SlotFileName name{description.mesh.size(), rank, false};
+std::unique_ptr<Slots> openSlots(const std::string &folder, const std::string &nvmeFolder,
+                                 const Description &description, const Program &program, int rank,
+                                 int places) {
+  const SlotFileName name{description.mesh.size(), rank, SlotFileName::Own},
+      onNvme{name.ranks, rank, SlotFileName::Nvme};
   return std::make_unique<Slots>(folder + "/" + name.text(), identityOf(description, program, name), program,
-                                 places);
+                                 places, nvmeSlotBytes(program) > 0 ? nvmeFolder + "/" + onNvme.text() : "",
+                                 isOnHost(description));
 }
 
 std::unique_ptr<Slots> openCopy(const std::string &folder, const Description &description,
                                 const Program &program, int rank, const StateCopy &copy) {
-  const SlotFileName name{description.mesh.size(), rank, true};
+  const SlotFileName name{description.mesh.size(), rank, SlotFileName::Copy};
   return std::make_unique<Slots>(folder + "/" + name.text(), identityOf(description, program, name), program,
                                  copyPlaces, copy.ranges);
 }

@@ -16,23 +16,26 @@
 
 namespace tessera::rt {
 
-/// Whose state a file holds: of a mesh's so many ranks one, itself or what another one keeps of it.
+/// Whose state a file holds, of a mesh's so many ranks one; and what: all that is not on NVMe, what another
+/// rank keeps of it, or what is on NVMe.
 struct SlotFileName {
   int64_t ranks = 1;
   int rank = 0;
-  bool isCopy = false;
+  enum Kind { Own, Copy, Nvme } kind = Own;
 
   std::string text() const;
   static std::optional<SlotFileName> parse(const std::string &text);
 };
 
-/// Opens the file of a rank's own, or makes it. `program`: that rank's. Throws as Slots.
-std::unique_ptr<Slots> openSlots(const std::string &folder, const Description &description,
-                                 const Program &program, int rank, int places);
+/// Opens the file of a rank's own, or makes it; and in `nvmeFolder` that of what rests on NVMe. `program`:
+/// that rank's. Throws as Slots.
+std::unique_ptr<Slots> openSlots(const std::string &folder, const std::string &nvmeFolder,
+                                 const Description &description, const Program &program, int rank,
+                                 int places);
 /// The same for what is kept of another rank.
 std::unique_ptr<Slots> openCopy(const std::string &folder, const Description &description,
                                 const Program &program, int rank, const StateCopy &copy);
-/// One that is there, to be read; null where there is none of this program.
+/// One of a rank's own or a copy that is there, to be read; null where there is none of this program.
 std::unique_ptr<const Slots> readSlots(const std::string &folder, const Description &description,
                                        const Program &program, const SlotFileName &name);
 

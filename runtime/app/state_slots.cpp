@@ -23,10 +23,14 @@ namespace {
 constexpr const char *memoryFolder = "/dev/shm";
 
 /// A folder's own name, in a folder that all runs share; and the host's, since that may be shared by hosts.
-std::string folderFor(const Options &options) {
+std::string folderIn(const std::string &shared, const Options &options) {
   const std::string path = std::filesystem::absolute(options.checkpoint).lexically_normal().string();
-  return (options.slotsIn.empty() ? memoryFolder : options.slotsIn) + "/tessera-slots-" +
-         checksumOf(path.data(), path.size()).substr(0, 16) + "-" + hostName();
+  return shared + "/tessera-slots-" + checksumOf(path.data(), path.size()).substr(0, 16) + "-" + hostName();
+}
+
+void makeFolder(const std::string &folder) {
+  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
+    throw Error("'", folder, "' cannot be made: ", std::strerror(errno));
 }
 
 /// Of the newest checkpoint there, whole or not; 0: there is none.
@@ -39,11 +43,16 @@ int64_t newestStep(const std::string &folder) {
 
 StateSlots::StateSlots(const Description &description, const Program &program, const Options &options,
                        Transport &transport)
-    : description(description), program(program), options(options) {
+    : description(description), program(program), options(options),
+      places(std::max(int(options.places()),
+                      options.slots == 0 ? leastPlaces(program, isOnHost(description)) : 1)) {
   const bool isAsked = options.slots > 1 || options.copies > 1;
   if (!isAsked && (options.slots != 0 || !options.goOn))
     return;
-  folder = folderFor(options);
+  folder = folderIn(options.slotsIn.empty() ? memoryFolder : options.slotsIn, options);
+  if (const std::string &nvme = options.nvmeFolder.empty() ? description.nvmeFolder : options.nvmeFolder;
+      !nvme.empty())
+    nvmeFolder = folderIn(std::filesystem::absolute(nvme).lexically_normal().string(), options);
   Engine engine(transport);
   std::vector<std::string> hosts;
   if (options.copies > 1) {
@@ -57,8 +66,7 @@ StateSlots::StateSlots(const Description &description, const Program &program, c
       slots.reset();
       copies.reset();
       if (isAsked)
-        throw AgreedError(options.copies > 1 ? "--copies 2: " : concat("--slots ", options.slots, ": "),
-                          refusal);
+        throw AgreedError(options.placesOption(), ": ", refusal);
       if (transport.rank() == 0)
         std::fprintf(stderr, "note: what a step leaves is kept in checkpoints alone: %s\n", refusal.c_str());
       return;
@@ -66,12 +74,16 @@ StateSlots::StateSlots(const Description &description, const Program &program, c
 }
 
 std::string StateSlots::open(int rank, const std::vector<std::string> &hosts) {
-  if (const std::string refusal = slotsRefusal(description, program); !refusal.empty())
+  if (const std::string refusal = slotsRefusal(description, program, places, options.copies > 1);
+      !refusal.empty())
     return refusal;
-  if (::mkdir(folder.c_str(), 0700) != 0 && errno != EEXIST)
-    return "'" + folder + "' cannot be made: " + std::strerror(errno);
   try {
-    slots = openSlots(folder, description, program, rank, int(options.places()));
+    makeFolder(folder);
+    if (nvmeSlotBytes(program) > 0) {
+      checkNvme();
+      makeFolder(nvmeFolder);
+    }
+    slots = openSlots(folder, nvmeFolder, description, program, rank, places);
     if (!hosts.empty())
       copies = std::make_unique<StateCopies>(folder, description, program, rank, hosts);
     return "";
@@ -80,11 +92,20 @@ std::string StateSlots::open(int rank, const std::vector<std::string> &hosts) {
   }
 }
 
+void StateSlots::checkNvme() const {
+  std::optional<int64_t> most = description.capacity.nvme;
+  if (const std::optional<int64_t> &given = options.memory.nvme)
+    most = std::min(most.value_or(INT64_MAX), *given);
+  const int64_t needed = nvmeFigures(program, places).peak;
+  if (most && needed > *most)
+    throw Error(places, " places of what rests on NVMe take ", needed, " bytes there a rank, ", *most,
+                " are allowed; compile with --nvme DIR:", needed, ", or give --slots 1");
+}
+
 int64_t StateSlots::bytesBeside() const {
   if (!slots)
     return 0;
-  return slots->bytes() - program.variablesEnd.device - program.variablesEnd.host +
-         (copies ? copies->bytes() : 0);
+  return slots->bytesBeside() + (copies ? copies->bytes() : 0);
 }
 
 std::map<int64_t, SaidOfStep> StateSlots::commonSteps(Engine &engine) const {
@@ -200,11 +221,19 @@ void StateSlots::removeOthers() const {
   if (!slots)
     return;
   std::error_code ignored;
-  for (const auto &entry : std::filesystem::directory_iterator(folder, ignored)) {
-    const std::optional<SlotFileName> name = SlotFileName::parse(entry.path().filename().string());
-    if (!name || name->ranks != description.mesh.size())
-      std::filesystem::remove(entry.path(), ignored);
-  }
+  for (const std::string &each : {folder, nvmeFolder})
+    for (const auto &entry : std::filesystem::directory_iterator(each, ignored)) {
+      const std::optional<SlotFileName> name = SlotFileName::parse(entry.path().filename().string());
+      if (!name || name->ranks != description.mesh.size())
+        std::filesystem::remove(entry.path(), ignored);
+    }
+}
+
+// By the last: one that is not empty stays.
+void StateSlots::removeFolders() const {
+  ::rmdir(folder.c_str());
+  if (!nvmeFolder.empty())
+    ::rmdir(nvmeFolder.c_str());
 }
 
 void StateSlots::remove() {
@@ -212,10 +241,10 @@ void StateSlots::remove() {
     slots->remove();
   if (copies)
     copies->remove();
-  if (slots || copies) {
-    ::rmdir(folder.c_str()); // by the last
+  if (slots || copies)
     forgetRun(options.checkpoint);
-  }
+  if (!folder.empty())
+    removeFolders();
 }
 
 } // namespace tessera::rt

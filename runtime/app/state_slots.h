@@ -57,6 +57,9 @@ public:
 
 private:
   std::string open(int rank, const std::vector<std::string> &hosts);
+  /// Throws Error for more on NVMe than a rank may have there.
+  void checkNvme() const;
+  void removeFolders() const;
   /// Together: what is said of the steps that all ranks have.
   std::map<int64_t, SaidOfStep> commonSteps(Engine &engine) const;
   /// Together.
@@ -66,7 +69,10 @@ private:
   const Description &description;
   const Program &program;
   const Options &options;
-  std::string folder, run; ///< run: of this folder's, by a name that nobody else has
+  const int places;
+  /// Of the files, and of those on NVMe, empty where the program has none. `run`: this folder's, by a name
+  /// that nobody else has.
+  std::string folder, nvmeFolder, run;
   std::unique_ptr<Slots> slots;
   std::unique_ptr<StateCopies> copies;
   SaidOfStep said; ///< of the state that is there now

@@ -146,8 +146,8 @@ public:
                  options.nvmeFolder, timeoutOf(description, program, options), slots.get(),
                  slots.bytesBeside()}),
         checkpoints(session, description, options, ownWeights()),
-        keeper(checkpoints, options, slots.get() != nullptr, session.rank() == 0), first(session.rank() == 0),
-        loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
+        keeper(checkpoints, options, slots.get() && slots.get()->holds(Tier::Device), session.rank() == 0),
+        first(session.rank() == 0), loss(findOutput(program, "loss")), norm(findOutput(program, "grad_norm")),
         pace(description.mesh.size()) {
     if (scalesLoss(program))
       scale.emplace(float(options.lossScale));
@@ -271,8 +271,12 @@ private:
     else
       loadWeights(context, program, session);
     last = course->lastStep(begin - 1, feed->samplesUpTo(begin - 1));
-    if (!isInSlots)
-      session.agreed([&] { slots.settle(manifestOf(begin - 1)); });
+    session.agreed([&] {
+      if (isInSlots)
+        return session.restoreState();
+      session.saveState();
+      slots.settle(manifestOf(begin - 1));
+    });
     checkpoints.prepare();
     if (first && !goesOn)
       tell(checkpoint, unsaid, differs);

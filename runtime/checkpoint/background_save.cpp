@@ -23,10 +23,10 @@ BackgroundSave::BackgroundSave(Session &session, const Description &description,
       save(session, description, unchanged, path, std::move(manifest)), whenDone(std::move(whenDone)) {
   Variables &variables = session.variables();
   for (size_t i = 0; i < description.variables.size(); ++i)
-    places.push_back(variables.has(i) ? variables.read(i) : nullptr);
+    places.push_back(variables.placeOf(i));
   const auto read = std::make_shared<std::promise<void>>();
   hasRead = read->get_future();
-  working = std::async(std::launch::async, [this, read] {
+  working = std::async(std::launch::async, [this, &variables, read] {
     yieldToOthers();
     bool isSaid = false;
     const auto say = [&] {
@@ -34,7 +34,8 @@ BackgroundSave::BackgroundSave(Session &session, const Description &description,
         read->set_value();
     };
     try {
-      save.write([this](size_t i) { return places[i]; }, say);
+      std::vector<char> buffer;
+      save.write([&](size_t i) { return variables.readAt(places[i], i, buffer); }, say);
     } catch (...) {
       say();
       throw;

@@ -9,7 +9,7 @@ Device::Device() = default;
 Device::~Device() = default;
 
 char *Device::allocateNvme(int64_t bytes, const std::string &folder) {
-  nvme = std::make_unique<NvmeFile>(folder, bytes);
+  nvme = std::make_shared<const NvmeFile>(folder, bytes);
   return nvme->address();
 }
 

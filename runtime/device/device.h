@@ -88,6 +88,8 @@ public:
   /// Zeroed bytes on NVMe, in a file of the folder that ends with the device, whole blocks of it. Only copies
   /// may touch what is there. Once a device. Throws Error when there is not as much.
   char *allocateNvme(int64_t bytes, const std::string &folder);
+  /// Instead of that: the file that slots have there.
+  void useNvme(std::shared_ptr<const NvmeFile> file) { nvme = std::move(file); }
   /// Copies from or to there, at once.
   void copyNvme(void *to, const void *from, int64_t bytes) const;
   /// Copies in the order of the work. `from` is read, and `to` is written, by the time of the return.
@@ -98,6 +100,24 @@ public:
   /// Copies of one direction are made one after the other; those of all directions at once, beside the work.
   virtual std::unique_ptr<SideWork> prepareCopy(void *to, const void *from, int64_t bytes,
                                                 Direction direction) = 0;
+  /// A copy of several pieces from the device's memory to the host's that pin() was called for, one save
+  /// after the other beside the work and all other copies; `whenDone`, where there is one, is called by
+  /// another thread. Of a device that is not the host.
+  struct Piece {
+    void *to;
+    const void *from;
+    int64_t bytes;
+  };
+  virtual std::unique_ptr<SideWork> prepareSave(std::vector<Piece> pieces, std::function<void()> whenDone) {
+    (void)pieces, (void)whenDone;
+    return nullptr;
+  }
+  /// Makes whole pages of the host's memory ones that the device copies from and to at its best, until what
+  /// is returned ends, before the device. Throws Error where they cannot be.
+  virtual std::shared_ptr<void> pin(void *memory, int64_t bytes) {
+    (void)memory, (void)bytes;
+    return nullptr;
+  }
   /// A call of the host's library (runtime/device/cpu/library.h) on its memory, by the host's processors, one
   /// after the other beside the work. Throws Error for a call that the library cannot make.
   virtual std::unique_ptr<SideWork> prepareHostCall(const LibrarySite &site) = 0;
@@ -126,7 +146,7 @@ public:
   virtual double helpSeconds() { return 0; }
 
 protected:
-  std::unique_ptr<NvmeFile> nvme; ///< where there is memory on it
+  std::shared_ptr<const NvmeFile> nvme; ///< where there is memory on it
 };
 
 /// Where a device is wanted: for the rank number `index` of the `count` ranks on this host.

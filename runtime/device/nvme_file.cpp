@@ -51,13 +51,29 @@ NvmeFile::NvmeFile(const std::string &folder, int64_t bytes)
     throw Error("a rank keeps ", bytes, " bytes on NVMe, in '", folder, "', which has ", freeBytes(folder),
                 " bytes free: ", std::strerror(failed), "; --nvme DIR:SIZE names another folder");
   }
+  prepare();
+}
+
+NvmeFile::NvmeFile(const std::string &folder, int fd, int64_t size) : folder(folder), size(size) {
+  cached = ::fcntl(fd, F_DUPFD_CLOEXEC, 0);
+  if (cached < 0)
+    throw Error("cannot keep ", size, " bytes on NVMe, in '", folder, "': ", std::strerror(errno),
+                "; --nvme DIR:SIZE names another folder");
+  prepare();
+}
+
+void NvmeFile::prepare() {
   // Where the file system refuses, all goes through the cache.
   std::string again = "/proc/self/fd/" + std::to_string(cached);
-  direct = ::open(again.c_str(), O_RDWR | O_DIRECT | O_CLOEXEC);
+  direct = ::open(again.c_str(), (::fcntl(cached, F_GETFL) & O_ACCMODE) | O_DIRECT | O_CLOEXEC);
   void *reserved =
       ::mmap(nullptr, size_t(size), PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (reserved == MAP_FAILED)
-    throw Error("cannot reserve addresses for ", bytes, " bytes on NVMe: ", std::strerror(errno));
+  if (reserved == MAP_FAILED) {
+    const int problem = errno;
+    ::close(direct);
+    ::close(cached);
+    throw Error("cannot reserve addresses for ", size, " bytes on NVMe: ", std::strerror(problem));
+  }
   begin = static_cast<char *>(reserved);
 }
 

@@ -1,4 +1,5 @@
-// The tier below the host's memory: a file without a name, which ends with the process however that ends.
+// The tier below the host's memory: a file without a name, which ends with the process however that ends, or
+// one that whoever opened it gives a name, for the process that comes after.
 #pragma once
 
 #include <cstdint>
@@ -13,6 +14,9 @@ public:
   /// Takes `bytes` of the disk at once, zeroed, so that it cannot be full later. Throws Error where the
   /// folder is none, may not be written, or has not as much.
   NvmeFile(const std::string &folder, int64_t bytes);
+  /// Of a file that somebody has open, who has taken its bytes of the disk: `size`, whole blocks, counted
+  /// from its beginning. It may be closed there; nothing is written where it was opened to be read.
+  NvmeFile(const std::string &folder, int fd, int64_t size);
   ~NvmeFile();
   NvmeFile(const NvmeFile &) = delete;
   NvmeFile &operator=(const NvmeFile &) = delete;
@@ -24,6 +28,7 @@ public:
   void copy(void *to, const void *from, int64_t bytes) const;
 
 private:
+  void prepare();
   bool contains(const void *place) const { return place >= begin && place < begin + size; }
   void transfer(bool isWrite, char *memory, int64_t offset, int64_t bytes) const;
   void transferAll(int fd, bool isWrite, char *memory, int64_t offset, int64_t bytes) const;

@@ -91,8 +91,14 @@ Arena::Arena(const std::vector<const Program *> &programs, int threads,
     : programs(programs), threads(threads), allocators(allocators), slots(slots) {
   for (Tier tier : tiers) {
     variablesEnd[tier] = endOfVariables(programs, tier);
+    if (tier == Tier::Nvme && slots && slots->nvme()) {
+      elsewhere.nvme = nvmeSlotBytes(*programs.front());
+      memory.nvme = slots->nvme()->rest();
+      allocators.nvme->count(slots->nvme()->figures());
+      continue;
+    }
     // An arena of at least one byte has an address.
-    if (slots && variablesEnd[tier] > 0)
+    if (slots && slots->holds(tier) && variablesEnd[tier] > 0)
       elsewhere[tier] = (variablesEnd[tier] - 1) / bufferAlignment * bufferAlignment;
     if (tier == Tier::Device || hasBuffers(programs, tier))
       memory[tier] =
@@ -100,6 +106,10 @@ Arena::Arena(const std::vector<const Program *> &programs, int threads,
   }
   if (int64_t bytes = workspaceBytes(programs, threads))
     workspace = static_cast<char *>(allocators.device->allocate(bytes, Category::Workspace));
+  findVariables();
+}
+
+void Arena::findVariables() {
   for (const Program *program : programs)
     for (size_t i = 0; i < program->buffers.size(); ++i)
       if (const std::optional<int64_t> &variable = program->buffers[i].variable) {
@@ -127,7 +137,7 @@ void *Arena::address(const Program &program, int64_t index, int slot) const {
   if (buffer.isBehind(threads))
     return workspace;
   bool isVariable = buffer.offset < program.variablesEnd[buffer.tier];
-  if (isVariable && slots)
+  if (isVariable && slots && slots->holds(buffer.tier))
     return slots->address(buffer.tier, buffer.offset, slots->plan().changes(index) ? slot : 0);
   return memory[buffer.tier] + (buffer.offset - elsewhere[buffer.tier]) +
          (isVariable ? 0 : shift(program, buffer.tier, variablesEnd[buffer.tier]));

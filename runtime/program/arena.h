@@ -15,7 +15,7 @@ class Arena {
 public:
   /// `programs`: those of one rank, at least one; `threads`: of a rank; the allocators of the tiers. All must
   /// outlive this. Of a tier below the device where no program has memory none is allocated. `slots`: where
-  /// the one program's variables lie, or null.
+  /// the one program's variables lie, and what else it has on NVMe where some rest there; or null.
   Arena(const std::vector<const Program *> &programs, int threads,
         const PerTier<CountingAllocator *> &allocators, const Slots *slots = nullptr);
   ~Arena();
@@ -25,6 +25,8 @@ public:
   /// Where buffer `index` of `program`, one of those given, lies; null for -1. `slot`: which of two, of what
   /// lies in slots and is changed.
   void *address(const Program &program, int64_t index, int slot = 0) const;
+  /// Where byte `offset` of a tier's variables lies, of a tier whose variables are not in slots.
+  void *addressOf(Tier tier, int64_t offset) const { return memory[tier] + offset; }
   /// Where a variable lies, with the state that the next step begins with; null for one that none of the
   /// programs has.
   void *variable(size_t index) const;
@@ -41,6 +43,8 @@ private:
   const int threads;
   PerTier<CountingAllocator *> allocators;
   const Slots *slots;
+  void findVariables();
+
   /// The first byte that no program's variable has.
   PerTier<int64_t> variablesEnd;
   /// How many of the first bytes, those of variables in slots, are not in `memory`.

@@ -2,7 +2,7 @@
 // (docs/design/0013-slots.md).
 #pragma once
 
-#include "runtime/program/slot_plan.h"
+#include "runtime/program/slot_layout.h"
 
 #include <cstddef>
 #include <string>

@@ -36,13 +36,22 @@ void *CountingAllocator::allocate(Piece piece) {
   if (poison)
     fillWithOnes(pointer, piece);
   std::lock_guard lock(mutex);
-  now.peak += piece.bytes;
-  for (size_t i = 0; i < numCategories; ++i)
-    now.by[i] += piece.by[i];
+  add({piece.bytes, piece.by});
   pieces.emplace(pointer, std::move(piece));
+  return pointer;
+}
+
+void CountingAllocator::count(const MemoryFigures &figures) {
+  std::lock_guard lock(mutex);
+  add(figures);
+}
+
+void CountingAllocator::add(const MemoryFigures &figures) {
+  now.peak += figures.peak;
+  for (size_t i = 0; i < numCategories; ++i)
+    now.by[i] += figures.by[i];
   if (now.peak > high.peak)
     high = now;
-  return pointer;
 }
 
 void CountingAllocator::fillWithOnes(void *pointer, const Piece &piece) {

@@ -30,6 +30,8 @@ public:
   /// activations. Its first `elsewhere` bytes are counted, but lie elsewhere: what is returned is the place
   /// of the byte behind them.
   void *allocateArena(const MemoryFigures &figures, int64_t elsewhere = 0);
+  /// Counts an arena that somebody else has memory for, for good.
+  void count(const MemoryFigures &figures);
   void release(void *pointer) noexcept;
 
   /// The high-water mark so far, and what it was made of.
@@ -44,6 +46,8 @@ private:
     int64_t allocated() const { return bytes - elsewhere; }
   };
   void *allocate(Piece piece);
+  /// Under the lock.
+  void add(const MemoryFigures &figures);
   void fillWithOnes(void *pointer, const Piece &piece);
 
   Device &device;

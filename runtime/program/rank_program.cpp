@@ -25,6 +25,8 @@ struct RankProgram::Prepared {
   /// Of a copy or a function of the host and of a wait for one; and who hears of it in a trace.
   std::shared_ptr<SideWork> side;
   SideWork::Observer observer;
+  /// What has to be saved before it, of what it changes.
+  std::shared_ptr<SideWork> save;
 
   const int64_t *scalarsAt(int64_t micro) const {
     return scalars.empty() ? nullptr : scalars[scalars.size() == 1 ? 0 : size_t(micro)].data();
@@ -32,25 +34,14 @@ struct RankProgram::Prepared {
 };
 
 RankProgram::RankProgram(const Description &description, const Program &program, int rank,
-                         Communicator &communicator, Device &device, const Arena &arena, const Slots *slots,
-                         int slot)
+                         Communicator &communicator, Device &device, const Arena &arena, Slots *slots,
+                         int slot, const RankProgram *other)
     : description(description), program(program), at(description.mesh.coordinates(rank)),
-      communicator(communicator), device(device), arena(arena), slots(slots), slot(slot) {
+      communicator(communicator), device(device), arena(arena), slots(slots), slot(slot),
+      ends(other ? other->ends : std::make_shared<Ends>()) {
   communicator.beginProgram();
-  for (const ProgramInput &input : program.inputs) {
-    void *place = bufferData(input.buffer);
-    inlets.push_back(place ? device.makeInlet(place, program.buffers[size_t(input.buffer)].bytes) : nullptr);
-    filled.push_back(place != nullptr);
-    numbers.push_back(0);
-  }
-  if (!device.isHost()) {
-    auto hostEnd = [&](int64_t buffer) {
-      int64_t bytes = buffer < 0 ? 0 : program.buffers[size_t(buffer)].bytes;
-      return HostEnd{device.allocateHost(bytes), bytes};
-    };
-    for (const ProgramOutput &output : program.outputs)
-      hostOutputs.push_back(hostEnd(output.buffer));
-  }
+  if (!other)
+    prepareEnds();
   for (const Operation &op : program.operations) {
     try {
       prepare(op);
@@ -59,14 +50,49 @@ RankProgram::RankProgram(const Description &description, const Program &program,
                   error.what());
     }
   }
+  prepareSaves();
+}
+
+void RankProgram::prepareEnds() {
+  for (const ProgramInput &input : program.inputs) {
+    void *place = bufferData(input.buffer);
+    ends->inlets.push_back(place ? device.makeInlet(place, program.buffers[size_t(input.buffer)].bytes)
+                                 : nullptr);
+    ends->filled.push_back(place != nullptr);
+    ends->numbers.push_back(0);
+  }
+  if (device.isHost())
+    return;
+  for (const ProgramOutput &output : program.outputs) {
+    const int64_t bytes = output.buffer < 0 ? 0 : program.buffers[size_t(output.buffer)].bytes;
+    ends->hostOutputs.push_back({device.allocateHost(bytes), bytes});
+  }
+}
+
+void RankProgram::prepareSaves() {
+  if (!slots)
+    return;
+  const auto &all = slots->plan().saved();
+  for (const auto &[op, ranges] : all) {
+    std::vector<Device::Piece> pieces;
+    for (const VariableRange &range : ranges)
+      pieces.push_back({slots->address(range.tier, range.begin, slot),
+                        arena.addressOf(range.tier, range.begin), range.end - range.begin});
+    // They are saved one after the other.
+    const bool isLast = op == all.rbegin()->first;
+    operations[op].save =
+        device.prepareSave(std::move(pieces), isLast ? [this] { slots->saved(); } : std::function<void()>());
+  }
 }
 
 RankProgram::~RankProgram() {
   // Collectives that a failed step has left under way use its buffers.
   communicator.giveUp();
   // So does what is done beside it, which ends here, before those that hear of them.
-  for (Prepared &prepared : operations)
+  for (Prepared &prepared : operations) {
     prepared.side.reset();
+    prepared.save.reset();
+  }
 }
 
 void *RankProgram::bufferData(int64_t index) const { return arena.address(program, index); }
@@ -95,7 +121,7 @@ void RankProgram::evaluateScalars(Prepared &prepared) const {
   for (size_t micro = 0; micro < prepared.scalars.size(); ++micro) {
     where.micro = description.mesh.microbatchAt(int64_t(micro));
     for (size_t i = 0; i < prepared.op->scalars.size(); ++i)
-      prepared.scalars[micro][i] = evaluate(prepared.op->scalars[i], description.mesh, where, numbers);
+      prepared.scalars[micro][i] = evaluate(prepared.op->scalars[i], description.mesh, where, ends->numbers);
   }
 }
 
@@ -195,40 +221,41 @@ void RankProgram::prepareMessage(const Operation &op, Prepared &prepared) const 
 }
 
 void *RankProgram::inputData(size_t index) {
-  filled[index] = inlets[index] != nullptr;
+  ends->filled[index] = ends->inlets[index] != nullptr;
   if (program.inputs[index].isScalar())
-    return &numbers[index];
-  return inlets[index] ? inlets[index]->memory() : nullptr;
+    return &ends->numbers[index];
+  return ends->inlets[index] ? ends->inlets[index]->memory() : nullptr;
 }
 
 const void *RankProgram::outputData(size_t index) const {
   const void *data = bufferData(program.outputs[index].buffer);
-  return data && !device.isHost() ? hostOutputs[index].memory.get() : data;
+  return data && !device.isHost() ? ends->hostOutputs[index].memory.get() : data;
 }
 
 void RankProgram::sendInputs() {
-  for (size_t i = 0; i < inlets.size(); ++i)
-    if (filled[i]) {
+  for (size_t i = 0; i < ends->inlets.size(); ++i)
+    if (ends->filled[i]) {
       if (program.inputs[i].isScalar())
-        std::memcpy(inlets[i]->memory(), &numbers[i], size_t(dtypeBytes(program.inputs[i].dtype)));
-      inlets[i]->send();
-      filled[i] = false;
+        std::memcpy(ends->inlets[i]->memory(), &ends->numbers[i],
+                    size_t(dtypeBytes(program.inputs[i].dtype)));
+      ends->inlets[i]->send();
+      ends->filled[i] = false;
     }
 }
 
 void RankProgram::start() {
   double begin = traceSeconds();
   sendInputs();
-  for (const std::unique_ptr<Inlet> &inlet : inlets)
+  for (const std::unique_ptr<Inlet> &inlet : ends->inlets)
     if (inlet)
       inlet->take();
   for (Prepared &prepared : operations)
     if (prepared.readsInputs)
       evaluateScalars(prepared);
   runOrRepeat();
-  for (size_t i = 0; i < hostOutputs.size(); ++i)
-    device.startDownload(hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer),
-                         hostOutputs[i].bytes);
+  for (size_t i = 0; i < ends->hostOutputs.size(); ++i)
+    device.startDownload(ends->hostOutputs[i].memory.get(), bufferData(program.outputs[i].buffer),
+                         ends->hostOutputs[i].bytes);
   handedOver = traceSeconds() - begin;
 }
 
@@ -256,6 +283,9 @@ void RankProgram::runOrRepeat() {
 }
 
 void RankProgram::run() {
+  for (Prepared &prepared : operations)
+    if (prepared.save)
+      prepared.save->start();
   size_t loopBegin = 0;
   int64_t micro = 0, times = 0;
   for (size_t i = 0; i < operations.size(); ++i) {
@@ -304,6 +334,8 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
 
 void RankProgram::execute(Prepared &prepared, int64_t micro) {
   const Operation &op = *prepared.op;
+  if (prepared.save)
+    prepared.save->wait();
   switch (op.kind) {
   case Operation::Kind::Kernel:
   case Operation::Kind::Call:

@@ -21,8 +21,11 @@ public:
   /// The description, the program (one of its programs), communicator, device and arena must outlive this.
   /// Throws Error for an unknown kernel or a library call that this machine cannot run.
   /// `slots`: where it has its variables, and which of its places the steps that this executes begin with.
+  /// `other`: of another place, with whom it shares inputs and outputs, since it is the next step that those
+  /// are filled for.
   RankProgram(const Description &description, const Program &program, int rank, Communicator &communicator,
-              Device &device, const Arena &arena, const Slots *slots = nullptr, int slot = 0);
+              Device &device, const Arena &arena, Slots *slots = nullptr, int slot = 0,
+              const RankProgram *other = nullptr);
   ~RankProgram();
 
   const Coordinates &coordinates() const { return at; }
@@ -53,6 +56,10 @@ private:
   /// The same, as an operation uses it.
   void *bufferData(const Operation &op, int64_t index) const;
   void prepare(const Operation &op);
+  /// What the host fills and finds.
+  void prepareEnds();
+  /// What is saved in slots of the state that a step begins with.
+  void prepareSaves();
   void prepareScalars(const Operation &op, Prepared &prepared) const;
   void evaluateScalars(Prepared &prepared) const;
   int64_t numberOf(const Operation &op) const;
@@ -77,19 +84,22 @@ private:
   Communicator &communicator;
   Device &device;
   const Arena &arena;
-  const Slots *const slots;
+  Slots *const slots;
   const int slot;
-  /// Null where another pipeline stage has the input; and those filled since they were sent.
-  std::vector<std::unique_ptr<Inlet>> inlets;
-  std::vector<bool> filled;
-  /// Of scalar inputs: their values, by input; those of f32 are bits.
-  std::vector<int64_t> numbers;
-  /// Outputs, where the device is not the host.
   struct HostEnd {
     HostMemory memory;
     int64_t bytes;
   };
-  std::vector<HostEnd> hostOutputs;
+  struct Ends {
+    /// Null where another pipeline stage has the input; and those filled since they were sent.
+    std::vector<std::unique_ptr<Inlet>> inlets;
+    std::vector<bool> filled;
+    /// Of scalar inputs: their values, by input; those of f32 are bits.
+    std::vector<int64_t> numbers;
+    /// Outputs, where the device is not the host.
+    std::vector<HostEnd> hostOutputs;
+  };
+  std::shared_ptr<Ends> ends;
   std::vector<Prepared> operations;
   TraceRecorder *trace = nullptr;
   Profile *profile = nullptr;

@@ -13,6 +13,7 @@
 #include <cmath>
 #include <cstring>
 #include <sched.h>
+#include <set>
 
 namespace tessera::rt {
 namespace {
@@ -68,6 +69,11 @@ Session::Session(const Description &description, const std::vector<const Program
   agreed([&] {
     checkMemory(options);
     device = platform.makeDevice(place);
+    if (slots && slots->nvme())
+      device->useNvme(slots->nvme()->file());
+    if (slots)
+      for (auto [piece, bytes] : slots->pieces())
+        pinned.push_back(device->pin(piece, bytes));
     for (Tier tier : tiers)
       memory[tier] = std::make_unique<CountingAllocator>(*device, tier, options.poison,
                                                          options.nvmeFolder.empty() ? description.nvmeFolder
@@ -82,9 +88,12 @@ Session::Session(const Description &description, const std::vector<const Program
     std::vector<std::string> names;
     for (const Program *program : programs) {
       names.push_back(program->name);
-      for (int slot = 0; slot < (slots ? slots->places() : 1); ++slot)
+      const RankProgram *first = nullptr;
+      for (int slot = 0; slot < (slots ? slots->places() : 1); ++slot) {
         instances.push_back(std::make_unique<RankProgram>(description, *program, engine.rank(), *communicator,
-                                                          *device, *arena, slots, slot));
+                                                          *device, *arena, slots, slot, first));
+        first = first ? first : instances.back().get();
+      }
     }
     state = std::make_unique<Variables>(description, names, engine.rank(), *arena, *device);
   });
@@ -360,6 +369,32 @@ void Session::finish() {
   hostSeconds.push_back(rankProgram().hostSeconds());
   if (profile)
     profile->endStep(seconds.back());
+}
+
+void Session::forEachApart(
+    const std::function<void(void *inSlots, void *onDevice, int64_t bytes)> &visit) const {
+  if (!slots || slots->holds(Tier::Device))
+    return;
+  std::set<int64_t> visited; // a variable may have several buffers
+  for (size_t i = 0; i < program().buffers.size(); ++i) {
+    const BufferRange &buffer = program().buffers[i];
+    if (!buffer.variable || buffer.tier != Tier::Device || !visited.insert(buffer.offset).second)
+      continue;
+    const int place = slots->plan().changes(int64_t(i)) ? slots->current() : 0;
+    visit(slots->address(buffer.tier, buffer.offset, place), arena->address(program(), int64_t(i)),
+          buffer.bytes);
+  }
+}
+
+void Session::saveState() {
+  forEachApart(
+      [&](void *inSlots, void *onDevice, int64_t bytes) { device->startDownload(inSlots, onDevice, bytes); });
+  device->finish();
+}
+
+void Session::restoreState() {
+  forEachApart(
+      [&](void *inSlots, void *onDevice, int64_t bytes) { device->upload(onDevice, inSlots, bytes); });
 }
 
 void Session::resetMeasurements() {

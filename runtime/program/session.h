@@ -125,6 +125,10 @@ public:
   double lastSeconds() const { return seconds.back(); }
   /// Forgets what was counted and timed.
   void resetMeasurements();
+  /// Where the device is not the host: brings all of its state to the current place of the slots, or from
+  /// there.
+  void saveState();
+  void restoreState();
   /// Together: gathers the figures of all ranks.
   Measured measured();
   /// Together: writes the trace of all ranks.
@@ -142,6 +146,8 @@ private:
   void writeTogether(const std::string &path, const std::string &header, uint64_t fileBytes,
                      const std::function<void(const File &)> &write);
   bool isFirstReplica(const Axes &replicas) const;
+  /// Calls `visit` with each variable's place in the current slots and on a device that is not the host.
+  void forEachApart(const std::function<void(void *inSlots, void *onDevice, int64_t bytes)> &visit) const;
 
   const Program &program() const { return *programs[current]; }
 
@@ -151,6 +157,7 @@ private:
   int threads = 1;
   Engine engine;
   std::unique_ptr<Device> device;
+  std::vector<std::shared_ptr<void>> pinned; ///< of the slots
   PerTier<std::unique_ptr<CountingAllocator>> memory;
   std::unique_ptr<Communicator> communicator;
   std::unique_ptr<TraceRecorder> recorder;

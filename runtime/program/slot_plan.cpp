@@ -38,16 +38,30 @@ void forEachBuffer(const Operation &op, const std::function<void(int64_t buffer,
 
 } // namespace
 
-SlotPlan::SlotPlan(const Program &program) : program(program) {
+SlotPlan::SlotPlan(const Program &program, bool onHost) : program(program), onHost(onHost) {
   addVariables();
   findWriters();
   while (spread()) {
   }
+  addRanges();
+}
+
+void SlotPlan::addRanges() {
   for (const Variable &variable : variables) {
-    if (variable.how != Variable::Unchanged)
-      changedRanges.push_back(variable.range);
+    if (variable.how == Variable::Unchanged)
+      continue;
+    changedRanges.push_back(variable.range);
     if (variable.how == Variable::Copied)
       copiedRanges.push_back(variable.range);
+    if (variable.how != Variable::Saved) {
+      leavesOthers = true;
+      continue;
+    }
+    std::vector<VariableRange> &all = savedRanges[variable.writer];
+    if (!all.empty() && all.back().end == variable.range.begin)
+      all.back().end = variable.range.end;
+    else
+      all.push_back(variable.range);
   }
 }
 
@@ -84,6 +98,11 @@ void SlotPlan::findWriters() {
       for (size_t number : inBuffer[size_t(buffer)]) {
         Variable &variable = variables[number];
         const bool isFirst = variable.how == Variable::Unchanged;
+        if (!onHost && variable.range.tier == Tier::Device) {
+          variable.writer = isFirst ? i : variable.writer;
+          variable.how = Variable::Saved;
+          continue;
+        }
         variable.how = canBeApart && isFirst ? Variable::Apart : Variable::Copied;
         variable.writer = i;
       }
@@ -94,10 +113,11 @@ void SlotPlan::findWriters() {
 bool SlotPlan::spread() {
   bool isNew = false;
   auto copy = [&](const std::vector<size_t> &all) {
-    for (size_t number : all) {
-      isNew |= variables[number].how != Variable::Copied;
-      variables[number].how = Variable::Copied;
-    }
+    for (size_t number : all)
+      if (variables[number].how != Variable::Saved) {
+        isNew |= variables[number].how != Variable::Copied;
+        variables[number].how = Variable::Copied;
+      }
   };
   for (size_t i = 0; i < program.operations.size(); ++i) {
     std::vector<size_t> written;
@@ -108,6 +128,8 @@ bool SlotPlan::spread() {
     forEachBuffer(program.operations[i], [&](int64_t buffer, bool writes) {
       // What is used as one piece lies in one piece.
       const std::vector<size_t> &all = inBuffer[size_t(buffer)];
+      if (!onHost && program.buffers[size_t(buffer)].tier == Tier::Device)
+        return;
       if (std::any_of(all.begin(), all.end(), [&](size_t each) { return place(each) != place(all[0]); }))
         copy(all);
       if (writes)
@@ -147,64 +169,6 @@ bool SlotPlan::isApart(size_t op) const {
            const Variable *variable = firstIn(operation.args[size_t(i)]);
            return variable && variable->how == Variable::Apart;
          });
-}
-
-int64_t startInSlot(const Program &program, Tier tier) {
-  return tier == Tier::Device ? 0 : wholePages({Tier::Device, 0, program.variablesEnd.device}).end;
-}
-
-int64_t slotBytes(const Program &program) {
-  return startInSlot(program, Tier::Host) + wholePages({Tier::Host, 0, program.variablesEnd.host}).end;
-}
-
-std::string slotsRefusal(const Description &description, const Program &program) {
-  if (description.target != "cpu")
-    return "a program for " + description.target + " has none";
-  return program.memory.nvme.peak > 0 ? "a program with values on NVMe has none" : "";
-}
-
-namespace {
-
-/// Adds the pages of `ranges` in the place that begins at `start`, each page once.
-void addPages(FileRanges &all, const Program &program, int64_t start,
-              const std::vector<VariableRange> &ranges) {
-  PerTier<int64_t> end;
-  for (const VariableRange &range : ranges) {
-    const VariableRange pages = wholePages(range);
-    const int64_t begin = std::max(pages.begin, end[range.tier]),
-                  tier = start + startInSlot(program, range.tier);
-    if (begin < pages.end)
-      all.emplace_back(tier + begin, tier + pages.end);
-    end[range.tier] = pages.end;
-  }
-}
-
-} // namespace
-
-FileRanges slotsFileRanges(const Program &program, int places) {
-  const SlotPlan plan(program);
-  FileRanges all{{0, slotHeaderBytes + slotBytes(program)}};
-  for (int place = 1; place < places; ++place)
-    addPages(all, program, slotHeaderBytes + place * slotBytes(program), plan.changed());
-  return all;
-}
-
-FileRanges copiesFileRanges(const Program &program, int places, const std::vector<VariableRange> &ranges) {
-  FileRanges all{{0, slotHeaderBytes}};
-  for (int place = 0; place < places; ++place)
-    addPages(all, program, slotHeaderBytes + place * slotBytes(program), ranges);
-  return all;
-}
-
-int64_t bytesOf(const FileRanges &ranges) {
-  int64_t bytes = 0;
-  for (const auto &[begin, end] : ranges)
-    bytes += end - begin;
-  return bytes;
-}
-
-int64_t sharedBytes(const Program &program, int places) {
-  return bytesOf(slotsFileRanges(program, places)) - program.variablesEnd.device - program.variablesEnd.host;
 }
 
 } // namespace tessera::rt

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -20,10 +21,12 @@ struct VariableRange {
 /// A variable that one operation alone changes, an optimizer's update or a copy from the device, is read
 /// where the last step has left it, and written elsewhere. One that is changed otherwise is copied before the
 /// step, and then used in its new place by all. What a step changes not at all has one place.
+/// Variables on a device whose memory is not the host's have one place there, and are saved in the slots
+/// while the next step is under way, before it changes them.
 class SlotPlan {
 public:
-  /// The program must outlive this, and have nothing on NVMe.
-  explicit SlotPlan(const Program &program);
+  /// The program must outlive this. `onHost`: whether its device is the host.
+  explicit SlotPlan(const Program &program, bool onHost = true);
 
   /// Whether a step changes what lies in the buffer; else it has one place.
   bool changes(int64_t buffer) const;
@@ -35,12 +38,19 @@ public:
   /// What a step changes, of each tier in ascending order; and what of it is copied before the step.
   const std::vector<VariableRange> &changed() const { return changedRanges; }
   const std::vector<VariableRange> &copied() const { return copiedRanges; }
+  /// What is saved, by the operation before which it has to be: those that overlap an earlier one's are not
+  /// in it.
+  const std::map<size_t, std::vector<VariableRange>> &saved() const { return savedRanges; }
+  /// Whether the next step saves what a step has changed, so that its slot is whole only then; and whether
+  /// others of its variables are left in the slot by the step itself.
+  bool isLate() const { return !savedRanges.empty(); }
+  bool isMixed() const { return isLate() && leavesOthers; }
 
 private:
   struct Variable {
     VariableRange range;
-    enum { Unchanged, Apart, Copied } how = Unchanged;
-    size_t writer = 0; ///< of Apart
+    enum { Unchanged, Apart, Copied, Saved } how = Unchanged;
+    size_t writer = 0; ///< of Apart; the first of Saved
   };
 
   void addVariables();
@@ -50,35 +60,15 @@ private:
   /// The first of those that lie in the buffer; null where none does.
   const Variable *firstIn(int64_t buffer) const;
 
+  void addRanges();
+
   const Program &program;
+  const bool onHost;
+  bool leavesOthers = false;
   std::vector<Variable> variables;
   std::vector<std::vector<size_t>> inBuffer; ///< by buffer: the variables that share bytes with it
   std::vector<VariableRange> changedRanges, copiedRanges;
+  std::map<size_t, std::vector<VariableRange>> savedRanges;
 };
-
-/// Bytes of the tiers' variables, each tier's from the start of a page on: of one slot.
-int64_t slotBytes(const Program &program);
-/// Where in a slot a tier's variables begin.
-int64_t startInSlot(const Program &program, Tier tier);
-
-/// Why the program can have no slots; empty where it can.
-std::string slotsRefusal(const Description &description, const Program &program);
-constexpr int64_t slotPage = 4096;
-/// In front of the slots: which steps they hold.
-constexpr int64_t slotHeaderBytes = 24 * slotPage;
-
-/// Bytes of a file that begins with the header, in the order of their place: those that are used.
-using FileRanges = std::vector<std::pair<int64_t, int64_t>>;
-/// Of a file of so many places: the header, variables once, and what a step changes in each further place.
-FileRanges slotsFileRanges(const Program &program, int places);
-/// Of one in which `ranges`, of each tier in ascending order, alone are kept, in each place.
-FileRanges copiesFileRanges(const Program &program, int places, const std::vector<VariableRange> &ranges);
-int64_t bytesOf(const FileRanges &ranges);
-/// What slots take beside the one place that variables have anyway.
-int64_t sharedBytes(const Program &program, int places);
-/// The pages that a range is in.
-constexpr VariableRange wholePages(VariableRange range) {
-  return {range.tier, range.begin / slotPage * slotPage, (range.end + slotPage - 1) / slotPage * slotPage};
-}
 
 } // namespace tessera::rt

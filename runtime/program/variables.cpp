@@ -59,12 +59,19 @@ bool Variables::isInReach(size_t index) const {
 const void *Variables::read(size_t index) {
   if (isInReach(index))
     return arena.variable(index);
-  onHost.resize(size_t(bytes(index)));
   if (arena.tierOf(index) == Tier::Nvme)
-    device.copyNvme(onHost.data(), arena.variable(index), bytes(index));
-  else
-    device.download(onHost.data(), arena.variable(index), bytes(index));
+    return readAt(arena.variable(index), index, onHost);
+  onHost.resize(size_t(bytes(index)));
+  device.download(onHost.data(), arena.variable(index), bytes(index));
   return onHost.data();
+}
+
+const void *Variables::readAt(const void *place, size_t index, std::vector<char> &buffer) const {
+  if (isInReach(index))
+    return place;
+  buffer.resize(size_t(bytes(index)));
+  device.copyNvme(buffer.data(), place, bytes(index));
+  return buffer.data();
 }
 
 void Variables::change(size_t index, const std::function<void(void *)> &write) {

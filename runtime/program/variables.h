@@ -33,6 +33,10 @@ public:
   /// This rank's part of a variable that it has, as the host sees it: until the next call where it rests on a
   /// device that is not the host.
   const void *read(size_t index);
+  /// Where the last step has left it, and what is there, at any later time at which it is still left alone:
+  /// for another thread. It is in the host's reach or on NVMe; what is there comes to `buffer`.
+  const void *placeOf(size_t index) const { return arena.variable(index); }
+  const void *readAt(const void *place, size_t index, std::vector<char> &buffer) const;
   /// Calls `write` with such a part, to be changed by it.
   void change(size_t index, const std::function<void(void *)> &write);
   /// Fills all from the file, or with zeros.

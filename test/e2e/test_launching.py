@@ -237,7 +237,11 @@ def test_launchers_that_cannot_serve(tmp_path, jobs):
     h.assert_error(schedule(*files, "--launcher", "rsh"), "--launcher=rsh: expected threads, mpirun, srun, torchrun or a command with {ranks} in it")
     h.assert_error(schedule(*files, "--launcher", "no-such -n {ranks}"), "--launcher: there is no program no-such")
     h.assert_error(schedule(*files, "--launcher", "srun", env=clean), "--launcher srun is for an allocation of Slurm's: salloc -n ")
-    small = {**clean, "SLURM_TASKS_PER_NODE": "1(x2),1"}
+    h.assert_error(schedule(*files, "--launcher", "srun", env={**clean, "SLURM_TASKS_PER_NODE": "4", "PATH": str(tmp_path)}),
+                   "--launcher: there is no program srun")
+    (tmp_path / "srun").write_text("#!/bin/sh\n")  # The allocation is judged before anything runs: Slurm need not be here.
+    (tmp_path / "srun").chmod(0o755)
+    small = {**clean, "SLURM_TASKS_PER_NODE": "1(x2),1", "PATH": f"{tmp_path}:{os.environ['PATH']}"}
     h.assert_error(schedule(*files, "--launcher", "srun", env=small), "cluster.toml:1:1:", "the cluster has 4 places, and Slurm's allocation only 3")
     (tmp_path / "cluster.toml").write_text(CLUSTER % 2 + '[[host]]\nname = "there"\nplaces = 2\n')
     h.assert_error(schedule(*files), "threads are all on this host, and there are 2")

@@ -247,14 +247,6 @@ def test_too_little_room(program, tmp_path):
     assert c.steps_in(tmp_path / "c") == [1, 2]
 
 
-def test_values_on_nvme(program, tmp_path):
-    (tmp_path / "nvme").mkdir()
-    compiling = (*ADAMW, "--device-memory", "2500KiB", "--host-memory", "800KiB", "--nvme", f"{tmp_path / 'nvme'}:1GiB")
-    options = ("--slots", "2", "--checkpoint", tmp_path / "c", "--every", "1")
-    h.assert_error(refused(program, tmp_path, *options, variant="gpt2", compiling=compiling), "--slots 2: a program with values on NVMe has none")
-    h.assert_error(h.run(program("gpt2", "1", compiling).path, "info", "--slots", "2"), "--slots 2: a program with values on NVMe has none", status=2)
-
-
 def test_another_user_and_another_run(program, killed, tmp_path):
     compiled, options, _ = killed()
     file = next((tmp_path / "slots").rglob("2-rank-0"))

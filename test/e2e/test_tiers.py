@@ -16,7 +16,7 @@ MESHES = {
 }
 CASES = [(variant, mesh, optimizer) for variant in ("gpt2", "llama", "bert", "vit", "t5", "mixtral")
          for mesh in MESHES if mesh != "ep2" or variant == "mixtral" for optimizer in ("adamw", "sgd")]
-SAMPLE = {("gpt2", "1", "adamw"), ("bert", "dp2zero1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
+SAMPLE = {("gpt2", "1", "adamw"), ("gpt2", "micro2", "adamw"), ("bert", "dp2zero1", "adamw"), ("gpt2", "dp2zero3", "adamw"), ("bert", "tp2", "sgd"), ("mixtral", "ep2", "adamw"), ("llama", "pp2", "adamw")}
 
 
 ALONE = ("--recompute", "none")  # what is made again is test_recompute.py's
@@ -154,6 +154,64 @@ def test_on_gpus(tmp_path):
     assert losses_here == losses and weights_here == weights
     assert_kept(capped, stats, cap)
     assert stats["moved"]["host_to_device"] > 0
+
+
+LOOPED = ("--train", "adamw", "--microbatches", "4")
+
+
+@pytest.mark.parametrize("options", [(), ("--recompute", "auto"), ("--dp", "2", "--zero", "3"), ("--dtype", "bf16"), "plan", "nvme"], ids=str)
+def test_in_each_turn(tmp_path, options):
+    """Below what fits while all that turns read is on the device, values move in each turn of the loop over microbatches: the same bits, and as many
+    bytes as turns; with whatever else changes where values are."""
+    others = options if isinstance(options, tuple) and "--recompute" not in options else ()
+    full = compile_to(tmp_path / "full", "gpt2", "1", *LOOPED, *others)
+    log, weights, _ = trained(full, tmp_path / "f", "gpt2")
+    cap = int(1.1 * least_possible("gpt2", "1", *LOOPED, *others))
+    arguments = [h.MODELS / "gpt2.onnx", *LOOPED, *(options if isinstance(options, tuple) else ())]
+    cap_at = ("--device-memory", cap)
+    if options == "plan":
+        (tmp_path / "plan.toml").write_text(h.checked(h.TESSERA, "plan", *arguments, *cap_at, *ALONE).stdout)
+        cap_at = ("--plan", tmp_path / "plan.toml")
+    elif options == "nvme":
+        cap_at += ("--host-memory", "900KiB", "--nvme", f"{tmp_path}:1GiB")
+    result = h.checked(h.TESSERA, "compile", *arguments, *cap_at, *(() if options in ("plan", ("--recompute", "auto")) else ALONE), "-o", tmp_path / "capped")
+    if options != "plan":
+        assert re.search(r"program 'train' takes .* of them in each of 4 turns of the loop", result.stderr)
+    capped = h.Program(tmp_path / "capped", full.ranks)
+    log_here, weights_here, stats = trained(capped, tmp_path / "c", "gpt2")
+    assert log_here == log and weights_here == weights
+    assert_kept(capped, stats, cap)
+    assert options != "nvme" or stats["moved"]["nvme_read"] > 0
+
+
+def test_explained_by_turns():
+    result = h.checked(h.TESSERA, "explain", h.MODELS / "gpt2.onnx", *LOOPED, "--device-memory", int(1.1 * least_possible("gpt2", "1", *LOOPED)), *ALONE)
+    assert "comes up in each of 4 turns of the loop, and is on the host when one begins and when it ends" in result.stdout
+    assert re.search(r"host, in each of 4 turns down in .* us, up in .* us;", result.stdout)
+
+
+def test_each_turn_on_gpus(tmp_path):
+    """Copies in a loop, as late and as early as the checking driver can run them, in recorded steps too."""
+    data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
+
+    def run(name, *options):
+        path, execute = gpu.compiled(tmp_path / name, h.MODELS / "gpt2.onnx", *LOOPED, *ALONE, *options)
+        seen = []
+        for order in ("late", "early"):
+            folder = tmp_path / name / order
+            log = gpu.trained(path, execute, folder, data, "--save", folder / "w", "--stats", folder / "stats.json", TESSERA_CHECK_ORDER=order)
+            seen.append(([e["loss"] for e in log], (folder / "w").read_bytes(), json.loads((folder / "stats.json").read_text())))
+        assert seen[0][:2] == seen[1][:2]
+        return h.Program(path, 1), seen[0]
+
+    full, (losses, weights, stats) = run("full")
+    cap = int(0.6 * stats["memory"][0]["device"]["peak"])
+    capped, (losses_here, weights_here, stats) = run("capped", "--device-memory", cap)
+    assert losses_here == losses and weights_here == weights
+    assert_kept(capped, stats, cap)
+    phase, = (tmp_path / "capped" / "phases").glob("*-memory.mlir")
+    bodies = re.findall(r"\n    exec\.loop 4 {\n(.*?)\n    }", phase.read_text(), re.DOTALL)
+    assert "exec.copy" in bodies[0]
 
 
 def test_host_cap(tmp_path):

@@ -49,6 +49,7 @@ CudaDevice::~CudaDevice() {
   // Nothing here can be told to anybody; the process goes on without the GPU.
   copies.reset();
   transfers = {};
+  saves.reset();
   updates.reset();
   if (stream) {
     driver.streamSynchronize(stream);
@@ -130,14 +131,27 @@ HostMemory CudaDevice::allocateHost(int64_t bytes) {
   driver.check(status, "allocating " + std::to_string(bytes) + " bytes of pinned memory of the host");
   std::memset(pointer, 0, size);
   return {static_cast<char *>(pointer), [this](char *memory) {
-            // Copies may be under way.
-            for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost,
-                                       &transfers.nvmeRead, &transfers.nvmeWrite, &updates})
-              if (*beside)
-                driver.streamSynchronize((*beside)->handle());
-            driver.streamSynchronize(stream);
+            waitForCopies();
             driver.releaseHost(memory);
           }};
+}
+
+std::shared_ptr<void> CudaDevice::pin(void *memory, int64_t bytes) {
+  if (Status status = driver.registerHost(memory, size_t(bytes), 0))
+    throw Error("the driver cannot pin ", bytes, " bytes of the slots in this host's memory for GPU ", number,
+                ", status ", status, "; give a folder in memory by --slots-in DIR, or --slots 1");
+  return {memory, [this](void *pinned) {
+            waitForCopies();
+            driver.unregisterHost(pinned);
+          }};
+}
+
+void CudaDevice::waitForCopies() const {
+  for (const auto *beside : {&copies, &transfers.hostToDevice, &transfers.deviceToHost, &transfers.nvmeRead,
+                             &transfers.nvmeWrite, &saves, &updates})
+    if (*beside)
+      driver.streamSynchronize((*beside)->handle());
+  driver.streamSynchronize(stream);
 }
 
 void CudaDevice::clear(void *pointer, int64_t bytes) {

@@ -46,6 +46,8 @@ public:
   void startDownload(void *to, const void *from, int64_t bytes) override;
   std::unique_ptr<SideWork> prepareCopy(void *to, const void *from, int64_t bytes,
                                         Direction direction) override;
+  std::unique_ptr<SideWork> prepareSave(std::vector<Piece> pieces, std::function<void()> whenDone) override;
+  std::shared_ptr<void> pin(void *memory, int64_t bytes) override;
   /// By a thread of the driver on the host, with as many more as the rank has.
   std::unique_ptr<SideWork> prepareHostCall(const LibrarySite &site) override;
   MovedBytes moved() override { return movedSoFar; }
@@ -101,6 +103,8 @@ public:
 
 private:
   Handle load(const char *ptx, const std::string &what);
+  /// Returns when no copy from or to the host's memory is under way.
+  void waitForCopies() const;
 
   const Driver &driver;
   const KernelTable &kernels;
@@ -120,6 +124,7 @@ private:
   std::optional<TunedChoices> tuned;
   std::unique_ptr<Stream> copies; ///< of inlets
   PerDirection<std::unique_ptr<Stream>> transfers;
+  std::unique_ptr<Stream> saves;   ///< of the state
   std::unique_ptr<Stream> updates; ///< of functions of the host
   std::unique_ptr<Pool> updatePool;
   std::mutex failureMutex;

@@ -67,6 +67,8 @@ static_assert(sizeof(MemoryKind) == 32 && sizeof(MemoryAccess) == 12);
                     (DevicePointer pointer, size_t bytes, const MemoryAccess *access, size_t count))         \
   TSR_CUDA_FUNCTION(allocateHost, cuMemHostAlloc, (void **pointer, size_t bytes, unsigned flags))            \
   TSR_CUDA_FUNCTION(releaseHost, cuMemFreeHost, (void *pointer))                                             \
+  TSR_CUDA_FUNCTION(registerHost, cuMemHostRegister_v2, (void *pointer, size_t bytes, unsigned flags))       \
+  TSR_CUDA_FUNCTION(unregisterHost, cuMemHostUnregister, (void *pointer))                                    \
   TSR_CUDA_FUNCTION(set, cuMemsetD8Async,                                                                    \
                     (DevicePointer to, unsigned char value, size_t count, Handle stream))                    \
   TSR_CUDA_FUNCTION(upload, cuMemcpyHtoDAsync_v2,                                                            \

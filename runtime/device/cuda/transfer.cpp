@@ -4,6 +4,7 @@
 #include "runtime/device/cuda/cuda_device.h"
 
 #include <utility>
+#include <vector>
 
 namespace tessera::rt::cuda {
 namespace {
@@ -86,6 +87,28 @@ private:
   const Direction direction;
 };
 
+class Save : public CudaSideWork {
+public:
+  Save(CudaDevice &device, Handle stream, std::vector<Device::Piece> pieces, std::function<void()> whenDone)
+      : CudaSideWork(device, stream), pieces(std::move(pieces)), whenDone(std::move(whenDone)) {}
+
+private:
+  void handOver() override {
+    for (const Device::Piece &piece : pieces) {
+      driver.check(
+          driver.download(piece.to, reinterpret_cast<DevicePointer>(piece.from), size_t(piece.bytes), stream),
+          "copying the state from the GPU");
+      device.countMoved(Direction::DeviceToHost, piece.bytes);
+    }
+    if (whenDone)
+      callHost();
+  }
+  void onHost() override { whenDone(); }
+
+  const std::vector<Device::Piece> pieces;
+  const std::function<void()> whenDone;
+};
+
 class HostCall : public CudaSideWork {
 public:
   HostCall(CudaDevice &device, Handle stream, std::function<void()> call)
@@ -106,6 +129,12 @@ std::unique_ptr<SideWork> CudaDevice::prepareCopy(void *to, const void *from, in
   if (!transfer)
     transfer = std::make_unique<Stream>(driver);
   return std::make_unique<CudaCopy>(*this, transfer->handle(), to, from, bytes, direction);
+}
+
+std::unique_ptr<SideWork> CudaDevice::prepareSave(std::vector<Piece> pieces, std::function<void()> whenDone) {
+  if (!saves)
+    saves = std::make_unique<Stream>(driver);
+  return std::make_unique<Save>(*this, saves->handle(), std::move(pieces), std::move(whenDone));
 }
 
 std::unique_ptr<SideWork> CudaDevice::prepareHostCall(const LibrarySite &site) {

@@ -22,6 +22,30 @@ Json training() {
 
 Json &operations(Json &json) { return json["programs"][1]["ops"]; }
 
+/// The same with a variable v on the host, to which the step copies w.
+Json mixedTraining() {
+  Json json = training(), v = json["variables"][0];
+  v["name"] = "v";
+  json["variables"].push_back(v);
+  Json &program = json["programs"][1];
+  const int64_t buffer = int64_t(program["buffers"].size());
+  program["buffers"].push_back(
+      {{"tier", "host"}, {"offset", 0}, {"bytes", 12}, {"category", "parameters"}, {"variable", 1}});
+  program["memory"]["host"] = {{"peak", 12}, {"parameters", 12}};
+  program["ops"].push_back({{"op", "copy"},
+                            {"name", "down"},
+                            {"from", program["ops"].back()["args"][3]},
+                            {"to", buffer},
+                            {"token", 8}});
+  program["ops"].push_back({{"op", "wait"}, {"token", 8}});
+  program["moved"] = {{"device_to_host", 12}};
+  // The decay of each variable.
+  Json &decay = program["inputs"][3];
+  decay["shape"][0] = decay["layout"][0][0]["size"] = decay["layout"][0][0]["padded"] = 2;
+  program["buffers"][decay["buffer"].get<size_t>()]["bytes"] = 8;
+  return json;
+}
+
 struct Parsed {
   explicit Parsed(const Json &json)
       : description(parseDescription(json.dump())), program(*description.findProgram("train")),
@@ -76,7 +100,7 @@ TEST(SlotPlan, WhatNothingChangesHasOnePlace) {
   const Description description = parseDescription(json.dump());
   const SlotPlan plan(*description.findProgram("train"));
   EXPECT_TRUE(plan.changed().empty());
-  EXPECT_EQ(sharedBytes(*description.findProgram("train"), 2),
+  EXPECT_EQ(sharedBytes(*description.findProgram("train"), 2, true),
             slotHeaderBytes + slotPage - description.findProgram("train")->variablesEnd.device);
 }
 
@@ -150,7 +174,74 @@ TEST(Slots, OfThreePlacesTwoAreWholeDuringAStep) {
   for (const Slots::Step &step : slots.steps())
     steps.push_back(step.step);
   EXPECT_EQ(steps, (std::vector<int64_t>{3, 4}));
-  EXPECT_GT(sharedBytes(tiny.program, 3), sharedBytes(tiny.program, 2));
+  EXPECT_GT(sharedBytes(tiny.program, 3, true), sharedBytes(tiny.program, 2, true));
+}
+
+/// What is in them, place by place.
+std::string stepsIn(const Slots &slots) {
+  std::string text;
+  for (const Slots::Step &step : slots.steps())
+    text += std::to_string(step.step) + step.text + " ";
+  return text;
+}
+
+TEST(SlotPlan, WhatIsOnAGpuIsSavedBeforeItIsChanged) {
+  Json json = training();
+  operations(json).push_back(operations(json).back());
+  const Parsed tiny(json);
+  const SlotPlan plan(tiny.program, false);
+  EXPECT_TRUE(plan.isLate() && !plan.isMixed() && plan.copied().empty());
+  EXPECT_TRUE(plan.changes(tiny.w));
+  EXPECT_FALSE(plan.usesNext(tiny.update, tiny.w) || plan.isApart(tiny.update));
+  ASSERT_EQ(plan.saved().size(), 1u);
+  EXPECT_EQ(plan.saved().begin()->first, tiny.update - 1) << "the first that changes it";
+  EXPECT_EQ(leastPlaces(tiny.program, false), 2);
+  EXPECT_EQ(sharedBytes(tiny.program, 2, false),
+            sharedBytes(tiny.program, 2, true) + tiny.program.variablesEnd.device);
+}
+
+TEST(Slots, OfAGpuAStepIsWholeDuringTheNext) {
+  const Parsed tiny(training());
+  const TestFolder folder;
+  Slots slots(folder.file("0"), "me", tiny.program, 2, "", false);
+  slots.fill(6);
+  slots.settle("six");
+  slots.begin();
+  EXPECT_EQ(stepsIn(slots), "6six ") << "it lies there already";
+  slots.saved();
+  slots.commit("seven");
+  EXPECT_EQ(stepsIn(slots), "6six ") << "the state is on the GPU alone";
+  slots.begin();
+  EXPECT_EQ(stepsIn(slots), "6six ") << "step 7 goes to the other place";
+  slots.saved();
+  EXPECT_EQ(stepsIn(slots), "6six 7seven ");
+  slots.commit("eight");
+  EXPECT_EQ(stepsIn(slots), "6six 7seven ") << "all ranks may not have step 7 yet";
+  slots.begin();
+  EXPECT_EQ(stepsIn(slots), "7seven ") << "step 8 goes where step 6 was";
+  slots.saved();
+  EXPECT_EQ(stepsIn(slots), "8eight 7seven ");
+}
+
+TEST(Slots, OfStateOnAGpuAndBelowTwoOfThreePlacesAreWhole) {
+  const Parsed tiny(mixedTraining());
+  EXPECT_TRUE(SlotPlan(tiny.program, false).isMixed());
+  EXPECT_FALSE(SlotPlan(tiny.program).isLate());
+  EXPECT_EQ(leastPlaces(tiny.program, false), 3);
+  const TestFolder folder;
+  Slots slots(folder.file("0"), "me", tiny.program, 3, "", false);
+  slots.fill(6);
+  slots.settle("six");
+  for (const char *name : {"seven", "eight"}) {
+    slots.begin();
+    slots.saved();
+    slots.commit(name);
+  }
+  EXPECT_EQ(stepsIn(slots), "6six 7seven ");
+  slots.begin();
+  EXPECT_EQ(stepsIn(slots), "7seven ") << "what step 9 leaves on the host goes where step 6 was";
+  slots.saved();
+  EXPECT_EQ(stepsIn(slots), "7seven 8eight ");
 }
 
 TEST(Slots, ACopyHasItsRangesAlone) {

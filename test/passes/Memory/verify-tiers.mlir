@@ -334,3 +334,59 @@ func.func @updated_while_converted() {
   exec.wait 2
   return
 }
+
+// -----
+
+// A copy in a loop that its turn does not wait for: the next one would start it again.
+func.func @over_the_turn() {
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @w}
+  %w = exec.buffer {bytes = 256 : i64, category = "parameters", offset = 0 : i64}
+  exec.loop 2 {
+    // expected-error @below {{is not waited for in its turn of the loop}}
+    exec.copy %rests to %w {token = 0 : i64} : !exec.buffer<host> -> !exec.buffer
+  }
+  exec.wait 0
+  return
+}
+
+// -----
+
+// The first turn finds what came down before the loop; the second one what the first has brought to the same place of the host.
+func.func @second_turn() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %y = exec.buffer {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %copy = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %other = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  exec.input %x {element = f32, kind = "data", layout = 0, name = "x", shape = array<i64: 64>}
+  exec.copy %x to %copy {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+  exec.wait 0
+  exec.loop 2 {
+    // expected-error @below {{reads bytes [0, 256) of the host, of which 'exec.copy' has overwritten [0, 256) through another buffer}}
+    exec.copy %copy to %y {token = 1 : i64} : !exec.buffer<host> -> !exec.buffer
+    exec.wait 1
+    // expected-note @below {{which writes here}}
+    exec.copy %y to %other {token = 2 : i64} : !exec.buffer -> !exec.buffer<host>
+    exec.wait 2
+  }
+  return
+}
+
+// -----
+
+// What a turn brings up lies where the turn's own value still is: the wait of the offload before it is gone.
+func.func @under_way_in_a_turn() {
+  %x = exec.buffer {bytes = 256 : i64, category = "activations", offset = 0 : i64}
+  %down = exec.buffer in host {bytes = 256 : i64, category = "activations", offset = 256 : i64}
+  %rests = exec.buffer in host {bytes = 256 : i64, category = "parameters", offset = 0 : i64, variable = @w}
+  %w = exec.buffer {bytes = 256 : i64, category = "parameters", offset = 0 : i64}
+  exec.loop 2 {
+    exec.call "fill"(%x) scalars() {reads = array<i64>, settings = {}, writes = array<i64: 0>}
+    // expected-note @below {{which was started here}}
+    exec.copy %x to %down {token = 0 : i64} : !exec.buffer -> !exec.buffer<host>
+    // expected-error @below {{writes bytes [0, 256), which 'exec.copy' with token 0 still reads}}
+    exec.copy %rests to %w {token = 1 : i64} : !exec.buffer<host> -> !exec.buffer
+    exec.wait 0
+    exec.wait 1
+  }
+  return
+}

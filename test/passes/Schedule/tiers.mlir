@@ -118,3 +118,47 @@ module attributes {dist.device_memory = 1900544 : i64, dist.offload = ["paramete
     return %w1 : tensor<256x256xf32>
   }
 }
+
+// -----
+
+// A loop reads %x, made before it, at its beginning and its end, and makes %a, which a chain of products leaves no room for: %a goes down and comes back in
+// each turn, wholly inside of it. %x goes down once, before the loop, and comes up in each turn, for each of its uses.
+// CHECK-LABEL: func.func @looped
+// CHECK: %[[X:.*]] = nn.contract
+// CHECK: dist.offload_start %[[X]]
+// CHECK: %[[COPY:.*]] = dist.offload_wait
+// CHECK: dist.loop times 4
+// CHECK: dist.prefetch_start %[[COPY]]
+// CHECK: %[[UP:.*]] = dist.prefetch_wait
+// CHECK: %[[A:.*]] = nn.contract %[[UP]]
+// CHECK: dist.offload_start %[[A]]
+// CHECK: dist.offload_wait
+// CHECK: dist.prefetch_start
+// CHECK: dist.prefetch_start
+// CHECK: dist.yield
+// CHECK-NOT: dist.offload_start
+// CHECK-NOT: dist.prefetch_start
+// PEAK-LABEL: func.func @looped
+module attributes {dist.device_memory = 1904128 : i64, dist.offload = ["activations"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter"}
+  module @kernels {
+  }
+  func.func @looped(%r: tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "r"})
+      -> (tensor<256x1xf32> {dist.layout = #dist.layout<[[256], [1]]>, dist.shape = array<i64: 256, 1>, nn.name = "y"}) {
+    %w = nn.read @w : tensor<256x256xf32>
+    %x = nn.contract %w, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+    %zero = nn.constant dense<0.0> : tensor<256x1xf32> : tensor<256x1xf32>
+    %sum = dist.loop times 4 iter_args(%acc = %zero : tensor<256x1xf32>) {
+      %a = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %b = nn.contract %a, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %c = nn.contract %b, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %d = nn.contract %c, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x256xf32>) -> tensor<256x256xf32>
+      %e = nn.contract %d, %r {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+      %f = nn.contract %a, %e {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+      %g = nn.contract %x, %f {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<256x256xf32>, tensor<256x1xf32>) -> tensor<256x1xf32>
+      dist.yield %g : tensor<256x1xf32>
+    }
+    return %sum : tensor<256x1xf32>
+  }
+}

@@ -1,6 +1,7 @@
 // Updates on the host: what the step has of them there, by both judges, and which are chosen.
 #include "Traces.h"
 #include "passes/Tiers/Draft.h"
+#include "passes/Tiers/HostPlaces.h"
 #include "passes/Tiers/Policies/Policies.h"
 #include "passes/Tiers/Search.h"
 #include <algorithm>
@@ -143,6 +144,48 @@ TEST(Updates, TwoConversionsOfOneWeightAreOneOnTheHost) {
   ASSERT_TRUE(planOf(host, moves, kRates));
 }
 
+// What a kernel converts before a loop, whose turns read it: it is there throughout, or comes up in each.
+TEST(Updates, TheHostConvertsForALoop) {
+  Step step;
+  step.loop = {1, 5, 10};
+  step.seconds = {1, 0, 10, 10, 10, 0, 1};
+  step.values = {{10, true, {{0}, {6, true}}, false, Kind::Parameter},
+                 {20, true, {{6, true}}, false, Kind::Optimizer},
+                 {8, false, {{5}, {6}}},
+                 {5, false, {{0}, {1}, {5}}}};
+  step.values[3].inLoop = {{2}, {4}};
+  step.values[3].loopGap = 1;
+  step.bytes = keepingAll(step);
+  step.updates = {{6, 0, 2, {1}, 1, 100}};
+  step.conversions = {{{0}, {3}, 0, 6}};
+  Step host = withUpdates(step, {true});
+  ASSERT_TRUE(host.conversions[0].onHost);
+  EXPECT_EQ(host.bytes, (std::vector<int64_t>{5, 5, 5, 5, 5, 13, 13}));
+  EXPECT_EQ(host.updates[0].ready, 6) << "it is read in the loop";
+  std::vector<Move> moves = {{3, 1, -1, -1, 1}, {2, 0, 6, 7, 7}};
+  EXPECT_EQ(deviceBytes(host, moves), (std::vector<int64_t>{0, 5, 5, 5, 5, 13, 8}));
+  EXPECT_EQ(hostBytes(host, moves), (std::vector<int64_t>{35, 35, 30, 30, 30, 30, 38}));
+  // It is there at 6 + 2.75; the turns take 30, the gradient 4.25, and the host the rest.
+  EXPECT_DOUBLE_EQ(simulate(host, moves, kRates), 6 + 2.75 + 30 + 4.25 + 100);
+
+  Step turns = withTurns(host, {false, false, false, true});
+  EXPECT_EQ(turns.bytes, withUpdates(withTurns(step, {false, false, false, true}), {true}).bytes);
+  moves[0].prefetch = 2;
+  EXPECT_EQ(deviceBytes(turns, moves), (std::vector<int64_t>{0, 0, 5, 5, 5, 8, 8}));
+  EXPECT_EQ(hostBytes(turns, moves), (std::vector<int64_t>{35, 35, 35, 35, 35, 35, 38}));
+  // The loop begins at 6, and 27.5 of copies are before the first use of each turn.
+  EXPECT_DOUBLE_EQ(simulate(turns, moves, kRates), 6 + 27.5 + 30 + 4.25 + 100);
+  std::optional<Plan> plan = planOf(turns, moves, kRates);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ(plan->bytesUp, 50);
+  EXPECT_EQ(timeline(turns, *plan, kRates), (std::vector<double>{0, 0, 6, 43.5, 53.5, 63.5, 63.5, 63.5}));
+  // The host makes it before the loop, and the update is no earlier than behind it.
+  HostPlaces places = closePlaces(turns, plan->moves, kRates);
+  EXPECT_EQ(places.conversions, (std::vector<int64_t>{0}));
+  EXPECT_EQ(places.begins, (std::vector<int64_t>{7}));
+  EXPECT_EQ(places.ends, (std::vector<int64_t>{7}));
+}
+
 TEST(Updates, DraftsFollowChangesOfStepsWithUpdates) {
   Random random(3);
   int changes = 0, converted = 0;
@@ -228,6 +271,88 @@ TEST(Updates, ZeroOffloadHasAllOfThemOnTheHost) {
     for (const Move &move : plan->moves)
       EXPECT_NE(host.values[move.value].kind, Kind::Optimizer);
   }
+}
+
+/// The time of a step whose host starts what it does at these places, and is waited for there.
+double secondsWith(const HostPlaces &places, const Step &step, const std::vector<Move> &moves) {
+  auto n = static_cast<int64_t>(step.seconds.size());
+  double now = 0, host = 0, down = 0, up = 0;
+  std::vector<double> downEnd(moves.size()), upEnd(moves.size()), made(step.values.size()),
+      done(step.updates.size());
+  auto transfer = [](double &way, double now, int64_t bytes) {
+    return way = std::max(way, now) + kRates.latency + static_cast<double>(bytes) / kRates.bytesUp;
+  };
+  for (int64_t p = 0; p <= n; ++p) {
+    for (size_t u = 0; u < done.size(); ++u)
+      if (p < n && places.ends[u] == p)
+        now = std::max(now, done[u]);
+    for (size_t i = 0; i < moves.size(); ++i)
+      if (moves[i].offload == p)
+        downEnd[i] = transfer(down, now, step.values[moves[i].value].bytes);
+    if (p == step.norm && !places.queue.empty())
+      now = transfer(down, now, 0);
+    for (size_t i = 0; i < moves.size(); ++i)
+      if (moves[i].offload >= 0 && moves[i].gone == p)
+        now = std::max(now, downEnd[i]);
+    std::vector<std::pair<double, size_t>> order;
+    for (size_t c = 0; c < step.conversions.size(); ++c)
+      if (places.conversions[c] == p)
+        order.push_back({step.values[step.conversions[c].results.front()].made, c});
+    std::sort(order.begin(), order.end());
+    for (auto [end, c] : order)
+      made[step.conversions[c].results.front()] = host = std::max(host, now) + step.conversions[c].seconds;
+    for (int u : places.queue)
+      if (places.begins[u] == p)
+        done[u] = host = std::max(host, now) + step.updates[u].seconds;
+    for (size_t i = 0; i < moves.size(); ++i)
+      if (moves[i].prefetch == p && !step.values[moves[i].value].sinks(moves[i].gap)) {
+        now = std::max(now, made[moves[i].value]);
+        upEnd[i] = transfer(up, now, step.values[moves[i].value].bytes);
+      }
+    for (size_t i = 0; i < moves.size(); ++i) {
+      const std::vector<Use> &uses = step.values[moves[i].value].uses;
+      if (uses[(moves[i].gap + 1) % uses.size()].position == p)
+        now = std::max(now, upEnd[i]);
+    }
+    now += p < n ? step.seconds[p] : 0;
+  }
+  return std::max(now, host);
+}
+
+TEST(HostPlaces, AreNoSlowerWhenClose) {
+  Random random(11);
+  int64_t later = 0, sooner = 0, converted = 0;
+  for (int trial = 0; trial < 200; ++trial) {
+    Step step = withConversions(random, between(random, 2, 5));
+    step.norm = trial % 2 ? -1 : between(random, 1, static_cast<int64_t>(step.seconds.size()) - 1);
+    std::vector<bool> which;
+    for (Update &update : step.updates) {
+      update.ready = std::max(update.ready, step.norm);
+      which.push_back(between(random, 0, 3) > 0);
+    }
+    Step host = withUpdates(step, which);
+    auto n = static_cast<int64_t>(host.seconds.size());
+    std::optional<Plan> plan = choose(host, {leastDeviceBytes(host).first + 5}, kRates, 0.02);
+    ASSERT_TRUE(plan);
+    HostPlaces wide = widePlaces(host, plan->moves), close = closePlaces(host, plan->moves, kRates);
+    EXPECT_NEAR(secondsWith(wide, host, plan->moves), plan->seconds, 1e-9);
+    EXPECT_LE(secondsWith(close, host, plan->moves), plan->seconds + 1e-9);
+    EXPECT_EQ(close.queue, wide.queue);
+    int64_t before = 0;
+    for (int update : close.queue) {
+      EXPECT_LE(before, close.begins[update]);
+      EXPECT_LE(wide.begins[update], close.begins[update]);
+      EXPECT_LE(std::min(close.begins[update] + 1, n), close.ends[update]);
+      before = close.begins[update];
+      later += wide.begins[update] < close.begins[update];
+      sooner += close.ends[update] < n;
+    }
+    for (int64_t start : close.conversions)
+      converted += start > 0;
+  }
+  EXPECT_GT(later, 50);
+  EXPECT_GT(sooner, 50);
+  EXPECT_GT(converted, 50);
 }
 
 } // namespace

@@ -26,6 +26,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -122,6 +123,7 @@ struct Memory {
   std::map<DevicePointer, size_t> reserved;
   /// Of the host: bytes by address.
   std::map<uintptr_t, size_t> pinned;
+  std::set<uintptr_t> registered; ///< of those, what is not the driver's own
   uint64_t handles = 0;
   size_t used(const Context &context);
   size_t free(const Context &context);

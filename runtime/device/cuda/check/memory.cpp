@@ -278,9 +278,40 @@ Status cuMemFreeHost(void *pointer) {
       return fail(invalidValue,
                   "pinned memory of the host is freed while work is under way that may copy to it");
   std::lock_guard all(memory().mutex);
-  if (memory().pinned.erase(uintptr_t(pointer)) == 0)
+  if (memory().registered.contains(uintptr_t(pointer)) || memory().pinned.erase(uintptr_t(pointer)) == 0)
     return fail(invalidValue, "memory of the host is freed that is not pinned");
   std::free(pointer);
+  return success;
+}
+Status cuMemHostRegister_v2(void *pointer, size_t bytes, unsigned) {
+  NEEDS_CONTEXT
+  std::lock_guard all(memory().mutex);
+  size_t sum = bytes;
+  for (auto [address, other] : memory().pinned)
+    sum += other;
+  const auto begin = uintptr_t(pointer);
+  auto next = memory().pinned.lower_bound(begin);
+  const bool overlaps =
+      (next != memory().pinned.end() && next->first < begin + bytes) ||
+      (next != memory().pinned.begin() && std::prev(next)->first + std::prev(next)->second > begin);
+  if (bytes == 0 || begin % 4096 != 0 || bytes % 4096 != 0 || overlaps)
+    return fail(invalidValue, "memory of the host is registered that is no whole pages, or pinned already");
+  if (sum > setting("TESSERA_CHECK_PINNED", SIZE_MAX))
+    return outOfMemory;
+  memory().pinned[begin] = bytes;
+  memory().registered.insert(begin);
+  return success;
+}
+Status cuMemHostUnregister(void *pointer) {
+  NEEDS_CONTEXT
+  for (Stream &stream : context.streams)
+    if (!stream.work.empty())
+      return fail(invalidValue,
+                  "memory of the host is unregistered while work is under way that may copy to it");
+  std::lock_guard all(memory().mutex);
+  if (memory().registered.erase(uintptr_t(pointer)) == 0)
+    return fail(invalidValue, "memory of the host is unregistered that was not registered");
+  memory().pinned.erase(uintptr_t(pointer));
   return success;
 }
 Status cuMemFree_v2(DevicePointer pointer) {

@@ -1,9 +1,9 @@
 // Equal runs in a list: what the page's plan is folded by.
-#include "lib/Driver/Page/Fold.h"
+#include "passes/Assign/Fold.h"
 #include "gtest/gtest.h"
 #include <random>
 
-using namespace tessera::page;
+using namespace tessera;
 
 namespace {
 

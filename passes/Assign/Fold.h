@@ -1,11 +1,11 @@
 // Equal runs in a list, such as the blocks of a transformer.
-#ifndef TESSERA_LIB_DRIVER_PAGE_FOLD_H
-#define TESSERA_LIB_DRIVER_PAGE_FOLD_H
+#ifndef TESSERA_PASSES_ASSIGN_FOLD_H
+#define TESSERA_PASSES_ASSIGN_FOLD_H
 
 #include <cstddef>
 #include <vector>
 
-namespace tessera::page {
+namespace tessera {
 
 /// `times` times what `inner` says, or one element.
 struct Folded {
@@ -19,5 +19,5 @@ struct Folded {
 /// run; runs are folded in turn. Elements are equal whose keys are. Takes time n^2 at worst.
 std::vector<Folded> foldRepeats(const std::vector<int> &keys);
 
-} // namespace tessera::page
+} // namespace tessera
 #endif

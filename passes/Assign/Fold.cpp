@@ -1,8 +1,8 @@
 // See Fold.h.
-#include "lib/Driver/Page/Fold.h"
+#include "passes/Assign/Fold.h"
 #include <algorithm>
 
-namespace tessera::page {
+namespace tessera {
 namespace {
 
 struct Run {
@@ -48,4 +48,4 @@ std::vector<Folded> fold(const std::vector<int> &keys, size_t begin, size_t end)
 
 std::vector<Folded> foldRepeats(const std::vector<int> &keys) { return fold(keys, 0, keys.size()); }
 
-} // namespace tessera::page
+} // namespace tessera

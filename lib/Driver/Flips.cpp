@@ -1,0 +1,193 @@
+// See Flips.h.
+#include "lib/Driver/Flips.h"
+#include "passes/Schedule/Sizes.h"
+#include "llvm/Support/FormatVariadic.h"
+
+using namespace mlir;
+using namespace tessera;
+
+/// A gain below that, of seconds or where nothing fits of bytes, is not worth an entry.
+static constexpr double kWorthAnEntry = 1e-3;
+
+/// Compiling below a cap that is in the way takes so many times as long: the memory phase searches.
+static constexpr double kCappedEffort = 4;
+
+bool Price::operator<(const Price &other) const {
+  if (compiles != other.compiles || fits != other.fits)
+    return compiles != other.compiles ? compiles : fits;
+  return fits ? seconds < other.seconds : bytes < other.bytes;
+}
+
+static bool pays(const Price &price, const Price &before) {
+  if (price.compiles != before.compiles || price.fits != before.fits || !price.compiles)
+    return price < before;
+  return price.fits ? price.seconds < before.seconds * (1 - kWorthAnEntry)
+                    : double(price.bytes) < double(before.bytes) * (1 - kWorthAnEntry);
+}
+
+static std::string textOf(const Plan &plan) {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  plan.print(os);
+  return text;
+}
+
+static double countOperators(ModuleOp module) {
+  double count = 0;
+  module->walk([&](Operation *) { ++count; });
+  return count;
+}
+
+Flips::Flips(const Compilation &model, const DecidedOptions &decided, int64_t cap,
+             std::function<bool()> isLate)
+    : model(model), compiler(model), decided(decided), cap(cap),
+      operators(countOperators(ModuleOp(model.module.get()))), isLate(std::move(isLate)) {}
+
+// Null where there is no time or effort left. `bound`: what it has to be better than to matter: a cap makes
+// no plan faster.
+const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
+  // The steps of a pipeline are unrolled.
+  const double cost = operators * (plan.pipeline ? double(plan.microbatches) : 1);
+  auto [entry, isNew] = judged.try_emplace(textOf(plan));
+  Judged &each = entry->second;
+  if (isNew) {
+    if (effort < cost || isLate()) {
+      judged.erase(entry);
+      return nullptr;
+    }
+    effort -= cost;
+    each.verdict = compiler.compare(plan);
+    const bool hasCap = cap != INT64_MAX;
+    each.price = {each.verdict.compiles, each.verdict.compiles && !hasCap, each.verdict.seconds,
+                  each.verdict.deviceBytes};
+    each.isKnown = !hasCap || !each.price.compiles;
+  }
+  // Below a cap other programs than the one for training may need more, and recomputation may need less.
+  bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
+                              : each.price.bytes <= cap || each.price.bytes < bound.bytes;
+  if (!each.isKnown && mayMatter && effort >= kCappedEffort * cost && !isLate()) {
+    effort -= kCappedEffort * cost;
+    each.isKnown = true;
+    if (Verdict below = compiler.judge(plan); below.compiles) {
+      each.verdict = below;
+      each.price = {true, true, below.seconds, below.deviceBytes};
+    }
+  }
+  return &each;
+}
+
+// Makes the decision in the best way, the others being as they are.
+bool Flips::step(Found &found, const PlanDecision &decision) {
+  std::optional<size_t> now = decision.chosen(found.plan);
+  Found best = found;
+  for (size_t choice = 0; choice < decision.choices.size(); ++choice) {
+    if (choice == now)
+      continue;
+    Plan plan = found.plan;
+    decision.choose(plan, choice);
+    if (const Judged *each = judge(plan, best.price); each && pays(each->price, best.price))
+      best = {std::move(plan), each->price, {}, found.flips + 1};
+  }
+  bool isBetter = best.flips > found.flips;
+  found = std::move(best);
+  return isBetter;
+}
+
+// The same of two decisions, neither of which pays alone: a product that is split and the one that takes it
+// so.
+bool Flips::stepTwo(Found &found, const PlanDecision &first, const PlanDecision &second) {
+  std::optional<size_t> now = first.chosen(found.plan);
+  for (size_t choice = 0; choice < first.choices.size(); ++choice) {
+    if (choice == now)
+      continue;
+    Found other = found;
+    first.choose(other.plan, choice);
+    if (step(other, second)) {
+      found = {std::move(other.plan), other.price, {}, found.flips + 2};
+      return true;
+    }
+  }
+  return false;
+}
+
+Flips::Found Flips::improve(const Plan &start, double more) {
+  effort += more;
+  Found found{start, {}, {}, 0};
+  Price none;
+  none.bytes = INT64_MAX;
+  const Judged *first = judge(start, none);
+  if (!first)
+    return found;
+  found.price = first->price;
+  auto decisions = decisionsOf(model.module.get(), start, decided);
+  auto sweep = [&] {
+    bool isBetter = false;
+    for (auto &decision : decisions)
+      isBetter |= step(found, *decision);
+    return isBetter;
+  };
+  auto sweepPairs = [&] {
+    for (auto &a : decisions)
+      for (auto &b : decisions)
+        if (a->feeds(*b) && stepTwo(found, *a, *b))
+          return true;
+    return false;
+  };
+  do
+    while (sweep())
+      ;
+  while (sweepPairs());
+  found.verdict = judged.at(textOf(found.plan)).verdict;
+  return found;
+}
+
+// "0.31 ms (2.1 %) less than by row over tensor, ..."
+std::string Flips::noteOf(const Judged &own, const Judged &other, StringRef choice, size_t count) const {
+  std::string text;
+  llvm::raw_string_ostream os(text);
+  double more = other.price.seconds - own.price.seconds;
+  if (other.price.fits && more < kWorthAnEntry * own.price.seconds)
+    os << "as fast as ";
+  else if (other.price.fits)
+    os << llvm::formatv("{0} a step ({1:f1} %) less than ", secondsText(more),
+                        100 * more / own.price.seconds);
+  else
+    os << "fits, unlike ";
+  os << "\"" << choice << "\", the best of " << count << (count == 1 ? " alternative" : " alternatives");
+  auto difference = [&](StringRef verb, int64_t own, int64_t other) {
+    os << ", " << verb << " ";
+    if (other == own)
+      os << "as much";
+    else
+      os << sizeText(std::abs(other - own)) << (other > own ? " more" : " less");
+  };
+  difference("which sends", own.verdict.sentBytes, other.verdict.sentBytes);
+  difference("and holds", own.verdict.deviceBytes, other.verdict.deviceBytes);
+  return text;
+}
+
+void Flips::annotate(Plan &plan) {
+  auto own = judged.find(textOf(plan));
+  if (own == judged.end() || !own->second.price.fits)
+    return;
+  const Plan bare = plan;
+  for (auto &decision : decisionsOf(model.module.get(), bare, decided)) {
+    std::optional<size_t> now = decision->chosen(bare);
+    const Judged *best = nullptr;
+    size_t bestChoice = 0, count = 0;
+    for (size_t choice = 0; choice < decision->choices.size(); ++choice) {
+      Plan other = bare;
+      decision->choose(other, choice);
+      auto found = judged.find(textOf(other));
+      if (choice == now || found == judged.end() || !found->second.price.compiles)
+        continue;
+      ++count;
+      if (!best || found->second.price < best->price) {
+        best = &found->second;
+        bestChoice = choice;
+      }
+    }
+    if (best)
+      decision->annotate(plan, noteOf(own->second, *best, decision->choices[bestChoice], count));
+  }
+}

@@ -1,0 +1,124 @@
+// Which values from outside of a loop come up in each turn of it, and the step in which they do.
+#include "passes/Tiers/Tiers.h"
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+#include <map>
+#include <numeric>
+#include <utility>
+#include <vector>
+
+using namespace tessera::tiers;
+
+namespace {
+
+constexpr double kForever = std::numeric_limits<double>::infinity();
+/// Plans are only compared: see `choose`.
+constexpr double kEffort = 0.05;
+/// Into how many parts the values are divided at first, and how often the two beside the best are halved.
+constexpr size_t kParts = 4;
+constexpr int kHalvings = 2;
+
+/// The gaps that a turn begins and ends in are moved whatever is chosen.
+void comeUpInTurns(Step &step, Value &value) {
+  const Loop &loop = step.loop;
+  std::vector<Use> uses;
+  for (const Use &use : value.uses)
+    if (use.position < loop.begin)
+      uses.push_back(use);
+  auto first = static_cast<int>(uses.size());
+  uses.insert(uses.end(), value.inLoop.begin(), value.inLoop.end());
+  auto behind = static_cast<int>(uses.size());
+  for (const Use &use : value.uses)
+    if (use.position > loop.end)
+      uses.push_back(use);
+  auto count = static_cast<int>(uses.size());
+  value.turns = true;
+  value.loopGap = -1;
+  value.below = value.rests;
+  value.always.push_back(first > 0 ? first - 1 : count - 1);
+  if (value.rests || behind < count)
+    value.always.push_back(behind - 1);
+  else // there is nothing of it on the device behind its last use
+    for (int64_t p = uses.back().position + 1; p <= loop.end; ++p)
+      step.bytes[p] -= value.bytes;
+  value.uses = std::move(uses);
+}
+
+/// The time of a step by how many values, the largest first, come up in each turn.
+class ByCount {
+public:
+  ByCount(const Step &step, const Limits &limits, const Rates &rates)
+      : step(step), limits(limits), rates(rates) {
+    std::vector<bool> all = allTurns(step);
+    for (size_t v = 0; v < all.size(); ++v)
+      if (all[v] && !step.values[v].turns)
+        order.push_back(v);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](size_t a, size_t b) { return step.values[a].bytes > step.values[b].bytes; });
+  }
+
+  size_t size() const { return order.size(); }
+  std::vector<bool> first(size_t count) const {
+    std::vector<bool> turns(step.values.size());
+    for (size_t v = 0; v < turns.size(); ++v)
+      turns[v] = step.values[v].turns;
+    for (size_t i = 0; i < count; ++i)
+      turns[order[i]] = true;
+    return turns;
+  }
+  double seconds(size_t count) {
+    auto [it, isNew] = known.try_emplace(count, kForever);
+    if (isNew)
+      if (auto plan = choose(withTurns(step, first(count)), limits, rates, kEffort))
+        it->second = plan->seconds;
+    return it->second;
+  }
+
+private:
+  const Step &step;
+  const Limits &limits;
+  const Rates &rates;
+  std::vector<size_t> order;
+  std::map<size_t, double> known;
+};
+
+} // namespace
+
+Step tessera::tiers::withTurns(const Step &step, const std::vector<bool> &turns) {
+  Step result = step;
+  for (size_t v = 0; v < turns.size(); ++v)
+    if (Value &value = result.values[v]; turns[v] && !value.turns && !value.inLoop.empty())
+      comeUpInTurns(result, value);
+  return result;
+}
+
+std::vector<bool> tessera::tiers::allTurns(const Step &step) {
+  std::vector<bool> turns;
+  for (const Value &value : step.values)
+    turns.push_back(value.turns || (!value.inLoop.empty() && !value.decided));
+  return turns;
+}
+
+std::vector<bool> tessera::tiers::chooseTurns(const Step &step, const Limits &limits, const Rates &rates) {
+  ByCount times(step, limits, rates);
+  size_t n = times.size(), best = n;
+  double alone = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
+  if (n == 0 || times.seconds(0) <= alone)
+    return times.first(0);
+  auto attempt = [&](size_t count) {
+    if (std::pair(times.seconds(count), count) < std::pair(times.seconds(best), best))
+      best = count;
+  };
+  for (size_t part = 0; part < kParts; ++part)
+    attempt(n * part / kParts);
+  size_t width = n / kParts;
+  for (int i = 0; i < kHalvings; ++i) {
+    width = std::max<size_t>(1, width / 2);
+    size_t middle = best;
+    attempt(middle - std::min(middle, width));
+    attempt(std::min(n, middle + width));
+  }
+  return times.first(times.seconds(best) < kForever ? best : n);
+}
