@@ -6,7 +6,7 @@ import pytest
 
 import gpu
 import harness as h
-from test_tiers import MESHES, assert_kept, caps_of, compile_to, trained
+from test_tiers import ALONE, MESHES, assert_kept, caps_of, compile_to, least_possible, trained
 
 GPT2 = h.MODELS / "gpt2.onnx"
 TRAIN = ("--train", "adamw")
@@ -20,7 +20,7 @@ def plan_with(path, mesh, *options, more=ON_HOST):
     return path
 
 
-CASES = [("1", "adamw", ()), ("1", "sgd", ()), ("1", "adamw", ("--dtype", "bf16")), ("1", "adamw", ("--dtype", "f16")), ("micro2", "adamw", ()), ("dp2", "adamw", ()),
+CASES = [("1", "adamw", ()), ("1", "sgd", ()), ("1", "adamw", ("--dtype", "bf16")), ("1", "adamw", ("--dtype", "f16")), ("micro2", "adamw", ()), ("micro2", "adamw", ("--dtype", "bf16")), ("dp2", "adamw", ()),
          ("dp2zero3", "adamw", ()), ("tp2", "adamw", ()), ("pp2", "adamw", ())]
 
 
@@ -62,6 +62,45 @@ def test_converted_on_the_host(tmp_path, dtype):
     parameters = sum(int(size) for size in re.findall(r'exec.buffer in host \{bytes = (\d+) : i64, category = "parameters"[^}]*variable', text))
     assert 0.5 * parameters < converted <= parameters
     assert program.info("train")["moved"]["host_to_device"] == parameters - converted // 2
+
+
+@pytest.mark.parametrize("clip", [(), ("--clip-norm", "0.5")], ids=["free", "clipped"])
+def test_converted_for_each_turn(tmp_path, clip):
+    """What the host has converted before a loop over microbatches comes up in each turn of it, where the cap asks for that: the same bits."""
+    train = (*TRAIN, "--dtype", "bf16", "--microbatches", "4")
+    full = compile_to(tmp_path / "full", "gpt2", "1", *train)
+    plan = plan_with(tmp_path / "plan.toml", "1", *train)
+    cap = int(1.05 * least_possible("gpt2", "1", *train, "--plan", plan))
+    result = h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / "capped", "--plan", plan, *train, "--device-memory", cap, *ALONE, "--dump-phases", tmp_path / "phases")
+    assert re.search(r"program 'train' takes .* of them in each of 4 turns of the loop", result.stderr)
+    text = next((tmp_path / "phases").glob("*memory*")).read_text().split("func.func @train(")[1].split("func.func @")[0]
+    before, body = text.split("\n    exec.loop 4 {\n")
+    made = set(re.findall(r'exec.host_call "convert"\(%\d+, (%\d+)\)', before))
+    turns = body.split("\n    }")[0]
+    assert "exec.host_call" not in turns and made & set(re.findall(r"exec.copy (%\d+) to", turns))
+    capped = h.Program(tmp_path / "capped", 1)
+    want, got = trained(full, tmp_path / "f", "gpt2", *clip), trained(capped, tmp_path / "c", "gpt2", *clip)
+    assert got[:2] == want[:2]
+    if not clip:
+        assert_kept(capped, got[2], cap)
+
+
+def test_converted_by_a_plan_that_was_printed(tmp_path):
+    """A printed plan says where the host's conversions come up, and is taken as it is; `explain` says who makes them."""
+    train = (*TRAIN, "--dtype", "bf16", "--offload", "optimizer,parameters", *ALONE)
+    machine = tmp_path / "machine.toml"
+    machine.write_text("[host]\ndown = 2e8\nup = 2e8\nlatency = 1e-5\nupdate = 1e9\n")
+    cap = int(1.2 * least_possible("gpt2", "1", *train[:4], *train[4:6]))
+    caps = (*train, "--device-memory", cap, "--machine", machine)
+    (tmp_path / "plan.toml").write_text(h.checked(h.TESSERA, "plan", GPT2, *caps).stdout)
+    programs = {}
+    for name, options in (("found", caps), ("given", (*TRAIN, "--dtype", "bf16", "--machine", machine, "--plan", tmp_path / "plan.toml"))):
+        h.checked(h.TESSERA, "compile", GPT2, "-o", tmp_path / name, *options)
+        programs[name] = h.Program(tmp_path / name, 1).info("train")
+    assert programs["found"]["moved"] == programs["given"]["moved"] and programs["found"]["memory"] == programs["given"]["memory"]
+    text = h.checked(h.TESSERA, "explain", GPT2, *caps).stdout
+    assert re.search(r"the host converts it in each step, in the first .*, and it comes up from there", text)
+    assert not re.search(r"the host converts it[^\n]*\n *from [^\n]* of the next step", text), "what is made anew has nothing to stay for"
 
 
 def test_one_update(tmp_path):

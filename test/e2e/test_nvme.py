@@ -76,10 +76,10 @@ def test_inference(tmp_path):
     assert json.loads((tmp_path / "stats.json").read_text())["memory"][0]["device"]["peak"] <= device
 
 
-@pytest.mark.parametrize("dtype", ["f32", "bf16"])
-def test_updates_on_the_host(tmp_path, dtype):
+@pytest.mark.parametrize("options", [(), ("--dtype", "bf16"), ("--dtype", "bf16", "--microbatches", "4")], ids=["f32", "bf16", "bf16-loop"])
+def test_updates_on_the_host(tmp_path, options):
     """State goes from NVMe to the host, is updated there and goes back, where a plan says so, below a cap of the host that has not room for all of it."""
-    train = ("--train", "adamw", "--dtype", dtype)
+    train = ("--train", "adamw", *options)
     full = compile_to(tmp_path / "full", "gpt2", "1", *train)
     plan = tmp_path / "plan.toml"
     plan.write_text(h.checked(h.TESSERA, "plan", h.MODELS / "gpt2.onnx", *train).stdout + '\n[[place]]\nmatch = "*"\nupdate = "host"\n')
@@ -88,9 +88,9 @@ def test_updates_on_the_host(tmp_path, dtype):
     most = max(free.info(program)["memory"][0]["host"]["peak"] for program in ("train", "train_clipped"))
     host = int(0.7 * most)
     below = compile_to(tmp_path / "below", "gpt2", "1", *given, "--host-memory", host, "--nvme", f"{tmp_path}:1GiB")
-    for program, options in (("train", ()), ("train_clipped", ("--clip-norm", "0.5"))):
-        log, weights, _ = trained(full, tmp_path / "f", "gpt2", *options)
-        log_here, weights_here, stats = trained(below, tmp_path / "b", "gpt2", *options)
+    for program, clip in (("train", ()), ("train_clipped", ("--clip-norm", "0.5"))):
+        log, weights, _ = trained(full, tmp_path / "f", "gpt2", *clip)
+        log_here, weights_here, stats = trained(below, tmp_path / "b", "gpt2", *clip)
         assert log_here == log and weights_here == weights, program
         assert_nvme_kept(below, program, stats, 1 << 40, host)
         assert stats["memory"][0]["device"]["optimizer"] == 0 < min(stats["moved"]["nvme_read"], stats["moved"]["nvme_write"])
