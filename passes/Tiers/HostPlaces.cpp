@@ -47,12 +47,18 @@ struct Clock {
   const Step &step;
   std::vector<double> at; // each position
   int64_t end;
+  double done; // all but the host's updates
 
   Clock(const Step &step, const std::vector<Move> &moves, const Rates &rates)
       : step(step), at(timeline(step, judge(step, moves, rates), rates)),
-        end(static_cast<int64_t>(step.seconds.size())) {}
+        end(static_cast<int64_t>(step.seconds.size())) {
+    Step free = step;
+    for (Update &update : free.updates)
+      update.seconds = 0;
+    done = simulate(free, moves, rates);
+  }
   /// Behind all that is waited for at the position.
-  double started(int64_t p) const { return p < end ? at[p + 1] - step.seconds[p] : at[end]; }
+  double started(int64_t p) const { return p < end ? at[p + 1] - step.seconds[p] : done; }
 };
 
 /// From the last that is needed to the first, none behind the first update, which is at `position`.
@@ -104,7 +110,7 @@ HostPlaces tessera::tiers::closePlaces(const Step &step, const std::vector<Move>
   double early = step.converting, late = step.converting;
   for (int update : places.queue) {
     int64_t position = places.begins[update], begin = position;
-    while (begin + 1 < n && clock.started(begin + 1) <= early)
+    while (begin < n && clock.started(begin + 1) <= early)
       ++begin;
     begin = std::max(position, before(step, begin));
     early = std::max(early, clock.at[position]) + step.updates[update].seconds;
