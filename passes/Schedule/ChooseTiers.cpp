@@ -108,7 +108,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     auto restore = llvm::make_scope_exit([&] { search->limits.host = host; });
     if (search->recomputes && search->isFree() && needed.device > search->limits.device - ahead)
       fitted = withRepetition(func, std::move(fitted));
-    // State that comes from NVMe passes through the host in any case: updates there have been no faster.
+    if (!fitted && needsNvme) { // it is the device that has no room
+      search->limits.host = host;
+      needsNvme = false;
+    }
+    // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
     if (choosesUpdates && !needsNvme && needed.device > search->limits.device - ahead)
       fitted = withUpdatesOnHost(func, std::move(fitted));
     if (!fitted)

@@ -109,7 +109,7 @@ public:
       return {0, func.getLoc(), ""};
     all.step = tiers::withTurns(all.step, tiers::allTurns(all.step));
     auto [bytes, at] = tiers::leastDeviceBytes(all.step);
-    if (!search.hasNvme && search.isFree())
+    if (search.isFree())
       std::tie(bytes, at) =
           std::min(std::tuple(bytes, at), std::tuple(tiers::leastDeviceBytes(tiers::withUpdates(
                                               all.step, std::vector<bool>(all.step.updates.size(), true)))));

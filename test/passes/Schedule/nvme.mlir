@@ -56,3 +56,35 @@ module attributes {dist.device_memory = 1900544 : i64, dist.host_memory = 104857
     return %y : tensor<256x256xf32>
   }
 }
+
+// -----
+
+// The device has no room for the parameter beside its gradient, which NVMe does not change: it is updated on the host, as without NVMe.
+// NOTE: program 'train' takes {{.*}} 1 update runs on the host
+// CHECK-LABEL: func.func @train
+// CHECK: dist.host_start "sgd"
+// CHECK-NOT: nvme>
+// PEAK-LABEL: func.func @train
+// PEAK-SAME: host = {{{.*}}peak = 524{{.*}} : i64
+module attributes {dist.device_memory = 400000 : i64, dist.host_memory = 1048576 : i64, dist.nvme_memory = 1048576 : i64, dist.offload = ["parameters"]} {
+  dist.mesh @mesh = <[]>
+  nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter", trained = true}
+  module @kernels {
+    func.func @spread(%arg0: tensor<256xf32>) -> tensor<256x256xf32> {
+      %0 = tensor.empty() : tensor<256x256xf32>
+      %1 = linalg.broadcast ins(%arg0 : tensor<256xf32>) outs(%0 : tensor<256x256xf32>) dimensions = [1]
+      return %1 : tensor<256x256xf32>
+    }
+  }
+  func.func @train(%x: tensor<256xf32> {dist.layout = #dist.layout<[[256]]>, dist.shape = array<i64: 256>, nn.name = "x"},
+                   %n: tensor<f32> {dist.layout = #dist.layout<[]>, dist.shape = array<i64>, nn.name = "n"},
+                   %s: tensor<8xf32> {dist.layout = #dist.layout<[[8]]>, dist.shape = array<i64: 8>, nn.name = "s"},
+                   %d: tensor<1xf32> {dist.layout = #dist.layout<[[1]]>, dist.shape = array<i64: 1>, nn.name = "d"})
+      attributes {nn.role = #nn<role train>} {
+    %w = nn.read @w : tensor<256x256xf32>
+    %g = exec.apply @spread(%x) {kind = "broadcast"} : (tensor<256xf32>) -> tensor<256x256xf32>
+    %u = nn.update %w, %g, %n, %s, %d {index = 0 : i64, kind = "sgd"} : (tensor<256x256xf32>, tensor<256x256xf32>, tensor<f32>, tensor<8xf32>, tensor<1xf32>) -> tensor<256x256xf32>
+    nn.assign @w, %u : tensor<256x256xf32>
+    return
+  }
+}
