@@ -67,7 +67,7 @@ void SlotFile::reserve(const FileRanges &ranges, const char *place, const char *
     remove();
     const uint64_t free = freeBytes(folderOf(path));
     throw Error("slots take ", bytesOf(ranges), " bytes of ", place, "'", folderOf(path), "', where ", free,
-                " are left (", std::strerror(status), "); ", remedy);
+                " are left there (", std::strerror(status), "); ", remedy);
   }
 }
 

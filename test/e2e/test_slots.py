@@ -239,7 +239,7 @@ def test_too_little_room(program, tmp_path):
         pytest.skip("needs to mount a small file system (unshare -m, as root)")
     options = ("--checkpoint", tmp_path / "c", "--every", "1", "--slots-in", small)
     h.assert_error(refused(program, tmp_path, "--slots", "2", *options, command=on_small_disk(small, "64k")),
-                   "--slots 2: slots take ", "/small/tessera-slots-", "', where 65536 are left", "give another folder by --slots-in DIR, or --slots 1")
+                   "--slots 2: slots take ", "/small/tessera-slots-", "', where 65536 are left there", "give another folder by --slots-in DIR, or --slots 1")
     # Unasked, there is a note, and the training does without.
     result = refused(program, tmp_path, "--continue", *options, command=on_small_disk(small, "64k"))
     assert result.returncode == 0, result.stderr

@@ -65,11 +65,14 @@ class Training:
     def steps(self):
         return [json.loads(line)["step"] for line in self.log.read_text().splitlines()] if self.log.exists() else []
 
+    def checkpoints(self):
+        return c.steps_in(self.folder / "c") if (self.folder / "c").is_dir() else []
+
     def killed(self, after=7, **others):
-        """Kills a training when it has done so many steps. Returns the last one that is in the log."""
+        """Kills a training when it has done so many steps, and has written a checkpoint if there are to be some. Returns the last step that is in the log."""
         process = self.start("--continue", env={"TESSERA_STEP_SECONDS": "0.02"}, **others)
         try:
-            assert h.wait_until(lambda: len(self.steps()) >= after, 60), process.poll()
+            assert h.wait_until(lambda: len(self.steps()) >= after and ("every" not in others or self.checkpoints()), 60), process.poll()
         finally:
             process.send_signal(signal.SIGKILL)
             process.communicate()
@@ -181,8 +184,9 @@ def test_what_is_not_whole_is_no_slot(training, damage):
         with open(file, "r+b") as there:
             there.seek(8)
             there.write(os.urandom(8))
+    newest = training.checkpoints()[-1]
     result = training.go_on()
-    assert result.returncode == 0 and "goes on from checkpoint '" in result.stdout and ", of step 5" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0 and "goes on from checkpoint '" in result.stdout and f", of step {newest}\n" in result.stdout, result.stdout + result.stderr
     training.assert_whole()
 
 
@@ -191,8 +195,9 @@ def test_another_folder(training, tmp_path):
     training.killed(every="5")
     before, training.nvme = training.nvme, tmp_path / "other"
     training.nvme.mkdir()
+    newest = training.checkpoints()[-1]
     result = training.go_on()
-    assert result.returncode == 0 and "goes on from checkpoint '" in result.stdout and ", of step 5" in result.stdout, result.stdout + result.stderr
+    assert result.returncode == 0 and "goes on from checkpoint '" in result.stdout and f", of step {newest}\n" in result.stdout, result.stdout + result.stderr
     assert not list(before.iterdir())
     training.assert_whole()
 
@@ -256,7 +261,7 @@ def test_too_little_room(training):
     size = (one + 4095) // 4096 * 4096 + 4096
     assert size < two
     h.assert_error(h.run(*on_small_disk(small, size, *training.command("--slots", "2"))),
-                   f"--slots 2: slots take {two} bytes of NVMe, in '{small}/tessera-slots-", f"', where {size} are left", "; --nvme DIR:SIZE names another folder, and --slots 1 takes less")
+                   f"--slots 2: slots take {two} bytes of NVMe, in '{small}/tessera-slots-", f"', where {size} are left there", "; --nvme DIR:SIZE names another folder, and --slots 1 takes less")
     assert not list(training.memory.iterdir())
     result = h.run(*on_small_disk(small, size, *training.command("--continue")))
     assert result.returncode == 0, result.stderr

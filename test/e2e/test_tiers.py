@@ -205,13 +205,13 @@ def test_each_turn_on_gpus(tmp_path):
         return h.Program(path, 1), seen[0]
 
     full, (losses, weights, stats) = run("full")
-    cap = int(0.6 * stats["memory"][0]["device"]["peak"])
+    cap = int(0.45 * stats["memory"][0]["device"]["peak"])
     capped, (losses_here, weights_here, stats) = run("capped", "--device-memory", cap)
     assert losses_here == losses and weights_here == weights
     assert_kept(capped, stats, cap)
     phase, = (tmp_path / "capped" / "phases").glob("*-memory.mlir")
     bodies = re.findall(r"\n    exec\.loop 4 {\n(.*?)\n    }", phase.read_text(), re.DOTALL)
-    assert "exec.copy" in bodies[0]
+    assert all("exec.copy" in body for body in bodies) and bodies
 
 
 def test_host_cap(tmp_path):
