@@ -185,7 +185,7 @@ def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
 
 def Dist_HostCallType : TypeDef<Dist_Dialect, "HostCall"> {
   let mnemonic = "host_call";
-  let summary = "a function under way on the host, and the types of what it will have changed, then of what it will have made";
+  let summary = "a function under way on the host: the types of what it will have changed, and then made";
   let description = "`!dist.host_call<!dist.copy<tensor<4xf32>, host>, ...>`";
   let parameters = (ins ArrayRefParameter<"::mlir::Type">:$results);
   let assemblyFormat = "`<` $results `>`";

@@ -108,6 +108,7 @@ public:
     const void *from;
     int64_t bytes;
   };
+  // Overrides keep both. NOLINTNEXTLINE(performance-unnecessary-value-param)
   virtual std::unique_ptr<SideWork> prepareSave(std::vector<Piece> pieces, std::function<void()> whenDone) {
     (void)pieces, (void)whenDone;
     return nullptr;
