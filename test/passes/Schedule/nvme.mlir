@@ -65,7 +65,7 @@ module attributes {dist.device_memory = 1900544 : i64, dist.host_memory = 104857
 // CHECK: dist.host_start "sgd"
 // CHECK-NOT: nvme>
 // PEAK-LABEL: func.func @train
-// PEAK-SAME: host = {{{.*}}peak = 524{{.*}} : i64
+// PEAK-SAME: host = {{{.*}}peak = 536576 : i64
 module attributes {dist.device_memory = 400000 : i64, dist.host_memory = 1048576 : i64, dist.nvme_memory = 1048576 : i64, dist.offload = ["parameters"]} {
   dist.mesh @mesh = <[]>
   nn.variable @w : tensor<256x256xf32, #dist.layout<[[256], [256]]>> {role = "parameter", trained = true}
