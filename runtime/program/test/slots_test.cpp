@@ -46,10 +46,19 @@ Json mixedTraining() {
   return json;
 }
 
+/// Number of the last operation that calls the library.
+size_t lastCall(const Program &program) {
+  size_t last = 0;
+  for (size_t i = 0; i < program.operations.size(); ++i)
+    if (program.operations[i].kind == Operation::Kind::Call)
+      last = i;
+  return last;
+}
+
 struct Parsed {
   explicit Parsed(const Json &json)
       : description(parseDescription(json.dump())), program(*description.findProgram("train")),
-        update(program.operations.size() - 1), w(program.operations[update].args[3]) {}
+        update(lastCall(program)), w(program.operations[update].args[3]) {}
   Description description;
   const Program &program;
   size_t update;
