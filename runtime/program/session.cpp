@@ -387,9 +387,13 @@ void Session::forEachApart(
 }
 
 void Session::saveState() {
-  forEachApart(
-      [&](void *inSlots, void *onDevice, int64_t bytes) { device->startDownload(inSlots, onDevice, bytes); });
-  device->finish();
+  bool isAny = false;
+  forEachApart([&](void *inSlots, void *onDevice, int64_t bytes) {
+    device->startDownload(inSlots, onDevice, bytes);
+    isAny = true;
+  });
+  if (isAny)
+    device->finish();
 }
 
 void Session::restoreState() {
