@@ -277,11 +277,13 @@ def Dist_PrefetchWaitOp
 def Dist_HostStartOp : Dist_Op<"host_start"> {
   let summary = "starts a function of the library on the host, on copies that are there";
   let description = [{
-    Functions are done one after the other in the order they are started, beside computing and transfers. `changes` are the places of those sources that the function changes in place: nobody
-    reads them any more, and the one `dist.host_wait` of the result yields what they have become, and behind that what the function makes anew: what else the result's type
-    has, its last buffers. Until then all sources are live.
+    Functions are done one after the other in the order they are started, beside computing and transfers.
+    `changes` are the places of those sources that the function changes in place: nobody reads them any more, and
+    the one `dist.host_wait` of the result yields what they have become, and behind that what the function makes
+    anew: what else the result's type has, its last buffers. Until then all sources are live.
     `%c = dist.host_start "sgd"(%s, %d, %n, %p, %g) changes [3] with {count = 4 : i64, ...} : ...`
-    `%c = dist.host_start "convert"(%p) changes [] with {count = 4 : i64, dtype = "bf16"} : ... -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>`
+    `%c = dist.host_start "convert"(%p) changes [] with {count = 4 : i64, dtype = "bf16"} :
+    ... -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>`
   }];
   let arguments = (ins StrAttr:$function, Variadic<Dist_CopyType>:$sources, DenseI64ArrayAttr:$changes,
       DictionaryAttr:$settings);

@@ -107,8 +107,8 @@ LogicalResult ExecEmitter::emitHostCall(dist::HostStartOp op) {
   auto reads = llvm::to_vector(llvm::seq<int64_t>(0, op.getSources().size()));
   for (int64_t place : op.getChanges())
     for (Operation *user : op.getSources()[place].getUsers()) {
-      Operation *outer =
-          op->getBlock()->findAncestorOpInBlock(*user); // of what a loop's turns read, the loop
+      // Of what a loop's turns read, the loop.
+      Operation *outer = op->getBlock()->findAncestorOpInBlock(*user);
       if (!outer || op->isBeforeInBlock(outer))
         return (op.emitOpError("changes a copy that is read behind it")).attachNote(user->getLoc()) << "here";
     }

@@ -66,6 +66,18 @@ def trained(path, run, folder, data, *arguments, steps=STEPS, **settings):
     return entries
 
 
+def trained_late_and_early(folder, data, model, *options):
+    """A model of one rank, compiled and trained with streams as late and as early as their events allow, to the same bits. Returns its program, and losses, weights
+    and measurements of the late run."""
+    path, execute = compiled(folder, model, *options)
+    seen = []
+    for order in ("late", "early"):
+        log = trained(path, execute, folder / order, data, "--save", folder / order / "w", "--stats", folder / order / "stats.json", TESSERA_CHECK_ORDER=order)
+        seen.append(([e["loss"] for e in log], (folder / order / "w").read_bytes(), json.loads((folder / order / "stats.json").read_text())))
+    assert seen[0][:2] == seen[1][:2]
+    return h.Program(path, 1), seen[0]
+
+
 def train_on_gpu(program, variant, folder, options, *arguments, **settings):
     data = h.training_data(variant, [*h.input_names(variant), "labels"])
     return trained(*gpu_program(program, variant, options), folder, data, *arguments, **settings)

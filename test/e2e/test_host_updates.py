@@ -200,14 +200,7 @@ def test_on_gpus(tmp_path):
     plan = plan_with(tmp_path / "plan.toml", "1", *TRAIN)
 
     def run(name, *options):
-        path, execute = gpu.compiled(tmp_path / name, GPT2, *TRAIN, *options)
-        seen = []
-        for order in ("late", "early"):
-            folder = tmp_path / name / order
-            log = gpu.trained(path, execute, folder, data, "--save", folder / "w", "--stats", folder / "stats.json", TESSERA_CHECK_ORDER=order)
-            seen.append(([e["loss"] for e in log], (folder / "w").read_bytes(), json.loads((folder / "stats.json").read_text())))
-        assert seen[0][:2] == seen[1][:2]
-        return h.Program(path, 1), seen[0]
+        return gpu.trained_late_and_early(tmp_path / name, data, GPT2, *TRAIN, *options)
 
     _, (losses, weights, _) = run("full")
     host, (losses_here, weights_here, stats) = run("host", "--plan", plan)

@@ -128,14 +128,7 @@ def test_on_gpus(tmp_path):
     data = h.training_data("gpt2", [*h.input_names("gpt2"), "labels"])
 
     def run(name, *options):
-        path, execute = gpu.compiled(tmp_path / name, h.MODELS / "gpt2.onnx", "--train", "adamw", *ALONE, *options)
-        seen = []
-        for order in ("late", "early"):
-            folder = tmp_path / name / order
-            log = gpu.trained(path, execute, folder, data, "--save", folder / "w", "--stats", folder / "stats.json", TESSERA_CHECK_ORDER=order)
-            seen.append(([e["loss"] for e in log], (folder / "w").read_bytes(), json.loads((folder / "stats.json").read_text())))
-        assert seen[0][:2] == seen[1][:2]
-        return h.Program(path, 1), seen[0]
+        return gpu.trained_late_and_early(tmp_path / name, data, h.MODELS / "gpt2.onnx", "--train", "adamw", *ALONE, *options)
 
     _, (losses, weights, stats) = run("full")
     cap = stats["memory"][0]["device"]["peak"] // 2
