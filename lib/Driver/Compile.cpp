@@ -4,6 +4,7 @@
 #include "dialects/dist/Place.h"
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
+#include "lib/Driver/Cuts.h"
 #include "lib/Driver/MachineOption.h"
 #include "lib/Driver/Page/Page.h"
 #include "lib/Driver/Report.h"
@@ -230,6 +231,7 @@ LogicalResult Compilation::passes(Phase phase) {
     pm.addPass(createStopTraining());
     break;
   case Phase::Assign:
+    chooseCut(*this);
     pm.addPass(createAssign(options.assign));
     isAssigned = true;
     break;

@@ -32,12 +32,6 @@ static std::string textOf(const Plan &plan) {
   return text;
 }
 
-static double countOperators(ModuleOp module) {
-  double count = 0;
-  module->walk([&](Operation *) { ++count; });
-  return count;
-}
-
 Flips::Flips(const Compilation &model, const DecidedOptions &decided, int64_t cap,
              std::function<bool()> isLate)
     : model(model), compiler(model), decided(decided), cap(cap),
@@ -46,8 +40,7 @@ Flips::Flips(const Compilation &model, const DecidedOptions &decided, int64_t ca
 // Null where there is no time or effort left. `bound`: what it has to be better than to matter: a cap makes
 // no plan faster.
 const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
-  // The steps of a pipeline are unrolled.
-  const double cost = operators * (plan.pipeline ? double(plan.microbatches) : 1);
+  const double cost = unrolled(operators, plan);
   auto [entry, isNew] = judged.try_emplace(textOf(plan));
   Judged &each = entry->second;
   if (isNew) {

@@ -15,6 +15,16 @@
 using namespace mlir;
 using namespace tessera;
 
+double tessera::countOperators(ModuleOp model) {
+  double count = 0;
+  model->walk([&](Operation *) { ++count; });
+  return count;
+}
+
+double tessera::unrolled(double operators, const Plan &plan) {
+  return plan.pipeline ? operators * double(plan.microbatches) : operators;
+}
+
 static void addProgram(const rt::Program &program, int threads, Verdict &verdict) {
   verdict.deviceBytes = std::max(verdict.deviceBytes, program.memoryFor(threads).peak);
   verdict.hostBytes = std::max(verdict.hostBytes, program.memoryFor(threads, rt::Tier::Host).peak);
@@ -34,6 +44,7 @@ static void addStep(const rt::Simulation &step, Verdict &verdict) {
 std::unique_ptr<Compilation> Judge::withRecipe(const AssignOptions &recipe) const {
   CompileOptions options = model.options;
   options.assign = recipe;
+  options.dumpDirectory.clear();
   auto compilation = std::make_unique<Compilation>(std::move(options), model.context);
   ModuleOp base = model.module.get();
   compilation->module = base.clone();

@@ -31,6 +31,11 @@ struct Verdict {
 /// What a program comes to whose memory has been planned, from what `Compilation::describe` returns.
 Verdict verdictOf(const Compilation &compilation, const rt::Description &description);
 
+/// How many operators are compiled to judge a plan of a model, or a copy of one: the steps of a pipeline are
+/// unrolled.
+double countOperators(mlir::ModuleOp model);
+double unrolled(double operators, const Plan &plan);
+
 /// `12.30 ms`, `1.20 s`.
 std::string secondsText(double seconds);
 

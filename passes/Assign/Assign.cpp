@@ -96,7 +96,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     FailureOr<Plan> plan = makePlan(
         module, {planFile,   dp,      tp,           tpMode, tpDepth,  sp,     spMode,       pp,
                  ppSchedule, ep,      microbatches, zero,   regather, stream, deviceMemory, hostMemory,
-                 nvme,       offload, recompute,    sizes,  onResize, size});
+                 nvme,       offload, recompute,    sizes,  onResize, size,   cut});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -134,7 +134,13 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     if (failed(placeInTiers(module, plan)))
       return failure();
     dropCarriedPlan(module);
-    return plan.pipeline ? assignStages(module, plan, mesh) : success();
+    if (!plan.pipeline)
+      return success();
+    constexpr int64_t numRules = std::size(kCutRules);
+    if (cut >= numRules)
+      return module.emitError() << "there is no rule " << int64_t(cut)
+                                << " to cut a pipeline by; the last is " << numRules - 1;
+    return assignStages(module, plan, mesh, kCutRules[std::max<int64_t>(cut, 0)]);
   }
 
   LogicalResult storeInPieces(ModuleOp module, const Plan &plan, const dist::Mesh &mesh) {

@@ -10,8 +10,8 @@ constexpr double kNever = std::numeric_limits<double>::infinity();
 
 class Balance {
 public:
-  Balance(const Chain &chain, const std::vector<double> &live, std::vector<int64_t> places)
-      : chain(chain), live(live), places(std::move(places)) {}
+  Balance(const Chain &chain, const std::vector<double> &live, double tolerance, std::vector<int64_t> places)
+      : chain(chain), live(live), tolerance(tolerance), places(std::move(places)) {}
   std::vector<int64_t> run();
 
 private:
@@ -31,6 +31,7 @@ private:
 
   const Chain &chain;
   const std::vector<double> &live;
+  const double tolerance;
   /// Where chunks may begin and end, from 0 to the chain's end.
   std::vector<int64_t> places;
   std::vector<int64_t> ends;
@@ -69,14 +70,14 @@ std::vector<int64_t> Balance::run() {
   if (fastest == kNever)
     return {};
   solve([&](size_t chunk, int64_t begin, int64_t end) {
-    return secondsOf(begin, end) > (1 + kTolerance) * fastest ? kNever : bytesOf(chunk, begin, end);
+    return secondsOf(begin, end) > (1 + tolerance) * fastest ? kNever : bytesOf(chunk, begin, end);
   });
   return ends;
 }
 
 // Only cuts that send no more than their neighbours, where there are enough of them; every chunk finds its
 // layer among all.
-std::vector<int64_t> tessera::balance(const Chain &chain, const std::vector<double> &live) {
+std::vector<int64_t> tessera::balance(const Chain &chain, const std::vector<double> &live, double tolerance) {
   int64_t n = int64_t(chain.seconds.size()) - 1;
   const std::vector<double> &crossing = chain.crossing;
   std::vector<int64_t> narrow, everywhere;
@@ -86,6 +87,6 @@ std::vector<int64_t> tessera::balance(const Chain &chain, const std::vector<doub
     if (!inside || (crossing[i] <= crossing[i - 1] && (i + 1 == n || crossing[i] <= crossing[i + 1])))
       narrow.push_back(i);
   }
-  std::vector<int64_t> ends = Balance(chain, live, narrow).run();
-  return ends.empty() ? Balance(chain, live, everywhere).run() : ends;
+  std::vector<int64_t> ends = Balance(chain, live, tolerance, narrow).run();
+  return ends.empty() ? Balance(chain, live, tolerance, everywhere).run() : ends;
 }

@@ -22,13 +22,25 @@ struct Chain {
   std::vector<int64_t> layers;
 };
 
+/// How much slower a cut may be for the sake of memory: estimates of an operator's time are no more exact.
+inline constexpr double kTolerance = 0.05;
+
 /// Where each chunk ends, one more than its last operator: one for each entry of `live`, how many
 /// microbatches' activations the chunk holds at once. Every chunk has a layer. Among the cuts whose slowest
-/// chunk, with what it receives and sends, is within `kTolerance` of the best possible, the one whose largest
-/// chunk is smallest; among equals, those that send least. Empty when there are fewer layers than chunks.
-std::vector<int64_t> balance(const Chain &chain, const std::vector<double> &live);
+/// chunk, with what it receives and sends, takes at most 1 + `tolerance` of the best possible, the one whose
+/// largest chunk is smallest; among equals, those that send least. Empty when there are fewer layers than
+/// chunks.
+std::vector<int64_t> balance(const Chain &chain, const std::vector<double> &live,
+                             double tolerance = kTolerance);
 
-/// Estimates of an operator's time are no more exact than that.
-inline constexpr double kTolerance = 0.05;
+/// What a cut is estimated by.
+struct CutRule {
+  double tolerance = kTolerance;
+  /// Operators take the time of their arithmetic alone, as if kernels kept all else in registers.
+  bool isArithmeticAlone = false;
+};
+
+/// The cuts that are worth a comparison, the likeliest first.
+inline constexpr CutRule kCutRules[] = {{}, {.tolerance = 0.3}, {.isArithmeticAlone = true}};
 
 } // namespace tessera

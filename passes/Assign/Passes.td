@@ -43,6 +43,9 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
               "what becomes of the batch on another number of ranks: keep or scale; empty: as the plan says, "
               "else keep">,
        Option<"size", "size", "int64_t", "0", "the one of them that the program is for; 0: the mesh's">,
+       Option<"cut", "cut", "int64_t", "-1",
+              "which of the rules (`kCutRules`) a pipeline without lists of stages is cut by; -1: the first, "
+              "where they have not been compared">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

@@ -50,14 +50,15 @@ double bytesOf(Value value) {
 }
 
 // The modelled time of an operator on one thread: arithmetic or memory, whichever is slower.
-double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine) {
+double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine, const CutRule &cut) {
   if (op.getFactorRule().isReshape)
     return 0;
   nn::Work work = nn::workOf(op);
   nn::Work moved = work;
   moved.flops = 0;
   work.bytes = 0;
-  return std::max(machine.rates.seconds(work, 1), machine.rates.seconds(moved, 1));
+  double arithmetic = machine.rates.seconds(work, 1);
+  return cut.isArithmeticAlone ? arithmetic : std::max(arithmetic, machine.rates.seconds(moved, 1));
 }
 
 // The value that has the bytes of one, which may be a reshape of it.
@@ -94,8 +95,8 @@ bool isLayer(Operation *op) {
 
 class Chunks {
 public:
-  Chunks(ModuleOp module, const Plan &plan, const dist::Mesh &mesh)
-      : module(module), plan(plan), rule(*plan.pipeline), mesh(mesh) {
+  Chunks(ModuleOp module, const Plan &plan, const dist::Mesh &mesh, const CutRule &cut)
+      : module(module), plan(plan), rule(*plan.pipeline), mesh(mesh), cut(cut) {
     for (const dist::AxisRef &axis : mesh.declared())
       if (axis.name == rule.axis)
         shape.stages = axis.size;
@@ -119,6 +120,7 @@ private:
   const Plan &plan;
   const PipelineRule &rule;
   const dist::Mesh &mesh;
+  const CutRule &cut;
   pipeline::Shape shape;
   DenseMap<Operation *, int64_t> chunks;
 };
@@ -164,7 +166,8 @@ LogicalResult Chunks::balance(func::FuncOp func, ArrayRef<Operation *> ops) {
                           << "; " << remedy;
   }
   int64_t begin = 0;
-  for (auto [chunk, end] : llvm::enumerate(tessera::balance(chainOf(func, ops), liveMicrobatches(func))))
+  std::vector<int64_t> ends = tessera::balance(chainOf(func, ops), liveMicrobatches(func), cut.tolerance);
+  for (auto [chunk, end] : llvm::enumerate(ends))
     for (; begin < end; ++begin)
       chunks[ops[begin]] = int64_t(chunk);
   return success();
@@ -187,7 +190,7 @@ Chain Chunks::chainOf(func::FuncOp func, ArrayRef<Operation *> ops) const {
   Chain chain{int64_t(ops.size())};
   DenseSet<Value> kept; // of values that are reshapes of each other one
   for (auto [i, op] : llvm::enumerate(ops)) {
-    chain.seconds[i + 1] = chain.seconds[i] + secondsOf(cast<nn::FactorOpInterface>(op), machine);
+    chain.seconds[i + 1] = chain.seconds[i] + secondsOf(cast<nn::FactorOpInterface>(op), machine, cut);
     chain.layers[i + 1] = chain.layers[i] + isLayer(op);
     SetVector<Value> reads;
     parametersOf(op, position, reads);
@@ -209,13 +212,17 @@ Chain Chunks::chainOf(func::FuncOp func, ArrayRef<Operation *> ops) const {
   return chain;
 }
 
-// Of each chunk, how many microbatches' activations its stage holds at once.
+// Of each chunk, how many microbatches' activations its stage holds at once. Of an executable of several
+// sizes as in the largest: all are to have the same cut, or they would not add in the same order.
 std::vector<double> Chunks::liveMicrobatches(func::FuncOp func) const {
   std::vector<double> live(shape.chunks, 1);
   const pipeline::Schedule &schedule = *pipeline::findSchedule(rule.schedule);
-  if (!nn::isTraining(func))
+  pipeline::Shape largest = shape;
+  if (plan.elastic)
+    largest.micro = plan.elastic->shards / plan.elastic->sizes.back();
+  if (!nn::isTraining(func) || !schedule.refusal(largest).empty())
     return live;
-  if (auto simulation = pipeline::simulate(schedule, shape, schedule.order(shape)))
+  if (auto simulation = pipeline::simulate(schedule, largest, schedule.order(largest)))
     for (int64_t chunk = 0; chunk < shape.chunks; ++chunk)
       live[chunk] = simulation->live[schedule.stageOf(chunk, shape.stages)];
   return live;
@@ -317,6 +324,7 @@ LogicalResult Chunks::run() {
   return success();
 }
 
-LogicalResult tessera::assignStages(ModuleOp module, const Plan &plan, const dist::Mesh &mesh) {
-  return Chunks(module, plan, mesh).run();
+LogicalResult tessera::assignStages(ModuleOp module, const Plan &plan, const dist::Mesh &mesh,
+                                    const CutRule &cut) {
+  return Chunks(module, plan, mesh, cut).run();
 }

@@ -6,6 +6,7 @@
 #include "dialects/dist/Pipeline.h"
 #include "dialects/nn/Attributes.h"
 #include "mlir/Dialect/Func/IR/FuncOps.h"
+#include "passes/Assign/Balance.h"
 #include "passes/Assign/Plan.h"
 #include "llvm/ADT/SetVector.h"
 
@@ -14,7 +15,8 @@ namespace tessera {
 /// Gives the operators of every program their chunk, by the plan's globs or balanced by cost, and makes the
 /// training program one of stages. Reports more stages than layers, globs that match nothing, values that
 /// would flow back.
-mlir::LogicalResult assignStages(mlir::ModuleOp module, const Plan &plan, const dist::Mesh &mesh);
+mlir::LogicalResult assignStages(mlir::ModuleOp module, const Plan &plan, const dist::Mesh &mesh,
+                                 const CutRule &cut);
 
 /// What the values of a program depend on. A forward operator that depends on an input and on a parameter has
 /// its place on one stage; others are computed wherever they are needed.

@@ -146,9 +146,9 @@ def test_figures(program, stages, micro):
     assert one["pipeline"]["bubble"] == bubble
     assert gpipe["pipeline"]["live_microbatches"] == [micro] * stages
     assert one["pipeline"]["live_microbatches"] == [min(stages - s, micro) for s in range(stages)]
-    # 1F1B holds no more than GPipe on any rank, and less on the last.
+    # 1F1B holds less than GPipe where most is held, and on the last rank. Their cuts need not be the same.
     peaks = [[m["device"]["peak"] for m in info["memory"]] for info in (gpipe, one)]
-    assert all(b <= a for a, b in zip(*peaks)) and peaks[1][-1] < peaks[0][-1]
+    assert max(peaks[1]) < max(peaks[0]) and peaks[1][-1] < peaks[0][-1]
 
 
 def test_crossings(program):

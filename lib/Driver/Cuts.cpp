@@ -1,0 +1,71 @@
+// See Cuts.h.
+#include "lib/Driver/Cuts.h"
+#include "dialects/dist/Pipeline.h"
+#include "lib/Driver/Judge.h"
+#include "mlir/IR/Diagnostics.h"
+#include "passes/Assign/Balance.h"
+#include <set>
+
+using namespace mlir;
+using namespace tessera;
+
+/// Operators that may be compiled to compare cuts: about a second.
+static constexpr double kEffort = 20000;
+
+// Whether it is a pipeline whose stages no list names, and small enough.
+static bool isWorthComparing(const Compilation &compilation) {
+  ModuleOp module = compilation.module.get();
+  FailureOr<Plan> plan = makePlan(module, compilation.options.assign);
+  return succeeded(plan) && plan->pipeline && plan->pipeline->stages.empty() &&
+         unrolled(countOperators(module), *plan) * std::size(kCutRules) <= kEffort;
+}
+
+// The chunk of each operator that has one, in order.
+static std::vector<int64_t> chunksOf(ModuleOp module) {
+  std::vector<int64_t> chunks;
+  module->walk([&](Operation *op) {
+    if (std::optional<dist::PipelinePart> part = dist::PipelinePart::of(op))
+      chunks.push_back(part->chunk);
+  });
+  return chunks;
+}
+
+// With each of the rules that cut otherwise than those before.
+static std::vector<AssignOptions> recipesOf(const Compilation &compilation, const Judge &judge) {
+  std::vector<AssignOptions> recipes;
+  std::set<std::vector<int64_t>> seen;
+  AssignOptions recipe = compilation.options.assign;
+  for (recipe.cut = 0; recipe.cut < int64_t(std::size(kCutRules)); ++recipe.cut)
+    if (std::unique_ptr<Compilation> assigned = judge.withRecipe(recipe);
+        succeeded(assigned->run(Phase::Assign)) && seen.insert(chunksOf(*assigned->module)).second)
+      recipes.push_back(recipe);
+  return recipes;
+}
+
+void tessera::chooseCut(Compilation &compilation) {
+  int64_t &cut = compilation.options.assign.cut;
+  if (compilation.options.toCompare || cut >= 0)
+    return;
+  cut = 0;
+  // What is wrong is said when the model is compiled.
+  ScopedDiagnosticHandler quiet(&compilation.context, [](Diagnostic &) { return success(); });
+  if (!isWorthComparing(compilation))
+    return;
+  Judge judge(compilation);
+  std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
+  if (recipes.size() <= 1)
+    return;
+  std::vector<std::pair<int64_t, Verdict>> verdicts;
+  for (const AssignOptions &recipe : recipes)
+    if (Verdict verdict = judge.compare(recipe); verdict.compiles)
+      verdicts.emplace_back(recipe.cut, std::move(verdict));
+  double fastest = std::numeric_limits<double>::infinity();
+  for (auto &[rule, verdict] : verdicts)
+    fastest = std::min(fastest, verdict.seconds);
+  int64_t least = INT64_MAX;
+  for (auto &[rule, verdict] : verdicts)
+    if (verdict.seconds <= (1 + kTolerance) * fastest && verdict.deviceBytes < least) {
+      least = verdict.deviceBytes;
+      cut = rule;
+    }
+}
