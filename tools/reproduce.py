@@ -13,7 +13,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import tomllib
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 TESSERA = pathlib.Path(os.environ.get("TESSERA_BUILD", ROOT / "build")) / "bin" / "tessera"
@@ -52,21 +51,6 @@ class Runs:
             shapes.write(name, str(path), **shape)
         return path
 
-    def ring_machine(self, name, inner):
-        """A machine file for NCCL's rings: groups of `inner` neighbours pass a node's adapters once, not once for each rank, as the
-        collectives of the compiler's own runtime do, whose ranks send to each other."""
-        text = (MACHINES / f"{name}.toml").read_text()
-        levels = tomllib.loads(text)["level"]
-        if len(levels) < 2 or inner <= levels[-2]["ranks"] or "links" not in levels[-1]:
-            return MACHINES / f"{name}.toml"
-        node, outer = levels[-2]["ranks"], levels[-1]
-        levels[-1:] = [{"ranks": inner, "latency": outer["latency"], "bandwidth": outer["bandwidth"] * outer["links"]}]
-        if inner < outer["ranks"]:
-            levels.append({**outer, "ranks": outer["ranks"] // inner * inner, "links": max(1, outer["links"] * inner // node)})
-        path = self.folder / f"{name}-{inner}.toml"
-        path.write_text(text.split("[[level]]")[0] + "".join("\n[[level]]\n" + "".join(f"{key} = {value}\n" for key, value in level.items()) for level in levels))
-        return path
-
     def placed(self, claim, shape, options, order):
         """A plan file of a recipe, its mesh with the axes in another order, slowest varying first."""
         path = self.folder / f"{claim.name}{options}{shape}.toml".replace(" ", "")
@@ -78,10 +62,10 @@ class Runs:
             path.write_text("[mesh]\n" + "\n".join(axes[name] for name in order) + "\n" + plan.split("\n\n", 1)[1])
         return path
 
-    def command(self, what, claim, shape, options, binds, machine, limit=None):
+    def command(self, what, claim, shape, options, binds, limit=None):
         bound = [text for key, value in sorted(binds.items()) for text in ("--bind", f"{key}={value}")]
         command = [str(TESSERA), what, str(self.model(claim.model, {**claim.shape, **shape})), *bound, "--json", "--threads", "1", "--target", "cuda",
-                   "--machine", str(machine), *claim.options.split(), *options.split()]
+                   "--machine", str(MACHINES / f"{claim.machine}.toml"), *claim.options.split(), *options.split()]
         key = tuple(command)
         if key not in self.done:
             self.count += 1
@@ -106,11 +90,7 @@ class Contest:
 
     def step(self, label, train=True, **binds):
         options = self.options(label) + (" " + self.claim.train if train else "")
-        return self.runs.command("simulate", self.claim, self.claim.plans[label].shape, options, {**self.claim.binds, **binds}, self.machine(label))
-
-    def machine(self, label):
-        inner = self.claim.plans[label].inner
-        return self.runs.ring_machine(self.claim.machine, inner) if self.column == "theirs" else MACHINES / f"{self.claim.machine}.toml"
+        return self.runs.command("simulate", self.claim, self.claim.plans[label].shape, options, {**self.claim.binds, **binds})
 
     def seconds(self, label, **binds):
         return self.step(label, **binds)["seconds"]
@@ -149,7 +129,7 @@ class Contest:
         def seconds(stages_here, microbatches):
             options = f"{self.options(label)} {self.claim.train} --pp {stages_here} --microbatches {microbatches}" + (f" --dp {copies}" if copies > 1 else "")
             return self.runs.command("simulate", self.claim, {**self.claim.plans[label].shape, "layers": layers // stages * stages_here}, options,
-                                     {**self.claim.binds, "batch": microbatches * copies}, self.machine(label))["seconds"]
+                                     {**self.claim.binds, "batch": microbatches * copies})["seconds"]
         shallow, base, more = seconds(2, 8), seconds(4, 8), seconds(4, 16)
         return more + (microbatches - 16) * (more - base) / 8 + (stages - 4) * (base - shallow) / 2
 
@@ -181,7 +161,7 @@ def planned(runs, claim, seconds):
         options = f"{claim.train} --auto --ranks {claim.ranks} --plan-seconds {seconds:g}"
         if claim.card < float("inf"):  # papers' contenders keep everything on the device, and so do ours
             options += f" --device-memory {int(claim.card)} --offload none" + ("" if "--recompute" in claim.train else " --recompute none")
-        plan, = runs.command("plan", claim, claim.plans[claim.winner].shape, options, binds, contest.machine(claim.winner), limit=60 + 5 * seconds)["plans"]
+        plan, = runs.command("plan", claim, claim.plans[claim.winner].shape, options, binds, limit=60 + 5 * seconds)["plans"]
         row["recipe"] = plan["recipe"]
         return contest.seconds(claim.winner, **binds) / plan["seconds"]
     row["ours"] = judged(figure, gain)

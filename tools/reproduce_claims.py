@@ -1,7 +1,7 @@
 """The claims of papers that tools/reproduce compares with: shapes, machines, plans and figures.
 
-Figures are those of the papers. Shapes that a paper is not known to have used are said to be assumed. "Theirs" are the collectives of the
-papers' own code: NCCL's rings; operands of 2D and 2.5D products whole before the product (`--stream never`: NCCL's broadcasts are
+Figures are those of the papers. Shapes that a paper is not known to have used are said to be assumed. "Theirs" are the plans of the
+papers' own code: operands of 2D and 2.5D products whole before the product (`--stream never`: NCCL's broadcasts are
 pipelined, and send as much), with depth outermost; rings of two passes in sequence parallelism.
 """
 import dataclasses
@@ -13,12 +13,10 @@ CLOSE = 0.25  # how far from the paper's figure one may be
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """Options of a contender; `ours` where they differ from the paper's. `shape` changes the claim's model. `inner`: neighbours in a
-    group of the innermost axis, where that is more than a node has."""
+    """Options of a contender; `ours` where they differ from the paper's. `shape` changes the claim's model."""
     theirs: str
     ours: str = ""
     shape: dict = dataclasses.field(default_factory=dict)
-    inner: int = 0
     order: tuple = ()  # of the axes of their mesh, slowest varying first, where that is not ours
 
 
@@ -61,14 +59,14 @@ class Claim:
 
 
 GB = 1e9
-ONE = {ranks: Plan(f"--tp {ranks}", inner=ranks) for ranks in (4, 8, 12, 16, 64)}
+ONE = {ranks: Plan(f"--tp {ranks}") for ranks in (4, 8, 12, 16, 64)}
 
 
 def grid(mode, ranks, depth=0, shape=None):
     """The papers' code numbers ranks with depth, or the axis of the results, slowest."""
     options = f"--tp {ranks} --tp-mode {mode}" + (f" --tp-depth {depth}" if depth else "")
     order = {"2d": (), "2.5d": ("depth", "row", "col"), "3d": ("k", "j", "i")}[mode]
-    return Plan(options + (" --stream never" if mode != "3d" else ""), options, shape or {}, inner=math.isqrt(ranks) if mode == "2d" else 0, order=order)
+    return Plan(options + (" --stream never" if mode != "3d" else ""), options, shape or {}, order=order)
 
 
 def wide(plan, **shape):
@@ -109,7 +107,7 @@ COLOSSAL_CLAIMS = (
           shape={"layers": 32, "width": 4096, "heads": 64}, options="--dtype f16 --loss cross_entropy:logits", card=16 * GB, ranks=64, winner="2.5d",
           assumed="32 layers of 4096 with 64 heads, f16"),
     Claim("bert", "BERT-Base on 12 GPUs: sequence parallel against 1D", f"{COLOSSAL}, System III", "meluxina", "bert",
-          {"1d": ONE[12], "sp": Plan("--sp 12 --sp-mode rsa", "--sp 12", inner=12)}, (
+          {"1d": ONE[12], "sp": Plan("--sp 12 --sp-mode rsa", "--sp 12")}, (
               Figure("largest batch of 512 tokens", 4.44, lambda c: c.largest("sp", seq=512, unit=4) / c.largest("1d", seq=512, unit=4)),
               Figure("largest length, batch 64", 1.18, lambda c: c.largest("sp", "seq", 48, batch=64) / c.largest("1d", "seq", 48, batch=64)),
               Figure("throughput at the largest batch of 512", 1.43, lambda c: c.best_throughput("sp", seq=512, unit=4) / c.best_throughput("1d", seq=512, unit=4))),

@@ -329,20 +329,28 @@ void Simulator::begin(std::vector<Member> members, Channel *channel) {
   if (channel)
     openSpan(channel->receiver, traffic);
   transfers[number] = {std::move(members), channel, clock, traffic, 0};
-  events.push({clock + (world.machine.launch + world.machine.levels[level].latency * step.load.rounds), true,
-               number});
+  const NodeLoads loads = world.loadsOf(first.cls, step);
+  double seconds = world.machine.launch + world.machine.levels[level].latency * loads.between.rounds;
+  if (loads.within.rounds > 0)
+    seconds += world.machine.levels[level - 1].latency * loads.within.rounds;
+  events.push({clock + seconds, true, number});
 }
 
 void Simulator::move(size_t number) {
   Transfer &transfer = transfers[number];
-  transfer.pending = transfer.members.size();
-  for (const Member &member : transfer.members) {
-    const SimulatedStep &step = (*actors[member.cls].steps)[member.step];
-    size_t level = levelOf(member, transfer.channel);
+  auto start = [&](const Member &member, size_t level, double bytes) {
     std::vector<Network::Use> uses;
     world.use(network, member.cls, level, false, uses);
     world.use(network, transfer.channel ? transfer.channel->receiver : member.cls, level, true, uses);
-    network.start(clock, step.load.bytes, std::move(uses), number);
+    network.start(clock, bytes, std::move(uses), number);
+    ++transfer.pending;
+  };
+  for (const Member &member : transfer.members) {
+    const NodeLoads loads = world.loadsOf(member.cls, (*actors[member.cls].steps)[member.step]);
+    const size_t level = levelOf(member, transfer.channel);
+    start(member, level, loads.between.bytes);
+    if (loads.within.bytes > 0)
+      start(member, level - 1, loads.within.bytes);
   }
 }
 

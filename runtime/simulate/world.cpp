@@ -102,7 +102,10 @@ void World::addCollective(const Operation &op, SimulatedStep &step) {
   const CollectiveSize &size = collective.size;
   step.traffic = trafficNumber(collective.axes, op.collective.request.kind);
   step.grouping = groupingOf(op.collective.request.axes);
-  step.load = collectiveLoad(size.kind, size.ranks, double(size.bytes()), collective.algorithm);
+  step.kind = size.kind;
+  step.ranks = size.ranks;
+  step.bytes = double(size.bytes());
+  step.load = collectiveLoad(size.kind, size.ranks, step.bytes, collective.algorithm);
   step.groupBytes = collectiveSentBytes(size);
   step.isEmpty = size.ranks == 1 || size.elements() == 0;
 }
@@ -114,7 +117,18 @@ size_t World::trafficNumber(const std::string &axes, const std::string &kind) {
   return entry->second;
 }
 
-// Which ranks meet, whatever the axes are called; marked with the level of the links that they need.
+// The level of the links that a group needs, and how many nodes of that level it is on.
+int64_t World::markOf(const std::vector<int> &members) const {
+  size_t level = 0;
+  for (int member : members)
+    level = std::max(level, machine.levelOf(members.front(), member));
+  std::set<int64_t> nodes;
+  for (int member : members)
+    nodes.insert(member / machine.nodeRanks(level));
+  return int64_t(level + nodes.size() * machine.levels.size());
+}
+
+// Which ranks meet, whatever the axes are called.
 size_t World::groupingOf(const Axes &axes) {
   std::string text;
   for (const SubAxis &axis : axes)
@@ -128,12 +142,10 @@ size_t World::groupingOf(const Axes &axes) {
     if (grouping.first[rank] >= 0)
       continue;
     std::vector<int> members = description.mesh.group(axes, int64_t(rank)).ranks;
-    size_t level = 0;
-    for (int member : members)
-      level = std::max(level, machine.levelOf(int64_t(rank), member));
+    int64_t mark = markOf(members);
     for (int member : members) {
       grouping.first[size_t(member)] = int(rank);
-      grouping.mark[size_t(member)] = int64_t(level);
+      grouping.mark[size_t(member)] = mark;
     }
   }
   auto [entry, isNew] = known.emplace(grouping.first, groupings.size());
@@ -205,7 +217,14 @@ size_t World::peerOf(size_t cls, int64_t stage) const {
 }
 
 size_t World::levelOf(size_t cls, size_t grouping) const {
-  return size_t(groupings[grouping].mark[size_t(folding.first[cls])]);
+  return size_t(groupings[grouping].mark[size_t(folding.first[cls])]) % machine.levels.size();
+}
+
+NodeLoads World::loadsOf(size_t cls, const SimulatedStep &step) const {
+  if (!description.target.starts_with("cuda") || step.ranks == 0)
+    return {step.load, {}};
+  int64_t nodes = groupings[step.grouping].mark[size_t(folding.first[cls])] / int64_t(machine.levels.size());
+  return ncclLoads(step.kind, step.ranks, nodes, step.bytes);
 }
 
 size_t World::levelOfMessage(size_t cls, int64_t stage) const {

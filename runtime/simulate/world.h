@@ -1,6 +1,7 @@
 // What is simulated: the steps of each class of ranks, the groups that they meet in, and the links there.
 #pragma once
 
+#include "runtime/comm/nccl_cost.h"
 #include "runtime/simulate/folding.h"
 #include "runtime/simulate/network.h"
 #include "runtime/simulate/simulate.h"
@@ -15,9 +16,12 @@ struct SimulatedStep {
   /// Of a kernel, a call, a copy.
   double seconds = 0;
   Direction direction = Direction::HostToDevice;
-  /// Of a collective: the grouping of its members; what it takes; what all of a group send. A message has
-  /// load.bytes alone.
+  /// Of a collective: the grouping of its members; its kind, ranks, and bytes of a source; what it takes by
+  /// the runtime's own exchange; what all of a group send. A message has load.bytes alone.
   size_t grouping = 0;
+  CollectiveKind kind = CollectiveKind::Permute;
+  int64_t ranks = 0;
+  double bytes = 0;
   CollectiveLoad load;
   int64_t groupBytes = 0;
   /// Of what communicates: its axes and its kind, by number.
@@ -52,6 +56,9 @@ public:
   size_t peerOf(size_t cls, int64_t stage) const;
   /// The level whose links a group uses, and a message.
   size_t levelOf(size_t cls, size_t grouping) const;
+  /// What a member of the class sends in a collective, or in a message: all of it between nodes of that level
+  /// but where NCCL keeps to links within them, of the level below.
+  NodeLoads loadsOf(size_t cls, const SimulatedStep &step) const;
   size_t levelOfMessage(size_t cls, int64_t stage) const;
   /// What a rank of the class uses of a level's links when it sends, or receives.
   void use(Network &network, size_t cls, size_t level, bool receives, std::vector<Network::Use> &uses);
@@ -63,6 +70,7 @@ private:
   void addCollective(const Operation &op, SimulatedStep &step);
   size_t trafficNumber(const std::string &axes, const std::string &kind);
   size_t groupingOf(const Axes &axes);
+  int64_t markOf(const std::vector<int> &members) const;
   void addPairs();
   void addNodes();
   void fold();

@@ -72,6 +72,42 @@ TEST(Simulate, EachCollectiveAloneOnEachLevel) {
     }
 }
 
+/// What NCCL takes of the links between four nodes of four ranks, and of those within them.
+struct OverNodes {
+  const char *kind;
+  double rounds, shares, roundsWithin, sharesWithin;
+};
+
+TEST(Simulate, NcclLeavesANodeOnceForAllOfItsRanks) {
+  constexpr int64_t elements = 1600;
+  const Axes all = {{"out", 1, 4}, {"in", 1, 4}};
+  MachineFile oneLink = machine(), slowWithin = machine();
+  oneLink.levels[1].links = 1;
+  slowWithin.levels[0].bandwidth = 1e6;
+  for (const OverNodes &over :
+       {OverNodes{"all_reduce", 4, 1.875 / 4, 4, 1.875 * 3 / 4},
+        OverNodes{"all_gather", 3, 15.0 / 4, 2, 45.0 / 4},
+        OverNodes{"reduce_scatter", 3, 0.9375 / 4, 2, 0.9375 * 3 / 4},
+        OverNodes{"all_to_all", 2, 0.75, 2, 0.1875}, OverNodes{"broadcast", 3, 0.25, 2, 0.75},
+        OverNodes{"reduce", 3, 0.25, 2, 0.75}, OverNodes{"permute", 1, 1, 0, 0}}) {
+    Description made = onSixteen({collective(over.kind, all, elements)});
+    made.target = "cuda:sm_90";
+    const double waits = launch + kLatency[1] * over.rounds + kLatency[0] * over.roundsWithin,
+                 between = 4 * elements * over.shares / kBandwidth[1];
+    EXPECT_NEAR(seconds(made), waits + between, kClose) << over.kind;
+    EXPECT_NEAR(seconds(made, oneLink), waits + 4 * between, kClose) << over.kind << ", one link a node";
+    EXPECT_NEAR(seconds(made, slowWithin), waits + std::max(between, 4 * elements * over.sharesWithin / 1e6),
+                kClose)
+        << over.kind << ", slow within nodes";
+  }
+}
+
+TEST(Simulate, NcclHasTreesWhereEachRankHasANode) {
+  Description made = onSixteen({collective("all_gather", kOuter, 1000)});
+  made.target = "cuda:sm_90";
+  EXPECT_NEAR(seconds(made), launch + kLatency[1] * 2 + 4000 * 3 / kBandwidth[1], kClose);
+}
+
 TEST(Simulate, AChainGoesInSegments) {
   constexpr int64_t elements = 1 << 20; // four of a MiB
   Operation op = collective("broadcast", kInner, elements);
