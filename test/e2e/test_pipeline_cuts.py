@@ -29,9 +29,11 @@ def folder(tmp_path_factory):
 def recipes():
     everything = itertools.product(range(1, 13), KINDS, WIDTHS, range(2, 9), SCHEDULES)
     for number, (layers, kind, width, stages, schedule) in enumerate(everything):
-        # A stride that is prime to all of these numbers meets each of their values. And a model of one block that is
-        # cut at every layer.
+        # Strides that are prime to all of these numbers: 11 meets each pair of their values, 137 each value. And a model of one block
+        # that is cut at every layer.
         sampled = number % 137 == 0 or (layers, kind, width, stages, schedule) == (1, "plain", "wide", 7, "1f1b")
+        if number % 11 and not sampled:
+            continue
         marks = () if sampled else pytest.mark.whole
         name = f"{layers}-{kind}-{width}-{stages}-{schedule}"
         yield pytest.param(layers, kind, width, stages, schedule, id=name, marks=marks)
