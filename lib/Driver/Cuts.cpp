@@ -4,6 +4,8 @@
 #include "lib/Driver/Judge.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Assign/Balance.h"
+#include "llvm/Support/SaveAndRestore.h"
+#include <limits>
 #include <set>
 
 using namespace mlir;
@@ -51,6 +53,9 @@ void tessera::chooseCut(Compilation &compilation) {
   ScopedDiagnosticHandler quiet(&compilation.context, [](Diagnostic &) { return success(); });
   if (!isWorthComparing(compilation))
     return;
+  // The same on any machine, however many cores it has.
+  int64_t &threads = compilation.options.threads;
+  llvm::SaveAndRestore given(threads, std::max<int64_t>(threads, 1));
   Judge judge(compilation);
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
   if (recipes.size() <= 1)
