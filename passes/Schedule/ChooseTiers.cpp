@@ -34,58 +34,87 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return success(library);
   }
 
-  // The fastest of what was fitted, where it was, and of running more and more operators again, each with its
-  // transfers.
-  std::optional<FittedProgram> withRepetition(func::FuncOp func, std::optional<FittedProgram> fitted) {
+  // What may be fitted: updates on the host, and what runs again, by its number among the repetitions, or 0.
+  struct Sketch {
+    int number;
+    tiers::UpdateChoice updates;
+  };
+
+  // All that could be faster than `best`, the fastest first.
+  std::vector<Sketch> sketchAll(func::FuncOp func, double best, bool repeats, bool withUpdates) {
+    std::vector<Sketch> sketches;
+    auto add = [&](int number) {
+      sketches.push_back({number, search->sketch(func, withUpdates, best)});
+      best = std::min(best, sketches.back().updates.seconds);
+    };
+    if (withUpdates) {
+      add(0);
+      if (sketches.back().updates.onHost == search->updates) // that has been tried
+        sketches.pop_back();
+    }
+    int number = 0;
+    if (repeats)
+      forEachRepetition(func, threads, [&](const Repeats &) {
+        add(++number);
+        return false;
+      });
+    llvm::stable_sort(sketches,
+                      [](const Sketch &a, const Sketch &b) { return a.updates.seconds < b.updates.seconds; });
+    return sketches;
+  }
+
+  std::optional<FittedProgram> fitSketch(func::FuncOp func, const Sketch &sketch, bool stays) {
+    std::optional<FittedProgram> fitted;
+    auto attempt = [&](const Repeats &repeats) {
+      search->repeats = repeats;
+      search->updates = sketch.updates.onHost;
+      fitted = search->attempt(func);
+      if (fitted && !stays)
+        fitted->undo();
+      return fitted && stays;
+    };
+    int number = 0;
+    if (sketch.number == 0)
+      attempt({});
+    else
+      forEachRepetition(func, threads, [&](const Repeats &repeats) {
+        return ++number == sketch.number && attempt(repeats);
+      });
+    return fitted;
+  }
+
+  // The fastest of what was fitted, where it was, and of running more and more operators again and updating
+  // more and more on the host, each with its transfers. Both at once, for what the host takes over makes
+  // running again needless, and what runs again leaves the links time.
+  std::optional<FittedProgram> faster(func::FuncOp func, std::optional<FittedProgram> fitted, bool repeats,
+                                      bool withUpdates) {
+    constexpr int kFitted = 3;      // of the sketches
+    constexpr double kClose = 1.03; // to the fastest sketch
     auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
     double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
     if (best <= search->alone) // nothing waits
       return fitted;
     if (fitted)
       fitted->undo();
-    int number = 0, winner = 0;
-    forEachRepetition(func, threads, [&](const Repeats &tried) {
-      ++number;
-      search->repeats = tried;
-      if (search->secondsAlone(func) >= best)
-        return false;
-      if (std::optional<FittedProgram> other = search->attempt(func)) {
-        if (secondsOf(*other) < best)
-          best = secondsOf(*other), winner = number;
-        other->undo();
-      }
-      return false;
-    });
+    std::vector<Sketch> sketches = sketchAll(func, best, repeats, withUpdates);
+    double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
+    const Sketch *winner = nullptr;
+    int count = 0;
+    for (const Sketch &sketch : sketches) {
+      bool isHopeless = count >= kFitted || sketch.updates.seconds > close;
+      if (isHopeless && (fitted || winner) && sketch.number > 0) // none is slower than without repetition
+        continue;
+      std::optional<FittedProgram> other = fitSketch(func, sketch, /*stays=*/false);
+      count += other.has_value();
+      if (other && secondsOf(*other) < best)
+        best = secondsOf(*other), winner = &sketch;
+    }
     // The same once more, to stay.
+    if (winner)
+      return fitSketch(func, *winner, /*stays=*/true);
     search->repeats = {};
-    number = 0;
-    if (winner == 0)
-      return fitted ? search->attempt(func) : std::nullopt;
-    forEachRepetition(func, threads, [&](const Repeats &tried) {
-      if (++number != winner)
-        return false;
-      search->repeats = tried;
-      fitted = search->attempt(func);
-      return true;
-    });
-    return fitted;
-  }
-
-  // The faster of what was fitted, where it was, and of the same with updates on the host that are chosen for
-  // it.
-  std::optional<FittedProgram> withUpdatesOnHost(func::FuncOp func, std::optional<FittedProgram> fitted) {
-    if (fitted && fitted->placed.plan.seconds <= search->alone) // nothing waits
-      return fitted;
-    if (fitted)
-      fitted->undo();
     search->updates.reset();
-    std::optional<FittedProgram> other = search->attempt(func, /*choosesUpdates=*/true);
-    if (!fitted || (other && other->placed.plan.seconds < fitted->placed.plan.seconds))
-      return other;
-    if (other)
-      other->undo();
-    search->updates.reset();
-    return search->attempt(func); // the same once more, to stay
+    return fitted ? search->attempt(func) : std::nullopt;
   }
 
   LogicalResult fit(func::FuncOp func) {
@@ -106,15 +135,16 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       fitted = search->attempt(func);
     }
     auto restore = llvm::make_scope_exit([&] { search->limits.host = host; });
-    if (search->recomputes && search->isFree() && needed.device > search->limits.device - ahead)
-      fitted = withRepetition(func, std::move(fitted));
+    bool isAbove = needed.device > search->limits.device - ahead;
+    bool repeats = search->recomputes && search->isFree() && isAbove;
+    // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
+    if (repeats || (choosesUpdates && isAbove && !needsNvme))
+      fitted = faster(func, std::move(fitted), repeats, choosesUpdates && isAbove && !needsNvme);
     if (!fitted && needsNvme) { // it is the device that has no room
       search->limits.host = host;
-      needsNvme = false;
+      if (choosesUpdates && isAbove)
+        fitted = faster(func, std::nullopt, repeats, /*withUpdates=*/true);
     }
-    // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
-    if (choosesUpdates && !needsNvme && needed.device > search->limits.device - ahead)
-      fitted = withUpdatesOnHost(func, std::move(fitted));
     if (!fitted)
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
     Chosen made{"", std::move(fitted->placed)};

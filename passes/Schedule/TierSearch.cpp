@@ -139,9 +139,9 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
   return text;
 }
 
-std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool choosesUpdates) {
-  constexpr int kAttempts = 8;
-  int64_t cap = limits.device - receivedAhead(func); // of the arena
+std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
+  constexpr int kAttempts = 8, kParts = 1 << (kAttempts - 2); // of the way to the least
+  int64_t cap = limits.device - receivedAhead(func);          // of the arena
   tiers::Limits goal = {cap, limits.host};
   tiers::Rates rates = ratesOf(func);
   std::vector<bool> turns;
@@ -152,13 +152,11 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
     if (limits.device == INT64_MAX && !traced.ops.empty()) // as much as it takes with everything there
       goal.device = *llvm::max_element(traced.step.bytes);
     traced.step = withGivenTurns(traced, said);
-    if (turns.empty()) {
-      std::vector<bool> on = updates && !choosesUpdates ? *updates : decidedOf(traced.step);
-      turns = tiers::chooseTurns(tiers::withUpdates(traced.step, on), goal, rates);
-    }
-    traced.step = tiers::withTurns(traced.step, turns);
     if (!updates)
-      updates = choosesUpdates ? tiers::chooseUpdates(traced.step, goal, rates) : decidedOf(traced.step);
+      updates = decidedOf(traced.step);
+    if (turns.empty())
+      turns = tiers::chooseTurns(tiers::withUpdates(traced.step, *updates), goal, rates);
+    traced.step = tiers::withTurns(traced.step, turns);
     tiers::Step onDevice = traced.step;
     traced.step = tiers::withUpdates(onDevice, *updates);
     auto given = Places::given(traced, said);
@@ -181,17 +179,31 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func, bool chooses
     if (given)
       break;
     if (have.device > cap)
-      goal.device = std::max(std::min(2 * cap - have.device, goal.device - (cap - least) / kAttempts), least);
+      goal.device =
+          std::max(std::min(2 * cap - have.device, goal.device - (cap - least) * (1 << i) / kParts), least);
     if (have.host > limits.host)
       goal.host -= have.host - limits.host;
   }
   return std::nullopt;
 }
 
+tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, double bound) {
+  Storage storage = storageOf(func);
+  tiers::Step step = trace(func, storage).step;
+  tiers::Limits goal = {limits.device - receivedAhead(func), limits.host};
+  tiers::Rates rates = ratesOf(func);
+  if (!choosesUpdates)
+    for (tiers::Update &update : step.updates)
+      update.decided = true;
+  std::vector<bool> on = decidedOf(step);
+  if (tiers::leastComputing(step) >= bound)
+    return {on};
+  step = tiers::withTurns(step, tiers::chooseTurns(tiers::withUpdates(step, on), goal, rates));
+  return tiers::chooseUpdates(step, goal, rates, bound);
+}
+
 double TierSearch::secondsAlone(func::FuncOp func) {
   Storage storage = storageOf(func);
   tiers::Step step = trace(func, storage).step;
-  if (updates)
-    step = tiers::withUpdates(step, *updates);
   return std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
 }

@@ -45,9 +45,13 @@ public:
 
   /// Moves until the program has the peaks that it may have. Packing loses something, now more and now less:
   /// the next attempt has a cap that is smaller by what was lost, and by a part of the way to the least that
-  /// there is. Updates on the host are chosen where `choosesUpdates` says so, else those that were before, or
-  /// are decided.
-  std::optional<FittedProgram> attempt(mlir::func::FuncOp func, bool choosesUpdates = false);
+  /// there is, twice as large each time. Updates on the host are those of `updates`, else what is decided.
+  std::optional<FittedProgram> attempt(mlir::func::FuncOp func);
+
+  /// The time of a step by plans of little effort, which nothing is written of: infinity where none was
+  /// found, or where it is no shorter than `bound` whatever is chosen. With the updates that are then best on
+  /// the host, or those that are decided.
+  tiers::UpdateChoice sketch(mlir::func::FuncOp func, bool choosesUpdates, double bound);
 
   Storage storageOf(mlir::func::FuncOp func) const { return Storage(func, kernels, library, threads); }
   /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.

@@ -24,6 +24,7 @@
 #define TESSERA_PASSES_TIERS_TIERS_H
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -147,6 +148,9 @@ int64_t updateBegins(const Step &step, const Value &value, int64_t gone);
 /// they are needed. Parallel to `updates`.
 Step withUpdates(const Step &step, const std::vector<bool> &onHost);
 
+/// Seconds that the device computes with as many updates on the host as may be.
+double leastComputing(const Step &step);
+
 /// When the host has made what turns of the loop bring up, seconds: the loop begins no earlier.
 double madeForTurns(const Step &step);
 
@@ -224,9 +228,18 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 /// are only compared, by a few percent.
 std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
 
-/// Which updates are best made on the host: what is decided, and of the others those whose gradients are
-/// there first, so that the host can begin. None where that gains little. Parallel to `updates`.
-std::vector<bool> chooseUpdates(const Step &step, const Limits &limits, const Rates &rates);
+/// Updates that are made on the host, and the seconds of a step that has them there, by a plan that was found
+/// with little effort; infinity where none was.
+struct UpdateChoice {
+  std::vector<bool> onHost; // parallel to the updates
+  double seconds = std::numeric_limits<double>::infinity();
+};
+
+/// Which updates are best made on the host: what is decided, and of the others, in the order in which their
+/// gradients are there, those that the host ends by a deadline; which is best is found by trying. None where
+/// that gains little. Where no choice makes a step shorter than `bound` seconds, not much is tried.
+UpdateChoice chooseUpdates(const Step &step, const Limits &limits, const Rates &rates,
+                           double bound = std::numeric_limits<double>::infinity());
 
 /// All for which that is to be chosen.
 std::vector<bool> allTurns(const Step &step);

@@ -19,9 +19,9 @@ constexpr double kForever = std::numeric_limits<double>::infinity();
 constexpr double kEffort = 0.05;
 /// The host's processors have other things to do: a step must be faster by so much.
 constexpr double kGain = 0.995;
-/// How many parts of the updates are compared at first, and how often the two beside the best are halved.
-constexpr size_t kParts = 4;
-constexpr int kHalvings = 2;
+/// A deadline is found to within this part of it, or in so many halvings.
+constexpr double kNear = 0.01;
+constexpr int kHalvings = 5;
 
 void addBytes(Step &step, int64_t begin, int64_t bytes) {
   for (size_t p = begin; p < step.bytes.size(); ++p)
@@ -143,49 +143,91 @@ void moveConversions(Step &step, const std::vector<bool> &onHost) {
     step.values[each->results.front()].made = step.converting += each->seconds;
 }
 
-/// The time of a step by how many of the updates, in an order, run on the host.
-class ByCount {
+/// The time of a step by the deadline that the host has for updates.
+class ByDeadline {
 public:
-  ByCount(const Step &step, const Limits &limits, const Rates &rates)
-      : step(step), limits(limits), rates(rates) {
-    for (size_t i = 0; i < step.updates.size(); ++i)
-      if (!step.updates[i].decided)
-        order.push_back(i);
-    auto begins = [&](size_t i) {
-      const Update &update = step.updates[i];
-      int64_t last = 0; // use of the gradient but the update
-      for (const Use &use : step.values[update.gradient].uses)
-        if (use.position != update.position)
-          last = use.position;
-      return std::pair(std::max(last + 1, update.ready), i);
-    };
-    std::sort(order.begin(), order.end(), [&](size_t a, size_t b) { return begins(a) < begins(b); });
-  }
+  ByDeadline(const Step &step, const Limits &limits, const Rates &rates);
 
-  size_t size() const { return order.size(); }
-  std::vector<bool> first(size_t count) const {
-    std::vector<bool> onHost(step.updates.size());
-    for (size_t i = 0; i < step.updates.size(); ++i)
-      onHost[i] = step.updates[i].onHost;
-    for (size_t i = 0; i < count; ++i)
-      onHost[order[i]] = true;
-    return onHost;
-  }
-  double seconds(size_t count) {
-    auto [it, isNew] = known.try_emplace(count, kForever);
-    if (isNew)
-      if (auto plan = choose(withUpdates(step, first(count)), limits, rates, kEffort))
-        it->second = plan->seconds;
-    return it->second;
-  }
+  /// Those that the host ends by then if the step waits for no copy but those of their gradients, each in the
+  /// order in which these are there: one that would end later is left out, and a smaller one behind it may
+  /// not be.
+  std::vector<bool> until(double deadline) const;
+  struct Time {
+    double seconds = kForever;
+    bool hostIsLast = false; // to end
+  };
+  Time time(const std::vector<bool> &onHost);
+  /// Of the device, with no update on the host that need not be there.
+  double computing() const { return begins.back(); }
+  /// A deadline that is late enough for all.
+  double lastOfAll() const;
+  bool hasNone() const { return order.empty(); }
 
 private:
+  double down(size_t i) const {
+    return rates.latency + static_cast<double>(step.values[step.updates[i].gradient].bytes) / rates.bytesDown;
+  }
+
   const Step &step;
   const Limits &limits;
   const Rates &rates;
-  std::vector<size_t> order;
-  std::map<size_t, double> known;
+  std::vector<double> begins; // each position, if nothing is waited for
+  std::vector<std::pair<int64_t, size_t>> order;
+  std::map<std::vector<bool>, Time> known;
 };
+
+ByDeadline::ByDeadline(const Step &step, const Limits &limits, const Rates &rates)
+    : step(step), limits(limits), rates(rates), begins(step.seconds.size() + 1) {
+  std::partial_sum(step.seconds.begin(), step.seconds.end(), begins.begin() + 1);
+  for (size_t i = 0; i < step.updates.size(); ++i) {
+    const Update &update = step.updates[i];
+    if (update.decided)
+      continue;
+    int64_t last = 0; // use of the gradient but the update
+    for (const Use &use : step.values[update.gradient].uses)
+      if (use.position != update.position)
+        last = use.position;
+    order.push_back({std::max(last + 1, update.ready), i});
+  }
+  std::sort(order.begin(), order.end());
+}
+
+std::vector<bool> ByDeadline::until(double deadline) const {
+  std::vector<bool> onHost(step.updates.size());
+  for (size_t i = 0; i < step.updates.size(); ++i)
+    onHost[i] = step.updates[i].onHost;
+  double link = 0, host = 0;
+  for (auto [position, i] : order) {
+    double isDown = std::max(link, begins[position]) + down(i);
+    double ends = std::max(host, isDown) + step.updates[i].seconds;
+    if (ends > deadline)
+      continue;
+    onHost[i] = true;
+    link = isDown;
+    host = ends;
+  }
+  return onHost;
+}
+
+double ByDeadline::lastOfAll() const {
+  double seconds = computing();
+  for (auto [position, i] : order)
+    seconds += down(i) + step.updates[i].seconds;
+  return seconds;
+}
+
+ByDeadline::Time ByDeadline::time(const std::vector<bool> &onHost) {
+  auto [it, isNew] = known.try_emplace(onHost);
+  if (!isNew)
+    return it->second;
+  Step there = withUpdates(step, onHost);
+  if (std::optional<Plan> plan = choose(there, limits, rates, kEffort)) {
+    for (Update &update : there.updates)
+      update.seconds = 0;
+    it->second = {plan->seconds, simulate(there, plan->moves, rates) < plan->seconds};
+  }
+  return it->second;
+}
 
 } // namespace
 
@@ -210,24 +252,39 @@ Step tessera::tiers::withUpdates(const Step &step, const std::vector<bool> &onHo
   return result;
 }
 
-std::vector<bool> tessera::tiers::chooseUpdates(const Step &step, const Limits &limits, const Rates &rates) {
-  ByCount times(step, limits, rates);
-  size_t n = times.size(), best = 0;
-  double alone = std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
-  if (n == 0 || times.seconds(0) <= alone)
-    return times.first(0);
-  auto attempt = [&](size_t count) {
-    if (times.seconds(count) < times.seconds(best))
-      best = count;
-  };
-  for (size_t part = 1; part <= kParts; ++part)
-    attempt(n * part / kParts);
-  size_t width = n / kParts;
-  for (int i = 0; i < kHalvings; ++i) {
-    width = std::max<size_t>(1, width / 2);
-    size_t middle = best;
-    attempt(middle - std::min(middle, width));
-    attempt(std::min(n, middle + width));
+double tessera::tiers::leastComputing(const Step &step) {
+  std::vector<bool> onHost;
+  for (const Update &update : step.updates)
+    onHost.push_back(update.onHost || !update.decided);
+  std::vector<double> seconds = withUpdates(step, onHost).seconds;
+  return std::accumulate(seconds.begin(), seconds.end(), 0.0);
+}
+
+// The later the deadline, the more updates are on the host: the longer the host takes, and the less the
+// device and the links have to do. So the step is fastest where both end at about the same time.
+UpdateChoice tessera::tiers::chooseUpdates(const Step &step, const Limits &limits, const Rates &rates,
+                                           double bound) {
+  ByDeadline times(step, limits, rates);
+  UpdateChoice none{times.until(-kForever)};
+  double low = leastComputing(step);
+  if (low >= bound)
+    return none;
+  none.seconds = times.time(none.onHost).seconds;
+  if (times.hasNone() || none.seconds <= times.computing()) // nothing waits
+    return none;
+  UpdateChoice best = none;
+  double high = std::min({bound, none.seconds, times.lastOfAll()});
+  for (int i = 0; i <= kHalvings && low < (1 - kNear) * high; ++i) {
+    double deadline = i == 0 ? high : (low + high) / 2;
+    std::vector<bool> onHost = times.until(deadline);
+    auto [seconds, hostIsLast] = times.time(onHost);
+    if (seconds < best.seconds)
+      best = {std::move(onHost), seconds};
+    if (i == 0 && !hostIsLast && seconds >= bound)
+      break; // with fewer there it is no faster
+    if (i > 0)
+      (hostIsLast ? high : low) = deadline;
+    high = std::min(high, seconds);
   }
-  return times.first(times.seconds(best) < kGain * times.seconds(0) ? best : 0);
+  return best.seconds < kGain * none.seconds ? best : none;
 }

@@ -242,7 +242,7 @@ TEST(Updates, AreChosenWhereTheHostIsFast) {
     Limits limits{leastDeviceBytes(step).first + 10};
     std::optional<Plan> onDevice = choose(step, limits, kRates);
     ASSERT_TRUE(onDevice);
-    std::vector<bool> chosen = chooseUpdates(step, limits, kRates);
+    std::vector<bool> chosen = chooseUpdates(step, limits, kRates).onHost;
     std::optional<Plan> plan = choose(withUpdates(step, chosen), limits, kRates);
     ASSERT_TRUE(plan);
     EXPECT_LE(plan->seconds, onDevice->seconds * 1.001);
@@ -251,12 +251,38 @@ TEST(Updates, AreChosenWhereTheHostIsFast) {
     // Not by a host that takes a hundred times as long as the step.
     for (Update &update : step.updates)
       update.seconds = 100 * alone;
-    EXPECT_EQ(chooseUpdates(step, limits, kRates), std::vector<bool>(4));
+    EXPECT_EQ(chooseUpdates(step, limits, kRates).onHost, std::vector<bool>(4));
     // But what is decided stays so.
     step.updates[2].decided = step.updates[2].onHost = true;
-    EXPECT_EQ(chooseUpdates(step, limits, kRates), (std::vector<bool>{false, false, true, false}));
+    EXPECT_EQ(chooseUpdates(step, limits, kRates).onHost, (std::vector<bool>{false, false, true, false}));
   }
   EXPECT_GT(faster, 6);
+}
+
+// Three layers' states of which the device has room for one. The host takes too long for the update whose
+// gradient is there first, not for those behind it.
+TEST(Updates, OneThatTakesTheHostTooLongIsLeftOut) {
+  Step step;
+  step.seconds.assign(10, 1);
+  for (int layer = 0; layer < 3; ++layer) {
+    int64_t backward = 2 + 2 * layer, update = backward + 1;
+    int first = 3 * layer;
+    step.values.push_back({2, true, {{backward}, {update, true}}, false, Kind::Parameter});
+    step.values.push_back({20, true, {{update, true}}, false, Kind::Optimizer});
+    step.values.push_back({2, false, {{backward}, {update}}});
+    step.updates.push_back({update, first, first + 2, {first + 1}, update, layer == 0 ? 1000.0 : 1.0});
+  }
+  step.bytes = keepingAll(step);
+  Limits limits{26};
+  UpdateChoice choice = chooseUpdates(step, limits, kRates);
+  EXPECT_EQ(choice.onHost, (std::vector<bool>{false, true, true}));
+  std::optional<Plan> onDevice = choose(step, limits, kRates);
+  ASSERT_TRUE(onDevice);
+  EXPECT_LT(choice.seconds, onDevice->seconds / 2);
+  // Of the device alone the step takes longer than that, and no choice makes it shorter than computing.
+  EXPECT_EQ(leastComputing(step), 7);
+  EXPECT_EQ(chooseUpdates(step, limits, kRates, 7).onHost, std::vector<bool>(3));
+  EXPECT_EQ(chooseUpdates(step, limits, kRates, 7).seconds, kForever);
 }
 
 TEST(Updates, ZeroOffloadHasAllOfThemOnTheHost) {
