@@ -10,6 +10,7 @@ import re
 import statistics
 import subprocess
 import sys
+import tomllib
 
 import numpy as np
 import onnx
@@ -43,6 +44,28 @@ def make_model(path, layers, width, heads, vocabulary, batch, tokens):
         small_gpt.small_gpt(whole, layers, width, vocabulary=vocabulary, batch=batch, tokens=tokens)
         onnx.save = saved
     return layers * (12 * width * width + 13 * width) + (2 * vocabulary + tokens + 2) * width
+
+
+def changed(text, change):
+    """The text of a machine's file whose figures `change` gives anew, by table and key."""
+    lines, table = [], ""
+    for line in text.splitlines():
+        if header := re.match(r"\[+([\w.]+)\]+", line):
+            table = header[1]
+        if figure := re.match(r"(\w+) = ([\d.e+-]+)", line):
+            value = change(table, figure[1], float(figure[2]))
+            if value != float(figure[2]):
+                line = f"{figure[1]} = {value:.4g}" + line[figure.end():]
+        lines.append(line)
+    return "\n".join(lines) + "\n"
+
+
+def scaled(text, factor):
+    """All rates of work by one factor: products and kernels, by shape and by class."""
+    def change(table, key, value):
+        is_rate = (table, key) == ("device", "bandwidth") or table == "rate.products" or (table == "rate.kernels" and key != "launch")
+        return value * factor if is_rate else value
+    return re.sub(r"\brate = ([\d.e+-]+)", lambda m: f"rate = {float(m[1]) * factor:.4g}", changed(text, change))
 
 
 def info(program, kind="train"):
@@ -123,10 +146,11 @@ class Bench:
             rate, update = LINK * parameters / compute, host * 1.57 / 6.66e9 * parameters / compute
             run(whole, "calibrate", "-o", machine, "--threads", self.options.threads)
             text = machine.read_text()
-            # What a step took is what the rates are to say: they are of large products alone.
-            wrong = self.scaled(model, text, compute)
-            machine.write_text(re.sub(r"(?m)^update = .*", f"update = {update:.4g}", re.sub(r"(?m)^(down|up) = .*", rf"\1 = {rate:.4g}", wrong)))
-        cap, rate, update = int(part * peak), *(re.search(rf"(?m)^{key} = (\S+)", machine.read_text())[1] for key in ("down", "update"))
+            # What a step took is what the rates are to say.
+            paced = {("host", "down"): rate, ("host", "up"): rate, ("host", "update"): update}
+            machine.write_text(changed(self.as_measured(model, text, compute), lambda table, key, value: paced.get((table, key), value)))
+        host_table = tomllib.loads(machine.read_text())["host"]
+        cap, rate, update = int(part * peak), host_table["down"], host_table["update"]
         print(f"speed: {parameters / 1e6:.0f} M parameters, batch {batch} x 256, bf16, {compute:.2f} s a step in {peak / 2**20:.0f} MiB; "
               f"{cap / 2**20:.0f} MiB beside {rate} bytes/s each way, and {update} elements/s on the host", flush=True)
         programs = {"planned": self.compile(f"mid{batch}_planned", model, "--train", "adamw", "--dtype", "bf16", "--device-memory", cap, "--machine", machine)}
@@ -139,14 +163,14 @@ class Bench:
                 self.check(program, losses, tokens, steps)
                 self.in_turns(name, whole, program, tokens, machine)
 
-    def scaled(self, model, text, compute):
+    def as_measured(self, model, text, compute):
         """The machine's rates, all by one factor, so that the estimate of the program without a cap is what was measured."""
         given = self.folder / "calibrated.toml"
         given.write_text(text)
         program = self.compile("scaled", model, "--train", "adamw", "--dtype", "bf16", "--machine", given)
         factor = info(program)["step_seconds"] / compute
         print(f"  the calibrated estimate is {factor:.2f} x what a step takes; its rates are scaled by that")
-        return re.sub(r"(?m)^(bandwidth|f32|bf16) = (\S+)", lambda m: f"{m[1]} = {float(m[2]) * factor:.4g}", text)
+        return scaled(text, factor)
 
     def in_turns(self, name, whole, capped, tokens, machine):
         rounds = []
