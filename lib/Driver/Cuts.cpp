@@ -60,17 +60,11 @@ void tessera::chooseCut(Compilation &compilation) {
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
   if (recipes.size() <= 1)
     return;
-  std::vector<std::pair<int64_t, Verdict>> verdicts;
+  double least = std::numeric_limits<double>::infinity();
   for (const AssignOptions &recipe : recipes)
-    if (Verdict verdict = judge.compare(recipe); verdict.compiles)
-      verdicts.emplace_back(recipe.cut, std::move(verdict));
-  double fastest = std::numeric_limits<double>::infinity();
-  for (auto &[rule, verdict] : verdicts)
-    fastest = std::min(fastest, verdict.seconds);
-  int64_t least = INT64_MAX;
-  for (auto &[rule, verdict] : verdicts)
-    if (verdict.seconds <= (1 + kTolerance) * fastest && verdict.deviceBytes < least) {
-      least = verdict.deviceBytes;
-      cut = rule;
+    if (Verdict verdict = judge.compare(recipe);
+        verdict.compiles && verdict.seconds * double(verdict.deviceBytes) < least) {
+      least = verdict.seconds * double(verdict.deviceBytes);
+      cut = recipe.cut;
     }
 }
