@@ -1,10 +1,11 @@
 // `tessera plan --auto`: the plan that makes the fastest step, by the compiler's own estimate.
 //
 // Every plan that is considered is compiled up to its plan of memory, so what is compared is what `info` of
-// the executable will say. The search judges every way to spread the ranks over the axes, then goes from the
-// best of each kind (data, tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is
-// faster. From the best recipes of different meshes it goes on by one decision at a time (Flips.h). Without
-// the clock it is the same on every machine.
+// the executable will say. Deep models are compared by shallow ones (Shallow.h), and the best compiled whole.
+// The search judges every way to spread the ranks over the axes, then goes from the best of each kind (data,
+// tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is faster. From the best
+// recipes of different meshes it goes on by one decision at a time (Flips.h). Without the clock it is the
+// same on every machine.
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
@@ -19,6 +20,7 @@
 #include <chrono>
 #include <map>
 #include <set>
+#include <tuple>
 
 using namespace mlir;
 using namespace tessera;
@@ -41,10 +43,10 @@ struct Judged {
 
 class AutoPlanner {
 public:
-  AutoPlanner(Compilation &model, const AutoOptions &how, int64_t ranks, bool trains,
+  AutoPlanner(Compilation &model, Shallow &shallow, const AutoOptions &how, int64_t ranks, bool trains,
               std::chrono::steady_clock::time_point end)
-      : model(model), judge(model), recipes(ranks, model.options.assign, how.decided, trains), end(end),
-        flips(model, how.decided, cap(), [this] { return isLate(); }) {}
+      : model(model), judge(model, &shallow), recipes(ranks, model.options.assign, how.decided, trains),
+        end(end), flips(model, &shallow, how.decided, cap(), [this] { return isLate(); }) {}
 
   /// The fastest that keeps the caps; null where none was found.
   const Judged *run();
@@ -61,7 +63,7 @@ public:
   std::unique_ptr<Compilation> compilationOf(const Judged &each) const {
     return each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
   }
-  bool wasCut() const { return cut; }
+  bool wasCut() const { return cut || leftOut; }
   std::string firstReason() const { return reason; }
   /// All that were judged, by rising seconds; those that do not compile last.
   std::vector<Alternative> alternatives(const Judged &best) const;
@@ -91,6 +93,10 @@ private:
   std::string reason;                   // why the first that does not compile does not
   size_t numRecipes = 0;
   bool cut = false;
+  bool leftOut = false;
+  // On recipes that compile, so far: models as Judge::work counts them, and how long they took.
+  double done = 0;
+  std::chrono::duration<double> spent{0};
   Flips flips;
 };
 
@@ -99,10 +105,19 @@ Judged *AutoPlanner::consider(const AssignOptions &recipe) {
   std::string text = recipeText(recipe);
   auto found = judged.find(text);
   if (found == judged.end()) {
-    if (!judged.empty() && isLate())
+    const double work = judge.work(recipe);
+    const auto begin = std::chrono::steady_clock::now();
+    // What would not be done in time is not begun.
+    if (!judged.empty() && (isLate() || (done > 0 && begin + work / done * spent > end))) {
+      leftOut = true;
       return nullptr;
+    }
     found = judged.emplace(text, Judged{recipe, judge.compare(recipe), {}}).first;
     ++numRecipes;
+    if (found->second.verdict.compiles) {
+      spent += std::chrono::steady_clock::now() - begin;
+      done += work;
+    }
     if (reason.empty() && !found->second.verdict.compiles)
       reason = found->second.verdict.reason;
   }
@@ -124,6 +139,9 @@ void AutoPlanner::climb(Judged *from) {
 constexpr double kPromising = 2;
 // How many are tried under caps that none has kept yet.
 constexpr int kTriedBelowCap = 24;
+// How many of those that shallow models were judged for are compiled whole, and how far off these may be.
+constexpr int kWhole = 3;
+constexpr double kOff = 0.02;
 
 // The axes that a recipe splits, as a kind of recipe.
 std::string kindOf(const AssignOptions &recipe) {
@@ -140,12 +158,12 @@ const Judged *AutoPlanner::run() {
   std::set<std::string> refused;
   std::map<std::string, Judged *> best; // by kind
   std::vector<AssignOptions> spreads = recipes.spreads();
-  llvm::stable_sort(spreads, [](const AssignOptions &a, const AssignOptions &b) {
-    auto axes = [](const AssignOptions &r) {
-      return (r.dp > 1) + (r.tp > 1) + (r.sp > 1) + (r.ep > 1) + (r.pp > 1);
-    };
-    return axes(a) < axes(b);
-  });
+  // One axis alone first, then what is compiled soon.
+  auto key = [&](const AssignOptions &r) {
+    int axes = (r.dp > 1) + (r.tp > 1) + (r.sp > 1) + (r.ep > 1) + (r.pp > 1);
+    return std::tuple(axes > 1, axes > 1 ? judge.work(r) : 0, axes);
+  };
+  llvm::stable_sort(spreads, [&](const AssignOptions &a, const AssignOptions &b) { return key(a) < key(b); });
   for (const AssignOptions &recipe : spreads) {
     if (recipe.ep > 1 && kindOf(recipe) == "mixed" && refused.count("e") && !best.count("e"))
       continue;
@@ -166,16 +184,25 @@ const Judged *AutoPlanner::run() {
   return flip(fastestThatFits());
 }
 
-// A cap makes no recipe faster, so those that are slower without it need not be tried with it.
+// From then on what was drawn is known.
+static void fit(Judged &each, Verdict whole) {
+  each.fitted = std::move(whole);
+  if (each.verdict.isDrawn && each.fitted.compiles)
+    each.verdict = each.fitted;
+}
+
+// A cap makes no recipe faster, so those that are slower without it need not be tried with it. What was drawn
+// from shallow models is about right: of those that are about as fast as the first some are compiled whole.
 const Judged *AutoPlanner::fastestThatFits() {
   const Judged *best = nullptr;
-  int count = 0;
+  int count = 0, whole = 0;
   std::vector<const Judged *> order = ranking();
   // Where none fits as it is, those with the least memory have the best chance.
   if (llvm::none_of(order, [&](const Judged *each) { return each->verdict.deviceBytes <= cap(); }))
     llvm::stable_sort(order, [&](const Judged *a, const Judged *b) { return worth(*a) < worth(*b); });
   for (const Judged *each : order) {
-    if (best && each->verdict.seconds >= best->fitted.seconds)
+    const double least = each->verdict.seconds * (each->verdict.isDrawn && whole < kWhole ? 1 - kOff : 1);
+    if (best && least >= best->fitted.seconds)
       break;
     // When the time is over, one that fits as it is will do.
     bool isOver = count > 0 && isLate();
@@ -185,7 +212,8 @@ const Judged *AutoPlanner::fastestThatFits() {
       continue;
     if (!best && ++count > kTriedBelowCap)
       break;
-    const_cast<Judged *>(each)->fitted = judge.judge(each->recipe);
+    fit(const_cast<Judged &>(*each), judge.judge(each->recipe));
+    ++whole;
     if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
       best = each;
   }
@@ -245,7 +273,7 @@ const Judged *AutoPlanner::flip(const Judged *best) {
   for (auto &[price, each] : found) {
     if (!price.fits || (best && price.seconds >= best->fitted.seconds))
       continue;
-    each->fitted = judge.judge(*each->plan);
+    fit(*each, judge.judge(*each->plan));
     if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
       best = each;
   }
@@ -341,8 +369,8 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
 }
 
 // Nothing fits: what comes nearest, and how many ranks would do.
-static void refuse(Compilation &model, const AutoOptions &how, const AutoPlanner &planner, int64_t ranks,
-                   bool trains) {
+static void refuse(Compilation &model, Shallow &shallow, const AutoOptions &how, const AutoPlanner &planner,
+                   int64_t ranks, bool trains) {
   Location here = UnknownLoc::get(&model.context);
   const Judged *least = planner.smallest();
   if (!least) {
@@ -357,7 +385,8 @@ static void refuse(Compilation &model, const AutoOptions &how, const AutoPlanner
         << " in --device-memory=" << sizeText(*model.options.deviceMemory) << "; the least is "
         << sizeText(least->verdict.deviceBytes) << " of the device, by " << least->text();
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
-    AutoPlanner other(model, how, more, trains, std::chrono::steady_clock::now() + std::chrono::seconds(5));
+    AutoPlanner other(model, shallow, how, more, trains,
+                      std::chrono::steady_clock::now() + std::chrono::seconds(5));
     if (const Judged *found = other.run()) {
       error.attachNote() << more << " ranks would do: " << found->text();
       return;
@@ -387,8 +416,12 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
   auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
                          std::chrono::duration<double>(how.seconds));
   Compilation model(options, *context);
+  if (failed(model.run(Phase::Normalize)))
+    return 1;
+  OwningOpRef<ModuleOp> before = model.next == Phase::Differentiate ? model.module->clone() : ModuleOp();
   if (failed(model.run(Phase::Differentiate)) || failed(checkPlanFile(model)))
     return 1;
+  Shallow shallow(model, std::move(before));
   bool trains = !options.optimizer.empty();
   int64_t samples = samplesOf(*model.module);
   llvm::json::Array plans;
@@ -397,10 +430,10 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
     int64_t ranks = how.ranks[i];
     // Each number of ranks has its share of the time that is left.
     auto now = std::chrono::steady_clock::now();
-    AutoPlanner planner(model, how, ranks, trains, now + (end - now) / int(how.ranks.size() - i));
+    AutoPlanner planner(model, shallow, how, ranks, trains, now + (end - now) / int(how.ranks.size() - i));
     const Judged *best = planner.run();
     if (!best) {
-      refuse(model, how, planner, ranks, trains);
+      refuse(model, shallow, how, planner, ranks, trains);
       return 1;
     }
     const Verdict &verdict = best->fitted;

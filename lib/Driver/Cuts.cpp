@@ -19,7 +19,7 @@ static bool isWorthComparing(const Compilation &compilation) {
   ModuleOp module = compilation.module.get();
   FailureOr<Plan> plan = makePlan(module, compilation.options.assign);
   return succeeded(plan) && plan->pipeline && plan->pipeline->stages.empty() &&
-         unrolled(countOperators(module), *plan) * std::size(kCutRules) <= kEffort;
+         countOperators(module) * Judge(compilation).work(*plan) * std::size(kCutRules) <= kEffort;
 }
 
 // The chunk of each operator that has one, in order.

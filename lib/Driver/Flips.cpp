@@ -32,15 +32,15 @@ static std::string textOf(const Plan &plan) {
   return text;
 }
 
-Flips::Flips(const Compilation &model, const DecidedOptions &decided, int64_t cap,
+Flips::Flips(const Compilation &model, Shallow *shallow, const DecidedOptions &decided, int64_t cap,
              std::function<bool()> isLate)
-    : model(model), compiler(model), decided(decided), cap(cap),
+    : model(model), compiler(model, shallow), decided(decided), cap(cap),
       operators(countOperators(ModuleOp(model.module.get()))), isLate(std::move(isLate)) {}
 
 // Null where there is no time or effort left. `bound`: what it has to be better than to matter: a cap makes
 // no plan faster.
 const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
-  const double cost = unrolled(operators, plan);
+  const double cost = operators * compiler.work(plan), whole = operators * Judge(model).work(plan);
   auto [entry, isNew] = judged.try_emplace(textOf(plan));
   Judged &each = entry->second;
   if (isNew) {
@@ -50,16 +50,17 @@ const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
     }
     effort -= cost;
     each.verdict = compiler.compare(plan);
-    const bool hasCap = cap != INT64_MAX;
-    each.price = {each.verdict.compiles, each.verdict.compiles && !hasCap, each.verdict.seconds,
+    // What is drawn from shallow models is compiled whole, below the cap, before it is chosen.
+    const bool fits = cap == INT64_MAX || (each.verdict.isDrawn && each.verdict.deviceBytes <= cap);
+    each.price = {each.verdict.compiles, each.verdict.compiles && fits, each.verdict.seconds,
                   each.verdict.deviceBytes};
-    each.isKnown = !hasCap || !each.price.compiles;
+    each.isKnown = fits || !each.price.compiles;
   }
   // Below a cap other programs than the one for training may need more, and recomputation may need less.
   bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
                               : each.price.bytes <= cap || each.price.bytes < bound.bytes;
-  if (!each.isKnown && mayMatter && effort >= kCappedEffort * cost && !isLate()) {
-    effort -= kCappedEffort * cost;
+  if (!each.isKnown && mayMatter && effort >= kCappedEffort * whole && !isLate()) {
+    effort -= kCappedEffort * whole;
     each.isKnown = true;
     if (Verdict below = compiler.judge(plan); below.compiles) {
       each.verdict = below;

@@ -32,8 +32,9 @@ public:
     size_t flips = 0;
   };
 
-  /// `cap`: of the device, in bytes.
-  Flips(const Compilation &model, const DecidedOptions &decided, int64_t cap, std::function<bool()> isLate);
+  /// `shallow`: of `model`; null: that is always compiled itself. `cap`: of the device, in bytes.
+  Flips(const Compilation &model, Shallow *shallow, const DecidedOptions &decided, int64_t cap,
+        std::function<bool()> isLate);
 
   /// The best plan that is reached from `start`, perhaps itself, by compiling up to `effort` operators, and
   /// what was not needed so far.

@@ -7,10 +7,12 @@
 #include "lib/Driver/Recipes.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Assign/Annotations.h"
+#include "passes/Pipeline/PipelineSchedule.h"
 #include "runtime/core/error.h"
 #include "runtime/program/description.h"
 #include "runtime/simulate/simulate.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <cmath>
 
 using namespace mlir;
 using namespace tessera;
@@ -19,10 +21,6 @@ double tessera::countOperators(ModuleOp model) {
   double count = 0;
   model->walk([&](Operation *) { ++count; });
   return count;
-}
-
-double tessera::unrolled(double operators, const Plan &plan) {
-  return plan.pipeline ? operators * double(plan.microbatches) : operators;
 }
 
 static void addProgram(const rt::Program &program, int threads, Verdict &verdict) {
@@ -63,6 +61,92 @@ std::unique_ptr<Compilation> Judge::withPlan(const Plan &plan) const {
   dropCarriedPlan(*compilation->module);
   dist::kFilePlan.set(*compilation->module, StringAttr::get(&model.context, text));
   return compilation;
+}
+
+// How many parts of the model a pipeline has in turn; 1 without one.
+static size_t chunksOf(int64_t stages, StringRef schedule) {
+  const pipeline::Schedule *known = pipeline::findSchedule(schedule.empty() ? "1f1b" : schedule);
+  return stages > 1 ? stages * (known ? known->chunksPerStage : 1) : 1;
+}
+
+static size_t chunksOf(const Plan &plan) {
+  if (!plan.pipeline)
+    return 1;
+  auto axis = llvm::find_if(plan.mesh, [&](auto &each) { return each.first == plan.pipeline->axis; });
+  return axis == plan.mesh.end() ? 1 : chunksOf(axis->second, plan.pipeline->schedule);
+}
+
+// What grows by the same with each block, from what it is at two depths to all.
+static Verdict drawn(const Verdict &few, const Verdict &more, const Shallow::Depths &depths) {
+  const double steps = double(depths.all - depths.few) / double(depths.more - depths.few);
+  Verdict all = few;
+  auto draw = [&](auto &into, auto from, auto to) {
+    double value = std::max(0.0, double(from) + (double(to) - double(from)) * steps);
+    into = std::is_integral_v<decltype(from)> ? std::round(value) : value;
+  };
+  auto drawMap = [&](auto &into, const auto &from, const auto &to) {
+    for (auto &[axes, value] : to) {
+      auto there = from.find(axes);
+      draw(into[axes], there == from.end() ? decltype(value)(0) : there->second, value);
+    }
+  };
+  for (auto member : {&Verdict::seconds, &Verdict::flops, &Verdict::computing, &Verdict::waitsForRanks,
+                      &Verdict::waitsForStages, &Verdict::waitsForCopies, &Verdict::waitsForEnd})
+    draw(all.*member, few.*member, more.*member);
+  for (auto member : {&Verdict::deviceBytes, &Verdict::hostBytes, &Verdict::sentBytes})
+    draw(all.*member, few.*member, more.*member);
+  drawMap(all.sentOver, few.sentOver, more.sentOver);
+  drawMap(all.exposed, few.exposed, more.exposed);
+  all.isDrawn = true;
+  return all;
+}
+
+std::optional<Shallow::Depths> Judge::depthsFor(size_t chunks) const {
+  return shallow ? shallow->depths(chunks) : std::nullopt;
+}
+
+// None where one of the two does not compile: why not is for the model itself to say.
+std::optional<Verdict> Judge::draw(std::optional<Shallow::Depths> depths,
+                                   function_ref<std::optional<Verdict>(Judge, size_t)> judgeAt) {
+  if (!depths)
+    return std::nullopt;
+  auto at = [&](size_t blocks) -> std::optional<Verdict> {
+    const Compilation *made = shallow->at(blocks);
+    std::optional<Verdict> verdict = made ? judgeAt(Judge(*made), blocks) : std::nullopt;
+    return verdict && verdict->compiles ? verdict : std::nullopt;
+  };
+  std::optional<Verdict> few = at(depths->few), more = few ? at(depths->more) : std::nullopt;
+  return more ? std::optional(drawn(*few, *more, *depths)) : std::nullopt;
+}
+
+Verdict Judge::compare(const AssignOptions &recipe) {
+  auto at = [&](Judge judge, size_t) { return judge.compare(recipe); };
+  std::optional<Verdict> verdict = draw(depthsFor(chunksOf(recipe.pp, recipe.ppSchedule)), at);
+  return verdict ? *verdict : judge(withRecipe(recipe), /*isWhole=*/false);
+}
+
+Verdict Judge::compare(const Plan &plan) {
+  auto at = [&](Judge judge, size_t blocks) -> std::optional<Verdict> {
+    std::optional<Plan> kept = shallow->planFor(plan, blocks);
+    return kept ? std::optional(judge.compare(*kept)) : std::nullopt;
+  };
+  std::optional<Verdict> verdict = draw(depthsFor(chunksOf(plan)), at);
+  return verdict ? *verdict : judge(withPlan(plan), /*isWhole=*/false);
+}
+
+static double workOf(std::optional<Shallow::Depths> depths, size_t chunks, int64_t microbatches) {
+  return (depths ? double(depths->few + depths->more) / double(depths->all) : 1) *
+         (chunks > 1 ? double(microbatches) : 1);
+}
+
+double Judge::work(const AssignOptions &recipe) const {
+  const size_t chunks = chunksOf(recipe.pp, recipe.ppSchedule);
+  return workOf(depthsFor(chunks), chunks, recipe.microbatches);
+}
+
+double Judge::work(const Plan &plan) const {
+  const size_t chunks = chunksOf(plan);
+  return workOf(depthsFor(chunks), chunks, plan.microbatches);
 }
 
 Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {

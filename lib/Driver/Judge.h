@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_DRIVER_JUDGE_H
 #define TESSERA_LIB_DRIVER_JUDGE_H
 
-#include "lib/Driver/Compile.h"
+#include "lib/Driver/Shallow.h"
 #include "passes/Assign/Plan.h"
 #include <map>
 #include <memory>
@@ -26,15 +26,14 @@ struct Verdict {
   /// Where a step's time goes, as a simulation has it (runtime/simulate/simulate.h): means over the ranks.
   double computing = 0, waitsForRanks = 0, waitsForStages = 0, waitsForCopies = 0, waitsForEnd = 0;
   std::map<std::string, double> exposed; // by axes
+  /// Whether it was drawn from models with fewer blocks, so that it is about that.
+  bool isDrawn = false;
 };
 
 /// What a program comes to whose memory has been planned, from what `Compilation::describe` returns.
 Verdict verdictOf(const Compilation &compilation, const rt::Description &description);
 
-/// How many operators are compiled to judge a plan of a model, or a copy of one: the steps of a pipeline are
-/// unrolled.
 double countOperators(mlir::ModuleOp model);
-double unrolled(double operators, const Plan &plan);
 
 /// `12.30 ms`, `1.20 s`.
 std::string secondsText(double seconds);
@@ -45,12 +44,17 @@ double leastSeconds(const Compilation &model, const Verdict &verdict, int64_t ra
 /// Compiles one model by plan after plan, from where plans begin to matter up to the plan of memory.
 class Judge {
 public:
-  /// `model` has been differentiated.
-  explicit Judge(const Compilation &model) : model(model) {}
+  /// `model` has been differentiated. `shallow`: of it; null: it is always compiled itself.
+  explicit Judge(const Compilation &model, Shallow *shallow = nullptr) : model(model), shallow(shallow) {}
 
-  /// To compare: of the training program alone where there is one, as if memory were unlimited.
-  Verdict compare(const AssignOptions &recipe) { return judge(withRecipe(recipe), /*isWhole=*/false); }
-  Verdict compare(const Plan &plan) { return judge(withPlan(plan), /*isWhole=*/false); }
+  /// To compare: of the training program alone where there is one, as if memory were unlimited. Drawn from
+  /// models with fewer blocks where that is less work.
+  Verdict compare(const AssignOptions &recipe);
+  Verdict compare(const Plan &plan);
+  /// How much that compiles, in models: the steps of a pipeline are unrolled, shallow models have fewer
+  /// blocks.
+  double work(const AssignOptions &recipe) const;
+  double work(const Plan &plan) const;
   /// What the executable will say: of all programs, by the model's options of memory.
   Verdict judge(const AssignOptions &recipe) { return judge(withRecipe(recipe), /*isWhole=*/true); }
   Verdict judge(const Plan &plan) { return judge(withPlan(plan), /*isWhole=*/true); }
@@ -60,8 +64,12 @@ public:
 
 private:
   Verdict judge(std::unique_ptr<Compilation> compilation, bool isWhole);
+  std::optional<Shallow::Depths> depthsFor(size_t chunks) const;
+  std::optional<Verdict> draw(std::optional<Shallow::Depths> depths,
+                              llvm::function_ref<std::optional<Verdict>(Judge, size_t)> judgeAt);
 
   const Compilation &model;
+  Shallow *shallow;
 };
 
 } // namespace tessera

@@ -210,6 +210,39 @@ def bert(g, size):
     return g.op("Add", x, g.weight("cls.predictions.bias", size.vocabulary), at="cls.predictions.decoder")
 
 
+def t5(g, size):
+    """T5's, in which all layers of the encoder, and all of the decoder, add one bias to their scores: by distance, without T5's logarithms."""
+    w, hidden, each = size.width, size.hidden or 4 * size.width, size.width // size.heads
+    table = g.weight("shared.weight", size.vocabulary, w)
+
+    def bias(ids, at):
+        places = g.positions(ids, at)
+        apart = g.op("Abs", g.op("Sub", g.op("Transpose", places, at=at, perm=[1, 0]), places, at=at), at=at)
+        apart = g.op("Min", apart, g.constant([31], TensorProto.INT64), at=at)
+        scores = g.op("Gather", g.weight(f"{at}.relative_attention_bias.weight", 32, size.heads), apart, at=at, axis=0)
+        return g.op("Unsqueeze", g.op("Transpose", scores, at=at, perm=[2, 0, 1]), g.ints(0), at=at)
+
+    def attention(x, states, at, *mask, causal):
+        q, k, v = (g.heads(g.linear(y, f"{at}.{which}", w, w, bias=False), at, size.heads, each) for which, y in (("q", x), ("k", states), ("v", states)))
+        return g.linear(g.attention(q, k, v, at, w, *mask, causal=causal), f"{at}.o", w, w, bias=False)
+
+    def stack(ids, name, states=None):
+        x, mask = g.op("Gather", table, ids, at=f"{name}.embed_tokens", axis=0), bias(ids, f"{name}.block.0.layer.0.SelfAttention")
+        for block in range(size.layers):
+            at = f"{name}.block.{block}.layer"
+            y = g.rms_norm(x, f"{at}.0.layer_norm", w)
+            x = g.op("Add", x, attention(y, y, f"{at}.0.SelfAttention", mask, causal=states is not None), at=f"{at}.0")
+            if states is not None:
+                x = g.op("Add", x, attention(g.rms_norm(x, f"{at}.1.layer_norm", w), states, f"{at}.1.EncDecAttention", causal=False), at=f"{at}.1")
+            at = f"{at}.{1 if states is None else 2}"
+            y = g.linear(g.rms_norm(x, f"{at}.layer_norm", w), f"{at}.DenseReluDense.wi", w, hidden, bias=False)
+            x = g.op("Add", x, g.linear(g.op("Relu", y, at=at), f"{at}.DenseReluDense.wo", hidden, w, bias=False), at=at)
+        return g.rms_norm(x, f"{name}.final_layer_norm", w)
+
+    x = stack("decoder_input_ids", "decoder", stack("input_ids", "encoder"))
+    return g.linear(x, "lm_head", w, size.vocabulary, bias=False)
+
+
 def vit(g, size):
     w, at, patch = size.width, "vit.embeddings", 16
     x = g.op("Conv", "pixel_values", g.weight(f"{at}.patch_embeddings.projection.weight", w, 3, patch, patch),
@@ -242,7 +275,7 @@ def linear(g, size):
 
 
 TOKENS = {"input_ids": (TensorProto.INT64, ["batch", "seq"])}
-INPUTS = {gpt: TOKENS, llama: TOKENS, bert: {name: TOKENS["input_ids"] for name in ("input_ids", "attention_mask", "token_type_ids")}}
+INPUTS = {gpt: TOKENS, llama: TOKENS, t5: {name: TOKENS["input_ids"] for name in ("input_ids", "decoder_input_ids")}, bert: {name: TOKENS["input_ids"] for name in ("input_ids", "attention_mask", "token_type_ids")}}
 
 # A vocabulary of 51200 and the sizes of Megatron-LM: arXiv 2205.05198, table 3. For ViT `length` is the image's, `vocabulary` its classes.
 SIZES = {
@@ -256,6 +289,7 @@ SIZES = {
     "llama-8b": (llama, Size(32, 4096, 32, 128256, hidden=14336, kv_heads=8)),
     "mixtral": (llama, Size(32, 4096, 32, 32000, hidden=14336, kv_heads=8, experts=8)),
     "bert": (bert, Size(12, 768, 12, 30522, length=512)),
+    "t5": (t5, Size(12, 768, 12, 32128)),
     "vit": (vit, Size(12, 768, 12, 1000, length=224)),
     "blocks": (blocks, Size(12, 768, 12, 0)),
     "linear": (linear, Size(1, 1024, 0, 0)),

@@ -48,6 +48,7 @@ Json page::alternativesJson(const PageContent &content) {
       list.push_back(std::move(entry));
       continue;
     }
+    entry["drawn"] = verdict.isDrawn; // from shallow models
     entry["seconds"] = verdict.seconds;
     entry["device_bytes"] = verdict.deviceBytes;
     entry["sent_bytes"] = verdict.sentBytes;

@@ -1,0 +1,64 @@
+"""plan --auto judges deep models by shallow ones: what it says of a recipe is what the whole model comes to, and the plan is no worse."""
+import importlib.util
+import json
+import re
+
+import pytest
+
+import harness as h
+
+TRAIN = ("--train", "adamw", "--bind", "batch=8", "--bind", "seq=32")
+SMALL = {"layers": 12, "width": 768, "heads": 12, "vocabulary": 8192}
+CHANGES = {"gpt2": {}, "bert": {}, "llama-8b": {"hidden": 2048, "kv_heads": 4}, "t5": {}}
+# By what the page calls it; all but pipelines, of which there are too few blocks.
+RECIPES = {"--dp 4", "--tp 4", "--dp 2 --tp 2", "--dp 4 --zero 3", "--sp 4 --sp-mode ring", "--dp 4 --microbatches 2"}
+# One that sends slowly, so that recipes differ in more than what they compute.
+MACHINE = '[device]\nname = "far"\n[[level]]\nranks = 64\nlatency = 1e-5\nbandwidth = 1e9\n'
+
+
+def shapes():
+    spec = importlib.util.spec_from_file_location("shapes", h.MODELS / "shapes.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture(scope="module")
+def machine(tmp_path_factory):
+    path = tmp_path_factory.mktemp("machine") / "far.toml"
+    path.write_text(MACHINE)
+    return "--machine", path
+
+
+def model_of(folder, name, **changes):
+    path = folder / f"{name}.onnx"
+    shapes().write(name, str(path), **SMALL | CHANGES[name] | changes)
+    return path
+
+
+def planned(folder, model, *options):
+    """The plan, and what was said of each recipe while recipes were compared."""
+    page = folder / "plan.html"
+    result = h.checked(h.TESSERA, "plan", model, *options, "--auto", "--json", "--report", page, "-o", folder / "plan.toml")
+    data = json.loads(re.search(r'<script[^>]*id="step"[^>]*>(.*?)</script>', page.read_text(), re.S)[1])
+    return json.loads(result.stdout)["plans"][0], {each["recipe"]: each for each in data["alternatives"] if "reason" not in each}
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_what_is_drawn_is_what_the_whole_comes_to(name, tmp_path, machine):
+    """A plan file has entries for nodes of this model, none here, so with one the model is always compiled whole."""
+    model = model_of(tmp_path, name)
+    (tmp_path / "none.toml").write_text("")
+    options = (*TRAIN, *machine, "--ranks", "4")
+    found, drawn = planned(tmp_path, model, *options)
+    best, whole = planned(tmp_path, model, *options, "--plan", tmp_path / "none.toml")
+    assert found["seconds"] <= best["seconds"] * 1.001
+    known = [each for each in drawn if "--pp" not in each and "changed" not in each and drawn[each]["drawn"]]
+    assert not any(each["drawn"] for each in whole.values()) and drawn.keys() - set(known), "what is best is compiled whole"
+    assert len(RECIPES & set(known)) >= 4 and len(known) >= 12, known
+    for each in set(known) & whole.keys():
+        assert drawn[each]["seconds"] == pytest.approx(whole[each]["seconds"], rel=0.05 if "--microbatches" in each else 0.02), each
+        assert drawn[each]["device_bytes"] == pytest.approx(whole[each]["device_bytes"], rel=0.05), each
+        assert abs(drawn[each]["sent_bytes"] - whole[each]["sent_bytes"]) <= 8, each
+    again = json.loads(h.checked(h.TESSERA, "simulate", model, *TRAIN, *machine, "--plan", found["plan"], "--json").stdout)
+    assert again["seconds"] == pytest.approx(found["seconds"], rel=1e-9) and again["device_bytes"] == found["device_bytes"]
