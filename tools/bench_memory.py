@@ -68,8 +68,8 @@ def scaled(text, factor):
     return re.sub(r"\brate = ([\d.e+-]+)", lambda m: f"rate = {float(m[1]) * factor:.4g}", changed(text, change))
 
 
-def info(program, kind="train"):
-    return json.loads(run(program, "info", "--json", "--program", kind).stdout)
+def info(program, threads, kind="train"):
+    return json.loads(run(program, "info", "--json", "--program", kind, "--threads", threads).stdout)
 
 
 class Bench:
@@ -98,7 +98,7 @@ class Bench:
 
     def check(self, capped, losses, tokens, steps):
         ours, stats = self.train(capped, tokens, steps)
-        promised, measured = info(capped)["memory"][0], stats["memory"][0]
+        promised, measured = info(capped, self.options.threads)["memory"][0], stats["memory"][0]
         if ours != losses:
             sys.exit(f"error: {capped.name} computes other losses\n{ours}\n{losses}")
         for tier in ("device", "host", "nvme"):
@@ -118,12 +118,12 @@ class Bench:
         capped = self.compile("deep_capped", model, "--train", "adamw", "--device-memory", "512MiB")
         self.check(capped, losses, tokens, 2)
         print(f"  losses {losses} with and without the cap; {stats['memory'][0]['device']['peak'] / 2**20:.0f} MiB without, "
-              f"{info(capped)['memory'][0]['device']['peak'] / 2**20:.0f} MiB with it", flush=True)
+              f"{info(capped, self.options.threads)['memory'][0]['device']['peak'] / 2**20:.0f} MiB with it", flush=True)
         below = self.compile("deep_nvme", model, "--train", "adamw", "--device-memory", "512MiB", "--host-memory", "1GiB", "--nvme", f"{self.folder}:16GiB")
         if not below:
             return
         self.check(below, losses, tokens, 2)
-        memory, moved = info(below)["memory"][0], info(below)["moved"]
+        memory, moved = info(below, self.options.threads)["memory"][0], info(below, self.options.threads)["moved"]
         print("  the same losses with " + ", ".join(f"{memory[tier]['peak'] / 2**20:.0f} MiB of {tier}" for tier in ("device", "host", "nvme"))
               + f"; a step reads {moved['nvme_read'] / 2**30:.1f} GiB of NVMe and writes {moved['nvme_write'] / 2**30:.1f}", flush=True)
 
@@ -138,8 +138,10 @@ class Bench:
         parameters = make_model(model, 24, 384, 6, 4096, batch, 256)
         tokens, steps = self.tokens(4096, 60000), self.options.steps
         whole = self.compile(f"mid{batch}_whole", model, "--train", "adamw", "--dtype", "bf16")
-        losses, stats = self.train(whole, tokens, steps)
-        compute, peak = stats["step_seconds"], info(whole)["memory"][0]["device"]["peak"]
+        losses, _ = self.train(whole, tokens, steps)
+        # Not of the first run, whose steps are slower.
+        compute = statistics.median(self.train(whole, tokens, steps)[1]["step_seconds"] for _ in range(self.options.rounds))
+        peak = info(whole, self.options.threads)["memory"][0]["device"]["peak"]
         # The same link and host for both batches: the second has twice the computing beside it.
         machine = self.folder / f"paced{host / 1e6:.0f}.toml"
         if batch == 4:
@@ -168,7 +170,7 @@ class Bench:
         given = self.folder / "calibrated.toml"
         given.write_text(text)
         program = self.compile("scaled", model, "--train", "adamw", "--dtype", "bf16", "--machine", given)
-        factor = info(program)["step_seconds"] / compute
+        factor = info(program, self.options.threads)["step_seconds"] / compute
         print(f"  the calibrated estimate is {factor:.2f} x what a step takes; its rates are scaled by that")
         return scaled(text, factor)
 
@@ -178,7 +180,7 @@ class Bench:
             rounds.append((self.train(whole, tokens, self.options.steps)[1]["step_seconds"],
                            self.train(capped, tokens, self.options.steps, "--pace", machine)[1]["step_seconds"]))
         a, b = (statistics.median(times) for times in zip(*rounds))
-        promised = info(capped)
+        promised = info(capped, self.options.threads)
         moved = sum(promised["moved"].values()) / 2**20
         print(f"  {name}: {b:.3f} s, {promised['step_seconds']:.3f} s promised ({promised['step_seconds'] / b - 1:+.0%}); without a cap {a:.3f} s: "
               f"{a / b:.0%} of its speed; {moved:.0f} MiB moved", flush=True)
@@ -207,7 +209,7 @@ class Bench:
         taken, found = seconds(capped, "--pace", machine)
         if not np.array_equal(found, expected):
             sys.exit("error: the capped program computes other logits")
-        least = max(compute, info(capped, "infer")["moved"]["host_to_device"] / rate)
+        least = max(compute, info(capped, self.options.threads, "infer")["moved"]["host_to_device"] / rate)
         print(f"  {taken:.3f} s: {taken / least:.2f} x the longer of computing and copying")
 
 
