@@ -85,6 +85,8 @@ def main():
     parser.add_argument("--jobs", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--json", type=pathlib.Path, help="write all figures here")
     options = parser.parse_args()
+    if not os.access(options.other, os.X_OK) or not options.other.is_file():
+        parser.error(f"{options.other} is no program; give the other build's bin/tessera")
     cases = [(kind, variant, plan) for variant in harness.VARIANTS for kind, plan in plans(variant) if options.kind in (None, kind)]
     rows, alone, figures = collections.defaultdict(dict), collections.Counter(), {}
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:

@@ -219,7 +219,7 @@ ROWS = ("deep", "speed", "infer")
 def main():
     parser = argparse.ArgumentParser(prog="tools/bench memory", description="Compares programs below caps of memory with the same ones without.")
     parser.add_argument("rows", nargs="*", metavar="ROW", help=f"of {', '.join(ROWS)}; default: all. deep takes 10 GB of memory and of disk")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=2, help="a rank; one fewer than there are cores leaves one for copies and the host's updates, as a GPU does")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--steps", type=int, default=4, help="in each round")
     parser.add_argument("--policies", action="store_true", help="compare with other systems' rules too")

@@ -5,7 +5,7 @@
 // The search judges every way to spread the ranks over the axes, then goes from the best of each kind (data,
 // tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is faster. From the best
 // recipes of different meshes it goes on by one decision at a time (Flips.h). Without the clock it is the
-// same on every machine.
+// same on every machine that gives a rank as many threads.
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"

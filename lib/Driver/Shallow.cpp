@@ -45,6 +45,8 @@ Shallow::Shallow(const Compilation &model, OwningOpRef<ModuleOp> module)
   if (!before || carriesPlan(*before) || !model.options.assign.planFile.empty())
     return;
   std::vector<BlockRun> runs = largestRuns(*before);
+  if (runs.empty())
+    return;
   numRuns = runs.size();
   for (const BlockRun &run : runs) {
     copies = run.copies;

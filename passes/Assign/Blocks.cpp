@@ -10,18 +10,21 @@
 using namespace mlir;
 using namespace tessera;
 
-// What two operators have alike that compute the same of other operands: all but names, the parameter that
-// is read, and the numbers of random streams.
-static std::string kindOf(Operation *op) {
+// What two operators have alike that compute the same of other operands: all but names and the numbers of
+// random streams; of a variable that is named, what it is.
+static std::string kindOf(Operation *op, SymbolTableCollection &symbols) {
   std::string text;
   llvm::raw_string_ostream os(text);
   os << op->getName() << op->getOperandTypes() << op->getResultTypes();
-  if (auto read = dyn_cast<nn::ReadOp>(op))
-    if (auto variable = SymbolTable::lookupNearestSymbolFrom<nn::VariableOp>(read, read.getVariableAttr()))
+  for (NamedAttribute attr : op->getAttrs()) {
+    if (attr.getNameDialect() || attr.getName() == "id")
+      continue;
+    auto name = dyn_cast<FlatSymbolRefAttr>(attr.getValue());
+    if (auto variable = name ? symbols.lookupNearestSymbolFrom<nn::VariableOp>(op, name) : nn::VariableOp())
       os << variable.getRole() << variable.getTrained();
-  for (NamedAttribute attr : op->getAttrs())
-    if (!attr.getNameDialect() && attr.getName() != "id" && !isa<nn::ReadOp>(op))
+    else
       os << attr.getName() << attr.getValue();
+  }
   return text;
 }
 
@@ -100,8 +103,9 @@ std::optional<size_t> Wiring::readFromOutside() const {
 std::vector<BlockRun> tessera::blockRunsOf(func::FuncOp func) {
   std::map<std::string, int> numbers;
   llvm::DenseMap<Operation *, int> kinds;
+  SymbolTableCollection symbols;
   for (Operation &op : func.getBody().front())
-    kinds[&op] = numbers.emplace(kindOf(&op), int(numbers.size())).first->second;
+    kinds[&op] = numbers.emplace(kindOf(&op, symbols), int(numbers.size())).first->second;
   Dependence dependence(func);
   ArrayRef<Operation *> ops = dependence.places();
   std::vector<BlockRun> runs;

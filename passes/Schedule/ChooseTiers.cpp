@@ -136,13 +136,13 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     }
     auto restore = llvm::make_scope_exit([&] { search->limits.host = host; });
     bool isAbove = needed.device > search->limits.device - ahead;
-    bool repeats = search->recomputes && search->isFree() && isAbove;
+    bool repeats = search->recomputes && search->isFree() && isAbove, updates = choosesUpdates && isAbove;
     // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
-    if (repeats || (choosesUpdates && isAbove && !needsNvme))
-      fitted = faster(func, std::move(fitted), repeats, choosesUpdates && isAbove && !needsNvme);
+    if (repeats || (updates && !needsNvme))
+      fitted = faster(func, std::move(fitted), repeats, updates && !needsNvme);
     if (!fitted && needsNvme) { // it is the device that has no room
       search->limits.host = host;
-      if (choosesUpdates && isAbove)
+      if (updates)
         fitted = faster(func, std::nullopt, repeats, /*withUpdates=*/true);
     }
     if (!fitted)
