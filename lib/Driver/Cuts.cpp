@@ -11,15 +11,18 @@
 using namespace mlir;
 using namespace tessera;
 
-/// Operators that may be compiled to compare cuts: about a second.
-static constexpr double kEffort = 20000;
+/// Operators that may be compiled to compare cuts: somewhat more than a second.
+static constexpr double kEffort = 27000;
+static constexpr int64_t kNumRules = std::size(kCutRules);
+/// How much longer a step may take and count as no longer: simulated steps are no more exact.
+static constexpr double kSameTime = 1.001;
 
 // Whether it is a pipeline whose stages no list names, and small enough.
 static bool isWorthComparing(const Compilation &compilation) {
   ModuleOp module = compilation.module.get();
   FailureOr<Plan> plan = makePlan(module, compilation.options.assign);
   return succeeded(plan) && plan->pipeline && plan->pipeline->stages.empty() &&
-         countOperators(module) * Judge(compilation).work(*plan) * std::size(kCutRules) <= kEffort;
+         countOperators(module) * Judge(compilation).work(*plan) * kNumRules <= kEffort;
 }
 
 // The chunk of each operator that has one, in order.
@@ -32,12 +35,12 @@ static std::vector<int64_t> chunksOf(ModuleOp module) {
   return chunks;
 }
 
-// With each of the rules that cut otherwise than those before.
+// With each of the rules, from the last on, that cuts otherwise than those before.
 static std::vector<AssignOptions> recipesOf(const Compilation &compilation, const Judge &judge) {
   std::vector<AssignOptions> recipes;
   std::set<std::vector<int64_t>> seen;
   AssignOptions recipe = compilation.options.assign;
-  for (recipe.cut = 0; recipe.cut < int64_t(std::size(kCutRules)); ++recipe.cut)
+  for (recipe.cut = kNumRules - 1; recipe.cut >= 0; --recipe.cut)
     if (std::unique_ptr<Compilation> assigned = judge.withRecipe(recipe);
         succeeded(assigned->run(Phase::Assign)) && seen.insert(chunksOf(*assigned->module)).second)
       recipes.push_back(recipe);
@@ -60,11 +63,16 @@ void tessera::chooseCut(Compilation &compilation) {
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
   if (recipes.size() <= 1)
     return;
+  Verdict last = judge.compare(recipes.front());
   double least = std::numeric_limits<double>::infinity();
-  for (const AssignOptions &recipe : recipes)
-    if (Verdict verdict = judge.compare(recipe);
-        verdict.compiles && verdict.seconds * double(verdict.deviceBytes) < least) {
-      least = verdict.seconds * double(verdict.deviceBytes);
+  for (const AssignOptions &recipe : recipes) {
+    Verdict verdict = &recipe == &recipes.front() ? last : judge.compare(recipe);
+    double product = verdict.seconds * double(verdict.deviceBytes);
+    bool isWorse = last.compiles &&
+                   (verdict.seconds > kSameTime * last.seconds || verdict.deviceBytes > last.deviceBytes);
+    if (verdict.compiles && !isWorse && product < least) {
+      least = product;
       cut = recipe.cut;
     }
+  }
 }

@@ -69,6 +69,8 @@ std::vector<int64_t> Balance::run() {
   double fastest = solve([&](size_t, int64_t begin, int64_t end) { return secondsOf(begin, end); });
   if (fastest == kNever)
     return {};
+  if (tolerance == 0)
+    return ends;
   solve([&](size_t chunk, int64_t begin, int64_t end) {
     return secondsOf(begin, end) > (1 + tolerance) * fastest ? kNever : bytesOf(chunk, begin, end);
   });

@@ -28,19 +28,27 @@ inline constexpr double kTolerance = 0.05;
 /// Where each chunk ends, one more than its last operator: one for each entry of `live`, how many
 /// microbatches' activations the chunk holds at once. Every chunk has a layer. Among the cuts whose slowest
 /// chunk, with what it receives and sends, takes at most 1 + `tolerance` of the best possible, the one whose
-/// largest chunk is smallest; among equals, those that send least. Empty when there are fewer layers than
-/// chunks.
+/// largest chunk is smallest; among equals, those that send least. With no tolerance the fastest that sends
+/// least, whatever its chunks hold. Empty when there are fewer layers than chunks.
 std::vector<int64_t> balance(const Chain &chain, const std::vector<double> &live,
                              double tolerance = kTolerance);
 
 /// What a cut is estimated by.
 struct CutRule {
   double tolerance = kTolerance;
-  /// Operators take the time of their arithmetic alone, as if kernels kept all else in registers.
-  bool isArithmeticAlone = false;
+  /// How many points of its factors an operator computes a second, and how many bytes it reads or writes; 0:
+  /// as the machine does what is of the operator's class.
+  double points = 0, bytes = 0;
 };
 
-/// The cuts that are worth a comparison, the likeliest first.
-inline constexpr CutRule kCutRules[] = {{}, {.tolerance = 0.3}, {.isArithmeticAlone = true}};
+/// The cuts that are worth a comparison, the likeliest first: by the machine's rates; with more time for less
+/// memory; by arithmetic alone, as if kernels kept all else in registers; by time alone, where operators read
+/// and write memory one by one.
+inline constexpr CutRule kCutRules[] = {
+    {},
+    {.tolerance = 0.3},
+    {.points = 5e10, .bytes = 1e12},
+    {.tolerance = 0, .points = 2.5e10, .bytes = 1e10},
+};
 
 } // namespace tessera

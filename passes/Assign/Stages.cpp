@@ -51,14 +51,19 @@ double bytesOf(Value value) {
 
 // The modelled time of an operator on one thread: arithmetic or memory, whichever is slower.
 double secondsOf(nn::FactorOpInterface op, const dist::Machine &machine, const CutRule &cut) {
-  if (op.getFactorRule().isReshape)
+  nn::FactorRule rule = op.getFactorRule();
+  if (rule.isReshape)
     return 0;
-  nn::Work work = nn::workOf(op);
-  nn::Work moved = work;
+  nn::Work arithmetic = nn::workOf(op), moved = arithmetic;
+  if (cut.points > 0) {
+    double points = 1;
+    for (const nn::Factor &factor : rule.factors)
+      points *= double(factor.size);
+    return std::max(points / cut.points, moved.bytes / cut.bytes);
+  }
   moved.flops = 0;
-  work.bytes = 0;
-  double arithmetic = machine.rates.seconds(work, 1);
-  return cut.isArithmeticAlone ? arithmetic : std::max(arithmetic, machine.rates.seconds(moved, 1));
+  arithmetic.bytes = 0;
+  return std::max(machine.rates.seconds(arithmetic, 1), machine.rates.seconds(moved, 1));
 }
 
 // The value that has the bytes of one, which may be a reshape of it.

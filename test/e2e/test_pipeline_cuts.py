@@ -74,22 +74,25 @@ def simulated(*arguments):
     return step["seconds"], max(rank["device"]["peak"] for rank in step["memory"])
 
 
-def test_the_cut_is_the_best_of_those_compared(tmp_path):
-    """Of the cuts by each rule the compiler takes that whose seconds times bytes are least: here not that of the first rule."""
-    options = ("--pp", 4, "--pp-schedule", "interleaved", "--microbatches", 4)
-    vit = h.MODELS / "vit.onnx"
+@pytest.mark.parametrize("schedule,rule", [("1f1b", 1), ("interleaved", 3)])
+def test_the_cut_is_the_best_of_those_compared(schedule, rule, tmp_path):
+    """Of the cuts by each rule that are no worse than the last one's in time and memory the compiler takes that whose seconds times bytes are
+    least; with interleaved chunks all others of this model need more memory than the last."""
+    options = ("--pp", 4, "--pp-schedule", schedule, "--microbatches", 4)
+    gpt, bindings = h.MODELS / "gpt2.onnx", h.bindings("gpt2")
     whole, figures, chunks = tmp_path / "whole.mlir", [], []
-    h.checked(h.TESSERA, "compile", vit, "--train", "adamw", "--to", "differentiate", "-o", whole)
-    for rule in range(3):
-        cut = tmp_path / f"{rule}.mlir"
-        h.checked(h.BUILD / "bin" / "tessera-opt", whole, f"--tessera-assign=pp=4 pp-schedule=interleaved microbatches=4 cut={rule}", "--mlir-print-debuginfo", "-o", cut)
+    h.checked(h.TESSERA, "compile", gpt, "--train", "adamw", *bindings, "--to", "differentiate", "-o", whole)
+    for number in range(4):
+        cut = tmp_path / f"{number}.mlir"
+        h.checked(h.BUILD / "bin" / "tessera-opt", whole, f"--tessera-assign=pp=4 pp-schedule={schedule} microbatches=4 cut={number}", "--mlir-print-debuginfo",
+                  "-o", cut)
         # Text says what made it; a pass alone does not.
         cut.write_text(cut.read_text().replace('nn.phase = "differentiate"', 'nn.phase = "assign"'))
         figures.append(simulated(cut))
         chunks.append(re.findall(r"dist\.chunk = \d+", cut.read_text()))
-    best = min(range(3), key=lambda rule: math.prod(figures[rule]))
+    no_worse = [each for each in range(4) if figures[each][0] <= 1.001 * figures[-1][0] and figures[each][1] <= figures[-1][1]]
+    assert min(no_worse, key=lambda each: math.prod(figures[each])) == rule
     taken = tmp_path / "taken.mlir"
-    h.checked(h.TESSERA, "compile", vit, "--train", "adamw", *options, "--to", "assign", "-o", taken)
-    assert best != 0
-    assert re.findall(r"dist\.chunk = \d+", taken.read_text()) == chunks[best]
-    assert simulated(vit, "--train", "adamw", *options) == figures[best]
+    h.checked(h.TESSERA, "compile", gpt, "--train", "adamw", *bindings, *options, "--to", "assign", "-o", taken)
+    assert re.findall(r"dist\.chunk = \d+", taken.read_text()) == chunks[rule]
+    assert simulated(gpt, "--train", "adamw", *bindings, *options) == figures[rule]

@@ -1,5 +1,6 @@
 // The rules that a pipeline is cut by. Six activations take as long as some three products, by rule 2 nothing: kernels may keep them in
-// registers. Rule 1 has the last activation, which nothing but the next product reads, on the other stage: that one holds less.
+// registers. Rule 1 has the last activation, which nothing but the next product reads, on the other stage: that one holds less. By rule
+// 3 a product takes as long as some three activations: the second is on the first stage, as the loss is on the last.
 // RUN: tessera-opt %s --tessera-differentiate="optimizer=sgd loss=mse:y" \
 // RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2" | FileCheck %s --check-prefix=TIME
 // RUN: tessera-opt %s --tessera-differentiate="optimizer=sgd loss=mse:y" \
@@ -8,9 +9,11 @@
 // RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2 cut=1" | FileCheck %s --check-prefix=MEMORY
 // RUN: tessera-opt %s --tessera-differentiate="optimizer=sgd loss=mse:y" \
 // RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2 cut=2" | FileCheck %s --check-prefix=ARITHMETIC
+// RUN: tessera-opt %s --tessera-differentiate="optimizer=sgd loss=mse:y" \
+// RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2 cut=3" | FileCheck %s --check-prefix=ARITHMETIC
 // RUN: not tessera-opt %s --tessera-differentiate="optimizer=sgd loss=mse:y" \
-// RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2 cut=3" 2>&1 | FileCheck %s --check-prefix=NONE
-// NONE: error: there is no rule 3 to cut a pipeline by; the last is 2
+// RUN:   --tessera-assign="pp=2 pp-schedule=gpipe microbatches=2 cut=4" 2>&1 | FileCheck %s --check-prefix=NONE
+// NONE: error: there is no rule 4 to cut a pipeline by; the last is 3
 
 // TIME-LABEL: func.func @infer
 // TIME: nn.contract {{.*}}dist.chunk = 0

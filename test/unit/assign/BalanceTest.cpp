@@ -99,6 +99,17 @@ TEST(Balance, CutsWhereLeastIsSent) {
   EXPECT_TRUE(ends[0] == 1 || ends[0] == 3);
 }
 
+TEST(Balance, WithoutToleranceSendsLeastWhateverChunksHold) {
+  Chain chain(4);
+  chain.seconds = {0, 2, 2, 4, 4};
+  chain.layers = {0, 1, 2, 3, 4};
+  chain.crossing = {0.25, 0.25, 0.25, 0.25, 0};
+  chain.variables = {0, 1, 8, 9, 16};
+  // Behind the first operator as quick as behind the second, which has more parameters than all before.
+  EXPECT_EQ(balance(chain, {1, 1}), (std::vector<int64_t>{2, 4}));
+  EXPECT_EQ(balance(chain, {1, 1}, 0), (std::vector<int64_t>{1, 4}));
+}
+
 TEST(Balance, FindsALayerForEveryChunkWherePlacesThatSendLittleDoNotSuffice) {
   Chain chain(3);
   chain.layers = {0, 1, 2, 3};
