@@ -161,8 +161,14 @@ private:
     }
     if (!searches)
       return;
-    for (size_t i = 0; i < orders.size() && !done(); ++i)
-      add(fit(orders[i]));
+    for (size_t i = 0; i < orders.size() && !done(); ++i) {
+      Placing placing = fit(orders[i]);
+      if (i == 0 || placing.peak < fitPeak) {
+        fitPeak = placing.peak;
+        fitOrder = orders[i];
+      }
+      add(std::move(placing));
+    }
     std::stable_sort(tried.begin(), tried.end(),
                      [](const Placing &a, const Placing &b) { return a.peak < b.peak; });
     for (size_t i = 0; i < tried.size() && !done(); ++i)
@@ -189,23 +195,35 @@ private:
     return order;
   }
 
-  // Two walks in turn, each of steps that do not add to the excess: over orders to fill the skyline by, and
-  // over placings that are justified.
+  // A walk over orders, of steps that do not add to the excess.
+  struct Walk {
+    Placing (Search::*place)(const std::vector<int> &order);
+    std::vector<int> order;
+    Placing placing;
+    double excess;
+  };
+
+  Placing fitJustified(const std::vector<int> &order) { return justify(fit(order)); }
+
+  Walk begin(Placing (Search::*place)(const std::vector<int> &), std::vector<int> order, Placing placing) {
+    const double sum = excess(placing);
+    return {place, std::move(order), std::move(placing), sum};
+  }
+
+  // Three walks in turn: over orders to fill the skyline by, over orders to fit by, and from placing to
+  // justified placing, the order being that of its offsets.
   void improve() {
-    Placing filled = fill(fillOrder), fitted = best;
-    double filledExcess = excess(filled), fittedExcess = excess(fitted);
-    for (bool turn = false; !done(); turn = !turn) {
-      std::vector<int> order = turn ? moved(problem.sorted([&](int i) { return -fitted.offsets[i]; }), fitted)
-                                    : moved(fillOrder, filled);
-      Placing next = turn ? justify(fit(order)) : fill(order);
+    Walk walks[] = {begin(&Search::fill, fillOrder, fill(fillOrder)),
+                    begin(&Search::fit, fitOrder, fit(fitOrder)), begin(&Search::fitJustified, {}, best)};
+    for (size_t turn = 0; !done(); ++turn) {
+      Walk &walk = walks[turn % std::size(walks)];
+      if (walk.place == &Search::fitJustified)
+        walk.order = problem.sorted([&](int i) { return -walk.placing.offsets[i]; });
+      std::vector<int> order = moved(walk.order, walk.placing);
+      Placing next = (this->*walk.place)(order);
       keep(next);
-      double sum = excess(next);
-      if (sum > (turn ? fittedExcess : filledExcess))
-        continue;
-      (turn ? fittedExcess : filledExcess) = sum;
-      (turn ? fitted : filled) = std::move(next);
-      if (!turn)
-        fillOrder = std::move(order);
+      if (excess(next) <= walk.excess)
+        walk = begin(walk.place, std::move(order), std::move(next));
     }
   }
 
@@ -233,7 +251,8 @@ private:
 
   const Problem &problem;
   Placing best;
-  std::vector<int> fillOrder; // the best one to fill the skyline by
+  std::vector<int> fillOrder, fitOrder; // the best ones to fill the skyline and to fit by
+  int64_t fitPeak = 0;
   std::minstd_rand random{1};
 };
 
