@@ -1,7 +1,7 @@
 // See Cuts.h.
 #include "lib/Driver/Cuts.h"
 #include "dialects/dist/Pipeline.h"
-#include "lib/Driver/Judge.h"
+#include "lib/Driver/Judges.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Assign/Balance.h"
 #include "llvm/Support/SaveAndRestore.h"
@@ -63,10 +63,13 @@ void tessera::chooseCut(Compilation &compilation) {
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);
   if (recipes.size() <= 1)
     return;
-  Verdict last = judge.compare(recipes.front());
+  std::vector<Verdict> verdicts(recipes.size());
+  Judges(compilation).forEach(recipes.size(), [&](Judge &one, size_t i) {
+    verdicts[i] = one.compare(recipes[i]);
+  });
+  const Verdict &last = verdicts.front();
   double least = std::numeric_limits<double>::infinity();
-  for (const AssignOptions &recipe : recipes) {
-    Verdict verdict = &recipe == &recipes.front() ? last : judge.compare(recipe);
+  for (auto [recipe, verdict] : llvm::zip(recipes, verdicts)) {
     double product = verdict.seconds * double(verdict.deviceBytes);
     bool isWorse = last.compiles &&
                    (verdict.seconds > kSameTime * last.seconds || verdict.deviceBytes > last.deviceBytes);

@@ -32,30 +32,53 @@ static std::string textOf(const Plan &plan) {
   return text;
 }
 
-Flips::Flips(const Compilation &model, Shallow *shallow, const DecidedOptions &decided, int64_t cap,
-             std::function<bool()> isLate)
-    : model(model), compiler(model, shallow), decided(decided), cap(cap),
+Flips::Flips(const Compilation &model, Shallow *shallow, Judges &judges, const DecidedOptions &decided,
+             int64_t cap, std::function<bool()> isLate)
+    : model(model), compiler(model, shallow), judges(judges), decided(decided), cap(cap),
       operators(countOperators(ModuleOp(model.module.get()))), isLate(std::move(isLate)) {}
 
-// Null where there is no time or effort left. `bound`: what it has to be better than to matter: a cap makes
-// no plan faster.
-const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
-  const double cost = operators * compiler.work(plan), whole = operators * Judge(model).work(plan);
-  auto [entry, isNew] = judged.try_emplace(textOf(plan));
-  Judged &each = entry->second;
-  if (isNew) {
-    if (effort < cost || isLate()) {
-      judged.erase(entry);
-      return nullptr;
-    }
+// Those that have not been, as far as there is time and effort left, which does not depend on what they come
+// to.
+void Flips::compare(ArrayRef<Plan> plans) {
+  struct Fresh {
+    std::string text;
+    const Plan *plan;
+    std::optional<Verdict> verdict;
+  };
+  std::vector<Fresh> fresh;
+  for (const Plan &plan : plans) {
+    std::string text = textOf(plan);
+    const double cost = operators * compiler.work(plan);
+    if (judged.count(text) || effort < cost)
+      continue;
     effort -= cost;
-    each.verdict = compiler.compare(plan);
+    fresh.push_back({std::move(text), &plan, {}});
+  }
+  judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
+    if (!isLate())
+      fresh[i].verdict = one.compare(*fresh[i].plan);
+  });
+  for (Fresh &one : fresh) {
+    if (!one.verdict)
+      continue;
+    Judged &each = judged[one.text];
+    each.verdict = std::move(*one.verdict);
     // What is drawn from shallow models is compiled whole, below the cap, before it is chosen.
     const bool fits = cap == INT64_MAX || (each.verdict.isDrawn && each.verdict.deviceBytes <= cap);
     each.price = {each.verdict.compiles, each.verdict.compiles && fits, each.verdict.seconds,
                   each.verdict.deviceBytes};
     each.isKnown = fits || !each.price.compiles;
   }
+}
+
+// What was compared, below the cap too where that may matter; null where it was not. `bound`: what it has to
+// be better than: a cap makes no plan faster.
+const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
+  auto found = judged.find(textOf(plan));
+  if (found == judged.end())
+    return nullptr;
+  Judged &each = found->second;
+  const double whole = operators * Judge(model).work(plan);
   // Below a cap other programs than the one for training may need more, and recomputation may need less.
   bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
                               : each.price.bytes <= cap || each.price.bytes < bound.bytes;
@@ -73,15 +96,17 @@ const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
 // Makes the decision in the best way, the others being as they are.
 bool Flips::step(Found &found, const PlanDecision &decision) {
   std::optional<size_t> now = decision.chosen(found.plan);
+  std::vector<Plan> others;
+  for (size_t choice = 0; choice < decision.choices.size(); ++choice)
+    if (choice != now) {
+      others.push_back(found.plan);
+      decision.choose(others.back(), choice);
+    }
+  compare(others);
   Found best = found;
-  for (size_t choice = 0; choice < decision.choices.size(); ++choice) {
-    if (choice == now)
-      continue;
-    Plan plan = found.plan;
-    decision.choose(plan, choice);
+  for (Plan &plan : others)
     if (const Judged *each = judge(plan, best.price); each && pays(each->price, best.price))
       best = {std::move(plan), each->price, {}, found.flips + 1};
-  }
   bool isBetter = best.flips > found.flips;
   found = std::move(best);
   return isBetter;
@@ -109,6 +134,7 @@ Flips::Found Flips::improve(const Plan &start, double more) {
   Found found{start, {}, {}, 0};
   Price none;
   none.bytes = INT64_MAX;
+  compare(start);
   const Judged *first = judge(start, none);
   if (!first)
     return found;

@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_DRIVER_FLIPS_H
 #define TESSERA_LIB_DRIVER_FLIPS_H
 
-#include "lib/Driver/Judge.h"
+#include "lib/Driver/Judges.h"
 #include "lib/Driver/PlanDecisions.h"
 #include <functional>
 #include <map>
@@ -32,9 +32,10 @@ public:
     size_t flips = 0;
   };
 
-  /// `shallow`: of `model`; null: that is always compiled itself. `cap`: of the device, in bytes.
-  Flips(const Compilation &model, Shallow *shallow, const DecidedOptions &decided, int64_t cap,
-        std::function<bool()> isLate);
+  /// `shallow`: of `model`; null: that is always compiled itself. `judges`: of both. `cap`: of the device, in
+  /// bytes.
+  Flips(const Compilation &model, Shallow *shallow, Judges &judges, const DecidedOptions &decided,
+        int64_t cap, std::function<bool()> isLate);
 
   /// The best plan that is reached from `start`, perhaps itself, by compiling up to `effort` operators, and
   /// what was not needed so far.
@@ -49,6 +50,7 @@ private:
     Verdict verdict;
     bool isKnown = false; // whether it fits below the cap
   };
+  void compare(llvm::ArrayRef<Plan> plans);
   const Judged *judge(const Plan &plan, const Price &bound);
   bool step(Found &found, const PlanDecision &decision);
   bool stepTwo(Found &found, const PlanDecision &first, const PlanDecision &second);
@@ -56,6 +58,7 @@ private:
 
   const Compilation &model;
   Judge compiler;
+  Judges &judges;
   const DecidedOptions &decided;
   const int64_t cap;
   double effort = 0;      // what is left

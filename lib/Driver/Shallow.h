@@ -22,6 +22,8 @@ public:
   /// `model` has been differentiated, `before` is its module before that; null where there was none.
   Shallow(const Compilation &model, mlir::OwningOpRef<mlir::ModuleOp> before);
 
+  /// Null where there is none.
+  mlir::ModuleOp undifferentiated() const { return before.get(); }
   /// None where the model is to be judged whole: where there are no equal blocks, or so few that it would be
   /// no less work. `chunks`: of a pipeline, each of which gets one block more from a depth to the next.
   std::optional<Depths> depths(size_t chunks) const;

@@ -1,6 +1,7 @@
 """plan --auto judges deep models by shallow ones: what it says of a recipe is what the whole model comes to, and the plan is no worse."""
 import importlib.util
 import json
+import os
 import re
 
 import pytest
@@ -62,3 +63,11 @@ def test_what_is_drawn_is_what_the_whole_comes_to(name, tmp_path, machine):
         assert abs(drawn[each]["sent_bytes"] - whole[each]["sent_bytes"]) <= 8, each
     again = json.loads(h.checked(h.TESSERA, "simulate", model, *TRAIN, *machine, "--plan", found["plan"], "--json").stdout)
     assert again["seconds"] == pytest.approx(found["seconds"], rel=1e-9) and again["device_bytes"] == found["device_bytes"]
+
+
+def test_cores_do_not_matter(tmp_path, machine):
+    """Candidates are judged beside each other; which are, and what is found, does not depend on how many at a time."""
+    options = (model_of(tmp_path, "gpt2"), *TRAIN, *machine, "--threads", "1", "--auto", "--ranks", "4", "-o")
+    h.checked("taskset", "-c", str(min(os.sched_getaffinity(0))), h.TESSERA, "plan", *options, tmp_path / "one.toml")
+    h.checked(h.TESSERA, "plan", *options, tmp_path / "all.toml")
+    assert (tmp_path / "one.toml").read_text() == (tmp_path / "all.toml").read_text()

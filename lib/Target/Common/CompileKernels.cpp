@@ -86,7 +86,13 @@ static Cache &cache() {
   return instance;
 }
 
-KernelContext::KernelContext() {
+KernelContext::KernelContext() = default;
+
+KernelContext::~KernelContext() = default;
+
+MLIRContext &KernelContext::get() {
+  if (context)
+    return *context;
   DialectRegistry registry;
   registerKernelDialects(registry);
   context = std::make_unique<MLIRContext>(registry, MLIRContext::Threading::DISABLED);
@@ -96,9 +102,8 @@ KernelContext::KernelContext() {
   simplification->addPass(createCSEPass());
   lowering = std::make_unique<PassManager>(context.get());
   buildLoweringPipeline(*lowering);
+  return *context;
 }
-
-KernelContext::~KernelContext() = default;
 
 LogicalResult KernelContext::simplify(ModuleOp module) { return simplification->run(module); }
 

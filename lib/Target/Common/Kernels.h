@@ -59,12 +59,13 @@ struct Launch {
 };
 
 /// A context that knows what kernels are made of and become, whatever the caller's knows, and the passes over
-/// them, which take longer to make than to run. One kernel after the other may use it.
+/// them, which take longer to make than to run: they are made when the context is first asked for. One kernel
+/// after the other may use it.
 class KernelContext {
 public:
   KernelContext();
   ~KernelContext();
-  mlir::MLIRContext &get() { return *context; }
+  mlir::MLIRContext &get();
   /// Simplifies a kernel so that equal things are one value, which the statement reader relies on for
   /// sharing.
   mlir::LogicalResult simplify(mlir::ModuleOp module);

@@ -1,0 +1,269 @@
+// See AutoPlanner.h.
+#include "lib/Driver/AutoPlanner.h"
+#include "dialects/exec/Attributes.h"
+#include "dialects/nn/Attributes.h"
+#include <limits>
+#include <set>
+
+using namespace mlir;
+using namespace tessera;
+
+// How much slower than the best kind one may be from which a walk begins.
+static constexpr double kPromising = 2;
+// How many are tried under caps that none has kept yet.
+static constexpr int kTriedBelowCap = 24;
+// How many of those that shallow models were judged for are compiled whole, and how far off these may be.
+static constexpr size_t kWhole = 3;
+static constexpr double kOff = 0.02;
+// From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
+static constexpr size_t kMeshes = 3;
+static constexpr double kEffort = 20000;
+
+static constexpr double kNever = std::numeric_limits<double>::infinity();
+
+// Whether it would be done before the end.
+bool AutoPlanner::isTimeFor(double work) {
+  if (isLate())
+    return false;
+  std::lock_guard lock(mutex);
+  return done == 0 || std::chrono::steady_clock::now() + work / done * spent <= end;
+}
+
+// Judges those that have not been. In their order; null where one does not compile, or the time is over. One
+// is always judged.
+std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list) {
+  std::vector<const AssignOptions *> fresh;
+  for (const AssignOptions &recipe : list)
+    if (!judged.count(recipeText(recipe)))
+      fresh.push_back(&recipe);
+  std::vector<std::optional<Verdict>> verdicts(fresh.size());
+  judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
+    const double work = one.work(*fresh[i]);
+    // What would not be done in time is not begun.
+    if ((i > 0 || !judged.empty()) && !isTimeFor(work))
+      return;
+    const auto begin = std::chrono::steady_clock::now();
+    verdicts[i] = one.compare(*fresh[i]);
+    if (!verdicts[i]->compiles)
+      return;
+    std::lock_guard lock(mutex);
+    spent += std::chrono::steady_clock::now() - begin;
+    done += work;
+  });
+  for (auto [recipe, verdict] : llvm::zip(fresh, verdicts)) {
+    leftOut |= !verdict;
+    if (!verdict)
+      continue;
+    if (reason.empty() && !verdict->compiles)
+      reason = verdict->reason;
+    judged.emplace(recipeText(*recipe), JudgedPlan{*recipe, std::move(*verdict), {}});
+    ++numRecipes;
+  }
+  std::vector<JudgedPlan *> found;
+  for (const AssignOptions &recipe : list) {
+    auto each = judged.find(recipeText(recipe));
+    found.push_back(each != judged.end() && each->second.verdict.compiles ? &each->second : nullptr);
+  }
+  return found;
+}
+
+// To the best neighbour, as long as there is a better one.
+void AutoPlanner::climb(JudgedPlan *from) {
+  while (from) {
+    JudgedPlan *best = nullptr;
+    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe)))
+      if (next && (!best || worth(*next) < worth(*best)))
+        best = next;
+    from = best && worth(*best) < worth(*from) ? best : nullptr;
+  }
+}
+
+static int axesOf(const AssignOptions &r) {
+  return (r.dp > 1) + (r.tp > 1) + (r.sp > 1) + (r.ep > 1) + (r.pp > 1);
+}
+
+// The axes that a recipe splits, as a kind of recipe.
+static std::string kindOf(const AssignOptions &recipe) {
+  std::string kind;
+  for (auto [name, size] :
+       {std::pair("d", recipe.dp), {"t", recipe.tp}, {"s", recipe.sp}, {"e", recipe.ep}, {"p", recipe.pp}})
+    if (size > 1)
+      kind += name;
+  return kind.size() > 1 ? "mixed" : kind;
+}
+
+// Of all ways to spread the ranks the best of each kind, the best first.
+std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
+  std::map<std::string, JudgedPlan *> best; // by kind
+  auto judgeAll = [&](ArrayRef<AssignOptions> list) {
+    for (JudgedPlan *each : consider(list))
+      if (each)
+        if (JudgedPlan *&first = best[kindOf(each->recipe)]; !first || worth(*each) < worth(*first))
+          first = each;
+  };
+  std::vector<AssignOptions> alone, mixed;
+  for (AssignOptions &recipe : recipes.spreads())
+    (axesOf(recipe) > 1 ? mixed : alone).push_back(std::move(recipe));
+  llvm::stable_sort(alone, [](auto &a, auto &b) { return axesOf(a) < axesOf(b); });
+  judgeAll(alone);
+  // Experts where the model has none: said once, not for each mixture.
+  if (!best.count("e") && llvm::any_of(alone, [](auto &each) { return each.ep > 1; }))
+    llvm::erase_if(mixed, [](auto &each) { return each.ep > 1; });
+  // First what is compiled soon.
+  auto key = [&](const AssignOptions &r) { return std::pair(judge.work(r), axesOf(r)); };
+  llvm::stable_sort(mixed, [&](auto &a, auto &b) { return key(a) < key(b); });
+  judgeAll(mixed);
+  std::vector<JudgedPlan *> list(llvm::make_second_range(best).begin(), llvm::make_second_range(best).end());
+  llvm::stable_sort(list, [&](JudgedPlan *a, JudgedPlan *b) { return worth(*a) < worth(*b); });
+  return list;
+}
+
+const JudgedPlan *AutoPlanner::run() {
+  std::vector<JudgedPlan *> kinds = bestOfKinds();
+  for (JudgedPlan *start : kinds)
+    if (worth(*start) <= kPromising * worth(*kinds.front()))
+      climb(start);
+  return flip(fastestThatFits(inOrder(), nullptr));
+}
+
+// Those that compile, in the order in which they are tried below the caps.
+std::vector<JudgedPlan *> AutoPlanner::inOrder() {
+  std::vector<JudgedPlan *> order;
+  for (const JudgedPlan *each : ranking())
+    order.push_back(const_cast<JudgedPlan *>(each));
+  // Where none fits as it is, those with the least memory have the best chance.
+  if (llvm::none_of(order, [&](JudgedPlan *each) { return each->verdict.deviceBytes <= cap(); }))
+    llvm::stable_sort(order, [&](JudgedPlan *a, JudgedPlan *b) { return worth(*a) < worth(*b); });
+  return order;
+}
+
+// Compiles plans whole, one after the other, or several that are about as fast at a time. A cap makes none
+// faster, so those that are slower without it than the best need not be tried with it. What was drawn from
+// shallow models is about right: of those that are about as fast as the first some are compiled whole.
+const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, const JudgedPlan *best) {
+  int count = 0;
+  size_t whole = 0;
+  auto least = [&](const JudgedPlan &each, size_t before) {
+    return each.verdict.seconds * (each.verdict.isDrawn && before < kWhole ? 1 - kOff : 1);
+  };
+  for (size_t i = 0; i < order.size();) {
+    if (best && least(*order[i], whole) >= best->fitted.seconds)
+      break;
+    // When the time is over, one that fits as it is will do.
+    const bool isOver = (best || count > 0) && isLate();
+    if (isOver && best)
+      break;
+    if (isOver && order[i]->verdict.deviceBytes > cap() && ++i)
+      continue;
+    if (!best && ++count > kTriedBelowCap)
+      break;
+    // With it those that would be next if it came to what was drawn.
+    std::vector<JudgedPlan *> group{order[i++]};
+    while (!isOver && i < order.size() && whole + group.size() < kWhole &&
+           least(*order[i], whole + group.size()) <
+               std::min(group.front()->verdict.seconds, best ? best->fitted.seconds : kNever))
+      group.push_back(order[i++]);
+    judges.forEach(group.size(), [&](Judge &one, size_t i) {
+      JudgedPlan &each = *group[i];
+      each.fitted = each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+      if (each.verdict.isDrawn && each.fitted.compiles) // from now on that is known
+        each.verdict = each.fitted;
+    });
+    whole += group.size();
+    for (const JudgedPlan *each : group)
+      if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
+        best = each;
+  }
+  return best;
+}
+
+// The recipe's plan, without what the options say of memory.
+FailureOr<Plan> AutoPlanner::barePlan(const AssignOptions &recipe) const {
+  ScopedDiagnosticHandler quiet(&model.context, [](Diagnostic &) { return success(); });
+  AssignOptions bare = recipe;
+  bare.deviceMemory = bare.hostMemory = 0;
+  bare.nvme = bare.offload = bare.recompute = "";
+  return makePlan(*model.module, bare);
+}
+
+// The best recipe of each of the best meshes, whatever its axes are called; and `best`, which fits, where it
+// is another.
+std::vector<const JudgedPlan *> AutoPlanner::starts(const JudgedPlan *best) {
+  std::vector<const JudgedPlan *> order = ranking(), list;
+  llvm::stable_sort(order, [&](const JudgedPlan *a, const JudgedPlan *b) { return worth(*a) < worth(*b); });
+  std::set<std::vector<int64_t>> seen;
+  for (const JudgedPlan *each : order) {
+    if (list.size() == kMeshes || worth(*each) > kPromising * worth(*order.front()))
+      break;
+    FailureOr<Plan> plan = barePlan(each->recipe);
+    if (failed(plan))
+      continue;
+    std::vector<int64_t> mesh;
+    for (auto &[axis, size] : plan->mesh)
+      if (size > 1 && !(plan->pipeline && plan->pipeline->axis == axis))
+        mesh.push_back(size);
+    llvm::sort(mesh);
+    if (seen.insert(mesh).second)
+      list.push_back(each);
+  }
+  if (best && !llvm::is_contained(list, best))
+    list.insert(list.begin(), best);
+  return list;
+}
+
+// What is reached from recipes by one decision at a time, if it is better than the best of them.
+const JudgedPlan *AutoPlanner::flip(const JudgedPlan *best) {
+  std::vector<std::pair<Price, JudgedPlan *>> found;
+  for (const JudgedPlan *start : starts(best)) {
+    FailureOr<Plan> plan = barePlan(start->recipe);
+    Flips::Found reached = flips.improve(*plan, kEffort);
+    if (reached.flips == 0)
+      continue;
+    JudgedPlan each{start->recipe, reached.verdict, {}, std::move(reached.plan), reached.flips};
+    JudgedPlan &kept = judged.insert_or_assign(each.text(), each).first->second;
+    if (reached.price.fits)
+      found.emplace_back(reached.price, &kept);
+  }
+  llvm::stable_sort(found, [](auto &a, auto &b) { return a.first < b.first; });
+  return fastestThatFits(llvm::to_vector(llvm::make_second_range(found)), best);
+}
+
+FailureOr<Plan> AutoPlanner::planOf(const JudgedPlan &each) {
+  FailureOr<Plan> plan = each.plan ? *each.plan : barePlan(each.recipe);
+  if (failed(plan))
+    return failure();
+  flips.annotate(*plan);
+  if (failed(addMemory(*model.module, model.options.assign, *plan)))
+    return failure();
+  if (auto type = nn::kComputeType.of(*model.module))
+    plan->compute = exec::dtypeName(type.getValue());
+  return plan;
+}
+
+std::vector<const JudgedPlan *> AutoPlanner::ranking() const {
+  std::vector<const JudgedPlan *> list;
+  for (auto &[text, each] : judged)
+    if (each.verdict.compiles)
+      list.push_back(&each);
+  llvm::stable_sort(
+      list, [](const JudgedPlan *a, const JudgedPlan *b) { return a->verdict.seconds < b->verdict.seconds; });
+  return list;
+}
+
+std::vector<Alternative> AutoPlanner::alternatives(const JudgedPlan &best) const {
+  std::vector<Alternative> list;
+  for (const JudgedPlan *each : ranking())
+    list.push_back({each->text(), each->verdict, each == &best});
+  for (auto &[text, each] : judged)
+    if (!each.verdict.compiles)
+      list.push_back({text, each.verdict, false});
+  return list;
+}
+
+const JudgedPlan *AutoPlanner::smallest() const {
+  const JudgedPlan *least = nullptr;
+  for (const JudgedPlan *each : ranking())
+    if (!least || each->verdict.deviceBytes < least->verdict.deviceBytes)
+      least = each;
+  return least;
+}

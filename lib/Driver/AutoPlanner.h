@@ -1,0 +1,107 @@
+// The search of `tessera plan --auto`: the plan that makes the fastest step, by the compiler's own estimate.
+//
+// Every plan that is considered is compiled up to its plan of memory, so what is compared is what `info` of
+// the executable will say. Deep models are compared by shallow ones (Shallow.h), and the best compiled whole.
+// The search judges every way to spread the ranks over the axes, then goes from the best of each kind (data,
+// tensor, sequence, expert, pipeline, mixed) to the best neighbour while that is faster. From the best
+// recipes of different meshes it goes on by one decision at a time (Flips.h). What does not depend on each
+// other is judged by several threads (Judges.h); without the clock the search is the same on every machine
+// that gives a rank as many threads.
+#ifndef TESSERA_LIB_DRIVER_AUTOPLANNER_H
+#define TESSERA_LIB_DRIVER_AUTOPLANNER_H
+
+#include "lib/Driver/Commands.h"
+#include "lib/Driver/Flips.h"
+#include "lib/Driver/Page/Page.h"
+#include "lib/Driver/Recipes.h"
+#include <atomic>
+#include <chrono>
+
+namespace tessera {
+
+/// A plan that was judged: a recipe's, or one that was reached from it.
+struct JudgedPlan {
+  AssignOptions recipe;
+  Verdict verdict;               // to compare by
+  Verdict fitted;                // of what was tried to the end
+  std::optional<Plan> plan = {}; // where it is not the recipe's
+  size_t flips = 0;              // how many of its decisions are others
+
+  std::string text() const {
+    return recipeText(recipe) +
+           (flips ? ", " + std::to_string(flips) + (flips == 1 ? " decision" : " decisions") + " changed"
+                  : "");
+  }
+};
+
+/// Looks for the best plan of one model for one number of ranks.
+class AutoPlanner {
+public:
+  /// `model` has been differentiated, `shallow` and `judges` are of it; `decided`: what of a recipe stays as
+  /// the model's options have it; `end`: of the search.
+  AutoPlanner(Compilation &model, Shallow &shallow, Judges &judges, const DecidedOptions &decided,
+              int64_t ranks, bool trains, std::chrono::steady_clock::time_point end)
+      : model(model), judge(model, &shallow), judges(judges),
+        recipes(ranks, model.options.assign, decided, trains), end(end),
+        flips(model, &shallow, judges, decided, cap(), [this] { return isLate(); }) {}
+
+  /// The fastest that keeps the caps; null where none was found.
+  const JudgedPlan *run();
+  /// By rising seconds: those that compile.
+  std::vector<const JudgedPlan *> ranking() const;
+  /// What needs least of the device, where nothing fits.
+  const JudgedPlan *smallest() const;
+  /// How many recipes, and how many changes of the best, were compiled.
+  size_t size() const { return numRecipes; }
+  size_t numFlips() const { return flips.size(); }
+  /// The plan of what was found, with what each of its entries gains.
+  mlir::FailureOr<Plan> planOf(const JudgedPlan &each);
+  /// The model as it is to be compiled.
+  std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const {
+    return each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
+  }
+  bool wasCut() const { return cut || leftOut; }
+  std::string firstReason() const { return reason; }
+  /// All that were judged, by rising seconds; those that do not compile last.
+  std::vector<Alternative> alternatives(const JudgedPlan &best) const;
+
+private:
+  bool isLate() {
+    if (std::chrono::steady_clock::now() >= end)
+      cut = true;
+    return cut;
+  }
+  int64_t cap() const { return model.options.deviceMemory.value_or(INT64_MAX); }
+  std::vector<JudgedPlan *> consider(llvm::ArrayRef<AssignOptions> list);
+  bool isTimeFor(double work);
+  // What is compared while recipes are walked: too much memory is worth as much more time.
+  double worth(const JudgedPlan &each) const {
+    return each.verdict.seconds * std::max(1.0, double(each.verdict.deviceBytes) / double(cap()));
+  }
+  std::vector<JudgedPlan *> bestOfKinds();
+  void climb(JudgedPlan *from);
+  std::vector<JudgedPlan *> inOrder();
+  const JudgedPlan *fastestThatFits(llvm::ArrayRef<JudgedPlan *> order, const JudgedPlan *best);
+  std::vector<const JudgedPlan *> starts(const JudgedPlan *best);
+  mlir::FailureOr<Plan> barePlan(const AssignOptions &recipe) const;
+  const JudgedPlan *flip(const JudgedPlan *best);
+
+  Compilation &model;
+  Judge judge;
+  Judges &judges;
+  Recipes recipes;
+  const std::chrono::steady_clock::time_point end;
+  std::map<std::string, JudgedPlan> judged; // by text
+  std::string reason;                       // why the first that does not compile does not
+  size_t numRecipes = 0;
+  std::atomic<bool> cut = false;
+  bool leftOut = false;
+  // On recipes that compile, so far: models as Judge::work counts them, and how long they took.
+  std::mutex mutex;
+  double done = 0;
+  std::chrono::duration<double> spent{0};
+  Flips flips;
+};
+
+} // namespace tessera
+#endif
