@@ -15,9 +15,10 @@ def Dist_Dialect : Dialect {
   let cppNamespace = "::tessera::dist";
   let summary = "Layouts of values over a mesh, and the movements between them";
   let description = [{
-    Before partition a value is a global tensor whose type carries a layout as its encoding, and the only operator of
-    this dialect on values is `dist.reshard`. After partition a value is what one rank holds, a tensor without encoding, and
-    the others move it: collectives, slices, masks of padding. `dialects/dist/Attributes.h` declares the discardable attributes.
+    Before partition a value is a global tensor whose type carries a layout as its encoding, and the only
+    operator of this dialect on values is `dist.reshard`. After partition a value is what one rank holds, a
+    tensor without encoding, and the others move it: collectives, slices, masks of padding.
+    `dialects/dist/Attributes.h` declares the discardable attributes.
   }];
   let useDefaultAttributePrinterParser = 1;
   let useDefaultTypePrinterParser = 1;
@@ -37,8 +38,8 @@ class Dist_Attr<string name, string attrMnemonic, list<Trait> traits = []>
 def Dist_AxesAttr : Dist_Attr<"Axes", "axes"> {
   let summary = "axes from major to minor";
   let description = [{
-    `#dist.axes<"data"=2 "tensor":(2)2>`: the whole axis `data` of size 2, then the sub-axis of `tensor` with 2 more
-    major blocks, of size 2. The index of a rank in them is the mixed-radix number of its coordinates.
+    `#dist.axes<"data"=2 "tensor":(2)2>`: the whole axis `data` of size 2, then the sub-axis of `tensor` with
+    2 more major blocks, of size 2. The index of a rank in them is the mixed-radix number of its coordinates.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::AxisList", "", "::llvm::ArrayRef<AxisRef>">:$axes);
@@ -54,11 +55,11 @@ def Dist_MeshAttr : Dist_Attr<"Mesh", "mesh"> {
 def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods<VerifiableTensorEncoding>]> {
   let summary = "where a tensor is";
   let description = [{
-    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], flat = ["seq"=4]>`: per dimension
-    its atoms, major to minor; an atom has a size, the size it is padded to if another, and the axes that split it. `partial`
-    names the axes over which the ranks' values must be summed, `flat` those that cut the flattened block of a rank into
-    pieces (storage of training state). The encoding of a tensor type, whose extents are the products of
-    the sizes.
+    `#dist.layout<[[4 : "data"=2], [3, 12 pad 16 : "tensor"=8, 64]], partial = ["pipe"=2], flat = ["seq"=4]>`:
+    per dimension its atoms, major to minor; an atom has a size, the size it is padded to if another, and the
+    axes that split it. `partial` names the axes over which the ranks' values must be summed, `flat` those
+    that cut the flattened block of a rank into pieces (storage of training state). The encoding of a tensor
+    type, whose extents are the products of the sizes.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::Layout", "", "const ::tessera::dist::Layout &">:$layout);
@@ -67,9 +68,11 @@ def Dist_LayoutAttr : Dist_Attr<"Layout", "layout", [DeclareAttrInterfaceMethods
 def Dist_MachineAttr : Dist_Attr<"Machine", "machine"> {
   let summary = "the rates of what a module is compiled for";
   let description = [{
-    `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice = 1.0e-7,
-    link = 2.0e-6 and 2.5e-10, host = 1.0e-5 and 1.0e-10>`: operations and bytes a second, of a thread or of the device, what a collective takes to start,
-    seconds a message and a byte, and seconds a copy to or from the host and a byte of it (`disk`: of its file on NVMe; `update`: elements a second that it updates); `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
+    `#dist.machine<flops = 1.3e11, half_flops = 1.3e11, bytes = 1.5e10, per = thread, launch = 3.0e-6, slice =
+    1.0e-7, link = 2.0e-6 and 2.5e-10, host = 1.0e-5 and 1.0e-10>`: operations and bytes a second, of a thread
+    or of the device, what a collective takes to start, seconds a message and a byte, and seconds a copy to or
+    from the host and a byte of it (`disk`: of its file on NVMe; `update`: elements a second that it updates);
+    `links = ["data" = 5.0e-5 and 1.0e-9]` where an axis has others. What is left out is a CPU's.
   }];
   let parameters =
       (ins AttrOrTypeParameter<"::tessera::dist::Machine", "", "const ::tessera::dist::Machine &">:$machine);
@@ -125,8 +128,8 @@ def Dist_PipelineAttr : AttrDef<Dist_Dialect, "Pipeline"> {
   let mnemonic = "pipeline";
   let summary = "how a program is cut into pipeline stages";
   let description = [{
-    `#dist.pipeline<"pipe", "1f1b", [0, 1]>`: chunk c of the model is on stage `stages[c]`, a coordinate on the mesh axis, and
-    the stages' steps are in the order of the schedule.
+    `#dist.pipeline<"pipe", "1f1b", [0, 1]>`: chunk c of the model is on stage `stages[c]`, a coordinate on
+    the mesh axis, and the stages' steps are in the order of the schedule.
   }];
   let parameters = (ins StringRefParameter<>:$axis, StringRefParameter<>:$schedule,
       ArrayRefParameter<"int64_t">:$stages);
@@ -138,8 +141,8 @@ def Dist_ElasticAttr : AttrDef<Dist_Dialect, "Elastic"> {
   let mnemonic = "elastic";
   let summary = "the other numbers of ranks that a batch is shared by";
   let description = [{
-    `#dist.elastic<"data", [1, 2, 4], 8>`: the batch is cut into 8 shards, which 1, 2 or 4 ranks along the mesh
-    axis share; the mesh says how many this program is for. Sums over shards have the same bits on each
+    `#dist.elastic<"data", [1, 2, 4], 8>`: the batch is cut into 8 shards, which 1, 2 or 4 ranks along the
+    mesh axis share; the mesh says how many this program is for. Sums over shards have the same bits on each
     (runtime/core/shards.h). With `scales = true` a step is of the first shards only, as many for each rank on
     every size.
   }];
@@ -167,7 +170,8 @@ def Dist_CopyType : TypeDef<Dist_Dialect, "Copy"> {
   let mnemonic = "copy";
   let summary = "a value in a tier below the device";
   let description = [{
-    `!dist.copy<tensor<4x8xf32>, host>`, or `nvme`. No kernel and no collective takes it: what is to be computed with comes back by a prefetch first.
+    `!dist.copy<tensor<4x8xf32>, host>`, or `nvme`. No kernel and no collective takes it: what is to be
+    computed with comes back by a prefetch first.
   }];
   let parameters = (ins "::mlir::RankedTensorType":$tensor, AttrOrTypeParameter<"::tessera::Tier", "">:$tier);
   let assemblyFormat = "`<` $tensor `,` $tier `>`";

@@ -16,9 +16,9 @@ def Dist_MeshOp : Dist_Op<"mesh", [Symbol, HasParent<"::mlir::ModuleOp">]> {
 def Dist_ReshardOp : Dist_Op<"reshard", [Pure]> {
   let summary = "the same global value in another layout";
   let description = [{
-    Inserted by propagation wherever a value is needed in another layout than it has, and replaced by local slices and
-    collectives in partition. Both types have the same shape and the same atoms: padding belongs to the atom, so no reshard changes it. A value
-    that is whole cannot become partial.
+    Inserted by propagation wherever a value is needed in another layout than it has, and replaced by local
+    slices and collectives in partition. Both types have the same shape and the same atoms: padding belongs to
+    the atom, so no reshard changes it. A value that is whole cannot become partial.
   }];
   let arguments = (ins Dist_Tensor:$source);
   let results = (outs Dist_Tensor:$result);
@@ -33,8 +33,9 @@ def Dist_ReshardOp : Dist_Op<"reshard", [Pure]> {
 def Dist_SliceOp : Dist_Op<"slice", [Pure]> {
   let summary = "the rank's own block of a value that all ranks hold";
   let description = [{
-    No communication. `shape` is the source by atoms, row-major; atom `split` is cut into as many blocks as the axes have
-    ranks, and the rank keeps the block of its index (with `shift`, of the rank that many further on along each axis, round and round).
+    No communication. `shape` is the source by atoms, row-major; atom `split` is cut into as many blocks as
+    the axes have ranks, and the rank keeps the block of its index (with `shift`, of the rank that many
+    further on along each axis, round and round).
   }];
   let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape,
       I64Attr:$split, OptionalAttr<DenseI64ArrayAttr>:$shift);
@@ -65,9 +66,10 @@ def Dist_UnflattenOp : Dist_Op<"unflatten", [Pure]> {
 def Dist_MaskPaddingOp : Dist_Op<"mask_padding", [Pure, AllTypesMatch<["source", "result"]>]> {
   let summary = "writes a value into the padding of one atom";
   let description = [{
-    `shape` = `[outer, n, inner]` describes the source with the atom in the middle. Position j of the rank with index i is
-    position i * n + j of the atom; where that is not below `size` the result is `value`, else the source's element.
-    With `piece` the source is a vector, the block of the rank's index in these axes of the flattened shape.
+    `shape` = `[outer, n, inner]` describes the source with the atom in the middle. Position j of the rank
+    with index i is position i * n + j of the atom; where that is not below `size` the result is `value`, else
+    the source's element. With `piece` the source is a vector, the block of the rank's index in these axes of
+    the flattened shape.
   }];
   let arguments = (ins Dist_LocalTensor:$source, Dist_AxesAttr:$axes, DenseI64ArrayAttr:$shape, I64Attr:$size,
       TypedAttrInterface:$value, OptionalAttr<Dist_AxesAttr>:$piece);
@@ -101,7 +103,8 @@ def Dist_ValidOp : Dist_Op<"valid", [Pure]> {
 def Dist_LogicalIndexOp : Dist_Op<"logical_index", [Pure]> {
   let summary = "the positions of an atom that the rank holds";
   let description = [{
-    Element j is i * n + j for the rank with index i, n = padded / number of blocks. Positions from `size` on are padding.
+    Element j is i * n + j for the rank with index i, n = padded / number of blocks. Positions from `size` on
+    are padding.
   }];
   let arguments = (ins Dist_AxesAttr:$axes, I64Attr:$size, I64Attr:$padded);
   let results = (outs 1DTensorOf<[I64]>:$result);
@@ -140,7 +143,8 @@ defvar Dist_CollectiveTypedBuilder = OpBuilder<(ins "::mlir::RankedTensorType":$
 def Dist_CollectiveOp : Dist_Op<"collective", [Pure, Dist_CollectiveInterface]> {
   let summary = "moves or combines local values among the ranks that differ only in `axes`";
   let description = [{
-    `shape` is the local source by atoms, row-major; `split` and `concat` are atoms. With n ranks in the group:
+    `shape` is the local source by atoms, row-major; `split` and `concat` are atoms. With n ranks in the
+    group:
 
     | kind | result |
     |---|---|
@@ -152,8 +156,9 @@ def Dist_CollectiveOp : Dist_Op<"collective", [Pure, Dist_CollectiveInterface]> 
     | `reduce` | the combination, on the rank with index `root`; undefined elsewhere |
     | `permute` | the value, which is laid out `from`, laid out `to`: every rank sends and receives one block; or, with `shift`, the source of the rank `shift` further on, round and round |
 
-    Reductions add in order of index, and every rank gets the same bits. `reduce` is `sum` or `max`.
-    Example: `dist.collective all_gather %x over <"tensor"=4> shape [2, 8] concat 1 : tensor<2x8xf32> -> tensor<2x32xf32>`
+    Reductions add in order of index, and every rank gets the same bits. `reduce` is `sum` or `max`. Example:
+    `dist.collective all_gather %x over <"tensor"=4> shape [2, 8] concat 1 : tensor<2x8xf32> ->
+    tensor<2x32xf32>`
   }];
   let arguments = Dist_CollectiveArguments;
   let results = (outs Dist_LocalTensor:$result);
@@ -171,7 +176,8 @@ def Dist_CollectiveOp : Dist_Op<"collective", [Pure, Dist_CollectiveInterface]> 
 def Dist_CollectiveStartOp : Dist_Op<"collective_start", [Dist_CollectiveInterface]> {
   let summary = "the first half of a collective";
   let description = [{
-    As `dist.collective`, but yields a token. The source is live until the one `dist.collective_wait` of the token.
+    As `dist.collective`, but yields a token. The source is live until the one `dist.collective_wait` of the
+    token.
   }];
   let arguments = Dist_CollectiveArguments;
   let results = (outs Dist_TokenType:$token);
@@ -199,11 +205,14 @@ def Dist_CollectiveWaitOp
 def Dist_PackOp : Dist_Op<"pack", [Pure]> {
   let summary = "values one behind the other, to be communicated as one";
   let description = [{
-    Each value begins at a multiple of 64 bytes; contents of the gaps are undefined. Values that are made for the pack are made in their place in it, so that nothing is
-    copied. `dist.pack %a, %b : tensor<3xf32>, tensor<2x8xf32> -> tensor<32xf32>`
+    Each value begins at a multiple of 64 bytes; contents of the gaps are undefined. Values that are made for
+    the pack are made in their place in it, so that nothing is copied. `dist.pack %a, %b : tensor<3xf32>,
+    tensor<2x8xf32> -> tensor<32xf32>`
 
-    With `blocks` (not 1) the values are cut into that many equal blocks, which are packed, and copied, one from each value by turns: what a reduce-scatter of the
-    pack leaves, or an all-gather made one of, is a pack of the values' own blocks. `dist.pack %a, %b {blocks = 2} : tensor<6xf32>, tensor<4x8xf32> -> tensor<64xf32>`
+    With `blocks` (not 1) the values are cut into that many equal blocks, which are packed, and copied, one
+    from each value by turns: what a reduce-scatter of the pack leaves, or an all-gather made one of, is a
+    pack of the values' own blocks. `dist.pack %a, %b {blocks = 2} : tensor<6xf32>, tensor<4x8xf32> ->
+    tensor<64xf32>`
   }];
   let arguments = (ins Variadic<Dist_LocalTensor>:$sources, DefaultValuedAttr<I64Attr, "1">:$blocks);
   let results = (outs Dist_LocalTensor:$result);
@@ -238,7 +247,8 @@ def Dist_AssignCopyOp : Dist_Op<"assign_copy", [DeclareOpInterfaceMethods<Symbol
 def Dist_OffloadStartOp : Dist_Op<"offload_start"> {
   let summary = "starts to copy a value to the next tier below";
   let description = [{
-    The value is live until the one `dist.offload_wait` of the result. It stays what it is: what computes with it later needs no prefetch, and keeps it on the device.
+    The value is live until the one `dist.offload_wait` of the result. It stays what it is: what computes with
+    it later needs no prefetch, and keeps it on the device.
   }];
   let arguments = (ins Dist_AnyTierType:$source);
   let results = (outs Dist_TransferType:$transfer);
@@ -278,12 +288,12 @@ def Dist_HostStartOp : Dist_Op<"host_start"> {
   let summary = "starts a function of the library on the host, on copies that are there";
   let description = [{
     Functions are done one after the other in the order they are started, beside computing and transfers.
-    `changes` are the places of those sources that the function changes in place: nobody reads them any more, and
-    the one `dist.host_wait` of the result yields what they have become, and behind that what the function makes
-    anew: what else the result's type has, its last buffers. Until then all sources are live.
-    `%c = dist.host_start "sgd"(%s, %d, %n, %p, %g) changes [3] with {count = 4 : i64, ...} : ...`
-    `%c = dist.host_start "convert"(%p) changes [] with {count = 4 : i64, dtype = "bf16"} :
-    ... -> !dist.host_call<!dist.copy<tensor<4xbf16>, host>>`
+    `changes` are the places of those sources that the function changes in place: nobody reads them any more,
+    and the one `dist.host_wait` of the result yields what they have become, and behind that what the function
+    makes anew: what else the result's type has, its last buffers. Until then all sources are live. `%c =
+    dist.host_start "sgd"(%s, %d, %n, %p, %g) changes [3] with {count = 4 : i64, ...} : ...` `%c =
+    dist.host_start "convert"(%p) changes [] with {count = 4 : i64, dtype = "bf16"} : ... ->
+    !dist.host_call<!dist.copy<tensor<4xbf16>, host>>`
   }];
   let arguments = (ins StrAttr:$function, Variadic<Dist_CopyType>:$sources, DenseI64ArrayAttr:$changes,
       DictionaryAttr:$settings);
@@ -347,8 +357,9 @@ def Dist_AbsentOp : Dist_Op<"absent", [Pure]> {
 def Dist_AccumulateOp : Dist_Op<"accumulate", [Pure, AllTypesMatch<["term", "result"]>]> {
   let summary = "the sum of a value over all microbatches";
   let description = [{
-    In a program of one microbatch; what uses the result runs after the last one. Where there is no pipeline partition makes a `dist.loop` of the program and
-    carries the sums through it; a pipeline's stages keep it, and the schedule phase makes additions of it.
+    In a program of one microbatch; what uses the result runs after the last one. Where there is no pipeline
+    partition makes a `dist.loop` of the program and carries the sums through it; a pipeline's stages keep it,
+    and the schedule phase makes additions of it.
   }];
   let arguments = (ins Dist_LocalTensor:$term);
   let results = (outs Dist_LocalTensor:$result);
@@ -358,8 +369,8 @@ def Dist_AccumulateOp : Dist_Op<"accumulate", [Pure, AllTypesMatch<["term", "res
 def Dist_StepOp : Dist_Op<"step"> {
   let summary = "begins a step of a pipeline schedule: one microbatch through one chunk, one way";
   let description = [{
-    What follows, up to the next one, has `micro` as its coordinate on the axis `"micro"`. Nothing moves across it. `work` is `forward`, `backward`, `weight`
-    or `update`, which ends the last step.
+    What follows, up to the next one, has `micro` as its coordinate on the axis `"micro"`. Nothing moves
+    across it. `work` is `forward`, `backward`, `weight` or `update`, which ends the last step.
   }];
   let arguments = (ins Dist_PipelineWorkAttr:$work, I64Attr:$chunk, I64Attr:$micro);
   let assemblyFormat = "$work `chunk` $chunk `micro` $micro attr-dict";
@@ -371,7 +382,8 @@ def Dist_LoopOp : Dist_Op<"loop", [SingleBlock, RecursiveMemoryEffects, Recursiv
   let summary = "runs its body once per microbatch, carrying values";
   let description = [{
     In the body the coordinate of the axis `"micro"` is the iteration. The body may use values from above.
-    `%sum = dist.loop times 4 iter_args(%acc = %zero : tensor<8xf32>) { ... dist.yield %next : tensor<8xf32> }`
+    `%sum = dist.loop times 4 iter_args(%acc = %zero : tensor<8xf32>) { ... dist.yield %next : tensor<8xf32>
+    }`
   }];
   let arguments = (ins I64Attr:$times, Variadic<AnyType>:$inits);
   let results = (outs Variadic<AnyType>:$results);

@@ -12,9 +12,10 @@ def Exec_Dialect : Dialect {
   let cppNamespace = "::tessera::exec";
   let summary = "Buffers with offsets, and what is done with them, in order";
   let description = [{
-    Nearly one to one with docs/program-format.md. A program is a function without arguments: its buffers first, then operations that take and
-    return nothing but buffers. `exec.apply` alone is on tensors: a generated kernel before memory is planned.
-    `dialects/exec/Attributes.h` declares the discardable attributes.
+    Nearly one to one with docs/program-format.md. A program is a function without arguments: its buffers
+    first, then operations that take and return nothing but buffers. `exec.apply` alone is on tensors: a
+    generated kernel before memory is planned. `dialects/exec/Attributes.h` declares the discardable
+    attributes.
   }];
   let hasOperationAttrVerify = 1;
   let hasRegionArgAttrVerify = 1;

@@ -6,8 +6,9 @@ include "dialects/exec/ExecDialect.td"
 def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
   let summary = "a generated kernel on tensors, before memory is planned";
   let description = [{
-    `kernel` names a function in the module `@kernels`. `kind` is a class of work, for traces and profiles: the name of the operator, or
-    `fused`. `adds`: it is one addition, of values of one type. `converts`: it is one conversion, of f32 to a half type.
+    `kernel` names a function in the module `@kernels`. `kind` is a class of work, for traces and profiles:
+    the name of the operator, or `fused`. `adds`: it is one addition, of values of one type. `converts`: it is
+    one conversion, of f32 to a half type.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<AnyType>:$operands, OptionalAttr<StrAttr>:$kind,
       UnitAttr:$adds, UnitAttr:$converts);
@@ -18,7 +19,8 @@ def Exec_ApplyOp : Exec_Op<"apply", [Pure]> {
 def Exec_OwnOp : Exec_Op<"own", [Pure]> {
   let summary = "of values that were reduced to one rank each, the one that this rank got";
   let description = [{
-    Before memory is planned: operand k is the reduction to the rank with index k. All are made in one buffer, which only the root writes, so that no bytes move.
+    Before memory is planned: operand k is the reduction to the rank with index k. All are made in one buffer,
+    which only the root writes, so that no bytes move.
   }];
   let arguments = (ins Variadic<AnyRankedTensor>:$sources);
   let results = (outs AnyRankedTensor:$result);
@@ -70,9 +72,9 @@ def Exec_OutputOp : Exec_Op<"output", [Exec_Accesses]> {
 def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a generated kernel on ranges of [0, extent)";
   let description = [{
-    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is called
-    in traces and profiles. For estimates of time: `work` is its class, `stream` where it does not say, and
-    `functions` how many exponentials and the like it evaluates.
+    `reads` and `writes` are the places in `buffers` of those that it reads and writes. `kind` is what it is
+    called in traces and profiles. For estimates of time: `work` is its class, `stream` where it does not say,
+    and `functions` how many exponentials and the like it evaluates.
   }];
   let arguments = (ins FlatSymbolRefAttr:$kernel, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, I64Attr:$extent, I64Attr:$grain,
@@ -83,8 +85,8 @@ def Exec_LaunchOp : Exec_Op<"launch", [AttrSizedOperandSegments, Exec_Accesses]>
 def Exec_CallOp : Exec_Op<"call", [AttrSizedOperandSegments, Exec_Accesses]> {
   let summary = "runs a function of the runtime's library";
   let description = [{
-    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time, and
-    `shape`, the product that it is: count, m, n, k.
+    `reads`, `writes`, `kind`, `work` and `functions` as of a launch; `flops` where arithmetic takes the time,
+    and `shape`, the product that it is: count, m, n, k.
   }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_Buffer>:$buffers, Variadic<I64>:$scalars,
       DenseI64ArrayAttr:$reads, DenseI64ArrayAttr:$writes, DictionaryAttr:$settings,
@@ -117,7 +119,8 @@ def Exec_RecvOp : Exec_Op<"recv", [Exec_Accesses]> {
 def Exec_CopyOp : Exec_Op<"copy", [Exec_Accesses]> {
   let summary = "starts to copy a buffer to one of as many bytes in another tier";
   let description = [{
-    Copies in one direction are done one after the other, in the order they are started, beside everything else. Until the `exec.wait` of the token nobody writes the source, nor reads or writes the target.
+    Copies in one direction are done one after the other, in the order they are started, beside everything
+    else. Until the `exec.wait` of the token nobody writes the source, nor reads or writes the target.
     `exec.copy %0 to %1 {token = 3 : i64} : !exec.buffer -> !exec.buffer<host>`
   }];
   let arguments = (ins Exec_BufferType:$source, Exec_BufferType:$target, I64Attr:$token);
@@ -128,8 +131,10 @@ def Exec_CopyOp : Exec_Op<"copy", [Exec_Accesses]> {
 def Exec_HostCallOp : Exec_Op<"host_call", [Exec_Accesses]> {
   let summary = "starts a function of the library on the host's processors, on buffers there";
   let description = [{
-    Such functions are done one after the other, in the order they are started, beside everything else. Until the `exec.wait` of the token nobody touches what it writes, nor writes what it reads;
-    `reads` and `writes` as of a call. `exec.host_call "sgd"(%0, %1, %2, %3, %4) {reads = array<i64: 0, 1, 2, 3, 4>, writes = array<i64: 3>, settings = {...}, token = 3 : i64}`
+    Such functions are done one after the other, in the order they are started, beside everything else. Until
+    the `exec.wait` of the token nobody touches what it writes, nor writes what it reads; `reads` and `writes`
+    as of a call. `exec.host_call "sgd"(%0, %1, %2, %3, %4) {reads = array<i64: 0, 1, 2, 3, 4>, writes =
+    array<i64: 3>, settings = {...}, token = 3 : i64}`
   }];
   let arguments = (ins StrAttr:$function, Variadic<Exec_HostBuffer>:$buffers, DenseI64ArrayAttr:$reads,
       DenseI64ArrayAttr:$writes, DictionaryAttr:$settings, I64Attr:$token);

@@ -18,9 +18,11 @@ def NN_FusedContractOp : Op<NN_Dialect, "fused_contract",
                                         NN_AfterPartition, NN_Library, [NN_Work<"Product", 1, 1, 1>])> {
   let summary = "a contraction with what follows it";
   let description = [{
-    After partition only; the letters are `nn.contract`'s. x is the contraction plus `bias`, a vector along the last letter of `out`. The result is `activation` (`none
-    gelu_tanh gelu_erf relu silu`) of x, and `kept` x itself, for the backward; or, with `at`, x times the activation's derivative at `at`: the cotangent of its operand. `sums`
-    is the operand that `sums_of` names (`lhs` or `rhs`), summed over what the contraction sums over: the gradient of a bias.
+    After partition only; the letters are `nn.contract`'s. x is the contraction plus `bias`, a vector along
+    the last letter of `out`. The result is `activation` (`none gelu_tanh gelu_erf relu silu`) of x, and
+    `kept` x itself, for the backward; or, with `at`, x times the activation's derivative at `at`: the
+    cotangent of its operand. `sums` is the operand that `sums_of` names (`lhs` or `rhs`), summed over what
+    the contraction sums over: the gradient of a bias.
   }];
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, Optional<NN_Tensor>:$bias, Optional<NN_Tensor>:$at,
       StrAttr:$lhs_letters, StrAttr:$rhs_letters, StrAttr:$out_letters,

@@ -7,8 +7,8 @@ include "mlir/IR/OpBase.td"
 def FactorOpInterface : OpInterface<"FactorOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let description = [{
-    An operator that states how it may be split: its factors, which dimension of which operand or result runs along which,
-    and what padding must look like.
+    An operator that states how it may be split: its factors, which dimension of which operand or result runs
+    along which, and what padding must look like.
   }];
   let methods =
       [InterfaceMethod<"The factor rule, for global or local types alike.", "::tessera::nn::FactorRule",
@@ -88,7 +88,8 @@ def LibraryOpInterface : OpInterface<"LibraryOpInterface"> {
 def WorkOpInterface : OpInterface<"WorkOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let description = [{
-    An operator that takes another time than reading its operands and writing its results does: `nn::workOf` asks it.
+    An operator that takes another time than reading its operands and writing its results does: `nn::workOf`
+    asks it.
   }];
   let methods = [InterfaceMethod<"What class of work it is.", "::tessera::nn::WorkClass", "getWorkClass">,
                  InterfaceMethod<"Floating-point operations for the operator's (global or local) types.",

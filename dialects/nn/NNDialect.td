@@ -15,8 +15,9 @@ def NN_Dialect : Dialect {
   let cppNamespace = "::tessera::nn";
   let summary = "Tensor operators of a model: what is computed, no devices";
   let description = [{
-    Functional operators on global, statically shaped tensors. Element types are free; operators whose results have another
-    type than their operands say so. A tensor type may carry a layout (`#dist.layout`) as its encoding; the operators ignore it.
+    Functional operators on global, statically shaped tensors. Element types are free; operators whose results
+    have another type than their operands say so. A tensor type may carry a layout (`#dist.layout`) as its
+    encoding; the operators ignore it.
 
     `dialects/nn/Attributes.h` declares the discardable attributes.
   }];
@@ -31,8 +32,8 @@ def NN_GradOfAttr : AttrDef<NN_Dialect, "GradOf"> {
   let mnemonic = "grad_of";
   let summary = "the forward operator of a gradient operator, and its factors in the forward operator's";
   let description = [{
-    `#nn.grad_of<"matmul_3", [0, 2, -1]>`: factor i of this operator is factor `map[i]` of the forward operator
-    whose `nn.id` is `matmul_3`; -1: of none.
+    `#nn.grad_of<"matmul_3", [0, 2, -1]>`: factor i of this operator is factor `map[i]` of the forward
+    operator whose `nn.id` is `matmul_3`; -1: of none.
   }];
   let parameters = (ins StringRefParameter<>:$id, OptionalArrayRefParameter<"int64_t">:$map);
   let assemblyFormat = "`<` $id `,` `[` (`]`) : ($map^ `]`)? `>`";

@@ -20,9 +20,11 @@ def NN_ContractPanelOp
     : Op<NN_Dialect, "contract_panel", !listconcat([Pure], NN_AfterPartition, NN_Library, NN_Product)> {
   let summary = "a contraction over `size` positions along one letter";
   let description = [{
-    After partition only. The positions begin at `starts` of the first operand, the second and the result, each where it has the letter, else 0. A letter of the result: the
-    result is `into` with the positions filled, or undefined elsewhere. A summed letter: the result is the sum, added to `into` if there is one. Computed in `into`'s place.
-    `nn.contract_panel %x, %w, %sum over "i" size 4 at [0, 8, 0] {lhs_letters = "bi", rhs_letters = "io", out_letters = "bo"}`
+    After partition only. The positions begin at `starts` of the first operand, the second and the result,
+    each where it has the letter, else 0. A letter of the result: the result is `into` with the positions
+    filled, or undefined elsewhere. A summed letter: the result is the sum, added to `into` if there is one.
+    Computed in `into`'s place. `nn.contract_panel %x, %w, %sum over "i" size 4 at [0, 8, 0] {lhs_letters =
+    "bi", rhs_letters = "io", out_letters = "bo"}`
   }];
   let arguments = (ins NN_Tensor:$lhs, NN_Tensor:$rhs, Optional<NN_Tensor>:$into, StrAttr:$lhs_letters,
       StrAttr:$rhs_letters, StrAttr:$out_letters, StrAttr:$letter, I64Attr:$size, DenseI64ArrayAttr:$starts);

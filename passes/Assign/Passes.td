@@ -5,8 +5,10 @@ include "mlir/Pass/PassBase.td"
 def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
   let summary = "Writes mesh, input splits and patterns on the program, from a plan file and the recipe";
   let description = [{
-    A plan file's entries come first, then `dist.pattern` attributes that are there already, then the recipe (`dp`, `tp`), which finds the transformer
-    block by structure. With a pipeline, operators get the chunk that they are part of (see `dialects/dist/Pipeline.h`), and the training program is made one of stages. Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
+    A plan file's entries come first, then `dist.pattern` attributes that are there already, then the recipe
+    (`dp`, `tp`), which finds the transformer block by structure. With a pipeline, operators get the chunk
+    that they are part of (see `dialects/dist/Pipeline.h`), and the training program is made one of stages.
+    Operators keep where the choice came from in `dist.origin`. Nothing is moved or cloned.
   }];
   let options =
       [Option<"planFile", "plan", "std::string", "", "plan file (TOML)">,

@@ -109,8 +109,9 @@ def NN_AccOp
                                [DeclareOpInterfaceMethods<LowerableOpInterface, ["getFusionKind"]>])> {
   let summary = "the sum of the cotangents of one value, or of like terms of a scalar";
   let description = [{
-    Operands of one shape. Where a value's cotangents meet and are reduced: before propagation one `acc` a value with consumers, even if it has one
-    operand. Operands of equal raw layout are added locally, each group is resharded once.
+    Operands of one shape. Where a value's cotangents meet and are reduced: before propagation one `acc` a
+    value with consumers, even if it has one operand. Operands of equal raw layout are added locally, each
+    group is resharded once.
   }];
   let arguments = (ins Variadic<NN_Tensor>:$terms);
   let results = (outs NN_Tensor:$result);

@@ -4,8 +4,8 @@ def NN_GatherOp
             ["expandLocal"]> {
   let summary = "result[i.., h..] = table[ids[i..], h..]";
   let description = [{
-    Rows outside [start, start + rows) are zero; `start` (0) is the first row that a local table holds. Rule `Vh,bs->bsh`: V is a reduction.
-    `frozen_row` gets no gradient (a framework's padding index); -1: none.
+    Rows outside [start, start + rows) are zero; `start` (0) is the first row that a local table holds. Rule
+    `Vh,bs->bsh`: V is a reduction. `frozen_row` gets no gradient (a framework's padding index); -1: none.
   }];
   let arguments = (ins NN_Tensor:$table, NN_IntTensor:$ids, Optional<I64>:$start,
       DefaultValuedAttr<I64Attr, "-1">:$frozen_row);

@@ -76,7 +76,9 @@ def NN_RotaryOp
             ["expandLocal"]> {
   let summary = "rotary position embedding of the last dimension, half-split form";
   let description = [{
-    y[.., i] = x[.., i] cos[.., i] + r[.., i] sin[.., i], r = concat(-x[d/2:], x[:d/2]), with `inverse` its transpose (sin of the halves exchanged and negated). cos, sin broadcast to x (numpy). The last dimension is unsplit. For x in bf16 or f16, cos and sin may be f32.
+    y[.., i] = x[.., i] cos[.., i] + r[.., i] sin[.., i], r = concat(-x[d/2:], x[:d/2]), with `inverse` its
+    transpose (sin of the halves exchanged and negated). cos, sin broadcast to x (numpy). The last dimension
+    is unsplit. For x in bf16 or f16, cos and sin may be f32.
   }];
   let arguments = (ins NN_FloatTensor:$x, NN_FloatTensor:$cos, NN_FloatTensor:$sin,
       DefaultValuedAttr<BoolAttr, "false">:$inverse);

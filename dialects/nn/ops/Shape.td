@@ -55,8 +55,9 @@ def NN_InsertSliceOp
                         [NN_NoVjp<"writes into a value in place, as programs without a backward pass do">])> {
   let summary = "`into` with `slice` at [at, at + its size) along `dim`";
   let description = [{
-    A variable that is assigned the result is updated in place, in that part only. `at`, the first position, is an input of kind `scalar`, whose
-    `nn.range` keeps the slice inside; in the program of a rank its number. Rule: `dim` is unsplit.
+    A variable that is assigned the result is updated in place, in that part only. `at`, the first position,
+    is an input of kind `scalar`, whose `nn.range` keeps the slice inside; in the program of a rank its
+    number. Rule: `dim` is unsplit.
     ```mlir
     %cache = nn.read @keys : tensor<2x16x4xf32>
     %new = nn.insert_slice %cache, %key, %position {dim = 1 : i64} : (tensor<2x16x4xf32>, tensor<2x1x4xf32>, tensor<i64>) -> tensor<2x16x4xf32>

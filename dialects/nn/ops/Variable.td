@@ -2,9 +2,10 @@
 def NN_VariableOp : Op<NN_Dialect, "variable", [Symbol, NN_ZeroVjp<"is a declaration">]> {
   let summary = "state that programs share: read once, updated at the end, saved";
   let description = [{
-    `role` is `parameter`, `buffer` (constants over 1 KiB and running statistics), `optimizer` or `counter`. `init` is `file` (the weights file holds it under
-    its name) or `zero`. `source` is the name in the framework that exported the model, `transposed` whether this is its transpose.
-    `of` and `slot` tie optimizer state to its parameter. `aliases` are names under which older files may hold it.
+    `role` is `parameter`, `buffer` (constants over 1 KiB and running statistics), `optimizer` or `counter`.
+    `init` is `file` (the weights file holds it under its name) or `zero`. `source` is the name in the
+    framework that exported the model, `transposed` whether this is its transpose. `of` and `slot` tie
+    optimizer state to its parameter. `aliases` are names under which older files may hold it.
     ```mlir
     nn.variable @wte : tensor<160x64xf32> {role = "parameter", trained = true, init = "file"}
     ```
