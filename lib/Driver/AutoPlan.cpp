@@ -33,8 +33,11 @@ static std::string planText(const Compilation &model, const Plan &plan, const Au
   const Verdict &verdict = best.fitted;
   os << "# A plan of " << model.options.model << " for " << ranks << (ranks == 1 ? " rank" : " ranks")
      << ", found by --auto: " << best.text() << "\n# " << secondsText(verdict.seconds)
-     << " a step by estimate" << (model.machine ? "" : " (uncalibrated: no --machine)") << ", "
-     << sizeText(verdict.deviceBytes) << " of the device a rank";
+     << " a step by estimate"
+     << (verdict.isDrawn ? ", drawn from fewer blocks or microbatches: there was no time to compile it whole"
+                         : "")
+     << (model.machine ? "" : " (uncalibrated: no --machine)") << ", " << sizeText(verdict.deviceBytes)
+     << " of the device a rank";
   if (verdict.hostBytes > 0)
     os << ", " << sizeText(verdict.hostBytes) << " of the host";
   os << ", " << sizeText(verdict.sentBytes) << " sent a rank and step.\n# " << planner.size()
@@ -73,6 +76,10 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   error << "no plan was found for " << ranks << (ranks == 1 ? " rank" : " ranks")
         << " in --device-memory=" << sizeText(*model.options.deviceMemory) << "; the least is "
         << sizeText(least->verdict.deviceBytes) << " of the device, by " << least->text();
+  if (planner.wasCut()) {
+    error.attachNote() << "the search was ended by --plan-seconds";
+    return;
+  }
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
     AutoPlanner other(model, shallow, judges, how.decided, more, trains,
                       std::chrono::steady_clock::now() + std::chrono::seconds(5));
@@ -157,6 +164,7 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
                                        {"host_bytes", verdict.hostBytes},
                                        {"sent_bytes", verdict.sentBytes},
                                        {"flips", int64_t(best->flips)},
+                                       {"drawn", verdict.isDrawn},
                                        {"judged", int64_t(planner.size())},
                                        {"changes", int64_t(planner.numFlips())},
                                        {"plan", file}});

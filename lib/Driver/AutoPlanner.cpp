@@ -15,23 +15,25 @@ static constexpr int kTriedBelowCap = 24;
 // How many of those that shallow models were judged for are compiled whole, and how far off these may be.
 static constexpr size_t kWhole = 3;
 static constexpr double kOff = 0.02;
+// Compiling whole takes so many times as long as to compare: all programs, and memory packed with care.
+static constexpr double kWholeEffort = 3;
 // From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
 
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
-// Whether it would be done before the end.
-bool AutoPlanner::isTimeFor(double work) {
+// Whether it would be done in time.
+bool AutoPlanner::isTimeFor(double work, Time until) {
   if (isLate())
     return false;
   std::lock_guard lock(mutex);
-  return done == 0 || std::chrono::steady_clock::now() + work / done * spent <= end;
+  return done == 0 || std::chrono::steady_clock::now() + work / done * spent <= until;
 }
 
 // Judges those that have not been. In their order; null where one does not compile, or the time is over. One
 // is always judged.
-std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list) {
+std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Time until) {
   std::vector<const AssignOptions *> fresh;
   for (const AssignOptions &recipe : list)
     if (!judged.count(recipeText(recipe)))
@@ -40,7 +42,7 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list) {
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
     const double work = one.work(*fresh[i]);
     // What would not be done in time is not begun.
-    if ((i > 0 || !judged.empty()) && !isTimeFor(work))
+    if ((i > 0 || !judged.empty()) && !isTimeFor(work, until))
       return;
     const auto begin = std::chrono::steady_clock::now();
     verdicts[i] = one.compare(*fresh[i]);
@@ -51,9 +53,10 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list) {
     done += work;
   });
   for (auto [recipe, verdict] : llvm::zip(fresh, verdicts)) {
-    leftOut |= !verdict;
-    if (!verdict)
+    if (!verdict) {
+      leftOut = true;
       continue;
+    }
     if (reason.empty() && !verdict->compiles)
       reason = verdict->reason;
     judged.emplace(recipeText(*recipe), JudgedPlan{*recipe, std::move(*verdict), {}});
@@ -71,7 +74,7 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list) {
 void AutoPlanner::climb(JudgedPlan *from) {
   while (from) {
     JudgedPlan *best = nullptr;
-    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe)))
+    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe), begin + (end - begin) * 3 / 4))
       if (next && (!best || worth(*next) < worth(*best)))
         best = next;
     from = best && worth(*best) < worth(*from) ? best : nullptr;
@@ -92,11 +95,31 @@ static std::string kindOf(const AssignOptions &recipe) {
   return kind.size() > 1 ? "mixed" : kind;
 }
 
-// Of all ways to spread the ranks the best of each kind, the best first.
+// Whether a pipeline's stages, taken together by twos (or another prime) along another axis, come to
+// something: if none of what is known of these is about as good as the best of as few stages.
+bool AutoPlanner::isPromising(const AssignOptions &recipe) {
+  bool isKnown = false;
+  for (const AssignOptions &fewer : recipes.neighbours(recipe)) {
+    auto each = judged.find(recipeText(fewer));
+    if (fewer.pp >= recipe.pp || each == judged.end() || !each->second.verdict.compiles)
+      continue;
+    isKnown = true;
+    double best = kNever;
+    for (auto &[text, other] : judged)
+      if (other.verdict.compiles && other.recipe.pp == fewer.pp)
+        best = std::min(best, worth(other));
+    if (worth(each->second) <= kPromising * best)
+      return true;
+  }
+  return !isKnown;
+}
+
+// Of ways to spread the ranks the best of each kind, the best first. This has half of the time, and walks
+// from these half of the rest.
 std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   std::map<std::string, JudgedPlan *> best; // by kind
   auto judgeAll = [&](ArrayRef<AssignOptions> list) {
-    for (JudgedPlan *each : consider(list))
+    for (JudgedPlan *each : consider(list, begin + (end - begin) / 2))
       if (each)
         if (JudgedPlan *&first = best[kindOf(each->recipe)]; !first || worth(*each) < worth(*first))
           first = each;
@@ -110,9 +133,15 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   if (!best.count("e") && llvm::any_of(alone, [](auto &each) { return each.ep > 1; }))
     llvm::erase_if(mixed, [](auto &each) { return each.ep > 1; });
   // First what is compiled soon.
-  auto key = [&](const AssignOptions &r) { return std::pair(judge.work(r), axesOf(r)); };
+  auto key = [](const AssignOptions &r) { return std::pair(r.pp, axesOf(r)); };
   llvm::stable_sort(mixed, [&](auto &a, auto &b) { return key(a) < key(b); });
-  judgeAll(mixed);
+  for (auto first = mixed.begin(); first != mixed.end();) {
+    auto last = std::find_if(first, mixed.end(), [&](auto &each) { return each.pp != first->pp; });
+    std::vector<AssignOptions> list;
+    std::copy_if(first, last, std::back_inserter(list), [&](auto &each) { return isPromising(each); });
+    judgeAll(list);
+    first = last;
+  }
   std::vector<JudgedPlan *> list(llvm::make_second_range(best).begin(), llvm::make_second_range(best).end());
   llvm::stable_sort(list, [&](JudgedPlan *a, JudgedPlan *b) { return worth(*a) < worth(*b); });
   return list;
@@ -137,17 +166,28 @@ std::vector<JudgedPlan *> AutoPlanner::inOrder() {
   return order;
 }
 
+// What a plan comes to whole, or where there is no time for that what was drawn.
+Verdict AutoPlanner::whole(Judge &one, const JudgedPlan &each) {
+  const double work =
+      kWholeEffort * (each.plan ? Judge(model).work(*each.plan) : Judge(model).work(each.recipe));
+  if (each.verdict.isDrawn && !isTimeFor(work, end)) {
+    leftOut = true;
+    return each.verdict.deviceBytes <= cap() ? each.verdict : Verdict();
+  }
+  return each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+}
+
 // Compiles plans whole, one after the other, or several that are about as fast at a time. A cap makes none
 // faster, so those that are slower without it than the best need not be tried with it. What was drawn from
 // shallow models is about right: of those that are about as fast as the first some are compiled whole.
 const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, const JudgedPlan *best) {
   int count = 0;
-  size_t whole = 0;
+  size_t tried = 0;
   auto least = [&](const JudgedPlan &each, size_t before) {
     return each.verdict.seconds * (each.verdict.isDrawn && before < kWhole ? 1 - kOff : 1);
   };
   for (size_t i = 0; i < order.size();) {
-    if (best && least(*order[i], whole) >= best->fitted.seconds)
+    if (best && least(*order[i], tried) >= best->fitted.seconds)
       break;
     // When the time is over, one that fits as it is will do.
     const bool isOver = (best || count > 0) && isLate();
@@ -159,17 +199,17 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
       break;
     // With it those that would be next if it came to what was drawn.
     std::vector<JudgedPlan *> group{order[i++]};
-    while (!isOver && i < order.size() && whole + group.size() < kWhole &&
-           least(*order[i], whole + group.size()) <
+    while (!isOver && i < order.size() && tried + group.size() < kWhole &&
+           least(*order[i], tried + group.size()) <
                std::min(group.front()->verdict.seconds, best ? best->fitted.seconds : kNever))
       group.push_back(order[i++]);
     judges.forEach(group.size(), [&](Judge &one, size_t i) {
       JudgedPlan &each = *group[i];
-      each.fitted = each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+      each.fitted = whole(one, each);
       if (each.verdict.isDrawn && each.fitted.compiles) // from now on that is known
         each.verdict = each.fitted;
     });
-    whole += group.size();
+    tried += group.size();
     for (const JudgedPlan *each : group)
       if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
         best = each;

@@ -42,8 +42,9 @@ public:
   AutoPlanner(Compilation &model, Shallow &shallow, Judges &judges, const DecidedOptions &decided,
               int64_t ranks, bool trains, std::chrono::steady_clock::time_point end)
       : model(model), judge(model, &shallow), judges(judges),
-        recipes(ranks, model.options.assign, decided, trains), end(end),
-        flips(model, &shallow, judges, decided, cap(), [this] { return isLate(); }) {}
+        recipes(ranks, model.options.assign, decided, trains), begin(std::chrono::steady_clock::now()),
+        end(end), flips(model, &shallow, judges, decided, cap(),
+                        [this](double work) { return isTimeFor(work, this->end); }) {}
 
   /// The fastest that keeps the caps; null where none was found.
   const JudgedPlan *run();
@@ -60,6 +61,7 @@ public:
   std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const {
     return each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
   }
+  /// Whether the clock kept something from being judged.
   bool wasCut() const { return cut || leftOut; }
   std::string firstReason() const { return reason; }
   /// All that were judged, by rising seconds; those that do not compile last.
@@ -72,15 +74,18 @@ private:
     return cut;
   }
   int64_t cap() const { return model.options.deviceMemory.value_or(INT64_MAX); }
-  std::vector<JudgedPlan *> consider(llvm::ArrayRef<AssignOptions> list);
-  bool isTimeFor(double work);
+  using Time = std::chrono::steady_clock::time_point;
+  std::vector<JudgedPlan *> consider(llvm::ArrayRef<AssignOptions> list, Time until);
+  bool isTimeFor(double work, Time until);
   // What is compared while recipes are walked: too much memory is worth as much more time.
   double worth(const JudgedPlan &each) const {
     return each.verdict.seconds * std::max(1.0, double(each.verdict.deviceBytes) / double(cap()));
   }
+  bool isPromising(const AssignOptions &recipe);
   std::vector<JudgedPlan *> bestOfKinds();
   void climb(JudgedPlan *from);
   std::vector<JudgedPlan *> inOrder();
+  Verdict whole(Judge &one, const JudgedPlan &each);
   const JudgedPlan *fastestThatFits(llvm::ArrayRef<JudgedPlan *> order, const JudgedPlan *best);
   std::vector<const JudgedPlan *> starts(const JudgedPlan *best);
   mlir::FailureOr<Plan> barePlan(const AssignOptions &recipe) const;
@@ -90,12 +95,12 @@ private:
   Judge judge;
   Judges &judges;
   Recipes recipes;
-  const std::chrono::steady_clock::time_point end;
-  std::map<std::string, JudgedPlan> judged; // by text
-  std::string reason;                       // why the first that does not compile does not
+  const std::chrono::steady_clock::time_point begin, end; // of the search
+  std::map<std::string, JudgedPlan> judged;               // by text
+  std::string reason;                                     // why the first that does not compile does not
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
-  bool leftOut = false;
+  std::atomic<bool> leftOut = false;
   // On recipes that compile, so far: models as Judge::work counts them, and how long they took.
   std::mutex mutex;
   double done = 0;

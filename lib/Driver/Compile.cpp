@@ -251,15 +251,15 @@ LogicalResult Compilation::passes(Phase phase) {
     setRecomputation();
     if (options.emitGradients)
       dropMoves(*module);
-    buildSchedulePipeline(
-        pm,
-        {target().library().name().str(), threads(), options.tierPolicy, options.toCompare, describeKernels,
-         wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); } : PlacedObserver(),
-         [this](StringRef program, ArrayRef<std::string> values) {
-           for (PlacedProgram &each : placed)
-             if (each.program == program)
-               each.onNvme.insert(values.begin(), values.end());
-         }});
+    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy,
+                               options.toCompare, options.turns, describeKernels,
+                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
+                                           : PlacedObserver(),
+                               [this](StringRef program, ArrayRef<std::string> values) {
+                                 for (PlacedProgram &each : placed)
+                                   if (each.program == program)
+                                     each.onNvme.insert(values.begin(), values.end());
+                               }});
     return runAndVerify(pm, *module);
   default:
     return success();

@@ -33,9 +33,9 @@ static std::string textOf(const Plan &plan) {
 }
 
 Flips::Flips(const Compilation &model, Shallow *shallow, Judges &judges, const DecidedOptions &decided,
-             int64_t cap, std::function<bool()> isLate)
+             int64_t cap, std::function<bool(double)> isTimeFor)
     : model(model), compiler(model, shallow), judges(judges), decided(decided), cap(cap),
-      operators(countOperators(ModuleOp(model.module.get()))), isLate(std::move(isLate)) {}
+      operators(countOperators(ModuleOp(model.module.get()))), isTimeFor(std::move(isTimeFor)) {}
 
 // Those that have not been, as far as there is time and effort left, which does not depend on what they come
 // to.
@@ -55,7 +55,7 @@ void Flips::compare(ArrayRef<Plan> plans) {
     fresh.push_back({std::move(text), &plan, {}});
   }
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    if (!isLate())
+    if (isTimeFor(one.work(*fresh[i].plan)))
       fresh[i].verdict = one.compare(*fresh[i].plan);
   });
   for (Fresh &one : fresh) {
@@ -82,7 +82,8 @@ const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
   // Below a cap other programs than the one for training may need more, and recomputation may need less.
   bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
                               : each.price.bytes <= cap || each.price.bytes < bound.bytes;
-  if (!each.isKnown && mayMatter && effort >= kCappedEffort * whole && !isLate()) {
+  if (!each.isKnown && mayMatter && effort >= kCappedEffort * whole &&
+      isTimeFor(kCappedEffort * whole / operators)) {
     effort -= kCappedEffort * whole;
     each.isKnown = true;
     if (Verdict below = compiler.judge(plan); below.compiles) {

@@ -24,8 +24,14 @@ double tessera::countOperators(ModuleOp model) {
 }
 
 static void addProgram(const rt::Program &program, int threads, Verdict &verdict) {
-  verdict.deviceBytes = std::max(verdict.deviceBytes, program.memoryFor(threads).peak);
-  verdict.hostBytes = std::max(verdict.hostBytes, program.memoryFor(threads, rt::Tier::Host).peak);
+  auto add = [&](std::vector<int64_t> &stages, int64_t &most, rt::Tier tier) {
+    const int64_t peak = program.memoryFor(threads, tier).peak;
+    stages.resize(std::max(stages.size(), size_t(program.stage) + 1));
+    stages[program.stage] = std::max(stages[program.stage], peak);
+    most = std::max(most, peak);
+  };
+  add(verdict.stageDeviceBytes, verdict.deviceBytes, rt::Tier::Device);
+  add(verdict.stageHostBytes, verdict.hostBytes, rt::Tier::Host);
 }
 
 static void addStep(const rt::Simulation &step, Verdict &verdict) {
@@ -63,21 +69,33 @@ std::unique_ptr<Compilation> Judge::withPlan(const Plan &plan) const {
   return compilation;
 }
 
-// How many parts of the model a pipeline has in turn; 1 without one.
-static size_t chunksOf(int64_t stages, StringRef schedule) {
+/// What of a plan says how large its program is: the parts of the model that a pipeline has in turn, of which
+/// microbatches are unrolled.
+struct Judge::Size {
+  const pipeline::Schedule *schedule = nullptr; // none: no pipeline
+  pipeline::Shape shape;
+  bool isElastic = false;
+};
+
+Judge::Size Judge::sizeOf(int64_t stages, StringRef schedule, int64_t microbatches) {
   const pipeline::Schedule *known = pipeline::findSchedule(schedule.empty() ? "1f1b" : schedule);
-  return stages > 1 ? stages * (known ? known->chunksPerStage : 1) : 1;
+  if (stages <= 1 || !known)
+    return {};
+  return {known, {stages, stages * known->chunksPerStage, microbatches}};
 }
 
-static size_t chunksOf(const Plan &plan) {
+Judge::Size Judge::sizeOf(const Plan &plan) {
   if (!plan.pipeline)
-    return 1;
+    return {};
   auto axis = llvm::find_if(plan.mesh, [&](auto &each) { return each.first == plan.pipeline->axis; });
-  return axis == plan.mesh.end() ? 1 : chunksOf(axis->second, plan.pipeline->schedule);
+  Size size =
+      axis == plan.mesh.end() ? Size() : sizeOf(axis->second, plan.pipeline->schedule, plan.microbatches);
+  size.isElastic = plan.elastic.has_value();
+  return size;
 }
 
-// What grows by the same with each block, from what it is at two depths to all.
-static Verdict drawn(const Verdict &few, const Verdict &more, const Shallow::Depths &depths) {
+// What grows by the same with each block, or microbatch, from what it is with few of them to all.
+static Verdict drawn(const Verdict &few, const Verdict &more, const Depths &depths) {
   const double steps = double(depths.all - depths.few) / double(depths.more - depths.few);
   Verdict all = few;
   auto draw = [&](auto &into, auto from, auto to) {
@@ -93,61 +111,87 @@ static Verdict drawn(const Verdict &few, const Verdict &more, const Shallow::Dep
   for (auto member : {&Verdict::seconds, &Verdict::flops, &Verdict::computing, &Verdict::waitsForRanks,
                       &Verdict::waitsForStages, &Verdict::waitsForCopies, &Verdict::waitsForEnd})
     draw(all.*member, few.*member, more.*member);
-  for (auto member : {&Verdict::deviceBytes, &Verdict::hostBytes, &Verdict::sentBytes})
-    draw(all.*member, few.*member, more.*member);
+  draw(all.sentBytes, few.sentBytes, more.sentBytes);
+  // Which stage needs most may be another than of few.
+  for (auto [most, stages] : {std::pair(&Verdict::deviceBytes, &Verdict::stageDeviceBytes),
+                              {&Verdict::hostBytes, &Verdict::stageHostBytes}}) {
+    for (auto [into, from, to] : llvm::zip_equal(all.*stages, few.*stages, more.*stages))
+      draw(into, from, to);
+    all.*most = *llvm::max_element(all.*stages);
+  }
   drawMap(all.sentOver, few.sentOver, more.sentOver);
   drawMap(all.exposed, few.exposed, more.exposed);
   all.isDrawn = true;
   return all;
 }
 
-std::optional<Shallow::Depths> Judge::depthsFor(size_t chunks) const {
-  return shallow ? shallow->depths(chunks) : std::nullopt;
+std::optional<Depths> Judge::blocksFor(const Size &size) const {
+  return shallow ? shallow->depths(size.shape.chunks) : std::nullopt;
 }
 
-// None where one of the two does not compile: why not is for the model itself to say.
-std::optional<Verdict> Judge::draw(std::optional<Shallow::Depths> depths,
-                                   function_ref<std::optional<Verdict>(Judge, size_t)> judgeAt) {
-  if (!depths)
+// Microbatches that are unrolled; those of a loop need not be fewer.
+std::optional<Depths> Judge::turnsFor(const Size &size) const {
+  if (!shallow || !size.schedule || size.isElastic)
     return std::nullopt;
-  auto at = [&](size_t blocks) -> std::optional<Verdict> {
-    const Compilation *made = shallow->at(blocks);
-    std::optional<Verdict> verdict = made ? judgeAt(Judge(*made), blocks) : std::nullopt;
-    return verdict && verdict->compiles ? verdict : std::nullopt;
+  std::optional<pipeline::FewMicrobatches> steady = steadyMicrobatches(*size.schedule, size.shape);
+  return steady ? std::optional(Depths{size_t(steady->few), size_t(steady->more), size_t(size.shape.micro)})
+                : std::nullopt;
+}
+
+// What is said at the end of `depths`, from what `at` says of few and of more; 0: as it is, where none are
+// given.
+static Verdict draw(const std::optional<Depths> &depths, function_ref<Verdict(size_t)> at) {
+  if (!depths)
+    return at(0);
+  Verdict few = at(depths->few);
+  if (!few.compiles)
+    return few;
+  Verdict more = at(depths->more);
+  return more.compiles ? drawn(few, more, *depths) : more;
+}
+
+Verdict Judge::compare(const Size &size, MakeCompilation make) {
+  const std::optional<Depths> turns = turnsFor(size);
+  auto at = [&](size_t blocks, size_t turns) -> Verdict {
+    const Compilation *made = blocks ? shallow->at(blocks) : &model;
+    std::unique_ptr<Compilation> compilation = made ? make(Judge(*made), blocks) : nullptr;
+    if (!compilation)
+      return {};
+    compilation->options.turns = int64_t(turns);
+    return Judge(*made).judge(std::move(compilation), /*isWhole=*/false);
   };
-  std::optional<Verdict> few = at(depths->few), more = few ? at(depths->more) : std::nullopt;
-  return more ? std::optional(drawn(*few, *more, *depths)) : std::nullopt;
+  auto atBlocks = [&](size_t blocks) { return draw(turns, [&](size_t turns) { return at(blocks, turns); }); };
+  // Why a model with fewer blocks does not compile is for the model itself to say.
+  if (std::optional<Depths> blocks = blocksFor(size))
+    if (Verdict verdict = draw(blocks, atBlocks); verdict.compiles)
+      return verdict;
+  return atBlocks(0);
 }
 
 Verdict Judge::compare(const AssignOptions &recipe) {
-  auto at = [&](Judge judge, size_t) { return judge.compare(recipe); };
-  std::optional<Verdict> verdict = draw(depthsFor(chunksOf(recipe.pp, recipe.ppSchedule)), at);
-  return verdict ? *verdict : judge(withRecipe(recipe), /*isWhole=*/false);
+  return compare(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches),
+                 [&](const Judge &judge, size_t) { return judge.withRecipe(recipe); });
 }
 
 Verdict Judge::compare(const Plan &plan) {
-  auto at = [&](Judge judge, size_t blocks) -> std::optional<Verdict> {
-    std::optional<Plan> kept = shallow->planFor(plan, blocks);
-    return kept ? std::optional(judge.compare(*kept)) : std::nullopt;
-  };
-  std::optional<Verdict> verdict = draw(depthsFor(chunksOf(plan)), at);
-  return verdict ? *verdict : judge(withPlan(plan), /*isWhole=*/false);
+  return compare(sizeOf(plan), [&](const Judge &judge, size_t blocks) -> std::unique_ptr<Compilation> {
+    std::optional<Plan> kept = blocks ? shallow->planFor(plan, blocks) : plan;
+    return kept ? judge.withPlan(*kept) : nullptr;
+  });
 }
 
-static double workOf(std::optional<Shallow::Depths> depths, size_t chunks, int64_t microbatches) {
-  return (depths ? double(depths->few + depths->more) / double(depths->all) : 1) *
-         (chunks > 1 ? double(microbatches) : 1);
+double Judge::work(const Size &size) const {
+  auto share = [](const std::optional<Depths> &depths) {
+    return depths ? double(depths->few + depths->more) / double(depths->all) : 1;
+  };
+  return share(blocksFor(size)) * share(turnsFor(size)) * (size.schedule ? double(size.shape.micro) : 1);
 }
 
 double Judge::work(const AssignOptions &recipe) const {
-  const size_t chunks = chunksOf(recipe.pp, recipe.ppSchedule);
-  return workOf(depthsFor(chunks), chunks, recipe.microbatches);
+  return work(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches));
 }
 
-double Judge::work(const Plan &plan) const {
-  const size_t chunks = chunksOf(plan);
-  return workOf(depthsFor(chunks), chunks, plan.microbatches);
-}
+double Judge::work(const Plan &plan) const { return work(sizeOf(plan)); }
 
 Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {
   Verdict verdict;

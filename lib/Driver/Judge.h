@@ -18,6 +18,8 @@ struct Verdict {
   double seconds = 0;
   /// The peak of the device of the rank that needs most, and what it has below.
   int64_t deviceBytes = 0, hostBytes = 0;
+  /// The same of each stage of a pipeline, whose most is that above.
+  std::vector<int64_t> stageDeviceBytes, stageHostBytes;
   /// What ranks send in a step, mean over them: all of it, and by axes.
   int64_t sentBytes = 0;
   std::map<std::string, int64_t> sentOver;
@@ -26,7 +28,7 @@ struct Verdict {
   /// Where a step's time goes, as a simulation has it (runtime/simulate/simulate.h): means over the ranks.
   double computing = 0, waitsForRanks = 0, waitsForStages = 0, waitsForCopies = 0, waitsForEnd = 0;
   std::map<std::string, double> exposed; // by axes
-  /// Whether it was drawn from models with fewer blocks, so that it is about that.
+  /// Whether it was drawn from models with fewer blocks or microbatches, so that it is about that.
   bool isDrawn = false;
 };
 
@@ -48,7 +50,7 @@ public:
   explicit Judge(const Compilation &model, Shallow *shallow = nullptr) : model(model), shallow(shallow) {}
 
   /// To compare: of the training program alone where there is one, as if memory were unlimited. Drawn from
-  /// models with fewer blocks where that is less work.
+  /// models with fewer blocks, and from pipelines of fewer microbatches, where that is less work.
   Verdict compare(const AssignOptions &recipe);
   Verdict compare(const Plan &plan);
   /// How much that compiles, in models: the steps of a pipeline are unrolled, shallow models have fewer
@@ -63,10 +65,17 @@ public:
   std::unique_ptr<Compilation> withPlan(const Plan &plan) const;
 
 private:
+  struct Size;
+  static Size sizeOf(int64_t stages, llvm::StringRef schedule, int64_t microbatches);
+  static Size sizeOf(const Plan &plan);
+  /// Of the judge's model, which has so many blocks; 0: all. Null where there is none.
+  using MakeCompilation = llvm::function_ref<std::unique_ptr<Compilation>(const Judge &, size_t)>;
+
   Verdict judge(std::unique_ptr<Compilation> compilation, bool isWhole);
-  std::optional<Shallow::Depths> depthsFor(size_t chunks) const;
-  std::optional<Verdict> draw(std::optional<Shallow::Depths> depths,
-                              llvm::function_ref<std::optional<Verdict>(Judge, size_t)> judgeAt);
+  Verdict compare(const Size &size, MakeCompilation make);
+  double work(const Size &size) const;
+  std::optional<Depths> blocksFor(const Size &size) const;
+  std::optional<Depths> turnsFor(const Size &size) const;
 
   const Compilation &model;
   Shallow *shallow;

@@ -64,10 +64,10 @@ Shallow::Shallow(const Compilation &model, OwningOpRef<ModuleOp> module)
 // A pipeline keeps its shape where each chunk gets one block more from a depth to the next. What is outside
 // of the blocks, a head above all, may be as much work as several: the other chunks are to have as many. An
 // encoder's blocks and a decoder's do not become more of the same chunk.
-std::optional<Shallow::Depths> Shallow::depths(size_t chunks) const {
+std::optional<Depths> Shallow::depths(size_t chunks) const {
   size_t few = std::max(kFewestBlocks, fewest);
   if (chunks > 1)
-    few = std::max({few, chunks, size_t(std::ceil(outside * double(chunks - 1)))});
+    few = std::max({few, kFewestBlocks * chunks, size_t(std::ceil(outside * double(chunks - 1)))});
   if (few >= copies || (chunks > 1 && numRuns > 1))
     return std::nullopt;
   few += (copies - few) % chunks;

@@ -10,15 +10,15 @@
 
 namespace tessera {
 
+/// Numbers of equal things to judge by, and how many there are.
+struct Depths {
+  size_t few, more, all;
+};
+
 /// Makes models with fewer of the equal blocks of one (passes/Assign/Blocks.h) to judge plans by: what a plan
 /// comes to grows by the same with each block, once there are some.
 class Shallow {
 public:
-  /// Numbers of blocks to judge by, and how many the model has.
-  struct Depths {
-    size_t few, more, all;
-  };
-
   /// `model` has been differentiated, `before` is its module before that; null where there was none.
   Shallow(const Compilation &model, mlir::OwningOpRef<mlir::ModuleOp> before);
 

@@ -75,5 +75,13 @@ struct Simulation {
 /// Fails (nullopt) when a stage waits for ever for another one's result.
 std::optional<Simulation> simulate(const Schedule &schedule, const Shape &shape, const Order &order);
 
+/// Two numbers of microbatches, few and a little more, from which what `shape.micro` of them take and hold
+/// can be drawn: there the schedule is steady, so that each further one adds the same. None where these are
+/// no less work.
+struct FewMicrobatches {
+  int64_t few, more;
+};
+std::optional<FewMicrobatches> steadyMicrobatches(const Schedule &schedule, const Shape &shape);
+
 } // namespace tessera::pipeline
 #endif

@@ -274,6 +274,7 @@ LogicalResult StageEmitter::run() {
 
 namespace {
 struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
+  using EmitPipelineBase::EmitPipelineBase;
   void runOnOperation() override {
     ModuleOp module = getOperation();
     std::optional<dist::Pipeline> pipe = dist::Pipeline::of(module);
@@ -307,6 +308,8 @@ struct EmitPipelinePass : tessera::impl::EmitPipelineBase<EmitPipelinePass> {
       });
     });
     int64_t micro = trains ? dist::microbatchTurns(module) : 1;
+    if (turns > 0)
+      micro = std::min<int64_t>(micro, turns);
     pipeline::Shape shape{pipe.numStages, int64_t(pipe.stages.size()), micro};
     pipeline::Order order = trains ? schedule.order(shape) : pipeline::Order(shape.stages);
     // Inference runs the whole batch through the chunks once.

@@ -10,6 +10,9 @@ def EmitPipeline : Pass<"tessera-emit-pipeline", "::mlir::ModuleOp"> {
     its sends, which are waited for when they have been received in a simulated run. `dist.accumulate` becomes
     additions. What depends on no microbatch comes first, what uses sums over them last.
   }];
+  let options = [Option<"turns", "turns", "int64_t", "0",
+                        "emit only so many microbatches, as if there were no more; 0: all. What is read of "
+                        "them stays where it is">];
   let statistics = [Statistic<"numSteps", "steps", "steps emitted">];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
 }

@@ -40,7 +40,9 @@ struct KeepTrainingPass : PassWrapper<KeepTrainingPass, OperationPass<ModuleOp>>
 
 void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &options) {
   // First: a pipeline's schedule says what runs when; all else moves within its steps.
-  pm.addPass(createEmitPipeline());
+  EmitPipelineOptions emit;
+  emit.turns = options.turns;
+  pm.addPass(createEmitPipeline(emit));
   pm.addPass(createSplitClipping());
   if (options.onlyTraining)
     pm.addPass(std::make_unique<KeepTrainingPass>());

@@ -71,3 +71,25 @@ def test_cores_do_not_matter(tmp_path, machine):
     h.checked("taskset", "-c", str(min(os.sched_getaffinity(0))), h.TESSERA, "plan", *options, tmp_path / "one.toml")
     h.checked(h.TESSERA, "plan", *options, tmp_path / "all.toml")
     assert (tmp_path / "one.toml").read_text() == (tmp_path / "all.toml").read_text()
+
+
+@pytest.mark.parametrize("stages", (2, 4))
+def test_what_is_drawn_of_pipelines(stages, tmp_path, machine):
+    """Of few microbatches, on two stages of few blocks too. Too large for cuts to be compared, so that both are cut alike."""
+    model = model_of(tmp_path, "gpt2")
+    options = ("--train", "adamw", "--bind", "batch=20", "--bind", "seq=32", *machine)
+    drawn = planned(tmp_path, model, *options, "--pp", str(stages), "--microbatches", "20", "--ranks", str(stages), "--plan-seconds", "600")[1]
+    known = [each for each in drawn if drawn[each]["drawn"] and "changed" not in each]
+    assert len(known) >= 2, drawn
+    for each in known:
+        whole = json.loads(h.checked(h.TESSERA, "simulate", model, *options, *each.split(), "--json").stdout)
+        assert drawn[each]["seconds"] == pytest.approx(whole["seconds"], rel=0.03), each
+        assert drawn[each]["device_bytes"] == pytest.approx(whole["device_bytes"], rel=0.08), each
+
+
+def test_no_time_to_compile_it_whole(tmp_path):
+    """What was drawn is what is said then, and that it was."""
+    options = (h.TESSERA, "plan", model_of(tmp_path, "gpt2"), *TRAIN, "--auto", "--ranks", "4", "--plan-seconds", "0.01")
+    text = h.checked(*options).stdout
+    assert "drawn from fewer blocks or microbatches: there was no time to compile it whole" in text and "[mesh]" in text
+    assert json.loads(h.checked(*options, "--json").stdout)["plans"][0]["drawn"]

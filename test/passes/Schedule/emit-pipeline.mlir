@@ -2,8 +2,14 @@
 // RUN: tessera-opt %s --tessera-emit-pipeline | FileCheck %s --check-prefixes=CHECK,GPIPE
 // RUN: sed s/gpipe/1f1b/ %s | tessera-opt --tessera-emit-pipeline | FileCheck %s --check-prefixes=CHECK,ONE
 // RUN: sed s/gpipe/pipedream/ %s | not tessera-opt --tessera-emit-pipeline 2>&1 | FileCheck %s --check-prefix=UNKNOWN
+// RUN: tessera-opt %s --tessera-emit-pipeline=turns=1 | FileCheck %s --check-prefix=TURN
 
 // RUN: sed s/train_stage1/other/ %s | sed 's/"train", dist.stage = 1/"other", dist.stage = 1/' | not tessera-opt --tessera-emit-pipeline 2>&1 | FileCheck %s --check-prefix=MISSING
+
+// One microbatch of the two.
+// TURN: dist.micro = 2
+// TURN: dist.step forward chunk 0 micro 0
+// TURN-NOT: micro 1
 
 // MISSING: error: program "train" has functions for 1 of 2 stages
 // UNKNOWN: error: has the unknown pipeline schedule "pipedream"; schedules are gpipe, 1f1b, interleaved, zero-bubble

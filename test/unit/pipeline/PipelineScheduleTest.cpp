@@ -105,6 +105,26 @@ TEST(Schedule, RefusesShapesThatItCannotServe) {
   EXPECT_EQ(findSchedule("pipedream"), nullptr);
 }
 
+TEST(Schedule, FewMicrobatchesStandForMany) {
+  for (const Schedule &schedule : allSchedules())
+    for (int64_t stages : {2, 3, 4, 8}) {
+      const int64_t micro = 16 * stages;
+      auto found = steadyMicrobatches(schedule, shapeOf(schedule, stages, micro));
+      ASSERT_TRUE(found) << schedule.name << " on " << stages << " stages";
+      EXPECT_LT(found->few + found->more, micro);
+      auto drawn = [&](double few, double more) {
+        return few + (more - few) * double(micro - found->few) / double(found->more - found->few);
+      };
+      const Simulation few = simulated(schedule.name, stages, found->few),
+                       more = simulated(schedule.name, stages, found->more),
+                       all = simulated(schedule.name, stages, micro);
+      EXPECT_EQ(drawn(few.makespan, more.makespan), all.makespan) << schedule.name << " on " << stages;
+      for (int64_t stage = 0; stage < stages; ++stage)
+        EXPECT_NEAR(drawn(few.live[stage], more.live[stage]), all.live[stage], 1e-9) << schedule.name;
+      EXPECT_FALSE(steadyMicrobatches(schedule, shapeOf(schedule, stages, found->few + found->more)));
+    }
+}
+
 TEST(Schedule, AnOrderThatCannotRunIsFound) {
   const Schedule &schedule = *findSchedule("1f1b");
   Shape shape{2, 2, 1};
