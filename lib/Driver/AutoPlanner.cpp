@@ -193,8 +193,10 @@ const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, con
     const bool isOver = (best || count > 0) && isLate();
     if (isOver && best)
       break;
-    if (isOver && order[i]->verdict.deviceBytes > cap() && ++i)
+    if (isOver && order[i]->verdict.deviceBytes > cap()) {
+      ++i;
       continue;
+    }
     if (!best && ++count > kTriedBelowCap)
       break;
     // With it those that would be next if it came to what was drawn.
