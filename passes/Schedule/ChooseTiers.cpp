@@ -63,15 +63,16 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     return sketches;
   }
 
-  std::optional<FittedProgram> fitSketch(func::FuncOp func, const Sketch &sketch, bool stays) {
+  // Fits it, and undoes that.
+  std::optional<FittedProgram> fitSketch(func::FuncOp func, const Sketch &sketch) {
     std::optional<FittedProgram> fitted;
     auto attempt = [&](const Repeats &repeats) {
       search->repeats = repeats;
       search->updates = sketch.updates.onHost;
       fitted = search->attempt(func);
-      if (fitted && !stays)
-        fitted->undo();
-      return fitted && stays;
+      if (fitted)
+        fitted->exchange();
+      return false;
     };
     int number = 0;
     if (sketch.number == 0)
@@ -95,26 +96,27 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (best <= search->alone) // nothing waits
       return fitted;
     if (fitted)
-      fitted->undo();
+      fitted->exchange();
     std::vector<Sketch> sketches = sketchAll(func, best, repeats, withUpdates);
     double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
-    const Sketch *winner = nullptr;
+    std::optional<FittedProgram> winner = std::move(fitted);
     int count = 0;
     for (const Sketch &sketch : sketches) {
       bool isHopeless = count >= kFitted || sketch.updates.seconds > close;
-      if (isHopeless && (fitted || winner) && sketch.number > 0) // none is slower than without repetition
+      if (isHopeless && winner && sketch.number > 0) // none is slower than without repetition
         continue;
-      std::optional<FittedProgram> other = fitSketch(func, sketch, /*stays=*/false);
+      std::optional<FittedProgram> other = fitSketch(func, sketch);
       count += other.has_value();
-      if (other && secondsOf(*other) < best)
-        best = secondsOf(*other), winner = &sketch;
+      if (other && secondsOf(*other) < best) {
+        best = secondsOf(*other);
+        winner = std::move(other);
+      }
     }
-    // The same once more, to stay.
-    if (winner)
-      return fitSketch(func, *winner, /*stays=*/true);
     search->repeats = {};
     search->updates.reset();
-    return fitted ? search->attempt(func) : std::nullopt;
+    if (winner)
+      winner->exchange(); // to stay
+    return winner;
   }
 
   LogicalResult fit(func::FuncOp func) {
@@ -148,7 +150,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (!fitted)
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
     Chosen made{"", std::move(fitted->placed)};
-    if (!made.placed.plan.moves.empty() || search->repeats.operators)
+    if (!made.placed.plan.moves.empty() || fitted->repeats.operators)
       made.remark = llvm::formatv("program '{0}' takes {1} of the device instead of {2}: {3}",
                                   dist::programName(func), sizeText(fitted->have.device + ahead),
                                   sizeText(needed.device + ahead), fitted->summary);

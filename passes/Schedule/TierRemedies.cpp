@@ -23,7 +23,7 @@ public:
     std::tie(search.limits, search.offload, search.places) = before;
     if (!fitted)
       return "";
-    fitted->undo();
+    fitted->exchange();
     const PlacedProgram &placed = fitted->placed;
     return "it fits, with " + sizeText(fitted->have.device + receivedAhead(func)) + " of the device and " +
            sizeText(fitted->have.host) + " of the host; a step is estimated to take " +

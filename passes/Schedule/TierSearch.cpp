@@ -92,7 +92,8 @@ std::vector<bool> TierSearch::decidedOf(const tiers::Step &step) {
   return list;
 }
 
-// Writes a plan into the program, and where variables rest. Returns what undoes it.
+// Writes a plan into the program, and where variables rest. Returns what exchanges it for the program as it
+// was, and back.
 std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &traced, const tiers::Plan &plan) {
   auto before = std::make_shared<OwningOpRef<func::FuncOp>>(func.clone());
   SmallVector<nn::VariableOp> homes;
@@ -109,12 +110,17 @@ std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &trace
   emitTransfers(traced, plan.moves,
                 hasNvme ? tiers::closePlaces(traced.step, plan.moves, ratesOf(func))
                         : tiers::widePlaces(traced.step, plan.moves));
-  for (nn::VariableOp variable : homes)
-    dist::kRests.set(variable, dist::TierAttr::get(module.getContext(), Tier::Host));
-  return [=]() mutable {
-    func.getBody().takeBody((*before)->getBody());
+  auto settle = [homes, host = dist::TierAttr::get(module.getContext(), Tier::Host)](bool areBelow) {
     for (nn::VariableOp variable : homes)
-      dist::kRests.remove(variable);
+      areBelow ? dist::kRests.set(variable, host) : dist::kRests.remove(variable);
+  };
+  settle(true);
+  return [func, other = before, settle, isThere = true]() mutable {
+    Region now;
+    now.takeBody(func.getBody());
+    func.getBody().takeBody((*other)->getBody());
+    (*other)->getBody().takeBody(now);
+    settle(isThere = !isThere);
   };
 }
 
@@ -171,11 +177,11 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
     int64_t least = tiers::leastDeviceBytes(traced.step).first;
     std::string summary = describe(traced, *plan);
     PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
-    std::function<void()> undo = emit(func, traced, *plan);
+    std::function<void()> exchange = emit(func, traced, *plan);
     tiers::Limits have = peaks(func);
     if (have.device <= cap && have.host <= limits.host)
-      return FittedProgram{have, std::move(summary), std::move(placed), std::move(undo)};
-    undo();
+      return FittedProgram{have, std::move(summary), std::move(placed), repeats, std::move(exchange)};
+    exchange();
     if (given)
       break;
     if (have.device > cap)

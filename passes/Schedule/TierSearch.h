@@ -10,12 +10,14 @@
 
 namespace tessera {
 
-/// A program that has the peaks that it may have, and what undoes that.
+/// A program that has the peaks that it may have.
 struct FittedProgram {
   tiers::Limits have;
   std::string summary;
   PlacedProgram placed;
-  std::function<void()> undo;
+  Repeats repeats; ///< what runs again in it
+  /// Makes the program what it was before; called again, what it is now.
+  std::function<void()> exchange;
 };
 
 /// What may be chosen for the programs of a module, what has been for those before the one at hand, and

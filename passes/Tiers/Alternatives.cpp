@@ -65,9 +65,8 @@ std::vector<Alternative> tessera::tiers::alternatives(const Step &step, const Pl
       draft.change(gap, placed(draft, gap, 1));
     }
     other.seconds = draft.simulate(kForever);
-    auto most = std::max_element(draft.device().begin(), draft.device().end());
-    other.devicePeak = *most;
-    other.peakAt = most - draft.device().begin();
+    other.devicePeak = draft.device().most();
+    other.peakAt = draft.device().firstAbove({0, problem.positions}, other.devicePeak - 1);
     std::vector<int64_t> host = hostBytes(step, draft.moves());
     other.hostPeak = *std::max_element(host.begin(), host.end());
     draft.undo();

@@ -1,5 +1,6 @@
 // Which gaps to move, by price.
 #include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Heights.h"
 #include "passes/Tiers/Search.h"
 #include "passes/Tiers/Tiers.h"
 #include <algorithm>
@@ -15,13 +16,9 @@ using namespace tessera::tiers;
 
 namespace {
 
-constexpr int64_t kBlock = 32;
+constexpr int64_t kBlock = Heights::kBlock;
 /// A gap is as good as the best if it is within so much of it.
 constexpr double kAsGood = 0.97;
-
-int64_t largest(const std::vector<int64_t> &bytes) {
-  return bytes.empty() ? 0 : *std::max_element(bytes.begin(), bytes.end());
-}
 
 class Choice {
 public:
@@ -32,8 +29,7 @@ public:
 
 private:
   double gain(int gap);
-  double gainWithin(Range range, double bytes) const;
-  void summarize(Range range);
+  double gainWithin(Range range, int64_t bytes) const;
   /// What moving the gap, or keeping it if it is moved, adds to the price of its value.
   double price(int gap);
   bool hostHasRoom(int gap);
@@ -47,12 +43,9 @@ private:
 
   const Problem &problem;
   const Prices &prices;
-  std::vector<double> above, weight; // bytes above the target, or less than none, by position
-  struct Block {
-    double least, most, weight; // of what is above, and the sum of weights
-  };
-  std::vector<Block> blocks; // of kBlock positions
-  std::vector<int64_t> host;
+  Heights above;                            // bytes above the target, or less than none
+  std::vector<double> weight, blockWeights; // of each position, and of those of a block together
+  Heights host;
   double hostBytes;                     // that its price is for
   std::vector<std::vector<Away>> aways; // by value
   std::vector<int> indexInValue;        // by gap
@@ -61,21 +54,20 @@ private:
 };
 
 Choice::Choice(const Problem &problem, int64_t target, const Prices &prices)
-    : problem(problem), prices(prices), above(problem.positions), weight(problem.positions),
-      host(problem.positions),
-      hostBytes(static_cast<double>(std::min(problem.limits.host, largest(problem.step.bytes)))),
+    : problem(problem), prices(prices), above(problem.step.bytes), weight(problem.positions),
+      host(std::vector<int64_t>(problem.positions)),
+      hostBytes(static_cast<double>(std::min(problem.limits.host, above.most()))),
       aways(problem.gapsOf.size()), indexInValue(problem.gaps.size()), priceNow(problem.gapsOf.size()) {
-  for (int64_t p = 0; p < problem.positions; ++p) {
-    above[p] = static_cast<double>(problem.step.bytes[p] - target);
+  above.add({0, problem.positions}, -target);
+  for (int64_t p = 0; p < problem.positions; ++p)
     weight[p] = (problem.computing > 0 ? problem.step.seconds[p] / problem.computing : 0) +
                 0.2 / static_cast<double>(problem.positions);
-  }
+  for (int64_t p = 0; p < problem.positions; p += kBlock)
+    blockWeights.push_back(
+        std::accumulate(weight.begin() + p, weight.begin() + std::min(p + kBlock, problem.positions), 0.0));
   for (const Value &value : problem.step.values)
     if (value.uses.empty())
-      for (int64_t &bytes : host)
-        bytes += value.bytes;
-  blocks.resize((problem.positions + kBlock - 1) / kBlock);
-  summarize({0, problem.positions});
+      host.add({0, problem.positions}, value.bytes);
   for (size_t v = 0; v < aways.size(); ++v) {
     aways[v].resize(problem.gapsOf[v].size());
     for (size_t i = 0; i < aways[v].size(); ++i)
@@ -85,27 +77,18 @@ Choice::Choice(const Problem &problem, int64_t target, const Prices &prices)
     set(gap, true);
 }
 
-void Choice::summarize(Range range) {
-  for (int64_t b = range.begin / kBlock; b * kBlock < range.end; ++b) {
-    auto begin = b * kBlock, end = std::min(begin + kBlock, problem.positions);
-    auto [least, most] = std::minmax_element(above.begin() + begin, above.begin() + end);
-    blocks[b] = {*least, *most, std::accumulate(weight.begin() + begin, weight.begin() + end, 0.0)};
-  }
-}
-
 /// Blocks of positions that are all below the target, or all so far above that the whole value counts, are
 /// counted as one.
-double Choice::gainWithin(Range range, double bytes) const {
+double Choice::gainWithin(Range range, int64_t bytes) const {
   double sum = 0;
   for (int64_t p = range.begin; p < range.end;) {
-    int64_t end = std::min((p / kBlock + 1) * kBlock, range.end);
-    const Block &block = blocks[p / kBlock];
-    if (block.most > 0) {
-      if (block.least >= bytes && end - p == kBlock)
-        sum += bytes * block.weight;
+    int64_t block = p / kBlock, end = std::min((block + 1) * kBlock, range.end);
+    if (above.mostOf(block) > 0) {
+      if (above.leastOf(block) >= bytes && end - p == kBlock)
+        sum += static_cast<double>(bytes) * blockWeights[block];
       else
         for (int64_t q = p; q < end; ++q)
-          sum += std::clamp(above[q], 0.0, bytes) * weight[q];
+          sum += static_cast<double>(std::clamp<int64_t>(above[q], 0, bytes)) * weight[q];
     }
     p = end;
   }
@@ -122,7 +105,7 @@ double Choice::gain(int gap) {
   double sum = 0;
   forEachChange(problem.gaps[gap].value, with(gap, true), [&](const Gap &changed, bool) {
     for (Range range : longestAbsence(changed, problem.positions))
-      sum += gainWithin(range, static_cast<double>(changed.bytes));
+      sum += gainWithin(range, changed.bytes);
   });
   return sum;
 }
@@ -163,10 +146,11 @@ bool Choice::hostHasRoom(int gap) {
   int value = problem.gaps[gap].value;
   int64_t bytes = problem.gaps[gap].bytes;
   Range now = problem.onHost(value, aways[value]), then = problem.onHost(value, with(gap, true));
-  for (int64_t p = then.begin; p < then.end; ++p)
-    if ((p < now.begin || p >= now.end) && host[p] + bytes > problem.limits.host)
-      return false;
-  return true;
+  int64_t limit = problem.limits.host - bytes;
+  if (now.begin >= now.end)
+    return host.firstAbove(then, limit) < 0;
+  return host.firstAbove({then.begin, now.begin}, limit) < 0 &&
+         host.firstAbove({now.end, then.end}, limit) < 0;
 }
 
 /// Whether what moves no longer when the gap is kept leaves the device at or below the target.
@@ -174,8 +158,7 @@ bool Choice::deviceHasRoom(int gap) {
   bool room = true;
   forEachChange(problem.gaps[gap].value, with(gap, false), [&](const Gap &changed, bool) {
     for (Range range : longestAbsence(changed, problem.positions))
-      for (int64_t p = range.begin; room && p < range.end; ++p)
-        room = above[p] + static_cast<double>(changed.bytes) <= 0;
+      room = room && above.firstAbove(range, -changed.bytes) < 0;
   });
   return room;
 }
@@ -183,19 +166,11 @@ bool Choice::deviceHasRoom(int gap) {
 void Choice::set(int gap, bool moved) {
   int value = problem.gaps[gap].value;
   int64_t bytes = problem.gaps[gap].bytes;
-  auto take = [&](int64_t sign) {
-    Range range = problem.onHost(value, aways[value]);
-    for (int64_t p = range.begin; p < range.end; ++p)
-      host[p] += sign * bytes;
-  };
+  auto take = [&](int64_t sign) { host.add(problem.onHost(value, aways[value]), sign * bytes); };
   std::vector<Away> then = with(gap, moved);
   forEachChange(value, then, [&](const Gap &changed, bool movedThen) {
-    for (Range range : longestAbsence(changed, problem.positions)) {
-      for (int64_t p = range.begin; p < range.end; ++p)
-        above[p] += static_cast<double>(movedThen ? -bytes : bytes);
-      if (range.begin < range.end)
-        summarize(range);
-    }
+    for (Range range : longestAbsence(changed, problem.positions))
+      above.add(range, movedThen ? -bytes : bytes);
   });
   take(-1);
   aways[value] = std::move(then);
@@ -217,7 +192,7 @@ bool Choice::reachTarget(int64_t stays) {
   for (size_t g = 0; g < problem.gaps.size(); ++g)
     if (problem.gaps[g].bytes != stays)
       best.push({rate(static_cast<int>(g)), static_cast<int>(g)});
-  while (std::any_of(above.begin(), above.end(), [](double bytes) { return bytes > 0; })) {
+  while (above.most() > 0) {
     int gap = -1;
     while (!best.empty() && gap < 0) {
       auto [rating, candidate] = best.top();
@@ -235,7 +210,7 @@ bool Choice::reachTarget(int64_t stays) {
     if (gap < 0)
       return false;
     set(gap, true);
-    for (int other : problem.gapsOf[problem.gaps[gap].value])
+    for (int other : problem.neighbours(gap))
       if (other != gap)
         best.push({rate(other), other});
   }

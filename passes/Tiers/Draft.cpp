@@ -12,28 +12,23 @@ using namespace tessera::tiers;
 
 namespace {
 
-void add(std::vector<int64_t> &curve, Range range, int64_t bytes) {
-  for (int64_t p = range.begin; p < range.end; ++p)
-    curve[p] += bytes;
-}
-
 /// The first position of the ranges that is above the limit; -1 without one.
-int64_t firstAbove(const std::vector<int64_t> &curve, const std::vector<Range> &ranges, int64_t limit) {
+int64_t firstAbove(const Heights &heights, const std::vector<Range> &ranges, int64_t limit) {
   for (Range range : ranges)
-    for (int64_t p = range.begin; p < range.end; ++p)
-      if (curve[p] > limit)
-        return p;
+    if (int64_t p = heights.firstAbove(range, limit); p >= 0)
+      return p;
   return -1;
 }
 
 } // namespace
 
 Draft::Draft(const Problem &problem)
-    : problem_(&problem), aways_(problem.gaps.size()), device_(problem.step.bytes), host_(problem.positions),
-      onHost_(problem.step.values.size()), offloads_(problem.positions + 1), gone_(problem.positions + 1),
-      updates_(problem.positions + 1), prefetches_(problem.positions + 1), uses_(problem.positions + 1),
-      moments_(problem.positions + 1), downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()),
-      remaining_(problem.positions + 1), last_(problem.positions) {
+    : problem_(&problem), aways_(problem.gaps.size()), device_(problem.step.bytes),
+      host_(std::vector<int64_t>(problem.positions)), onHost_(problem.step.values.size()),
+      offloads_(problem.positions + 1), gone_(problem.positions + 1), updates_(problem.positions + 1),
+      prefetches_(problem.positions + 1), uses_(problem.positions + 1), moments_(problem.positions + 1),
+      downEnd_(problem.gaps.size()), upEnd_(problem.gaps.size()), remaining_(problem.positions + 1),
+      last_(problem.positions) {
   for (int64_t p = problem.positions; p-- > 0;)
     remaining_[p] = remaining_[p + 1] + problem.step.seconds[p];
   for (const Update &update : problem.step.updates)
@@ -101,14 +96,14 @@ void Draft::put(int gap, const Away &away) {
   auto edge = [&](int64_t before, int64_t after, int sign) {
     Range range{std::min(before, after), std::max(before, after)};
     bool taken = sign > 0 ? after > before : after < before;
-    add(device_, range, taken ? of.bytes : -of.bytes);
+    device_.add(range, taken ? of.bytes : -of.bytes);
     if (taken)
       raised_.push_back(range);
   };
   auto count = [&](const Away &counted, int sign) {
     up_ += sign * of.up;
     for (Range range : absence(of, counted, problem_->positions)) {
-      add(device_, range, -sign * of.bytes);
+      device_.add(range, -sign * of.bytes);
       if (sign < 0 && range.begin < range.end)
         raised_.push_back(range);
     }
@@ -132,8 +127,8 @@ void Draft::takeHost(int value) {
   Range range = problem_->onHost(value, aways), &current = onHost_[value];
   if (range.begin == current.begin && range.end == current.end)
     return;
-  add(host_, current, -problem_->step.values[value].bytes);
-  add(host_, range, problem_->step.values[value].bytes);
+  host_.add(current, -problem_->step.values[value].bytes);
+  host_.add(range, problem_->step.values[value].bytes);
   current = range;
   raisedHost_.push_back(range);
 }

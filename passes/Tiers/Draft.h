@@ -3,6 +3,7 @@
 #define TESSERA_PASSES_TIERS_DRAFT_H
 
 #include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Heights.h"
 #include "passes/Tiers/Tiers.h"
 #include <cstdint>
 #include <utility>
@@ -28,7 +29,7 @@ public:
   const Problem &problem() const { return *problem_; }
   const Away &away(int gap) const { return aways_[gap]; }
   const std::vector<Away> &aways() const { return aways_; }
-  const std::vector<int64_t> &device() const { return device_; }
+  const Heights &device() const { return device_; }
   /// By position, as last simulated.
   const Moment &moment(int64_t position) const { return moments_[position]; }
   double downEnd(int gap) const { return downEnd_[gap]; }
@@ -68,7 +69,7 @@ private:
 
   const Problem *problem_;
   std::vector<Away> aways_;
-  std::vector<int64_t> device_, host_;
+  Heights device_, host_;
   std::vector<Range> onHost_; // by value
   Lists offloads_, gone_, updates_, prefetches_, uses_;
   std::vector<Moment> moments_;

@@ -174,7 +174,7 @@ void Flips::swap(int gap) {
 /// Moves any of the gaps of a value: one alone may cost what two together save, where a copy is valid for
 /// both.
 void Flips::redo(int gap) {
-  for (int other : problem.gapsOf[problem.gaps[gap].value])
+  for (int other : problem.neighbours(gap))
     if (below(2) == 0)
       toggle(other);
   makeUp(gap);

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <numeric>
+#include <span>
 #include <tuple>
 #include <vector>
 
@@ -84,6 +85,17 @@ bool Problem::isAlways(const Gap &gap) const {
   const Value &value = step.values[gap.value];
   const std::vector<int> &list = value.always;
   return (gap.round && value.below) || std::find(list.begin(), list.end(), gap.gap) != list.end();
+}
+
+std::span<const int> Problem::neighbours(int gap) const {
+  constexpr size_t kToEachSide = 32;
+  const std::vector<int> &list = gapsOf[gaps[gap].value];
+  if (list.size() <= kToEachSide)
+    return list;
+  auto place = std::lower_bound(list.begin(), list.end(), gaps[gap].gap,
+                                [&](int other, int number) { return gaps[other].gap < number; });
+  size_t index = place - list.begin(), begin = index - std::min(index, kToEachSide);
+  return std::span(list).subspan(begin, std::min(list.size(), index + kToEachSide + 1) - begin);
 }
 
 void Problem::placeByLoop(const Gap &gap, Away &away) const {

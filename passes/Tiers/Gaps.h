@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -56,6 +57,9 @@ struct Problem {
   /// is. What sinks does not come back. A transfer at a position of the loop that does not belong there ends
   /// before the loop, or starts behind it. `aways` is parallel to `gapsOf[value]`.
   void settle(int value, std::vector<Away> &aways, int changed) const;
+  /// The gap and those of its value that are near it: what a change of it is likeliest to change, too. All of
+  /// them but where a value has hundreds, such as a number that all updates read.
+  std::span<const int> neighbours(int gap) const;
   /// Whether every plan moves the gap.
   bool isAlways(const Gap &gap) const;
   /// The first position at which a prefetch of the gap may start.

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <limits>
 #include <map>
 #include <numeric>
@@ -18,6 +19,7 @@ using namespace tessera::tiers;
 
 namespace {
 
+constexpr double kForever = std::numeric_limits<double>::infinity();
 /// Limits that gaps are chosen for, as parts of the way from the least possible to the limit given: what is
 /// chosen for less leaves the transfers more time.
 constexpr double kTargets[] = {1, 0.95, 0.9, 0.8, 0.5, 0};
@@ -32,6 +34,10 @@ constexpr int64_t kLess = 8; // a part of the flips is for moving less in the sa
 // What is tried in small steps, and how much one round or flip looks at: in large steps less is tried.
 constexpr int64_t kRounds = 8, kMostFlips = 120'000, kFlipsOfGap = 8'000;
 constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x positions, positions
+/// Of a large step not even every limit is tried two rounds: see `collectFewStarts`.
+constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
+constexpr double kWorse = 1.01;                // than the fastest
+constexpr double kNear = 1.003;                // to the least seconds, which a large step need not reach
 
 /// How prices begin and are led on: with one of the host or without, whether or not it is limited, and see
 /// `pressure`. None is best for all steps.
@@ -46,14 +52,37 @@ struct Start {
   std::vector<Away> aways;
 };
 
+/// What the device computes, or what the host updates if nothing is in the way of the gradients.
+double leastSecondsOf(const Problem &problem) {
+  const Step &step = problem.step;
+  std::vector<double> begins(problem.positions + 1); // each position
+  std::partial_sum(step.seconds.begin(), step.seconds.end(), begins.begin() + 1);
+  std::vector<std::pair<double, double>> updates; // when one may begin, and how long it takes
+  for (const Gap &gap : problem.gaps)
+    if (gap.sinks) {
+      const Update &update = step.updates[step.values[gap.value].sinksInto];
+      // A copy may be there already.
+      double down = problem.gapsOf[gap.value].size() == 1 ? gap.down : 0;
+      updates.push_back({std::max(begins[gap.use + 1] + down, begins[update.ready]), update.seconds});
+    }
+  std::sort(updates.begin(), updates.end());
+  double host = step.converting;
+  for (auto [begin, seconds] : updates)
+    host = std::max(host, begin) + seconds;
+  return std::max(problem.computing, host);
+}
+
 class Search {
 public:
-  Search(const Problem &problem, double effort) : problem(problem), draft(problem), effort(effort) {}
+  Search(const Problem &problem, double effort)
+      : problem(problem), draft(problem), effort(effort), leastSeconds(leastSecondsOf(problem)) {}
   std::optional<Plan> run();
 
 private:
   void collectStarts(int64_t least);
-  void collectStarts(int64_t target, const Course &course, int64_t stays = -1);
+  void collectFewStarts(int64_t least);
+  void collectOfLargeValues();
+  double collectStarts(int64_t target, const Course &course, int64_t stays = -1);
   bool startFrom(const std::vector<int> &gaps);
   bool startAnywhere(std::mt19937_64 &random);
   bool startFromRepaired();
@@ -65,13 +94,24 @@ private:
         {kFlipWork / problem.positions, kMostFlips, kFlipsOfGap * static_cast<int64_t>(problem.gaps.size())});
     return static_cast<int64_t>(effort * static_cast<double>(most));
   }
-  /// Whether nothing is waited for: no plan is faster.
-  bool isPerfect() const { return !starts.empty() && starts.front().seconds <= problem.computing; }
+  /// How much one round looks at.
+  int64_t work() const { return static_cast<int64_t>(problem.gaps.size()) * problem.positions; }
+  bool isLarge() const { return work() > kLargeWork; }
+  /// Whether the plan is only compared.
+  bool isSketch() const { return effort < 1; }
+  int64_t target(int64_t least, double part) const {
+    return least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
+  }
+  /// Whether no plan is faster, or none of a large step by much.
+  bool isPerfect() const {
+    return !starts.empty() && starts.front().seconds <= (isLarge() ? kNear : 1) * leastSeconds;
+  }
   Plan plan(const std::vector<Away> &aways);
 
   const Problem &problem;
   Draft draft;
   double effort;
+  double leastSeconds;       // of any plan
   std::vector<Start> starts; // fastest first
   uint64_t seed = 1;
 };
@@ -107,16 +147,40 @@ bool Search::startFrom(const std::vector<int> &gaps) {
 }
 
 void Search::collectStarts(int64_t least) {
-  for (const Course &course : kCourses)
-    for (double part : kTargets) {
-      double room = part * static_cast<double>(problem.limits.device - least);
-      collectStarts(least + static_cast<int64_t>(room), course);
-      if (isPerfect())
-        return;
-    }
+  if (isLarge())
+    collectFewStarts(least);
   if (starts.empty())
-    return;
-  // One large value is worth many small ones, which no few changes would put in its place.
+    for (const Course &course : kCourses)
+      for (double part : kTargets) {
+        collectStarts(target(least, part), course);
+        if (isPerfect())
+          return;
+      }
+  if (!starts.empty() && !isPerfect() && !(isLarge() && isSketch()))
+    collectOfLargeValues();
+}
+
+/// The first course for one limit after the other, as long as less is not worse, and the others only for the
+/// limit that was best: in a step of hundreds of equal layers all are within a percent of each other.
+void Search::collectFewStarts(int64_t least) {
+  double best = kForever, bestPart = 1;
+  int worse = 0;
+  for (double part : kTargets) {
+    double seconds = collectStarts(target(least, part), kCourses[0]);
+    if (isPerfect())
+      return;
+    if (seconds < best)
+      best = seconds, bestPart = part;
+    if (best < kForever && seconds > kWorse * best && ++worse == 2)
+      break;
+  }
+  if (!isSketch() && best < kForever)
+    for (size_t course = 1; course < std::size(kCourses); ++course)
+      collectStarts(target(least, bestPart), kCourses[course]);
+}
+
+/// One large value is worth many small ones, which no few changes would put in its place.
+void Search::collectOfLargeValues() {
   std::map<int64_t, int64_t> moved; // bytes, by the size of values
   int64_t all = 0;
   for (size_t g = 0; g < problem.gaps.size(); ++g)
@@ -132,12 +196,12 @@ void Search::collectStarts(int64_t least) {
     }
 }
 
-void Search::collectStarts(int64_t target, const Course &course, int64_t stays) {
-  int64_t work = static_cast<int64_t>(problem.gaps.size()) * problem.positions;
-  int64_t rounds = std::clamp<int64_t>(kRoundWork / work, 2, kRounds);
+/// The fastest of the rounds of one course, seconds; infinity where none was within the limits.
+double Search::collectStarts(int64_t target, const Course &course, int64_t stays) {
+  int64_t rounds = std::clamp<int64_t>(kRoundWork / work(), isSketch() ? 1 : 2, kRounds);
   std::vector<double> flat(problem.positions + 1, 0.3);
   Prices prices{flat, flat, course.host};
-  double best = std::numeric_limits<double>::infinity();
+  double best = kForever;
   for (int64_t round = 0; round < rounds; ++round) {
     std::optional<std::vector<int>> gaps = chooseGaps(problem, target, prices, stays);
     if (!gaps || !startFrom(*gaps)) {
@@ -145,10 +209,11 @@ void Search::collectStarts(int64_t target, const Course &course, int64_t stays) 
       continue;
     }
     best = std::min(best, draft.seconds());
-    if (isPerfect() || (round > 0 && best > kHopeless * starts.front().seconds))
-      return;
+    if (isPerfect() || round + 1 == rounds || (round > 0 && best > kHopeless * starts.front().seconds))
+      break;
     approach(prices, pressure(draft, course.downBehind), 2.0 / static_cast<double>(round + 4));
   }
+  return best;
 }
 
 /// Everything moved, then in any order kept what there is memory for.
@@ -182,7 +247,7 @@ bool Search::startFromRepaired() {
     draft.keep();
     if (!repair(draft, flips(), seed))
       continue;
-    draft.simulate(std::numeric_limits<double>::infinity());
+    draft.simulate(kForever);
     draft.keep();
     starts.push_back({draft.seconds(), draft.aways()});
     return true;
@@ -192,7 +257,7 @@ bool Search::startFromRepaired() {
 
 void Search::load(const std::vector<Away> &aways) {
   draft.load(aways);
-  draft.simulate(std::numeric_limits<double>::infinity());
+  draft.simulate(kForever);
   draft.keep();
 }
 

@@ -26,7 +26,7 @@ void expectAsJudged(const Draft &draft) {
   const Problem &problem = draft.problem();
   std::vector<Move> moves = draft.moves();
   ASSERT_EQ(whyWrong(problem.step, moves), "");
-  ASSERT_EQ(draft.device(), deviceBytes(problem.step, moves));
+  ASSERT_EQ(draft.device().all(), deviceBytes(problem.step, moves));
   int64_t above = 0;
   for (int64_t bytes : deviceBytes(problem.step, moves))
     above += std::max<int64_t>(0, bytes - problem.limits.device);
