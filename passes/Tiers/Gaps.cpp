@@ -88,9 +88,9 @@ bool Problem::isAlways(const Gap &gap) const {
 }
 
 std::span<const int> Problem::neighbours(int gap) const {
-  constexpr size_t kToEachSide = 32;
+  constexpr size_t kMany = 256, kToEachSide = 32;
   const std::vector<int> &list = gapsOf[gaps[gap].value];
-  if (list.size() <= kToEachSide)
+  if (list.size() <= kMany)
     return list;
   auto place = std::lower_bound(list.begin(), list.end(), gaps[gap].gap,
                                 [&](int other, int number) { return gaps[other].gap < number; });
