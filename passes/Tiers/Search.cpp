@@ -37,6 +37,7 @@ constexpr int64_t kRoundWork = 80'000'000, kFlipWork = 200'000'000; // gaps x po
 /// Of a large step not even every limit is tried two rounds: see `collectFewStarts`.
 constexpr int64_t kLargeWork = kRoundWork / 2; // gaps x positions
 constexpr double kWorse = 1.01;                // than the fastest
+constexpr double kMostlyWaits = 2;             // times the least seconds: prices matter most here
 constexpr double kNear = 1.003;                // to the least seconds, which a large step need not reach
 
 /// How prices begin and are led on: with one of the host or without, whether or not it is limited, and see
@@ -82,7 +83,7 @@ private:
   void collectStarts(int64_t least);
   void collectFewStarts(int64_t least);
   void collectOfLargeValues();
-  double collectStarts(int64_t target, const Course &course, int64_t stays = -1);
+  double collectStarts(int64_t target, const Course &course, int64_t stays = -1, int64_t most = kRounds);
   bool startFrom(const std::vector<int> &gaps);
   bool startAnywhere(std::mt19937_64 &random);
   bool startFromRepaired();
@@ -149,7 +150,8 @@ bool Search::startFrom(const std::vector<int> &gaps) {
 void Search::collectStarts(int64_t least) {
   if (isLarge())
     collectFewStarts(least);
-  if (starts.empty())
+  bool mostlyWaits = !isSketch() && !starts.empty() && starts.front().seconds > kMostlyWaits * leastSeconds;
+  if (starts.empty() || mostlyWaits)
     for (const Course &course : kCourses)
       for (double part : kTargets) {
         collectStarts(target(least, part), course);
@@ -160,13 +162,14 @@ void Search::collectStarts(int64_t least) {
     collectOfLargeValues();
 }
 
-/// The first course for one limit after the other, as long as less is not worse, and the others only for the
-/// limit that was best: in a step of hundreds of equal layers all are within a percent of each other.
+/// One round for one limit after the other, as long as less is not worse, and all courses only for the limit
+/// that was best, each as long as a round gains: in steps of hundreds of equal layers it is little where
+/// computing takes longest, and much where copies do.
 void Search::collectFewStarts(int64_t least) {
   double best = kForever, bestPart = 1;
   int worse = 0;
   for (double part : kTargets) {
-    double seconds = collectStarts(target(least, part), kCourses[0]);
+    double seconds = collectStarts(target(least, part), kCourses[0], -1, 1);
     if (isPerfect())
       return;
     if (seconds < best)
@@ -174,9 +177,13 @@ void Search::collectFewStarts(int64_t least) {
     if (best < kForever && seconds > kWorse * best && ++worse == 2)
       break;
   }
-  if (!isSketch() && best < kForever)
-    for (size_t course = 1; course < std::size(kCourses); ++course)
-      collectStarts(target(least, bestPart), kCourses[course]);
+  if (best == kForever)
+    return;
+  for (const Course &course : kCourses) {
+    collectStarts(target(least, bestPart), course);
+    if (isSketch() || isPerfect())
+      return;
+  }
 }
 
 /// One large value is worth many small ones, which no few changes would put in its place.
@@ -197,8 +204,8 @@ void Search::collectOfLargeValues() {
 }
 
 /// The fastest of the rounds of one course, seconds; infinity where none was within the limits.
-double Search::collectStarts(int64_t target, const Course &course, int64_t stays) {
-  int64_t rounds = std::clamp<int64_t>(kRoundWork / work(), isSketch() ? 1 : 2, kRounds);
+double Search::collectStarts(int64_t target, const Course &course, int64_t stays, int64_t most) {
+  int64_t rounds = isLarge() ? most : std::clamp<int64_t>(kRoundWork / work(), 2, kRounds);
   std::vector<double> flat(problem.positions + 1, 0.3);
   Prices prices{flat, flat, course.host};
   double best = kForever;
@@ -208,8 +215,10 @@ double Search::collectStarts(int64_t target, const Course &course, int64_t stays
       prices.host = std::max(0.1, 4 * prices.host);
       continue;
     }
+    bool gains = draft.seconds() * kWorse < best;
     best = std::min(best, draft.seconds());
-    if (isPerfect() || round + 1 == rounds || (round > 0 && best > kHopeless * starts.front().seconds))
+    if (isPerfect() || (isLarge() && !gains) || round + 1 == rounds ||
+        (round > 0 && best > kHopeless * starts.front().seconds))
       break;
     approach(prices, pressure(draft, course.downBehind), 2.0 / static_cast<double>(round + 4));
   }
