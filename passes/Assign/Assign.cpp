@@ -96,7 +96,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
     FailureOr<Plan> plan = makePlan(
         module, {planFile,   dp,      tp,           tpMode, tpDepth,  sp,     spMode,       pp,
                  ppSchedule, ep,      microbatches, zero,   regather, stream, deviceMemory, hostMemory,
-                 nvme,       offload, recompute,    sizes,  onResize, size,   cut});
+                 nvme,       offload, recompute,    sizes,  onResize, size,   cut,          unlimited});
     if (failed(plan) || failed(apply(module, *plan)))
       return signalPassFailure();
   }
@@ -131,7 +131,7 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
         return failure();
     if (failed(layDownValues(module, names, plan)))
       return failure();
-    if (failed(placeInTiers(module, plan)))
+    if (!unlimited && failed(placeInTiers(module, plan)))
       return failure();
     dropCarriedPlan(module);
     if (!plan.pipeline)

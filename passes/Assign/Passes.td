@@ -48,6 +48,8 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
        Option<"cut", "cut", "int64_t", "-1",
               "which of the rules (`kCutRules`) a pipeline without lists of stages is cut by; -1: the first, "
               "where they have not been compared">,
+       Option<"unlimited", "unlimited", "bool", "false",
+              "leave out what plan and options say of memory: to compare cuts, which it does not change">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];

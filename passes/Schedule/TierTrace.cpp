@@ -348,7 +348,9 @@ void TierTrace::addUpdates(const Storage &storage) {
     if (!mayMove)
       continue;
     std::optional<int> gradient = findOrAdd(rootOf(update.getGradient()), storage);
-    if (!gradient)
+    // Of parameters that have one gradient, the biases of two branches that are added, one may be updated
+    // below: there the gradient ends.
+    if (!gradient || llvm::any_of(step.updates, [&](auto &other) { return other.gradient == *gradient; }))
       continue;
     traced.gradient = *gradient;
     if (Operation *by = norm.getDefiningOp()) {
