@@ -125,6 +125,12 @@ def test_an_end_by_the_clock(found):
     assert "[mesh]" in result.stdout
 
 
+def test_clock_ends_a_search_that_found_nothing():
+    """No more ranks are tried then, which would need as much time again."""
+    result = h.tessera("plan", GPT, *TRAIN, "--auto", "--ranks", "64", "--device-memory", "64KiB", "--plan-seconds", "0.2")
+    h.assert_error(result, "no plan was found for 64 ranks in --device-memory=64.0 KiB", notes="the search was ended by --plan-seconds")
+
+
 def test_another_target(tmp_path):
     """What is simulated and planned for GPUs is what compiling for them promises, by a GPU's rates."""
     options = (GPT, *TRAIN, "--dp", "2", "--threads", "1")

@@ -125,7 +125,7 @@ def test_gradients_that_wait_for_a_norm(tmp_path, full):
 def test_first_match_counts(tmp_path, full):
     """One layer's state stays, all other's leaves; the cap then takes from the rest what it needs."""
     plan = tmp_path / "plan.toml"
-    plan.write_text(f'[memory]\ndevice = "{full[3] + (full[4] - full[3]) // 2}"\n\n[[place]]\nmatch = ["*.h.0.*", "*ln_*"]\nwhat = "optimizer"\n'
+    plan.write_text(f'[memory]\ndevice = "{full[3] + 6 * (full[4] - full[3]) // 10}"\n\n[[place]]\nmatch = ["*.h.0.*", "*ln_*"]\nwhat = "optimizer"\n'
                     'tier = "device"\n\n[[place]]\nmatch = "*"\nwhat = "optimizer"\ntier = "host"\n\n[[place]]\nmatch = "*"\nwhat = "activation"\ntier = "device"\n')
     assert_same_bits(compiled(tmp_path / "p", "--plan", plan), full, tmp_path / "r")
     text = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", plan).stdout
