@@ -110,17 +110,17 @@ std::function<void()> TierSearch::emit(func::FuncOp func, const TierTrace &trace
   emitTransfers(traced, plan.moves,
                 hasNvme ? tiers::closePlaces(traced.step, plan.moves, ratesOf(func))
                         : tiers::widePlaces(traced.step, plan.moves));
-  auto settle = [homes, host = dist::TierAttr::get(module.getContext(), Tier::Host)](bool areBelow) {
+  auto setHomes = [homes, host = dist::TierAttr::get(module.getContext(), Tier::Host)](bool areBelow) {
     for (nn::VariableOp variable : homes)
       areBelow ? dist::kRests.set(variable, host) : dist::kRests.remove(variable);
   };
-  settle(true);
-  return [func, other = before, settle, isThere = true]() mutable {
+  setHomes(true);
+  return [func, other = before, setHomes, isThere = true]() mutable {
     Region now;
     now.takeBody(func.getBody());
     func.getBody().takeBody((*other)->getBody());
     (*other)->getBody().takeBody(now);
-    settle(isThere = !isThere);
+    setHomes(isThere = !isThere);
   };
 }
 

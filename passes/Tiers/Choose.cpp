@@ -114,7 +114,7 @@ const std::vector<Away> &Choice::with(int gap, bool moved) {
   int value = problem.gaps[gap].value;
   scratch = aways[value];
   scratch[indexInValue[gap]] = moved ? Away{-1, -1, problem.gaps[gap].next} : Away{};
-  problem.settle(value, scratch, indexInValue[gap]);
+  problem.makeValid(value, scratch, indexInValue[gap]);
   return scratch;
 }
 

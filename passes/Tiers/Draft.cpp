@@ -143,7 +143,7 @@ void Draft::change(int gap, const Away &away) {
       changed = static_cast<int>(aways.size());
     aways.push_back(other == gap ? away : aways_[other]);
   }
-  problem_->settle(value, aways, changed);
+  problem_->makeValid(value, aways, changed);
   for (size_t i = 0; i < gaps.size(); ++i)
     if (aways[i] != aways_[gaps[i]]) {
       before_.push_back({gaps[i], aways_[gaps[i]]});

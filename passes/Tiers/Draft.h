@@ -40,7 +40,7 @@ public:
   double down() const { return down_; }
   double up() const { return up_; }
 
-  /// Moves a gap so, or keeps it; the other gaps of its value follow (`Problem::settle`).
+  /// Moves a gap so, or keeps it; the other gaps of its value follow (`Problem::makeValid`).
   void change(int gap, const Away &away);
   /// Takes over what another draft of the problem has.
   void load(const std::vector<Away> &aways);

@@ -110,7 +110,7 @@ void Problem::placeByLoop(const Gap &gap, Away &away) const {
     away.prefetch = loop.end + 1;
 }
 
-void Problem::settle(int value, std::vector<Away> &aways, int changed) const {
+void Problem::makeValid(int value, std::vector<Away> &aways, int changed) const {
   const std::vector<int> &list = gapsOf[value];
   if (!step.values[value].always.empty())
     for (size_t i = 0; i < list.size(); ++i)

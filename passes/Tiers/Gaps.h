@@ -56,7 +56,7 @@ struct Problem {
   /// has an offload where no copy is valid, at once and waited for at once if it had none, and none where one
   /// is. What sinks does not come back. A transfer at a position of the loop that does not belong there ends
   /// before the loop, or starts behind it. `aways` is parallel to `gapsOf[value]`.
-  void settle(int value, std::vector<Away> &aways, int changed) const;
+  void makeValid(int value, std::vector<Away> &aways, int changed) const;
   /// The gap and those of its value that are near it: what a change of it is likeliest to change, too. All of
   /// them but where a value has hundreds, such as a number that all updates read.
   std::span<const int> neighbours(int gap) const;

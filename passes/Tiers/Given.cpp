@@ -51,13 +51,13 @@ std::optional<Plan> tessera::tiers::planOf(const Step &step, const std::vector<M
   // What follows from a value's moves is there already.
   for (size_t v = 0; v < problem.gapsOf.size(); ++v) {
     const std::vector<int> &list = problem.gapsOf[v];
-    std::vector<Away> given, settled;
+    std::vector<Away> given, valid;
     for (int gap : list)
       given.push_back((*aways)[gap]);
-    settled = given;
+    valid = given;
     for (size_t i = 0; i < list.size(); ++i)
-      problem.settle(static_cast<int>(v), settled, static_cast<int>(i));
-    if (settled != given)
+      problem.makeValid(static_cast<int>(v), valid, static_cast<int>(i));
+    if (valid != given)
       return std::nullopt;
   }
   Draft draft(problem);
