@@ -132,7 +132,7 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   // Experts where the model has none: said once, not for each mixture.
   if (!best.count("e") && llvm::any_of(alone, [](auto &each) { return each.ep > 1; }))
     llvm::erase_if(mixed, [](auto &each) { return each.ep > 1; });
-  // First what is compiled soon.
+  // Fewer stages first: what those come to says whether more are tried.
   auto key = [](const AssignOptions &r) { return std::pair(r.pp, axesOf(r)); };
   llvm::stable_sort(mixed, [&](auto &a, auto &b) { return key(a) < key(b); });
   for (auto first = mixed.begin(); first != mixed.end();) {

@@ -40,8 +40,6 @@ static std::vector<AssignOptions> recipesOf(const Compilation &compilation, cons
   std::vector<AssignOptions> recipes;
   std::set<std::vector<int64_t>> seen;
   AssignOptions recipe = compilation.options.assign;
-  // Below a cap a program has the bits that it has without, so the same cut.
-  recipe.unlimited = true;
   for (recipe.cut = kNumRules - 1; recipe.cut >= 0; --recipe.cut)
     if (std::unique_ptr<Compilation> assigned = judge.withRecipe(recipe);
         succeeded(assigned->run(Phase::Assign)) && seen.insert(chunksOf(*assigned->module)).second)
@@ -61,7 +59,7 @@ void tessera::chooseCut(Compilation &compilation) {
   // The same on any machine, however many cores it has.
   int64_t &threads = compilation.options.threads;
   llvm::SaveAndRestore given(threads, std::max<int64_t>(threads, 1));
-  // Nor does it depend on what is made again, as `unlimited` says of caps.
+  // Whatever is made again and whatever leaves the device a program has the same bits, so the same cut.
   llvm::SaveAndRestore recompute(compilation.options.recompute, std::string("none"));
   Judge judge(compilation);
   std::vector<AssignOptions> recipes = recipesOf(compilation, judge);

@@ -199,8 +199,7 @@ Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {
   options.report.clear();
   if (!isWhole) {
     options.toCompare = true;
-    options.assign.deviceMemory = options.assign.hostMemory = 0;
-    options.assign.nvme = options.assign.offload = "";
+    options.assign.unlimited = true;
     options.deviceMemory = options.hostMemory = {};
     options.nvme = {};
   }

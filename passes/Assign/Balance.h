@@ -43,7 +43,7 @@ struct CutRule {
 
 /// The cuts that are worth a comparison, the likeliest first: by the machine's rates; with more time for less
 /// memory; by arithmetic alone, as if kernels kept all else in registers; by time alone, where operators read
-/// and write memory one by one.
+/// and write memory one by one. None that is worse than the last is taken (lib/Driver/Cuts.h).
 inline constexpr CutRule kCutRules[] = {
     {},
     {.tolerance = 0.3},

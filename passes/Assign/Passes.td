@@ -49,7 +49,7 @@ def Assign : Pass<"tessera-assign", "::mlir::ModuleOp"> {
               "which of the rules (`kCutRules`) a pipeline without lists of stages is cut by; -1: the first, "
               "where they have not been compared">,
        Option<"unlimited", "unlimited", "bool", "false",
-              "leave out what plan and options say of memory: to compare cuts, which it does not change">,
+              "leave out what plan and options say of memory, to compare programs without it">,
   ];
   let dependentDialects = ["::tessera::dist::DistDialect", "::tessera::nn::NNDialect"];
   let statistics = [Statistic<"numPatterns", "patterns", "operators given a pattern">];
