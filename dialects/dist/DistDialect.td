@@ -181,8 +181,10 @@ def Dist_CopyType : TypeDef<Dist_Dialect, "Copy"> {
 def Dist_TransferType : TypeDef<Dist_Dialect, "Transfer"> {
   let mnemonic = "transfer";
   let summary = "a value under way between two tiers, and the type that it will arrive as";
-  let description =
-      [{ `!dist.transfer<tensor<4xf32>>` comes up to the device. Copies go down, or up from NVMe to the host: `!dist.transfer<!dist.copy<tensor<4xf32>, host>>`. }];
+  let description = [{
+    `!dist.transfer<tensor<4xf32>>` comes up to the device. Copies go down, or up from NVMe to the host:
+    `!dist.transfer<!dist.copy<tensor<4xf32>, host>>`.
+  }];
   let parameters = (ins "::mlir::Type":$arrival);
   let assemblyFormat = "`<` $arrival `>`";
 }

@@ -315,8 +315,10 @@ def Dist_HostWaitOp : Dist_Op<"host_wait"> {
 
 def Dist_SendOp : Dist_Op<"send"> {
   let summary = "sends a local value to the rank of the same coordinates in another pipeline stage";
-  let description =
-      [{Values of one pair of stages arrive in the order they were sent. `channel` names the value among those that stages exchange.}];
+  let description = [{
+    Values of one pair of stages arrive in the order they were sent. `channel` names the value among those
+    that stages exchange.
+  }];
   let arguments = (ins Dist_LocalTensor:$source, I64Attr:$stage, I64Attr:$channel);
   let assemblyFormat = "$source `to` $stage `channel` $channel attr-dict `:` type($source)";
   let hasVerifier = 1;

@@ -40,8 +40,10 @@ def Exec_ScalarOp : Exec_Op<"scalar", [Pure]> {
 }
 def Exec_BufferOp : Exec_Op<"buffer", [Pure]> {
   let summary = "bytes [offset, offset + bytes) of a tier's arena, the device's where it does not say";
-  let description =
-      [{ Of a variable's buffer `variable` is the name; it is live at every position. `exec.buffer in host {bytes = 4 : i64, ...}` }];
+  let description = [{
+    Of a variable's buffer `variable` is the name; it is live at every position. `exec.buffer in host {bytes =
+    4 : i64, ...}`
+  }];
   let arguments = (ins I64Attr:$offset, I64Attr:$bytes, StrAttr:$category,
       OptionalAttr<FlatSymbolRefAttr>:$variable);
   let results = (outs Exec_BufferType:$result);

@@ -14,20 +14,24 @@ def FactorOpInterface : OpInterface<"FactorOpInterface"> {
       [InterfaceMethod<"The factor rule, for global or local types alike.", "::tessera::nn::FactorRule",
                        "getFactorRule">,
        InterfaceMethod<[{
-      What positions of operand `operand` that are padding along `factor` must hold for the operator to be right on the rest; none when
-      they may hold anything, NaN included.}],
+      What positions of operand `operand` that are padding along `factor` must hold for the operator to be
+      right on the rest; none when they may hold anything, NaN included.
+    }],
                        "std::optional<double>", "getNeutral", (ins "unsigned":$operand, "unsigned":$factor),
                        "", [{ return std::nullopt; }]>,
        InterfaceMethod<[{
-      Builds the per-rank computation on local operands and appends the local results (of the raw layout). The default clones the
-      operator with the local types; operators with a cooperative factor, a block start or sizes in attributes override it.}],
+      Builds the per-rank computation on local operands and appends the local results (of the raw layout). The
+      default clones the operator with the local types; operators with a cooperative factor, a block start or
+      sizes in attributes override it.
+    }],
                        "::llvm::LogicalResult", "expandLocal",
                        (ins "::tessera::nn::LocalBuilder &":$builder, "::mlir::ValueRange":$operands,
                            "::llvm::SmallVectorImpl<::mlir::Value> &":$results),
                        "", [{ return ::tessera::nn::cloneLocal($_op, builder, operands, results); }]>,
        InterfaceMethod<[{
-      Whether the operator is linear in operand `operand` while the other operands stay what they are: the sum over ranks of its results is then
-      its result for the sum.}],
+      Whether the operator is linear in operand `operand` while the other operands stay what they are: the sum
+      over ranks of its results is then its result for the sum.
+    }],
                        "bool", "isLinearIn", (ins "unsigned":$operand), "", [{ return false; }]>,
   ];
 }
@@ -35,8 +39,10 @@ def FactorOpInterface : OpInterface<"FactorOpInterface"> {
 def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let methods = [InterfaceMethod<[{
-      Emits, through `grad`, operators that compute the cotangents of the operands from those of the results (null: the result has
-      none), and hands each over with `grad.add(operand, value)`. Operands that `grad.wants` does not ask for may be left out.}],
+      Emits, through `grad`, operators that compute the cotangents of the operands from those of the results
+      (null: the result has none), and hands each over with `grad.add(operand, value)`. Operands that
+      `grad.wants` does not ask for may be left out.
+    }],
                                  "::llvm::LogicalResult", "buildVjp",
                                  (ins "::tessera::nn::GradBuilder &":$grad,
                                      "::mlir::ValueRange":$cotangents)>,
@@ -45,13 +51,16 @@ def DifferentiableOpInterface : OpInterface<"DifferentiableOpInterface"> {
 
 def NotDifferentiableOpInterface : OpInterface<"NotDifferentiableOpInterface"> {
   let cppNamespace = "::tessera::nn";
-  let description =
-      [{ An operator without a gradient. Every operator of the dialect has this interface or DifferentiableOpInterface. }];
+  let description = [{
+    An operator without a gradient. Every operator of the dialect has this interface or
+    DifferentiableOpInterface.
+  }];
   let methods = [StaticInterfaceMethod<"Why it has none: what follows the operator's name in a sentence.",
                                        "::llvm::StringRef", "whyNotDifferentiable">,
                  StaticInterfaceMethod<[{
-      Whether small changes of the operands leave the results as they are, so that no gradient through the operator is one of zero. If not, the
-      gradient is another that nobody computes.}],
+      Whether small changes of the operands leave the results as they are, so that no gradient through the
+      operator is one of zero. If not, the gradient is another that nobody computes.
+    }],
                                        "bool", "hasZeroGradient">,
   ];
 }
@@ -59,8 +68,10 @@ def NotDifferentiableOpInterface : OpInterface<"NotDifferentiableOpInterface"> {
 def LowerableOpInterface : OpInterface<"LowerableOpInterface"> {
   let cppNamespace = "::tessera::nn";
   let methods = [InterfaceMethod<[{
-      The plain lowering: linalg on tensors, in any floating type. `operands` are tensors (or i64) of the operand types without
-      encodings; returns the results. The oracle of library kernels, and the source of generated ones.}],
+      The plain lowering: linalg on tensors, in any floating type. `operands` are tensors (or i64) of the
+      operand types without encodings; returns the results. The oracle of library kernels, and the source of
+      generated ones.
+    }],
                                  "::llvm::FailureOr<::llvm::SmallVector<::mlir::Value>>", "lowerToLinalg",
                                  (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands)>,
                  InterfaceMethod<"How the operator may share a generated kernel with its neighbours.",
@@ -99,6 +110,17 @@ def WorkOpInterface : OpInterface<"WorkOpInterface"> {
                  InterfaceMethod<"Of arithmetic: the product that it is, for those types.",
                                  "::tessera::rt::ProductShape", "getProductShape", (ins), "",
                                  [{ return {}; }]>,
+  ];
+}
+
+def RoutingOpInterface : OpInterface<"RoutingOpInterface"> {
+  let cppNamespace = "::tessera::nn";
+  let description = [{
+    An operator that goes from tokens to experts or back, by a router's choices, which are its operand 1.
+  }];
+  let methods = [InterfaceMethod<"The factor that runs along the experts.", "int", "getExpertFactor">,
+                 InterfaceMethod<"How many choices of a row of the batch an expert takes; 0: a row a token.",
+                                 "int64_t", "getCapacity">,
   ];
 }
 

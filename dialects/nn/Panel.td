@@ -8,8 +8,10 @@ def PanelOpInterface : OpInterface<"PanelOpInterface"> {
   let description =
       [{ An operator of (local) types with one result that a library can compute panel by panel along a factor. }];
   let methods = [InterfaceMethod<[{
-      Emits the part of the operator that runs over one panel, with `operands` for its own. Along a factor of the result it fills the panel's place in
-      `into` (null: a value whose other places are undefined); along a reduction it adds to `into` (null: zero).}],
+      Emits the part of the operator that runs over one panel, with `operands` for its own. Along a factor of
+      the result it fills the panel's place in `into` (null: a value whose other places are undefined); along
+      a reduction it adds to `into` (null: zero).
+    }],
                                  "::mlir::Value", "buildPanel",
                                  (ins "::mlir::OpBuilder &":$builder, "::mlir::ValueRange":$operands,
                                      "::mlir::Value":$into, "const ::tessera::nn::Panel &":$panel)>,

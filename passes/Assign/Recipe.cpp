@@ -445,7 +445,10 @@ void Recipe::splitExpertsOver(StringRef axis, int64_t size) {
 LogicalResult Recipe::chooseExperts() {
   // With a capacity the rows of an expert are not split as the sequence is: each of its ranks has some of the
   // experts instead.
-  bool hasPlaces = llvm::any_of(ops, [](Operation *op) { return isa<nn::ExpertPlacesOp>(op); });
+  bool hasPlaces = llvm::any_of(ops, [](Operation *op) {
+    auto routing = dyn_cast<nn::RoutingOpInterface>(op);
+    return routing && routing.getCapacity();
+  });
   bool splitsPlaces = options.sp > 1 && hasPlaces;
   if ((options.ep > 1 || splitsPlaces) && failed(splitExperts(module, ops, options, experts)))
     return failure();

@@ -69,8 +69,10 @@ def NN_SiluGradOp : NN_Binary<"silu_grad", "cotangent of silu's operand: (x, dy)
 def NN_CastOp
     : NN_Unary<"cast", "converts the element type; floating to integer truncates, to i1 tests for non-zero",
                NN_Vjp, "adaptor.getTo()"> {
-  let description =
-      [{ Truncation of what i32 (for i64: i64) cannot hold, NaN included, gives its least number; narrower types take the low bits of i32's result. }];
+  let description = [{
+    Truncation of what i32 (for i64: i64) cannot hold, NaN included, gives its least number; narrower types
+    take the low bits of i32's result.
+  }];
   let arguments = (ins NN_Tensor:$operand, TypeAttr:$to);
 }
 

@@ -210,6 +210,7 @@ FactorRule DispatchOp::getFactorRule() {
   Words w(getIds(), getCapacity());
   return routingRule(*this, {w.row, w.choices, w.choices}, w.all);
 }
+int DispatchOp::getExpertFactor() { return getFactorRule().results[0][0]; }
 std::optional<double> DispatchOp::getNeutral(unsigned operand, unsigned factor) {
   return neutralOf(*this, operand, factor);
 }
@@ -276,6 +277,7 @@ FactorRule CombineOp::getFactorRule() {
   Words w(getIds(), getCapacity());
   return routingRule(*this, {w.all, w.choices, w.choices}, w.row);
 }
+int CombineOp::getExpertFactor() { return getFactorRule().operands[0][0]; }
 std::optional<double> CombineOp::getNeutral(unsigned operand, unsigned factor) {
   return neutralOf(*this, operand, factor);
 }

@@ -5,9 +5,10 @@ def NN_ReduceOp
                         NN_Vjp),
             ["getNeutral", "expandLocal"]> {
   let summary = "sum, max, min or prod over dims, which disappear";
-  let description =
-      [{ A split reduced dimension leaves a partial sum (kind sum); for max the operator cooperates; min and prod need it whole.
-    Of i1 false is less than true. }];
+  let description = [{
+    A split reduced dimension leaves a partial sum (kind sum); for max the operator cooperates; min and prod
+    need it whole. Of i1 false is less than true.
+  }];
   let arguments = (ins NN_Tensor:$operand, DenseI64ArrayAttr:$dims, StrAttr:$kind);
   let results = (outs NN_Tensor:$result);
   let linearIn = "getKind() == \"sum\"";

@@ -30,14 +30,12 @@ class Expert : public Pattern {
            "all-reduced: 2(n-1)/n of a rank's tokens. Gradients of experts have no divisor and no reduction "
            "over the axis.";
   }
-  // The dimension of experts of a product with a parameter, or of what stands between tokens and experts; -1
-  // for others.
+  // The factor of experts of a product with a parameter, or of what goes between tokens and experts; -1 for
+  // others.
   static int experts(nn::FactorOpInterface op) {
+    if (auto routing = mlir::dyn_cast<nn::RoutingOpInterface>(op.getOperation()))
+      return routing.getExpertFactor();
     nn::FactorRule rule = op.getFactorRule();
-    if (mlir::isa<nn::DispatchOp>(op))
-      return rule.results[0][0];
-    if (mlir::isa<nn::CombineOp>(op))
-      return rule.operands[0][0];
     auto linear = linearOf(op);
     if (!linear || linear->in < 0 || linear->lookup)
       return -1;
@@ -45,10 +43,6 @@ class Expert : public Pattern {
       if (f >= 0 && rule.operandHas(linear->input, f) && rule.resultHas(0, f))
         return f;
     return -1;
-  }
-  static int64_t capacityOf(nn::FactorOpInterface op) {
-    auto dispatch = mlir::dyn_cast<nn::DispatchOp>(op.getOperation());
-    return dispatch ? dispatch.getCapacity() : mlir::cast<nn::CombineOp>(op.getOperation()).getCapacity();
   }
   Applies applies(nn::FactorOpInterface op, llvm::ArrayRef<dist::AxisList> axes) const override {
     int f = experts(op);
@@ -71,12 +65,12 @@ class Expert : public Pattern {
     for (const dist::AxisList &axis : axes)
       list.append(axis.begin(), axis.end());
     // Tokens are where the router's choices are; experts are split over what is left of the axes.
-    if (mlir::isa<nn::DispatchOp, nn::CombineOp>(op)) {
+    if (auto routing = mlir::dyn_cast<nn::RoutingOpInterface>(op.getOperation())) {
       choice.firstFollowed = 1;
       // With a capacity, only rows of the batch are apart in places: where the tokens of one are split they
       // are gathered for the dispatch, and what the combination has of them is a partial sum.
       nn::FactorRule rule = op.getFactorRule();
-      int sequence = capacityOf(op) ? rule.operands[1][rule.operands[1].size() - 2] : -1;
+      int sequence = routing.getCapacity() ? rule.operands[1][rule.operands[1].size() - 2] : -1;
       if (sequence >= 0)
         choice.compute.push_back({sequence, {}});
       for (int token : rule.operands[1])
