@@ -3,9 +3,9 @@
 #ifndef TESSERA_LIB_SCHEDULER_GENOME_H
 #define TESSERA_LIB_SCHEDULER_GENOME_H
 
+#include "lib/Scheduler/PlaceJobs.h"
 #include "lib/Scheduler/Policy.h"
 #include "lib/Scheduler/Random.h"
-#include "lib/Scheduler/Settle.h"
 #include <functional>
 #include <map>
 

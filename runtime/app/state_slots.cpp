@@ -190,11 +190,11 @@ void StateSlots::fill(int64_t step) {
     slots->fill(step);
 }
 
-void StateSlots::settle(const Manifest &of) {
+void StateSlots::finishFill(const Manifest &of) {
   if (!slots)
     return;
   said = {of, {}};
-  slots->settle(format(said, run));
+  slots->finishFill(format(said, run));
 }
 
 void StateSlots::begin(Engine &engine) {

@@ -42,8 +42,8 @@ public:
   void take(const Manifest &of);
   /// Goes on from what is filled in next, of which nothing is there yet.
   void fill(int64_t step);
-  /// The state that is there now.
-  void settle(const Manifest &of);
+  /// The state is filled in.
+  void finishFill(const Manifest &of);
   /// Before a step, when all ranks have finished the one before; starts to send the state to other hosts.
   void begin(Engine &engine);
   /// The state that the step just done has left.
@@ -51,7 +51,8 @@ public:
   /// Before the ranks agree that a step is done: what was sent during it has come.
   void finishCopies(Engine &engine);
 
-  /// Removes what ranks of other sizes had, when all have settled; and all, when the training has ended.
+  /// Removes what ranks of other sizes had, when all have filled theirs in; and all, when the training has
+  /// ended.
   void removeOthers() const;
   void remove();
 

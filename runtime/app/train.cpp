@@ -275,7 +275,7 @@ private:
       if (isInSlots)
         return session.restoreState();
       session.saveState();
-      slots.settle(manifestOf(begin - 1));
+      slots.finishFill(manifestOf(begin - 1));
     });
     checkpoints.prepare();
     if (first && !goesOn)

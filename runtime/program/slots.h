@@ -48,8 +48,8 @@ public:
   void take(int64_t step) { now = whole = step; }
   /// Goes on from one whose state is about to be filled in; nothing else is there any more.
   void fill(int64_t step);
-  /// It is filled in.
-  void settle(const std::string &text) {
+  /// The state is filled in: it is whole, and `text` is what is said of it.
+  void finishFill(const std::string &text) {
     say(now, text);
     whole = now;
   }

@@ -2,7 +2,7 @@
 // progressive filling, up to what
 // it asked for. Places are the only resource here, so its share of them is a
 // job's dominant share.
-#include "lib/Scheduler/Settle.h"
+#include "lib/Scheduler/PlaceJobs.h"
 #include <queue>
 
 namespace tessera::scheduler {
@@ -31,7 +31,7 @@ public:
       counts[i].second = has + more;
       poorest.emplace(has + more, i);
     }
-    return settle(situation.running, counts, situation.cluster->hostOfPlace());
+    return placeJobs(situation.running, counts, situation.cluster->hostOfPlace());
   }
 };
 

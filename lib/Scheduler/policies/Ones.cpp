@@ -179,7 +179,7 @@ void Ones::addCandidate(std::vector<Candidate> &to, const Counts &counts, const 
   scheduler::Counts given;
   for (size_t i = 0; i < counts.size(); ++i)
     given.emplace_back(situation.jobs[i]->index, counts[i]);
-  to.push_back({settle(situation.running, given, hosts), score(counts)});
+  to.push_back({placeJobs(situation.running, given, hosts), score(counts)});
 }
 
 // More where a round is quick: what it costs is about jobs x jobs, of fast-forwards, and places, of genomes.

@@ -2,7 +2,7 @@
 // where it shortens a remaining time most. Remaining epochs come from a curve fitted to the job's losses; the
 // speeds, which Optimus fits too, are the table's. Decides whenever jobs come or end, and every ten minutes.
 #include "lib/Scheduler/LossFit.h"
-#include "lib/Scheduler/Settle.h"
+#include "lib/Scheduler/PlaceJobs.h"
 #include <algorithm>
 #include <cmath>
 #include <queue>
@@ -78,7 +78,7 @@ Assignment Optimus::decide(const Situation &situation) {
     count = next;
     offer(i);
   }
-  return settle(situation.running, counts, situation.cluster->hostOfPlace());
+  return placeJobs(situation.running, counts, situation.cluster->hostOfPlace());
 }
 
 } // namespace

@@ -2,7 +2,7 @@
 #ifndef TESSERA_LIB_SCHEDULER_POLICIES_RIGID_H
 #define TESSERA_LIB_SCHEDULER_POLICIES_RIGID_H
 
-#include "lib/Scheduler/Settle.h"
+#include "lib/Scheduler/PlaceJobs.h"
 
 namespace tessera::scheduler {
 
@@ -19,7 +19,7 @@ inline Assignment giveInOrder(const Situation &situation, const std::vector<cons
     free -= job->job->places;
     counts.emplace_back(job->index, job->job->places);
   }
-  return settle(situation.running, counts, situation.cluster->hostOfPlace());
+  return placeJobs(situation.running, counts, situation.cluster->hostOfPlace());
 }
 
 } // namespace tessera::scheduler

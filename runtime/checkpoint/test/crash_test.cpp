@@ -115,7 +115,7 @@ void setUp(const Scenario &scenario, FakeDisk &disk) {
   const OnDisk on(disk);
   createFolders(folder);
   write(scenario.oldStep, oldAttempt);
-  disk.settle();
+  disk.syncAll();
 }
 
 int64_t callsOf(const Scenario &scenario) {

@@ -69,8 +69,9 @@ void NcclCommunicator::connect() {
                   " exchanges with ranks ", name, ": they execute different programs");
     Config config;
     int place = int(std::ranges::find(group->ranks, engine.rank()) - group->ranks.begin());
-    settle(*group, nccl.init(&group->comm, int(group->ranks.size()), fromHex(ids[name]), place, &config),
-           "connecting the GPUs of ranks " + name);
+    waitUntilTaken(*group,
+                   nccl.init(&group->comm, int(group->ranks.size()), fromHex(ids[name]), place, &config),
+                   "connecting the GPUs of ranks " + name);
     registerMemory(*group);
   }
 }

@@ -47,10 +47,10 @@ void NcclCommunicator::issue(const Operation &operation) {
   if (!operation.collective) {
     Group &pair = *operation.group;
     auto bytes = size_t(operation.message.bytes);
-    settle(pair,
-           operation.receives ? nccl.receive(operation.out, bytes, Int8, 0, pair.comm, pair.stream)
-                              : nccl.send(operation.in, bytes, Int8, 1, pair.comm, pair.stream),
-           describe(operation));
+    waitUntilTaken(pair,
+                   operation.receives ? nccl.receive(operation.out, bytes, Int8, 0, pair.comm, pair.stream)
+                                      : nccl.send(operation.in, bytes, Int8, 1, pair.comm, pair.stream),
+                   describe(operation));
     return;
   }
   const Collective &collective = *operation.collective;
@@ -62,7 +62,7 @@ void NcclCommunicator::issue(const Operation &operation) {
   auto elements = size_t(size.elements()), bytes = size_t(size.bytes());
   int op = collective.reduction == Reduction::Sum && collective.dtype != DType::Bool ? Sum : Max,
       root = int(collective.root);
-  auto done = [&](Status status) { settle(group, status, describe(operation)); };
+  auto done = [&](Status status) { waitUntilTaken(group, status, describe(operation)); };
   switch (size.kind) {
   case CollectiveKind::AllReduce:
     return done(nccl.allReduce(operation.in, operation.out, elements, reducedType(collective.dtype), op,
@@ -104,16 +104,16 @@ void NcclCommunicator::issueInRounds(const Operation &operation) {
     for (int64_t i = 0; i < n && !gathers; ++i)
       copyView(device, copyRuns, group.stream, cutBlock(size, operation.in, i), begin,
                piece(scratch + i * bytes, bytes), 0, bytes);
-    settle(group,
-           gathers
-               ? nccl.allGather(static_cast<char *>(operation.in) + begin, scratch, size_t(bytes), Int8,
-                                group.comm, group.stream)
-               : nccl.reduceScatter(
-                     scratch, static_cast<char *>(operation.out) + begin, size_t(bytes / size.elementBytes),
-                     reducedType(collective.dtype),
-                     collective.reduction == Reduction::Sum && collective.dtype != DType::Bool ? Sum : Max,
-                     group.comm, group.stream),
-           describe(operation));
+    waitUntilTaken(
+        group,
+        gathers ? nccl.allGather(static_cast<char *>(operation.in) + begin, scratch, size_t(bytes), Int8,
+                                 group.comm, group.stream)
+                : nccl.reduceScatter(
+                      scratch, static_cast<char *>(operation.out) + begin, size_t(bytes / size.elementBytes),
+                      reducedType(collective.dtype),
+                      collective.reduction == Reduction::Sum && collective.dtype != DType::Bool ? Sum : Max,
+                      group.comm, group.stream),
+        describe(operation));
     for (int64_t i = 0; i < n && gathers; ++i)
       copyView(device, copyRuns, group.stream, piece(scratch + i * bytes, bytes), 0,
                joinedBlock(size, operation.out, i, 1), begin, bytes);
@@ -151,7 +151,7 @@ void NcclCommunicator::exchange(const Operation &operation) {
       nccl.check(nccl.receive(to, size_t(bytes), Int8, int(peer), group.comm, group.stream), group.comm,
                  describe(operation));
     }
-    settle(group, nccl.groupEnd(), describe(operation));
+    waitUntilTaken(group, nccl.groupEnd(), describe(operation));
     for (int64_t peer = 0; peer < n && staging.receive; ++peer)
       if (peer != me)
         copyView(device, copyRuns, group.stream, piece(receiveStage + place(peer), bytes), 0,
@@ -174,7 +174,7 @@ void NcclCommunicator::permute(const Operation &operation) {
   if (int64_t source = collective.sources[size_t(me)]; source != me)
     nccl.check(nccl.receive(operation.out, bytes, Int8, int(source), group.comm, group.stream), group.comm,
                describe(operation));
-  settle(group, nccl.groupEnd(), describe(operation));
+  waitUntilTaken(group, nccl.groupEnd(), describe(operation));
 }
 
 } // namespace tessera::rt::nccl

@@ -153,7 +153,7 @@ void NcclCommunicator::watch(double seconds) {
          std::to_string(int64_t(seconds)) + " seconds: a peer may hang (TESSERA_COMM_TIMEOUT allows more)");
 }
 
-void NcclCommunicator::settle(Group &group, Status result, const std::string &what) {
+void NcclCommunicator::waitUntilTaken(Group &group, Status result, const std::string &what) {
   nccl.check(result, group.comm, what);
   auto begin = Engine::Clock::now();
   for (Status status = inProgress; true;) {

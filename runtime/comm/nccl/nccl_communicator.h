@@ -63,7 +63,7 @@ private:
   void permute(const Operation &operation);
   void copy(const Operation &operation, const void *from, void *to, int64_t bytes);
   /// Returns when NCCL has taken what was handed over; `result` is what the call said.
-  void settle(Group &group, Status result, const std::string &what);
+  void waitUntilTaken(Group &group, Status result, const std::string &what);
   void count(const Operation &operation);
   void watch(double seconds);
   std::string describe(const Operation &operation) const;

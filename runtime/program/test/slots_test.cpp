@@ -135,7 +135,7 @@ TEST(Slots, TheLastStepIsWholeWhenever) {
     Slots slots(path, "me", tiny.program, 2);
     slots.fill(6);
     first(slots, slots.current()) = 6;
-    slots.settle("six");
+    slots.finishFill("six");
   }
   EXPECT_EQ(steps(), "6six ");
   {
@@ -173,7 +173,7 @@ TEST(Slots, OfThreePlacesTwoAreWholeDuringAStep) {
   const TestFolder folder;
   Slots slots(folder.file("0"), "me", tiny.program, 3);
   slots.fill(0);
-  slots.settle("");
+  slots.finishFill("");
   for (int64_t step = 1; step <= 4; ++step) {
     slots.begin();
     slots.commit("");
@@ -214,7 +214,7 @@ TEST(Slots, OfAGpuAStepIsWholeDuringTheNext) {
   const TestFolder folder;
   Slots slots(folder.file("0"), "me", tiny.program, 2, "", false);
   slots.fill(6);
-  slots.settle("six");
+  slots.finishFill("six");
   slots.begin();
   EXPECT_EQ(stepsIn(slots), "6six ") << "it lies there already";
   slots.saved();
@@ -240,7 +240,7 @@ TEST(Slots, OfStateOnAGpuAndBelowTwoOfThreePlacesAreWhole) {
   const TestFolder folder;
   Slots slots(folder.file("0"), "me", tiny.program, 3, "", false);
   slots.fill(6);
-  slots.settle("six");
+  slots.finishFill("six");
   for (const char *name : {"seven", "eight"}) {
     slots.begin();
     slots.saved();
@@ -269,7 +269,7 @@ TEST(Slots, WhatIsCopiedIsThereBeforeTheStep) {
   Slots slots(folder.file("0"), "me", tiny.program, 2);
   slots.fill(0);
   first(slots, 0) = 5;
-  slots.settle("");
+  slots.finishFill("");
   slots.begin();
   slots.copyAhead();
   EXPECT_EQ(first(slots, 1), 5);
@@ -288,7 +288,8 @@ TEST(Slots, TooLongATextIsAnError) {
   const TestFolder folder;
   Slots slots(folder.file("0"), "me", tiny.program, 2);
   slots.fill(0);
-  EXPECT_NE(
-      errorOf([&] { slots.settle(std::string(slotHeaderBytes, 'x')); }).find("have no room for what is said"),
-      std::string::npos);
+  EXPECT_NE(errorOf([&] {
+              slots.finishFill(std::string(slotHeaderBytes, 'x'));
+            }).find("have no room for what is said"),
+            std::string::npos);
 }

@@ -89,7 +89,7 @@ void FakeDisk::change(Node &node, Change change) {
   node.pending.push_back(std::move(change));
 }
 
-void FakeDisk::settle() {
+void FakeDisk::syncAll() {
   for (auto &[number, node] : nodes) {
     node.durable = node.data;
     node.durableEntries = node.entries;
@@ -102,7 +102,7 @@ std::unique_ptr<FakeDisk> FakeDisk::copy() const {
   other->nodes = nodes;
   other->nextNode = nextNode;
   other->canExchange = canExchange;
-  other->settle();
+  other->syncAll();
   return other;
 }
 
@@ -125,7 +125,7 @@ std::unique_ptr<FakeDisk> FakeDisk::afterPowerLoss(const std::function<bool()> &
           apply({change.offset + at, change.bytes.substr(at, sector), {}, {}}, node.data, node.entries);
     }
   }
-  after->settle();
+  after->syncAll();
   return after;
 }
 

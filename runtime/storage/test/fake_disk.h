@@ -39,7 +39,7 @@ public:
   bool canExchange = true;
 
   /// Everything is on the disk.
-  void settle();
+  void syncAll();
   /// What a machine that starts again may find: what was synced, and of the rest what `choose` says, each
   /// change and of a write each part of 512 bytes.
   std::unique_ptr<FakeDisk> afterPowerLoss(const std::function<bool()> &choose) const;

@@ -1,4 +1,4 @@
-// The operators of ONES, the fast-forward and where jobs settle.
+// The operators of ONES, the fast-forward and the places that jobs get.
 #include "lib/Scheduler/FastForward.h"
 #include "lib/Scheduler/Genome.h"
 #include <gtest/gtest.h>
@@ -92,14 +92,14 @@ TEST(Operators, ReorderKeepsCountsAndTogetherness) {
   }
 }
 
-TEST(Settle, MovesNobodyWhoseCountStays) {
+TEST(PlaceJobs, MovesNobodyWhoseCountStays) {
   std::vector<int> hosts = {0, 0, 0, 0, 1, 1, 1, 1};
   Assignment running = {1, 1, 2, X, 2, 3, X, X};
   // 2 gives up its place on the host where it has fewest; 4 goes where three are free.
-  EXPECT_EQ(settle(running, {{1, 2}, {2, 2}, {3, 1}}, hosts), running);
-  EXPECT_EQ(settle(running, {{1, 2}, {3, 1}, {4, 3}}, hosts), (Assignment{1, 1, X, X, 4, 3, 4, 4}));
+  EXPECT_EQ(placeJobs(running, {{1, 2}, {2, 2}, {3, 1}}, hosts), running);
+  EXPECT_EQ(placeJobs(running, {{1, 2}, {3, 1}, {4, 3}}, hosts), (Assignment{1, 1, X, X, 4, 3, 4, 4}));
   // 3 grows on its own host, although the other has room too.
-  EXPECT_EQ(settle({X, X, X, X, 3, X, X, X}, {{3, 3}}, hosts), (Assignment{X, X, X, X, 3, 3, 3, X}));
+  EXPECT_EQ(placeJobs({X, X, X, X, 3, X, X, X}, {{3, 3}}, hosts), (Assignment{X, X, X, X, 3, 3, 3, X}));
 }
 
 TEST(FastForward, GivesPlacesOnAsJobsEnd) {

@@ -1,5 +1,5 @@
-// See Settle.h.
-#include "lib/Scheduler/Settle.h"
+// See PlaceJobs.h.
+#include "lib/Scheduler/PlaceJobs.h"
 #include <algorithm>
 #include <map>
 
@@ -32,7 +32,7 @@ int hostFor(const ByHost &free, const ByHost &own, int wanted) {
 
 } // namespace
 
-Assignment settle(const Assignment &running, const Counts &counts, const std::vector<int> &hostOfPlace) {
+Assignment placeJobs(const Assignment &running, const Counts &counts, const std::vector<int> &hostOfPlace) {
   Assignment result(running.size(), kIdle);
   std::map<int, ByHost> held;
   for (size_t place = 0; place < running.size(); ++place)
