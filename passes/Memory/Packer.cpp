@@ -98,12 +98,11 @@ public:
   WorkCount work = 0;
 
 private:
-  // What is counted takes some 30 ns: a third of a second, and a little for each buffer, on what misses the
-  // bound.
-  static constexpr WorkCount kMostWork = 10'000'000, kMostWorkEach = 2000;
+  // What is counted takes some 30 ns: half a second, and a little for each buffer, on what misses the bound.
+  static constexpr WorkCount kMostWork = 15'000'000, kMostWorkEach = 3000;
 
   // Programs of many thousands of buffers: what misses the bound by little is not worth the whole budget.
-  static constexpr WorkCount kMostWorkOnLittle = 20'000'000;
+  static constexpr WorkCount kMostWorkOnLittle = 30'000'000;
   static constexpr int64_t kLittle = 500;
 
   bool done() const {
