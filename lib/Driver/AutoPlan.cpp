@@ -11,6 +11,9 @@
 using namespace mlir;
 using namespace tessera;
 
+// How much of --plan-seconds is kept to finish what is being compiled then, and to write the plan.
+static constexpr double kToFinish = 0.1;
+
 // The extent of the batch: what most inputs begin with.
 static int64_t samplesOf(ModuleOp module) {
   std::map<int64_t, int> count;
@@ -90,15 +93,20 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   }
 }
 
-// A plan that has a mesh has chosen already.
-static LogicalResult checkPlanFile(Compilation &model) {
+// A plan that has a mesh has chosen already. What one says of memory holds for all that is compared.
+static LogicalResult takePlanFile(Compilation &model) {
   if (model.options.assign.planFile.empty())
     return success();
   FailureOr<Plan> plan = makePlan(*model.module, model.options.assign);
   if (failed(plan))
     return failure();
-  if (plan->mesh.empty())
+  if (plan->mesh.empty()) {
+    if (plan->memory.device)
+      model.options.deviceMemory = *plan->memory.device;
+    if (!plan->memory.recompute.empty())
+      model.options.recompute = plan->memory.recompute;
     return success();
+  }
   return emitError(UnknownLoc::get(&model.context))
          << "\"" << model.options.assign.planFile
          << "\" has a mesh, which leaves --auto nothing to choose; take [mesh] out of it, and what names its "
@@ -110,12 +118,12 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
   installDiagnostics(*context);
   auto begin = std::chrono::steady_clock::now();
   auto end = begin + std::chrono::duration_cast<std::chrono::steady_clock::duration>(
-                         std::chrono::duration<double>(how.seconds));
+                         std::chrono::duration<double>(how.seconds * (1 - kToFinish)));
   Compilation model(options, *context);
   if (failed(model.run(Phase::Normalize)))
     return 1;
   OwningOpRef<ModuleOp> before = model.next == Phase::Differentiate ? model.module->clone() : ModuleOp();
-  if (failed(model.run(Phase::Differentiate)) || failed(checkPlanFile(model)))
+  if (failed(model.run(Phase::Differentiate)) || failed(takePlanFile(model)))
     return 1;
   Shallow shallow(model, std::move(before));
   Judges judges(model, &shallow);

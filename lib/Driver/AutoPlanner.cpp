@@ -15,8 +15,10 @@ static constexpr int kTriedBelowCap = 24;
 // How many of those that shallow models were judged for are compiled whole, and how far off these may be.
 static constexpr size_t kWhole = 3;
 static constexpr double kOff = 0.02;
-// Compiling whole takes so many times as long as to compare: all programs, and memory packed with care.
+// Compiling whole takes so many times as long as to compare: all programs, and memory packed with care. Below
+// a cap that is in the way the memory phase searches too.
 static constexpr double kWholeEffort = 3;
+static constexpr double kCappedEffort = 6;
 // From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
@@ -31,6 +33,40 @@ bool AutoPlanner::isTimeFor(double work, Time until) {
   return done == 0 || std::chrono::steady_clock::now() + work / done * spent <= until;
 }
 
+// Whether running blocks again is for the planner to choose.
+bool AutoPlanner::mayRecompute() const {
+  const std::string &given = model.options.recompute;
+  return !model.options.optimizer.empty() && cap() < INT64_MAX && (given.empty() || given == "auto");
+}
+
+// What a recipe comes to, and where that is too large with blocks run again. What would not be done in time
+// is not begun, but for the first.
+std::optional<AutoPlanner::Comparison> AutoPlanner::compare(Judge &one, const AssignOptions &recipe,
+                                                            bool isFirst, Time until) {
+  const double work = one.work(recipe);
+  auto timed = [&](auto &&judge) -> std::optional<Verdict> {
+    if (!isFirst && !isTimeFor(work, until))
+      return std::nullopt;
+    const auto begin = std::chrono::steady_clock::now();
+    Verdict verdict = judge();
+    if (verdict.compiles) {
+      std::lock_guard lock(mutex);
+      spent += std::chrono::steady_clock::now() - begin;
+      done += work;
+    }
+    return verdict;
+  };
+  std::optional<Verdict> verdict = timed([&] { return one.compare(recipe); });
+  if (!verdict)
+    return std::nullopt;
+  Comparison comparison{std::move(*verdict), {}};
+  if (comparison.verdict.compiles && !fits(comparison.verdict) && mayRecompute())
+    comparison.lean = timed([&] { return one.compare(recipe, "block"); });
+  if (comparison.lean && !comparison.lean->compiles)
+    comparison.lean.reset();
+  return comparison;
+}
+
 // Judges those that have not been. In their order; null where one does not compile, or the time is over. One
 // is always judged.
 std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Time until) {
@@ -38,28 +74,19 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
   for (const AssignOptions &recipe : list)
     if (!judged.count(recipeText(recipe)))
       fresh.push_back(&recipe);
-  std::vector<std::optional<Verdict>> verdicts(fresh.size());
+  std::vector<std::optional<Comparison>> comparisons(fresh.size());
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    const double work = one.work(*fresh[i]);
-    // What would not be done in time is not begun.
-    if ((i > 0 || !judged.empty()) && !isTimeFor(work, until))
-      return;
-    const auto begin = std::chrono::steady_clock::now();
-    verdicts[i] = one.compare(*fresh[i]);
-    if (!verdicts[i]->compiles)
-      return;
-    std::lock_guard lock(mutex);
-    spent += std::chrono::steady_clock::now() - begin;
-    done += work;
+    comparisons[i] = compare(one, *fresh[i], i == 0 && judged.empty(), until);
   });
-  for (auto [recipe, verdict] : llvm::zip(fresh, verdicts)) {
-    if (!verdict) {
+  for (auto [recipe, comparison] : llvm::zip(fresh, comparisons)) {
+    if (!comparison) {
       leftOut = true;
       continue;
     }
-    if (reason.empty() && !verdict->compiles)
-      reason = verdict->reason;
-    judged.emplace(recipeText(*recipe), JudgedPlan{*recipe, std::move(*verdict), {}});
+    if (reason.empty() && !comparison->verdict.compiles)
+      reason = comparison->verdict.reason;
+    judged.emplace(recipeText(*recipe),
+                   JudgedPlan{*recipe, std::move(comparison->verdict), std::move(comparison->lean), {}});
     ++numRecipes;
   }
   std::vector<JudgedPlan *> found;
@@ -160,63 +187,74 @@ std::vector<JudgedPlan *> AutoPlanner::inOrder() {
   std::vector<JudgedPlan *> order;
   for (const JudgedPlan *each : ranking())
     order.push_back(const_cast<JudgedPlan *>(each));
-  // Where none fits as it is, those with the least memory have the best chance.
-  if (llvm::none_of(order, [&](JudgedPlan *each) { return each->verdict.deviceBytes <= cap(); }))
-    llvm::stable_sort(order, [&](JudgedPlan *a, JudgedPlan *b) { return worth(*a) < worth(*b); });
+  llvm::stable_sort(order, [&](JudgedPlan *a, JudgedPlan *b) { return worth(*a) < worth(*b); });
   return order;
 }
 
-// What a plan comes to whole, or where there is no time for that what was drawn.
-Verdict AutoPlanner::whole(Judge &one, const JudgedPlan &each) {
-  const double work =
-      kWholeEffort * (each.plan ? Judge(model).work(*each.plan) : Judge(model).work(each.recipe));
-  if (each.verdict.isDrawn && !isTimeFor(work, end)) {
-    leftOut = true;
-    return each.verdict.deviceBytes <= cap() ? each.verdict : Verdict();
+// What a plan comes to whole, or where there is no time for that what was drawn, if that fits.
+void AutoPlanner::tryWhole(Judge &one, JudgedPlan &each) {
+  const double effort = fits(each.verdict) ? kWholeEffort : kCappedEffort;
+  const double work = effort * (each.plan ? Judge(model).work(*each.plan) : Judge(model).work(each.recipe));
+  if (!each.verdict.isDrawn || isTimeFor(work, end)) {
+    each.fitted = each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+    return;
   }
-  return each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
+  leftOut = true;
+  if (fits(each.verdict)) {
+    each.fitted = each.verdict;
+  } else if (each.lean && fits(*each.lean)) {
+    each.fitted = *each.lean;
+    each.recomputes = true;
+  }
 }
 
 // Compiles plans whole, one after the other, or several that are about as fast at a time. A cap makes none
 // faster, so those that are slower without it than the best need not be tried with it. What was drawn from
 // shallow models is about right: of those that are about as fast as the first some are compiled whole.
 const JudgedPlan *AutoPlanner::fastestThatFits(ArrayRef<JudgedPlan *> order, const JudgedPlan *best) {
-  int count = 0;
+  int below = 0;
   size_t tried = 0;
-  auto least = [&](const JudgedPlan &each, size_t before) {
-    return each.verdict.seconds * (each.verdict.isDrawn && before < kWhole ? 1 - kOff : 1);
+  auto isSlower = [&](const JudgedPlan &each, size_t before, double than) {
+    return each.verdict.seconds * (each.verdict.isDrawn && before < kWhole ? 1 - kOff : 1) >= than;
   };
+  auto bound = [&] { return best ? best->fitted.seconds : kNever; };
   for (size_t i = 0; i < order.size();) {
-    if (best && least(*order[i], tried) >= best->fitted.seconds)
-      break;
-    // When the time is over, one that fits as it is will do.
-    const bool isOver = (best || count > 0) && isLate();
+    JudgedPlan &first = *order[i++];
+    if (isSlower(first, tried, bound()))
+      continue;
+    // When the time is over, one that fits as it was drawn will do.
+    const bool isOver = (best || tried > 0) && isLate();
     if (isOver && best)
       break;
-    if (isOver && order[i]->verdict.deviceBytes > cap()) {
-      ++i;
+    if (isOver && !fits(first.verdict) && !(first.lean && fits(*first.lean)))
       continue;
-    }
-    if (!best && ++count > kTriedBelowCap)
-      break;
+    if ((!best || !fits(first.verdict)) && ++below > kTriedBelowCap)
+      continue;
     // With it those that would be next if it came to what was drawn.
-    std::vector<JudgedPlan *> group{order[i++]};
+    std::vector<JudgedPlan *> group{&first};
     while (!isOver && i < order.size() && tried + group.size() < kWhole &&
-           least(*order[i], tried + group.size()) <
-               std::min(group.front()->verdict.seconds, best ? best->fitted.seconds : kNever))
+           !isSlower(*order[i], tried + group.size(), std::min(first.verdict.seconds, bound())))
       group.push_back(order[i++]);
     judges.forEach(group.size(), [&](Judge &one, size_t i) {
       JudgedPlan &each = *group[i];
-      each.fitted = whole(one, each);
-      if (each.verdict.isDrawn && each.fitted.compiles) // from now on that is known
+      tryWhole(one, each);
+      if (each.verdict.isDrawn && each.fitted.compiles && !each.recomputes) // from now on that is known
         each.verdict = each.fitted;
     });
     tried += group.size();
     for (const JudgedPlan *each : group)
-      if (each->fitted.compiles && (!best || each->fitted.seconds < best->fitted.seconds))
+      if (each->fitted.compiles && each->fitted.seconds < bound())
         best = each;
   }
   return best;
+}
+
+std::unique_ptr<Compilation> AutoPlanner::compilationOf(const JudgedPlan &each) const {
+  std::unique_ptr<Compilation> compilation =
+      each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
+  if (each.recomputes)
+    compilation->options.recompute = compilation->options.assign.recompute = "block";
+  return compilation;
 }
 
 // The recipe's plan, without what the options say of memory.
@@ -261,7 +299,7 @@ const JudgedPlan *AutoPlanner::flip(const JudgedPlan *best) {
     Flips::Found reached = flips.improve(*plan, kEffort);
     if (reached.flips == 0)
       continue;
-    JudgedPlan each{start->recipe, reached.verdict, {}, std::move(reached.plan), reached.flips};
+    JudgedPlan each{start->recipe, reached.verdict, {}, {}, false, std::move(reached.plan), reached.flips};
     JudgedPlan &kept = judged.insert_or_assign(each.text(), each).first->second;
     if (reached.price.fits)
       found.emplace_back(reached.price, &kept);
@@ -277,6 +315,8 @@ FailureOr<Plan> AutoPlanner::planOf(const JudgedPlan &each) {
   flips.annotate(*plan);
   if (failed(addMemory(*model.module, model.options.assign, *plan)))
     return failure();
+  if (each.recomputes)
+    plan->memory.recompute = "block";
   if (auto type = nn::kComputeType.of(*model.module))
     plan->compute = exec::dtypeName(type.getValue());
   return plan;

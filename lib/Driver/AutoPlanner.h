@@ -22,8 +22,10 @@ namespace tessera {
 /// A plan that was judged: a recipe's, or one that was reached from it.
 struct JudgedPlan {
   AssignOptions recipe;
-  Verdict verdict;               // to compare by
+  Verdict verdict;               // to compare by, as if memory were unlimited
+  std::optional<Verdict> lean;   // the same with blocks run again, of what is too large without
   Verdict fitted;                // of what was tried to the end
+  bool recomputes = false;       // whether that is `lean`, of which the plan has to say so
   std::optional<Plan> plan = {}; // where it is not the recipe's
   size_t flips = 0;              // how many of its decisions are others
 
@@ -58,9 +60,7 @@ public:
   /// The plan of what was found, with what each of its entries gains.
   mlir::FailureOr<Plan> planOf(const JudgedPlan &each);
   /// The model as it is to be compiled.
-  std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const {
-    return each.plan ? judge.withPlan(*each.plan) : judge.withRecipe(each.recipe);
-  }
+  std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const;
   /// Whether the clock kept something from being judged.
   bool wasCut() const { return cut || leftOut; }
   std::string firstReason() const { return reason; }
@@ -77,15 +77,25 @@ private:
   using Time = std::chrono::steady_clock::time_point;
   std::vector<JudgedPlan *> consider(llvm::ArrayRef<AssignOptions> list, Time until);
   bool isTimeFor(double work, Time until);
+  bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
+  bool mayRecompute() const;
+  struct Comparison {
+    Verdict verdict;
+    std::optional<Verdict> lean;
+  };
+  std::optional<Comparison> compare(Judge &one, const AssignOptions &recipe, bool isFirst, Time until);
   // What is compared while recipes are walked: too much memory is worth as much more time.
+  double worth(const Verdict &verdict) const {
+    return verdict.seconds * std::max(1.0, double(verdict.deviceBytes) / double(cap()));
+  }
   double worth(const JudgedPlan &each) const {
-    return each.verdict.seconds * std::max(1.0, double(each.verdict.deviceBytes) / double(cap()));
+    return each.lean ? std::min(worth(each.verdict), worth(*each.lean)) : worth(each.verdict);
   }
   bool isPromising(const AssignOptions &recipe);
   std::vector<JudgedPlan *> bestOfKinds();
   void climb(JudgedPlan *from);
   std::vector<JudgedPlan *> inOrder();
-  Verdict whole(Judge &one, const JudgedPlan &each);
+  void tryWhole(Judge &one, JudgedPlan &each);
   const JudgedPlan *fastestThatFits(llvm::ArrayRef<JudgedPlan *> order, const JudgedPlan *best);
   std::vector<const JudgedPlan *> starts(const JudgedPlan *best);
   mlir::FailureOr<Plan> barePlan(const AssignOptions &recipe) const;

@@ -173,6 +173,14 @@ Verdict Judge::compare(const AssignOptions &recipe) {
                  [&](const Judge &judge, size_t) { return judge.withRecipe(recipe); });
 }
 
+Verdict Judge::compare(const AssignOptions &recipe, StringRef recompute) {
+  return compare(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches), [&](const Judge &judge, size_t) {
+    std::unique_ptr<Compilation> compilation = judge.withRecipe(recipe);
+    compilation->options.recompute = recompute;
+    return compilation;
+  });
+}
+
 Verdict Judge::compare(const Plan &plan) {
   return compare(sizeOf(plan), [&](const Judge &judge, size_t blocks) -> std::unique_ptr<Compilation> {
     std::optional<Plan> kept = blocks ? shallow->planFor(plan, blocks) : plan;

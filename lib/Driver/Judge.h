@@ -53,6 +53,8 @@ public:
   /// models with fewer blocks, and from pipelines of fewer microbatches, where that is less work.
   Verdict compare(const AssignOptions &recipe);
   Verdict compare(const Plan &plan);
+  /// The same with `recompute` as --recompute has it.
+  Verdict compare(const AssignOptions &recipe, llvm::StringRef recompute);
   /// How much that compiles, in models: the steps of a pipeline are unrolled, shallow models have fewer
   /// blocks.
   double work(const AssignOptions &recipe) const;

@@ -93,3 +93,24 @@ def test_no_time_to_compile_it_whole(tmp_path):
     text = h.checked(*options).stdout
     assert "drawn from fewer blocks or microbatches: there was no time to compile it whole" in text and "[mesh]" in text
     assert json.loads(h.checked(*options, "--json").stdout)["plans"][0]["drawn"]
+
+
+def test_no_time_below_a_cap(tmp_path):
+    """Then what fits with blocks run again is the plan, and says so. One rank has one recipe."""
+    common = (model_of(tmp_path, "gpt2"), "--train", "adamw", "--bind", "batch=8", "--bind", "seq=256", "--threads", "1")
+    peak = {}
+    for recompute in ("none", "block"):
+        result = h.checked(h.TESSERA, "simulate", *common, "--recompute", recompute, "--json")
+        peak[recompute] = json.loads(result.stdout)["device_bytes"]
+    assert peak["block"] < 0.9 * peak["none"], "else this shows nothing"
+    cap = (peak["block"] + peak["none"]) // 2
+    quick = ("--auto", "--ranks", "1", "--plan-seconds", "0.01", "-o", tmp_path / "plan.toml")
+    h.checked(h.TESSERA, "plan", *common, *quick, "--device-memory", str(cap))
+    text = (tmp_path / "plan.toml").read_text()
+    assert "drawn from fewer blocks or microbatches" in text and 'recompute = "block"' in text
+    again = h.checked(h.TESSERA, "simulate", *common, "--plan", tmp_path / "plan.toml", "--json")
+    assert json.loads(again.stdout)["device_bytes"] <= cap
+    # The same cap by a plan's [memory], which may also keep blocks from being run again.
+    (tmp_path / "memory.toml").write_text(f'[memory]\ndevice = "{cap}"\nrecompute = "none"\n')
+    refused = h.run(h.TESSERA, "plan", *common, *quick, "--plan", tmp_path / "memory.toml")
+    assert refused.returncode == 1 and "no plan was found for 1 rank in --device-memory" in refused.stderr
