@@ -19,11 +19,24 @@ static SetVector<StringRef> usedBy(func::FuncOp program) {
   return names;
 }
 
+// The programs of its stage, itself among them.
+static SmallVector<func::FuncOp> programsBeside(func::FuncOp program) {
+  auto all = program->getParentOfType<ModuleOp>().getOps<func::FuncOp>();
+  return llvm::filter_to_vector(
+      all, [&](func::FuncOp other) { return dist::stageOf(other) == dist::stageOf(program); });
+}
+
 int64_t VariablePlaces::bytes(nn::VariableOp variable) {
   return dist::bytesOf(dist::localType(cast<RankedTensorType>(variable.getType())));
 }
 
-VariablePlaces::VariablePlaces(ModuleOp module) {
+VariablePlaces::VariablePlaces(ModuleOp module)
+    : VariablePlaces(module, llvm::to_vector(module.getOps<func::FuncOp>())) {}
+
+VariablePlaces::VariablePlaces(func::FuncOp program)
+    : VariablePlaces(program->getParentOfType<ModuleOp>(), programsBeside(program)) {}
+
+VariablePlaces::VariablePlaces(ModuleOp module, ArrayRef<func::FuncOp> programs) {
   SymbolTable symbols(module);
   auto find = [&](StringRef name) { return symbols.lookup<nn::VariableOp>(name); };
   auto end = [&](StringRef name, int64_t begin) {
@@ -32,9 +45,12 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
   };
   // Ranks of different stages have variables of their own.
   std::map<int64_t, llvm::MapVector<StringRef, int64_t>> users; // by stage, how many programs use a variable
-  for (auto program : module.getOps<func::FuncOp>())
-    for (StringRef name : usedBy(program))
+  std::vector<SetVector<StringRef>> used;
+  for (func::FuncOp program : programs) {
+    used.push_back(usedBy(program));
+    for (StringRef name : used.back())
       ++users[dist::stageOf(program)][name];
+  }
   for (auto &[stage, counts] : users) {
     auto order = counts.takeVector();
     llvm::stable_sort(order, [](auto &a, auto &b) { return a.second > b.second; });
@@ -45,8 +61,8 @@ VariablePlaces::VariablePlaces(ModuleOp module) {
       offset = end(name, offset);
     }
   }
-  for (auto program : module.getOps<func::FuncOp>())
-    for (StringRef name : usedBy(program)) {
+  for (auto [program, names] : llvm::zip(programs, used))
+    for (StringRef name : names) {
       int64_t &last = ends[{program, dist::restsIn(find(name))}];
       last = std::max(last, end(name, offset(program, name)));
     }

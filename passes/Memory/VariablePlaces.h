@@ -15,7 +15,10 @@ namespace tessera {
 /// without it.
 class VariablePlaces {
 public:
+  /// Of all programs of the module.
   explicit VariablePlaces(mlir::ModuleOp module);
+  /// Of those that the ranks of `program` run.
+  explicit VariablePlaces(mlir::func::FuncOp program);
 
   /// The variable's first byte in its tier's arena of the ranks that run `program`, which uses it.
   int64_t offset(mlir::func::FuncOp program, llvm::StringRef variable) const;
@@ -25,6 +28,8 @@ public:
   static int64_t bytes(nn::VariableOp variable);
 
 private:
+  VariablePlaces(mlir::ModuleOp module, llvm::ArrayRef<mlir::func::FuncOp> programs);
+
   std::map<int64_t, llvm::StringMap<int64_t>> offsets; // by stage, by variable
   std::map<std::pair<mlir::Operation *, Tier>, int64_t> ends;
 };

@@ -68,7 +68,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
   };
   Peaks peaks(func::FuncOp func) {
     Storage storage(func, kernels, *library, threads);
-    DictionaryAttr figures = Offsets(storage, VariablePlaces(getOperation()), func).figures(&getContext());
+    DictionaryAttr figures = Offsets(storage, VariablePlaces(func), func).figures(&getContext());
     auto peak = [&](Tier tier) {
       auto of = figures.getAs<DictionaryAttr>(tierName(tier));
       return of ? of.getAs<IntegerAttr>("peak").getInt() : 0;
@@ -80,7 +80,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
   TierTrace trace(func::FuncOp func, std::vector<Said> *said = nullptr) {
     Storage storage(func, kernels, *library, threads);
     TierTrace traced(
-        func, storage, VariablePlaces(getOperation()), threads,
+        func, storage, VariablePlaces(func), threads,
         [&](nn::VariableOp variable, StringRef) {
           if (variable && decided.contains(variable))
             return dist::restsIn(variable) == Tier::Nvme ? TierTrace::MustMove : TierTrace::Stays;

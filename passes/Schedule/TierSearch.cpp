@@ -34,7 +34,7 @@ tiers::Rates TierSearch::ratesOf(func::FuncOp func) {
 
 DictionaryAttr TierSearch::figures(func::FuncOp func) const {
   Storage storage = storageOf(func);
-  return Offsets(storage, VariablePlaces(module), func).figures(func.getContext());
+  return Offsets(storage, VariablePlaces(func), func).figures(func.getContext());
 }
 
 tiers::Limits TierSearch::peaks(func::FuncOp func) const {
@@ -46,7 +46,7 @@ tiers::Limits TierSearch::peaks(func::FuncOp func) const {
 TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anything,
                             std::vector<Said> *said) {
   TierTrace traced(
-      func, storage, VariablePlaces(module), threads,
+      func, storage, VariablePlaces(func), threads,
       [&](nn::VariableOp variable, StringRef category) {
         if (variable && outputs.contains(variable))
           return TierTrace::Stays;
