@@ -1,6 +1,7 @@
 // The pass that keeps programs below the caps of their tiers.
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
+#include "dialects/nn/Attributes.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/TierRemedies.h"
@@ -11,6 +12,7 @@
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
 #include <limits>
+#include <map>
 
 namespace tessera {
 #define GEN_PASS_DEF_CHOOSETIERS
@@ -89,11 +91,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   // running again needless, and what runs again leaves the links time.
   std::optional<FittedProgram> faster(func::FuncOp func, std::optional<FittedProgram> fitted, bool repeats,
                                       bool withUpdates) {
-    constexpr int kFitted = 3;      // of the sketches
+    constexpr int kFitted = 3;      // of the sketches, but of a large step one
     constexpr double kClose = 1.03; // to the fastest sketch
     auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
     double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
-    if (best <= search->alone) // nothing waits
+    bool isLarge = fitted && tiers::isLarge(fitted->placed.step);
+    if (best <= search->alone || (isLarge && best <= search->limits.enough)) // nothing waits, or not for it
       return fitted;
     if (fitted)
       fitted->exchange();
@@ -102,8 +105,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     std::optional<FittedProgram> winner = std::move(fitted);
     int count = 0;
     for (const Sketch &sketch : sketches) {
-      bool isHopeless = count >= kFitted || sketch.updates.seconds > close;
-      if (isHopeless && winner && sketch.number > 0) // none is slower than without repetition
+      bool isHopeless = count >= (isLarge ? 1 : kFitted) || sketch.updates.seconds > close;
+      if (isHopeless && winner && (sketch.number > 0 || isLarge)) // none is slower than without repetition
         continue;
       std::optional<FittedProgram> other = fitSketch(func, sketch);
       count += other.has_value();
@@ -121,7 +124,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   LogicalResult fit(func::FuncOp func) {
     int64_t ahead = receivedAhead(func);
-    tiers::Limits needed = search->peaks(func);
+    tiers::Limits needed = search->variables(func), above = packed.at(func);
+    needed.device += above.device;
+    needed.host += above.host;
+    // The slowest stage of a pipeline decides, so that no other one has to be faster.
+    double &slowest = slowestStage[nn::isTraining(func)];
+    search->limits.enough = dist::kStage.isOn(func) ? slowest : 0;
     if (failed(checkMoves(func)))
       return failure();
     search->updates.reset();
@@ -149,6 +157,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     }
     if (!fitted)
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
+    slowest = std::max(slowest, fitted->placed.plan.seconds);
     Chosen made{"", std::move(fitted->placed)};
     if (!made.placed.plan.moves.empty() || fitted->repeats.operators)
       made.remark = llvm::formatv("program '{0}' takes {1} of the device instead of {2}: {3}",
@@ -225,8 +234,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     // The fullest program decides where variables rest.
     pending.assign(module.getOps<func::FuncOp>().begin(), module.getOps<func::FuncOp>().end());
     llvm::DenseMap<Operation *, int64_t> needed;
-    for (func::FuncOp func : pending)
-      needed[func] = search->peaks(func).device;
+    packed.clear();
+    for (func::FuncOp func : pending) {
+      tiers::Limits peaks = search->peaks(func), below = search->variables(func);
+      needed[func] = peaks.device;
+      packed[func] = {peaks.device - below.device, peaks.host - below.host};
+    }
     llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
     SymbolTable symbols(module);
     findOutputs(symbols);
@@ -278,6 +291,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
   LogicalResult fitAll(SymbolTable &symbols) {
     chosen.clear();
+    slowestStage.clear();
     search->decided.clear();
     search->onHost.clear();
     while (!pending.empty()) {
@@ -301,13 +315,16 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   const nn::Library *library = nullptr;
   std::optional<TierSearch> search;
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
-  bool choosesUpdates = false;       // whether more of them may run on the host
+  /// Of each program as it was given, the peaks without its variables, which do not change when these move.
+  llvm::DenseMap<Operation *, tiers::Limits> packed;
+  bool choosesUpdates = false; // whether more of them may run on the host
   /// What is told of each program when all have fitted.
   struct Chosen {
     std::string remark;
     PlacedProgram placed;
   };
   std::vector<Chosen> chosen;
+  std::map<bool, double> slowestStage; // seconds of what has been fitted, by whether it trains
 };
 
 } // namespace

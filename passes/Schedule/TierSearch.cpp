@@ -43,6 +43,11 @@ tiers::Limits TierSearch::peaks(func::FuncOp func) const {
   return {peak(all), peak(all.getAs<DictionaryAttr>(tierName(Tier::Host)))};
 }
 
+tiers::Limits TierSearch::variables(func::FuncOp func) const {
+  VariablePlaces places(func);
+  return {places.end(func, Tier::Device), places.end(func, Tier::Host)};
+}
+
 TierTrace TierSearch::trace(func::FuncOp func, const Storage &storage, bool anything,
                             std::vector<Said> *said) {
   TierTrace traced(
@@ -148,7 +153,7 @@ std::string TierSearch::describe(const TierTrace &traced, const tiers::Plan &pla
 std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
   constexpr int kAttempts = 8, kParts = 1 << (kAttempts - 2); // of the way to the least
   int64_t cap = limits.device - receivedAhead(func);          // of the arena
-  tiers::Limits goal = {cap, limits.host};
+  tiers::Limits goal = {cap, limits.host, limits.enough};
   tiers::Rates rates = ratesOf(func);
   std::vector<bool> turns;
   for (int i = 0; i < kAttempts; ++i) {
@@ -166,20 +171,31 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
     tiers::Step onDevice = traced.step;
     traced.step = tiers::withUpdates(onDevice, *updates);
     auto given = Places::given(traced, said);
+    int64_t least = tiers::leastDeviceBytes(traced.step).first;
+    bool isLarge = tiers::isLarge(traced.step);
+    bool expectsLoss = i == 0 && isLarge && lost > 0 && lost < goal.device - least;
+    if (expectsLoss)
+      goal.device -= lost;
     std::optional<tiers::Plan> plan =
         given ? tiers::planOf(traced.step, *given, rates) : tiers::planBy(policy, traced.step, goal, rates);
+    if (!plan && expectsLoss) {
+      goal.device += lost;
+      continue;
+    }
     if (std::vector<bool> all = tiers::allTurns(onDevice); !plan && !given && turns != all) {
       turns = all;
       continue;
     }
     if (!plan)
       break;
-    int64_t least = tiers::leastDeviceBytes(traced.step).first;
     std::string summary = describe(traced, *plan);
     PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
     std::function<void()> exchange = emit(func, traced, *plan);
     tiers::Limits have = peaks(func);
-    if (have.device <= cap && have.host <= limits.host)
+    bool fits = have.device <= cap && have.host <= limits.host;
+    if (fits && isLarge)
+      lost = cap - goal.device;
+    if (fits)
       return FittedProgram{have, std::move(summary), std::move(placed), repeats, std::move(exchange)};
     exchange();
     if (given)
@@ -196,7 +212,7 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
 tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, double bound) {
   Storage storage = storageOf(func);
   tiers::Step step = trace(func, storage).step;
-  tiers::Limits goal = {limits.device - receivedAhead(func), limits.host};
+  tiers::Limits goal = {limits.device - receivedAhead(func), limits.host, limits.enough};
   tiers::Rates rates = ratesOf(func);
   if (!choosesUpdates)
     for (tiers::Update &update : step.updates)

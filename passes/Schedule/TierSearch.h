@@ -41,6 +41,8 @@ public:
   Repeats repeats;
   double alone = 0;
   std::optional<std::vector<bool>> updates;
+  /// What packing lost of the cap in the last large step: it loses about as much in the next one.
+  int64_t lost = 0;
 
   /// Whether nothing but the search says what is done.
   bool isFree() const { return places.isEmpty() && policy == "planned"; }
@@ -59,6 +61,8 @@ public:
   /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.
   mlir::DictionaryAttr figures(mlir::func::FuncOp func) const;
   tiers::Limits peaks(mlir::func::FuncOp func) const;
+  /// What of the peaks lies below all that is packed: variables in their places.
+  tiers::Limits variables(mlir::func::FuncOp func) const;
   /// With what the plan says of where values are, and `said` filled with that; or with all that could move at
   /// all (`anything`).
   TierTrace trace(mlir::func::FuncOp func, const Storage &storage, bool anything = false,

@@ -73,6 +73,11 @@ double leastSecondsOf(const Problem &problem) {
   return std::max(problem.computing, host);
 }
 
+/// How much one round looks at.
+int64_t workOf(const Problem &problem) {
+  return static_cast<int64_t>(problem.gaps.size()) * problem.positions;
+}
+
 class Search {
 public:
   Search(const Problem &problem, double effort)
@@ -95,17 +100,17 @@ private:
         {kFlipWork / problem.positions, kMostFlips, kFlipsOfGap * static_cast<int64_t>(problem.gaps.size())});
     return static_cast<int64_t>(effort * static_cast<double>(most));
   }
-  /// How much one round looks at.
-  int64_t work() const { return static_cast<int64_t>(problem.gaps.size()) * problem.positions; }
+  int64_t work() const { return workOf(problem); }
   bool isLarge() const { return work() > kLargeWork; }
   /// Whether the plan is only compared.
   bool isSketch() const { return effort < 1; }
   int64_t target(int64_t least, double part) const {
     return least + static_cast<int64_t>(part * static_cast<double>(problem.limits.device - least));
   }
-  /// Whether no plan is faster, or none of a large step by much.
+  /// Whether no plan is faster, or none of a large step by much or to any use.
   bool isPerfect() const {
-    return !starts.empty() && starts.front().seconds <= (isLarge() ? kNear : 1) * leastSeconds;
+    double enough = isLarge() ? std::max(kNear * leastSeconds, problem.limits.enough) : leastSeconds;
+    return !starts.empty() && starts.front().seconds <= enough;
   }
   Plan plan(const std::vector<Away> &aways);
 
@@ -336,11 +341,14 @@ std::optional<Plan> Search::run() {
 
 } // namespace
 
+bool tessera::tiers::isLarge(const Step &step) { return workOf(Problem(step, {}, {})) > kLargeWork; }
+
 std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates,
                                            double effort) {
   // What is found where the host has no limit is not to be missed where it fits.
   if (limits.host != INT64_MAX)
-    if (auto plan = choose(step, {limits.device}, rates, effort); !plan || plan->hostPeak <= limits.host)
+    if (auto plan = choose(step, {limits.device, INT64_MAX, limits.enough}, rates, effort);
+        !plan || plan->hostPeak <= limits.host)
       return plan;
   Problem problem(step, limits, rates);
   return Search(problem, effort).run();

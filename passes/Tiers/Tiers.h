@@ -168,6 +168,8 @@ struct Rates {
 /// The most bytes in each tier; INT64_MAX where there is no limit.
 struct Limits {
   int64_t device = INT64_MAX, host = INT64_MAX;
+  /// Seconds that are fast enough for a large step: a plan that takes no longer is not looked for any better.
+  double enough = 0;
 };
 
 /// A gap in which a value is not on the device: between its uses `gap` and `gap + 1`; the last gap of a value
@@ -227,6 +229,9 @@ Plan judge(const Step &step, std::vector<Move> moves, const Rates &rates);
 /// `effort` is how many changes are tried, as a part of the usual: much less is nearly as good where plans
 /// are only compared, by a few percent.
 std::optional<Plan> choose(const Step &step, const Limits &limits, const Rates &rates, double effort = 1);
+
+/// Whether the search tries less in the step than in others, for each try takes long.
+bool isLarge(const Step &step);
 
 /// Updates that are made on the host, and the seconds of a step that has them there, by a plan that was found
 /// with little effort; infinity where none was.

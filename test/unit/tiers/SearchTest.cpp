@@ -292,6 +292,23 @@ TEST(Search, TakesSecondsForLargeSteps) {
   }
 }
 
+/// Of a large step the first plan that is fast enough; others are searched as if nothing were.
+TEST(Search, EndsWhereALargeStepIsFastEnough) {
+  for (int64_t layers : {4, 150}) {
+    Step step = training(Gpt{layers, 12288, 50304, 8, 2048});
+    Limits limits{peak(step.bytes) / 2}, enough = limits;
+    std::optional<Plan> best = choose(step, limits, {5e10, 5e10, 1e-5}, 0.02);
+    ASSERT_TRUE(best);
+    enough.enough = 2 * best->seconds;
+    std::optional<Plan> first = choose(step, enough, {5e10, 5e10, 1e-5}, 0.02);
+    ASSERT_TRUE(first);
+    EXPECT_EQ(isLarge(step), layers == 150);
+    EXPECT_EQ(first->moves == best->moves, layers == 4);
+    EXPECT_LE(first->seconds, enough.enough);
+    expectHonest(step, *first, limits, {5e10, 5e10, 1e-5});
+  }
+}
+
 TEST(Search, TriesLessWithLessEffort) {
   Random random(9);
   double less = 0, usual = 0;
