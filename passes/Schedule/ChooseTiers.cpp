@@ -56,10 +56,13 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     }
     int number = 0;
     if (repeats)
-      forEachRepetition(func, threads, [&](const Repeats &) {
-        add(++number);
-        return false;
-      });
+      forEachRepetition(
+          func, threads,
+          [&](const Repeats &) {
+            add(++number);
+            return false;
+          },
+          quarters);
     llvm::stable_sort(sketches,
                       [](const Sketch &a, const Sketch &b) { return a.updates.seconds < b.updates.seconds; });
     return sketches;
@@ -80,9 +83,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (sketch.number == 0)
       attempt({});
     else
-      forEachRepetition(func, threads, [&](const Repeats &repeats) {
-        return ++number == sketch.number && attempt(repeats);
-      });
+      forEachRepetition(
+          func, threads,
+          [&](const Repeats &repeats) { return ++number == sketch.number && attempt(repeats); }, quarters);
     return fitted;
   }
 
@@ -96,6 +99,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
     double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
     bool isLarge = fitted && tiers::isLarge(fitted->placed.step);
+    // In a large stage a try takes seconds.
+    quarters = {1, 2, 3, 4};
+    if (isLarge && dist::kStage.isOn(func))
+      quarters = {4};
     if (best <= search->alone || (isLarge && best <= search->limits.enough)) // nothing waits, or not for it
       return fitted;
     if (fitted)
@@ -317,7 +324,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
   /// Of each program as it was given, the peaks without its variables, which do not change when these move.
   llvm::DenseMap<Operation *, tiers::Limits> packed;
-  bool choosesUpdates = false; // whether more of them may run on the host
+  SmallVector<int64_t> quarters; // of forwards that may run again: see forEachRepetition
+  bool choosesUpdates = false;   // whether more of them may run on the host
   /// What is told of each program when all have fitted.
   struct Chosen {
     std::string remark;

@@ -396,11 +396,11 @@ static std::vector<double> priceLevels(ArrayRef<Forward> forwards) {
 }
 
 void tessera::forEachRepetition(func::FuncOp func, int64_t threads,
-                                llvm::function_ref<bool(const Repeats &)> fn) {
+                                llvm::function_ref<bool(const Repeats &)> fn, ArrayRef<int64_t> quarters) {
   std::set<size_t> sizes; // of what was tried: a set with as many operators as another is nearly the same
   for (double price : priceLevels(findForwards(func, threads)))
-    for (int64_t quarters : {1, 2, 3, 4}) {
-      DenseSet<Operation *> chosen = choose(findForwards(func, threads), price, quarters);
+    for (int64_t count : quarters) {
+      DenseSet<Operation *> chosen = choose(findForwards(func, threads), price, count);
       if (chosen.empty() || !sizes.insert(chosen.size()).second)
         continue;
       std::function<void()> undo = undoOf(func);

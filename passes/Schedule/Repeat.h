@@ -31,9 +31,10 @@ struct Repeats {
 
 /// Calls fn(what runs again) with the function changed so, for several sets of operators, from cheap to dear;
 /// the function is as it was afterwards, unless fn says that it shall stay so. A set has the operators up to
-/// a price, in the first quarter of each forward, whose values wait longest, or in more of it.
-void forEachRepetition(mlir::func::FuncOp func, int64_t threads,
-                       llvm::function_ref<bool(const Repeats &)> fn);
+/// a price, in the first quarter of each forward, whose values wait longest, or in more of it: in as many
+/// quarters as each of `quarters` says.
+void forEachRepetition(mlir::func::FuncOp func, int64_t threads, llvm::function_ref<bool(const Repeats &)> fn,
+                       llvm::ArrayRef<int64_t> quarters = {1, 2, 3, 4});
 
 /// Such as "1.5 MiB (1572864 bytes) of activations (7 values) are made again, +9.6 % operations".
 std::string describe(const Repeats &repeats);
