@@ -94,16 +94,14 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   // running again needless, and what runs again leaves the links time.
   std::optional<FittedProgram> faster(func::FuncOp func, std::optional<FittedProgram> fitted, bool repeats,
                                       bool withUpdates) {
-    constexpr int kFitted = 3;      // of the sketches, but of a large step one
+    constexpr int kFitted = 3;      // of the sketches, but of a large stage one
     constexpr double kClose = 1.03; // to the fastest sketch
     auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
     double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
-    bool isLarge = fitted && tiers::isLarge(fitted->placed.step);
-    // In a large stage a try takes seconds.
-    quarters = {1, 2, 3, 4};
-    if (isLarge && dist::kStage.isOn(func))
-      quarters = {4};
-    if (best <= search->alone || (isLarge && best <= search->limits.enough)) // nothing waits, or not for it
+    // A try takes seconds, and there are dozens of such programs.
+    bool isLargeStage = fitted && dist::kStage.isOn(func) && tiers::isLarge(fitted->placed.step);
+    quarters = isLargeStage ? SmallVector<int64_t>{4} : SmallVector<int64_t>{1, 2, 3, 4};
+    if (best <= search->alone || (isLargeStage && best <= search->limits.enough)) // nothing waits for it
       return fitted;
     if (fitted)
       fitted->exchange();
@@ -112,8 +110,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     std::optional<FittedProgram> winner = std::move(fitted);
     int count = 0;
     for (const Sketch &sketch : sketches) {
-      bool isHopeless = count >= (isLarge ? 1 : kFitted) || sketch.updates.seconds > close;
-      if (isHopeless && winner && (sketch.number > 0 || isLarge)) // none is slower than without repetition
+      bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
+      if (isHopeless && winner &&
+          (sketch.number > 0 || isLargeStage)) // none is slower than without repetition
         continue;
       std::optional<FittedProgram> other = fitSketch(func, sketch);
       count += other.has_value();
