@@ -145,7 +145,7 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
     const Verdict &verdict = best->fitted;
     if (planner.wasCut())
       emitRemark(UnknownLoc::get(context.get()))
-          << "the search for " << ranks << " ranks was ended by --plan-seconds after " << planner.size()
+          << "the search for " << ranks << (ranks == 1 ? " rank" : " ranks") << " was ended by --plan-seconds after " << planner.size()
           << " recipes; a step cannot be faster than " << secondsText(leastSeconds(model, verdict, ranks));
     FailureOr<Plan> plan = planner.planOf(*best);
     if (failed(plan))

@@ -110,7 +110,7 @@ def test_no_time_below_a_cap(tmp_path):
     assert "drawn from fewer blocks or microbatches" in text and 'recompute = "block"' in text
     again = h.checked(h.TESSERA, "simulate", *common, "--plan", tmp_path / "plan.toml", "--json")
     assert json.loads(again.stdout)["device_bytes"] <= cap
-    # The same cap by a plan's [memory], which may also keep blocks from being run again.
-    (tmp_path / "memory.toml").write_text(f'[memory]\ndevice = "{cap}"\nrecompute = "none"\n')
+    # The same cap by a plan's [memory], which may also keep blocks from being run again, and all of it there.
+    (tmp_path / "memory.toml").write_text(f'[memory]\ndevice = "{cap}"\noffload = "none"\nrecompute = "none"\n')
     refused = h.run(h.TESSERA, "plan", *common, *quick, "--plan", tmp_path / "memory.toml")
     assert refused.returncode == 1 and "no plan was found for 1 rank in --device-memory" in refused.stderr
