@@ -3,7 +3,6 @@
 #include "dialects/exec/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include <limits>
-#include <set>
 
 using namespace mlir;
 using namespace tessera;
@@ -17,8 +16,8 @@ static constexpr size_t kWhole = 3;
 static constexpr double kOff = 0.02;
 // Compiling whole takes so many times as long as to compare: all programs, and memory packed with care. Below
 // a cap that is in the way the memory phase searches too.
-static constexpr double kWholeEffort = 3;
-static constexpr double kCappedEffort = 6;
+static constexpr double kWholeEffort = 2;
+static constexpr double kCappedEffort = 4;
 // From how many meshes decisions are changed, and how many operators of changed plans are compiled from each.
 static constexpr size_t kMeshes = 3;
 static constexpr double kEffort = 20000;
@@ -26,11 +25,12 @@ static constexpr double kEffort = 20000;
 static constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Whether it would be done in time.
-bool AutoPlanner::isTimeFor(double work, Time until) {
+bool AutoPlanner::isTimeFor(double work, bool isPipeline, Time until) {
   if (isLate())
     return false;
   std::lock_guard lock(mutex);
-  return done == 0 || std::chrono::steady_clock::now() + work / done * spent <= until;
+  const Pace &pace = paces[paces[isPipeline].models > 0 ? isPipeline : !isPipeline];
+  return pace.models == 0 || std::chrono::steady_clock::now() + work / pace.models * pace.spent <= until;
 }
 
 // Whether running blocks again is for the planner to choose.
@@ -39,32 +39,41 @@ bool AutoPlanner::mayRecompute() const {
   return !model.options.optimizer.empty() && cap() < INT64_MAX && (given.empty() || given == "auto");
 }
 
-// What a recipe comes to, and where that is too large with blocks run again. What would not be done in time
-// is not begun, but for the first.
-std::optional<AutoPlanner::Comparison> AutoPlanner::compare(Judge &one, const AssignOptions &recipe,
-                                                            bool isFirst, Time until) {
-  const double work = one.work(recipe);
-  auto timed = [&](auto &&judge) -> std::optional<Verdict> {
-    if (!isFirst && !isTimeFor(work, until))
-      return std::nullopt;
-    const auto begin = std::chrono::steady_clock::now();
-    Verdict verdict = judge();
-    if (verdict.compiles) {
-      std::lock_guard lock(mutex);
-      spent += std::chrono::steady_clock::now() - begin;
-      done += work;
-    }
-    return verdict;
-  };
-  std::optional<Verdict> verdict = timed([&] { return one.compare(recipe); });
-  if (!verdict)
+// What `judge` says, and how long it took. None where that would not be done in time: then it is not begun.
+std::optional<Verdict> AutoPlanner::timed(const AssignOptions &recipe, bool isFirst, Time until,
+                                          function_ref<Verdict()> judge) {
+  const double work = this->judge.work(recipe);
+  const bool isPipeline = recipe.pp > 1;
+  if (!isFirst && !isTimeFor(work, isPipeline, until))
     return std::nullopt;
-  Comparison comparison{std::move(*verdict), {}};
-  if (comparison.verdict.compiles && !fits(comparison.verdict) && mayRecompute())
-    comparison.lean = timed([&] { return one.compare(recipe, "block"); });
-  if (comparison.lean && !comparison.lean->compiles)
-    comparison.lean.reset();
-  return comparison;
+  const auto begin = std::chrono::steady_clock::now();
+  Verdict verdict = judge();
+  if (verdict.compiles) {
+    std::lock_guard lock(mutex);
+    paces[isPipeline].spent += std::chrono::steady_clock::now() - begin;
+    paces[isPipeline].models += work;
+  }
+  return verdict;
+}
+
+// Judges with blocks run again what is too large without, but is not slower by so much already that it comes
+// to nothing.
+void AutoPlanner::considerLean(ArrayRef<JudgedPlan *> large, Time until) {
+  if (!mayRecompute())
+    return;
+  double best = kNever;
+  for (auto &[text, each] : judged)
+    if (each.verdict.compiles)
+      best = std::min(best, worth(each));
+  auto list = llvm::filter_to_vector(
+      large, [&](JudgedPlan *each) { return each->verdict.seconds <= kPromising * best; });
+  judges.forEach(list.size(), [&](Judge &one, size_t i) {
+    JudgedPlan &each = *list[i];
+    const bool isFirst = judged.size() == 1;
+    each.lean = timed(each.recipe, isFirst, until, [&] { return one.compare(each.recipe, "block"); });
+    if (each.lean && !each.lean->compiles)
+      each.lean.reset();
+  });
 }
 
 // Judges those that have not been. In their order; null where one does not compile, or the time is over. One
@@ -74,21 +83,26 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
   for (const AssignOptions &recipe : list)
     if (!judged.count(recipeText(recipe)))
       fresh.push_back(&recipe);
-  std::vector<std::optional<Comparison>> comparisons(fresh.size());
+  std::vector<std::optional<Verdict>> verdicts(fresh.size());
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    comparisons[i] = compare(one, *fresh[i], i == 0 && judged.empty(), until);
+    const bool isFirst = i == 0 && judged.empty();
+    verdicts[i] = timed(*fresh[i], isFirst, until, [&] { return one.compare(*fresh[i]); });
   });
-  for (auto [recipe, comparison] : llvm::zip(fresh, comparisons)) {
-    if (!comparison) {
+  std::vector<JudgedPlan *> large;
+  for (auto [recipe, verdict] : llvm::zip(fresh, verdicts)) {
+    if (!verdict) {
       leftOut = true;
       continue;
     }
-    if (reason.empty() && !comparison->verdict.compiles)
-      reason = comparison->verdict.reason;
-    judged.emplace(recipeText(*recipe),
-                   JudgedPlan{*recipe, std::move(comparison->verdict), std::move(comparison->lean), {}});
+    if (reason.empty() && !verdict->compiles)
+      reason = verdict->reason;
+    JudgedPlan &each =
+        judged.emplace(recipeText(*recipe), JudgedPlan{*recipe, std::move(*verdict), {}, {}}).first->second;
+    if (each.verdict.compiles && !fits(each.verdict))
+      large.push_back(&each);
     ++numRecipes;
   }
+  considerLean(large, until);
   std::vector<JudgedPlan *> found;
   for (const AssignOptions &recipe : list) {
     auto each = judged.find(recipeText(recipe));
@@ -98,18 +112,14 @@ std::vector<JudgedPlan *> AutoPlanner::consider(ArrayRef<AssignOptions> list, Ti
 }
 
 // To the best neighbour, as long as there is a better one.
-void AutoPlanner::climb(JudgedPlan *from) {
+void AutoPlanner::climb(JudgedPlan *from, Time until) {
   while (from) {
     JudgedPlan *best = nullptr;
-    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe), begin + (end - begin) * 3 / 4))
+    for (JudgedPlan *next : consider(recipes.neighbours(from->recipe), until))
       if (next && (!best || worth(*next) < worth(*best)))
         best = next;
     from = best && worth(*best) < worth(*from) ? best : nullptr;
   }
-}
-
-static int axesOf(const AssignOptions &r) {
-  return (r.dp > 1) + (r.tp > 1) + (r.sp > 1) + (r.ep > 1) + (r.pp > 1);
 }
 
 // The axes that a recipe splits, as a kind of recipe.
@@ -122,22 +132,59 @@ static std::string kindOf(const AssignOptions &recipe) {
   return kind.size() > 1 ? "mixed" : kind;
 }
 
-// Whether a pipeline's stages, taken together by twos (or another prime) along another axis, come to
-// something: if none of what is known of these is about as good as the best of as few stages.
+// Judges these, and what is too large with its state split. Of each the better.
+std::vector<JudgedPlan *> AutoPlanner::considerSplit(ArrayRef<AssignOptions> list, Time until) {
+  std::vector<JudgedPlan *> found = consider(list, until);
+  std::vector<AssignOptions> split;
+  std::vector<size_t> places;
+  for (auto [i, each] : llvm::enumerate(found))
+    if (each && !fits(each->verdict))
+      if (std::optional<AssignOptions> other = recipes.split(each->recipe)) {
+        split.push_back(std::move(*other));
+        places.push_back(i);
+      }
+  for (auto [i, each] : llvm::zip(places, consider(split, until)))
+    if (each && worth(*each) < worth(*found[i]))
+      found[i] = each;
+  return found;
+}
+
+// What is known of a recipe, or of the same with its state split.
+double AutoPlanner::knownWorth(const AssignOptions &recipe) const {
+  double least = kNever;
+  for (const std::optional<AssignOptions> &each : {std::optional(recipe), recipes.split(recipe)})
+    if (auto found = each ? judged.find(recipeText(*each)) : judged.end();
+        found != judged.end() && found->second.verdict.compiles)
+      least = std::min(least, worth(found->second));
+  return least;
+}
+
+// How far from data alone: more stages, then more ranks that share a sample's work.
+static std::pair<int64_t, int64_t> depthOf(const AssignOptions &recipe) {
+  return {recipe.pp, recipe.tp * recipe.sp * recipe.ep};
+}
+
+// Whether a recipe comes to something, by those that have half as many ranks (or another prime's part) on one
+// of its axes: if one of them is about as good as the best of as many stages, or of none that is known.
 bool AutoPlanner::isPromising(const AssignOptions &recipe) {
   bool isKnown = false;
   for (const AssignOptions &fewer : recipes.neighbours(recipe)) {
-    auto each = judged.find(recipeText(fewer));
-    if (fewer.pp >= recipe.pp || each == judged.end() || !each->second.verdict.compiles)
+    if (depthOf(fewer) >= depthOf(recipe))
+      continue;
+    isKnown |= hopeless.count(recipeText(fewer)) > 0;
+    const double known = knownWorth(fewer);
+    if (known == kNever)
       continue;
     isKnown = true;
     double best = kNever;
     for (auto &[text, other] : judged)
       if (other.verdict.compiles && other.recipe.pp == fewer.pp)
         best = std::min(best, worth(other));
-    if (worth(each->second) <= kPromising * best)
+    if (known <= kPromising * best)
       return true;
   }
+  if (isKnown)
+    hopeless.insert(recipeText(recipe));
   return !isKnown;
 }
 
@@ -146,27 +193,25 @@ bool AutoPlanner::isPromising(const AssignOptions &recipe) {
 std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
   std::map<std::string, JudgedPlan *> best; // by kind
   auto judgeAll = [&](ArrayRef<AssignOptions> list) {
-    for (JudgedPlan *each : consider(list, begin + (end - begin) / 2))
+    for (JudgedPlan *each : considerSplit(list, begin + (end - begin) / 2))
       if (each)
         if (JudgedPlan *&first = best[kindOf(each->recipe)]; !first || worth(*each) < worth(*first))
           first = each;
   };
-  std::vector<AssignOptions> alone, mixed;
-  for (AssignOptions &recipe : recipes.spreads())
-    (axesOf(recipe) > 1 ? mixed : alone).push_back(std::move(recipe));
-  llvm::stable_sort(alone, [](auto &a, auto &b) { return axesOf(a) < axesOf(b); });
-  judgeAll(alone);
-  // Experts where the model has none: said once, not for each mixture.
-  if (!best.count("e") && llvm::any_of(alone, [](auto &each) { return each.ep > 1; }))
-    llvm::erase_if(mixed, [](auto &each) { return each.ep > 1; });
-  // Fewer stages first: what those come to says whether more are tried.
-  auto key = [](const AssignOptions &r) { return std::pair(r.pp, axesOf(r)); };
-  llvm::stable_sort(mixed, [&](auto &a, auto &b) { return key(a) < key(b); });
-  for (auto first = mixed.begin(); first != mixed.end();) {
-    auto last = std::find_if(first, mixed.end(), [&](auto &each) { return each.pp != first->pp; });
+  // Near data alone first: what those come to says whether others are tried.
+  std::vector<AssignOptions> all = recipes.spreads();
+  llvm::stable_sort(all, [&](auto &a, auto &b) { return depthOf(a) < depthOf(b); });
+  bool mayHaveExperts = true;
+  for (auto first = all.begin(); first != all.end();) {
+    auto last = std::find_if(first, all.end(), [&](auto &each) { return depthOf(each) != depthOf(*first); });
     std::vector<AssignOptions> list;
-    std::copy_if(first, last, std::back_inserter(list), [&](auto &each) { return isPromising(each); });
+    std::copy_if(first, last, std::back_inserter(list),
+                 [&](auto &each) { return (each.ep == 1 || mayHaveExperts) && isPromising(each); });
     judgeAll(list);
+    // Experts where the model has none: said once, not for each mixture.
+    if (llvm::any_of(list, [](auto &each) { return each.ep > 1; }))
+      mayHaveExperts = llvm::any_of(
+          judged, [](auto &each) { return each.second.recipe.ep > 1 && each.second.verdict.compiles; });
     first = last;
   }
   std::vector<JudgedPlan *> list(llvm::make_second_range(best).begin(), llvm::make_second_range(best).end());
@@ -176,10 +221,19 @@ std::vector<JudgedPlan *> AutoPlanner::bestOfKinds() {
 
 const JudgedPlan *AutoPlanner::run() {
   std::vector<JudgedPlan *> kinds = bestOfKinds();
-  for (JudgedPlan *start : kinds)
-    if (worth(*start) <= kPromising * worth(*kinds.front()))
-      climb(start);
-  return flip(fastestThatFits(inOrder(), nullptr));
+  auto climbAll = [&](Time until) {
+    for (JudgedPlan *start : kinds)
+      if (worth(*start) <= kPromising * worth(*kinds.front()))
+        climb(start, until);
+  };
+  climbAll(begin + (end - begin) * 3 / 4);
+  const JudgedPlan *best = fastestThatFits(inOrder(), nullptr);
+  if (best &&
+      best->fitted.isDrawn) { // there is no time to compile anything whole: the rest is for more walks
+    climbAll(end);
+    best = fastestThatFits(inOrder(), best);
+  }
+  return flip(best);
 }
 
 // Those that compile, in the order in which they are tried below the caps.
@@ -195,7 +249,8 @@ std::vector<JudgedPlan *> AutoPlanner::inOrder() {
 void AutoPlanner::tryWhole(Judge &one, JudgedPlan &each) {
   const double effort = fits(each.verdict) ? kWholeEffort : kCappedEffort;
   const double work = effort * (each.plan ? Judge(model).work(*each.plan) : Judge(model).work(each.recipe));
-  if (!each.verdict.isDrawn || isTimeFor(work, end)) {
+  const bool isPipeline = each.recipe.pp > 1;
+  if (!each.verdict.isDrawn || isTimeFor(work, isPipeline, end)) {
     each.fitted = each.plan ? one.judge(*each.plan) : one.judge(each.recipe);
     return;
   }

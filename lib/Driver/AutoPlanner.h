@@ -16,6 +16,7 @@
 #include "lib/Driver/Recipes.h"
 #include <atomic>
 #include <chrono>
+#include <set>
 
 namespace tessera {
 
@@ -45,8 +46,9 @@ public:
               int64_t ranks, bool trains, std::chrono::steady_clock::time_point end)
       : model(model), judge(model, &shallow), judges(judges),
         recipes(ranks, model.options.assign, decided, trains), begin(std::chrono::steady_clock::now()),
-        end(end), flips(model, &shallow, judges, decided, cap(),
-                        [this](double work) { return isTimeFor(work, this->end); }) {}
+        end(end), flips(model, &shallow, judges, decided, cap(), [this](double work, bool isPipeline) {
+          return isTimeFor(work, isPipeline, this->end);
+        }) {}
 
   /// The fastest that keeps the caps; null where none was found.
   const JudgedPlan *run();
@@ -76,14 +78,14 @@ private:
   int64_t cap() const { return model.options.deviceMemory.value_or(INT64_MAX); }
   using Time = std::chrono::steady_clock::time_point;
   std::vector<JudgedPlan *> consider(llvm::ArrayRef<AssignOptions> list, Time until);
-  bool isTimeFor(double work, Time until);
+  bool isTimeFor(double work, bool isPipeline, Time until);
   bool fits(const Verdict &verdict) const { return verdict.deviceBytes <= cap(); }
   bool mayRecompute() const;
-  struct Comparison {
-    Verdict verdict;
-    std::optional<Verdict> lean;
-  };
-  std::optional<Comparison> compare(Judge &one, const AssignOptions &recipe, bool isFirst, Time until);
+  std::optional<Verdict> timed(const AssignOptions &recipe, bool isFirst, Time until,
+                               llvm::function_ref<Verdict()> judge);
+  std::vector<JudgedPlan *> considerSplit(llvm::ArrayRef<AssignOptions> list, Time until);
+  double knownWorth(const AssignOptions &recipe) const;
+  void considerLean(llvm::ArrayRef<JudgedPlan *> large, Time until);
   // What is compared while recipes are walked: too much memory is worth as much more time.
   double worth(const Verdict &verdict) const {
     return verdict.seconds * std::max(1.0, double(verdict.deviceBytes) / double(cap()));
@@ -93,7 +95,7 @@ private:
   }
   bool isPromising(const AssignOptions &recipe);
   std::vector<JudgedPlan *> bestOfKinds();
-  void climb(JudgedPlan *from);
+  void climb(JudgedPlan *from, Time until);
   std::vector<JudgedPlan *> inOrder();
   void tryWhole(Judge &one, JudgedPlan &each);
   const JudgedPlan *fastestThatFits(llvm::ArrayRef<JudgedPlan *> order, const JudgedPlan *best);
@@ -107,14 +109,18 @@ private:
   Recipes recipes;
   const std::chrono::steady_clock::time_point begin, end; // of the search
   std::map<std::string, JudgedPlan> judged;               // by text
+  std::set<std::string> hopeless;                         // what needs not be, by text
   std::string reason;                                     // why the first that does not compile does not
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;
   // On recipes that compile, so far: models as Judge::work counts them, and how long they took.
+  struct Pace {
+    double models = 0;
+    std::chrono::duration<double> spent{0};
+  };
   std::mutex mutex;
-  double done = 0;
-  std::chrono::duration<double> spent{0};
+  Pace paces[2]; // of recipes without a pipeline, and with one, whose programs are unrolled
   Flips flips;
 };
 

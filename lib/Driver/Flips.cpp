@@ -33,7 +33,7 @@ static std::string textOf(const Plan &plan) {
 }
 
 Flips::Flips(const Compilation &model, Shallow *shallow, Judges &judges, const DecidedOptions &decided,
-             int64_t cap, std::function<bool(double)> isTimeFor)
+             int64_t cap, std::function<bool(double, bool)> isTimeFor)
     : model(model), compiler(model, shallow), judges(judges), decided(decided), cap(cap),
       operators(countOperators(ModuleOp(model.module.get()))), isTimeFor(std::move(isTimeFor)) {}
 
@@ -55,7 +55,7 @@ void Flips::compare(ArrayRef<Plan> plans) {
     fresh.push_back({std::move(text), &plan, {}});
   }
   judges.forEach(fresh.size(), [&](Judge &one, size_t i) {
-    if (isTimeFor(one.work(*fresh[i].plan)))
+    if (isTimeFor(one.work(*fresh[i].plan), fresh[i].plan->pipeline.has_value()))
       fresh[i].verdict = one.compare(*fresh[i].plan);
   });
   for (Fresh &one : fresh) {
@@ -83,7 +83,7 @@ const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
   bool mayMatter = bound.fits ? each.price.seconds < bound.seconds
                               : each.price.bytes <= cap || each.price.bytes < bound.bytes;
   if (!each.isKnown && mayMatter && effort >= kCappedEffort * whole &&
-      isTimeFor(kCappedEffort * whole / operators)) {
+      isTimeFor(kCappedEffort * whole / operators, plan.pipeline.has_value())) {
     effort -= kCappedEffort * whole;
     each.isKnown = true;
     if (Verdict below = compiler.judge(plan); below.compiles) {

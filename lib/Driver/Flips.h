@@ -20,7 +20,7 @@ struct Price {
 };
 
 /// Changes plans of one model and number of ranks. The same plans in the same order on any machine, unless
-/// `isTimeFor`, asked about work as a judge counts it, ends it.
+/// `isTimeFor`, asked about work as a judge counts it and whether it is a pipeline's, ends it.
 class Flips {
 public:
   /// A plan, and what it comes to.
@@ -35,7 +35,7 @@ public:
   /// `shallow`: of `model`; null: that is always compiled itself. `judges`: of both. `cap`: of the device, in
   /// bytes.
   Flips(const Compilation &model, Shallow *shallow, Judges &judges, const DecidedOptions &decided,
-        int64_t cap, std::function<bool(double)> isTimeFor);
+        int64_t cap, std::function<bool(double, bool)> isTimeFor);
 
   /// The best plan that is reached from `start`, perhaps itself, by compiling up to `effort` operators, and
   /// what was not needed so far.
@@ -63,7 +63,7 @@ private:
   const int64_t cap;
   double effort = 0;      // what is left
   const double operators; // of the model
-  std::function<bool(double)> isTimeFor;
+  std::function<bool(double work, bool isPipeline)> isTimeFor;
   std::map<std::string, Judged> judged; // by text
 };
 

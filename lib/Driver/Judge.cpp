@@ -195,8 +195,13 @@ double Judge::work(const Size &size) const {
   return share(blocksFor(size)) * share(turnsFor(size)) * (size.schedule ? double(size.shape.micro) : 1);
 }
 
+// So many steps of the rings of attention take as long to compile as the rest of a transformer.
+static constexpr double kRingSteps = 24;
+
 double Judge::work(const AssignOptions &recipe) const {
-  return work(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches));
+  const bool hasRings = recipe.spMode == "ring" || recipe.spMode == "rsa";
+  return work(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches)) *
+         (hasRings ? 1 + double(recipe.sp) / kRingSteps : 1);
 }
 
 double Judge::work(const Plan &plan) const { return work(sizeOf(plan)); }

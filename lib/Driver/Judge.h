@@ -55,8 +55,8 @@ public:
   Verdict compare(const Plan &plan);
   /// The same with `recompute` as --recompute has it.
   Verdict compare(const AssignOptions &recipe, llvm::StringRef recompute);
-  /// How much that compiles, in models: the steps of a pipeline are unrolled, shallow models have fewer
-  /// blocks.
+  /// How much that compiles, in models: the steps of a pipeline and a recipe's rings are unrolled, shallow
+  /// models have fewer blocks.
   double work(const AssignOptions &recipe) const;
   double work(const Plan &plan) const;
   /// What the executable will say: of all programs, by the model's options of memory.

@@ -91,9 +91,17 @@ void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &
   if (recipe.pp > 1 && isFree("pp-schedule"))
     for (const pipeline::Schedule &schedule : pipeline::allSchedules())
       add([&](AssignOptions &other) { other.ppSchedule = schedule.name; });
-  if (trains && (recipe.dp > 1 || recipe.ep > 1) && isFree("zero"))
+  if (maySplit(recipe))
     for (int64_t stage : {0, 1, 2, 3})
       add([&](AssignOptions &other) { other.zero = stage; });
+}
+
+std::optional<AssignOptions> Recipes::split(const AssignOptions &recipe) const {
+  if (!maySplit(recipe) || recipe.zero == 3)
+    return std::nullopt;
+  AssignOptions other = recipe;
+  other.zero = 3;
+  return other;
 }
 
 void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {

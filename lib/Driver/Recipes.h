@@ -4,6 +4,7 @@
 
 #include "passes/Assign/Passes.h"
 #include "llvm/ADT/StringSet.h"
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,11 +28,16 @@ public:
   /// All that differ from `recipe` in one choice: a mode, a schedule, a stage of ZeRO, twice or half the
   /// microbatches, or a prime factor of the ranks on another axis.
   std::vector<AssignOptions> neighbours(const AssignOptions &recipe) const;
+  /// The recipe with all of its state split, by stage 3 of ZeRO; none where it is so already, or may not be.
+  std::optional<AssignOptions> split(const AssignOptions &recipe) const;
   /// Every recipe: each spread in all its modes, with microbatches up to `most` a stage or rank.
   std::vector<AssignOptions> all(int64_t most) const;
 
 private:
   bool isFree(llvm::StringRef option) const { return !decided.contains(option); }
+  bool maySplit(const AssignOptions &recipe) const {
+    return trains && (recipe.dp > 1 || recipe.ep > 1) && isFree("zero");
+  }
   AssignOptions usual(AssignOptions recipe) const;
   void addModes(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
   void addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
