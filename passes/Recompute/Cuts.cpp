@@ -10,7 +10,7 @@ using namespace tessera::recompute;
 
 namespace {
 
-/// So many places are considered at most, those that the fewest bytes cross.
+/// So many places are considered at most.
 constexpr size_t kPlaces = 256;
 /// Of the time of all operators that may run again, the cheapest of which are tried by themselves.
 constexpr std::array kShares = {0.2, 0.5};
@@ -32,7 +32,9 @@ std::vector<int64_t> crossing(const std::vector<Operator> &forward) {
   return bytes;
 }
 
-/// Where to cut: the beginnings of stretches that less crosses than what is around them; and both ends.
+/// Where to cut: the beginnings of stretches that less crosses than what is around them; and both ends. Of
+/// too many the one that the fewest bytes cross in each of as many runs of them as there may be: the fewest
+/// of all would be at one end, where a little more or less crosses.
 std::vector<int64_t> places(const std::vector<Operator> &forward) {
   auto n = static_cast<int64_t>(forward.size());
   std::vector<int64_t> bytes = crossing(forward), list;
@@ -45,10 +47,11 @@ std::vector<int64_t> places(const std::vector<Operator> &forward) {
     p = next - 1;
   }
   if (list.size() > kPlaces) {
-    std::sort(list.begin(), list.end(),
-              [&](int64_t a, int64_t b) { return std::pair(bytes[a], a) < std::pair(bytes[b], b); });
+    const size_t all = list.size();
+    for (size_t i = 0; i < kPlaces; ++i)
+      list[i] = *std::min_element(list.begin() + i * all / kPlaces, list.begin() + (i + 1) * all / kPlaces,
+                                  [&](int64_t a, int64_t b) { return bytes[a] < bytes[b]; });
     list.resize(kPlaces);
-    std::sort(list.begin(), list.end());
   }
   list.insert(list.begin(), 0);
   list.push_back(n);

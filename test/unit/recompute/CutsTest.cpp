@@ -57,6 +57,13 @@ TEST(Cuts, WeighsWhatIsKeptAgainstTheLargestPart) {
   EXPECT_EQ(cuts.kept + cuts.largest, 300);
 }
 
+/// More blocks than places to cut at: these are everywhere, not all of them at the beginning.
+TEST(Cuts, OfManyBlocksAreSpread) {
+  Cuts cuts = chooseCuts(blocks(600, 100, 1));
+  EXPECT_GT(cuts.positions.size(), 200u);
+  EXPECT_LE(cuts.largest, 300);
+}
+
 TEST(Cuts, NoneWhereNothingIsSaved) {
   EXPECT_TRUE(chooseCuts({}).positions.empty());
   EXPECT_TRUE(chooseCuts({chained(0, 10, true)}).positions.empty());
