@@ -1,6 +1,7 @@
 // `tessera plan --auto`: finds a plan (AutoPlanner.h), and says what it comes to.
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/AutoPlanner.h"
+#include "lib/Driver/Interruption.h"
 #include "lib/Driver/PlanCommand.h"
 #include "lib/Driver/Report.h"
 #include "passes/Schedule/Sizes.h"
@@ -93,8 +94,9 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   }
 }
 
-// A plan that has a mesh has chosen already. What one says of memory holds for all that is compared.
-static LogicalResult takePlanFile(Compilation &model) {
+// A plan that has a mesh has chosen already. What one says of memory and microbatches holds for all that is
+// compared.
+static LogicalResult takePlanFile(Compilation &model, DecidedOptions &decided) {
   if (model.options.assign.planFile.empty())
     return success();
   FailureOr<Plan> plan = makePlan(*model.module, model.options.assign);
@@ -105,6 +107,10 @@ static LogicalResult takePlanFile(Compilation &model) {
       model.options.deviceMemory = *plan->memory.device;
     if (!plan->memory.recompute.empty())
       model.options.recompute = plan->memory.recompute;
+    if (plan->microbatches > 1) {
+      model.options.assign.microbatches = plan->microbatches;
+      decided.insert("microbatches");
+    }
     return success();
   }
   return emitError(UnknownLoc::get(&model.context))
@@ -113,7 +119,73 @@ static LogicalResult takePlanFile(Compilation &model) {
             "axes";
 }
 
-int tessera::planAutomatically(const CompileOptions &options, const AutoOptions &how) {
+namespace {
+
+// What was found for one number of ranks.
+struct FoundPlan {
+  int64_t ranks;
+  double seconds;
+  std::string file, text, row;
+  llvm::json::Object json;
+};
+
+} // namespace
+
+static FoundPlan describe(const Compilation &model, const Plan &plan, const AutoPlanner &planner,
+                          const JudgedPlan &best, int64_t ranks, int64_t samples, std::string file) {
+  const Verdict &verdict = best.fitted;
+  const double rate = double(samples) / verdict.seconds;
+  std::string row =
+      llvm::formatv("{0,6} {1,12} {2,12:f1} {3,14} {4,14}  {5}\n", ranks, secondsText(verdict.seconds), rate,
+                    verdict.deviceBytes, verdict.sentBytes, best.text());
+  llvm::json::Object json{{"ranks", ranks},
+                          {"recipe", recipeText(best.recipe)},
+                          {"seconds", verdict.seconds},
+                          {"samples_per_second", rate},
+                          {"device_bytes", verdict.deviceBytes},
+                          {"host_bytes", verdict.hostBytes},
+                          {"sent_bytes", verdict.sentBytes},
+                          {"flips", int64_t(best.flips)},
+                          {"drawn", verdict.isDrawn},
+                          {"judged", int64_t(planner.size())},
+                          {"changes", int64_t(planner.numFlips())},
+                          {"plan", file}};
+  return {ranks,          verdict.seconds, std::move(file), planText(model, plan, planner, best, ranks),
+          std::move(row), std::move(json)};
+}
+
+// Writes the plans, once there is one for each number of ranks.
+static LogicalResult write(Compilation &model, const AutoOptions &how, std::vector<FoundPlan> found) {
+  llvm::json::Array plans;
+  std::string table;
+  const FoundPlan *fastest = nullptr;
+  for (FoundPlan &each : found) {
+    if (!how.json && each.file.empty())
+      llvm::outs() << each.text;
+    if (!each.file.empty() && failed(writeText(model.context, each.file, each.text)))
+      return failure();
+    table += each.row;
+    plans.push_back(std::move(each.json));
+    if (!fastest || each.seconds < fastest->seconds)
+      fastest = &each;
+  }
+  for (const FoundPlan &each : found)
+    if (fastest->ranks < each.ranks)
+      emitRemark(UnknownLoc::get(&model.context))
+          << fastest->ranks << (fastest->ranks == 1 ? " rank is" : " ranks are") << " faster than "
+          << each.ranks << ": " << secondsText(fastest->seconds) << " a step instead of "
+          << secondsText(each.seconds);
+  if (how.json)
+    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object{
+                                               {"model", model.options.model}, {"plans", std::move(plans)}}))
+                 << "\n";
+  else if (how.ranks.size() > 1)
+    llvm::outs() << " ranks       a step    samples/s   device bytes     sent bytes  recipe\n" << table;
+  return success();
+}
+
+int tessera::planAutomatically(const CompileOptions &options, AutoOptions how) {
+  interruption::listen();
   auto context = makeContext();
   installDiagnostics(*context);
   auto begin = std::chrono::steady_clock::now();
@@ -123,14 +195,13 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
   if (failed(model.run(Phase::Normalize)))
     return 1;
   OwningOpRef<ModuleOp> before = model.next == Phase::Differentiate ? model.module->clone() : ModuleOp();
-  if (failed(model.run(Phase::Differentiate)) || failed(takePlanFile(model)))
+  if (failed(model.run(Phase::Differentiate)) || failed(takePlanFile(model, how.decided)))
     return 1;
   Shallow shallow(model, std::move(before));
   Judges judges(model, &shallow);
   bool trains = !options.optimizer.empty();
   int64_t samples = samplesOf(*model.module);
-  llvm::json::Array plans;
-  std::string table;
+  std::vector<FoundPlan> found;
   for (size_t i = 0; i < how.ranks.size(); ++i) {
     int64_t ranks = how.ranks[i];
     // Each number of ranks has its share of the time that is left.
@@ -142,46 +213,21 @@ int tessera::planAutomatically(const CompileOptions &options, const AutoOptions 
       refuse(model, shallow, judges, how, planner, ranks, trains);
       return 1;
     }
-    const Verdict &verdict = best->fitted;
     if (planner.wasCut())
       emitRemark(UnknownLoc::get(context.get()))
-          << "the search for " << ranks << (ranks == 1 ? " rank" : " ranks") << " was ended by --plan-seconds after " << planner.size()
-          << " recipes; a step cannot be faster than " << secondsText(leastSeconds(model, verdict, ranks));
+          << "the search for " << ranks << (ranks == 1 ? " rank" : " ranks") << " was ended by "
+          << (interruption::wasAsked() ? "an interruption" : "--plan-seconds") << " after " << planner.size()
+          << " recipes; a step cannot be faster than "
+          << secondsText(leastSeconds(model, best->fitted, ranks));
     FailureOr<Plan> plan = planner.planOf(*best);
     if (failed(plan))
       return 1;
-    std::string text = planText(model, *plan, planner, *best, ranks), file = outputOf(how, how.output, ranks);
-    if (!how.json && file.empty())
-      llvm::outs() << text;
-    if (!file.empty() && failed(writeText(*context, file, text)))
-      return 1;
+    found.push_back(describe(model, *plan, planner, *best, ranks, samples, outputOf(how, how.output, ranks)));
     if (!options.report.empty()) {
       std::unique_ptr<Compilation> whole = planner.compilationOf(*best);
       if (failed(writePlannedPage(*whole, outputOf(how, options.report, ranks), planner.alternatives(*best))))
         return 1;
     }
-    double rate = double(samples) / verdict.seconds;
-    table += llvm::formatv("{0,6} {1,12} {2,12:f1} {3,14} {4,14}  {5}\n", ranks, secondsText(verdict.seconds),
-                           rate, verdict.deviceBytes, verdict.sentBytes, best->text())
-                 .str();
-    plans.push_back(llvm::json::Object{{"ranks", ranks},
-                                       {"recipe", recipeText(best->recipe)},
-                                       {"seconds", verdict.seconds},
-                                       {"samples_per_second", rate},
-                                       {"device_bytes", verdict.deviceBytes},
-                                       {"host_bytes", verdict.hostBytes},
-                                       {"sent_bytes", verdict.sentBytes},
-                                       {"flips", int64_t(best->flips)},
-                                       {"drawn", verdict.isDrawn},
-                                       {"judged", int64_t(planner.size())},
-                                       {"changes", int64_t(planner.numFlips())},
-                                       {"plan", file}});
   }
-  if (how.json)
-    llvm::outs() << llvm::formatv("{0:2}", llvm::json::Value(llvm::json::Object{{"model", options.model},
-                                                                                {"plans", std::move(plans)}}))
-                 << "\n";
-  else if (how.ranks.size() > 1)
-    llvm::outs() << " ranks       a step    samples/s   device bytes     sent bytes  recipe\n" << table;
-  return 0;
+  return failed(write(model, how, std::move(found))) ? 1 : 0;
 }

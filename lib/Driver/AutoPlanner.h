@@ -12,6 +12,7 @@
 
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Flips.h"
+#include "lib/Driver/Interruption.h"
 #include "lib/Driver/Page/Page.h"
 #include "lib/Driver/Recipes.h"
 #include <atomic>
@@ -63,7 +64,7 @@ public:
   mlir::FailureOr<Plan> planOf(const JudgedPlan &each);
   /// The model as it is to be compiled.
   std::unique_ptr<Compilation> compilationOf(const JudgedPlan &each) const;
-  /// Whether the clock kept something from being judged.
+  /// Whether the clock, or an interruption, kept something from being judged.
   bool wasCut() const { return cut || leftOut; }
   std::string firstReason() const { return reason; }
   /// All that were judged, by rising seconds; those that do not compile last.
@@ -71,7 +72,7 @@ public:
 
 private:
   bool isLate() {
-    if (std::chrono::steady_clock::now() >= end)
+    if (std::chrono::steady_clock::now() >= end || interruption::wasAsked())
       cut = true;
     return cut;
   }

@@ -20,8 +20,8 @@ struct AutoOptions {
   llvm::StringSet<> decided; // options that the user has given
 };
 /// Finds the fastest plan, by the machine's rates, that keeps the caps of memory, and writes it; for
-/// several numbers of ranks one each, and a table.
-int planAutomatically(const CompileOptions &options, const AutoOptions &how);
+/// several numbers of ranks one each, and a table. SIGINT and SIGTERM end the search, as the clock does.
+int planAutomatically(const CompileOptions &options, AutoOptions how);
 
 /// Prints what becomes of every operator, or of those with a name that `glob` matches unless it is empty:
 /// pattern, layouts, moves and their cost, and everything replicated, padded and trained.

@@ -67,11 +67,15 @@ std::unique_ptr<MLIRContext> tessera::makeContext() {
 }
 
 int64_t Compilation::threads() const {
-  if (options.threads > 0)
-    return options.threads;
   int64_t ranks = 1;
   for (auto mesh : (*module).getOps<dist::MeshOp>())
     ranks = mesh.getMesh().getMesh().numRanks();
+  return threadsOf(ranks);
+}
+
+int64_t Compilation::threadsOf(int64_t ranks) const {
+  if (options.threads > 0)
+    return options.threads;
   return std::max<int64_t>(1, int64_t(std::thread::hardware_concurrency()) / ranks);
 }
 

@@ -54,6 +54,8 @@ struct Compilation {
   bool hasWeights();
   /// Threads a rank, once there is a mesh.
   int64_t threads() const;
+  /// The same of so many ranks on this machine.
+  int64_t threadsOf(int64_t ranks) const;
 
   /// The first phase that has not been run.
   Phase next = Phase::Import;

@@ -265,6 +265,5 @@ double tessera::leastSeconds(const Compilation &model, const Verdict &verdict, i
   if (model.machine)
     machine = machineOf(*model.machine, machine, dist::Mesh());
   rt::DType type = rt::parseDType(exec::dtypeName(nn::computeTypeOf(*model.module))).value_or(rt::DType::F32);
-  int64_t threads = model.options.threads > 0 ? model.options.threads : 1;
-  return machine.rates.leastSeconds(verdict.flops / double(ranks), type, threads);
+  return machine.rates.leastSeconds(verdict.flops / double(ranks), type, model.threadsOf(ranks));
 }

@@ -96,6 +96,10 @@ int readMemory(ModelCommand &command, CompileOptions &options) {
 
 // Caps of memory, and what may leave the device.
 int readTiers(ModelCommand &command, CompileOptions &options) {
+  for (auto *option : {&command.deviceMemory, &command.hostMemory, &command.nvme, &command.offload,
+                       &command.recompute, &command.machine})
+    if (option->getNumOccurrences() > 0 && option->empty())
+      return usage("--" + option->ArgStr + "=: expected " + option->ValueStr + ", or leave the option out");
   options.machineFile = command.machine;
   for (auto [name, text, bytes] : {std::tuple("device-memory", &command.deviceMemory, &options.deviceMemory),
                                    {"host-memory", &command.hostMemory, &options.hostMemory}}) {

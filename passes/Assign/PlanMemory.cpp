@@ -171,7 +171,7 @@ static std::string offloadText(const std::vector<std::string> &list) {
 }
 
 void Plan::printMemory(llvm::raw_ostream &os) const {
-  if (memory.device || memory.host || memory.offload || !memory.recompute.empty()) {
+  if (memory.device || memory.host || memory.nvme || memory.offload || !memory.recompute.empty()) {
     os << "\n[memory]                      # what a rank may have of each tier, and what may leave the "
           "device\n";
     if (memory.device)

@@ -162,30 +162,29 @@ std::vector<Role> tessera::rolesOf(ModuleOp module, const NameIndex &names,
 }
 
 void tessera::listByRole(ModuleOp module, const NameIndex &names, std::vector<OpRule> &rules, size_t first) {
-  std::map<std::string, size_t> position; // of the one entry for a name
-  std::set<std::string> repeated;
+  std::map<std::string, std::vector<size_t>> entries; // for a name, in their order
   for (size_t i = first; i < rules.size(); ++i)
-    if (!position.emplace(rules[i].match, i).second)
-      repeated.insert(rules[i].match);
+    entries[rules[i].match].push_back(i);
+  auto saysTheSame = [&](size_t a, size_t b) {
+    return rules[a].pattern == rules[b].pattern && rules[a].axes == rules[b].axes;
+  };
   std::set<size_t> dropped;
   for (const Role &role : rolesOf(module, names, [&](auto op) { return nameForEntry(op, names); })) {
-    auto entry = [&](const std::string &name) {
-      auto found = position.find(name);
-      return found == position.end() ? nullptr : &rules[found->second];
-    };
-    const OpRule *one = entry(role.names.front());
-    if (role.matches.size() == role.names.size() || !one ||
+    const std::vector<size_t> own = entries[role.names.front()];
+    std::set<std::string> distinct(role.names.begin(), role.names.end());
+    if (role.matches.size() == role.names.size() || distinct.size() < role.names.size() || own.empty() ||
         !llvm::all_of(role.names, [&](const std::string &name) {
-          const OpRule *other = entry(name);
-          return other && !repeated.count(name) && other->pattern == one->pattern && other->axes == one->axes;
+          const std::vector<size_t> &others = entries[name];
+          return others.size() == own.size() && llvm::all_of_zip(own, others, saysTheSame);
         }))
       continue;
-    for (auto [i, name] : llvm::enumerate(role.names)) {
-      if (i < role.matches.size())
-        entry(name)->match = role.matches[i];
-      else
-        dropped.insert(position[name]);
-    }
+    for (auto [i, name] : llvm::enumerate(role.names))
+      for (size_t entry : entries[name]) {
+        if (i < role.matches.size())
+          rules[entry].match = role.matches[i];
+        else
+          dropped.insert(entry);
+      }
   }
   std::vector<OpRule> kept;
   for (size_t i = 0; i < rules.size(); ++i)

@@ -30,8 +30,8 @@ std::string nameForEntry(nn::FactorOpInterface op, const NameIndex &names);
 std::vector<Role> rolesOf(mlir::ModuleOp module, const NameIndex &names,
                           llvm::function_ref<std::string(nn::FactorOpInterface)> nameOf);
 
-/// Puts one entry in place of those of one role that say the same, among the entries from `first` on, of
-/// which no two speak of the same operator.
+/// Puts one entry in place of those of one role that say the same, among the entries from `first` on. Of an
+/// operator there may be several, one for each axis that it is split over.
 void listByRole(mlir::ModuleOp module, const NameIndex &names, std::vector<OpRule> &rules, size_t first);
 
 } // namespace tessera

@@ -159,7 +159,7 @@ public:
     error.attachNote(where) << "the least possible for this plan is " << sizeText(least)
                             << " on the device, set by this operator" << values
                             << (least > search.limits.device
-                                    ? "; more microbatches (--microbatches) or ranks need less"
+                                    ? "; more microbatches (--microbatches) or ranks may need less"
                                     : "");
     if (least <= search.limits.device && search.policy != "planned")
       error.attachNote() << "by the rule of '" << search.policy << "' nothing was found that fits";

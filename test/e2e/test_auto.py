@@ -1,6 +1,9 @@
 """tessera plan --auto and tessera simulate: what is found is what compiles, as fast and as large as it was said to be, and nothing simpler is faster."""
 import json
 import re
+import signal
+import subprocess
+import time
 
 import pytest
 
@@ -180,3 +183,40 @@ def test_what_cannot_be_planned(tmp_path):
     h.assert_error(result, "no plan was found for 1 rank", "the least is ")
     assert re.search(r"note: [248] ranks would do: --", result.stderr), result.stderr
     h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", "--auto", "--ranks", "7", "--ep", "7"), "no recipe for 7 ranks can be compiled; of the first: ")
+
+
+def test_microbatches_of_a_plan_stay(tmp_path):
+    (tmp_path / "given.toml").write_text("[pipeline]\nmicrobatches = 2\n")
+    h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--auto", "--ranks", "2", "--plan", tmp_path / "given.toml", "--plan-seconds", "5", "-o", tmp_path / "plan.toml")
+    assert "microbatches = 2\n" in (tmp_path / "plan.toml").read_text()
+
+
+def test_nvme_alone_in_a_plan(tmp_path):
+    """What a plan says of NVMe is in the plan that is written, which compiles."""
+    (tmp_path / "given.toml").write_text(f'[memory]\nnvme = "{tmp_path}:1GiB"\n\n[[place]]\nmatch = "*"\nwhat = "optimizer"\ntier = "nvme"\n')
+    quick = ("--auto", "--ranks", "1", "--plan-seconds", "0.01")
+    h.checked(h.TESSERA, "plan", GPT, *TRAIN, *quick, "--plan", tmp_path / "given.toml", "-o", tmp_path / "plan.toml")
+    assert f'nvme    = "{tmp_path}:1GiB"' in (tmp_path / "plan.toml").read_text()
+    h.checked(h.TESSERA, "compile", GPT, *TRAIN, "--plan", tmp_path / "plan.toml", "--to", "memory", "-o", tmp_path / "text.mlir")
+
+
+def test_an_interruption(tmp_path):
+    """The best plan so far is written, and what ended the search is said."""
+    process = subprocess.Popen([str(h.TESSERA), "plan", str(GPT), *TRAIN, "--auto", "--ranks", "64", "-o", str(tmp_path / "plan.toml")], stderr=subprocess.PIPE, text=True)
+    time.sleep(2)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate(timeout=60)[1]
+    assert process.returncode == 0 and "was ended by an interruption after " in said, said
+    assert "[mesh]" in (tmp_path / "plan.toml").read_text()
+
+
+def test_fewer_ranks_that_are_faster(tmp_path):
+    """Over a link that is slow two ranks are slower than one; and of a list that has no plan for each number nothing is written."""
+    (tmp_path / "slow.toml").write_text(MACHINE.replace("1e-3", "1").replace("ranks = 64", "ranks = 2"))
+    options = (GPT, *TRAIN, "--threads", "1", "--auto", "--machine", tmp_path / "slow.toml", "--plan-seconds", "1", "-o", tmp_path / "plan.toml")
+    said = h.checked(h.TESSERA, "plan", *options, "--ranks", "1,2").stderr
+    assert re.search(r"1 rank is faster than 2: \S+ ms a step instead of \S+ s\n", said), said
+    for written in tmp_path.glob("plan-*"):
+        written.unlink()
+    assert h.tessera("plan", *options, "--ranks", "1,2,4").returncode == 1 and not list(tmp_path.glob("plan-*"))
+

@@ -57,9 +57,10 @@ def test_a_recipe_prints_one_entry_a_role(model, entries):
     assert not [match for match in printed if re.search(r"\.(h|layers|block)\.\d", match)], printed
 
 
-def test_entries_by_role_say_what_entries_by_layer_say(tmp_path):
-    """A name an operator, written out from the text after assign, gives the same program."""
-    model, options = h.MODELS / "bert.onnx", ("--dp", "2", "--tp", "2")
+@pytest.mark.parametrize("other", ("--dp", "--sp"))
+def test_entries_by_role_say_what_entries_by_layer_say(other, tmp_path):
+    """A name an operator, written out from the text after assign, gives the same program. With --sp attention has two entries."""
+    model, options = h.MODELS / "bert.onnx", (other, "2", "--tp", "2")
     (tmp_path / "roles.toml").write_text(h.checked(h.TESSERA, "plan", model, *TRAIN, *options).stdout)
     text = h.checked(h.TESSERA, "compile", model, *TRAIN, *options, "--to", "assign", "-o", "-").stdout
     again = h.checked(h.TESSERA, "compile", model, *TRAIN, "--plan", tmp_path / "roles.toml", "--to", "assign", "-o", "-").stdout
@@ -67,10 +68,11 @@ def test_entries_by_role_say_what_entries_by_layer_say(tmp_path):
     assert patterns[0] == patterns[1] and len(patterns[0]) >= 14 * 2, patterns
 
 
-def test_a_deep_plan_is_short(tmp_path):
+@pytest.mark.parametrize("recipe", ("--dp 16 --tp 8 --pp 8 --microbatches 96 --zero 1", "--dp 128 --tp 4 --sp 2 --sp-mode ulysses"))
+def test_a_deep_plan_is_short(recipe, tmp_path):
     model = tmp_path / "gpt3.onnx"
     subprocess.run([sys.executable, h.MODELS / "shapes.py", "gpt3-175b", model], check=True, capture_output=True)
-    plan = h.checked(h.TESSERA, "plan", model, "--bind", "batch=1536", "--bind", "seq=2048", *TRAIN, "--dp", "16", "--tp", "8", "--pp", "8", "--microbatches", "96", "--zero", "1").stdout
+    plan = h.checked(h.TESSERA, "plan", model, "--bind", "batch=1536", "--bind", "seq=2048", *TRAIN, *recipe.split()).stdout
     assert len(plan.splitlines()) < 100 and "transformer.h.*.mlp.c_fc.weight" in plan
 
 

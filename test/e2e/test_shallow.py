@@ -90,7 +90,10 @@ def test_what_is_drawn_of_pipelines(stages, tmp_path, machine):
 def test_no_time_to_compile_it_whole(tmp_path):
     """What was drawn is what is said then, and that it was."""
     options = (h.TESSERA, "plan", model_of(tmp_path, "gpt2"), *TRAIN, "--auto", "--ranks", "4", "--plan-seconds", "0.01")
-    text = h.checked(*options).stdout
+    result = h.checked(*options)
+    text = result.stdout
+    least, said = (float(re.search(pattern, where)[1]) for pattern, where in ((r"cannot be faster than (\S+) s", result.stderr), (r"# (\S+) s a step", text)))
+    assert least < said
     assert "drawn from fewer blocks or microbatches: there was no time to compile it whole" in text and "[mesh]" in text
     assert json.loads(h.checked(*options, "--json").stdout)["plans"][0]["drawn"]
 

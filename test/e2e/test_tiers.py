@@ -241,6 +241,7 @@ def test_policies(tmp_path, policy):
     (("--device-memory=-1GiB",), "--device-memory=-1GiB: expected a size above 0"),
     (("--device-memory", "much"), "--device-memory=much: expected a size above 0"),
     (("--device-memory", "9223372036854775808"), "expected a size above 0"),
+    (("--device-memory=",), "--device-memory=: expected SIZE, or leave the option out"),
     (("--host-memory", "1GiB"), "--host-memory=1GiB: needs --device-memory"),
     (("--offload", "optimizer"), "--offload=optimizer: needs --device-memory"),
     (("--tier-policy", "lru"), "--tier-policy=lru: needs --device-memory"),

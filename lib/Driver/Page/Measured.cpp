@@ -4,6 +4,7 @@
 #include "mlir/IR/Diagnostics.h"
 #include "runtime/core/error.h"
 #include "llvm/ADT/STLExtras.h"
+#include "llvm/Support/FileSystem.h"
 #include "llvm/Support/MemoryBuffer.h"
 #include <cmath>
 
@@ -160,6 +161,8 @@ FailureOr<Json> page::measuredJson(const PageContent &content) {
     return emitError(here) << "--measured=" << path
                            << ": the model is not compiled far enough to be simulated, and nothing can be "
                               "compared; leave out --to, or take it to memory";
+  if (llvm::sys::fs::exists(path) && !llvm::sys::fs::is_regular_file(path))
+    return emitError(here) << "cannot read the trace \"" << path << "\": it is no regular file";
   auto file = llvm::MemoryBuffer::getFile(path, /*IsText=*/false, /*RequiresNullTerminator=*/false);
   if (!file)
     return emitError(here) << "cannot read the trace \"" << path << "\": " << file.getError().message();

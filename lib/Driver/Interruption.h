@@ -1,0 +1,13 @@
+// A search that the user ends: it writes the best that it has found.
+#ifndef TESSERA_LIB_DRIVER_INTERRUPTION_H
+#define TESSERA_LIB_DRIVER_INTERRUPTION_H
+
+namespace tessera::interruption {
+
+/// From now on SIGINT and SIGTERM are noted, once; a second one ends the process as ever.
+void listen();
+/// Whether there was one.
+bool wasAsked();
+
+} // namespace tessera::interruption
+#endif
