@@ -375,6 +375,7 @@ def test_an_operator_that_the_trace_has_too_seldom(tmp_path, measured):
     ("simulate", "--measured t.json", "--measured=t.json: needs --report FILE.html, which it is shown in", 2),
     ("compile", "--to lower -o /dev/null --report r.json --measured t.json", "--measured=t.json: needs --report FILE.html", 2),
     ("simulate", "--report r.html --measured none.json", 'cannot read the trace "none.json": No such file', 1),
+    ("simulate", "--report r.html --measured /dev/zero", 'cannot read the trace "/dev/zero": it is no regular file', 1),
     ("compile", "--to propagate -o /dev/null --report r.html --measured t.json", "--measured=t.json: the model is not compiled far enough to be simulated", 1),
     ("simulate", "--report no/r.html", "no/r.html", 1),
 ])
