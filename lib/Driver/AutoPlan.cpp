@@ -103,8 +103,8 @@ static LogicalResult takePlanFile(Compilation &model, DecidedOptions &decided) {
   if (failed(plan))
     return failure();
   if (plan->mesh.empty()) {
-    if (plan->memory.device)
-      model.options.deviceMemory = *plan->memory.device;
+    if (std::optional<int64_t> device = plan->memory.device)
+      model.options.deviceMemory = device;
     if (!plan->memory.recompute.empty())
       model.options.recompute = plan->memory.recompute;
     if (plan->microbatches > 1) {
