@@ -64,6 +64,8 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
   return (path.drop_back(extension.size()) + "-" + Twine(ranks) + extension).str();
 }
 
+static const char *whatEnded() { return interruption::wasAsked() ? "an interruption" : "--plan-seconds"; }
+
 // Nothing fits: what comes nearest, and how many ranks would do.
 static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const AutoOptions &how,
                    const AutoPlanner &planner, int64_t ranks, bool trains) {
@@ -78,10 +80,11 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   }
   InFlightDiagnostic error = emitError(here);
   error << "no plan was found for " << ranks << (ranks == 1 ? " rank" : " ranks")
-        << " in --device-memory=" << sizeText(*model.options.deviceMemory) << "; the least is "
-        << sizeText(least->verdict.deviceBytes) << " of the device, by " << least->text();
+        << " in --device-memory=" << sizeText(*model.options.deviceMemory)
+        << "; without moving anything off the device the least is " << sizeText(least->leastDeviceBytes())
+        << ", by " << least->text();
   if (planner.wasCut()) {
-    error.attachNote() << "the search was ended by --plan-seconds";
+    error.attachNote() << "the search was ended by " << whatEnded();
     return;
   }
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
@@ -127,6 +130,8 @@ struct FoundPlan {
   double seconds;
   std::string file, text, row;
   llvm::json::Object json;
+  std::unique_ptr<Compilation> compilation = {}; // where there is to be a page, with what it says
+  std::vector<Alternative> alternatives = {};
 };
 
 } // namespace
@@ -163,6 +168,10 @@ static LogicalResult write(Compilation &model, const AutoOptions &how, std::vect
     if (!how.json && each.file.empty())
       llvm::outs() << each.text;
     if (!each.file.empty() && failed(writeText(model.context, each.file, each.text)))
+      return failure();
+    if (each.compilation &&
+        failed(writePlannedPage(*each.compilation, outputOf(how, model.options.report, each.ranks),
+                                std::move(each.alternatives))))
       return failure();
     table += each.row;
     plans.push_back(std::move(each.json));
@@ -216,17 +225,15 @@ int tessera::planAutomatically(const CompileOptions &options, AutoOptions how) {
     if (planner.wasCut())
       emitRemark(UnknownLoc::get(context.get()))
           << "the search for " << ranks << (ranks == 1 ? " rank" : " ranks") << " was ended by "
-          << (interruption::wasAsked() ? "an interruption" : "--plan-seconds") << " after " << planner.size()
-          << " recipes; a step cannot be faster than "
+          << whatEnded() << " after " << planner.size() << " recipes; a step cannot be faster than "
           << secondsText(leastSeconds(model, best->fitted, ranks));
     FailureOr<Plan> plan = planner.planOf(*best);
     if (failed(plan))
       return 1;
     found.push_back(describe(model, *plan, planner, *best, ranks, samples, outputOf(how, how.output, ranks)));
     if (!options.report.empty()) {
-      std::unique_ptr<Compilation> whole = planner.compilationOf(*best);
-      if (failed(writePlannedPage(*whole, outputOf(how, options.report, ranks), planner.alternatives(*best))))
-        return 1;
+      found.back().compilation = planner.compilationOf(*best);
+      found.back().alternatives = planner.alternatives(*best);
     }
   }
   return failed(write(model, how, std::move(found))) ? 1 : 0;

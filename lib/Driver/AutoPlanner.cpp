@@ -228,8 +228,8 @@ const JudgedPlan *AutoPlanner::run() {
   };
   climbAll(begin + (end - begin) * 3 / 4);
   const JudgedPlan *best = fastestThatFits(inOrder(), nullptr);
-  if (best &&
-      best->fitted.isDrawn) { // there is no time to compile anything whole: the rest is for more walks
+  // Where there is no time to compile anything whole the rest of it is for more walks.
+  if (best && best->fitted.isDrawn) {
     climbAll(end);
     best = fastestThatFits(inOrder(), best);
   }
@@ -400,7 +400,7 @@ std::vector<Alternative> AutoPlanner::alternatives(const JudgedPlan &best) const
 const JudgedPlan *AutoPlanner::smallest() const {
   const JudgedPlan *least = nullptr;
   for (const JudgedPlan *each : ranking())
-    if (!least || each->verdict.deviceBytes < least->verdict.deviceBytes)
+    if (!least || each->leastDeviceBytes() < least->leastDeviceBytes())
       least = each;
   return least;
 }

@@ -31,6 +31,10 @@ struct JudgedPlan {
   std::optional<Plan> plan = {}; // where it is not the recipe's
   size_t flips = 0;              // how many of its decisions are others
 
+  /// Of what it was compared by.
+  int64_t leastDeviceBytes() const {
+    return lean ? std::min(lean->deviceBytes, verdict.deviceBytes) : verdict.deviceBytes;
+  }
   std::string text() const {
     return recipeText(recipe) +
            (flips ? ", " + std::to_string(flips) + (flips == 1 ? " decision" : " decisions") + " changed"
@@ -110,8 +114,8 @@ private:
   Recipes recipes;
   const std::chrono::steady_clock::time_point begin, end; // of the search
   std::map<std::string, JudgedPlan> judged;               // by text
-  std::set<std::string> hopeless;                         // what needs not be, by text
-  std::string reason;                                     // why the first that does not compile does not
+  std::set<std::string> hopeless; // not judged, since what is nearer to data alone is slow; by text
+  std::string reason;             // why the first that does not compile does not
   size_t numRecipes = 0;
   std::atomic<bool> cut = false;
   std::atomic<bool> leftOut = false;

@@ -82,9 +82,9 @@ struct PlanCommandLine : TargetCommand {
   cl::opt<std::string> ranks{"ranks",
                              cl::desc("with --auto: how many ranks; of a list a plan each, and a table"),
                              cl::value_desc("N[,N...]"), cl::sub(sub)};
-  cl::opt<std::string> planSeconds{"plan-seconds",
-                                   cl::desc("with --auto: end the search after so long (default 60)"),
-                                   cl::value_desc("S"), cl::init("60"), cl::sub(sub)};
+  cl::opt<std::string> planSeconds{
+      "plan-seconds", cl::desc("with --auto: end the search after so long, as SIGINT does (default 60)"),
+      cl::value_desc("S"), cl::init("60"), cl::sub(sub)};
   cl::opt<std::string> output{"o", cl::desc("with --auto: the plan's file; of several ranks STEM-N.toml"),
                               cl::value_desc("PLAN.toml"), cl::sub(sub)};
   Flag json{"json", cl::desc("with --auto: print what was found as JSON"), cl::sub(sub)};

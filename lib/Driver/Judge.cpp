@@ -168,11 +168,6 @@ Verdict Judge::compare(const Size &size, MakeCompilation make) {
   return atBlocks(0);
 }
 
-Verdict Judge::compare(const AssignOptions &recipe) {
-  return compare(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches),
-                 [&](const Judge &judge, size_t) { return judge.withRecipe(recipe); });
-}
-
 Verdict Judge::compare(const AssignOptions &recipe, StringRef recompute) {
   return compare(sizeOf(recipe.pp, recipe.ppSchedule, recipe.microbatches), [&](const Judge &judge, size_t) {
     std::unique_ptr<Compilation> compilation = judge.withRecipe(recipe);

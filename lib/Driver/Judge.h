@@ -51,7 +51,7 @@ public:
 
   /// To compare: of the training program alone where there is one, as if memory were unlimited. Drawn from
   /// models with fewer blocks, and from pipelines of fewer microbatches, where that is less work.
-  Verdict compare(const AssignOptions &recipe);
+  Verdict compare(const AssignOptions &recipe) { return compare(recipe, model.options.recompute); }
   Verdict compare(const Plan &plan);
   /// The same with `recompute` as --recompute has it.
   Verdict compare(const AssignOptions &recipe, llvm::StringRef recompute);

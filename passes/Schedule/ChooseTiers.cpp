@@ -111,8 +111,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     int count = 0;
     for (const Sketch &sketch : sketches) {
       bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
-      if (isHopeless && winner &&
-          (sketch.number > 0 || isLargeStage)) // none is slower than without repetition
+      // The sketch without repetition is always tried, so that none is slower with it; but not of large
+      // stages.
+      if (isHopeless && winner && (sketch.number > 0 || isLargeStage))
         continue;
       std::optional<FittedProgram> other = fitSketch(func, sketch);
       count += other.has_value();

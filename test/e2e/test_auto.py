@@ -218,5 +218,6 @@ def test_fewer_ranks_that_are_faster(tmp_path):
     assert re.search(r"1 rank is faster than 2: \S+ ms a step instead of \S+ s\n", said), said
     for written in tmp_path.glob("plan-*"):
         written.unlink()
-    assert h.tessera("plan", *options, "--ranks", "1,2,4").returncode == 1 and not list(tmp_path.glob("plan-*"))
+    failed = h.tessera("plan", *options, "--ranks", "1,2,4", "--report", tmp_path / "page.html")
+    assert failed.returncode == 1 and {each.name for each in tmp_path.iterdir()} == {"slow.toml"}
 
