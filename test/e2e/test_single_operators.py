@@ -224,6 +224,16 @@ def test_against_numpy(group, form, tmp_path):
     assert not [row for row in rows if not any(row in listed(name, form) for name in wrong)]
 
 
+def test_integer_powers(tmp_path):
+    """Several kernels of one program that each call a function."""
+    chosen = [case for case in cases.all_cases() if case.op == "Pow" and not any(cases.is_float(a.dtype) for a in case.inputs)]
+    got = results_of(chosen, tmp_path, folded=False)
+    assert len(chosen) > 4
+    for case in chosen:
+        expected = np.asarray(expected_of(case)[0])
+        assert not differences(case, got[case.name][0], expected, case.result_type(expected)), case.name
+
+
 @pytest.mark.parametrize("form", ["folded", "compiled"])
 def test_sequences(form, tmp_path):
     x = cases.table("f32")[:, :4]

@@ -20,6 +20,7 @@
 #include "mlir/Dialect/Tensor/Transforms/BufferizableOpInterfaceImpl.h"
 #include "mlir/Dialect/Tensor/Transforms/SubsetInsertionOpInterfaceImpl.h"
 #include "mlir/Dialect/Vector/IR/VectorOps.h"
+#include "mlir/Pass/Pass.h"
 #include "mlir/Pass/PassManager.h"
 #include "mlir/Target/LLVMIR/Dialect/Builtin/BuiltinToLLVMIRTranslation.h"
 #include "mlir/Target/LLVMIR/Dialect/LLVMIR/LLVMToLLVMIRTranslation.h"
@@ -45,10 +46,37 @@ void registerKernelDialects(DialectRegistry &registry) {
   registerLLVMDialectTranslation(registry);
 }
 
+namespace {
+
+/// Integer powers become calls of functions. MLIR's pass for that keeps the functions that it has made, and a
+/// pipeline lowers many modules: each has a pass of its own.
+struct LowerPowers : PassWrapper<LowerPowers, OperationPass<ModuleOp>> {
+  MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(LowerPowers)
+
+  void getDependentDialects(DialectRegistry &registry) const override {
+    registry.insert<arith::ArithDialect, cf::ControlFlowDialect, func::FuncDialect, LLVM::LLVMDialect,
+                    scf::SCFDialect, vector::VectorDialect>();
+  }
+
+  void runOnOperation() override {
+    auto find = [](Operation *op) {
+      return isa<math::IPowIOp, math::FPowIOp>(op) ? WalkResult::interrupt() : WalkResult::advance();
+    };
+    if (!getOperation().walk(find).wasInterrupted())
+      return;
+    OpPassManager pm(ModuleOp::getOperationName());
+    pm.addPass(createConvertMathToFuncs());
+    if (failed(runPipeline(pm, getOperation())))
+      signalPassFailure();
+  }
+};
+
+} // namespace
+
 void buildLoweringPipeline(OpPassManager &pm) {
   pm.addPass(createCSEPass());
   pm.addPass(createLoopInvariantCodeMotionPass());
-  pm.addPass(createConvertMathToFuncs()); // integer powers
+  pm.addPass(std::make_unique<LowerPowers>());
   pm.addPass(createSCFToControlFlowPass());
   pm.addPass(memref::createExpandStridedMetadataPass());
   pm.addPass(createLowerAffinePass());
