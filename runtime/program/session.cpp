@@ -101,6 +101,8 @@ Session::Session(const Description &description, const std::vector<const Program
   if (options.trace) {
     origin = std::stod(engine.exchange(std::to_string(traceSeconds()))[0]);
     recorder = std::make_unique<TraceRecorder>(engine.rank());
+    for (const Program *program : programs)
+      recorder->addProgram(program->name, program->flops);
   }
   if (options.profile)
     profile = std::make_unique<Profile>(threads);

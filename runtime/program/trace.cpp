@@ -53,7 +53,7 @@ std::string TraceRecorder::json(double origin) const {
   append({{"ph", "M"},
           {"name", "process_name"},
           {"pid", rank},
-          {"args", {{"name", "rank " + std::to_string(rank)}}}});
+          {"args", {{"name", "rank " + std::to_string(rank)}, {"flops", programs}}}});
   auto appendRow = [&](int row, const std::string &name) {
     append({{"ph", "M"}, {"name", "thread_name"}, {"pid", rank}, {"tid", row}, {"args", {{"name", name}}}});
   };

@@ -24,6 +24,9 @@ public:
   /// What a stream's row is called.
   static const char *nameOf(Stream stream);
 
+  /// A program that the rank may run, and the floating-point operations of its step: by them a reader tells
+  /// whether the trace is of what it knows.
+  void addProgram(const std::string &name, double flops) { programs[name] = flops; }
   void add(const std::string &name, const std::string &kind, Stream stream, double begin, double end);
   /// A message to rank `peer`, in a row for what is sent there. It begins when the one before it has left.
   void addMessage(int peer, const std::string &axes, double begin, double end);
@@ -43,6 +46,7 @@ private:
   std::mutex mutex;
   size_t dropped = 0;
   std::map<int, double> sentUntil; ///< by peer
+  std::map<std::string, double> programs;
   std::vector<Event> events;
 };
 

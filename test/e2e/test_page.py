@@ -355,6 +355,17 @@ def test_what_is_no_trace(tmp_path, text, said):
         h.assert_error(result, "; an executable's train --trace FILE.json writes one")
 
 
+def test_measured_of_other_sizes(tmp_path, measured):
+    """Names are the model's: a trace says what its programs compute, too."""
+    trace = json.loads(measured.read_text())
+    programs = next(e["args"]["flops"] for e in trace if e["name"] == "process_name" and e["pid"] == 1)
+    assert programs["train"] > 0
+    programs["train"] *= 2
+    (tmp_path / "t.json").write_text(json.dumps(trace))
+    result = h.tessera("simulate", *GPT2, "--report", tmp_path / "p.html", "--every-rank", "--measured", tmp_path / "t.json")
+    h.assert_error(result, "is a trace of another program: a step of rank 1 of this program has ", " floating-point operations, and in the trace ")
+
+
 def test_an_operator_that_the_trace_has_too_seldom(tmp_path, measured):
     trace = json.loads(measured.read_text())
     names = collections.Counter((e["name"], e["cat"]) for e in trace if e["ph"] == "X" and e["pid"] == 0 and e["tid"] == 0)

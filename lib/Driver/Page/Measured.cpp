@@ -108,7 +108,16 @@ double stepSeconds(const rt::RankTimeline &timeline, const Promised &work, const
 
 } // namespace
 
-Comparison page::compareWithTrace(const rt::Simulation &step, const std::map<int64_t, TraceOfRank> &traces) {
+// Names are the model's: they stay where only sizes differ.
+static void checkFlops(const rt::Program &program, int64_t rank, const TraceOfRank &trace) {
+  auto found = trace.flops.find(program.name);
+  if (found != trace.flops.end() && found->second != program.flops)
+    throw rt::Error("a step of rank ", rank, " of this program has ", program.flops,
+                    " floating-point operations, and in the trace ", found->second);
+}
+
+Comparison page::compareWithTrace(const rt::Simulation &step, const rt::Description &description,
+                                  const std::string &name, const std::map<int64_t, TraceOfRank> &traces) {
   Comparison result;
   if (!traces.empty() && (traces.begin()->first < 0 || traces.rbegin()->first >= int64_t(step.ends.size())))
     throw rt::Error("this program has ", step.ends.size(), step.ends.size() == 1 ? " rank" : " ranks",
@@ -119,6 +128,7 @@ Comparison page::compareWithTrace(const rt::Simulation &step, const std::map<int
       continue;
     Promised work = workOf(timeline);
     int64_t steps = stepsOf(timeline.rank, work, trace->second);
+    checkFlops(*description.findProgram(name, timeline.rank), timeline.rank, trace->second);
     if (result.steps == 0) {
       result.steps = steps;
       result.seconds = stepSeconds(timeline, work, trace->second, steps);
@@ -174,7 +184,8 @@ FailureOr<Json> page::measuredJson(const PageContent &content) {
                            << "; an executable's train --trace FILE.json writes one";
   }
   try {
-    Comparison comparison = compareWithTrace(*content.step, trace);
+    Comparison comparison =
+        compareWithTrace(*content.step, *content.description, shownProgram(*content.description).name, trace);
     return Json{{"trace", path},
                 {"steps", comparison.steps},
                 {"seconds", comparison.seconds},

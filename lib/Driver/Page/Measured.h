@@ -17,7 +17,8 @@ struct TraceRow {
 
 struct TraceOfRank {
   TraceRow compute, communication;
-  bool isCut = false; // later events were dropped
+  std::map<std::string, double> flops; // of a step, by program; empty: the trace does not say
+  bool isCut = false;                  // later events were dropped
 };
 
 /// By rank. Throws rt::Error for a text that is no trace.
@@ -37,8 +38,9 @@ struct Comparison {
   std::vector<Compared> operators, communication; // the largest difference first
 };
 
-/// Throws rt::Error for a run of another program.
-Comparison compareWithTrace(const rt::Simulation &step, const std::map<int64_t, TraceOfRank> &trace);
+/// Compares with a step of the program `name` of the description. Throws rt::Error for a run of another one.
+Comparison compareWithTrace(const rt::Simulation &step, const rt::Description &description,
+                            const std::string &name, const std::map<int64_t, TraceOfRank> &trace);
 
 } // namespace tessera::page
 #endif

@@ -31,6 +31,16 @@ static std::string word(const json &event, const char *key) {
   return found->get<std::string>();
 }
 
+// What the rank's programs compute; nothing where another tool wrote the trace.
+static std::map<std::string, double> flopsOf(const json &event) {
+  std::map<std::string, double> result;
+  const json::json_pointer place("/args/flops");
+  if (event.contains(place) && event[place].is_object())
+    for (auto &[program, flops] : event[place].items())
+      result[program] = number(event[place], program.c_str());
+  return result;
+}
+
 std::map<int64_t, page::TraceOfRank> page::parseTrace(const std::string &text) {
   json list = json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (!list.is_array())
@@ -40,6 +50,8 @@ std::map<int64_t, page::TraceOfRank> page::parseTrace(const std::string &text) {
     if (!event.is_object())
       throw rt::Error("an event is no JSON object");
     std::string phase = word(event, "ph");
+    if (phase == "M" && word(event, "name") == "process_name")
+      ranks[wholeNumber(event, "pid")].flops = flopsOf(event);
     if (phase == "I")
       ranks[wholeNumber(event, "pid")].isCut = true;
     if (phase != "X")
