@@ -2,10 +2,14 @@
 #include "lib/Driver/CalibrateCommand.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Compile.h"
+#include "lib/Driver/Interruption.h"
+#include "llvm/Support/Errno.h"
 #include "llvm/Support/FileSystem.h"
 #include "llvm/Support/FormatVariadic.h"
-#include "llvm/Support/Program.h"
 #include "llvm/Support/raw_ostream.h"
+#include <csignal>
+#include <fcntl.h>
+#include <unistd.h>
 
 using namespace tessera;
 namespace cl = llvm::cl;
@@ -77,9 +81,11 @@ static std::error_code write(llvm::StringRef path, llvm::StringRef text) {
 namespace {
 struct TemporaryFolder {
   llvm::SmallString<128> path;
-  ~TemporaryFolder() {
+  ~TemporaryFolder() { remove(); }
+  void remove() {
     if (!path.empty())
       (void)llvm::sys::fs::remove_directories(path);
+    path.clear();
   }
 };
 } // namespace
@@ -106,14 +112,23 @@ int CalibrateCommand::run() {
   for (const auto &[path, text] : {std::pair(options.model, kernelsText()), {options.assign.planFile, plan}})
     if (std::error_code error = write(path, text))
       return fail("cannot write \"" + path + "\": " + error.message());
+  interruption::listen();
   if (failed(compile(options)))
     return 1;
-  std::vector<llvm::StringRef> words = {options.output, "calibrate", "-o", output};
+  if (interruption::wasAsked())
+    return 128 + SIGINT;
+  // It takes the place of this process, and its file is gone by then: whatever ends it leaves nothing behind.
+  int executable = ::open(options.output.c_str(), O_RDONLY | O_CLOEXEC);
+  if (executable < 0)
+    return fail("cannot run \"" + options.output + "\": " + llvm::sys::StrError());
+  folder.remove();
+  std::vector<std::string> words = {"tessera", "calibrate", "-o", output};
   if (!threads.empty())
     words.insert(words.end(), {"--threads", threads});
-  std::string problem;
-  int status = llvm::sys::ExecuteAndWait(options.output, words, std::nullopt, {}, 0, 0, &problem);
-  if (status < 0)
-    return fail("cannot run \"" + options.output + "\": " + problem);
-  return status;
+  std::vector<char *> arguments;
+  for (std::string &word : words)
+    arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::fexecve(executable, arguments.data(), environ);
+  return fail("cannot run what measures: " + llvm::sys::StrError());
 }

@@ -1,4 +1,5 @@
-// A search that the user ends: it writes the best that it has found.
+// A command that the user ends, and that has something to do before: to write the best that a search has
+// found, to remove what nobody needs.
 #ifndef TESSERA_LIB_DRIVER_INTERRUPTION_H
 #define TESSERA_LIB_DRIVER_INTERRUPTION_H
 

@@ -4,9 +4,11 @@
 
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
+#include "runtime/core/error.h"
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <thread>
 
 namespace tessera::rt {
@@ -19,6 +21,7 @@ public:
       : description(description), meter(meter), device(meter.device), engine(meter.engine) {}
 
   void measureCopies(MachineFile &machine);
+  void measureDisk(const std::string &folder, MachineFile &machine);
   void measureLinks(MachineFile &machine);
   void measureHost(MachineFile &machine);
 
@@ -59,6 +62,33 @@ void Calibration::measureCopies(MachineFile &machine) {
     up->wait();
   });
   machine.hostDown = machine.hostUp = double(bytes) / both;
+}
+
+// The disk that has the folder, past the system's cache where it can be. One without room is not measured.
+void Calibration::measureDisk(const std::string &folder, MachineFile &machine) {
+  constexpr int64_t bytes = 32 << 20;
+  char *below = nullptr;
+  std::string why;
+  try {
+    below = device.allocateNvme(bytes, folder);
+  } catch (const Error &error) {
+    why = error.what();
+  }
+  for (const std::string &each : engine.exchange(why))
+    if (!each.empty())
+      return meter.comment("the disk is not measured: " + each);
+  HostMemory memory = device.allocateHost(bytes);
+  auto measured = [&](const std::string &what, int64_t size, bool isRead) {
+    char *to = isRead ? memory.get() : below, *from = isRead ? below : memory.get();
+    auto copy = device.prepareCopy(to, from, size, isRead ? Direction::NvmeRead : Direction::NvmeWrite);
+    return meter.measure(what, [&] {
+      copy->start();
+      copy->wait();
+    });
+  };
+  machine.diskLatency = measured("a read of 4 KiB from the disk of " + folder, nvmeBlock, true);
+  machine.diskWrite = double(bytes) / measured("a write of 32 MiB there", bytes, false);
+  machine.diskRead = double(bytes) / measured("a read of 32 MiB there", bytes, true);
 }
 
 // Seconds of an all-reduce over all ranks.
@@ -130,7 +160,8 @@ void Calibration::measureHost(MachineFile &machine) {
     machine.hostBandwidth = together * bytes / all;
 }
 
-MachineFile measure(const Description &description, Session &session, Meter &meter) {
+MachineFile measure(const Description &description, Session &session, Meter &meter,
+                    const std::string &folder) {
   MachineFile machine;
   Calibration calibration(description, meter);
   calibration.measureHost(machine);
@@ -142,6 +173,7 @@ MachineFile measure(const Description &description, Session &session, Meter &met
   measureKernels(description, session, meter, threads / slowness, machine);
   calibration.measureCopies(machine);
   calibration.measureLinks(machine);
+  calibration.measureDisk(folder, machine);
   return machine;
 }
 
@@ -158,7 +190,8 @@ void runCalibrate(const CommandContext &context, Transport &transport) {
   Session session(context.description, {program}, transport, context.platform, settings);
   checkWritable(session, options.machineOutput);
   Meter meter(session.hardware(), session.communication());
-  MachineFile machine = measure(context.description, session, meter);
+  std::filesystem::path folder = std::filesystem::path(options.machineOutput).parent_path();
+  MachineFile machine = measure(context.description, session, meter, folder.empty() ? "." : folder.string());
   int64_t ranks = transport.size();
   int threads = session.threadsPerRank();
   machine.name = "this machine, " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " +

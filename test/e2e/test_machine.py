@@ -1,8 +1,12 @@
 """Machines in files: what estimates are made by, what calibrate measures, what a run is paced by."""
 import json
+import os
 import pathlib
 import re
+import signal
+import subprocess
 import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -94,11 +98,27 @@ def test_calibrate_without_a_model(tmp_path):
     h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1")
     text = (tmp_path / "machine.toml").read_text()
     for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
-                "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "# not measured for the rates: product", "# these rates are off by"):
+                "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "[disk]", "read = ", "write = ", "# not measured for the rates: product", "# these rates are off by"):
         assert key in text, (key, text)
     fast = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / "machine.toml", "--json").stdout)
     assert fast["calibrated"] and 1e-4 < fast["seconds"] < 10
     assert not list(pathlib.Path(tempfile.gettempdir()).glob("tessera-calibrate-*"))
+
+
+@pytest.mark.parametrize("phase,killed_by", [("compiles", signal.SIGTERM), ("measures", signal.SIGKILL)])
+def test_a_calibration_that_is_killed(tmp_path, phase, killed_by):
+    """While its kernels are compiled, and while they are measured: nothing is left behind."""
+    process = subprocess.Popen([str(h.TESSERA), "calibrate", "-o", str(tmp_path / "m.toml"), "--threads", "1"], env=os.environ | {"TMPDIR": str(tmp_path)},
+                               stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    def reached():
+        if phase == "compiles":
+            return list(tmp_path.glob("tessera-calibrate-*/*"))
+        return os.readlink(f"/proc/{process.pid}/exe").endswith("kernels (deleted)")  # what measures has no file any more
+    while not reached():
+        time.sleep(0.01)
+    process.send_signal(killed_by)
+    assert process.wait(timeout=60) == (128 + signal.SIGINT if phase == "compiles" else -killed_by)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("options,said", [
