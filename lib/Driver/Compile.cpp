@@ -27,6 +27,7 @@
 #include "passes/Propagate/Passes.h"
 #include "passes/Schedule/Passes.h"
 #include "runtime/core/error.h"
+#include "runtime/machine/machine.h"
 #include "runtime/program/description.h"
 #include "runtime/program/packed_text.h"
 #include "llvm/Support/FileSystem.h"
@@ -166,19 +167,39 @@ void Compilation::setLimits() {
         *module, b.getStrArrayAttr(SmallVector<StringRef>(options.offload.begin(), options.offload.end())));
 }
 
+LogicalResult Compilation::checkMachine(int64_t ranks) {
+  if (!machine)
+    return success();
+  Location here = UnknownLoc::get(&context);
+  try {
+    std::string type = exec::dtypeName(nn::computeTypeOf(*module));
+    rt::checkProducts(*machine, rt::parseDType(type).value_or(rt::DType::F32));
+  } catch (const rt::Error &error) {
+    return emitError(here) << "\"" << options.machineFile << "\" does not serve here: " << error.what();
+  }
+  if (!machine->levels.empty() && machine->levels.back().ranks < ranks)
+    return emitError(here) << "\"" << options.machineFile << "\" is a machine for "
+                           << machine->levels.back().ranks << " ranks, and there are " << ranks
+                           << "; its last [[level]] says how many";
+  return success();
+}
+
 // The rates that decisions are made by: those of --machine, else the text's own, else the target's.
-void Compilation::setMachine(Phase phase) {
+LogicalResult Compilation::setMachine(Phase phase) {
   if (!machine && (phase != Phase::Assign || dist::kMachine.isOn(*module)))
-    return;
+    return success();
   dist::Machine rates = target().machine();
   if (machine) {
     dist::Mesh mesh;
     for (auto op : (*module).getOps<dist::MeshOp>())
       mesh = op.getMesh().getMesh();
+    if (failed(checkMachine(mesh.numRanks())))
+      return failure();
     rates = machineOf(*machine, rates, mesh);
   }
   if (machine || rates != dist::Machine())
     dist::kMachine.set(*module, dist::MachineAttr::get(&context, rates));
+  return success();
 }
 
 // With a cap, which a plan or a text may have given, recomputation may help to keep it.
@@ -213,8 +234,8 @@ static LogicalResult runAndVerify(PassManager &pm, ModuleOp module) {
 
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
-  if (phase >= Phase::Assign)
-    setMachine(phase);
+  if (phase >= Phase::Assign && failed(setMachine(phase)))
+    return failure();
   pm.enableVerifier(true);
   switch (phase) {
   case Phase::Normalize: {
@@ -287,7 +308,8 @@ LogicalResult Compilation::lower() {
 }
 
 FailureOr<rt::Description> Compilation::describe() {
-  setMachine(Phase::Lower);
+  if (failed(setMachine(Phase::Lower)))
+    return failure();
   ProgramInfo info;
   info.target = target().name();
   info.dtype = exec::dtypeName(nn::computeTypeOf(*module));
@@ -301,10 +323,6 @@ FailureOr<rt::Description> Compilation::describe() {
   dist::Machine own = machine ? target().machine() : dist::Machine::of(*module);
   info.ownRates = rt::machineText(fileOf(own, mesh), {}, kAllDigits);
   if (machine) {
-    if (!machine->levels.empty() && machine->levels.back().ranks < mesh.numRanks())
-      return emitError(UnknownLoc::get(&context))
-             << "\"" << options.machineFile << "\" is a machine for " << machine->levels.back().ranks
-             << " ranks, and there are " << mesh.numRanks() << "; its last [[level]] says how many";
     rt::MachineFile given = *machine;
     if (given.name.empty())
       given.name = options.machineFile;

@@ -50,6 +50,9 @@ struct Compilation {
   const target::Target &target() const {
     return options.target ? *options.target : *target::targets().front();
   }
+  /// Refuses a --machine that is not known to compute in the program's type, or that has no places for so
+  /// many ranks.
+  mlir::LogicalResult checkMachine(int64_t ranks);
   /// Whether the initial values of all variables are known.
   bool hasWeights();
   /// Threads a rank, once there is a mesh.
@@ -67,7 +70,7 @@ private:
   mlir::LogicalResult memory();
   void setLimits();
   void setRecomputation();
-  void setMachine(Phase phase);
+  mlir::LogicalResult setMachine(Phase phase);
   mlir::LogicalResult passes(Phase phase);
   mlir::LogicalResult chooseComputeType();
   mlir::LogicalResult lower();

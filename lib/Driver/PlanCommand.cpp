@@ -63,6 +63,11 @@ FailureOr<Plan> tessera::planOf(Compilation &compilation, const AssignOptions &a
     return failure();
   if (auto type = nn::kComputeType.of(*compilation.module))
     plan->compute = exec::dtypeName(type.getValue());
+  int64_t ranks = 1;
+  for (auto &[axis, size] : plan->mesh)
+    ranks *= size;
+  if (failed(compilation.checkMachine(ranks)))
+    return failure();
   return plan;
 }
 

@@ -89,6 +89,21 @@ size_t Machine::levelOf(int64_t rank, int64_t other) const {
   return level;
 }
 
+void checkProducts(const MachineFile &file, DType type) {
+  std::vector<DType> known;
+  for (auto [each, rate] : {std::pair(DType::F32, file.productsF32),
+                            {DType::BF16, file.productsBF16},
+                            {DType::F16, file.productsF16}})
+    if (rate || std::ranges::any_of(file.points, [&, each = each](const RatePoint &point) {
+          return point.kind == WorkClass::Product && point.type == each;
+        }))
+      known.push_back(each);
+  if (!known.empty() && std::ranges::find(known, type) == known.end())
+    throw Error("the machine has rates of products in ", dtypeName(known.front()), " and none in ",
+                dtypeName(type), ", which the program computes in; give ", dtypeName(type),
+                " in its [rate.products]");
+}
+
 Machine completeMachine(const MachineFile &given, const MachineFile &own) {
   Machine machine;
   auto figure = [&](std::optional<double> MachineFile::*which) {

@@ -1,6 +1,7 @@
 // A machine with nothing left out: what its files say over what a target has without them.
 #pragma once
 
+#include "runtime/core/dtype.h"
 #include "runtime/core/tier.h"
 #include "runtime/machine/machine_file.h"
 #include "runtime/machine/rates.h"
@@ -55,6 +56,10 @@ struct Machine {
 /// Puts what the file says of work over `rates`; a figure for all kernels, or for all products of a type,
 /// also over what these say of single classes and shapes.
 void setRates(const MachineFile &file, Rates &rates);
+
+/// Throws Error where the file has rates of products, and none of the type that a program computes in: those
+/// of another type say nothing of it.
+void checkProducts(const MachineFile &file, DType type);
 
 /// What `given` says, and `own` for what it leaves out. Throws Error where `own` leaves out what it needs.
 Machine completeMachine(const MachineFile &given, const MachineFile &own);

@@ -24,6 +24,8 @@ std::optional<Machine> machineOf(const Description &description, const MachineFi
   const MachineFile *said = given ? given : description.rates ? &*description.rates : nullptr;
   if (!said && !description.ownRates)
     return std::nullopt;
+  if (said)
+    checkProducts(*said, parseDType(description.dtype).value_or(DType::F32));
   return completeMachine(said ? *said : nothing, description.ownRates ? *description.ownRates : nothing);
 }
 

@@ -148,13 +148,27 @@ def test_info_of_another_machine(tmp_path):
 
 def test_a_machine_without_places(tmp_path):
     (tmp_path / "small.toml").write_text("[[level]]\nranks = 2\nlatency = 1e-6\nbandwidth = 1e9\n")
-    for command in ("simulate", "compile"):
+    for command in ("simulate", "compile", "explain", "plan", "verify"):
         output = ("-o", tmp_path / "p") if command == "compile" else ()
         result = h.tessera(command, GPT, "--dp", "4", "--machine", tmp_path / "small.toml", *output)
         h.assert_error(result, "small.toml\" is a machine for 2 ranks, and there are 4; its last [[level]] says how many")
+    result = h.tessera("plan", GPT, "--auto", "--ranks", "2,4", "--machine", tmp_path / "small.toml")
+    h.assert_error(result, "small.toml\" is a machine for 2 ranks, and there are 4")
     assert not (tmp_path / "p").exists()
     h.checked(h.TESSERA, "compile", GPT, "--dp", "4", "-o", tmp_path / "p")
     h.assert_error(h.run(tmp_path / "p", "info", "--machine", tmp_path / "small.toml"), "the machine has places for 2 ranks, and there are 4")
+
+
+def test_a_machine_of_another_type(tmp_path):
+    """Rates of one type say nothing of another; a file without any leaves them to the target."""
+    (tmp_path / "f32.toml").write_text("[rate.products]\nf32 = 1e12\n")
+    (tmp_path / "none.toml").write_text("[device]\nbandwidth = 1e11\n")
+    said = ("the machine has rates of products in f32 and none in bf16", "give bf16 in its [rate.products]")
+    for command in (("simulate",), ("explain",), ("plan",), ("plan", "--auto", "--ranks", "2"), ("compile", "-o", tmp_path / "p")):
+        result = h.tessera(command[0], GPT, *command[1:], "--dtype", "bf16", "--machine", tmp_path / "f32.toml")
+        h.assert_error(result, "f32.toml\" does not serve here: ", *said)
+    h.checked(h.TESSERA, "compile", GPT, "--dtype", "bf16", "--machine", tmp_path / "none.toml", "-o", tmp_path / "p")
+    h.assert_error(h.run(tmp_path / "p", "info", "--machine", tmp_path / "f32.toml"), *said)
 
 
 @pytest.mark.parametrize("options,said,status", [
