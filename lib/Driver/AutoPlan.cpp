@@ -15,6 +15,9 @@ using namespace tessera;
 // How much of --plan-seconds is kept to finish what is being compiled then, and to write the plan.
 static constexpr double kToFinish = 0.1;
 
+// How many of the next best the plan names.
+static constexpr size_t kAlternatives = 4;
+
 // The extent of the batch: what most inputs begin with.
 static int64_t samplesOf(ModuleOp module) {
   std::map<int64_t, int> count;
@@ -30,7 +33,7 @@ static int64_t samplesOf(ModuleOp module) {
 }
 
 // A plan as text, with what it comes to and what else was found.
-static std::string planText(const Compilation &model, const Plan &plan, const AutoPlanner &planner,
+static std::string planText(const Compilation &model, Plan plan, const AutoPlanner &planner,
                             const JudgedPlan &best, int64_t ranks) {
   std::string text;
   llvm::raw_string_ostream os(text);
@@ -45,13 +48,13 @@ static std::string planText(const Compilation &model, const Plan &plan, const Au
   if (verdict.hostBytes > 0)
     os << ", " << sizeText(verdict.hostBytes) << " of the host";
   os << ", " << sizeText(verdict.sentBytes) << " sent a rank and step.\n# " << planner.size()
-     << " recipes and " << planner.numFlips()
-     << " changes of the best were compiled. The next best, without caps:\n";
-  int count = 0;
+     << " recipes and " << planner.numFlips() << " changes of the best were compiled.\n";
+  plan.planner = {best.text(), {}};
   for (const JudgedPlan *other : planner.ranking())
-    if (other != &best && count++ < 4)
-      os << "#   " << llvm::formatv("{0:f2} x: ", other->verdict.seconds / verdict.seconds) << other->text()
-         << ", " << sizeText(other->verdict.deviceBytes) << "\n";
+    if (other != &best && plan.planner->alternatives.size() < kAlternatives)
+      plan.planner->alternatives.push_back(llvm::formatv(
+          "{0:f2} x the seconds, {1} without caps: {2}", other->verdict.seconds / verdict.seconds,
+          sizeText(other->verdict.deviceBytes), other->text()));
   plan.print(os);
   return text;
 }
@@ -66,9 +69,9 @@ static std::string outputOf(const AutoOptions &how, const std::string &output, i
 
 static const char *whatEnded() { return interruption::wasAsked() ? "an interruption" : "--plan-seconds"; }
 
-// Nothing fits: what comes nearest, and how many ranks would do.
+// Nothing fits: what comes nearest, and how many ranks would do, of which `own` are along the plan's axes.
 static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const AutoOptions &how,
-                   const AutoPlanner &planner, int64_t ranks, bool trains) {
+                   const AutoPlanner &planner, int64_t ranks, int64_t own, bool trains) {
   Location here = UnknownLoc::get(&model.context);
   const JudgedPlan *least = planner.smallest();
   if (!least) {
@@ -88,7 +91,7 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
     return;
   }
   for (int64_t more : {2 * ranks, 4 * ranks, 8 * ranks}) {
-    AutoPlanner other(model, shallow, judges, how.decided, more, trains,
+    AutoPlanner other(model, shallow, judges, how.decided, more / own, trains,
                       std::chrono::steady_clock::now() + std::chrono::seconds(5));
     if (const JudgedPlan *found = other.run()) {
       error.attachNote() << more << " ranks would do: " << found->text();
@@ -97,29 +100,75 @@ static void refuse(Compilation &model, Shallow &shallow, Judges &judges, const A
   }
 }
 
-// A plan that has a mesh has chosen already. What one says of memory and microbatches holds for all that is
-// compared.
-static LogicalResult takePlanFile(Compilation &model, DecidedOptions &decided) {
-  if (model.options.assign.planFile.empty())
-    return success();
-  FailureOr<Plan> plan = makePlan(*model.module, model.options.assign);
-  if (failed(plan))
-    return failure();
-  if (plan->mesh.empty()) {
-    if (std::optional<int64_t> device = plan->memory.device)
-      model.options.deviceMemory = device;
-    if (!plan->memory.recompute.empty())
-      model.options.recompute = plan->memory.recompute;
-    if (plan->microbatches > 1) {
-      model.options.assign.microbatches = plan->microbatches;
-      decided.insert("microbatches");
-    }
-    return success();
+namespace {
+
+// Which option makes an axis of a plan's mesh.
+struct AxisOption {
+  StringLiteral axis, option;
+  int64_t AssignOptions::*ranks;
+};
+constexpr AxisOption kAxisOptions[] = {
+    {"data", "dp", &AssignOptions::dp},  {"tensor", "tp", &AssignOptions::tp},
+    {"row", "tp", &AssignOptions::tp},   {"col", "tp", &AssignOptions::tp},
+    {"depth", "tp", &AssignOptions::tp}, {"i", "tp", &AssignOptions::tp},
+    {"j", "tp", &AssignOptions::tp},     {"k", "tp", &AssignOptions::tp},
+    {"seq", "sp", &AssignOptions::sp},   {"expert", "ep", &AssignOptions::ep},
+    {"pipe", "pp", &AssignOptions::pp}};
+
+} // namespace
+
+// What a plan says of memory, microbatches and ZeRO, and the axes that it has, hold for all that is compared.
+static void decide(Compilation &model, const Plan &plan, DecidedOptions &decided) {
+  if (std::optional<int64_t> device = plan.memory.device)
+    model.options.deviceMemory = device;
+  if (!plan.memory.recompute.empty())
+    model.options.recompute = plan.memory.recompute;
+  if (plan.microbatches > 1) {
+    model.options.assign.microbatches = plan.microbatches;
+    decided.insert("microbatches");
   }
-  return emitError(UnknownLoc::get(&model.context))
-         << "\"" << model.options.assign.planFile
-         << "\" has a mesh, which leaves --auto nothing to choose; take [mesh] out of it, and what names its "
-            "axes";
+  if (plan.zero.stage > 0)
+    decided.insert("zero");
+  if (plan.pipeline)
+    for (StringRef option : {"pp", "pp-schedule"})
+      decided.insert(option);
+}
+
+// The ranks along the axes of the plan's mesh, beside which the search has the rest of `ranks`.
+static FailureOr<int64_t> takePlanFile(Compilation &model, DecidedOptions &decided, ArrayRef<int64_t> ranks) {
+  const std::string &file = model.options.assign.planFile;
+  if (file.empty())
+    return 1;
+  std::string why;
+  llvm::raw_string_ostream errors(why);
+  Location here = UnknownLoc::get(&model.context);
+  FailureOr<Plan> plan = Plan::read(file, errors);
+  if (failed(plan))
+    return emitError(here) << StringRef(why).rtrim();
+  decide(model, *plan, decided);
+  int64_t own = 1;
+  for (auto &[axis, size] : plan->mesh) {
+    own *= size;
+    for (const AxisOption &each : kAxisOptions) {
+      if (each.axis != axis)
+        continue;
+      if (model.options.assign.*each.ranks > 1)
+        return emitError(here) << "--" << each.option << "=" << model.options.assign.*each.ranks << ": \""
+                               << file << "\" has an axis \"" << axis << "\" in its mesh; give one of them";
+      decided.insert(each.option);
+    }
+  }
+  for (int64_t count : ranks) {
+    if (count % own != 0)
+      return emitError(here) << "--ranks=" << count << ": the mesh of \"" << file << "\" has " << own
+                             << " ranks, which do not go into " << count;
+    if (own > 1 && count == own)
+      return emitError(here)
+             << "the mesh of \"" << file << "\" has all " << own
+             << " ranks, which leaves --auto nothing to choose; take axes out of it, and what "
+                "names them";
+  }
+  return own;
 }
 
 namespace {
@@ -204,7 +253,10 @@ int tessera::planAutomatically(const CompileOptions &options, AutoOptions how) {
   if (failed(model.run(Phase::Normalize)))
     return 1;
   OwningOpRef<ModuleOp> before = model.next == Phase::Differentiate ? model.module->clone() : ModuleOp();
-  if (failed(model.run(Phase::Differentiate)) || failed(takePlanFile(model, how.decided)))
+  if (failed(model.run(Phase::Differentiate)) || failed(model.checkMachine(*llvm::max_element(how.ranks))))
+    return 1;
+  FailureOr<int64_t> own = takePlanFile(model, how.decided, how.ranks);
+  if (failed(own))
     return 1;
   Shallow shallow(model, std::move(before));
   Judges judges(model, &shallow);
@@ -215,11 +267,11 @@ int tessera::planAutomatically(const CompileOptions &options, AutoOptions how) {
     int64_t ranks = how.ranks[i];
     // Each number of ranks has its share of the time that is left.
     auto now = std::chrono::steady_clock::now();
-    AutoPlanner planner(model, shallow, judges, how.decided, ranks, trains,
+    AutoPlanner planner(model, shallow, judges, how.decided, ranks / *own, trains,
                         now + (end - now) / int(how.ranks.size() - i));
     const JudgedPlan *best = planner.run();
     if (!best) {
-      refuse(model, shallow, judges, how, planner, ranks, trains);
+      refuse(model, shallow, judges, how, planner, ranks, *own, trains);
       return 1;
     }
     if (planner.wasCut())

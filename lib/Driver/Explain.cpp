@@ -4,12 +4,13 @@
 #include "lib/Driver/Commands.h"
 #include "lib/Driver/Compile.h"
 #include "lib/Driver/ExplainMemory.h"
+#include "lib/Driver/ExplainSummary.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/Why.h"
+#include "passes/Assign/Fold.h"
 #include "passes/Assign/NameIndex.h"
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/Support/FormatVariadic.h"
-#include <map>
 
 using namespace mlir;
 using namespace tessera;
@@ -31,50 +32,44 @@ std::string costText(const MoveFact &move) {
                        int64_t(move.bytes), secondsText(move.seconds));
 }
 
-void printOperators(const Facts &facts, StringRef program, StringRef glob, llvm::raw_ostream &os) {
-  os << "operators of " << program << ", in order\n";
-  for (const OperatorFact &fact : facts.operators) {
-    if (fact.program != program || !fact.isForward)
-      continue;
-    if (!glob.empty() &&
-        llvm::none_of(fact.names, [&](const std::string &name) { return globMatches(glob, name); }))
-      continue;
-    if (!fact.move.empty()) {
-      const MoveFact &move = fact.move.front();
-      os << "  move for " << label(fact) << "\n    " << move.from << " -> " << move.to << "\n    "
-         << costText(move) << "\n";
+void printOperator(const OperatorFact &fact, StringRef indent, llvm::raw_ostream &os) {
+  if (!fact.move.empty()) {
+    const MoveFact &move = fact.move.front();
+    os << indent << "move for " << label(fact) << "\n"
+       << indent << "  " << move.from << " -> " << move.to << "\n"
+       << indent << "  " << costText(move) << "\n";
+    return;
+  }
+  os << indent << fact.kind << " " << label(fact) << "\n"
+     << indent << "  pattern "
+     << (fact.pattern.empty() ? "none: follows its operands" : fact.pattern + " from " + fact.origin) << "\n";
+  if (!fact.operands.empty())
+    os << indent << "  operands " << llvm::join(fact.operands, "; ") << "\n";
+  os << indent << "  results  " << llvm::join(fact.results, "; ") << ", " << fact.heldBytes
+     << " bytes held a rank\n";
+}
+
+// Of equal blocks the first.
+void printFolded(const std::vector<Folded> &folded, const ForwardFacts &forward, const std::string &indent,
+                 llvm::raw_ostream &os) {
+  for (const Folded &each : folded) {
+    if (each.inner.empty()) {
+      printOperator(*forward.operators[each.element], indent, os);
       continue;
     }
-    os << "  " << fact.kind << " " << label(fact) << "\n";
-    os << "    pattern "
-       << (fact.pattern.empty() ? "none: follows its operands" : fact.pattern + " from " + fact.origin)
-       << "\n";
-    if (!fact.operands.empty())
-      os << "    operands " << llvm::join(fact.operands, "; ") << "\n";
-    os << "    results  " << llvm::join(fact.results, "; ") << ", " << fact.heldBytes
-       << " bytes held a rank\n";
+    os << indent << "x " << each.times << ", of which this is the first:\n";
+    printFolded(each.inner, forward, indent + "  ", os);
   }
 }
 
-void printTotals(const Facts &facts, llvm::raw_ostream &os) {
-  struct Total {
-    int64_t moves = 0;
-    double bytes = 0, seconds = 0;
-  };
-  std::map<std::string, Total> totals;
-  for (const OperatorFact &fact : facts.operators)
-    for (const MoveFact &move : fact.move) {
-      std::string key = fact.program + (fact.isForward ? " forward: " : " backward: ") +
-                        (move.collectives.empty() ? "local slices" : llvm::join(move.collectives, ", then "));
-      Total &total = totals[key];
-      ++total.moves;
-      total.bytes += move.bytes;
-      total.seconds += move.seconds;
-    }
-  os << "\nmoves, a step" << (totals.empty() ? ": none\n" : "\n");
-  for (auto &[key, total] : totals)
-    os << "  " << key << ": " << total.moves << " times, " << int64_t(total.bytes) << " bytes sent a rank, "
-       << secondsText(total.seconds) << "\n";
+void printOperators(const Facts &facts, StringRef program, StringRef glob, llvm::raw_ostream &os) {
+  os << "operators of " << program << ", in order\n";
+  ForwardFacts forward = forwardOf(facts, program);
+  if (glob.empty())
+    return printFolded(foldRepeats(forward.keys), forward, "  ", os);
+  for (const OperatorFact *fact : forward.operators)
+    if (llvm::any_of(fact->names, [&](const std::string &name) { return globMatches(glob, name); }))
+      printOperator(*fact, "  ", os);
 }
 
 void printStreams(const std::vector<StreamFact> &streams, StringRef program, StringRef glob,
@@ -119,6 +114,19 @@ void printParameters(const Facts &facts, llvm::raw_ostream &os) {
 }
 
 } // namespace
+
+// What a step comes to is known of a program whose memory is planned.
+static LogicalResult printWhole(Compilation &compilation, const Facts &facts, StringRef program,
+                                llvm::raw_ostream &os) {
+  if (failed(compilation.run(Phase::Memory)))
+    return failure();
+  FailureOr<rt::Description> description = compilation.describe();
+  if (failed(description))
+    return failure();
+  Verdict verdict = verdictOf(compilation, *description);
+  printSummary(compilation, facts, program, verdict, os);
+  return success();
+}
 
 // Why an operator became what it is: what was tried on it, and what each choice would have cost.
 static int explainWhy(const CompileOptions &options, const std::string &glob) {
@@ -168,26 +176,26 @@ int tessera::explain(const CompileOptions &options, const std::string &glob, con
     return 1;
   }
   llvm::raw_ostream &os = llvm::outs();
-  os << "mesh";
-  for (auto &[axis, size] : facts.mesh)
-    os << " " << axis << "=" << size;
-  os << (facts.mesh.empty() ? " of one rank\n" : "\n");
+  bool isPlaced = dist::kDeviceMemory.isOn(*compilation.module) || dist::kPlace.isOn(*compilation.module);
+  std::vector<StreamFact> streams;
+  if (glob.empty() || !facts.mesh.empty() || isPlaced) {
+    if (failed(compilation.run(Phase::Schedule)))
+      return 1;
+    if (!facts.mesh.empty())
+      streams = collectStreams(*compilation.module);
+  }
+  if (glob.empty() && failed(printWhole(compilation, facts, program, os)))
+    return 1;
   os << "types are [dimension, ...]; a dimension is its parts joined by *, 12>16 is 12 stored as 16, /axis "
         "is split over it, "
         "flat/axis stored in pieces over it\n\n";
   printOperators(facts, program, glob, os);
-  bool isPlaced = dist::kDeviceMemory.isOn(*compilation.module) || dist::kPlace.isOn(*compilation.module);
-  if ((!facts.mesh.empty() || isPlaced) && failed(compilation.run(Phase::Schedule)))
-    return 1;
-  printStreams(facts.mesh.empty() ? std::vector<StreamFact>() : collectStreams(*compilation.module), program,
-               glob, os);
+  printStreams(streams, program, glob, os);
   for (const PlacedProgram &placed : compilation.placed)
     if (isPlaced && placed.whole == program)
       printPlaced(placed, glob, os);
-  if (glob.empty()) {
-    printTotals(facts, os);
+  if (glob.empty())
     printParameters(facts, os);
-  }
   os.flush();
   return 0;
 }

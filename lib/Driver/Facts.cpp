@@ -312,3 +312,32 @@ void tessera::warnOfRepeats(ModuleOp module) {
         << "; give " << (count > 1 ? "them patterns" : "it a pattern") << " in a plan";
   }
 }
+
+std::string tessera::moduleOfBlocks(StringRef module) {
+  std::string pattern;
+  for (StringRef part : llvm::split(module, '.')) {
+    bool isNumber = !part.empty() && llvm::all_of(part, llvm::isDigit);
+    pattern += (pattern.empty() ? "" : ".") + (isNumber ? std::string("*") : part.str());
+  }
+  return pattern;
+}
+
+static std::string keyOf(const OperatorFact &fact) {
+  std::string key = fact.kind + "|" + fact.pattern + "|" + moduleOfBlocks(fact.module) + "|" +
+                    llvm::join(fact.operands, ";") + "|" + llvm::join(fact.results, ";") + "|" +
+                    std::to_string(fact.heldBytes);
+  for (const MoveFact &move : fact.move)
+    key += "|" + move.from + "|" + move.to;
+  return key;
+}
+
+ForwardFacts tessera::forwardOf(const Facts &facts, StringRef program) {
+  ForwardFacts forward;
+  std::map<std::string, int> numbers;
+  for (const OperatorFact &fact : facts.operators)
+    if (fact.isForward && fact.program == program) {
+      forward.operators.push_back(&fact);
+      forward.keys.push_back(numbers.emplace(keyOf(fact), int(numbers.size())).first->second);
+    }
+  return forward;
+}

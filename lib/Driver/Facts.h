@@ -52,6 +52,17 @@ struct Facts {
 /// Requires a module after Propagate.
 Facts collectFacts(mlir::ModuleOp module);
 
+/// The forward's operators of a program in order, and for each a number that equal ones share: the same
+/// operator of equal blocks, such as the layers of a transformer (foldRepeats).
+struct ForwardFacts {
+  std::vector<const OperatorFact *> operators;
+  std::vector<int> keys;
+};
+ForwardFacts forwardOf(const Facts &facts, llvm::StringRef program);
+
+/// `transformer.h.*.mlp` for the module of all blocks.
+std::string moduleOfBlocks(llvm::StringRef module);
+
 /// Warns of the products that every rank of an axis computes whole although some pattern uses the axis: one
 /// warning for each kind of operator, with the names of the nodes and the bytes of their weights. Requires a
 /// module after Propagate.

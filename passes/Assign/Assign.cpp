@@ -9,6 +9,7 @@
 #include "passes/Assign/Passes.h"
 #include "passes/Assign/Pattern.h"
 #include "passes/Assign/Plan.h"
+#include "passes/Assign/PlanReader.h"
 #include "passes/Assign/Stages.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/SetVector.h"
@@ -34,6 +35,21 @@ static FailureOr<Plan> readPlan(ModuleOp module, const std::string &file) {
   if (failed(plan))
     emitError(UnknownLoc::get(module.getContext())) << StringRef(text).rtrim();
   return plan;
+}
+
+LogicalResult tessera::checkAxes(ModuleOp module, const Plan &plan) {
+  SmallVector<StringRef> axes(llvm::make_first_range(plan.mesh));
+  bool ok = true;
+  for (auto &[name, at] : plan.axesOfRecipe) {
+    if (llvm::is_contained(axes, name))
+      continue;
+    ok = false;
+    auto error = emitError(FileLineColLoc::get(module.getContext(), plan.file, at.line, at.column))
+                 << "the mesh has no axis \"" << name << "\"";
+    if (!axes.empty())
+      error << "; the nearest is \"" << PlanReader::nearest(name, axes) << "\"";
+  }
+  return success(ok);
 }
 
 FailureOr<std::string> tessera::plannedComputeType(ModuleOp module, const AssignOptions &options) {
@@ -73,8 +89,8 @@ FailureOr<Plan> tessera::makePlan(ModuleOp module, const AssignOptions &options)
   }
   if (options.microbatches > 1)
     plan.microbatches = options.microbatches;
-  if (failed(applyRecipe(module, options, plan)) || failed(addMemory(module, options, plan)) ||
-      failed(chooseSize(module, options, plan)))
+  if (failed(applyRecipe(module, options, plan)) || failed(checkAxes(module, plan)) ||
+      failed(addMemory(module, options, plan)) || failed(chooseSize(module, options, plan)))
     return failure();
   return plan;
 }
@@ -356,9 +372,10 @@ struct AssignPass : tessera::impl::AssignBase<AssignPass> {
       if (dist::kPattern.isOn(op))
         continue;
       dist::kPattern.set(op, dist::PatternAttr::get(&getContext(), rule.pattern, refs));
-      dist::kOrigin.set(
-          op, StringAttr::get(&getContext(),
-                              rule.at.line ? plan.file + ":" + std::to_string(rule.at.line) : plan.origin));
+      std::string origin = plan.origin;
+      if (rule.at.line)
+        origin = (plan.planner ? "planner, " : "") + plan.file + ":" + std::to_string(rule.at.line);
+      dist::kOrigin.set(op, StringAttr::get(&getContext(), origin));
       ++numPatterns;
     }
     if (!named)

@@ -76,15 +76,8 @@ void readPipeline(PlanReader &reader, const toml::table &table, Plan &plan) {
   PipelineRule rule;
   rule.at = place(table);
   rule.axis = reader.text(table, "axis", true);
-  SmallVector<StringRef> axes;
-  for (auto &axis : plan.mesh)
-    axes.push_back(axis.first);
-  if (!rule.axis.empty() && !llvm::is_contained(axes, rule.axis)) {
-    llvm::raw_ostream &os = reader.error(table.get("axis")->source())
-                            << "the mesh has no axis \"" << rule.axis << "\"";
-    if (!axes.empty())
-      os << "; the nearest is \"" << PlanReader::nearest(rule.axis, axes) << "\"";
-  }
+  if (!rule.axis.empty())
+    PlanReader::addAxis(rule.axis, *table.get("axis"), plan);
   if (const toml::node *schedule = table.get("schedule")) {
     rule.schedule = reader.text(table, "schedule", true);
     if (!pipeline::findSchedule(rule.schedule)) {
@@ -212,6 +205,19 @@ void readPrecision(PlanReader &reader, const toml::table &table, Plan &plan) {
                                     << "\"; it is \"f32\", \"bf16\" or \"f16\"";
 }
 
+void readPlanner(PlanReader &reader, const toml::table &table, Plan &plan) {
+  reader.keys(table, {"recipe", "alternatives"}, "[planner]");
+  plan.planner = {reader.text(table, "recipe", true), {}};
+  const toml::node *list = table.get("alternatives");
+  if (!list)
+    return;
+  const toml::array *array = list->as_array();
+  for (const toml::node &item : array ? *array : toml::array())
+    plan.planner->alternatives.push_back(item.value_exact<std::string>().value_or(""));
+  if (!array || llvm::is_contained(plan.planner->alternatives, ""))
+    reader.error(list->source()) << "\"alternatives\" must be a list of texts";
+}
+
 } // namespace
 
 static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm::raw_ostream &errors) {
@@ -239,7 +245,8 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
       read(reader, *table, plan);
   };
   reader.keys(root,
-              {"mesh", "input", "op", "value", "zero", "pipeline", "elastic", "memory", "place", "precision"},
+              {"mesh", "input", "op", "value", "zero", "pipeline", "elastic", "memory", "place", "precision",
+               "planner"},
               "the plan");
   readTable("mesh", readMesh, "\"mesh\" must be a table of axes and sizes");
   readTables("input", readInput);
@@ -251,6 +258,7 @@ static FailureOr<Plan> readToml(toml::parse_result parsed, StringRef path, llvm:
   readTable("memory", readMemory, "\"memory\" must be a table, with device and host");
   readTables("place", readPlace);
   readTable("precision", readPrecision, "\"precision\" must be a table");
+  readTable("planner", readPlanner, "\"planner\" must be a table, with a recipe");
   if (!reader.ok)
     return failure();
   return plan;
@@ -336,6 +344,13 @@ void Plan::print(llvm::raw_ostream &os) const {
   printMemory(os);
   if (!compute.empty())
     os << "\n[precision]\ncompute = " << quoted(compute) << "\n";
+  if (planner) {
+    os << "\n[planner]                     # what --auto said of it, for explain; decides nothing\nrecipe = "
+       << quoted(planner->recipe) << "\nalternatives = [";
+    for (const std::string &each : planner->alternatives)
+      os << "\n  " << quoted(each) << ",";
+    os << "\n]\n";
+  }
 }
 
 bool tessera::isComputeType(StringRef name) { return llvm::is_contained({"f32", "bf16", "f16"}, name); }

@@ -87,6 +87,12 @@ struct ElasticRule {
   PlanPosition at;
 };
 
+/// [planner]: what --auto said of the plan when it found it. Decides nothing.
+struct PlannerNote {
+  std::string recipe;
+  std::vector<std::string> alternatives; // the next best, a sentence each
+};
+
 struct Plan {
   std::vector<std::pair<std::string, int64_t>> mesh;
   std::vector<InputRule> inputs;
@@ -99,6 +105,9 @@ struct Plan {
   MemoryRule memory;
   std::vector<PlaceRule> places; // the first match counts
   std::string compute;           // the type to compute in; empty: not said
+  std::optional<PlannerNote> planner;
+  /// Axes that entries name and [mesh] has not, and where: a recipe may make them.
+  std::vector<std::pair<std::string, PlanPosition>> axesOfRecipe;
   std::string file;
   std::string origin = "recipe"; // of entries without a position
 
@@ -118,6 +127,8 @@ private:
 };
 
 struct AssignOptions;
+/// Reports an axis that the plan's entries name and its mesh, with the recipe's axes, has not.
+mlir::LogicalResult checkAxes(mlir::ModuleOp module, const Plan &plan);
 /// What the recipe's part of the options adds to a plan: --dp splits dimension 0 of the inputs that share it
 /// with most others;
 /// --tp pairs products of a block as column and row, and splits the vocabulary, or lays all products over a

@@ -52,7 +52,12 @@ public:
     error(node.source()) << what << " must be an integer";
     return std::nullopt;
   }
-  std::vector<std::string> axes(const toml::node *node, const Plan &plan, const toml::source_region &at) {
+  // An axis of the mesh, or of a recipe (checkAxes).
+  static void addAxis(const std::string &name, const toml::node &node, Plan &plan) {
+    if (llvm::none_of(plan.mesh, [&](auto &axis) { return axis.first == name; }))
+      plan.axesOfRecipe.push_back({name, {int(node.source().begin.line), int(node.source().begin.column)}});
+  }
+  std::vector<std::string> axes(const toml::node *node, Plan &plan, const toml::source_region &at) {
     std::vector<std::string> result;
     if (!node) {
       error(at) << "\"axes\" is missing";
@@ -69,15 +74,7 @@ public:
         error(item.source()) << "an axis must be a string";
         continue;
       }
-      if (llvm::none_of(plan.mesh, [&](auto &axis) { return axis.first == *name; })) {
-        llvm::SmallVector<llvm::StringRef> valid;
-        for (auto &axis : plan.mesh)
-          valid.push_back(axis.first);
-        llvm::raw_ostream &os = error(item.source()) << "the mesh has no axis \"" << *name << "\"";
-        if (!valid.empty())
-          os << "; the nearest is \"" << nearest(*name, valid) << "\"";
-        continue;
-      }
+      addAxis(*name, item, plan);
       if (llvm::is_contained(result, *name))
         error(item.source()) << "axis \"" << *name << "\" is listed twice";
       result.push_back(*name);

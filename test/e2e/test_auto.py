@@ -175,14 +175,52 @@ def test_wrong_usage(options, said):
 
 
 def test_what_cannot_be_planned(tmp_path):
-    (tmp_path / "plan.toml").write_text("[mesh]\na = 2\n")
-    h.assert_error(h.tessera("plan", GPT, "--auto", "--ranks", "2", "--plan", tmp_path / "plan.toml"), "has a mesh, which leaves --auto nothing to choose")
+    (tmp_path / "plan.toml").write_text("[mesh]\ndata = 2\n")
+    given = ("plan", GPT, "--auto", "--plan", tmp_path / "plan.toml", "--ranks")
+    h.assert_error(h.tessera(*given, "2"), "has all 2 ranks, which leaves --auto nothing to choose")
+    h.assert_error(h.tessera(*given, "4,5"), "--ranks=5: the mesh of ", " has 2 ranks, which do not go into 5")
+    h.assert_error(h.tessera(*given, "4", "--dp", "2"), "--dp=2: ", ' has an axis "data" in its mesh; give one of them')
     h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", *TRAIN, "--auto", "--ranks", "1", "--device-memory", "512KiB", "--plan-seconds", "5"),
                    "no plan was found for 1 rank in --device-memory=512.0 KiB", "the least is ")
     result = h.tessera("plan", h.MODELS / "gpt2.onnx", *TRAIN, "--auto", "--ranks", "1", "--offload", "none", "--recompute", "none", "--device-memory", "2400KiB")
     h.assert_error(result, "no plan was found for 1 rank", "the least is ")
     assert re.search(r"note: [248] ranks would do: --", result.stderr), result.stderr
     h.assert_error(h.tessera("plan", h.MODELS / "mlp.onnx", "--auto", "--ranks", "7", "--ep", "7"), "no recipe for 7 ranks can be compiled; of the first: ")
+
+
+def test_a_mesh_is_completed(tmp_path):
+    """The rest of the ranks is spread beside the axes of a plan, whose entries stay."""
+    (tmp_path / "given.toml").write_text('[mesh]\ntensor = 2\n[[op]]\nmatch = "*.mlp.c_fc*"\npattern = "column"\naxes = ["tensor"]\n'
+                                         '[[op]]\nmatch = "*.mlp.c_proj*"\npattern = "row"\naxes = ["tensor"]\n')
+    plan, = plans(GPT, *TRAIN, "--ranks", "4", "--plan", tmp_path / "given.toml", "-o", tmp_path / "plan.toml")
+    text = (tmp_path / "plan.toml").read_text()
+    mesh = dict(re.findall(r'^"(\w+)" = (\d+)$', text, re.M))
+    assert mesh.pop("tensor") == "2" and list(mesh.values()) == ["2"], text
+    assert 'match   = "*.mlp.c_proj*"\npattern = "row"\naxes    = ["tensor"]' in text
+    assert simulated(GPT, *TRAIN, "--plan", tmp_path / "plan.toml")["seconds"] == pytest.approx(plan["seconds"], rel=1e-9)
+
+
+def test_entries_name_the_axes_of_a_recipe(tmp_path):
+    """With --tp 2 a plan may speak of "tensor"; alone it may not."""
+    (tmp_path / "given.toml").write_text('[[op]]\nmatch = "*.mlp.c_fc*"\npattern = "column"\naxes = ["tensor"]\n[zero]\nstage = 1\naxes = ["tensor"]\n')
+    text = h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--tp", "2", "--plan", tmp_path / "given.toml").stdout
+    assert 'stage = 1\naxes  = ["tensor"]' in text
+    h.assert_error(h.tessera("plan", GPT, *TRAIN, "--plan", tmp_path / "given.toml"), 'given.toml:4:9: the mesh has no axis "tensor"')
+
+
+def test_the_planner_says_why(found):
+    """explain shows of a plan that --auto wrote what it was chosen from, and begins with the whole; equal blocks are one."""
+    plan = found[0][1]
+    text = h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--plan", plan["plan"]).stdout
+    head, operators = text.split("operators of train, in order")
+    assert len(head.splitlines()) < 60
+    assert f"plan {plan['plan']}, found by --auto: {plan['recipe']}" in head and head.count("  next best: ") == 4
+    assert re.search(r"^a step takes \S+ m?s by estimate, uncalibrated \(no --machine\), \S+ \S+ \(%d bytes\) of the device a rank" % plan["device_bytes"], head, re.M), head
+    assert "x 3, of which this is the first:" in operators.split("products by panels")[0]
+    one = h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--tp", "2").stdout
+    (found[1] / "by-planner.toml").write_text(h.checked(h.TESSERA, "plan", GPT, *TRAIN, "--tp", "2").stdout + '[planner]\nrecipe = "--tp 2"\n')
+    two = h.checked(h.TESSERA, "explain", GPT, *TRAIN, "--plan", found[1] / "by-planner.toml").stdout
+    assert "column [tensor] from recipe" in one and f"column [tensor] from planner, {found[1]}/by-planner.toml:" in two
 
 
 def test_microbatches_of_a_plan_stay(tmp_path):

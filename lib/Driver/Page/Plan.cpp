@@ -10,16 +10,6 @@ using namespace tessera::page;
 
 static constexpr int64_t kMostItems = 4000;
 
-// `transformer.h.*.mlp` for all blocks.
-static std::string patternOf(StringRef name) {
-  std::string pattern;
-  for (StringRef part : llvm::split(name, '.')) {
-    bool isNumber = !part.empty() && llvm::all_of(part, llvm::isDigit);
-    pattern += (pattern.empty() ? "" : ".") + (isNumber ? std::string("*") : part.str());
-  }
-  return pattern;
-}
-
 // By node: the first stage that works for it.
 static std::map<std::string, int64_t> stageByNode(const rt::Description *description) {
   std::map<std::string, int64_t> stages;
@@ -47,32 +37,18 @@ public:
     for (const OperatorFact &fact : facts.operators)
       if (program.empty() || fact.program == "train")
         program = fact.program;
-    std::map<std::string, int> numbers;
-    for (const OperatorFact &fact : facts.operators)
-      if (fact.isForward && fact.program == program) {
-        shown.push_back(&fact);
-        keys.push_back(numbers.emplace(keyOf(fact), int(numbers.size())).first->second);
-      }
+    forward = forwardOf(facts, program);
   }
 
   Json json() {
-    Json list = json(foldRepeats(keys), false);
-    return {{"operators", shown.size()}, {"items", std::move(list)}, {"left_out", leftOut}};
+    Json list = json(foldRepeats(forward.keys), false);
+    return {{"operators", forward.operators.size()}, {"items", std::move(list)}, {"left_out", leftOut}};
   }
 
 private:
   int64_t stageOf(const OperatorFact &fact) const {
     auto found = stages.find(fact.node);
     return found == stages.end() ? -1 : found->second;
-  }
-
-  std::string keyOf(const OperatorFact &fact) const {
-    std::string key = fact.kind + "|" + fact.pattern + "|" + patternOf(fact.module) + "|" +
-                      llvm::join(fact.operands, ";") + "|" + llvm::join(fact.results, ";") + "|" +
-                      std::to_string(fact.heldBytes);
-    for (const MoveFact &move : fact.move)
-      key += "|" + move.from + "|" + move.to;
-    return key;
   }
 
   Json json(const std::vector<Folded> &folded, bool isRepeated) {
@@ -89,7 +65,7 @@ private:
         ++leftOut;
         continue;
       }
-      list.push_back(item(*shown[each.element], isRepeated));
+      list.push_back(item(*forward.operators[each.element], isRepeated));
     }
     return list;
   }
@@ -98,7 +74,7 @@ private:
   Json stagesOf(const Folded &folded) const {
     int64_t first = -1, last = -1;
     for (size_t i = folded.element; i < folded.element + folded.count; ++i)
-      if (int64_t stage = stageOf(*shown[i]); stage >= 0) {
+      if (int64_t stage = stageOf(*forward.operators[i]); stage >= 0) {
         first = first < 0 ? stage : std::min(first, stage);
         last = std::max(last, stage);
       }
@@ -113,7 +89,7 @@ private:
       return result;
     };
     Json item = {{"node", texts.of(isRepeated && !fact.module.empty() ? "" : fact.node)},
-                 {"module", texts.of(isRepeated ? patternOf(fact.module) : fact.module)}};
+                 {"module", texts.of(isRepeated ? moduleOfBlocks(fact.module) : fact.module)}};
     if (int64_t stage = stageOf(fact); stage >= 0 && !isRepeated)
       item["stage"] = stage;
     if (fact.move.empty()) {
@@ -136,8 +112,7 @@ private:
 
   Texts &texts;
   std::map<std::string, int64_t> stages;
-  std::vector<const OperatorFact *> shown;
-  std::vector<int> keys;
+  ForwardFacts forward;
   int64_t count = 0, leftOut = 0;
 };
 

@@ -2,6 +2,8 @@
 // RUN: split-file %s %t
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/keys.toml" 2>&1 | FileCheck %s --check-prefix=KEYS
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/axes.toml" 2>&1 | FileCheck %s --check-prefix=AXES
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/axis.toml dp=2" 2>&1 | FileCheck %s --check-prefix=AXIS
+// RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/planner.toml" 2>&1 | FileCheck %s --check-prefix=PLANNER
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/sizes.toml" 2>&1 | FileCheck %s --check-prefix=SIZES
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/zero.toml" 2>&1 | FileCheck %s --check-prefix=ZERO
 // RUN: not tessera-opt %t/model.mlir --tessera-assign="plan=%t/precision.toml" 2>&1 | FileCheck %s --check-prefix=PRECISION
@@ -48,19 +50,14 @@ axes = ["data"]
 [pipeline]
 stage = 2
 
-# AXES: axes.toml:6:9: the mesh has no axis "dta"; the nearest is "data"
-# AXES: axes.toml:15:{{[0-9]+}}: axis "data" is listed twice
-# AXES: axes.toml:17:1: "axes" is missing
-# AXES: axes.toml:11:{{[0-9]+}}: pattern "column" takes 1 axis names and was given 2
-# AXES: axes.toml:22:{{[0-9]+}}: axis "data" splits two dimensions of one value
+# AXES: axes.toml:11:{{[0-9]+}}: axis "data" is listed twice
+# AXES: axes.toml:13:1: "axes" is missing
+# AXES: axes.toml:7:{{[0-9]+}}: pattern "column" takes 1 axis names and was given 2
+# AXES: axes.toml:18:{{[0-9]+}}: axis "data" splits two dimensions of one value
 //--- axes.toml
 [mesh]
 data = 2
 tensor = 2
-[[input]]
-match = "x"
-axes = ["dta"]
-
 [[op]]
 match = "w"
 pattern = "column"
@@ -91,15 +88,38 @@ microbatches = 0
 
 # ZERO: zero.toml:6:1: unknown key "stages" in [zero]; the nearest is "stage"
 # ZERO: zero.toml:4:9: "stage" is 4; it is 0 (off), 1 (optimizer state), 2 (gradients too) or 3 (parameters too)
-# ZERO: zero.toml:5:9: the mesh has no axis "dta"; the nearest is "data"
 # NODATA: error: --zero=1 stores training state in pieces over the axis "data", which the mesh does not have; add --dp N, or [zero] with other axes to the plan
 //--- zero.toml
 [mesh]
 data = 2
 [zero]
 stage = 4
-axes = ["dta"]
+axes = ["data"]
 stages = 3
+
+// The recipe's axes are known once the file has been read.
+# AXIS: axis.toml:4:9: error: the mesh has no axis "dta"; the nearest is "data"
+# AXIS: axis.toml:8:9: error: the mesh has no axis "tensor"; the nearest is "data"
+# AXIS: axis.toml:10:8: error: the mesh has no axis "pipe"; the nearest is "data"
+//--- axis.toml
+[[input]]
+match = "x"
+dim = 0
+axes = ["dta"]
+
+[zero]
+stage = 1
+axes = ["tensor"]
+[pipeline]
+axis = "pipe"
+
+# PLANNER: planner.toml:2:1: unknown key "recipes" in [planner]; the nearest is "recipe"
+# PLANNER: planner.toml:1:1: "recipe" is missing
+# PLANNER: planner.toml:3:16: "alternatives" must be a list of texts
+//--- planner.toml
+[planner]
+recipes = "--dp 2"
+alternatives = [1]
 
 # PRECISION: precision.toml:3:1: unknown key "master" in [precision]; the nearest is "compute"
 # PRECISION: precision.toml:2:11: "compute" is "fp16"; it is "f32", "bf16" or "f16"
