@@ -70,6 +70,7 @@ FailureOr<LoadedProgram> branch(Compilation &front, bool sharded) {
     compilation.options.assign = {};
     dropCarriedPlan(*compilation.module);
   }
+  compilation.machine = front.machine;
   compilation.next = Phase::Assign;
   return loadProgram(compilation);
 }

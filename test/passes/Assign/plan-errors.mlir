@@ -97,7 +97,7 @@ stage = 4
 axes = ["data"]
 stages = 3
 
-// The recipe's axes are known once the file has been read.
+# The recipe's axes are known once the file has been read.
 # AXIS: axis.toml:4:9: error: the mesh has no axis "dta"; the nearest is "data"
 # AXIS: axis.toml:8:9: error: the mesh has no axis "tensor"; the nearest is "data"
 # AXIS: axis.toml:10:8: error: the mesh has no axis "pipe"; the nearest is "data"
