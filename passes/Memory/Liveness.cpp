@@ -11,6 +11,8 @@ bool tessera::isView(Operation *op) {
     return true;
   if (auto flatten = dyn_cast<dist::FlattenOp>(op))
     return flatten.getSource().getType().getNumElements() == flatten.getType().getNumElements();
+  if (op->getNumOperands() != 1 || op->getNumResults() != 1) // rules of others are long
+    return false;
   auto factorOp = dyn_cast<nn::FactorOpInterface>(op);
   return factorOp && factorOp.getFactorRule().isReshape;
 }

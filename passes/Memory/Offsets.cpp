@@ -1,6 +1,6 @@
 // See Offsets.h.
 #include "passes/Memory/Offsets.h"
-#include "passes/Memory/Packer.h"
+#include "passes/Memory/Packings.h"
 
 using namespace mlir;
 using namespace tessera;
@@ -18,6 +18,25 @@ static void countOwnEvents(std::vector<PackBuffer> &buffers) {
   };
   for (PackBuffer &buffer : buffers)
     buffer.start = number(buffer.start), buffer.end = number(buffer.end);
+}
+
+// A tier's buffers, of no variables, in their order.
+static PackProblem problemOf(Tier tier, const Storage &storage) {
+  PackProblem problem{{}, storage.alignment(tier)};
+  for (const Storage::Buffer &buffer : storage.buffers())
+    if (buffer.whole < 0 && buffer.tier == tier && !buffer.variable)
+      problem.buffers.push_back({buffer.start, buffer.end, buffer.bytes});
+  if (tier == Tier::Device && storage.alignment(Tier::Host) == rt::nvmeBlock)
+    countOwnEvents(problem.buffers);
+  return problem;
+}
+
+void Offsets::prepare(ArrayRef<const Storage *> programs) {
+  std::vector<PackProblem> problems;
+  for (const Storage *storage : programs)
+    for (Tier tier : rt::tiers)
+      problems.push_back(problemOf(tier, *storage));
+  packAhead(problems);
 }
 
 Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func, bool searches)
@@ -47,10 +66,8 @@ Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const Variabl
     figures.account(buffer.category, aligned(buffer.bytes));
     foreign -= aligned(buffer.bytes);
   }
-  std::vector<PackBuffer> lives = packed;
-  if (tier == Tier::Device && storage.alignment(Tier::Host) == rt::nvmeBlock)
-    countOwnEvents(lives);
-  Packing packing = pack(lives, alignment, searches);
+  PackProblem problem = problemOf(tier, storage);
+  Packing packing = searches ? packOnce(problem) : pack(problem.buffers, alignment, searches);
   figures.peak = bottom + packing.peak;
   figures.bound = bottom + packing.bound;
   auto [moment, most] = storage.fullestMoment(tier);

@@ -15,6 +15,9 @@ public:
   Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func,
           bool searches = true);
 
+  /// Packs what is in a tier of each program beside variables, on all cores; constructors find that.
+  static void prepare(llvm::ArrayRef<const Storage *> programs);
+
   /// Of a buffer that is no part.
   int64_t of(int buffer) const { return offsets[buffer]; }
   /// For `exec.memory`: the peak, the largest sum of bytes live at one moment (`bound`), and the categories

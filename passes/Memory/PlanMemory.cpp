@@ -6,6 +6,7 @@
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
 #include "llvm/ADT/StringSet.h"
+#include <deque>
 
 namespace tessera {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -38,10 +39,10 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     return success(library);
   }
 
-  LogicalResult plan(func::FuncOp func, ModuleOp kernels, const VariablePlaces &variables) {
+  LogicalResult plan(func::FuncOp func, const Storage &storage, ModuleOp kernels,
+                     const VariablePlaces &variables) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
-    Storage storage(func, kernels, *library, threads);
     Offsets offsets(storage, variables, func, searches);
     if (observer)
       observer(tideOf(func, storage, offsets));
@@ -90,8 +91,14 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     ModuleOp module = getOperation();
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
     VariablePlaces variables(module);
-    for (auto func : module.getOps<func::FuncOp>())
-      if (failed(plan(func, kernels, variables)))
+    SmallVector<func::FuncOp> programs(module.getOps<func::FuncOp>());
+    std::deque<Storage> storages;
+    for (func::FuncOp func : programs)
+      storages.emplace_back(func, kernels, *library, threads);
+    if (searches)
+      Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    for (auto [func, storage] : llvm::zip(programs, storages))
+      if (failed(plan(func, storage, kernels, variables)))
         return signalPassFailure();
     // Kernels of which only in-place variants are called are gone.
     llvm::StringSet<> used;

@@ -2,6 +2,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/dist/Pack.h"
 #include "dialects/nn/Attributes.h"
+#include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Passes.h"
 #include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/TierRemedies.h"
@@ -11,6 +12,7 @@
 #include "llvm/ADT/StringExtras.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include "llvm/Support/FormatVariadic.h"
+#include <deque>
 #include <limits>
 #include <map>
 
@@ -165,12 +167,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     if (!fitted)
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
     slowest = std::max(slowest, fitted->placed.plan.seconds);
-    Chosen made{"", std::move(fitted->placed)};
-    if (!made.placed.plan.moves.empty() || fitted->repeats.operators)
-      made.remark = llvm::formatv("program '{0}' takes {1} of the device instead of {2}: {3}",
-                                  dist::programName(func), sizeText(fitted->have.device + ahead),
-                                  sizeText(needed.device + ahead), fitted->summary);
-    chosen.push_back(std::move(made));
+    bool isChanged = !fitted->placed.plan.moves.empty() || fitted->repeats.operators;
+    chosen.push_back({func, needed.device + ahead, isChanged ? std::move(fitted->summary) : "",
+                      std::move(fitted->placed)});
     return success();
   }
 
@@ -242,8 +241,12 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     pending.assign(module.getOps<func::FuncOp>().begin(), module.getOps<func::FuncOp>().end());
     llvm::DenseMap<Operation *, int64_t> needed;
     packed.clear();
-    for (func::FuncOp func : pending) {
-      tiers::Limits peaks = search->peaks(func), below = search->variables(func);
+    std::deque<Storage> storages;
+    for (func::FuncOp func : pending)
+      storages.push_back(search->storageOf(func));
+    Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    for (auto [func, storage] : llvm::zip(pending, storages)) {
+      tiers::Limits peaks = search->peaks(func, storage), below = search->variables(func);
       needed[func] = peaks.device;
       packed[func] = {peaks.device - below.device, peaks.host - below.host};
     }
@@ -261,14 +264,26 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (failed(fitAll(symbols)))
         return signalPassFailure();
     }
-    for (Chosen &each : chosen) {
-      if (!each.remark.empty())
-        emitRemark(UnknownLoc::get(&getContext())) << each.remark;
+    report();
+    search->places.warnOfIdle();
+    module.walk([&](Operation *op) { numTransfers += isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op); });
+  }
+
+  // What has been chosen, and what each program takes with it.
+  void report() {
+    std::deque<Storage> storages;
+    for (const Chosen &each : chosen)
+      storages.push_back(search->storageOf(each.func));
+    Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    for (auto [each, storage] : llvm::zip(chosen, storages)) {
+      if (!each.summary.empty())
+        emitRemark(UnknownLoc::get(&getContext()))
+            << "program '" << dist::programName(each.func) << "' takes "
+            << sizeText(search->peaks(each.func, storage).device + receivedAhead(each.func))
+            << " of the device instead of " << sizeText(each.needed) << ": " << each.summary;
       if (observer)
         observer(std::move(each.placed));
     }
-    search->places.warnOfIdle();
-    module.walk([&](Operation *op) { numTransfers += isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op); });
   }
 
   // What brings all programs back to what they are now, and what is to be fitted.
@@ -328,7 +343,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   bool choosesUpdates = false;   // whether more of them may run on the host
   /// What is told of each program when all have fitted.
   struct Chosen {
-    std::string remark;
+    func::FuncOp func;
+    int64_t needed;      // of the device, before
+    std::string summary; // empty: nothing has been done
     PlacedProgram placed;
   };
   std::vector<Chosen> chosen;

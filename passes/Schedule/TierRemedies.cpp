@@ -23,10 +23,11 @@ public:
     std::tie(search.limits, search.offload, search.places) = before;
     if (!fitted)
       return "";
+    tiers::Limits have = search.peaks(func, search.storageOf(func));
     fitted->exchange();
     const PlacedProgram &placed = fitted->placed;
-    return "it fits, with " + sizeText(fitted->have.device + receivedAhead(func)) + " of the device and " +
-           sizeText(fitted->have.host) + " of the host; a step is estimated to take " +
+    return "it fits, with " + sizeText(have.device + receivedAhead(func)) + " of the device and " +
+           sizeText(have.host) + " of the host; a step is estimated to take " +
            llvm::formatv("{0:g3} s, {1:f2} x as long", placed.plan.seconds,
                          placed.plan.seconds / search.alone)
                .str();
@@ -153,7 +154,7 @@ public:
       int64_t fullest = llvm::max_element(traced.step.bytes) - traced.step.bytes.begin();
       error.attachNote(traced.ops[fullest]->getLoc())
           << "the device is fullest at this operator, if nothing leaves it: "
-          << categoriesText(search.figures(func))
+          << categoriesText(search.figures(func, search.storageOf(func)))
           << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
     error.attachNote(where) << "the least possible for this plan is " << sizeText(least)

@@ -12,7 +12,6 @@ namespace tessera {
 
 /// A program that has the peaks that it may have.
 struct FittedProgram {
-  tiers::Limits have;
   std::string summary;
   PlacedProgram placed;
   Repeats repeats; ///< what runs again in it
@@ -59,8 +58,9 @@ public:
 
   Storage storageOf(mlir::func::FuncOp func) const { return Storage(func, kernels, library, threads); }
   /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.
-  mlir::DictionaryAttr figures(mlir::func::FuncOp func) const;
-  tiers::Limits peaks(mlir::func::FuncOp func) const;
+  mlir::DictionaryAttr figures(mlir::func::FuncOp func, const Storage &storage, bool searches = true) const;
+  /// `searches`: see pack.
+  tiers::Limits peaks(mlir::func::FuncOp func, const Storage &storage, bool searches = true) const;
   /// What of the peaks lies below all that is packed: variables in their places.
   tiers::Limits variables(mlir::func::FuncOp func) const;
   /// With what the plan says of where values are, and `said` filled with that; or with all that could move at

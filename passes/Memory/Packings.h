@@ -1,0 +1,23 @@
+// Packings that have been made.
+#ifndef TESSERA_PASSES_MEMORY_PACKINGS_H
+#define TESSERA_PASSES_MEMORY_PACKINGS_H
+
+#include "passes/Memory/Packer.h"
+
+namespace tessera {
+
+/// What pack() takes.
+struct PackProblem {
+  std::vector<PackBuffer> buffers;
+  int64_t alignment = 256;
+};
+
+/// As pack(), with its search. Large packings are kept: a program is packed where decisions are made by its
+/// peaks, and again where these become offsets. By several threads at once.
+Packing packOnce(const PackProblem &problem);
+
+/// Makes several packings on all cores, for packOnce() to find: those of the stages of a pipeline.
+void packAhead(const std::vector<PackProblem> &problems);
+
+} // namespace tessera
+#endif
