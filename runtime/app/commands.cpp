@@ -11,6 +11,7 @@
 #include <cstdio>
 #include <sched.h>
 #include <sys/auxv.h>
+#include <tuple>
 #include <unistd.h>
 
 namespace tessera::rt {
@@ -70,6 +71,25 @@ void checkOptimizerOptions(const Description &description, const Options &option
   if (options.given.count("loss-scale") && program && !scalesLoss(*program))
     throw UsageError("--loss-scale has no meaning here: the program computes in " + description.dtype +
                      ", which needs none");
+}
+
+bool usesTier(const Description &description, const Options &options, Tier tier) {
+  const bool infers = options.command == Options::Command::Infer;
+  return std::any_of(description.programs.begin(), description.programs.end(), [&](const Program &program) {
+    return (program.name == "infer") == infers && program.memory[tier].peak > 0;
+  });
+}
+
+std::string idleTiersText(const Description &description, const Options &options) {
+  std::string text;
+  for (const auto &[tier, option, where] :
+       {std::tuple<Tier, const char *, const char *>{Tier::Host, "host-memory", "the host"},
+        {Tier::Nvme, "nvme", "NVMe"}})
+    if (options.given.count(option) && !usesTier(description, options, tier))
+      text += std::string("note: --") + option +
+              " changes nothing: the program was compiled to keep nothing on " + where +
+              "; compile it with --" + option + "\n";
+  return text;
 }
 
 /// The time of a step, by the description's machine or that of `--machine`.

@@ -62,6 +62,10 @@ void runCalibrate(const CommandContext &context, Transport &transport);
 std::string optimizerName(const Description &description);
 /// Options of an optimizer that the program does not train with are mistakes.
 void checkOptimizerOptions(const Description &description, const Options &options);
+/// Whether anything of what the command runs is in a tier.
+bool usesTier(const Description &description, const Options &options, Tier tier);
+/// What is to be said of options about a tier that nothing of what the command runs is in; a line each.
+std::string idleTiersText(const Description &description, const Options &options);
 /// What `info` prints.
 std::string describeProgram(const CommandContext &context);
 /// What `--help` prints; `program` is the name it was started under.

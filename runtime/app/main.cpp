@@ -80,6 +80,7 @@ int run(const std::vector<std::string> &arguments, const std::string &name, std:
     deferStops();
   }
   platform = choose(description, options);
+  print(idleTiersText(description, options));
   std::atomic<bool> whole = true;
   int status = launchCommand(executable, context, whole);
   removeUnfinishedFiles();

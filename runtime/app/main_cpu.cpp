@@ -31,14 +31,18 @@ KernelResolver makeResolver(const tsr_kernel *kernels, size_t count) {
   };
 }
 
-/// What --pace says.
-Pace paceOf(const Options &options) {
+/// What --pace says of what the program copies.
+Pace paceOf(const Description &description, const Options &options) {
   if (options.pace.empty())
     return {};
   MachineFile machine = readMachine(options.pace);
   if (!machine.hostUp && !machine.hostDown)
     throw Error("--pace ", options.pace,
                 ": the file has no \"down\" and \"up\" in [host], which copies are paced by");
+  if (!machine.diskRead && !machine.diskWrite && usesTier(description, options, Tier::Nvme))
+    throw Error("--pace ", options.pace,
+                ": the file has no \"read\" and \"write\" in [disk], which copies to and from NVMe are paced "
+                "by");
   auto pace = [](std::optional<double> latency, std::optional<double> rate, std::optional<double> other) {
     if (!rate)
       rate = other;
@@ -66,7 +70,7 @@ extern "C" int tsr_main(int argc, char **argv, const char *description, size_t l
         if (options.communication == "nccl")
           throw UsageError("--comm nccl is for programs of GPUs, this one was compiled for cpu");
         resolve = makeResolver(kernels, num_kernels);
-        return {[&resolve, pace = paceOf(options)](const DevicePlace &place) {
+        return {[&resolve, pace = paceOf(program, options)](const DevicePlace &place) {
                   return std::make_unique<HostDevice>(place.threads, resolve, pace);
                 },
                 {}};

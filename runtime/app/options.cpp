@@ -80,6 +80,13 @@ LrScaling parseScaling(const std::string &text) {
   throw UsageError("--lr-scaling is linear, sqrt or none, not '" + text + "'");
 }
 
+int64_t parseCapacity(const std::string &text, const std::string &option) {
+  const int64_t bytes = parseSize(text, option);
+  if (bytes == 0)
+    throw UsageError(option + " is " + text + ", a size above 0 is expected");
+  return bytes;
+}
+
 struct Option {
   const char *name;
   std::vector<Command> commands;
@@ -161,8 +168,8 @@ std::vector<Option> makeOptionTable() {
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
       {"trace", run, true, [](O o, S v) { o.trace = v; }},
       {"profile", run, false, [](O o, S) { o.profile = true; }},
-      {"device-memory", run, true, [](O o, S v) { o.memory.device = parseSize(v, "--device-memory"); }},
-      {"host-memory", run, true, [](O o, S v) { o.memory.host = parseSize(v, "--host-memory"); }},
+      {"device-memory", run, true, [](O o, S v) { o.memory.device = parseCapacity(v, "--device-memory"); }},
+      {"host-memory", run, true, [](O o, S v) { o.memory.host = parseCapacity(v, "--host-memory"); }},
       {"nvme", run, true,
        [](O o, S v) {
          std::optional<FolderSize> nvme = parseFolderSize(v);

@@ -138,6 +138,16 @@ void Session::chooseThreads(const SessionOptions &options) {
   threads = options.threads > 0 ? options.threads : share;
 }
 
+/// The most threads below `threads` with which programs need no more of a tier; 0 without any.
+static int threadsWithin(int64_t cap, const std::vector<const Program *> &programs, int threads, Tier tier) {
+  int fits = 0;
+  for (int above = threads; fits + 1 < above;) {
+    const int middle = fits + (above - fits) / 2;
+    (Arena::figures(programs, middle, tier).peak <= cap ? fits : above) = middle;
+  }
+  return fits;
+}
+
 void Session::checkMemory(const SessionOptions &options) const {
   std::string names;
   for (const Program *program : programs)
@@ -147,12 +157,18 @@ void Session::checkMemory(const SessionOptions &options) const {
     if (const std::optional<int64_t> &given = options.memory[tier])
       cap = std::min(cap.value_or(INT64_MAX), *given);
     int64_t needed = Arena::figures(programs, threads, tier).peak;
-    if (cap && needed > *cap)
-      throw Error(programs.size() == 1 ? "program " : "programs ", names,
-                  programs.size() == 1 ? " needs " : " need ", needed, " bytes of ", nameOf(tier),
-                  " memory a rank (with ", threads, " threads), ", *cap, " are allowed; compile with --",
-                  tier == Tier::Nvme ? "nvme DIR:" : std::string(nameOf(tier)) + "-memory ", *cap,
-                  " for a program that fits");
+    if (!cap || needed <= *cap)
+      continue;
+    // What would do: a compiled program cannot become smaller, but for what its threads take.
+    const std::string option = tier == Tier::Nvme ? "nvme DIR:" : std::string(nameOf(tier)) + "-memory ";
+    std::string remedy = "compile with --threads " + std::to_string(threads);
+    if (const int fewer = threadsWithin(*cap, programs, threads, tier))
+      remedy = "with --threads " + std::to_string(fewer) + " it fits";
+    else if (options.memory[tier] && needed <= description.capacity[tier].value_or(INT64_MAX))
+      remedy = "give --" + option + std::to_string(needed) + " or more, or compile for less of it";
+    throw Error(programs.size() == 1 ? "program " : "programs ", names,
+                programs.size() == 1 ? " needs " : " need ", needed, " bytes of ", nameOf(tier),
+                " memory a rank (with ", threads, " threads), ", *cap, " are allowed; ", remedy);
   }
 }
 

@@ -126,6 +126,8 @@ def test_weights_of_another_model(gpt2, program, tmp_path):
      "--continue goes on from the newest of --checkpoint, --resume from the newest of another folder: give one of them"),
     ("train --steps 5 --token-type u16 --data x=x.npy", "--token-type says how to read --tokens, which is not given"),
     ("train --device-memory much", "--device-memory needs a size such as 16GiB or 500MiB, not 'much'"),
+    ("train --device-memory 0", "--device-memory is 0, a size above 0 is expected"),
+    ("train --host-memory 0MiB", "--host-memory is 0MiB, a size above 0 is expected"),
     ("info --threads 0.5", "--threads needs an integer, not '0.5'"), ("info --threads 65537", "--threads is 65537, at most 65536 is possible"),
     ("infer --nothing", "unknown option '--nothing'"), ("train --step 1", "unknown option '--step'; did you mean '--steps'?"),
     ("infer --steps 1", "'--steps' is no option of infer"),
@@ -318,3 +320,33 @@ def rank_processes(folder):
     """rank -> process id of the marked processes under mpirun."""
     return {int(environ[b"OMPI_COMM_WORLD_RANK"]): pid for pid, environ in h.marked_processes(folder).items()
             if b"OMPI_COMM_WORLD_RANK" in environ}
+
+
+def test_more_memory_than_is_allowed(tmp_path, gpt2):
+    """What the error proposes works: fewer threads where their workspaces are what is too much, else the bytes that are needed."""
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+
+    def started(program, name, *options):
+        return h.run(*program.command(*program.train_arguments(tmp_path / name, data, 1, *options)))
+
+    path = tmp_path / "capped"
+    needed = json.loads(h.checked(gpt2.path, "info", "--json", "--threads", "2").stdout)["memory"][0]["device"]["peak"]
+    h.checked(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", path, *TRAIN, "--threads", "2", "--device-memory", needed)
+    capped = h.Program(path, 1)
+    result = started(capped, "many", "--threads", "4096")
+    h.assert_error(result, "bytes of device memory a rank (with 4096 threads)", f", {needed} are allowed; with --threads ")
+    fits = int(re.search(r"with --threads (\d+) it fits", result.first_error)[1])
+    assert started(capped, "fits", "--threads", str(fits)).returncode == 0
+    h.assert_error(started(capped, "above", "--threads", str(fits + 1)), f"with --threads {fits} it fits")
+    result = started(gpt2, "little", "--device-memory", "1KiB", "--threads", "1")
+    h.assert_error(result, ", 1024 are allowed; give --device-memory ", " or more, or compile for less of it")
+    enough = re.search(r"give --device-memory (\d+)", result.first_error)[1]
+    assert started(gpt2, "enough", "--device-memory", enough, "--threads", "1").returncode == 0
+
+
+def test_tiers_without_anything_in_them(tmp_path, gpt2):
+    """A cap or a folder for a tier that nothing of the program is in has no effect, which a note says."""
+    data = h.training_data("gpt2", ["input_ids", "labels"])
+    result = h.checked(*gpt2.command(*gpt2.train_arguments(tmp_path, data, 1, "--host-memory", "1GiB", "--nvme", f"{tmp_path}:1GiB")))
+    for option, where in (("host-memory", "the host"), ("nvme", "NVMe")):
+        assert result.stdout.count(f"note: --{option} changes nothing: the program was compiled to keep nothing on {where}; compile it with --{option}\n") == 1

@@ -167,6 +167,9 @@ def test_bad_runs(tmp_path):
     h.assert_error(refused("--nvme", f"{tmp_path}/missing:1GiB"), f"cannot keep {peak} bytes on NVMe, in '{tmp_path}/missing'", "No such file")
     h.assert_error(refused("--nvme", f"{tmp_path}:1KiB"), f"{peak} bytes of nvme memory a rank", "1024 are allowed")
     h.assert_error(refused("--nvme", str(tmp_path)), "--nvme is a folder and a size above 0", status=2)
+    machine = tmp_path / "machine.toml"
+    machine.write_text("[host]\ndown = 1e10\n")
+    h.assert_error(refused("--pace", machine), f'--pace {machine}: the file has no "read" and "write" in [disk], which copies to and from NVMe are paced by')
     small = tmp_path / "small"
     small.mkdir()
     if subprocess.run(["mount", "-t", "tmpfs", "-o", "size=64k", "tmpfs", small], capture_output=True).returncode == 0:
