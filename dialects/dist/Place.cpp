@@ -17,10 +17,12 @@ Attribute Place::attribute(MLIRContext *context) const {
     add("what", b.getStringAttr(what));
   if (!program.empty())
     add("program", b.getStringAttr(program));
-  if (update.empty())
+  if (saysTier())
     add("tier", TierAttr::get(context, tier));
-  else
+  if (!update.empty())
     add("update", b.getStringAttr(update));
+  if (recompute)
+    add("recompute", b.getUnitAttr());
   if (!moves.empty())
     add("moves", b.getArrayAttr(llvm::map_to_vector(
                      moves, [&](auto &move) -> Attribute { return b.getDenseI64ArrayAttr(move); })));
@@ -34,19 +36,21 @@ std::optional<Place> Place::from(Attribute attribute) {
   auto match = entry ? entry.getAs<ArrayAttr>("match") : ArrayAttr();
   auto tier = entry ? entry.getAs<TierAttr>("tier") : TierAttr();
   auto update = entry ? entry.getAs<StringAttr>("update") : StringAttr();
-  if (!match || match.empty() || !isListOfStrings(match) || bool(tier) == bool(update) ||
-      (update && update != "host" && update != "device"))
+  auto recompute = entry ? entry.getAs<UnitAttr>("recompute") : UnitAttr();
+  if (!match || match.empty() || !isListOfStrings(match) ||
+      bool(tier) + bool(update) + bool(recompute) != 1 || (update && update != "host" && update != "device"))
     return std::nullopt;
   Place place;
+  place.recompute = bool(recompute);
   if (tier)
     place.tier = tier.getValue();
-  else
+  if (update)
     place.update = update.str();
   for (auto glob : match.getAsRange<StringAttr>())
     place.match.push_back(glob.str());
   for (NamedAttribute each : entry) {
     StringRef name = each.getName();
-    if (name == "match" || name == "tier" || name == "update")
+    if (llvm::is_contained({"match", "tier", "update", "recompute"}, name))
       continue;
     if (auto text = dyn_cast<StringAttr>(each.getValue()); text && name == "what") {
       place.what = text.str();
@@ -66,6 +70,8 @@ std::optional<Place> Place::from(Attribute attribute) {
     }
   }
   if (!place.what.empty() && !llvm::is_contained(kWhats, place.what))
+    return std::nullopt;
+  if (place.recompute && !place.what.empty() && place.what != "activation")
     return std::nullopt;
   return place;
 }

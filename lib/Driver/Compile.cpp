@@ -232,6 +232,33 @@ static LogicalResult runAndVerify(PassManager &pm, ModuleOp module) {
   return success(succeeded(pm.run(module)) && succeeded(verify(module)));
 }
 
+static ScheduleOptions scheduleOptions(Compilation &compilation) {
+  const CompileOptions &options = compilation.options;
+  ScheduleOptions schedule{compilation.target().library().name().str(),
+                           compilation.threads(),
+                           options.tierPolicy,
+                           options.toCompare,
+                           options.turns,
+                           describeKernels};
+  // By program: values are made again before any program is placed.
+  auto repeated = std::make_shared<llvm::StringMap<std::vector<std::string>>>();
+  schedule.repeated = [repeated](StringRef program, ArrayRef<std::string> values) {
+    (*repeated)[program] = values.vec();
+  };
+  if (compilation.wantsPlaced)
+    schedule.placed = [&compilation, repeated](PlacedProgram each) {
+      const std::vector<std::string> names = repeated->lookup(each.program);
+      each.repeated.insert(each.repeated.end(), names.begin(), names.end());
+      compilation.placed.push_back(std::move(each));
+    };
+  schedule.placedOnNvme = [&compilation](StringRef program, ArrayRef<std::string> values) {
+    for (PlacedProgram &each : compilation.placed)
+      if (each.program == program)
+        each.onNvme.insert(values.begin(), values.end());
+  };
+  return schedule;
+}
+
 LogicalResult Compilation::passes(Phase phase) {
   PassManager pm(&context);
   if (phase >= Phase::Assign && failed(setMachine(phase)))
@@ -276,15 +303,7 @@ LogicalResult Compilation::passes(Phase phase) {
     setRecomputation();
     if (options.emitGradients)
       dropMoves(*module);
-    buildSchedulePipeline(pm, {target().library().name().str(), threads(), options.tierPolicy,
-                               options.toCompare, options.turns, describeKernels,
-                               wantsPlaced ? [this](PlacedProgram each) { placed.push_back(std::move(each)); }
-                                           : PlacedObserver(),
-                               [this](StringRef program, ArrayRef<std::string> values) {
-                                 for (PlacedProgram &each : placed)
-                                   if (each.program == program)
-                                     each.onNvme.insert(values.begin(), values.end());
-                               }});
+    buildSchedulePipeline(pm, scheduleOptions(*this));
     return runAndVerify(pm, *module);
   default:
     return success();

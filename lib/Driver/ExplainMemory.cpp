@@ -179,6 +179,8 @@ void Printer::value(int index) {
 void tessera::printPlaced(const PlacedProgram &program, StringRef glob, llvm::raw_ostream &os) {
   Printer printer(program, os);
   printer.summary();
+  if (!program.repeated.empty())
+    os << "  made again for the backward: " << llvm::join(program.repeated, ", ") << "\n";
   printer.updates(glob);
   for (auto [i, value] : llvm::enumerate(program.values))
     if (glob.empty() || globMatches(glob, value.name) || globMatches(glob, value.module))

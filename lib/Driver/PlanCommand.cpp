@@ -33,14 +33,10 @@ LogicalResult tessera::differentiateForPlan(Compilation &compilation) {
 }
 
 // What is decided of memory under a cap, or by entries of the plan: the entries that say all of it.
-static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &plan) {
+static LogicalResult solvePlaces(const CompileOptions &options, ModuleOp module, Plan &plan) {
   if (!plan.memory.device && plan.places.empty() && !dist::kPlace.isOn(module) &&
       !dist::kDeviceMemory.isOn(module))
     return success();
-  // Entries say what leaves the device, not what runs again.
-  if (plan.memory.recompute != "block")
-    plan.memory.recompute = "none";
-  options.recompute = plan.memory.recompute;
   Compilation compilation(options, *module.getContext());
   compilation.wantsPlaced = true;
   if (failed(compilation.run(Phase::Schedule)))
@@ -50,9 +46,10 @@ static LogicalResult solvePlaces(CompileOptions options, ModuleOp module, Plan &
     plan.places.push_back({place.match,
                            place.what,
                            place.program,
-                           place.update.empty() ? tierName(place.tier).str() : "",
+                           place.saysTier() ? tierName(place.tier).str() : "",
                            place.update,
                            place.moves,
+                           place.recompute,
                            {}});
   return success();
 }

@@ -69,11 +69,12 @@ struct MemoryRule {
 };
 
 /// [[place]]: in which tier values are, and with `moves` exactly when they leave it; or where parameters are
-/// updated (dialects/dist/Place.h).
+/// updated; or what is made again (dialects/dist/Place.h).
 struct PlaceRule {
   std::vector<std::string> match;
-  std::string what, program, tier, update; // either of the last two
+  std::string what, program, tier, update; // either of the last two, or `recompute`
   std::vector<std::array<int64_t, 4>> moves;
+  bool recompute = false;
   PlanPosition at;
 };
 

@@ -118,8 +118,24 @@ static void readMoves(PlanReader &reader, const toml::node &node, PlaceRule &rul
     reader.error(node.source()) << "\"moves\" are of one program: say which by \"program\"";
 }
 
+static void readRecompute(PlanReader &reader, const toml::table &table, PlaceRule &rule) {
+  const toml::node &node = *table.get("recompute");
+  if (!node.value_exact<bool>().value_or(false))
+    reader.error(node.source())
+        << "\"recompute\" of a [[place]] must be true; what no entry names is not made "
+           "again, nor what an entry before says the tier of";
+  for (StringRef other : {"tier", "moves"})
+    if (table.get(std::string_view(other)))
+      reader.error(node.source()) << "\"recompute\" says what is made again, wherever it is, and has no \""
+                                  << other << "\"; give another [[place]] for that";
+  if (!rule.what.empty() && rule.what != "activation")
+    reader.error(node.source()) << "\"recompute\" is of activations, and this entry is of what = \""
+                                << rule.what << "\"";
+  rule.recompute = true;
+}
+
 void tessera::readPlace(PlanReader &reader, const toml::table &table, Plan &plan) {
-  reader.keys(table, {"match", "what", "program", "tier", "moves", "update"}, "[[place]]");
+  reader.keys(table, {"match", "what", "program", "tier", "moves", "update", "recompute"}, "[[place]]");
   PlaceRule rule;
   rule.at = place(table);
   const toml::node *match = table.get("match");
@@ -137,12 +153,17 @@ void tessera::readPlace(PlanReader &reader, const toml::table &table, Plan &plan
   rule.program = reader.text(table, "program", false);
   rule.update = readWord(reader, table, "update", {"device", "host"}, false);
   if (const toml::node *update = table.get("update")) {
-    for (StringRef other : {"tier", "moves", "what", "program"})
+    for (StringRef other : {"tier", "moves", "what", "program", "recompute"})
       if (table.get(std::string_view(other)))
         reader.error(update->source())
             << "\"update\" says where parameters are updated, in every program, and "
                "has no \""
             << other << "\"; give another [[place]] for that";
+    plan.places.push_back(rule);
+    return;
+  }
+  if (table.get("recompute")) {
+    readRecompute(reader, table, rule);
     plan.places.push_back(rule);
     return;
   }
@@ -192,7 +213,9 @@ void Plan::printMemory(llvm::raw_ostream &os) const {
       os << "what  = " << quoted(rule.what) << "\n";
     if (!rule.program.empty())
       os << "program = " << quoted(rule.program) << "\n";
-    if (!rule.update.empty())
+    if (rule.recompute)
+      os << "recompute = true\n";
+    else if (!rule.update.empty())
       os << "update = " << quoted(rule.update) << "\n";
     else
       os << "tier  = " << quoted(rule.tier) << "\n";
@@ -252,7 +275,7 @@ LogicalResult tessera::addMemory(ModuleOp module, const AssignOptions &options, 
   if (!options.recompute.empty())
     memory.recompute = options.recompute;
   bool places = llvm::any_of(plan.places, [](const PlaceRule &rule) {
-    return rule.update.empty() ? rule.tier != "device" : rule.update == "host";
+    return rule.tier == "host" || rule.tier == "nvme" || rule.update == "host";
   });
   if (memory.nvme && !memory.host && !places)
     return errorAt(module, plan, memory.nvmeAt)
@@ -289,11 +312,12 @@ LogicalResult tessera::placeInTiers(ModuleOp module, const Plan &plan) {
   }
   SmallVector<Attribute> places;
   for (const PlaceRule &rule : plan.places) {
-    std::optional<Tier> tier = rule.update.empty() ? parseTier(rule.tier) : std::optional(Tier::Host);
+    std::optional<Tier> tier = rule.tier.empty() ? std::optional(Tier::Host) : parseTier(rule.tier);
     if (!tier || (*tier == Tier::Nvme && !memory.nvme))
       return errorAt(module, plan, rule.at)
              << "tier \"" << rule.tier << "\" is wanted, and nobody gave --nvme";
-    dist::Place place{rule.match, rule.what, rule.program, *tier, rule.update, rule.moves, {}};
+    dist::Place place{rule.match,  rule.what,      rule.program, *tier,
+                      rule.update, rule.recompute, rule.moves,   {}};
     if (rule.at.line > 0)
       place.at = FileLineColLoc::get(b.getContext(), plan.file, rule.at.line, rule.at.column);
     places.push_back(place.attribute(b.getContext()));

@@ -209,7 +209,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
     }
   }
 
-  NvmeObserver observer;
+  NamesObserver observer;
   const llvm::StringSet<> anything = {"optimizer", "parameters", "activations"}; // of what is on the host
   Places places;
   const nn::Library *library = nullptr;
@@ -220,7 +220,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
 
 } // namespace
 
-std::unique_ptr<Pass> tessera::createChooseNvme(const ChooseNvmeOptions &options, NvmeObserver placed) {
+std::unique_ptr<Pass> tessera::createChooseNvme(const ChooseNvmeOptions &options, NamesObserver placed) {
   auto pass = std::make_unique<ChooseNvmePass>(options);
   pass->observer = std::move(placed);
   return pass;

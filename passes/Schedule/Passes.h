@@ -15,9 +15,12 @@ struct PlacedProgram; // Placed.h
 using PlacedObserver = std::function<void(PlacedProgram)>;
 /// The pass with somebody to tell what it decides.
 std::unique_ptr<mlir::Pass> createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed);
-/// Is told of a program's function the names of the values that go to NVMe.
-using NvmeObserver = std::function<void(llvm::StringRef program, llvm::ArrayRef<std::string> values)>;
-std::unique_ptr<mlir::Pass> createChooseNvme(const ChooseNvmeOptions &options, NvmeObserver placed);
+/// Is told of a program's function the names of some of its values.
+using NamesObserver = std::function<void(llvm::StringRef program, llvm::ArrayRef<std::string> values)>;
+/// Of those that go to NVMe.
+std::unique_ptr<mlir::Pass> createChooseNvme(const ChooseNvmeOptions &options, NamesObserver placed);
+/// Of those that are made again.
+std::unique_ptr<mlir::Pass> createRecompute(const RecomputeOptions &options, NamesObserver repeated);
 
 /// What the phase is told of the target.
 struct ScheduleOptions {
@@ -31,7 +34,7 @@ struct ScheduleOptions {
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;
   /// Is told what was decided of each program's memory, if set.
   PlacedObserver placed;
-  NvmeObserver placedOnNvme;
+  NamesObserver placedOnNvme, repeated;
 };
 
 /// The phase: what it runs and in which order.

@@ -142,6 +142,9 @@ def Recompute : Pass<"tessera-recompute", "::mlir::ModuleOp"> {
     `dist.recompute`. Collectives, messages and assignments are not repeated; their results are kept. Undone
     where the peak would not fall.
 
+    Where entries of `dist.place` say `recompute`, what the operators of forwards make that they name is made
+    again instead, and no blocks. One of which nothing can be is an error.
+
     `auto` is decided by `tessera-choose-tiers`, with a cap.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,

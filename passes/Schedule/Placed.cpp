@@ -25,6 +25,7 @@ PlacedProgram tessera::placedProgram(func::FuncOp func, const TierTrace &trace, 
                        plan,
                        limits,
                        rates,
+                       {},
                        {}};
   for (Operation *op : trace.ops)
     placed.operators.push_back(labelOf(op));
@@ -49,6 +50,15 @@ std::vector<dist::Place> tessera::placesOf(ArrayRef<PlacedProgram> programs) {
         updates.match.push_back(name);
   if (!updates.match.empty())
     places.push_back(updates);
+  for (const PlacedProgram &program : programs) {
+    if (program.repeated.empty())
+      continue;
+    dist::Place again;
+    again.match = program.repeated;
+    again.program = program.program;
+    again.recompute = true;
+    places.push_back(again);
+  }
   for (const PlacedProgram &program : programs) {
     llvm::MapVector<int, dist::Place> byValue;
     for (const tiers::Move &move : program.plan.moves) {

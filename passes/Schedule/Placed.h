@@ -26,7 +26,8 @@ struct PlacedProgram {
   tiers::Plan plan;
   tiers::Limits limits;
   tiers::Rates rates;
-  std::set<std::string> onNvme; // names of values that go further down from the host
+  std::set<std::string> onNvme;      // names of values that go further down from the host
+  std::vector<std::string> repeated; // and of what is made again, as `Repeats::names`
 };
 
 PlacedProgram placedProgram(mlir::func::FuncOp func, const TierTrace &trace, llvm::ArrayRef<Said> said,
@@ -34,8 +35,8 @@ PlacedProgram placedProgram(mlir::func::FuncOp func, const TierTrace &trace, llv
                             const tiers::Step &onDevice);
 
 /// The entries of `dist.place` by which the same is decided again without a search: one for all that is
-/// updated on the host, one for each value that moves in a program, and one by which all others stay. None
-/// where nothing moves.
+/// updated on the host, one for all that a program makes again, one for each value that moves in a program,
+/// and one by which all others stay. None where nothing moves or is made again.
 std::vector<dist::Place> placesOf(llvm::ArrayRef<PlacedProgram> programs);
 
 /// The place in a file that an entry stands at, `FILE:LINE:COLUMN`; empty without one.

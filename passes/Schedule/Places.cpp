@@ -90,6 +90,7 @@ Places::Places(ModuleOp module) {
   if (ArrayAttr list = dist::kPlace.of(module))
     for (Attribute each : list)
       entries.push_back(*dist::Place::from(each));
+  areAny = llvm::any_of(entries, [](const dist::Place &entry) { return !entry.recompute; });
   counted.resize(entries.size());
   for (auto [i, place] : llvm::enumerate(entries))
     for (const std::string &glob : place.match)
@@ -179,24 +180,36 @@ private:
 };
 } // namespace
 
-LogicalResult Places::verify(ModuleOp module) {
-  if (isEmpty())
+const dist::Place *Places::repeating(const ValueName &name, func::FuncOp func) {
+  const dist::Place *place = find(name, "activation", [&](const dist::Place &entry) {
+    return entry.update.empty() && isForProgram(entry, func);
+  });
+  return place && place->recompute ? place : nullptr;
+}
+
+LogicalResult Places::verify(ModuleOp module, bool ofRepeats) {
+  if (ofRepeats ? !repeat() : isEmpty())
     return success();
   bool trains = llvm::any_of(module.getOps<func::FuncOp>(), nn::isTraining);
   bool hasState = llvm::any_of(module.getOps<nn::VariableOp>(),
                                [](nn::VariableOp variable) { return whatOf(variable) == "optimizer"; });
   KnownNames known(module, variables);
   for (auto [i, place] : llvm::enumerate(entries)) {
+    if (place.recompute != ofRepeats)
+      continue;
     bool hasProgram = known.hasProgram(place);
     if (!hasProgram && !llvm::is_contained({"train", "train_clipped", "infer"}, place.program))
       return errorAt(place, module) << "there is no program \"" << place.program
                                     << "\"; programs are train, train_clipped and infer";
     // One plan serves training, by any optimizer, and inference.
-    if (!hasProgram || (!hasState && place.what == "optimizer") || (!trains && place.what == "gradient")) {
+    if (!hasProgram || (!hasState && place.what == "optimizer") ||
+        (!trains && (place.what == "gradient" || place.recompute))) {
       counted[i] = true;
       continue;
     }
     dist::Place named = place;
+    if (place.recompute)
+      named.what = "activation";
     if (!place.update.empty()) {
       named.what = "parameter";
       counted[i] = counted[i] || !trains;
@@ -247,7 +260,7 @@ std::vector<Said> Places::apply(TierTrace &trace, func::FuncOp func, const Stora
     bool isGradient = !variable && storage.buffers()[storage.of(traced.value)].category == "gradients";
     said[i].name = name.own;
     said[i].what = variable ? whatOf(variable) : isGradient ? "gradient" : "activation";
-    auto isForAny = [](const dist::Place &place) { return place.update.empty(); };
+    auto isForAny = [](const dist::Place &place) { return place.saysTier(); };
     auto isForThis = [&](const dist::Place &place) { return isForAny(place) && isForProgram(place, func); };
     const dist::Place *here = find(name, said[i].what, isForThis),
                       *anywhere = find(name, said[i].what, isForAny);
@@ -330,7 +343,7 @@ void Places::warnOfIdle() const {
           << "no update of what " << textOf(place.match)
           << " names can run on the host by this entry: only those of f32 parameters can that are stored as "
              "they are updated, and that no program returns, nor their gradients";
-    else if (!has && place.update.empty() && place.tier != Tier::Device && place.at)
+    else if (!has && place.saysTier() && place.tier != Tier::Device && place.at)
       emitWarning(place.at)
           << "nothing that " << textOf(place.match)
           << " names leaves the device by this entry: what it names is used without a pause, is "

@@ -35,22 +35,32 @@ struct Said {
 };
 
 /// The entries of a module's `dist.place`, of which the first that matches a value counts. Where a variable
-/// rests is one answer for all programs, so the first entry counts there whatever program it is for.
+/// rests is one answer for all programs, so the first entry counts there whatever program it is for. What is
+/// made again is a question of its own, and asked before where values are.
 class Places {
 public:
   Places() = default;
   explicit Places(mlir::ModuleOp module);
-  bool isEmpty() const { return entries.empty(); }
+  /// Whether none says where anything is.
+  bool isEmpty() const { return !areAny; }
+  /// Whether any says that something is made again.
+  bool repeat() const {
+    return llvm::any_of(entries, [](auto &entry) { return entry.recompute; });
+  }
   /// Leaves all entries aside.
   void clear() {
+    areAny = false;
     entries.clear();
     counted.clear();
     literals.clear();
     globs.clear();
   }
 
-  /// Reports entries whose globs name nothing in the programs that they are for.
-  llvm::LogicalResult verify(mlir::ModuleOp module);
+  /// Reports entries whose globs name nothing in the programs that they are for: of those that say that
+  /// something is made again, for which the programs are as before that, or of all others.
+  llvm::LogicalResult verify(mlir::ModuleOp module, bool ofRepeats = false);
+  /// The entry by which a value is made again; null without one. An entry before may say its tier.
+  const dist::Place *repeating(const ValueName &name, mlir::func::FuncOp func);
   /// Writes into the values of a trace what the entries say of them, and that of the others those move that
   /// `offload` allows. Below the trace's tier are: a variable between steps; any other value at least in the
   /// gap that lasts longest; and exactly what moves are given for. Where entries do not say it, updates run
@@ -70,6 +80,7 @@ private:
   void applyToUpdates(TierTrace &trace, llvm::MutableArrayRef<Said> said);
 
   std::vector<dist::Place> entries;
+  bool areAny = false;                  // of other than what is made again
   llvm::StringMap<ValueName> variables; // by their own names
   std::vector<bool> counted;            // by entry, whether it has counted for a value that can leave
   llvm::StringMap<llvm::SmallVector<int>> literals; // entries by name, rising

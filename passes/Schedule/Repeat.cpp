@@ -8,6 +8,7 @@
 #include "mlir/Interfaces/SideEffectInterfaces.h"
 #include "passes/Memory/Hazards.h"
 #include "passes/Memory/Liveness.h"
+#include "passes/Schedule/Places.h"
 #include "passes/Schedule/SameValue.h"
 #include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/TierTrace.h"
@@ -123,7 +124,7 @@ public:
   Repeater(Block &block, DenseSet<Operation *> &chosen)
       : phases(block), hazards(block), chosen(chosen), b(block.getParentOp()->getContext()) {}
 
-  Repeats run(llvm::StringMap<int> &names);
+  Repeats run(llvm::StringMap<int> &names, const llvm::DenseMap<Value, ValueName> &known);
 
 private:
   void findRuns();
@@ -321,11 +322,19 @@ Repeats Repeater::name(llvm::StringMap<int> &names) {
   return repeats;
 }
 
-Repeats Repeater::run(llvm::StringMap<int> &names) {
+Repeats Repeater::run(llvm::StringMap<int> &names, const llvm::DenseMap<Value, ValueName> &known) {
   findRuns();
+  llvm::SetVector<Value> made; // each once, also where several phases make it again
+  for (const Run &run : runs)
+    made.insert_range(run.op->getResults());
+  std::vector<std::string> ran;
+  for (Value value : made)
+    ran.push_back(known.lookup(value).own);
   emit();
   eraseDead();
-  return name(names);
+  Repeats repeats = name(names);
+  repeats.names = std::move(ran);
+  return repeats;
 }
 
 double flopsOf(Block &block) {
@@ -340,7 +349,8 @@ double flopsOf(Block &block) {
 
 } // namespace
 
-std::vector<Forward> tessera::findForwards(func::FuncOp func, int64_t threads) {
+// Without cuts.
+static std::vector<Forward> allForwards(func::FuncOp func, int64_t threads) {
   dist::Machine machine = dist::Machine::of(func);
   std::vector<Forward> forwards;
   bool repeats = func.walk([](Operation *op) {
@@ -365,12 +375,29 @@ std::vector<Forward> tessera::findForwards(func::FuncOp func, int64_t threads) {
           forward.trace.push_back(traceOf(phases.ops[end], phases, begin));
           forward.trace.back().seconds = secondsOf(phases.ops[end], machine, threads);
         }
-      forward.cuts = recompute::chooseCuts(forward.trace);
-      if (!forward.cuts.positions.empty())
-        forwards.push_back(std::move(forward));
+      forwards.push_back(std::move(forward));
     }
   });
   return forwards;
+}
+
+std::vector<Forward> tessera::findForwards(func::FuncOp func, int64_t threads) {
+  std::vector<Forward> forwards;
+  for (Forward &forward : allForwards(func, threads)) {
+    forward.cuts = recompute::chooseCuts(forward.trace);
+    if (!forward.cuts.positions.empty())
+      forwards.push_back(std::move(forward));
+  }
+  return forwards;
+}
+
+DenseSet<Operation *> tessera::findRepeatable(func::FuncOp func) {
+  DenseSet<Operation *> found;
+  for (const Forward &forward : allForwards(func, /*threads=*/1))
+    for (auto [op, traced] : llvm::zip(forward.ops, forward.trace))
+      if (traced.repeatable && !isView(op))
+        found.insert(op);
+  return found;
 }
 
 // The operators up to a price, in the first quarters of each forward's parts.
@@ -416,17 +443,19 @@ void Repeats::operator+=(const Repeats &other) {
   values += other.values;
   bytes += other.bytes;
   flops += other.flops;
+  names.insert(names.end(), other.names.begin(), other.names.end());
 }
 
 Repeats tessera::repeatOperators(func::FuncOp func, DenseSet<Operation *> chosen) {
   Repeats repeats;
   repeats.flopsOfAll = flopsOf(func.getBody().front());
   llvm::StringMap<int> names;
+  llvm::DenseMap<Value, ValueName> known = valueNames(func);
   SmallVector<Block *> blocks;
   func.walk([&](Block *block) { blocks.push_back(block); });
   for (Block *block : blocks)
     if (llvm::any_of(*block, [&](Operation &op) { return chosen.contains(&op); }))
-      repeats += Repeater(*block, chosen).run(names);
+      repeats += Repeater(*block, chosen).run(names, known);
   // Counted anew: what runs again in a loop does so in each round.
   repeats.flops = flopsOf(func.getBody().front()) - repeats.flopsOfAll;
   return repeats;

@@ -21,11 +21,17 @@ struct Forward {
 /// of one in which operators run again already. Times are of `threads` threads a rank.
 std::vector<Forward> findForwards(mlir::func::FuncOp func, int64_t threads);
 
+/// The operators of all forwards of a function that may run again. None where some do already.
+llvm::DenseSet<mlir::Operation *> findRepeatable(mlir::func::FuncOp func);
+
 /// What running operators again means for a step.
 struct Repeats {
   int64_t operators = 0;            // that run again
   int64_t values = 0, bytes = 0;    // made again
   double flops = 0, flopsOfAll = 0; // of what runs again, and of all else
+  /// Of what the operators make that run again, those that only moved among them, the names in the function
+  /// as it was before (`ValueName::own`).
+  std::vector<std::string> names;
   void operator+=(const Repeats &other);
 };
 

@@ -71,7 +71,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   RecomputeOptions recompute;
   recompute.target = options.target;
   recompute.threads = options.threads;
-  pm.addPass(createRecompute(recompute));
+  pm.addPass(createRecompute(recompute, options.repeated));
   ChooseTiersOptions tiers;
   tiers.target = options.target;
   tiers.threads = options.threads;

@@ -189,6 +189,7 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
       break;
     std::string summary = describe(traced, *plan);
     PlacedProgram placed = placedProgram(func, traced, said, *plan, goal, rates, onDevice);
+    placed.repeated = repeats.names;
     std::function<void()> exchange = emit(func, traced, *plan);
     Storage written = storageOf(func);
     auto isBelow = [&](const tiers::Limits &peaks) {

@@ -88,6 +88,11 @@ PLANS = {
         (place('tier = "device"\nprogram = "train"\nmoves = [[0, -1, -1, 4]]'), "7"),
     '"moves" are of one program: say which by "program"': (place('tier = "host"\nmoves = [[0, -1, -1, 4]]'), "6"),
     '"update" says where parameters are updated, in every program, and has no "tier"': (place('update = "host"\ntier = "host"'), "5"),
+    '"update" says where parameters are updated, in every program, and has no "recompute"':
+        (place('update = "host"\nrecompute = true'), "5"),
+    '"recompute" of a [[place]] must be true': (place("recompute = false"), "5"),
+    '"recompute" says what is made again, wherever it is, and has no "tier"': (place('recompute = true\ntier = "host"'), "5"),
+    '"recompute" is of activations, and this entry is of what = "optimizer"': (place('what = "optimizer"\nrecompute = true'), "6"),
     '"update" is "nvme"; the nearest is': (place('update = "nvme"'), "5"),
     'no parameter is named "*.mlq.*"; the nearest is': (place('update = "host"', '"*.mlq.*"'), "3"),
     'no value is named "*.mlq.*"; the nearest is': (place('tier = "host"', '"*.mlq.*"'), "3"),

@@ -138,7 +138,7 @@ def test_chosen_below_a_cap_and_given_back(tmp_path):
     plan = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine)
     assert 'update = "host"' in plan.stdout
     assert re.search(r"\d+ updates? runs? on the host", h.checked(
-        h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, "--machine", machine, "--recompute", "none").stderr)
+        h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, "--machine", machine).stderr)
     (tmp_path / "plan.toml").write_text(plan.stdout)
     again = compile_to(tmp_path / "again", "gpt2", "1", *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine)
     assert (again.info("train")["memory"], again.info("train")["moved"]) == (fast.info("train")["memory"], fast.info("train")["moved"])

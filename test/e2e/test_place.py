@@ -48,7 +48,7 @@ def assert_same_bits(program, full, folder, cap=1 << 40):
 def test_solved_plan_comes_back(tmp_path, full, solved):
     """The plan that is printed has all that was decided: given back it makes the same program, and prints itself."""
     cap = full[3]
-    direct = compiled(tmp_path / "direct", "--device-memory", cap, "--recompute", "none")
+    direct = compiled(tmp_path / "direct", "--device-memory", cap)
     text = solved.read_text()
     assert text.count("[[place]]") > 5 and f'device  = "{cap}"' in text and "moves = [[" in text
     again = compiled(tmp_path / "again", "--plan", solved)
@@ -74,7 +74,7 @@ def test_solved_plans_of_meshes(tmp_path, variant, mesh):
     plan.write_text(h.checked(h.TESSERA, "plan", *model, *MESHES[mesh], *cap).stdout)
     assert "moves = " in plan.read_text()
     told = []
-    for name, options in (("direct", (*MESHES[mesh], *cap, "--recompute", "none")), ("again", ("--plan", plan))):
+    for name, options in (("direct", (*MESHES[mesh], *cap)), ("again", ("--plan", plan))):
         h.checked(h.TESSERA, "compile", *model, *options, "-o", tmp_path / name)
         infos = [json.loads(h.checked(tmp_path / name, "info", "--json", "--program", program).stdout) for program in ("train", "infer")]
         told.append([(info["memory"], info["moved"]) for info in infos])
@@ -200,3 +200,58 @@ def test_what_does_not_fit(tmp_path, full):
     h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=["has values that the plan wants on the host", "--host-memory, which is 64.0 KiB"])
     plan.write_text('[[place]]\nmatch = "*"\ntier = "device"\n')
     assert "the plan says where values are; without its [[place]] entries it fits, with" in refused("--plan", plan)
+
+
+def made_again(plan):
+    """What a program's schedule makes again by this plan, by the names of nodes, and what is said of it."""
+    result = h.checked(h.TESSERA, "compile", GPT2, "-o", plan.with_suffix(".mlir"), "--to", "schedule", *TRAIN, "--plan", plan)
+    text = plan.with_suffix(".mlir").read_text()
+    return len(re.findall(r"dist.recompute = ", text)), result.stderr
+
+
+def test_recompute_by_name(tmp_path, full):
+    """Whatever the cap, what is named is made again, and nothing else; what an entry before has on the device is kept."""
+    plan = tmp_path / "plan.toml"
+    plan.write_text('[[place]]\nmatch = "transformer.h.0.*"\nrecompute = true\n')
+    program = compiled(tmp_path / "p", "--plan", plan)
+    assert_same_bits(program, full, tmp_path / "r")
+    assert program.info("train")["flops"] > full[0].info("train")["flops"]
+    alone, said = made_again(plan)
+    assert alone > 2 and "program 'train': " in said and "are made again" in said
+    plan.write_text('[[place]]\nmatch = "*.mlp.*"\ntier = "device"\n\n' + plan.read_text())
+    less, _ = made_again(plan)
+    assert 0 < less < alone
+    plan.write_text('[[place]]\nmatch = "*.h.0.*"\nprogram = "train_clipped"\nrecompute = true\n')
+    said = made_again(plan)[1]
+    assert "program 'train_clipped': " in said and "program 'train': " not in said
+    # Beside the search, below a cap.
+    plan.write_text(f'[memory]\ndevice = "{full[3]}"\n\n[[place]]\nmatch = "*.h.0.*"\nrecompute = true\n')
+    assert_same_bits(compiled(tmp_path / "capped", "--plan", plan), full, tmp_path / "c", full[3])
+    # A plan for training serves inference.
+    h.checked(h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", "--plan", plan)
+
+
+def test_recomputation_comes_back(tmp_path, full):
+    """What a cap makes run again is printed by name, and runs again by the plan."""
+    cap = ("--device-memory", int(0.97 * full[4]), "--offload", "none")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(h.checked(h.TESSERA, "plan", GPT2, *TRAIN, *cap).stdout)
+    text = plan.read_text()
+    assert "recompute = true" in text and "moves" not in text
+    direct, again = compiled(tmp_path / "direct", *cap), compiled(tmp_path / "again", "--plan", plan)
+    for name in ("train", "train_clipped", "infer"):
+        assert {**direct.info(name), "plan": 0} == {**again.info(name), "plan": 0}
+    assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", plan).stdout == text
+    assert_same_bits(again, full, tmp_path / "a", cap[1])
+
+
+@pytest.mark.parametrize("match,said", [
+    ('"add"', 'nothing that "add" names can be made again'),
+    ('["*.h.0.*", "nothing"]', 'no activation is named "nothing"; the nearest is'),
+    ('"transformer.h.0.mlp.c_fc.weight"', 'nothing that "transformer.h.0.mlp.c_fc.weight" names can be made again'),
+])
+def test_what_cannot_be_made_again(tmp_path, match, said):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(f"[[place]]\nmatch = {match}\nrecompute = true\n")
+    result = h.compile_fails(tmp_path, GPT2, *TRAIN, "--plan", plan, words=[said])
+    assert f"{plan}:1:1" in result.first_error

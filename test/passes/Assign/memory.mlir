@@ -6,10 +6,12 @@
 
 // CHECK: #[[FIRST:.*]] = loc("{{.*}}plan.toml":6:1)
 // CHECK: #[[SECOND:.*]] = loc("{{.*}}plan.toml":13:1)
+// CHECK: #[[THIRD:.*]] = loc("{{.*}}plan.toml":17:1)
 // CHECK: module attributes {dist.device_memory = 2097152 : i64, dist.host_memory = 1024 : i64
 // CHECK-SAME: dist.offload = ["optimizer", "activations"]
 // CHECK-SAME: dist.place = [{at = #[[FIRST]], match = ["*.mlp.*", "w"], moves = [array<i64: 0, -1, -1, 4>], program = "train", tier = #dist.tier<host>, what = "parameter"},
-// CHECK-SAME: {at = #[[SECOND]], match = ["*"], tier = #dist.tier<device>}]
+// CHECK-SAME: {at = #[[SECOND]], match = ["x"], recompute},
+// CHECK-SAME: {at = #[[THIRD]], match = ["*"], tier = #dist.tier<device>}]
 
 // OPTIONS: dist.device_memory = 4096 : i64
 // OPTIONS-SAME: dist.offload = []
@@ -29,6 +31,10 @@ what = "parameter"
 program = "train"
 tier = "host"
 moves = [[0, -1, -1, 4]]
+
+[[place]]
+match = "x"
+recompute = true
 
 [[place]]
 match = "*"

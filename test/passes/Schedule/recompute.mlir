@@ -167,3 +167,40 @@ func.func @gathered(%x: tensor<64x8xf32>) -> tensor<64x8xf32> {
   return %l : tensor<64x8xf32>
 }
 }
+
+// -----
+
+// A plan names what is made again: the first product and its exponential, of which the backward reads only the second. What an entry before has on the device
+// is kept, and what no entry names.
+// CHECK-LABEL: func.func @named
+// CHECK: nn.contract %arg0, %[[W:.*]] {dist.repeated = "contract_0"
+// CHECK: nn.exp %{{.*}} {dist.repeated = "exp_0"}
+// CHECK-NOT: dist.repeated =
+// CHECK: nn.grad_of = #nn.grad_of<"a3"
+// CHECK-NOT: dist.recompute =
+// CHECK: nn.grad_of = #nn.grad_of<"a2"
+// CHECK: %[[A1:.*]] = nn.contract %arg0, %[[W]] {dist.recompute = "contract_0"
+// CHECK: %[[B1:.*]] = nn.exp %[[A1]] {dist.recompute = "exp_0"}
+// CHECK-NEXT: nn.mul {{.*}}, %[[B1]]
+// CHECK-NOT: dist.recompute =
+module attributes {dist.place = [{match = ["b2"], tier = #dist.tier<device>}, {match = ["a1", "b*"], program = "named", recompute}, {match = ["*"], tier = #dist.tier<device>}]} {
+nn.variable @w : tensor<8x256xf32> {role = "parameter", trained = true}
+nn.variable @v : tensor<256x8xf32> {role = "parameter", trained = true}
+func.func @named(%x: tensor<64x8xf32>) -> tensor<64x8xf32> attributes {nn.role = #nn<role train>} {
+  %w = nn.read @w : tensor<8x256xf32>
+  %v = nn.read @v : tensor<256x8xf32>
+  %a1 = nn.contract %x, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x8xf32>, tensor<8x256xf32>) -> tensor<64x256xf32> loc("a1")
+  %b1 = nn.exp %a1 : (tensor<64x256xf32>) -> tensor<64x256xf32> loc("b1")
+  %c1 = nn.contract %b1, %v {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x256xf32>, tensor<256x8xf32>) -> tensor<64x8xf32> loc("c1")
+  %a2 = nn.contract %c1, %w {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x8xf32>, tensor<8x256xf32>) -> tensor<64x256xf32> loc("a2")
+  %b2 = nn.exp %a2 : (tensor<64x256xf32>) -> tensor<64x256xf32> loc("b2")
+  %c2 = nn.contract %b2, %v {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"} : (tensor<64x256xf32>, tensor<256x8xf32>) -> tensor<64x8xf32> loc("c2")
+  %h3 = nn.contract %c2, %v {lhs_letters = "bi", nn.grad_of = #nn.grad_of<"a3", [0, 2, 1]>, out_letters = "bo", rhs_letters = "oi"} : (tensor<64x8xf32>, tensor<256x8xf32>) -> tensor<64x256xf32> loc("c2")
+  %m2 = nn.mul %h3, %b2 {nn.grad_of = #nn.grad_of<"b2", [0, 1]>} : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32> loc("b2")
+  %g2 = nn.contract %m2, %w {lhs_letters = "bi", nn.grad_of = #nn.grad_of<"a2", [0, 2, 1]>, out_letters = "bo", rhs_letters = "oi"} : (tensor<64x256xf32>, tensor<8x256xf32>) -> tensor<64x8xf32> loc("a2")
+  %h1 = nn.contract %g2, %v {lhs_letters = "bi", nn.grad_of = #nn.grad_of<"c1", [0, 2, 1]>, out_letters = "bo", rhs_letters = "oi"} : (tensor<64x8xf32>, tensor<256x8xf32>) -> tensor<64x256xf32> loc("c1")
+  %m1 = nn.mul %h1, %b1 {nn.grad_of = #nn.grad_of<"b1", [0, 1]>} : (tensor<64x256xf32>, tensor<64x256xf32>) -> tensor<64x256xf32> loc("b1")
+  %g1 = nn.contract %m1, %w {lhs_letters = "bi", nn.grad_of = #nn.grad_of<"a1", [0, 2, 1]>, out_letters = "bo", rhs_letters = "oi"} : (tensor<64x256xf32>, tensor<8x256xf32>) -> tensor<64x8xf32> loc("a1")
+  return %g1 : tensor<64x8xf32>
+}
+}
