@@ -238,6 +238,7 @@ static ScheduleOptions scheduleOptions(Compilation &compilation) {
                            compilation.threads(),
                            options.tierPolicy,
                            options.toCompare,
+                           options.advises,
                            options.turns,
                            describeKernels};
   // By program: values are made again before any program is placed.

@@ -205,6 +205,7 @@ Verdict Judge::judge(std::unique_ptr<Compilation> compilation, bool isWhole) {
   Verdict verdict;
   CompileOptions &options = compilation->options;
   options.report.clear();
+  options.advises = false;
   if (!isWhole) {
     options.toCompare = true;
     options.assign.unlimited = true;

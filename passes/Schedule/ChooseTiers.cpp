@@ -112,6 +112,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     std::optional<FittedProgram> winner = std::move(fitted);
     int count = 0;
     for (const Sketch &sketch : sketches) {
+      // No plan of it was found, with little effort. Of recipes that are compared that is enough.
+      bool isUnlikely = sketch.updates.seconds == std::numeric_limits<double>::infinity();
+      if (isUnlikely && (winner || !search->advises))
+        continue;
       bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
       // The sketch without repetition is always tried, so that none is slower with it; but not of large
       // stages.
@@ -233,6 +237,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   void runOnOperation() override {
     ModuleOp module = getOperation();
     search.emplace(module, *library, threads, policy.getValue());
+    search->advises = advises;
     if (search->limits.device == INT64_MAX && search->places.isEmpty())
       return observeUncapped();
     if (failed(search->places.verify(module)))

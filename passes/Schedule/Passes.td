@@ -178,12 +178,15 @@ def ChooseTiers : Pass<"tessera-choose-tiers", "::mlir::ModuleOp"> {
     Where `dist.recomputation` is `auto`, several sets of operators to run again for the backward are tried,
     none among them, each with the transfers that it needs: the fastest step by the estimate stays.
   }];
-  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
-                 Option<"threads", "threads", "int64_t", "1",
-                        "threads a rank, for the library's workspaces and the time of operators">,
-                 Option<
-                     "policy", "policy", "std::string", "\"planned\"",
-                     "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">];
+  let options =
+      [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">,
+       Option<"threads", "threads", "int64_t", "1",
+              "threads a rank, for the library's workspaces and the time of operators">,
+       Option<"policy", "policy", "std::string", "\"planned\"",
+              "what decides: planned, or for comparison patrickstar elixir zero-offload lru belady">,
+       Option<"advises", "advises", "bool", "true",
+              "whether a program that does not fit is an error with the least possible and with what "
+              "would help, tried">];
   let statistics = [Statistic<"numTransfers", "transfers", "copies to the host or from it that are started">];
   let dependentDialects = ["::tessera::dist::DistDialect"];
 }

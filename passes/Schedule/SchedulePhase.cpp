@@ -76,6 +76,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   tiers.target = options.target;
   tiers.threads = options.threads;
   tiers.policy = options.tierPolicy;
+  tiers.advises = options.advises;
   pm.addPass(createChooseTiers(tiers, options.placed));
   ChooseNvmeOptions nvme;
   nvme.target = options.target;

@@ -124,6 +124,25 @@ public:
                               << "' has values that the plan wants on the host, and they do not fit into "
                                  "--host-memory, which is "
                               << sizeText(search.limits.host);
+    int64_t ahead = receivedAhead(func), total = needed.device + ahead;
+    InFlightDiagnostic error =
+        func.emitError() << "program '" << dist::programName(func) << "' needs " << sizeText(total)
+                         << " of device memory a rank, --device-memory is " << sizeText(search.limits.device);
+    if (search.limits.host != INT64_MAX)
+      error << ", --host-memory is " << sizeText(search.limits.host);
+    if (total > search.limits.device)
+      error << ": short by " << sizeText(total - search.limits.device);
+    if (!search.advises)
+      return error;
+    Storage storage = search.storageOf(func);
+    TierTrace traced = search.trace(func, storage, /*anything=*/true);
+    if (!traced.ops.empty()) {
+      int64_t fullest = llvm::max_element(traced.step.bytes) - traced.step.bytes.begin();
+      error.attachNote(traced.ops[fullest]->getLoc())
+          << "the device is fullest at this operator, if nothing leaves it: "
+          << categoriesText(search.figures(func, storage))
+          << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
+    }
     // Of all programs that have yet to fit, this one among them.
     int64_t least = 0;
     Location where = func.getLoc();
@@ -139,23 +158,6 @@ public:
         });
       if (here.bytes > least)
         least = here.bytes, where = here.where, values = here.values;
-    }
-    Storage storage = search.storageOf(func);
-    TierTrace traced = search.trace(func, storage, /*anything=*/true);
-    int64_t ahead = receivedAhead(func), total = needed.device + ahead;
-    InFlightDiagnostic error =
-        func.emitError() << "program '" << dist::programName(func) << "' needs " << sizeText(total)
-                         << " of device memory a rank, --device-memory is " << sizeText(search.limits.device);
-    if (search.limits.host != INT64_MAX)
-      error << ", --host-memory is " << sizeText(search.limits.host);
-    if (total > search.limits.device)
-      error << ": short by " << sizeText(total - search.limits.device);
-    if (!traced.ops.empty()) {
-      int64_t fullest = llvm::max_element(traced.step.bytes) - traced.step.bytes.begin();
-      error.attachNote(traced.ops[fullest]->getLoc())
-          << "the device is fullest at this operator, if nothing leaves it: "
-          << categoriesText(search.figures(func, search.storageOf(func)))
-          << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
     error.attachNote(where) << "the least possible for this plan is " << sizeText(least)
                             << " on the device, set by this operator" << values

@@ -206,11 +206,14 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
     exchange();
     if (given)
       break;
+    const tiers::Limits tried = goal;
     if (have.device > cap)
       goal.device =
           std::max(std::min(2 * cap - have.device, goal.device - (cap - least) * (1 << i) / kParts), least);
     if (have.host > limits.host)
       goal.host -= have.host - limits.host;
+    if (goal.device == tried.device && goal.host == tried.host) // the same plan again
+      break;
   }
   return std::nullopt;
 }

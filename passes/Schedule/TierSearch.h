@@ -32,6 +32,7 @@ public:
   llvm::StringSet<> offload; // categories
   Places places;
   bool recomputes = false, hasNvme = false;
+  bool advises = true;                       // whether a refusal says more than that
   llvm::DenseSet<mlir::Operation *> outputs; // variables that stay on the device: the host reads them
   /// Variables of the programs before, and those of them that are updated on the host.
   llvm::DenseSet<mlir::Operation *> decided, onHost;

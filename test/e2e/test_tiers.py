@@ -1,6 +1,7 @@
 """Programs below a cap of the device's memory: the same bits as without one, and what is promised of both tiers is what is measured."""
 import json
 import re
+import resource
 
 import numpy as np
 import pytest
@@ -257,6 +258,19 @@ def test_no_room_to_pack():
     cap = least_possible("gpt2", "1", "--train", "adamw")
     result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", "--device-memory", cap, *ALONE)
     h.assert_error(result, "of device memory a rank", notes="packing buffers takes a few percent more than the least")
+
+
+def test_refusals_are_quick():
+    """Below the least possible: an error within seconds, whatever could be tried."""
+    def refused(cap):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
+        result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", "--device-memory", cap)
+        assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before < 10
+        h.assert_error(result, "of device memory a rank", notes="the least possible for this plan is")
+        return int(re.search(r"the least possible for this plan is .*?(\d+) bytes\)? on the device", result.stderr)[1])
+
+    least = refused(1)
+    assert refused(least // 2) == refused(least - 1) == least
 
 
 def test_offload_none(tmp_path):
