@@ -139,9 +139,9 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
         tell(func, said, *plan);
         if (!plan->moves.empty())
           emitRemark(UnknownLoc::get(&getContext()))
-              << "program '" << dist::programName(func) << "' takes " << sizeText(have.host)
-              << " of the host instead of " << sizeText(needed.host) << ": " << what
-              << " go to NVMe, which has " << sizeText(have.nvme) << "; a step is estimated to take "
+              << "program '" << dist::programName(func) << "' takes "
+              << takenText(Tier::Host, have.host, whole.at(func)) << ": " << what << " go to NVMe, which has "
+              << sizeText(have.nvme) << "; a step is estimated to take "
               << llvm::formatv("{0:f2}", plan->seconds / alone).str() << " x as long as without";
         return success();
       }
@@ -194,10 +194,10 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
     decided.clear();
     // The program that has most on the host decides where variables rest.
     SmallVector<func::FuncOp> programs(module.getOps<func::FuncOp>());
-    llvm::DenseMap<Operation *, int64_t> needed;
+    whole.clear();
     for (func::FuncOp func : programs)
-      needed[func] = peaks(func).host;
-    llvm::stable_sort(programs, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
+      whole[func] = peaks(func).host;
+    llvm::stable_sort(programs, [&](func::FuncOp a, func::FuncOp b) { return whole[a] > whole[b]; });
     SymbolTable symbols(module);
     for (func::FuncOp func : programs) {
       if (failed(fit(func)))
@@ -215,7 +215,8 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
   const nn::Library *library = nullptr;
   ModuleOp kernels;
   Peaks limits;
-  DenseSet<Operation *> decided; // variables of programs before
+  DenseSet<Operation *> decided;              // variables of programs before
+  llvm::DenseMap<Operation *, int64_t> whole; // of each program as it was given, the host's peak
 };
 
 } // namespace

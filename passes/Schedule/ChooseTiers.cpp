@@ -172,8 +172,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return choosesUpdates && !search->onHost.empty() ? failure() : refuse(*search, func, needed, pending);
     slowest = std::max(slowest, fitted->placed.plan.seconds);
     bool isChanged = !fitted->placed.plan.moves.empty() || fitted->repeats.operators;
-    chosen.push_back({func, needed.device + ahead, isChanged ? std::move(fitted->summary) : "",
-                      std::move(fitted->placed)});
+    chosen.push_back({func, isChanged ? std::move(fitted->summary) : "", std::move(fitted->placed)});
     return success();
   }
 
@@ -244,7 +243,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return signalPassFailure();
     // The fullest program decides where variables rest.
     pending.assign(module.getOps<func::FuncOp>().begin(), module.getOps<func::FuncOp>().end());
-    llvm::DenseMap<Operation *, int64_t> needed;
+    whole.clear();
     packed.clear();
     std::deque<Storage> storages;
     for (func::FuncOp func : pending)
@@ -252,10 +251,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
     for (auto [func, storage] : llvm::zip(pending, storages)) {
       tiers::Limits peaks = search->peaks(func, storage), below = search->variables(func);
-      needed[func] = peaks.device;
+      whole[func] = peaks.device;
       packed[func] = {peaks.device - below.device, peaks.host - below.host};
     }
-    llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return needed[a] > needed[b]; });
+    llvm::stable_sort(pending, [&](func::FuncOp a, func::FuncOp b) { return whole[a] > whole[b]; });
     SymbolTable symbols(module);
     findOutputs(symbols);
     choosesUpdates = search->isFree();
@@ -284,8 +283,9 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       if (!each.summary.empty())
         emitRemark(UnknownLoc::get(&getContext()))
             << "program '" << dist::programName(each.func) << "' takes "
-            << sizeText(search->peaks(each.func, storage).device + receivedAhead(each.func))
-            << " of the device instead of " << sizeText(each.needed) << ": " << each.summary;
+            << takenText(Tier::Device, search->peaks(each.func, storage).device + receivedAhead(each.func),
+                         whole.at(each.func) + receivedAhead(each.func))
+            << ": " << each.summary;
       if (observer)
         observer(std::move(each.placed));
     }
@@ -341,7 +341,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   PlacedObserver observer;
   const nn::Library *library = nullptr;
   std::optional<TierSearch> search;
-  SmallVector<func::FuncOp> pending; // programs that have yet to fit, the fullest first
+  SmallVector<func::FuncOp> pending;          // programs that have yet to fit, the fullest first
+  llvm::DenseMap<Operation *, int64_t> whole; // of each program as it was given, the device's peak
   /// Of each program as it was given, the peaks without its variables, which do not change when these move.
   llvm::DenseMap<Operation *, tiers::Limits> packed;
   SmallVector<int64_t> quarters; // of forwards that may run again: see forEachRepetition
@@ -349,7 +350,6 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   /// What is told of each program when all have fitted.
   struct Chosen {
     func::FuncOp func;
-    int64_t needed;      // of the device, before
     std::string summary; // empty: nothing has been done
     PlacedProgram placed;
   };

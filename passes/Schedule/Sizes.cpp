@@ -22,6 +22,14 @@ std::string tessera::sizeText(int64_t bytes) {
   return text;
 }
 
+// Where one rests for another program's sake, or by name, the peak may be as high as without.
+std::string tessera::takenText(Tier tier, int64_t taken, int64_t whole) {
+  std::string text = sizeText(taken) + " of the " + tierName(tier).str();
+  text += taken < whole ? " instead of " + sizeText(whole)
+                        : ", and would take " + sizeText(whole) + " if nothing left it";
+  return text;
+}
+
 std::string tessera::categoriesText(DictionaryAttr figures) {
   std::string text;
   for (NamedAttribute each : figures)

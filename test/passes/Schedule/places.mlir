@@ -3,6 +3,7 @@
 // RUN: tessera-opt %s --tessera-choose-tiers --split-input-file 2>&1 >/dev/null | FileCheck %s --check-prefix=IDLE
 
 // IDLE: remark: program 'chain' takes 2.1 MiB (2163712 bytes) of the device instead of 2.3 MiB (2425856 bytes): 256.0 KiB (262144 bytes) of parameters
+// IDLE: remark: program 'exact' takes 2.1 MiB (2163712 bytes) of the device, and would take 2.1 MiB (2163712 bytes) if nothing left it: 256.0 KiB
 // Nobody gives a cap. The parameter rests on the host, %x leaves in the gap that lasts longest and not in the other one, and %a, which could leave too,
 // stays because nothing is said of it.
 // CHECK: nn.variable @w : {{.*}} {dist.rests = #dist.tier<host>
