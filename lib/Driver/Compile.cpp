@@ -234,13 +234,14 @@ static LogicalResult runAndVerify(PassManager &pm, ModuleOp module) {
 
 static ScheduleOptions scheduleOptions(Compilation &compilation) {
   const CompileOptions &options = compilation.options;
-  ScheduleOptions schedule{compilation.target().library().name().str(),
-                           compilation.threads(),
-                           options.tierPolicy,
-                           options.toCompare,
-                           options.advises,
-                           options.turns,
-                           describeKernels};
+  ScheduleOptions schedule;
+  schedule.target = compilation.target().library().name().str();
+  schedule.threads = compilation.threads();
+  schedule.tierPolicy = options.tierPolicy;
+  schedule.onlyTraining = options.toCompare;
+  schedule.advises = options.advises;
+  schedule.turns = options.turns;
+  schedule.describeKernels = describeKernels;
   // By program: values are made again before any program is placed.
   auto repeated = std::make_shared<llvm::StringMap<std::vector<std::string>>>();
   schedule.repeated = [repeated](StringRef program, ArrayRef<std::string> values) {

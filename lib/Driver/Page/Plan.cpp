@@ -1,8 +1,6 @@
 // The plan: the mesh on the machine's levels, the model unit by unit.
 #include "lib/Driver/Page/Parts.h"
 #include "passes/Assign/Fold.h"
-#include "llvm/ADT/STLExtras.h"
-#include "llvm/ADT/StringExtras.h"
 
 using namespace mlir;
 using namespace tessera;
