@@ -135,15 +135,15 @@ def test_chosen_below_a_cap_and_given_back(tmp_path):
         assert_kept(program, got[2], cap)
         moved[program] = sum(got[2]["moved"].values())
     assert moved[fast] < moved[slow] and fast.info("train")["step_seconds"] < slow.info("train")["step_seconds"]
-    plan = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine)
+    plan = h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine, *ALONE)
     assert 'update = "host"' in plan.stdout
     assert re.search(r"\d+ updates? runs? on the host", h.checked(
-        h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, "--machine", machine).stderr)
+        h.TESSERA, "compile", GPT2, "-o", "/dev/null", "--to", "lower", *TRAIN, "--device-memory", cap, "--machine", machine, *ALONE).stderr)
     (tmp_path / "plan.toml").write_text(plan.stdout)
     again = compile_to(tmp_path / "again", "gpt2", "1", *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine)
     assert (again.info("train")["memory"], again.info("train")["moved"]) == (fast.info("train")["memory"], fast.info("train")["moved"])
     assert h.checked(h.TESSERA, "plan", GPT2, *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine).stdout == plan.stdout
-    text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine).stdout
+    text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--device-memory", cap, "--machine", machine, *ALONE).stdout
     assert re.search(r"^  update of \S+ on the host, in [\d.]+ us; with all updates on the device [\d.]+ (us|ms) a step$", text, re.M)
     text = h.checked(h.TESSERA, "explain", GPT2, *TRAIN, "--plan", tmp_path / "plan.toml", "--machine", machine).stdout
     assert ", for its update" in text
