@@ -263,7 +263,7 @@ TEST(Tiers, TooLittleHostMemoryAllowedIsAnErrorBeforeTheFirstStep) {
   EXPECT_NE(
       refusal(json, options)
           .find("program 'train' needs 1048576 bytes of host memory a rank (with 2 threads), 1048575 are "
-                "allowed; compile with --host-memory 1048575 for a program that fits"),
+                "allowed; give --host-memory 1048576 or more, or compile for less of it"),
       std::string::npos)
       << refusal(json, options);
   json["host_capacity"] = 5;
