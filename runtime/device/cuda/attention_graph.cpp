@@ -95,23 +95,27 @@ public:
     graph.multiply(share, perKey(a.v, a.vStrides), perQuery(a.out, a.oStrides));
   }
 
+  /// In the form that cuDNN's engines are made for: they write each row's sum of dO * O to memory and read it
+  /// from there, and what they multiply for the gradients of keys and values is rounded where it is turned.
   void backward() {
-    Handle masked = maskedScores(), dO = perQuery(a.dO, a.dOStrides),
-           product = graph.between(Float32, queries), delta = perRow();
+    Handle dO = perQuery(a.dO, a.dOStrides), product = graph.between(Float32, queries), sum = perRow(),
+           delta = graph.kept(rows);
     graph.pointwise(Multiply, dO, perQuery(a.o, a.oStrides), product);
-    graph.reduce(Sum, product, delta);
-    Handle moved = perScore(), share = graph.between(type, scores);
+    graph.reduce(Sum, product, sum);
+    graph.pointwise(Multiply, sum, graph.number(1), delta);
+    Handle masked = maskedScores(), moved = perScore(), share = perScore();
     graph.pointwise(Subtract, masked, sums(), moved);
     graph.pointwise(Exponential, moved, nullptr, share);
     multiplyForKeys(transposed(share), dO, perKey(a.dv, a.dvStrides));
-    Handle dShare = perScore(), difference = perScore(), dScaled = perScore(),
-           dScore = graph.between(type, scores);
+    Handle dShare = perScore(), difference = perScore(), dScaled = perScore(), dScore = perScore();
     graph.multiply(dO, turnedKeys(a.v, a.vStrides), dShare);
     graph.pointwise(Subtract, dShare, delta, difference);
     graph.pointwise(Multiply, difference, share, dScaled);
     graph.pointwise(Multiply, dScaled, graph.number(a.scale), dScore);
     multiplyForKeys(transposed(dScore), q, perKey(a.dk, a.dkStrides));
-    graph.multiply(dScore, perKey(a.k, a.kStrides), perQuery(a.dq, a.dqStrides));
+    Handle kAgain = graph.tensor(type, keys, {a.kStrides[0], a.kStrides[2], a.kStrides[1], 1});
+    graph.reshape(k, kAgain);
+    graph.multiply(dScore, kAgain, perQuery(a.dq, a.dqStrides));
   }
 
   Graph graph;
@@ -158,7 +162,8 @@ private:
   Handle maskedScores() {
     q = perQuery(a.q, a.qStrides);
     Handle raw = perScore(), scaled = perScore();
-    graph.multiply(q, turnedKeys(a.k, a.kStrides), raw);
+    k = turnedKeys(a.k, a.kStrides);
+    graph.multiply(q, k, raw);
     graph.pointwise(Multiply, raw, graph.number(a.scale), scaled);
     if (a.bias)
       graph.pointwise(Add, std::exchange(scaled, perScore()), bias(), scaled);
@@ -178,7 +183,7 @@ private:
   const int type;
   const int64_t heads;
   const Extents queries, keys, turned, scores, rows;
-  Handle q = nullptr;
+  Handle q = nullptr, k = nullptr;
 };
 
 } // namespace

@@ -9,6 +9,9 @@ namespace {
 
 constexpr const char *describing = "describing a graph";
 
+/// To where any array may begin.
+int64_t roundUp(int64_t bytes) { return (bytes + 255) / 256 * 256; }
+
 bool takesAny() {
   const char *wish = std::getenv("TESSERA_CUDNN");
   return wish && std::string(wish) == "any";
@@ -45,19 +48,30 @@ void Graph::setAll(Handle descriptor, Attribute attribute, ValueType type, const
 void Graph::finalize(Handle descriptor) { Library::check(library.finalize(descriptor), describing); }
 
 Handle Graph::tensor(int type, const Extents &sizes, const Extents &strides, void *memory) {
+  if (memory) {
+    ids.push_back(nextId);
+    pointers.push_back(memory);
+  }
+  return describe(type, sizes, strides, !memory);
+}
+
+Handle Graph::kept(const Extents &sizes) {
+  ids.push_back(nextId);
+  keptAt.emplace_back(pointers.size(), keptBytes);
+  pointers.push_back(nullptr); // run() knows where
+  keptBytes += roundUp(sizes[0] * sizes[1] * sizes[2] * sizes[3] * int64_t(sizeof(float)));
+  return describe(Float32, sizes, packed(sizes), false);
+}
+
+Handle Graph::describe(int type, const Extents &sizes, const Extents &strides, bool isVirtual) {
   Handle tensor = make(Tensor);
   set(tensor, TensorType, TypeValue, type);
   setAll(tensor, TensorSizes, IntValue, sizes.data(), sizes.size());
   setAll(tensor, TensorStrides, IntValue, strides.data(), strides.size());
   set(tensor, TensorAlignment, IntValue, int64_t(16));
-  set(tensor, TensorId, IntValue, nextId);
-  set(tensor, TensorIsVirtual, BoolValue, !memory);
+  set(tensor, TensorId, IntValue, nextId++);
+  set(tensor, TensorIsVirtual, BoolValue, isVirtual);
   finalize(tensor);
-  if (memory) {
-    ids.push_back(nextId);
-    pointers.push_back(memory);
-  }
-  ++nextId;
   return tensor;
 }
 
@@ -149,7 +163,7 @@ bool Graph::plan() {
   if (library.getAttribute(heuristics, HeuristicsResults, DescriptorValue, int64_t(configurations.size()),
                            &count, configurations.data()) != 0)
     return false;
-  int64_t space = 0, one = 0;
+  int64_t one = 0;
   for (int64_t i = 0; i < count && !chosen; ++i) {
     if (!takesAny() && !isDeterministic(configurations[size_t(i)]))
       continue;
@@ -162,14 +176,13 @@ bool Graph::plan() {
   }
   if (!chosen)
     return false;
-  withSpace = space > 0;
-  device.reserveLibrarySpace(space);
+  device.reserveLibrarySpace(roundUp(space) + keptBytes);
   return true;
 }
 
 void Graph::planAs(std::shared_ptr<const Graph> other) {
   chosen = other->chosen;
-  withSpace = other->withSpace;
+  space = other->space;
   planned = std::move(other);
 }
 
@@ -178,13 +191,15 @@ void Graph::run() const {
   Handle pack = nullptr;
   Library::check(library.createDescriptor(VariantPack, &pack), "attention");
   std::shared_ptr<void> owner(pack, library.destroyDescriptor);
-  void *space = device.librarySpace();
+  auto *memory = static_cast<char *>(device.librarySpace());
+  std::vector<void *> given = pointers;
+  for (auto [pointer, offset] : keptAt)
+    given[pointer] = memory + roundUp(space) + offset;
   Library::check(library.setAttribute(pack, PackIds, IntValue, int64_t(ids.size()), ids.data()), "attention");
-  Library::check(
-      library.setAttribute(pack, PackPointers, PointerValue, int64_t(pointers.size()), pointers.data()),
-      "attention");
-  if (withSpace)
-    Library::check(library.setAttribute(pack, PackWorkspace, PointerValue, 1, &space), "attention");
+  Library::check(library.setAttribute(pack, PackPointers, PointerValue, int64_t(given.size()), given.data()),
+                 "attention");
+  if (space > 0)
+    Library::check(library.setAttribute(pack, PackWorkspace, PointerValue, 1, &memory), "attention");
   Library::check(library.finalize(pack), "attention");
   Library::check(library.execute(device.dnn(), chosen, pack), "attention");
 }

@@ -8,6 +8,7 @@
 #include <array>
 #include <deque>
 #include <memory>
+#include <utility>
 #include <vector>
 
 namespace tessera::rt::cuda::dnn {
@@ -115,6 +116,9 @@ public:
   /// An array in the GPU's memory; without memory one between operations, that is nowhere whole.
   Handle tensor(int type, const Extents &sizes, const Extents &strides, void *memory = nullptr);
   Handle between(int type, const Extents &sizes) { return tensor(type, sizes, packed(sizes)); }
+  /// One of Float32 between operations whose engine hands it from one kernel to the next: packed, in the
+  /// device's memory for libraries, behind what the plan needs there.
+  Handle kept(const Extents &sizes);
   /// A number for all elements.
   Handle number(float value);
   void multiply(Handle a, Handle b, Handle c);
@@ -123,7 +127,7 @@ public:
                  int64_t axis = -1);
   /// Over the dimensions in which y has size 1.
   void reduce(Reduction by, Handle x, Handle y);
-  /// y is x's memory with other sizes and strides.
+  /// y is x with other sizes and strides, rounded to y's type.
   void reshape(Handle x, Handle y);
 
   /// Whether cuDNN has an engine for it that gives the same bits each time; any, where TESSERA_CUDNN is
@@ -137,6 +141,7 @@ public:
 
 private:
   Handle make(Kind kind);
+  Handle describe(int type, const Extents &sizes, const Extents &strides, bool isVirtual);
   void setAll(Handle descriptor, Attribute attribute, ValueType type, const void *values, size_t count);
   template <typename T> void set(Handle descriptor, Attribute attribute, ValueType type, T value) {
     setAll(descriptor, attribute, type, &value, 1);
@@ -152,7 +157,9 @@ private:
   std::deque<float> numbers;
   int64_t nextId = 1;
   Handle chosen = nullptr;
-  bool withSpace = false;
+  int64_t space = 0;                              ///< bytes that the plan works in
+  int64_t keptBytes = 0;                          ///< of arrays behind them, each at its place in `keptAt`
+  std::vector<std::pair<size_t, int64_t>> keptAt; ///< which pointer, and its offset
   std::shared_ptr<const Graph> planned;
 };
 

@@ -175,9 +175,8 @@ Status checkStep(const Step &s) {
     single.sizes[1] = 1; // a sum over the heads of a group
   if (s.kind == ReductionOperation && !spreads(single, s.x))
     return refuse("a sum that is no part of its operand");
-  if (s.kind == ReshapeOperation &&
-      (s.x.extent() != s.y.extent() || !s.x.isVirtual || !s.y.isVirtual || s.x.type != s.y.type))
-    return refuse("another shape for what is not as large, or in memory");
+  if (s.kind == ReshapeOperation && (s.x.extent() != s.y.extent() || !s.y.isVirtual))
+    return refuse("another shape for what is not as large, or into memory");
   return success;
 }
 
@@ -218,6 +217,17 @@ struct Execution {
     writeElement(array.element(), &rounded, 0, value);
     image[size_t(array.offset(at))] = readElement(array.element(), &rounded, 0);
   }
+  /// Places stay where they are; values get y's type.
+  void reshape(const Array &x, const Array &y) {
+    std::vector<float> &image = images[y.id];
+    image.resize(size_t(x.extent()));
+    for (size_t i = 0; i < image.size(); ++i) {
+      float value = x.isVirtual ? images.at(x.id)[i] : readElement(x.element(), memory.at(x.id), int64_t(i));
+      uint32_t rounded = 0;
+      writeElement(y.element(), &rounded, 0, value);
+      image[i] = readElement(y.element(), &rounded, 0);
+    }
+  }
   template <typename Fn> static void forEach(const Extents &sizes, Fn &&fn) {
     Extents at;
     for (at[0] = 0; at[0] < sizes[0]; ++at[0])
@@ -246,7 +256,7 @@ struct Execution {
   }
   void run(const Step &s) {
     if (s.kind == ReshapeOperation) {
-      images[s.y.id] = images.at(s.x.id);
+      reshape(s.x, s.y);
     } else if (s.kind == MatmulOperation) {
       forEach(s.y.sizes, [&](const Extents &at) {
         double sum = 0;
