@@ -3,7 +3,9 @@
 
 #include <cstdlib>
 #include <exception>
+#include <thread>
 #include <utility>
+#include <vector>
 
 namespace tessera::rt::nccl {
 namespace {
@@ -115,9 +117,13 @@ void NcclCommunicator::giveUp() noexcept {
     return;
   }
   aborted = true;
+  // Aborting ends the operations on the GPU first, and then waits until no graph has any of the
+  // communicator's in it; dropping a graph waits until the GPU is done with it.
+  std::vector<std::jthread> aborting;
   for (auto &[name, group] : groups)
     if (group->comm)
-      nccl.abort(group->comm);
+      aborting.emplace_back([this, comm = group->comm] { nccl.abort(comm); });
+  device.dropRecordings();
 }
 
 std::string NcclCommunicator::describe(const Operation &operation) const {

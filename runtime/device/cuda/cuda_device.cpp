@@ -199,12 +199,21 @@ Work CudaDevice::record(const std::function<void()> &body) {
   Status status = driver.graphInstantiate(&executable, graph, 0);
   driver.graphDestroy(graph);
   driver.check(status, "making a CUDA graph executable");
-  std::shared_ptr<void> owner(executable, driver.graphExecutableDestroy);
-  return [this, owner, recorded](const int64_t *) {
-    driver.check(driver.graphLaunch(owner.get(), stream), "launching a CUDA graph");
+  std::shared_ptr<Recording> recording(new Recording{driver, executable});
+  recordings.push_back(recording);
+  return [this, recording, recorded](const int64_t *) {
+    if (!recording->executable)
+      throw Error("the recorded step was given up");
+    driver.check(driver.graphLaunch(recording->executable, stream), "launching a CUDA graph");
     for (Direction direction : directions)
       countMoved(direction, recorded[direction]);
   };
+}
+
+void CudaDevice::dropRecordings() noexcept {
+  for (const std::weak_ptr<Recording> &each : std::exchange(recordings, {}))
+    if (std::shared_ptr<Recording> recording = each.lock())
+      recording->drop();
 }
 
 void CudaDevice::finish() {

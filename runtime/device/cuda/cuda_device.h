@@ -13,6 +13,8 @@
 #include <memory>
 #include <mutex>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace tessera::rt::cuda::dnn {
 class Graph;
@@ -57,6 +59,9 @@ public:
   Work prepareCall(const LibrarySite &site) override;
   /// As a CUDA graph; null where TESSERA_CUDA_GRAPHS is `off`.
   Work record(const std::function<void()> &body) override;
+  /// Gives up all that was recorded, in whatever state it is on the GPU; it cannot be repeated then. NCCL
+  /// ends no communicator before.
+  void dropRecordings() noexcept;
   /// Calls the watch, where there is one, while it waits.
   void finish() override;
   /// Since the context was made; what other processes have taken or given meanwhile is in it.
@@ -102,6 +107,16 @@ public:
   void setWatch(Watch newWatch) { watch = std::move(newWatch); }
 
 private:
+  /// A CUDA graph that can be launched; null once it was dropped.
+  struct Recording {
+    const Driver &driver;
+    Handle executable;
+    void drop() {
+      if (Handle graph = std::exchange(executable, nullptr))
+        driver.graphExecutableDestroy(graph);
+    }
+    ~Recording() { drop(); }
+  };
   Handle load(const char *ptx, const std::string &what);
   /// Returns when no copy from or to the host's memory is under way.
   void waitForCopies() const;
@@ -116,6 +131,7 @@ private:
   std::map<void *, std::unique_ptr<MappedMemory>> mapped; ///< those of them that are
   std::map<std::string, Handle> modules;
   Watch watch;
+  std::vector<std::weak_ptr<Recording>> recordings;
   std::map<std::string, std::shared_ptr<const dnn::Graph>> plans;
   DevicePointer space = 0;
   int64_t spaceBytes = 0;
