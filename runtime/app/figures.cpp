@@ -151,7 +151,7 @@ Figures promisedFigures(const Description &description, const Program &program, 
     const Program &own = *description.findProgram(program.name, rank);
     figures.memory.push_back(
         {own.memoryFor(threads), own.memoryFor(threads, Tier::Host), nvmeFigures(own, int(state.places))});
-    figures.outside.push_back(promisedOutside(description, own, rank, int(state.places)));
+    figures.outside.push_back(promisedOutside(description, own, rank));
     for (Direction direction : directions)
       moved[direction] += own.moved[direction];
     if (state.places > 1)

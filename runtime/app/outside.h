@@ -7,19 +7,17 @@ namespace tessera::rt {
 
 /// What of a program makes them take memory, on one rank.
 struct OutsideCauses {
-  int64_t kernels = 0;    ///< different ones
-  int64_t operations = 0; ///< of a step, all microbatches: nodes of its CUDA graph
+  int64_t kernels = 0; ///< different ones
   bool products = false, convolutions = false;
   int64_t inputs = 0;          ///< bytes of the next step's inputs
-  int64_t attention = 0;       ///< bytes of the largest sums in f32 of attention's gradients in bf16 or f16
+  int64_t attention = 0;       ///< bytes that the largest of attention's gradients in bf16 or f16 are made in
   std::vector<int64_t> groups; ///< NCCL's communicators: the ranks of each
 };
 
 OutsideCauses outsideCauses(const Description &description, const Program &program, int64_t rank);
 
-/// The promise: bytes that the process takes of the GPU after its context is made, the arena apart, where a
-/// step is recorded as often as the state has places. Nothing for programs of the CPU.
-std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank,
-                                       int places = 1);
+/// The promise: bytes that the process takes of the GPU after its context is made, the arena apart. Nothing
+/// for programs of the CPU.
+std::optional<int64_t> promisedOutside(const Description &description, const Program &program, int64_t rank);
 
 } // namespace tessera::rt

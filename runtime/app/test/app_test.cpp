@@ -381,7 +381,6 @@ TEST(Outside, IsWhatAProgramUses) {
   add(Kind::Collective, "", {{"x", 1, 2}, {"y", 1, 3}});
   OutsideCauses causes = outsideCauses(description, program, 1);
   EXPECT_EQ(causes.kernels, 2);
-  EXPECT_EQ(causes.operations, 4 * 3 + 3);
   EXPECT_FALSE(causes.products || causes.convolutions);
   EXPECT_EQ(causes.groups, (std::vector<int64_t>{6, 2}));
   int64_t before = *promisedOutside(description, program, 1);
@@ -396,8 +395,9 @@ TEST(Outside, IsWhatAProgramUses) {
   before = *promisedOutside(description, program, 1);
   add(Kind::Call, "attention_backward");
   program.operations.back().attrs = std::make_shared<const nlohmann::json>(nlohmann::json{
-      {"batch", 64}, {"s", 1024}, {"kv_heads", 12}, {"group", 1}, {"d", 62}, {"dtype", "bf16"}});
-  EXPECT_EQ(*promisedOutside(description, program, 1) - before, 64 * 1024 * 12 * 64 * 4);
+      {"batch", 64}, {"s", 1000}, {"t", 1000}, {"kv_heads", 12}, {"group", 1}, {"d", 64}, {"dtype", "bf16"}});
+  const int64_t page = int64_t(2) << 20, most = 64 * 12 * (1024 * 1024 * 2 + 1000 * 4);
+  EXPECT_EQ(*promisedOutside(description, program, 1) - before, (most + page - 1) / page * page);
   before = *promisedOutside(description, program, 1);
   program.buffers.resize(2);
   program.buffers[1].bytes = int64_t(8) << 20;
