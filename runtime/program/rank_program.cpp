@@ -316,6 +316,7 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
   const Operation &op = *prepared.op;
   double help = device.helpSeconds(), begin = traceSeconds();
   execute(prepared, micro);
+  device.finish(); // a GPU has only been told of it
   double end = traceSeconds();
   if (trace)
     trace->add(op.name, op.profile, TraceRecorder::Stream::Compute, begin, end);
@@ -328,8 +329,9 @@ void RankProgram::observe(Prepared &prepared, int64_t micro) {
   else if (op.kind == Operation::Kind::Collective || op.kind == Operation::Kind::Wait)
     profile->addWait(end - begin);
   else
-    profile->addCompute(op.profile, end - begin,
-                        double(device.threads() - 1) * (end - begin) - (device.helpSeconds() - help));
+    profile->addCompute(
+        op.profile, end - begin,
+        device.isHost() ? double(device.threads() - 1) * (end - begin) - (device.helpSeconds() - help) : 0);
 }
 
 void RankProgram::execute(Prepared &prepared, int64_t micro) {

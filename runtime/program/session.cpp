@@ -105,7 +105,7 @@ Session::Session(const Description &description, const std::vector<const Program
       recorder->addProgram(program->name, program->flops);
   }
   if (options.profile)
-    profile = std::make_unique<Profile>(threads);
+    profile = std::make_unique<Profile>(device->isHost() ? threads : 1);
   for (const std::unique_ptr<RankProgram> &instance : instances) {
     instance->setTrace(recorder.get());
     instance->setProfile(profile.get());
