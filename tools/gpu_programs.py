@@ -46,6 +46,10 @@ class Bench:
         target = ("--target", f"cuda:{self.machine.chip}") if gpu else ()
         twins = ("--host-twins", folder / "twins.so") if gpu and self.options.check else ()
         folder.mkdir(parents=True, exist_ok=True)
+        if self.options.compiled:
+            if not (folder / "program").exists():
+                raise NotRun(f"{folder} has no program; compile it by the same command with --check, without --compiled")
+            return folder / "program"
         result = h.run(h.TESSERA, "compile", path, "-o", folder / "program", *target, *twins, *options, timeout=TIMEOUT)
         if result.returncode:
             raise Failed(f"compile {path.name} {' '.join(map(str, options))}: {result.first_error}")

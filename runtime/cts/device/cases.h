@@ -208,6 +208,11 @@ template <typename Function> Function *checkingFunction(const char *name) {
   return reinterpret_cast<Function *>(::dlsym(::dlopen("libcublasLt.so.13", RTLD_NOW | RTLD_NOLOAD), name));
 }
 
+/// Whether the checking driver plays the GPU; a real one does not do all that it does, nor refuse it.
+inline bool isChecking() {
+  return ::dlsym(::dlopen("libcuda.so.1", RTLD_NOW | RTLD_NOLOAD), "tsr_check_holds") != nullptr;
+}
+
 inline std::string messageOf(const std::function<void()> &body) {
   try {
     body();

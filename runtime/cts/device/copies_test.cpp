@@ -287,6 +287,8 @@ float rootUnderACopy(bool recorded) {
 }
 
 TEST(CheckingDriver, MakesCopiesAsLateAndAsEarlyAsEventsLetThem) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   for (bool recorded : {false, true}) {
     EXPECT_EQ(rootUnderACopy(recorded), 4) << "late";
     Setting early("TESSERA_CHECK_ORDER", "early");
@@ -295,6 +297,8 @@ TEST(CheckingDriver, MakesCopiesAsLateAndAsEarlyAsEventsLetThem) {
 }
 
 TEST(CheckingDriver, RecordsCopiesOfPinnedMemoryAlone) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   auto device = gpu();
   void *window = device->allocate(4);
   float pageable = 0;
@@ -311,6 +315,8 @@ TEST(CheckingDriver, RecordsCopiesOfPinnedMemoryAlone) {
 }
 
 TEST(CheckingDriver, StreamsArraysAsEarlyAsEventsLetIt) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Setting early("TESSERA_CHECK_ORDER", "early");
   expectRootsOfThreeSteps(gpu().get());
 }

@@ -29,8 +29,8 @@ void addHalves(std::vector<Case> &all) {
         half.attrs["dtype"] = type == Element::BF16 ? "bf16" : "f16";
         if (wide || !product)
           half.attrs[product ? "c_dtype" : "bias_dtype"] = wide ? json("f32") : half.attrs["dtype"];
-        else if (c.attrs.contains("pre_activation")) // rounded before our own kernel goes on with it, too
-          half.tolerance += type == Element::BF16 ? 0x1p-8 : 0x1p-11;
+        else if (c.attrs.contains("activation")) // rounded before our own kernel goes on with it, too
+          half.tolerance += type == Element::BF16 ? 0x1p-7 : 0x1p-10;
         for (size_t i = 0; i < c.buffers.size(); ++i) {
           // Attention keeps the logarithms of sums in f32.
           size_t output = 3 + biased;
@@ -53,8 +53,9 @@ void addConvolutions(std::vector<Case> &all, json attrs, const std::array<int64_
   all.push_back({"conv_forward", attrs, {x, w, y, scratch}});
   all.push_back({"conv_forward", biased, {x, w, y, bias, scratch}});
   all.push_back({"conv_backward_data", attrs, {w, y, x, scratch}});
-  all.push_back({"conv_backward_weights", attrs, {x, y, w, scratch}});
-  all.push_back({"conv_backward_weights", biased, {x, y, w, bias, scratch}});
+  // Of many products: cuDNN adds them up in an order of its own.
+  all.push_back({"conv_backward_weights", attrs, {x, y, w, scratch}, {}, 5e-5});
+  all.push_back({"conv_backward_weights", biased, {x, y, w, bias, scratch}, {}, 5e-5});
 }
 
 /// Of m x n x k with C by rows or by columns: its strides.
@@ -415,6 +416,8 @@ TEST(Cuda, WhatAGpuCannotDoIsSaid) {
 
 TEST(Cuda, ARecordingThatCannotBeRepeatedIsAnError) {
   auto device = gpu();
+  if (!isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Work step = device->record([] {});
   // Of another thread, which has not said which GPU it works on.
   std::string message;
@@ -436,6 +439,7 @@ TEST(Cuda, WhatARecordingCannotHoldIsSaid) {
               device->record([&] {
                 fork.record(device->computeStream());
                 fork.await(other.handle());
+                device->api().set(cuda::DevicePointer(memory), 0, 64, other.handle());
               });
             }).find("CAPTURE_UNJOINED"),
             std::string::npos);
@@ -445,6 +449,8 @@ TEST(Cuda, WhatARecordingCannotHoldIsSaid) {
 
 TEST(Cuda, TheCheckingDriverRefusesWhatAGpuFailsAt) {
   auto device = gpu();
+  if (!isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   char bytes[256] = {};
   void *memory = device->allocate(256);
   EXPECT_NE(

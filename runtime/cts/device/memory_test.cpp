@@ -30,16 +30,22 @@ size_t takenFor1000(cuda::CudaDevice &device) {
 }
 
 TEST(DeviceMemory, IsMappedInPiecesOfTheDriversSize) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Setting pieces("TESSERA_CHECK_GRANULARITY", "8192");
   EXPECT_EQ(takenFor1000(*gpu()), 8192u);
 }
 
 TEST(DeviceMemory, IsAllocatedWhereTheDriverMapsNone) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Setting none("TESSERA_CHECK_MAPPING", "0");
   EXPECT_EQ(takenFor1000(*gpu()), 1000u);
 }
 
 TEST(DeviceMemory, ThatIsNotThereIsSaidWithBothNumbers) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Setting little("TESSERA_CHECK_MEMORY", "10000"), pieces("TESSERA_CHECK_GRANULARITY", "8192");
   auto device = gpu();
   EXPECT_NE(messageOf([&] {
@@ -54,6 +60,8 @@ TEST(DeviceMemory, ThatIsNotThereIsSaidWithBothNumbers) {
 }
 
 TEST(DeviceMemory, OfTheHostThatCannotBePinnedIsSaidWithBothNumbers) {
+  if (auto driver = gpu(); !isChecking())
+    GTEST_SKIP() << "only with the checking driver";
   Setting little("TESSERA_CHECK_PINNED", "10000");
   auto device = gpu();
   HostMemory some = device->allocateHost(9000);
