@@ -181,7 +181,11 @@ Work prepareRows(Call &c, bool scatter) {
   };
   if (!scatter)
     return c.launchElements("tsr_gather", a, a.count * a.width, update);
-  Work add = c.launchElements("tsr_scatter_add", a, a.width, update);
+  // As many threads as fill a GPU, a power of two to a column.
+  constexpr int64_t enough = 65536;
+  for (a.parts = 1; a.parts * 2 * a.width <= enough && a.parts * 2 <= a.rows;)
+    a.parts *= 2;
+  Work add = c.launchElements("tsr_scatter_add", a, a.width * a.parts, update);
   if (p.flag("accumulate"))
     return add;
   Work fill = filled(c, a.target, a.rows * a.width, std::bit_cast<uint32_t>(-0.0f), 4);

@@ -69,6 +69,7 @@ struct RowsArguments {
   void *target;
   int64_t rows, width, count, start, valid;
   int32_t wideIds, bytes;
+  int64_t parts; ///< of scatter_add, a power of two: threads share the rows of a column by remainders
 };
 
 /// The pieces of a cross entropy. One warp for each row.

@@ -22,12 +22,13 @@ TSR_KERNEL(gather, RowsArguments) {
 }
 
 /// A thread owns a column, so that every element adds in the order of the rows.
+/// A thread looks at every id and adds to its own rows alone: each sum is in the order of the ids.
 TSR_KERNEL(scatter_add, RowsArguments) {
-  int64_t column = elementIndex();
-  if (column >= a.width)
+  int64_t index = elementIndex(), column = index % a.width, part = index / a.width;
+  if (part >= a.parts)
     return;
   for (int64_t i = 0; i < a.valid; ++i)
-    if (int64_t id = idAt(a, i) - a.start; id >= 0 && id < a.rows)
+    if (int64_t id = idAt(a, i) - a.start; id >= 0 && id < a.rows && (id & (a.parts - 1)) == part)
       static_cast<float *>(a.target)[id * a.width + column] +=
           static_cast<const float *>(a.source)[i * a.width + column];
 }
