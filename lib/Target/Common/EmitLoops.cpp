@@ -20,7 +20,7 @@ scf::ForOp LoopEmitter::createLoop(const Segment &segment, unsigned level, Value
   else
     upper = constantIndex(segment.extents[level]);
   if (warp && level + 1 == segment.extents.size())
-    return scf::ForOp::create(b, loc, warp->lane(), upper, constantIndex(warpLanes), initial);
+    return scf::ForOp::create(b, loc, warp->lane(), upper, constantIndex(warp->lanes()), initial);
   return scf::ForOp::create(b, loc, zero, upper, constantIndex(1), initial);
 }
 

@@ -49,8 +49,10 @@ void LoopEmitter::createFunction(StringRef name) {
   end = entry->getArgument(next);
   b.setInsertionPointToStart(entry);
   zero = constantIndex(0);
-  if (k.warps) {
-    warp.emplace(b, loc, target);
+  if (k.columns) {
+    warp.emplace(b, loc, target, k.columns, k.sharers);
+  } else if (k.warps) {
+    warp.emplace(b, loc, target, 0, 0);
     workspace = workspace ? workspace : warp->sharedMemory(k.temporaryBytes(), k.warps);
   }
   // Temporaries and constants.

@@ -56,6 +56,8 @@ struct Launch {
   int64_t threads = 1, units = 1;
   /// The lanes of a warp work on one unit together; else every thread works on some of its own.
   bool warpPerUnit = false;
+  /// The threads of a block that have the same remainder by `units` work on one unit together.
+  bool sharesColumns = false;
 };
 
 /// A context that knows what kernels are made of and become, whatever the caller's knows, and the passes over

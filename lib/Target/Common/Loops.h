@@ -86,6 +86,9 @@ struct Kernel {
   /// On a GPU: warps of a thread block that each work on a unit of their own, the lanes of a warp sharing the
   /// innermost loops. 0: a unit is worked on by one thread, as on a CPU.
   int64_t warps = 0;
+  /// On a GPU: neighbouring units that a thread block works on, each by as many threads as the block has for
+  /// it; the threads of a unit share the innermost loops. 0: see `warps`.
+  int64_t columns = 0, sharers = 0;
   std::vector<Segment> segments;
 
   /// The access to `value` at `index` (in its own dimensions), seen through casts, slices and reshapes.
@@ -113,6 +116,10 @@ mlir::FailureOr<Kernel> readKernel(mlir::func::FuncOp func);
 
 /// Chooses ranges, segments and storage; fails only where an in-place result cannot be.
 mlir::LogicalResult schedule(Kernel &kernel);
+
+/// Schedules a kernel again that was cut by columns: a unit has its loops for itself, as a row has. Fails
+/// where an in-place result cannot be.
+mlir::LogicalResult scheduleColumnsApart(Kernel &kernel);
 
 /// Emits the scheduled kernel before `kernel.func` as a function on flat memrefs, scalars and the range (two
 /// index arguments), with scf loops. The buffer arguments come first, in the order of the binary interface.

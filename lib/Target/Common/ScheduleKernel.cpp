@@ -27,6 +27,7 @@ class Scheduler {
 public:
   explicit Scheduler(Kernel &kernel) : k(kernel) {}
   LogicalResult run();
+  LogicalResult runAgain(Strategy strategy);
 
 private:
   void makeSegments();
@@ -308,6 +309,17 @@ LogicalResult Scheduler::run() {
          << k.func.getName() << "': a result cannot be written in place of its argument ('"
          << exec::kResult.name << "'): the argument is read after the result is written";
 }
+
+/// The ranges stay as they are.
+LogicalResult Scheduler::runAgain(Strategy strategy) {
+  k.info.strategy = strategy;
+  k.block = 1;
+  makeSegments();
+  chooseStorage();
+  return applyInPlace();
+}
+
+LogicalResult scheduleColumnsApart(Kernel &kernel) { return Scheduler(kernel).runAgain(Strategy::Rows); }
 
 LogicalResult schedule(Kernel &kernel) { return Scheduler(kernel).run(); }
 

@@ -39,11 +39,13 @@ bool canShareUnits(const Kernel &kernel) {
   return true;
 }
 
-WarpEmitter::WarpEmitter(OpBuilder &builder, Location loc, func::FuncOp target)
-    : b(builder), loc(loc), target(target) {
+WarpEmitter::WarpEmitter(OpBuilder &builder, Location loc, func::FuncOp target, int64_t columns,
+                         int64_t sharers)
+    : b(builder), loc(loc), target(target), columns(columns), sharers(sharers) {
   thread = call("llvm.nvvm.read.ptx.sreg.tid.x", b.getI32Type(), {});
-  Value low = arith::AndIOp::create(b, loc, thread, integer(warpLanes - 1));
-  laneIndex = arith::IndexCastUIOp::create(b, loc, b.getIndexType(), low);
+  Value among = columns ? arith::DivUIOp::create(b, loc, thread, integer(columns)).getResult()
+                        : arith::AndIOp::create(b, loc, thread, integer(warpLanes - 1)).getResult();
+  laneIndex = arith::IndexCastUIOp::create(b, loc, b.getIndexType(), among);
 }
 
 Value WarpEmitter::integer(int64_t value) { return arith::ConstantIntOp::create(b, loc, value, 32); }
@@ -77,7 +79,12 @@ Value WarpEmitter::sharedMemory(int64_t bytes, int64_t warps) {
                                 ValueRange());
 }
 
-void WarpEmitter::sync() { call("llvm.nvvm.bar.warp.sync", Type(), {integer(-1)}); }
+void WarpEmitter::sync() {
+  if (columns)
+    call("llvm.nvvm.barrier.cta.sync.aligned.all", Type(), {integer(0)});
+  else
+    call("llvm.nvvm.bar.warp.sync", Type(), {integer(-1)});
+}
 
 void WarpEmitter::onFirstLane(llvm::function_ref<void()> emit) {
   sync();
@@ -129,7 +136,55 @@ Value WarpEmitter::combine(Operation *combiner, Value a, Value c) {
   return copy->getResult(0);
 }
 
+Value WarpEmitter::exchange(Type type) {
+  Attribute space = b.getI64IntegerAttr(3);
+  int64_t widest = 8;
+  auto bytes = MemRefType::get({columns * sharers * widest}, b.getIntegerType(8), AffineMap(), space);
+  constexpr llvm::StringLiteral name = "exchanged";
+  if (!target->getParentOfType<ModuleOp>().lookupSymbol(name)) {
+    OpBuilder outside(target);
+    memref::GlobalOp::create(outside, loc, name, outside.getStringAttr("private"), bytes,
+                             outside.getUnitAttr(), /*constant=*/false, outside.getI64IntegerAttr(64));
+  }
+  Value all = memref::GetGlobalOp::create(b, loc, bytes, name);
+  Value first = arith::ConstantIndexOp::create(b, loc, 0);
+  return memref::ViewOp::create(b, loc, MemRefType::get({sharers, columns}, type, AffineMap(), space), all,
+                                first, ValueRange());
+}
+
+/// Every thread adds up the values of its unit in the order of the lanes.
+Value WarpEmitter::reduceApart(Operation *combiner, Value value) {
+  Type type = value.getType(), kept = type;
+  if (type.isIndex())
+    kept = b.getI64Type();
+  else if (!isa<FloatType>(type) && type.getIntOrFloatBitWidth() < 8)
+    kept = b.getI8Type();
+  auto to = [&](Value v, Type wanted) -> Value {
+    if (v.getType() == wanted)
+      return v;
+    if (v.getType().isIndex() || wanted.isIndex())
+      return arith::IndexCastUIOp::create(b, loc, wanted, v);
+    return wanted == type ? arith::TruncIOp::create(b, loc, wanted, v).getResult()
+                          : arith::ExtUIOp::create(b, loc, wanted, v).getResult();
+  };
+  Value values = exchange(kept);
+  Value column = arith::IndexCastUIOp::create(
+      b, loc, b.getIndexType(), arith::RemUIOp::create(b, loc, thread, integer(columns)).getResult());
+  memref::StoreOp::create(b, loc, to(value, kept), values, ValueRange{laneIndex, column});
+  sync();
+  Value sum;
+  for (int64_t lane = 0; lane < sharers; ++lane) {
+    Value at = arith::ConstantIndexOp::create(b, loc, lane);
+    Value next = to(memref::LoadOp::create(b, loc, values, ValueRange{at, column}), type);
+    sum = sum ? combine(combiner, sum, next) : next;
+  }
+  sync(); // before others are exchanged there
+  return sum;
+}
+
 Value WarpEmitter::reduce(Operation *combiner, Value initial, Value value) {
+  if (columns)
+    return combine(combiner, initial, reduceApart(combiner, value));
   for (int64_t distance = warpLanes / 2; distance > 0; distance /= 2)
     value = combine(combiner, value, shuffle(value, distance));
   return combine(combiner, initial, value);

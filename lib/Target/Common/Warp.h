@@ -1,5 +1,6 @@
-// What loops need where the 32 lanes of a GPU's warp share a unit of a kernel: each takes every 32nd point of
-// the innermost loop, and sums are completed by shuffles.
+// What loops need where threads of a GPU share a unit of a kernel, each taking every nth point of the
+// innermost loop: the 32 lanes of a warp, which complete sums by shuffles, or threads of a block that stand
+// apart, with those of neighbouring units between them, which do so in shared memory.
 
 #ifndef TESSERA_LIB_TARGET_COMMON_WARP_H
 #define TESSERA_LIB_TARGET_COMMON_WARP_H
@@ -19,12 +20,16 @@ mlir::Operation *combinerOf(const Statement &statement, unsigned write);
 /// with a neutral element, and no loop inside of it is parallel.
 bool canShareUnits(const Kernel &kernel);
 
-/// Emits what a lane does. GPU intrinsics are calls of functions with LLVM's names for them.
+/// Emits what a lane, one of the threads that share a unit, does. GPU intrinsics are calls of functions with
+/// LLVM's names for them.
 class WarpEmitter {
 public:
-  WarpEmitter(mlir::OpBuilder &builder, mlir::Location loc, mlir::func::FuncOp target);
+  /// For lanes of a warp; or, with `columns`, for `sharers` threads to each of that many neighbouring units.
+  WarpEmitter(mlir::OpBuilder &builder, mlir::Location loc, mlir::func::FuncOp target, int64_t columns,
+              int64_t sharers);
 
   mlir::Value lane() const { return laneIndex; }
+  int64_t lanes() const { return columns ? sharers : warpLanes; }
   /// This warp's part of a shared memory with `bytes` for each of `warps`; null where there are none.
   mlir::Value sharedMemory(int64_t bytes, int64_t warps);
   /// What the lanes have read and written before is done.
@@ -41,10 +46,14 @@ private:
   mlir::Value integer(int64_t value);
   mlir::Value shuffle(mlir::Value value, int64_t distance);
   mlir::Value combine(mlir::Operation *combiner, mlir::Value a, mlir::Value c);
+  /// The values of all threads of a block, [sharer, column].
+  mlir::Value exchange(mlir::Type type);
+  mlir::Value reduceApart(mlir::Operation *combiner, mlir::Value value);
 
   mlir::OpBuilder &b;
   mlir::Location loc;
   mlir::func::FuncOp target;
+  int64_t columns, sharers;
   mlir::Value thread, laneIndex;
 };
 

@@ -26,7 +26,7 @@ public:
   std::string keyOfUse(const target::KernelUse &use) const override {
     std::string text;
     llvm::raw_string_ostream(text) << use.info.extent << " " << use.launch.threads << " " << use.launch.units
-                                   << " " << use.launch.warpPerUnit;
+                                   << " " << use.launch.warpPerUnit << " " << use.launch.sharesColumns;
     return text;
   }
   llvm::Expected<target::KernelCode> emit(llvm::Module &module, StringRef implementation, StringRef symbol,
@@ -37,7 +37,31 @@ private:
 };
 } // namespace
 
+/// Lets many threads of a block share each column of a kernel that adds up long ones: 16 neighbours are what
+/// memory hands over at once, of 2 bytes each. Whether it did.
+static bool shareColumns(target::Kernel &kernel) {
+  constexpr int64_t columns = 16, sharers = 32;
+  if (kernel.info.strategy != target::Strategy::Columns || kernel.info.extent % columns)
+    return false;
+  bool isLong = llvm::any_of(kernel.statements, [&](const target::Statement &s) {
+    int64_t sum = 1;
+    for (auto [extent, reduction] : llvm::zip(s.extents, s.reduction))
+      sum *= reduction ? extent : 1;
+    return sum >= 4 * sharers;
+  });
+  target::Kernel apart = kernel;
+  if (!isLong || failed(target::scheduleColumnsApart(apart)) || !target::canShareUnits(apart) ||
+      apart.temporaryBytes())
+    return false;
+  apart.columns = columns;
+  apart.sharers = sharers;
+  kernel = std::move(apart);
+  return true;
+}
+
 target::Launch CudaBackend::adapt(target::Kernel &kernel) const {
+  if (shareColumns(kernel))
+    return {kernel.columns * kernel.sharers, kernel.columns, false, true};
   if (kernel.info.strategy == target::Strategy::Flat || kernel.info.strategy == target::Strategy::Columns) {
     // Neighbours in memory are neighbours among threads. Four elements a thread are loads of 128 bits.
     bool wide = kernel.info.strategy == target::Strategy::Flat && kernel.info.extent % 4 == 0;

@@ -25,6 +25,7 @@ static constexpr std::pair<Intrinsic::ID, StringLiteral> questions[] = {
     {Intrinsic::nvvm_read_ptx_sreg_ctaid_x, "tsr_simt_block"},
     {Intrinsic::nvvm_shfl_sync_bfly_i32, "tsr_simt_shuffle_xor"},
     {Intrinsic::nvvm_bar_warp_sync, "tsr_simt_sync_warp"},
+    {Intrinsic::nvvm_barrier_cta_sync_aligned_all, "tsr_simt_sync_block"},
 };
 
 Error addEntry(Module &module, StringRef implementation, StringRef symbol, const target::KernelInfo &info,
@@ -54,10 +55,15 @@ Error addEntry(Module &module, StringRef implementation, StringRef symbol, const
   auto ask = [&](Intrinsic::ID id) {
     return b.CreateZExt(b.CreateIntrinsic(id, ArrayRef<Type *>(), ArrayRef<Value *>()), i64);
   };
-  int64_t workers = launch.warpPerUnit ? launch.threads / 32 : launch.threads, each = launch.units / workers;
+  int64_t workers = launch.warpPerUnit     ? launch.threads / 32
+                    : launch.sharesColumns ? launch.units
+                                           : launch.threads,
+          each = launch.units / workers;
   Value *worker = ask(Intrinsic::nvvm_read_ptx_sreg_tid_x);
   if (launch.warpPerUnit)
     worker = b.CreateUDiv(worker, b.getInt64(32));
+  if (launch.sharesColumns)
+    worker = b.CreateURem(worker, b.getInt64(workers));
   worker = b.CreateAdd(b.CreateMul(ask(Intrinsic::nvvm_read_ptx_sreg_ctaid_x), b.getInt64(workers)), worker);
   Value *begin = b.CreateMul(worker, b.getInt64(each)), *end = b.CreateAdd(begin, b.getInt64(each));
   if (info.extent % each)

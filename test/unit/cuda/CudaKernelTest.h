@@ -68,6 +68,7 @@ private:
     define("tsr_simt_block", tsr_simt_block);
     define("tsr_simt_shuffle_xor", tsr_simt_shuffle_xor);
     define("tsr_simt_sync_warp", tsr_simt_sync_warp);
+    define("tsr_simt_sync_block", tsr_simt_sync_block);
     llvm::cantFail(jit->getMainJITDylib().define(llvm::orc::absoluteSymbols(symbols)));
     jit->getMainJITDylib().addGenerator(
         llvm::cantFail(llvm::orc::DynamicLibrarySearchGenerator::GetForCurrentProcess(
