@@ -15,19 +15,34 @@ void copyView(cuda::CudaDevice &device, cuda::Handle function, cuda::Handle stre
               int64_t fromBegin, const View &to, int64_t toBegin, int64_t count) {
   if (count <= 0)
     return;
-  int64_t width = 8;
+  int64_t width = 16;
   auto divides = [&](int64_t value) { return value % width == 0; };
   while (width > 1 && !(divides(int64_t(from.base)) && divides(int64_t(to.base)) && divides(fromBegin) &&
                         divides(toBegin) && divides(count) && divides(from.run) && divides(from.stride) &&
                         divides(to.run) && divides(to.stride)))
     width /= 2;
-  cuda::RunsArguments arguments{
-      from.base,           to.base,         count / width,  fromBegin / width, from.run / width,
-      from.stride / width, toBegin / width, to.run / width, to.stride / width, int32_t(width)};
-  void *parameters[] = {&arguments};
-  device.launch("tsr_copy_runs", function,
-                (arguments.count + cuda::elementThreads - 1) / cuda::elementThreads, cuda::elementThreads,
-                parameters, stream);
+  cuda::RunsArguments a{from.base,
+                        to.base,
+                        count / width,
+                        fromBegin / width,
+                        from.run / width,
+                        from.stride / width,
+                        toBegin / width,
+                        to.run / width,
+                        to.stride / width,
+                        int32_t(width),
+                        0};
+  // No copy comes to the end of runs that are cut to this.
+  constexpr int64_t most = INT32_MAX;
+  a.narrow = std::max(a.sourceFirst, a.targetFirst) + a.count <= most;
+  if (a.narrow) {
+    a.sourceRun = std::min(a.sourceRun, most);
+    a.targetRun = std::min(a.targetRun, most);
+  }
+  void *parameters[] = {&a};
+  constexpr int64_t each = cuda::elementThreads * cuda::copyEach;
+  device.launch("tsr_copy_runs", function, (a.count + each - 1) / each, cuda::elementThreads, parameters,
+                stream);
 }
 
 /// A view that is contiguous, as wide as copyView likes it.

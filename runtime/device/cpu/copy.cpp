@@ -1,5 +1,6 @@
 // Strided copies: copy_box and transpose. Dimensions are sorted and merged once; a copy then is either rows
 // of contiguous bytes, blocks of a two-dimensional transpose, or single elements.
+#include "runtime/device/copy_dimensions.h"
 #include "runtime/device/cpu/cpu.h"
 #include "runtime/device/cpu/functions.h"
 
@@ -10,9 +11,7 @@
 namespace tessera::rt::cpu {
 
 namespace {
-struct Dimension {
-  int64_t size, source, target;
-};
+using Dimension = CopyDimension;
 
 /// A copy in normal form. `outer` dimensions enclose the inner one, and the crossing one where there is one.
 struct CopyPlan {
@@ -40,18 +39,7 @@ struct CopyPlan {
 CopyPlan planCopy(std::vector<Dimension> dims) {
   CopyPlan plan;
   plan.empty = std::any_of(dims.begin(), dims.end(), [](const Dimension &d) { return d.size == 0; });
-  std::erase_if(dims, [](const Dimension &d) { return d.size == 1; });
-  std::sort(dims.begin(), dims.end(), [](const Dimension &a, const Dimension &b) {
-    return std::pair(a.target, a.source) > std::pair(b.target, b.source);
-  });
-  std::vector<Dimension> merged;
-  for (const Dimension &d : dims) {
-    if (!merged.empty() && merged.back().source == d.size * d.source &&
-        merged.back().target == d.size * d.target)
-      merged.back() = {merged.back().size * d.size, d.source, d.target};
-    else
-      merged.push_back(d);
-  }
+  std::vector<Dimension> merged = mergeDimensions(std::move(dims));
   if (!merged.empty()) {
     plan.inner = merged.back();
     merged.pop_back();

@@ -51,5 +51,8 @@ Work prepareGemm(Call &c);
 Work prepareConvForward(Call &c);
 Work prepareConvBackwardData(Call &c);
 Work prepareConvBackwardWeights(Call &c);
+/// In copy.cpp.
+Work prepareCopyBox(Call &c);
+Work prepareTranspose(Call &c);
 
 } // namespace tessera::rt::cuda

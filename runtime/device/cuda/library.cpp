@@ -195,69 +195,6 @@ Work prepareRows(Call &c, bool scatter) {
   };
 }
 
-Work prepareCopyBox(Call &c) {
-  CallParser &p = c.parser;
-  CopyArguments a{};
-  std::vector<int64_t> shape = p.sizes("shape");
-  int64_t rank = int64_t(shape.size());
-  if (rank > maxDimensions)
-    p.fail("attribute 'shape' has " + std::to_string(rank) + " dimensions, a GPU's kernel takes " +
-           std::to_string(maxDimensions));
-  std::vector<int64_t> from = p.sizes("source_strides", rank), to = p.sizes("target_strides", rank);
-  a.rank = int32_t(rank);
-  a.bytes = int32_t(p.elementBytes());
-  a.count = 1;
-  for (int64_t i = 0; i < rank; ++i) {
-    a.count *= a.shape[i] = shape[size_t(i)];
-    a.sourceStrides[i] = from[size_t(i)];
-    a.targetStrides[i] = to[size_t(i)];
-  }
-  int64_t sourceOffset = p.size("source_offset", 0), targetOffset = p.size("target_offset", 0);
-  a.source = c.at<char>(p.box("source", shape, from, sourceOffset, a.bytes), sourceOffset * a.bytes);
-  a.target = c.at<char>(p.box("target", shape, to, targetOffset, a.bytes), targetOffset * a.bytes);
-  p.finish(0, 2);
-  return c.launchElements("tsr_copy_box", a, a.count,
-                          [count = p.scalars()](CopyArguments &now, const int64_t *scalars) {
-                            if (count > 0)
-                              now.source = static_cast<const char *>(now.source) + scalars[0] * now.bytes;
-                            if (count > 1)
-                              now.target = static_cast<char *>(now.target) + scalars[1] * now.bytes;
-                          });
-}
-
-Work prepareTranspose(Call &c) {
-  CallParser &p = c.parser;
-  CopyArguments a{};
-  std::vector<int64_t> shape = p.sizes("shape"), perm = p.sizes("perm", int64_t(shape.size())), sorted = perm;
-  std::ranges::sort(sorted);
-  for (size_t i = 0; i < sorted.size(); ++i)
-    if (sorted[i] != int64_t(i))
-      p.fail("attribute 'perm' is " + p.attribute("perm").dump() + ", expected a permutation of 0 to " +
-             std::to_string(sorted.size() - 1));
-  if (shape.size() > maxDimensions)
-    p.fail("attribute 'shape' has " + std::to_string(shape.size()) + " dimensions, a GPU's kernel takes " +
-           std::to_string(maxDimensions));
-  a.rank = int32_t(shape.size());
-  a.bytes = int32_t(p.elementBytes());
-  auto elements = checkedProduct(shape);
-  a.source = c.whole(p.buffer("source", elements, a.bytes));
-  a.target = c.whole(p.buffer("target", elements, a.bytes));
-  p.finish();
-  // In the order of the target, so that neighbouring threads write neighbouring elements.
-  std::vector<int64_t> strides(shape.size());
-  int64_t stride = 1;
-  for (size_t i = shape.size(); i-- > 0; stride *= shape[i])
-    strides[i] = stride;
-  a.count = 1;
-  for (size_t j = shape.size(); j-- > 0;) {
-    a.shape[j] = shape[size_t(perm[j])];
-    a.sourceStrides[j] = strides[size_t(perm[j])];
-    a.targetStrides[j] = a.count;
-    a.count *= a.shape[j];
-  }
-  return c.launchElements("tsr_copy_box", a, a.count);
-}
-
 Work prepareFill(Call &c) {
   int64_t count = c.parser.size("count"), bytes = c.parser.elementBytes();
   uint64_t pattern = c.parser.valueBits();

@@ -9,6 +9,8 @@
 namespace tessera::rt::cuda {
 
 constexpr int maxDimensions = 8;
+/// Threads of a block of a kernel with one thread for each element, or for a few.
+constexpr int64_t elementThreads = 256;
 
 /// By the order of the attributes' names.
 enum class Activation : int32_t { None, GeluTanh, GeluErf, Relu, Silu };
@@ -100,22 +102,38 @@ struct SquaresArguments {
 };
 constexpr int64_t squaresThreads = 256;
 
-/// target[position by target strides] = source[position by source strides]; elements of `bytes`.
+/// A number to divide those below 2^31 by: n / value = (the high half of n * factor + n) >> shift.
+struct Divisor {
+  uint32_t value, factor, shift;
+};
+constexpr Divisor divisorOf(uint32_t value) {
+  uint32_t shift = 0;
+  while ((uint64_t(1) << shift) < value)
+    ++shift;
+  return {value, uint32_t((((uint64_t(1) << shift) - value) << 32) / value + 1), shift};
+}
+
+/// target[position by target strides] = source[position by source strides]; `count` units of `width` bytes,
+/// fewer than 2^31, in at least one dimension.
 struct CopyArguments {
   const void *source;
   void *target;
-  int64_t count, shape[maxDimensions], sourceStrides[maxDimensions], targetStrides[maxDimensions];
-  int32_t rank, bytes;
+  int64_t sourceStrides[maxDimensions], targetStrides[maxDimensions];
+  Divisor sizes[maxDimensions];
+  uint32_t count;
+  int32_t rank, width;
 };
 
-/// `count` elements of `bytes`, of an array that has `run` of them together every `stride` to another such
-/// array, each from its own first on.
+/// `count` units of `width` bytes, of an array that has `run` of them together every `stride` to another such
+/// array, each from its own first on. Narrow: first and count together, and runs, are below 2^31.
 struct RunsArguments {
   const void *source;
   void *target;
   int64_t count, sourceFirst, sourceRun, sourceStride, targetFirst, targetRun, targetStride;
-  int32_t bytes;
+  int32_t width, narrow;
 };
+/// Units of a thread, as far apart as a block has threads.
+constexpr int64_t copyEach = 4;
 
 /// x as [outer, n, inner], the elements [start, start + count) of it: positions >= valid of the middle
 /// dimension become `pattern`, the others x, and so do those from `end` on. fill is n = inner = 1, valid = 0.
@@ -137,8 +155,5 @@ struct RootArguments {
   float *out;
   int64_t count;
 };
-
-/// Threads of a block of a kernel with one thread for each element.
-constexpr int64_t elementThreads = 256;
 
 } // namespace tessera::rt::cuda

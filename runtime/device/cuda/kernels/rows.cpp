@@ -1,4 +1,4 @@
-// Embedding, copies, constants and the optimizers' updates: a thread an element.
+// Embedding, constants and the optimizers' updates: a thread an element.
 #include "runtime/device/cuda/kernels/gpu.h"
 #include "runtime/device/update_step.h"
 
@@ -31,25 +31,6 @@ TSR_KERNEL(scatter_add, RowsArguments) {
     if (int64_t id = idAt(a, i) - a.start; id >= 0 && id < a.rows && (id & (a.parts - 1)) == part)
       static_cast<float *>(a.target)[id * a.width + column] +=
           static_cast<const float *>(a.source)[i * a.width + column];
-}
-
-TSR_KERNEL(copy_box, CopyArguments) {
-  int64_t i = elementIndex(), from = 0, to = 0, rest = i;
-  if (i >= a.count)
-    return;
-  for (int dim = a.rank; dim-- > 0;) {
-    from += rest % a.shape[dim] * a.sourceStrides[dim];
-    to += rest % a.shape[dim] * a.targetStrides[dim];
-    rest /= a.shape[dim];
-  }
-  copyElement(a.target, to, a.source, from, a.bytes);
-}
-
-TSR_KERNEL(copy_runs, RunsArguments) {
-  int64_t i = elementIndex(), from = a.sourceFirst + i, to = a.targetFirst + i;
-  if (i < a.count)
-    copyElement(a.target, to / a.targetRun * a.targetStride + to % a.targetRun, a.source,
-                from / a.sourceRun * a.sourceStride + from % a.sourceRun, a.bytes);
 }
 
 TSR_KERNEL(mask_padding, MaskArguments) {
