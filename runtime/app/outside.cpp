@@ -3,6 +3,8 @@
 // buffers are as the sources of 2.28 have them; they were not measured. A recorded step takes nothing.
 #include "runtime/app/outside.h"
 
+#include "runtime/device/cuda/kernels/arguments.h"
+
 #include <algorithm>
 #include <set>
 
@@ -30,6 +32,14 @@ int64_t attentionSpace(const nlohmann::json &attrs) {
                   (group > 1 ? 4 * size("t") * size("d") : 0));
 }
 
+/// What blocks' sums of squares are kept in until they are added.
+int64_t squaresSums(const nlohmann::json &attrs) {
+  int64_t blocks = 0;
+  for (const nlohmann::json &count : attrs.at("counts"))
+    blocks += cuda::squaresBlocks(count.get<int64_t>());
+  return blocks > 1 ? blocks * 8 : 0;
+}
+
 int64_t pages(int64_t bytes) { return roundUp(bytes, codePage); }
 
 } // namespace
@@ -47,6 +57,8 @@ OutsideCauses outsideCauses(const Description &description, const Program &progr
     causes.convolutions |= op.kind == Kind::Call && op.symbol.starts_with("conv");
     if (op.kind == Kind::Call && op.symbol == "attention_backward" && op.attrs->contains("dtype"))
       causes.attention = std::max(causes.attention, attentionSpace(*op.attrs));
+    if (op.kind == Kind::Call && op.symbol == "sum_squares")
+      causes.squares = std::max(causes.squares, squaresSums(*op.attrs));
     if (op.kind == Kind::Collective)
       groups.insert(description.mesh.group(op.collective.request.axes, rank).ranks);
     if (op.kind == Kind::Send || op.kind == Kind::Receive)
@@ -71,7 +83,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
   bytes += pages(program.memory.device.peak) - program.memory.device.peak;
   bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) +
-           pages(causes.attention);
+           pages(std::max(causes.attention, causes.squares));
   for (int64_t ranks : causes.groups)
     bytes += communicatorBytes + channels * (ranks > 2 ? 3 : 1) * connectionBytes;
   return bytes;

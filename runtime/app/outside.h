@@ -11,6 +11,7 @@ struct OutsideCauses {
   bool products = false, convolutions = false;
   int64_t inputs = 0;          ///< bytes of the next step's inputs
   int64_t attention = 0;       ///< bytes that the largest of attention's gradients in bf16 or f16 are made in
+  int64_t squares = 0;         ///< bytes of the most sums of squares that are kept until they are added
   std::vector<int64_t> groups; ///< NCCL's communicators: the ranks of each
 };
 

@@ -399,6 +399,12 @@ TEST(Outside, IsWhatAProgramUses) {
   const int64_t page = int64_t(2) << 20, most = 64 * 12 * (1024 * 1024 * 2 + 1000 * 4);
   EXPECT_EQ(*promisedOutside(description, program, 1) - before, (most + page - 1) / page * page);
   before = *promisedOutside(description, program, 1);
+  add(Kind::Call, "sum_squares");
+  program.operations.back().attrs =
+      std::make_shared<const nlohmann::json>(nlohmann::json{{"counts", {3, 50257 * 768}}});
+  EXPECT_EQ(outsideCauses(description, program, 1).squares, 8 * (1 + 1024));
+  EXPECT_EQ(*promisedOutside(description, program, 1), before) << "they share attention's";
+  before = *promisedOutside(description, program, 1);
   program.buffers.resize(2);
   program.buffers[1].bytes = int64_t(8) << 20;
   program.inputs.resize(2);

@@ -211,6 +211,15 @@ void addElementwise(std::vector<Case> &all) {
               {"transpose", {{"shape", {3, 4, 5, 6}}, {"perm", {2, 0, 3, 1}}}, {floats(360), floats(360)}},
               {"sum_squares", {{"counts", {1000, 3}}}, {floats(1000), floats(3), floats(1)}, {700, 3}},
               {"sum_squares", {{"counts", {10}}}, {floats(10), floats(1)}},
+              {"sum_squares", {{"counts", {4096}}}, {floats(4096), floats(1)}},
+              {"sum_squares", {{"counts", {4097}}}, {floats(4097), floats(1)}},
+              {"sum_squares", {{"counts", {4098}}}, {floats(4098), floats(1)}, {4095}},
+              {"sum_squares", {{"counts", {100003}}}, {floats(100003), floats(1)}},
+              {"sum_squares", {{"counts", {100003}}}, {floats(100003), floats(1)}, {0}},
+              {"sum_squares",
+               {{"counts", {8190, 50001, 3}}},
+               {floats(8190), floats(50001), floats(3), floats(1)},
+               {8190, 33333, 2}},
               {"square_root", {{"count", 3}}, {positive(3), floats(3)}},
               {"row_max", {{"rows", 9}, {"cols", 70}}, {floats(630), floats(9)}, {50}},
               {"softmax_sums",
@@ -385,6 +394,27 @@ TEST_P(Library, GpuAgreesWithCpu) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Functions, Library, testing::ValuesIn(cases()));
+
+TEST(Library, SumsSquaresOfNumbersThatBeginAnywhere) {
+  auto device = gpu();
+  constexpr int64_t count = 30001;
+  std::vector<char> x = contents(floats(count + 3), 1);
+  auto *in = static_cast<float *>(device->allocate(int64_t(x.size())));
+  void *out = device->allocate(4);
+  device->upload(in, x.data(), int64_t(x.size()));
+  for (int64_t first = 0; first < 4; ++first) {
+    double wanted = 0;
+    for (int64_t i = first; i < first + count; ++i)
+      wanted += double(readElement(Element::F32, x.data(), i)) * readElement(Element::F32, x.data(), i);
+    float got = 0;
+    device->prepareCall({"sum_squares", {{"counts", {count}}}, {in + first, out}, {count * 4, 4}, 0})(
+        nullptr);
+    device->download(&got, out, 4);
+    EXPECT_FLOAT_EQ(got, float(wanted)) << first;
+  }
+  device->release(in, int64_t(x.size()));
+  device->release(out, 4);
+}
 
 TEST(Library, EveryFunctionIsTried) {
   std::set<std::string, std::less<>> tried;

@@ -247,26 +247,36 @@ Work prepareSquareRoot(Call &c) {
 Work prepareSumSquares(Call &c) {
   std::vector<int64_t> counts = c.parser.sizes("counts");
   std::vector<SquaresArguments> parts;
-  for (int64_t count : counts)
-    parts.push_back({c.at<float>(c.parser.buffer("in", count)), nullptr, count, !parts.empty()});
-  float *out = c.at<float>(c.parser.buffer("out", 1));
+  int64_t blocks = 0;
+  for (int64_t count : counts) {
+    parts.push_back(
+        {c.at<float>(c.parser.buffer("in", count)), nullptr, nullptr, count, squaresBlocks(count)});
+    blocks += parts.back().blocks;
+  }
+  auto *out = c.at<float>(c.parser.buffer("out", 1));
   bool limited = c.parser.scalars() != 0;
   c.parser.finish(limited ? int64_t(counts.size()) : 0, limited ? int64_t(counts.size()) : 0);
-  // One after the other into one number: the order, and so the bits, are always the same.
-  std::vector<Work> works;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    parts[i].out = out;
-    works.push_back(c.launch("tsr_sum_squares", parts[i], 1, squaresThreads,
-                             [limited, i](SquaresArguments &now, const int64_t *scalars) {
-                               if (limited)
-                                 now.count = std::clamp<int64_t>(scalars[i], 0, now.count);
-                             }));
-  }
-  return [works, out, &device = c.device](const int64_t *scalars) {
-    if (works.empty())
-      device.clear(out, 4);
-    for (const Work &work : works)
-      work(scalars);
+  if (blocks > 1)
+    c.device.reserveLibrarySpace(blocks * int64_t(sizeof(double)));
+  Handle square = c.device.libraryFunction("tsr_sum_squares"), add = c.device.libraryFunction("tsr_add_sums");
+  return [=, &device = c.device](const int64_t *scalars) {
+    if (blocks == 0)
+      return device.clear(out, 4);
+    // The space may have been moved since the call was prepared.
+    auto *sums = blocks > 1 ? static_cast<double *>(device.librarySpace()) : nullptr;
+    SumsArguments total{sums, out, blocks};
+    for (size_t i = 0; i < parts.size(); ++i) {
+      SquaresArguments part = parts[i];
+      part.count = limited ? std::clamp<int64_t>(scalars[i], 0, part.count) : part.count;
+      part.sums = sums;
+      part.out = out;
+      void *parameters[] = {&part};
+      device.launch("tsr_sum_squares", square, part.blocks, squaresThreads, parameters);
+      sums += sums ? part.blocks : 0;
+    }
+    void *parameters[] = {&total};
+    if (blocks > 1)
+      device.launch("tsr_add_sums", add, 1, squaresThreads, parameters);
   };
 }
 

@@ -93,14 +93,28 @@ struct UpdateArguments {
       lossScale; // the ninth scalar divides the gradient, and a norm that is not finite leaves the step out
 };
 
-/// out[0] (+)= the sum of the squares of x. One block.
+/// sums[block] = the sum of the squares of a block's part of x, in f64; without sums there is one block,
+/// whose sum is out[0].
 struct SquaresArguments {
   const float *x;
+  double *sums;
+  float *out;
+  int64_t count, blocks;
+};
+/// out[0] = the sum of sums, in an order that depends on their count alone. One block.
+struct SumsArguments {
+  const double *sums;
   float *out;
   int64_t count;
-  int32_t accumulate;
 };
 constexpr int64_t squaresThreads = 256;
+/// Blocks for the squares of so many elements: four loads of 16 bytes a thread, or more where that would be
+/// more blocks than a GPU runs at a time.
+constexpr int64_t squaresBlocks(int64_t count) {
+  constexpr int64_t each = squaresThreads * 16, most = 1024;
+  int64_t blocks = count <= each ? 1 : (count - 1) / each + 1;
+  return blocks < most ? blocks : most;
+}
 
 /// A number to divide those below 2^31 by: n / value = (the high half of n * factor + n) >> shift.
 struct Divisor {

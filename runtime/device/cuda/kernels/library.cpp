@@ -5,3 +5,4 @@
 #include "runtime/device/cuda/kernels/gemm.cpp"
 #include "runtime/device/cuda/kernels/loss.cpp"
 #include "runtime/device/cuda/kernels/rows.cpp"
+#include "runtime/device/cuda/kernels/squares.cpp"

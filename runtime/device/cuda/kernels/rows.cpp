@@ -53,23 +53,6 @@ TSR_KERNEL(square_root, RootArguments) {
     a.out[i] = __builtin_sqrtf(a.in[i]);
 }
 
-TSR_KERNEL(sum_squares, SquaresArguments) {
-  TSR_SHARED double sums[squaresThreads];
-  int64_t thread = threadIndex();
-  double sum = 0;
-  for (int64_t i = thread; i < a.count; i += squaresThreads)
-    sum += double(a.x[i]) * a.x[i];
-  sums[thread] = sum;
-  syncBlock();
-  for (int64_t half = squaresThreads / 2; half > 0; half /= 2) {
-    if (thread < half)
-      sums[thread] += sums[thread + half];
-    syncBlock();
-  }
-  if (thread == 0)
-    a.out[0] = float((a.accumulate ? double(a.out[0]) : 0) + sums[0]);
-}
-
 TSR_KERNEL(update, UpdateArguments) {
   int64_t i = elementIndex();
   if (i >= a.count)
