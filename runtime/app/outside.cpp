@@ -32,7 +32,8 @@ int64_t attentionSpace(const nlohmann::json &attrs) {
                   (group > 1 ? 4 * size("t") * size("d") : 0));
 }
 
-/// What blocks' sums of squares are kept in until they are added.
+/// What blocks' sums of squares are kept in until they are added: so little that a page which is there has room
+/// for it, unless the space is attention's too.
 int64_t squaresSums(const nlohmann::json &attrs) {
   int64_t blocks = 0;
   for (const nlohmann::json &count : attrs.at("counts"))
@@ -83,7 +84,7 @@ std::optional<int64_t> promisedOutside(const Description &description, const Pro
   bytes += pages(program.memory.device.peak) - program.memory.device.peak;
   bytes += pages(causes.inputs) + pages(causes.kernels * moduleBytes);
   bytes += (causes.products ? blasBytes : 0) + (causes.convolutions || causes.attention ? dnnBytes : 0) +
-           pages(std::max(causes.attention, causes.squares));
+           (causes.attention ? pages(std::max(causes.attention, causes.squares)) : 0);
   for (int64_t ranks : causes.groups)
     bytes += communicatorBytes + channels * (ranks > 2 ? 3 : 1) * connectionBytes;
   return bytes;

@@ -50,7 +50,8 @@ void wrapKernel(Module &module, StringRef implementation, StringRef symbol) {
   b.CreateRetVoid();
 }
 
-Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, StringRef cpu) {
+Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, StringRef cpu,
+                                                       StringRef features) {
   std::string message;
   const Target *target = TargetRegistry::lookupTarget(triple, message);
   if (!target)
@@ -58,7 +59,7 @@ Expected<std::unique_ptr<TargetMachine>> createMachine(const Triple &triple, Str
   TargetOptions options;
   options.AllowFPOpFusion = FPOpFusion::Standard; // where flags allow it
   return std::unique_ptr<TargetMachine>(target->createTargetMachine(
-      triple, cpu, "", options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
+      triple, cpu, features, options, Reloc::PIC_, std::nullopt, CodeGenOptLevel::Aggressive));
 }
 
 Error optimise(Module &module, TargetMachine &machine, bool joinStatements) {

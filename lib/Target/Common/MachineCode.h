@@ -15,8 +15,8 @@ namespace tessera::target {
 void wrapKernel(llvm::Module &module, llvm::StringRef implementation, llvm::StringRef symbol);
 
 /// LLVM's back end for a target that has been initialised.
-llvm::Expected<std::unique_ptr<llvm::TargetMachine>> createMachine(const llvm::Triple &triple,
-                                                                   llvm::StringRef cpu);
+llvm::Expected<std::unique_ptr<llvm::TargetMachine>>
+createMachine(const llvm::Triple &triple, llvm::StringRef cpu, llvm::StringRef features = "");
 
 /// Sets triple, data layout and the CPU of every function, verifies and optimises. `joinStatements`:
 /// neighbouring ones become vectors, as loops do anyway.

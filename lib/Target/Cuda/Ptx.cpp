@@ -104,11 +104,14 @@ Expected<std::string> emitPtx(Module &module, StringRef symbol, StringRef chip,
     LLVMInitializeNVPTXTargetMC();
     LLVMInitializeNVPTXAsmPrinter();
   });
+  Function *entry = module.getFunction(symbol);
+  // More than 4352 bytes of parameters are of version 8.1, which drivers take from 530 on; newer chips have a
+  // newer version anyway.
+  bool wide = entry->arg_size() > 4352 / 8 && (chip == "sm_80" || chip == "sm_90");
   Expected<std::unique_ptr<TargetMachine>> machine =
-      target::createMachine(Triple("nvptx64-nvidia-cuda"), chip);
+      target::createMachine(Triple("nvptx64-nvidia-cuda"), chip, wide ? "+ptx81" : "");
   if (!machine)
     return machine.takeError();
-  Function *entry = module.getFunction(symbol);
   entry->setCallingConv(CallingConv::PTX_Kernel);
   entry->addFnAttr("nvvm.maxntid", std::to_string(launch.threads));
   if (Error error = target::optimise(module, **machine, false))

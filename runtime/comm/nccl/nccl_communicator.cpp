@@ -133,6 +133,24 @@ std::string NcclCommunicator::describe(const Operation &operation) const {
          std::to_string(operation.message.peer);
 }
 
+void NcclCommunicator::checkGroups() {
+  try {
+    for (const auto &[name, group] : groups) {
+      Status status = success;
+      if (group->comm && !aborted)
+        nccl.check(nccl.asyncError(group->comm, &status), group->comm, "asking NCCL for errors");
+      nccl.check(status, group->comm, "NCCL has failed");
+    }
+  } catch (const Error &) {
+    // It learns that a rank is lost, but not which; the ranks' own connections do, often a little later.
+    for (int i = 0; i < 20; ++i) {
+      engine.check();
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    }
+    throw;
+  }
+}
+
 void NcclCommunicator::watch(double seconds) {
   auto stop = [&](const std::string &why) {
     std::string waiting;
@@ -144,12 +162,7 @@ void NcclCommunicator::watch(double seconds) {
   };
   try {
     engine.check();
-    for (const auto &[name, group] : groups) {
-      Status status = success;
-      if (group->comm && !aborted)
-        nccl.check(nccl.asyncError(group->comm, &status), group->comm, "asking NCCL for errors");
-      nccl.check(status, group->comm, "NCCL has failed");
-    }
+    checkGroups();
   } catch (const Error &error) {
     giveUp();
     throw;

@@ -65,6 +65,8 @@ private:
   /// Returns when NCCL has taken what was handed over; `result` is what the call said.
   void waitUntilTaken(Group &group, Status result, const std::string &what);
   void count(const Operation &operation);
+  /// Throws what NCCL says has failed, or what the ranks know better.
+  void checkGroups();
   void watch(double seconds);
   std::string describe(const Operation &operation) const;
 
