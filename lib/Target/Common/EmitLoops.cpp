@@ -84,6 +84,55 @@ void LoopEmitter::emitJammedRows(Segment &segment, unsigned level) {
   emitLevel(segment, level + 1, none);
 }
 
+static SmallVector<Value> valuesOf(const Accumulators &acc) {
+  SmallVector<Value> values;
+  for (auto &entry : acc)
+    values.push_back(entry.second);
+  return values;
+}
+
+void LoopEmitter::emitInside(scf::ForOp forOp, Segment &segment, unsigned level, ArrayRef<int64_t> offsets,
+                             Accumulators &acc) {
+  {
+    OpBuilder::InsertionGuard guard(b);
+    b.setInsertionPointToStart(forOp.getBody());
+    for (auto [entry, argument] : llvm::zip(acc, forOp.getRegionIterArgs()))
+      entry.second = argument;
+    for (int64_t offset : offsets) {
+      Value iv = forOp.getInductionVar();
+      enterLoop(segment, level,
+                offset ? arith::AddIOp::create(b, loc, iv, constantIndex(offset)).getResult() : iv);
+      emitLevel(segment, level + 1, acc);
+    }
+    if (!acc.empty())
+      scf::YieldOp::create(b, loc, valuesOf(acc));
+  }
+  for (auto [entry, result] : llvm::zip(acc, forOp.getResults()))
+    entry.second = result;
+}
+
+void LoopEmitter::emitLanes(Segment &segment, Accumulators &acc) {
+  unsigned level = segment.extents.size() - 1;
+  int64_t extent = segment.extents[level];
+  LanePoints points = lanePoints(segment);
+  auto emit = [&](int64_t from, int64_t to, int64_t groups) {
+    SmallVector<int64_t> offsets;
+    for (int64_t group = 0; group < groups; ++group)
+      for (int64_t i = 0; i < points.neighbours; ++i)
+        offsets.push_back(group * warpLanes * points.neighbours + i);
+    Value first = arith::MulIOp::create(b, loc, warp->lane(), constantIndex(points.neighbours));
+    first = arith::AddIOp::create(b, loc, first, constantIndex(from));
+    Value step = constantIndex(warpLanes * points.neighbours * groups);
+    emitInside(scf::ForOp::create(b, loc, first, constantIndex(to), step, valuesOf(acc)), segment, level,
+               offsets, acc);
+  };
+  int64_t whole = extent / points.perWarp() * points.perWarp();
+  if (whole > 0)
+    emit(0, whole, points.groups);
+  if (whole < extent)
+    emit(whole, extent, 1);
+}
+
 void LoopEmitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc) {
   SmallVector<std::pair<unsigned, unsigned>> started;
   SmallVector<Value> firstValues;
@@ -114,25 +163,10 @@ void LoopEmitter::emitLevel(Segment &segment, unsigned level, Accumulators &acc)
   }
   if (canJamRows(segment, level, acc))
     return emitJammedRows(segment, level);
-  SmallVector<Value> initial;
-  for (auto &entry : acc)
-    initial.push_back(entry.second);
-  scf::ForOp forOp = createLoop(segment, level, initial);
-  {
-    OpBuilder::InsertionGuard guard(b);
-    b.setInsertionPointToStart(forOp.getBody());
-    enterLoop(segment, level, forOp.getInductionVar());
-    for (auto [entry, argument] : llvm::zip(acc, forOp.getRegionIterArgs()))
-      entry.second = argument;
-    emitLevel(segment, level + 1, acc);
-    SmallVector<Value> next;
-    for (auto &entry : acc)
-      next.push_back(entry.second);
-    if (!next.empty())
-      scf::YieldOp::create(b, loc, next);
-  }
-  for (auto [entry, result] : llvm::zip(acc, forOp.getResults()))
-    entry.second = result;
+  if (warp && level + 1 == depth)
+    emitLanes(segment, acc);
+  else
+    emitInside(createLoop(segment, level, valuesOf(acc)), segment, level, {0}, acc);
   for (auto [key, first] : llvm::zip(started, firstValues)) {
     Value value = acc[key];
     if (warp)

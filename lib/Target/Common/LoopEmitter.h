@@ -15,6 +15,13 @@ namespace tessera::target {
 /// Accumulators of reductions that are under way: (statement, number of the write) -> value.
 using Accumulators = llvm::MapVector<std::pair<unsigned, unsigned>, mlir::Value>;
 
+/// The points of an innermost loop that a lane takes at a time: `groups` of `neighbours`, a group of every
+/// lane beside each other.
+struct LanePoints {
+  int64_t neighbours = 1, groups = 1;
+  int64_t perWarp() const { return warpLanes * neighbours * groups; }
+};
+
 class LoopEmitter {
 public:
   explicit LoopEmitter(Kernel &kernel) : k(kernel), b(kernel.func.getContext()), loc(kernel.func.getLoc()) {}
@@ -48,6 +55,13 @@ private:
   void emitJammedRows(Segment &segment, unsigned level);
   mlir::scf::ForOp createLoop(const Segment &segment, unsigned level, mlir::ValueRange initial = {});
   void enterLoop(const Segment &segment, unsigned level, mlir::Value iv);
+  /// Emits what is inside of a loop at `level`, for each of the points that are `offsets` behind its
+  /// variable.
+  void emitInside(mlir::scf::ForOp forOp, Segment &segment, unsigned level, llvm::ArrayRef<int64_t> offsets,
+                  Accumulators &acc);
+  /// The innermost loop, which the lanes of a warp share.
+  void emitLanes(Segment &segment, Accumulators &acc);
+  LanePoints lanePoints(const Segment &segment);
   void emitStatement(unsigned number, Segment &segment, Accumulators &acc);
   /// `onEveryLane`: outside of the loops that lanes share, so that all of them have the value.
   void finish(unsigned number, unsigned write, mlir::Value value, bool onEveryLane);

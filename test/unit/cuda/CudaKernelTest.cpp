@@ -3,6 +3,8 @@
 
 #include "test/unit/cuda/CudaKernelTest.h"
 
+#include <bit>
+
 using namespace tessera;
 using cpu::Buffer, cpu::fill;
 
@@ -45,6 +47,40 @@ func.func @k(%x: tensor<$Rx$Cxf32>, %m: tensor<$Cxf32>) -> tensor<$Rx$Cxf32> {
     linalg.yield %v : f32
   } -> tensor<$Rx$Cxf32>
   return %y : tensor<$Rx$Cxf32>
+})";
+
+/// Of rows of $E: their sums, and what is less than their maximum, times a number of each row.
+static const char *const rowsOf = R"(
+#rc = affine_map<(r, c) -> (r, c)>
+#r = affine_map<(r, c) -> (r)>
+func.func @k(%h: tensor<$Rx$Cx$E>) -> (tensor<$Rxf32>, tensor<$Rx$Cx$E>) {
+  %x = arith.extf %h : tensor<$Rx$Cx$E> to tensor<$Rx$Cxf32>
+  %zero = arith.constant 0.0 : f32
+  %low = arith.constant 0xFF800000 : f32
+  %e = tensor.empty() : tensor<$Rx$Cxf32>
+  %er = tensor.empty() : tensor<$Rxf32>
+  %zeros = linalg.fill ins(%zero : f32) outs(%er : tensor<$Rxf32>) -> tensor<$Rxf32>
+  %lows = linalg.fill ins(%low : f32) outs(%er : tensor<$Rxf32>) -> tensor<$Rxf32>
+  %sum = linalg.generic {indexing_maps = [#rc, #r], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<$Rx$Cxf32>) outs(%zeros : tensor<$Rxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.addf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rxf32>
+  %max = linalg.generic {indexing_maps = [#rc, #r], iterator_types = ["parallel", "reduction"]}
+    ins(%x : tensor<$Rx$Cxf32>) outs(%lows : tensor<$Rxf32>) {
+  ^bb0(%a: f32, %o: f32):
+    %v = arith.maximumf %a, %o : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rxf32>
+  %y = linalg.generic {indexing_maps = [#rc, #r, #rc], iterator_types = ["parallel", "parallel"]}
+    ins(%x, %max : tensor<$Rx$Cxf32>, tensor<$Rxf32>) outs(%e : tensor<$Rx$Cxf32>) {
+  ^bb0(%a: f32, %m: f32, %o: f32):
+    %v = arith.subf %m, %a : f32
+    linalg.yield %v : f32
+  } -> tensor<$Rx$Cxf32>
+  %t = arith.truncf %y : tensor<$Rx$Cxf32> to tensor<$Rx$Cx$E>
+  return %sum, %t : tensor<$Rxf32>, tensor<$Rx$Cx$E>
 })";
 
 /// bias + GELU, the same by rows.
@@ -113,6 +149,12 @@ func.func @k(%h: tensor<$Nx$E>) -> tensor<$Nx$E> {
   return %r : tensor<$Nx$E>
 })";
 
+static std::string ofType(std::string text, const std::string &element) {
+  for (size_t at; (at = text.find("$E")) != std::string::npos;)
+    text.replace(at, 2, element);
+  return text;
+}
+
 class CudaRows : public testing::TestWithParam<int> {};
 
 TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
@@ -136,6 +178,61 @@ TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
   }
 }
 INSTANTIATE_TEST_SUITE_P(Lengths, CudaRows, testing::Values(33, 512, 4099));
+
+/// How often a text has `what`.
+static int occurrences(const std::string &text, const std::string &what) {
+  int count = 0;
+  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size())
+    ++count;
+  return count;
+}
+
+TEST(Cuda, LanesTakeNeighboursOfAlignedRows) {
+  // Lengths that are eights, fours, twos and none of these, fewer than lanes and many.
+  for (int columns : {1, 31, 32, 63, 64, 96, 100, 254, 255, 256, 260, 768, 1000, 1023, 2056}) {
+    const int rows = 5;
+    cuda::TestKernel kernel(ofType(fill(rowsOf, {{'R', rows}, {'C', columns}}), "bf16"));
+    ASSERT_TRUE(kernel.ok());
+    if (columns > 1)
+      EXPECT_TRUE(kernel.kernel.launch.warpPerUnit) << columns;
+    Buffer<uint16_t> x(rows * columns), y(x.size);
+    Buffer<float> sum(rows, NAN);
+    // Whole numbers, which are exact.
+    auto number = [](size_t i) { return float(int(i * 37 % 101) - 50); };
+    for (size_t i = 0; i < x.size; ++i)
+      x[i] = uint16_t(std::bit_cast<uint32_t>(number(i)) >> 16);
+    kernel.run({x.data, sum.data, y.data});
+    for (int r = 0; r < rows; ++r) {
+      float total = 0, highest = -100;
+      for (int c = 0; c < columns; ++c) {
+        total += number(size_t(r * columns + c));
+        highest = std::max(highest, number(size_t(r * columns + c)));
+      }
+      EXPECT_EQ(sum[r], total) << r << " of " << columns;
+      for (int c = 0; c < columns; ++c)
+        ASSERT_EQ(y[r * columns + c],
+                  std::bit_cast<uint32_t>(highest - number(size_t(r * columns + c))) >> 16)
+            << r << " " << c << " of " << columns;
+    }
+  }
+}
+
+TEST(Cuda, LanesLoadSixteenBytesOrSeveralTimes) {
+  auto ptx = [](int columns, const char *element) {
+    cuda::TestKernel kernel(ofType(fill(rowsOf, {{'R', 500}, {'C', columns}}), element));
+    EXPECT_TRUE(kernel.ok());
+    return kernel.ptx();
+  };
+  std::string aligned = ptx(768, "bf16"), odd = ptx(50257, "bf16");
+  EXPECT_GE(occurrences(aligned, "ld.global.nc.v4.b32"), 1) << aligned;
+  EXPECT_GE(occurrences(aligned, "st.global.v4.b32"), 1) << aligned;
+  EXPECT_EQ(occurrences(aligned, "ld.global.nc.b16"), 0) << aligned;
+  EXPECT_EQ(occurrences(odd, ".v4"), 0) << "rows that begin anywhere";
+  EXPECT_GE(occurrences(odd, "ld.global.nc.b16"), 8) << odd;
+  for (const std::string &text : {aligned, odd})
+    if (std::optional<std::string> said = cuda::assemble(text, "sm_80"))
+      EXPECT_NE(said->find(" 0 bytes spill stores, 0 bytes spill loads"), std::string::npos) << *said;
+}
 
 TEST(Cuda, RowsTooLongForSharedMemoryAreOfOneThread) {
   cuda::TestKernel kernel(fill(softmax, {{'R', 20}, {'C', 20000}}));
@@ -165,10 +262,7 @@ TEST(Cuda, ElementsAreLoadedFourAtATime) {
 TEST(Cuda, HalvesAreRoundedInPairs) {
   const int n = 4 * 257;
   for (std::string element : {"bf16", "f16"}) {
-    std::string text = fill(polynomial, {{'N', n}});
-    for (size_t at; (at = text.find("$E")) != std::string::npos;)
-      text.replace(at, 2, element);
-    cuda::TestKernel kernel(text);
+    cuda::TestKernel kernel(ofType(fill(polynomial, {{'N', n}}), element));
     ASSERT_TRUE(kernel.ok());
     EXPECT_NE(kernel.ptx().find("cvt.rn." + element + "x2.f32"), std::string::npos) << kernel.ptx();
     EXPECT_EQ(kernel.ptx().find("cvt.rn." + element + ".f32"), std::string::npos) << kernel.ptx();
