@@ -123,8 +123,9 @@ struct LossEmitter : LinalgEmitter {
     Value zero = filled(rows, element, 0);
     return generic({{logits, w.all}, {labels, w.rows}, {max, w.rows}}, {{zero, w.rows}, {zero, w.rows}},
                    [&](ArrayRef<Value> a) {
-                     Value x = sub(a[0], a[2]);
-                     return SmallVector<Value>{add(a[3], exp(x)), select(isLabel(a[1]), add(a[4], x), a[4])};
+                     // Both are sums, so that the lanes of a GPU's warp can share a row.
+                     Value x = sub(a[0], a[2]), picked = select(isLabel(a[1]), x, constant(element, 0));
+                     return SmallVector<Value>{add(a[3], exp(x)), add(a[4], picked)};
                    });
   }
 };
