@@ -113,20 +113,20 @@ void LoopEmitter::emitInside(scf::ForOp forOp, Segment &segment, unsigned level,
 
 void LoopEmitter::emitLanes(Segment &segment, Accumulators &acc) {
   unsigned level = segment.extents.size() - 1;
-  int64_t extent = segment.extents[level];
+  int64_t extent = segment.extents[level], lanes = warp->lanes();
   LanePoints points = lanePoints(segment);
   auto emit = [&](int64_t from, int64_t to, int64_t groups) {
     SmallVector<int64_t> offsets;
     for (int64_t group = 0; group < groups; ++group)
       for (int64_t i = 0; i < points.neighbours; ++i)
-        offsets.push_back(group * warpLanes * points.neighbours + i);
+        offsets.push_back(group * lanes * points.neighbours + i);
     Value first = arith::MulIOp::create(b, loc, warp->lane(), constantIndex(points.neighbours));
     first = arith::AddIOp::create(b, loc, first, constantIndex(from));
-    Value step = constantIndex(warpLanes * points.neighbours * groups);
+    Value step = constantIndex(lanes * points.neighbours * groups);
     emitInside(scf::ForOp::create(b, loc, first, constantIndex(to), step, valuesOf(acc)), segment, level,
                offsets, acc);
   };
-  int64_t whole = extent / points.perWarp() * points.perWarp();
+  int64_t once = lanes * points.neighbours * points.groups, whole = extent / once * once;
   if (whole > 0)
     emit(0, whole, points.groups);
   if (whole < extent)

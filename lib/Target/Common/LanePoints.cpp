@@ -63,10 +63,11 @@ LanePoints LoopEmitter::lanePoints(const Segment &segment) {
     return true;
   });
   neighbours = std::min(most, 16 / bytes);
-  while (neighbours > 1 && (extent % neighbours != 0 || extent < warpLanes * neighbours || !each(aligned)))
+  while (neighbours > 1 &&
+         (extent % neighbours != 0 || extent < warp->lanes() * neighbours || !each(aligned)))
     neighbours /= 2;
   int64_t groups = most / neighbours;
-  while (groups > 1 && extent < warpLanes * neighbours * groups)
+  while (groups > 1 && extent < warp->lanes() * neighbours * groups)
     groups /= 2;
   return {neighbours, groups};
 }

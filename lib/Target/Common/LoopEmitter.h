@@ -19,7 +19,6 @@ using Accumulators = llvm::MapVector<std::pair<unsigned, unsigned>, mlir::Value>
 /// lane beside each other.
 struct LanePoints {
   int64_t neighbours = 1, groups = 1;
-  int64_t perWarp() const { return warpLanes * neighbours * groups; }
 };
 
 class LoopEmitter {

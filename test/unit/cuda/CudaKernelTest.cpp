@@ -155,6 +155,30 @@ static std::string ofType(std::string text, const std::string &element) {
   return text;
 }
 
+/// The sum of `count` arrays of 64.
+static std::string sumOfMany(int count) {
+  std::string parameters, maps, names, types, arguments, sum = "%v0";
+  for (int i = 0; i < count; ++i) {
+    std::string number = std::to_string(i), comma = i ? ", " : "";
+    parameters += comma + "%x" + number + ": tensor<64xf32>";
+    names += comma + "%x" + number;
+    types += comma + "tensor<64xf32>";
+    arguments += "%v" + number + ": f32, ";
+    maps += "affine_map<(n) -> (n)>, ";
+  }
+  std::string text = "func.func @k(" + parameters +
+                     ") -> tensor<64xf32> {\n%e = tensor.empty() : tensor<64xf32>\n" +
+                     "%y = linalg.generic {indexing_maps = [" + maps +
+                     "affine_map<(n) -> (n)>], iterator_types = [\"parallel\"]} ins(" + names + " : " +
+                     types + ") outs(%e : tensor<64xf32>) {\n^bb0(" + arguments + "%o: f32):\n";
+  for (int i = 1; i < count; ++i) {
+    std::string next = "%s" + std::to_string(i);
+    text += next + " = arith.addf " + sum + ", %v" + std::to_string(i) + " : f32\n";
+    sum = next;
+  }
+  return text + "linalg.yield " + sum + " : f32\n} -> tensor<64xf32>\nreturn %y : tensor<64xf32>\n}";
+}
+
 class CudaRows : public testing::TestWithParam<int> {};
 
 TEST_P(CudaRows, SoftmaxSharesItsRowsAmongLanes) {
@@ -380,7 +404,7 @@ TEST(Cuda, EveryChipAssemblesWithoutSpills) {
   for (llvm::StringRef chip : {"sm_80", "sm_90"})
     for (const std::string &text :
          {fill(softmax, {{'R', 4096}, {'C', 1024}}), fill(gelu, {{'N', 1 << 20}}),
-          fill(columnSums, {{'R', 4096}, {'C', 768}}), fill(totalSum, {{'N', 100000}})}) {
+          fill(columnSums, {{'R', 4096}, {'C', 768}}), fill(totalSum, {{'N', 100000}}), sumOfMany(600)}) {
       cuda::TestKernel kernel(text, chip.data());
       ASSERT_TRUE(kernel.ok());
       std::optional<std::string> said = cuda::assemble(kernel.ptx(), chip.str());
