@@ -171,7 +171,7 @@ def memory(bench):
     return Row("passed", f"the arena as promised: {', '.join(figures)}")
 
 
-def gpt2_124m(bench):
+def gpt2_124m(bench, *options):
     """The executable for speed, its element type, and the model as PyTorch has it where that is here."""
     model = bench.options.model or (h.MODELS / "gpt2_1layer.onnx" if bench.options.check else None)
     if not model:
@@ -183,25 +183,45 @@ def gpt2_124m(bench):
         batch, sequence = bench.options.shape
         model = cpu_bench.export(lambda: cpu_bench.gpt(12, 768, 12, 50257, sequence), bench.options.folder / f"gpt124m-{batch}x{sequence}.onnx", batch, sequence)
     try:
-        return bench.compile(model, "--train", "adamw", "--dtype", "bf16"), "bf16"
+        return bench.compile(model, "--train", "adamw", "--dtype", "bf16", *options), "bf16"
     except Failed:
-        return bench.compile(model, "--train", "adamw"), "f32"
+        return bench.compile(model, "--train", "adamw", *options), "f32"
 
 
 def run_tokens(bench, program, steps):
-    """--stats of a run on random tokens."""
+    """--stats of a run on random tokens, tokens a step, the file, and the losses."""
     shape, vocabulary = bench.info(program)["inputs"][0]["shape"], bench.info(program, "infer")["outputs"][0]["shape"][-1]
     folder = program.parent / "tokens"
     folder.mkdir(exist_ok=True)
     np.random.default_rng(0).integers(0, min(vocabulary, 65535), 2 * int(np.prod(shape)) + 1).astype("<u2").tofile(folder / "tokens.bin")
-    bench.run(program, ["train", "--tokens", folder / "tokens.bin", "--steps", steps, "--stats", folder / "stats.json"])
-    return json.loads((folder / "stats.json").read_text()), int(np.prod(shape)), folder / "tokens.bin"
+    bench.run(program, ["train", "--tokens", folder / "tokens.bin", "--steps", steps, "--stats", folder / "stats.json", "--log", folder / "log.jsonl"])
+    losses = [json.loads(line)["loss"] for line in (folder / "log.jsonl").read_text().splitlines()]
+    return json.loads((folder / "stats.json").read_text()), int(np.prod(shape)), folder / "tokens.bin", losses
+
+
+def offload(bench):
+    """A cap on the GPU's memory: the losses of the program without one, to the bit, at nine tenths of its speed or more."""
+    resident, dtype = gpt2_124m(bench)
+    cap = int(bench.info(resident)["memory"][0]["device"]["peak"] * bench.options.cap) >> 10
+    capped, _ = gpt2_124m(bench, "--device-memory", f"{cap}KiB", "--host-memory", "64GiB", "--recompute", "none")
+    (free, _, _, theirs), (stats, _, _, ours) = (run_tokens(bench, program, bench.options.speed_steps) for program in (resident, capped))
+    moved = stats["moved"]
+    text = f"{dtype}, below {bench.options.cap:.0%}: {(moved['host_to_device'] + moved['device_to_host']) / 2**30:.3g} GiB moved a step"
+    if ours != theirs:
+        raise Failed(f"{text}: other losses")
+    if bench.options.check:
+        return Row("passed", f"{text}; the checking driver's time is none")
+    share = free["step_seconds"] / stats["step_seconds"]
+    text += f", {share:.2f} of the speed"
+    if share < 0.9:
+        raise Failed(text)
+    return Row("passed", text)
 
 
 def speed(bench):
     """Tokens/s of GPT-2 124M, against torch.compile with scaled_dot_product_attention in the same run."""
     program, dtype = gpt2_124m(bench)
-    stats, tokens, file = run_tokens(bench, program, bench.options.speed_steps)
+    stats, tokens, file, _ = run_tokens(bench, program, bench.options.speed_steps)
     if bench.options.check:
         return Row("passed", f"{dtype}, {tokens} tokens a step; the checking driver's time is none")
     ours = tokens / stats["step_seconds"]
@@ -219,7 +239,7 @@ def speed(bench):
 def launch(bench):
     """The host's time for a step that is replayed: handing it over, without waiting for the GPU."""
     program, dtype = gpt2_124m(bench)
-    stats, _, _ = run_tokens(bench, program, max(bench.options.speed_steps, 5))
+    stats, *_ = run_tokens(bench, program, max(bench.options.speed_steps, 5))
     if "host_seconds" not in stats:
         raise Failed("--stats has no host_seconds")
     if bench.options.check:
@@ -251,7 +271,7 @@ def ptxas(bench):
 
 
 ROWS = {"ptxas": ptxas, "device": device, "communication": communication, "outputs": outputs, "losses": losses, "graphs": graphs, **{name: ranks(name) for name in RANKS},
-        "lost-peer": lost_peer, "bf16": half, "memory": memory, "speed": speed, "launch": launch}
+        "lost-peer": lost_peer, "bf16": half, "memory": memory, "speed": speed, "launch": launch, "offload": offload}
 
 
 def main():
@@ -264,6 +284,7 @@ def main():
     parser.add_argument("--steps", type=int, default=100, help="of the comparisons")
     parser.add_argument("--speed-steps", type=int, default=20)
     parser.add_argument("--shape", type=int, nargs=2, default=(64, 1024), metavar=("BATCH", "SEQUENCE"), help="of GPT-2 124M")
+    parser.add_argument("--cap", type=float, default=0.7, help="of `offload`, as a part of what the program takes without one")
     parser.add_argument("--model", help="in place of GPT-2 124M")
     parser.add_argument("--json", type=pathlib.Path, help="the rows as JSON")
     parser.add_argument("--folder", type=pathlib.Path, default=h.BUILD / "bench-cuda")
