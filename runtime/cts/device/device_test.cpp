@@ -455,6 +455,14 @@ TEST(Cuda, ARecordingThatCannotBeRepeatedIsAnError) {
   EXPECT_NE(message.find("launching a CUDA graph: CUDA_ERROR_"), std::string::npos) << message;
 }
 
+TEST(Cuda, ARecordingThatWasDroppedIsNotRepeated) {
+  auto device = gpu();
+  Work step = device->record([] {});
+  step(nullptr);
+  device->dropRecordings();
+  EXPECT_EQ(messageOf([&] { step(nullptr); }), "the recorded step was given up");
+}
+
 TEST(Cuda, WhatARecordingCannotHoldIsSaid) {
   auto device = gpu();
   void *memory = device->allocate(64);
