@@ -32,8 +32,8 @@ int64_t attentionSpace(const nlohmann::json &attrs) {
                   (group > 1 ? 4 * size("t") * size("d") : 0));
 }
 
-/// What blocks' sums of squares are kept in until they are added: so little that a page which is there has room
-/// for it, unless the space is attention's too.
+/// What blocks' sums of squares are kept in until they are added: so little that a page which is there has
+/// room for it, unless the space is attention's too.
 int64_t squaresSums(const nlohmann::json &attrs) {
   int64_t blocks = 0;
   for (const nlohmann::json &count : attrs.at("counts"))
