@@ -32,7 +32,7 @@ LanePoints LoopEmitter::lanePoints(const Segment &segment) {
     });
   };
   for (unsigned number : segment.statements) {
-    // What it adds to in memory was initialised by the lanes that take every 32nd point.
+    // What it adds to in memory was initialised by lanes that take one point at a time.
     if (k.statements[number].accumulatesInMemory())
       return {};
     operations += operationsOf(k.statements[number]);
