@@ -532,6 +532,7 @@ static void noteMissingSizes(ModuleOp module) {
 
 LogicalResult tessera::compile(const CompileOptions &options) {
   auto context = makeContext();
+  context->enableMultithreading(); // one model: elsewhere several are compiled at the same time
   installDiagnostics(*context);
   // The executable would take the place of a device or a folder; said now, not after the work.
   if (options.to == Phase::Link && llvm::sys::fs::exists(options.output) &&

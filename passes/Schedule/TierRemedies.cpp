@@ -134,6 +134,9 @@ public:
       error << ": short by " << sizeText(total - search.limits.device);
     if (!search.advises)
       return error;
+    if (total <= search.limits.device && !search.decided.empty())
+      error.attachNote() << "it has to keep variables where programs that were fitted before it, which need "
+                            "more, have put them, and brings up more at a time";
     Storage storage = search.storageOf(func);
     TierTrace traced = search.trace(func, storage, /*anything=*/true);
     if (!traced.ops.empty()) {

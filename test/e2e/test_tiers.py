@@ -1,7 +1,10 @@
 """Programs below a cap of the device's memory: the same bits as without one, and what is promised of both tiers is what is measured."""
 import json
+import os
 import re
 import resource
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -76,6 +79,27 @@ def test_same_bits_below_caps(tmp_path, variant, mesh, optimizer):
         assert log_here == log and weights_here == weights, f"cap {cap} of {most}"
         assert_kept(capped, stats, cap)
         assert cap >= most or stats["moved"]["host_to_device"] > 0
+
+
+def stages(folder, cap, *before):
+    """GPT-2 in six stages, of which the first and the last have the embedding in common; the text of its programs, or the refusal."""
+    subprocess.run([sys.executable, h.MODELS / "shapes.py", "gpt2", folder / "gpt2.onnx"], check=True, capture_output=True)
+    result = h.run(*before, h.TESSERA, "compile", folder / "gpt2.onnx", "--to", "memory", "-o", folder / "text.mlir", "--bind", "batch=8", "--bind", "seq=256",
+                   "--train", "adamw", "--pp", "6", "--microbatches", "4", "--threads", "1", "--device-memory", cap)
+    return (folder / "text.mlir").read_text() if result.returncode == 0 else result
+
+
+def test_stages_are_fitted_alike_by_any_number_of_threads(tmp_path):
+    """Stages are fitted several at a time, and learn from those before them alone."""
+    several = stages(tmp_path, "760MiB")
+    assert "dist.prefetch_start" in several or "exec.copy" in several
+    assert len(os.sched_getaffinity(0)) > 1, "one core tells nothing"
+    assert several == stages(tmp_path, "760MiB", "taskset", "-c", str(min(os.sched_getaffinity(0))))
+
+
+def test_a_program_without_room_beside_what_others_decided(tmp_path):
+    """The last stage's 'train' puts the embedding's state on the host; what then comes up at a time for the first stage is more than without."""
+    h.assert_error(stages(tmp_path, "700MiB"), "program 'train_clipped' needs", notes="where programs that were fitted before it")
 
 
 @pytest.mark.parametrize("what", ["optimizer", "parameters", "activations", "optimizer,parameters"])

@@ -1,0 +1,245 @@
+// See TierGroup.h.
+#include "passes/Schedule/TierGroup.h"
+#include "dialects/dist/Attributes.h"
+#include "dialects/nn/Attributes.h"
+#include "passes/Schedule/Sizes.h"
+#include "llvm/ADT/ScopeExit.h"
+#include "llvm/ADT/TypeSwitch.h"
+#include <limits>
+
+using namespace mlir;
+using namespace tessera;
+
+void tessera::forEachVariable(func::FuncOp func, const SymbolTable &symbols,
+                              llvm::function_ref<void(Operation *)> fn) {
+  func.walk([&](Operation *op) {
+    llvm::TypeSwitch<Operation *>(op).Case<nn::ReadOp, nn::AssignOp, dist::ReadCopyOp, dist::AssignCopyOp>(
+        [&](auto access) { fn(symbols.lookup(access.getVariable())); });
+  });
+}
+
+// All that could be faster than `best`, the fastest first.
+std::vector<TierGroup::Sketch> TierGroup::sketchAll(func::FuncOp func, double best, bool repeats,
+                                                    bool withUpdates) {
+  std::vector<Sketch> sketches;
+  auto add = [&](int number) {
+    sketches.push_back({number, search.sketch(func, withUpdates, best)});
+    best = std::min(best, sketches.back().updates.seconds);
+  };
+  if (withUpdates) {
+    add(0);
+    if (sketches.back().updates.onHost == search.updates) // that has been tried
+      sketches.pop_back();
+  }
+  int number = 0;
+  if (repeats)
+    forEachRepetition(
+        func, search.threads,
+        [&](const Repeats &) {
+          add(++number);
+          return false;
+        },
+        quarters);
+  llvm::stable_sort(sketches,
+                    [](const Sketch &a, const Sketch &b) { return a.updates.seconds < b.updates.seconds; });
+  return sketches;
+}
+
+// Fits it, and undoes that.
+std::optional<FittedProgram> TierGroup::fitSketch(func::FuncOp func, const Sketch &sketch) {
+  std::optional<FittedProgram> fitted;
+  auto attempt = [&](const Repeats &repeats) {
+    search.repeats = repeats;
+    search.updates = sketch.updates.onHost;
+    fitted = search.attempt(func);
+    if (fitted)
+      fitted->exchange();
+    return false;
+  };
+  int number = 0;
+  if (sketch.number == 0)
+    attempt({});
+  else
+    forEachRepetition(
+        func, search.threads,
+        [&](const Repeats &repeats) { return ++number == sketch.number && attempt(repeats); }, quarters);
+  return fitted;
+}
+
+// The fastest of what was fitted, where it was, and of running more and more operators again and updating
+// more and more on the host, each with its transfers. Both at once, for what the host takes over makes
+// running again needless, and what runs again leaves the links time.
+std::optional<FittedProgram> TierGroup::faster(func::FuncOp func, std::optional<FittedProgram> fitted,
+                                               bool repeats, bool withUpdates) {
+  constexpr int kFitted = 3;      // of the sketches, but of a large stage one
+  constexpr double kClose = 1.03; // to the fastest sketch
+  auto secondsOf = [](const FittedProgram &each) { return each.placed.plan.seconds; };
+  double best = fitted ? secondsOf(*fitted) : std::numeric_limits<double>::infinity();
+  // A try takes seconds, and there are dozens of such programs.
+  bool isLargeStage = fitted && dist::kStage.isOn(func) && tiers::isLarge(fitted->placed.step);
+  quarters = isLargeStage ? SmallVector<int64_t>{4} : SmallVector<int64_t>{1, 2, 3, 4};
+  if (best <= search.alone || (isLargeStage && best <= search.limits.enough)) // nothing waits for it
+    return fitted;
+  if (fitted)
+    fitted->exchange();
+  std::vector<Sketch> sketches = sketchAll(func, best, repeats, withUpdates);
+  double close = kClose * (sketches.empty() ? best : std::min(best, sketches.front().updates.seconds));
+  std::optional<FittedProgram> winner = std::move(fitted);
+  int count = 0;
+  for (const Sketch &sketch : sketches) {
+    // No plan of it was found, with little effort. Of recipes that are compared that is enough.
+    bool isUnlikely = sketch.updates.seconds == std::numeric_limits<double>::infinity();
+    if (isUnlikely && (winner || !search.advises))
+      continue;
+    bool isHopeless = count >= (isLargeStage ? 1 : kFitted) || sketch.updates.seconds > close;
+    // The sketch without repetition is always tried, so that none is slower with it; but not of large
+    // stages.
+    if (isHopeless && winner && (sketch.number > 0 || isLargeStage))
+      continue;
+    std::optional<FittedProgram> other = fitSketch(func, sketch);
+    count += other.has_value();
+    if (other && secondsOf(*other) < best) {
+      best = secondsOf(*other);
+      winner = std::move(other);
+    }
+  }
+  search.repeats = {};
+  search.updates.reset();
+  if (winner)
+    winner->exchange(); // to stay
+  return winner;
+}
+
+LogicalResult TierGroup::fit(const TierProgram &program) {
+  func::FuncOp func = program.func;
+  int64_t ahead = receivedAhead(func);
+  tiers::Limits needed = search.variables(func);
+  needed.device += program.above.device;
+  needed.host += program.above.host;
+  double &slowest = lessons.slowest[nn::isTraining(func)];
+  search.limits.enough = dist::kStage.isOn(func) ? slowest : 0;
+  if (failed(checkMoves(func)))
+    return failure();
+  search.updates.reset();
+  search.alone = search.secondsAlone(func);
+  search.repeats = {};
+  std::optional<FittedProgram> fitted = search.attempt(func);
+  int64_t host = search.limits.host;
+  bool needsNvme = !fitted && search.hasNvme;
+  if (needsNvme && choosesUpdates && !search.onHost.empty()) {
+    refused = {func, needed}; // what another program updates on the host has no room there
+    return failure();
+  }
+  if (needsNvme) { // what the host has no room for goes further down: see ChooseNvme.cpp
+    search.limits.host = INT64_MAX;
+    fitted = search.attempt(func);
+  }
+  auto restore = llvm::make_scope_exit([&] { search.limits.host = host; });
+  bool isAbove = needed.device > search.limits.device - ahead;
+  bool repeats = search.recomputes && search.isFree() && isAbove, updates = choosesUpdates && isAbove;
+  // Beside NVMe only a plan says so: what the host then has room for is found behind this pass.
+  if (repeats || (updates && !needsNvme))
+    fitted = faster(func, std::move(fitted), repeats, updates && !needsNvme);
+  if (!fitted && needsNvme) { // it is the device that has no room
+    search.limits.host = host;
+    if (updates)
+      fitted = faster(func, std::nullopt, repeats, /*withUpdates=*/true);
+  }
+  if (!fitted) {
+    refused = {func, needed};
+    return failure();
+  }
+  slowest = std::max(slowest, fitted->placed.plan.seconds);
+  bool isChanged = !fitted->placed.plan.moves.empty() || fitted->repeats.operators;
+  chosen.push_back(
+      {func, program.peak, isChanged ? std::move(fitted->summary) : "", std::move(fitted->placed)});
+  return success();
+}
+
+// Moves that the plan gives are of the program that they were chosen for.
+LogicalResult TierGroup::checkMoves(func::FuncOp func) {
+  if (search.places.isEmpty())
+    return success();
+  Storage storage = search.storageOf(func);
+  std::vector<Said> said;
+  TierTrace traced = search.trace(func, storage, /*anything=*/false, &said);
+  traced.step = TierSearch::withGivenTurns(traced, said);
+  traced.step = tiers::withUpdates(traced.step, TierSearch::decidedOf(traced.step));
+  auto given = Places::given(traced, said);
+  if (!Places::areStrange(traced, said) &&
+      (!given || tiers::planOf(traced.step, *given, TierSearch::ratesOf(func))))
+    return success();
+  auto first = llvm::find_if(said, [](const Said &each) { return each.exact; });
+  return emitError(first->exact->at ? Location(first->exact->at) : func.getLoc())
+         << "moves are given for program '" << dist::programName(func)
+         << "' that it does not have: the model or the options are others than those that the plan was "
+            "made with; without \"moves\" they are chosen anew";
+}
+
+// What a program that has been fitted has decided of its variables.
+void TierGroup::decide(func::FuncOp func) {
+  forEachVariable(func, symbols, [&](Operation *variable) { search.decided.insert(variable); });
+  func.walk([&](dist::AssignCopyOp assign) {
+    if (assign.getValue().getDefiningOp<dist::HostWaitOp>())
+      search.onHost.insert(symbols.lookup(assign.getVariable()));
+  });
+}
+
+// What brings all programs back to what they are now.
+std::function<void()> TierGroup::undoOfAll() {
+  struct Before {
+    func::FuncOp func;
+    OwningOpRef<func::FuncOp> copy;
+  };
+  auto before = std::make_shared<std::vector<Before>>();
+  llvm::SetVector<Operation *> above;
+  for (const TierProgram &each : programs) {
+    func::FuncOp func = each.func;
+    before->push_back({func, func.clone()});
+    forEachVariable(func, symbols, [&](Operation *variable) {
+      if (!dist::kRests.isOn(variable))
+        above.insert(variable);
+    });
+  }
+  return [before, above] {
+    for (Before &each : *before)
+      each.func.getBody().takeBody(each.copy->getBody());
+    for (Operation *variable : above)
+      if (dist::kRests.isOn(variable))
+        dist::kRests.remove(variable);
+  };
+}
+
+LogicalResult TierGroup::fitAll() {
+  chosen.clear();
+  refused.reset();
+  search.decided.clear();
+  search.onHost.clear();
+  for (const TierProgram &program : programs) {
+    if (failed(fit(program)))
+      return failure();
+    decide(program.func);
+  }
+  return success();
+}
+
+void TierGroup::fit(const Lessons &before) {
+  lessons = before;
+  search.lost = before.lost;
+  choosesUpdates = search.isFree();
+  std::function<void()> undo = undoOfAll();
+  hasFailed = failed(fitAll());
+  if (hasFailed && choosesUpdates && !search.onHost.empty()) {
+    // What one program updates on the host has no room there beside what another one has.
+    undo();
+    choosesUpdates = false;
+    lessons = before;
+    hasFailed = failed(fitAll());
+  }
+  lessons.lost = search.lost;
+}
+
+SmallVector<func::FuncOp> TierGroup::pending() const {
+  return llvm::map_to_vector(ArrayRef(programs).drop_front(chosen.size()),
+                             [](const TierProgram &each) { return each.func; });
+}
