@@ -91,6 +91,7 @@ struct PlanCommandLine : TargetCommand {
   PageCommand page{sub, "FILE.html"};
 
   using TargetCommand::TargetCommand;
+  bool findsRecipe() const override { return automatic; }
 };
 
 // LLVM's messages without the name of the program before each line: one error, then notes.

@@ -59,6 +59,9 @@ int readModes(ModelCommand &command, CompileOptions &options) {
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
+  if (options.assign.tpMode != "1d" && options.assign.tp < 2 && command.plan.empty() &&
+      !command.findsRecipe())
+    return usage("--tp-mode=" + command.tpMode + ": needs --tp N");
   options.assign.spMode = command.spMode;
   if (!command.spMode.empty() &&
       !llvm::is_contained({"megatron", "ulysses", "ring", "rsa"}, options.assign.spMode))

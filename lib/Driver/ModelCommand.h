@@ -138,6 +138,9 @@ struct ModelCommand {
           "is cheapest and fits into --device-memory, the default with it)"),
       llvm::cl::value_desc("none|block|auto"), llvm::cl::sub(sub)};
   ModelCommand(const char *name, const char *description) : sub(name, description) {}
+  virtual ~ModelCommand() = default;
+  /// Whether recipe options that are not given are found, not left at their defaults.
+  virtual bool findsRecipe() const { return false; }
   explicit operator bool() { return bool(sub); }
 };
 

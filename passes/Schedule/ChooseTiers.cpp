@@ -109,9 +109,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   // Those of a pipeline's stages apart, where no entry of a plan says anything of them all.
   std::vector<TierGroup> groupsOf(ArrayRef<TierProgram> programs, SymbolTable &symbols) {
     llvm::EquivalenceClasses<Operation *> together; // programs and variables
+    llvm::SmallDenseMap<int64_t, Operation *> ofStage;
     for (const TierProgram &program : programs) {
       auto with = [&](Operation *other) { together.unionSets(program.func, other); };
       together.insert(program.func);
+      with(ofStage.try_emplace(dist::stageOf(program.func), program.func).first->second);
       if (search->places.isEmpty())
         forEachVariable(program.func, symbols, with);
       else

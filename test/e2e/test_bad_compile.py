@@ -104,6 +104,7 @@ USAGE = [
     ("--timing=maybe", "--timing=maybe: expected no value, or true or false"),
     ("--as-written=3", "--as-written=3: expected no value, or true or false"),
     ("--tp 2 --tp-mode 4d", "--tp-mode=4d: expected 1d, 2d, 2.5d or 3d"),
+    ("--tp-mode 2d", "--tp-mode=2d: needs --tp N"), ("--dp 2 --tp-mode 3d", "--tp-mode=3d: needs --tp N"),
     ("--tp 4 --tp-mode 2.5d --tp-depth 3", "--tp-depth=3: expected with --tp-mode 2.5d, and a divisor of --tp"),
     ("--sp 2 --sp-mode star", "--sp-mode=star: expected megatron, ulysses, ring or rsa"),
     ("--sp 2 --sp-mode megatron", "--sp-mode=megatron: the sequence is split over the axis of --tp, which it needs"),
