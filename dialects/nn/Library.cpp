@@ -40,3 +40,35 @@ std::optional<LibraryCall> Library::callOf(Operation *op, int64_t threads) const
   }
   return call;
 }
+
+// Discardable attributes say nothing of what is computed.
+static constexpr OperationEquivalence::Flags kComputed =
+    OperationEquivalence::IgnoreLocations | OperationEquivalence::IgnoreDiscardableAttrs;
+
+size_t LibraryCalls::Hash::operator()(Operation *op) const {
+  auto type = [](Value operand) { return hash_value(operand.getType()); };
+  return OperationEquivalence::computeHash(op, type, OperationEquivalence::ignoreHashValue, kComputed);
+}
+
+// A call may name a buffer by the first operand that is it.
+static bool repeatSameOperands(Operation *a, Operation *b) {
+  auto first = [](Operation *op, unsigned i) {
+    return llvm::find(op->getOperands(), op->getOperand(i)).getIndex();
+  };
+  return llvm::all_of(llvm::seq(a->getNumOperands()), [&](unsigned i) { return first(a, i) == first(b, i); });
+}
+
+bool LibraryCalls::Equal::operator()(Operation *a, Operation *b) const {
+  auto haveSameType = [](Value x, Value y) { return success(x.getType() == y.getType()); };
+  return OperationEquivalence::isEquivalentTo(a, b, haveSameType, nullptr, kComputed) &&
+         repeatSameOperands(a, b);
+}
+
+const LibraryCall *LibraryCalls::of(Operation *op) {
+  if (!isa<LibraryOpInterface>(op))
+    return nullptr;
+  auto [it, isNew] = known.try_emplace(op);
+  if (isNew)
+    it->second = library.callOf(op, threads);
+  return it->second ? &*it->second : nullptr;
+}

@@ -4,6 +4,7 @@
 #define TESSERA_DIALECTS_NN_LIBRARY_H
 
 #include "dialects/nn/NN.h"
+#include <unordered_map>
 
 namespace tessera::nn {
 
@@ -22,6 +23,28 @@ public:
   /// it; none where `op` is no call, or none that the library has.
   std::optional<LibraryCall> callOf(mlir::Operation *op, int64_t threads) const;
   bool computes(mlir::Operation *op) const;
+};
+
+/// What a library answers of the operators of a program, for one thread. Most are those of another layer or
+/// microbatch once more: of operators that differ in nothing but which values their operands are one is asked
+/// for.
+class LibraryCalls {
+public:
+  LibraryCalls(const Library &library, int64_t threads) : library(library), threads(threads) {}
+  /// As Library::callOf; null where it gives none. The operator lives as long as this.
+  const LibraryCall *of(mlir::Operation *op);
+
+private:
+  struct Hash {
+    size_t operator()(mlir::Operation *op) const;
+  };
+  struct Equal {
+    bool operator()(mlir::Operation *a, mlir::Operation *b) const;
+  };
+
+  const Library &library;
+  const int64_t threads;
+  std::unordered_map<mlir::Operation *, std::optional<LibraryCall>, Hash, Equal> known;
 };
 
 /// Makes `library`, which lives on, known to findLibrary by its name. Before any pass runs.

@@ -96,7 +96,7 @@ LogicalResult ExecEmitter::emit(Operation &op) {
   if (auto apply = dyn_cast<exec::ApplyOp>(op))
     return emitKernel(apply);
   if (isa<nn::LibraryOpInterface>(op)) {
-    std::optional<nn::LibraryCall> call = storage.callOf(&op);
+    const nn::LibraryCall *call = storage.callOf(&op);
     if (!call)
       return op.emitOpError("has no library function and was not made part of a kernel");
     return emitLibrary(op, *call);

@@ -11,7 +11,7 @@ using namespace tessera;
 
 Storage::Storage(func::FuncOp func, ModuleOp kernels, const nn::Library &library, int64_t threads)
     : liveness(func), body(&func.getBody().front()), hazards(*body),
-      symbols(func->getParentOfType<ModuleOp>()), kernels(kernels), library(library), threads(threads) {
+      symbols(func->getParentOfType<ModuleOp>()), kernels(kernels), calls(library, threads) {
   findGradients(func);
   findPlaces(func);
   func.walk([&](nn::ReadOp read) { reads[read.getVariable()].push_back(read); });
@@ -51,7 +51,8 @@ void Storage::findGradients(func::FuncOp func) {
          isView(def) || addsUp(def, value)))
       llvm::append_range(open, def->getOperands());
     // What the library computes in place of an operand.
-    if (auto call = def ? callOf(def) : std::nullopt)
+    const nn::LibraryCall *call = def ? callOf(def) : nullptr;
+    if (call)
       for (auto [result, from] : llvm::zip(def->getResults(), call->inPlace))
         if (result == value && from >= 0 && llvm::is_contained(call->buffers, from))
           open.push_back(def->getOperand(from));

@@ -40,12 +40,13 @@ public:
   /// `library`, what a call needs where a rank has `threads` threads.
   Storage(mlir::func::FuncOp func, mlir::ModuleOp kernels, const nn::Library &library, int64_t threads);
 
+  mlir::func::FuncOp func() const { return mlir::cast<mlir::func::FuncOp>(body->getParentOp()); }
   llvm::ArrayRef<Buffer> buffers() const { return list; }
   /// The buffer of a value; every value of the function has one but constants, scalars and absent ones.
   int of(mlir::Value value) const { return root.at(value); }
   bool has(mlir::Value value) const { return root.contains(value); }
-  /// The library's call that computes `op`, if any.
-  std::optional<nn::LibraryCall> callOf(mlir::Operation *op) const { return library.callOf(op, threads); }
+  /// The library's call that computes `op`, or null.
+  const nn::LibraryCall *callOf(mlir::Operation *op) const { return calls.of(op); }
   /// What an operator needs beside its values, a workspace or a collective's scratch; or -1.
   int extraOf(mlir::Operation *op) const;
   /// Of a pack or an unpack: the part of the pack that each member is copied to or from, or lies in.
@@ -122,8 +123,7 @@ private:
   Hazards hazards;
   mlir::SymbolTable symbols;
   mlir::ModuleOp kernels;
-  const nn::Library &library;
-  int64_t threads;
+  mutable nn::LibraryCalls calls;
   std::vector<Buffer> list;
   llvm::DenseMap<mlir::Value, int> root;
   llvm::DenseSet<mlir::Value> gradients;

@@ -24,7 +24,7 @@ void Storage::visit(Operation &op) {
     bind(op.getResult(0), of(op.getOperand(0)));
   } else if (auto apply = dyn_cast<exec::ApplyOp>(op)) {
     visitKernel(apply);
-  } else if (auto call = callOf(&op)) {
+  } else if (const nn::LibraryCall *call = callOf(&op)) {
     visitLibrary(op, *call);
   } else if (auto mask = dyn_cast<dist::MaskPaddingOp>(op)) {
     if (diesAt(mask.getSource(), mask) && !hasPlace(mask.getResult()))

@@ -333,7 +333,7 @@ void TierTrace::addUpdates(const Storage &storage) {
   };
   for (Operation *op : ops) {
     auto update = dyn_cast<nn::UpdateOp>(op);
-    std::optional<nn::LibraryCall> call = update ? storage.callOf(op) : std::nullopt;
+    const nn::LibraryCall *call = update ? storage.callOf(op) : nullptr;
     Value norm = update ? rootOf(update.getNorm()) : Value();
     if (!call || call->workspace > 0 || !storage.has(norm))
       continue;

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <set>
 
 using namespace mlir;
 using namespace tessera;
@@ -284,6 +285,42 @@ static std::vector<CallCase> makeCases() {
   update("sgd", 0);
   update("sgd_momentum", 1);
   return cases;
+}
+
+TEST(LibraryCalls, OperatorsThatAreAlikeHaveOneCallAndOthersTheirOwn) {
+  auto context = makeContext();
+  OwningOpRef<ModuleOp> module = parseSourceString<ModuleOp>(R"(
+    func.func @f(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>, %z: tensor<8x4xf32>) {
+      %0 = nn.contract %x, %y {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %1 = nn.contract %y, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %2 = nn.contract %x, %x {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %3 = nn.contract %x, %y {lhs_letters = "ib", out_letters = "bo", rhs_letters = "io"}
+          : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      %4 = nn.contract %x, %z {lhs_letters = "bi", out_letters = "bo", rhs_letters = "io"}
+          : (tensor<8x8xf32>, tensor<8x4xf32>) -> tensor<8x4xf32>
+      %5 = nn.add %x, %y : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+      return
+    })",
+                                                             context.get());
+  ASSERT_TRUE(module);
+  const nn::Library &library = cpu::library();
+  nn::LibraryCalls calls(library, /*threads=*/2);
+  SmallVector<const nn::LibraryCall *> found;
+  for (Operation &op : module->lookupSymbol<func::FuncOp>("f").getBody().front()) {
+    found.push_back(calls.of(&op));
+    std::optional<nn::LibraryCall> own = library.callOf(&op, /*threads=*/2);
+    ASSERT_EQ(found.back() != nullptr, own.has_value());
+    if (!own)
+      continue;
+    EXPECT_EQ(found.back()->attrs, own->attrs);
+    EXPECT_EQ(found.back()->buffers, own->buffers);
+  }
+  EXPECT_EQ(found[0], found[1]);
+  EXPECT_EQ(std::set<const nn::LibraryCall *>(found.begin() + 1, found.begin() + 5).size(), 4u);
+  EXPECT_EQ(found[5], nullptr);
 }
 
 class LibraryCall : public testing::TestWithParam<Element> {};
