@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBlock = Heights::kBlock;
 /// A gap is as good as the best if it is within so much of it.
-constexpr double kAsGood = 0.97;
+constexpr double kAsGood = 0.9;
 
 class Choice {
 public:
