@@ -1,6 +1,11 @@
 // See Offsets.h.
 #include "passes/Memory/Offsets.h"
+#include "dialects/dist/Attributes.h"
+#include "mlir/IR/Threading.h"
 #include "passes/Memory/Packings.h"
+#include <limits>
+#include <map>
+#include <optional>
 
 using namespace mlir;
 using namespace tessera;
@@ -20,9 +25,31 @@ static void countOwnEvents(std::vector<PackBuffer> &buffers) {
     buffer.start = number(buffer.start), buffer.end = number(buffer.end);
 }
 
+int64_t tessera::receivedAhead(func::FuncOp func) {
+  std::map<int64_t, int64_t> largest; // by stage
+  for (auto receive : func.getOps<dist::RecvOp>())
+    if (auto [entry, isFirst] = largest.try_emplace(receive.getStage(), 0); !isFirst)
+      entry->second = std::max(entry->second, dist::bytesOf(receive.getResult().getType()));
+  int64_t bytes = 0;
+  for (auto [stage, most] : largest)
+    bytes += most;
+  return bytes;
+}
+
+// What the cap of a tier leaves for what is packed above variables that end at `bottom`.
+static int64_t capAbove(int64_t bottom, Tier tier, func::FuncOp func) {
+  const rt::PerTier<const DiscardableAttr<IntegerAttr> *> caps = {&dist::kDeviceMemory, &dist::kHostMemory,
+                                                                  &dist::kNvmeMemory};
+  IntegerAttr cap = caps[tier]->of(func->getParentOfType<ModuleOp>());
+  if (!cap)
+    return std::numeric_limits<int64_t>::max();
+  return cap.getInt() - bottom - (tier == Tier::Device ? receivedAhead(func) : 0);
+}
+
 // A tier's buffers, of no variables, in their order.
-static PackProblem problemOf(Tier tier, const Storage &storage) {
-  PackProblem problem{{}, storage.alignment(tier)};
+static PackProblem problemOf(Tier tier, const Storage &storage, const VariablePlaces &variables) {
+  func::FuncOp func = storage.func();
+  PackProblem problem{{}, storage.alignment(tier), capAbove(variables.end(func, tier), tier, func)};
   for (const Storage::Buffer &buffer : storage.buffers())
     if (buffer.whole < 0 && buffer.tier == tier && !buffer.variable)
       problem.buffers.push_back({buffer.start, buffer.end, buffer.bytes});
@@ -31,22 +58,34 @@ static PackProblem problemOf(Tier tier, const Storage &storage) {
   return problem;
 }
 
-void Offsets::prepare(ArrayRef<const Storage *> programs) {
-  std::vector<PackProblem> problems;
-  for (const Storage *storage : programs)
+std::vector<Storage> Offsets::prepare(ArrayRef<func::FuncOp> programs,
+                                      llvm::function_ref<Storage(func::FuncOp)> storageOf, bool searches) {
+  std::vector<std::optional<Storage>> storages(programs.size());
+  auto prepareOne = [&](size_t i) {
+    storages[i].emplace(storageOf(programs[i]));
+    if (!searches)
+      return;
+    VariablePlaces variables(programs[i]);
     for (Tier tier : rt::tiers)
-      problems.push_back(problemOf(tier, *storage));
-  packAhead(problems);
+      packOnce(problemOf(tier, *storages[i], variables));
+  };
+  if (!programs.empty())
+    parallelFor(programs.front()->getContext(), 0, programs.size(), prepareOne);
+  std::vector<Storage> all;
+  for (std::optional<Storage> &storage : storages)
+    all.push_back(std::move(*storage));
+  return all;
 }
 
-Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, func::FuncOp func, bool searches)
-    : searches(searches), offsets(storage.buffers().size()) {
+Offsets::Offsets(const Storage &storage, const VariablePlaces &variables, bool searches)
+    : offsets(storage.buffers().size()) {
   for (Tier tier : rt::tiers)
-    tiers[tier] = place(tier, storage, variables, func);
+    tiers[tier] = place(tier, storage, variables, searches);
 }
 
 Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const VariablePlaces &variables,
-                                func::FuncOp func) {
+                                bool searches) {
+  func::FuncOp func = storage.func();
   Figures figures;
   int64_t alignment = storage.alignment(tier);
   auto aligned = [&](int64_t bytes) { return int64_t(llvm::alignTo(bytes, alignment)); };
@@ -66,8 +105,8 @@ Offsets::Figures Offsets::place(Tier tier, const Storage &storage, const Variabl
     figures.account(buffer.category, aligned(buffer.bytes));
     foreign -= aligned(buffer.bytes);
   }
-  PackProblem problem = problemOf(tier, storage);
-  Packing packing = searches ? packOnce(problem) : pack(problem.buffers, alignment, searches);
+  PackProblem problem = problemOf(tier, storage, variables);
+  Packing packing = searches ? packOnce(problem) : pack(problem.buffers, alignment, problem.cap, searches);
   figures.peak = bottom + packing.peak;
   figures.bound = bottom + packing.bound;
   auto [moment, most] = storage.fullestMoment(tier);

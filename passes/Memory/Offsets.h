@@ -11,12 +11,14 @@ namespace tessera {
 /// (passes/Memory/Packer.h).
 class Offsets {
 public:
-  /// `searches`: see pack.
-  Offsets(const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func,
-          bool searches = true);
+  /// `searches`: see pack, which is told what the module's cap of each tier leaves.
+  Offsets(const Storage &storage, const VariablePlaces &variables, bool searches = true);
 
-  /// Packs what is in a tier of each program beside variables, on all cores; constructors find that.
-  static void prepare(llvm::ArrayRef<const Storage *> programs);
+  /// The storage of each program, on all cores; and if it `searches`, what is packed of it in each tier, for
+  /// constructors to find.
+  static std::vector<Storage> prepare(llvm::ArrayRef<mlir::func::FuncOp> programs,
+                                      llvm::function_ref<Storage(mlir::func::FuncOp)> storageOf,
+                                      bool searches = true);
 
   /// Of a buffer that is no part.
   int64_t of(int buffer) const { return offsets[buffer]; }
@@ -34,13 +36,15 @@ private:
     void account(llvm::StringRef category, int64_t bytes);
     llvm::SmallVector<mlir::NamedAttribute> attributes(mlir::Builder &b) const;
   };
-  Figures place(Tier tier, const Storage &storage, const VariablePlaces &variables, mlir::func::FuncOp func);
-
-  const bool searches;
+  Figures place(Tier tier, const Storage &storage, const VariablePlaces &variables, bool searches);
 
   std::vector<int64_t> offsets; // by buffer
   rt::PerTier<Figures> tiers;
 };
+
+/// What a stage of a pipeline may receive while it computes, behind the arena
+/// (docs/design/0008-between-hosts.md): from each other stage the largest message but the first.
+int64_t receivedAhead(mlir::func::FuncOp func);
 
 } // namespace tessera
 #endif

@@ -86,7 +86,7 @@ private:
 
 class Search {
 public:
-  explicit Search(const Problem &problem) : problem(problem) {}
+  Search(const Problem &problem, int64_t cap) : problem(problem), cap(cap) {}
 
   Placing run(bool searches) {
     start(searches);
@@ -105,11 +105,16 @@ private:
   static constexpr WorkCount kMostWorkOnLittle = 30'000'000;
   static constexpr int64_t kLittle = 500;
 
+  // With a cap that the peak is below, or that no peak is, so much of the bound is not worth any.
+  static constexpr int64_t kNear = 50;
+
   bool done() const {
     if (best.offsets.empty())
       return false;
     const int64_t excess = best.peak - problem.bound;
-    return excess == 0 || work >= kMostWork + kMostWorkEach * problem.size() ||
+    const bool isDecided = cap != kNoCap && (best.peak <= cap || problem.bound > cap);
+    return excess == 0 || (isDecided && excess <= problem.bound / kNear) ||
+           work >= kMostWork + kMostWorkEach * problem.size() ||
            (work >= kMostWorkOnLittle && excess <= problem.bound / kLittle);
   }
 
@@ -248,7 +253,10 @@ private:
     return chain[random() % chain.size()];
   }
 
+  static constexpr int64_t kNoCap = std::numeric_limits<int64_t>::max();
+
   const Problem &problem;
+  const int64_t cap;
   Placing best;
   std::vector<int> fillOrder, fitOrder; // the best ones to fill the skyline and to fit by
   int64_t fitPeak = 0;
@@ -257,13 +265,13 @@ private:
 
 } // namespace
 
-Packing tessera::pack(const std::vector<PackBuffer> &buffers, int64_t alignment, bool searches) {
+Packing tessera::pack(const std::vector<PackBuffer> &buffers, int64_t alignment, int64_t cap, bool searches) {
   Packing packing;
   packing.offsets.resize(buffers.size());
   Problem problem(buffers, alignment);
   if (problem.size() == 0)
     return packing;
-  Search search(problem);
+  Search search(problem, cap);
   Placing placing = search.run(searches);
   for (int i = 0; i < problem.size(); ++i)
     packing.offsets[problem.owners[i]] = placing.offsets[i];

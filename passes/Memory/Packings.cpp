@@ -1,11 +1,9 @@
 // See Packings.h.
 #include "passes/Memory/Packings.h"
 #include "llvm/Support/xxhash.h"
-#include <atomic>
 #include <deque>
 #include <map>
 #include <mutex>
-#include <thread>
 
 using namespace tessera;
 
@@ -15,7 +13,7 @@ using Key = std::pair<uint64_t, uint64_t>;
 
 // Hashes of 128 bits: two problems of one do not meet.
 Key keyOf(const PackProblem &problem) {
-  std::vector<int64_t> numbers = {problem.alignment};
+  std::vector<int64_t> numbers = {problem.alignment, problem.cap};
   for (const PackBuffer &buffer : problem.buffers)
     numbers.insert(numbers.end(), {buffer.start, buffer.end, buffer.bytes});
   llvm::XXH128_hash_t hash = llvm::xxh3_128bits(
@@ -62,22 +60,8 @@ Packing tessera::packOnce(const PackProblem &problem) {
   Packing packing;
   if (kept.find(key, packing))
     return packing;
-  packing = pack(problem.buffers, problem.alignment);
+  packing = pack(problem.buffers, problem.alignment, problem.cap);
   if (packing.work >= kLarge)
     kept.add(key, packing);
   return packing;
-}
-
-void tessera::packAhead(const std::vector<PackProblem> &problems) {
-  std::atomic<size_t> next = 0;
-  auto run = [&] {
-    for (size_t i = next++; i < problems.size(); i = next++)
-      packOnce(problems[i]);
-  };
-  std::vector<std::thread> others;
-  for (size_t i = 1; i < std::min<size_t>(problems.size(), std::thread::hardware_concurrency()); ++i)
-    others.emplace_back(run);
-  run();
-  for (std::thread &other : others)
-    other.join();
 }

@@ -10,14 +10,12 @@ namespace tessera {
 struct PackProblem {
   std::vector<PackBuffer> buffers;
   int64_t alignment = 256;
+  int64_t cap = std::numeric_limits<int64_t>::max();
 };
 
 /// As pack(), with its search. Large packings are kept: a program is packed where decisions are made by its
 /// peaks, and again where these become offsets. By several threads at once.
 Packing packOnce(const PackProblem &problem);
-
-/// Makes several packings on all cores, for packOnce() to find: those of the stages of a pipeline.
-void packAhead(const std::vector<PackProblem> &problems);
 
 } // namespace tessera
 #endif

@@ -6,7 +6,6 @@
 #include "passes/Memory/Emitter.h"
 #include "passes/Memory/Passes.h"
 #include "llvm/ADT/StringSet.h"
-#include <deque>
 
 namespace tessera {
 #define GEN_PASS_DEF_PLANMEMORY
@@ -43,7 +42,7 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
                      const VariablePlaces &variables) {
     Block &old = func.getBody().front();
     auto program = std::make_unique<Block>();
-    Offsets offsets(storage, variables, func, searches);
+    Offsets offsets(storage, variables, searches);
     if (observer)
       observer(tideOf(func, storage, offsets));
     ExecEmitter emitter(func, storage, offsets, kernels, program.get());
@@ -92,11 +91,8 @@ struct PlanMemoryPass : tessera::impl::PlanMemoryBase<PlanMemoryPass> {
     auto kernels = module.lookupSymbol<ModuleOp>(kKernelsModule);
     VariablePlaces variables(module);
     SmallVector<func::FuncOp> programs(module.getOps<func::FuncOp>());
-    std::deque<Storage> storages;
-    for (func::FuncOp func : programs)
-      storages.emplace_back(func, kernels, *library, threads);
-    if (searches)
-      Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    auto storageOf = [&](func::FuncOp func) { return Storage(func, kernels, *library, threads); };
+    std::vector<Storage> storages = Offsets::prepare(programs, storageOf, searches);
     for (auto [func, storage] : llvm::zip(programs, storages))
       if (failed(plan(func, storage, kernels, variables)))
         return signalPassFailure();

@@ -68,7 +68,7 @@ struct ChooseNvmePass : tessera::impl::ChooseNvmeBase<ChooseNvmePass> {
   };
   Peaks peaks(func::FuncOp func) {
     Storage storage(func, kernels, *library, threads);
-    DictionaryAttr figures = Offsets(storage, VariablePlaces(func), func).figures(&getContext());
+    DictionaryAttr figures = Offsets(storage, VariablePlaces(func)).figures(&getContext());
     auto peak = [&](Tier tier) {
       auto of = figures.getAs<DictionaryAttr>(tierName(tier));
       return of ? of.getAs<IntegerAttr>("peak").getInt() : 0;

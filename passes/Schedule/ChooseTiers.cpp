@@ -12,7 +12,6 @@
 #include "llvm/ADT/EquivalenceClasses.h"
 #include "llvm/ADT/MapVector.h"
 #include "llvm/ADT/StringExtras.h"
-#include <deque>
 
 namespace tessera {
 #define GEN_PASS_DEF_CHOOSETIERS
@@ -91,22 +90,35 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     module.walk([&](Operation *op) { numTransfers += isa<dist::OffloadStartOp, dist::PrefetchStartOp>(op); });
   }
 
+  std::vector<Storage> storagesOf(ArrayRef<func::FuncOp> funcs) {
+    return Offsets::prepare(funcs, [&](func::FuncOp func) { return search->storageOf(func); });
+  }
+
   // All programs as they are given, the fullest first: it decides where variables rest.
   std::vector<TierProgram> programsOf(ModuleOp module) {
-    std::deque<Storage> storages;
-    for (auto func : module.getOps<func::FuncOp>())
-      storages.push_back(search->storageOf(func));
-    Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    SmallVector<func::FuncOp> funcs(module.getOps<func::FuncOp>());
+    std::vector<Storage> storages = storagesOf(funcs);
     std::vector<TierProgram> programs;
-    for (auto [func, storage] : llvm::zip(module.getOps<func::FuncOp>(), storages)) {
-      tiers::Limits peaks = search->peaks(func, storage), below = search->variables(func);
-      programs.push_back({func, peaks.device, {peaks.device - below.device, peaks.host - below.host}});
+    for (auto [func, storage] : llvm::zip(funcs, storages)) {
+      tiers::Limits peaks = search->peaks(storage), below = search->variables(func);
+      programs.push_back({func,
+                          peaks.device,
+                          search->secondsAlone(storage),
+                          {peaks.device - below.device, peaks.host - below.host}});
     }
     llvm::stable_sort(programs, [](auto &a, auto &b) { return a.peak > b.peak; });
     return programs;
   }
 
-  // Those of a pipeline's stages apart, where no entry of a plan says anything of them all.
+  static double burdenOf(ArrayRef<TierProgram> programs) {
+    double most = 0; // bytes x seconds
+    for (const TierProgram &program : programs)
+      most = std::max(most, double(program.peak) * program.seconds);
+    return most;
+  }
+
+  // Those of a pipeline's stages apart, where no entry of a plan says anything of them all. First those that
+  // are full and compute long: the slowest is likely to be among them, and no other one has to be faster.
   std::vector<TierGroup> groupsOf(ArrayRef<TierProgram> programs, SymbolTable &symbols) {
     llvm::EquivalenceClasses<Operation *> together; // programs and variables
     llvm::SmallDenseMap<int64_t, Operation *> ofStage;
@@ -119,9 +131,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       else
         with(programs.front().func);
     }
-    llvm::MapVector<Operation *, std::vector<TierProgram>> sets;
+    llvm::MapVector<Operation *, std::vector<TierProgram>> byLeader;
     for (const TierProgram &program : programs)
-      sets[together.getLeaderValue(program.func)].push_back(program);
+      byLeader[together.getLeaderValue(program.func)].push_back(program);
+    auto sets = byLeader.takeVector();
+    llvm::stable_sort(sets, [](auto &a, auto &b) { return burdenOf(a.second) > burdenOf(b.second); });
     std::vector<TierGroup> groups;
     for (auto &[leader, set] : sets)
       groups.emplace_back(*search, std::move(set), symbols);
@@ -169,17 +183,15 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
     for (TierGroup &group : groups)
       std::move(group.chosen.begin(), group.chosen.end(), std::back_inserter(chosen));
     llvm::stable_sort(chosen, [](auto &a, auto &b) { return a.whole > b.whole; });
-    std::deque<Storage> storages;
-    for (const TierGroup::Chosen &each : chosen)
-      storages.push_back(search->storageOf(each.func));
-    Offsets::prepare(llvm::map_to_vector(storages, [](const Storage &each) { return &each; }));
+    std::vector<Storage> storages =
+        storagesOf(llvm::map_to_vector(chosen, [](const TierGroup::Chosen &each) { return each.func; }));
     for (auto [each, storage] : llvm::zip(chosen, storages)) {
       int64_t ahead = receivedAhead(each.func);
       if (!each.summary.empty())
         emitRemark(UnknownLoc::get(&getContext()))
             << "program '" << dist::programName(each.func) << "' takes "
-            << takenText(Tier::Device, search->peaks(each.func, storage).device + ahead, each.whole + ahead)
-            << ": " << each.summary;
+            << takenText(Tier::Device, search->peaks(storage).device + ahead, each.whole + ahead) << ": "
+            << each.summary;
       if (observer)
         observer(std::move(each.placed));
     }

@@ -64,14 +64,3 @@ std::string tessera::largestText(Operation *op, func::FuncOp func, const Storage
       text += (text.empty() ? " (" : ", ") + name + " " + sizeText(bytes);
   return text.empty() ? "" : text + ")";
 }
-
-int64_t tessera::receivedAhead(func::FuncOp func) {
-  std::map<int64_t, int64_t> largest; // by stage
-  for (auto receive : func.getOps<dist::RecvOp>())
-    if (auto [entry, isFirst] = largest.try_emplace(receive.getStage(), 0); !isFirst)
-      entry->second = std::max(entry->second, dist::bytesOf(receive.getResult().getType()));
-  int64_t bytes = 0;
-  for (auto [stage, most] : largest)
-    bytes += most;
-  return bytes;
-}

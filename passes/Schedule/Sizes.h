@@ -17,9 +17,6 @@ std::string categoriesText(mlir::DictionaryAttr figures);
 /// The three largest values that an operator reads, makes or works in, ` (NAME SIZE, ...)`; empty where it
 /// has none.
 std::string largestText(mlir::Operation *op, mlir::func::FuncOp func, const Storage &storage);
-/// What a stage of a pipeline may receive while it computes, behind the arena
-/// (docs/design/0008-between-hosts.md): from each other stage the largest message but the first.
-int64_t receivedAhead(mlir::func::FuncOp func);
 
 } // namespace tessera
 #endif

@@ -2,6 +2,7 @@
 #include "passes/Schedule/TierGroup.h"
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
+#include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Sizes.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
@@ -121,7 +122,7 @@ LogicalResult TierGroup::fit(const TierProgram &program) {
   if (failed(checkMoves(func)))
     return failure();
   search.updates.reset();
-  search.alone = search.secondsAlone(func);
+  search.alone = program.seconds;
   search.repeats = {};
   std::optional<FittedProgram> fitted = search.attempt(func);
   int64_t host = search.limits.host;

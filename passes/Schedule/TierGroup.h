@@ -11,6 +11,7 @@ namespace tessera {
 struct TierProgram {
   mlir::func::FuncOp func;
   int64_t peak = 0;    ///< the device's, where nothing leaves it
+  double seconds = 0;  ///< of a step that never waits
   tiers::Limits above; ///< the peaks without variables, which do not change when these move
 };
 

@@ -1,5 +1,6 @@
 #include "passes/Schedule/TierRemedies.h"
 #include "dialects/dist/Attributes.h"
+#include "passes/Memory/Offsets.h"
 #include "passes/Schedule/Sizes.h"
 #include "llvm/Support/FormatVariadic.h"
 
@@ -23,7 +24,7 @@ public:
     std::tie(search.limits, search.offload, search.places) = before;
     if (!fitted)
       return "";
-    tiers::Limits have = search.peaks(func, search.storageOf(func));
+    tiers::Limits have = search.peaks(search.storageOf(func));
     fitted->exchange();
     const PlacedProgram &placed = fitted->placed;
     return "it fits, with " + sizeText(have.device + receivedAhead(func)) + " of the device and " +
@@ -143,7 +144,7 @@ public:
       int64_t fullest = llvm::max_element(traced.step.bytes) - traced.step.bytes.begin();
       error.attachNote(traced.ops[fullest]->getLoc())
           << "the device is fullest at this operator, if nothing leaves it: "
-          << categoriesText(search.figures(func, storage))
+          << categoriesText(search.figures(storage))
           << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
     // Of all programs that have yet to fit, this one among them.

@@ -32,12 +32,13 @@ tiers::Rates TierSearch::ratesOf(func::FuncOp func) {
   return {1 / host.beta, 1 / host.beta, host.alpha};
 }
 
-DictionaryAttr TierSearch::figures(func::FuncOp func, const Storage &storage, bool searches) const {
-  return Offsets(storage, VariablePlaces(func), func, searches).figures(func.getContext());
+DictionaryAttr TierSearch::figures(const Storage &storage) {
+  func::FuncOp func = storage.func();
+  return Offsets(storage, VariablePlaces(func)).figures(func.getContext());
 }
 
-tiers::Limits TierSearch::peaks(func::FuncOp func, const Storage &storage, bool searches) const {
-  DictionaryAttr all = figures(func, storage, searches);
+tiers::Limits TierSearch::peaks(const Storage &storage) {
+  DictionaryAttr all = figures(storage);
   auto peak = [](DictionaryAttr tier) { return tier ? tier.getAs<IntegerAttr>("peak").getInt() : 0; };
   return {peak(all), peak(all.getAs<DictionaryAttr>(tierName(Tier::Host)))};
 }
@@ -195,10 +196,7 @@ std::optional<FittedProgram> TierSearch::attempt(func::FuncOp func) {
     auto isBelow = [&](const tiers::Limits &peaks) {
       return peaks.device <= cap && peaks.host <= limits.host;
     };
-    // What fits when packed in a hurry fits.
-    tiers::Limits have = peaks(func, written, /*searches=*/false);
-    if (!isBelow(have))
-      have = peaks(func, written);
+    tiers::Limits have = peaks(written);
     if (isBelow(have)) {
       lost = isLarge ? cap - goal.device : lost;
       return FittedProgram{std::move(summary), std::move(placed), repeats, std::move(exchange)};
@@ -233,8 +231,7 @@ tiers::UpdateChoice TierSearch::sketch(func::FuncOp func, bool choosesUpdates, d
   return tiers::chooseUpdates(step, goal, rates, bound);
 }
 
-double TierSearch::secondsAlone(func::FuncOp func) {
-  Storage storage = storageOf(func);
-  tiers::Step step = trace(func, storage).step;
+double TierSearch::secondsAlone(const Storage &storage) {
+  tiers::Step step = trace(storage.func(), storage).step;
   return std::accumulate(step.seconds.begin(), step.seconds.end(), 0.0);
 }

@@ -59,9 +59,8 @@ public:
 
   Storage storageOf(mlir::func::FuncOp func) const { return Storage(func, kernels, library, threads); }
   /// Bytes of each tier and category, as the memory phase will have them; and the peaks of both tiers.
-  mlir::DictionaryAttr figures(mlir::func::FuncOp func, const Storage &storage, bool searches = true) const;
-  /// `searches`: see pack.
-  tiers::Limits peaks(mlir::func::FuncOp func, const Storage &storage, bool searches = true) const;
+  static mlir::DictionaryAttr figures(const Storage &storage);
+  static tiers::Limits peaks(const Storage &storage);
   /// What of the peaks lies below all that is packed: variables in their places.
   tiers::Limits variables(mlir::func::FuncOp func) const;
   /// With what the plan says of where values are, and `said` filled with that; or with all that could move at
@@ -69,7 +68,7 @@ public:
   TierTrace trace(mlir::func::FuncOp func, const Storage &storage, bool anything = false,
                   std::vector<Said> *said = nullptr);
   /// Seconds of a step that never waits.
-  double secondsAlone(mlir::func::FuncOp func);
+  double secondsAlone(const Storage &storage);
   static tiers::Rates ratesOf(mlir::func::FuncOp func);
   /// The step with those values coming up in each turn that moves are given of in its loop.
   static tiers::Step withGivenTurns(const TierTrace &traced, llvm::ArrayRef<Said> said);

@@ -247,6 +247,29 @@ TEST(Packer, PipelinesAreWithinTwoPercentOfTheBound) {
     }
 }
 
+TEST(Packer, ACapThatIsMetOrOutOfReachEndsTheSearch) {
+  std::minstd_rand random(5);
+  std::vector<PackBuffer> buffers(600);
+  for (PackBuffer &b : buffers) {
+    b.start = random() % 300;
+    b.end = b.start + 1 + random() % 100;
+    b.bytes = 256 * (random() % 1000 + 1);
+  }
+  auto below = [&](int64_t cap) {
+    Packing packing = pack(buffers, 256, cap);
+    expectValid(buffers, packing);
+    EXPECT_LE(double(packing.peak), 1.02 * double(packing.bound));
+    return packing;
+  };
+  const Packing lowest = pack(buffers);
+  ASSERT_GT(lowest.peak, lowest.bound);
+  EXPECT_LT(below(2 * lowest.bound).work, lowest.work / 10);
+  EXPECT_LT(below(lowest.bound - 1).work, lowest.work / 10);
+  EXPECT_LE(below(lowest.peak).peak, lowest.peak);
+  // Between the bound and what can be had, all is tried.
+  EXPECT_EQ(below(lowest.peak - 1).peak, lowest.peak);
+}
+
 TEST(Packer, WorkGrowsAsTheBuffersDo) {
   // In operations and not in seconds, which a busy machine stretches.
   auto each = [](const std::vector<PackBuffer> &buffers) {
