@@ -105,14 +105,17 @@ private:
   static constexpr WorkCount kMostWorkOnLittle = 30'000'000;
   static constexpr int64_t kLittle = 500;
 
-  // With a cap that the peak is below, or that no peak is, so much of the bound is not worth any.
+  // With a cap that the peak is below, or that no peak is, so much of the bound is not worth any in programs
+  // of so many buffers.
   static constexpr int64_t kNear = 50;
+  static constexpr int kMany = 2000;
 
   bool done() const {
     if (best.offsets.empty())
       return false;
     const int64_t excess = best.peak - problem.bound;
-    const bool isDecided = cap != kNoCap && (best.peak <= cap || problem.bound > cap);
+    const bool isDecided =
+        problem.size() >= kMany && cap != kNoCap && (best.peak <= cap || problem.bound > cap);
     return excess == 0 || (isDecided && excess <= problem.bound / kNear) ||
            work >= kMostWork + kMostWorkEach * problem.size() ||
            (work >= kMostWorkOnLittle && excess <= problem.bound / kLittle);

@@ -17,8 +17,9 @@ using namespace tessera::tiers;
 namespace {
 
 constexpr int64_t kBlock = Heights::kBlock;
-/// A gap is as good as the best if it is within so much of it.
-constexpr double kAsGood = 0.9;
+/// A gap is as good as the best if it is within so much of it; in large steps, where looking again at all
+/// that may be better takes most of the time, within more.
+constexpr double kAsGood = 0.97, kAsGoodInLarge = 0.9;
 
 class Choice {
 public:
@@ -183,6 +184,7 @@ void Choice::set(int gap, bool moved) {
 /// they are put in anew.
 bool Choice::reachTarget(int64_t stays) {
   constexpr double kTransferAtLeast = 1e-7; // seconds, so that nothing is for free
+  const double asGood = isLarge(problem) ? kAsGoodInLarge : kAsGood;
   using Rated = std::pair<double, int>;
   auto less = [](const Rated &a, const Rated &b) {
     return a.first != b.first ? a.first < b.first : a.second > b.second;
@@ -202,7 +204,7 @@ bool Choice::reachTarget(int64_t stays) {
       double now = rate(candidate);
       if (now <= 0)
         continue;
-      if (now < rating && !best.empty() && now < kAsGood * best.top().first)
+      if (now < rating && !best.empty() && now < asGood * best.top().first)
         best.push({now, candidate});
       else
         gap = candidate;

@@ -101,7 +101,7 @@ private:
     return static_cast<int64_t>(effort * static_cast<double>(most));
   }
   int64_t work() const { return workOf(problem); }
-  bool isLarge() const { return work() > kLargeWork; }
+  bool isLarge() const { return tessera::tiers::isLarge(problem); }
   /// Whether the plan is only compared.
   bool isSketch() const { return effort < 1; }
   int64_t target(int64_t least, double part) const {
@@ -341,7 +341,8 @@ std::optional<Plan> Search::run() {
 
 } // namespace
 
-bool tessera::tiers::isLarge(const Step &step) { return workOf(Problem(step, {}, {})) > kLargeWork; }
+bool tessera::tiers::isLarge(const Problem &problem) { return workOf(problem) > kLargeWork; }
+bool tessera::tiers::isLarge(const Step &step) { return isLarge(Problem(step, {}, {})); }
 
 std::optional<Plan> tessera::tiers::choose(const Step &step, const Limits &limits, const Rates &rates,
                                            double effort) {

@@ -22,6 +22,9 @@ struct Prices {
 /// the time just behind: what an offload of that position has to get through, rather than what has kept it.
 Prices pressure(const Draft &draft, bool downBehind);
 
+/// As that of a step, of Tiers.h.
+bool isLarge(const Problem &problem);
+
 /// Gaps whose moves, each as long as can be, bring the device down to `target` bytes: one after the other
 /// that which takes most off what is above for its price, weighted by the time that it is above; then without
 /// those that turned out not to be needed. Values of `stays` bytes are left alone. Nothing where the gaps
