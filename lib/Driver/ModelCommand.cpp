@@ -59,18 +59,23 @@ int readModes(ModelCommand &command, CompileOptions &options) {
   options.assign.tpMode = command.tpMode;
   if (!llvm::is_contained({"1d", "2d", "2.5d", "3d"}, options.assign.tpMode))
     return usage("--tp-mode=" + command.tpMode + ": expected 1d, 2d, 2.5d or 3d");
-  if (options.assign.tpMode != "1d" && options.assign.tp < 2 && command.plan.empty() &&
-      !command.findsRecipe())
+  // By so many ranks, or by as many as are found.
+  auto mayBeSplit = [&](int64_t ranks, const llvm::cl::opt<std::string> &option) {
+    return ranks > 1 || (command.findsRecipe() && option.getNumOccurrences() == 0);
+  };
+  bool tensor = mayBeSplit(options.assign.tp, command.tp),
+       sequence = mayBeSplit(options.assign.sp, command.sp);
+  if (options.assign.tpMode != "1d" && !tensor && command.plan.empty())
     return usage("--tp-mode=" + command.tpMode + ": needs --tp N");
   options.assign.spMode = command.spMode;
   if (!command.spMode.empty() &&
       !llvm::is_contained({"megatron", "ulysses", "ring", "rsa"}, options.assign.spMode))
     return usage("--sp-mode=" + command.spMode + ": expected megatron, ulysses, ring or rsa");
   if (options.assign.spMode == "megatron" &&
-      (options.assign.tp < 2 || options.assign.tpMode != "1d" || options.assign.sp > 1))
+      (!tensor || options.assign.tpMode != "1d" || options.assign.sp > 1))
     return usage("--sp-mode=megatron: the sequence is split over the axis of --tp, which it needs, in its 1d "
                  "mode and without --sp");
-  if (!command.spMode.empty() && options.assign.spMode != "megatron" && options.assign.sp < 2)
+  if (!command.spMode.empty() && options.assign.spMode != "megatron" && !sequence)
     return usage("--sp-mode=" + command.spMode + ": needs --sp N");
   if (options.assign.tpDepth > 0 &&
       (options.assign.tpMode != "2.5d" || options.assign.tp % options.assign.tpDepth))

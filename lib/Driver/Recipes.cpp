@@ -40,8 +40,8 @@ AssignOptions Recipes::usual(AssignOptions recipe) const {
     recipe.tpMode = "1d";
   if (isFree("sp-mode") && recipe.sp > 1 && (recipe.spMode.empty() || recipe.spMode == "megatron"))
     recipe.spMode = "ring";
-  if (isFree("sp-mode") && recipe.sp == 1 &&
-      (recipe.spMode != "megatron" || recipe.tp == 1 || recipe.tpMode != "1d"))
+  // One that is given says how the sequence is split if it is.
+  if (recipe.sp == 1 && (recipe.spMode != "megatron" || recipe.tp == 1 || recipe.tpMode != "1d"))
     recipe.spMode = "";
   if (recipe.pp == 1 && isFree("pp-schedule"))
     recipe.ppSchedule = "";
@@ -50,6 +50,12 @@ AssignOptions Recipes::usual(AssignOptions recipe) const {
   if (recipe.dp == 1 && recipe.ep == 1 && isFree("zero"))
     recipe.zero = 0;
   return recipe;
+}
+
+// Whether an axis that is free may have more than one rank.
+bool Recipes::maySpread(llvm::StringRef axis) const {
+  return (axis != "pp" || trains) &&
+         (axis != "sp" || given.spMode != "megatron"); // which is along that of tp
 }
 
 std::vector<AssignOptions> Recipes::spreads() const {
@@ -63,7 +69,7 @@ std::vector<AssignOptions> Recipes::spreads() const {
     }
     const Axis &here = kAxes[axis];
     for (int64_t size = left; size >= 1; --size) {
-      bool may = isFree(here.option) ? here.option != "pp" || trains || size == 1 : size == given.*here.ranks;
+      bool may = isFree(here.option) ? size == 1 || maySpread(here.option) : size == given.*here.ranks;
       if (left % size != 0 || !may)
         continue;
       recipe.*here.ranks = size;
@@ -80,7 +86,7 @@ void Recipes::addModes(const AssignOptions &recipe, std::vector<AssignOptions> &
     change(other);
     list.push_back(usual(std::move(other)));
   };
-  if (recipe.tp > 1 && isFree("tp-mode"))
+  if (recipe.tp > 1 && isFree("tp-mode") && given.spMode != "megatron")
     for (const char *mode : {"1d", "2d", "2.5d", "3d"})
       add([&](AssignOptions &other) { other.tpMode = mode; });
   if (recipe.tp > 1 && recipe.sp == 1 && recipe.tpMode == "1d" && isFree("sp-mode"))
@@ -118,8 +124,7 @@ void Recipes::addMicrobatches(const AssignOptions &recipe, std::vector<AssignOpt
 void Recipes::addShifts(const AssignOptions &recipe, std::vector<AssignOptions> &list) const {
   for (const Axis &from : kAxes)
     for (const Axis &to : kAxes) {
-      if (from.ranks == to.ranks || !isFree(from.option) || !isFree(to.option) ||
-          (to.option == "pp" && !trains))
+      if (from.ranks == to.ranks || !isFree(from.option) || !isFree(to.option) || !maySpread(to.option))
         continue;
       for (int64_t prime : primesOf(recipe.*from.ranks)) {
         AssignOptions other = recipe;

@@ -38,6 +38,7 @@ private:
   bool maySplit(const AssignOptions &recipe) const {
     return trains && (recipe.dp > 1 || recipe.ep > 1) && isFree("zero");
   }
+  bool maySpread(llvm::StringRef axis) const;
   AssignOptions usual(AssignOptions recipe) const;
   void addModes(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;
   void addMicrobatches(const AssignOptions &recipe, std::vector<AssignOptions> &list) const;

@@ -66,6 +66,23 @@ def test_the_same_again(found):
     assert {**again[0], "plan": ""} == {**found[0][0], "plan": ""}
 
 
+@pytest.mark.parametrize("options, recipe", (
+    ("--tp 1 --sp-mode ulysses", "--sp 2 --sp-mode ulysses"),
+    ("--sp-mode megatron", "--tp 2 --sp-mode megatron"),
+    ("--tp 2 --sp-mode rsa", "--tp 2"),  # nothing is left for it to be of
+))
+def test_a_mode_is_of_the_ranks_that_are_found(options, recipe):
+    fixed = ("--dp", "1", "--ep", "1", "--pp", "1", "--microbatches", "1", "--ranks", "2")
+    assert plans(GPT, *TRAIN, *fixed, *options.split())[0]["recipe"] == recipe
+
+
+def test_a_mode_of_an_axis_that_is_ruled_out():
+    for option, axis in (("--sp-mode", "sp"), ("--tp-mode", "tp")):
+        mode = "ring" if axis == "sp" else "2d"
+        result = h.tessera("plan", GPT, "--auto", "--ranks", "2", f"--{axis}", "1", option, mode)
+        h.assert_error(result, f"{option}={mode}: needs --{axis} N", status=2)
+
+
 def test_what_is_found_trains_as_one_rank_does(tmp_path):
     model = h.MODELS / "gpt2.onnx"
     h.checked(h.TESSERA, "plan", model, *TRAIN, "--auto", "--ranks", "4", "--tp", "2", "-o", tmp_path / "plan.toml")
