@@ -12,6 +12,10 @@ static constexpr double kWorthAnEntry = 1e-3;
 /// Compiling below a cap that is in the way takes so many times as long: the memory phase searches.
 static constexpr double kCappedEffort = 4;
 
+/// A program for training that takes no more of a cap leaves room for the others, which have not been
+/// compiled.
+static constexpr double kFarBelow = 0.5;
+
 bool Price::operator<(const Price &other) const {
   if (compiles != other.compiles || fits != other.fits)
     return compiles != other.compiles ? compiles : fits;
@@ -63,11 +67,12 @@ void Flips::compare(ArrayRef<Plan> plans) {
       continue;
     Judged &each = judged[one.text];
     each.verdict = std::move(*one.verdict);
+    const bool fits = each.verdict.compiles && each.verdict.deviceBytes <= cap;
+    each.price = {each.verdict.compiles, fits, each.verdict.seconds, each.verdict.deviceBytes};
     // What is drawn from shallow models is compiled whole, below the cap, before it is chosen.
-    const bool fits = cap == INT64_MAX || (each.verdict.isDrawn && each.verdict.deviceBytes <= cap);
-    each.price = {each.verdict.compiles, each.verdict.compiles && fits, each.verdict.seconds,
-                  each.verdict.deviceBytes};
-    each.isKnown = fits || !each.price.compiles;
+    each.isKnown =
+        !each.price.compiles ||
+        (fits && (each.verdict.isDrawn || double(each.verdict.deviceBytes) <= kFarBelow * double(cap)));
   }
 }
 
@@ -86,7 +91,9 @@ const Flips::Judged *Flips::judge(const Plan &plan, const Price &bound) {
       isTimeFor(kCappedEffort * whole / operators, plan.pipeline.has_value())) {
     effort -= kCappedEffort * whole;
     each.isKnown = true;
-    if (Verdict below = compiler.judge(plan); below.compiles) {
+    Verdict below = compiler.judge(plan);
+    each.price.fits = below.compiles;
+    if (below.compiles) {
       each.verdict = below;
       each.price = {true, true, below.seconds, below.deviceBytes};
     }

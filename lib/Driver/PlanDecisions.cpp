@@ -349,7 +349,13 @@ void Finder::addHomes(const Role &role) {
 }
 
 void Finder::addBatch() {
-  if (!isFree("dp") || !isFree("ep") ||
+  // An axis of the user's mesh, over which no entry splits it, has an option's name alone.
+  auto isOpen = [&](StringRef option, StringRef axis) {
+    auto splits = [&](const InputRule &rule) { return llvm::is_contained(rule.axes, axis); };
+    return isFree(option) || (llvm::any_of(plan.mesh, [&](auto &each) { return each.first == axis; }) &&
+                              llvm::none_of(plan.inputs, splits));
+  };
+  if (!isOpen("dp", "data") || !isOpen("ep", "expert") ||
       llvm::any_of(plan.inputs, [](const InputRule &rule) { return rule.at.line > 0; }))
     return;
   // Which inputs have the batch, as --dp finds them.
@@ -357,8 +363,11 @@ void Finder::addBatch() {
   AssignOptions options;
   options.dp = 2;
   Plan other;
-  if (succeeded(applyRecipe(module, options, other)))
-    found.push_back(std::make_unique<Batch>(other.inputs, sets));
+  if (failed(applyRecipe(module, options, other)))
+    return;
+  found.push_back(std::make_unique<Batch>(other.inputs, sets));
+  if (!isFree("dp") || !isFree("ep")) // nothing but this makes use of that axis
+    found.back()->work = std::numeric_limits<double>::infinity();
 }
 
 std::vector<std::unique_ptr<PlanDecision>> Finder::run() {

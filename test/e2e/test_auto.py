@@ -83,6 +83,14 @@ def test_a_mode_of_an_axis_that_is_ruled_out():
         h.assert_error(result, f"{option}={mode}: needs --{axis} N", status=2)
 
 
+def test_a_cap_that_is_far_away_changes_nothing(tmp_path):
+    (tmp_path / "mesh.toml").write_text("[mesh]\ndata = 2\n")  # which nothing says what for
+    arguments = (GPT, *TRAIN, "--ranks", "4", "--plan", tmp_path / "mesh.toml")
+    free, capped = (plans(*arguments, *cap)[0] for cap in ((), ("--device-memory", "1GiB")))
+    assert capped["seconds"] == pytest.approx(free["seconds"], rel=0.01)
+    assert capped["recipe"] == free["recipe"] and capped["flips"] == free["flips"] > 0
+
+
 def test_what_is_found_trains_as_one_rank_does(tmp_path):
     model = h.MODELS / "gpt2.onnx"
     h.checked(h.TESSERA, "plan", model, *TRAIN, "--auto", "--ranks", "4", "--tp", "2", "-o", tmp_path / "plan.toml")
