@@ -3,7 +3,6 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "passes/Memory/Offsets.h"
-#include "passes/Schedule/Sizes.h"
 #include "llvm/ADT/ScopeExit.h"
 #include "llvm/ADT/TypeSwitch.h"
 #include <limits>

@@ -2,7 +2,6 @@
 #include "dialects/dist/Attributes.h"
 #include "passes/Kernels/Passes.h"
 #include "passes/Memory/Offsets.h"
-#include "passes/Schedule/Sizes.h"
 #include "passes/Schedule/Transfers.h"
 #include "passes/Tiers/Policies/Policies.h"
 #include "llvm/Support/FormatVariadic.h"

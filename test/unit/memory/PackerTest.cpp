@@ -247,14 +247,21 @@ TEST(Packer, PipelinesAreWithinTwoPercentOfTheBound) {
     }
 }
 
-TEST(Packer, ACapThatIsMetOrOutOfReachEndsTheSearch) {
-  std::minstd_rand random(5);
-  std::vector<PackBuffer> buffers(2000);
+/// Most live for up to 20 positions, one of eight for up to `most`.
+std::vector<PackBuffer> longAndShort(int count, int positions, int seed) {
+  const int most = std::min(3000, positions / 2);
+  std::minstd_rand random(seed);
+  std::vector<PackBuffer> buffers(count);
   for (PackBuffer &b : buffers) {
-    b.start = random() % 600;
-    b.end = b.start + 1 + random() % (random() % 8 ? 20 : 300);
+    b.start = random() % positions;
+    b.end = b.start + 1 + random() % (random() % 8 ? 20 : most);
     b.bytes = 256 * (random() % 1000 + 1);
   }
+  return buffers;
+}
+
+TEST(Packer, ACapThatIsMetOrOutOfReachEndsTheSearch) {
+  std::vector<PackBuffer> buffers = longAndShort(2000, 600, 5);
   auto below = [&](int64_t cap) {
     Packing packing = pack(buffers, 256, cap);
     expectValid(buffers, packing);
@@ -286,13 +293,7 @@ TEST(Packer, WorkGrowsAsTheBuffersDo) {
 }
 
 TEST(Packer, WhatMissesTheBoundIsGivenUpAfterSoMuchWork) {
-  std::minstd_rand random(3);
-  std::vector<PackBuffer> buffers(20000);
-  for (PackBuffer &b : buffers) {
-    b.start = random() % 30000;
-    b.end = b.start + 1 + random() % (random() % 8 ? 20 : 3000);
-    b.bytes = 256 * (random() % 1000 + 1);
-  }
+  std::vector<PackBuffer> buffers = longAndShort(20000, 30000, 3);
   Packing packing = pack(buffers);
   expectValid(buffers, packing);
   EXPECT_GT(packing.peak, packing.bound);
