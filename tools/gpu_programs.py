@@ -42,7 +42,7 @@ class Bench:
 
     def make(self, model, options, gpu):
         path = h.MODELS / f"{model}.onnx" if not str(model).endswith(".onnx") else pathlib.Path(model)
-        folder = self.options.folder / "-".join([path.stem, "gpu" if gpu else "cpu", *(o.strip("-") for o in options)])
+        folder = self.options.folder / "-".join([path.stem, "gpu" if gpu else "cpu", *(o.strip("-").replace(str(self.options.folder), "").replace("/", "") for o in options)])
         target = ("--target", f"cuda:{self.machine.chip}") if gpu else ()
         twins = ("--host-twins", folder / "twins.so") if gpu and self.options.check else ()
         folder.mkdir(parents=True, exist_ok=True)
@@ -57,9 +57,9 @@ class Bench:
 
     def start(self, program, arguments, ranks=1, **settings):
         """Its processes, one a rank, all on one GPU: NCCL takes them for different machines' by their host's name."""
-        processes = []
+        processes, port = [], str(h.free_port())
         for rank in range(ranks):
-            several = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": str(20000 + os.getpid() % 10000),
+            several = {"RANK": str(rank), "WORLD_SIZE": str(ranks), "MASTER_ADDR": "localhost", "MASTER_PORT": port,
                        "TESSERA_SHARE_GPUS": "1", "NCCL_HOSTID": str(rank), "NCCL_MULTI_RANK_GPU_ENABLE": "1"} if ranks > 1 else {}
             environment = {**self.machine.environment(program.parent / "twins.so"), **several, **settings}
             processes.append(subprocess.Popen([str(program), *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment))
