@@ -200,6 +200,7 @@ void addElementwise(std::vector<Case> &all) {
                {floats(105), floats(105)},
                {2}},
               {"mask_padding", {{"outer", 3}, {"n", 5}, {"inner", 7}, {"piece", 64}}, {floats(64)}, {2, 64}},
+              {"mask_padding", {{"outer", 300}, {"n", 1001}, {"inner", 1}}, {floats(300300)}, {1000}},
               {"logical_index", {{"count", 300}}, {ids(300, 1)}, {17}},
               {"copy_box",
                {{"shape", {3, 4, 5}},

@@ -203,6 +203,9 @@ Work prepareFill(Call &c) {
   return filled(c, out, count, pattern, bytes);
 }
 
+/// About how many threads a GPU needs to be busy.
+constexpr int64_t maskThreads = 1 << 18;
+
 Work prepareMaskPadding(Call &c) {
   CallParser &p = c.parser;
   MaskArguments a{};
@@ -219,7 +222,12 @@ Work prepareMaskPadding(Call &c) {
   a.count = *elements;
   p.finish(piece > 0 ? 2 : 1, piece > 0 ? 2 : 1);
   a.end = outer * a.n * a.inner;
-  return c.launchElements("tsr_mask_padding", a, a.count,
+  // In place only what is masked is visited, which is little as a rule: by a warp, or more where blocks are
+  // few.
+  if (!copies && piece == 0)
+    a.lanes = std::clamp<int64_t>(maskThreads / std::max<int64_t>(outer, 1), 32,
+                                  std::max<int64_t>(a.n * a.inner, 32));
+  return c.launchElements("tsr_mask_padding", a, a.lanes ? outer * a.lanes : a.count,
                           [piece](MaskArguments &now, const int64_t *scalars) {
                             now.valid = std::clamp<int64_t>(scalars[0], 0, now.n);
                             now.start = piece > 0 ? scalars[1] : 0;

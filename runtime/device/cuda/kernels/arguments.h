@@ -155,6 +155,7 @@ struct MaskArguments {
   const void *x;
   void *out;
   int64_t count, start, end, n, inner, valid;
+  int64_t lanes; ///< threads of a block of n * inner that share what is masked of it; 0: a thread an element
   uint64_t pattern;
   int32_t bytes;
 };

@@ -35,6 +35,12 @@ TSR_KERNEL(scatter_add, RowsArguments) {
 
 TSR_KERNEL(mask_padding, MaskArguments) {
   int64_t i = elementIndex();
+  if (a.lanes) {
+    int64_t block = a.n * a.inner, first = i / a.lanes * block;
+    for (int64_t j = a.valid * a.inner + i % a.lanes; j < block && first < a.count; j += a.lanes)
+      copyElement(a.out, first + j, &a.pattern, 0, a.bytes);
+    return;
+  }
   if (i >= a.count)
     return;
   if (a.start + i < a.end && (a.start + i) / a.inner % a.n >= a.valid)
