@@ -18,6 +18,9 @@ public:
   virtual bool has(const LibraryCall &call) const = 0;
   /// Bytes of scratch memory that a call takes as its last buffer, where a rank has `threads` threads.
   virtual int64_t workspace(const LibraryCall &call, int64_t threads) const { return 0; }
+  /// Bytes at whose multiples each row of a call's matrices should begin, for it is several times slower
+  /// otherwise; 1 where it does not matter.
+  virtual int64_t rowAlignment(const LibraryCall &call) const { return 1; }
 
   /// The call that computes `op`, with its workspace and the attribute `workspace` that tells the function of
   /// it; none where `op` is no call, or none that the library has.

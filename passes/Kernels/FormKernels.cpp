@@ -203,13 +203,14 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
         return failure();
     // Constants that a call outside a kernel reads become kernels of their own.
     for (Operation &op : llvm::make_early_inc_range(block)) {
-      if (!op.hasTrait<OpTrait::ConstantLike>() || !isa<nn::LowerableOpInterface>(op))
+      bool isConstant = op.hasTrait<OpTrait::ConstantLike>() && isa<nn::LowerableOpInterface>(op);
+      if (!isConstant && !isReadThrough(&op))
         continue;
       if (op.use_empty()) {
         op.erase();
         continue;
       }
-      if (isOnlyFilled(op))
+      if (!isConstant || isOnlyFilled(op))
         continue;
       Group single;
       single.ops.push_back(&op);
@@ -255,10 +256,20 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
     return getElementTypeOrSelf(cast.getOperand().getType()).isF32() && to && to.getWidth() == 16;
   }
 
+  /// Whether a kernel reads the operand instead of the result: a slice that takes nearly all of it, so that
+  /// not much more is live for that.
+  static bool isReadThrough(Operation *op) {
+    auto slice = dyn_cast<nn::SliceOp>(op);
+    if (!slice || llvm::any_of(slice.getSteps(), [](int64_t step) { return step != 1; }))
+      return false;
+    auto all = cast<RankedTensorType>(slice.getOperand().getType());
+    return cast<RankedTensorType>(slice.getType()).getNumElements() >= all.getNumElements() / 8 * 7;
+  }
+
   /// What a kernel of a group takes and gives.
   struct Boundary {
     llvm::SetVector<Value> inputs;
-    SmallVector<Operation *> constants; // become part of the kernel
+    SmallVector<Operation *> constants; // and slices: become part of the kernel
     SmallVector<Value> outputs;
   };
 
@@ -274,6 +285,11 @@ struct FormKernelsPass : tessera::impl::FormKernelsBase<FormKernelsPass> {
           if (!llvm::is_contained(boundary.constants, def))
             boundary.constants.push_back(def);
           continue;
+        }
+        if (def && isReadThrough(def)) {
+          if (!llvm::is_contained(boundary.constants, def))
+            boundary.constants.push_back(def);
+          operand = def->getOperand(0);
         }
         boundary.inputs.insert(operand);
       }

@@ -23,6 +23,19 @@ def WidenCalls : Pass<"tessera-widen-calls", "::mlir::ModuleOp"> {
   let statistics = [Statistic<"numCalls", "calls", "calls widened">];
 }
 
+def AlignCalls : Pass<"tessera-align-calls", "::mlir::ModuleOp"> {
+  let summary = "Fills up rows of what calls of the library read and write, where it is slow at others";
+  let description = [{
+    Requires: `tessera-partition`. Where the rows of a matrix do not begin at multiples of the bytes that the
+    library asks for (`nn::Library::rowAlignment`) and the call computes much, its operands are padded, and
+    its results cut again. What only maps elements of such a result (the gradient of a loss by its logits) is
+    made wide in place of being padded.
+  }];
+  let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">];
+  let statistics = [Statistic<"numCalls", "calls", "calls aligned">];
+  let dependentDialects = ["::tessera::dist::DistDialect", "::mlir::arith::ArithDialect"];
+}
+
 def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
   let summary = "Groups operators that the library does not compute into generated kernels";
   let description = [{
@@ -31,7 +44,8 @@ def FormKernels : Pass<"tessera-form-kernels", "::mlir::ModuleOp"> {
     kernel, identical ones once.
 
     Neighbours in program order share a kernel when their rows are the same (elementwise chains and operators
-    along the last dimension) and one feeds the other; constants move into the kernels that use them.
+    along the last dimension) and one feeds the other; constants move into the kernels that use them, and so do
+    slices that take nearly all of a value.
   }];
   let options = [Option<"target", "target", "std::string", "\"cpu\"", "whose library is asked">];
   let statistics = [Statistic<"numKernels", "kernels", "distinct kernels">,

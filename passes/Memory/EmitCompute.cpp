@@ -89,8 +89,10 @@ FailureOr<SmallVector<Value>> ExecEmitter::scalarsOf(Operation &op, const nn::Li
       if (operand.getType().isInteger(64))
         scalars.push_back(scalar(operand));
   for (auto [operand, times] : library.scalars) {
-    if (operand < 0) {
-      scalars.push_back(arith::ConstantIntOp::create(b, op.getLoc(), 0, 64));
+    APInt constant(64, 0);
+    if (operand < 0 || matchPattern(op.getOperand(operand), m_ConstantInt(&constant))) {
+      scalars.push_back(
+          arith::ConstantIntOp::create(b, op.getLoc(), constant.getSExtValue() * int64_t(times), 64));
       continue;
     }
     auto number = op.getOperand(operand).getDefiningOp<exec::ScalarOp>();

@@ -55,6 +55,9 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   fold.target = options.target;
   fold.threads = options.threads;
   pm.addPass(createFoldEpilogues(fold));
+  AlignCallsOptions align;
+  align.target = options.target;
+  pm.addPass(createAlignCalls(align));
   // Kernels are what is ordered: values inside of them take no memory.
   FormKernelsOptions form;
   form.target = options.target;

@@ -2,7 +2,9 @@
 import ctypes
 import json
 import os
+import re
 import subprocess
+import sys
 import time
 
 import numpy as np
@@ -10,7 +12,7 @@ import onnx
 import pytest
 
 import harness as h
-from gpu import CHECK, STEPS, compiled, environment, gpu_program, losses, train_on_cpu, train_on_gpu
+from gpu import CHECK, STEPS, compiled, environment, gpu_program, losses, train_on_cpu, train_on_gpu, trained_late_and_early
 
 @pytest.mark.parametrize("optimizer", ["sgd", "sgd-momentum"])
 def test_losses_are_the_cpus(program, tmp_path, optimizer):
@@ -174,6 +176,27 @@ def test_a_norm_over_a_split_width(tmp_path):
     assert "all_gather" in h.Program(path, 3).info("infer")["sent"]["t"]
     exact = (x - x.mean(1, keepdims=True, dtype=np.float64)) / x.astype(np.float64).std(1, keepdims=True)
     np.testing.assert_allclose(np.load(tmp_path / "run" / "out" / "y.npy"), exact, rtol=0, atol=5e-4)
+
+
+def test_rows_are_filled_up(tmp_path):
+    """A vocabulary of 1001 in bf16: products of rows of 1008, the losses of the CPU, below a cap those without one to the bit."""
+    sys.path.append(str(h.MODELS))
+    import shapes
+
+    model, random = tmp_path / "odd.onnx", np.random.default_rng(1)
+    count = shapes.write("gpt2", str(model), layers=1, width=512, heads=8, vocabulary=1001, length=64)
+    (0.02 * random.standard_normal(count)).astype(np.float32).tofile(tmp_path / "odd.onnx.data")
+    options = ("--train", "adamw", "--dtype", "bf16", "--bind", "batch=8", "--bind", "seq=64")
+    h.checked(h.TESSERA, "compile", model, "-o", tmp_path / "cpu", *options)
+    data = {name: random.integers(0, 1001, (8 * STEPS, 64)) for name in ("input_ids", "labels")}
+    expected = losses(h.Program(tmp_path / "cpu", 1).train(tmp_path / "run", data, STEPS))
+    program, (ours, weights, _) = trained_late_and_early(tmp_path / "gpu", data, model, *options)
+    np.testing.assert_allclose(ours, expected, rtol=1e-3)
+    text = next((tmp_path / "gpu" / "phases").glob("*-schedule.mlir")).read_text()
+    assert re.search(r"nn.contract .*-> tensor<8x64x1008xbf16>", text) and not re.search(r"nn.contract .*-> tensor<8x64x1001xbf16>", text)
+    _, below = trained_late_and_early(tmp_path / "capped", data, model, *options, "--device-memory", "24MiB", "--host-memory", "1GiB")
+    assert below[:2] == (ours, weights)
+    assert program.info("train")["memory"][0]["device"]["peak"] > 24 << 20
 
 
 def several(program):
