@@ -202,12 +202,15 @@ def run_tokens(bench, program, steps):
 
 def offload(bench):
     """A cap on the GPU's memory: the losses of the program without one, to the bit, at nine tenths of its speed or more."""
-    resident, dtype = gpt2_124m(bench)
-    cap = int(bench.info(resident)["memory"][0]["device"]["peak"] * bench.options.cap) >> 10
-    capped, _ = gpt2_124m(bench, "--device-memory", f"{cap}KiB", "--host-memory", "64GiB")
+    card = ("--device-memory", bench.options.card, "--offload", "none") if bench.options.card else ()
+    resident, dtype = gpt2_124m(bench, *card)
+    peak, cap = bench.info(resident)["memory"][0]["device"]["peak"], bench.options.cap
+    if cap.replace(".", "").isdigit():
+        cap = f"{int(peak * float(cap)) >> 10}KiB"
+    capped, _ = gpt2_124m(bench, "--device-memory", cap, "--host-memory", bench.options.host)
     (free, _, _, theirs), (stats, _, _, ours) = (run_tokens(bench, program, bench.options.speed_steps) for program in (resident, capped))
     moved = stats["moved"]
-    text = f"{dtype}, below {bench.options.cap:.0%}: {moved['host_to_device'] / 2**30:.3g} GiB up and {moved['device_to_host'] / 2**30:.3g} GiB down a step"
+    text = f"{dtype}, below {cap} of {peak >> 10} KiB: {moved['host_to_device'] >> 10} KiB up and {moved['device_to_host'] >> 10} KiB down a step"
     if ours != theirs:
         raise Failed(f"{text}: other losses")
     if bench.options.check:
@@ -286,7 +289,9 @@ def main():
     parser.add_argument("--jobs", type=int, default=1, help="programs of `models` that run at once")
     parser.add_argument("--speed-steps", type=int, default=20)
     parser.add_argument("--shape", type=int, nargs=2, default=(64, 1024), metavar=("BATCH", "SEQUENCE"), help="of GPT-2 124M")
-    parser.add_argument("--cap", type=float, default=0.7, help="of `offload`, as a part of what the program takes without one")
+    parser.add_argument("--cap", default="0.7", help="of `offload`: a size such as 40GiB, or a part of what the program takes without one")
+    parser.add_argument("--card", metavar="SIZE", help="of `offload`: what the program without the cap is to fit into, by recomputing alone")
+    parser.add_argument("--host", default="64GiB", metavar="SIZE", help="of `offload`: the host's memory")
     parser.add_argument("--model", help="in place of GPT-2 124M")
     parser.add_argument("--json", type=pathlib.Path, help="the rows as JSON")
     parser.add_argument("--folder", type=pathlib.Path, default=h.BUILD / "bench-cuda")
