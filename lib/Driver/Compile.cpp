@@ -6,6 +6,7 @@
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Cuts.h"
 #include "lib/Driver/MachineOption.h"
+#include "lib/Driver/OtherPlans.h"
 #include "lib/Driver/Page/Page.h"
 #include "lib/Driver/Report.h"
 #include "lib/Driver/Sizes.h"
@@ -253,6 +254,9 @@ static ScheduleOptions scheduleOptions(Compilation &compilation) {
       each.repeated.insert(each.repeated.end(), names.begin(), names.end());
       compilation.placed.push_back(std::move(each));
     };
+  schedule.onlyLeast = compilation.onlyLeast;
+  if (compilation.wantsLeast)
+    schedule.refused = [&compilation](int64_t bytes) { compilation.leastDevice = bytes; };
   schedule.placedOnNvme = [&compilation](StringRef program, ArrayRef<std::string> values) {
     for (PlacedProgram &each : compilation.placed)
       if (each.program == program)
@@ -542,7 +546,7 @@ LogicalResult tessera::compile(const CompileOptions &options) {
                                                         "without output, use --to lower -o /dev/null";
   Compilation compilation(options, *context);
   compilation.wantsPlaced = !options.report.empty();
-  if (failed(compilation.run(options.to)))
+  if (failed(runWithAdvice(compilation, options.to)))
     return failure();
   if (options.to == Phase::Link && !compilation.otherSizes)
     noteMissingSizes(*compilation.module);

@@ -39,6 +39,9 @@ struct Compilation {
   std::string kernelPrefix;                            // of an executable that has several programs' kernels
   bool wantsPlaced = false;                            // whether `placed` is to be filled
   std::vector<PlacedProgram> placed;                   // after Schedule, by when they were decided
+  bool wantsLeast = false;                             // whether `leastDevice` is to be known
+  bool onlyLeast = false;                              // ... and nothing else: no memory is planned
+  int64_t leastDevice = 0; // bytes that the plan needs, where it has been refused for --device-memory
 
   Compilation(CompileOptions options, mlir::MLIRContext &context)
       : options(std::move(options)), context(context) {}

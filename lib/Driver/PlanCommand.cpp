@@ -3,7 +3,7 @@
 #include "dialects/dist/Attributes.h"
 #include "dialects/nn/Attributes.h"
 #include "lib/Driver/Commands.h"
-#include "lib/Driver/Compile.h"
+#include "lib/Driver/OtherPlans.h"
 #include "lib/Driver/Report.h"
 #include "mlir/IR/Diagnostics.h"
 #include "passes/Assign/Plan.h"
@@ -39,7 +39,7 @@ static LogicalResult solvePlaces(const CompileOptions &options, ModuleOp module,
     return success();
   Compilation compilation(options, *module.getContext());
   compilation.wantsPlaced = true;
-  if (failed(compilation.run(Phase::Schedule)))
+  if (failed(runWithAdvice(compilation, Phase::Schedule)))
     return failure();
   plan.places.clear();
   for (const dist::Place &place : placesOf(compilation.placed))

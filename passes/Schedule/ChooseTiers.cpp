@@ -81,6 +81,10 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       return signalPassFailure();
     SymbolTable symbols(module);
     findOutputs(symbols);
+    if (onlyLeast) {
+      refused(leastDeviceBytes(*search, SmallVector<func::FuncOp>(module.getOps<func::FuncOp>())));
+      return signalPassFailure();
+    }
     groups = groupsOf(programsOf(module), symbols);
     if (!fit())
       return refuse();
@@ -174,7 +178,7 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
       first.search.decided.insert_range(group.search.decided);
       first.search.onHost.insert_range(group.search.onHost);
     }
-    (void)tessera::refuse(first.search, first.refused->func, first.refused->needed, pending);
+    tessera::refuse(first.search, first.refused->func, first.refused->needed, pending, refused);
   }
 
   // What has been chosen, and what each program takes with it, the fullest first.
@@ -198,6 +202,8 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
   }
 
   PlacedObserver observer;
+  LeastObserver refused;
+  bool onlyLeast = false;
   const nn::Library *library = nullptr;
   std::optional<TierSearch> search; // what groups begin with
   std::vector<TierGroup> groups;
@@ -205,8 +211,11 @@ struct ChooseTiersPass : tessera::impl::ChooseTiersBase<ChooseTiersPass> {
 
 } // namespace
 
-std::unique_ptr<Pass> tessera::createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed) {
+std::unique_ptr<Pass> tessera::createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed,
+                                                 LeastObserver refused, bool onlyLeast) {
   auto pass = std::make_unique<ChooseTiersPass>(options);
   pass->observer = std::move(placed);
+  pass->refused = std::move(refused);
+  pass->onlyLeast = onlyLeast && pass->refused;
   return pass;
 }

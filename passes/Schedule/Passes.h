@@ -13,8 +13,12 @@ namespace tessera {
 
 struct PlacedProgram; // Placed.h
 using PlacedObserver = std::function<void(PlacedProgram)>;
-/// The pass with somebody to tell what it decides.
-std::unique_ptr<mlir::Pass> createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed);
+/// Is told the least bytes of the device that a plan needs, where it does not fit below the cap.
+using LeastObserver = std::function<void(int64_t bytes)>;
+/// The pass with somebody to tell what it decides, or what it would need; `onlyLeast`: it decides nothing,
+/// tells that and fails.
+std::unique_ptr<mlir::Pass> createChooseTiers(const ChooseTiersOptions &options, PlacedObserver placed,
+                                              LeastObserver refused, bool onlyLeast);
 /// Is told of a program's function the names of some of its values.
 using NamesObserver = std::function<void(llvm::StringRef program, llvm::ArrayRef<std::string> values)>;
 /// Of those that go to NVMe.
@@ -35,6 +39,8 @@ struct ScheduleOptions {
   std::function<llvm::LogicalResult(mlir::ModuleOp)> describeKernels;
   /// Is told what was decided of each program's memory, if set.
   PlacedObserver placed;
+  LeastObserver refused;
+  bool onlyLeast = false; // of `tessera-choose-tiers`: what `refused` is told, and no more
   NamesObserver placedOnNvme, repeated;
 };
 

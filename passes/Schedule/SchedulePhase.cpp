@@ -80,7 +80,7 @@ void tessera::buildSchedulePipeline(OpPassManager &pm, const ScheduleOptions &op
   tiers.threads = options.threads;
   tiers.policy = options.tierPolicy;
   tiers.advises = options.advises;
-  pm.addPass(createChooseTiers(tiers, options.placed));
+  pm.addPass(createChooseTiers(tiers, options.placed, options.refused, options.onlyLeast));
   ChooseNvmeOptions nvme;
   nvme.target = options.target;
   nvme.threads = options.threads;

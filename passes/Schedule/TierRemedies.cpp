@@ -118,14 +118,30 @@ public:
     return {bytes + receivedAhead(func), all.ops[at]->getLoc(), largestText(all.ops[at], func, storage)};
   }
 
-  // Needed, given, least possible; what the peak is made of; and what would help.
-  LogicalResult refuse(func::FuncOp func, const tiers::Limits &needed, ArrayRef<func::FuncOp> pending) {
+  // Of all programs that have yet to fit, with anything moved or made again.
+  Least leastOf(ArrayRef<func::FuncOp> pending, func::FuncOp func) {
+    Least most{0, func.getLoc(), ""};
+    for (func::FuncOp each : pending) {
+      Least here = leastOf(each);
+      if (search.recomputes && search.places.isEmpty())
+        forEachRepetition(each, search.threads, [&](const Repeats &) {
+          Least now = leastOf(each);
+          if (now.bytes < here.bytes)
+            here = now;
+          return false;
+        });
+      if (here.bytes > most.bytes)
+        most = here;
+    }
+    return most;
+  }
+
+  InFlightDiagnostic refusal(func::FuncOp func, int64_t total) {
     if (search.limits.device == INT64_MAX)
       return func.emitError() << "program '" << dist::programName(func)
                               << "' has values that the plan wants on the host, and they do not fit into "
                                  "--host-memory, which is "
                               << sizeText(search.limits.host);
-    int64_t ahead = receivedAhead(func), total = needed.device + ahead;
     InFlightDiagnostic error =
         func.emitError() << "program '" << dist::programName(func) << "' needs " << sizeText(total)
                          << " of device memory a rank, --device-memory is " << sizeText(search.limits.device);
@@ -133,8 +149,21 @@ public:
       error << ", --host-memory is " << sizeText(search.limits.host);
     if (total > search.limits.device)
       error << ": short by " << sizeText(total - search.limits.device);
+    return error;
+  }
+
+  // Needed, given, least possible; what the peak is made of; and what would help.
+  void refuse(func::FuncOp func, const tiers::Limits &needed, ArrayRef<func::FuncOp> pending,
+              const LeastObserver &told) {
+    int64_t ahead = receivedAhead(func), total = needed.device + ahead;
+    InFlightDiagnostic error = refusal(func, total);
+    if (search.limits.device == INT64_MAX || (!search.advises && !told))
+      return;
+    Least least = leastOf(pending, func);
+    if (told)
+      told(least.bytes);
     if (!search.advises)
-      return error;
+      return;
     if (total <= search.limits.device && !search.decided.empty())
       error.attachNote() << "it has to keep variables where programs that were fitted before it, which need "
                             "more, have put them, and brings up more at a time";
@@ -147,33 +176,16 @@ public:
           << categoriesText(search.figures(storage))
           << (ahead > 0 ? ", messages that arrive ahead " + sizeText(ahead) : "");
     }
-    // Of all programs that have yet to fit, this one among them.
-    int64_t least = 0;
-    Location where = func.getLoc();
-    std::string values;
-    for (func::FuncOp each : pending) {
-      Least here = leastOf(each);
-      if (search.recomputes && search.places.isEmpty())
-        forEachRepetition(each, search.threads, [&](const Repeats &) {
-          Least now = leastOf(each);
-          if (now.bytes < here.bytes)
-            here = now;
-          return false;
-        });
-      if (here.bytes > least)
-        least = here.bytes, where = here.where, values = here.values;
-    }
-    error.attachNote(where) << "the least possible for this plan is " << sizeText(least)
-                            << " on the device, set by this operator" << values
-                            << (least > search.limits.device
-                                    ? "; more microbatches (--microbatches) or ranks may need less"
-                                    : "");
-    if (least <= search.limits.device && search.policy != "planned")
+    error.attachNote(least.where) << "the least possible for this plan is " << sizeText(least.bytes)
+                                  << " on the device, set by this operator" << least.values
+                                  << (least.bytes > search.limits.device
+                                          ? "; more microbatches (--microbatches) or ranks may need less"
+                                          : "");
+    if (least.bytes <= search.limits.device && search.policy != "planned")
       error.attachNote() << "by the rule of '" << search.policy << "' nothing was found that fits";
-    else if (least <= search.limits.device)
+    else if (least.bytes <= search.limits.device)
       noteRemedies(func, error);
     noteRecomputation(func, error);
-    return error;
   }
 
 private:
@@ -182,7 +194,11 @@ private:
 
 } // namespace
 
-LogicalResult tessera::refuse(TierSearch &search, func::FuncOp func, const tiers::Limits &needed,
-                              ArrayRef<func::FuncOp> pending) {
-  return Remedies(search).refuse(func, needed, pending);
+void tessera::refuse(TierSearch &search, func::FuncOp func, const tiers::Limits &needed,
+                     ArrayRef<func::FuncOp> pending, const LeastObserver &told) {
+  Remedies(search).refuse(func, needed, pending, told);
+}
+
+int64_t tessera::leastDeviceBytes(TierSearch &search, ArrayRef<func::FuncOp> programs) {
+  return programs.empty() ? 0 : Remedies(search).leastOf(programs, programs.front()).bytes;
 }

@@ -297,6 +297,18 @@ def test_refusals_are_quick():
     assert refused(least // 2) == refused(least - 1) == least
 
 
+def test_other_plans_and_what_they_need():
+    """What more microbatches, state in pieces and more ranks would need at the least: each is told the same of itself."""
+    two = ("--dp", "2")
+    result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw", *two, "--device-memory", "1", *ALONE)
+    h.assert_error(result, "of device memory a rank")
+    told = dict(re.findall(r"note: with (?:twice the ranks, )?(--.*?) the least possible is .*?(\d+) bytes\)? on the device", result.stderr))
+    assert {"--microbatches=4", "--zero=3", "--tp=2", "--dp=4 --zero=3"} <= told.keys(), result.stderr
+    for change, least in told.items():
+        options = change.replace("=", " ").split()
+        assert int(least) == least_possible("gpt2", "1", "--train", "adamw", *(() if "--dp" in options else two), *options)
+
+
 def test_offload_none(tmp_path):
     """Needed, given, least possible, and what would help."""
     result = h.run(h.TESSERA, "compile", h.MODELS / "gpt2.onnx", "-o", "/dev/null", "--to", "lower", "--train", "adamw",
