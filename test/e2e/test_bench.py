@@ -21,7 +21,7 @@ def verdicts(rows):
     return {name: row["verdict"] for name, row in rows.items()}
 
 
-@pytest.mark.parametrize("names", [("losses", "lost-peer", "memory"), pytest.param(("ptxas", "outputs", "graphs", "dp2", "zero3", "speed", "launch"), marks=pytest.mark.whole)])
+@pytest.mark.parametrize("names", [("losses", "lost-peer", "memory"), pytest.param(("ptxas", "outputs", "graphs", "dp2", "zero3", "models", "speed", "launch"), marks=pytest.mark.whole)])
 def test_rows_on_the_checking_libraries(tmp_path, names):
     names = [name for name in names if name != "ptxas" or h.ptxas()]
     rows, status = bench(tmp_path, "--check", "--models", "mlp", "--steps", "3", "--speed-steps", "2", *names)
