@@ -22,12 +22,16 @@ public:
     tryMicrobatches();
     if (recipe.dp > 1 && recipe.zero < 3)
       tryOne("--zero=3", [](AssignOptions &changed) { changed.zero = 3; });
-    for (auto [option, axis] : {std::pair("tp", &AssignOptions::tp), {"pp", &AssignOptions::pp}})
-      tryOne("twice the ranks, --" + std::string(option) + "=" + std::to_string(recipe.*axis * 2),
-             [&](AssignOptions &changed) {
-               changed.*axis *= 2;
-               changed.microbatches = std::max(changed.microbatches, changed.pp);
-             });
+    tryOne("twice the ranks, --tp=" + std::to_string(recipe.tp * 2),
+           [](AssignOptions &changed) { changed.tp *= 2; });
+    const int64_t stages = recipe.pp * 2;
+    const bool hasFew = recipe.microbatches < stages; // some stages would wait all the time
+    tryOne("twice the ranks, --pp=" + std::to_string(stages) +
+               (hasFew ? " --microbatches=" + std::to_string(stages) : ""),
+           [&](AssignOptions &changed) {
+             changed.pp = stages;
+             changed.microbatches = std::max(changed.microbatches, stages);
+           });
     tryOne("twice the ranks, --dp=" + std::to_string(recipe.dp * 2) + " --zero=3",
            [](AssignOptions &changed) { changed.dp *= 2, changed.zero = 3; });
   }
