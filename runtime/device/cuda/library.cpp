@@ -103,7 +103,7 @@ struct AttentionReader {
   /// `library`, which may do anything with queries whose every key a bias hides. Forward, rows with
   /// infinities or NaN for a sum are done again by our own kernel, so that they are as promised; backward,
   /// their lse is +infinity meanwhile, which makes all their probabilities 0.
-  Work withHiddenRows(bool backward, Work library) const {
+  Work withHiddenRows(bool backward, const Work &library) const {
     Work own = backward ? c.launchElements("tsr_attention_turn_infinities", a, queryRows())
                         : launch("tsr_attention_forward_again", blocksFor(queryRows(), attentionAgainRows));
     return [=](const int64_t *scalars) {
