@@ -2,6 +2,7 @@
 #include "dialects/dist/Dist.h"
 #include "dialects/nn/Library.h"
 #include "mlir/Dialect/Arith/IR/Arith.h"
+#include "passes/Kernels/Generated.h"
 #include "passes/Kernels/Passes.h"
 #include "llvm/ADT/MapVector.h"
 
@@ -32,8 +33,7 @@ RankedTensorType withSize(Value value, int64_t dim, int64_t size) {
   return type.clone(shape);
 }
 
-// The value of which `value` is the beginning along `dim`, where that is `size` long; null where there is
-// none.
+// The value of which `value` is the beginning along `dim`, which is `size` long; null where none is.
 Value beginningOf(Value value, int64_t dim, int64_t size) {
   auto slice = value.getDefiningOp<nn::SliceOp>();
   bool isWhole = slice && slice.getOperand().getType() == withSize(value, dim, size) &&
@@ -131,11 +131,10 @@ void Aligner::cutFrom(OpBuilder &b, Value wide, Value value, RankedTensorType ty
 Value Aligner::madeWide(OpBuilder &b, Value value, int64_t dim, int64_t size, bool isAny) {
   Operation *def = value.getDefiningOp();
   auto factors = dyn_cast_or_null<nn::FactorOpInterface>(def);
-  if (!factors || def->getBlock() != b.getBlock() || !isa<nn::LowerableOpInterface>(def) ||
-      library.computes(def) || def->getNumResults() != 1)
+  if (!factors || def->getBlock() != b.getBlock() || !isGenerated(def, library) || def->getNumResults() != 1)
     return {};
   nn::FactorRule rule = factors.getFactorRule();
-  int factor = rule.isReshape ? -1 : rule.results[0][dim];
+  int factor = rule.results[0][dim];
   if (factor < 0 || rule.factors[factor].kind != nn::FactorKind::PassThrough)
     return {};
   SmallVector<Value> operands(def->getOperands());
@@ -179,7 +178,7 @@ Value Aligner::widened(OpBuilder &b, Value value, int64_t dim, int64_t size, boo
     return wide;
   Value &wide = padded[{value, dim}];
   if (!wide || cast<RankedTensorType>(wide.getType()).getDimSize(dim) != size) {
-    // In place of a pad, whose rows one thread each would copy where they are what it adds.
+    // Not nn.pad: a GPU computes one that adds outer rows by a thread a column.
     RankedTensorType type = withSize(value, dim, size);
     Value zeros = nn::ConstantOp::create(b, value.getLoc(), type,
                                          DenseElementsAttr::get(type, b.getZeroAttr(type.getElementType())));
