@@ -254,6 +254,26 @@ def launch(bench):
     return Row("passed", text)
 
 
+def estimate(bench):
+    """What a step takes by the rates that calibrate finds on this card: those of the program itself, and those of another, a small one."""
+    program, dtype = gpt2_124m(bench)
+    stats, *_ = run_tokens(bench, program, bench.options.speed_steps)
+    figures, within = [], True
+    for whose, measures in (("its own", program), (f"those of {bench.transformer()}", bench.compile(bench.transformer(), "--train", "adamw"))):
+        machine = program.parent / f"machine-{len(figures)}.toml"
+        bench.run(measures, ["calibrate", "-o", machine, *(("--seconds", 2) if bench.options.check else ())])
+        promised = json.loads(h.checked(program, "info", "--json", "--machine", machine).stdout)["step_seconds"]
+        off = promised / stats["step_seconds"] - 1
+        within = within and (abs(off) <= 0.1 or bool(figures))
+        figures.append(f"{promised * 1e3:.1f} by {whose} ({off:+.0%})")
+    if bench.options.check:
+        return Row("passed", f"{dtype}; the checking driver's time is none")
+    text = f"{dtype}: {stats['step_seconds'] * 1e3:.1f} ms a step, " + ", ".join(figures)
+    if not within:
+        raise Failed(text)
+    return Row("passed", text)
+
+
 def ptxas(bench):
     """Every kernel assembles without spills."""
     if not h.ptxas():
@@ -275,7 +295,7 @@ def ptxas(bench):
 
 
 ROWS = {"ptxas": ptxas, "device": device, "communication": communication, "outputs": outputs, "losses": losses, "graphs": graphs, **{name: ranks(name) for name in RANKS},
-        "models": gpu_models.models, "lost-peer": lost_peer, "bf16": half, "memory": memory, "tiers": gpu_models.tiers, "speed": speed, "launch": launch, "offload": offload}
+        "models": gpu_models.models, "lost-peer": lost_peer, "bf16": half, "memory": memory, "tiers": gpu_models.tiers, "speed": speed, "launch": launch, "estimate": estimate, "offload": offload}
 
 
 def main():

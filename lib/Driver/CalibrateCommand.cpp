@@ -16,7 +16,7 @@ namespace cl = llvm::cl;
 
 // Kernels behind products, as models have them: of each class and over sizes that caches hold and that they
 // do not.
-static std::string kernelsText() {
+static std::string kernelsText(llvm::ArrayRef<int> sizes) {
   auto named = [](llvm::StringRef name) { return (nn::kName.name + " = \"" + name + "\"").str(); };
   auto input = [&](const std::string &name, llvm::StringRef type) {
     std::string attributes = nn::kKind.name.str() + " = #nn<kind data>, " + named(name);
@@ -24,7 +24,7 @@ static std::string kernelsText() {
   };
   std::string arguments, results, types, body, names;
   int number = 0;
-  for (int rows : {64, 512, 4096, 32768})
+  for (int rows : sizes)
     for (llvm::StringRef kind : {"add", "layer_norm", "exp", "softmax"}) {
       std::string type = llvm::formatv("tensor<{0}x256xf32>", rows), id = std::to_string(number++),
                   comma = number > 1 ? ", " : "";
@@ -55,10 +55,15 @@ static std::string kernelsText() {
 
 CalibrateCommand::CalibrateCommand()
     : sub("calibrate", "measure this machine, for --machine"),
+      targetText("what is measured: " + target::targetWords()),
       output{"o", cl::desc("where to (needed)"), cl::value_desc("FILE.toml"), cl::sub(sub)},
+      target{"target", cl::desc(targetText), cl::value_desc("TARGET"),
+             cl::init(target::targets().front()->name()), cl::sub(sub)},
       ranks{"ranks", cl::desc("ranks that are measured together, with the links between them (default 1)"),
             cl::value_desc("N"), cl::init("1"), cl::sub(sub)},
       threads{"threads", cl::desc("of a rank (default: this machine's cores over the ranks)"),
+              cl::value_desc("N"), cl::sub(sub)},
+      seconds{"seconds", cl::desc("that products and the like are measured for at most, about (default 45)"),
               cl::value_desc("N"), cl::sub(sub)} {}
 
 static int fail(const llvm::Twine &message) {
@@ -101,6 +106,15 @@ int CalibrateCommand::run() {
                  "; several hosts are measured by an executable: mpirun OUT calibrate");
   if (!threads.empty() && (llvm::StringRef(threads).getAsInteger(10, options.threads) || options.threads < 1))
     return usage("--threads=" + threads + ": expected a whole number of at least 1");
+  if (int number = 0; !seconds.empty() && (llvm::StringRef(seconds).getAsInteger(10, number) || number < 1))
+    return usage("--seconds=" + seconds + ": expected a whole number of at least 1");
+  options.target = target::findTarget(target);
+  if (!options.target)
+    return usage("--target=" + target + ": expected " + target::targetWords());
+  // What a card's caches hold is more.
+  const bool isCpu = options.target == target::targets().front().get();
+  const std::string kernels =
+      isCpu ? kernelsText({64, 512, 4096, 32768}) : kernelsText({512, 4096, 32768, 262144});
   TemporaryFolder folder;
   if (std::error_code error = llvm::sys::fs::createUniqueDirectory("tessera-calibrate", folder.path))
     return fail("cannot make a temporary folder: " + error.message());
@@ -109,7 +123,7 @@ int CalibrateCommand::run() {
   options.assign.planFile = (folder.path + "/plan.toml").str();
   std::string plan =
       llvm::formatv("[mesh]\ndata = {0}\n[[input]]\nmatch = \"x*\"\naxes = [\"data\"]\n", count);
-  for (const auto &[path, text] : {std::pair(options.model, kernelsText()), {options.assign.planFile, plan}})
+  for (const auto &[path, text] : {std::pair(options.model, kernels), {options.assign.planFile, plan}})
     if (std::error_code error = write(path, text))
       return fail("cannot write \"" + path + "\": " + error.message());
   interruption::listen();
@@ -125,6 +139,8 @@ int CalibrateCommand::run() {
   std::vector<std::string> words = {"tessera", "calibrate", "-o", output};
   if (!threads.empty())
     words.insert(words.end(), {"--threads", threads});
+  if (!seconds.empty())
+    words.insert(words.end(), {"--seconds", seconds});
   std::vector<char *> arguments;
   for (std::string &word : words)
     arguments.push_back(word.data());

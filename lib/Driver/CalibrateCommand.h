@@ -16,7 +16,8 @@ public:
 
 private:
   llvm::cl::SubCommand sub;
-  llvm::cl::opt<std::string> output, ranks, threads;
+  const std::string targetText;
+  llvm::cl::opt<std::string> output, target, ranks, threads, seconds;
 };
 
 } // namespace tessera

@@ -5,6 +5,7 @@
 #include "runtime/app/commands.h"
 #include "runtime/app/outputs.h"
 #include "runtime/core/error.h"
+#include "runtime/program/engine_communicator.h"
 
 #include <algorithm>
 #include <cmath>
@@ -17,8 +18,9 @@ namespace {
 /// Measures one rank's part of what is no work: copies, links, and what ranks share.
 class Calibration {
 public:
-  Calibration(const Description &description, Meter &meter)
-      : description(description), meter(meter), device(meter.device), engine(meter.engine) {}
+  Calibration(const Description &description, const CommunicatorMaker &makeCommunicator, Meter &meter)
+      : description(description), makeCommunicator(makeCommunicator), meter(meter), device(meter.device),
+        engine(meter.engine) {}
 
   void measureCopies(MachineFile &machine);
   void measureDisk(const std::string &folder, MachineFile &machine);
@@ -29,6 +31,7 @@ private:
   double reduced(int64_t elements);
 
   const Description &description;
+  const CommunicatorMaker &makeCommunicator;
   Meter &meter;
   Device &device;
   Engine &engine;
@@ -99,13 +102,17 @@ double Calibration::reduced(int64_t elements) {
     request.axes.push_back({name, 1, size});
   request.shape = {elements};
   Collective collective = makeCollective(request, description.mesh, engine.rank());
-  std::vector<char> in(size_t(collective.inBytes())), out(size_t(collective.outBytes())),
-      scratch(size_t(collective.scratchBytes()) + 64);
-  auto aligned = [](std::vector<char> &bytes) {
-    return bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64) % 64;
-  };
+  CountingAllocator unlimited(device, Tier::Device, false, {});
+  std::unique_ptr<Communicator> communicator =
+      makeCommunicator ? makeCommunicator(engine, device)
+                       : std::make_unique<EngineCommunicator>(engine, device, unlimited);
+  Buffers buffers(device);
+  Communicator::Handle handle = communicator->prepareCollective(collective, buffers.add(collective.inBytes()),
+                                                                buffers.add(collective.outBytes()),
+                                                                buffers.add(collective.scratchBytes()));
+  communicator->connect();
   std::string what = "an all-reduce of " + std::to_string(4 * elements) + " bytes";
-  return meter.measure(what, [&] { engine.run(collective, in.data(), out.data(), aligned(scratch)); });
+  return meter.measure(what, [&] { communicator->run(handle); });
 }
 
 // By the model of collectives (docs/program-format.md): launch + 2 alpha ceil(log2 n) + beta bytes.
@@ -160,17 +167,20 @@ void Calibration::measureHost(MachineFile &machine) {
     machine.hostBandwidth = together * bytes / all;
 }
 
-MachineFile measure(const Description &description, Session &session, Meter &meter,
+MachineFile measure(const CommandContext &context, const Program &program, Session &session, Meter &meter,
                     const std::string &folder) {
   MachineFile machine;
-  Calibration calibration(description, meter);
-  calibration.measureHost(machine);
-  machine.perThread = true;
-  // Of a thread that has a processor.
-  double threads = session.threadsPerRank(),
-         slowness = std::max(1.0, threads * double(session.communication().size()) / *machine.hostCores);
-  measureWork(meter, threads / slowness, machine);
-  measureKernels(description, session, meter, threads / slowness, machine);
+  Calibration calibration(context.description, context.platform.makeCommunicator, meter);
+  // Rates are those of a thread that has a processor, or of a whole card.
+  double threads = 1;
+  machine.perThread = meter.device.isHost();
+  if (meter.device.isHost()) {
+    calibration.measureHost(machine);
+    threads = session.threadsPerRank();
+    threads /= std::max(1.0, threads * double(session.communication().size()) / *machine.hostCores);
+  }
+  measureWork(meter, threads, context.options.calibrationSeconds, machine);
+  measureKernels(context.description, program, session, meter, threads, machine);
   calibration.measureCopies(machine);
   calibration.measureLinks(machine);
   calibration.measureDisk(folder, machine);
@@ -181,21 +191,22 @@ MachineFile measure(const Description &description, Session &session, Meter &met
 
 void runCalibrate(const CommandContext &context, Transport &transport) {
   const Options &options = context.options;
-  if (context.description.target != "cpu")
-    throw AgreedError("calibrate measures CPUs; a GPU's rates are in its data sheet (docs/memory.md)");
-  const Program &any = context.description.programs.front();
-  const Program *program = context.description.findProgram(any.name, transport.rank());
+  // Training has all kernels that inference has.
+  const Program *program = context.description.findProgram("train", transport.rank());
+  if (!program)
+    program = context.description.findProgram(context.description.programs.front().name, transport.rank());
   SessionOptions settings;
   settings.threads = options.threads;
   Session session(context.description, {program}, transport, context.platform, settings);
   checkWritable(session, options.machineOutput);
   Meter meter(session.hardware(), session.communication());
   std::filesystem::path folder = std::filesystem::path(options.machineOutput).parent_path();
-  MachineFile machine = measure(context.description, session, meter, folder.empty() ? "." : folder.string());
-  int64_t ranks = transport.size();
-  int threads = session.threadsPerRank();
-  machine.name = "this machine, " + std::to_string(ranks) + (ranks == 1 ? " rank" : " ranks") + " of " +
-                 std::to_string(threads) + (threads == 1 ? " thread" : " threads");
+  MachineFile machine = measure(context, *program, session, meter, folder.empty() ? "." : folder.string());
+  auto counted = [](int64_t count, const std::string &what) {
+    return std::to_string(count) + " " + what + (count == 1 ? "" : "s");
+  };
+  machine.name = "this machine, " + counted(transport.size(), "rank") + " of " +
+                 (session.hardware().isHost() ? counted(session.threadsPerRank(), "thread") : "a GPU");
   std::vector<std::string> comments = {"Measured by calibrate, by all ranks at once; rank 0 wrote this."};
   comments.insert(comments.end(), meter.comments().begin(), meter.comments().end());
   saveText(session, options.machineOutput, machineText(machine, comments));

@@ -9,12 +9,13 @@ namespace tessera::rt {
 
 /// Together: the library's functions over shapes (products, attention, convolutions), and those that move
 /// rows and update; rates are divided by `threads`. Ends with shapes that were not measured for the rates,
-/// and a comment on how far these are off.
-void measureWork(Meter &meter, double threads, MachineFile &machine);
+/// and a comment on how far these are off. In about `budget` seconds: one shape of each is measured, and more
+/// while there is time.
+void measureWork(Meter &meter, double threads, double budget, MachineFile &machine);
 
-/// Together: runs the session's program on made-up inputs, and rates its kernels by class and its arithmetic
-/// by shape.
-void measureKernels(const Description &description, Session &session, Meter &meter, double threads,
-                    MachineFile &machine);
+/// Together: runs the session's program on made-up inputs, and rates its kernels and calls by class and size,
+/// and its arithmetic by shape.
+void measureKernels(const Description &description, const Program &program, Session &session, Meter &meter,
+                    double threads, MachineFile &machine);
 
 } // namespace tessera::rt

@@ -1,60 +1,85 @@
 // The library's functions, over shapes. See calibrate.h.
 #include "runtime/app/calibrate.h"
 
+#include "runtime/app/calibrate_grid.h"
 #include "runtime/device/cpu/workspace.h"
 #include "runtime/device/update_step.h"
 #include "runtime/machine/machine.h"
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <optional>
 
 namespace tessera::rt {
 namespace {
 
 using Json = nlohmann::json;
 
-/// Sets of buffers that are used in turns, so that none is in a core's cache already.
-constexpr int64_t kColdBytes = 16 << 20;
+/// Sets of buffers that are used in turns, at most.
 constexpr int kMostSets = 4;
 constexpr int kRounds = 5, kAgain = 1;
 
 class WorkMeter {
 public:
-  WorkMeter(Meter &meter, double threads, MachineFile &machine)
-      : meter(meter), threads(threads), machine(machine) {}
+  WorkMeter(Meter &meter, double threads, double budget, MachineFile &machine)
+      : grid(calibrationGrid(meter.device)), meter(meter), threads(threads), left(budget), machine(machine) {}
+  void measure();
 
-  void products(DType type);
-  void attention(DType type);
-  void convolutions(DType type);
+private:
+  void launch();
+
+  void products(const CalibrationGrid::OfType &of);
+  void attention(const CalibrationGrid::OfType &of);
+  void convolutions();
   void rows();
   void updates();
-  void launch();
+  void hostUpdate();
   /// Shapes between those measured, and what the rates say of them.
   void check();
 
-private:
   struct Call {
     std::string_view function;
     Json attrs;
     std::vector<int64_t> bytes;
   };
   Meter::Figure seconds(const std::vector<Call> &calls);
-  std::vector<Call> product(DType type, int64_t count, int64_t m, int64_t n, int64_t k) const;
-  std::vector<Call> heads(DType type, bool isBackward, bool isCausal, int64_t count, int64_t rows,
-                          int64_t size) const;
-  std::vector<Call> convolution(DType type, bool isBackward, int64_t batch, int64_t in, int64_t out,
-                                int64_t side, int64_t kernel) const;
+  static Call update(int64_t count);
+  std::vector<Call> product(DType type, const CalibrationGrid::Product &sizes) const;
+  std::vector<Call> heads(DType type, bool isBackward, bool isCausal,
+                          const CalibrationGrid::Heads &sizes) const;
+  std::vector<Call> convolution(DType type, bool isBackward, const CalibrationGrid::Images &images) const;
+  /// What follows, until the summary, may take an equal part of what is left of the budget. It begins when
+  /// the first shape is measured: before that libraries may have to be loaded.
+  void begin(int parts) {
+    allowed = left / parts;
+    firstMeasured.reset();
+  }
+  double secondsSinceFirst() const {
+    return firstMeasured ? std::chrono::duration<double>(Clock::now() - *firstMeasured).count() : 0;
+  }
+  /// Together: whether so many operations or bytes take too long, by the best rate since the last summary, or
+  /// something has been measured of it and the time is over.
+  bool isLeftOut(double amount);
+  void note(double rate, const Meter::Figure &figure);
   void add(WorkClass kind, DType type, const ProductShape &shape, double flops,
            const std::vector<Call> &calls);
   void summary(const std::string &what);
 
+  using Clock = std::chrono::steady_clock;
+  const CalibrationGrid grid;
   Meter &meter;
   const double threads;
+  /// Seconds.
+  double left, allowed = 0;
+  std::optional<Clock::time_point> firstMeasured;
   MachineFile &machine;
   /// Of the shapes since the last summary.
   std::vector<double> spreads;
   std::string noisy;
+  double mostRate = 0;
+  int leftOut = 0;
 };
 
 std::string text(const ProductShape &shape) {
@@ -70,31 +95,50 @@ Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
     for (int64_t size : call.bytes)
       bytes += size;
   std::vector<Work> sets;
-  for (int set = 0; set < std::clamp<int64_t>(kColdBytes / bytes, 2, kMostSets); ++set)
+  for (int set = 0; set < std::clamp<int64_t>(grid.coldBytes / bytes, 2, kMostSets); ++set)
     for (const Call &call : calls)
       sets.push_back(meter.call(buffers, call.function, call.attrs, call.bytes));
   // Short work is done as often as can be timed; all sets are touched before they are.
   size_t turns = std::max<size_t>(1, sets.size() / calls.size()), next = 0;
-  auto run = [&](size_t times) {
-    for (size_t i = 0; i < times * calls.size(); ++i)
+  auto turn = [&] {
+    for (size_t i = 0; i < turns * calls.size(); ++i)
       sets[next++ % sets.size()](nullptr);
   };
-  run(turns);
+  turn();
   // Others may have been busy just then: what is noisy is measured again, and the fastest counts.
-  Meter::Figure figure = meter.measure([&](int) { run(turns); }, kRounds);
+  Meter::Figure figure = meter.measureTurns(turn, kRounds);
   for (int again = 0; again < kAgain && meter.isNoisyAnywhere(figure); ++again)
-    if (Meter::Figure other = meter.measure([&](int) { run(turns); }, kRounds);
-        other.seconds < figure.seconds)
+    if (Meter::Figure other = meter.measureTurns(turn, kRounds); other.seconds < figure.seconds)
       figure = other;
   figure.seconds /= double(turns);
   return figure;
 }
 
+bool WorkMeter::isLeftOut(double amount) {
+  const bool mine = mostRate > 0 && (amount > mostRate * grid.longest || secondsSinceFirst() > allowed);
+  if (!meter.engine.anyRank(mine))
+    return false;
+  ++leftOut;
+  return true;
+}
+
+void WorkMeter::note(double rate, const Meter::Figure &figure) {
+  mostRate = std::max(mostRate, rate);
+  spreads.push_back(figure.spread);
+  if (!firstMeasured)
+    firstMeasured = Clock::now();
+}
+
 void WorkMeter::add(WorkClass kind, DType type, const ProductShape &shape, double flops,
                     const std::vector<Call> &calls) {
+  if (isLeftOut(flops))
+    return;
+  // What it takes to begin is counted apart.
   Meter::Figure figure = seconds(calls);
-  machine.points.push_back({kind, type, shape, flops / figure.seconds / threads});
-  spreads.push_back(figure.spread);
+  const double began = machine.kernelLaunch.value_or(0) * double(calls.size()),
+               rate = flops / std::max(figure.seconds - began, figure.seconds / 2);
+  note(rate, figure);
+  machine.points.push_back({kind, type, shape, rate / threads});
   if (figure.isNoisy())
     noisy += (noisy.empty() ? ": noisy: " : ", ") + text(shape);
 }
@@ -104,13 +148,19 @@ void WorkMeter::summary(const std::string &what) {
   char line[160];
   std::snprintf(line, sizeof line, "%s: %zu shapes, spread %.0f %% in the middle, at most %.0f %%",
                 what.c_str(), spreads.size(), 100 * spreads[spreads.size() / 2], 100 * spreads.back());
-  meter.comment(line + noisy);
+  std::string more;
+  if (leftOut > 0)
+    more = "; " + std::to_string(leftOut) + " that take too long are left out, or came too late";
+  meter.comment(line + more + noisy);
+  left = std::max(0.0, left - secondsSinceFirst());
   spreads.clear();
   noisy.clear();
+  mostRate = 0;
+  leftOut = 0;
 }
 
-std::vector<WorkMeter::Call> WorkMeter::product(DType type, int64_t count, int64_t m, int64_t n,
-                                                int64_t k) const {
+std::vector<WorkMeter::Call> WorkMeter::product(DType type, const CalibrationGrid::Product &sizes) const {
+  const auto &[count, m, n, k] = sizes;
   const int64_t element = dtypeBytes(type),
                 workspace = cpu::gemmWorkspaceBytes(m, n, k, count, meter.device.threads());
   Json attrs = {{"m", m},
@@ -128,27 +178,25 @@ std::vector<WorkMeter::Call> WorkMeter::product(DType type, int64_t count, int64
            {element * count * m * k, element * count * n * k, element * count * m * n, workspace}}};
 }
 
-// Thin ones, square ones, and batches of small ones.
-void WorkMeter::products(DType type) {
-  auto measure = [&](int64_t count, int64_t m, int64_t n, int64_t k) {
-    add(WorkClass::Product, type, {double(count), double(m), double(n), double(k)},
-        2.0 * double(count * m * n) * double(k), product(type, count, m, n, k));
-  };
-  const std::vector<int64_t> sizes =
-      type == DType::F32 ? std::vector<int64_t>{16, 128, 512, 2048} : std::vector<int64_t>{16, 256, 2048};
-  for (int64_t m : {1, 4, 16, 128, 1024})
-    for (int64_t n : sizes)
-      for (int64_t k : sizes)
-        measure(1, m, n, k);
-  for (int64_t m : {16, 128})
-    for (int64_t n : {16, 128})
-      for (int64_t k : {16, 128})
-        measure(32, m, n, k);
-  summary(std::string("products in ") + dtypeName(type));
+double productFlops(const CalibrationGrid::Product &sizes) {
+  const auto &[count, m, n, k] = sizes;
+  return 2.0 * double(count * m * n) * double(k);
 }
 
-std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, bool isCausal, int64_t count,
-                                              int64_t rows, int64_t size) const {
+ProductShape productShape(const CalibrationGrid::Product &sizes) {
+  const auto &[count, m, n, k] = sizes;
+  return {double(count), double(m), double(n), double(k)};
+}
+
+void WorkMeter::products(const CalibrationGrid::OfType &of) {
+  for (const CalibrationGrid::Product &sizes : of.products)
+    add(WorkClass::Product, of.type, productShape(sizes), productFlops(sizes), product(of.type, sizes));
+  summary(std::string("products in ") + dtypeName(of.type));
+}
+
+std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, bool isCausal,
+                                              const CalibrationGrid::Heads &sizes) const {
+  const auto &[count, rows, size] = sizes;
   const int64_t element = dtypeBytes(type), whole = element * count * rows * size;
   const int threads = meter.device.threads();
   const int64_t workspace = isBackward ? cpu::attentionBackwardWorkspaceBytes(rows, size, threads)
@@ -177,96 +225,143 @@ std::vector<WorkMeter::Call> WorkMeter::heads(DType type, bool isBackward, bool 
 }
 
 // Causal ones are half as much work, of which tiles on the diagonal do more.
-void WorkMeter::attention(DType type) {
-  // It computes in f32: half types are much alike, and less is measured of them.
-  const std::vector<int64_t> sizes =
-      type == DType::F32 ? std::vector<int64_t>{8, 32, 64, 128} : std::vector<int64_t>{16, 64};
-  constexpr int64_t count = 16;
-  for (bool isBackward : {false, true})
-    for (bool isCausal : {false, true})
-      for (int64_t rows : {32, 128, 512})
-        for (int64_t size : sizes) {
-          const double keys = isCausal ? double(rows) / 2 : double(rows);
-          add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, type,
-              {double(count), double(rows), keys, double(size)},
-              (isBackward ? 10.0 : 4.0) * double(count * rows * size) * keys,
-              heads(type, isBackward, isCausal, count, rows, size));
-        }
-  summary(std::string("attention in ") + dtypeName(type));
+ProductShape headsShape(const CalibrationGrid::Heads &sizes, bool isCausal) {
+  const double rows = double(sizes.rows);
+  return {double(sizes.count), rows, isCausal ? rows / 2 : rows, double(sizes.size)};
 }
 
-std::vector<WorkMeter::Call> WorkMeter::convolution(DType type, bool isBackward, int64_t batch, int64_t in,
-                                                    int64_t out, int64_t side, int64_t kernel) const {
+double headsFlops(const ProductShape &shape, bool isBackward) {
+  return (isBackward ? 10.0 : 4.0) * shape.count * shape.m * shape.n * shape.k;
+}
+
+void WorkMeter::attention(const CalibrationGrid::OfType &of) {
+  for (bool isBackward : {false, true}) {
+    mostRate = 0; // the other way's says nothing
+    for (bool isCausal : {false, true})
+      for (const CalibrationGrid::Heads &sizes : of.attention) {
+        const ProductShape shape = headsShape(sizes, isCausal);
+        add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, of.type, shape,
+            headsFlops(shape, isBackward), heads(of.type, isBackward, isCausal, sizes));
+      }
+  }
+  summary(std::string("attention in ") + dtypeName(of.type));
+}
+
+std::vector<WorkMeter::Call> WorkMeter::convolution(DType type, bool isBackward,
+                                                    const CalibrationGrid::Images &images) const {
+  const auto &[batch, channels, side, kernel] = images;
   const int64_t element = dtypeBytes(type), workspace = cpu::convWorkspaceBytes(meter.device.threads());
-  Json attrs = {{"batch", batch},        {"in_channels", in},
-                {"out_channels", out},   {"in", {side, side}},
-                {"out", {side, side}},   {"kernel", {kernel, kernel}},
-                {"strides", {1, 1}},     {"pads", {kernel / 2, kernel / 2}},
-                {"dilations", {1, 1}},   {"dtype", dtypeName(type)},
+  Json attrs = {{"batch", batch},           {"in_channels", channels},
+                {"out_channels", channels}, {"in", {side, side}},
+                {"out", {side, side}},      {"kernel", {kernel, kernel}},
+                {"strides", {1, 1}},        {"pads", {kernel / 2, kernel / 2}},
+                {"dilations", {1, 1}},      {"dtype", dtypeName(type)},
                 {"workspace", workspace}};
-  const int64_t x = element * batch * in * side * side, w = element * in * out * kernel * kernel,
-                y = element * batch * out * side * side;
+  const int64_t x = element * batch * channels * side * side, y = x,
+                w = element * channels * channels * kernel * kernel;
   if (!isBackward)
     return {{"conv_forward", attrs, {x, w, y, workspace}}};
   return {{"conv_backward_data", attrs, {w, y, x, workspace}},
           {"conv_backward_weights", attrs, {x, y, w, workspace}}};
 }
 
-void WorkMeter::convolutions(DType type) {
-  constexpr int64_t batch = 4;
-  for (bool isBackward : {false, true})
-    for (int64_t channels : {16, 64, 256})
-      for (int64_t side : {7, 28})
-        for (int64_t kernel : {1, 3}) {
-          const double positions = double(batch * side * side), sum = double(channels * kernel * kernel);
-          add(isBackward ? WorkClass::ConvolutionBackward : WorkClass::Convolution, type,
-              {1, positions, double(channels), sum},
-              (isBackward ? 4.0 : 2.0) * positions * double(channels) * sum,
-              convolution(type, isBackward, batch, channels, channels, side, kernel));
-        }
-  summary(std::string("convolutions in ") + dtypeName(type));
+ProductShape convolutionShape(const CalibrationGrid::Images &images) {
+  const auto &[batch, channels, side, kernel] = images;
+  return {1, double(batch * side * side), double(channels), double(channels * kernel * kernel)};
 }
 
-// As many rows as there are in a table of 8 MiB: estimates count all of it.
+double convolutionFlops(const ProductShape &shape, bool isBackward) {
+  return (isBackward ? 4.0 : 2.0) * shape.m * shape.n * shape.k;
+}
+
+void WorkMeter::convolutions() {
+  for (bool isBackward : {false, true}) {
+    mostRate = 0;
+    for (const CalibrationGrid::Images &images : grid.convolutions) {
+      const ProductShape shape = convolutionShape(images);
+      add(isBackward ? WorkClass::ConvolutionBackward : WorkClass::Convolution, DType::F32, shape,
+          convolutionFlops(shape, isBackward), convolution(DType::F32, isBackward, images));
+    }
+  }
+  summary("convolutions in f32");
+}
+
+// As many rows as there are in the table: estimates count all of it.
 void WorkMeter::rows() {
-  constexpr int64_t width = 512, count = 4096;
-  Buffers buffers(meter.device);
-  std::vector<int64_t> bytes = {4 * count * width, 8 * count, 4 * count * width};
-  std::vector<void *> at;
-  for (int64_t size : bytes)
-    at.push_back(buffers.add(size));
-  for (int64_t i = 0; i < count; ++i)
-    static_cast<int64_t *>(at[1])[i] = i * 7919 % count;
-  Json attrs = {{"rows", count}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
-  Work gather = meter.device.prepareCall({"gather", attrs, at, bytes, 0});
-  double seconds = meter.measure("4096 rows of 512 looked up", [&] { gather(nullptr); });
-  machine.gather = double(bytes[0] + bytes[1] + bytes[2]) / seconds / threads;
+  for (int64_t count : grid.rows) {
+    const int64_t width = grid.width;
+    const std::vector<int64_t> bytes = {4 * count * width, 8 * count, 4 * count * width};
+    const auto moved = double(bytes[0] + bytes[1] + bytes[2]);
+    if (isLeftOut(moved))
+      continue;
+    Buffers buffers(meter.device);
+    std::vector<int64_t> ids;
+    std::vector<void *> at;
+    for (int64_t size : bytes)
+      at.push_back(buffers.add(size));
+    for (int64_t i = 0; i < count; ++i)
+      ids.push_back(i * 7919 % count);
+    meter.device.upload(at[1], ids.data(), bytes[1]);
+    Json attrs = {{"rows", count}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
+    Work gather = meter.device.prepareCall({"gather", attrs, at, bytes, 0});
+    Meter::Figure figure = meter.measureTurns([&] { gather(nullptr); }, kRounds);
+    note(moved / figure.seconds, figure);
+    machine.gather = moved / figure.seconds / threads;
+    machine.points.push_back({WorkClass::Gather, DType::F32, kernelShape(moved), *machine.gather});
+  }
+  summary("rows looked up");
 }
 
-// An update reads four arrays and writes three. The host's are made by the same threads.
+// An update reads four arrays and writes three.
 void WorkMeter::updates() {
-  for (int64_t count : {int64_t(1) << 12, int64_t(1) << 16, int64_t(1) << 19, int64_t(1) << 22}) {
-    Call call = {"adamw",
-                 {{"count", count}, {"decay", 0}},
-                 {4 * updateScalars, 4, 4 * count, 4 * count, 4 * count, 4 * count}};
-    Meter::Figure figure = seconds({call});
-    spreads.push_back(figure.spread);
+  for (int64_t count : grid.updates) {
     const double bytes = 28.0 * double(count);
+    if (isLeftOut(bytes))
+      continue;
+    Meter::Figure figure = seconds({update(count)});
+    note(bytes / figure.seconds, figure);
     machine.bandwidth = machine.update = bytes / figure.seconds / threads;
     machine.points.push_back({WorkClass::Update, DType::F32, kernelShape(bytes), *machine.update});
-    machine.hostUpdate = double(count) / figure.seconds;
+    if (meter.device.isHost()) // whose updates are made by the same threads
+      machine.hostUpdate = double(count) / figure.seconds;
   }
   summary("updates");
+  if (!meter.device.isHost())
+    hostUpdate();
+}
+
+WorkMeter::Call WorkMeter::update(int64_t count) {
+  return {"adamw",
+          {{"count", count}, {"decay", 0}},
+          {4 * updateScalars, 4, 4 * count, 4 * count, 4 * count, 4 * count}};
+}
+
+void WorkMeter::hostUpdate() {
+  constexpr int64_t count = int64_t(1) << 22;
+  const Call call = update(count);
+  std::vector<HostMemory> memory;
+  LibrarySite site{call.function, call.attrs, {}, call.bytes, 0};
+  for (int64_t bytes : call.bytes) {
+    memory.push_back(meter.device.allocateHost(bytes));
+    std::fill_n(reinterpret_cast<float *>(memory.back().get()), bytes / 4, 0.5f);
+    site.args.push_back(memory.back().get());
+  }
+  std::unique_ptr<SideWork> work = meter.device.prepareHostCall(site);
+  machine.hostUpdate = double(count) / meter.measure("an update of 4 Mi elements on the host", [&] {
+    work->start();
+    work->wait();
+  });
 }
 
 void WorkMeter::launch() {
   constexpr int times = 1000;
   Buffers buffers(meter.device);
   Work work = meter.call(buffers, "fill", {{"count", 16}, {"value", 1}}, {64});
-  double seconds = meter.measure("1000 calls that do nothing", [&] {
+  Work all = meter.inOne([&] {
     for (int i = 0; i < times; ++i)
       work(nullptr);
   });
+  double seconds = meter.measure("1000 calls that do nothing", [&] { all(nullptr); });
   machine.kernelLaunch = std::max(seconds / times, 1e-9);
 }
 
@@ -275,14 +370,19 @@ void WorkMeter::check() {
   setRates(machine, rates);
   double sum = 0, worst = 0;
   int shapes = 0;
-  auto compare = [&](WorkClass kind, const ProductShape &shape, double flops,
+  auto compare = [&](WorkClass kind, DType type, const ProductShape &shape, double flops,
                      const std::vector<Call> &calls) {
     Workload work;
     work.kind = kind;
+    work.type = type;
     work.flops = flops;
     work.shape = shape;
+    // Of it no rate is noted: it is the estimate that says what takes too long.
+    mostRate = flops / rates.seconds(work, 1);
+    if (isLeftOut(flops))
+      return;
     Meter::Figure figure = seconds(calls);
-    double error = rates.seconds(work, 1) / threads / figure.seconds - 1;
+    double error = (rates.launch + (rates.seconds(work, 1) - rates.launch) / threads) / figure.seconds - 1;
     char line[160];
     std::snprintf(line, sizeof line, "not measured for the rates: %s, %s: %+.0f %%%s", workClassName(kind),
                   text(shape).c_str(), 100 * error, figure.isNoisy() ? ": noisy" : "");
@@ -291,43 +391,58 @@ void WorkMeter::check() {
     worst = std::max(worst, std::abs(error));
     ++shapes;
   };
-  constexpr int64_t products[][4] = {
-      {1, 4, 768, 768}, {1, 200, 768, 3072}, {1, 512, 1536, 384}, {12, 64, 96, 64}};
-  for (const auto &[count, m, n, k] : products)
-    compare(WorkClass::Product, {double(count), double(m), double(n), double(k)},
-            2.0 * double(count * m * n * k), product(DType::F32, count, m, n, k));
-  compare(WorkClass::Attention, {12, 200, 200, 64}, 4.0 * 12 * 200 * 200 * 64,
-          heads(DType::F32, false, false, 12, 200, 64));
-  compare(WorkClass::AttentionBackward, {12, 200, 200, 64}, 10.0 * 12 * 200 * 200 * 64,
-          heads(DType::F32, true, false, 12, 200, 64));
-  compare(WorkClass::Convolution, {1, 4 * 14 * 14, 128, 9 * 128}, 2.0 * 4 * 14 * 14 * 128 * 9 * 128,
-          convolution(DType::F32, false, 4, 128, 128, 14, 3));
+  const DType type = grid.checkedType;
+  for (const CalibrationGrid::Product &sizes : grid.checkedProducts)
+    compare(WorkClass::Product, type, productShape(sizes), productFlops(sizes), product(type, sizes));
+  for (bool isBackward : {false, true}) {
+    const ProductShape shape = headsShape(grid.checkedAttention, false);
+    compare(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, type, shape,
+            headsFlops(shape, isBackward), heads(type, isBackward, false, grid.checkedAttention));
+  }
+  const ProductShape shape = convolutionShape(grid.checkedConvolution);
+  compare(WorkClass::Convolution, DType::F32, shape, convolutionFlops(shape, false),
+          convolution(DType::F32, false, grid.checkedConvolution));
+  mostRate = leftOut = 0;
+  if (shapes == 0)
+    return meter.comment("no other shapes are measured: they take too long, or came too late");
   char line[120];
   std::snprintf(line, sizeof line, "these rates are off by %.0f %% in the mean, %.0f %% at most",
                 100 * sum / shapes, 100 * worst);
   meter.comment(line);
 }
 
-} // namespace
-
-void measureWork(Meter &meter, double threads, MachineFile &machine) {
-  WorkMeter work(meter, threads, machine);
-  for (DType type : {DType::F32, DType::BF16}) {
-    work.products(type);
-    work.attention(type);
+void WorkMeter::measure() {
+  launch();
+  int parts = int(2 * grid.types.size()) + 4; // the last one checks
+  for (const CalibrationGrid::OfType &of : grid.types) {
+    begin(parts--);
+    products(of);
+    begin(parts--);
+    attention(of);
   }
-  work.convolutions(DType::F32);
-  work.rows();
-  work.updates();
-  work.launch();
+  begin(parts--);
+  convolutions();
+  begin(parts--);
+  rows();
+  begin(parts--);
+  updates();
   // What has no shape has the highest rate.
   for (const RatePoint &point : machine.points) {
     if (!isArithmetic(point.kind))
       continue;
-    std::optional<double> &figure = point.type == DType::F32 ? machine.productsF32 : machine.productsBF16;
+    std::optional<double> &figure = point.type == DType::F32   ? machine.productsF32
+                                    : point.type == DType::F16 ? machine.productsF16
+                                                               : machine.productsBF16;
     figure = std::max(figure.value_or(0), point.rate);
   }
-  work.check();
+  begin(parts);
+  check();
+}
+
+} // namespace
+
+void measureWork(Meter &meter, double threads, double budget, MachineFile &machine) {
+  WorkMeter(meter, threads, budget, machine).measure();
 }
 
 } // namespace tessera::rt

@@ -134,7 +134,7 @@ std::string helpText(const Description &description, const std::string &name) {
   if (trains)
     text += "       " + name + " train (--tokens FILE.bin | --data NAME=FILE.npy ...) --steps N [options]\n";
   text += "       " + name + " info [--json] [--program NAME] [--machine FILE.toml]\n";
-  text += "       " + name + " calibrate -o MACHINE.toml [--threads N]\n\n";
+  text += "       " + name + " calibrate -o MACHINE.toml [--threads N] [--seconds N]\n\n";
   if (description.mesh.size() > 1)
     text += "Runs as " + std::to_string(description.mesh.size()) +
             " ranks: threads of one process, or processes under 'mpirun -n " +

@@ -4,6 +4,7 @@
 #include "runtime/comm/engine.h"
 #include "runtime/device/device.h"
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <utility>
@@ -48,11 +49,20 @@ public:
   Figure measure(const std::function<void(int round)> &body, int rounds = 7);
   /// Together: whether it is on some rank.
   bool isNoisyAnywhere(const Figure &figure);
-  /// The same, with a line of comment about it.
+  /// Work that is done in one go: what `body` hands over, recorded where the device records, for it may be
+  /// slower to be told than to do.
+  Work inOne(std::function<void()> body);
+  /// Seconds of one of `turn`s, of which a device that is not the host does as many in one go as can be
+  /// timed.
+  Figure measureTurns(const std::function<void()> &turn, int rounds);
+  /// `measure`, with a line of comment about it.
   double measure(const std::string &what, const std::function<void()> &body);
-  /// A call of the library on buffers of these bytes, filled with 0.5.
+  /// A call of the library on buffers of these bytes, filled by fill().
   Work call(Buffers &buffers, std::string_view function, nlohmann::json attrs,
             const std::vector<int64_t> &bytes);
+  /// Random numbers of both signs that are between 1/8 and 2 in f32 and bf16, and between 1.5 and 2 in f16: a
+  /// card is faster where less changes from number to number.
+  void fill(void *buffer, int64_t bytes);
   void comment(std::string line) { lines.push_back(std::move(line)); }
   const std::vector<std::string> &comments() const { return lines; }
 
@@ -61,6 +71,7 @@ public:
 
 private:
   std::vector<std::string> lines;
+  std::vector<uint16_t> numbers;
 };
 
 } // namespace tessera::rt

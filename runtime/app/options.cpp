@@ -131,11 +131,15 @@ std::vector<Option> checkpointOptions() {
   };
 }
 
-/// Those of a training whose batch may grow with its ranks.
+/// Those of a program for several numbers of ranks.
 std::vector<Option> resizeOptions() {
   using O = Options &;
   using S = const std::string &;
   return {
+      {"size",
+       {Command::Train, Command::Infer, Command::Info, Command::Calibrate},
+       true,
+       [](O o, S v) { o.size = parseInteger(v, "--size", 1, 1 << 20); }},
       {"on-resize",
        {Command::Train},
        true,
@@ -153,16 +157,28 @@ std::vector<Option> resizeOptions() {
   };
 }
 
+std::vector<Option> calibrateOptions() {
+  using O = Options &;
+  using S = const std::string &;
+  return {
+      {"o", {Command::Calibrate}, true, [](O o, S v) { o.machineOutput = v; }},
+      {"seconds",
+       {Command::Calibrate},
+       true,
+       [](O o, S v) { o.calibrationSeconds = double(parseInteger(v, "--seconds", 1, 1 << 16)); }},
+  };
+}
+
 std::vector<Option> makeOptionTable() {
   using O = Options &;
   using S = const std::string &;
   const std::vector<Command> train{Command::Train}, infer{Command::Infer}, info{Command::Info},
-      run{Command::Train, Command::Infer}, calibrate{Command::Calibrate},
+      run{Command::Train, Command::Infer},
       all{Command::Train, Command::Infer, Command::Info, Command::Calibrate};
-  std::vector<Option> table = checkpointOptions(), resize = resizeOptions();
-  table.insert(table.end(), resize.begin(), resize.end());
+  std::vector<Option> table = checkpointOptions();
+  for (const std::vector<Option> &more : {resizeOptions(), calibrateOptions()})
+    table.insert(table.end(), more.begin(), more.end());
   const Option others[] = {
-      {"size", all, true, [](O o, S v) { o.size = parseInteger(v, "--size", 1, 1 << 20); }},
       {"weights", run, true, [](O o, S v) { o.weights = v; }},
       {"threads", all, true, [](O o, S v) { o.threads = int(parseInteger(v, "--threads", 1, 1 << 16)); }},
       {"stats", run, true, [](O o, S v) { o.stats = v; }},
@@ -180,7 +196,6 @@ std::vector<Option> makeOptionTable() {
          o.memory.nvme = nvme->bytes;
        }},
       {"pace", run, true, [](O o, S v) { o.pace = v; }},
-      {"o", calibrate, true, [](O o, S v) { o.machineOutput = v; }},
       {"comm", run, true,
        [](O o, S v) {
          if (v != "nccl" && v != "host")

@@ -53,6 +53,7 @@ struct Options {
 
   // calibrate
   std::string machineOutput;
+  double calibrationSeconds = 45;
 
   // infer
   std::vector<std::pair<std::string, std::string>> inputs;

@@ -52,11 +52,11 @@ void setRates(const MachineFile &file, Rates &rates) {
            });
   });
   points.insert(points.end(), file.points.begin(), file.points.end());
+  set(file.bandwidth, rates.bandwidth);
   rates.setPoints(std::move(points));
   set(file.productsF32, rates.f32);
   set(file.productsBF16, rates.bf16);
   set(file.productsF16, rates.f16);
-  set(file.bandwidth, rates.bandwidth);
   rates.perThread = file.perThread.value_or(rates.perThread);
   set(file.kernelLaunch, rates.launch);
   set(file.stream, rates.kernels[size_t(WorkClass::Stream)]);

@@ -19,7 +19,7 @@ constexpr size_t kLargestFile = 1 << 20;
 /// More links of a node, or more ranks that share one, are mistakes.
 constexpr int64_t kMostLinks = 1'000'000;
 /// What is interpolated between more shapes costs more than it tells.
-constexpr size_t kMostPoints = 1000;
+constexpr size_t kMostPoints = 2000;
 constexpr double kLargestSize = 1e12;
 
 struct Figure {

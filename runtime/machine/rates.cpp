@@ -31,8 +31,15 @@ std::optional<WorkClass> parseWorkClass(std::string_view name) {
 void Rates::setPoints(std::vector<RatePoint> points) {
   all = std::move(points);
   surfaces.clear();
-  for (const RatePoint &point : all)
-    surfaces[{point.kind, point.type}].add(point.shape, point.rate);
+  for (const RatePoint &point : all) {
+    Surface &surface =
+        surfaces
+            .try_emplace({point.kind, point.type}, isArithmetic(point.kind)
+                                                       ? Surface(double(dtypeBytes(point.type)), bandwidth)
+                                                       : Surface())
+            .first->second;
+    surface.add(point.shape, point.rate);
+  }
 }
 
 // A convolution without rates of its own is the product that it is computed as.

@@ -47,7 +47,7 @@ public:
 
   double &products(DType type) { return type == DType::BF16 ? bf16 : type == DType::F16 ? f16 : f32; }
   double products(DType type) const { return const_cast<Rates &>(*this).products(type); }
-  /// In place of those before.
+  /// In place of those before; `bandwidth` is known by now.
   void setPoints(std::vector<RatePoint> points);
   const std::vector<RatePoint> &points() const { return all; }
 

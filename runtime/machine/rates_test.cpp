@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 
 using namespace tessera::rt;
@@ -39,6 +40,28 @@ TEST(Surface, MeetsPowersOfSizesAnywhere) {
     EXPECT_NEAR(surface.at({1, m, n, 512}) / rate(m, n), 1, 1e-3) << m << " x " << n;
   // No rate is beyond the measured ones.
   EXPECT_LE(surface.at({1, 1024, 4096, 512}), surface.most());
+}
+
+TEST(Surface, BendsAsTheRooflineDoes) {
+  constexpr double most = 8e14, bandwidth = 3e12, least = 1e-6;
+  auto rate = [](double m, double n, double k) {
+    const double flops = 2 * m * n * k;
+    return flops / (flops / most + 2 * (m * k + k * n + m * n) / bandwidth + least);
+  };
+  Surface kernels, products(2, bandwidth);
+  for (double m : {16, 256, 4096, 65536})
+    for (double n : {64, 1024, 16384})
+      for (double k : {64, 1024, 16384})
+        for (Surface *surface : {&kernels, &products})
+          surface->add({1, m, n, k}, rate(m, n, k));
+  double worst = 0;
+  for (auto [m, n, k] :
+       {std::array{1000.0, 768.0, 3000.0}, {30000.0, 300.0, 300.0}, {60.0, 5000.0, 5000.0}}) {
+    EXPECT_NEAR(products.at({1, m, n, k}) / rate(m, n, k), 1, 0.03) << m << " x " << n << " x " << k;
+    worst = std::max(worst, std::abs(kernels.at({1, m, n, k}) / rate(m, n, k) - 1));
+  }
+  EXPECT_GT(worst, 0.1) << "which a plane misses";
+  EXPECT_LE(products.at({1, 1 << 20, 1 << 20, 1 << 20}), products.most());
 }
 
 TEST(Rates, ArithmeticHasTheRateOfItsShapeElseOneForAll) {

@@ -31,19 +31,35 @@ Surface::Sizes Surface::logarithms(const ProductShape &shape) {
   return {std::log2(shape.count), std::log2(shape.m), std::log2(shape.n), std::log2(shape.k)};
 }
 
+static double operations(const ProductShape &shape) { return 2 * shape.count * shape.m * shape.n * shape.k; }
+
+double Surface::roofline(const ProductShape &shape) const {
+  if (bandwidth <= 0)
+    return 1;
+  const auto &[count, m, n, k] = shape;
+  const double flops = operations(shape), bytes = elementBytes * count * (m * k + k * n + m * n);
+  return flops / (flops / mostRate + bytes / bandwidth + leastSeconds);
+}
+
 void Surface::add(const ProductShape &shape, double rate) {
-  const Point point = {logarithms(shape), rate, std::log2(rate)};
+  const Point point = {shape, logarithms(shape), rate, 0};
+  const double seconds = operations(shape) / rate;
   if (points.empty()) {
     least = greatest = point.at;
     leastRate = mostRate = point.rate;
+    leastSeconds = seconds;
   }
   for (size_t i = 0; i < numSizes; ++i) {
     least[i] = std::min(least[i], point.at[i]);
     greatest[i] = std::max(greatest[i], point.at[i]);
   }
   leastRate = std::min(leastRate, point.rate);
+  const bool changes = point.rate > mostRate || seconds < leastSeconds;
   mostRate = std::max(mostRate, point.rate);
+  leastSeconds = std::min(leastSeconds, seconds);
   points.push_back(point);
+  for (size_t i = changes ? 0 : points.size() - 1; i < points.size(); ++i)
+    points[i].logarithm = std::log2(points[i].rate / roofline(points[i].shape));
 }
 
 double Surface::at(const ProductShape &shape) const {
@@ -74,7 +90,8 @@ double Surface::at(const ProductShape &shape) const {
   }
   for (size_t i = 1; i < n; ++i)
     a[i][i] += kFlat * a[0][0];
-  return std::clamp(std::exp2(firstUnknown(a, b)), leastRate, mostRate);
+  const double rate = std::exp2(firstUnknown(a, b)) * roofline(shape);
+  return bandwidth > 0 ? std::min(rate, mostRate) : std::clamp(rate, leastRate, mostRate);
 }
 
 } // namespace tessera::rt

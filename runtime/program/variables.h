@@ -42,8 +42,10 @@ public:
   /// Fills all from the file, or with zeros.
   void load(const Weights &weights);
 
-private:
+  /// Of this rank's part.
   int64_t bytes(size_t index) const;
+
+private:
   /// Whether the host reads and writes it in its place.
   bool isInReach(size_t index) const;
 

@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 import time
+import tomllib
 
 import numpy as np
 import onnx
@@ -41,6 +42,23 @@ def test_products_without_cublaslt(program, tmp_path):
     said, library = train("library")
     assert said == ""
     np.testing.assert_allclose(library, own, rtol=1e-5)
+
+
+def test_calibrate(program, tmp_path):
+    """Of two cards: their rates, those of the program's own calls, and the links by NCCL; a short time is kept to."""
+    path, run = gpu_program(program, "gpt2", ("--train", "adamw", "--dp", "2"))
+    began = time.monotonic()
+    result = run("calibrate", "-o", tmp_path / "machine.toml", "--seconds", "1", TESSERA_CHECK_GPUS="2")
+    assert result.returncode == 0, result.stderr
+    assert time.monotonic() - began < 100
+    machine = tomllib.loads((tmp_path / "machine.toml").read_text())
+    assert machine["device"]["per"] == "device" and machine["level"][0]["ranks"] == 2
+    assert {"down", "up", "update"} <= machine["host"].keys() and "cores" not in machine["host"]
+    assert {p["type"] for p in machine["rate"]["product"]} == {"f32", "bf16", "f16"}
+    info, words = h.Program(path, 2).info("train"), h.Program(path, 2).info("infer")["outputs"][0]["shape"][-1]
+    assert any(words in (p["m"], p["n"], p["k"]) for p in machine["rate"]["product"]), machine["rate"]["product"]
+    by = json.loads(h.checked(path, "info", "--json", "--machine", tmp_path / "machine.toml").stdout)
+    assert by["machine"] == "this machine, 2 ranks of a GPU" and by["step_seconds"] > 10 * info["step_seconds"]  # the host plays the card
 
 
 @pytest.mark.whole

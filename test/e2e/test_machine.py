@@ -128,6 +128,8 @@ def test_a_calibration_that_is_killed(tmp_path, phase, killed_by):
     ("", "calibrate needs -o FILE.toml"),
     ("-o m.toml --ranks 0", "--ranks=0: expected a whole number from 1 to 64; several hosts are measured by an executable: mpirun OUT calibrate"),
     ("-o m.toml --threads x", "--threads=x: expected a whole number of at least 1"),
+    ("-o m.toml --seconds 0", "--seconds=0: expected a whole number of at least 1"),
+    ("-o m.toml --target tpu", "--target=tpu: expected cpu, cuda, or cuda: with one of"),
 ])
 def test_bad_calibrations(options, said):
     h.assert_error(h.tessera("calibrate", *options.split()), said, status=2)
@@ -177,4 +179,4 @@ def test_bad_commands(tmp_path, tokens):
     h.assert_error(h.run(tmp_path / "p", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "large.toml"), "is larger than 1 MiB")
     compiled(tmp_path / "gpu", "--train", "sgd", "--target", "cuda")
     h.assert_error(h.run(tmp_path / "gpu", "train", "--tokens", tokens, "--steps", "1", "--pace", tmp_path / "large.toml"), "--pace is for programs of CPUs", status=2)
-    h.assert_error(h.run(tmp_path / "gpu", "calibrate", "-o", tmp_path / "m.toml"), "calibrate measures CPUs")
+    h.assert_error(h.run(tmp_path / "p", "calibrate", "-o", tmp_path / "m.toml", "--seconds", "0"), "--seconds", status=2)
