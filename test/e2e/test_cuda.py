@@ -54,6 +54,7 @@ def test_calibrate(program, tmp_path):
     machine = tomllib.loads((tmp_path / "machine.toml").read_text())
     assert machine["device"]["per"] == "device" and machine["level"][0]["ranks"] == 2
     assert {"down", "up", "update"} <= machine["host"].keys() and "cores" not in machine["host"]
+    assert 0 <= machine["rate"]["collectives"]["take"] <= 1
     assert {p["type"] for p in machine["rate"]["product"]} == {"f32", "bf16", "f16"}
     info, words = h.Program(path, 2).info("train"), h.Program(path, 2).info("infer")["outputs"][0]["shape"][-1]
     assert any(words in (p["m"], p["n"], p["k"]) for p in machine["rate"]["product"]), machine["rate"]["product"]

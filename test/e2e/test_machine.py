@@ -101,7 +101,8 @@ def test_calibrate_without_a_model(tmp_path):
     h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1")
     text = (tmp_path / "machine.toml").read_text()
     for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
-                "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "[disk]", "read = ", "write = ", "# not measured for the rates: product", "# these rates are off by"):
+                "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "[disk]", "read = ", "write = ", "# not measured for the rates: product", "# these rates are off by",
+                "by them the long ones take: all_reduce ", ", all_to_all ", "of the computing"):
         assert key in text, (key, text)
     fast = json.loads(h.checked(h.TESSERA, "simulate", MODEL, "--dp", "2", "--threads", "1", "--machine", tmp_path / "machine.toml", "--json").stdout)
     assert fast["calibrated"] and 1e-4 < fast["seconds"] < 10
