@@ -24,10 +24,11 @@ struct ModelCommand {
                                      llvm::cl::value_desc("D"), llvm::cl::init("0"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> sp{"sp", llvm::cl::desc("recipe: sequence parallelism, mesh axis \"seq\""),
                                 llvm::cl::value_desc("N"), llvm::cl::init("1"), llvm::cl::sub(sub)};
-  llvm::cl::opt<std::string> spMode{
-      "sp-mode",
-      llvm::cl::desc("ring (default with --sp), ulysses or rsa; megatron goes with --tp and uses its axis"),
-      llvm::cl::value_desc("MODE"), llvm::cl::sub(sub)};
+  llvm::cl::opt<std::string> spMode{"sp-mode",
+                                    llvm::cl::desc("ring (default with --sp; with --auto whichever is "
+                                                   "faster), ulysses or rsa; megatron goes with --tp and "
+                                                   "uses its axis"),
+                                    llvm::cl::value_desc("MODE"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> ep{"ep", llvm::cl::desc("recipe: expert parallelism, mesh axis \"expert\""),
                                 llvm::cl::value_desc("N"), llvm::cl::init("1"), llvm::cl::sub(sub)};
   llvm::cl::opt<std::string> zero{

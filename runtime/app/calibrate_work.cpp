@@ -10,6 +10,9 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <functional>
+#include <map>
+#include <numeric>
 #include <optional>
 
 namespace tessera::rt {
@@ -59,11 +62,16 @@ private:
   double secondsSinceFirst() const {
     return firstMeasured ? std::chrono::duration<double>(Clock::now() - *firstMeasured).count() : 0;
   }
-  /// Together: whether so many operations or bytes take too long, by the best rate since the last summary, or
-  /// something has been measured of it and the time is over.
-  bool isLeftOut(double amount);
-  void note(double rate, const Meter::Figure &figure);
-  void add(WorkClass kind, DType type, const ProductShape &shape, double flops,
+  /// Together: whether so many operations or bytes take too long, by the best rate of their class since the
+  /// last summary, or something has been measured of it and the time is over.
+  bool isLeftOut(WorkClass kind, double amount);
+  void note(WorkClass kind, double rate, const Meter::Figure &figure);
+  /// Measures each by `measure`, which says whether it has been: in an order in which the first ones are from
+  /// all over, for there may not be time for all. What took too long by the rates by then is tried once more.
+  template <typename Shape>
+  void measureAll(const std::vector<Shape> &shapes, const std::function<bool(const Shape &)> &measure);
+  /// Whether it is measured now, or was before.
+  bool add(WorkClass kind, DType type, const ProductShape &shape, double flops,
            const std::vector<Call> &calls);
   void summary(const std::string &what);
 
@@ -78,7 +86,7 @@ private:
   /// Of the shapes since the last summary.
   std::vector<double> spreads;
   std::string noisy;
-  double mostRate = 0;
+  std::map<WorkClass, double> mostRates;
   int leftOut = 0;
 };
 
@@ -114,33 +122,53 @@ Meter::Figure WorkMeter::seconds(const std::vector<Call> &calls) {
   return figure;
 }
 
-bool WorkMeter::isLeftOut(double amount) {
+bool WorkMeter::isLeftOut(WorkClass kind, double amount) {
+  const double mostRate = mostRates[kind];
   const bool mine = mostRate > 0 && (amount > mostRate * grid.longest || secondsSinceFirst() > allowed);
-  if (!meter.engine.anyRank(mine))
-    return false;
-  ++leftOut;
-  return true;
+  return meter.engine.anyRank(mine);
 }
 
-void WorkMeter::note(double rate, const Meter::Figure &figure) {
-  mostRate = std::max(mostRate, rate);
+template <typename Shape>
+void WorkMeter::measureAll(const std::vector<Shape> &shapes,
+                           const std::function<bool(const Shape &)> &measure) {
+  const size_t count = shapes.size();
+  auto step = size_t(0.618 * double(count)); // multiples of the golden ratio are spread evenly
+  while (std::gcd(step, count) != 1)
+    ++step;
+  std::vector<size_t> later;
+  for (size_t i = 0; i < count; ++i)
+    if (size_t at = i * step % count; !measure(shapes[at]))
+      later.push_back(at);
+  std::sort(later.begin(), later.end());
+  for (size_t at : later)
+    leftOut += measure(shapes[at]) ? 0 : 1;
+}
+
+void WorkMeter::note(WorkClass kind, double rate, const Meter::Figure &figure) {
+  mostRates[kind] = std::max(mostRates[kind], rate);
   spreads.push_back(figure.spread);
   if (!firstMeasured)
     firstMeasured = Clock::now();
 }
 
-void WorkMeter::add(WorkClass kind, DType type, const ProductShape &shape, double flops,
+bool WorkMeter::add(WorkClass kind, DType type, const ProductShape &shape, double flops,
                     const std::vector<Call> &calls) {
-  if (isLeftOut(flops))
-    return;
+  auto isIt = [&](const RatePoint &point) {
+    return point.kind == kind && point.type == type && point.shape == shape;
+  };
+  if (std::ranges::any_of(machine.points, isIt))
+    return true;
+  if (isLeftOut(kind, flops))
+    return false;
   // What it takes to begin is counted apart.
   Meter::Figure figure = seconds(calls);
   const double began = machine.kernelLaunch.value_or(0) * double(calls.size()),
                rate = flops / std::max(figure.seconds - began, figure.seconds / 2);
-  note(rate, figure);
+  note(kind, rate, figure);
   machine.points.push_back({kind, type, shape, rate / threads});
   if (figure.isNoisy())
     noisy += (noisy.empty() ? ": noisy: " : ", ") + text(shape);
+  return true;
 }
 
 void WorkMeter::summary(const std::string &what) {
@@ -155,7 +183,7 @@ void WorkMeter::summary(const std::string &what) {
   left = std::max(0.0, left - secondsSinceFirst());
   spreads.clear();
   noisy.clear();
-  mostRate = 0;
+  mostRates.clear();
   leftOut = 0;
 }
 
@@ -189,8 +217,10 @@ ProductShape productShape(const CalibrationGrid::Product &sizes) {
 }
 
 void WorkMeter::products(const CalibrationGrid::OfType &of) {
-  for (const CalibrationGrid::Product &sizes : of.products)
-    add(WorkClass::Product, of.type, productShape(sizes), productFlops(sizes), product(of.type, sizes));
+  measureAll<CalibrationGrid::Product>(of.products, [&](const CalibrationGrid::Product &sizes) {
+    return add(WorkClass::Product, of.type, productShape(sizes), productFlops(sizes),
+               product(of.type, sizes));
+  });
   summary(std::string("products in ") + dtypeName(of.type));
 }
 
@@ -235,15 +265,16 @@ double headsFlops(const ProductShape &shape, bool isBackward) {
 }
 
 void WorkMeter::attention(const CalibrationGrid::OfType &of) {
-  for (bool isBackward : {false, true}) {
-    mostRate = 0; // the other way's says nothing
-    for (bool isCausal : {false, true})
-      for (const CalibrationGrid::Heads &sizes : of.attention) {
+  measureAll<CalibrationGrid::Heads>(of.attention, [&](const CalibrationGrid::Heads &sizes) {
+    bool isMeasured = true;
+    for (bool isBackward : {false, true})
+      for (bool isCausal : {false, true}) {
         const ProductShape shape = headsShape(sizes, isCausal);
-        add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, of.type, shape,
-            headsFlops(shape, isBackward), heads(of.type, isBackward, isCausal, sizes));
+        isMeasured &= add(isBackward ? WorkClass::AttentionBackward : WorkClass::Attention, of.type, shape,
+                          headsFlops(shape, isBackward), heads(of.type, isBackward, isCausal, sizes));
       }
-  }
+    return isMeasured;
+  });
   summary(std::string("attention in ") + dtypeName(of.type));
 }
 
@@ -275,14 +306,15 @@ double convolutionFlops(const ProductShape &shape, bool isBackward) {
 }
 
 void WorkMeter::convolutions() {
-  for (bool isBackward : {false, true}) {
-    mostRate = 0;
-    for (const CalibrationGrid::Images &images : grid.convolutions) {
-      const ProductShape shape = convolutionShape(images);
-      add(isBackward ? WorkClass::ConvolutionBackward : WorkClass::Convolution, DType::F32, shape,
-          convolutionFlops(shape, isBackward), convolution(DType::F32, isBackward, images));
-    }
-  }
+  measureAll<CalibrationGrid::Images>(grid.convolutions, [&](const CalibrationGrid::Images &images) {
+    const ProductShape shape = convolutionShape(images);
+    bool isMeasured = true;
+    for (bool isBackward : {false, true})
+      isMeasured &=
+          add(isBackward ? WorkClass::ConvolutionBackward : WorkClass::Convolution, DType::F32, shape,
+              convolutionFlops(shape, isBackward), convolution(DType::F32, isBackward, images));
+    return isMeasured;
+  });
   summary("convolutions in f32");
 }
 
@@ -292,8 +324,10 @@ void WorkMeter::rows() {
     const int64_t width = grid.width;
     const std::vector<int64_t> bytes = {4 * count * width, 8 * count, 4 * count * width};
     const auto moved = double(bytes[0] + bytes[1] + bytes[2]);
-    if (isLeftOut(moved))
+    if (isLeftOut(WorkClass::Gather, moved)) {
+      ++leftOut;
       continue;
+    }
     Buffers buffers(meter.device);
     std::vector<int64_t> ids;
     std::vector<void *> at;
@@ -305,7 +339,7 @@ void WorkMeter::rows() {
     Json attrs = {{"rows", count}, {"width", width}, {"count", count}, {"ids", "i64"}, {"dtype", "f32"}};
     Work gather = meter.device.prepareCall({"gather", attrs, at, bytes, 0});
     Meter::Figure figure = meter.measureTurns([&] { gather(nullptr); }, kRounds);
-    note(moved / figure.seconds, figure);
+    note(WorkClass::Gather, moved / figure.seconds, figure);
     machine.gather = moved / figure.seconds / threads;
     machine.points.push_back({WorkClass::Gather, DType::F32, kernelShape(moved), *machine.gather});
   }
@@ -316,10 +350,12 @@ void WorkMeter::rows() {
 void WorkMeter::updates() {
   for (int64_t count : grid.updates) {
     const double bytes = 28.0 * double(count);
-    if (isLeftOut(bytes))
+    if (isLeftOut(WorkClass::Update, bytes)) {
+      ++leftOut;
       continue;
+    }
     Meter::Figure figure = seconds({update(count)});
-    note(bytes / figure.seconds, figure);
+    note(WorkClass::Update, bytes / figure.seconds, figure);
     machine.bandwidth = machine.update = bytes / figure.seconds / threads;
     machine.points.push_back({WorkClass::Update, DType::F32, kernelShape(bytes), *machine.update});
     if (meter.device.isHost()) // whose updates are made by the same threads
@@ -377,9 +413,7 @@ void WorkMeter::check() {
     work.type = type;
     work.flops = flops;
     work.shape = shape;
-    // Of it no rate is noted: it is the estimate that says what takes too long.
-    mostRate = flops / rates.seconds(work, 1);
-    if (isLeftOut(flops))
+    if (meter.engine.anyRank(rates.seconds(work, 1) / threads > grid.longest))
       return;
     Meter::Figure figure = seconds(calls);
     double error = (rates.launch + (rates.seconds(work, 1) - rates.launch) / threads) / figure.seconds - 1;
@@ -402,9 +436,8 @@ void WorkMeter::check() {
   const ProductShape shape = convolutionShape(grid.checkedConvolution);
   compare(WorkClass::Convolution, DType::F32, shape, convolutionFlops(shape, false),
           convolution(DType::F32, false, grid.checkedConvolution));
-  mostRate = leftOut = 0;
   if (shapes == 0)
-    return meter.comment("no other shapes are measured: they take too long, or came too late");
+    return meter.comment("no other shapes are measured: they take too long");
   char line[120];
   std::snprintf(line, sizeof line, "these rates are off by %.0f %% in the mean, %.0f %% at most",
                 100 * sum / shapes, 100 * worst);
@@ -413,7 +446,7 @@ void WorkMeter::check() {
 
 void WorkMeter::measure() {
   launch();
-  int parts = int(2 * grid.types.size()) + 4; // the last one checks
+  int parts = int(2 * grid.types.size()) + 3;
   for (const CalibrationGrid::OfType &of : grid.types) {
     begin(parts--);
     products(of);
@@ -435,7 +468,6 @@ void WorkMeter::measure() {
                                                                : machine.productsBF16;
     figure = std::max(figure.value_or(0), point.rate);
   }
-  begin(parts);
   check();
 }
 

@@ -86,7 +86,7 @@ def test_calibrate_writes_what_compile_reads(tmp_path):
     compiled(tmp_path / "two", "--dp", "2")
     # A disk with room for the file, and no more: what is not measured is said.
     short = ("sh", "-c", 'trap "" XFSZ; ulimit -f 1024; exec "$@"', "sh")
-    h.checked(*short, tmp_path / "two", "calibrate", "-o", tmp_path / "machine.toml", "--threads", "1")
+    h.checked(*short, tmp_path / "two", "calibrate", "-o", tmp_path / "machine.toml", "--threads", "1", "--seconds", "5")
     text = (tmp_path / "machine.toml").read_text()
     assert "# the disk is not measured: " in text and "[disk]" not in text
     for key in ("f32", "bf16", "bandwidth", "down", "up", "update", "ranks = 2"):
@@ -98,7 +98,7 @@ def test_calibrate_writes_what_compile_reads(tmp_path):
 
 def test_calibrate_without_a_model(tmp_path):
     """Of two ranks; what it writes is read, and says what was measured and what was not."""
-    h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1")
+    h.checked(h.TESSERA, "calibrate", "-o", tmp_path / "machine.toml", "--ranks", "2", "--threads", "1", "--seconds", "5")
     text = (tmp_path / "machine.toml").read_text()
     for key in ("[rate.kernels]", "functions = ", "stream = ", "row = ", "launch = ", "cores = ", "product = [", "attention = [", "attention_backward = [",
                 "convolution = [", "update = [", "gather = ", "row = [", "ranks = 2", "[disk]", "read = ", "write = ", "# not measured for the rates: product", "# these rates are off by",
