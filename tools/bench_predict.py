@@ -114,6 +114,7 @@ def main():
     parser.add_argument("--plans", nargs="*", default=list(PLANS), choices=list(PLANS))
     parser.add_argument("--kinds", action="store_true", help="by kind of operator, too")
     parser.add_argument("--rounds", type=int, default=3, help="runs of each program")
+    parser.add_argument("--own", action="store_true", help="promise by the rates that each program's own calibrate finds, just before it is run")
     options = parser.parse_args()
     folder = options.folder
     folder.mkdir(parents=True, exist_ok=True)
@@ -134,7 +135,13 @@ def main():
             if made.returncode:
                 print(f"{name:8} {plan:6} {made.stderr.strip().splitlines()[0][:100]}", flush=True)
                 continue
-            promised = json.loads(run(TESSERA, "simulate", *common, "--trace", folder / "simulated.json", "--json").stdout)["seconds"]
+            by = common[-4:-2]
+            if options.own:
+                by = ("--machine", folder / "own.toml")
+                run(folder / "program", "calibrate", "-o", folder / "own.toml", "--seconds", 10, "--threads", 2 // ranks)
+            promised = json.loads(run(TESSERA, "simulate", *common[:-4], *common[-2:], *by, "--trace", folder / "simulated.json", "--json").stdout)["seconds"]
+            if options.own:  # of the program as it was compiled
+                promised = json.loads(run(folder / "program", "info", "--json", "--threads", 2 // ranks, *by).stdout)["step_seconds"]
             seconds = []
             for _ in range(options.rounds):
                 run(folder / "program", "train", *data, "--steps", STEPS, "--threads", 2 // ranks, "--log", folder / "log.jsonl", "--trace", folder / "measured.json")
