@@ -2,6 +2,7 @@
 #include "passes/Tiers/Search.h"
 #include "passes/Tiers/Draft.h"
 #include "passes/Tiers/Gaps.h"
+#include "passes/Tiers/Parallel.h"
 #include "passes/Tiers/Tiers.h"
 #include <algorithm>
 #include <cstddef>
@@ -280,11 +281,26 @@ Plan Search::plan(const std::vector<Away> &aways) {
   return judge(problem.step, draft.moves(), problem.rates);
 }
 
+/// All at the same time. What the first one has become may be perfect: then the others stay as they are.
 void Search::flipEach(int64_t tries) {
-  for (size_t i = 0; i < starts.size() && !isPerfect(); ++i) {
-    load(starts[i].aways);
-    flip(draft, tries, seed++);
-    starts[i] = {draft.seconds(), draft.aways()};
+  if (isPerfect())
+    return;
+  std::vector<Start> flipped(starts.size());
+  inParallel(starts.size(), [&](size_t i) {
+    Draft own(problem);
+    own.load(starts[i].aways);
+    own.simulate(kForever);
+    own.keep();
+    flip(own, tries, seed + i);
+    flipped[i] = {own.seconds(), own.aways()};
+  });
+  std::swap(starts.front(), flipped.front());
+  if (isPerfect()) {
+    ++seed;
+  } else {
+    flipped.front() = std::move(starts.front());
+    starts = std::move(flipped);
+    seed += starts.size();
   }
   // Few, and the first of equally fast ones stays first.
   for (size_t i = 1; i < starts.size(); ++i)

@@ -1,6 +1,7 @@
 // The search against all plans of small steps, and what holds for any plan.
 #include "Exhaustive.h"
 #include "Traces.h"
+#include "passes/Tiers/Parallel.h"
 #include <algorithm>
 #include <cstdlib>
 #include <ctime>
@@ -9,6 +10,7 @@
 #include <limits>
 #include <numeric>
 #include <string_view>
+#include <thread>
 
 using namespace tessera::tiers;
 
@@ -200,11 +202,16 @@ TEST(Search, FitsInTheLeastAndNotBelow) {
 
 TEST(Search, GivesTheSamePlanAgain) {
   Random random(5);
-  for (int trial = 0; trial < 6; ++trial) {
+  for (int trial = 0; trial < 4; ++trial) {
     Step step = training(random, {between(random, 3, 25), trial % 2 == 0, false, true});
     Limits limits{(leastDeviceBytes(step).first + peak(step.bytes)) / 2};
     Rates rates = anyRates(random);
-    EXPECT_EQ(choose(step, limits, rates)->moves, choose(step, limits, rates)->moves);
+    // However many threads it has: those that search here at the same time leave each other none.
+    std::vector<std::optional<Plan>> plans(std::thread::hardware_concurrency() + 1);
+    plans.front() = choose(step, limits, rates);
+    inParallel(plans.size() - 1, [&](size_t i) { plans[i + 1] = choose(step, limits, rates); });
+    for (const std::optional<Plan> &plan : plans)
+      EXPECT_EQ(plan->moves, plans.front()->moves);
   }
 }
 
